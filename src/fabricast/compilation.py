@@ -1,0 +1,70 @@
+"""How kernels are compiled and where the machine code is kept.
+
+numba's cache does not notice an edit to a callee in another file and then returns
+stale results. The cache folder therefore carries a hash of all kernel sources and
+the name of the processor, and it is set before numba is imported.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import tempfile
+from pathlib import Path
+
+__all__ = ["cache_folder", "njit", "prange"]
+
+_PACKAGE = Path(__file__).parent
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def cache_folder() -> Path:
+    """Return the folder for machine code of the kernels as they are now.
+
+    Returns
+    -------
+    Path
+        A folder below ``FABRICAST_CACHE_DIR``, else the user's cache folder, else the
+        temporary folder, whichever is the first that can be written.
+
+    Examples
+    --------
+    >>> cache_folder() == cache_folder()
+    True
+    """
+    digest = hashlib.blake2b(_processor().encode(), digest_size=8)
+    for source in sorted(_PACKAGE.rglob("*kernels.py")):
+        digest.update(source.relative_to(_PACKAGE).as_posix().encode() + source.read_bytes())
+    roots = [
+        os.environ.get("FABRICAST_CACHE_DIR"),
+        os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser()),
+        tempfile.gettempdir(),
+    ]
+    for root in filter(None, roots):
+        folder = Path(root) / "fabricast" / f"kernels-{digest.hexdigest()}"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            continue
+        if os.access(folder, os.W_OK):
+            return folder
+    return Path(tempfile.mkdtemp(prefix="fabricast-kernels-"))
+
+
+os.environ["NUMBA_CACHE_DIR"] = str(cache_folder())
+
+import numba  # noqa: E402  the cache folder must be set first
+
+numba.config.CACHE_DIR = os.environ["NUMBA_CACHE_DIR"]  # type: ignore[attr-defined]
+njit = numba.njit
+prange = numba.prange

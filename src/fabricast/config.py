@@ -1,0 +1,175 @@
+"""The configuration: checked, described, and the source of schema and documentation."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from fabricast.errors import InputError
+from fabricast.yaml_files import validate
+
+__all__ = ["Config", "GraphSet", "PcieConfig", "checked_config", "config_markdown", "config_schema"]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class GraphSet(_Strict):
+    """Congestion graphs on one topology: generated ones, or your own from a CSV file."""
+
+    topology: str = Field(description="Built-in topology, or a .yaml, hwloc .xml or NCCL .xml file.")
+    validation_graphs: int = Field(
+        0, ge=0, description="Number of validation graphs: exhaustive, collective and random ones."
+    )
+    stress_graphs: int = Field(0, ge=0, description="Number of random graphs of 6 to 16 communications.")
+    graphs_file: str | None = Field(
+        None, description="CSV with columns graph,source,target[,size_bytes,start_s], for your own graphs."
+    )
+    bandwidth_gib_per_s: float | None = Field(
+        None, gt=0, description="Bandwidth of one copy alone on this machine; the study's value if left out."
+    )
+    tau: float | None = Field(
+        None, ge=0, lt=1, description="Root-complex penalty of this machine; the study's value if left out."
+    )
+
+    @model_validator(mode="after")
+    def _holds_graphs(self) -> GraphSet:
+        if not (self.validation_graphs or self.stress_graphs or self.graphs_file):
+            raise ValueError("holds no graphs: set validation_graphs, stress_graphs or graphs_file")
+        return self
+
+
+ModelName = Literal[
+    "congestion_factor", "round_robin_upstream", "without_head_of_line", "without_tau", "literal", "max_min",
+    "busiest_link", "no_contention", "solo_crossing_penalty", "coupling_minimum", "group_demand_maximum",
+    "group_split_equal", "crossing_bonus_literal", "all_crossing_penalised", "root_complex_ignored",
+    "not_work_conserving", "two_rounds",
+]  # fmt: skip
+
+
+class PcieConfig(_Strict):
+    """The PCIe study (Martinasso et al., SC16)."""
+
+    graph_sets: dict[str, GraphSet] = Field(description="Graph sets by name; the name is part of graph names.")
+    models: list[ModelName] = Field(
+        min_length=1, description="Models to evaluate; 'fabricast models' explains them."
+    )
+    size_mib: float = Field(300.0, gt=0, description="Size of each generated communication in MiB.")
+    bandwidth_gib_per_s: float = Field(11.6, gt=0, description="Bandwidth of one copy alone in GiB/s.")
+    tau: float = Field(0.1735, ge=0, lt=1, description="Performance reduction for crossing the root complex.")
+
+    @field_validator("graph_sets")
+    @classmethod
+    def _names(cls, graph_sets: dict[str, GraphSet]) -> dict[str, GraphSet]:
+        for name in graph_sets:
+            if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
+                raise ValueError(f"name '{name}': expected letters, digits, '_' and '-' only")
+        return graph_sets
+
+    @field_validator("models")
+    @classmethod
+    def _distinct(cls, models: list[ModelName]) -> list[ModelName]:
+        if len(set(models)) != len(models):
+            raise ValueError("a model stands twice")
+        if "congestion_factor" not in models:
+            raise ValueError("expected 'congestion_factor' among the models: claims and figures rest on it")
+        return models
+
+
+class Config(_Strict):
+    """A run of fabricast."""
+
+    seed: int = Field(20161113, ge=0, description="Root seed of everything random.")
+    bootstrap_resamples: int = Field(
+        2000, ge=100, description="Resamples behind each 95 % interval of the error bands."
+    )
+    pcie: PcieConfig = Field(description="The PCIe study.")
+
+
+def checked_config(values: Mapping[str, Any]) -> Config:
+    """Check a merged Snakemake configuration.
+
+    Parameters
+    ----------
+    values : mapping
+        Plain values.
+
+    Returns
+    -------
+    Config
+        The checked configuration.
+
+    Raises
+    ------
+    InputError
+        On the first key that does not fit, with what was found and expected.
+
+    Examples
+    --------
+    >>> checked_config({"seeed": 1})
+    Traceback (most recent call last):
+    fabricast.errors.InputError: config: key 'pcie' is missing
+    """
+    try:
+        return validate(Config, json.loads(json.dumps(values)))
+    except InputError as error:
+        raise InputError(f"config: {error}") from error
+
+
+def config_schema() -> str:
+    """Return the JSON schema of the configuration as text."""
+    return json.dumps(Config.model_json_schema(), indent=2) + "\n"
+
+
+def config_markdown() -> str:
+    """Return config/README.md: every parameter, generated from the models."""
+    lines = [
+        "# Configuration",
+        "",
+        "Generated from `src/fabricast/config.py`; do not edit. `config.yaml` is the default study,",
+        "`studies/smoke.yaml` and `studies/paper.yaml` override it:",
+        "`snakemake --configfile config/studies/smoke.yaml`.",
+        "",
+        "Paths are relative to the working directory. Unknown keys are refused.",
+    ]
+    for model, title in (
+        (Config, "Top level"),
+        (PcieConfig, "`pcie`"),
+        (GraphSet, "`pcie.graph_sets.NAME`"),
+    ):
+        lines += ["", f"## {title}", "", str(model.__doc__), "", "| key | type | default | meaning |", "|---|---|---|---|"]
+        for name, field in model.model_fields.items():
+            shown = "required" if field.is_required() else f"`{json.dumps(field.default)}`"
+            kind = _type_name(model.model_json_schema()["properties"][name])
+            lines.append(f"| `{name}` | {kind} | {shown} | {field.description} |")
+    lines += [
+        "",
+        "## Your own machine",
+        "",
+        "```yaml",
+        "pcie:",
+        "  graph_sets:",
+        "    mine: {topology: machine.xml, graphs_file: graphs.csv, bandwidth_gib_per_s: 24.0, tau: 0.0}",
+        "```",
+        "",
+        "`topologies/` holds the built-in trees, `published/` the numbers of the papers with tag and source.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _type_name(schema: dict[str, Any]) -> str:
+    if "anyOf" in schema:
+        return " or ".join(_type_name(option) for option in schema["anyOf"])
+    if "$ref" in schema:
+        return "section"
+    if schema.get("type") == "object":
+        return "mapping of sections"
+    if schema.get("type") == "array":
+        return "list of names"
+    return str(schema.get("type", "value"))

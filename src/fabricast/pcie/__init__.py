@@ -1,0 +1,1 @@
+"""PCIe trees: congestion factors of concurrent transfers (Martinasso et al., SC16)."""

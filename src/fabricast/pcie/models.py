@@ -1,0 +1,339 @@
+"""Models of concurrent PCIe transfers: the congestion-factor algorithm, its readings, baselines.
+
+Every reading of the slides that they do not settle is an option in words; every
+model is a named choice of options or a baseline, on one interface.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabricast.pcie.graphs import Arc, CongestionGraphs
+from fabricast.pcie.tree import PcieTree
+
+__all__ = ["ABLATIONS", "MODELS", "CongestionOptions", "Evaluation", "Model", "Phase", "evaluate",
+           "factors", "trace_phases"]
+
+
+@dataclass(frozen=True)
+class CongestionOptions:
+    """Readings of the congestion-factor algorithm; defaults follow the slides.
+
+    Parameters
+    ----------
+    upstream_sharing : {'proportional', 'round_robin'}
+        Share a saturated upstream port in proportion to demands, or max-min over input ports.
+    solo_crossing_penalty : bool
+        Whether a communication that crosses the root complex alone runs at ``1 - tau``.
+    coupling : {'ratio', 'minimum'}
+        Whether communications that share a saturated upstream port keep their ratio or
+        all fall to the slowest.
+    group_demand : {'sum', 'maximum'}
+        Congestion factor of a grouped communication set.
+    group_split : {'proportional', 'equal'}
+        How a set passes its share on to its members.
+    crossing_bonus : {'conserving', 'literal'}
+        Whether sets that do not cross gain what crossing ones lose, or ``tau`` each.
+    all_crossing : {'equal', 'penalised'}
+        What happens where every set crosses the root complex.
+    root_complex_conflict : {'arbitrated', 'ignored'}
+        Whether the root complex's own downstream ports arbitrate.
+    work_conserving : bool
+        Whether bandwidth that one set cannot use goes to the others.
+    head_of_line : {'freeze', 'two_rounds', 'off'}
+        How communications merged at a saturated upstream port hold each other back.
+    """
+
+    upstream_sharing: Literal["proportional", "round_robin"] = "proportional"
+    solo_crossing_penalty: bool = False
+    coupling: Literal["ratio", "minimum"] = "ratio"
+    group_demand: Literal["sum", "maximum"] = "sum"
+    group_split: Literal["proportional", "equal"] = "proportional"
+    crossing_bonus: Literal["conserving", "literal"] = "conserving"
+    all_crossing: Literal["equal", "penalised"] = "equal"
+    root_complex_conflict: Literal["arbitrated", "ignored"] = "arbitrated"
+    work_conserving: bool = True
+    head_of_line: Literal["freeze", "two_rounds", "off"] = "freeze"
+
+    def vector(self) -> NDArray[np.int64]:
+        """Return the options in the order in which kernels read them."""
+        return np.array(
+            [
+                self.upstream_sharing == "round_robin",
+                self.solo_crossing_penalty,
+                self.coupling == "minimum",
+                self.group_demand == "maximum",
+                self.group_split == "equal",
+                self.crossing_bonus == "literal",
+                self.all_crossing == "penalised",
+                self.root_complex_conflict == "ignored",
+                not self.work_conserving,
+                ("freeze", "two_rounds", "off").index(self.head_of_line),
+            ],
+            dtype=np.int64,
+        )
+
+
+@dataclass(frozen=True)
+class Model:
+    """A named model of concurrent transfers.
+
+    Parameters
+    ----------
+    name : str
+        Identifier in tables.
+    title : str
+        Name in figures.
+    method : {'congestion_factor', 'no_contention', 'busiest_link', 'max_min'}
+        Which rule gives the rates of a phase.
+    options : CongestionOptions
+        Readings of the congestion-factor algorithm.
+    uses_tau : bool, default True
+        Whether the root-complex penalty is applied.
+    """
+
+    name: str
+    title: str
+    method: Literal["congestion_factor", "no_contention", "busiest_link", "max_min"]
+    options: CongestionOptions = field(default_factory=CongestionOptions)
+    uses_tau: bool = True
+
+
+_SLIDES = CongestionOptions()
+
+
+def _reading(name: str, title: str, **changes: object) -> Model:
+    return Model(name, title, "congestion_factor", replace(_SLIDES, **changes))  # type: ignore[arg-type]
+
+
+_MAIN = (
+    Model("congestion_factor", "congestion factors (slides)", "congestion_factor"),
+    _reading("round_robin_upstream", "round-robin upstream", upstream_sharing="round_robin"),
+    _reading("without_head_of_line", "no head-of-line coupling", head_of_line="off"),
+    replace(_reading("without_tau", "no root-complex penalty"), uses_tau=False),
+    _reading("literal", "literal formulas", head_of_line="off", work_conserving=False,
+             crossing_bonus="literal"),
+    Model("max_min", "per-flow max-min", "max_min"),
+    Model("busiest_link", "1/k on the busiest link", "busiest_link"),
+    Model("no_contention", "no contention", "no_contention"),
+)
+_SINGLE_OPTIONS = (
+    _reading("solo_crossing_penalty", "solo crossing penalty", solo_crossing_penalty=True),
+    _reading("coupling_minimum", "coupled to the minimum", coupling="minimum"),
+    _reading("group_demand_maximum", "set demand = maximum", group_demand="maximum"),
+    _reading("group_split_equal", "sets split equally", group_split="equal"),
+    _reading("crossing_bonus_literal", "literal bonus", crossing_bonus="literal"),
+    _reading("all_crossing_penalised", "all-crossing penalised", all_crossing="penalised"),
+    _reading("root_complex_ignored", "root complex ignored", root_complex_conflict="ignored"),
+    _reading("not_work_conserving", "not work-conserving", work_conserving=False),
+    _reading("two_rounds", "two coupling rounds", head_of_line="two_rounds"),
+)
+
+#: Models by name: the slides' reading, variants that matter, baselines.
+MODELS = {model.name: model for model in (*_MAIN, *_SINGLE_OPTIONS)}
+#: Names of the models that change one option of the slides' reading.
+ABLATIONS = tuple(model.name for model in (_MAIN[1], _MAIN[2], *_SINGLE_OPTIONS))
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a model says of a set of graphs.
+
+    Parameters
+    ----------
+    end_s : ndarray of float64, shape (communications,)
+        When each communication ends, from time 0.
+    initial_rho : ndarray of float64, shape (communications,)
+        Congestion factor of each communication in its first phase.
+    phases : ndarray of int64, shape (graphs,)
+        Number of phases of each graph.
+    """
+
+    end_s: NDArray[np.float64]
+    initial_rho: NDArray[np.float64]
+    phases: NDArray[np.int64]
+
+
+def _method_number(model: Model) -> int:
+    from fabricast.pcie import kernels
+
+    return int(getattr(kernels, model.method.upper()))
+
+
+def evaluate(
+    tree: PcieTree,
+    graphs: CongestionGraphs,
+    model: Model,
+    *,
+    bandwidth_bytes_per_s: float,
+    tau: float,
+) -> Evaluation:
+    """Predict when every communication of every graph ends.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology.
+    graphs : CongestionGraphs
+        The graphs, evaluated in parallel and independently of each other.
+    model : Model
+        The rule for the rates of a phase.
+    bandwidth_bytes_per_s : float
+        Bandwidth of one communication alone on links of capacity 1.
+    tau : float
+        Performance reduction for crossing the root complex, in [0, 1).
+
+    Returns
+    -------
+    Evaluation
+        End times, first factors and number of phases; identical for any number of threads.
+
+    References
+    ----------
+    Martinasso et al., "A PCIe congestion-aware performance model for densely populated
+    accelerator servers", SC16.
+
+    Examples
+    --------
+    >>> from fabricast.pcie.graphs import from_arcs
+    >>> from fabricast.pcie.tree import regular_tree
+    >>> storm8 = regular_tree("storm8", (2, 2, 2))
+    >>> graphs = from_arcs([[(0, 2), (1, 4), (3, 2), (6, 4)]], size_bytes=300 * 2**20)
+    >>> result = evaluate(storm8, graphs, MODELS["congestion_factor"],
+    ...                   bandwidth_bytes_per_s=11.6 * 2**30, tau=0.2)
+    >>> [round(float(end) * 1e3, 3) for end in result.end_s]
+    [64.944, 64.944, 36.08, 36.08]
+    """
+    from fabricast.pcie.kernels import evaluate_graphs
+
+    routes = tree.routes
+    end_s = np.empty(graphs.source.size, dtype=np.float64)
+    initial_rho = np.empty(graphs.source.size, dtype=np.float64)
+    phases = np.zeros(len(graphs), dtype=np.int64)
+    evaluate_graphs(
+        graphs.offset, graphs.source, graphs.target, graphs.size_bytes, graphs.start_s,
+        routes.endpoints, routes.offset, routes.link, routes.crossing, routes.capacity,
+        routes.leaves_root_complex, routes.upstream_links, _method_number(model),
+        model.options.vector(), float(tau) if model.uses_tau else 0.0,
+        float(bandwidth_bytes_per_s), end_s, initial_rho, phases,
+    )
+    return Evaluation(end_s, initial_rho, phases)
+
+
+def factors(
+    tree: PcieTree, arcs: list[Arc], model: Model, *, tau: float
+) -> NDArray[np.float64]:
+    """Return the congestion factors of communications that are all active.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology.
+    arcs : list of (int, int)
+        (source, target) pairs.
+    model : Model
+        The rule.
+    tau : float
+        Performance reduction for crossing the root complex.
+
+    Returns
+    -------
+    ndarray of float64, shape (communications,)
+        Factors as a multiple of the reference bandwidth.
+
+    Examples
+    --------
+    >>> from fabricast.pcie.tree import regular_tree
+    >>> storm8 = regular_tree("storm8", (2, 2, 2))
+    >>> [float(rho) for rho in factors(storm8, [(0, 1), (2, 1)], MODELS["max_min"], tau=0.2)]
+    [0.5, 0.5]
+    """
+    from fabricast.pcie.kernels import phase_factors
+
+    routes = tree.routes
+    pairs = np.array(arcs, dtype=np.int64).reshape(-1, 2)
+    result: NDArray[np.float64] = phase_factors(
+        pairs[:, 0].copy(), pairs[:, 1].copy(), routes.endpoints, routes.offset, routes.link,
+        routes.crossing, routes.capacity, routes.leaves_root_complex, routes.upstream_links,
+        _method_number(model), model.options.vector(), float(tau) if model.uses_tau else 0.0,
+    )
+    return result
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One phase of one graph: a time in which the set of active communications is constant.
+
+    Parameters
+    ----------
+    start_s, duration_s : float
+        When it starts and how long it lasts.
+    active : tuple of int
+        Numbers of the active communications.
+    rho : tuple of float
+        Their congestion factors.
+    transferred_bytes : tuple of float
+        What they move in this phase.
+    """
+
+    start_s: float
+    duration_s: float
+    active: tuple[int, ...]
+    rho: tuple[float, ...]
+    transferred_bytes: tuple[float, ...]
+
+
+def trace_phases(
+    tree: PcieTree,
+    graphs: CongestionGraphs,
+    graph: int,
+    model: Model,
+    *,
+    bandwidth_bytes_per_s: float,
+    tau: float,
+) -> list[Phase]:
+    """Return the phases of one graph, for drawing and for reading.
+
+    Parameters
+    ----------
+    tree, graphs, model, bandwidth_bytes_per_s, tau
+        As for `evaluate`.
+    graph : int
+        Number of the graph.
+
+    Returns
+    -------
+    list of Phase
+        In order of time.
+
+    Examples
+    --------
+    >>> from fabricast.pcie.graphs import from_arcs
+    >>> from fabricast.pcie.tree import regular_tree
+    >>> storm8 = regular_tree("storm8", (2, 2, 2))
+    >>> graphs = from_arcs([[(0, 1), (2, 1)]], size_bytes=1e9)
+    >>> phases = trace_phases(storm8, graphs, 0, MODELS["max_min"], bandwidth_bytes_per_s=1e9, tau=0)
+    >>> [(phase.duration_s, phase.rho) for phase in phases]
+    [(2.0, (0.5, 0.5))]
+    """
+    part = slice(int(graphs.offset[graph]), int(graphs.offset[graph + 1]))
+    arcs, size, start = graphs.arcs(graph), graphs.size_bytes[part], graphs.start_s[part]
+    end = evaluate(
+        tree, graphs, model, bandwidth_bytes_per_s=bandwidth_bytes_per_s, tau=tau
+    ).end_s[part]
+    times = sorted({*start.tolist(), *end[np.isfinite(end)].tolist()})
+    phases = []
+    for begin, stop in zip(times, times[1:], strict=False):
+        active = [c for c in range(len(arcs)) if start[c] <= begin and end[c] > begin]
+        if active:
+            rho = factors(tree, [arcs[c] for c in active], model, tau=tau)
+            moved = rho * bandwidth_bytes_per_s * (stop - begin)
+            phases.append(
+                Phase(begin, stop - begin, tuple(active), tuple(rho.tolist()),
+                      tuple(np.minimum(moved, size[active]).tolist()))
+            )
+    return phases

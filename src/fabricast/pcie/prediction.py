@@ -1,0 +1,118 @@
+"""Predictions on user files: what ``fabricast predict`` computes."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from fabricast.errors import InputError
+from fabricast.files import whole_file
+from fabricast.pcie.graphs import CongestionGraphs, read_graphs
+from fabricast.pcie.models import MODELS, Evaluation, evaluate
+from fabricast.pcie.topology_files import load_tree
+from fabricast.pcie.tree import PcieTree
+from fabricast.tables import connect
+
+__all__ = ["elapsed_table", "predict_file"]
+
+
+def elapsed_table(tree: PcieTree, graphs: CongestionGraphs, evaluation: Evaluation) -> pd.DataFrame:
+    """Return one row per communication with its elapsed time.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology.
+    graphs : CongestionGraphs
+        The graphs.
+    evaluation : Evaluation
+        What a model said of them.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns graph, communication, source, target, size_bytes, elapsed_s (end minus
+        own start).
+    """
+    names = np.array(tree.endpoint_names, dtype=object)
+    return pd.DataFrame(
+        {
+            "graph": np.array(graphs.names, dtype=object)[graphs.graph_of_communication],
+            "communication": graphs.number_in_graph,
+            "source": names[graphs.source],
+            "target": names[graphs.target],
+            "size_bytes": graphs.size_bytes,
+            "elapsed_s": evaluation.end_s - graphs.start_s,
+        }
+    )
+
+
+def predict_file(
+    topology: str,
+    graphs_file: Path,
+    model: str,
+    *,
+    bandwidth_bytes_per_s: float,
+    tau: float,
+    size_bytes: float,
+    output: Path | None,
+    include_display: bool = False,
+) -> list[str]:
+    """Predict the graphs of a CSV file and write or print the result.
+
+    Parameters
+    ----------
+    topology : str
+        Built-in name or file.
+    graphs_file : Path
+        CSV with the columns ``graph,source,target[,size_bytes,start_s]``.
+    model : str
+        Name of a model.
+    bandwidth_bytes_per_s, tau : float
+        Parameters of the model.
+    size_bytes : float
+        Size where the file has no column ``size_bytes``.
+    output : Path or None
+        Parquet or CSV file; None prints CSV.
+    include_display : bool, default False
+        Whether graphics cards count as accelerators.
+
+    Returns
+    -------
+    list of str
+        What the user should know of the result.
+
+    Raises
+    ------
+    InputError
+        If a file, the topology or the model is not as expected.
+    """
+    if model not in MODELS:
+        raise InputError(f"model '{model}' is unknown, expected one of {', '.join(MODELS)}")
+    tree = load_tree(topology, include_display=include_display)
+    graphs = read_graphs(graphs_file, tree, size_bytes=size_bytes)
+    evaluation = evaluate(
+        tree, graphs, MODELS[model], bandwidth_bytes_per_s=bandwidth_bytes_per_s, tau=tau
+    )
+    table = elapsed_table(tree, graphs, evaluation)
+    if output is None:
+        table.to_csv(sys.stdout, index=False, lineterminator="\n")
+    elif output.suffix.lower() == ".csv":
+        with whole_file(output) as temporary:
+            table.to_csv(temporary, index=False, lineterminator="\n")
+    else:
+        with whole_file(output) as temporary, connect() as connection:
+            connection.from_df(table).write_parquet(str(temporary))
+    notes = list(tree.notes)
+    between = sum(
+        tree.path_class(source, target) == "SYS"
+        for source, target in zip(table["source"], table["target"], strict=True)
+    )
+    if between:
+        notes.append(f"{between} communications cross sockets; the study validates one socket only")
+    if not np.isfinite(table["elapsed_s"]).all():
+        notes.append(f"model '{model}' starves some communications: their elapsed_s is infinite")
+    return notes

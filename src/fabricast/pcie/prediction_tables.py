@@ -1,0 +1,59 @@
+"""Predictions of all models on all graphs as rows of the table prediction."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from fabricast.pcie.graph_tables import graphs_from_rows
+from fabricast.pcie.models import MODELS, evaluate
+from fabricast.pcie.tree import PcieTree
+
+__all__ = ["elapsed_rows"]
+
+
+def elapsed_rows(
+    tree: PcieTree,
+    communication: pd.DataFrame,
+    models: list[str],
+    *,
+    bandwidth_bytes_per_s: float,
+    tau: float,
+) -> pd.DataFrame:
+    """Predict the elapsed time of every communication with every model.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology.
+    communication : pandas.DataFrame
+        Rows of the table communication, ordered by its key.
+    models : list of str
+        Names of the models.
+    bandwidth_bytes_per_s, tau : float
+        Parameters of the models.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Rows of the table prediction with the quantity ``elapsed``.
+    """
+    graphs = graphs_from_rows(tree, communication)
+    frames = []
+    for model in models:
+        evaluation = evaluate(
+            tree, graphs, MODELS[model], bandwidth_bytes_per_s=bandwidth_bytes_per_s, tau=tau
+        )
+        frames.append(
+            pd.DataFrame(
+                {
+                    "study": "pcie",
+                    "case_id": communication["graph"],
+                    "item": communication["communication"].astype(str),
+                    "quantity": "elapsed",
+                    "model": model,
+                    "value": evaluation.end_s - graphs.start_s,
+                    "unit": "s",
+                }
+            )
+        )
+    return pd.concat(frames, ignore_index=True)

@@ -1,0 +1,164 @@
+"""Measured probes of concurrent copies: their graphs, predictions and references."""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from fabricast.errors import InputError
+from fabricast.pcie.graph_tables import GraphTables, graph_tables
+from fabricast.pcie.graphs import Arc, from_arcs
+from fabricast.pcie.models import MODELS, factors
+from fabricast.pcie.topology_files import load_tree
+
+__all__ = ["Probe", "probe_tables", "read_probes"]
+
+_COLUMNS = ["system", "topology", "pattern", "communications", "statistic", "measured_gb_per_s", "solo_gb_per_s", "source"]
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One measured pattern of concurrent copies in steady state.
+
+    Parameters
+    ----------
+    graph : str
+        Name of its congestion graph.
+    system, topology, pattern : str
+        Machine, its topology, and what was run.
+    arcs : tuple of (int, int)
+        The concurrent copies.
+    statistic : {'mean_per_flow', 'total'}
+        What the measured rate is.
+    measured_bytes_per_s : float
+        The measured rate.
+    solo_bytes_per_s : float
+        Bandwidth of one copy alone, measured on the same machine.
+    source : str
+        Where the figure was read.
+    """
+
+    graph: str
+    system: str
+    topology: str
+    pattern: str
+    arcs: tuple[Arc, ...]
+    statistic: str
+    measured_bytes_per_s: float
+    solo_bytes_per_s: float
+    source: str
+
+
+def read_probes(path: Path | str) -> list[Probe]:
+    """Read measured probes from CSV; lines that start with ``#`` are comments.
+
+    Parameters
+    ----------
+    path : Path or str
+        File with the columns system, topology, pattern, communications (such as
+        ``0>1 1>2``), statistic, measured_gb_per_s, solo_gb_per_s, source.
+
+    Returns
+    -------
+    list of Probe
+        In file order.
+
+    Raises
+    ------
+    InputError
+        On the first row that is wrong.
+    """
+    path = Path(path)
+    numbered = [
+        (number, line)
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        if line and not line.startswith("#")
+    ]
+    rows = list(csv.reader(line for _, line in numbered))
+    if not rows or rows[0] != _COLUMNS:
+        raise InputError(f"has other columns, expected {','.join(_COLUMNS)}", path=path, line=1)
+    probes = []
+    for (line, _), row in zip(numbered[1:], rows[1:], strict=True):
+        try:
+            system, topology, pattern, text, statistic, measured, solo, source = row
+            arcs = tuple((int(s), int(t)) for s, t in (pair.split(">") for pair in text.split()))
+            rates = float(measured) * 1e9, float(solo) * 1e9
+        except ValueError as error:
+            raise InputError(f"is not a probe: {error}", path=path, line=line) from error
+        if statistic not in ("mean_per_flow", "total") or not all(0 < r < math.inf for r in rates):
+            raise InputError(
+                f"statistic is '{statistic}' with rates {measured} and {solo}, expected mean_per_flow or "
+                "total and positive rates",
+                path=path,
+                line=line,
+            )
+        slug = re.sub(r"[^a-z0-9]+", "_", f"{system} {pattern}".lower()).strip("_")
+        probes.append(Probe(f"{topology}.probe.{slug}", system, topology, pattern, arcs, statistic, *rates, source))
+    return probes
+
+
+@dataclass(frozen=True)
+class ProbeTables:
+    """Rows that the probes add to the tables.
+
+    Parameters
+    ----------
+    graphs : GraphTables
+        Graphs and communications.
+    prediction, reference : pandas.DataFrame
+        Rows as in schema.sql.
+    """
+
+    graphs: GraphTables
+    prediction: pd.DataFrame
+    reference: pd.DataFrame
+
+
+def probe_tables(probes: list[Probe], models: list[str], *, size_bytes: float, tau: float) -> ProbeTables:
+    """Predict the steady-state rate of every probe with every model.
+
+    Parameters
+    ----------
+    probes : list of Probe
+        Measured patterns.
+    models : list of str
+        Names of the models.
+    size_bytes : float
+        Nominal size of the copies; the rate does not depend on it.
+    tau : float
+        Root-complex penalty of the measured hosts.
+
+    Returns
+    -------
+    ProbeTables
+        Predicted rates are the sum or mean of the factors while all copies run, times
+        the solo bandwidth of the same machine.
+    """
+    frames, predictions, references = [], [], []
+    for probe in probes:
+        tree = load_tree(probe.topology)
+        graphs = from_arcs([probe.arcs], size_bytes=size_bytes, names=[probe.graph], families=["probe"])
+        frames.append(graph_tables(tree, graphs, subset="probe"))
+        common = {"study": "pcie", "case_id": probe.graph, "item": "", "quantity": "rate", "unit": "bytes/s"}
+        for model in models:
+            rho = factors(tree, list(probe.arcs), MODELS[model], tau=tau)
+            rate = float(rho.mean() if probe.statistic == "mean_per_flow" else rho.sum()) * probe.solo_bytes_per_s
+            predictions.append(common | {"model": model, "value": rate})
+        references.append(
+            common
+            | {"kind": "measured", "origin": f"rtx6kpro {probe.system}", "tag": "measured",
+               "value": probe.measured_bytes_per_s}
+        )  # fmt: skip
+    return ProbeTables(
+        GraphTables(
+            pd.concat([frame.graph for frame in frames], ignore_index=True),
+            pd.concat([frame.communication for frame in frames], ignore_index=True),
+        ),
+        pd.DataFrame(predictions),
+        pd.DataFrame(references),
+    )

@@ -1,0 +1,80 @@
+"""PCIe trees as rows of the tables topology, vertex and link."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from fabricast.pcie.tree import PcieTree
+
+__all__ = ["link_rows", "topology_rows", "vertex_rows"]
+
+
+def topology_rows(trees: list[PcieTree]) -> pd.DataFrame:
+    """Return one row per tree."""
+    return pd.DataFrame(
+        [
+            {
+                "topology": tree.name,
+                "study": "pcie",
+                "kind": "pcie_tree",
+                "source": tree.source,
+                "tag": tree.tag,
+                "endpoints": len(tree.endpoint_names),
+                "vertices": len(tree.vertices),
+                "links": len(tree.link_names),
+                "leaf_symmetries": tree.automorphism_count,
+            }
+            for tree in trees
+        ]
+    )
+
+
+def vertex_rows(trees: list[PcieTree]) -> pd.DataFrame:
+    """Return one row per vertex."""
+    return pd.DataFrame(
+        [
+            {
+                "topology": tree.name,
+                "vertex": vertex.name,
+                "kind": vertex.kind,
+                "label": vertex.label,
+                "parent": vertex.parent,
+            }
+            for tree in trees
+            for vertex in tree.vertices
+        ]
+    )
+
+
+def link_rows(trees: list[PcieTree], *, bandwidth_bytes_per_s: float) -> pd.DataFrame:
+    """Return one row per directed link.
+
+    Parameters
+    ----------
+    trees : list of PcieTree
+        The trees.
+    bandwidth_bytes_per_s : float
+        What a capacity of 1 stands for in trees that do not say.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Rows of the table ``link``; latency is NULL, the study does not model it.
+    """
+    rows = []
+    for tree in trees:
+        reference = tree.bandwidth_bytes_per_s or bandwidth_bytes_per_s
+        for source, target, direction, port in tree.link_names:
+            lower = source if direction == "pcie_up" else target
+            ports = len(tree.vertex(lower).uplink_groups)
+            rows.append(
+                {
+                    "topology": tree.name,
+                    "link": f"{source}>{target}" + (f"#{port}" if ports > 1 else ""),
+                    "source": source,
+                    "target": target,
+                    "class": direction,
+                    "capacity_bytes_per_s": tree.vertex(lower).capacity * reference,
+                }
+            )
+    return pd.DataFrame(rows)

@@ -1,0 +1,61 @@
+"""Draw PCIe trees as text."""
+
+from __future__ import annotations
+
+from rich.markup import escape
+from rich.table import Table
+from rich.tree import Tree
+
+from fabricast.pcie.tree import PcieTree
+
+__all__ = ["path_matrix", "tree_text"]
+
+
+def tree_text(tree: PcieTree) -> Tree:
+    """Return a drawing of the tree for a text terminal.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        The topology.
+
+    Returns
+    -------
+    rich.tree.Tree
+        One line a vertex: name, kind, link rate, where it was read.
+    """
+
+    def describe(name: str) -> str:
+        vertex = tree.vertex(name)
+        parts = [f"[bold]{escape(name)}[/bold] {vertex.kind.replace('_', ' ')}"]
+        if vertex.parent is not None:
+            if tree.bandwidth_bytes_per_s:
+                parts.append(f"{vertex.capacity * tree.bandwidth_bytes_per_s / 1e9:.2f} GB/s")
+            elif vertex.capacity != 1.0:
+                parts.append(f"capacity {vertex.capacity:g}")
+        if vertex.label:
+            parts.append(escape(vertex.label))
+        if vertex.uplink_groups:
+            groups = " | ".join(" ".join(group) for group in vertex.uplink_groups)
+            parts.append(escape(f"uplinks {groups}"))
+        return "  ".join(parts)
+
+    def grow(branch: Tree, name: str) -> None:
+        for child in tree.children(name):
+            grow(branch.add(describe(child)), child)
+
+    drawing = Tree(f"{escape(tree.name)} ({escape(tree.source)})")
+    grow(drawing.add(describe(tree.root)), tree.root)
+    return drawing
+
+
+def path_matrix(tree: PcieTree) -> Table:
+    """Return the path classes of all endpoint pairs as ``nvidia-smi topo -mp`` shows them."""
+    table = Table(show_edge=False, box=None, pad_edge=False)
+    table.add_column("")
+    for name in tree.endpoint_names:
+        table.add_column(escape(name))
+    for source in tree.endpoint_names:
+        row = ["X" if source == target else tree.path_class(source, target) for target in tree.endpoint_names]
+        table.add_row(escape(source), *row)
+    return table

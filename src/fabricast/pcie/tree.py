@@ -1,0 +1,449 @@
+"""PCIe trees: vertices, dual-simplex links, routes, path classes and leaf symmetries."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabricast.errors import InputError
+
+__all__ = ["PcieTree", "Routes", "Vertex", "regular_tree"]
+
+#: Path classes as ``nvidia-smi topo`` prints them, nearest first.
+PATH_CLASSES = ("PIX", "PXB", "PHB", "SYS")
+
+_DEEPEST = 64
+_KINDS = ("system", "root_complex", "switch", "endpoint")
+
+
+@dataclass(frozen=True)
+class Vertex:
+    """One vertex of a PCIe tree.
+
+    Parameters
+    ----------
+    name : str
+        Unique name.
+    kind : {'system', 'root_complex', 'switch', 'endpoint'}
+        What it is.
+    parent : str or None
+        Name of the vertex above; None for the root.
+    capacity : float, default 1.0
+        Capacity of each direction of the link to the parent, as a multiple of the
+        reference bandwidth.
+    label : str, default ''
+        Where it was read, such as a bus id.
+    uplink_groups : tuple of tuple of str, default ()
+        A switch with several upstream ports lists the endpoints that use each of them.
+    """
+
+    name: str
+    kind: str
+    parent: str | None
+    capacity: float = 1.0
+    label: str = ""
+    uplink_groups: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True)
+class Routes:
+    """Routes of all ordered endpoint pairs as the arrays that kernels read.
+
+    Links are numbered so that every route ascends: upstream links first, deepest
+    first, then downstream links, shallowest first.
+
+    Parameters
+    ----------
+    offset : ndarray of int64, shape (endpoints**2 + 1,)
+        Where the route of pair ``source * endpoints + target`` starts in `link`.
+    link : ndarray of int64
+        Link numbers of all routes, one after the other.
+    crossing : ndarray of bool, shape (endpoints**2,)
+        Whether the route turns at a root complex or above it.
+    capacity : ndarray of float64, shape (links,)
+        Link capacity as a multiple of the reference bandwidth.
+    leaves_root_complex : ndarray of bool, shape (links,)
+        Whether the link is a downstream port of a root complex.
+    upstream_links : int
+        How many of the links point upstream.
+    endpoints : int
+        Number of endpoints.
+    """
+
+    offset: NDArray[np.int64]
+    link: NDArray[np.int64]
+    crossing: NDArray[np.bool_]
+    capacity: NDArray[np.float64]
+    leaves_root_complex: NDArray[np.bool_]
+    upstream_links: int
+    endpoints: int
+
+
+@dataclass(frozen=True)
+class PcieTree:
+    """A rooted tree of PCIe links, each one two independent directed links.
+
+    Parameters
+    ----------
+    name : str
+        Name of the topology.
+    vertices : tuple of Vertex
+        All vertices; endpoints are numbered in this order.
+    bandwidth_bytes_per_s : float or None, default None
+        Reference bandwidth that a capacity of 1 stands for, where it is known.
+    source : str, default ''
+        Where the tree comes from.
+    tag : str, default 'assumed'
+        Provenance tag.
+    notes : tuple of str, default ()
+        What a reader of the file should be told.
+
+    Raises
+    ------
+    InputError
+        If the vertices do not form one tree with endpoints as leaves.
+
+    Examples
+    --------
+    >>> tree = regular_tree("storm8", (2, 2, 2))
+    >>> tree.endpoint_names
+    ('0', '1', '2', '3', '4', '5', '6', '7')
+    >>> tree.path_class("0", "1"), tree.path_class("0", "2"), tree.path_class("0", "4")
+    ('PIX', 'PXB', 'PHB')
+    >>> tree.automorphism_count
+    128
+    """
+
+    name: str
+    vertices: tuple[Vertex, ...]
+    bandwidth_bytes_per_s: float | None = None
+    source: str = ""
+    tag: str = "assumed"
+    notes: tuple[str, ...] = ()
+    _by_name: dict[str, Vertex] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        by_name: dict[str, Vertex] = {}
+        for vertex in self.vertices:
+            if vertex.name in by_name:
+                raise InputError(f"vertex '{vertex.name}' stands twice in topology '{self.name}'")
+            if vertex.kind not in _KINDS:
+                raise InputError(
+                    f"vertex '{vertex.name}' has kind '{vertex.kind}', expected one of {', '.join(_KINDS)}"
+                )
+            by_name[vertex.name] = vertex
+        object.__setattr__(self, "_by_name", by_name)
+        self._check_tree()
+
+    def _check_tree(self) -> None:
+        roots = [vertex.name for vertex in self.vertices if vertex.parent is None]
+        if len(roots) != 1:
+            found = ", ".join(roots) or "none (a cycle?)"
+            raise InputError(f"topology '{self.name}' has roots: {found}; expected exactly one")
+        for vertex in self.vertices:
+            self._check_vertex(vertex)
+        reached = list(self._preorder(roots[0]))
+        if len(reached) != len(self.vertices):
+            lost = sorted(set(self._by_name) - set(reached))
+            raise InputError(
+                f"topology '{self.name}' has a cycle: {', '.join(lost[:8])} cannot be reached from "
+                f"root '{roots[0]}', expected a tree"
+            )
+        if max(self.depth.values()) > _DEEPEST:
+            raise InputError(f"topology '{self.name}' is deeper than {_DEEPEST} links")
+        if not any(vertex.kind == "endpoint" for vertex in self.vertices):
+            raise InputError(f"topology '{self.name}' has no endpoint, expected at least one")
+
+    def _check_vertex(self, vertex: Vertex) -> None:
+        if vertex.parent is not None and vertex.parent not in self._by_name:
+            raise InputError(f"vertex '{vertex.name}' has the unknown parent '{vertex.parent}'")
+        if vertex.parent is not None and self._by_name[vertex.parent].kind == "endpoint":
+            raise InputError(f"endpoint '{vertex.parent}' has the child '{vertex.name}', expected a leaf")
+        if not (math.isfinite(vertex.capacity) and vertex.capacity > 0):
+            raise InputError(
+                f"link of '{vertex.name}' has capacity {vertex.capacity:g}, expected a positive number"
+            )
+        if vertex.kind != "endpoint" and not self._children[vertex.name]:
+            raise InputError(f"{vertex.kind} '{vertex.name}' has no child, expected at least one")
+        if vertex.uplink_groups:
+            below = sorted(name for name in self._preorder(vertex.name) if self.is_endpoint(name))
+            if sorted(itertools.chain.from_iterable(vertex.uplink_groups)) != below:
+                raise InputError(
+                    f"uplink_groups of '{vertex.name}' must name each endpoint below it once: {', '.join(below)}"
+                )
+
+    @cached_property
+    def _children(self) -> dict[str, list[str]]:
+        children: dict[str, list[str]] = {vertex.name: [] for vertex in self.vertices}
+        for vertex in self.vertices:
+            if vertex.parent is not None:
+                children[vertex.parent].append(vertex.name)
+        return children
+
+    def _preorder(self, name: str) -> Iterator[str]:
+        stack = [name]
+        while stack:
+            top = stack.pop()
+            yield top
+            stack.extend(reversed(self._children[top]))
+
+    def is_endpoint(self, name: str) -> bool:
+        """Return whether `name` is an endpoint."""
+        return self._by_name[name].kind == "endpoint"
+
+    def vertex(self, name: str) -> Vertex:
+        """Return the vertex called `name`."""
+        return self._by_name[name]
+
+    def children(self, name: str) -> tuple[str, ...]:
+        """Return the names of the vertices below `name`, in order."""
+        return tuple(self._children[name])
+
+    @property
+    def root(self) -> str:
+        """Name of the root."""
+        return next(vertex.name for vertex in self.vertices if vertex.parent is None)
+
+    @cached_property
+    def endpoint_names(self) -> tuple[str, ...]:
+        """Names of the endpoints in the order of their numbers."""
+        return tuple(vertex.name for vertex in self.vertices if vertex.kind == "endpoint")
+
+    @cached_property
+    def endpoint_number(self) -> Mapping[str, int]:
+        """Number of each endpoint by name."""
+        return {name: number for number, name in enumerate(self.endpoint_names)}
+
+    @cached_property
+    def depth(self) -> Mapping[str, int]:
+        """Number of links between each vertex and the root, by name."""
+        depth = {self.root: 0}
+        for name in self._preorder(self.root):
+            for child in self._children[name]:
+                depth[child] = depth[name] + 1
+        return depth
+
+    def ancestors(self, name: str) -> list[str]:
+        """Return `name` and the vertices above it, nearest first."""
+        chain = [name]
+        while (parent := self._by_name[chain[-1]].parent) is not None:
+            chain.append(parent)
+        return chain
+
+    def turning_point(self, source: str, target: str) -> str:
+        """Return the lowest common ancestor of two endpoints, where their route turns."""
+        above = set(self.ancestors(source))
+        return next(name for name in self.ancestors(target) if name in above)
+
+    def is_crossing(self, source: str, target: str) -> bool:
+        """Return whether a route turns at a root complex or above it."""
+        return self._by_name[self.turning_point(source, target)].kind in ("root_complex", "system")
+
+    def path_class(self, source: str, target: str) -> str:
+        """Return the path class of two endpoints as ``nvidia-smi topo`` names it.
+
+        Parameters
+        ----------
+        source, target : str
+            Names of two different endpoints.
+
+        Returns
+        -------
+        {'PIX', 'PXB', 'PHB', 'SYS'}
+            One switch, several switches, a root complex, or the socket interconnect.
+            Host bridges of one package are merged, so PHB stands for PHB and NODE.
+        """
+        turn = self.turning_point(source, target)
+        kind = self._by_name[turn].kind
+        if kind == "system":
+            return "SYS"
+        if kind == "root_complex":
+            return "PHB"
+        one_switch = self._by_name[source].parent == turn == self._by_name[target].parent
+        return "PIX" if one_switch else "PXB"
+
+    @cached_property
+    def link_names(self) -> tuple[tuple[str, str, str, int], ...]:
+        """Links in kernel order as (source, target, class, port of a multi-uplink switch)."""
+        lower = [vertex.name for vertex in self.vertices if vertex.parent is not None]
+        order = {name: position for position, name in enumerate(self._preorder(self.root))}
+        upward = sorted(lower, key=lambda name: (-self.depth[name], order[name]))
+        downward = sorted(lower, key=lambda name: (self.depth[name], order[name]))
+        names: list[tuple[str, str, str, int]] = []
+        for ordered, direction in ((upward, "pcie_up"), (downward, "pcie_down")):
+            for name in ordered:
+                parent = self._by_name[name].parent
+                assert parent is not None
+                ends = (name, parent) if direction == "pcie_up" else (parent, name)
+                for port in range(max(1, len(self._by_name[name].uplink_groups))):
+                    names.append((*ends, direction, port))
+        return tuple(names)
+
+    @cached_property
+    def _link_number(self) -> dict[tuple[str, str, str, int], int]:
+        return {name: number for number, name in enumerate(self.link_names)}
+
+    def _port(self, name: str, endpoint: str) -> int:
+        for port, group in enumerate(self._by_name[name].uplink_groups):
+            if endpoint in group:
+                return port
+        return 0
+
+    def route(self, source: str, target: str) -> list[int]:
+        """Return the numbers of the links between two endpoints, in order of travel."""
+        number = self._link_number
+        turn = self.turning_point(source, target)
+        links = []
+        for name in itertools.takewhile(lambda name: name != turn, self.ancestors(source)):
+            parent = self._by_name[name].parent
+            assert parent is not None
+            links.append(number[name, parent, "pcie_up", self._port(name, source)])
+        down = list(itertools.takewhile(lambda name: name != turn, self.ancestors(target)))
+        for name in reversed(down):
+            parent = self._by_name[name].parent
+            assert parent is not None
+            links.append(number[parent, name, "pcie_down", self._port(name, target)])
+        return links
+
+    @cached_property
+    def routes(self) -> Routes:
+        """Routes of all ordered endpoint pairs, as arrays."""
+        names = self.endpoint_names
+        offset, link, crossing = [0], [], []
+        for source, target in itertools.product(names, names):
+            if source != target:
+                link.extend(self.route(source, target))
+            offset.append(len(link))
+            crossing.append(source != target and self.is_crossing(source, target))
+        lower = [down if direction == "pcie_down" else up for up, down, direction, _ in self.link_names]
+        return Routes(
+            offset=np.array(offset, dtype=np.int64),
+            link=np.array(link, dtype=np.int64),
+            crossing=np.array(crossing, dtype=np.bool_),
+            capacity=np.array([self._by_name[name].capacity for name in lower], dtype=np.float64),
+            leaves_root_complex=np.array(
+                [
+                    direction == "pcie_down" and self._by_name[upper].kind == "root_complex"
+                    for upper, _, direction, _ in self.link_names
+                ],
+                dtype=np.bool_,
+            ),
+            upstream_links=sum(name[2] == "pcie_up" for name in self.link_names),
+            endpoints=len(names),
+        )
+
+    @cached_property
+    def _shape(self) -> dict[str, tuple[object, ...]]:
+        """Shape of every subtree: equal shapes can be exchanged."""
+        shape: dict[str, tuple[object, ...]] = {}
+        for name in reversed(list(self._preorder(self.root))):
+            vertex = self._by_name[name]
+            below = tuple(sorted((shape[child] for child in self._children[name]), key=repr))
+            # An assignment of endpoints to uplinks breaks the symmetry below its switch.
+            ports = (name,) if vertex.uplink_groups else ()
+            shape[name] = (vertex.kind, vertex.capacity, ports, below)
+        return shape
+
+    @cached_property
+    def automorphism_count(self) -> int:
+        """Number of leaf permutations that keep the tree."""
+        count = 1
+        for name in self._by_name:
+            shapes = [self._shape[child] for child in self._children[name]]
+            count *= math.prod(math.factorial(shapes.count(shape)) for shape in set(shapes))
+        return count
+
+    @cached_property
+    def automorphisms(self) -> NDArray[np.int64]:
+        """All leaf permutations that keep the tree.
+
+        Returns
+        -------
+        ndarray of int64, shape (automorphisms, endpoints)
+            Row `a` maps endpoint `e` to endpoint ``automorphisms[a, e]``.
+
+        Raises
+        ------
+        ValueError
+            If there are more than 100,000, which no search here enumerates.
+        """
+        if self.automorphism_count > 100_000:
+            raise ValueError(
+                f"topology '{self.name}' has {self.automorphism_count} leaf symmetries, "
+                "expected at most 100000"
+            )
+        maps = [dict(pairs) for pairs in self._isomorphisms(self.root, self.root)]
+        number = self.endpoint_number
+        table = [[number[image[name]] for name in self.endpoint_names] for image in maps]
+        return np.array(sorted(table), dtype=np.int64)
+
+    def _isomorphisms(self, one: str, other: str) -> Iterator[list[tuple[str, str]]]:
+        """Yield all endpoint maps of the subtree at `one` onto that at `other`."""
+        if self.is_endpoint(one):
+            yield [(one, other)]
+            return
+        ones, others = self._children[one], self._children[other]
+        for images in itertools.permutations(others):
+            if all(self._shape[a] == self._shape[b] for a, b in zip(ones, images, strict=True)):
+                parts = [list(self._isomorphisms(a, b)) for a, b in zip(ones, images, strict=True)]
+                for choice in itertools.product(*parts):
+                    yield list(itertools.chain.from_iterable(choice))
+
+
+def regular_tree(name: str, branching: Sequence[int], *, sockets: int = 1) -> PcieTree:
+    """Generate a tree in which all vertices of a level have as many children.
+
+    Parameters
+    ----------
+    name : str
+        Name of the topology.
+    branching : sequence of int
+        Children of the root complex, of each switch below it, and so on; the last
+        level holds the endpoints.
+    sockets : int, default 1
+        Root complexes; more than one are joined by a system vertex.
+
+    Returns
+    -------
+    PcieTree
+        The tree, endpoints numbered left to right from 0.
+
+    Raises
+    ------
+    InputError
+        If a level has no children or there is no level.
+
+    Examples
+    --------
+    >>> len(regular_tree("flat4x2", (2, 4)).endpoint_names)
+    8
+    >>> regular_tree("storm16", (2, 2, 2), sockets=2).path_class("0", "8")
+    'SYS'
+    """
+    if not branching or min(branching) < 1 or sockets < 1:
+        raise InputError(
+            f"branching is {list(branching)} on {sockets} sockets, expected positive numbers"
+        )
+    vertices: list[Vertex] = [Vertex("SYS", "system", None)] if sockets > 1 else []
+    switch_number, endpoint_number = itertools.count(), itertools.count()
+
+    def grow(parent: str, levels: Sequence[int]) -> None:
+        for _ in range(levels[0]):
+            if len(levels) == 1:
+                vertices.append(Vertex(str(next(endpoint_number)), "endpoint", parent))
+            else:
+                switch = f"S{next(switch_number)}"
+                vertices.append(Vertex(switch, "switch", parent))
+                grow(switch, levels[1:])
+
+    for socket in range(sockets):
+        root_complex = f"RC{socket}" if sockets > 1 else "RC"
+        vertices.append(Vertex(root_complex, "root_complex", "SYS" if sockets > 1 else None))
+        grow(root_complex, branching)
+    return PcieTree(name, tuple(vertices), source="generated", tag="assumed")

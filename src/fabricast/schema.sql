@@ -1,0 +1,360 @@
+-- Tables of results/fabricast.duckdb. The comment behind a column is its COMMENT in the
+-- database, the one above a table is the table's. Units stand in the column names (SI).
+
+CREATE TYPE study_name AS ENUM ('pcie', 'breakdown', 'maxrate', 'gpucentric', 'percs');
+CREATE TYPE reference_kind AS ENUM ('measured', 'simulated', 'published');
+CREATE TYPE provenance_tag AS ENUM ('published', 'quoted', 'derived', 'assumed', 'measured');
+CREATE TYPE claim_verdict AS ENUM ('reproduced', 'deviates', 'not_testable');
+CREATE TYPE topology_kind AS ENUM ('pcie_tree', 'two_level_direct', 'node', 'path');
+CREATE TYPE graph_family AS ENUM ('scatter', 'gather', 'all_to_all', 'exhaustive', 'random', 'halo_2d', 'halo_3d', 'probe', 'example', 'user');
+CREATE TYPE breakdown_layer AS ENUM ('CPU', 'I/O', 'Network');
+
+-- The five published studies.
+CREATE TABLE study (
+  study study_name NOT NULL, -- short name
+  title VARCHAR NOT NULL, -- title of the publication
+  authors VARCHAR NOT NULL, -- its authors
+  year INTEGER NOT NULL, -- year of publication
+  venue VARCHAR NOT NULL, -- where it was published
+  tolerance DOUBLE CHECK (tolerance > 0), -- largest relative error that counts as a hit
+  PRIMARY KEY (study)
+);
+-- Topologies: vertices and directed links.
+CREATE TABLE topology (
+  topology VARCHAR NOT NULL, -- name
+  study study_name NOT NULL, -- study that uses it
+  kind topology_kind NOT NULL, -- kind of network
+  source VARCHAR NOT NULL, -- where it comes from
+  tag provenance_tag NOT NULL, -- provenance of its shape
+  endpoints BIGINT NOT NULL CHECK (endpoints > 0), -- number of endpoints
+  vertices BIGINT NOT NULL CHECK (vertices > 0), -- number of vertices
+  links BIGINT NOT NULL CHECK (links >= 0), -- number of directed links
+  leaf_symmetries BIGINT, -- leaf permutations that keep the tree
+  PRIMARY KEY (topology)
+);
+-- Vertices of topologies.
+CREATE TABLE vertex (
+  topology VARCHAR NOT NULL, -- topology
+  vertex VARCHAR NOT NULL, -- name within the topology
+  kind VARCHAR NOT NULL, -- root_complex, switch, endpoint, host_bridge, ...
+  label VARCHAR NOT NULL, -- where it was read, such as a bus id
+  parent VARCHAR, -- vertex above, NULL for the root
+  PRIMARY KEY (topology, vertex)
+);
+-- Directed links of topologies.
+CREATE TABLE link (
+  topology VARCHAR NOT NULL, -- topology
+  link VARCHAR NOT NULL, -- name within the topology
+  source VARCHAR NOT NULL, -- vertex it leaves
+  target VARCHAR NOT NULL, -- vertex it enters
+  class VARCHAR NOT NULL, -- pcie_up, pcie_down, LL, LR, D, ...
+  capacity_bytes_per_s DOUBLE NOT NULL CHECK (capacity_bytes_per_s > 0), -- capacity of this direction
+  latency_s DOUBLE CHECK (latency_s >= 0), -- latency, NULL where the study has none
+  PRIMARY KEY (topology, link)
+);
+-- Congestion graphs: sets of communications on one topology.
+CREATE TABLE graph (
+  graph VARCHAR NOT NULL, -- name
+  topology VARCHAR NOT NULL, -- topology
+  family graph_family NOT NULL, -- how it was made
+  seed BIGINT, -- seed of random graphs
+  communications BIGINT NOT NULL CHECK (communications > 0), -- number of communications
+  subset VARCHAR NOT NULL, -- set it belongs to: validation, stress, probe, example, user
+  PRIMARY KEY (graph)
+);
+-- Communications of congestion graphs.
+CREATE TABLE communication (
+  graph VARCHAR NOT NULL, -- graph
+  communication BIGINT NOT NULL CHECK (communication >= 0), -- number within the graph, from 0
+  source VARCHAR NOT NULL, -- sending endpoint
+  target VARCHAR NOT NULL, -- receiving endpoint
+  size_bytes DOUBLE NOT NULL CHECK (size_bytes > 0), -- size
+  start_s DOUBLE NOT NULL CHECK (start_s >= 0), -- start
+  path_class VARCHAR, -- PIX, PXB, PHB or SYS
+  PRIMARY KEY (graph, communication)
+);
+-- Phases of worked examples and worst cases.
+CREATE TABLE phase (
+  graph VARCHAR NOT NULL, -- graph
+  model VARCHAR NOT NULL, -- model
+  phase BIGINT NOT NULL, -- number of the phase, from 0
+  communication BIGINT NOT NULL, -- communication that is active in it
+  start_s DOUBLE NOT NULL, -- start of the phase
+  duration_s DOUBLE NOT NULL CHECK (duration_s > 0), -- duration of the phase
+  rho DOUBLE NOT NULL CHECK (rho BETWEEN 0 AND 1.0000001), -- congestion factor
+  transferred_bytes DOUBLE NOT NULL, -- bytes moved in the phase
+  PRIMARY KEY (graph, model, phase, communication)
+);
+-- Parameters of models, with provenance.
+CREATE TABLE parameter (
+  study study_name NOT NULL, -- study
+  system VARCHAR NOT NULL, -- system it belongs to
+  name VARCHAR NOT NULL, -- name
+  value DOUBLE NOT NULL, -- value
+  unit VARCHAR NOT NULL, -- unit, 1 for a pure number
+  tag provenance_tag NOT NULL, -- provenance
+  source VARCHAR NOT NULL, -- where the value was read
+  ci_low DOUBLE, -- lower end of the 95 % interval
+  ci_high DOUBLE, -- upper end of the 95 % interval
+  PRIMARY KEY (study, system, name)
+);
+-- Predictions of models.
+CREATE TABLE prediction (
+  study study_name NOT NULL, -- study
+  case_id VARCHAR NOT NULL, -- graph, system or case
+  item VARCHAR NOT NULL, -- communication, component or link class; empty where the case has one value
+  quantity VARCHAR NOT NULL, -- elapsed, rate, latency, ...
+  model VARCHAR NOT NULL, -- model
+  value DOUBLE NOT NULL, -- predicted value
+  unit VARCHAR NOT NULL, -- unit of the value
+  PRIMARY KEY (study, case_id, item, quantity, model)
+);
+-- References that predictions are held against.
+CREATE TABLE reference (
+  study study_name NOT NULL, -- study
+  case_id VARCHAR NOT NULL, -- graph, system or case
+  item VARCHAR NOT NULL, -- communication, component or link class; empty where the case has one value
+  quantity VARCHAR NOT NULL, -- elapsed, rate, latency, ...
+  kind reference_kind NOT NULL, -- measured, simulated or published
+  origin VARCHAR NOT NULL, -- who measured, simulated or published it
+  value DOUBLE NOT NULL, -- reference value
+  unit VARCHAR NOT NULL, -- unit of the value
+  spread DOUBLE, -- standard deviation where known
+  tag provenance_tag NOT NULL, -- provenance
+  PRIMARY KEY (study, case_id, item, quantity, kind, origin)
+);
+-- One prediction beside one reference.
+CREATE TABLE comparison (
+  study study_name NOT NULL, -- study
+  case_id VARCHAR NOT NULL, -- graph, system or case
+  item VARCHAR NOT NULL, -- communication, component or link class
+  quantity VARCHAR NOT NULL, -- elapsed, rate, latency, ...
+  model VARCHAR NOT NULL, -- model
+  kind reference_kind NOT NULL, -- kind of reference
+  origin VARCHAR NOT NULL, -- origin of the reference
+  predicted DOUBLE NOT NULL, -- predicted value
+  reference DOUBLE NOT NULL, -- reference value
+  relative_error DOUBLE NOT NULL, -- (predicted - reference) / reference
+  tolerance DOUBLE NOT NULL CHECK (tolerance > 0), -- the study's tolerance
+  within BOOLEAN NOT NULL, -- whether the error is within the tolerance
+  PRIMARY KEY (study, case_id, item, quantity, model, kind, origin)
+);
+-- Error statistics of models, never over several kinds of reference.
+CREATE TABLE error_band (
+  study study_name NOT NULL, -- study
+  model VARCHAR NOT NULL, -- model
+  kind reference_kind NOT NULL, -- kind of reference
+  origin VARCHAR NOT NULL, -- origin of the references
+  tolerance DOUBLE NOT NULL CHECK (tolerance > 0), -- half width of the band
+  subset VARCHAR NOT NULL, -- which comparisons
+  n BIGINT NOT NULL CHECK (n > 0), -- number of comparisons
+  share_within DOUBLE NOT NULL CHECK (share_within BETWEEN 0 AND 1), -- share within the band
+  share_within_low DOUBLE NOT NULL, -- lower end of its 95 % interval, resampled by case
+  share_within_high DOUBLE NOT NULL, -- upper end of its 95 % interval, resampled by case
+  median DOUBLE NOT NULL, -- median relative error
+  p05 DOUBLE NOT NULL, -- 5th percentile of the relative error
+  p95 DOUBLE NOT NULL, -- 95th percentile of the relative error
+  mean_absolute DOUBLE NOT NULL, -- mean absolute relative error
+  max_absolute DOUBLE NOT NULL, -- largest absolute relative error
+  PRIMARY KEY (study, model, kind, origin, tolerance, subset)
+);
+-- Published statements as checkable rows.
+CREATE TABLE claim (
+  claim VARCHAR NOT NULL, -- identifier
+  study study_name NOT NULL, -- study
+  statement VARCHAR NOT NULL, -- what was published
+  source VARCHAR NOT NULL, -- where
+  expected DOUBLE, -- published value, NULL where there is none
+  tolerance DOUBLE, -- how far the observed value may lie from it, in its unit
+  observed DOUBLE, -- value computed in this run
+  verdict claim_verdict NOT NULL, -- reproduced, deviates or not_testable
+  note VARCHAR NOT NULL, -- reason or context
+  PRIMARY KEY (claim)
+);
+-- Schedules: the best, the worst and every published one.
+CREATE TABLE schedule (
+  study study_name NOT NULL, -- study
+  decomposition VARCHAR NOT NULL, -- topology, grid and mode
+  rank BIGINT NOT NULL, -- rank by elapsed time, from 1
+  schedule VARCHAR NOT NULL, -- sends of each step as text
+  elapsed_s DOUBLE NOT NULL, -- elapsed time
+  steps_s DOUBLE[] NOT NULL, -- time of each step
+  published BOOLEAN NOT NULL, -- whether the talk shows it
+  PRIMARY KEY (study, decomposition, rank)
+);
+-- Components of a small message.
+CREATE TABLE breakdown_component (
+  system VARCHAR NOT NULL, -- system
+  component VARCHAR NOT NULL, -- component
+  parent VARCHAR, -- component it is part of
+  layer breakdown_layer NOT NULL, -- CPU, I/O or Network
+  side VARCHAR NOT NULL, -- initiator, target or both
+  time_ns DOUBLE NOT NULL, -- time
+  tag provenance_tag NOT NULL, -- provenance
+  source VARCHAR NOT NULL, -- where it was read
+  PRIMARY KEY (system, component)
+);
+-- Shares of components in published figures.
+CREATE TABLE breakdown_share (
+  system VARCHAR NOT NULL, -- system
+  figure VARCHAR NOT NULL, -- figure of the talk
+  component VARCHAR NOT NULL, -- component
+  share DOUBLE NOT NULL, -- share computed here
+  published_share DOUBLE, -- share printed in the talk
+  difference DOUBLE, -- share - published_share
+  PRIMARY KEY (system, figure, component)
+);
+-- Effect of reducing components.
+CREATE TABLE what_if (
+  system VARCHAR NOT NULL, -- system
+  metric VARCHAR NOT NULL, -- injection or latency
+  component VARCHAR NOT NULL, -- component or group
+  reduction DOUBLE NOT NULL, -- share of the component that is removed
+  share_removed DOUBLE NOT NULL, -- share of the total that is removed
+  speedup_ratio DOUBLE NOT NULL, -- old total / new total
+  PRIMARY KEY (system, metric, component, reduction)
+);
+-- Measurements of many processes on a node.
+CREATE TABLE maxrate_measurement (
+  dataset VARCHAR NOT NULL, -- data set
+  system VARCHAR NOT NULL, -- system
+  path VARCHAR NOT NULL, -- on node or off node, and which
+  processes BIGINT NOT NULL, -- communicating processes a node
+  size_bytes DOUBLE NOT NULL, -- message size
+  time_s DOUBLE NOT NULL, -- one-way time
+  convention VARCHAR NOT NULL, -- convention of the source
+  estimator VARCHAR NOT NULL, -- median, minimum, ...
+  spread DOUBLE, -- relative spread
+  PRIMARY KEY (dataset, system, path, processes, size_bytes)
+);
+-- Fits of the max-rate model.
+CREATE TABLE maxrate_fit (
+  dataset VARCHAR NOT NULL, -- data set
+  model VARCHAR NOT NULL, -- model
+  protocol VARCHAR NOT NULL, -- protocol
+  median_error DOUBLE NOT NULL, -- median absolute relative error
+  p90_error DOUBLE NOT NULL, -- 90th percentile
+  max_error DOUBLE NOT NULL, -- largest
+  share_within_10 DOUBLE NOT NULL, -- share within 10 %
+  identifiable VARCHAR[] NOT NULL, -- parameters the data determine
+  PRIMARY KEY (dataset, model, protocol)
+);
+-- Predictions of GPU-centric methods.
+CREATE TABLE gpucentric_prediction (
+  system VARCHAR NOT NULL, -- system
+  method VARCHAR NOT NULL, -- method
+  size_bytes DOUBLE NOT NULL, -- message size
+  nodes BIGINT NOT NULL, -- nodes
+  overlap DOUBLE NOT NULL, -- share of time that can be overlapped
+  time_s DOUBLE NOT NULL, -- time
+  energy_j DOUBLE NOT NULL, -- energy
+  power_w DOUBLE NOT NULL, -- power
+  PRIMARY KEY (system, method, size_bytes, nodes, overlap)
+);
+-- Best method and path.
+CREATE TABLE gpucentric_choice (
+  system VARCHAR NOT NULL, -- system
+  size_bytes DOUBLE NOT NULL, -- message size
+  nodes BIGINT NOT NULL, -- nodes
+  overlap DOUBLE NOT NULL, -- share of time that can be overlapped
+  objective VARCHAR NOT NULL, -- time, energy or edp
+  method VARCHAR NOT NULL, -- best method
+  path VARCHAR NOT NULL, -- best path
+  margin DOUBLE NOT NULL, -- lead over the second
+  PRIMARY KEY (system, size_bytes, nodes, overlap, objective)
+);
+-- Cases on two-level direct networks.
+CREATE TABLE network_case (
+  case_id VARCHAR NOT NULL, -- case
+  workload VARCHAR NOT NULL, -- workload
+  supernodes BIGINT NOT NULL, -- supernodes
+  mapping VARCHAR NOT NULL, -- mapping
+  routing VARCHAR NOT NULL, -- routing
+  placement VARCHAR NOT NULL, -- placement
+  gateway VARCHAR NOT NULL, -- gateway rule
+  multiplicity BIGINT NOT NULL, -- links between two supernodes
+  seed BIGINT, -- seed of random mappings
+  tasks BIGINT NOT NULL, -- tasks
+  communications BIGINT NOT NULL, -- communications
+  bottleneck_s DOUBLE NOT NULL, -- time of the busiest link
+  bottleneck_class VARCHAR NOT NULL, -- class of the busiest link
+  PRIMARY KEY (case_id)
+);
+-- Loads by link class.
+CREATE TABLE network_link_class (
+  case_id VARCHAR NOT NULL, -- case
+  class VARCHAR NOT NULL, -- link class
+  links BIGINT NOT NULL, -- links
+  used BIGINT NOT NULL, -- links with load
+  min_bytes DOUBLE NOT NULL, -- least load
+  mean_bytes DOUBLE NOT NULL, -- mean load
+  max_bytes DOUBLE NOT NULL, -- largest load
+  p50_bytes DOUBLE NOT NULL, -- median load
+  p90_bytes DOUBLE NOT NULL, -- 90th percentile
+  p99_bytes DOUBLE NOT NULL, -- 99th percentile
+  time_s DOUBLE NOT NULL, -- time of the busiest link of the class
+  PRIMARY KEY (case_id, class)
+);
+-- Histograms of link loads.
+CREATE TABLE network_link_histogram (
+  case_id VARCHAR NOT NULL, -- case
+  class VARCHAR NOT NULL, -- link class
+  bin BIGINT NOT NULL, -- bin
+  lower_bytes DOUBLE NOT NULL, -- lower end
+  upper_bytes DOUBLE NOT NULL, -- upper end
+  links BIGINT NOT NULL, -- links in the bin
+  PRIMARY KEY (case_id, class, bin)
+);
+-- This run: what, when, where.
+CREATE TABLE run (
+  run VARCHAR NOT NULL, -- identifier: digest of commit, configuration and lock
+  git_commit VARCHAR, -- commit, NULL outside a checkout
+  config JSON NOT NULL, -- merged configuration
+  seed BIGINT NOT NULL, -- root seed
+  started TIMESTAMP, -- when the run was recorded first
+  finished TIMESTAMP, -- when the database was built
+  host VARCHAR NOT NULL, -- host name
+  cpu VARCHAR NOT NULL, -- processor
+  cores BIGINT NOT NULL, -- cores that the process may use
+  package_versions JSON NOT NULL, -- versions of the packages that compute
+  lock_digest VARCHAR, -- digest of uv.lock, NULL where it is not there
+  PRIMARY KEY (run)
+);
+-- Content digests: equal for equal tables, whatever the file's bytes.
+CREATE TABLE table_digest (
+  table_name VARCHAR NOT NULL, -- table
+  rows BIGINT NOT NULL, -- number of rows
+  digest VARCHAR NOT NULL, -- md5 over the sorted md5 of all rows
+  PRIMARY KEY (table_name)
+);
+
+-- Error statistics at each study's own tolerance.
+CREATE VIEW error_by_model AS
+  SELECT band.study, model, kind, origin, subset, n, share_within, share_within_low, share_within_high,
+         median, mean_absolute, max_absolute
+  FROM error_band AS band JOIN study ON study.study = band.study AND study.tolerance = band.tolerance
+  ORDER BY ALL;
+-- The 50 largest errors of each study, with the graph as text.
+CREATE VIEW worst_cases AS
+  SELECT comparison.*, graph_text.graph_text
+  FROM comparison LEFT JOIN (
+    SELECT graph, string_agg(source || '>' || target, ' ' ORDER BY communication) AS graph_text
+    FROM communication GROUP BY graph
+  ) AS graph_text ON graph_text.graph = comparison.case_id
+  QUALIFY row_number() OVER (
+    PARTITION BY study ORDER BY abs(relative_error) DESC, case_id, item, quantity, model, kind, origin
+  ) <= 50
+  ORDER BY study, abs(relative_error) DESC, case_id, item, model;
+-- Verdicts by study.
+CREATE VIEW claims_by_study AS
+  SELECT study, count(*) FILTER (verdict = 'reproduced') AS reproduced,
+         count(*) FILTER (verdict = 'deviates') AS deviates,
+         count(*) FILTER (verdict = 'not_testable') AS not_testable
+  FROM claim GROUP BY study ORDER BY study;
+-- The ten fastest schedules of each decomposition.
+CREATE VIEW best_schedules AS
+  SELECT * FROM schedule WHERE rank <= 10 ORDER BY study, decomposition, rank;
+-- The busiest link class of each network case.
+CREATE VIEW hot_links AS
+  SELECT case_id, class, max_bytes, time_s FROM network_link_class
+  QUALIFY row_number() OVER (PARTITION BY case_id ORDER BY time_s DESC, class) = 1 ORDER BY case_id;

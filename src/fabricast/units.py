@@ -1,0 +1,49 @@
+"""Unit factors; every quantity inside the package is SI."""
+
+from __future__ import annotations
+
+__all__ = ["GIB", "MIB", "MILLISECOND", "pcie_bytes_per_s"]
+
+MIB = float(1 << 20)
+GIB = float(1 << 30)
+MILLISECOND = 1e-3
+
+# Line code efficiency by transfer rate in GT/s: 8b/10b, 128b/130b, then PCIe 6 flits (242 of 256 B).
+_LINE_CODE = {2.5: 0.8, 5.0: 0.8, 8.0: 128 / 130, 16.0: 128 / 130, 32.0: 128 / 130, 64.0: 242 / 256}
+
+
+def pcie_bytes_per_s(transfer_rate_gt_per_s: float, width: int) -> float:
+    """Return the raw data rate of one direction of a PCIe link.
+
+    Parameters
+    ----------
+    transfer_rate_gt_per_s : float
+        Transfer rate of one lane in GT/s: 2.5, 5, 8, 16, 32 or 64.
+    width : int
+        Number of lanes.
+
+    Returns
+    -------
+    float
+        Bytes per second after line coding, before packet headers.
+
+    Raises
+    ------
+    ValueError
+        If no PCIe generation has this transfer rate or the width is not positive.
+
+    References
+    ----------
+    Neugebauer et al., "Understanding PCIe performance for end host networking", SIGCOMM 2018.
+
+    Examples
+    --------
+    >>> round(pcie_bytes_per_s(8, 16) / 1e9, 3)
+    15.754
+    """
+    if transfer_rate_gt_per_s not in _LINE_CODE:
+        known = ", ".join(f"{rate:g}" for rate in _LINE_CODE)
+        raise ValueError(f"transfer rate is {transfer_rate_gt_per_s:g} GT/s, expected one of {known}")
+    if width <= 0:
+        raise ValueError(f"link width is {width}, expected a positive number of lanes")
+    return transfer_rate_gt_per_s * 1e9 * _LINE_CODE[transfer_rate_gt_per_s] * width / 8

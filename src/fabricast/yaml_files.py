@@ -1,0 +1,140 @@
+"""YAML read safely, with the line of every key, and checked against a pydantic model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from fabricast.errors import InputError
+
+__all__ = ["load_model", "read_yaml", "validate"]
+
+ModelType = TypeVar("ModelType", bound=BaseModel)
+Location = tuple[str | int, ...]
+
+
+class _PlainLoader(yaml.SafeLoader):
+    """A safe loader that refuses aliases and keys that stand twice."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            mark = self.peek_event().start_mark
+            raise yaml.MarkedYAMLError(problem="found an alias, expected plain values", problem_mark=mark)
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        seen: set[Any] = set()
+        for key_node, _ in node.value:
+            if key_node.value in seen:
+                raise yaml.MarkedYAMLError(
+                    problem=f"key '{key_node.value}' stands twice", problem_mark=key_node.start_mark
+                )
+            seen.add(key_node.value)
+        return super().construct_mapping(node, deep)
+
+
+def _lines(node: yaml.Node | None, location: Location = ()) -> dict[Location, int]:
+    lines: dict[Location, int] = {}
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            lines[(*location, key.value)] = key.start_mark.line + 1
+            lines.update(_lines(value, (*location, key.value)))
+    elif isinstance(node, yaml.SequenceNode):
+        for index, value in enumerate(node.value):
+            lines[(*location, index)] = value.start_mark.line + 1
+            lines.update(_lines(value, (*location, index)))
+    return lines
+
+
+def read_yaml(path: Path | str) -> tuple[Any, dict[Location, int]]:
+    """Read a YAML file and where its keys stand.
+
+    Parameters
+    ----------
+    path : Path or str
+        The file.
+
+    Returns
+    -------
+    value : object
+        Its content as plain Python values.
+    lines : dict
+        Line number of each key, by path of keys.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, is not YAML, uses aliases or repeats a key.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+        value = yaml.load(text, Loader=_PlainLoader)  # noqa: S506  a subclass of SafeLoader
+        return value, _lines(yaml.compose(text, Loader=_PlainLoader))
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", path=path) from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"is not UTF-8 text: {error.reason}", path=path) from error
+    except (yaml.YAMLError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        problem = getattr(error, "problem", None) or str(error)
+        line = None if mark is None else mark.line + 1
+        raise InputError(f"is not the YAML expected: {problem}", path=path, line=line) from error
+
+
+def validate(
+    model: type[ModelType],
+    value: Any,
+    *,
+    path: Path | str | None = None,
+    lines: dict[Location, int] | None = None,
+) -> ModelType:
+    """Check plain values against a pydantic model.
+
+    Parameters
+    ----------
+    model : type
+        The pydantic model.
+    value : object
+        Plain values, as read from YAML or JSON.
+    path : Path or str, optional
+        File to name in errors.
+    lines : dict, optional
+        Line of each key, as `read_yaml` gives it.
+
+    Returns
+    -------
+    model
+        The checked values.
+
+    Raises
+    ------
+    InputError
+        On the first value that does not fit: file, line, key, what was found and expected.
+    """
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        first = error.errors()[0]
+        location: Location = tuple(first["loc"])
+        key = ".".join(map(str, location)) or "the file"
+        found = "" if isinstance(first["input"], dict | list) else f" is {first['input']!r}"
+        if first["type"] == "extra_forbidden":
+            message = f"key '{key}' is unknown, expected one of those in config/README.md"
+        elif first["type"] == "missing":
+            message = f"key '{key}' is missing"
+        else:
+            message = f"key '{key}'{found}: {first['msg']}"
+        line = None
+        while lines and location and line is None:
+            line = lines.get(location)
+            location = location[:-1]
+        raise InputError(message, path=path, line=line) from error
+
+
+def load_model(path: Path | str, model: type[ModelType]) -> ModelType:
+    """Read a YAML file and check it against a pydantic model."""
+    value, lines = read_yaml(path)
+    return validate(model, value, path=path, lines=lines)
