@@ -15,6 +15,10 @@ from fabricast.yaml_files import validate
 __all__ = ["Config", "GraphSet", "PcieConfig", "checked_config", "config_markdown", "config_schema"]
 
 
+#: Parts of the study's tables that are not graph sets.
+_RESERVED_SETS = ("all", "example", "probes", "published", "trees")
+
+
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -69,6 +73,10 @@ class PcieConfig(_Strict):
         for name in graph_sets:
             if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
                 raise ValueError(f"name '{name}': expected letters, digits, '_' and '-' only")
+            if name in _RESERVED_SETS:
+                raise ValueError(f"name '{name}' is used by the study itself, expected another")
+        if not graph_sets:
+            raise ValueError("expected at least one graph set")
         return graph_sets
 
     @field_validator("models")

@@ -1,0 +1,39 @@
+"""fabricast: five communication studies, from topology to report.
+
+`snakemake` runs the default study; `snakemake --configfile config/studies/smoke.yaml`
+a small one, `config/studies/paper.yaml` everything at full size.
+"""
+
+from snakemake.utils import min_version
+
+min_version("9.20")
+
+
+configfile: "config/config.yaml"
+container: "containers/fabricast.sif"
+report: "workflow/report/workflow.rst"
+
+
+include: "workflow/rules/common.smk"
+include: "workflow/rules/pcie.smk"
+include: "workflow/rules/comparisons.smk"
+include: "workflow/rules/claims.smk"
+include: "workflow/rules/tables.smk"
+include: "workflow/rules/figures.smk"
+include: "workflow/rules/report.smk"
+
+
+rule all:
+    """Database, figures and report of the configured study."""
+    default_target: True
+    input:
+        "<results>/fabricast.duckdb",
+        "<results>/run_config.yaml",
+        "<reports>/report.html",
+        figure_files(),
+
+
+rule claims:
+    """Only what the claim table needs."""
+    input:
+        "<results>/tables/claim.parquet",

@@ -1,0 +1,137 @@
+"""Published statements as checkable rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import duckdb
+import pandas as pd
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from rich.markup import escape
+from rich.table import Table
+
+from fabricast.errors import InputError
+from fabricast.tables import connect
+from fabricast.yaml_files import load_model
+
+__all__ = ["Claim", "claim_table", "evaluate_claims", "read_claims"]
+
+
+class Claim(BaseModel):
+    """One published statement and the query that observes it in this run."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    claim: str = Field(pattern=r"^[a-z0-9_]+$")
+    study: Literal["pcie", "breakdown", "maxrate", "gpucentric", "percs"]
+    statement: str
+    source: str
+    expected: float | None = None
+    tolerance: float | None = Field(None, ge=0)
+    query: str | None = None
+    note: str = ""
+
+    @model_validator(mode="after")
+    def _complete(self) -> Claim:
+        if self.query is not None and (self.expected is None or self.tolerance is None):
+            raise ValueError("a claim with a query needs 'expected' and 'tolerance'")
+        if self.query is None and not self.note:
+            raise ValueError("a claim without a query needs a 'note' that says why")
+        return self
+
+
+class _ClaimFile(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    claims: list[Claim]
+
+
+def read_claims(path: Path | str) -> list[Claim]:
+    """Read the claims of a YAML file."""
+    return load_model(path, _ClaimFile).claims
+
+
+def evaluate_claims(claims: list[Claim], tables: dict[str, list[Path]]) -> pd.DataFrame:
+    """Observe every claim in the tables of this run and give its verdict.
+
+    Parameters
+    ----------
+    claims : list of Claim
+        The claims. A query returns one number; no row or NULL means that this run
+        does not hold what the claim needs.
+    tables : dict
+        Parquet files of each table.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Rows of the table claim. ``reproduced`` needs a value computed in this run.
+    """
+    rows = []
+    with connect() as connection:
+        for name, paths in tables.items():
+            connection.read_parquet([str(path) for path in paths], union_by_name=True).create_view(name)
+        for claim in claims:
+            observed = _observe(connection, claim)
+            row = claim.model_dump(exclude={"query"}) | {"observed": observed}
+            if observed is None:
+                row["verdict"] = "not_testable"
+                if claim.query is not None:
+                    row["note"] = f"this run holds no value for it. {claim.note}".strip()
+            else:
+                assert claim.expected is not None and claim.tolerance is not None
+                hit = abs(observed - claim.expected) <= claim.tolerance
+                row["verdict"] = "reproduced" if hit else "deviates"
+            rows.append(row)
+    frame = pd.DataFrame(rows)
+    for column in ("expected", "tolerance", "observed"):
+        frame[column] = frame[column].astype("float64")
+    return frame
+
+
+def _observe(connection: duckdb.DuckDBPyConnection, claim: Claim) -> float | None:
+    if claim.query is None:
+        return None
+    rows = connection.execute(claim.query).fetchall()
+    if len(rows) > 1 or (rows and len(rows[0]) != 1):
+        raise InputError(f"claim '{claim.claim}': the query gives {len(rows)} rows, expected one number")
+    return None if not rows or rows[0][0] is None else float(rows[0][0])
+
+
+_STYLES = {"reproduced": "green", "deviates": "yellow", "not_testable": "dim"}
+
+
+def claim_table(database: Path) -> Table:
+    """Return the claims of a finished run as a table for the terminal.
+
+    Parameters
+    ----------
+    database : Path
+        The run's database.
+
+    Returns
+    -------
+    rich.table.Table
+        One line a claim.
+
+    Raises
+    ------
+    InputError
+        If there is no such database.
+    """
+    if not database.is_file():
+        raise InputError("does not exist; run 'snakemake' first", path=database)
+    try:
+        with duckdb.connect(str(database), read_only=True) as connection:
+            rows = connection.execute(
+                "SELECT claim, statement, expected, observed, verdict::VARCHAR, note FROM claim ORDER BY study, claim"
+            ).fetchall()
+    except duckdb.Error as error:
+        raise InputError(f"is not a database of fabricast: {error}", path=database) from error
+    table = Table("claim", "statement", "expected", "observed", "verdict", "note")
+    for claim, statement, expected, observed, verdict, note in rows:
+        shown = ["" if value is None else f"{value:.6g}" for value in (expected, observed)]
+        style = _STYLES[verdict]
+        table.add_row(escape(claim), escape(statement), *shown, f"[{style}]{verdict}[/{style}]", escape(note))
+    return table

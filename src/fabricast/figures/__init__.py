@@ -1,0 +1,1 @@
+"""Figures: each function draws one picture from tables, `style` saves it."""

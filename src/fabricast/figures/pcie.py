@@ -1,0 +1,302 @@
+"""Figures of the PCIe study."""
+
+from __future__ import annotations
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyArrowPatch
+
+from fabricast.figures.style import COLOURS, COLUMN_WIDTH_IN, PAGE_WIDTH_IN
+from fabricast.pcie.models import MODELS
+from fabricast.pcie.tree import PcieTree
+
+__all__ = ["plot_link_loads", "plot_model_differences", "plot_probes", "plot_slowdown", "plot_worked_example"]
+
+_FAMILIES = ("exhaustive", "scatter", "gather", "all_to_all", "random", "user")
+_LINE_STYLES = ("-", "--", ":", "-.", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (5, 3)))
+
+
+def _positions(tree: PcieTree) -> dict[str, tuple[float, float]]:
+    """Place endpoints side by side and each vertex above the middle of its children."""
+    place = {name: (float(i), 0.0) for i, name in enumerate(tree.endpoint_names)}
+    deepest = max(tree.depth.values())
+    inner = [vertex.name for vertex in tree.vertices if vertex.kind != "endpoint"]
+    for name in sorted(inner, key=lambda name: -tree.depth[name]):
+        children = [place[child][0] for child in tree.children(name)]
+        place[name] = (float(np.mean(children)), float(deepest - tree.depth[name]))
+    return place
+
+
+def _draw_tree(tree: PcieTree, load: np.ndarray, axes: Axes) -> None:
+    """Draw a tree; both directions of each link are coloured by their load in [0, 1]."""
+    place = _positions(tree)
+    colours = sns.color_palette("rocket_r", as_cmap=True)
+    for number, (source, target, direction, port) in enumerate(tree.link_names):
+        lower = source if direction == "pcie_up" else target
+        ports = max(1, len(tree.vertex(lower).uplink_groups))
+        shift = (-0.07 if direction == "pcie_up" else 0.07) + 0.3 * (port - (ports - 1) / 2)
+        (x0, y0), (x1, y1) = place[source], place[target]
+        busy = load[number] > 0
+        axes.add_patch(
+            FancyArrowPatch(
+                (x0 + shift, y0), (x1 + shift, y1), arrowstyle="-|>", mutation_scale=6, shrinkA=7, shrinkB=7,
+                linewidth=1.8 if busy else 0.6, color=colours(min(1.0, load[number])) if busy else "0.8",
+            )
+        )  # fmt: skip
+    for vertex in tree.vertices:
+        x, y = place[vertex.name]
+        shape = {"endpoint": "s", "switch": "o", "root_complex": "D", "system": "h"}[vertex.kind]
+        axes.plot([x], [y], marker=shape, markersize=13, color="white", markeredgecolor="black", zorder=3)
+        axes.text(x, y, vertex.name, ha="center", va="center", fontsize=5.5, zorder=4)
+    axes.set_xlim(-0.6, len(tree.endpoint_names) - 0.4)
+    axes.set_ylim(-0.5, max(tree.depth.values()) + 0.5)
+    axes.axis("off")
+
+
+def _link_load(tree: PcieTree, arcs: list[tuple[int, int]], rho: np.ndarray) -> np.ndarray:
+    routes = tree.routes
+    load = np.zeros(routes.capacity.size)
+    for (source, target), rate in zip(arcs, rho, strict=True):
+        pair = source * routes.endpoints + target
+        load[routes.link[routes.offset[pair] : routes.offset[pair + 1]]] += rate
+    return load / routes.capacity
+
+
+def plot_link_loads(
+    tree: PcieTree, communication: pd.DataFrame, phase: pd.DataFrame, graph: str
+) -> Figure:
+    """Draw a topology with the link loads of each phase of a graph.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology.
+    communication, phase : pandas.DataFrame
+        Rows of the tables of that name.
+    graph : str
+        Graph whose phases are drawn.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        One panel a phase.
+    """
+    phase = phase[phase["graph"] == graph]
+    arcs_of = communication[communication["graph"] == graph].set_index("communication")
+    number = tree.endpoint_number
+    phases = sorted(phase["phase"].unique())
+    figure, panels = plt.subplots(len(phases), 1, figsize=(COLUMN_WIDTH_IN, 2.1 * len(phases)), squeeze=False)
+    for axes, index in zip(panels[:, 0], phases, strict=True):
+        rows = phase[phase["phase"] == index].sort_values("communication")
+        ends = arcs_of.loc[rows["communication"]]
+        arcs = [(number[s], number[t]) for s, t in zip(ends["source"], ends["target"], strict=True)]
+        _draw_tree(tree, _link_load(tree, arcs, rows["rho"].to_numpy()), axes)
+        text = ", ".join(f"{s}→{t}" for s, t in zip(ends["source"], ends["target"], strict=True))
+        axes.set_title(f"phase {index + 1}: {text}")
+    colours = plt.cm.ScalarMappable(cmap=sns.color_palette("rocket_r", as_cmap=True))
+    colours.set_clim(0, 1)
+    bar = figure.colorbar(colours, ax=panels[:, 0].tolist(), shrink=0.6, aspect=30)
+    bar.set_label("link load (share of capacity)")
+    return figure
+
+
+def plot_worked_example(communication: pd.DataFrame, phase: pd.DataFrame, graph: str) -> Figure:
+    """Draw the worked example: the congestion graph of each phase and the timeline.
+
+    Parameters
+    ----------
+    communication, phase : pandas.DataFrame
+        Rows of the tables of that name.
+    graph : str
+        Graph that is drawn.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Graphs with congestion factors above, timeline below.
+    """
+    phase = phase[phase["graph"] == graph].sort_values(["phase", "communication"])
+    ends = communication[communication["graph"] == graph].set_index("communication").sort_index()
+    phases = sorted(phase["phase"].unique())
+    figure = plt.figure(figsize=(PAGE_WIDTH_IN, 3.6))
+    grid = figure.add_gridspec(2, len(phases), height_ratios=[1.35, 1])
+    endpoints = sorted(set(ends["source"]) | set(ends["target"]))
+    angle = {name: 2 * np.pi * i / len(endpoints) + np.pi / 2 for i, name in enumerate(endpoints)}
+    for column, index in enumerate(phases):
+        axes = figure.add_subplot(grid[0, column])
+        rows = phase[phase["phase"] == index].set_index("communication")
+        for c, row in ends.iterrows():
+            tail, head = (np.array([np.cos(angle[e]), np.sin(angle[e])]) for e in (row["source"], row["target"]))
+            active = c in rows.index
+            colour = COLOURS[int(c) % len(COLOURS)] if active else "0.85"
+            axes.add_patch(
+                FancyArrowPatch(tail, head, arrowstyle="-|>", mutation_scale=10, shrinkA=9, shrinkB=9,
+                                color=colour, connectionstyle="arc3,rad=0.12")
+            )  # fmt: skip
+            if active:
+                middle = 0.5 * (tail + head) + 0.16 * np.array([head[1] - tail[1], tail[0] - head[0]])
+                axes.text(*middle, f"{rows.loc[c, 'rho']:.2f}", color=colour, ha="center", va="center")
+        for name in endpoints:
+            x, y = np.cos(angle[name]), np.sin(angle[name])
+            axes.plot([x], [y], "o", markersize=14, color="white", markeredgecolor="black")
+            axes.text(x, y, name, ha="center", va="center")
+        start = rows["start_s"].iloc[0] * 1e3
+        stop = start + rows["duration_s"].iloc[0] * 1e3
+        axes.set_title(f"phase {column + 1}: {start:.2f} to {stop:.2f} ms")
+        axes.set_xlim(-1.6, 1.6)
+        axes.set_ylim(-1.35, 1.35)
+        axes.set_aspect("equal")
+        axes.axis("off")
+    timeline = figure.add_subplot(grid[1, :])
+    for row in phase.itertuples():
+        c = int(row.communication)
+        timeline.barh(c, row.duration_s * 1e3, left=row.start_s * 1e3, height=0.7 * row.rho,
+                      color=COLOURS[c % len(COLOURS)], edgecolor="white")  # fmt: skip
+        timeline.text((row.start_s + row.duration_s / 2) * 1e3, c, f"{row.transferred_bytes / 2**20:.1f} MiB",
+                      ha="center", va="center", fontsize=6.5)  # fmt: skip
+    timeline.set_yticks(range(len(ends)), [f"{s}→{t}" for s, t in zip(ends["source"], ends["target"], strict=True)])
+    timeline.invert_yaxis()
+    timeline.set_xlabel("time (ms); bar height = congestion factor")
+    timeline.grid(axis="y", visible=False)
+    return figure
+
+
+def plot_slowdown(prediction: pd.DataFrame, graph: pd.DataFrame, communication: pd.DataFrame,
+                  bandwidth_bytes_per_s: float) -> Figure:
+    """Draw the predicted slowdown of all communications, by model and by family.
+
+    Parameters
+    ----------
+    prediction, graph, communication : pandas.DataFrame
+        Rows of the tables of that name for one graph set.
+    bandwidth_bytes_per_s : float
+        Bandwidth of one copy alone.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Left the ECDF by model, right the histogram by family for the slides' reading.
+    """
+    size = communication.assign(item=communication["communication"].astype(str))
+    rows = prediction.merge(
+        size[["graph", "item", "size_bytes"]], left_on=["case_id", "item"], right_on=["graph", "item"]
+    ).merge(graph[["graph", "family"]], on="graph")
+    rows["slowdown"] = rows["value"] / (rows["size_bytes"] / bandwidth_bytes_per_s)
+    rows = rows[np.isfinite(rows["slowdown"])]
+    figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 2.9))
+    models = [name for name in MODELS if name in set(rows["model"])][: len(COLOURS)]
+    for name, colour, style in zip(models, COLOURS, _LINE_STYLES, strict=False):
+        values = np.sort(rows.loc[rows["model"] == name, "slowdown"].to_numpy())
+        shown = np.unique(np.linspace(0, values.size - 1, min(values.size, 2000)).astype(int))
+        left.plot(values[shown], (shown + 1) / values.size, color=colour, linestyle=style, label=MODELS[name].title)
+    left.set_xscale("log", base=2)
+    left.xaxis.set_major_formatter(plt.FuncFormatter(lambda value, _: f"{value:g}"))
+    left.set_xlabel("predicted slowdown (elapsed / alone)")
+    left.set_ylabel("share of communications")
+    left.legend(fontsize=6)
+    own = rows[rows["model"] == "congestion_factor"]
+    families = [family for family in _FAMILIES if (own["family"] == family).any()]
+    bins = np.geomspace(0.97, max(2.0, float(own["slowdown"].max())) * 1.03, 36)
+    for family, colour in zip(families, COLOURS, strict=False):
+        values = own.loc[own["family"] == family, "slowdown"]
+        right.hist(values, bins=bins, histtype="step", color=colour, linewidth=1.3,
+                   weights=np.full(values.size, 1 / values.size), label=f"{family} ({values.size:,})")  # fmt: skip
+    right.set_xscale("log", base=2)
+    right.xaxis.set_major_formatter(plt.FuncFormatter(lambda value, _: f"{value:g}"))
+    right.set_xlabel("predicted slowdown, congestion factors")
+    right.set_ylabel("share of the family's communications")
+    right.legend(fontsize=6)
+    return figure
+
+
+def plot_model_differences(prediction: pd.DataFrame) -> Figure:
+    """Draw how far models lie apart on the same communications.
+
+    Parameters
+    ----------
+    prediction : pandas.DataFrame
+        Rows of the table prediction for one graph set.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Below the diagonal the mean absolute difference, above it the share of
+        communications that differ by more than 15 %, both in percent.
+    """
+    wide = prediction.pivot(index=["case_id", "item"], columns="model", values="value")
+    models = [name for name in MODELS if name in wide.columns]
+    wide = wide[models][np.isfinite(wide[models]).all(axis=1)]
+    values = np.full((len(models), len(models)), np.nan)
+    for i, one in enumerate(models):
+        for j, other in enumerate(models):
+            difference = (wide[one] / wide[other] - 1).abs()
+            if i != j:
+                values[i, j] = 100 * (difference.mean() if i > j else (difference > 0.15).mean())
+    figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 0.42 * len(models) + 1.6))
+    titles = [MODELS[name].title for name in models]
+    sns.heatmap(values, annot=True, fmt=".1f", cmap="mako_r", xticklabels=titles, yticklabels=titles, ax=axes,
+                annot_kws={"size": 6}, linewidths=0.5,
+                cbar_kws={"label": "upper: share beyond ±15 % (%)\nlower: mean |difference| (%)"})  # fmt: skip
+    axes.tick_params(axis="x", rotation=40)
+    plt.setp(axes.get_xticklabels(), ha="right")
+    axes.grid(visible=False)
+    return figure
+
+
+def plot_probes(comparison: pd.DataFrame, tolerance: float) -> Figure:
+    """Draw predicted against measured rates of concurrent copies.
+
+    Parameters
+    ----------
+    comparison : pandas.DataFrame
+        Rows of the table comparison with measured rates.
+    tolerance : float
+        Half width of the shaded band.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Left the slides' reading, right the error of each staggered distance.
+    """
+    rows = comparison[
+        (comparison["kind"] == "measured")
+        & (comparison["quantity"] == "rate")
+        & (comparison["model"] == "congestion_factor")
+    ].sort_values("case_id")
+    rows = rows.assign(
+        pattern=np.select(
+            [rows["case_id"].str.contains("staggered"), rows["case_id"].str.contains("all_to_all|16_cross")],
+            ["staggered", "many copies per GPU"],
+            default="few flows",
+        )
+    )
+    figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 3.0))
+    ends = np.array([8.0, 500.0])
+    left.fill_between(ends, ends * (1 - tolerance), ends * (1 + tolerance), color="0.9", label=f"±{tolerance:.0%}")
+    left.plot(ends, ends, color="0.6", linewidth=0.8)
+    markers = {"staggered": "o", "few flows": "s", "many copies per GPU": "X"}
+    for (pattern, marker), colour in zip(markers.items(), COLOURS, strict=False):
+        part = rows[rows["pattern"] == pattern]
+        left.plot(part["reference"] / 1e9, part["predicted"] / 1e9, marker, color=colour, markersize=4,
+                  label=pattern, alpha=0.8)  # fmt: skip
+    left.set_xscale("log")
+    left.set_yscale("log")
+    left.set_xlabel("measured rate (GB/s)")
+    left.set_ylabel("predicted rate (GB/s)")
+    left.legend()
+    staggered = rows[rows["pattern"] == "staggered"].assign(
+        distance=lambda part: part["case_id"].str.extract(r"staggered_(\d)")[0].astype(int)
+    )
+    right.axhspan(-100 * tolerance, 100 * tolerance, color="0.9")
+    for (origin, part), colour, marker in zip(staggered.groupby("origin"), COLOURS, "osD", strict=False):
+        right.plot(part["distance"], 100 * part["relative_error"], marker=marker, color=colour, markersize=4,
+                   label=str(origin).removeprefix("rtx6kpro "))  # fmt: skip
+    right.set_xlabel("staggered distance k (GPU i sends to i + k)")
+    right.set_ylabel("relative error (%)")
+    right.set_ylim(-100 * tolerance * 1.15, 100 * tolerance * 1.15)
+    right.legend()
+    return figure

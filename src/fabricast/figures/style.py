@@ -1,0 +1,49 @@
+"""One look for all figures, and files with equal bytes on every run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import resources
+from pathlib import Path
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
+
+from fabricast.files import whole_file
+
+__all__ = ["COLOURS", "COLUMN_WIDTH_IN", "PAGE_WIDTH_IN", "paper_style", "save_figure"]
+
+COLUMN_WIDTH_IN = 3.5
+PAGE_WIDTH_IN = 7.0
+#: Okabe-Ito colours, told apart by colour-blind readers.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
+#: What is assumed is drawn in grey.
+ASSUMED_COLOUR = "#999999"
+
+
+@contextmanager
+def paper_style() -> Iterator[None]:
+    """Apply the style of all figures within the block."""
+    mpl.use("Agg")
+    with resources.as_file(resources.files("fabricast.figures").joinpath("paper.mplstyle")) as style:
+        with plt.style.context(style):
+            yield
+
+
+def save_figure(figure: Figure, *paths: Path | str) -> None:
+    """Save a figure as SVG, PDF and PNG, without dates or random identifiers.
+
+    Parameters
+    ----------
+    figure : matplotlib.figure.Figure
+        The figure; it is closed afterwards.
+    *paths : Path or str
+        Files; the ending decides the format.
+    """
+    dates = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {"Software": None}}
+    for path in map(Path, paths):
+        with whole_file(path) as temporary:
+            figure.savefig(temporary, metadata=dates[path.suffix])
+    plt.close(figure)

@@ -1,0 +1,19 @@
+"""Published statements, observed in the tables of this run.
+
+REQUIRED INPUTS: config/published/claims.yaml and the parts of all tables.
+OUTPUTS: <results>/tables/claim.parquet.
+STEPS: evaluate_claims.
+"""
+
+
+rule evaluate_claims:
+    """Verdict on every published statement."""
+    input:
+        *[part for parts in TABLE_PARTS.values() for part in parts],
+        claims=PUBLISHED / "claims.yaml",
+    output:
+        claim="<results>/tables/claim.parquet",
+    params:
+        code=code("claims", "tables"),
+    script:
+        "../scripts/evaluate_claims.py"

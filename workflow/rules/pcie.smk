@@ -1,0 +1,126 @@
+"""The PCIe study: topologies, congestion graphs, predictions, references.
+
+REQUIRED INPUTS: `pcie` of the configuration, config/topologies, config/published.
+OUTPUTS: <results>/pcie/<part>.<table>.parquet, declared by `add_parts` below.
+STEPS: generate_pcie_topologies, generate_pcie_graphs, predict_pcie_graphs for each graph
+set; trace_pcie_example (published reference); evaluate_pcie_probes (measured reference).
+The packet-level reference (simulated) takes its place beside the last two.
+"""
+
+GRAPH_SETS = settings.pcie.graph_sets
+PCIE_MODELS = list(settings.pcie.models)
+
+add_parts(
+    "pcie",
+    topology=["trees"],
+    vertex=["trees"],
+    link=["trees"],
+    graph=[*GRAPH_SETS, "example", "probes"],
+    communication=[*GRAPH_SETS, "example", "probes"],
+    prediction=[*GRAPH_SETS, "example", "probes"],
+    phase=["example"],
+    reference=["example", "probes"],
+    parameter=["published"],
+)
+
+
+def graph_set(wildcards):
+    """Configuration of one graph set as plain values, the study's values filled in."""
+    values = GRAPH_SETS[wildcards.graph_set].model_dump()
+    for key in ("bandwidth_gib_per_s", "tau"):
+        if values[key] is None:
+            values[key] = getattr(settings.pcie, key)
+    return values
+
+
+def graph_set_files(wildcards):
+    """Files of the user that a graph set reads."""
+    entry = GRAPH_SETS[wildcards.graph_set]
+    topology = [entry.topology] if entry.topology.endswith((".yaml", ".yml", ".xml")) else []
+    return topology + ([entry.graphs_file] if entry.graphs_file else [])
+
+
+rule generate_pcie_topologies:
+    """Built-in trees and the user's."""
+    input:
+        files=[
+            entry.topology
+            for entry in GRAPH_SETS.values()
+            if entry.topology.endswith((".yaml", ".yml", ".xml"))
+        ],
+        builtin=sorted(map(str, (PUBLISHED.parent / "topologies").glob("*.yaml"))),
+    output:
+        topology="<results>/pcie/trees.topology.parquet",
+        vertex="<results>/pcie/trees.vertex.parquet",
+        link="<results>/pcie/trees.link.parquet",
+    params:
+        bandwidth_gib_per_s=settings.pcie.bandwidth_gib_per_s,
+        code=code("pcie.topology_tables", "pcie.topology_files", "tables"),
+    script:
+        "../scripts/generate_pcie_topologies.py"
+
+
+rule generate_pcie_graphs:
+    """Validation, stress and user graphs on one topology."""
+    input:
+        graph_set_files,
+    output:
+        graph="<results>/pcie/{graph_set}.graph.parquet",
+        communication="<results>/pcie/{graph_set}.communication.parquet",
+    params:
+        graph_set=graph_set,
+        size_mib=settings.pcie.size_mib,
+        seed=settings.seed,
+        code=code("pcie.graph_tables", "pcie.topology_files", "tables"),
+    script:
+        "../scripts/generate_pcie_graphs.py"
+
+
+rule predict_pcie_graphs:
+    """Elapsed time of every communication with every model."""
+    input:
+        files=graph_set_files,
+        communication="<results>/pcie/{graph_set}.communication.parquet",
+    output:
+        prediction="<results>/pcie/{graph_set}.prediction.parquet",
+    params:
+        graph_set=graph_set,
+        models=PCIE_MODELS,
+        code=code("pcie.prediction_tables", "pcie.topology_files", "tables"),
+    threads: 2
+    script:
+        "../scripts/predict_pcie_graphs.py"
+
+
+rule trace_pcie_example:
+    """The worked example of the slides, phase by phase (reference: published)."""
+    input:
+        parameters=PUBLISHED / "parameters.csv",
+    output:
+        graph="<results>/pcie/example.graph.parquet",
+        communication="<results>/pcie/example.communication.parquet",
+        phase="<results>/pcie/example.phase.parquet",
+        prediction="<results>/pcie/example.prediction.parquet",
+        reference="<results>/pcie/example.reference.parquet",
+    params:
+        models=PCIE_MODELS,
+        code=code("pcie.worked_example", "pcie.topology_files", "parameters", "tables"),
+    script:
+        "../scripts/trace_pcie_example.py"
+
+
+rule evaluate_pcie_probes:
+    """Concurrent copies that others measured (reference: measured)."""
+    input:
+        probes=PUBLISHED / "pcie_measured_probes.csv",
+        parameters=PUBLISHED / "parameters.csv",
+    output:
+        graph="<results>/pcie/probes.graph.parquet",
+        communication="<results>/pcie/probes.communication.parquet",
+        prediction="<results>/pcie/probes.prediction.parquet",
+        reference="<results>/pcie/probes.reference.parquet",
+    params:
+        models=PCIE_MODELS,
+        code=code("pcie.probes", "parameters", "tables"),
+    script:
+        "../scripts/evaluate_pcie_probes.py"

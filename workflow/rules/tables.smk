@@ -1,0 +1,47 @@
+"""One Parquet file a table, and the database.
+
+REQUIRED INPUTS: parts of all tables, <results>/tables/claim.parquet.
+OUTPUTS: <results>/tables/<table>.parquet, <results>/fabricast.duckdb, <results>/run_config.yaml.
+STEPS: merge_tables, record_run, build_database.
+"""
+
+TABLES = sorted({*TABLE_PARTS, "claim", "run", "study"})
+
+
+rule merge_tables:
+    """Merge the parts of every table in the order of its key."""
+    input:
+        *[part for parts in TABLE_PARTS.values() for part in parts],
+        studies=PUBLISHED / "studies.csv",
+    output:
+        study="<results>/tables/study.parquet",
+        **{table: f"<results>/tables/{table}.parquet" for table in TABLE_PARTS},
+    params:
+        code=code("database", "tables"),
+    script:
+        "../scripts/merge_tables.py"
+
+
+rule record_run:
+    """Commit, configuration, machine and versions of this run."""
+    output:
+        run="<results>/tables/run.parquet",
+        config="<results>/run_config.yaml",
+    params:
+        config=settings.model_dump(mode="json"),
+        repository=workflow.basedir,
+        code=code("provenance", "tables"),
+    script:
+        "../scripts/record_run.py"
+
+
+rule build_database:
+    """All tables, comments, views and digests in one file."""
+    input:
+        **{table: f"<results>/tables/{table}.parquet" for table in TABLES},
+    output:
+        database="<results>/fabricast.duckdb",
+    params:
+        code=code("database"),
+    script:
+        "../scripts/build_database.py"

@@ -1,0 +1,8 @@
+"""Build the database from one Parquet file a table."""
+
+from pathlib import Path
+
+from fabricast.database import build_database
+
+tables = {table: Path(path) for table, path in snakemake.input.items()}
+build_database(tables, Path(snakemake.output.database))

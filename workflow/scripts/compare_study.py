@@ -1,0 +1,14 @@
+"""Compare the predictions of a study with its references."""
+
+import pandas as pd
+
+from fabricast.comparisons import compare, error_bands
+from fabricast.tables import read_table, write_table
+
+studies = pd.read_csv(snakemake.input.studies).set_index("study")
+tolerance = float(studies.loc[snakemake.wildcards.study, "tolerance"])
+reference = read_table(*snakemake.input.reference)
+comparison = compare(read_table(*snakemake.input.prediction), reference, tolerance=tolerance)
+bands = error_bands(comparison, resamples=snakemake.params.resamples, seed=snakemake.params.seed)
+write_table(comparison, "comparison", snakemake.output.comparison)
+write_table(bands, "error_band", snakemake.output.error_band)

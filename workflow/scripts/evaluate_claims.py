@@ -1,0 +1,11 @@
+"""Observe every claim in the tables of this run."""
+
+from pathlib import Path
+
+from fabricast.claims import evaluate_claims, read_claims
+from fabricast.tables import write_table
+
+parts: dict[str, list[Path]] = {}
+for path in map(Path, snakemake.input[:-1]):
+    parts.setdefault(path.name.split(".")[-2], []).append(path)
+write_table(evaluate_claims(read_claims(snakemake.input.claims), parts), "claim", snakemake.output.claim)

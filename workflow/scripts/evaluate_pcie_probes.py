@@ -1,0 +1,15 @@
+"""Predict the rates of concurrent copies that others measured."""
+
+from fabricast.parameters import read_parameters
+from fabricast.pcie.probes import probe_tables, read_probes
+from fabricast.tables import write_table
+
+value = {(p.system, p.name): p.value for p in read_parameters(snakemake.input.parameters)}
+probes = read_probes(snakemake.input.probes)
+tables = probe_tables(
+    probes, snakemake.params.models, size_bytes=value["storm8", "message_size"], tau=value["rtx6kpro", "tau"]
+)
+for table in ("prediction", "reference"):
+    write_table(getattr(tables, table), table, snakemake.output[table])
+for table in ("graph", "communication"):
+    write_table(getattr(tables.graphs, table), table, snakemake.output[table])

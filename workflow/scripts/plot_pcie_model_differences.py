@@ -1,0 +1,8 @@
+"""Draw how far models lie apart."""
+
+from fabricast.figures.pcie import plot_model_differences
+from fabricast.figures.style import paper_style, save_figure
+from fabricast.tables import read_table
+
+with paper_style():
+    save_figure(plot_model_differences(read_table(snakemake.input.prediction)), *snakemake.output)

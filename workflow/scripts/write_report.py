@@ -1,0 +1,12 @@
+"""Write the report page."""
+
+from pathlib import Path
+
+from fabricast.report import Picture, write_report
+
+captions = [Path(path).read_text(encoding="utf-8").strip() for path in snakemake.input.captions]
+pictures = [
+    Picture(Path(path), study, title, caption)
+    for path, (study, title), caption in zip(snakemake.input.figures, snakemake.params.titles, captions, strict=True)
+]
+write_report(Path(snakemake.input.database), pictures, Path(snakemake.output.report))
