@@ -10,7 +10,11 @@ min_version("9.20")
 
 
 configfile: "config/config.yaml"
+
+
 container: "containers/fabricast.sif"
+
+
 report: "workflow/report/workflow.rst"
 
 

@@ -26,9 +26,7 @@ app = typer.Typer(
 topology_app = typer.Typer(help="List, draw and import topologies.", no_args_is_help=True)
 app.add_typer(topology_app, name="topology")
 
-_TOPOLOGY = typer.Argument(
-    help="Built-in name, .yaml file, hwloc .xml or NCCL .xml file.", show_default=False
-)
+_TOPOLOGY = typer.Argument(help="Built-in name, .yaml file, hwloc .xml or NCCL .xml file.", show_default=False)
 _DISPLAY = typer.Option("--include-display", help="Count NVIDIA and AMD graphics cards (class 0300) too.")
 
 
@@ -41,18 +39,14 @@ def _root(
         raise typer.Exit
 
 
-@app.command(
-    epilog="Example: fabricast predict storm8 graphs.csv --model round_robin_upstream -o elapsed.parquet"
-)
+@app.command(epilog="Example: fabricast predict storm8 graphs.csv --model round_robin_upstream -o elapsed.parquet")
 def predict(
     topology: Annotated[str, _TOPOLOGY],
     graphs: Annotated[
         Path,
         typer.Argument(help="CSV with columns graph,source,target[,size_bytes,start_s].", show_default=False),
     ],
-    model: Annotated[
-        str, typer.Option(help="Model; 'fabricast models' lists them.")
-    ] = "congestion_factor",
+    model: Annotated[str, typer.Option(help="Model; 'fabricast models' lists them.")] = "congestion_factor",
     bandwidth_gib: Annotated[float, typer.Option(help="Bandwidth of one copy alone in GiB/s.")] = 11.6,
     tau: Annotated[float, typer.Option(help="Performance reduction for crossing the root complex.")] = 0.1735,
     size_mib: Annotated[float, typer.Option(help="Size in MiB where the file has no size_bytes.")] = 300.0,
@@ -72,8 +66,14 @@ def predict(
     if output is not None and output.suffix.lower() not in (".csv", ".parquet"):
         raise InputError(f"--output is '{output}', expected a name that ends in .csv or .parquet")
     notes = predict_file(
-        topology, graphs, model, bandwidth_bytes_per_s=bandwidth_gib * GIB, tau=tau,
-        size_bytes=size_mib * MIB, output=output, include_display=include_display,
+        topology,
+        graphs,
+        model,
+        bandwidth_bytes_per_s=bandwidth_gib * GIB,
+        tau=tau,
+        size_bytes=size_mib * MIB,
+        output=output,
+        include_display=include_display,
     )
     for note in notes:
         typer.echo(f"fabricast: note: {note}", err=True)

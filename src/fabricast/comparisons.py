@@ -129,9 +129,7 @@ def error_bands(comparison: pd.DataFrame, *, resamples: int, seed: int) -> pd.Da
             for tolerance in sorted(own | set(COMMON_TOLERANCES)):
                 within = np.abs(error) <= tolerance
                 purpose = f"{study}.{model}.{kind}.{origin}.{subset}.{tolerance}"
-                low, high = share_interval(
-                    within, case, resamples=resamples, generator=stream(seed, purpose)
-                )
+                low, high = share_interval(within, case, resamples=resamples, generator=stream(seed, purpose))
                 rows.append(
                     {
                         "study": study, "model": model, "kind": kind, "origin": origin,

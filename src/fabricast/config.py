@@ -60,9 +60,7 @@ class PcieConfig(_Strict):
     """The PCIe study (Martinasso et al., SC16)."""
 
     graph_sets: dict[str, GraphSet] = Field(description="Graph sets by name; the name is part of graph names.")
-    models: list[ModelName] = Field(
-        min_length=1, description="Models to evaluate; 'fabricast models' explains them."
-    )
+    models: list[ModelName] = Field(min_length=1, description="Models to evaluate; 'fabricast models' explains them.")
     size_mib: float = Field(300.0, gt=0, description="Size of each generated communication in MiB.")
     bandwidth_gib_per_s: float = Field(11.6, gt=0, description="Bandwidth of one copy alone in GiB/s.")
     tau: float = Field(0.1735, ge=0, lt=1, description="Performance reduction for crossing the root complex.")
@@ -150,7 +148,15 @@ def config_markdown() -> str:
         (PcieConfig, "`pcie`"),
         (GraphSet, "`pcie.graph_sets.NAME`"),
     ):
-        lines += ["", f"## {title}", "", str(model.__doc__), "", "| key | type | default | meaning |", "|---|---|---|---|"]
+        lines += [
+            "",
+            f"## {title}",
+            "",
+            str(model.__doc__),
+            "",
+            "| key | type | default | meaning |",
+            "|---|---|---|---|",
+        ]
         for name, field in model.model_fields.items():
             shown = "required" if field.is_required() else f"`{json.dumps(field.default)}`"
             kind = _type_name(model.model_json_schema()["properties"][name])

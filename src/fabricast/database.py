@@ -72,24 +72,25 @@ def build_database(tables: dict[str, Path], path: Path) -> None:
     InputError
         If a table breaks the schema.
     """
-    with whole_file(path) as temporary:
-        with connect() as connection:
-            connection.execute(f"ATTACH '{str(temporary).replace(chr(39), chr(39) * 2)}' AS study (STORAGE_VERSION 'v1.5.0')")
-            connection.execute("USE study")
-            create_schema(connection)
-            for table, source in tables.items():
-                order = ", ".join(key_columns(table))
-                try:
-                    connection.execute(
-                        f"INSERT INTO {table} BY NAME SELECT * FROM read_parquet($source) ORDER BY {order}",
-                        {"source": str(source)},
-                    )
-                except duckdb.Error as error:
-                    raise InputError(f"does not fit table '{table}': {error}", path=source) from error
-            digests = table_digests(connection)
-            connection.register("digests", digests)
-            connection.execute("INSERT INTO table_digest BY NAME SELECT * FROM digests")
-            connection.execute("UPDATE run SET finished = now()::TIMESTAMP")
-            connection.execute("CHECKPOINT study")
-            connection.execute("USE memory")
-            connection.execute("DETACH study")
+    with whole_file(path) as temporary, connect() as connection:
+        connection.execute(
+            f"ATTACH '{str(temporary).replace(chr(39), chr(39) * 2)}' AS study (STORAGE_VERSION 'v1.5.0')"
+        )
+        connection.execute("USE study")
+        create_schema(connection)
+        for table, source in tables.items():
+            order = ", ".join(key_columns(table))
+            try:
+                connection.execute(
+                    f"INSERT INTO {table} BY NAME SELECT * FROM read_parquet($source) ORDER BY {order}",
+                    {"source": str(source)},
+                )
+            except duckdb.Error as error:
+                raise InputError(f"does not fit table '{table}': {error}", path=source) from error
+        digests = table_digests(connection)
+        connection.register("digests", digests)
+        connection.execute("INSERT INTO table_digest BY NAME SELECT * FROM digests")
+        connection.execute("UPDATE run SET finished = now()::TIMESTAMP")
+        connection.execute("CHECKPOINT study")
+        connection.execute("USE memory")
+        connection.execute("DETACH study")

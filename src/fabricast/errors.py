@@ -25,8 +25,6 @@ class InputError(ValueError):
     graphs.csv:3: size_bytes is -1, expected a positive number
     """
 
-    def __init__(
-        self, message: str, *, path: Path | str | None = None, line: int | None = None
-    ) -> None:
+    def __init__(self, message: str, *, path: Path | str | None = None, line: int | None = None) -> None:
         place = "" if path is None else f"{path}:{line}: " if line else f"{path}: "
         super().__init__(place + " ".join(message.split()))

@@ -45,7 +45,7 @@ def whole_file(path: Path | str) -> Iterator[Path]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
-        os.replace(temporary, path)
+        temporary.replace(path)
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror or error}", path=path) from error
     finally:

@@ -24,7 +24,17 @@ _DATA_OF_MODULE = {
     "fabricast.figures.style": ("figures/paper.mplstyle",),
     "fabricast.report": ("report.html.jinja",),
 }
-_RECORDED_PACKAGES = ("duckdb", "matplotlib", "numba", "numpy", "pandas", "scikit-learn", "scipy", "seaborn", "snakemake")
+_RECORDED_PACKAGES = (
+    "duckdb",
+    "matplotlib",
+    "numba",
+    "numpy",
+    "pandas",
+    "scikit-learn",
+    "scipy",
+    "seaborn",
+    "snakemake",
+)
 
 
 def _file_of(module: str) -> Path | None:

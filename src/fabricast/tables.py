@@ -69,7 +69,10 @@ def connect(path: Path | str = ":memory:") -> duckdb.DuckDBPyConnection:
     duckdb.DuckDBPyConnection
         The connection.
     """
-    settings = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+    settings: dict[str, str | bool | int | float | list[str]] = {
+        "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false",
+    }
     return duckdb.connect(str(path), config=settings)
 
 
@@ -192,7 +195,7 @@ def read_table(*paths: Path | str) -> pd.DataFrame:
     InputError
         If a file is missing or is not Parquet.
     """
-    frames = []
+    frames: list[pd.DataFrame] = []
     with connect() as connection:
         for path in paths:
             try:

@@ -13,6 +13,8 @@ rule evaluate_claims:
         claims=PUBLISHED / "claims.yaml",
     output:
         claim="<results>/tables/claim.parquet",
+    log:
+        "<logs>/evaluate_claims.log",
     params:
         code=code("claims", "tables"),
     script:

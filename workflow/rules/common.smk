@@ -1,7 +1,7 @@
 """Helpers of all rules: the checked configuration and what a table is made of.
 
 REQUIRED INPUTS: the merged configuration (config/README.md).
-PROVIDES: `settings`, `STUDIES`, `code`, `table_parts`, `figure_files`.
+PROVIDES: `settings` and `STUDIES`; digests of code, parts of tables, files of graph sets and figures.
 """
 
 import os
@@ -12,7 +12,9 @@ from pathlib import Path
 _SOURCE = Path(workflow.basedir) / "src"
 sys.path.insert(0, str(_SOURCE))
 os.environ.update(
-    PYTHONPATH=os.pathsep.join(filter(None, [str(_SOURCE), os.environ.get("PYTHONPATH")]))
+    PYTHONPATH=os.pathsep.join(
+        filter(None, [str(_SOURCE), os.environ.get("PYTHONPATH")])
+    )
 )
 
 from fabricast.config import checked_config
@@ -25,6 +27,7 @@ except InputError as error:
     raise WorkflowError(str(error)) from None
 
 STUDIES = ("pcie",)
+GRAPH_SETS = settings.pcie.graph_sets
 PUBLISHED = Path(workflow.basedir) / "config" / "published"
 # Figure by study: name, title, and the module-level function that draws it.
 FIGURES = {
@@ -43,7 +46,7 @@ TABLE_PARTS = {}
 
 wildcard_constraints:
     study="|".join(STUDIES),
-    graph_set="|".join(settings.pcie.graph_sets),
+    graph_set="|".join(GRAPH_SETS),
     figure="[a-z_]+",
     table="[a-z_]+",
 
@@ -74,3 +77,33 @@ def figure_files():
         for figure in figures
         for ending in FIGURE_FORMATS
     ]
+
+
+def graph_set(wildcards):
+    """Configuration of one graph set as plain values, the study's values filled in."""
+    values = GRAPH_SETS[wildcards.graph_set].model_dump()
+    for key in ("bandwidth_gib_per_s", "tau"):
+        if values[key] is None:
+            values[key] = getattr(settings.pcie, key)
+    return values
+
+
+def graph_set_files(wildcards):
+    """Files of the user that a graph set reads."""
+    entry = GRAPH_SETS[wildcards.graph_set]
+    topology = (
+        [entry.topology] if entry.topology.endswith((".yaml", ".yml", ".xml")) else []
+    )
+    return topology + ([entry.graphs_file] if entry.graphs_file else [])
+
+
+def drawn(study, figure):
+    """Output of a figure rule: SVG with caption for the report, PDF and PNG beside it."""
+    stem = f"<reports>/figures/{study}.{figure}"
+    vector = report(
+        f"{stem}.svg",
+        caption=f"../report/{study}_{figure}.rst",
+        category=study,
+        labels={"figure": FIGURES[study][figure]},
+    )
+    return [vector, f"{stem}.pdf", f"{stem}.png"]

@@ -18,6 +18,8 @@ rule compare_study:
     output:
         comparison="<results>/{study}/all.comparison.parquet",
         error_band="<results>/{study}/all.error_band.parquet",
+    log:
+        "<logs>/compare_study.{study}.log",
     params:
         resamples=settings.bootstrap_resamples,
         seed=settings.seed,
@@ -32,6 +34,8 @@ rule collect_parameters:
         parameters=PUBLISHED / "parameters.csv",
     output:
         parameter="<results>/{study}/published.parameter.parquet",
+    log:
+        "<logs>/collect_parameters.{study}.log",
     params:
         code=code("parameters", "tables"),
     script:

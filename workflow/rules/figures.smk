@@ -9,24 +9,14 @@ STEPS: one rule a figure, named plot_<study>_<figure>.
 SHOWN_SET = "storm8" if "storm8" in GRAPH_SETS else sorted(GRAPH_SETS)[0]
 
 
-def drawn(study, figure):
-    """Output of a figure rule: SVG with caption for the report, PDF and PNG beside it."""
-    stem = f"<reports>/figures/{study}.{figure}"
-    vector = report(
-        f"{stem}.svg",
-        caption=f"../report/{study}_{figure}.rst",
-        category=study,
-        labels={"figure": FIGURES[study][figure]},
-    )
-    return [vector, f"{stem}.pdf", f"{stem}.png"]
-
-
 rule plot_pcie_topology_loads:
     input:
         communication="<results>/pcie/example.communication.parquet",
         phase="<results>/pcie/example.phase.parquet",
     output:
         drawn("pcie", "topology_loads"),
+    log:
+        "<logs>/plot_pcie_topology_loads.log",
     params:
         code=code("figures.pcie", "figures.style", "pcie.topology_files"),
     script:
@@ -39,6 +29,8 @@ rule plot_pcie_worked_example:
         phase="<results>/pcie/example.phase.parquet",
     output:
         drawn("pcie", "worked_example"),
+    log:
+        "<logs>/plot_pcie_worked_example.log",
     params:
         code=code("figures.pcie", "figures.style"),
     script:
@@ -52,8 +44,11 @@ rule plot_pcie_slowdown:
         communication=f"<results>/pcie/{SHOWN_SET}.communication.parquet",
     output:
         drawn("pcie", "slowdown"),
+    log:
+        "<logs>/plot_pcie_slowdown.log",
     params:
-        bandwidth_gib_per_s=GRAPH_SETS[SHOWN_SET].bandwidth_gib_per_s or settings.pcie.bandwidth_gib_per_s,
+        bandwidth_gib_per_s=GRAPH_SETS[SHOWN_SET].bandwidth_gib_per_s
+        or settings.pcie.bandwidth_gib_per_s,
         code=code("figures.pcie", "figures.style"),
     script:
         "../scripts/plot_pcie_slowdown.py"
@@ -64,6 +59,8 @@ rule plot_pcie_model_differences:
         prediction=f"<results>/pcie/{SHOWN_SET}.prediction.parquet",
     output:
         drawn("pcie", "model_differences"),
+    log:
+        "<logs>/plot_pcie_model_differences.log",
     params:
         code=code("figures.pcie", "figures.style"),
     script:
@@ -75,6 +72,8 @@ rule plot_pcie_measured_probes:
         comparison="<results>/pcie/all.comparison.parquet",
     output:
         drawn("pcie", "measured_probes"),
+    log:
+        "<logs>/plot_pcie_measured_probes.log",
     params:
         code=code("figures.pcie", "figures.style"),
     script:

@@ -7,7 +7,6 @@ set; trace_pcie_example (published reference); evaluate_pcie_probes (measured re
 The packet-level reference (simulated) takes its place beside the last two.
 """
 
-GRAPH_SETS = settings.pcie.graph_sets
 PCIE_MODELS = list(settings.pcie.models)
 
 add_parts(
@@ -24,22 +23,6 @@ add_parts(
 )
 
 
-def graph_set(wildcards):
-    """Configuration of one graph set as plain values, the study's values filled in."""
-    values = GRAPH_SETS[wildcards.graph_set].model_dump()
-    for key in ("bandwidth_gib_per_s", "tau"):
-        if values[key] is None:
-            values[key] = getattr(settings.pcie, key)
-    return values
-
-
-def graph_set_files(wildcards):
-    """Files of the user that a graph set reads."""
-    entry = GRAPH_SETS[wildcards.graph_set]
-    topology = [entry.topology] if entry.topology.endswith((".yaml", ".yml", ".xml")) else []
-    return topology + ([entry.graphs_file] if entry.graphs_file else [])
-
-
 rule generate_pcie_topologies:
     """Built-in trees and the user's."""
     input:
@@ -53,6 +36,8 @@ rule generate_pcie_topologies:
         topology="<results>/pcie/trees.topology.parquet",
         vertex="<results>/pcie/trees.vertex.parquet",
         link="<results>/pcie/trees.link.parquet",
+    log:
+        "<logs>/generate_pcie_topologies.log",
     params:
         bandwidth_gib_per_s=settings.pcie.bandwidth_gib_per_s,
         code=code("pcie.topology_tables", "pcie.topology_files", "tables"),
@@ -67,6 +52,8 @@ rule generate_pcie_graphs:
     output:
         graph="<results>/pcie/{graph_set}.graph.parquet",
         communication="<results>/pcie/{graph_set}.communication.parquet",
+    log:
+        "<logs>/generate_pcie_graphs.{graph_set}.log",
     params:
         graph_set=graph_set,
         size_mib=settings.pcie.size_mib,
@@ -83,11 +70,13 @@ rule predict_pcie_graphs:
         communication="<results>/pcie/{graph_set}.communication.parquet",
     output:
         prediction="<results>/pcie/{graph_set}.prediction.parquet",
+    log:
+        "<logs>/predict_pcie_graphs.{graph_set}.log",
+    threads: 2
     params:
         graph_set=graph_set,
         models=PCIE_MODELS,
         code=code("pcie.prediction_tables", "pcie.topology_files", "tables"),
-    threads: 2
     script:
         "../scripts/predict_pcie_graphs.py"
 
@@ -102,6 +91,8 @@ rule trace_pcie_example:
         phase="<results>/pcie/example.phase.parquet",
         prediction="<results>/pcie/example.prediction.parquet",
         reference="<results>/pcie/example.reference.parquet",
+    log:
+        "<logs>/trace_pcie_example.log",
     params:
         models=PCIE_MODELS,
         code=code("pcie.worked_example", "pcie.topology_files", "parameters", "tables"),
@@ -119,6 +110,8 @@ rule evaluate_pcie_probes:
         communication="<results>/pcie/probes.communication.parquet",
         prediction="<results>/pcie/probes.prediction.parquet",
         reference="<results>/pcie/probes.reference.parquet",
+    log:
+        "<logs>/evaluate_pcie_probes.log",
     params:
         models=PCIE_MODELS,
         code=code("pcie.probes", "parameters", "tables"),

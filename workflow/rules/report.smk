@@ -18,8 +18,14 @@ rule write_report:
         ],
     output:
         report="<reports>/report.html",
+    log:
+        "<logs>/write_report.log",
     params:
-        titles=[[study, title] for study, figures in FIGURES.items() for title in figures.values()],
+        titles=[
+            [study, title]
+            for study, figures in FIGURES.items()
+            for title in figures.values()
+        ],
         code=code("report"),
     script:
         "../scripts/write_report.py"

@@ -14,8 +14,10 @@ rule merge_tables:
         *[part for parts in TABLE_PARTS.values() for part in parts],
         studies=PUBLISHED / "studies.csv",
     output:
-        study="<results>/tables/study.parquet",
         **{table: f"<results>/tables/{table}.parquet" for table in TABLE_PARTS},
+        study="<results>/tables/study.parquet",
+    log:
+        "<logs>/merge_tables.log",
     params:
         code=code("database", "tables"),
     script:
@@ -27,6 +29,8 @@ rule record_run:
     output:
         run="<results>/tables/run.parquet",
         config="<results>/run_config.yaml",
+    log:
+        "<logs>/record_run.log",
     params:
         config=settings.model_dump(mode="json"),
         repository=workflow.basedir,
@@ -41,6 +45,8 @@ rule build_database:
         **{table: f"<results>/tables/{table}.parquet" for table in TABLES},
     output:
         database="<results>/fabricast.duckdb",
+    log:
+        "<logs>/build_database.log",
     params:
         code=code("database"),
     script:

@@ -3,8 +3,10 @@
 import pandas as pd
 
 from fabricast.comparisons import compare, error_bands
+from fabricast.jobs import log_to
 from fabricast.tables import read_table, write_table
 
+log_to(snakemake.log[0])
 studies = pd.read_csv(snakemake.input.studies).set_index("study")
 tolerance = float(studies.loc[snakemake.wildcards.study, "tolerance"])
 reference = read_table(*snakemake.input.reference)

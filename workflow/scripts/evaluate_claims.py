@@ -3,8 +3,10 @@
 from pathlib import Path
 
 from fabricast.claims import evaluate_claims, read_claims
+from fabricast.jobs import log_to
 from fabricast.tables import write_table
 
+log_to(snakemake.log[0])
 parts: dict[str, list[Path]] = {}
 for path in map(Path, snakemake.input[:-1]):
     parts.setdefault(path.name.split(".")[-2], []).append(path)

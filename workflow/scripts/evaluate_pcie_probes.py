@@ -1,9 +1,11 @@
 """Predict the rates of concurrent copies that others measured."""
 
+from fabricast.jobs import log_to
 from fabricast.parameters import read_parameters
 from fabricast.pcie.probes import probe_tables, read_probes
 from fabricast.tables import write_table
 
+log_to(snakemake.log[0])
 value = {(p.system, p.name): p.value for p in read_parameters(snakemake.input.parameters)}
 probes = read_probes(snakemake.input.probes)
 tables = probe_tables(

@@ -1,15 +1,21 @@
 """Generate the congestion graphs of one graph set."""
 
+from fabricast.jobs import log_to
 from fabricast.pcie.graph_tables import generate_graph_set
 from fabricast.pcie.topology_files import load_tree
 from fabricast.tables import write_table
 from fabricast.units import MIB
 
+log_to(snakemake.log[0])
 entry = snakemake.params.graph_set
 kinds = {key: entry[key] for key in ("validation_graphs", "stress_graphs", "graphs_file")}
 size_bytes = snakemake.params.size_mib * MIB
 tables = generate_graph_set(
-    snakemake.wildcards.graph_set, load_tree(entry["topology"]), **kinds, size_bytes=size_bytes, seed=snakemake.params.seed
+    snakemake.wildcards.graph_set,
+    load_tree(entry["topology"]),
+    **kinds,
+    size_bytes=size_bytes,
+    seed=snakemake.params.seed,
 )
 write_table(tables.graph, "graph", snakemake.output.graph)
 write_table(tables.communication, "communication", snakemake.output.communication)

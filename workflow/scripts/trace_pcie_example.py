@@ -1,14 +1,19 @@
 """Evaluate the examples of the slides phase by phase."""
 
+from fabricast.jobs import log_to
 from fabricast.parameters import read_parameters
 from fabricast.pcie.topology_files import load_tree
 from fabricast.pcie.worked_example import example_tables
 from fabricast.tables import write_table
 
+log_to(snakemake.log[0])
 value = {p.name: p.value for p in read_parameters(snakemake.input.parameters) if p.system == "storm8"}
 tables = example_tables(
-    load_tree("storm8"), snakemake.params.models, size_bytes=value["message_size"],
-    bandwidth_bytes_per_s=value["bandwidth"], tau=value["tau_worked_example"],
+    load_tree("storm8"),
+    snakemake.params.models,
+    size_bytes=value["message_size"],
+    bandwidth_bytes_per_s=value["bandwidth"],
+    tau=value["tau_worked_example"],
 )
 for table in ("phase", "prediction", "reference"):
     write_table(getattr(tables, table), table, snakemake.output[table])

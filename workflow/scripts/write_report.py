@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+from fabricast.jobs import log_to
 from fabricast.report import Picture, write_report
 
+log_to(snakemake.log[0])
 captions = [Path(path).read_text(encoding="utf-8").strip() for path in snakemake.input.captions]
 pictures = [
     Picture(Path(path), study, title, caption)

@@ -9,6 +9,7 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch
+from matplotlib.ticker import FuncFormatter
 
 from fabricast.figures.style import COLOURS, COLUMN_WIDTH_IN, PAGE_WIDTH_IN
 from fabricast.pcie.models import MODELS
@@ -66,9 +67,7 @@ def _link_load(tree: PcieTree, arcs: list[tuple[int, int]], rho: np.ndarray) -> 
     return load / routes.capacity
 
 
-def plot_link_loads(
-    tree: PcieTree, communication: pd.DataFrame, phase: pd.DataFrame, graph: str
-) -> Figure:
+def plot_link_loads(tree: PcieTree, communication: pd.DataFrame, phase: pd.DataFrame, graph: str) -> Figure:
     """Draw a topology with the link loads of each phase of a graph.
 
     Parameters
@@ -124,40 +123,42 @@ def plot_worked_example(communication: pd.DataFrame, phase: pd.DataFrame, graph:
     phases = sorted(phase["phase"].unique())
     figure = plt.figure(figsize=(PAGE_WIDTH_IN, 3.6))
     grid = figure.add_gridspec(2, len(phases), height_ratios=[1.35, 1])
-    endpoints = sorted(set(ends["source"]) | set(ends["target"]))
-    angle = {name: 2 * np.pi * i / len(endpoints) + np.pi / 2 for i, name in enumerate(endpoints)}
-    for column, index in enumerate(phases):
-        axes = figure.add_subplot(grid[0, column])
+    # Senders on the left, receivers on the right, both in the order of the tree.
+    place: dict[tuple[str, str], tuple[float, float]] = {}
+    for side, end in ((0.0, "source"), (1.0, "target")):
+        names = sorted(set(ends[end]))
+        place |= {(end, name): (side, -(i + 0.5) / len(names)) for i, name in enumerate(names)}
+    for panel, index in enumerate(phases):
+        axes = figure.add_subplot(grid[0, panel])
         rows = phase[phase["phase"] == index].set_index("communication")
-        for c, row in ends.iterrows():
-            tail, head = (np.array([np.cos(angle[e]), np.sin(angle[e])]) for e in (row["source"], row["target"]))
+        for c, source, target in ends[["source", "target"]].itertuples():
+            tail, head = place["source", source], place["target", target]
             active = c in rows.index
-            colour = COLOURS[int(c) % len(COLOURS)] if active else "0.85"
+            colour = COLOURS[c % len(COLOURS)] if active else "0.85"
             axes.add_patch(
-                FancyArrowPatch(tail, head, arrowstyle="-|>", mutation_scale=10, shrinkA=9, shrinkB=9,
-                                color=colour, connectionstyle="arc3,rad=0.12")
-            )  # fmt: skip
+                FancyArrowPatch(tail, head, arrowstyle="-|>", mutation_scale=10, shrinkA=9, shrinkB=9, color=colour)
+            )
             if active:
-                middle = 0.5 * (tail + head) + 0.16 * np.array([head[1] - tail[1], tail[0] - head[0]])
-                axes.text(*middle, f"{rows.loc[c, 'rho']:.2f}", color=colour, ha="center", va="center")
-        for name in endpoints:
-            x, y = np.cos(angle[name]), np.sin(angle[name])
-            axes.plot([x], [y], "o", markersize=14, color="white", markeredgecolor="black")
+                x, y = (0.7 * a + 0.3 * b for a, b in zip(tail, head, strict=True))
+                axes.text(x, y, f"{rows.loc[c, 'rho']:.2f}", color=colour, ha="center",
+                          va="center", bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8})  # fmt: skip
+        for (_, name), (x, y) in place.items():
+            axes.plot([x], [y], "s", markersize=13, color="white", markeredgecolor="black")
             axes.text(x, y, name, ha="center", va="center")
         start = rows["start_s"].iloc[0] * 1e3
         stop = start + rows["duration_s"].iloc[0] * 1e3
-        axes.set_title(f"phase {column + 1}: {start:.2f} to {stop:.2f} ms")
-        axes.set_xlim(-1.6, 1.6)
-        axes.set_ylim(-1.35, 1.35)
-        axes.set_aspect("equal")
+        axes.set_title(f"phase {panel + 1}: {start:.2f} to {stop:.2f} ms")
+        axes.set_xlim(-0.3, 1.3)
+        axes.set_ylim(-1.0, 0.0)
         axes.axis("off")
     timeline = figure.add_subplot(grid[1, :])
-    for row in phase.itertuples():
-        c = int(row.communication)
-        timeline.barh(c, row.duration_s * 1e3, left=row.start_s * 1e3, height=0.7 * row.rho,
+    for bar in phase.to_dict("records"):
+        c = int(bar["communication"])
+        timeline.barh(c, bar['duration_s'] * 1e3, left=bar['start_s'] * 1e3, height=0.7 * bar['rho'],
                       color=COLOURS[c % len(COLOURS)], edgecolor="white")  # fmt: skip
-        timeline.text((row.start_s + row.duration_s / 2) * 1e3, c, f"{row.transferred_bytes / 2**20:.1f} MiB",
-                      ha="center", va="center", fontsize=6.5)  # fmt: skip
+        timeline.text((bar['start_s'] + bar['duration_s'] / 2) * 1e3, c, f"{bar['transferred_bytes'] / 2**20:.1f} MiB",
+                      ha="center", va="center", fontsize=6.5,
+                      bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8})  # fmt: skip
     timeline.set_yticks(range(len(ends)), [f"{s}→{t}" for s, t in zip(ends["source"], ends["target"], strict=True)])
     timeline.invert_yaxis()
     timeline.set_xlabel("time (ms); bar height = congestion factor")
@@ -165,8 +166,9 @@ def plot_worked_example(communication: pd.DataFrame, phase: pd.DataFrame, graph:
     return figure
 
 
-def plot_slowdown(prediction: pd.DataFrame, graph: pd.DataFrame, communication: pd.DataFrame,
-                  bandwidth_bytes_per_s: float) -> Figure:
+def plot_slowdown(
+    prediction: pd.DataFrame, graph: pd.DataFrame, communication: pd.DataFrame, bandwidth_bytes_per_s: float
+) -> Figure:
     """Draw the predicted slowdown of all communications, by model and by family.
 
     Parameters
@@ -194,7 +196,7 @@ def plot_slowdown(prediction: pd.DataFrame, graph: pd.DataFrame, communication: 
         shown = np.unique(np.linspace(0, values.size - 1, min(values.size, 2000)).astype(int))
         left.plot(values[shown], (shown + 1) / values.size, color=colour, linestyle=style, label=MODELS[name].title)
     left.set_xscale("log", base=2)
-    left.xaxis.set_major_formatter(plt.FuncFormatter(lambda value, _: f"{value:g}"))
+    left.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     left.set_xlabel("predicted slowdown (elapsed / alone)")
     left.set_ylabel("share of communications")
     left.legend(fontsize=6)
@@ -206,7 +208,7 @@ def plot_slowdown(prediction: pd.DataFrame, graph: pd.DataFrame, communication: 
         right.hist(values, bins=bins, histtype="step", color=colour, linewidth=1.3,
                    weights=np.full(values.size, 1 / values.size), label=f"{family} ({values.size:,})")  # fmt: skip
     right.set_xscale("log", base=2)
-    right.xaxis.set_major_formatter(plt.FuncFormatter(lambda value, _: f"{value:g}"))
+    right.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     right.set_xlabel("predicted slowdown, congestion factors")
     right.set_ylabel("share of the family's communications")
     right.legend(fontsize=6)
@@ -229,7 +231,7 @@ def plot_model_differences(prediction: pd.DataFrame) -> Figure:
     """
     wide = prediction.pivot(index=["case_id", "item"], columns="model", values="value")
     models = [name for name in MODELS if name in wide.columns]
-    wide = wide[models][np.isfinite(wide[models]).all(axis=1)]
+    wide = wide.loc[np.isfinite(wide.to_numpy(dtype=np.float64)).all(axis=1)]
     values = np.full((len(models), len(models)), np.nan)
     for i, one in enumerate(models):
         for j, other in enumerate(models):

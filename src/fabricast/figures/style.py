@@ -27,9 +27,9 @@ ASSUMED_COLOUR = "#999999"
 def paper_style() -> Iterator[None]:
     """Apply the style of all figures within the block."""
     mpl.use("Agg")
-    with resources.as_file(resources.files("fabricast.figures").joinpath("paper.mplstyle")) as style:
-        with plt.style.context(style):
-            yield
+    sheet = resources.files("fabricast.figures").joinpath("paper.mplstyle")
+    with resources.as_file(sheet) as style, plt.style.context(style):
+        yield
 
 
 def save_figure(figure: Figure, *paths: Path | str) -> None:

@@ -28,9 +28,7 @@ class GraphTables:
     communication: pd.DataFrame
 
 
-def graph_tables(
-    tree: PcieTree, graphs: CongestionGraphs, *, subset: str, seed: int | None = None
-) -> GraphTables:
+def graph_tables(tree: PcieTree, graphs: CongestionGraphs, *, subset: str, seed: int | None = None) -> GraphTables:
     """Return a set of graphs as rows.
 
     Parameters

@@ -167,8 +167,7 @@ class _ArcMasks:
         self.arcs = [(s, t) for s in range(endpoints) for t in range(endpoints) if s != t]
         if len(self.arcs) > 64:
             raise InputError(
-                f"topology '{tree.name}' has {endpoints} endpoints; "
-                "canonical forms are computed for at most 8"
+                f"topology '{tree.name}' has {endpoints} endpoints; canonical forms are computed for at most 8"
             )
         self.bit = {arc: bit for bit, arc in enumerate(self.arcs)}
         self.images = np.array(
@@ -301,9 +300,7 @@ def _cycle_types(images: NDArray[np.int64]) -> Counter[tuple[int, ...]]:
     return types
 
 
-def exhaustive_graphs(
-    tree: PcieTree, endpoints: Sequence[int], *, use_all: bool = True
-) -> list[list[Arc]]:
+def exhaustive_graphs(tree: PcieTree, endpoints: Sequence[int], *, use_all: bool = True) -> list[list[Arc]]:
     """Return every graph among some endpoints, up to the tree's symmetry.
 
     Parameters
@@ -341,9 +338,7 @@ def exhaustive_graphs(
     return [masks.unmask(mask) for mask in canonical]
 
 
-def random_graphs(
-    tree: PcieTree, count: int, *, seed: int, smallest: int = 5, largest: int = 5
-) -> list[list[Arc]]:
+def random_graphs(tree: PcieTree, count: int, *, seed: int, smallest: int = 5, largest: int = 5) -> list[list[Arc]]:
     """Return distinct random graphs, up to the tree's symmetry where it is computed.
 
     Parameters
@@ -415,9 +410,7 @@ def _draw(
     raise InputError(f"only {len(found)} distinct graphs found on '{tree.name}', asked for {count}")
 
 
-def validation_set(
-    tree: PcieTree, count: int, *, seed: int = VALIDATION_SEED
-) -> list[tuple[str, list[Arc]]]:
+def validation_set(tree: PcieTree, count: int, *, seed: int = VALIDATION_SEED) -> list[tuple[str, list[Arc]]]:
     """Return the validation graphs, told apart by position in the tree.
 
     The set holds every graph that uses all of 2, 3 or 4 endpoints, all scatters,
@@ -498,9 +491,7 @@ def _small_graphs(masks: _ArcMasks, largest: int) -> Iterable[list[Arc]]:
         yield from map(masks.unmask, level)
 
 
-def stress_set(
-    tree: PcieTree, count: int = 2000, *, seed: int = VALIDATION_SEED + 1
-) -> list[tuple[str, list[Arc]]]:
+def stress_set(tree: PcieTree, count: int = 2000, *, seed: int = VALIDATION_SEED + 1) -> list[tuple[str, list[Arc]]]:
     """Return random graphs of 6 to 16 communications, which the validation set lacks.
 
     Parameters

@@ -12,10 +12,10 @@ import numpy as np
 from fabricast.compilation import njit, prange
 
 __all__ = [
+    "BUSIEST_LINK",
     "CONGESTION_FACTOR",
     "MAX_MIN",
     "NO_CONTENTION",
-    "BUSIEST_LINK",
     "canonical_masks",
     "evaluate_graphs",
     "phase_factors",
@@ -120,8 +120,22 @@ def _arbitrate(demand, frozen, crosses, count, capacity, tau, options, share, ch
 
 
 @njit(cache=True, error_model="numpy")
-def _group_members(link, members, inputs, member_count, rate, frozen, is_frozen, crossing,
-                   group_of, port, demand, fixed, crosses, demand_maximum):
+def _group_members(
+    link,
+    members,
+    inputs,
+    member_count,
+    rate,
+    frozen,
+    is_frozen,
+    crossing,
+    group_of,
+    port,
+    demand,
+    fixed,
+    crosses,
+    demand_maximum,
+):
     """Group the communications on a link by input port; return how many groups there are."""
     count = 0
     for k in range(member_count[link]):
@@ -172,9 +186,28 @@ def _split_equally(link, members, member_count, rate, group_of, group, budget):
 
 
 @njit(cache=True, error_model="numpy")
-def _sweep_down(busy_down, busy_down_count, members, inputs, member_count, capacity,
-                leaves_root_complex, crossing, tau, options, rate, frozen, is_frozen,
-                group_of, port, demand, fixed, crosses, share, chosen):
+def _sweep_down(
+    busy_down,
+    busy_down_count,
+    members,
+    inputs,
+    member_count,
+    capacity,
+    leaves_root_complex,
+    crossing,
+    tau,
+    options,
+    rate,
+    frozen,
+    is_frozen,
+    group_of,
+    port,
+    demand,
+    fixed,
+    crosses,
+    share,
+    chosen,
+):
     """Arbitrate all downstream ports, shallowest first (step C); return whether a rate changed."""
     changed = False
     demand_maximum = options[GROUP_DEMAND_MAXIMUM] != 0
@@ -188,8 +221,22 @@ def _sweep_down(busy_down, busy_down_count, members, inputs, member_count, capac
             total += rate[members[link, k]]
         if total <= capacity[link] + _TINY:
             continue
-        count = _group_members(link, members, inputs, member_count, rate, frozen, is_frozen,
-                               crossing, group_of, port, demand, fixed, crosses, demand_maximum)
+        count = _group_members(
+            link,
+            members,
+            inputs,
+            member_count,
+            rate,
+            frozen,
+            is_frozen,
+            crossing,
+            group_of,
+            port,
+            demand,
+            fixed,
+            crosses,
+            demand_maximum,
+        )
         if demand_maximum:
             total = 0.0
             for g in range(count):
@@ -221,9 +268,27 @@ def _root(component, c):
 
 
 @njit(cache=True, error_model="numpy")
-def _sweep_up(busy_up, busy_up_count, members, inputs, member_count, capacity, options, rate,
-              component, frozen, is_frozen, crossing, group_of, port, demand, fixed, crosses,
-              share, chosen):
+def _sweep_up(
+    busy_up,
+    busy_up_count,
+    members,
+    inputs,
+    member_count,
+    capacity,
+    options,
+    rate,
+    component,
+    frozen,
+    is_frozen,
+    crossing,
+    group_of,
+    port,
+    demand,
+    fixed,
+    crosses,
+    share,
+    chosen,
+):
     """Share saturated upstream ports, deepest first, and couple who shares one (step B)."""
     for position in range(busy_up_count):
         link = busy_up[position]
@@ -237,8 +302,22 @@ def _sweep_up(busy_up, busy_up_count, members, inputs, member_count, capacity, o
             for k in range(member_count[link]):
                 rate[members[link, k]] *= scale
         else:
-            count = _group_members(link, members, inputs, member_count, rate, frozen, is_frozen,
-                                   crossing, group_of, port, demand, fixed, crosses, False)
+            count = _group_members(
+                link,
+                members,
+                inputs,
+                member_count,
+                rate,
+                frozen,
+                is_frozen,
+                crossing,
+                group_of,
+                port,
+                demand,
+                fixed,
+                crosses,
+                False,
+            )
             for g in range(count):
                 share[g] = 0.0
                 chosen[g] = True
@@ -255,11 +334,36 @@ def _sweep_up(busy_up, busy_up_count, members, inputs, member_count, capacity, o
 
 
 @njit(cache=True, error_model="numpy")
-def _congestion_factors(active, active_count, crossing, tau, options, capacity,
-                        leaves_root_complex, members, inputs, member_count, busy_up,
-                        busy_up_count, busy_down, busy_down_count, rho, demand_up, component,
-                        frozen, is_frozen, worst, lowest, group_of, port, demand, fixed, crosses, share,
-                        chosen):
+def _congestion_factors(
+    active,
+    active_count,
+    crossing,
+    tau,
+    options,
+    capacity,
+    leaves_root_complex,
+    members,
+    inputs,
+    member_count,
+    busy_up,
+    busy_up_count,
+    busy_down,
+    busy_down_count,
+    rho,
+    demand_up,
+    component,
+    frozen,
+    is_frozen,
+    worst,
+    lowest,
+    group_of,
+    port,
+    demand,
+    fixed,
+    crosses,
+    share,
+    chosen,
+):
     """Congestion factors of one phase (steps A-D)."""
     for a in range(active_count):
         c = active[a]
@@ -268,9 +372,27 @@ def _congestion_factors(active, active_count, crossing, tau, options, capacity,
         component[c] = c
         is_frozen[c] = False
         frozen[c] = 0.0
-    _sweep_up(busy_up, busy_up_count, members, inputs, member_count, capacity, options, demand_up,
-              component, frozen, is_frozen, crossing, group_of, port, demand, fixed, crosses,
-              share, chosen)
+    _sweep_up(
+        busy_up,
+        busy_up_count,
+        members,
+        inputs,
+        member_count,
+        capacity,
+        options,
+        demand_up,
+        component,
+        frozen,
+        is_frozen,
+        crossing,
+        group_of,
+        port,
+        demand,
+        fixed,
+        crosses,
+        share,
+        chosen,
+    )
     for a in range(active_count):
         c = active[a]
         component[c] = _root(component, c)
@@ -281,9 +403,28 @@ def _congestion_factors(active, active_count, crossing, tau, options, capacity,
         for _ in range(rounds):
             for a in range(active_count):
                 rho[active[a]] = demand_up[active[a]]
-            _sweep_down(busy_down, busy_down_count, members, inputs, member_count, capacity,
-                        leaves_root_complex, crossing, tau, options, rho, frozen, is_frozen,
-                        group_of, port, demand, fixed, crosses, share, chosen)
+            _sweep_down(
+                busy_down,
+                busy_down_count,
+                members,
+                inputs,
+                member_count,
+                capacity,
+                leaves_root_complex,
+                crossing,
+                tau,
+                options,
+                rho,
+                frozen,
+                is_frozen,
+                group_of,
+                port,
+                demand,
+                fixed,
+                crosses,
+                share,
+                chosen,
+            )
             if options[HEAD_OF_LINE] == OFF:
                 return
             # Cap the members of a component at its slowest member, then sweep again.
@@ -307,9 +448,28 @@ def _congestion_factors(active, active_count, crossing, tau, options, capacity,
         for a in range(active_count):
             c = active[a]
             rho[c] = frozen[c] if is_frozen[c] else demand_up[c]
-        changed = _sweep_down(busy_down, busy_down_count, members, inputs, member_count, capacity,
-                              leaves_root_complex, crossing, tau, options, rho, frozen, is_frozen,
-                              group_of, port, demand, fixed, crosses, share, chosen)
+        changed = _sweep_down(
+            busy_down,
+            busy_down_count,
+            members,
+            inputs,
+            member_count,
+            capacity,
+            leaves_root_complex,
+            crossing,
+            tau,
+            options,
+            rho,
+            frozen,
+            is_frozen,
+            group_of,
+            port,
+            demand,
+            fixed,
+            crosses,
+            share,
+            chosen,
+        )
         if not changed:
             # Nobody is held back further: all factors are final.
             return
@@ -339,8 +499,7 @@ def _congestion_factors(active, active_count, crossing, tau, options, capacity,
 
 
 @njit(cache=True, error_model="numpy")
-def _max_min(active, active_count, members, member_count, capacity, link_count, rho, is_frozen,
-             residual, unfrozen):
+def _max_min(active, active_count, members, member_count, capacity, link_count, rho, is_frozen, residual, unfrozen):
     """Per-flow max-min fair rates by progressive filling."""
     for link in range(link_count):
         residual[link] = capacity[link]
@@ -374,8 +533,7 @@ def _max_min(active, active_count, members, member_count, capacity, link_count, 
 
 
 @njit(cache=True, error_model="numpy")
-def _link_shares(active, active_count, pair, route_offset, route_link, capacity, member_count,
-                 rho, shared):
+def _link_shares(active, active_count, pair, route_offset, route_link, capacity, member_count, rho, shared):
     """Smallest capacity on the route, divided by its users if `shared`."""
     for a in range(active_count):
         c = active[a]
@@ -388,8 +546,20 @@ def _link_shares(active, active_count, pair, route_offset, route_link, capacity,
 
 
 @njit(cache=True, error_model="numpy")
-def _find_members(active, active_count, pair, route_offset, route_link, capacity, upstream_links,
-                  members, inputs, member_count, busy_up, busy_down):
+def _find_members(
+    active,
+    active_count,
+    pair,
+    route_offset,
+    route_link,
+    capacity,
+    upstream_links,
+    members,
+    inputs,
+    member_count,
+    busy_up,
+    busy_down,
+):
     """List who uses each link, by which input port, and the links that may saturate."""
     link_count = capacity.size
     for link in range(link_count):
@@ -418,9 +588,30 @@ def _find_members(active, active_count, pair, route_offset, route_link, capacity
 
 
 @njit(cache=True, error_model="numpy")
-def _evaluate_block(first_graph, last_graph, widest, graph_offset, source, target, size_bytes, start_s, endpoints, route_offset,
-                    route_link, crossing_pair, capacity, leaves_root_complex, upstream_links,
-                    method, options, tau, bandwidth_bytes_per_s, end_s, initial_rho, phases):
+def _evaluate_block(
+    first_graph,
+    last_graph,
+    widest,
+    graph_offset,
+    source,
+    target,
+    size_bytes,
+    start_s,
+    endpoints,
+    route_offset,
+    route_link,
+    crossing_pair,
+    capacity,
+    leaves_root_complex,
+    upstream_links,
+    method,
+    options,
+    tau,
+    bandwidth_bytes_per_s,
+    end_s,
+    initial_rho,
+    phases,
+):
     """Run the event loop of consecutive graphs with one set of scratch arrays."""
     link_count = capacity.size
     active = np.empty(widest, dtype=np.int64)
@@ -475,21 +666,76 @@ def _evaluate_block(first_graph, last_graph, widest, graph_offset, source, targe
             if active_count == 0:
                 now = next_start
                 continue
-            up, down = _find_members(active, active_count, pair, route_offset, route_link,
-                                     capacity, upstream_links, members, inputs, member_count,
-                                     busy_up, busy_down)
+            up, down = _find_members(
+                active,
+                active_count,
+                pair,
+                route_offset,
+                route_link,
+                capacity,
+                upstream_links,
+                members,
+                inputs,
+                member_count,
+                busy_up,
+                busy_down,
+            )
             if method == CONGESTION_FACTOR:
-                _congestion_factors(active, active_count, crossing, tau, options, capacity,
-                                    leaves_root_complex, members, inputs, member_count,
-                                    busy_up, up, busy_down, down, rho, demand_up, component,
-                                    frozen, is_frozen, worst, lowest, group_of, port, demand, fixed,
-                                    crosses, share, chosen)
+                _congestion_factors(
+                    active,
+                    active_count,
+                    crossing,
+                    tau,
+                    options,
+                    capacity,
+                    leaves_root_complex,
+                    members,
+                    inputs,
+                    member_count,
+                    busy_up,
+                    up,
+                    busy_down,
+                    down,
+                    rho,
+                    demand_up,
+                    component,
+                    frozen,
+                    is_frozen,
+                    worst,
+                    lowest,
+                    group_of,
+                    port,
+                    demand,
+                    fixed,
+                    crosses,
+                    share,
+                    chosen,
+                )
             elif method == MAX_MIN:
-                _max_min(active, active_count, members, member_count, capacity, link_count,
-                         rho, is_frozen, residual, unfrozen)
+                _max_min(
+                    active,
+                    active_count,
+                    members,
+                    member_count,
+                    capacity,
+                    link_count,
+                    rho,
+                    is_frozen,
+                    residual,
+                    unfrozen,
+                )
             else:
-                _link_shares(active, active_count, pair, route_offset, route_link, capacity,
-                             member_count, rho, method == BUSIEST_LINK)
+                _link_shares(
+                    active,
+                    active_count,
+                    pair,
+                    route_offset,
+                    route_link,
+                    capacity,
+                    member_count,
+                    rho,
+                    method == BUSIEST_LINK,
+                )
             step = next_start - now
             for a in range(active_count):
                 c = active[a]
@@ -517,9 +763,27 @@ def _evaluate_block(first_graph, last_graph, widest, graph_offset, source, targe
 
 
 @njit(cache=True, error_model="numpy", parallel=True)
-def evaluate_graphs(graph_offset, source, target, size_bytes, start_s, endpoints, route_offset,
-                    route_link, crossing_pair, capacity, leaves_root_complex, upstream_links,
-                    method, options, tau, bandwidth_bytes_per_s, end_s, initial_rho, phases):
+def evaluate_graphs(
+    graph_offset,
+    source,
+    target,
+    size_bytes,
+    start_s,
+    endpoints,
+    route_offset,
+    route_link,
+    crossing_pair,
+    capacity,
+    leaves_root_complex,
+    upstream_links,
+    method,
+    options,
+    tau,
+    bandwidth_bytes_per_s,
+    end_s,
+    initial_rho,
+    phases,
+):
     """Evaluate all communications of all graphs; fills `end_s`, `initial_rho` and `phases`.
 
     The event loop recomputes the factors whenever a communication starts or ends.
@@ -531,25 +795,74 @@ def evaluate_graphs(graph_offset, source, target, size_bytes, start_s, endpoints
     for graph in range(graph_count):
         widest = max(widest, graph_offset[graph + 1] - graph_offset[graph])
     for block in prange(block_count):
-        _evaluate_block(graph_count * block // block_count,
-                        graph_count * (block + 1) // block_count, widest, graph_offset, source, target, size_bytes, start_s, endpoints, route_offset,
-                        route_link, crossing_pair, capacity, leaves_root_complex, upstream_links,
-                        method, options, tau, bandwidth_bytes_per_s, end_s, initial_rho, phases)
+        _evaluate_block(
+            graph_count * block // block_count,
+            graph_count * (block + 1) // block_count,
+            widest,
+            graph_offset,
+            source,
+            target,
+            size_bytes,
+            start_s,
+            endpoints,
+            route_offset,
+            route_link,
+            crossing_pair,
+            capacity,
+            leaves_root_complex,
+            upstream_links,
+            method,
+            options,
+            tau,
+            bandwidth_bytes_per_s,
+            end_s,
+            initial_rho,
+            phases,
+        )
 
 
 @njit(cache=True, error_model="numpy")
-def phase_factors(source, target, endpoints, route_offset, route_link, crossing_pair, capacity,
-                  leaves_root_complex, upstream_links, method, options, tau):
+def phase_factors(
+    source,
+    target,
+    endpoints,
+    route_offset,
+    route_link,
+    crossing_pair,
+    capacity,
+    leaves_root_complex,
+    upstream_links,
+    method,
+    options,
+    tau,
+):
     """Return the factors of communications that are all active, one phase without the event loop."""
     count = source.size
     offset = np.zeros(2, dtype=np.int64)
     offset[1] = count
     end_s = np.empty(count, dtype=np.float64)
     rho = np.empty(count, dtype=np.float64)
-    evaluate_graphs(offset, source, target, np.ones(count), np.zeros(count), endpoints,
-                    route_offset, route_link, crossing_pair, capacity, leaves_root_complex,
-                    upstream_links, method, options, tau, 1.0, end_s, rho,
-                    np.empty(1, dtype=np.int64))
+    evaluate_graphs(
+        offset,
+        source,
+        target,
+        np.ones(count),
+        np.zeros(count),
+        endpoints,
+        route_offset,
+        route_link,
+        crossing_pair,
+        capacity,
+        leaves_root_complex,
+        upstream_links,
+        method,
+        options,
+        tau,
+        1.0,
+        end_s,
+        rho,
+        np.empty(1, dtype=np.int64),
+    )
     return rho
 
 

@@ -6,6 +6,7 @@ model is a named choice of options or a baseline, on one interface.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -15,8 +16,17 @@ from numpy.typing import NDArray
 from fabricast.pcie.graphs import Arc, CongestionGraphs
 from fabricast.pcie.tree import PcieTree
 
-__all__ = ["ABLATIONS", "MODELS", "CongestionOptions", "Evaluation", "Model", "Phase", "evaluate",
-           "factors", "trace_phases"]
+__all__ = [
+    "ABLATIONS",
+    "MODELS",
+    "CongestionOptions",
+    "Evaluation",
+    "Model",
+    "Phase",
+    "evaluate",
+    "factors",
+    "trace_phases",
+]
 
 
 @dataclass(frozen=True)
@@ -115,8 +125,7 @@ _MAIN = (
     _reading("round_robin_upstream", "round-robin upstream", upstream_sharing="round_robin"),
     _reading("without_head_of_line", "no head-of-line coupling", head_of_line="off"),
     replace(_reading("without_tau", "no root-complex penalty"), uses_tau=False),
-    _reading("literal", "literal formulas", head_of_line="off", work_conserving=False,
-             crossing_bonus="literal"),
+    _reading("literal", "literal formulas", head_of_line="off", work_conserving=False, crossing_bonus="literal"),
     Model("max_min", "per-flow max-min", "max_min"),
     Model("busiest_link", "1/k on the busiest link", "busiest_link"),
     Model("no_contention", "no contention", "no_contention"),
@@ -215,18 +224,30 @@ def evaluate(
     initial_rho = np.empty(graphs.source.size, dtype=np.float64)
     phases = np.zeros(len(graphs), dtype=np.int64)
     evaluate_graphs(
-        graphs.offset, graphs.source, graphs.target, graphs.size_bytes, graphs.start_s,
-        routes.endpoints, routes.offset, routes.link, routes.crossing, routes.capacity,
-        routes.leaves_root_complex, routes.upstream_links, _method_number(model),
-        model.options.vector(), float(tau) if model.uses_tau else 0.0,
-        float(bandwidth_bytes_per_s), end_s, initial_rho, phases,
+        graphs.offset,
+        graphs.source,
+        graphs.target,
+        graphs.size_bytes,
+        graphs.start_s,
+        routes.endpoints,
+        routes.offset,
+        routes.link,
+        routes.crossing,
+        routes.capacity,
+        routes.leaves_root_complex,
+        routes.upstream_links,
+        _method_number(model),
+        model.options.vector(),
+        float(tau) if model.uses_tau else 0.0,
+        float(bandwidth_bytes_per_s),
+        end_s,
+        initial_rho,
+        phases,
     )
     return Evaluation(end_s, initial_rho, phases)
 
 
-def factors(
-    tree: PcieTree, arcs: list[Arc], model: Model, *, tau: float
-) -> NDArray[np.float64]:
+def factors(tree: PcieTree, arcs: list[Arc], model: Model, *, tau: float) -> NDArray[np.float64]:
     """Return the congestion factors of communications that are all active.
 
     Parameters
@@ -257,9 +278,18 @@ def factors(
     routes = tree.routes
     pairs = np.array(arcs, dtype=np.int64).reshape(-1, 2)
     result: NDArray[np.float64] = phase_factors(
-        pairs[:, 0].copy(), pairs[:, 1].copy(), routes.endpoints, routes.offset, routes.link,
-        routes.crossing, routes.capacity, routes.leaves_root_complex, routes.upstream_links,
-        _method_number(model), model.options.vector(), float(tau) if model.uses_tau else 0.0,
+        pairs[:, 0].copy(),
+        pairs[:, 1].copy(),
+        routes.endpoints,
+        routes.offset,
+        routes.link,
+        routes.crossing,
+        routes.capacity,
+        routes.leaves_root_complex,
+        routes.upstream_links,
+        _method_number(model),
+        model.options.vector(),
+        float(tau) if model.uses_tau else 0.0,
     )
     return result
 
@@ -322,18 +352,21 @@ def trace_phases(
     """
     part = slice(int(graphs.offset[graph]), int(graphs.offset[graph + 1]))
     arcs, size, start = graphs.arcs(graph), graphs.size_bytes[part], graphs.start_s[part]
-    end = evaluate(
-        tree, graphs, model, bandwidth_bytes_per_s=bandwidth_bytes_per_s, tau=tau
-    ).end_s[part]
+    end = evaluate(tree, graphs, model, bandwidth_bytes_per_s=bandwidth_bytes_per_s, tau=tau).end_s[part]
     times = sorted({*start.tolist(), *end[np.isfinite(end)].tolist()})
     phases = []
-    for begin, stop in zip(times, times[1:], strict=False):
+    for begin, stop in itertools.pairwise(times):
         active = [c for c in range(len(arcs)) if start[c] <= begin and end[c] > begin]
         if active:
             rho = factors(tree, [arcs[c] for c in active], model, tau=tau)
             moved = rho * bandwidth_bytes_per_s * (stop - begin)
             phases.append(
-                Phase(begin, stop - begin, tuple(active), tuple(rho.tolist()),
-                      tuple(np.minimum(moved, size[active]).tolist()))
+                Phase(
+                    begin,
+                    stop - begin,
+                    tuple(active),
+                    tuple(rho.tolist()),
+                    tuple(np.minimum(moved, size[active]).tolist()),
+                )
             )
     return phases

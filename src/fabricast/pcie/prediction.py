@@ -94,9 +94,7 @@ def predict_file(
         raise InputError(f"model '{model}' is unknown, expected one of {', '.join(MODELS)}")
     tree = load_tree(topology, include_display=include_display)
     graphs = read_graphs(graphs_file, tree, size_bytes=size_bytes)
-    evaluation = evaluate(
-        tree, graphs, MODELS[model], bandwidth_bytes_per_s=bandwidth_bytes_per_s, tau=tau
-    )
+    evaluation = evaluate(tree, graphs, MODELS[model], bandwidth_bytes_per_s=bandwidth_bytes_per_s, tau=tau)
     table = elapsed_table(tree, graphs, evaluation)
     if output is None:
         table.to_csv(sys.stdout, index=False, lineterminator="\n")

@@ -40,9 +40,7 @@ def elapsed_rows(
     graphs = graphs_from_rows(tree, communication)
     frames = []
     for model in models:
-        evaluation = evaluate(
-            tree, graphs, MODELS[model], bandwidth_bytes_per_s=bandwidth_bytes_per_s, tau=tau
-        )
+        evaluation = evaluate(tree, graphs, MODELS[model], bandwidth_bytes_per_s=bandwidth_bytes_per_s, tau=tau)
         frames.append(
             pd.DataFrame(
                 {

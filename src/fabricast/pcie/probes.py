@@ -13,17 +13,26 @@ import pandas as pd
 from fabricast.errors import InputError
 from fabricast.pcie.graph_tables import GraphTables, graph_tables
 from fabricast.pcie.graphs import Arc, from_arcs
-from fabricast.pcie.models import MODELS, factors
+from fabricast.pcie.models import MODELS, evaluate
 from fabricast.pcie.topology_files import load_tree
 
 __all__ = ["Probe", "probe_tables", "read_probes"]
 
-_COLUMNS = ["system", "topology", "pattern", "communications", "statistic", "measured_gb_per_s", "solo_gb_per_s", "source"]
+_COLUMNS = [
+    "system",
+    "topology",
+    "pattern",
+    "communications",
+    "statistic",
+    "measured_gb_per_s",
+    "solo_gb_per_s",
+    "source",
+]
 
 
 @dataclass(frozen=True)
 class Probe:
-    """One measured pattern of concurrent copies in steady state.
+    """One measured pattern of concurrent copies.
 
     Parameters
     ----------
@@ -120,7 +129,7 @@ class ProbeTables:
 
 
 def probe_tables(probes: list[Probe], models: list[str], *, size_bytes: float, tau: float) -> ProbeTables:
-    """Predict the steady-state rate of every probe with every model.
+    """Predict the rate of every probe with every model.
 
     Parameters
     ----------
@@ -136,8 +145,8 @@ def probe_tables(probes: list[Probe], models: list[str], *, size_bytes: float, t
     Returns
     -------
     ProbeTables
-        Predicted rates are the sum or mean of the factors while all copies run, times
-        the solo bandwidth of the same machine.
+        Predicted rates are the mean of each copy's size over its elapsed time
+        (``mean_per_flow``) or all bytes over the last end (``total``).
     """
     frames, predictions, references = [], [], []
     for probe in probes:
@@ -146,8 +155,10 @@ def probe_tables(probes: list[Probe], models: list[str], *, size_bytes: float, t
         frames.append(graph_tables(tree, graphs, subset="probe"))
         common = {"study": "pcie", "case_id": probe.graph, "item": "", "quantity": "rate", "unit": "bytes/s"}
         for model in models:
-            rho = factors(tree, list(probe.arcs), MODELS[model], tau=tau)
-            rate = float(rho.mean() if probe.statistic == "mean_per_flow" else rho.sum()) * probe.solo_bytes_per_s
+            end_s = evaluate(tree, graphs, MODELS[model], bandwidth_bytes_per_s=probe.solo_bytes_per_s, tau=tau).end_s
+            per_flow = float((size_bytes / end_s).mean())
+            total = float(size_bytes * end_s.size / end_s.max())
+            rate = per_flow if probe.statistic == "mean_per_flow" else total
             predictions.append(common | {"model": model, "value": rate})
         references.append(
             common

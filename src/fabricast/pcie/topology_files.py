@@ -80,8 +80,7 @@ def load_tree(topology: str | Path, *, include_display: bool = False) -> PcieTre
     if str(topology) in builtin_names():
         return _read_tree(resources.topologies() / f"{topology}.yaml")
     raise InputError(
-        f"topology '{topology}' is neither a .yaml or .xml file nor built in; "
-        f"built in are {', '.join(builtin_names())}"
+        f"topology '{topology}' is neither a .yaml or .xml file nor built in; built in are {', '.join(builtin_names())}"
     )
 
 
@@ -90,15 +89,17 @@ def _read_tree(path: Path) -> PcieTree:
     entry = validate(_TreeFile, value, path=path, lines=lines)
     vertices = tuple(
         Vertex(
-            vertex.name, vertex.kind, vertex.parent, vertex.capacity, vertex.label,
+            vertex.name,
+            vertex.kind,
+            vertex.parent,
+            vertex.capacity,
+            vertex.label,
             tuple(tuple(group) for group in vertex.uplink_groups),
         )
         for vertex in entry.vertices
     )
     try:
-        return PcieTree(
-            entry.name, vertices, entry.bandwidth_bytes_per_s, entry.source, entry.tag, tuple(entry.notes)
-        )
+        return PcieTree(entry.name, vertices, entry.bandwidth_bytes_per_s, entry.source, entry.tag, tuple(entry.notes))
     except InputError as error:
         raise InputError(str(error), path=path, line=_line_of_fault(str(error), vertices, lines)) from error
 

@@ -166,9 +166,7 @@ class PcieTree:
         if vertex.parent is not None and self._by_name[vertex.parent].kind == "endpoint":
             raise InputError(f"endpoint '{vertex.parent}' has the child '{vertex.name}', expected a leaf")
         if not (math.isfinite(vertex.capacity) and vertex.capacity > 0):
-            raise InputError(
-                f"link of '{vertex.name}' has capacity {vertex.capacity:g}, expected a positive number"
-            )
+            raise InputError(f"link of '{vertex.name}' has capacity {vertex.capacity:g}, expected a positive number")
         if vertex.kind != "endpoint" and not self._children[vertex.name]:
             raise InputError(f"{vertex.kind} '{vertex.name}' has no child, expected at least one")
         if vertex.uplink_groups:
@@ -281,8 +279,8 @@ class PcieTree:
                 parent = self._by_name[name].parent
                 assert parent is not None
                 ends = (name, parent) if direction == "pcie_up" else (parent, name)
-                for port in range(max(1, len(self._by_name[name].uplink_groups))):
-                    names.append((*ends, direction, port))
+                ports = max(1, len(self._by_name[name].uplink_groups))
+                names.extend((*ends, direction, port) for port in range(ports))
         return tuple(names)
 
     @cached_property
@@ -375,8 +373,7 @@ class PcieTree:
         """
         if self.automorphism_count > 100_000:
             raise ValueError(
-                f"topology '{self.name}' has {self.automorphism_count} leaf symmetries, "
-                "expected at most 100000"
+                f"topology '{self.name}' has {self.automorphism_count} leaf symmetries, expected at most 100000"
             )
         maps = [dict(pairs) for pairs in self._isomorphisms(self.root, self.root)]
         number = self.endpoint_number
@@ -427,9 +424,7 @@ def regular_tree(name: str, branching: Sequence[int], *, sockets: int = 1) -> Pc
     'SYS'
     """
     if not branching or min(branching) < 1 or sockets < 1:
-        raise InputError(
-            f"branching is {list(branching)} on {sockets} sockets, expected positive numbers"
-        )
+        raise InputError(f"branching is {list(branching)} on {sockets} sockets, expected positive numbers")
     vertices: list[Vertex] = [Vertex("SYS", "system", None)] if sockets > 1 else []
     switch_number, endpoint_number = itertools.count(), itertools.count()
 

@@ -74,7 +74,9 @@ class _Reader(xml.sax.ContentHandler):
         line = (self._locator.getLineNumber() if self._locator else None) or 0
         if len(self._stack) >= _DEEPEST:
             raise xml.sax.SAXParseException(
-                f"elements nest deeper than {_DEEPEST}", None, self._locator  # type: ignore[arg-type]
+                f"elements nest deeper than {_DEEPEST}",
+                None,
+                self._locator,  # type: ignore[arg-type]
             )
         element = _Element(name, dict(attrs.items()), line)
         if self._stack:
@@ -209,9 +211,7 @@ def _hwloc_device(element: _Element, path: Path) -> _Device:
     except ValueError:
         speed = -1.0
     if not 0 <= speed < 1e6:
-        raise InputError(
-            f"pci_link_speed is '{text}', expected GB/s as a number", path=path, line=element.line
-        )
+        raise InputError(f"pci_link_speed is '{text}', expected GB/s as a number", path=path, line=element.line)
     return _Device(element.attributes.get("pci_busid", ""), speed * 1e9 or None, element.line)
 
 

@@ -1,0 +1,53 @@
+# Bootstrap only: builds the environment from uv.lock, then calls Snakemake or pytest.
+# Nothing global is touched: uv lives in .uv/, the packages in .venv/.
+
+PYTHON ?= python3
+UV_VERSION := 0.13.9
+UV := .uv/bin/uv
+BIN := .venv/bin
+export UV_PYTHON_DOWNLOADS := never
+export UV_PYTHON := $(PYTHON)
+export UV_PROJECT_ENVIRONMENT := .venv
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+
+.PHONY: all results smoke test benchmark clean
+all: results
+
+results: .venv/.run-stamp
+	$(BIN)/snakemake
+	@$(MAKE) --no-print-directory reports/report.zip
+	@$(BIN)/fabricast claims
+	@echo "database: $(CURDIR)/results/fabricast.duckdb"
+	@echo "report:   $(CURDIR)/reports/report.html"
+
+smoke: .venv/.run-stamp
+	$(BIN)/snakemake --configfile config/studies/smoke.yaml
+
+# Snakemake's own report, with the provenance of every figure.
+reports/report.zip: reports/report.html
+	$(BIN)/snakemake --report $@ > /dev/null
+
+test: .venv/.test-stamp
+	$(BIN)/python -m pytest
+
+benchmark: .venv/.test-stamp
+	$(BIN)/python -m benchmarks
+
+$(UV):
+	@echo "making .uv/ with uv $(UV_VERSION)"
+	@$(PYTHON) -m venv .uv || { echo "python venv support is missing; on Debian: apt-get install python3-venv"; rm -rf .uv; exit 1; }
+	@.uv/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+
+.venv/.run-stamp: uv.lock pyproject.toml | $(UV)
+	@echo "making .venv/ from uv.lock"
+	@$(UV) sync --locked --no-dev --inexact
+	@touch $@
+
+.venv/.test-stamp: uv.lock pyproject.toml | $(UV)
+	@echo "making .venv/ from uv.lock, with what tests need"
+	@$(UV) sync --locked
+	@touch $@ .venv/.run-stamp
+
+clean:
+	rm -rf .snakemake results/pcie results/tables results/fabricast.duckdb results/run_config.yaml \
+	  reports/figures reports/report.html reports/report.zip
