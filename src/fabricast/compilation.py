@@ -13,7 +13,7 @@ import platform
 import tempfile
 from pathlib import Path
 
-__all__ = ["cache_folder", "njit", "prange"]
+__all__ = ["cache_folder", "njit"]
 
 _PACKAGE = Path(__file__).parent
 
@@ -67,4 +67,3 @@ import numba  # noqa: E402  the cache folder must be set first
 
 numba.config.CACHE_DIR = os.environ["NUMBA_CACHE_DIR"]  # type: ignore[attr-defined]
 njit = numba.njit
-prange = numba.prange

@@ -23,6 +23,18 @@ add_parts(
 )
 
 
+rule compile_pcie_kernels:
+    """Machine code of the kernels, so that no two jobs compile it at the same time."""
+    output:
+        "<results>/pcie/kernels.txt",
+    log:
+        "<logs>/compile_pcie_kernels.log",
+    params:
+        code=code("pcie.kernels"),
+    script:
+        "../scripts/compile_pcie_kernels.py"
+
+
 rule generate_pcie_topologies:
     """Built-in trees and the user's."""
     input:
@@ -48,7 +60,8 @@ rule generate_pcie_topologies:
 rule generate_pcie_graphs:
     """Validation, stress and user graphs on one topology."""
     input:
-        graph_set_files,
+        files=graph_set_files,
+        kernels="<results>/pcie/kernels.txt",
     output:
         graph="<results>/pcie/{graph_set}.graph.parquet",
         communication="<results>/pcie/{graph_set}.communication.parquet",
@@ -66,6 +79,7 @@ rule generate_pcie_graphs:
 rule predict_pcie_graphs:
     """Elapsed time of every communication with every model."""
     input:
+        kernels="<results>/pcie/kernels.txt",
         files=graph_set_files,
         communication="<results>/pcie/{graph_set}.communication.parquet",
     output:
@@ -84,6 +98,7 @@ rule predict_pcie_graphs:
 rule trace_pcie_example:
     """The worked example of the slides, phase by phase (reference: published)."""
     input:
+        kernels="<results>/pcie/kernels.txt",
         parameters=PUBLISHED / "parameters.csv",
     output:
         graph="<results>/pcie/example.graph.parquet",
@@ -103,6 +118,7 @@ rule trace_pcie_example:
 rule evaluate_pcie_probes:
     """Concurrent copies that others measured (reference: measured)."""
     input:
+        kernels="<results>/pcie/kernels.txt",
         probes=PUBLISHED / "pcie_measured_probes.csv",
         parameters=PUBLISHED / "parameters.csv",
     output:

@@ -14,5 +14,6 @@ rows = elapsed_rows(
     snakemake.params.models,
     bandwidth_bytes_per_s=entry["bandwidth_gib_per_s"] * GIB,
     tau=entry["tau"],
+    threads=snakemake.threads,
 )
 write_table(rows, "prediction", snakemake.output.prediction)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch
@@ -35,7 +35,7 @@ def _positions(tree: PcieTree) -> dict[str, tuple[float, float]]:
 def _draw_tree(tree: PcieTree, load: np.ndarray, axes: Axes) -> None:
     """Draw a tree; both directions of each link are coloured by their load in [0, 1]."""
     place = _positions(tree)
-    colours = sns.color_palette("rocket_r", as_cmap=True)
+    colours = mpl.colormaps["magma_r"]
     for number, (source, target, direction, port) in enumerate(tree.link_names):
         lower = source if direction == "pcie_up" else target
         ports = max(1, len(tree.vertex(lower).uplink_groups))
@@ -96,7 +96,7 @@ def plot_link_loads(tree: PcieTree, communication: pd.DataFrame, phase: pd.DataF
         _draw_tree(tree, _link_load(tree, arcs, rows["rho"].to_numpy()), axes)
         text = ", ".join(f"{s}→{t}" for s, t in zip(ends["source"], ends["target"], strict=True))
         axes.set_title(f"phase {index + 1}: {text}")
-    colours = plt.cm.ScalarMappable(cmap=sns.color_palette("rocket_r", as_cmap=True))
+    colours = plt.cm.ScalarMappable(cmap=mpl.colormaps["magma_r"])
     colours.set_clim(0, 1)
     bar = figure.colorbar(colours, ax=panels[:, 0].tolist(), shrink=0.6, aspect=30)
     bar.set_label("link load (share of capacity)")
@@ -229,6 +229,8 @@ def plot_model_differences(prediction: pd.DataFrame) -> Figure:
         Below the diagonal the mean absolute difference, above it the share of
         communications that differ by more than 15 %, both in percent.
     """
+    import seaborn as sns  # 2 s of CPU: only where it draws
+
     wide = prediction.pivot(index=["case_id", "item"], columns="model", values="value")
     models = [name for name in MODELS if name in wide.columns]
     wide = wide.loc[np.isfinite(wide.to_numpy(dtype=np.float64)).all(axis=1)]

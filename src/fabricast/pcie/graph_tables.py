@@ -156,8 +156,8 @@ def graphs_from_rows(tree: PcieTree, communication: pd.DataFrame) -> CongestionG
         names=tuple(names),
         families=("user",) * len(names),
         offset=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-        source=communication["source"].map(numbers).to_numpy(dtype=np.int64),
-        target=communication["target"].map(numbers).to_numpy(dtype=np.int64),
-        size_bytes=communication["size_bytes"].to_numpy(dtype=np.float64),
-        start_s=communication["start_s"].to_numpy(dtype=np.float64),
+        source=communication["source"].map(numbers).to_numpy(dtype=np.int64, copy=True),
+        target=communication["target"].map(numbers).to_numpy(dtype=np.int64, copy=True),
+        size_bytes=communication["size_bytes"].to_numpy(dtype=np.float64, copy=True),
+        start_s=communication["start_s"].to_numpy(dtype=np.float64, copy=True),
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fabricast.compilation import njit, prange
+from fabricast.compilation import njit
 
 __all__ = [
     "BUSIEST_LINK",
@@ -18,7 +18,6 @@ __all__ = [
     "NO_CONTENTION",
     "canonical_masks",
     "evaluate_graphs",
-    "phase_factors",
 ]
 
 # Methods, and the positions of the switches in the option vector.
@@ -470,7 +469,7 @@ def _congestion_factors(
             share,
             chosen,
         )
-        if not changed:
+        if not changed and options[COUPLING_MINIMUM] == 0:
             # Nobody is held back further: all factors are final.
             return
         slowest = np.inf
@@ -587,11 +586,10 @@ def _find_members(
     return up, down
 
 
-@njit(cache=True, error_model="numpy")
-def _evaluate_block(
+@njit(cache=True, error_model="numpy", nogil=True)
+def evaluate_graphs(
     first_graph,
     last_graph,
-    widest,
     graph_offset,
     source,
     target,
@@ -612,7 +610,14 @@ def _evaluate_block(
     initial_rho,
     phases,
 ):
-    """Run the event loop of consecutive graphs with one set of scratch arrays."""
+    """Evaluate consecutive graphs; fills their part of `end_s`, `initial_rho` and `phases`.
+
+    The event loop recomputes the factors whenever a communication starts or ends.
+    Graphs are independent and the lock is released, so threads may each take a range.
+    """
+    widest = 0
+    for graph in range(first_graph, last_graph):
+        widest = max(widest, graph_offset[graph + 1] - graph_offset[graph])
     link_count = capacity.size
     active = np.empty(widest, dtype=np.int64)
     pair = np.empty(widest, dtype=np.int64)
@@ -760,110 +765,6 @@ def _evaluate_block(
                     state[c] = 2
                     unfinished -= 1
         phases[graph] = phase
-
-
-@njit(cache=True, error_model="numpy", parallel=True)
-def evaluate_graphs(
-    graph_offset,
-    source,
-    target,
-    size_bytes,
-    start_s,
-    endpoints,
-    route_offset,
-    route_link,
-    crossing_pair,
-    capacity,
-    leaves_root_complex,
-    upstream_links,
-    method,
-    options,
-    tau,
-    bandwidth_bytes_per_s,
-    end_s,
-    initial_rho,
-    phases,
-):
-    """Evaluate all communications of all graphs; fills `end_s`, `initial_rho` and `phases`.
-
-    The event loop recomputes the factors whenever a communication starts or ends.
-    Graphs are independent, so results do not depend on the number of threads.
-    """
-    graph_count = graph_offset.size - 1
-    block_count = min(64, graph_count)
-    widest = 0
-    for graph in range(graph_count):
-        widest = max(widest, graph_offset[graph + 1] - graph_offset[graph])
-    for block in prange(block_count):
-        _evaluate_block(
-            graph_count * block // block_count,
-            graph_count * (block + 1) // block_count,
-            widest,
-            graph_offset,
-            source,
-            target,
-            size_bytes,
-            start_s,
-            endpoints,
-            route_offset,
-            route_link,
-            crossing_pair,
-            capacity,
-            leaves_root_complex,
-            upstream_links,
-            method,
-            options,
-            tau,
-            bandwidth_bytes_per_s,
-            end_s,
-            initial_rho,
-            phases,
-        )
-
-
-@njit(cache=True, error_model="numpy")
-def phase_factors(
-    source,
-    target,
-    endpoints,
-    route_offset,
-    route_link,
-    crossing_pair,
-    capacity,
-    leaves_root_complex,
-    upstream_links,
-    method,
-    options,
-    tau,
-):
-    """Return the factors of communications that are all active, one phase without the event loop."""
-    count = source.size
-    offset = np.zeros(2, dtype=np.int64)
-    offset[1] = count
-    end_s = np.empty(count, dtype=np.float64)
-    rho = np.empty(count, dtype=np.float64)
-    evaluate_graphs(
-        offset,
-        source,
-        target,
-        np.ones(count),
-        np.zeros(count),
-        endpoints,
-        route_offset,
-        route_link,
-        crossing_pair,
-        capacity,
-        leaves_root_complex,
-        upstream_links,
-        method,
-        options,
-        tau,
-        1.0,
-        end_s,
-        rho,
-        np.empty(1, dtype=np.int64),
-    )
-    return rho
 
 
 @njit(cache=True, error_model="numpy")

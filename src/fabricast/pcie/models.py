@@ -7,14 +7,15 @@ model is a named choice of options or a baseline, on one interface.
 from __future__ import annotations
 
 import itertools
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fabricast.pcie.graphs import Arc, CongestionGraphs
-from fabricast.pcie.tree import PcieTree
+from fabricast.pcie.graphs import Arc, CongestionGraphs, canonical_form, from_arcs
+from fabricast.pcie.tree import PcieTree, regular_tree
 
 __all__ = [
     "ABLATIONS",
@@ -26,6 +27,7 @@ __all__ = [
     "evaluate",
     "factors",
     "trace_phases",
+    "warm_up",
 ]
 
 
@@ -113,6 +115,9 @@ class Model:
     uses_tau: bool = True
 
 
+#: Graphs that a thread takes at a time.
+_SMALLEST_BLOCK = 512
+
 _SLIDES = CongestionOptions()
 
 
@@ -180,6 +185,7 @@ def evaluate(
     *,
     bandwidth_bytes_per_s: float,
     tau: float,
+    threads: int = 1,
 ) -> Evaluation:
     """Predict when every communication of every graph ends.
 
@@ -195,6 +201,8 @@ def evaluate(
         Bandwidth of one communication alone on links of capacity 1.
     tau : float
         Performance reduction for crossing the root complex, in [0, 1).
+    threads : int, default 1
+        Threads to use.
 
     Returns
     -------
@@ -223,27 +231,39 @@ def evaluate(
     end_s = np.empty(graphs.source.size, dtype=np.float64)
     initial_rho = np.empty(graphs.source.size, dtype=np.float64)
     phases = np.zeros(len(graphs), dtype=np.int64)
-    evaluate_graphs(
-        graphs.offset,
-        graphs.source,
-        graphs.target,
-        graphs.size_bytes,
-        graphs.start_s,
-        routes.endpoints,
-        routes.offset,
-        routes.link,
-        routes.crossing,
-        routes.capacity,
-        routes.leaves_root_complex,
-        routes.upstream_links,
-        _method_number(model),
-        model.options.vector(),
-        float(tau) if model.uses_tau else 0.0,
-        float(bandwidth_bytes_per_s),
-        end_s,
-        initial_rho,
-        phases,
-    )
+
+    def run(first: int, last: int) -> None:
+        evaluate_graphs(
+            first,
+            last,
+            graphs.offset,
+            graphs.source,
+            graphs.target,
+            graphs.size_bytes,
+            graphs.start_s,
+            routes.endpoints,
+            routes.offset,
+            routes.link,
+            routes.crossing,
+            routes.capacity,
+            routes.leaves_root_complex,
+            routes.upstream_links,
+            _method_number(model),
+            model.options.vector(),
+            float(tau) if model.uses_tau else 0.0,
+            float(bandwidth_bytes_per_s),
+            end_s,
+            initial_rho,
+            phases,
+        )
+
+    if threads == 1 or len(graphs) < _SMALLEST_BLOCK:
+        run(0, len(graphs))
+    else:
+        # Small blocks keep all threads busy: graphs differ in size.
+        bounds = range(0, len(graphs), _SMALLEST_BLOCK)
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(lambda first: run(first, min(first + _SMALLEST_BLOCK, len(graphs))), bounds))
     return Evaluation(end_s, initial_rho, phases)
 
 
@@ -273,25 +293,17 @@ def factors(tree: PcieTree, arcs: list[Arc], model: Model, *, tau: float) -> NDA
     >>> [float(rho) for rho in factors(storm8, [(0, 1), (2, 1)], MODELS["max_min"], tau=0.2)]
     [0.5, 0.5]
     """
-    from fabricast.pcie.kernels import phase_factors
+    # All start together, so the factors of the first phase are those asked for.
+    graphs = from_arcs([arcs], size_bytes=1.0)
+    return evaluate(tree, graphs, model, bandwidth_bytes_per_s=1.0, tau=tau).initial_rho
 
-    routes = tree.routes
-    pairs = np.array(arcs, dtype=np.int64).reshape(-1, 2)
-    result: NDArray[np.float64] = phase_factors(
-        pairs[:, 0].copy(),
-        pairs[:, 1].copy(),
-        routes.endpoints,
-        routes.offset,
-        routes.link,
-        routes.crossing,
-        routes.capacity,
-        routes.leaves_root_complex,
-        routes.upstream_links,
-        _method_number(model),
-        model.options.vector(),
-        float(tau) if model.uses_tau else 0.0,
-    )
-    return result
+
+def warm_up() -> None:
+    """Compile all kernels, or load them from the cache."""
+    tree = regular_tree("pair", (2,))
+    graphs = from_arcs([[(0, 1)]], size_bytes=1.0)
+    evaluate(tree, graphs, MODELS["congestion_factor"], bandwidth_bytes_per_s=1.0, tau=0.0)
+    canonical_form(tree, [(0, 1)])
 
 
 @dataclass(frozen=True)

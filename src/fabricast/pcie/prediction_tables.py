@@ -18,6 +18,7 @@ def elapsed_rows(
     *,
     bandwidth_bytes_per_s: float,
     tau: float,
+    threads: int = 1,
 ) -> pd.DataFrame:
     """Predict the elapsed time of every communication with every model.
 
@@ -31,6 +32,8 @@ def elapsed_rows(
         Names of the models.
     bandwidth_bytes_per_s, tau : float
         Parameters of the models.
+    threads : int, default 1
+        Threads to use.
 
     Returns
     -------
@@ -40,7 +43,9 @@ def elapsed_rows(
     graphs = graphs_from_rows(tree, communication)
     frames = []
     for model in models:
-        evaluation = evaluate(tree, graphs, MODELS[model], bandwidth_bytes_per_s=bandwidth_bytes_per_s, tau=tau)
+        evaluation = evaluate(
+            tree, graphs, MODELS[model], bandwidth_bytes_per_s=bandwidth_bytes_per_s, tau=tau, threads=threads
+        )
         frames.append(
             pd.DataFrame(
                 {

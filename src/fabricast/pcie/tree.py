@@ -147,22 +147,21 @@ class PcieTree:
             found = ", ".join(roots) or "none (a cycle?)"
             raise InputError(f"topology '{self.name}' has roots: {found}; expected exactly one")
         for vertex in self.vertices:
+            if vertex.parent is not None and vertex.parent not in self._by_name:
+                raise InputError(f"vertex '{vertex.name}' has the unknown parent '{vertex.parent}'")
+        reached = set(self._preorder(roots[0]))
+        lost = sorted(set(self._by_name) - reached)
+        if lost:
+            named = ", ".join(f"'{name}'" for name in lost[:8])
+            raise InputError(f"topology {self.name} has a cycle: {named} cannot be reached from the root, expected a tree")
+        for vertex in self.vertices:
             self._check_vertex(vertex)
-        reached = list(self._preorder(roots[0]))
-        if len(reached) != len(self.vertices):
-            lost = sorted(set(self._by_name) - set(reached))
-            raise InputError(
-                f"topology '{self.name}' has a cycle: {', '.join(lost[:8])} cannot be reached from "
-                f"root '{roots[0]}', expected a tree"
-            )
         if max(self.depth.values()) > _DEEPEST:
             raise InputError(f"topology '{self.name}' is deeper than {_DEEPEST} links")
         if not any(vertex.kind == "endpoint" for vertex in self.vertices):
             raise InputError(f"topology '{self.name}' has no endpoint, expected at least one")
 
     def _check_vertex(self, vertex: Vertex) -> None:
-        if vertex.parent is not None and vertex.parent not in self._by_name:
-            raise InputError(f"vertex '{vertex.name}' has the unknown parent '{vertex.parent}'")
         if vertex.parent is not None and self._by_name[vertex.parent].kind == "endpoint":
             raise InputError(f"endpoint '{vertex.parent}' has the child '{vertex.name}', expected a leaf")
         if not (math.isfinite(vertex.capacity) and vertex.capacity > 0):
@@ -343,8 +342,9 @@ class PcieTree:
         for name in reversed(list(self._preorder(self.root))):
             vertex = self._by_name[name]
             below = tuple(sorted((shape[child] for child in self._children[name]), key=repr))
-            # An assignment of endpoints to uplinks breaks the symmetry below its switch.
-            ports = (name,) if vertex.uplink_groups else ()
+            # Endpoints that use different uplinks of a switch above are told apart.
+            above = self.ancestors(name) if vertex.kind == "endpoint" else []
+            ports = tuple(self._port(switch, name) for switch in above)
             shape[name] = (vertex.kind, vertex.capacity, ports, below)
         return shape
 

@@ -1,0 +1,44 @@
+"""What all tests share: built-in trees, shared data that may be absent, missing tools."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from fabricast.pcie.topology_files import load_tree
+
+REPOSITORY = Path(__file__).parents[1]
+SHARED_DATA = REPOSITORY.parent / "shared" / "data"
+
+settings.register_profile("fabricast", deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+settings.load_profile("fabricast")
+
+
+@pytest.fixture(scope="session")
+def storm8():
+    return load_tree("storm8")
+
+
+@pytest.fixture(scope="session")
+def flat4x2():
+    return load_tree("flat4x2")
+
+
+@pytest.fixture(scope="session")
+def shared_data():
+    if not SHARED_DATA.is_dir():
+        pytest.skip("public data sets are not beside this checkout; own fixtures cover the same code")
+    return SHARED_DATA
+
+
+def require_tool(name):
+    """Skip if a program is missing, or fail where nothing may be skipped."""
+    path = shutil.which(name)
+    if path is None:
+        message = f"{name} is not installed"
+        if os.environ.get("FABRICAST_REQUIRE_TOOLS"):
+            pytest.fail(message)
+        pytest.skip(message)
+    return path

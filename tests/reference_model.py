@@ -1,0 +1,214 @@
+"""Plain implementations of the PCIe models with exact fractions.
+
+Written from the description of the algorithm, without the kernels' shortcuts, and slow.
+Options are read from the same `CongestionOptions`.
+"""
+
+from fractions import Fraction
+
+
+def links_of(tree, arc):
+    """Route as hashable links (up or down, lower vertex, port), in order of travel."""
+    source, target = (tree.endpoint_names[end] for end in arc)
+    turn = tree.turning_point(source, target)
+
+    def side(direction, endpoint):
+        links = []
+        for name in tree.ancestors(endpoint):
+            if name == turn:
+                return links
+            groups = tree.vertex(name).uplink_groups
+            port = next((i for i, group in enumerate(groups) if endpoint in group), 0)
+            links.append((direction, name, port))
+        raise AssertionError
+
+    return side("up", source) + side("down", target)[::-1]
+
+
+def max_min_shares(demand, capacity):
+    """Max-min shares of a capacity among demands."""
+    share, left, room = {}, dict(demand), capacity
+    while left:
+        level = room / len(left)
+        satisfied = {g: d for g, d in left.items() if d <= level}
+        if not satisfied:
+            share |= dict.fromkeys(left, level)
+            break
+        for g, d in satisfied.items():
+            share[g] = d
+            room -= d
+            del left[g]
+    return share
+
+
+def raise_equally(share, demand, chosen, spare):
+    """Raise the shares of the chosen groups in equal steps; return what is left."""
+    extra = max_min_shares({g: demand[g] - share[g] for g in chosen}, spare)
+    for g, more in extra.items():
+        share[g] += more
+    return spare - sum(extra.values())
+
+
+def arbitrate(demand, fixed, crossing, capacity, tau, options):
+    """Step C at one saturated downstream port."""
+    n = len(demand)
+    if not crossing or (len(crossing) == n and options.all_crossing == "equal"):
+        if options.work_conserving:
+            share = max_min_shares(demand, capacity)
+        else:
+            share = {g: min(d, capacity / n) for g, d in demand.items()}
+    else:
+        bonus = tau * capacity
+        if options.crossing_bonus == "conserving" and len(crossing) < n:
+            bonus = bonus * len(crossing) / (n - len(crossing))
+        share = {
+            g: min(max(capacity / n - tau * capacity, Fraction(0)), d) if g in crossing else min(capacity / n + bonus, d)
+            for g, d in demand.items()
+        }
+        spare = capacity - sum(share.values())
+        if options.work_conserving and len(crossing) < n and spare > 0:
+            spare = raise_equally(share, demand, set(demand) - crossing, spare)
+            raise_equally(share, demand, crossing, spare)
+    pinned = {g for g in demand if fixed[g] > share[g]}
+    while pinned:
+        rest = max(capacity - sum(fixed[g] for g in pinned), Fraction(0))
+        share = {g: fixed[g] for g in pinned} | max_min_shares({g: d for g, d in demand.items() if g not in pinned}, rest)
+        late = {g for g in demand if fixed[g] > share[g]} - pinned
+        if not late:
+            break
+        pinned |= late
+    return share
+
+
+def congestion_factors(tree, arcs, options, tau):
+    """Congestion factors of communications that are all active."""
+    tau = Fraction(tau)
+    number = range(len(arcs))
+    route = [links_of(tree, arc) for arc in arcs]
+    crosses = [tree.is_crossing(*(tree.endpoint_names[end] for end in arc)) for arc in arcs]
+    capacity = {link: Fraction(tree.vertex(link[1]).capacity) for links in route for link in links}
+    users = {link: [c for c in number if link in route[c]] for link in capacity}
+    up = sorted((k for k in capacity if k[0] == "up"), key=lambda k: (-tree.depth[k[1]], k))
+    down = sorted((k for k in capacity if k[0] == "down"), key=lambda k: (tree.depth[k[1]], k))
+
+    def groups(link):
+        found = {}
+        for c in users[link]:
+            position = route[c].index(link)
+            found.setdefault(route[c][position - 1] if position else ("copy", c), []).append(c)
+        return found
+
+    demand = [1 - tau if options.solo_crossing_penalty and crosses[c] else Fraction(1) for c in number]
+    component = list(number)
+    for link in up:
+        total = sum(demand[c] for c in users[link])
+        if total <= capacity[link]:
+            continue
+        if options.upstream_sharing == "proportional":
+            for c in users[link]:
+                demand[c] *= capacity[link] / total
+        else:
+            sets = groups(link)
+            wanted = {g: sum(demand[c] for c in members) for g, members in sets.items()}
+            share = max_min_shares(wanted, capacity[link])
+            for g, members in sets.items():
+                for c in members:
+                    demand[c] *= share[g] / wanted[g]
+        joined = {component[c] for c in users[link]}
+        component = [min(joined) if k in joined else k for k in component]
+
+    def sweep(frozen):
+        rate = [frozen.get(c, demand[c]) for c in number]
+        for link in down:
+            if options.root_complex_conflict == "ignored" and tree.vertex(tree.vertex(link[1]).parent).kind == "root_complex":
+                continue
+            if sum(rate[c] for c in users[link]) <= capacity[link]:
+                continue
+            sets = groups(link)
+            combine = max if options.group_demand == "maximum" else sum
+            wanted = {g: combine([rate[c] for c in members]) for g, members in sets.items()}
+            if sum(wanted.values()) <= capacity[link]:
+                continue
+            fixed = {g: sum((frozen[c] for c in members if c in frozen), Fraction(0)) for g, members in sets.items()}
+            crossing = {g for g, members in sets.items() if any(crosses[c] for c in members)}
+            share = arbitrate(wanted, fixed, crossing, capacity[link], tau, options)
+            for g, members in sets.items():
+                if share[g] >= wanted[g]:
+                    continue
+                if options.group_split == "equal" and fixed[g] == 0:
+                    part = max_min_shares({c: rate[c] for c in members}, share[g])
+                    for c in members:
+                        rate[c] = part[c]
+                    continue
+                scale = (share[g] - fixed[g]) / (wanted[g] - fixed[g]) if wanted[g] > fixed[g] else Fraction(1)
+                for c in members:
+                    if c not in frozen:
+                        rate[c] *= min(Fraction(1), max(Fraction(0), scale))
+        return rate
+
+    if options.head_of_line == "off":
+        return sweep({})
+    if options.head_of_line == "two_rounds":
+        for _ in range(2):
+            rate = sweep({})
+            for k in set(component):
+                members = [c for c in number if component[c] == k]
+                ratio = min(rate[c] / demand[c] for c in members if demand[c]) if any(demand[c] for c in members) else 1
+                if len(members) > 1:
+                    for c in members:
+                        demand[c] *= ratio
+                        rate[c] = demand[c]
+        return rate
+    frozen = {}
+    while len(frozen) < len(arcs):
+        rate = sweep(frozen)
+        slowest = min(rate[c] for c in number if c not in frozen)
+        for k in {component[c] for c in number if c not in frozen and rate[c] == slowest}:
+            members = [c for c in number if component[c] == k]
+            ratio = min(rate[c] / demand[c] if demand[c] else Fraction(0) for c in members)
+            lowest = min(rate[c] for c in members)
+            for c in members:
+                frozen[c] = min(lowest, demand[c]) if options.coupling == "minimum" else demand[c] * ratio
+    return [frozen[c] for c in number]
+
+
+def max_min_rates(tree, arcs):
+    """Per-flow max-min fair rates."""
+    route = [links_of(tree, arc) for arc in arcs]
+    capacity = {link: Fraction(tree.vertex(link[1]).capacity) for links in route for link in links}
+    rate = {}
+    while len(rate) < len(arcs):
+        level = {}
+        for link, room in capacity.items():
+            users = [c for c in range(len(arcs)) if link in route[c]]
+            waiting = [c for c in users if c not in rate]
+            if waiting:
+                level[link] = (room - sum(rate[c] for c in users if c in rate)) / len(waiting)
+        lowest = min(level.values())
+        tight = {link for link, value in level.items() if value == lowest}
+        for c in range(len(arcs)):
+            if c not in rate and tight & set(route[c]):
+                rate[c] = lowest
+    return [rate[c] for c in range(len(arcs))]
+
+
+def end_times(tree, arcs, sizes, starts, bandwidth, rates_of):
+    """Event loop of step 2.4 with exact fractions."""
+    left = [Fraction(size) for size in sizes]
+    starts = [Fraction(start) for start in starts]
+    now, end = min(starts), {}
+    while len(end) < len(arcs):
+        active = [c for c in range(len(arcs)) if starts[c] <= now and c not in end]
+        later = [start for start in starts if start > now]
+        if not active:
+            now = min(later)
+            continue
+        rates = rates_of(tree, [arcs[c] for c in active])
+        steps = [left[c] / (bandwidth * rate) for c, rate in zip(active, rates, strict=True) if rate > 0]
+        step = min([*steps, *(start - now for start in later)])
+        for c, rate in zip(active, rates, strict=True):
+            left[c] -= bandwidth * rate * step
+            if left[c] == 0:
+                end[c] = now + step
+        now += step
+    return [end[c] for c in range(len(arcs))]

@@ -1,0 +1,164 @@
+"""Congestion graphs: counts of the specification, canonical forms, user files."""
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fabricast.errors import InputError
+from fabricast.pcie.graphs import (
+    all_to_all,
+    canonical_form,
+    count_graphs,
+    exhaustive_graphs,
+    random_graphs,
+    read_graphs,
+    stress_set,
+    subset_orbits,
+    validation_set,
+)
+from fabricast.pcie.topology_files import load_tree
+
+
+def test_counts_of_graphs(storm8, flat4x2):
+    assert [count_graphs(storm8, k) for k in range(1, 7)] == [3, 43, 406, 4187, 36772, 287470]
+    assert [count_graphs(flat4x2, k) for k in range(1, 7)] == [2, 18, 116, 869, 6002, 40539]
+
+
+def test_counts_of_subsets(storm8, flat4x2):
+    assert [len(subset_orbits(storm8, k)) for k in range(2, 6)] == [3, 3, 5, 3]
+    assert [len(subset_orbits(flat4x2, k)) for k in range(2, 6)] == [2, 2, 3, 2]
+
+
+def orbits_under_the_stabiliser(tree, subset):
+    """Non-empty graphs on given endpoints, up to symmetries that keep the subset (Burnside)."""
+    arcs = all_to_all(subset)
+    images = {tuple(row[list(subset)]) for row in tree.automorphisms if set(row[list(subset)]) == set(subset)}
+    total = 0
+    for image in images:
+        move = dict(zip(subset, image, strict=True))
+        left, cycles = set(arcs), 0
+        while left:
+            start = arc = left.pop()
+            cycles += 1
+            while (arc := (move[arc[0]], move[arc[1]])) != start:
+                left.discard(arc)
+        total += 2**cycles
+    return total // len(images) - 1
+
+
+@pytest.mark.parametrize(
+    ("name", "every", "all_used"),
+    [("storm8", (6, 105, 4921, 666501), (6, 90, 4627)), ("flat4x2", (4, 50, 1537, 136374), (4, 43, 1440))],
+)
+def test_exhaustive_counts(name, every, all_used):
+    tree = load_tree(name)
+    for size, expected in zip((2, 3, 4, 5), every, strict=True):
+        assert sum(orbits_under_the_stabiliser(tree, s) for s in subset_orbits(tree, size)) == expected
+    for size, expected in zip((2, 3, 4), all_used, strict=True):
+        assert sum(len(exhaustive_graphs(tree, s)) for s in subset_orbits(tree, size)) == expected
+
+
+def test_four_subsets_of_storm8(storm8):
+    counts = {subset: orbits_under_the_stabiliser(storm8, subset) for subset in subset_orbits(storm8, 4)}
+    assert counts == {(0, 1, 2, 3): 569, (0, 1, 2, 4): 2111, (0, 1, 4, 5): 569, (0, 1, 4, 6): 1103, (0, 2, 4, 6): 569}
+    used = [arcs for subset in counts for arcs in exhaustive_graphs(storm8, subset)]
+    assert sum(map(len, used)) == 28626
+
+
+def test_validation_set_has_the_published_size(storm8):
+    graphs = validation_set(storm8, 22259)
+    families = [family for family, _ in graphs]
+    assert len(graphs) == 22259
+    assert sum(len(arcs) for _, arcs in graphs) == 112802
+    assert families.count("random") == 13675
+    assert len({tuple(arcs) for _, arcs in graphs}) == 22259
+    assert all(canonical_form(storm8, arcs) == arcs for _, arcs in graphs[::500])
+    assert graphs == validation_set(storm8, 22259)
+    assert graphs != validation_set(storm8, 22259, seed=1)
+
+
+def test_validation_set_of_the_twin(flat4x2):
+    graphs = validation_set(flat4x2, 22259)
+    assert len({tuple(arcs) for _, arcs in graphs}) == 22259
+
+
+def test_stress_set(storm8):
+    sizes = [len(arcs) for _, arcs in stress_set(storm8, 300)]
+    assert set(sizes) == set(range(6, 17))
+
+
+@given(st.sets(st.sampled_from(all_to_all(range(8))), min_size=1, max_size=9), st.integers(0, 127))
+def test_canonical_form_is_the_same_for_all_images(arcs, number):
+    storm8 = load_tree("storm8")
+    image = storm8.automorphisms[number]
+    moved = [(int(image[s]), int(image[t])) for s, t in arcs]
+    assert canonical_form(storm8, arcs) == canonical_form(storm8, moved)
+    assert len(canonical_form(storm8, arcs)) == len(arcs)
+
+
+def test_larger_topologies_have_random_graphs_but_no_canonical_form():
+    storm16 = load_tree("storm16")
+    assert len(random_graphs(storm16, 5, seed=1)) == 5
+    with pytest.raises(InputError, match="at most 8"):
+        canonical_form(storm16, [(0, 1)])
+
+
+def test_too_many_random_graphs_are_refused():
+    with pytest.raises(InputError, match="distinct graphs"):
+        random_graphs(load_tree("quad4"), 1000, seed=1)
+
+
+def test_reading_keeps_file_order_within_a_graph(storm8, tmp_path):
+    path = tmp_path / "graphs.csv"
+    path.write_text("start_s,graph,target,source,size_bytes\n0,a,1,0,10\n0.5,b,2,0,20\n1,a,3,2,30\n")
+    graphs = read_graphs(path, storm8, size_bytes=1.0)
+    assert graphs.names == ("a", "b")
+    assert graphs.arcs(0) == [(0, 1), (2, 3)]
+    assert graphs.size_bytes.tolist() == [10, 30, 20]
+    assert graphs.start_s.tolist() == [0, 1, 0.5]
+
+
+BAD_FILES = {
+    "": ("1:", "is empty"),
+    "graph,source,target\n": ("1:", "no communication"),
+    "graph,source,source,target\n": ("1:", "'source' stands twice"),
+    "graph,source\n": ("1:", "'target' is missing"),
+    "graph,source,target,size\n": ("1:", "'size' is unknown"),
+    "graph,source,target\na,0,8\n": ("2:", "target is '8'"),
+    "graph,source,target\na,0,1\na,gpu,1\n": ("3:", "source is 'gpu'"),
+    "graph,source,target\na,3,3\n": ("2:", "both '3'"),
+    "graph,source,target\n,0,1\n": ("2:", "graph is empty"),
+    "graph,source,target\na,0\n": ("2:", "has 2 fields, expected 3"),
+    "graph,source,target,size_bytes\na,0,1,-5\n": ("2:", "size_bytes is -5"),
+    "graph,source,target,size_bytes\na,0,1,0\n": ("2:", "size_bytes is 0"),
+    "graph,source,target,size_bytes\na,0,1,nan\n": ("2:", "size_bytes is 'nan'"),
+    "graph,source,target,size_bytes\na,0,1,inf\n": ("2:", "size_bytes is 'inf'"),
+    "graph,source,target,size_bytes\na,0,1,many\n": ("2:", "size_bytes is 'many'"),
+    "graph,source,target,start_s\na,0,1,-1\n": ("2:", "start_s is -1"),
+    'graph,source,target\n"a,0,1\n': ("", "is not CSV"),
+}
+
+
+@pytest.mark.parametrize("text", BAD_FILES)
+def test_bad_files_are_refused_in_one_line(storm8, tmp_path, text):
+    path = tmp_path / "graphs.csv"
+    path.write_text(text)
+    place, message = BAD_FILES[text]
+    with pytest.raises(InputError) as caught:
+        read_graphs(path, storm8, size_bytes=1.0)
+    assert str(caught.value).startswith(f"{path}:{place}")
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_other_encodings_are_refused(storm8, tmp_path):
+    path = tmp_path / "graphs.csv"
+    path.write_bytes("graph,source,target\nü,0,1\n".encode("latin-1"))
+    with pytest.raises(InputError, match="not UTF-8"):
+        read_graphs(path, storm8, size_bytes=1.0)
+
+
+def test_all_pairs_of_all_to_all():
+    assert sorted(all_to_all(range(8))) == sorted(itertools.permutations(range(8), 2))

@@ -1,0 +1,286 @@
+"""The congestion-factor model: worked examples, the exact reference, invariants."""
+
+import json
+import os
+import subprocess
+import sys
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from fabricast.pcie.graphs import all_to_all, from_arcs, gather, scatter, validation_set
+from fabricast.pcie.models import ABLATIONS, MODELS, evaluate, factors, trace_phases
+from fabricast.pcie.topology_files import load_tree
+from fabricast.pcie.tree import PcieTree, Vertex
+from fabricast.units import GIB, MIB
+from tests.reference_model import congestion_factors, end_times, max_min_rates
+
+COMPLETE = [(0, 2), (1, 4), (3, 2), (6, 4)]
+BANDWIDTH = 11.6 * GIB
+SIZE = 300 * MIB
+T_REF_MS = 300 / 1024 / 11.6 * 1e3
+READINGS = [name for name, model in MODELS.items() if model.method == "congestion_factor"]
+# Values of studies/pcie.md for tau = 0.1735; all factors hold for both upstream readings.
+UNIT_CASES = {
+    "solo local": ([(0, 1)], ["1"], [25.255927]),
+    "solo crossing": ([(0, 4)], ["1"], [25.255927]),
+    "scatter 3": (scatter(0, [1, 2, 4]), ["1/3"] * 3, [75.76778] * 3),
+    "gather local 2": ([(0, 2), (3, 2)], ["1/2"] * 2, [50.511853] * 2),
+    "gather local+cross": ([(1, 0), (4, 0)], ["1347/2000", "653/2000"], [37.49952, 50.511853]),
+    "gather 7": (
+        gather(0, range(1, 8)),
+        ["1347/2000"] + ["879591/8000000"] * 2 + ["426409/16000000"] * 4,
+        [37.49952] + [100.254967] * 2 + [176.791487] * 4,
+    ),
+    "scatter 7": (scatter(0, range(1, 8)), ["1/7"] * 7, [176.791487] * 7),
+    "up conflict pair": ([(0, 2), (1, 3)], ["1/2"] * 2, [50.511853] * 2),
+    "up conflict quad": ([(0, 4), (2, 6)], ["1/2"] * 2, [50.511853] * 2),
+    "head-of-line chain": (
+        [(4, 7), (1, 7), (2, 4), (6, 7)],
+        ["879591/4000000", "426409/4000000", "426409/4000000", "1347/2000"],
+        [62.755447, 88.780114, 88.780114, 37.49952],
+    ),
+    "bidirectional": ([(0, 4), (4, 0)], ["1", "1"], [25.255927] * 2),
+    "ring 2D step 1": (
+        [(0, 4), (1, 0), (2, 1), (3, 2), (4, 5), (5, 6), (6, 7), (7, 3)],
+        ["1"] * 8,
+        [25.255927] * 8,
+    ),
+}
+
+
+def end_ms(tree, arcs, model="congestion_factor", tau=0.1735):
+    graphs = from_arcs([arcs], size_bytes=SIZE)
+    return evaluate(tree, graphs, MODELS[model], bandwidth_bytes_per_s=BANDWIDTH, tau=tau).end_s * 1e3
+
+
+def test_reference_time(storm8):
+    assert end_ms(storm8, [(0, 1)])[0] == pytest.approx(25.256, abs=5e-4)
+
+
+def test_worked_example_to_the_digit(storm8):
+    graphs = from_arcs([COMPLETE], size_bytes=SIZE)
+    first, second = trace_phases(
+        storm8, graphs, 0, MODELS["congestion_factor"], bandwidth_bytes_per_s=BANDWIDTH, tau=0.2
+    )
+    assert first.rho == pytest.approx([0.3, 0.3, 0.7, 0.7], abs=1e-12)
+    assert first.duration_s * 1e3 == pytest.approx(36.080, abs=5e-4)
+    assert first.transferred_bytes[0] / MIB == pytest.approx(128.571, abs=5e-4)
+    assert second.active == (0, 1)
+    assert second.rho == pytest.approx([0.5, 0.5], abs=1e-12)
+    assert (second.start_s + second.duration_s) * 1e3 == pytest.approx(64.944, abs=5e-4)
+
+
+def test_columns_of_the_worked_example(storm8):
+    # Column B: upstream only, seen where nothing conflicts downstream. Column C: one downstream sweep.
+    assert factors(storm8, [(0, 2), (1, 4)], MODELS["congestion_factor"], tau=0.2).tolist() == [0.5, 0.5]
+    column_c = factors(storm8, COMPLETE, MODELS["without_head_of_line"], tau=0.2)
+    assert column_c == pytest.approx([0.5, 0.3, 0.5, 0.7], abs=1e-12)
+    column_d = factors(storm8, COMPLETE, MODELS["congestion_factor"], tau=0.2)
+    assert column_d == pytest.approx([0.3, 0.3, 0.7, 0.7], abs=1e-12)
+    assert factors(storm8, COMPLETE, MODELS["two_rounds"], tau=0.2) == pytest.approx(column_d, abs=1e-12)
+
+
+def test_three_communications(storm8):
+    arcs = [(0, 7), (1, 4), (6, 7)]
+    assert factors(storm8, arcs, MODELS["congestion_factor"], tau=0.2) == pytest.approx([0.3, 0.3, 0.7])
+    assert end_ms(storm8, arcs, tau=0.2) == pytest.approx([64.944, 64.944, 36.080], abs=5e-4)
+
+
+@pytest.mark.parametrize("model", ["congestion_factor", "round_robin_upstream"])
+@pytest.mark.parametrize("case", UNIT_CASES)
+def test_unit_cases(storm8, case, model):
+    arcs, rho, times = UNIT_CASES[case]
+    assert factors(storm8, arcs, MODELS[model], tau=0.1735) == pytest.approx([float(Fraction(x)) for x in rho], abs=1e-12)
+    if model == "congestion_factor":
+        assert end_ms(storm8, arcs) == pytest.approx(times, abs=1e-5)
+
+
+def test_recorded_unit_cases(storm8, shared_data):
+    recorded = json.loads((shared_data / "pcie" / "worked_example.json").read_text())
+    for case in recorded["unit_cases_storm8_tau_0.1735"]:
+        arcs = [tuple(arc) for arc in case["comms"]]
+        expected = [float(Fraction(x)) for x in case["rho"]]
+        assert factors(storm8, arcs, MODELS["congestion_factor"], tau=0.1735) == pytest.approx(expected, abs=1e-12)
+        assert end_ms(storm8, arcs) == pytest.approx(case["finish_ms"], abs=1e-5), case["name"]
+
+
+@st.composite
+def trees(draw):
+    """Small trees of any shape, some with unequal links, several sockets or parallel uplinks."""
+    sockets = draw(st.integers(1, 2))
+    vertices = [Vertex("SYS", "system", None)] if sockets == 2 else []
+    parents = []
+    for socket in range(sockets):
+        vertices.append(Vertex(f"RC{socket}", "root_complex", "SYS" if sockets == 2 else None))
+        parents.append(f"RC{socket}")
+    capacity = st.sampled_from([1.0, 1.0, 1.0, 0.5, 2.0])
+    for number in range(draw(st.integers(0, 4))):
+        vertices.append(Vertex(f"S{number}", "switch", draw(st.sampled_from(parents)), draw(capacity)))
+        parents.append(f"S{number}")
+    leaves = []
+    for parent in parents:
+        leaves += [Vertex(f"{parent}g{i}", "endpoint", parent, draw(capacity)) for i in range(draw(st.integers(1, 3)))]
+    return PcieTree("drawn", tuple(vertices + leaves))
+
+
+@st.composite
+def trees_and_arcs(draw, most=7):
+    tree = draw(trees())
+    ends = st.integers(0, len(tree.endpoint_names) - 1)
+    arc = st.tuples(ends, ends).filter(lambda pair: pair[0] != pair[1])
+    return tree, draw(st.lists(arc, min_size=1, max_size=most))
+
+
+TAUS = st.sampled_from([Fraction(0), Fraction(1, 5), Fraction(347, 2000), Fraction(2, 5)])
+
+
+@pytest.mark.parametrize("model", READINGS)
+@settings(max_examples=60)
+@given(case=trees_and_arcs(), tau=TAUS)
+def test_kernel_equals_exact_reference(model, case, tau):
+    tree, arcs = case
+    options = MODELS[model].options
+    exact = congestion_factors(tree, arcs, options, tau if MODELS[model].uses_tau else 0)
+    found = factors(tree, arcs, MODELS[model], tau=float(tau))
+    assert found == pytest.approx([float(rho) for rho in exact], abs=1e-9)
+
+
+@settings(max_examples=60)
+@given(case=trees_and_arcs())
+def test_max_min_equals_exact_reference(case):
+    tree, arcs = case
+    exact = [float(rate) for rate in max_min_rates(tree, arcs)]
+    assert factors(tree, arcs, MODELS["max_min"], tau=0) == pytest.approx(exact, abs=1e-9)
+
+
+@settings(max_examples=40)
+@given(case=trees_and_arcs(most=5), data=st.data())
+def test_event_loop_equals_exact_reference(case, data):
+    tree, arcs = case
+    sizes = data.draw(st.lists(st.integers(1, 20), min_size=len(arcs), max_size=len(arcs)))
+    starts = data.draw(st.lists(st.integers(0, 6), min_size=len(arcs), max_size=len(arcs)))
+    graphs = from_arcs([arcs], size_bytes=1.0)
+    graphs.size_bytes[:] = sizes
+    graphs.start_s[:] = starts
+    options = MODELS["congestion_factor"].options
+    exact = end_times(
+        tree, arcs, sizes, starts, Fraction(2), lambda t, a: congestion_factors(t, a, options, Fraction(1, 5))
+    )
+    found = evaluate(tree, graphs, MODELS["congestion_factor"], bandwidth_bytes_per_s=2.0, tau=0.2).end_s
+    assert found == pytest.approx([float(end) for end in exact], rel=1e-7)
+
+
+@settings(max_examples=80)
+@given(case=trees_and_arcs(most=12), tau=TAUS)
+@example(case=(load_tree("storm8"), [(4, 7), (1, 7), (2, 4), (6, 7)]), tau=Fraction(1, 5))
+def test_factors_are_feasible(case, tau):
+    tree, arcs = case
+    rho = factors(tree, arcs, MODELS["congestion_factor"], tau=float(tau))
+    assert (rho > 0).all()
+    assert (rho <= 1 + 1e-12).all()
+    routes = tree.routes
+    load = np.zeros(routes.capacity.size)
+    for (source, target), rate in zip(arcs, rho, strict=True):
+        pair = source * routes.endpoints + target
+        load[routes.link[routes.offset[pair] : routes.offset[pair + 1]]] += rate
+    assert (load <= routes.capacity + 1e-9).all()
+
+
+@pytest.mark.parametrize("name", ["storm8", "flat4x2", "boards4", "dgx1", "paired_virtual_switches"])
+def test_relabelling_by_a_symmetry_permutes_the_factors(name):
+    tree = load_tree(name)
+    rng = np.random.default_rng(7)
+    pairs = all_to_all(range(8))
+    for _ in range(40):
+        arcs = [pairs[i] for i in rng.choice(56, size=6, replace=False)]
+        image = tree.automorphisms[rng.integers(len(tree.automorphisms))]
+        moved = [(int(image[s]), int(image[t])) for s, t in arcs]
+        one, other = (factors(tree, a, MODELS["congestion_factor"], tau=0.1735) for a in (arcs, moved))
+        assert one == pytest.approx(other, abs=1e-12)
+
+
+def test_order_of_communications_does_not_matter(storm8):
+    rng = np.random.default_rng(3)
+    arcs = all_to_all(range(5))
+    expected = dict(zip(arcs, factors(storm8, arcs, MODELS["congestion_factor"], tau=0.1735), strict=True))
+    for _ in range(5):
+        shuffled = [arcs[i] for i in rng.permutation(len(arcs))]
+        found = factors(storm8, shuffled, MODELS["congestion_factor"], tau=0.1735)
+        assert found == pytest.approx([expected[arc] for arc in shuffled], abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ["storm8", "flat4x2", "cascade8", "direct8"])
+@pytest.mark.parametrize("pattern", [scatter, gather])
+@pytest.mark.parametrize("others", range(1, 8))
+def test_scatter_and_gather_end_by_k_times_the_reference(name, pattern, others):
+    ends = end_ms(load_tree(name), pattern(0, range(1, others + 1)))
+    assert ends.max() == pytest.approx(others * T_REF_MS, rel=1e-9)
+
+
+def test_models_agree_where_nothing_conflicts(storm8):
+    for model in MODELS:
+        assert factors(storm8, [(0, 1), (2, 3)], MODELS[model], tau=0.1735).tolist() == [1.0, 1.0], model
+
+
+def test_models_agree_with_max_min_on_one_conflict_without_tau(storm8):
+    for model in ("congestion_factor", "round_robin_upstream", "without_head_of_line"):
+        rho = factors(storm8, [(0, 1), (2, 1), (4, 1)], MODELS[model], tau=0.0)
+        assert rho == pytest.approx([0.5, 0.25, 0.25])
+
+
+def test_single_options_change_something(storm8, flat4x2):
+    boards4 = load_tree("boards4")
+    graphs = {}
+    for tree in (storm8, flat4x2, boards4):
+        graphs[tree.name] = from_arcs([arcs for _, arcs in validation_set(tree, 6000)], size_bytes=SIZE)
+    keywords = {"bandwidth_bytes_per_s": BANDWIDTH, "tau": 0.1735}
+    for name in ABLATIONS:
+        changed = 0
+        for tree in (storm8, flat4x2, boards4):
+            slides = evaluate(tree, graphs[tree.name], MODELS["congestion_factor"], **keywords).end_s
+            other = evaluate(tree, graphs[tree.name], MODELS[name], **keywords).end_s
+            changed += int((np.abs(other / slides - 1) > 1e-9).sum())
+        assert changed > 0, name
+
+
+def test_threads_do_not_change_results(storm8):
+    graphs = from_arcs([arcs for _, arcs in validation_set(storm8, 5000)], size_bytes=SIZE)
+    keywords = {"bandwidth_bytes_per_s": BANDWIDTH, "tau": 0.1735}
+    one, two, three = (
+        evaluate(storm8, graphs, MODELS["congestion_factor"], threads=threads, **keywords) for threads in (1, 2, 3)
+    )
+    assert one.end_s.tobytes() == two.end_s.tobytes() == three.end_s.tobytes()
+
+
+def test_communication_that_starts_later_never_delays_an_end_before(storm8):
+    graphs = from_arcs([[(0, 2), (1, 3)]], size_bytes=SIZE)
+    graphs.start_s[1] = 1.0
+    ends = evaluate(storm8, graphs, MODELS["congestion_factor"], bandwidth_bytes_per_s=BANDWIDTH, tau=0.2).end_s
+    assert ends * 1e3 == pytest.approx([T_REF_MS, 1000 + T_REF_MS])
+
+
+def test_editing_a_callee_is_noticed(tmp_path):
+    """numba's own cache would return the stale result."""
+    package = tmp_path / "fabricast"
+    (package / "pcie").mkdir(parents=True)
+    root = os.path.dirname(os.path.dirname(__import__("fabricast").__file__))
+    for name in ("__init__.py", "compilation.py"):
+        (package / name).write_text(open(os.path.join(root, "fabricast", name)).read())
+    (package / "pcie" / "__init__.py").write_text("")
+    (package / "pcie" / "caller_kernels.py").write_text(
+        "from fabricast.compilation import njit\nfrom fabricast.pcie.callee_kernels import callee\n"
+        "@njit(cache=True)\ndef caller():\n    return 10 * callee()\n"
+    )
+    command = [sys.executable, "-B", "-c", "from fabricast.pcie.caller_kernels import caller; print(caller())"]
+    environment = os.environ | {"PYTHONPATH": str(tmp_path), "FABRICAST_CACHE_DIR": str(tmp_path / "cache")}
+    environment.pop("NUMBA_CACHE_DIR", None)
+    for value in (2, 6):
+        (package / "pcie" / "callee_kernels.py").write_text(
+            f"from fabricast.compilation import njit\n@njit(cache=True)\ndef callee():\n    return {value}\n"
+        )
+        result = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
+        assert result.stdout.strip() == str(10 * value)

@@ -1,0 +1,275 @@
+"""PCIe trees: shapes, symmetries, path classes, importers, refusals."""
+
+import math
+import subprocess
+
+import pytest
+import yaml
+
+from fabricast.errors import InputError
+from fabricast.pcie.models import MODELS, factors
+from fabricast.pcie.topology_files import builtin_names, load_tree, tree_yaml, write_tree
+from fabricast.pcie.tree import PcieTree, Vertex, regular_tree
+from fabricast.pcie.xml_import import import_xml
+from fabricast.units import pcie_bytes_per_s
+from tests.conftest import require_tool
+
+AUTOMORPHISMS = {
+    "storm8": 128, "flat4x2": 1152, "boards4": 384, "direct8": 40320, "cascade8": 1152, "single4x2": 1152,
+    "dual4x2": 1152, "dgx1": 128, "quad4": 8, "cascade4": 8, "storm16": 32768, "flat4x4": math.factorial(4) ** 5,
+}  # fmt: skip
+
+
+def shape(tree, name=None):
+    """Nested counts of endpoints below each vertex."""
+    name = name or tree.root
+    children = tree.children(name)
+    if all(tree.is_endpoint(child) for child in children):
+        return len(children)
+    return [1 if tree.is_endpoint(child) else shape(tree, child) for child in children]
+
+
+@pytest.mark.parametrize("name", AUTOMORPHISMS)
+def test_symmetries(name):
+    tree = load_tree(name)
+    assert tree.automorphism_count == AUTOMORPHISMS[name]
+    if AUTOMORPHISMS[name] < 2000:
+        assert len({tuple(row) for row in tree.automorphisms.tolist()}) == AUTOMORPHISMS[name]
+
+
+def test_all_named_topologies_are_built_in():
+    assert set(AUTOMORPHISMS) <= set(builtin_names())
+
+
+def test_generators_give_the_built_in_trees():
+    for name, branching in {"storm8": (2, 2, 2), "flat4x2": (2, 4), "boards4": (4, 2), "direct8": (8,)}.items():
+        assert shape(regular_tree(name, branching)) == shape(load_tree(name))
+
+
+def test_path_classes():
+    storm16 = load_tree("storm16")
+    assert [storm16.path_class("0", t) for t in ("1", "2", "3", "4", "7", "8")] == ["PIX", "PXB", "PXB", "PHB", "PHB", "SYS"]
+    assert load_tree("direct8").path_class("0", "1") == "PHB"
+
+
+def test_every_route_ascends(storm8):
+    for source in storm8.endpoint_names:
+        for target in storm8.endpoint_names:
+            if source != target:
+                route = storm8.route(source, target)
+                assert route == sorted(route)
+                assert storm8.link_names[route[0]][0] == source
+                assert storm8.link_names[route[-1]][1] == target
+
+
+def test_parallel_uplinks_are_used_by_their_endpoints():
+    tree = load_tree("paired_virtual_switches")
+    crossing = [(0, 4), (2, 6)]
+    assert factors(tree, crossing, MODELS["congestion_factor"], tau=0).tolist() == [1.0, 1.0]
+    assert factors(tree, [(0, 4), (1, 5)], MODELS["congestion_factor"], tau=0).tolist() == [0.5, 0.5]
+
+
+def test_slow_links_hold_a_copy_back():
+    vertices = (Vertex("RC", "root_complex", None), Vertex("a", "endpoint", "RC", 0.5), Vertex("b", "endpoint", "RC"))
+    tree = PcieTree("unequal", vertices)
+    for model in ("congestion_factor", "max_min", "busiest_link", "no_contention"):
+        assert factors(tree, [(0, 1)], MODELS[model], tau=0).tolist() == [0.5], model
+
+
+@pytest.mark.parametrize("name", sorted(AUTOMORPHISMS))
+def test_yaml_comes_back_equal(name, tmp_path):
+    write_tree(load_tree(name), tmp_path / "copy.yaml")
+    assert load_tree(tmp_path / "copy.yaml") == load_tree(name)
+
+
+def hwloc_xml(body, version="2.0"):
+    return (
+        f'<?xml version="1.0"?>\n<!DOCTYPE topology SYSTEM "hwloc2.dtd">\n<topology version="{version}">\n'
+        f'<object type="Machine">\n{body}</object></topology>\n'
+    )
+
+
+def bridge(bus, children, speed="15.75", kind="1-1"):
+    return f'<object type="Bridge" bridge_type="{kind}" pci_busid="{bus}" pci_type="0604 [8086:2030]" pci_link_speed="{speed}">\n{children}</object>\n'
+
+
+def host(children):
+    return f'<object type="Bridge" bridge_type="0-1" depth="0">\n{children}</object>\n'
+
+
+def device(bus, pci_class="0302", vendor="10de", speed="15.75"):
+    return f'<object type="PCIDev" pci_busid="{bus}" pci_type="{pci_class} [{vendor}:1db8]" pci_link_speed="{speed}"/>\n'
+
+
+def package(*hosts):
+    return '<object type="Package">\n' + "".join(hosts) + "</object>\n"
+
+
+def board(number, **keywords):
+    ports = "".join(bridge(f"{number}:{i}", device(f"{number}:{i}.0", **keywords)) for i in range(2))
+    return bridge(f"{number}p", bridge(f"{number}u", ports))
+
+
+def write_xml(tmp_path, text):
+    path = tmp_path / "machine.xml"
+    path.write_text(text)
+    return path
+
+
+def test_hwloc_host_bridges_of_a_package_form_one_root_complex(tmp_path):
+    root_port = [bridge(f"r{i}", bridge(f"u{i}", board(2 * i) + board(2 * i + 1))) for i in range(2)]
+    text = hwloc_xml(package(host(root_port[0]), host(root_port[1])) + package(host(device("nic", "0200"))))
+    tree = import_xml(write_xml(tmp_path, text))
+    assert shape(tree) == shape(load_tree("storm8"))
+    assert tree.automorphism_count == 128
+    assert tree.bandwidth_bytes_per_s == pytest.approx(15.75e9)
+
+
+def test_hwloc_sockets_are_joined_and_version_three_is_read(tmp_path):
+    text = hwloc_xml(package(host(board(0))) + package(host(board(1))), version="3.0")
+    tree = import_xml(write_xml(tmp_path, text))
+    assert tree.path_class("0", "2") == "SYS"
+    assert "outside the study" in tree.notes[-1]
+
+
+def test_hwloc_missing_and_slow_speeds(tmp_path):
+    text = hwloc_xml(package(host(device("a", speed="0") + device("b") + device("c") + device("d", speed="7.875"))))
+    tree = import_xml(write_xml(tmp_path, text))
+    assert [tree.vertex(name).capacity for name in tree.endpoint_names] == [1.0, 1.0, 1.0, 0.5]
+    assert tree.notes[0].startswith("1 of 4 links record no speed; assumed 15.75 GB/s")
+
+
+def test_graphics_cards_count_only_if_asked_for(tmp_path):
+    path = write_xml(tmp_path, hwloc_xml(package(host(device("a", "0300") + device("m", "0300", "102b")))))
+    with pytest.raises(InputError, match="no accelerator .* but 2 other PCI devices"):
+        import_xml(path)
+    assert import_xml(path, include_display=True).endpoint_names == ("0",)
+
+
+NCCL = """<system version="1">
+  <cpu numaid="0" arch="x86_64">
+    <pci busid="0000:18:00.0" class="0x060400" link_speed="8 GT/s" link_width="16">
+      <pci busid="0000:1d:00.0" class="0x038000" link_speed="8 GT/s" link_width="16"><gpu dev="1"/></pci>
+      <pci busid="0000:20:00.0" class="0x038000" link_speed="8.0 GT/s PCIe" link_width="8"><gpu dev="0"/></pci>
+      <pci busid="0000:21:00.0" class="0x020700" link_speed="8 GT/s" link_width="16"/>
+    </pci>
+  </cpu>
+</system>
+"""
+
+
+def test_nccl_numbers_endpoints_by_device(tmp_path):
+    tree = import_xml(write_xml(tmp_path, NCCL))
+    assert [tree.vertex(name).label for name in tree.endpoint_names] == ["0000:20:00.0", "0000:1d:00.0"]
+    assert tree.path_class("0", "1") == "PIX"
+    fast = pcie_bytes_per_s(8, 16)
+    assert tree.bandwidth_bytes_per_s == pytest.approx(fast)
+    assert [tree.vertex(name).capacity for name in tree.endpoint_names] == [0.5, 1.0]
+
+
+LAUGHS = (
+    '<?xml version="1.0"?><!DOCTYPE l [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">'
+    '<!ENTITY c "&b;&b;&b;&b;&b;&b;&b;&b;">]><topology>&c;</topology>'
+)
+BAD_XML = {
+    LAUGHS: "entities",
+    '<!DOCTYPE t [<!ENTITY e SYSTEM "file:///etc/passwd">]><topology>&e;</topology>': "entities",
+    "": ":1: is not XML",
+    "<topology>": ":1: is not XML",
+    "<html/>": "root element <html>",
+    "<system/>": "no <cpu> element",
+    hwloc_xml(package(host(device("a", speed="fast")))): ":7: pci_link_speed is 'fast'",
+    NCCL.replace('"8 GT/s" link_width="16"', '"9 GT/s" link_width="16"'): ":3: link_speed is '9 GT/s'",
+    "<topology>" + '<object type="Group">' * 5000 + "</object>" * 5000 + "</topology>": "nest deeper",
+}
+
+
+@pytest.mark.parametrize("text", BAD_XML, ids=range(len(BAD_XML)))
+def test_bad_xml_is_refused(tmp_path, text):
+    with pytest.raises(InputError) as caught:
+        import_xml(write_xml(tmp_path, text))
+    assert BAD_XML[text] in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+GOOD = yaml.safe_load(tree_yaml(regular_tree("pair", (2,))))
+
+
+def yaml_with(**changes):
+    """The pair tree with its last vertex changed."""
+    entry = GOOD | {"vertices": [*GOOD["vertices"][:-1], GOOD["vertices"][-1] | changes]}
+    lines = [f"{key}: {value}" for key, value in entry.items() if key != "vertices"]
+    return "\n".join([*lines, "vertices:", *(f"  - {vertex}" for vertex in entry["vertices"])])
+
+
+BAD_YAML = {
+    yaml_with(capacity=0): (7, "capacity"),
+    yaml_with(capacity=float("nan")).replace("nan", ".nan"): (7, "capacity"),
+    yaml_with(parent="nowhere"): (7, "unknown parent 'nowhere'"),
+    yaml_with(parent="0"): (6, "endpoint '0' has the child '1'"),
+    yaml_with(name="0"): (7, "stands twice"),
+    yaml_with(kind="gpu"): (7, "kind"),
+    yaml_with(colour="red"): (7, "unknown"),
+    yaml_with(name="S", kind="switch"): (7, "no child"),
+    "name: x\nvertices:\n  - {name: a, kind: switch, parent: b}\n  - {name: b, kind: switch, parent: a}\n": (2, "roots"),
+    "name: x\nvertices:\n  - {name: r, kind: root_complex}\n  - {name: g, kind: endpoint, parent: r}\n"
+    "  - {name: a, kind: switch, parent: b}\n  - {name: b, kind: switch, parent: a}\n": (5, "cycle"),
+    "name: x\nname: y\n": (2, "stands twice"),
+    "name: x\nvertices: &v []\ntag: *v\n": (3, "alias"),
+    "name: [": (1, "YAML"),
+    "": (None, ""),
+    "vertices: []\n": (None, "name"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", BAD_YAML, ids=range(len(BAD_YAML)))
+def test_bad_yaml_is_refused_with_its_line(tmp_path, text):
+    path = tmp_path / "tree.yaml"
+    path.write_text(text)
+    line, message = BAD_YAML[text]
+    with pytest.raises(InputError) as caught:
+        load_tree(path)
+    found = str(caught.value)
+    assert found.startswith(str(path))
+    assert message in found
+    assert "\n" not in found
+    if line is not None:
+        assert found.startswith(f"{path}:{line}:"), found
+
+
+def test_unknown_names_list_what_is_built_in():
+    with pytest.raises(InputError, match="storm8"):
+        load_tree("storm9")
+
+
+@pytest.mark.parametrize("version", ["v2", "v3"])
+def test_dgx2_gives_two_storm8_trees(shared_data, version):
+    tree = import_xml(shared_data / "hwloc" / f"nvidiaDGX2.{version}.xml")
+    assert shape(tree) == [shape(load_tree("storm8"))] * 2
+    assert tree.bandwidth_bytes_per_s == pytest.approx(15.753846e9)
+
+
+def test_eight_vector_engines_give_flat4x2(shared_data):
+    (path,) = (shared_data / "hwloc").glob("32intel64*.xml")
+    assert shape(import_xml(path)) == shape(load_tree("flat4x2"))
+    assert shape(import_xml(shared_data / "nccl" / "topo_8p_pcie.xml")) == shape(load_tree("flat4x2"))
+
+
+def test_other_recorded_machines(shared_data):
+    with pytest.raises(InputError, match="no accelerator .* but 18 other"):
+        import_xml(shared_data / "hwloc" / "16intel64-manyVFs.xml")
+    old = import_xml(shared_data / "hwloc" / "32em64t-2n8c2t-pci-wholeio.xml")
+    assert "3 of 3 links record no speed" in old.notes[0]
+    assert shape(import_xml(shared_data / "nccl" / "topo_8p_rome_pcie.xml")) == [4, 4]
+    assert shape(import_xml(shared_data / "nccl" / "topo_3p_pcie.xml")) == [1, 2]
+    assert shape(import_xml(shared_data / "nccl" / "ndv4-topo.xml")) == [[2]] * 4
+
+
+def test_this_machine_is_imported_or_refused_with_a_reason(tmp_path):
+    lstopo = require_tool("lstopo-no-graphics")
+    path = tmp_path / "here.xml"
+    subprocess.run([lstopo, "--whole-io", str(path)], check=True, capture_output=True)
+    try:
+        assert import_xml(path).endpoint_names
+    except InputError as error:
+        assert "holds no accelerator" in str(error)
