@@ -42,3 +42,14 @@ def require_tool(name):
             pytest.fail(message)
         pytest.skip(message)
     return path
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory):
+    """A finished smoke study on two cores."""
+    from tests.running import SMOKE, copy_project, snakemake
+
+    folder = copy_project(tmp_path_factory.mktemp("finished"))
+    code, output = snakemake(folder, *SMOKE, "--cores", "2")
+    assert code == 0, output
+    return folder

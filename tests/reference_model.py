@@ -62,7 +62,9 @@ def arbitrate(demand, fixed, crossing, capacity, tau, options):
         if options.crossing_bonus == "conserving" and len(crossing) < n:
             bonus = bonus * len(crossing) / (n - len(crossing))
         share = {
-            g: min(max(capacity / n - tau * capacity, Fraction(0)), d) if g in crossing else min(capacity / n + bonus, d)
+            g: min(max(capacity / n - tau * capacity, Fraction(0)), d)
+            if g in crossing
+            else min(capacity / n + bonus, d)
             for g, d in demand.items()
         }
         spare = capacity - sum(share.values())
@@ -72,7 +74,9 @@ def arbitrate(demand, fixed, crossing, capacity, tau, options):
     pinned = {g for g in demand if fixed[g] > share[g]}
     while pinned:
         rest = max(capacity - sum(fixed[g] for g in pinned), Fraction(0))
-        share = {g: fixed[g] for g in pinned} | max_min_shares({g: d for g, d in demand.items() if g not in pinned}, rest)
+        share = {g: fixed[g] for g in pinned} | max_min_shares(
+            {g: d for g, d in demand.items() if g not in pinned}, rest
+        )
         late = {g for g in demand if fixed[g] > share[g]} - pinned
         if not late:
             break
@@ -120,7 +124,10 @@ def congestion_factors(tree, arcs, options, tau):
     def sweep(frozen):
         rate = [frozen.get(c, demand[c]) for c in number]
         for link in down:
-            if options.root_complex_conflict == "ignored" and tree.vertex(tree.vertex(link[1]).parent).kind == "root_complex":
+            if (
+                options.root_complex_conflict == "ignored"
+                and tree.vertex(tree.vertex(link[1]).parent).kind == "root_complex"
+            ):
                 continue
             if sum(rate[c] for c in users[link]) <= capacity[link]:
                 continue

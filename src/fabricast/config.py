@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from fabricast.errors import InputError
+from fabricast.files import write_text
 from fabricast.yaml_files import validate
 
 __all__ = ["Config", "GraphSet", "PcieConfig", "checked_config", "config_markdown", "config_schema"]
@@ -187,3 +189,14 @@ def _type_name(schema: dict[str, Any]) -> str:
     if schema.get("type") == "array":
         return "list of names"
     return str(schema.get("type", "value"))
+
+
+def _write_generated_files() -> None:
+    """Write config/README.md and the schema; run by hand after a change of the models."""
+    repository = Path(__file__).parents[2]
+    write_text(repository / "config" / "README.md", config_markdown())
+    write_text(repository / "workflow" / "schemas" / "config.schema.json", config_schema())
+
+
+if __name__ == "__main__":
+    _write_generated_files()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from fabricast.errors import InputError
@@ -49,7 +49,8 @@ def whole_file(path: Path | str) -> Iterator[Path]:
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror or error}", path=path) from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
 
 
 def write_text(path: Path | str, text: str) -> None:

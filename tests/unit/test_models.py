@@ -94,7 +94,9 @@ def test_three_communications(storm8):
 @pytest.mark.parametrize("case", UNIT_CASES)
 def test_unit_cases(storm8, case, model):
     arcs, rho, times = UNIT_CASES[case]
-    assert factors(storm8, arcs, MODELS[model], tau=0.1735) == pytest.approx([float(Fraction(x)) for x in rho], abs=1e-12)
+    assert factors(storm8, arcs, MODELS[model], tau=0.1735) == pytest.approx(
+        [float(Fraction(x)) for x in rho], abs=1e-12
+    )
     if model == "congestion_factor":
         assert end_ms(storm8, arcs) == pytest.approx(times, abs=1e-5)
 

@@ -48,7 +48,14 @@ def test_generators_give_the_built_in_trees():
 
 def test_path_classes():
     storm16 = load_tree("storm16")
-    assert [storm16.path_class("0", t) for t in ("1", "2", "3", "4", "7", "8")] == ["PIX", "PXB", "PXB", "PHB", "PHB", "SYS"]
+    assert [storm16.path_class("0", t) for t in ("1", "2", "3", "4", "7", "8")] == [
+        "PIX",
+        "PXB",
+        "PXB",
+        "PHB",
+        "PHB",
+        "SYS",
+    ]
     assert load_tree("direct8").path_class("0", "1") == "PHB"
 
 
@@ -98,7 +105,9 @@ def host(children):
 
 
 def device(bus, pci_class="0302", vendor="10de", speed="15.75"):
-    return f'<object type="PCIDev" pci_busid="{bus}" pci_type="{pci_class} [{vendor}:1db8]" pci_link_speed="{speed}"/>\n'
+    return (
+        f'<object type="PCIDev" pci_busid="{bus}" pci_type="{pci_class} [{vendor}:1db8]" pci_link_speed="{speed}"/>\n'
+    )
 
 
 def package(*hosts):

@@ -153,7 +153,9 @@ class PcieTree:
         lost = sorted(set(self._by_name) - reached)
         if lost:
             named = ", ".join(f"'{name}'" for name in lost[:8])
-            raise InputError(f"topology {self.name} has a cycle: {named} cannot be reached from the root, expected a tree")
+            raise InputError(
+                f"topology {self.name} has a cycle: {named} cannot be reached from the root, expected a tree"
+            )
         for vertex in self.vertices:
             self._check_vertex(vertex)
         if max(self.depth.values()) > _DEEPEST:

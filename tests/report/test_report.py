@@ -1,0 +1,86 @@
+"""The report in a real browser, without a network."""
+
+import base64
+import zipfile
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from fabricast.database import build_database
+from fabricast.report import Picture, write_report
+from fabricast.tables import write_table
+from tests.conftest import require_tool
+from tests.running import SMOKE, snakemake
+
+FLAGS = [
+    "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync", "--no-first-run", "--disable-default-apps", "--disable-extensions",
+    "--no-default-browser-check", "--host-resolver-rules=MAP * ~NOTFOUND",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def browser():
+    executable = require_tool("chromium")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=executable, headless=True, args=FLAGS)
+        yield chromium
+        chromium.close()
+
+
+def open_page(browser, path, **keywords):
+    """Open a local page; collect console errors and every request that leaves the machine."""
+    page = browser.new_page(**keywords)
+    problems = []
+    page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("request", lambda r: None if r.url.startswith(("file:", "data:", "blob:")) else problems.append(r.url))
+    page.goto(Path(path).as_uri())
+    return page, problems
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_report_shows_every_figure_without_a_network(finished, browser, width):
+    page, problems = open_page(browser, finished / "reports" / "report.html", viewport={"width": width, "height": 900})
+    images = page.evaluate("Array.from(document.images).map(i => [i.complete, i.naturalWidth, i.clientWidth])")
+    assert len(images) == 5
+    assert all(complete and natural > 0 and shown > 0 for complete, natural, shown in images)
+    assert page.locator("#claims tbody tr").count() >= 12
+    for anchor in page.locator("nav a").all():
+        anchor.click()
+        assert page.locator(anchor.get_attribute("href")).is_visible()
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    assert problems == []
+
+
+def test_snakemake_report_works_offline(finished, browser, tmp_path):
+    code, output = snakemake(finished, *SMOKE, "--report", "reports/report.zip")
+    assert code == 0, output
+    zipfile.ZipFile(finished / "reports" / "report.zip").extractall(tmp_path)
+    (page_path,) = tmp_path.rglob("report.html")
+    page, problems = open_page(browser, page_path)
+    page.get_by_text("Results", exact=True).click()
+    page.get_by_text("pcie", exact=True).click()
+    for title in ("Link loads on the tree", "Worked example", "Predicted slowdown", "Predicted against measured"):
+        page.get_by_text(title, exact=True).wait_for(timeout=10_000)
+    assert problems == []
+
+
+def test_hostile_names_appear_as_text(browser, tmp_path):
+    hostile = "<script>window.hostile = 1</script>"
+    claim = {"claim": "c", "study": "pcie", "statement": hostile, "source": "s", "verdict": "deviates", "note": hostile}
+    write_table(pd.DataFrame([claim]), "claim", tmp_path / "claim.parquet")
+    study = {"study": "pcie", "title": hostile, "authors": "a", "year": 2016, "venue": "v", "tolerance": 0.1}
+    write_table(pd.DataFrame([study]), "study", tmp_path / "study.parquet")
+    tables = {name: tmp_path / f"{name}.parquet" for name in ("claim", "study")}
+    build_database(tables, tmp_path / "hostile.duckdb")
+    drawing = tmp_path / "x.svg"
+    drawing.write_bytes(base64.b64decode("PHN2ZyB4bWxucz0naHR0cDovL3d3dy53My5vcmcvMjAwMC9zdmcnLz4="))
+    write_report(tmp_path / "hostile.duckdb", [Picture(drawing, "pcie", hostile, hostile)], tmp_path / "r.html")
+    page, problems = open_page(browser, tmp_path / "r.html")
+    assert page.evaluate("window.hostile") is None
+    assert hostile in page.inner_text("#claims")
+    assert problems == []

@@ -1,0 +1,37 @@
+"""Run the workflow in a copy of the project, as a user does."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+from tests.conftest import REPOSITORY
+
+SMOKE = ("--configfile", "config/studies/smoke.yaml")
+
+
+def copy_project(folder):
+    """Copy what git tracks, and what it would track, into a folder."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=REPOSITORY, capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    for name in listed.splitlines():
+        if (REPOSITORY / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(REPOSITORY / name, folder / name)
+    return folder
+
+
+def start(folder, *arguments, **keywords):
+    environment = os.environ | {"PYTHONPATH": ""}
+    return subprocess.Popen(
+        [sys.executable, "-m", "snakemake", *arguments],
+        cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **keywords,
+    )  # fmt: skip
+
+
+def snakemake(folder, *arguments):
+    process = start(folder, *arguments)
+    output, _ = process.communicate(timeout=600)
+    return process.returncode, output

@@ -1,0 +1,116 @@
+"""The command line, as a user calls it."""
+
+import subprocess
+import sys
+
+import duckdb
+import pytest
+
+GRAPHS = "graph,source,target\nworked,0,2\nworked,1,4\nworked,3,2\nworked,6,4\n"
+
+
+def run(*arguments, cwd):
+    return subprocess.run(
+        [sys.executable, "-m", "fabricast.cli", *map(str, arguments)], cwd=cwd, capture_output=True, text=True
+    )
+
+
+@pytest.fixture
+def graphs(tmp_path):
+    path = tmp_path / "graphs.csv"
+    path.write_text(GRAPHS)
+    return path
+
+
+def test_predict_prints_csv(graphs, tmp_path):
+    result = run("predict", "storm8", graphs, "--tau", 0.2, cwd=tmp_path)
+    lines = result.stdout.splitlines()
+    assert result.returncode == 0, result.stderr
+    assert lines[0] == "graph,communication,source,target,size_bytes,elapsed_s"
+    assert [round(float(line.split(",")[-1]) * 1e3, 3) for line in lines[1:]] == [64.944, 64.944, 36.08, 36.08]
+    assert [line.split(",")[1] for line in lines[1:]] == ["0", "1", "2", "3"]
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_predict_writes_files(graphs, tmp_path, ending):
+    output = tmp_path / f"out.{ending}"
+    result = run(
+        "predict",
+        "storm8",
+        graphs,
+        "-o",
+        output,
+        "--size-mib",
+        1,
+        "--bandwidth-gib",
+        1,
+        "--model",
+        "max_min",
+        cwd=tmp_path,
+    )
+    assert result.returncode == 0, result.stderr
+    rows = duckdb.sql(f"SELECT * FROM '{output}' ORDER BY communication").fetchall()
+    assert [row[4] for row in rows] == [2.0**20] * 4
+    assert [row[5] * 1024 for row in rows] == pytest.approx([2.0] * 4)
+
+
+def test_predict_warns_of_traffic_between_sockets(graphs, tmp_path):
+    result = run("predict", "dgx1", graphs, cwd=tmp_path)
+    assert result.returncode == 0
+    assert "1 communications cross sockets" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["predict", "storm9", "graphs.csv"], "topology 'storm9'"),
+        (["predict", "storm8", "missing.csv"], "missing.csv: cannot be read"),
+        (["predict", "storm8", "graphs.csv", "--model", "magic"], "model 'magic'"),
+        (["predict", "storm8", "graphs.csv", "--tau", "1.5"], "--tau is 1.5"),
+        (["predict", "storm8", "graphs.csv", "--tau", "nan"], "--tau is nan"),
+        (["predict", "storm8", "graphs.csv", "--bandwidth-gib", "0"], "--bandwidth-gib is 0"),
+        (["predict", "storm8", "graphs.csv", "--size-mib", "nan"], "--size-mib is nan"),
+        (["predict", "storm8", "graphs.csv", "-o", "out.txt"], "--output is 'out.txt'"),
+        (["predict", "storm8", "bad.csv", "-o", "out.csv"], "bad.csv:2: target is '9'"),
+        (["topology", "import", "graphs.csv"], "is not XML"),
+        (["topology", "show", "missing.xml"], "missing.xml: cannot be read"),
+        (["claims"], "does not exist"),
+    ],
+)
+def test_bad_input_ends_with_one_line_and_code_2(graphs, tmp_path, arguments, message):
+    (tmp_path / "bad.csv").write_text("graph,source,target\na,0,9\n")
+    result = run(*arguments, cwd=tmp_path)
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert message in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert {path.name for path in tmp_path.iterdir()} == {"graphs.csv", "bad.csv"}
+
+
+def test_topology_commands(tmp_path):
+    shown = run("topology", "show", "storm8", cwd=tmp_path)
+    assert shown.returncode == 0
+    assert "S4 switch" in shown.stdout
+    assert "PXB" in shown.stdout
+    assert "storm16" in run("topology", "list", cwd=tmp_path).stdout
+    xml = tmp_path / "m.xml"
+    xml.write_text(
+        '<system><cpu><pci busid="a" class="0x0604" link_speed="8 GT/s" link_width="16">'
+        '<pci busid="b" class="0x0302"/><pci busid="c" class="0x0302"/></pci></cpu></system>'
+    )
+    imported = run("topology", "import", xml, "-o", tmp_path / "m.yaml", cwd=tmp_path)
+    assert imported.returncode == 0, imported.stderr
+    assert "links record no speed" in imported.stderr
+    assert run("topology", "show", tmp_path / "m.yaml", cwd=tmp_path).returncode == 0
+
+
+@pytest.mark.parametrize("command", [[], ["predict"], ["models"], ["claims"], ["topology"], ["topology", "import"]])
+def test_help_has_an_example(tmp_path, command):
+    result = run(*command, "--help", cwd=tmp_path)
+    assert result.returncode == 0
+    if command and command != ["topology"]:
+        assert "Example: " in result.stdout
+
+
+def test_version(tmp_path):
+    assert run("--version", cwd=tmp_path).stdout.startswith("fabricast 0.")

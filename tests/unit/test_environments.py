@@ -1,0 +1,45 @@
+"""One lock, three forms: uv.lock, hashed requirements, conda."""
+
+import re
+import tomllib
+
+import yaml
+
+from tests.conftest import REPOSITORY
+
+CONDA_NAMES = {"python-duckdb": "duckdb", "matplotlib-base": "matplotlib", "snakemake-minimal": "snakemake"}
+
+
+def locked_versions():
+    """Every locked version of every package (some differ by version of Python)."""
+    lock = tomllib.loads((REPOSITORY / "uv.lock").read_text())
+    versions = {}
+    for package in lock["package"]:
+        versions.setdefault(package["name"], set()).add(package.get("version"))
+    return versions
+
+
+def declared():
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
+    return {re.split(r"[<>=]", name)[0] for name in project["project"]["dependencies"]}
+
+
+def test_requirements_are_hashed_and_locked():
+    text = (REPOSITORY / "envs" / "requirements.txt").read_text()
+    pins = re.findall(r"^([a-z0-9_.-]+)(?:\[[^\]]*\])?==([^\s;\\]+)", text, re.MULTILINE)
+    assert len(pins) > 40
+    locked = locked_versions()
+    assert all(version in locked[name] for name, version in pins)
+    assert declared() <= {name for name, _ in pins}
+    for requirement in re.split(r"\n(?=[a-z])", text.strip()):
+        assert "--hash=sha256:" in requirement, requirement[:60]
+
+
+def test_conda_form_has_the_locked_versions():
+    environment = yaml.safe_load((REPOSITORY / "envs" / "environment.yaml").read_text())
+    specs = dict(spec.split(" =") for spec in environment["dependencies"])
+    assert specs.pop("python") == "3.11"
+    names = {CONDA_NAMES.get(name, name): version for name, version in specs.items()}
+    assert names.keys() == declared()
+    locked = locked_versions()
+    assert all(version in locked[name] for name, version in names.items())

@@ -1,0 +1,280 @@
+"""Tables, comparisons, claims, configuration, provenance."""
+
+import json
+import re
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+
+from fabricast import config as configuration
+from fabricast.claims import Claim, evaluate_claims, read_claims
+from fabricast.comparisons import compare, error_bands, share_interval
+from fabricast.database import build_database
+from fabricast.errors import InputError
+from fabricast.files import whole_file
+from fabricast.parameters import read_parameters
+from fabricast.pcie.models import MODELS
+from fabricast.pcie.probes import read_probes
+from fabricast.provenance import source_digest
+from fabricast.tables import connect, create_schema, key_columns, read_table, table_names, write_table
+from fabricast.yaml_files import load_model
+from tests.conftest import REPOSITORY
+
+PUBLISHED = REPOSITORY / "config" / "published"
+CONTRACT = [
+    "study",
+    "topology",
+    "vertex",
+    "link",
+    "graph",
+    "communication",
+    "phase",
+    "parameter",
+    "prediction",
+    "reference",
+    "comparison",
+    "error_band",
+    "claim",
+    "schedule",
+    "breakdown_component",
+    "breakdown_share",
+    "what_if",
+    "maxrate_measurement",
+    "maxrate_fit",
+    "gpucentric_prediction",
+    "gpucentric_choice",
+    "network_case",
+    "network_link_class",
+    "network_link_histogram",
+    "run",
+    "table_digest",
+]
+
+
+def communications(count):
+    return pd.DataFrame(
+        {
+            "graph": ["g"] * count,
+            "communication": range(count),
+            "source": "0",
+            "target": "1",
+            "size_bytes": 1.0,
+            "start_s": 0.0,
+        }
+    )
+
+
+def test_all_tables_of_the_contract_exist_with_comments():
+    assert set(table_names()) == set(CONTRACT)
+    with connect() as connection:
+        create_schema(connection)
+        tables = connection.execute("SELECT table_name FROM duckdb_tables() WHERE comment IS NULL").fetchall()
+        columns = connection.execute(
+            "SELECT table_name, column_name FROM duckdb_columns() WHERE comment IS NULL AND NOT internal "
+            "AND table_name NOT IN (SELECT view_name FROM duckdb_views())"
+        ).fetchall()
+        views = connection.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()
+        keys = connection.execute(
+            "SELECT table_name FROM duckdb_constraints() WHERE constraint_type = 'PRIMARY KEY'"
+        ).fetchall()
+    assert tables == []
+    assert columns == []
+    assert {name for (name,) in views} == {
+        "error_by_model",
+        "worst_cases",
+        "claims_by_study",
+        "best_schedules",
+        "hot_links",
+    }
+    assert {name for (name,) in keys} == set(CONTRACT)
+
+
+def test_parquet_is_ordered_and_equal_for_equal_rows(tmp_path):
+    rows = communications(5000)
+    write_table(rows, "communication", tmp_path / "a.parquet")
+    write_table(rows.sample(frac=1, random_state=1), "communication", tmp_path / "b.parquet")
+    assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
+    assert read_table(tmp_path / "a.parquet")["communication"].is_monotonic_increasing
+
+
+@pytest.mark.parametrize("change", [{"size_bytes": -1.0}, {"size_bytes": None}, {"communication": 0}])
+def test_rows_that_break_the_schema_are_refused_and_nothing_is_written(tmp_path, change):
+    rows = communications(3)
+    rows[next(iter(change))] = next(iter(change.values()))
+    with pytest.raises(duckdb.ConstraintException):
+        write_table(rows, "communication", tmp_path / "a.parquet")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_half_written_files_never_appear(tmp_path):
+    with pytest.raises(RuntimeError), whole_file(tmp_path / "x.txt") as temporary:
+        temporary.write_text("half")
+        raise RuntimeError
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_unwritable_places_are_told_in_one_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot be written"), whole_file(tmp_path / "file" / "x.txt"):
+        pass
+
+
+def test_corrupt_parquet_is_named(tmp_path):
+    (tmp_path / "bad.parquet").write_text("no")
+    with pytest.raises(InputError, match="bad.parquet"):
+        read_table(tmp_path / "bad.parquet")
+
+
+def test_database_has_digests_of_content(tmp_path):
+    for name, count in (("a", 3), ("b", 3), ("c", 4)):
+        write_table(communications(count), "communication", tmp_path / f"{name}.parquet")
+        build_database({"communication": tmp_path / f"{name}.parquet"}, tmp_path / f"{name}.duckdb")
+    digests = []
+    for name in "abc":
+        with duckdb.connect(str(tmp_path / f"{name}.duckdb"), read_only=True) as connection:
+            query = "SELECT digest FROM table_digest WHERE table_name = 'communication'"
+            digests.append(connection.execute(query).fetchall()[0][0])
+    assert digests[0] == digests[1] != digests[2]
+
+
+def test_comparison_and_bands():
+    case = {"study": "pcie", "case_id": [f"g{i}" for i in range(40)], "item": "", "quantity": "rate", "unit": "bytes/s"}
+    predicted = pd.DataFrame(case | {"model": "m", "value": np.linspace(80, 120, 40)})
+    reference = pd.DataFrame(case | {"kind": "measured", "origin": "o", "value": 100.0})
+    rows = compare(predicted, reference, tolerance=0.15)
+    assert rows["within"].sum() == (np.abs(np.linspace(80, 120, 40) / 100 - 1) <= 0.15).sum()
+    bands = error_bands(rows, resamples=200, seed=1).set_index(["tolerance", "subset"])
+    row = bands.loc[(0.15, "all")]
+    assert row["share_within_low"] <= row["share_within"] <= row["share_within_high"]
+    assert row["max_absolute"] == pytest.approx(0.2)
+    again = error_bands(rows, resamples=200, seed=1)
+    pd.testing.assert_frame_equal(again, error_bands(rows.copy(), resamples=200, seed=1))
+
+
+def test_interval_resamples_whole_cases():
+    within = np.array([True] * 50 + [False] * 50)
+    rng = np.random.default_rng(0)
+    low, high = share_interval(within, np.repeat([0, 1], 50), resamples=400, generator=rng)
+    assert (low, high) == (0.0, 1.0)
+    low, high = share_interval(within, np.arange(100), resamples=400, generator=rng)
+    assert 0.38 < low < 0.5 < high < 0.62
+
+
+def test_zero_references_and_mixed_units_are_refused():
+    case = {"study": ["pcie"], "case_id": ["g"], "item": [""], "quantity": ["rate"], "unit": ["s"]}
+    predicted = pd.DataFrame(case | {"model": ["m"], "value": [1.0]})
+    reference = pd.DataFrame(case | {"kind": ["measured"], "origin": ["o"], "value": [0.0]})
+    with pytest.raises(ValueError, match="zero"):
+        compare(predicted, reference, tolerance=0.1)
+    with pytest.raises(ValueError, match="units"):
+        compare(predicted, reference.assign(unit="ms", value=1.0), tolerance=0.1)
+
+
+def test_a_claim_is_reproduced_only_through_a_value(tmp_path):
+    write_table(communications(3), "communication", tmp_path / "a.parquet")
+    common = {"study": "pcie", "statement": "s", "source": "t", "tolerance": 0.5}
+    claims = [
+        Claim(claim="hit", expected=3, query="SELECT count(*) FROM communication", **common),
+        Claim(claim="miss", expected=4, query="SELECT count(*) FROM communication", **common),
+        Claim(claim="absent", expected=3, query="SELECT communication FROM communication WHERE graph = 'x'", **common),
+        Claim(claim="none", expected=3, note="why", **common),
+    ]
+    rows = evaluate_claims(claims, {"communication": [tmp_path / "a.parquet"]}).set_index("claim")
+    assert rows["verdict"].to_dict() == {
+        "hit": "reproduced", "miss": "deviates", "absent": "not_testable", "none": "not_testable"
+    }  # fmt: skip
+    assert rows.loc["absent", "note"].startswith("this run holds no value")
+
+
+def test_published_files_are_well_formed():
+    claims = read_claims(PUBLISHED / "claims.yaml")
+    assert len({claim.claim for claim in claims}) == len(claims) >= 12
+    parameters = read_parameters(PUBLISHED / "parameters.csv")
+    assert all(p.source and p.tag in ("published", "quoted", "derived", "assumed", "measured") for p in parameters)
+    assert len(read_probes(PUBLISHED / "pcie_measured_probes.csv")) == 38
+
+
+def test_probe_figures_equal_the_recorded_ones(shared_data):
+    recorded = pd.read_csv(shared_data / "pcie" / "measured_rtx6kpro.csv")
+    probes = read_probes(PUBLISHED / "pcie_measured_probes.csv")
+    assert [probe.measured_bytes_per_s / 1e9 for probe in probes] == pytest.approx(recorded["measured_GBps"].tolist())
+    assert [" ".join(f"{s}>{t}" for s, t in probe.arcs) for probe in probes] == recorded["comms"].tolist()
+
+
+def test_generated_files_are_up_to_date():
+    regenerate = "run: python -m fabricast.config"
+    assert (REPOSITORY / "config" / "README.md").read_text() == configuration.config_markdown(), regenerate
+    schema = (REPOSITORY / "workflow" / "schemas" / "config.schema.json").read_text()
+    assert schema == configuration.config_schema(), regenerate
+
+
+def test_every_study_file_fits_the_configuration():
+    base = load_model(REPOSITORY / "config" / "config.yaml", configuration.Config).model_dump(mode="json")
+    assert set(base["pcie"]["models"]) <= set(MODELS)
+    assert set(configuration.ModelName.__args__) == set(MODELS)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"sed": 1}, "key 'sed' is unknown"),
+        ({"seed": "x"}, "key 'seed' is 'x'"),
+        ({"pcie": {"graph_sets": {}, "models": ["congestion_factor"]}}, "at least one graph set"),
+        (
+            {
+                "pcie": {
+                    "graph_sets": {"all": {"topology": "storm8", "stress_graphs": 1}},
+                    "models": ["congestion_factor"],
+                }
+            },
+            "'all'",
+        ),
+        (
+            {
+                "pcie": {
+                    "graph_sets": {"a/b": {"topology": "storm8", "stress_graphs": 1}},
+                    "models": ["congestion_factor"],
+                }
+            },
+            "a/b",
+        ),
+        ({"pcie": {"graph_sets": {"a": {"topology": "storm8"}}, "models": ["congestion_factor"]}}, "no graphs"),
+        ({"pcie": {"graph_sets": {"a": {"topology": "storm8", "stress_graphs": 1}}, "models": ["magic"]}}, "magic"),
+        (
+            {"pcie": {"graph_sets": {"a": {"topology": "storm8", "stress_graphs": 1}}, "models": ["max_min"]}},
+            "congestion_factor",
+        ),
+    ],
+)
+def test_bad_configuration_is_refused_in_one_line(change, message):
+    base = load_model(REPOSITORY / "config" / "config.yaml", configuration.Config).model_dump(mode="json")
+    with pytest.raises(InputError) as caught:
+        configuration.checked_config(base | change)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_digest_follows_imports_and_data():
+    assert source_digest("fabricast.pcie.models") != source_digest("fabricast.pcie.kernels")
+    with pytest.raises(ModuleNotFoundError):
+        source_digest("fabricast.nothing")
+
+
+def test_no_study_imports_another_and_the_ground_floor_imports_no_study():
+    package = REPOSITORY / "src" / "fabricast"
+    studies = ("pcie", "breakdown", "maxrate", "gpucentric", "percs")
+    floor = [
+        package / f"{name}.py" for name in ("errors", "files", "units", "seeds", "tables", "parameters", "compilation")
+    ]
+    for path in [*floor, *(p for study in studies for p in package.glob(f"{study}/**/*.py"))]:
+        own = path.parent.name
+        imported = set(re.findall(r"fabricast\.(\w+)", path.read_text()))
+        assert not imported & (set(studies) - {own}), path
+
+
+def test_run_config_is_plain_json():
+    base = load_model(REPOSITORY / "config" / "config.yaml", configuration.Config).model_dump(mode="json")
+    assert json.loads(json.dumps(base)) == base
+    assert key_columns("run") == ("run",)

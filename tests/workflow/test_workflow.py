@@ -1,0 +1,184 @@
+"""The workflow, run for real in a copy of the project, as a user runs it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from tests.conftest import REPOSITORY
+from tests.running import SMOKE, copy_project, snakemake, start
+
+#: Files that tell when and where a run was made.
+VOLATILE = ("run.parquet", "fabricast.duckdb", "report.html")
+
+
+def planned(output):
+    """Rules that a dry run would run, from its table of jobs."""
+    table = output.partition("Job stats:")[2].partition("\n\n")[0]
+    rows = (line.split() for line in table.splitlines())
+    return {row[0] for row in rows if len(row) == 2 and row[1].isdecimal()} - {"total", "all"}
+
+
+def contents(folder):
+    """Bytes of every file that equal runs share."""
+    files = [*(folder / "results").rglob("*.parquet"), *(folder / "reports" / "figures").iterdir()]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files if path.name not in VOLATILE}
+
+
+def test_everything_is_made(finished):
+    for name in ("results/fabricast.duckdb", "results/run_config.yaml", "reports/report.html"):
+        assert (finished / name).stat().st_size > 0
+    figures = {path.name for path in (finished / "reports" / "figures").iterdir()}
+    assert len(figures) == 15
+    assert not list(finished.rglob("*.part*"))
+
+
+def test_tables_hold_what_they_should(finished):
+    with duckdb.connect(str(finished / "results" / "fabricast.duckdb"), read_only=True) as connection:
+
+        def ask(query):
+            return connection.execute(query).fetchall()
+
+        assert ask("SELECT count(*) FROM graph WHERE subset = 'validation'") == [(600,)]
+        orphans = "SELECT count(*) FROM communication ANTI JOIN graph USING (graph)"
+        assert ask(orphans) == [(0,)]
+        assert ask("SELECT count(*) FROM prediction WHERE value <= 0") == [(0,)]
+        staggered = ask(
+            "SELECT count(*), max(abs(relative_error)) FROM comparison WHERE kind = 'measured' "
+            "AND model = 'congestion_factor' AND case_id LIKE '%staggered%'"
+        )[0]
+        assert staggered[0] == 21
+        assert staggered[1] < 0.02
+        misses = ask(
+            "SELECT count(*) FROM comparison WHERE kind = 'measured' AND model = 'congestion_factor' AND NOT within"
+        )[0][0]
+        assert misses == 2, "the all-to-all probes are misses, openly"
+        verdicts = dict(ask("SELECT claim, verdict::VARCHAR FROM claim"))
+        assert verdicts["pcie_example_step_two"] == "reproduced"
+        assert verdicts["pcie_all_to_all_probes"] == "deviates"
+        assert verdicts["pcie_within_fifteen_percent"] == "not_testable"
+        assert len(ask("SELECT * FROM worst_cases")) == 50
+        config = ask("SELECT config->>'$.pcie.tau' FROM run")[0][0]
+        assert float(config) == 0.1735
+
+
+def test_a_second_run_does_nothing(finished):
+    code, output = snakemake(finished, *SMOKE)
+    assert code == 0, output
+    assert "Nothing to be done" in output
+
+
+def test_edits_rerun_exactly_what_uses_them(finished):
+    def touch(name, text="\n# an edit\n"):
+        path = finished / name
+        original = path.read_text()
+        path.write_text(original + text)
+        _, output = snakemake(finished, *SMOKE, "--dry-run")
+        path.write_text(original)
+        return planned(output)
+
+    assert touch("README.md") == set()
+    assert touch("src/fabricast/report.py") == {"write_report"}
+    probes = touch("src/fabricast/pcie/probes.py")
+    assert "evaluate_pcie_probes" in probes
+    assert not probes & {"generate_pcie_graphs", "predict_pcie_graphs", "trace_pcie_example", "compile_pcie_kernels"}
+    kernels = touch("src/fabricast/pcie/kernels.py")
+    assert {"compile_pcie_kernels", "predict_pcie_graphs", "trace_pcie_example", "evaluate_pcie_probes"} <= kernels
+    assert not kernels & {"record_run", "collect_parameters", "generate_pcie_topologies"}
+    assert touch("config/studies/smoke.yaml", "seed: 5\n") >= {"generate_pcie_graphs", "compare_study", "record_run"}
+
+
+def test_killed_run_resumes_to_the_same_bytes_on_one_core(finished, tmp_path):
+    folder = copy_project(tmp_path)
+    process = start(folder, *SMOKE, "--cores", "1", start_new_session=True)
+    waiting = folder / "results" / "pcie" / "storm8.prediction.parquet"
+    deadline = time.monotonic() + 300
+    while not waiting.exists() and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert waiting.exists(), process.communicate()[0]
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    assert not (folder / "reports" / "report.html").exists()
+    snakemake(folder, "--unlock", *SMOKE)
+    code, output = snakemake(folder, *SMOKE, "--cores", "1")
+    assert code == 0, output
+    assert not list(folder.rglob("*.part*"))
+    one, two = contents(finished), contents(folder)
+    assert one.keys() == two.keys()
+    different = [name for name in one if one[name] != two[name]]
+    assert different == []
+
+
+def test_own_machine_and_graphs_go_through_the_whole_chain(tmp_path):
+    folder = copy_project(tmp_path)
+    (folder / "machine.xml").write_text(
+        '<system><cpu><pci busid="a" class="0x0604" link_speed="16 GT/s" link_width="16">'
+        '<pci busid="b" class="0x0302" link_speed="16 GT/s" link_width="16"/>'
+        '<pci busid="c" class="0x0302" link_speed="16 GT/s" link_width="16"/></pci></cpu></system>'
+    )
+    (folder / "graphs.csv").write_text("graph,source,target\n<script>alert(1)</script>,0,1\n")
+    (folder / "own.yaml").write_text(
+        "pcie:\n  graph_sets:\n    storm8: {topology: storm8, validation_graphs: 20}\n"
+        "    flat4x2: {topology: flat4x2, validation_graphs: 20}\n"
+        "    mine: {topology: machine.xml, graphs_file: graphs.csv, bandwidth_gib_per_s: 25.0, tau: 0.0}\n"
+    )
+    code, output = snakemake(
+        folder, "--configfile", "own.yaml", "--cores", "2", "claims", "results/tables/prediction.parquet"
+    )
+    assert code == 0, output
+    rows = duckdb.sql(
+        f"SELECT case_id, value FROM '{folder}/results/tables/prediction.parquet' "
+        "WHERE case_id LIKE 'mine.%' AND model = 'congestion_factor'"
+    ).fetchall()
+    assert rows == [("mine.user.<script>alert(1)</script>", pytest.approx(300 / 1024 / 25))]
+
+
+def test_bad_configuration_and_bad_files_stop_with_one_line(tmp_path):
+    folder = copy_project(tmp_path)
+    code, output = snakemake(folder, "--config", "sed=1")
+    assert code != 0
+    assert "config: key 'sed' is unknown" in output
+    assert not (folder / "results" / "pcie").exists()
+    (folder / "graphs.csv").write_text("graph,source,target\na,0,9\n")
+    (folder / "own.yaml").write_text("pcie:\n  graph_sets:\n    mine: {topology: storm8, graphs_file: graphs.csv}\n")
+    code, output = snakemake(folder, "results/pcie/mine.graph.parquet", "--cores", "1", "--configfile", "own.yaml")
+    assert code != 0
+    assert "error: graphs.csv:2: target is '9'" in output
+    assert not (folder / "results" / "pcie" / "mine.graph.parquet").exists()
+
+
+@pytest.mark.parametrize("study", ["smoke", "paper"])
+def test_dry_run_of_every_study(tmp_path, study):
+    folder = copy_project(tmp_path)
+    code, output = snakemake(folder, "--configfile", f"config/studies/{study}.yaml", "--dry-run")
+    assert code == 0, output
+    assert "write_report" in planned(output)
+
+
+def test_lint_and_format():
+    for command in (
+        ["ruff", "check", "."],
+        ["ruff", "format", "--check", "."],
+        ["snakefmt", "--check", "Snakefile", "workflow"],
+        ["mypy"],
+    ):
+        tool = Path(sys.executable).parent / command[0]
+        result = subprocess.run([tool, *command[1:]], cwd=REPOSITORY, capture_output=True, text=True)
+        assert result.returncode == 0, result.stdout + result.stderr
+    code, output = snakemake(REPOSITORY, "--lint")
+    assert code == 0, output
+
+
+def test_adapters_are_short_and_named_after_their_rules():
+    rules = "".join(path.read_text() for path in (REPOSITORY / "workflow" / "rules").glob("*.smk"))
+    for path in (REPOSITORY / "workflow" / "scripts").glob("*.py"):
+        assert f"rule {path.stem}:" in rules, path
+        code = [line for line in path.read_text().splitlines() if line.strip()]
+        statements = [line for line in code if not line.startswith(("from ", "import ", '"""'))]
+        assert len(statements) <= 15, path
+    assert len((REPOSITORY / "Snakefile").read_text().splitlines()) <= 60
