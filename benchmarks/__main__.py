@@ -3,8 +3,8 @@
 Protocol: interleaved rounds (A/B/A/B), CPU seconds of one core, median and range, the
 largest error of every line against its oracle; a line above the bound is void.
 Fairness: SimGrid solves max-min, so only B1 compares equal models; it gets its fastest
-known settings (optim Full, latency 0, one process). A peer that is not installed is
-reported as absent.
+known settings (optim Full, latency 0, one process, pinned). A peer that is not
+installed is reported as absent.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import platform
 import random
 import shutil
 import statistics
@@ -20,8 +19,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -30,161 +32,180 @@ from rich.table import Table
 
 from benchmarks.naive_peer import end_times
 from fabricast.files import whole_file
-from fabricast.pcie.graphs import from_arcs, validation_set
+from fabricast.pcie.graphs import CongestionGraphs, from_arcs, validation_set
 from fabricast.pcie.models import MODELS, evaluate, warm_up
 from fabricast.pcie.topology_files import load_tree
 from fabricast.tables import connect
 from fabricast.units import GIB, MIB
+from tests import reference_model
 
 ROUNDS = 7
-BANDWIDTH, TAU, SIZE = 11.6 * GIB, 0.1735, 300 * MIB
+BANDWIDTH, TAU, SIZE = 11.6 * GIB, Fraction(347, 2000), 300 * MIB
+#: Graphs that slow oracles and peers see; their times are scaled to all graphs.
+SAMPLE, EXACT_SAMPLE = 2000, 200
 ERROR_BOUND = 1e-9
 REPOSITORY = Path(__file__).parents[1]
+WHOLE_PROCESS = """
+from fabricast.pcie.graphs import from_arcs, validation_set
+from fabricast.pcie.models import MODELS, evaluate
+from fabricast.pcie.topology_files import load_tree
+tree = load_tree("storm8")
+graphs = from_arcs([arcs for _, arcs in validation_set(tree, 22259)], size_bytes=1.0)
+evaluate(tree, graphs, MODELS["congestion_factor"], bandwidth_bytes_per_s=1.0, tau=0.1735)
+"""
 
 
-def simgrid_python() -> str | None:
-    """A Python that has SimGrid: Debian's python3-simgrid belongs to the system's."""
+def find_simgrid_python() -> str | None:
+    """Return a Python that has SimGrid; Debian's python3-simgrid belongs to the system's."""
     for python in ("/usr/bin/python3", sys.executable):
-        if (
-            shutil.which(python)
-            and subprocess.run([python, "-c", "import simgrid"], capture_output=True).returncode == 0
-        ):
-            return python
+        found = shutil.which(python)
+        if found and subprocess.run([found, "-c", "import simgrid"], capture_output=True).returncode == 0:
+            return found
     return None
 
 
-def cpu_seconds(work) -> float:
+def cpu_seconds(work: Callable[[], object]) -> float:
+    """Return the CPU seconds that a call takes in this process."""
     started = time.process_time()
     work()
     return time.process_time() - started
 
 
-def main() -> None:
-    tree = load_tree("storm8")
-    arcs = [arcs for _, arcs in validation_set(tree, 22259)]
-    graphs = from_arcs(arcs, size_bytes=SIZE)
-    digest = hashlib.sha256(json.dumps(arcs).encode()).hexdigest()[:16]
-    warm_up()
-    route_of = {
-        (s, t): tree.route(a, b)
-        for s, a in enumerate(tree.endpoint_names)
-        for t, b in enumerate(tree.endpoint_names)
-        if s != t
-    }
-    sample = random.Random(1).sample(range(len(arcs)), 2000)
-    folder = Path(tempfile.mkdtemp(prefix="fabricast-benchmark-"))
-    peer = simgrid_python()
-    work = {
-        "endpoints": 8, "capacity": [BANDWIDTH] * len(tree.link_names), "graphs": arcs, "size_bytes": SIZE,
-        "routes": [(s, t, route) for (s, t), route in route_of.items()],
-    }  # fmt: skip
-    (folder / "graphs.json").write_text(json.dumps(work))
-    keywords = {"bandwidth_bytes_per_s": BANDWIDTH, "tau": TAU}
-    times: dict[str, list[float]] = {name: [] for name in ("max_min", "congestion_factor", "naive", "simgrid", "start")}
-    simgrid_end = None
-    with Console().status("measuring"):
+def wall_seconds(command: list[str], folder: Path) -> float:
+    """Return the wall-clock seconds that a command takes."""
+    started = time.perf_counter()
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    return time.perf_counter() - started
+
+
+class Work:
+    """The 22,259 graphs of the validation set on storm8, for us and for the peers."""
+
+    def __init__(self) -> None:
+        self.tree = load_tree("storm8")
+        self.arcs = [arcs for _, arcs in validation_set(self.tree, 22259)]
+        self.graphs: CongestionGraphs = from_arcs(self.arcs, size_bytes=SIZE)
+        names = self.tree.endpoint_names
+        self.route_of = {
+            (s, t): self.tree.route(a, b) for s, a in enumerate(names) for t, b in enumerate(names) if s != t
+        }
+        self.sample = random.Random(1).sample(range(len(self.arcs)), SAMPLE)
+        self.digest = hashlib.sha256(json.dumps(self.arcs).encode()).hexdigest()[:16]
+
+    def ours(self, model: str) -> np.ndarray:
+        """Return end times of all communications."""
+        return evaluate(self.tree, self.graphs, MODELS[model], bandwidth_bytes_per_s=BANDWIDTH, tau=float(TAU)).end_s
+
+    def naive(self) -> None:
+        """Evaluate the sample as a user would write it first."""
+        for i in self.sample:
+            end_times(self.route_of, self.arcs[i], 1.0)
+
+    def for_simgrid(self) -> str:
+        """Return the work as the JSON that simgrid_peer.py reads."""
+        routes = [(s, t, route) for (s, t), route in self.route_of.items()]
+        capacity = [BANDWIDTH] * len(self.tree.link_names)
+        endpoints = len(self.tree.endpoint_names)
+        return json.dumps(
+            {"endpoints": endpoints, "capacity": capacity, "routes": routes, "graphs": self.arcs, "size_bytes": SIZE}
+        )
+
+    def largest_error(self, model: str, sample: list[int], oracle: Callable[[int], list[Any]]) -> float:
+        """Return the largest relative error against an oracle, in units of one copy alone."""
+        own = self.ours(model) * BANDWIDTH / SIZE
+        errors = []
+        for i in sample:
+            part = own[self.graphs.offset[i] : self.graphs.offset[i + 1]]
+            errors.append(np.abs(part / np.array(oracle(i), dtype=float) - 1).max())
+        return float(max(errors))
+
+    def exact(self, i: int) -> list[Any]:
+        """Return end times of one graph as exact fractions."""
+        options = MODELS["congestion_factor"].options
+        count = len(self.arcs[i])
+        return reference_model.end_times(
+            self.tree, self.arcs[i], [1] * count, [0] * count, Fraction(1),
+            lambda tree, arcs: reference_model.congestion_factors(tree, arcs, options, TAU),
+        )  # fmt: skip
+
+
+def measure(work: Work) -> tuple[dict[str, list[float]], np.ndarray | None]:
+    """Run all sides in turn; return seconds of every round and SimGrid's end times."""
+    times: dict[str, list[float]] = {"max_min": [], "congestion_factor": [], "naive": [], "simgrid": [], "process": []}
+    simgrid_python, simgrid_end = find_simgrid_python(), None
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "graphs.json").write_text(work.for_simgrid())
+        pin = ["taskset", "-c", "0"] if shutil.which("taskset") else []
         for _ in range(ROUNDS):
             for model in ("max_min", "congestion_factor"):
-                times[model].append(cpu_seconds(lambda m=model: evaluate(tree, graphs, MODELS[m], **keywords)))
-            scale = len(arcs) / len(sample)
-            times["naive"].append(scale * cpu_seconds(lambda: [end_times(route_of, arcs[i], 1.0) for i in sample]))
-            if peer:
-                command = [peer, str(REPOSITORY / "benchmarks" / "simgrid_peer.py"), "graphs.json", "simgrid.json"]
-                pinned = ["taskset", "-c", "0", *command] if shutil.which("taskset") else command
-                subprocess.run(pinned, cwd=folder, check=True, capture_output=True)
-                result = json.loads((folder / "simgrid.json").read_text())
+                times[model].append(cpu_seconds(partial(work.ours, model)))
+            times["naive"].append(cpu_seconds(work.naive) * len(work.arcs) / SAMPLE)
+            if simgrid_python:
+                script = str(REPOSITORY / "benchmarks" / "simgrid_peer.py")
+                wall_seconds([*pin, simgrid_python, script, "graphs.json", "result.json"], folder)
+                result = json.loads((folder / "result.json").read_text())
                 times["simgrid"].append(result["cpu_s"])
                 simgrid_end = np.array(result["end_s"])
-            started = time.perf_counter()
-            script = (
-                "from fabricast.pcie.topology_files import load_tree\n"
-                "from fabricast.pcie.graphs import from_arcs, validation_set\n"
-                "from fabricast.pcie.models import MODELS, evaluate\n"
-                "tree = load_tree('storm8')\n"
-                "graphs = from_arcs([a for _, a in validation_set(tree, 22259)], size_bytes=1.0)\n"
-                "evaluate(tree, graphs, MODELS['congestion_factor'], bandwidth_bytes_per_s=1.0, tau=0.1735)\n"
-            )
-            subprocess.run([sys.executable, "-c", script], check=True, cwd=REPOSITORY)
-            times["start"].append(time.perf_counter() - started)
+            times["process"].append(wall_seconds([sys.executable, "-c", WHOLE_PROCESS], REPOSITORY))
+    return times, simgrid_end
 
-    sys.path.insert(0, str(REPOSITORY))
-    from tests.reference_model import congestion_factors
-    from tests.reference_model import end_times as exact_end_times
 
-    options, tau = MODELS["congestion_factor"].options, Fraction(347, 2000)
-    own = evaluate(tree, graphs, MODELS["congestion_factor"], **keywords).end_s * BANDWIDTH / SIZE
-    exact_error = 0.0
-    for i in sample[:200]:
-        exact = exact_end_times(
-            tree, arcs[i], [1] * len(arcs[i]), [0] * len(arcs[i]), Fraction(1),
-            lambda t, a: congestion_factors(t, a, options, tau),
-        )  # fmt: skip
-        part = own[graphs.offset[i] : graphs.offset[i + 1]]
-        exact_error = max(exact_error, float(np.abs(part / np.array([float(e) for e in exact]) - 1).max()))
-    max_min = evaluate(tree, graphs, MODELS["max_min"], **keywords).end_s
-    naive_error = max(
-        float(
-            np.abs(
-                max_min[graphs.offset[i] : graphs.offset[i + 1]] * BANDWIDTH / SIZE / end_times(route_of, arcs[i], 1.0)
-                - 1
-            ).max()
+def line(
+    benchmark: str, work: str, ours: list[float], peer: str = "-", theirs: list[float] | None = None,
+    error: float | None = None,
+) -> dict[str, object]:  # fmt: skip
+    """Return one line of the result; void if the error is above the bound."""
+    void = error is not None and error > ERROR_BOUND
+    own, other = statistics.median(ours), statistics.median(theirs) if theirs else None
+    return {
+        "benchmark": benchmark, "work": work, "ours_s": own, "low_s": min(ours), "high_s": max(ours),
+        "peer": peer, "peer_s": other, "ratio": None if void or other is None else other / own, "largest_error": error,
+        "state": "void" if void else "absent" if peer != "-" and other is None else "ok",
+    }  # fmt: skip
+
+
+def workflow_lines() -> list[dict[str, object]]:
+    """Measure B10: the default study from an existing environment, then a second run."""
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run(["git", "clone", "--quiet", str(REPOSITORY), folder], check=True)
+        command = [sys.executable, "-m", "snakemake", "--cores", "2"]
+        return [
+            line("B10", what, [wall_seconds(command, Path(folder))])
+            for what in ("default study, compiled kernels, wall", "second run, wall")
+        ]
+
+
+def main() -> None:
+    """Measure, store as Parquet, print."""
+    warm_up()
+    work = Work()
+    console = Console(width=150)
+    with console.status("measuring"):
+        times, simgrid_end = measure(work)
+        against_simgrid = None if simgrid_end is None else float(np.abs(simgrid_end / work.ours("max_min") - 1).max())
+        against_naive = work.largest_error(
+            "max_min", work.sample, lambda i: end_times(work.route_of, work.arcs[i], 1.0)
         )
-        for i in sample
-    )
-    simgrid_error = None if simgrid_end is None else float(np.abs(simgrid_end / max_min - 1).max())
-    median = {name: statistics.median(values) if values else None for name, values in times.items()}
-    rows = [
-        ("B1", "22,259 graphs, max-min, 1 core", "SimGrid Python", "max_min", "simgrid", simgrid_error, 1e-6),
-        ("B1", "22,259 graphs, max-min, 1 core", "plain Python (2,000 graphs, scaled)", "max_min", "naive", naive_error, ERROR_BOUND),
-        ("B1b", "22,259 graphs, congestion factors, 1 core (error against exact fractions)", "plain Python max-min", "congestion_factor", "naive", exact_error, ERROR_BOUND),
-        ("B1b", "22,259 graphs, congestion factors, 1 core (heavier model)", "SimGrid Python max-min", "congestion_factor", "simgrid", exact_error, ERROR_BOUND),
-    ]  # fmt: skip
-    records = []
-    for name, what, against, ours, theirs, error, bound in rows:
-        own_s, peer_s = median[ours], median[theirs]
-        void = error is not None and error > bound
-        ratio = None if peer_s is None or void else peer_s / own_s
-        records.append(
-            {"benchmark": name, "work": what, "ours_s": own_s, "low_s": min(times[ours]), "high_s": max(times[ours]),
-             "peer": against, "peer_s": peer_s, "ratio": ratio, "largest_error": error,
-             "state": "void" if void else "absent" if peer_s is None else "ok"}
-        )  # fmt: skip
-    records.append(
-        {"benchmark": "B1c", "work": "whole process: start, generate the graphs, evaluate (wall)", "ours_s": median["start"],
-         "low_s": min(times["start"]), "high_s": max(times["start"]), "peer": "-", "state": "ok"}
-    )  # fmt: skip
-    records += workflow_times()
-    frame = pd.DataFrame(records).assign(
-        input_digest=digest, cpu=platform.processor() or platform.machine(), load=os.getloadavg()[0]
-    )
+        against_exact = work.largest_error("congestion_factor", work.sample[:EXACT_SAMPLE], work.exact)
+        max_min, factors = times["max_min"], times["congestion_factor"]
+        lines = [
+            line("B1", "max-min, 1 core", max_min, "SimGrid (Python)", times["simgrid"], against_simgrid),
+            line("B1", "max-min, 1 core", max_min, "plain Python, scaled", times["naive"], against_naive),
+            line("B1b", "congestion factors", factors, "SimGrid, max-min", times["simgrid"], against_exact),
+            line("B1b", "congestion factors", factors, "plain Python, max-min", times["naive"], against_exact),
+            line("B1c", "start, generate, evaluate; wall", times["process"]),
+            *workflow_lines(),
+        ]
+    frame = pd.DataFrame(lines).assign(input_digest=work.digest, load=os.getloadavg()[0], cores=os.cpu_count())
     with whole_file(REPOSITORY / "results" / "benchmarks.parquet") as path, connect() as connection:
         connection.from_df(frame).write_parquet(str(path))
-    table = Table("benchmark", "work", "ours (s)", "range", "peer", "peer (s)", "ratio", "largest error", "state")
-    for row in frame.to_dict("records"):
-        shown = [
-            f"{row[key]:.4g}" if row[key] == row[key] and row[key] is not None else "-"
-            for key in ("peer_s", "ratio", "largest_error")
-        ]
-        spread = f"{row['low_s']:.4g} to {row['high_s']:.4g}" if row["low_s"] == row["low_s"] else "-"
-        table.add_row(row["benchmark"], row["work"], f"{row['ours_s']:.4g}", spread, row["peer"], *shown, row["state"])
-    Console(width=170).print(table)
-    print(f"graphs sha256 {digest}, load average {os.getloadavg()[0]:.2f}, results/benchmarks.parquet")
-
-
-def workflow_times() -> list[dict[str, object]]:
-    """B10: the default study from an existing environment, then a second run."""
-    with tempfile.TemporaryDirectory(prefix="fabricast-benchmark-") as folder:
-        subprocess.run(["git", "clone", "--quiet", REPOSITORY, folder], check=True)
-        records: list[dict[str, object]] = []
-        for what in ("default study, warm kernels (wall)", "second run, nothing to do (wall)"):
-            started = time.perf_counter()
-            subprocess.run(
-                [sys.executable, "-m", "snakemake", "--cores", "2"], cwd=folder, check=True, capture_output=True
-            )
-            records.append(
-                {"benchmark": "B10", "work": what, "ours_s": time.perf_counter() - started, "peer": "-", "state": "ok"}
-            )
-    return records
+    columns = ["benchmark", "work", "ours_s", "low_s", "high_s", "peer", "peer_s", "ratio", "largest_error", "state"]
+    table = Table(*columns)
+    for row in lines:
+        table.add_row(*(f"{row[c]:.3g}" if isinstance(row[c], float) else str(row[c] or "-") for c in columns))
+    console.print(table)
+    console.print(f"22,259 graphs, sha256 {work.digest}; load average {os.getloadavg()[0]:.2f}; {os.cpu_count()} cores")
 
 
 if __name__ == "__main__":

@@ -8,13 +8,14 @@ a graph and waits for all of them; all graphs in one simulation.
 import json
 import sys
 import time
+from pathlib import Path
 
 from simgrid import Actor, Comm, Engine, LinkInRoute, NetZone
 
 
 def main(graphs_path, result_path):
-    with open(graphs_path) as stream:
-        work = json.load(stream)
+    """Run all graphs and write CPU seconds and end times."""
+    work = json.loads(Path(graphs_path).read_text())
     engine = Engine(
         ["peer", "--log=root.thres:critical", "--cfg=network/model:CM02", "--cfg=network/crosstraffic:0",
          "--cfg=network/TCP-gamma:0", "--cfg=network/optim:Full"]
@@ -54,8 +55,7 @@ def main(graphs_path, result_path):
         Actor.create("driver", hosts[0], run_all)
     started = time.process_time()
     engine.run()
-    with open(result_path, "w") as stream:
-        json.dump({"cpu_s": time.process_time() - started, "end_s": ends}, stream)
+    Path(result_path).write_text(json.dumps({"cpu_s": time.process_time() - started, "end_s": ends}))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import pandas as pd
 
@@ -84,10 +85,11 @@ def example_tables(
         names=[example.graph for example in EXAMPLES],
         families=["example"] * len(EXAMPLES),
     )
-    keywords = {"bandwidth_bytes_per_s": bandwidth_bytes_per_s, "tau": tau}
+    run = partial(evaluate, tree, graphs, bandwidth_bytes_per_s=bandwidth_bytes_per_s, tau=tau)
+    trace_of = partial(trace_phases, tree, graphs, bandwidth_bytes_per_s=bandwidth_bytes_per_s, tau=tau)
     phases = []
     for number, example in enumerate(EXAMPLES):
-        trace = trace_phases(tree, graphs, number, MODELS["congestion_factor"], **keywords)
+        trace = trace_of(number, MODELS["congestion_factor"])
         for index, phase in enumerate(trace):
             for c, rho, moved in zip(phase.active, phase.rho, phase.transferred_bytes, strict=True):
                 phases.append(
@@ -96,10 +98,7 @@ def example_tables(
     item = graphs.number_in_graph.astype(str)
     case = [graphs.names[g] for g in graphs.graph_of_communication]
     common = {"study": "pcie", "case_id": case, "item": item, "quantity": "elapsed", "unit": "s"}
-    predictions = [
-        pd.DataFrame(common | {"model": m, "value": evaluate(tree, graphs, MODELS[m], **keywords).end_s})
-        for m in models
-    ]
+    predictions = [pd.DataFrame(common | {"model": m, "value": run(MODELS[m]).end_s}) for m in models]
     published = [ms for example in EXAMPLES for ms in example.published_ms]
     reference = pd.DataFrame(common | {"kind": "published", "origin": "slides", "tag": "published"})
     reference["value"] = pd.Series(published, dtype="float64") / 1e3
