@@ -40,548 +40,403 @@ OPTION_COUNT = 10
 
 _TINY = 1e-12
 
+# All working memory of one thread stands in two arrays, so that the small functions below are
+# passed few arrays: numba counts references to every array argument of every call, atomically.
+# Rows of `values` (float64); the last four are indexed by group, CAPACITY by link.
+RHO, DEMAND_UP, FROZEN, WORST, LOWEST, REMAINING, DEMAND, FIXED, SHARE, CAPACITY, RESIDUAL = range(11)
+# Rows of `marks` (int64): by communication, by group, by link.
+(
+    ACTIVE,
+    PAIR,
+    STATE,
+    CROSSING,
+    COMPONENT,
+    IS_FROZEN,
+    GROUP_OF,
+    PORT,
+    CROSSES,
+    CHOSEN,
+    BUSY_UP,
+    BUSY_DOWN,
+    USERS,
+    UNFROZEN,
+) = range(14)
+# Planes of `users`: which communications use a link, and by which input port each enters it.
+MEMBER, INPUT = range(2)
 
-@njit(cache=True, error_model="numpy", inline="always")
-def _fill(demand, floor, chosen, spare, count):
-    """Raise `floor` towards `demand` for the chosen groups in equal steps; return what is left."""
+
+@njit(cache=True, error_model="numpy")
+def _fill(values, marks, spare, count):
+    """Raise SHARE towards DEMAND for the chosen groups in equal steps; return what is left."""
     for _ in range(count):
         if spare <= _TINY:
             break
         needy = 0
         step = np.inf
         for g in range(count):
-            if chosen[g] and demand[g] - floor[g] > _TINY:
+            if marks[CHOSEN, g] and values[DEMAND, g] - values[SHARE, g] > _TINY:
                 needy += 1
-                step = min(step, demand[g] - floor[g])
+                step = min(step, values[DEMAND, g] - values[SHARE, g])
         if needy == 0:
             break
         step = min(step, spare / needy)
         for g in range(count):
-            if chosen[g] and demand[g] - floor[g] > _TINY:
-                floor[g] += step
+            if marks[CHOSEN, g] and values[DEMAND, g] - values[SHARE, g] > _TINY:
+                values[SHARE, g] += step
         spare -= step * needy
     return spare
 
 
 @njit(cache=True, error_model="numpy")
-def _arbitrate(demand, frozen, crosses, count, capacity, tau, options, share, chosen):
+def _arbitrate(values, marks, count, capacity, tau, options):
     """Share a saturated downstream port among groups (step C)."""
     crossing = 0
     for g in range(count):
-        if crosses[g]:
+        if marks[CROSSES, g]:
             crossing += 1
     conserving = options[NOT_WORK_CONSERVING] == 0
     spare = capacity
     if crossing == 0 or (crossing == count and options[ALL_CROSSING_PENALISED] == 0):
         for g in range(count):
-            share[g] = 0.0 if conserving else min(demand[g], capacity / count)
-            chosen[g] = True
+            values[SHARE, g] = 0.0 if conserving else min(values[DEMAND, g], capacity / count)
+            marks[CHOSEN, g] = 1
         if conserving:
-            _fill(demand, share, chosen, spare, count)
+            _fill(values, marks, spare, count)
     else:
         fair = capacity / count
         bonus = tau * capacity
         if options[CROSSING_BONUS_LITERAL] == 0 and crossing < count:
             bonus = bonus * crossing / (count - crossing)
         for g in range(count):
-            if crosses[g]:
-                share[g] = min(max(fair - tau * capacity, 0.0), demand[g])
+            if marks[CROSSES, g]:
+                values[SHARE, g] = min(max(fair - tau * capacity, 0.0), values[DEMAND, g])
             else:
-                share[g] = min(fair + bonus, demand[g])
-            spare -= share[g]
-            chosen[g] = not crosses[g]
+                values[SHARE, g] = min(fair + bonus, values[DEMAND, g])
+            spare -= values[SHARE, g]
+            marks[CHOSEN, g] = 1 - marks[CROSSES, g]
         if conserving and crossing < count:
-            spare = _fill(demand, share, chosen, spare, count)
+            spare = _fill(values, marks, spare, count)
             for g in range(count):
-                chosen[g] = crosses[g]
-            _fill(demand, share, chosen, spare, count)
+                marks[CHOSEN, g] = marks[CROSSES, g]
+            _fill(values, marks, spare, count)
     # A group keeps at least what is already frozen; the others share the rest.
     pinned_any = False
     for g in range(count):
-        chosen[g] = frozen[g] > share[g] + _TINY
-        pinned_any = pinned_any or chosen[g]
+        pinned = values[FIXED, g] > values[SHARE, g] + _TINY
+        marks[CHOSEN, g] = pinned
+        pinned_any = pinned_any or pinned
     while pinned_any:
         rest = capacity
         for g in range(count):
-            if chosen[g]:
-                share[g] = frozen[g]
-                rest -= frozen[g]
+            if marks[CHOSEN, g]:
+                values[SHARE, g] = values[FIXED, g]
+                rest -= values[FIXED, g]
             else:
-                share[g] = 0.0
+                values[SHARE, g] = 0.0
         for g in range(count):
-            chosen[g] = not chosen[g]
-        _fill(demand, share, chosen, max(rest, 0.0), count)
+            marks[CHOSEN, g] = 1 - marks[CHOSEN, g]
+        _fill(values, marks, max(rest, 0.0), count)
         pinned_any = False
         for g in range(count):
-            late = chosen[g] and frozen[g] > share[g] + _TINY
+            late = marks[CHOSEN, g] == 1 and values[FIXED, g] > values[SHARE, g] + _TINY
             pinned_any = pinned_any or late
-            chosen[g] = (not chosen[g]) or late
+            marks[CHOSEN, g] = marks[CHOSEN, g] == 0 or late
 
 
 @njit(cache=True, error_model="numpy")
-def _group_members(
-    link,
-    members,
-    inputs,
-    member_count,
-    rate,
-    frozen,
-    is_frozen,
-    crossing,
-    group_of,
-    port,
-    demand,
-    fixed,
-    crosses,
-    demand_maximum,
-):
+def _group_members(link, users, values, marks, rate, demand_maximum):
     """Group the communications on a link by input port; return how many groups there are."""
     count = 0
-    for k in range(member_count[link]):
-        c = members[link, k]
+    for k in range(marks[USERS, link]):
+        c = users[MEMBER, link, k]
+        entry = users[INPUT, link, k]
         g = count
-        if inputs[link, k] >= 0:
+        if entry >= 0:
             for other in range(count):
-                if port[other] == inputs[link, k]:
+                if marks[PORT, other] == entry:
                     g = other
                     break
         if g == count:
-            port[g] = inputs[link, k]
-            demand[g] = 0.0
-            fixed[g] = 0.0
-            crosses[g] = False
+            marks[PORT, g] = entry
+            values[DEMAND, g] = 0.0
+            values[FIXED, g] = 0.0
+            marks[CROSSES, g] = 0
             count += 1
-        group_of[k] = g
+        marks[GROUP_OF, k] = g
         if demand_maximum:
-            demand[g] = max(demand[g], rate[c])
+            values[DEMAND, g] = max(values[DEMAND, g], values[rate, c])
         else:
-            demand[g] += rate[c]
-        if is_frozen[c]:
-            fixed[g] += frozen[c]
-        crosses[g] = crosses[g] or crossing[c]
+            values[DEMAND, g] += values[rate, c]
+        if marks[IS_FROZEN, c]:
+            values[FIXED, g] += values[FROZEN, c]
+        marks[CROSSES, g] |= marks[CROSSING, c]
     return count
 
 
 @njit(cache=True, error_model="numpy")
-def _split_equally(link, members, member_count, rate, group_of, group, budget):
+def _split_equally(link, users, values, marks, group, budget):
     """Give each member of a group at most an equal part of its budget, work-conserving."""
     level = 0.0
     left = budget
     while left > _TINY:
         needy = 0
         step = np.inf
-        for k in range(member_count[link]):
-            if group_of[k] == group and rate[members[link, k]] - level > _TINY:
+        for k in range(marks[USERS, link]):
+            over = values[RHO, users[MEMBER, link, k]] - level
+            if marks[GROUP_OF, k] == group and over > _TINY:
                 needy += 1
-                step = min(step, rate[members[link, k]] - level)
+                step = min(step, over)
         if needy == 0:
             break
         step = min(step, left / needy)
         level += step
         left -= step * needy
-    for k in range(member_count[link]):
-        if group_of[k] == group:
-            rate[members[link, k]] = min(rate[members[link, k]], level)
+    for k in range(marks[USERS, link]):
+        if marks[GROUP_OF, k] == group:
+            c = users[MEMBER, link, k]
+            values[RHO, c] = min(values[RHO, c], level)
 
 
 @njit(cache=True, error_model="numpy")
-def _sweep_down(
-    busy_down,
-    busy_down_count,
-    members,
-    inputs,
-    member_count,
-    capacity,
-    leaves_root_complex,
-    crossing,
-    tau,
-    options,
-    rate,
-    frozen,
-    is_frozen,
-    group_of,
-    port,
-    demand,
-    fixed,
-    crosses,
-    share,
-    chosen,
-):
+def _load(link, users, values, marks, rate):
+    """Sum of the rates on a link."""
+    total = 0.0
+    for k in range(marks[USERS, link]):
+        total += values[rate, users[MEMBER, link, k]]
+    return total
+
+
+@njit(cache=True, error_model="numpy")
+def _sweep_down(down, users, values, marks, tau, options):
     """Arbitrate all downstream ports, shallowest first (step C); return whether a rate changed."""
     changed = False
     demand_maximum = options[GROUP_DEMAND_MAXIMUM] != 0
-    for position in range(busy_down_count):
-        link = busy_down[position]
-        if options[ROOT_COMPLEX_IGNORED] != 0 and leaves_root_complex[link]:
-            continue
+    for position in range(down):
+        link = marks[BUSY_DOWN, position]
+        capacity = values[CAPACITY, link]
         # Most ports are not saturated: see that before any grouping.
-        total = 0.0
-        for k in range(member_count[link]):
-            total += rate[members[link, k]]
-        if total <= capacity[link] + _TINY:
+        if _load(link, users, values, marks, RHO) <= capacity + _TINY:
             continue
-        count = _group_members(
-            link,
-            members,
-            inputs,
-            member_count,
-            rate,
-            frozen,
-            is_frozen,
-            crossing,
-            group_of,
-            port,
-            demand,
-            fixed,
-            crosses,
-            demand_maximum,
-        )
+        count = _group_members(link, users, values, marks, RHO, demand_maximum)
         if demand_maximum:
             total = 0.0
             for g in range(count):
-                total += demand[g]
-            if total <= capacity[link] + _TINY:
+                total += values[DEMAND, g]
+            if total <= capacity + _TINY:
                 continue
-        _arbitrate(demand, fixed, crosses, count, capacity[link], tau, options, share, chosen)
+        _arbitrate(values, marks, count, capacity, tau, options)
         for g in range(count):
-            if demand[g] - share[g] <= _TINY:
+            demand = values[DEMAND, g]
+            share = values[SHARE, g]
+            fixed = values[FIXED, g]
+            if demand - share <= _TINY:
                 continue
             changed = True
-            if options[GROUP_SPLIT_EQUAL] != 0 and fixed[g] == 0.0:
-                _split_equally(link, members, member_count, rate, group_of, g, share[g])
+            if options[GROUP_SPLIT_EQUAL] != 0 and fixed == 0.0:
+                _split_equally(link, users, values, marks, g, share)
                 continue
-            scale = (share[g] - fixed[g]) / (demand[g] - fixed[g]) if demand[g] > fixed[g] else 1.0
+            scale = (share - fixed) / (demand - fixed) if demand > fixed else 1.0
             scale = min(1.0, max(0.0, scale))
-            for k in range(member_count[link]):
-                c = members[link, k]
-                if group_of[k] == g and not is_frozen[c]:
-                    rate[c] *= scale
+            for k in range(marks[USERS, link]):
+                c = users[MEMBER, link, k]
+                if marks[GROUP_OF, k] == g and not marks[IS_FROZEN, c]:
+                    values[RHO, c] *= scale
     return changed
 
 
 @njit(cache=True, error_model="numpy")
-def _root(component, c):
-    while component[c] != c:
-        c = component[c]
+def _root(marks, c):
+    while marks[COMPONENT, c] != c:
+        c = marks[COMPONENT, c]
     return c
 
 
 @njit(cache=True, error_model="numpy")
-def _sweep_up(
-    busy_up,
-    busy_up_count,
-    members,
-    inputs,
-    member_count,
-    capacity,
-    options,
-    rate,
-    component,
-    frozen,
-    is_frozen,
-    crossing,
-    group_of,
-    port,
-    demand,
-    fixed,
-    crosses,
-    share,
-    chosen,
-):
+def _sweep_up(up, users, values, marks, options):
     """Share saturated upstream ports, deepest first, and couple who shares one (step B)."""
-    for position in range(busy_up_count):
-        link = busy_up[position]
-        total = 0.0
-        for k in range(member_count[link]):
-            total += rate[members[link, k]]
-        if total <= capacity[link] + _TINY:
+    for position in range(up):
+        link = marks[BUSY_UP, position]
+        capacity = values[CAPACITY, link]
+        total = _load(link, users, values, marks, DEMAND_UP)
+        if total <= capacity + _TINY:
             continue
         if options[UPSTREAM_ROUND_ROBIN] == 0:
-            scale = capacity[link] / total
-            for k in range(member_count[link]):
-                rate[members[link, k]] *= scale
+            for k in range(marks[USERS, link]):
+                values[DEMAND_UP, users[MEMBER, link, k]] *= capacity / total
         else:
-            count = _group_members(
-                link,
-                members,
-                inputs,
-                member_count,
-                rate,
-                frozen,
-                is_frozen,
-                crossing,
-                group_of,
-                port,
-                demand,
-                fixed,
-                crosses,
-                False,
-            )
+            count = _group_members(link, users, values, marks, DEMAND_UP, False)
             for g in range(count):
-                share[g] = 0.0
-                chosen[g] = True
-            _fill(demand, share, chosen, capacity[link], count)
-            for k in range(member_count[link]):
-                g = group_of[k]
-                rate[members[link, k]] *= share[g] / demand[g]
-        first = _root(component, members[link, 0])
-        for k in range(1, member_count[link]):
-            other = _root(component, members[link, k])
+                values[SHARE, g] = 0.0
+                marks[CHOSEN, g] = 1
+            _fill(values, marks, capacity, count)
+            for k in range(marks[USERS, link]):
+                g = marks[GROUP_OF, k]
+                values[DEMAND_UP, users[MEMBER, link, k]] *= values[SHARE, g] / values[DEMAND, g]
+        first = _root(marks, users[MEMBER, link, 0])
+        for k in range(1, marks[USERS, link]):
+            other = _root(marks, users[MEMBER, link, k])
             if other != first:
-                component[max(first, other)] = min(first, other)
+                marks[COMPONENT, max(first, other)] = min(first, other)
                 first = min(first, other)
 
 
 @njit(cache=True, error_model="numpy")
-def _congestion_factors(
-    active,
-    active_count,
-    crossing,
-    tau,
-    options,
-    capacity,
-    leaves_root_complex,
-    members,
-    inputs,
-    member_count,
-    busy_up,
-    busy_up_count,
-    busy_down,
-    busy_down_count,
-    rho,
-    demand_up,
-    component,
-    frozen,
-    is_frozen,
-    worst,
-    lowest,
-    group_of,
-    port,
-    demand,
-    fixed,
-    crosses,
-    share,
-    chosen,
-):
+def _hold_back_in_rounds(active_count, down, users, values, marks, tau, options):
+    """Head-of-line coupling without freezing: none at all, or one repetition with capped demands."""
+    rounds = 2 if options[HEAD_OF_LINE] == TWO_ROUNDS else 1
+    for _ in range(rounds):
+        for a in range(active_count):
+            c = marks[ACTIVE, a]
+            values[RHO, c] = values[DEMAND_UP, c]
+        _sweep_down(down, users, values, marks, tau, options)
+        if options[HEAD_OF_LINE] == OFF:
+            return
+        # Cap the members of a component at its slowest member, then sweep again.
+        for a in range(active_count):
+            c = marks[ACTIVE, a]
+            values[WORST, c] = 1.0
+            values[LOWEST, c] = 0.0
+        for a in range(active_count):
+            c = marks[ACTIVE, a]
+            component = marks[COMPONENT, c]
+            values[LOWEST, component] += 1.0
+            if values[DEMAND_UP, c] > 0.0:
+                values[WORST, component] = min(values[WORST, component], values[RHO, c] / values[DEMAND_UP, c])
+        for a in range(active_count):
+            c = marks[ACTIVE, a]
+            component = marks[COMPONENT, c]
+            if values[LOWEST, component] > 1.0:
+                values[DEMAND_UP, c] *= values[WORST, component]
+                values[RHO, c] = values[DEMAND_UP, c]
+
+
+@njit(cache=True, error_model="numpy")
+def _congestion_factors(active_count, up, down, users, values, marks, tau, options):
     """Congestion factors of one phase (steps A-D)."""
     for a in range(active_count):
-        c = active[a]
-        penalised = options[SOLO_CROSSING_PENALTY] != 0 and crossing[c]
-        demand_up[c] = 1.0 - tau if penalised else 1.0
-        component[c] = c
-        is_frozen[c] = False
-        frozen[c] = 0.0
-    _sweep_up(
-        busy_up,
-        busy_up_count,
-        members,
-        inputs,
-        member_count,
-        capacity,
-        options,
-        demand_up,
-        component,
-        frozen,
-        is_frozen,
-        crossing,
-        group_of,
-        port,
-        demand,
-        fixed,
-        crosses,
-        share,
-        chosen,
-    )
+        c = marks[ACTIVE, a]
+        penalised = options[SOLO_CROSSING_PENALTY] != 0 and marks[CROSSING, c] != 0
+        values[DEMAND_UP, c] = 1.0 - tau if penalised else 1.0
+        values[FROZEN, c] = 0.0
+        marks[COMPONENT, c] = c
+        marks[IS_FROZEN, c] = 0
+    _sweep_up(up, users, values, marks, options)
     for a in range(active_count):
-        c = active[a]
-        component[c] = _root(component, c)
-        rho[c] = demand_up[c]
-
+        c = marks[ACTIVE, a]
+        marks[COMPONENT, c] = _root(marks, c)
+        values[RHO, c] = values[DEMAND_UP, c]
     if options[HEAD_OF_LINE] != FREEZE:
-        rounds = 2 if options[HEAD_OF_LINE] == TWO_ROUNDS else 1
-        for _ in range(rounds):
-            for a in range(active_count):
-                rho[active[a]] = demand_up[active[a]]
-            _sweep_down(
-                busy_down,
-                busy_down_count,
-                members,
-                inputs,
-                member_count,
-                capacity,
-                leaves_root_complex,
-                crossing,
-                tau,
-                options,
-                rho,
-                frozen,
-                is_frozen,
-                group_of,
-                port,
-                demand,
-                fixed,
-                crosses,
-                share,
-                chosen,
-            )
-            if options[HEAD_OF_LINE] == OFF:
-                return
-            # Cap the members of a component at its slowest member, then sweep again.
-            for a in range(active_count):
-                worst[active[a]] = 1.0
-                lowest[active[a]] = 0.0
-            for a in range(active_count):
-                c = active[a]
-                lowest[component[c]] += 1.0
-                if demand_up[c] > 0.0:
-                    worst[component[c]] = min(worst[component[c]], rho[c] / demand_up[c])
-            for a in range(active_count):
-                c = active[a]
-                if lowest[component[c]] > 1.0:
-                    demand_up[c] *= worst[component[c]]
-                    rho[c] = demand_up[c]
+        _hold_back_in_rounds(active_count, down, users, values, marks, tau, options)
         return
 
     left = active_count
     while left > 0:
         for a in range(active_count):
-            c = active[a]
-            rho[c] = frozen[c] if is_frozen[c] else demand_up[c]
-        changed = _sweep_down(
-            busy_down,
-            busy_down_count,
-            members,
-            inputs,
-            member_count,
-            capacity,
-            leaves_root_complex,
-            crossing,
-            tau,
-            options,
-            rho,
-            frozen,
-            is_frozen,
-            group_of,
-            port,
-            demand,
-            fixed,
-            crosses,
-            share,
-            chosen,
-        )
+            c = marks[ACTIVE, a]
+            values[RHO, c] = values[FROZEN, c] if marks[IS_FROZEN, c] else values[DEMAND_UP, c]
+        changed = _sweep_down(down, users, values, marks, tau, options)
         if not changed and options[COUPLING_MINIMUM] == 0:
             # Nobody is held back further: all factors are final.
             return
         slowest = np.inf
         for a in range(active_count):
-            c = active[a]
-            worst[c] = np.inf
-            lowest[c] = np.inf
+            c = marks[ACTIVE, a]
+            values[WORST, c] = np.inf
+            values[LOWEST, c] = np.inf
         for a in range(active_count):
-            c = active[a]
-            if not is_frozen[c]:
-                ratio = rho[c] / demand_up[c] if demand_up[c] > 0.0 else 0.0
-                worst[component[c]] = min(worst[component[c]], ratio)
-                lowest[component[c]] = min(lowest[component[c]], rho[c])
-                slowest = min(slowest, rho[c])
+            c = marks[ACTIVE, a]
+            if not marks[IS_FROZEN, c]:
+                rho = values[RHO, c]
+                component = marks[COMPONENT, c]
+                ratio = rho / values[DEMAND_UP, c] if values[DEMAND_UP, c] > 0.0 else 0.0
+                values[WORST, component] = min(values[WORST, component], ratio)
+                values[LOWEST, component] = min(values[LOWEST, component], rho)
+                slowest = min(slowest, rho)
         limit = slowest * (1.0 + 1e-9)
         for a in range(active_count):
-            c = active[a]
-            if not is_frozen[c] and lowest[component[c]] <= limit:
+            c = marks[ACTIVE, a]
+            component = marks[COMPONENT, c]
+            if not marks[IS_FROZEN, c] and values[LOWEST, component] <= limit:
                 if options[COUPLING_MINIMUM] != 0:
-                    frozen[c] = min(lowest[component[c]], demand_up[c])
+                    values[FROZEN, c] = min(values[LOWEST, component], values[DEMAND_UP, c])
                 else:
-                    frozen[c] = demand_up[c] * worst[component[c]]
-                is_frozen[c] = True
-                rho[c] = frozen[c]
+                    values[FROZEN, c] = values[DEMAND_UP, c] * values[WORST, component]
+                marks[IS_FROZEN, c] = 1
+                values[RHO, c] = values[FROZEN, c]
                 left -= 1
 
 
 @njit(cache=True, error_model="numpy")
-def _max_min(active, active_count, members, member_count, capacity, link_count, rho, is_frozen, residual, unfrozen):
+def _max_min(active_count, link_count, users, values, marks):
     """Per-flow max-min fair rates by progressive filling."""
     for link in range(link_count):
-        residual[link] = capacity[link]
-        unfrozen[link] = member_count[link]
+        values[RESIDUAL, link] = values[CAPACITY, link]
+        marks[UNFROZEN, link] = marks[USERS, link]
     for a in range(active_count):
-        is_frozen[active[a]] = False
+        marks[IS_FROZEN, marks[ACTIVE, a]] = 0
     left = active_count
     while left > 0:
         level = np.inf
         for link in range(link_count):
-            if unfrozen[link] > 0:
-                level = min(level, residual[link] / unfrozen[link])
+            if marks[UNFROZEN, link] > 0:
+                level = min(level, values[RESIDUAL, link] / marks[UNFROZEN, link])
         limit = level * (1.0 + 1e-12)
         for link in range(link_count):
-            if unfrozen[link] > 0 and residual[link] / unfrozen[link] <= limit:
-                for k in range(member_count[link]):
-                    c = members[link, k]
-                    if not is_frozen[c]:
-                        is_frozen[c] = True
-                        rho[c] = level
+            if marks[UNFROZEN, link] > 0 and values[RESIDUAL, link] / marks[UNFROZEN, link] <= limit:
+                for k in range(marks[USERS, link]):
+                    c = users[MEMBER, link, k]
+                    if not marks[IS_FROZEN, c]:
+                        marks[IS_FROZEN, c] = 1
+                        values[RHO, c] = level
                         left -= 1
         for link in range(link_count):
-            residual[link] = capacity[link]
-            unfrozen[link] = 0
-            for k in range(member_count[link]):
-                c = members[link, k]
-                if is_frozen[c]:
-                    residual[link] -= rho[c]
+            values[RESIDUAL, link] = values[CAPACITY, link]
+            marks[UNFROZEN, link] = 0
+            for k in range(marks[USERS, link]):
+                c = users[MEMBER, link, k]
+                if marks[IS_FROZEN, c]:
+                    values[RESIDUAL, link] -= values[RHO, c]
                 else:
-                    unfrozen[link] += 1
+                    marks[UNFROZEN, link] += 1
 
 
 @njit(cache=True, error_model="numpy")
-def _link_shares(active, active_count, pair, route_offset, route_link, capacity, member_count, rho, shared):
+def _link_shares(active_count, route_offset, route_link, values, marks, shared):
     """Smallest capacity on the route, divided by its users if `shared`."""
     for a in range(active_count):
-        c = active[a]
-        rho[c] = np.inf
-        for hop in range(route_offset[pair[c]], route_offset[pair[c] + 1]):
+        c = marks[ACTIVE, a]
+        rho = 1.0
+        for hop in range(route_offset[marks[PAIR, c]], route_offset[marks[PAIR, c] + 1]):
             link = route_link[hop]
-            users = member_count[link] if shared else 1
-            rho[c] = min(rho[c], capacity[link] / users)
-        rho[c] = min(rho[c], 1.0)
+            sharing = marks[USERS, link] if shared else 1
+            rho = min(rho, values[CAPACITY, link] / sharing)
+        values[RHO, c] = rho
 
 
 @njit(cache=True, error_model="numpy")
-def _find_members(
-    active,
-    active_count,
-    pair,
-    route_offset,
-    route_link,
-    capacity,
-    upstream_links,
-    members,
-    inputs,
-    member_count,
-    busy_up,
-    busy_down,
-):
+def _find_users(active_count, link_count, upstream_links, route_offset, route_link, users, values, marks):
     """List who uses each link, by which input port, and the links that may saturate."""
-    link_count = capacity.size
     for link in range(link_count):
-        member_count[link] = 0
+        marks[USERS, link] = 0
     for a in range(active_count):
-        c = active[a]
+        c = marks[ACTIVE, a]
         previous = -1
-        for hop in range(route_offset[pair[c]], route_offset[pair[c] + 1]):
+        for hop in range(route_offset[marks[PAIR, c]], route_offset[marks[PAIR, c] + 1]):
             link = route_link[hop]
-            k = member_count[link]
-            members[link, k] = c
-            inputs[link, k] = previous
-            member_count[link] = k + 1
+            k = marks[USERS, link]
+            users[MEMBER, link, k] = c
+            users[INPUT, link, k] = previous
+            marks[USERS, link] = k + 1
             previous = link
     up = 0
     down = 0
     for link in range(link_count):
-        if member_count[link] > 1 or (member_count[link] == 1 and capacity[link] < 1.0):
+        if marks[USERS, link] > 1 or (marks[USERS, link] == 1 and values[CAPACITY, link] < 1.0):
             if link < upstream_links:
-                busy_up[up] = link
+                marks[BUSY_UP, up] = link
                 up += 1
             else:
-                busy_down[down] = link
+                marks[BUSY_DOWN, down] = link
                 down += 1
     return up, down
 
@@ -615,45 +470,27 @@ def evaluate_graphs(
     The event loop recomputes the factors whenever a communication starts or ends.
     Graphs are independent and the lock is released, so threads may each take a range.
     """
-    widest = 0
+    widest = capacity.size
     for graph in range(first_graph, last_graph):
         widest = max(widest, graph_offset[graph + 1] - graph_offset[graph])
     link_count = capacity.size
-    active = np.empty(widest, dtype=np.int64)
-    pair = np.empty(widest, dtype=np.int64)
-    crossing = np.empty(widest, dtype=np.bool_)
-    remaining = np.empty(widest, dtype=np.float64)
-    state = np.empty(widest, dtype=np.int64)
-    rho = np.empty(widest, dtype=np.float64)
-    demand_up = np.empty(widest, dtype=np.float64)
-    component = np.empty(widest, dtype=np.int64)
-    frozen = np.empty(widest, dtype=np.float64)
-    is_frozen = np.empty(widest, dtype=np.bool_)
-    worst = np.empty(widest, dtype=np.float64)
-    lowest = np.empty(widest, dtype=np.float64)
-    group_of = np.empty(widest, dtype=np.int64)
-    port = np.empty(widest, dtype=np.int64)
-    demand = np.empty(widest, dtype=np.float64)
-    fixed = np.empty(widest, dtype=np.float64)
-    crosses = np.empty(widest, dtype=np.bool_)
-    share = np.empty(widest, dtype=np.float64)
-    chosen = np.empty(widest, dtype=np.bool_)
-    members = np.empty((link_count, widest), dtype=np.int32)
-    inputs = np.empty((link_count, widest), dtype=np.int32)
-    member_count = np.empty(link_count, dtype=np.int64)
-    busy_up = np.empty(link_count, dtype=np.int64)
-    busy_down = np.empty(link_count, dtype=np.int64)
-    residual = np.empty(link_count, dtype=np.float64)
-    unfrozen = np.empty(link_count, dtype=np.int64)
+    values = np.empty((11, widest), dtype=np.float64)
+    marks = np.empty((14, widest), dtype=np.int64)
+    users = np.empty((2, link_count, widest), dtype=np.int64)
+    for link in range(link_count):
+        values[CAPACITY, link] = capacity[link]
+        if method == CONGESTION_FACTOR and options[ROOT_COMPLEX_IGNORED] != 0 and leaves_root_complex[link]:
+            values[CAPACITY, link] = np.inf
     for graph in range(first_graph, last_graph):
         first = graph_offset[graph]
         count = graph_offset[graph + 1] - first
         now = np.inf
         for c in range(count):
-            pair[c] = source[first + c] * endpoints + target[first + c]
-            crossing[c] = crossing_pair[pair[c]]
-            remaining[c] = size_bytes[first + c]
-            state[c] = 0
+            pair = source[first + c] * endpoints + target[first + c]
+            marks[PAIR, c] = pair
+            marks[CROSSING, c] = crossing_pair[pair]
+            marks[STATE, c] = 0
+            values[REMAINING, c] = size_bytes[first + c]
             now = min(now, start_s[first + c])
         unfinished = count
         phase = 0
@@ -661,108 +498,48 @@ def evaluate_graphs(
             active_count = 0
             next_start = np.inf
             for c in range(count):
-                if state[c] == 0 and start_s[first + c] <= now:
-                    state[c] = 1
-                if state[c] == 1:
-                    active[active_count] = c
+                if marks[STATE, c] == 0 and start_s[first + c] <= now:
+                    marks[STATE, c] = 1
+                if marks[STATE, c] == 1:
+                    marks[ACTIVE, active_count] = c
                     active_count += 1
-                elif state[c] == 0:
+                elif marks[STATE, c] == 0:
                     next_start = min(next_start, start_s[first + c])
             if active_count == 0:
                 now = next_start
                 continue
-            up, down = _find_members(
-                active,
-                active_count,
-                pair,
-                route_offset,
-                route_link,
-                capacity,
-                upstream_links,
-                members,
-                inputs,
-                member_count,
-                busy_up,
-                busy_down,
+            up, down = _find_users(
+                active_count, link_count, upstream_links, route_offset, route_link, users, values, marks
             )
             if method == CONGESTION_FACTOR:
-                _congestion_factors(
-                    active,
-                    active_count,
-                    crossing,
-                    tau,
-                    options,
-                    capacity,
-                    leaves_root_complex,
-                    members,
-                    inputs,
-                    member_count,
-                    busy_up,
-                    up,
-                    busy_down,
-                    down,
-                    rho,
-                    demand_up,
-                    component,
-                    frozen,
-                    is_frozen,
-                    worst,
-                    lowest,
-                    group_of,
-                    port,
-                    demand,
-                    fixed,
-                    crosses,
-                    share,
-                    chosen,
-                )
+                _congestion_factors(active_count, up, down, users, values, marks, tau, options)
             elif method == MAX_MIN:
-                _max_min(
-                    active,
-                    active_count,
-                    members,
-                    member_count,
-                    capacity,
-                    link_count,
-                    rho,
-                    is_frozen,
-                    residual,
-                    unfrozen,
-                )
+                _max_min(active_count, link_count, users, values, marks)
             else:
-                _link_shares(
-                    active,
-                    active_count,
-                    pair,
-                    route_offset,
-                    route_link,
-                    capacity,
-                    member_count,
-                    rho,
-                    method == BUSIEST_LINK,
-                )
+                _link_shares(active_count, route_offset, route_link, values, marks, method == BUSIEST_LINK)
             step = next_start - now
             for a in range(active_count):
-                c = active[a]
+                c = marks[ACTIVE, a]
+                rho = values[RHO, c]
                 if phase == 0 or start_s[first + c] == now:
-                    initial_rho[first + c] = rho[c]
-                if rho[c] > 0.0:
-                    step = min(step, remaining[c] / (bandwidth_bytes_per_s * rho[c]))
+                    initial_rho[first + c] = rho
+                if rho > 0.0:
+                    step = min(step, values[REMAINING, c] / (bandwidth_bytes_per_s * rho))
             phase += 1
             if step == np.inf:
                 # Only literal readings can starve a communication for ever.
                 for a in range(active_count):
-                    end_s[first + active[a]] = np.inf
-                    state[active[a]] = 2
+                    end_s[first + marks[ACTIVE, a]] = np.inf
+                    marks[STATE, marks[ACTIVE, a]] = 2
                     unfinished -= 1
                 continue
             now = next_start if step == next_start - now else now + step
             for a in range(active_count):
-                c = active[a]
-                remaining[c] -= bandwidth_bytes_per_s * rho[c] * step
-                if remaining[c] <= 1e-9 * size_bytes[first + c]:
+                c = marks[ACTIVE, a]
+                values[REMAINING, c] -= bandwidth_bytes_per_s * values[RHO, c] * step
+                if values[REMAINING, c] <= 1e-9 * size_bytes[first + c]:
                     end_s[first + c] = now
-                    state[c] = 2
+                    marks[STATE, c] = 2
                     unfinished -= 1
         phases[graph] = phase
 
