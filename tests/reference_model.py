@@ -219,3 +219,69 @@ def end_times(tree, arcs, sizes, starts, bandwidth, rates_of):
                 end[c] = now + step
         now += step
     return [end[c] for c in range(len(arcs))]
+
+
+def back_pressure_rates(tree, arcs, piece_payload, piece_cost, rounds=100):
+    """Rates of the back-pressure model, with dictionaries and plain floats."""
+    names = tree.endpoint_names
+    routes = [tree.route(names[s], names[t]) for s, t in arcs]
+    cut = [
+        next((h for h, link in enumerate(r) if tree.vertex(tree.link_names[link][0]).kind == "root_complex"), 99)
+        for r in routes
+    ]
+    capacity = tree.routes.capacity
+    backlog = max(1.0, float(capacity.max()))
+    links = sorted({link for route in routes for link in route})
+    users = {link: [(c, r.index(link)) for c, r in enumerate(routes) if link in r] for link in links}
+    limit = {link: float(capacity[link]) for link in links}
+
+    def turns(groups, room, weight, greedy=None):
+        """Equal turns: groups are (demand, payload, cost); those that ask for less get it."""
+        share, open_groups, left = {}, set(groups), room
+        while open_groups:
+            level = max(left, 0.0) / sum(groups[g][weight] for g in open_groups)
+            fed = [g for g in open_groups if g != greedy and groups[g][0] <= level * groups[g][1] * (1 + 1e-12)]
+            if not fed:
+                share |= {g: level * groups[g][1] for g in open_groups}
+                break
+            for g in fed:
+                share[g] = groups[g][0]
+                left -= groups[g][0] / groups[g][1] * groups[g][weight]
+                open_groups.remove(g)
+        return share
+
+    def shared(link, groups, greedy=None):
+        share = turns(groups, float(capacity[link]), 2, greedy)
+        return share if sum(share.values()) <= limit[link] else turns(groups, limit[link], 1, greedy)
+
+    for number in range(rounds):
+        rate, groups_of = {}, {}
+        for link in links:
+            arriving = {}
+            for c, h in users[link]:
+                key = ("source", c) if h == 0 else routes[c][h - 1]
+                arriving.setdefault(key, []).append((c, h, backlog if h == 0 else rate[c, h - 1]))
+            groups = {}
+            for key, flows in arriving.items():
+                total = sum(x for _, _, x in flows)
+                packets = sum(x / (piece_payload if h >= cut[c] else 1) for c, h, x in flows)
+                cost = sum(x * (piece_cost if h >= cut[c] else 1) for c, h, x in flows)
+                groups[key] = (total, total / packets, cost / packets)
+            groups_of[link] = groups
+            share = shared(link, groups)
+            for key, flows in arriving.items():
+                for c, h, x in flows:
+                    rate[c, h] = x * share[key] / groups[key][0]
+        change = 0.0
+        for link in reversed(links):
+            total = sum(rate[c, h] for c, h in users[link])
+            allowed = float(capacity[link])
+            for after in {routes[c][h + 1] for c, h in users[link] if h + 1 < len(routes[c])}:
+                part = sum(rate[c, h] for c, h in users[link] if routes[c][h + 1 :][:1] == [after])
+                allowed = min(allowed, shared(after, groups_of[after], greedy=link)[link] * total / part)
+            step = (allowed - limit[link]) * (1.0 if number < 10 else 0.5)
+            limit[link] += step
+            change = max(change, abs(step))
+        if change <= 1e-10:
+            break
+    return [rate[c, len(r) - 1] for c, r in enumerate(routes)]

@@ -27,6 +27,9 @@ topology_app = typer.Typer(help="List, draw and import topologies.", no_args_is_
 app.add_typer(topology_app, name="topology")
 
 _TOPOLOGY = typer.Argument(help="Built-in name, .yaml file, hwloc .xml or NCCL .xml file.", show_default=False)
+_SIZE = typer.Option(help="Size in MiB where the file has no size_bytes.")
+_OUTPUT = typer.Option("--output", "-o", help="Write .parquet or .csv instead of printing CSV.")
+_GRAPHS = typer.Argument(help="CSV with columns graph,source,target[,size_bytes,start_s].", show_default=False)
 _DISPLAY = typer.Option("--include-display", help="Count NVIDIA and AMD graphics cards (class 0300) too.")
 
 
@@ -48,18 +51,15 @@ def _root(
 @app.command(epilog="Example: fabricast predict storm8 graphs.csv --model round_robin_upstream -o elapsed.parquet")
 def predict(
     topology: Annotated[str, _TOPOLOGY],
-    graphs: Annotated[
-        Path,
-        typer.Argument(help="CSV with columns graph,source,target[,size_bytes,start_s].", show_default=False),
-    ],
+    graphs: Annotated[Path, _GRAPHS],
     model: Annotated[str, typer.Option(help="Model; 'fabricast models' lists them.")] = "congestion_factor",
     bandwidth_gib: Annotated[float, typer.Option(help="Bandwidth of one copy alone in GiB/s.")] = 11.6,
     tau: Annotated[float, typer.Option(help="Performance reduction for crossing the root complex.")] = 0.1735,
-    size_mib: Annotated[float, typer.Option(help="Size in MiB where the file has no size_bytes.")] = 300.0,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Write .parquet or .csv instead of printing CSV."),
-    ] = None,
+    crossing_cost: Annotated[
+        float, typer.Option(help="Time per byte behind the root complex, relative; used by back_pressure.")
+    ] = 1.0,
+    size_mib: Annotated[float, _SIZE] = 300.0,
+    output: Annotated[Path | None, _OUTPUT] = None,
     include_display: Annotated[bool, _DISPLAY] = False,
 ) -> None:
     """Predict when each communication of each congestion graph ends."""
@@ -69,14 +69,16 @@ def predict(
     _check_positive("--size-mib", size_mib)
     if not 0 <= tau < 1:
         raise InputError(f"--tau is {tau:g}, expected 0 or more and less than 1")
-    if output is not None and output.suffix.lower() not in (".csv", ".parquet"):
-        raise InputError(f"--output is '{output}', expected a name that ends in .csv or .parquet")
+    if not 1 <= crossing_cost < 100:
+        raise InputError(f"--crossing-cost is {crossing_cost:g}, expected at least 1 and less than 100")
+    _check_output(output)
     notes = predict_file(
         topology,
         graphs,
         model,
         bandwidth_bytes_per_s=bandwidth_gib * GIB,
         tau=tau,
+        crossing_cost=crossing_cost,
         size_bytes=size_mib * MIB,
         output=output,
         include_display=include_display,
@@ -85,9 +87,117 @@ def predict(
         typer.echo(f"fabricast: note: {note}", err=True)
 
 
+def _check_output(output: Path | None) -> None:
+    if output is not None and output.suffix.lower() not in (".csv", ".parquet"):
+        raise InputError(f"--output is '{output}', expected a name that ends in .csv or .parquet")
+
+
 def _check_positive(option: str, value: float) -> None:
     if not 0 < value < float("inf"):
         raise InputError(f"{option} is {value:g}, expected a positive number")
+
+
+@app.command(
+    epilog="Examples: fabricast simulate storm8 graphs.csv --hardware split_256_128 -o simulated.csv | "
+    "fabricast simulate storm8 graphs.csv --trace halo --trace-output trace.parquet"
+)
+def simulate(
+    topology: Annotated[str, _TOPOLOGY],
+    graphs: Annotated[Path, _GRAPHS],
+    hardware: Annotated[str, typer.Option(help="no_split, split_256_128, split_128_64 or split_256_64.")] = "no_split",
+    payload_bytes: Annotated[int | None, typer.Option(help="Largest payload of a packet: 128, 256 or 512.")] = None,
+    split_bytes: Annotated[int | None, typer.Option(help="Payload of pieces behind the root complex; 0: none.")] = None,
+    piece_cost_ns: Annotated[float, typer.Option(help="Extra time of the root complex for each piece.")] = 0.0,
+    generation: Annotated[int, typer.Option(help="PCIe generation of a link of capacity 1.")] = 3,
+    width: Annotated[int, typer.Option(help="Lanes of a link of capacity 1.")] = 16,
+    buffering: Annotated[str, typer.Option(help="fifo or virtual_output_queues.")] = "fifo",
+    switching: Annotated[str, typer.Option(help="store_and_forward or cut_through.")] = "store_and_forward",
+    hop_latency_ns: Annotated[float, typer.Option(help="Delay on each link, of packets and credits.")] = 0.0,
+    header_credits: Annotated[int, typer.Option(help="Posted-header credits of a buffer.")] = 64,
+    data_credits: Annotated[int, typer.Option(help="Posted-data credits (16 bytes) of a buffer.")] = 320,
+    link_layer_packets: Annotated[
+        bool, typer.Option("--link-layer-packets", help="Charge acknowledgements on links loaded both ways.")
+    ] = False,
+    size_mib: Annotated[float, _SIZE] = 300.0,
+    threads: Annotated[int, typer.Option(help="Threads to use.")] = 1,
+    trace: Annotated[str | None, typer.Option(help="Trace this graph instead of simulating all.")] = None,
+    transmissions: Annotated[int, typer.Option(help="Transmissions to trace.")] = 2000,
+    trace_output: Annotated[Path, typer.Option(help="Parquet of the trace; a .png is drawn beside it.")] = Path(
+        "trace.parquet"
+    ),
+    output: Annotated[Path | None, _OUTPUT] = None,
+) -> None:
+    """Simulate each congestion graph packet by packet, independently of the models."""
+    from dataclasses import replace
+
+    from fabricast.pcie.packets import HARDWARE
+    from fabricast.pcie.simulation import simulate_file, trace_file
+
+    _check_positive("--size-mib", size_mib)
+    _check_output(output)
+    if threads < 1:
+        raise InputError(f"--threads is {threads}, expected at least 1")
+    if hardware not in HARDWARE:
+        raise InputError(f"--hardware is '{hardware}', expected one of {', '.join(HARDWARE)}")
+    preset = HARDWARE[hardware]
+    chosen = replace(
+        preset,
+        payload_bytes=preset.payload_bytes if payload_bytes is None else payload_bytes,
+        split_bytes=preset.split_bytes if split_bytes is None else (split_bytes or None),
+        piece_cost_ns=piece_cost_ns,
+        generation=generation,
+        width=width,
+        buffering=buffering,  # type: ignore[arg-type]  # checked by the class
+        switching=switching,  # type: ignore[arg-type]
+        hop_latency_ns=hop_latency_ns,
+        header_credits=header_credits,
+        data_credits=data_credits,
+        link_layer_packets=link_layer_packets,
+    )
+    if trace is not None:
+        if trace_output.suffix.lower() != ".parquet":
+            raise InputError(f"--trace-output is '{trace_output}', expected a name that ends in .parquet")
+        picture = trace_file(
+            topology, graphs, chosen, size_bytes=size_mib * MIB, graph=trace, transmissions=transmissions,
+            output=trace_output,
+        )  # fmt: skip
+        typer.echo(f"{trace_output}\n{picture}")
+        return
+    for note in simulate_file(topology, graphs, chosen, size_bytes=size_mib * MIB, output=output, threads=threads):
+        typer.echo(f"fabricast: note: {note}", err=True)
+
+
+@app.command(epilog="Example: fabricast calibrate storm8 probes.csv -o parameters.csv")
+def calibrate(
+    topology: Annotated[str, _TOPOLOGY],
+    probes: Annotated[
+        Path,
+        typer.Argument(
+            help="CSV with columns probe,repeat,source,target,size_bytes,elapsed_s: one copy alone below a switch, "
+            "one alone across the root complex, one local and one crossing copy to the same endpoint.",
+            show_default=False,
+        ),
+    ],
+    seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = 20161113,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the parameters as .csv.")] = None,
+) -> None:
+    """Estimate bandwidth, crossing cost and tau from probes of a machine, with 95 % intervals."""
+    from fabricast.pcie.calibration import PARAMETER_UNITS
+    from fabricast.pcie.simulation import calibrate_file
+
+    if output is not None and output.suffix.lower() != ".csv":
+        raise InputError(f"--output is '{output}', expected a name that ends in .csv")
+    estimates = {entry.name: entry for entry in calibrate_file(topology, probes, seed=seed, output=output)}
+    for name, unit in PARAMETER_UNITS.items():
+        entry = estimates.get(name)
+        if entry is None:
+            typer.echo(f"{name:14} not told by these probes")
+        else:
+            scale, shown = (1e9, "GB/s") if unit == "bytes/s" else (1.0, "")
+            typer.echo(
+                f"{name:14} {entry.value / scale:.6g} {shown} "
+                f"({entry.ci_low / scale:.6g} to {entry.ci_high / scale:.6g}, {entry.probes} runs)"
+            )
 
 
 @app.command(epilog="Example: fabricast models")

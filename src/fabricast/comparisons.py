@@ -2,17 +2,40 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from fabricast.seeds import stream
 
-__all__ = ["compare", "error_bands", "share_interval"]
+__all__ = ["COMMON_TOLERANCES", "compare", "error_bands", "share_interval", "share_intervals", "study_tolerance"]
 
 _CASE = ["study", "case_id", "item", "quantity"]
 #: Bands that every study reports beside its own tolerance.
 COMMON_TOLERANCES = (0.05, 0.10, 0.15, 0.25)
+#: Resamples that are multiplied at a time.
+_BLOCK = 256
+
+
+def study_tolerance(path: Path | str, study: str) -> float:
+    """Return the tolerance that a study states for its errors.
+
+    Parameters
+    ----------
+    path : Path or str
+        The table of studies, config/published/studies.csv.
+    study : str
+        Name of the study.
+
+    Returns
+    -------
+    float
+        Half width of its band.
+    """
+    studies = pd.read_csv(path)
+    return float(studies["tolerance"][studies["study"] == study].item())
 
 
 def compare(prediction: pd.DataFrame, reference: pd.DataFrame, *, tolerance: float) -> pd.DataFrame:
@@ -99,6 +122,52 @@ def share_interval(
         shares[start:stop] = (counts @ hits) / (counts @ sizes)
     low, high = np.percentile(shares, [2.5, 97.5])
     return float(low), float(high)
+
+
+def share_intervals(
+    hits: NDArray[np.float64], sizes: NDArray[np.integer], counts: NDArray[np.uint8]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the 95 % intervals of many shares from one set of bootstrap draws.
+
+    Parameters
+    ----------
+    hits : ndarray, shape (cases, shares)
+        Comparisons within the band, of each case and share.
+    sizes : ndarray, shape (cases, subsets)
+        All comparisons of each case; the shares of a subset stand one after the other,
+        equally many for each.
+    counts : ndarray of uint8, shape (resamples, cases)
+        How often each resample draws each case: Poisson counts of mean 1, which stand for
+        drawing as many cases with replacement as there are.
+
+    Returns
+    -------
+    (ndarray of float64, ndarray of float64), each of shape (shares,)
+        2.5th and 97.5th percentiles; 0 and 1 where no resample draws a case of the share.
+
+    Examples
+    --------
+    >>> counts = np.random.default_rng(1).poisson(1.0, size=(500, 40)).astype(np.uint8)
+    >>> hits = np.array([[1.0], [0.0]] * 20)
+    >>> low, high = share_intervals(hits, np.ones((40, 1)), counts)
+    >>> bool(0.3 < low[0] < 0.5 < high[0] < 0.7)
+    True
+    """
+    drawn_hits = np.empty((counts.shape[0], hits.shape[1]), dtype=np.float32)
+    drawn = np.empty((counts.shape[0], sizes.shape[1]), dtype=np.float32)
+    for start in range(0, counts.shape[0], _BLOCK):
+        block = counts[start : start + _BLOCK].astype(np.float32)
+        drawn_hits[start : start + _BLOCK] = block @ hits.astype(np.float32)
+        drawn[start : start + _BLOCK] = block @ sizes.astype(np.float32)
+    drawn = np.repeat(drawn, hits.shape[1] // sizes.shape[1], axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        shares = (drawn_hits / drawn).astype(np.float64)
+    # Resamples that draw no case of a small subset say nothing of its share.
+    never = ~(drawn > 0).any(axis=0)
+    shares[:, never] = 0.0
+    low, high = np.nanpercentile(shares, [2.5, 97.5], axis=0)
+    high[never] = 1.0
+    return low, high
 
 
 def error_bands(comparison: pd.DataFrame, *, resamples: int, seed: int) -> pd.DataFrame:

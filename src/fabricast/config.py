@@ -18,7 +18,7 @@ __all__ = ["Config", "GraphSet", "PcieConfig", "checked_config", "config_markdow
 
 
 #: Parts of the study's tables that are not graph sets.
-_RESERVED_SETS = ("all", "example", "probes", "published", "trees")
+_RESERVED_SETS = ("all", "calibrated", "example", "probes", "published", "trees")
 
 
 class _Strict(BaseModel):
@@ -42,6 +42,11 @@ class GraphSet(_Strict):
     tau: float | None = Field(
         None, ge=0, lt=1, description="Root-complex penalty of this machine; the study's value if left out."
     )
+    simulated_graphs: int | None = Field(
+        None,
+        ge=0,
+        description="Graphs to simulate packet by packet: a stratified sample, all if left out, none if 0.",
+    )
 
     @model_validator(mode="after")
     def _holds_graphs(self) -> GraphSet:
@@ -50,12 +55,16 @@ class GraphSet(_Strict):
         return self
 
 
+HardwareName = Literal["no_split", "split_256_128", "split_128_64", "split_256_64"]
 ModelName = Literal[
-    "congestion_factor", "round_robin_upstream", "without_head_of_line", "without_tau", "literal", "max_min",
-    "busiest_link", "no_contention", "solo_crossing_penalty", "coupling_minimum", "group_demand_maximum",
+    "back_pressure", "congestion_factor", "round_robin_upstream", "without_head_of_line", "without_tau", "literal",
+    "max_min", "busiest_link", "no_contention", "solo_crossing_penalty", "coupling_minimum", "group_demand_maximum",
     "group_split_equal", "crossing_bonus_literal", "all_crossing_penalised", "root_complex_ignored",
     "not_work_conserving", "two_rounds",
 ]  # fmt: skip
+
+
+_VALIDATED = ("congestion_factor", "round_robin_upstream", "back_pressure")
 
 
 class PcieConfig(_Strict):
@@ -63,9 +72,20 @@ class PcieConfig(_Strict):
 
     graph_sets: dict[str, GraphSet] = Field(description="Graph sets by name; the name is part of graph names.")
     models: list[ModelName] = Field(min_length=1, description="Models to evaluate; 'fabricast models' explains them.")
+    hardware: list[HardwareName] = Field(
+        description="Hardware settings of the packet-level simulator: how the root complex cuts packets."
+    )
+    shards: int = Field(1, ge=1, le=64, description="Jobs over which the simulation of a graph set is spread.")
     size_mib: float = Field(300.0, gt=0, description="Size of each generated communication in MiB.")
     bandwidth_gib_per_s: float = Field(11.6, gt=0, description="Bandwidth of one copy alone in GiB/s.")
     tau: float = Field(0.1735, ge=0, lt=1, description="Performance reduction for crossing the root complex.")
+
+    @model_validator(mode="after")
+    def _validated_models(self) -> PcieConfig:
+        missing = [name for name in _VALIDATED if name not in self.models]
+        if self.hardware and missing:
+            raise ValueError(f"hardware is simulated, so models needs {', '.join(missing)} too; or set hardware: []")
+        return self
 
     @field_validator("graph_sets")
     @classmethod
@@ -78,6 +98,13 @@ class PcieConfig(_Strict):
         if not graph_sets:
             raise ValueError("expected at least one graph set")
         return graph_sets
+
+    @field_validator("hardware")
+    @classmethod
+    def _distinct_hardware(cls, hardware: list[HardwareName]) -> list[HardwareName]:
+        if len(set(hardware)) != len(hardware):
+            raise ValueError("a setting stands twice")
+        return hardware
 
     @field_validator("models")
     @classmethod

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
 from fabricast.errors import InputError
 
-__all__ = ["log_to"]
+__all__ = ["log_to", "progress_of"]
 
 
 def log_to(path: Path | str) -> None:
@@ -28,6 +30,42 @@ def log_to(path: Path | str) -> None:
     os.dup2(descriptor, 2)
     os.close(descriptor)
     sys.excepthook = _short_for_bad_input
+
+
+@contextmanager
+def progress_of(work: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Show how far long work is: a bar on a terminal, a line every tenth in a log.
+
+    Parameters
+    ----------
+    work : str
+        What is done.
+    total : int
+        How many parts it has.
+
+    Yields
+    ------
+    callable
+        To be called with the number of parts that were finished since the last call.
+    """
+    from rich.console import Console
+    from rich.progress import Progress
+
+    if sys.stderr.isatty():
+        with Progress(console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task(work, total=total)
+            yield lambda parts: bar.advance(task, parts)
+        return
+    done = 0
+
+    def advance(parts: int) -> None:
+        nonlocal done
+        before, done = done, done + parts
+        if total and 10 * done // total > 10 * before // total:
+            sys.stderr.write(f"{work}: {done:,} of {total:,}\n")
+            sys.stderr.flush()
+
+    yield advance
 
 
 def _short_for_bad_input(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:

@@ -132,7 +132,7 @@ CREATE TABLE comparison (
   model VARCHAR NOT NULL, -- model
   kind reference_kind NOT NULL, -- kind of reference
   origin VARCHAR NOT NULL, -- origin of the reference
-  predicted DOUBLE NOT NULL, -- predicted value
+  predicted DOUBLE NOT NULL, -- predicted value; beside simulated references with the parameters calibrated for that hardware (table parameter)
   reference DOUBLE NOT NULL, -- reference value
   relative_error DOUBLE NOT NULL, -- (predicted - reference) / reference
   tolerance DOUBLE NOT NULL CHECK (tolerance > 0), -- the study's tolerance
@@ -157,6 +157,43 @@ CREATE TABLE error_band (
   mean_absolute DOUBLE NOT NULL, -- mean absolute relative error
   max_absolute DOUBLE NOT NULL, -- largest absolute relative error
   PRIMARY KEY (study, model, kind, origin, tolerance, subset)
+);
+-- Candidate definitions of an accuracy that a paper states without one.
+CREATE TABLE accuracy (
+  study study_name NOT NULL, -- study
+  model VARCHAR NOT NULL, -- model
+  kind reference_kind NOT NULL, -- kind of reference
+  origin VARCHAR NOT NULL, -- origin of the references
+  subset VARCHAR NOT NULL, -- which comparisons
+  definition VARCHAR NOT NULL, -- the definition in words
+  value DOUBLE NOT NULL, -- its value, 1 is perfect
+  PRIMARY KEY (study, model, kind, origin, subset, definition)
+);
+-- Histograms of relative errors; the first and last bins are open.
+CREATE TABLE error_histogram (
+  study study_name NOT NULL, -- study
+  model VARCHAR NOT NULL, -- model
+  kind reference_kind NOT NULL, -- kind of reference
+  origin VARCHAR NOT NULL, -- origin of the references
+  subset VARCHAR NOT NULL, -- which comparisons
+  bin BIGINT NOT NULL, -- number of the bin
+  lower DOUBLE NOT NULL, -- lower edge of the relative error
+  upper DOUBLE NOT NULL, -- upper edge of the relative error
+  communications BIGINT NOT NULL CHECK (communications >= 0), -- comparisons in the bin
+  PRIMARY KEY (study, model, kind, origin, subset, bin)
+);
+-- Features that explain the absolute error of a model, learnt with scikit-learn.
+CREATE TABLE error_feature (
+  study study_name NOT NULL, -- study
+  model VARCHAR NOT NULL, -- model
+  kind reference_kind NOT NULL, -- kind of reference
+  origin VARCHAR NOT NULL, -- origin of the references
+  subset VARCHAR NOT NULL, -- which comparisons
+  feature VARCHAR NOT NULL, -- feature of a communication or its graph
+  importance DOUBLE NOT NULL, -- loss of cross-validated R2 when the feature is shuffled
+  spread DOUBLE NOT NULL, -- its standard deviation over folds
+  r2 DOUBLE NOT NULL, -- R2 of all features, cross-validated by isomorphism class
+  PRIMARY KEY (study, model, kind, origin, subset, feature)
 );
 -- Published statements as checkable rows.
 CREATE TABLE claim (

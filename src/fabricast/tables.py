@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -13,7 +14,16 @@ import pandas as pd
 from fabricast.errors import InputError
 from fabricast.files import whole_file
 
-__all__ = ["connect", "create_schema", "key_columns", "read_table", "schema_statements", "table_names", "write_table"]
+__all__ = [
+    "connect",
+    "create_schema",
+    "key_columns",
+    "read_table",
+    "read_tables",
+    "schema_statements",
+    "table_names",
+    "write_table",
+]
 
 
 @cache
@@ -175,6 +185,28 @@ def _plain_columns(connection: duckdb.DuckDBPyConnection, table: str) -> list[st
 def _text_order(connection: duckdb.DuckDBPyConnection, table: str) -> str:
     types = _types(connection, table)
     return ", ".join(f"{n}::VARCHAR" if types[n].startswith("ENUM") else n for n in key_columns(table))
+
+
+def read_tables(files: Mapping[str, Path | str | Sequence[Path | str]]) -> Callable[[str], pd.DataFrame]:
+    """Return a function that reads the table behind a name, each at most once.
+
+    Parameters
+    ----------
+    files : mapping
+        Parquet file or files by name.
+
+    Returns
+    -------
+    callable
+        From a name to its rows.
+    """
+
+    @cache
+    def read(name: str) -> pd.DataFrame:
+        found = files[name]
+        return read_table(found) if isinstance(found, str | Path) else read_table(*found)
+
+    return read
 
 
 def read_table(*paths: Path | str) -> pd.DataFrame:

@@ -16,7 +16,7 @@ from fabricast.pcie.models import ABLATIONS, MODELS, evaluate, factors, trace_ph
 from fabricast.pcie.topology_files import load_tree
 from fabricast.pcie.tree import PcieTree, Vertex
 from fabricast.units import GIB, MIB
-from tests.reference_model import congestion_factors, end_times, max_min_rates
+from tests.reference_model import back_pressure_rates, congestion_factors, end_times, max_min_rates
 
 COMPLETE = [(0, 2), (1, 4), (3, 2), (6, 4)]
 BANDWIDTH = 11.6 * GIB
@@ -221,6 +221,44 @@ def test_order_of_communications_does_not_matter(storm8):
 def test_scatter_and_gather_end_by_k_times_the_reference(name, pattern, others):
     ends = end_ms(load_tree(name), pattern(0, range(1, others + 1)))
     assert ends.max() == pytest.approx(others * T_REF_MS, rel=1e-9)
+
+
+BACK_PRESSURE = MODELS["back_pressure"]
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.sampled_from(["storm8", "flat4x2", "boards4", "dgx1", "direct8"]),
+    st.lists(
+        st.tuples(st.integers(0, 7), st.integers(0, 7)).filter(lambda arc: arc[0] != arc[1]),
+        min_size=1, max_size=9, unique=True,
+    ),
+    st.sampled_from([0.0, 0.1, 0.1735, 0.3]),
+    st.sampled_from([1.0, 1.086, 1.25]),
+)  # fmt: skip
+def test_back_pressure_equals_the_plain_rule_and_overloads_no_link(topology, arcs, tau, cost):
+    tree = load_tree(topology)
+    payload = (1 - 2 * tau) / (1 + 2 * tau * cost)
+    found = factors(tree, arcs, BACK_PRESSURE, tau=tau, crossing_cost=cost)
+    assert found == pytest.approx(back_pressure_rates(tree, arcs, payload, cost), rel=1e-7)
+    load = np.zeros(len(tree.link_names))
+    for (source, target), rho in zip(arcs, found, strict=True):
+        load[tree.route(tree.endpoint_names[source], tree.endpoint_names[target])] += rho
+    assert (found > 0).all()
+    assert (load <= tree.routes.capacity + 1e-6).all()
+
+
+def test_back_pressure_by_hand(storm8):
+    # Local whole packets and crossing halves in turn: 1 / (1 + w) and w / (1 + w), apart by 2 tau.
+    local, crossing = factors(storm8, [(1, 0), (4, 0)], BACK_PRESSURE, tau=0.1735)
+    assert local - crossing == pytest.approx(2 * 0.1735)
+    assert local + crossing == pytest.approx(1.0)
+    # 0>1 waits behind 0>2 and 0>4, which share the uplink of their switch with 1>2.
+    assert factors(storm8, [(0, 1), (0, 2), (0, 4), (1, 2)], BACK_PRESSURE, tau=0).tolist() == pytest.approx(
+        [0.25, 0.25, 0.25, 0.5]
+    )
+    # Alone across the root complex a copy pays for its smaller packets.
+    assert factors(storm8, [(0, 4)], BACK_PRESSURE, tau=0.162, crossing_cost=1.25) == pytest.approx([0.8])
 
 
 def test_models_agree_where_nothing_conflicts(storm8):

@@ -17,6 +17,7 @@ os.environ.update(
     )
 )
 
+from fabricast.comparisons import study_tolerance
 from fabricast.config import checked_config
 from fabricast.errors import InputError
 from fabricast.provenance import source_digest
@@ -28,6 +29,12 @@ except InputError as error:
 
 STUDIES = ("pcie",)
 GRAPH_SETS = settings.pcie.graph_sets
+# Graph sets that the packet-level simulator runs.
+SIMULATED_SETS = [
+    name
+    for name, entry in GRAPH_SETS.items()
+    if entry.simulated_graphs != 0 and settings.pcie.hardware
+]
 PUBLISHED = Path(workflow.basedir) / "config" / "published"
 # Figure by study: name, title, and the module-level function that draws it.
 FIGURES = {
@@ -37,8 +44,26 @@ FIGURES = {
         "slowdown": "Predicted slowdown",
         "model_differences": "Differences between models",
         "measured_probes": "Predicted against measured",
+        "error_distribution": "Errors against the packet-level simulator",
+        "predicted_simulated": "Predicted against simulated",
+        "error_by_size": "Errors and the number of communications",
+        "model_hardware": "Models on different hardware",
+        "worst_case": "The worst case",
+        "error_features": "What explains the errors",
     }
 }
+# Figures that need the packet-level reference.
+_SIMULATED_FIGURES = (
+    "error_distribution",
+    "predicted_simulated",
+    "error_by_size",
+    "model_hardware",
+    "worst_case",
+    "error_features",
+)
+if not SIMULATED_SETS:
+    for _figure in _SIMULATED_FIGURES:
+        FIGURES["pcie"].pop(_figure)
 FIGURE_FORMATS = ("svg", "pdf", "png")
 # Parts of every table: `<results>/<study>/<part>.<table>.parquet`.
 TABLE_PARTS = {}
@@ -47,6 +72,7 @@ TABLE_PARTS = {}
 wildcard_constraints:
     study="|".join(STUDIES),
     graph_set="|".join(GRAPH_SETS),
+    shard=r"\d+",
     figure="[a-z_]+",
     table="[a-z_]+",
 
@@ -67,6 +93,19 @@ def table_parts(table, study=None):
     """Parts of a table, of one study or of all."""
     prefix = f"<results>/{study}/" if study else "<results>/"
     return [part for part in TABLE_PARTS[table] if part.startswith(prefix)]
+
+
+def compared_parts(table, study):
+    """Parts that hold predictions and references of the same cases."""
+    predicted = {
+        part.split(".prediction.")[0] for part in table_parts("prediction", study)
+    }
+    both = [
+        part.split(".reference.")[0]
+        for part in table_parts("reference", study)
+        if part.split(".reference.")[0] in predicted
+    ]
+    return [f"{part}.{table}.parquet" for part in both]
 
 
 def figure_files():
@@ -97,13 +136,22 @@ def graph_set_files(wildcards):
     return topology + ([entry.graphs_file] if entry.graphs_file else [])
 
 
-def drawn(study, figure):
-    """Output of a figure rule: SVG with caption for the report, PDF and PNG beside it."""
-    stem = f"<reports>/figures/{study}.{figure}"
-    vector = report(
-        f"{stem}.svg",
-        caption=f"../report/{study}_{figure}.rst",
-        category=study,
-        labels={"figure": FIGURES[study][figure]},
-    )
-    return [vector, f"{stem}.pdf", f"{stem}.png"]
+def drawn(study):
+    """Outputs of a study's figures: SVG with caption for the report, PDF and PNG beside it."""
+    files = []
+    for figure, title in FIGURES[study].items():
+        stem = f"<reports>/figures/{study}.{figure}"
+        vector = report(
+            f"{stem}.svg",
+            caption=f"../report/{study}_{figure}.rst",
+            category=study,
+            labels={"figure": title},
+        )
+        files += [vector, f"{stem}.pdf", f"{stem}.png"]
+    return files
+
+
+def simulated_parts(graph_set):
+    """Parts of the packet-level reference of a graph set."""
+    shards = range(settings.pcie.shards)
+    return [f"<results>/pcie/{graph_set}.{n}.reference.parquet" for n in shards]

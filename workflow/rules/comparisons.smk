@@ -12,8 +12,8 @@ for _study in STUDIES:
 rule compare_study:
     """Relative errors and the share within the study's tolerance."""
     input:
-        prediction=lambda wildcards: table_parts("prediction", wildcards.study),
-        reference=lambda wildcards: table_parts("reference", wildcards.study),
+        prediction=lambda wildcards: compared_parts("prediction", wildcards.study),
+        reference=lambda wildcards: compared_parts("reference", wildcards.study),
         studies=PUBLISHED / "studies.csv",
     output:
         comparison="<results>/{study}/all.comparison.parquet",

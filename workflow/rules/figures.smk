@@ -1,80 +1,70 @@
 """Figures, drawn from tables only.
 
-REQUIRED INPUTS: <results>/pcie/*.parquet.
-OUTPUTS: <reports>/figures/<study>.<figure>.{svg,pdf,png}.
-STEPS: one rule a figure, named plot_<study>_<figure>.
+REQUIRED INPUTS: <results>/<study>/*.parquet.
+OUTPUTS: <reports>/figures/<study>.<figure>.{svg,pdf,png}, listed in common.smk.
+STEPS: one rule a study, plot_<study>.
 """
 
-# The graph set whose slowdowns are drawn: the paper's topology if it is configured.
+# The graph sets that are drawn: the paper's topology if it is configured.
 SHOWN_SET = "storm8" if "storm8" in GRAPH_SETS else sorted(GRAPH_SETS)[0]
+_SIMULATED = sorted(SIMULATED_SETS, key=lambda name: (name != "storm8", name))
+_HARDWARE = sorted(
+    settings.pcie.hardware, key=lambda name: (name != "split_256_128", name)
+)
 
 
-rule plot_pcie_topology_loads:
+rule plot_pcie:
     input:
-        communication="<results>/pcie/example.communication.parquet",
-        phase="<results>/pcie/example.phase.parquet",
+        **{
+            f"example_{table}": f"<results>/pcie/example.{table}.parquet"
+            for table in ("communication", "phase")
+        },
+        **{
+            table: f"<results>/pcie/{SHOWN_SET}.{table}.parquet"
+            for table in ("prediction", "graph", "communication")
+        },
+        **{"measured": "<results>/pcie/all.comparison.parquet"},
+        **{
+            name: f"<results>/pcie/{part}.{table}.parquet"
+            for part in _SIMULATED[:1]
+            for name, table in (
+                ("simulated", "comparison"),
+                ("simulated_communication", "communication"),
+                ("error_histogram", "error_histogram"),
+                ("error_feature", "error_feature"),
+            )
+        },
+        **(
+            {
+                "error_band": [
+                    f"<results>/pcie/{name}.error_band.parquet" for name in _SIMULATED
+                ],
+                "parameter": "<results>/pcie/calibrated.parameter.parquet",
+            }
+            if _SIMULATED
+            else {}
+        ),
+        studies=PUBLISHED / "studies.csv",
     output:
-        drawn("pcie", "topology_loads"),
+        drawn("pcie"),
     log:
-        "<logs>/plot_pcie_topology_loads.log",
+        "<logs>/plot_pcie.log",
     params:
-        code=code("figures.pcie", "figures.style", "pcie.topology_files"),
+        figures=list(FIGURES["pcie"]),
+        values={
+            "bandwidth_bytes_per_s": 2**30
+            * (
+                GRAPH_SETS[SHOWN_SET].bandwidth_gib_per_s
+                or settings.pcie.bandwidth_gib_per_s
+            ),
+            "tolerance": study_tolerance(PUBLISHED / "studies.csv", "pcie"),
+            "simulated_set": _SIMULATED[0] if _SIMULATED else "",
+            "simulated_topology": (
+                GRAPH_SETS[_SIMULATED[0]].topology if _SIMULATED else ""
+            ),
+            "held_out": _SIMULATED,
+            "origin": f"packets.{_HARDWARE[0]}" if _HARDWARE else "",
+        },
+        code=code("figures.pcie_pictures", "figures.style", "tables"),
     script:
-        "../scripts/plot_pcie_topology_loads.py"
-
-
-rule plot_pcie_worked_example:
-    input:
-        communication="<results>/pcie/example.communication.parquet",
-        phase="<results>/pcie/example.phase.parquet",
-    output:
-        drawn("pcie", "worked_example"),
-    log:
-        "<logs>/plot_pcie_worked_example.log",
-    params:
-        code=code("figures.pcie", "figures.style"),
-    script:
-        "../scripts/plot_pcie_worked_example.py"
-
-
-rule plot_pcie_slowdown:
-    input:
-        prediction=f"<results>/pcie/{SHOWN_SET}.prediction.parquet",
-        graph=f"<results>/pcie/{SHOWN_SET}.graph.parquet",
-        communication=f"<results>/pcie/{SHOWN_SET}.communication.parquet",
-    output:
-        drawn("pcie", "slowdown"),
-    log:
-        "<logs>/plot_pcie_slowdown.log",
-    params:
-        bandwidth_gib_per_s=GRAPH_SETS[SHOWN_SET].bandwidth_gib_per_s
-        or settings.pcie.bandwidth_gib_per_s,
-        code=code("figures.pcie", "figures.style"),
-    script:
-        "../scripts/plot_pcie_slowdown.py"
-
-
-rule plot_pcie_model_differences:
-    input:
-        prediction=f"<results>/pcie/{SHOWN_SET}.prediction.parquet",
-    output:
-        drawn("pcie", "model_differences"),
-    log:
-        "<logs>/plot_pcie_model_differences.log",
-    params:
-        code=code("figures.pcie", "figures.style"),
-    script:
-        "../scripts/plot_pcie_model_differences.py"
-
-
-rule plot_pcie_measured_probes:
-    input:
-        comparison="<results>/pcie/all.comparison.parquet",
-    output:
-        drawn("pcie", "measured_probes"),
-    log:
-        "<logs>/plot_pcie_measured_probes.log",
-    params:
-        code=code("figures.pcie", "figures.style"),
-    script:
-        "../scripts/plot_pcie_measured_probes.py"
+        "../scripts/plot_pcie.py"

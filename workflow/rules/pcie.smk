@@ -4,7 +4,7 @@ REQUIRED INPUTS: `pcie` of the configuration, config/topologies, config/publishe
 OUTPUTS: <results>/pcie/<part>.<table>.parquet, declared by `add_parts` below.
 STEPS: generate_pcie_topologies, generate_pcie_graphs, predict_pcie_graphs for each graph
 set; trace_pcie_example (published reference); evaluate_pcie_probes (measured reference).
-The packet-level reference (simulated) takes its place beside the last two.
+simulate_pcie_graphs, calibrate_pcie_models and validate_pcie_models (simulated reference).
 """
 
 PCIE_MODELS = list(settings.pcie.models)
@@ -21,6 +21,23 @@ add_parts(
     reference=["example", "probes"],
     parameter=["published"],
 )
+if SIMULATED_SETS:
+    add_parts(
+        "pcie",
+        parameter=["calibrated"],
+        **{
+            table: SIMULATED_SETS
+            for table in (
+                "comparison",
+                "error_band",
+                "accuracy",
+                "error_histogram",
+                "error_feature",
+            )
+        },
+    )
+for _graph_set in SIMULATED_SETS:
+    TABLE_PARTS["reference"] += simulated_parts(_graph_set)
 
 
 rule compile_pcie_kernels:
@@ -33,6 +50,18 @@ rule compile_pcie_kernels:
         code=code("pcie.kernels"),
     script:
         "../scripts/compile_pcie_kernels.py"
+
+
+rule compile_packet_kernels:
+    """Machine code of the packet-level simulator."""
+    output:
+        "<results>/pcie/packet_kernels.txt",
+    log:
+        "<logs>/compile_packet_kernels.log",
+    params:
+        code=code("pcie.packets_kernels"),
+    script:
+        "../scripts/compile_packet_kernels.py"
 
 
 rule generate_pcie_topologies:
@@ -86,7 +115,6 @@ rule predict_pcie_graphs:
         prediction="<results>/pcie/{graph_set}.prediction.parquet",
     log:
         "<logs>/predict_pcie_graphs.{graph_set}.log",
-    threads: 2
     params:
         graph_set=graph_set,
         models=PCIE_MODELS,
@@ -133,3 +161,76 @@ rule evaluate_pcie_probes:
         code=code("pcie.probes", "parameters", "tables"),
     script:
         "../scripts/evaluate_pcie_probes.py"
+
+
+rule simulate_pcie_graphs:
+    """Packet-level simulation of a share of a graph set on all hardware (reference: simulated)."""
+    input:
+        kernels="<results>/pcie/packet_kernels.txt",
+        files=graph_set_files,
+        graph="<results>/pcie/{graph_set}.graph.parquet",
+        communication="<results>/pcie/{graph_set}.communication.parquet",
+    output:
+        reference="<results>/pcie/{graph_set}.{shard}.reference.parquet",
+    log:
+        "<logs>/simulate_pcie_graphs.{graph_set}.{shard}.log",
+    threads: 2
+    params:
+        graph_set=graph_set,
+        hardware=list(settings.pcie.hardware),
+        shards=settings.pcie.shards,
+        seed=settings.seed,
+        code=code("pcie.packet_tables", "pcie.topology_files", "tables"),
+    script:
+        "../scripts/simulate_pcie_graphs.py"
+
+
+rule calibrate_pcie_models:
+    """Parameters of the models on each simulated hardware, from three probes."""
+    input:
+        kernels="<results>/pcie/packet_kernels.txt",
+        files=[
+            GRAPH_SETS[name].topology
+            for name in SIMULATED_SETS
+            if GRAPH_SETS[name].topology.endswith((".yaml", ".yml", ".xml"))
+        ],
+    output:
+        parameter="<results>/pcie/calibrated.parameter.parquet",
+    log:
+        "<logs>/calibrate_pcie_models.log",
+    params:
+        topologies=sorted({GRAPH_SETS[name].topology for name in SIMULATED_SETS}),
+        hardware=list(settings.pcie.hardware),
+        size_mib=settings.pcie.size_mib,
+        seed=settings.seed,
+        code=code("pcie.packet_tables", "pcie.topology_files", "tables"),
+    script:
+        "../scripts/calibrate_pcie_models.py"
+
+
+rule validate_pcie_models:
+    """Errors of every model against the simulated reference, and what explains them."""
+    input:
+        kernels="<results>/pcie/kernels.txt",
+        files=graph_set_files,
+        graph="<results>/pcie/{graph_set}.graph.parquet",
+        communication="<results>/pcie/{graph_set}.communication.parquet",
+        reference=lambda wildcards: simulated_parts(wildcards.graph_set),
+        parameter="<results>/pcie/calibrated.parameter.parquet",
+        studies=PUBLISHED / "studies.csv",
+    output:
+        comparison="<results>/pcie/{graph_set}.comparison.parquet",
+        error_band="<results>/pcie/{graph_set}.error_band.parquet",
+        accuracy="<results>/pcie/{graph_set}.accuracy.parquet",
+        error_histogram="<results>/pcie/{graph_set}.error_histogram.parquet",
+        error_feature="<results>/pcie/{graph_set}.error_feature.parquet",
+    log:
+        "<logs>/validate_pcie_models.{graph_set}.log",
+    params:
+        graph_set=graph_set,
+        models=PCIE_MODELS,
+        resamples=settings.bootstrap_resamples,
+        seed=settings.seed,
+        code=code("pcie.validation", "pcie.topology_files", "tables"),
+    script:
+        "../scripts/validate_pcie_models.py"

@@ -1,14 +1,11 @@
 """Compare the predictions of a study with its references."""
 
-import pandas as pd
-
-from fabricast.comparisons import compare, error_bands
+from fabricast.comparisons import compare, error_bands, study_tolerance
 from fabricast.jobs import log_to
 from fabricast.tables import read_table, write_table
 
 log_to(snakemake.log[0])
-studies = pd.read_csv(snakemake.input.studies).set_index("study")
-tolerance = float(studies.loc[snakemake.wildcards.study, "tolerance"])
+tolerance = study_tolerance(snakemake.input.studies, snakemake.wildcards.study)
 reference = read_table(*snakemake.input.reference)
 comparison = compare(read_table(*snakemake.input.prediction), reference, tolerance=tolerance)
 bands = error_bands(comparison, resamples=snakemake.params.resamples, seed=snakemake.params.seed)

@@ -32,7 +32,7 @@ def _positions(tree: PcieTree) -> dict[str, tuple[float, float]]:
     return place
 
 
-def _draw_tree(tree: PcieTree, load: np.ndarray, axes: Axes) -> None:
+def draw_tree(tree: PcieTree, load: np.ndarray, axes: Axes) -> None:
     """Draw a tree; both directions of each link are coloured by their load in [0, 1]."""
     place = _positions(tree)
     colours = mpl.colormaps["magma_r"]
@@ -58,7 +58,7 @@ def _draw_tree(tree: PcieTree, load: np.ndarray, axes: Axes) -> None:
     axes.axis("off")
 
 
-def _link_load(tree: PcieTree, arcs: list[tuple[int, int]], rho: np.ndarray) -> np.ndarray:
+def link_load(tree: PcieTree, arcs: list[tuple[int, int]], rho: np.ndarray) -> np.ndarray:
     routes = tree.routes
     load = np.zeros(routes.capacity.size)
     for (source, target), rate in zip(arcs, rho, strict=True):
@@ -93,7 +93,7 @@ def plot_link_loads(tree: PcieTree, communication: pd.DataFrame, phase: pd.DataF
         rows = phase[phase["phase"] == index].sort_values("communication")
         ends = arcs_of.loc[rows["communication"]]
         arcs = [(number[s], number[t]) for s, t in zip(ends["source"], ends["target"], strict=True)]
-        _draw_tree(tree, _link_load(tree, arcs, rows["rho"].to_numpy()), axes)
+        draw_tree(tree, link_load(tree, arcs, rows["rho"].to_numpy()), axes)
         text = ", ".join(f"{s}→{t}" for s, t in zip(ends["source"], ends["target"], strict=True))
         axes.set_title(f"phase {index + 1}: {text}")
     colours = plt.cm.ScalarMappable(cmap=mpl.colormaps["magma_r"])

@@ -21,6 +21,7 @@ __all__ = [
     "CongestionGraphs",
     "all_to_all",
     "canonical_form",
+    "canonical_forms",
     "count_graphs",
     "exhaustive_graphs",
     "from_arcs",
@@ -188,6 +189,25 @@ class _ArcMasks:
         return result
 
 
+def canonical_forms(tree: PcieTree, graphs: Sequence[Iterable[Arc]]) -> list[list[Arc]]:
+    """Return the representatives of many graphs at once, as `canonical_form` does for one.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology of at most 8 endpoints.
+    graphs : sequence of iterables of (int, int)
+        Distinct (source, target) pairs of each graph.
+
+    Returns
+    -------
+    list of list of (int, int)
+        The smallest image of each.
+    """
+    masks = _ArcMasks(tree)
+    return [masks.unmask(mask) for mask in masks.canonical([masks.mask(arcs) for arcs in graphs])]
+
+
 def canonical_form(tree: PcieTree, arcs: Iterable[Arc]) -> list[Arc]:
     """Return the representative of a graph under the tree's leaf symmetries.
 
@@ -215,8 +235,7 @@ def canonical_form(tree: PcieTree, arcs: Iterable[Arc]) -> list[Arc]:
     >>> canonical_form(storm8, [(6, 7)]) == canonical_form(storm8, [(1, 0)])
     True
     """
-    masks = _ArcMasks(tree)
-    return masks.unmask(masks.canonical([masks.mask(arcs)])[0])
+    return canonical_forms(tree, [arcs])[0]
 
 
 def subset_orbits(tree: PcieTree, size: int) -> list[tuple[int, ...]]:

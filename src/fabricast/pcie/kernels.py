@@ -12,6 +12,7 @@ import numpy as np
 from fabricast.compilation import njit
 
 __all__ = [
+    "BACK_PRESSURE",
     "BUSIEST_LINK",
     "CONGESTION_FACTOR",
     "MAX_MIN",
@@ -21,7 +22,7 @@ __all__ = [
 ]
 
 # Methods, and the positions of the switches in the option vector.
-CONGESTION_FACTOR, NO_CONTENTION, BUSIEST_LINK, MAX_MIN = range(4)
+CONGESTION_FACTOR, NO_CONTENTION, BUSIEST_LINK, MAX_MIN, BACK_PRESSURE = range(5)
 (
     UPSTREAM_ROUND_ROBIN,
     SOLO_CROSSING_PENALTY,
@@ -42,8 +43,8 @@ _TINY = 1e-12
 
 # All working memory of one thread stands in two arrays, so that the small functions below are
 # passed few arrays: numba counts references to every array argument of every call, atomically.
-# Rows of `values` (float64); the last four are indexed by group, CAPACITY by link.
-RHO, DEMAND_UP, FROZEN, WORST, LOWEST, REMAINING, DEMAND, FIXED, SHARE, CAPACITY, RESIDUAL = range(11)
+# Rows of `values` (float64): by communication, by group, by link.
+RHO, DEMAND_UP, FROZEN, WORST, LOWEST, REMAINING, DEMAND, FIXED, SHARE, CAPACITY, RESIDUAL, LIMIT = range(12)
 # Rows of `marks` (int64): by communication, by group, by link.
 (
     ACTIVE,
@@ -60,9 +61,13 @@ RHO, DEMAND_UP, FROZEN, WORST, LOWEST, REMAINING, DEMAND, FIXED, SHARE, CAPACITY
     BUSY_DOWN,
     USERS,
     UNFROZEN,
-) = range(14)
-# Planes of `users`: which communications use a link, and by which input port each enters it.
-MEMBER, INPUT = range(2)
+    GROUPS,
+) = range(15)
+# Planes of `users`: which communications use a link, by which input port each enters it and where
+# it stands among the users of that port, where it goes next, whether it comes in pieces, its group.
+MEMBER, INPUT, PLACE, NEXT, IN_PIECES, GROUP = range(6)
+# Planes of `flows`: the rate of each user behind the link; demand, payload and cost of a packet, by group.
+RATE, GROUP_DEMAND, GROUP_PAYLOAD, GROUP_COST = range(4)
 
 
 @njit(cache=True, error_model="numpy")
@@ -400,6 +405,152 @@ def _max_min(active_count, link_count, users, values, marks):
                     marks[UNFROZEN, link] += 1
 
 
+# Fixed-point rounds of the back-pressure model, and those before changes are halved.
+_MOST_ROUNDS = 100
+_UNDAMPED_ROUNDS = 10
+_SETTLED = 1e-10
+
+
+@njit(cache=True, error_model="numpy")
+def _share_turns(link, count, asking, capacity, by_cost, values, marks, flows):
+    """Give every backlogged group of a link equally many packets; the others get what they ask for.
+
+    Fills SHARE. The group `asking`, if any, asks without end. The capacity is one of cost,
+    or of payload if not `by_cost`. Returns the sum of the shares.
+    """
+    for g in range(count):
+        values[SHARE, g] = -1.0
+    left = capacity
+    open_groups = count
+    while open_groups > 0:
+        weight = 0.0
+        for g in range(count):
+            if values[SHARE, g] < 0.0:
+                weight += flows[GROUP_COST if by_cost else GROUP_PAYLOAD, link, g]
+        turns = max(left, 0.0) / weight
+        served = 0
+        for g in range(count):
+            if values[SHARE, g] < 0.0 and g != asking:
+                demand = flows[GROUP_DEMAND, link, g]
+                payload = flows[GROUP_PAYLOAD, link, g]
+                if demand <= turns * payload * (1.0 + _TINY):
+                    values[SHARE, g] = demand
+                    left -= demand / payload * flows[GROUP_COST, link, g] if by_cost else demand
+                    served += 1
+        if served == 0:
+            for g in range(count):
+                if values[SHARE, g] < 0.0:
+                    values[SHARE, g] = turns * flows[GROUP_PAYLOAD, link, g]
+            break
+        open_groups -= served
+    total = 0.0
+    for g in range(count):
+        total += values[SHARE, g]
+    return total
+
+
+@njit(cache=True, error_model="numpy")
+def _share_link(link, asking, values, marks, flows):
+    """Share a link by turns within its capacity, and within its limit if that is tighter."""
+    count = marks[GROUPS, link]
+    total = _share_turns(link, count, asking, values[CAPACITY, link], True, values, marks, flows)
+    if total > values[LIMIT, link]:
+        _share_turns(link, count, asking, values[LIMIT, link], False, values, marks, flows)
+
+
+@njit(cache=True, error_model="numpy")
+def _push_forward(link, backlog, piece_payload, piece_cost, users, values, marks, flows):
+    """Arbitrate one link among what arrives at it; fills the rates behind it."""
+    count = 0
+    user_count = marks[USERS, link]
+    for k in range(user_count):
+        entry = users[INPUT, link, k]
+        rate = backlog if entry < 0 else flows[RATE, entry, users[PLACE, link, k]]
+        g = count
+        if entry >= 0:
+            for other in range(count):
+                if marks[PORT, other] == entry:
+                    g = other
+                    break
+        if g == count:
+            marks[PORT, g] = entry
+            flows[GROUP_DEMAND, link, g] = 0.0
+            flows[GROUP_PAYLOAD, link, g] = 0.0
+            flows[GROUP_COST, link, g] = 0.0
+            count += 1
+        pieces = users[IN_PIECES, link, k] == 1
+        flows[RATE, link, k] = rate
+        users[GROUP, link, k] = g
+        flows[GROUP_DEMAND, link, g] += rate
+        flows[GROUP_PAYLOAD, link, g] += rate / piece_payload if pieces else rate
+        flows[GROUP_COST, link, g] += rate * piece_cost if pieces else rate
+    for g in range(count):
+        packets = flows[GROUP_PAYLOAD, link, g]
+        flows[GROUP_PAYLOAD, link, g] = flows[GROUP_DEMAND, link, g] / packets
+        flows[GROUP_COST, link, g] /= packets
+    marks[GROUPS, link] = count
+    _share_link(link, -1, values, marks, flows)
+    for k in range(user_count):
+        g = users[GROUP, link, k]
+        flows[RATE, link, k] *= values[SHARE, g] / flows[GROUP_DEMAND, link, g]
+
+
+@njit(cache=True, error_model="numpy")
+def _pushed_back(link, users, values, marks, flows):
+    """Return the rate at which the outputs of a link's buffer take packets in the mix that arrives."""
+    total = 0.0
+    for k in range(marks[USERS, link]):
+        total += flows[RATE, link, k]
+    limit = values[CAPACITY, link]
+    for k in range(marks[USERS, link]):
+        output = users[NEXT, link, k]
+        known = output < 0
+        for other in range(k):
+            known = known or users[NEXT, link, other] == output
+        if known:
+            continue
+        part = 0.0
+        for other in range(k, marks[USERS, link]):
+            if users[NEXT, link, other] == output:
+                part += flows[RATE, link, other]
+        group = 0
+        for other in range(marks[USERS, output]):
+            if users[INPUT, output, other] == link:
+                group = users[GROUP, output, other]
+                break
+        _share_link(output, group, values, marks, flows)
+        limit = min(limit, values[SHARE, group] * total / part)
+    return limit
+
+
+@njit(cache=True, error_model="numpy")
+def _back_pressure(active_count, link_count, piece_payload, piece_cost, users, values, marks, flows):
+    """Rates at which every full buffer drains as fast as it fills."""
+    backlog = 1.0
+    for link in range(link_count):
+        values[LIMIT, link] = values[CAPACITY, link]
+        backlog = max(backlog, values[CAPACITY, link])
+    for rounds in range(_MOST_ROUNDS):
+        for link in range(link_count):
+            if marks[USERS, link] > 0:
+                _push_forward(link, backlog, piece_payload, piece_cost, users, values, marks, flows)
+        change = 0.0
+        for link in range(link_count - 1, -1, -1):
+            if marks[USERS, link] == 0:
+                continue
+            step = _pushed_back(link, users, values, marks, flows) - values[LIMIT, link]
+            if rounds >= _UNDAMPED_ROUNDS:
+                step *= 0.5
+            values[LIMIT, link] += step
+            change = max(change, abs(step))
+        if change <= _SETTLED:
+            break
+    for link in range(link_count):
+        for k in range(marks[USERS, link]):
+            if users[NEXT, link, k] < 0:
+                values[RHO, users[MEMBER, link, k]] = flows[RATE, link, k]
+
+
 @njit(cache=True, error_model="numpy")
 def _link_shares(active_count, route_offset, route_link, values, marks, shared):
     """Smallest capacity on the route, divided by its users if `shared`."""
@@ -414,20 +565,32 @@ def _link_shares(active_count, route_offset, route_link, values, marks, shared):
 
 
 @njit(cache=True, error_model="numpy")
-def _find_users(active_count, link_count, upstream_links, route_offset, route_link, users, values, marks):
+def _find_users(
+    active_count, link_count, upstream_links, route_offset, route_link, behind_root_complex, users, values, marks
+):
     """List who uses each link, by which input port, and the links that may saturate."""
     for link in range(link_count):
         marks[USERS, link] = 0
     for a in range(active_count):
         c = marks[ACTIVE, a]
         previous = -1
+        place = -1
+        in_pieces = 0
         for hop in range(route_offset[marks[PAIR, c]], route_offset[marks[PAIR, c] + 1]):
             link = route_link[hop]
             k = marks[USERS, link]
+            if behind_root_complex[link]:
+                in_pieces = 1
             users[MEMBER, link, k] = c
             users[INPUT, link, k] = previous
+            users[PLACE, link, k] = place
+            users[NEXT, link, k] = -1
+            users[IN_PIECES, link, k] = in_pieces
+            if previous >= 0:
+                users[NEXT, previous, place] = link
             marks[USERS, link] = k + 1
             previous = link
+            place = k
     up = 0
     down = 0
     for link in range(link_count):
@@ -456,10 +619,13 @@ def evaluate_graphs(
     crossing_pair,
     capacity,
     leaves_root_complex,
+    behind_root_complex,
     upstream_links,
     method,
     options,
     tau,
+    piece_payload,
+    piece_cost,
     bandwidth_bytes_per_s,
     end_s,
     initial_rho,
@@ -474,9 +640,10 @@ def evaluate_graphs(
     for graph in range(first_graph, last_graph):
         widest = max(widest, graph_offset[graph + 1] - graph_offset[graph])
     link_count = capacity.size
-    values = np.empty((11, widest), dtype=np.float64)
-    marks = np.empty((14, widest), dtype=np.int64)
-    users = np.empty((2, link_count, widest), dtype=np.int64)
+    values = np.empty((12, widest), dtype=np.float64)
+    marks = np.empty((15, widest), dtype=np.int64)
+    users = np.empty((6, link_count, widest), dtype=np.int64)
+    flows = np.empty((4 if method == BACK_PRESSURE else 0, link_count, widest), dtype=np.float64)
     for link in range(link_count):
         values[CAPACITY, link] = capacity[link]
         if method == CONGESTION_FACTOR and options[ROOT_COMPLEX_IGNORED] != 0 and leaves_root_complex[link]:
@@ -509,10 +676,20 @@ def evaluate_graphs(
                 now = next_start
                 continue
             up, down = _find_users(
-                active_count, link_count, upstream_links, route_offset, route_link, users, values, marks
+                active_count,
+                link_count,
+                upstream_links,
+                route_offset,
+                route_link,
+                behind_root_complex,
+                users,
+                values,
+                marks,
             )
             if method == CONGESTION_FACTOR:
                 _congestion_factors(active_count, up, down, users, values, marks, tau, options)
+            elif method == BACK_PRESSURE:
+                _back_pressure(active_count, link_count, piece_payload, piece_cost, users, values, marks, flows)
             elif method == MAX_MIN:
                 _max_min(active_count, link_count, users, values, marks)
             else:

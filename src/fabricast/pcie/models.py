@@ -20,6 +20,7 @@ from fabricast.pcie.tree import PcieTree, regular_tree
 __all__ = [
     "ABLATIONS",
     "MODELS",
+    "VALIDATED",
     "CongestionOptions",
     "Evaluation",
     "Model",
@@ -100,7 +101,7 @@ class Model:
         Identifier in tables.
     title : str
         Name in figures.
-    method : {'congestion_factor', 'no_contention', 'busiest_link', 'max_min'}
+    method : {'congestion_factor', 'no_contention', 'busiest_link', 'max_min', 'back_pressure'}
         Which rule gives the rates of a phase.
     options : CongestionOptions
         Readings of the congestion-factor algorithm.
@@ -110,13 +111,14 @@ class Model:
 
     name: str
     title: str
-    method: Literal["congestion_factor", "no_contention", "busiest_link", "max_min"]
+    method: Literal["congestion_factor", "no_contention", "busiest_link", "max_min", "back_pressure"]
     options: CongestionOptions = field(default_factory=CongestionOptions)
     uses_tau: bool = True
 
 
 #: Graphs that a thread takes at a time.
 _SMALLEST_BLOCK = 512
+_TINY_PAYLOAD = 1e-6
 
 _SLIDES = CongestionOptions()
 
@@ -131,6 +133,7 @@ _MAIN = (
     _reading("without_head_of_line", "no head-of-line coupling", head_of_line="off"),
     replace(_reading("without_tau", "no root-complex penalty"), uses_tau=False),
     _reading("literal", "literal formulas", head_of_line="off", work_conserving=False, crossing_bonus="literal"),
+    Model("back_pressure", "back-pressure", "back_pressure"),
     Model("max_min", "per-flow max-min", "max_min"),
     Model("busiest_link", "1/k on the busiest link", "busiest_link"),
     Model("no_contention", "no contention", "no_contention"),
@@ -151,6 +154,8 @@ _SINGLE_OPTIONS = (
 MODELS = {model.name: model for model in (*_MAIN, *_SINGLE_OPTIONS)}
 #: Names of the models that change one option of the slides' reading.
 ABLATIONS = tuple(model.name for model in (_MAIN[1], _MAIN[2], *_SINGLE_OPTIONS))
+#: The slides' reading, its best-supported variant, and the rule that goes beyond the paper.
+VALIDATED = ("congestion_factor", "round_robin_upstream", "back_pressure")
 
 
 @dataclass(frozen=True)
@@ -178,6 +183,16 @@ def _method_number(model: Model) -> int:
     return int(getattr(kernels, model.method.upper()))
 
 
+def _piece_payload(tau: float, crossing_cost: float) -> float:
+    """Payload of a packet behind the root complex, as a part of a whole packet's, that gives `tau`.
+
+    In a conflict of one local and one crossing set both send equally many packets, so the
+    local one gets 1 / (1 + cost * payload) and the crossing one `payload` times that; half
+    their difference is tau (slides: 1/2 + tau and 1/2 - tau).
+    """
+    return (1 - 2 * tau) / (1 + 2 * tau * crossing_cost) if tau < 0.5 else _TINY_PAYLOAD
+
+
 def evaluate(
     tree: PcieTree,
     graphs: CongestionGraphs,
@@ -185,6 +200,7 @@ def evaluate(
     *,
     bandwidth_bytes_per_s: float,
     tau: float,
+    crossing_cost: float = 1.0,
     threads: int = 1,
 ) -> Evaluation:
     """Predict when every communication of every graph ends.
@@ -201,6 +217,9 @@ def evaluate(
         Bandwidth of one communication alone on links of capacity 1.
     tau : float
         Performance reduction for crossing the root complex, in [0, 1).
+    crossing_cost : float, default 1.0
+        Time on a link behind the root complex per byte, relative to other bytes: smaller
+        packets carry more headers. Used by the back-pressure model.
     threads : int, default 1
         Threads to use.
 
@@ -228,6 +247,7 @@ def evaluate(
     from fabricast.pcie.kernels import evaluate_graphs
 
     routes = tree.routes
+    used_tau = float(tau) if model.uses_tau else 0.0
     end_s = np.empty(graphs.source.size, dtype=np.float64)
     initial_rho = np.empty(graphs.source.size, dtype=np.float64)
     phases = np.zeros(len(graphs), dtype=np.int64)
@@ -247,10 +267,13 @@ def evaluate(
             routes.crossing,
             routes.capacity,
             routes.leaves_root_complex,
+            routes.behind_root_complex,
             routes.upstream_links,
             _method_number(model),
             model.options.vector(),
-            float(tau) if model.uses_tau else 0.0,
+            used_tau,
+            _piece_payload(used_tau, crossing_cost),
+            float(crossing_cost),
             float(bandwidth_bytes_per_s),
             end_s,
             initial_rho,
@@ -267,7 +290,9 @@ def evaluate(
     return Evaluation(end_s, initial_rho, phases)
 
 
-def factors(tree: PcieTree, arcs: list[Arc], model: Model, *, tau: float) -> NDArray[np.float64]:
+def factors(
+    tree: PcieTree, arcs: list[Arc], model: Model, *, tau: float, crossing_cost: float = 1.0
+) -> NDArray[np.float64]:
     """Return the congestion factors of communications that are all active.
 
     Parameters
@@ -280,6 +305,8 @@ def factors(tree: PcieTree, arcs: list[Arc], model: Model, *, tau: float) -> NDA
         The rule.
     tau : float
         Performance reduction for crossing the root complex.
+    crossing_cost : float, default 1.0
+        As for `evaluate`.
 
     Returns
     -------
@@ -295,7 +322,7 @@ def factors(tree: PcieTree, arcs: list[Arc], model: Model, *, tau: float) -> NDA
     """
     # All start together, so the factors of the first phase are those asked for.
     graphs = from_arcs([arcs], size_bytes=1.0)
-    return evaluate(tree, graphs, model, bandwidth_bytes_per_s=1.0, tau=tau).initial_rho
+    return evaluate(tree, graphs, model, bandwidth_bytes_per_s=1.0, tau=tau, crossing_cost=crossing_cost).initial_rho
 
 
 def warm_up() -> None:
@@ -337,12 +364,13 @@ def trace_phases(
     *,
     bandwidth_bytes_per_s: float,
     tau: float,
+    crossing_cost: float = 1.0,
 ) -> list[Phase]:
     """Return the phases of one graph, for drawing and for reading.
 
     Parameters
     ----------
-    tree, graphs, model, bandwidth_bytes_per_s, tau
+    tree, graphs, model, bandwidth_bytes_per_s, tau, crossing_cost
         As for `evaluate`.
     graph : int
         Number of the graph.
@@ -364,13 +392,15 @@ def trace_phases(
     """
     part = slice(int(graphs.offset[graph]), int(graphs.offset[graph + 1]))
     arcs, size, start = graphs.arcs(graph), graphs.size_bytes[part], graphs.start_s[part]
-    end = evaluate(tree, graphs, model, bandwidth_bytes_per_s=bandwidth_bytes_per_s, tau=tau).end_s[part]
+    end = evaluate(
+        tree, graphs, model, bandwidth_bytes_per_s=bandwidth_bytes_per_s, tau=tau, crossing_cost=crossing_cost
+    ).end_s[part]
     times = sorted({*start.tolist(), *end[np.isfinite(end)].tolist()})
     phases = []
     for begin, stop in itertools.pairwise(times):
         active = [c for c in range(len(arcs)) if start[c] <= begin and end[c] > begin]
         if active:
-            rho = factors(tree, [arcs[c] for c in active], model, tau=tau)
+            rho = factors(tree, [arcs[c] for c in active], model, tau=tau, crossing_cost=crossing_cost)
             moved = rho * bandwidth_bytes_per_s * (stop - begin)
             phases.append(
                 Phase(

@@ -7,19 +7,20 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from fabricast.errors import InputError
 from fabricast.files import whole_file
 from fabricast.pcie.graphs import CongestionGraphs, read_graphs
-from fabricast.pcie.models import MODELS, Evaluation, evaluate
+from fabricast.pcie.models import MODELS, evaluate
 from fabricast.pcie.topology_files import load_tree
 from fabricast.pcie.tree import PcieTree
 from fabricast.tables import connect
 
-__all__ = ["elapsed_table", "predict_file"]
+__all__ = ["elapsed_table", "predict_file", "write_elapsed"]
 
 
-def elapsed_table(tree: PcieTree, graphs: CongestionGraphs, evaluation: Evaluation) -> pd.DataFrame:
+def elapsed_table(tree: PcieTree, graphs: CongestionGraphs, end_s: NDArray[np.float64]) -> pd.DataFrame:
     """Return one row per communication with its elapsed time.
 
     Parameters
@@ -28,8 +29,8 @@ def elapsed_table(tree: PcieTree, graphs: CongestionGraphs, evaluation: Evaluati
         Topology.
     graphs : CongestionGraphs
         The graphs.
-    evaluation : Evaluation
-        What a model said of them.
+    end_s : ndarray of float64, shape (communications,)
+        When each communication ends.
 
     Returns
     -------
@@ -45,9 +46,29 @@ def elapsed_table(tree: PcieTree, graphs: CongestionGraphs, evaluation: Evaluati
             "source": names[graphs.source],
             "target": names[graphs.target],
             "size_bytes": graphs.size_bytes,
-            "elapsed_s": evaluation.end_s - graphs.start_s,
+            "elapsed_s": end_s - graphs.start_s,
         }
     )
+
+
+def write_elapsed(table: pd.DataFrame, output: Path | None) -> None:
+    """Write elapsed times.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        As `elapsed_table` gives.
+    output : Path or None
+        Parquet or CSV file; None prints CSV.
+    """
+    if output is None:
+        table.to_csv(sys.stdout, index=False, lineterminator="\n")
+    elif output.suffix.lower() == ".csv":
+        with whole_file(output) as temporary:
+            table.to_csv(temporary, index=False, lineterminator="\n")
+    else:
+        with whole_file(output) as temporary, connect() as connection:
+            connection.from_df(table).write_parquet(str(temporary))
 
 
 def predict_file(
@@ -57,6 +78,7 @@ def predict_file(
     *,
     bandwidth_bytes_per_s: float,
     tau: float,
+    crossing_cost: float,
     size_bytes: float,
     output: Path | None,
     include_display: bool = False,
@@ -71,7 +93,7 @@ def predict_file(
         CSV with the columns ``graph,source,target[,size_bytes,start_s]``.
     model : str
         Name of a model.
-    bandwidth_bytes_per_s, tau : float
+    bandwidth_bytes_per_s, tau, crossing_cost : float
         Parameters of the model.
     size_bytes : float
         Size where the file has no column ``size_bytes``.
@@ -94,16 +116,11 @@ def predict_file(
         raise InputError(f"model '{model}' is unknown, expected one of {', '.join(MODELS)}")
     tree = load_tree(topology, include_display=include_display)
     graphs = read_graphs(graphs_file, tree, size_bytes=size_bytes)
-    evaluation = evaluate(tree, graphs, MODELS[model], bandwidth_bytes_per_s=bandwidth_bytes_per_s, tau=tau)
-    table = elapsed_table(tree, graphs, evaluation)
-    if output is None:
-        table.to_csv(sys.stdout, index=False, lineterminator="\n")
-    elif output.suffix.lower() == ".csv":
-        with whole_file(output) as temporary:
-            table.to_csv(temporary, index=False, lineterminator="\n")
-    else:
-        with whole_file(output) as temporary, connect() as connection:
-            connection.from_df(table).write_parquet(str(temporary))
+    evaluation = evaluate(
+        tree, graphs, MODELS[model], bandwidth_bytes_per_s=bandwidth_bytes_per_s, tau=tau, crossing_cost=crossing_cost
+    )
+    table = elapsed_table(tree, graphs, evaluation.end_s)
+    write_elapsed(table, output)
     notes = list(tree.notes)
     between = sum(
         tree.path_class(source, target) == "SYS"

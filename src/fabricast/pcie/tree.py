@@ -70,6 +70,9 @@ class Routes:
         Link capacity as a multiple of the reference bandwidth.
     leaves_root_complex : ndarray of bool, shape (links,)
         Whether the link is a downstream port of a root complex.
+    behind_root_complex : ndarray of bool, shape (links,)
+        Whether the link starts at a root complex or above it, so that what it carries has
+        passed one.
     upstream_links : int
         How many of the links point upstream.
     endpoints : int
@@ -81,6 +84,7 @@ class Routes:
     crossing: NDArray[np.bool_]
     capacity: NDArray[np.float64]
     leaves_root_complex: NDArray[np.bool_]
+    behind_root_complex: NDArray[np.bool_]
     upstream_links: int
     endpoints: int
 
@@ -331,6 +335,10 @@ class PcieTree:
                     direction == "pcie_down" and self._by_name[upper].kind == "root_complex"
                     for upper, _, direction, _ in self.link_names
                 ],
+                dtype=np.bool_,
+            ),
+            behind_root_complex=np.array(
+                [self._by_name[start].kind in ("root_complex", "system") for start, _, _, _ in self.link_names],
                 dtype=np.bool_,
             ),
             upstream_links=sum(name[2] == "pcie_up" for name in self.link_names),

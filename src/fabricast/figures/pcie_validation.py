@@ -1,0 +1,287 @@
+"""Figures of the PCIe models held against the packet-level simulator."""
+
+from __future__ import annotations
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+from fabricast.figures.pcie import draw_tree, link_load
+from fabricast.figures.style import COLOURS, COLUMN_WIDTH_IN, PAGE_WIDTH_IN
+from fabricast.pcie.graph_tables import graphs_from_rows
+from fabricast.pcie.models import MODELS, VALIDATED, factors
+from fabricast.pcie.tree import PcieTree
+
+__all__ = [
+    "plot_error_by_size",
+    "plot_error_distribution",
+    "plot_error_features",
+    "plot_model_hardware",
+    "plot_predicted_simulated",
+    "plot_worst_case",
+]
+
+_STYLES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (5, 3)), (0, (2, 2)))
+
+
+def _title(model: str) -> str:
+    return MODELS[model].title
+
+
+def _short(origin: str) -> str:
+    return origin.removeprefix("packets.").replace("_", " ")
+
+
+def plot_error_distribution(histogram: pd.DataFrame, subset: str, origin: str, tolerance: float) -> Figure:
+    """Draw the paper's validation picture: histogram of errors with the band, and ECDF by model.
+
+    Parameters
+    ----------
+    histogram : pandas.DataFrame
+        Rows of the table error_histogram.
+    subset, origin : str
+        Which of them.
+    tolerance : float
+        Half width of the shaded band.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Left the histogram of the validated models, right the ECDF of absolute errors of all.
+    """
+    rows = histogram[(histogram["subset"] == subset) & (histogram["origin"] == origin)]
+    figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 2.9))
+    left.axvspan(-100 * tolerance, 100 * tolerance, color="0.92")
+    order = [name for name in MODELS if name in set(rows["model"])]
+    for name, colour, style in zip(VALIDATED, COLOURS, _STYLES, strict=False):
+        part = rows[(rows["model"] == name) & np.isfinite(rows["lower"]) & np.isfinite(rows["upper"])]
+        total = rows.loc[rows["model"] == name, "communications"].sum()
+        if total:
+            edges = np.append(part["lower"], part["upper"].iloc[-1])
+            left.stairs(100 * part["communications"] / total, 100 * edges, color=colour, linestyle=style,
+                        label=_title(name))  # fmt: skip
+    left.set_yscale("log")
+    left.set_ylim(1e-3, 150)
+    left.set_xlim(-60, 60)
+    left.set_xlabel("relative error (%)")
+    left.set_ylabel("communications per 1 % bin (%)")
+    left.legend(fontsize=6, loc="upper left")
+    for name, colour, style in zip(order, [*COLOURS, "#661100"], _STYLES, strict=False):
+        part = rows[rows["model"] == name]
+        nearer = np.minimum(part["lower"].abs(), part["upper"].abs())
+        by_size = part.assign(size=np.maximum(part["lower"].abs(), part["upper"].abs())).assign(nearer=nearer)
+        grouped = by_size.groupby(by_size["size"].round(6))["communications"].sum().sort_index()
+        grouped = grouped[np.isfinite(grouped.index)]
+        share = 100 * grouped.cumsum() / part["communications"].sum()
+        right.plot(100 * grouped.index, share, color=colour, linestyle=style, label=_title(name))
+    right.axvline(100 * tolerance, color="0.6", linewidth=0.8)
+    right.set_xlabel("absolute relative error (%)")
+    right.set_ylabel("communications (%)")
+    right.set_xlim(0, 60)
+    right.set_ylim(None, 100.5)
+    right.legend(fontsize=6)
+    return figure
+
+
+def plot_predicted_simulated(comparison: pd.DataFrame, origin: str, tolerance: float) -> Figure:
+    """Draw predicted against simulated times, one panel a model.
+
+    Parameters
+    ----------
+    comparison : pandas.DataFrame
+        Rows of the table comparison with simulated references.
+    origin : str
+        Hardware setting.
+    tolerance : float
+        Half width of the band.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Hexagons coloured by the number of communications.
+    """
+    rows = comparison[comparison["origin"] == origin]
+    figure, panels = plt.subplots(1, len(VALIDATED), figsize=(PAGE_WIDTH_IN, 2.6), sharex=True, sharey=True)
+    top = float(rows["reference"].max()) * 1.1e3
+    low = float(rows["reference"].min()) * 0.9e3
+    shown = None
+    for axes, name in zip(panels, VALIDATED, strict=True):
+        part = rows[rows["model"] == name]
+        shown = axes.hexbin(part["reference"] * 1e3, part["predicted"] * 1e3, gridsize=38, xscale="log",
+                            yscale="log", bins="log", mincnt=1, cmap="cividis", vmin=1, vmax=len(part),
+                            extent=np.log10([low, top, low, top]).tolist())  # fmt: skip
+        ends = np.array([low, top])
+        for factor in (1 - tolerance, 1.0, 1 + tolerance):
+            axes.plot(ends, ends * factor, color="#D55E00", linewidth=0.7, linestyle="-" if factor == 1 else "--")
+        axes.set_title(_title(name), fontsize=7)
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_locator(LogLocator(base=2.0))
+            axis.set_minor_locator(NullLocator())
+            axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.set_xlabel("simulated (ms)")
+    panels[0].set_ylabel("predicted (ms)")
+    assert shown is not None
+    figure.colorbar(shown, ax=list(panels), label="communications", aspect=25)
+    return figure
+
+
+def plot_error_by_size(error_band: pd.DataFrame, set_name: str, origin: str, tolerance: float) -> Figure:
+    """Draw the error against the number of communications in the graph.
+
+    Parameters
+    ----------
+    error_band : pandas.DataFrame
+        Rows of the table error_band.
+    set_name, origin : str
+        Graph set and hardware setting.
+    tolerance : float
+        The study's tolerance.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Left the share within the band, right the mean absolute error.
+    """
+    rows = error_band[(error_band["origin"] == origin) & (error_band["tolerance"] == tolerance)]
+    found = rows["subset"].str.extract(rf"^{set_name}\.(?P<set>\w+)\.communications\.(?P<count>\d+)$")
+    rows = rows.assign(set=found["set"], count=found["count"].astype(float)).dropna(subset=["count"])
+    figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 2.6), sharex=True)
+    for name, colour in zip(VALIDATED, COLOURS, strict=False):
+        for kind, marker, style in (("validation", "o", "-"), ("stress", "s", ":")):
+            part = rows[(rows["model"] == name) & (rows["set"] == kind)].sort_values("count")
+            if part.empty:
+                continue
+            share = 100 * part["share_within"]
+            error = np.stack([share - 100 * part["share_within_low"], 100 * part["share_within_high"] - share])
+            left.errorbar(part["count"], share, yerr=error, color=colour, marker=marker, markersize=3,
+                          linestyle=style, linewidth=1, label=f"{_title(name)}, {kind}")  # fmt: skip
+            right.plot(part["count"], 100 * part["mean_absolute"], color=colour, marker=marker, markersize=3,
+                       linestyle=style, linewidth=1)  # fmt: skip
+    left.set_ylabel(f"within ±{tolerance:.0%} (%)")
+    right.set_ylabel("mean absolute error (%)")
+    for axes in (left, right):
+        axes.set_xlabel("communications in the graph")
+        axes.set_xscale("log", base=2)
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    left.legend(fontsize=5.5)
+    return figure
+
+
+def plot_model_hardware(error_band: pd.DataFrame, subsets: dict[str, str], tolerance: float) -> Figure:
+    """Draw the share within the band of every model on every hardware setting.
+
+    Parameters
+    ----------
+    error_band : pandas.DataFrame
+        Rows of the table error_band.
+    subsets : dict
+        Subsets to show, with their titles.
+    tolerance : float
+        The study's tolerance.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A heat map; columns are subset and hardware.
+    """
+    import seaborn as sns  # 2 s of CPU: only where it draws
+
+    rows = error_band[
+        (error_band["kind"] == "simulated")
+        & (error_band["tolerance"] == tolerance)
+        & error_band["subset"].isin(list(subsets))
+    ]
+    models = [name for name in MODELS if name in set(rows["model"])]
+    origins = sorted(set(rows["origin"]))
+    columns = [(subset, origin) for subset in subsets for origin in origins if (rows["subset"] == subset).any()]
+    values = rows.set_index(["model", "subset", "origin"])["share_within"]
+    grid = [[100 * values[name, subset, origin] for subset, origin in columns] for name in models]
+    figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 0.26 * len(models) + 1.4))
+    sns.heatmap(np.array(grid), annot=True, fmt=".1f", cmap="mako", vmin=50, vmax=100, ax=axes,
+                annot_kws={"size": 6}, linewidths=0.5, yticklabels=[_title(name) for name in models],
+                xticklabels=[f"{subsets[subset]}\n{_short(origin)}" for subset, origin in columns],
+                cbar_kws={"label": f"within ±{tolerance:.0%} (%)"})  # fmt: skip
+    axes.tick_params(axis="x", rotation=0, labelsize=5.5)
+    axes.grid(visible=False)
+    return figure
+
+
+def plot_worst_case(
+    tree: PcieTree, communication: pd.DataFrame, comparison: pd.DataFrame, parameter: pd.DataFrame, model: str
+) -> Figure:
+    """Draw the graph on which a model errs most, on the tree and as timelines.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology.
+    communication, comparison, parameter : pandas.DataFrame
+        Rows of the tables of that name, the comparison with simulated references.
+    model : str
+        Name of the model.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Above the link loads that the model predicts at the start, below model beside simulator.
+    """
+    rows = comparison[(comparison["model"] == model) & (comparison["kind"] == "simulated")]
+    rows = rows.assign(size=rows["relative_error"].abs())
+    worst = rows.sort_values(["size", "case_id", "item"], ascending=[False, True, True]).iloc[0]
+    graph, origin = worst["case_id"], worst["origin"]
+    own = rows[(rows["case_id"] == graph) & (rows["origin"] == origin)].assign(
+        number=lambda part: part["item"].astype(int)
+    )
+    own = own.sort_values("number")
+    ends = communication[communication["graph"] == graph].sort_values("communication").reset_index(drop=True)
+    values = parameter[parameter["system"] == f"{tree.name}.{origin}"].set_index("name")["value"]
+    arcs = graphs_from_rows(tree, ends).arcs(0)
+    rho = factors(tree, arcs, MODELS[model], tau=values.get("tau", 0.0), crossing_cost=values.get("crossing_cost", 1.0))
+    figure, (top, bottom) = plt.subplots(
+        2, 1, figsize=(COLUMN_WIDTH_IN, 2.3 + 0.24 * len(arcs)), height_ratios=[2.1, 0.4 + 0.24 * len(arcs)]
+    )
+    draw_tree(tree, link_load(tree, arcs, rho), top)
+    top.set_title(f"{_title(model)}, {_short(origin)}: {worst['relative_error']:+.0%} at worst", fontsize=7)
+    place = np.arange(len(arcs))
+    bottom.barh(place - 0.2, own["predicted"] * 1e3, height=0.36, color=COLOURS[0], label="model")
+    bottom.barh(place + 0.2, own["reference"] * 1e3, height=0.36, color=COLOURS[4], label="packet simulator")
+    bottom.set_yticks(place, [f"{s}→{t}" for s, t in zip(ends["source"], ends["target"], strict=True)], fontsize=6)
+    bottom.invert_yaxis()
+    bottom.set_xlabel("elapsed time (ms)")
+    bottom.legend(fontsize=6)
+    bottom.grid(axis="y", visible=False)
+    return figure
+
+
+def plot_error_features(feature: pd.DataFrame, subset: str, origin: str) -> Figure:
+    """Draw which features explain the absolute error of each validated model.
+
+    Parameters
+    ----------
+    feature : pandas.DataFrame
+        Rows of the table error_feature.
+    subset, origin : str
+        Which of them.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Permutation importances with their spread over folds.
+    """
+    rows = feature[(feature["subset"] == subset) & (feature["origin"] == origin)]
+    order = rows.groupby("feature")["importance"].max().sort_values(ascending=False).index[:10]
+    figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 3.0))
+    place = np.arange(len(order))
+    for number, name in enumerate(VALIDATED):
+        part = rows[rows["model"] == name].set_index("feature").loc[order]
+        axes.barh(place + 0.26 * (number - 1), part["importance"], xerr=part["spread"], height=0.24,
+                  color=COLOURS[number], error_kw={"linewidth": 0.7},
+                  label=f"{_title(name)} (R² = {part['r2'].iloc[0]:.2f})")  # fmt: skip
+    axes.set_yticks(place, list(order))
+    axes.invert_yaxis()
+    axes.set_xlabel("loss of cross-validated R² when the feature is shuffled")
+    axes.legend(fontsize=6)
+    axes.grid(axis="y", visible=False)
+    return figure

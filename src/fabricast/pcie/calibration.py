@@ -1,0 +1,271 @@
+"""Parameters of the PCIe models from a few probes, measured or simulated.
+
+Three parameters need three kinds of probe: one copy alone below a switch gives the
+bandwidth, one copy alone across the root complex gives the crossing cost, one conflict
+of a local and a crossing copy for the same endpoint gives tau.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fabricast.errors import InputError
+from fabricast.pcie.graphs import from_arcs
+from fabricast.pcie.packets import PacketHardware, simulate
+from fabricast.pcie.tree import PcieTree
+from fabricast.seeds import stream
+
+__all__ = ["PARAMETER_UNITS", "Estimate", "calibrate", "estimate_frame", "read_probe_times", "simulate_probes"]
+
+#: Parameters in the order in which they are estimated, with their units.
+PARAMETER_UNITS = {"bandwidth": "bytes/s", "crossing_cost": "1", "tau": "1"}
+_COLUMNS = ("probe", "repeat", "source", "target", "size_bytes", "elapsed_s")
+_RESAMPLES = 2000
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """One calibrated parameter.
+
+    Parameters
+    ----------
+    name : str
+        Key of `PARAMETER_UNITS`.
+    value, ci_low, ci_high : float
+        Estimate and its 95 % bootstrap interval; equal if every probe ran once.
+    probes : int
+        Runs behind it.
+    """
+
+    name: str
+    value: float
+    ci_low: float
+    ci_high: float
+    probes: int
+
+
+def read_probe_times(path: Path | str) -> pd.DataFrame:
+    """Read probe times from CSV.
+
+    Parameters
+    ----------
+    path : Path or str
+        File with the columns probe, repeat, source, target, size_bytes, elapsed_s: one row
+        a copy, copies of one probe and repeat started together.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The rows.
+
+    Raises
+    ------
+    InputError
+        On the first row that is wrong.
+    """
+    path = Path(path)
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot be read: {error}", path=path) from error
+    reader = csv.reader(lines)
+    header = next(reader, None)
+    if header is None or [name.strip() for name in header] != list(_COLUMNS):
+        raise InputError(f"has the columns {header}, expected {','.join(_COLUMNS)}", path=path, line=1)
+    rows = []
+    for row in reader:
+        try:
+            probe, repeat, source, target, size, elapsed = (cell.strip() for cell in row)
+            size_bytes, elapsed_s = float(size), float(elapsed)
+        except ValueError as error:
+            raise InputError(f"is not a probe time: {error}", path=path, line=reader.line_num) from error
+        if not (0 < size_bytes < math.inf and 0 < elapsed_s < math.inf):
+            raise InputError(
+                f"size_bytes is {size} and elapsed_s is {elapsed}, expected positive numbers",
+                path=path,
+                line=reader.line_num,
+            )
+        rows.append((probe, repeat, source, target, size_bytes, elapsed_s))
+    if not rows:
+        raise InputError("holds no rows, expected at least one", path=path)
+    return pd.DataFrame(rows, columns=list(_COLUMNS))
+
+
+def simulate_probes(tree: PcieTree, hardware: PacketHardware, *, size_bytes: float) -> pd.DataFrame:
+    """Run the three probes in the packet-level simulator.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology.
+    hardware : PacketHardware
+        What is simulated.
+    size_bytes : float
+        Size of each copy.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns as `read_probe_times` gives; probes that the topology has no room for are left out.
+    """
+    names = tree.endpoint_names
+    pairs = [(s, t) for s in range(len(names)) for t in range(len(names)) if s != t]
+    crosses = {pair: tree.is_crossing(names[pair[0]], names[pair[1]]) for pair in pairs}
+    # The local copy of the conflict and the one alone are the same, as far apart as stays local.
+    local = [pair for pair in pairs if not crosses[pair]]
+    local.sort(key=lambda pair: -len(tree.route(names[pair[0]], names[pair[1]])))
+    crossing = [pair for pair in pairs if crosses[pair]]
+    probes: dict[str, list[tuple[int, int]]] = {}
+    if local:
+        probes["alone_local"] = [local[0]]
+    if crossing:
+        probes["alone_crossing"] = [crossing[0]]
+    if local and crossing:
+        target = local[0][1]
+        others = [pair for pair in crossing if pair[1] == target]
+        if others:
+            probes["conflict"] = [local[0], others[0]]
+    graphs = from_arcs(list(probes.values()), size_bytes=size_bytes)
+    end_s = simulate(tree, graphs, hardware).end_s
+    rows = [(probe, "0", names[s], names[t], size_bytes) for probe, arcs in probes.items() for s, t in arcs]
+    return pd.DataFrame(rows, columns=list(_COLUMNS[:-1])).assign(elapsed_s=end_s)
+
+
+def _observe(tree: PcieTree, times: pd.DataFrame) -> dict[str, list[NDArray[np.float64]]]:
+    """Sort probe runs by what they tell: local and crossing rates alone, and conflicts."""
+    known = set(tree.endpoint_names)
+    found: dict[str, list[NDArray[np.float64]]] = {"local": [], "crossing": [], "conflict": []}
+    for (probe, _), run in times.groupby(["probe", "repeat"], sort=True):
+        for name in (*run["source"], *run["target"]):
+            if name not in known:
+                raise InputError(f"probe '{probe}' names the endpoint '{name}', expected one of {tree.name}")
+        if (run["source"] == run["target"]).any():
+            raise InputError(f"probe '{probe}' copies an endpoint to itself")
+        crossing = [tree.is_crossing(s, t) for s, t in zip(run["source"], run["target"], strict=True)]
+        size, elapsed = run["size_bytes"].to_numpy(), run["elapsed_s"].to_numpy()
+        if len(run) == 1:
+            found["crossing" if crossing[0] else "local"].append(size / elapsed)
+        elif len(run) == 2 and sorted(crossing) == [False, True] and run["target"].nunique() == 1:
+            order = np.argsort(crossing)
+            found["conflict"].append(np.concatenate([size[order], elapsed[order]]))
+        else:
+            raise InputError(
+                f"probe '{probe}' has {len(run)} copies, expected one copy alone, or one local and one crossing "
+                "copy to the same endpoint"
+            )
+    return found
+
+
+def _tau(conflict: NDArray[np.float64], bandwidth: float, crossing_cost: float) -> float:
+    """Half the difference of the two factors while both copies run; the second ends alone."""
+    size, elapsed = conflict[:2], conflict[2:]
+    alone = np.array([bandwidth, bandwidth / crossing_cost])
+    first = int(np.argmin(elapsed))
+    moved = np.empty(2)
+    moved[first] = size[first]
+    moved[1 - first] = size[1 - first] - (elapsed[1 - first] - elapsed[first]) * alone[1 - first]
+    rho = moved / elapsed[first] / bandwidth
+    return float(np.clip((rho[0] - rho[1]) / 2, 0.0, 0.999))
+
+
+def calibrate(tree: PcieTree, times: pd.DataFrame, *, seed: int, resamples: int = _RESAMPLES) -> list[Estimate]:
+    """Estimate the models' parameters with bootstrap intervals.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology of the probes.
+    times : pandas.DataFrame
+        Probe times as `read_probe_times` gives.
+    seed : int
+        Root seed of the bootstrap.
+    resamples : int, default 2000
+        Bootstrap resamples; runs are drawn within each kind of probe.
+
+    Returns
+    -------
+    list of Estimate
+        The bandwidth, then those of crossing cost and tau that the probes tell.
+
+    Raises
+    ------
+    InputError
+        If no copy ran alone below a switch (on a tree without switches: alone at all), or
+        a probe is none of the three kinds.
+
+    Examples
+    --------
+    >>> from fabricast.pcie.packets import HARDWARE
+    >>> from fabricast.pcie.tree import regular_tree
+    >>> storm8 = regular_tree("storm8", (2, 2, 2))
+    >>> times = simulate_probes(storm8, HARDWARE["split_256_128"], size_bytes=300 * 2**20)
+    >>> {estimate.name: round(estimate.value, 3) for estimate in calibrate(storm8, times, seed=1)}
+    {'bandwidth': 14403481318.767, 'crossing_cost': 1.086, 'tau': 0.162}
+    """
+    found = _observe(tree, times)
+    alone = found["local"] or found["crossing"]
+    if not alone:
+        raise InputError("no probe is one copy alone, expected at least one: it gives the bandwidth")
+
+    def estimate(pick: dict[str, NDArray[np.int64]]) -> dict[str, float]:
+        local = np.concatenate([(found["local"] or found["crossing"])[i] for i in pick["alone"]])
+        values = {"bandwidth": float(local.mean())}
+        if found["local"] and found["crossing"]:
+            crossing = np.concatenate([found["crossing"][i] for i in pick["crossing"]])
+            values["crossing_cost"] = max(1.0, values["bandwidth"] / float(crossing.mean()))
+        if found["conflict"]:
+            cost = values.get("crossing_cost", 1.0)
+            values["tau"] = float(
+                np.mean([_tau(found["conflict"][i], values["bandwidth"], cost) for i in pick["conflict"]])
+            )
+        return values
+
+    counts = {"alone": len(alone), "crossing": len(found["crossing"]), "conflict": len(found["conflict"])}
+    values = estimate({kind: np.arange(count) for kind, count in counts.items()})
+    generator = stream(seed, f"pcie.calibration.{tree.name}")
+    draws = []
+    for _ in range(resamples if max(counts.values()) > 1 else 1):
+        # A kind that ran once cannot be resampled; it adds nothing to the interval.
+        pick = {kind: generator.integers(0, max(count, 1), size=count) for kind, count in counts.items()}
+        draws.append(estimate(pick))
+    kind_of = {"bandwidth": "alone", "crossing_cost": "crossing", "tau": "conflict"}
+    estimates = []
+    for name in PARAMETER_UNITS:
+        if name in values:
+            low, high = np.percentile([draw[name] for draw in draws], [2.5, 97.5])
+            estimates.append(Estimate(name, values[name], float(low), float(high), counts[kind_of[name]]))
+    return estimates
+
+
+def estimate_frame(estimates: list[Estimate], *, system: str, tag: str, source: str) -> pd.DataFrame:
+    """Return estimates as rows of the table parameter.
+
+    Parameters
+    ----------
+    estimates : list of Estimate
+        What was calibrated.
+    system, tag, source : str
+        Columns of that name.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Rows as in schema.sql.
+    """
+    return pd.DataFrame(
+        [
+            {
+                "study": "pcie", "system": system, "name": estimate.name, "value": estimate.value,
+                "unit": PARAMETER_UNITS[estimate.name], "tag": tag, "source": source,
+                "ci_low": estimate.ci_low, "ci_high": estimate.ci_high,
+            }
+            for estimate in estimates
+        ]
+    )  # fmt: skip

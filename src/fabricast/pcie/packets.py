@@ -1,0 +1,508 @@
+"""Packet-level simulation of concurrent PCIe transfers, the independent reference of the models.
+
+A discrete-event simulation of transaction-layer packets: finite buffers with posted
+header and data credits, round-robin arbitration, a root complex that may cut packets
+into smaller ones. It shares the topology and its routes with the models, nothing else.
+Its results are of kind ``simulated``, never measured.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fabricast.errors import InputError
+from fabricast.pcie.graphs import CongestionGraphs, from_arcs
+from fabricast.pcie.tree import PcieTree, regular_tree
+
+__all__ = ["HARDWARE", "PacketHardware", "Simulation", "simulate", "solo_time_s", "trace_packets", "warm_up"]
+
+# Transfer rate in 10^9 symbols per second and lane, and share of the symbols that carries data.
+_GENERATIONS = {
+    1: (2.5, Fraction(8, 10)),
+    2: (5.0, Fraction(8, 10)),
+    3: (8.0, Fraction(128, 130)),
+    4: (16.0, Fraction(128, 130)),
+    5: (32.0, Fraction(128, 130)),
+}
+_CREDIT_BYTES = 16
+#: One 8-byte link-layer packet travels against so many bytes of data, by payload
+#: (pcie-bench/pcie-model; Intel and PLX flow-control limits).
+_LINK_LAYER_BYTES = 8
+_LINK_LAYER_INTERVAL_BYTES = {64: 144, 128: 144, 256: 168, 512: 168}
+
+
+@dataclass(frozen=True)
+class PacketHardware:
+    """What the simulator knows of the hardware.
+
+    Parameters
+    ----------
+    payload_bytes : {128, 256, 512}, default 256
+        Largest payload of a packet.
+    header_bytes : int, default 24
+        Framing, sequence number, header with 64-bit address and checksum of a packet.
+    generation : {1, 2, 3, 4, 5}, default 3
+        PCIe generation of a link of capacity 1.
+    width : int, default 16
+        Lanes of a link of capacity 1.
+    split_bytes : int or None, default None
+        Payload of the pieces into which a root complex cuts peer-to-peer writes.
+    piece_cost_ns : float, default 0
+        Time that the root complex needs for each piece, beyond its bytes.
+    buffering : {'fifo', 'virtual_output_queues'}
+        Whether a blocked packet blocks those behind it, or only those for the same output.
+    switching : {'store_and_forward', 'cut_through'}
+        Whether a packet leaves a switch after its tail or after its header arrived.
+    hop_latency_ns : float, default 0
+        Delay of a packet, and of a returned credit, on each link.
+    header_credits : int, default 64
+        Posted-header credits of each input buffer (Xeon C5500: 64).
+    data_credits : int, default 320
+        Posted-data credits of 16 bytes of each input buffer (Xeon C5500: 320).
+    link_layer_packets : bool, default False
+        Whether acknowledgements and credit updates take a share of links loaded both ways.
+
+    Raises
+    ------
+    InputError
+        If a value is outside what PCIe allows.
+
+    Examples
+    --------
+    >>> round(PacketHardware().raw_bytes_per_s / 1e9, 3)
+    15.754
+    >>> PacketHardware(payload_bytes=300)
+    Traceback (most recent call last):
+    fabricast.errors.InputError: payload_bytes is 300, expected 128, 256 or 512
+    """
+
+    payload_bytes: int = 256
+    header_bytes: int = 24
+    generation: int = 3
+    width: int = 16
+    split_bytes: int | None = None
+    piece_cost_ns: float = 0.0
+    buffering: Literal["fifo", "virtual_output_queues"] = "fifo"
+    switching: Literal["store_and_forward", "cut_through"] = "store_and_forward"
+    hop_latency_ns: float = 0.0
+    header_credits: int = 64
+    data_credits: int = 320
+    link_layer_packets: bool = False
+
+    def __post_init__(self) -> None:
+        def refuse(name: str, expected: str) -> None:
+            raise InputError(f"{name} is {getattr(self, name)}, expected {expected}")
+
+        if self.payload_bytes not in (128, 256, 512):
+            refuse("payload_bytes", "128, 256 or 512")
+        if self.split_bytes is not None and (
+            self.split_bytes not in (64, 128, 256) or self.split_bytes >= self.payload_bytes
+        ):
+            refuse("split_bytes", f"64, 128 or 256, and less than payload_bytes ({self.payload_bytes})")
+        if self.generation not in _GENERATIONS:
+            refuse("generation", "1 to 5")
+        if self.width not in (1, 2, 4, 8, 16, 32):
+            refuse("width", "1, 2, 4, 8, 16 or 32")
+        for name in ("header_bytes", "header_credits"):
+            if getattr(self, name) < 1:
+                refuse(name, "at least 1")
+        if self.header_credits > 4096:
+            refuse("header_credits", "at most 4096")
+        if self.data_credits * _CREDIT_BYTES < self.payload_bytes:
+            refuse("data_credits", f"at least {self.payload_bytes // _CREDIT_BYTES}, one whole packet")
+        for name in ("piece_cost_ns", "hop_latency_ns"):
+            if not 0 <= getattr(self, name) < 1e6:
+                refuse(name, "a time from 0 to below 1,000,000")
+        if self.buffering not in ("fifo", "virtual_output_queues"):
+            refuse("buffering", "fifo or virtual_output_queues")
+        if self.switching not in ("store_and_forward", "cut_through"):
+            refuse("switching", "store_and_forward or cut_through")
+
+    @property
+    def raw_bytes_per_s(self) -> float:
+        """Bytes that a link of capacity 1 carries per second, headers included."""
+        rate, coding = _GENERATIONS[self.generation]
+        return rate * 1e9 * float(coding) * self.width / 8
+
+    @property
+    def packet_bytes(self) -> tuple[int, int]:
+        """Bytes on the wire of a whole packet and of a piece behind the root complex."""
+        return self.payload_bytes + self.header_bytes, (self.split_bytes or self.payload_bytes) + self.header_bytes
+
+    @property
+    def pieces(self) -> int:
+        """Pieces that the root complex makes of a packet."""
+        return self.payload_bytes // (self.split_bytes or self.payload_bytes)
+
+
+#: Settings under which the models are validated (the constants are discussed in the report).
+HARDWARE = {
+    "no_split": PacketHardware(),
+    "split_256_128": PacketHardware(split_bytes=128),
+    "split_128_64": PacketHardware(payload_bytes=128, split_bytes=64),
+    "split_256_64": PacketHardware(split_bytes=64),
+}
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """What the simulator says of a set of graphs.
+
+    Parameters
+    ----------
+    end_s : ndarray of float64, shape (communications,)
+        When the last packet of each communication has arrived, from time 0.
+    link_packets : ndarray of int64, shape (graphs, links)
+        Packets and pieces that each link carried.
+    least_credits : ndarray of int64, shape (graphs, 2)
+        Fewest header and data credits that any buffer ever had left.
+    simulated_ticks, skipped_ticks : ndarray of int64, shape (graphs,)
+        Time that was simulated packet by packet, and skipped as exact repetition.
+    tick_s : float
+        Duration of a tick.
+    """
+
+    end_s: NDArray[np.float64]
+    link_packets: NDArray[np.int64]
+    least_credits: NDArray[np.int64]
+    simulated_ticks: NDArray[np.int64]
+    skipped_ticks: NDArray[np.int64]
+    tick_s: float
+
+
+@dataclass(frozen=True)
+class _Clock:
+    """All durations as whole ticks; a tick is the largest time that divides them all."""
+
+    tick_s: float
+    wire_ticks: NDArray[np.int64]
+    piece_cost: int
+    latency: int
+    header: int
+    link_layer: NDArray[np.int64]
+
+
+def _clock(tree: PcieTree, hardware: PacketHardware) -> _Clock:
+    capacities = [Fraction(float(capacity)).limit_denominator(1000) for capacity in tree.routes.capacity]
+    services = [[size / capacity for capacity in capacities] for size in hardware.packet_bytes]
+    flat = [service for row in services for service in row]
+    scale = math.lcm(*(service.denominator for service in flat))
+    unit = Fraction(math.gcd(*(int(service * scale) for service in flat)), scale)
+    extras = (hardware.hop_latency_ns, hardware.piece_cost_ns, hardware.link_layer_packets)
+    if any(extras) or hardware.switching == "cut_through":
+        # Times that bytes do not give are rounded to one byte time (63 ps on Gen3 x16).
+        unit = Fraction(math.gcd(int(unit * scale), scale), scale)
+    byte_s = 1 / hardware.raw_bytes_per_s
+
+    def ticks(duration_bytes: float | Fraction) -> int:
+        return round(Fraction(duration_bytes) / unit)
+
+    link_layer = [
+        [
+            ticks(
+                size / capacity * Fraction(_LINK_LAYER_BYTES, _LINK_LAYER_INTERVAL_BYTES[payload])
+                if hardware.link_layer_packets
+                else 0
+            )
+            for capacity in capacities
+        ]
+        for size, payload in zip(
+            hardware.packet_bytes,
+            (hardware.payload_bytes, hardware.split_bytes or hardware.payload_bytes),
+            strict=True,
+        )
+    ]
+    return _Clock(
+        tick_s=float(unit) * byte_s,
+        wire_ticks=np.array([[ticks(service) for service in row] for row in services], dtype=np.int64),
+        piece_cost=ticks(hardware.piece_cost_ns * 1e-9 / byte_s),
+        latency=ticks(hardware.hop_latency_ns * 1e-9 / byte_s),
+        header=max(1, ticks(hardware.header_bytes)) if hardware.switching == "cut_through" else -1,
+        link_layer=np.array(link_layer, dtype=np.int64),
+    )
+
+
+def _split_hops(tree: PcieTree, hardware: PacketHardware) -> NDArray[np.int64]:
+    """Return from which hop on each route carries pieces: the first that leaves a root complex."""
+    names = tree.endpoint_names
+    hops = np.full(len(names) ** 2, 2**31, dtype=np.int64)
+    if hardware.split_bytes is None:
+        return hops
+    for pair in range(hops.size):
+        source, target = names[pair // len(names)], names[pair % len(names)]
+        if source == target:
+            continue
+        for hop, link in enumerate(tree.route(source, target)):
+            if tree.vertex(tree.link_names[link][0]).kind == "root_complex":
+                hops[pair] = hop
+                break
+    return hops
+
+
+def _reverse_links(tree: PcieTree) -> NDArray[np.int64]:
+    number = {(source, target, port): k for k, (source, target, _, port) in enumerate(tree.link_names)}
+    return np.array([number[target, source, port] for source, target, _, port in tree.link_names], dtype=np.int64)
+
+
+#: Graphs that a thread takes at a time.
+_BLOCK = 64
+
+
+def simulate(
+    tree: PcieTree,
+    graphs: CongestionGraphs,
+    hardware: PacketHardware,
+    *,
+    threads: int = 1,
+    fast_forward: bool = True,
+    progress: Callable[[int], None] | None = None,
+) -> Simulation:
+    """Simulate every graph packet by packet.
+
+    Whole periods of an exactly repeating state are skipped, which changes no result:
+    time is counted in whole ticks and the compared state is complete.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology.
+    graphs : CongestionGraphs
+        The graphs; sizes are rounded up to whole packets.
+    hardware : PacketHardware
+        Packets, links, buffers and root complex.
+    threads : int, default 1
+        Threads to use.
+    fast_forward : bool, default True
+        Whether to skip repetitions; without, time grows with the message size.
+    progress : callable, optional
+        Called with the number of graphs that were finished since the last call.
+
+    Returns
+    -------
+    Simulation
+        End times and counters; identical for any number of threads.
+
+    Raises
+    ------
+    InputError
+        If a graph deadlocks, which a tree does not.
+
+    References
+    ----------
+    Link model: Neugebauer et al., "Understanding PCIe performance for end host
+    networking", SIGCOMM 2018. Detection of periods: Brent 1980.
+
+    Examples
+    --------
+    >>> from fabricast.pcie.graphs import from_arcs
+    >>> from fabricast.pcie.tree import regular_tree
+    >>> storm8 = regular_tree("storm8", (2, 2, 2))
+    >>> graphs = from_arcs([[(0, 1)], [(0, 2), (1, 2), (3, 2)]], size_bytes=300 * 2**20)
+    >>> end_s = simulate(storm8, graphs, HARDWARE["no_split"]).end_s
+    >>> [round(float(end / end_s[0]), 3) for end in end_s]
+    [1.0, 3.0, 3.0, 2.0]
+    """
+    simulation, _ = _simulate(tree, graphs, hardware, threads, fast_forward, progress, 0)
+    return simulation
+
+
+def _simulate(
+    tree: PcieTree,
+    graphs: CongestionGraphs,
+    hardware: PacketHardware,
+    threads: int,
+    fast_forward: bool,
+    progress: Callable[[int], None] | None,
+    trace_rows: int,
+) -> tuple[Simulation, NDArray[np.int64]]:
+    from fabricast.pcie.packets_kernels import simulate_graphs
+
+    clock, routes = _clock(tree, hardware), tree.routes
+    links = len(tree.link_names)
+    end_tick = np.full(graphs.source.size, -1, dtype=np.int64)
+    link_packets = np.zeros((len(graphs), links), dtype=np.int64)
+    least_credits = np.zeros((len(graphs), 2), dtype=np.int64)
+    simulated_ticks = np.zeros(len(graphs), dtype=np.int64)
+    trace = np.full((trace_rows, 5), -1, dtype=np.int64)
+    packets = np.maximum(1, np.ceil(graphs.size_bytes / hardware.payload_bytes)).astype(np.int64)
+    start_tick = np.rint(graphs.start_s / clock.tick_s).astype(np.int64)
+    credit_units = np.array(
+        [
+            -(-payload // _CREDIT_BYTES)
+            for payload in (hardware.payload_bytes, hardware.split_bytes or hardware.payload_bytes)
+        ],
+        dtype=np.int64,
+    )
+    split_hops, reverse = _split_hops(tree, hardware), _reverse_links(tree)
+
+    def run(first: int, last: int) -> int:
+        simulate_graphs(
+            first,
+            last,
+            graphs.offset,
+            graphs.source,
+            graphs.target,
+            packets,
+            start_tick,
+            routes.endpoints,
+            routes.offset,
+            routes.link,
+            int(np.diff(routes.offset).max()),
+            split_hops,
+            clock.wire_ticks,
+            clock.piece_cost,
+            clock.latency,
+            clock.header,
+            hardware.pieces,
+            hardware.buffering == "virtual_output_queues",
+            hardware.header_credits,
+            hardware.data_credits,
+            credit_units,
+            reverse,
+            clock.link_layer,
+            fast_forward,
+            end_tick,
+            link_packets,
+            least_credits,
+            simulated_ticks,
+            trace,
+        )
+        return last - first
+
+    bounds = [(first, min(first + _BLOCK, len(graphs))) for first in range(0, len(graphs), _BLOCK)]
+    with ThreadPoolExecutor(threads) as pool:
+        for done in pool.map(lambda bound: run(*bound), bounds):
+            if progress is not None:
+                progress(done)
+    stuck = np.flatnonzero(end_tick < 0)
+    if stuck.size:
+        graph = int(np.searchsorted(graphs.offset, stuck[0], side="right")) - 1
+        raise InputError(f"graph '{graphs.names[graph]}' deadlocks: no packet can move")
+    last_tick = np.maximum.reduceat(end_tick, graphs.offset[:-1]) if len(graphs) else end_tick
+    return (
+        Simulation(
+            np.multiply(end_tick, clock.tick_s, dtype=np.float64),
+            link_packets,
+            least_credits,
+            simulated_ticks,
+            last_tick - simulated_ticks,
+            clock.tick_s,
+        ),
+        trace,
+    )
+
+
+def solo_time_s(tree: PcieTree, source: str, target: str, size_bytes: float, hardware: PacketHardware) -> float:
+    """Return the time of one communication alone in closed form.
+
+    The slowest link works without a pause; the other links each add one packet.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology.
+    source, target : str
+        Names of the endpoints.
+    size_bytes : float
+        Message size.
+    hardware : PacketHardware
+        Hardware with store-and-forward switching and buffers larger than what is in flight.
+
+    Returns
+    -------
+    float
+        Seconds.
+
+    Examples
+    --------
+    >>> from fabricast.pcie.tree import regular_tree
+    >>> storm8 = regular_tree("storm8", (2, 2, 2))
+    >>> round(solo_time_s(storm8, "0", "1", 300 * 2**20, HARDWARE["no_split"]) * 1e3, 3)
+    21.84
+    """
+    packets = math.ceil(size_bytes / hardware.payload_bytes)
+    whole, piece = hardware.packet_bytes
+    split = hardware.split_bytes is not None
+    byte_s = 1 / hardware.raw_bytes_per_s
+    first_packet, slowest, cut = 0.0, 0.0, False
+    for link in tree.route(source, target):
+        leaves_root_complex = tree.vertex(tree.link_names[link][0]).kind == "root_complex"
+        entered = leaves_root_complex and split and not cut
+        cut = cut or entered
+        capacity = float(tree.routes.capacity[link])
+        unit = (piece if cut else whole) / capacity * byte_s + (hardware.piece_cost_ns * 1e-9 if entered else 0.0)
+        first_packet += unit + hardware.hop_latency_ns * 1e-9
+        units = packets * (hardware.pieces if cut else 1)
+        slowest = max(slowest, unit * (units - 1))
+    return first_packet + slowest
+
+
+def trace_packets(
+    tree: PcieTree, graphs: CongestionGraphs, graph: int, hardware: PacketHardware, *, transmissions: int
+) -> pd.DataFrame:
+    """Return the first transmissions of one graph, one row each.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology.
+    graphs : CongestionGraphs
+        The graphs.
+    graph : int
+        Number of the graph to trace.
+    hardware : PacketHardware
+        Packets, links, buffers and root complex.
+    transmissions : int
+        How many rows at most.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns communication, link, number (on that link), start_s, end_s, in order of time.
+
+    Examples
+    --------
+    >>> from fabricast.pcie.graphs import from_arcs
+    >>> from fabricast.pcie.tree import regular_tree
+    >>> pair = regular_tree("pair", (2,))
+    >>> graphs = from_arcs([[(0, 1)]], size_bytes=1024)
+    >>> trace_packets(pair, graphs, 0, HARDWARE["no_split"], transmissions=99)["link"].value_counts().to_dict()
+    {'0>RC': 4, 'RC>1': 4}
+    """
+    part = slice(int(graphs.offset[graph]), int(graphs.offset[graph + 1]))
+    single = CongestionGraphs(
+        names=(graphs.names[graph],),
+        families=(graphs.families[graph],),
+        offset=np.array([0, part.stop - part.start], dtype=np.int64),
+        source=graphs.source[part].copy(),
+        target=graphs.target[part].copy(),
+        size_bytes=graphs.size_bytes[part].copy(),
+        start_s=graphs.start_s[part].copy(),
+    )
+    # Skipped periods leave no rows, so the trace is taken up to where it is full.
+    simulation, trace = _simulate(tree, single, hardware, 1, True, None, transmissions)
+    rows = trace[trace[:, 0] >= 0]
+    names = np.array([f"{source}>{target}" for source, target, _, _ in tree.link_names], dtype=object)
+    return pd.DataFrame(
+        {
+            "communication": rows[:, 0],
+            "link": names[rows[:, 1]],
+            "number": rows[:, 2],
+            "start_s": rows[:, 3] * simulation.tick_s,
+            "end_s": rows[:, 4] * simulation.tick_s,
+        }
+    )
+
+
+def warm_up() -> None:
+    """Compile the simulator, or load it from the cache."""
+    simulate(regular_tree("pair", (2,)), from_arcs([[(0, 1)]], size_bytes=1.0), HARDWARE["no_split"])

@@ -1,0 +1,128 @@
+"""A plain packet-level simulator: objects, lists and a heap, no fast-forward.
+
+Written from the description of the hardware (store-and-forward, zero latency), with
+exact fractions of a byte time, and slow.
+"""
+
+import heapq
+from collections import deque
+from fractions import Fraction
+
+
+class Buffer:
+    """Where packets wait: a source of one message, or an input buffer of a link."""
+
+    def __init__(self, link=None):
+        self.link = link
+        self.packets = deque()
+        self.pieces_left = 0
+
+    def push(self, packet):
+        self.packets.append(packet)
+        if len(self.packets) == 1:
+            self.pieces_left = packet["pieces"]
+
+
+def simulate(tree, arcs, packets, hardware, start=None):
+    """Return the end of every message in byte times of a link of capacity 1."""
+    start = start or [0] * len(arcs)
+    whole, piece = hardware.packet_bytes
+    names = tree.endpoint_names
+    capacity = [Fraction(float(c)).limit_denominator(1000) for c in tree.routes.capacity]
+    routes = [tree.route(names[s], names[t]) for s, t in arcs]
+    cuts = []
+    for route in routes:
+        roots = [h for h, link in enumerate(route) if tree.vertex(tree.link_names[link][0]).kind == "root_complex"]
+        cuts.append(roots[0] if roots and hardware.split_bytes else len(route))
+    voq = hardware.buffering == "virtual_output_queues"
+    sources = [Buffer() for _ in arcs]
+    buffers, feeders = {}, {}
+    for c, route in enumerate(routes):
+        before = sources[c]
+        for h, link in enumerate(route):
+            queue = feeders.setdefault(link, [])
+            if not any(before is known for known in queue):
+                queue.append(before)
+            if h + 1 < len(route):
+                key = (link, route[h + 1]) if voq else link
+                before = buffers.setdefault(key, Buffer(link))
+    state = {
+        link: {
+            "busy": False,
+            "turn": len(queues) - 1,
+            "headers": hardware.header_credits,
+            "data": hardware.data_credits,
+        }
+        for link, queues in feeders.items()
+    }
+
+    def units(c, h):
+        return -(-(hardware.split_bytes if h >= cuts[c] else hardware.payload_bytes) // 16)
+
+    def next_packet(c, h):
+        return {"c": c, "h": h, "pieces": hardware.pieces if h == cuts[c] else 1}
+
+    left = [n * (hardware.pieces if cuts[c] < len(routes[c]) else 1) for c, n in enumerate(packets)]
+    ends = [None] * len(arcs)
+    events, number = [], 0
+    for c, begin in enumerate(start):
+        heapq.heappush(events, (Fraction(begin), number, "start", c))
+        number += 1
+    while events:
+        now = events[0][0]
+        while events and events[0][0] == now:
+            _, _, kind, what = heapq.heappop(events)
+            if kind == "start":
+                for _ in range(packets[what]):
+                    sources[what].push(next_packet(what, 0))
+                continue
+            link, packet, freed = what
+            state[link]["busy"] = False
+            c, h = packet["c"], packet["h"]
+            if freed is not None:
+                state[freed]["headers"] += 1
+                state[freed]["data"] += units(c, h - 1)
+            if h + 1 == len(routes[c]):
+                left[c] -= 1
+                if left[c] == 0:
+                    ends[c] = now
+                state[link]["headers"] += 1
+                state[link]["data"] += units(c, h)
+            else:
+                after = routes[c][h + 1]
+                buffers[(link, after) if voq else link].push(next_packet(c, h + 1))
+        moved = True
+        while moved:
+            heads = {id(b): (b.packets[0] if b.packets else None) for queues in feeders.values() for b in queues}
+            granted = []
+            for link, queues in feeders.items():
+                if state[link]["busy"]:
+                    continue
+                for offset in range(1, len(queues) + 1):
+                    turn = (state[link]["turn"] + offset) % len(queues)
+                    packet = heads[id(queues[turn])]
+                    if packet is None or routes[packet["c"]][packet["h"]] != link:
+                        continue
+                    need = units(packet["c"], packet["h"])
+                    if state[link]["headers"] >= 1 and state[link]["data"] >= need:
+                        granted.append((link, turn, packet, need))
+                    break
+            moved = bool(granted)
+            for link, turn, packet, need in granted:
+                buffer = feeders[link][turn]
+                state[link].update(
+                    busy=True, turn=turn, headers=state[link]["headers"] - 1, data=state[link]["data"] - need
+                )
+                assert state[link]["headers"] >= 0
+                assert state[link]["data"] >= 0
+                freed = None
+                buffer.pieces_left -= 1
+                if buffer.pieces_left == 0:
+                    buffer.packets.popleft()
+                    freed = buffer.link
+                    if buffer.packets:
+                        buffer.pieces_left = buffer.packets[0]["pieces"]
+                size = piece if packet["h"] >= cuts[packet["c"]] else whole
+                heapq.heappush(events, (now + size / capacity[link], number, "end", (link, packet, freed)))
+                number += 1
+    return ends

@@ -1,0 +1,259 @@
+"""The packet-level simulator: closed forms, conservation, the plain simulator, fast-forward."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fabricast.errors import InputError
+from fabricast.pcie.calibration import calibrate, read_probe_times, simulate_probes
+from fabricast.pcie.graphs import CongestionGraphs, all_to_all, from_arcs, gather, scatter, stress_set, validation_set
+from fabricast.pcie.models import MODELS, evaluate
+from fabricast.pcie.packets import HARDWARE, PacketHardware, simulate, solo_time_s, trace_packets
+from fabricast.pcie.topology_files import load_tree
+from fabricast.pcie.tree import PcieTree, Vertex, regular_tree
+from fabricast.units import MIB
+from tests import reference_packets
+
+SIZE = 300 * MIB
+ARC = st.tuples(st.integers(0, 7), st.integers(0, 7)).filter(lambda arc: arc[0] != arc[1])
+
+
+def ends(tree, arcs, hardware=HARDWARE["no_split"], size=SIZE, **options):
+    return simulate(tree, from_arcs([arcs], size_bytes=size), hardware, **options).end_s
+
+
+@pytest.mark.parametrize("hardware", HARDWARE)
+@pytest.mark.parametrize("topology", ["storm8", "flat4x2", "direct8", "dgx1"])
+def test_one_copy_alone_takes_the_closed_form(topology, hardware):
+    tree = load_tree(topology)
+    for target in (1, 7):
+        expected = solo_time_s(tree, tree.endpoint_names[0], tree.endpoint_names[target], SIZE, HARDWARE[hardware])
+        assert ends(tree, [(0, target)], HARDWARE[hardware])[0] == pytest.approx(expected, rel=1e-9)
+    # The wire alone: payload and header of every packet at the raw rate, to 0.05 %.
+    wire = SIZE / HARDWARE[hardware].payload_bytes * HARDWARE[hardware].packet_bytes[0]
+    local = ends(load_tree("storm8"), [(0, 1)], HARDWARE[hardware])[0]
+    assert local == pytest.approx(wire / HARDWARE[hardware].raw_bytes_per_s, rel=5e-4)
+
+
+@pytest.mark.parametrize("count", range(1, 8))
+def test_gather_and_scatter_of_k_take_k_times(storm8, count):
+    alone = ends(storm8, [(0, 1)])[0]
+    others = range(1, count + 1)
+    assert ends(storm8, gather(0, others)).max() == pytest.approx(count * alone, rel=5e-4)
+    assert ends(storm8, scatter(0, others)).max() == pytest.approx(count * alone, rel=5e-4)
+
+
+@pytest.mark.parametrize("buffering", ["fifo", "virtual_output_queues"])
+@pytest.mark.parametrize("credits", [256, 1024, 4096])
+def test_one_conflict_does_not_depend_on_buffers(storm8, buffering, credits):
+    hardware = PacketHardware(data_credits=credits, header_credits=credits // 8, buffering=buffering)
+    for arcs in ([(0, 1), (2, 1)], [(0, 4), (2, 6)], [(1, 0), (4, 0)]):
+        expected = ends(storm8, arcs)
+        assert ends(storm8, arcs, hardware) == pytest.approx(expected, rel=5e-4)
+
+
+@pytest.mark.parametrize("hardware", ["no_split", "split_256_128", "split_128_64"])
+def test_packets_are_conserved_on_every_link_and_credits_never_fall_below_zero(storm8, hardware):
+    arcs = [arcs for _, arcs in stress_set(storm8, 60)] + [all_to_all(range(8))]
+    graphs = from_arcs(arcs, size_bytes=float(3 * MIB))
+    simulation = simulate(storm8, graphs, HARDWARE[hardware])
+    assert simulation.least_credits.min() >= 0
+    setting = HARDWARE[hardware]
+    packets = int(np.ceil(3 * MIB / setting.payload_bytes))
+    for number, graph in enumerate(arcs):
+        expected = np.zeros(len(storm8.link_names), dtype=np.int64)
+        for source, target in graph:
+            cut = False
+            for link in storm8.route(storm8.endpoint_names[source], storm8.endpoint_names[target]):
+                cut = cut or storm8.link_names[link][0] == "RC"
+                expected[link] += packets * (setting.pieces if cut else 1)
+        assert simulation.link_packets[number].tolist() == expected.tolist()
+
+
+def test_symmetric_graphs_give_symmetric_times(storm8):
+    packet_s = 280 / HARDWARE["no_split"].raw_bytes_per_s
+    arcs = [(0, 2), (1, 4), (3, 2), (6, 4)]
+    expected = ends(storm8, arcs)
+    for image in storm8.automorphisms[::9]:
+        found = ends(storm8, [(int(image[s]), int(image[t])) for s, t in arcs])
+        assert np.abs(found - expected).max() <= 8 * packet_s
+    ring = ends(storm8, [(i, (i + 2) % 8) for i in range(8)])
+    assert np.ptp(ring) <= 8 * packet_s
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(ARC, min_size=1, max_size=7, unique=True),
+    st.lists(st.integers(1, 40), min_size=7, max_size=7),
+    st.lists(st.integers(0, 9), min_size=7, max_size=7),
+    st.sampled_from(["no_split", "split_256_128", "split_128_64", "split_256_64"]),
+    st.sampled_from(["storm8", "flat4x2", "boards4", "dgx1"]),
+    st.sampled_from([(64, 320), (4, 64), (2, 16)]),
+    st.sampled_from(["fifo", "virtual_output_queues"]),
+)
+def test_kernel_equals_the_plain_simulator(arcs, packets, starts, setting, topology, credits, buffering):
+    tree = load_tree(topology)
+    hardware = replace(HARDWARE[setting], header_credits=credits[0], data_credits=credits[1], buffering=buffering)
+    whole = hardware.packet_bytes[0]
+    packets, starts = packets[: len(arcs)], [start * whole for start in starts[: len(arcs)]]
+    expected = reference_packets.simulate(tree, arcs, packets, hardware, starts)
+    byte_s = 1 / hardware.raw_bytes_per_s
+    graphs = CongestionGraphs(
+        ("g",), ("user",), np.array([0, len(arcs)]),
+        np.array([s for s, _ in arcs]), np.array([t for _, t in arcs]),
+        np.array(packets, dtype=np.float64) * hardware.payload_bytes, np.array(starts) * byte_s,
+    )  # fmt: skip
+    for fast_forward in (False, True):
+        found = simulate(tree, graphs, hardware, fast_forward=fast_forward).end_s
+        assert found == pytest.approx([float(end) * byte_s for end in expected], rel=1e-9)
+
+
+@pytest.mark.parametrize("hardware", [
+    HARDWARE["no_split"],
+    HARDWARE["split_256_128"],
+    HARDWARE["split_128_64"],
+    PacketHardware(hop_latency_ns=100.0, header_credits=16),
+    PacketHardware(switching="cut_through", split_bytes=128, link_layer_packets=True),
+    PacketHardware(buffering="virtual_output_queues", split_bytes=64, piece_cost_ns=2.0),
+])  # fmt: skip
+def test_fast_forward_changes_no_end(storm8, hardware):
+    sets = validation_set(storm8, 500)[::17] + stress_set(storm8, 12)
+    arcs = [arcs for _, arcs in sets]
+    generator = np.random.default_rng(3)
+    count = sum(map(len, arcs))
+    # Different sizes and late starts give several phases.
+    graphs = from_arcs(arcs, size_bytes=1.0)
+    graphs = replace(
+        graphs,
+        size_bytes=generator.integers(1, 3 * MIB, size=count).astype(np.float64),
+        start_s=generator.choice([0.0, 0.0, 5e-5, 1e-4], size=count),
+    )
+    skipping = simulate(storm8, graphs, hardware, threads=2)
+    brute = simulate(storm8, graphs, hardware, fast_forward=False)
+    assert skipping.end_s.tobytes() == brute.end_s.tobytes()
+    assert skipping.link_packets.tobytes() == brute.link_packets.tobytes()
+    assert (skipping.skipped_ticks > 0).mean() > 0.5
+
+
+def test_no_graph_of_the_validation_set_deadlocks(storm8, flat4x2):
+    # Small buffers and small messages: every one of the graphs, and the stress set.
+    hardware = PacketHardware(split_bytes=128, header_credits=2, data_credits=16)
+    for tree in (storm8, flat4x2):
+        arcs = [arcs for _, arcs in validation_set(tree, 22259)] + [arcs for _, arcs in stress_set(tree, 500)]
+        found = simulate(tree, from_arcs(arcs, size_bytes=4096.0), hardware, threads=2)
+        assert (found.end_s > 0).all()
+
+
+def test_latency_and_cut_through_change_the_first_packet_only(storm8):
+    store = ends(storm8, [(0, 4)], PacketHardware(hop_latency_ns=100.0), size=256.0)[0]
+    through = ends(storm8, [(0, 4)], PacketHardware(hop_latency_ns=100.0, switching="cut_through"), size=256.0)[0]
+    byte_s = 1 / PacketHardware().raw_bytes_per_s
+    assert store == pytest.approx(6 * (280 * byte_s + 100e-9), rel=1e-3)
+    assert through == pytest.approx(6 * 100e-9 + (5 * 24 + 280) * byte_s, rel=1e-3)
+
+
+def test_link_layer_packets_cost_only_where_data_flows_both_ways(storm8):
+    plain, charged = PacketHardware(), PacketHardware(link_layer_packets=True)
+    assert ends(storm8, [(0, 1)], charged) == pytest.approx(ends(storm8, [(0, 1)], plain))
+    both = [(0, 1), (1, 0)]
+    assert ends(storm8, both, charged)[0] / ends(storm8, both, plain)[0] == pytest.approx(1 + 8 / 168, abs=2e-3)
+
+
+def test_faster_links_and_several_sockets():
+    wide = PcieTree(
+        "wide", (Vertex("RC", "root_complex", None), Vertex("a", "endpoint", "RC", 2.0), Vertex("b", "endpoint", "RC"))
+    )
+    assert ends(wide, [(0, 1)])[0] == pytest.approx(ends(wide, [(1, 0)])[0], rel=1e-5)
+    two = regular_tree("two", (2, 2), sockets=2)
+    expected = solo_time_s(two, "0", "7", SIZE, HARDWARE["split_256_128"])
+    assert ends(two, [(0, 7)], HARDWARE["split_256_128"])[0] == pytest.approx(expected, rel=1e-9)
+
+
+def test_results_do_not_depend_on_threads_or_neighbours(storm8):
+    arcs = [arcs for _, arcs in validation_set(storm8, 2000)]
+    one, two = (
+        simulate(storm8, from_arcs(arcs, size_bytes=1e6), HARDWARE["split_256_128"], threads=n).end_s for n in (1, 2)
+    )
+    assert one.tobytes() == two.tobytes()
+    alone = simulate(storm8, from_arcs(arcs[-1:], size_bytes=1e6), HARDWARE["split_256_128"]).end_s
+    assert alone.tobytes() == one[-len(arcs[-1]) :].tobytes()
+
+
+def test_trace_holds_every_transmission_once(storm8):
+    graphs = from_arcs([[(0, 4), (1, 4)]], size_bytes=25600.0)
+    trace = trace_packets(storm8, graphs, 0, HARDWARE["split_256_128"], transmissions=10_000)
+    assert (trace["end_s"] > trace["start_s"]).all()
+    counts = trace.groupby(["communication", "link"]).size()
+    assert counts[0, "0>S1"] == 100
+    assert counts[0, "RC>S3"] == 200
+    for _, part in trace.groupby("link"):
+        ordered = part.sort_values("number")
+        assert (ordered["start_s"].to_numpy()[1:] >= ordered["end_s"].to_numpy()[:-1] - 1e-15).all()
+
+
+@pytest.mark.parametrize(("change", "text"), [
+    ({"split_bytes": 256}, "split_bytes"), ({"generation": 9}, "generation"), ({"width": 3}, "width"),
+    ({"data_credits": 3}, "one whole packet"), ({"hop_latency_ns": float("nan")}, "hop_latency_ns"),
+    ({"header_credits": 0}, "header_credits"), ({"buffering": "lifo"}, "buffering"),
+])  # fmt: skip
+def test_hardware_that_cannot_be_is_refused(change, text):
+    with pytest.raises(InputError, match=text):
+        PacketHardware(**change)
+
+
+def test_calibration_recovers_parameters_and_tells_what_probes_lack(storm8, tmp_path):
+    for name, piece in (("no_split", 1.0), ("split_256_128", 0.5), ("split_128_64", 0.5)):
+        times = simulate_probes(storm8, HARDWARE[name], size_bytes=SIZE)
+        found = {estimate.name: estimate.value for estimate in calibrate(storm8, times, seed=1)}
+        whole, cut = HARDWARE[name].packet_bytes
+        cost = HARDWARE[name].pieces * cut / whole
+        assert found["crossing_cost"] == pytest.approx(cost, rel=1e-4)
+        assert found["tau"] == pytest.approx((1 - piece) / (2 * (1 + cost * piece)), abs=1e-4)
+    path = tmp_path / "probes.csv"
+    header = "probe,repeat,source,target,size_bytes,elapsed_s\n"
+    rows = [f"alone,{i},0,1,1e9,{0.1 + 0.001 * i}" for i in range(9)]
+    path.write_text(header + "\n".join(rows) + "\n")
+    (only,) = calibrate(storm8, read_probe_times(path), seed=1)
+    assert only.name == "bandwidth"
+    assert only.ci_low < only.value < only.ci_high
+    assert only.probes == 9
+    for text, message in (
+        (header, "holds no rows"),
+        ("probe,source\n", "expected probe,repeat"),
+        (header + "a,0,0,1,-1,2\n", "expected positive"),
+        (header + "a,0,0,1,1\n", "not a probe time"),
+    ):
+        path.write_text(text)
+        with pytest.raises(InputError, match=message):
+            read_probe_times(path)
+    path.write_text(header + "a,0,0,1,1,1\nb,0,0,1,1,1\nb,0,2,1,1,1\nb,0,3,1,1,1\n")
+    with pytest.raises(InputError, match="has 3 copies"):
+        calibrate(storm8, read_probe_times(path), seed=1)
+
+
+def test_bands_of_the_models_against_the_simulator(storm8):
+    # studies/pcie.md 6.3, on a fixed sample; two points of tolerance.
+    arcs = [arcs for _, arcs in validation_set(storm8, 22259)][::37]
+    graphs = from_arcs(arcs, size_bytes=float(SIZE))
+    expected = {
+        "no_split": {"congestion_factor": 0.913, "round_robin_upstream": 0.979, "max_min": 0.833},
+        "split_256_128": {"congestion_factor": 0.907, "round_robin_upstream": 0.971, "max_min": 0.715},
+    }
+    for name, shares in expected.items():
+        simulated = simulate(storm8, graphs, HARDWARE[name], threads=2).end_s
+        times = simulate_probes(storm8, HARDWARE[name], size_bytes=SIZE)
+        values = {estimate.name: estimate.value for estimate in calibrate(storm8, times, seed=1)}
+        keywords = {
+            "bandwidth_bytes_per_s": values["bandwidth"],
+            "tau": values["tau"],
+            "crossing_cost": values["crossing_cost"],
+        }
+        for model, share in shares.items():
+            error = evaluate(storm8, graphs, MODELS[model], **keywords).end_s / simulated - 1
+            assert (np.abs(error) <= 0.15).mean() == pytest.approx(share, abs=0.035), (name, model)
+        error = evaluate(storm8, graphs, MODELS["back_pressure"], **keywords).end_s / simulated - 1
+        assert (np.abs(error) <= 0.15).mean() >= 0.99
+        assert (np.abs(error) <= 0.05).mean() >= 0.95

@@ -1,0 +1,15 @@
+"""Calibrate the models on simulated probes."""
+
+import pandas as pd
+
+from fabricast.jobs import log_to
+from fabricast.pcie.packet_tables import calibration_rows
+from fabricast.pcie.topology_files import load_tree
+from fabricast.tables import write_table
+from fabricast.units import MIB
+
+log_to(snakemake.log[0])
+values = snakemake.params
+keywords = {"size_bytes": values.size_mib * MIB, "seed": values.seed}
+frames = [calibration_rows(load_tree(name), values.hardware, **keywords) for name in values.topologies]
+write_table(pd.concat(frames), "parameter", snakemake.output.parameter)

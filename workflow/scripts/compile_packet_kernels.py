@@ -1,0 +1,9 @@
+"""Compile the packet-level simulator once, into the cache that all jobs share."""
+
+from fabricast.files import write_text
+from fabricast.jobs import log_to
+from fabricast.pcie.packets import warm_up
+
+log_to(snakemake.log[0])
+warm_up()
+write_text(snakemake.output[0], f"{snakemake.params.code}\n")
