@@ -45,13 +45,33 @@ _QUERIES = {
     "claims": "SELECT * FROM claim ORDER BY study, claim",
     "verdicts": "SELECT * FROM claims_by_study",
     "parameters": "SELECT * FROM parameter ORDER BY study, system, name",
-    "bands": "SELECT * FROM error_by_model WHERE subset = 'all' ORDER BY study, kind, origin, share_within DESC, model",
+    "bands": """SELECT * FROM error_by_model WHERE subset = 'all' AND kind <> 'simulated'
+                ORDER BY study, kind, origin, share_within DESC, model""",
     "topologies": "SELECT * FROM topology ORDER BY topology",
     "sets": """SELECT topology, subset, family, count(*) AS graphs, sum(communications)::BIGINT AS communications
                FROM graph GROUP BY ALL ORDER BY ALL""",
+    "simulated": """SELECT model, origin, subset, n, share_within, share_within_low, share_within_high, mean_absolute
+                    FROM error_by_model WHERE study = 'pcie' AND kind = 'simulated'
+                    AND (subset LIKE '%.validation' OR subset LIKE '%.held_out')
+                    ORDER BY subset, origin, share_within DESC, model""",
+    "accuracy": """SELECT subset, definition, max(value) FILTER (model = 'congestion_factor') AS slides,
+                   max(value) FILTER (model = 'round_robin_upstream') AS round_robin,
+                   max(value) FILTER (model = 'back_pressure') AS back_pressure
+                   FROM accuracy WHERE study = 'pcie' AND origin = (SELECT max(origin) FILTER (origin LIKE '%256_128')
+                   FROM accuracy) AND subset LIKE '%.validation' GROUP BY ALL ORDER BY ALL""",
+    "features": """SELECT model, subset, origin, max(r2) AS r2,
+                   string_agg(feature, ', ' ORDER BY importance DESC, feature) FILTER (place <= 3) AS features
+                   FROM (SELECT *, row_number() OVER (PARTITION BY study, model, subset, origin
+                         ORDER BY importance DESC, feature) AS place FROM error_feature WHERE study = 'pcie')
+                   GROUP BY ALL ORDER BY ALL""",
     "misses": """SELECT case_id, item, quantity, kind, origin, predicted, reference, relative_error, graph_text
-                 FROM worst_cases WHERE NOT within AND model = 'congestion_factor'
+                 FROM comparison LEFT JOIN (SELECT graph,
+                   string_agg(source || '>' || target, ' ' ORDER BY communication) AS graph_text
+                   FROM communication GROUP BY graph) AS texts ON texts.graph = case_id
+                 WHERE NOT within AND model = 'congestion_factor' AND kind <> 'simulated'
                  ORDER BY abs(relative_error) DESC, case_id, item LIMIT 20""",
+    "worst": """SELECT case_id, item, model, origin, predicted, reference, relative_error, graph_text FROM worst_cases
+                WHERE kind = 'simulated' ORDER BY abs(relative_error) DESC, case_id, item, model""",
     "run": "SELECT * FROM run",
     "digests": "SELECT * FROM table_digest WHERE rows > 0 ORDER BY table_name",
 }

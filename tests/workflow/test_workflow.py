@@ -1,6 +1,7 @@
 """The workflow, run for real in a copy of the project, as a user runs it."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -34,7 +35,7 @@ def test_everything_is_made(finished):
     for name in ("results/fabricast.duckdb", "results/run_config.yaml", "reports/report.html"):
         assert (finished / name).stat().st_size > 0
     figures = {path.name for path in (finished / "reports" / "figures").iterdir()}
-    assert len(figures) == 15
+    assert len(figures) == 33
     assert not list(finished.rglob("*.part*"))
 
 
@@ -63,6 +64,17 @@ def test_tables_hold_what_they_should(finished):
         assert verdicts["pcie_all_to_all_probes"] == "deviates"
         assert verdicts["pcie_within_fifteen_percent"] == "not_testable"
         assert len(ask("SELECT * FROM worst_cases")) == 50
+        kinds = dict(ask("SELECT kind::VARCHAR, count(*) FROM comparison GROUP BY kind"))
+        assert kinds["simulated"] > 1000
+        simulated = ask(
+            "SELECT model, min(share_within) FROM error_band WHERE kind = 'simulated' AND tolerance = 0.15 "
+            "AND subset = 'storm8.validation' GROUP BY model"
+        )
+        shares = dict(simulated)
+        assert shares["back_pressure"] > 0.98
+        assert shares["back_pressure"] > shares["round_robin_upstream"] > shares["max_min"] > shares["no_contention"]
+        mixed = "SELECT count(*) FROM error_band WHERE kind = 'simulated' AND origin NOT LIKE 'packets.%'"
+        assert ask(mixed) == [(0,)]
         config = ask("SELECT config->>'$.pcie.tau' FROM run")[0][0]
         assert float(config) == 0.1735
 
@@ -114,6 +126,18 @@ def test_killed_run_resumes_to_the_same_bytes_on_one_core(finished, tmp_path):
     assert different == []
 
 
+def test_shards_do_not_change_results(finished, tmp_path):
+    folder = tmp_path / "sharded"
+    shutil.copytree(finished, folder, symlinks=True)
+    (folder / "shards.yaml").write_text("pcie:\n  shards: 3\n")
+    target = "results/pcie/storm8.comparison.parquet"
+    code, output = snakemake(folder, target, "--configfile", "config/studies/smoke.yaml", "shards.yaml")
+    assert code == 0, output
+    assert (folder / "results" / "pcie" / "storm8.2.reference.parquet").exists()
+    for name in (target, "results/pcie/storm8.error_band.parquet"):
+        assert (folder / name).read_bytes() == (finished / name).read_bytes()
+
+
 def test_own_machine_and_graphs_go_through_the_whole_chain(tmp_path):
     folder = copy_project(tmp_path)
     (folder / "machine.xml").write_text(
@@ -123,16 +147,17 @@ def test_own_machine_and_graphs_go_through_the_whole_chain(tmp_path):
     )
     (folder / "graphs.csv").write_text("graph,source,target\n<script>alert(1)</script>,0,1\n")
     (folder / "own.yaml").write_text(
-        "pcie:\n  graph_sets:\n    storm8: {topology: storm8, validation_graphs: 20}\n"
-        "    flat4x2: {topology: flat4x2, validation_graphs: 20}\n"
+        "pcie:\n  hardware: [split_256_128]\n  graph_sets:\n"
+        "    storm8: {topology: storm8, validation_graphs: 20, simulated_graphs: 0}\n"
+        "    flat4x2: {topology: flat4x2, validation_graphs: 20, simulated_graphs: 0}\n"
         "    mine: {topology: machine.xml, graphs_file: graphs.csv, bandwidth_gib_per_s: 25.0, tau: 0.0}\n"
     )
     code, output = snakemake(
-        folder, "--configfile", "own.yaml", "--cores", "2", "claims", "results/tables/prediction.parquet"
+        folder, "--configfile", "own.yaml", "--cores", "2", "claims", "reports/figures/pcie.error_features.svg"
     )
     assert code == 0, output
     rows = duckdb.sql(
-        f"SELECT case_id, value FROM '{folder}/results/tables/prediction.parquet' "
+        f"SELECT case_id, value FROM '{folder}/results/pcie/mine.prediction.parquet' "
         "WHERE case_id LIKE 'mine.%' AND model = 'congestion_factor'"
     ).fetchall()
     assert rows == [("mine.user.<script>alert(1)</script>", pytest.approx(300 / 1024 / 25))]

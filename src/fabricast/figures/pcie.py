@@ -139,7 +139,7 @@ def plot_worked_example(communication: pd.DataFrame, phase: pd.DataFrame, graph:
                 FancyArrowPatch(tail, head, arrowstyle="-|>", mutation_scale=10, shrinkA=9, shrinkB=9, color=colour)
             )
             if active:
-                x, y = (0.7 * a + 0.3 * b for a, b in zip(tail, head, strict=True))
+                x, y = (0.82 * a + 0.18 * b for a, b in zip(tail, head, strict=True))
                 axes.text(x, y, f"{rows.loc[c, 'rho']:.2f}", color=colour, ha="center",
                           va="center", bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8})  # fmt: skip
         for (_, name), (x, y) in place.items():

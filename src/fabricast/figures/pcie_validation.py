@@ -149,7 +149,7 @@ def plot_error_by_size(error_band: pd.DataFrame, set_name: str, origin: str, tol
     rows = rows.assign(set=found["set"], count=found["count"].astype(float)).dropna(subset=["count"])
     figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 2.6), sharex=True)
     for name, colour in zip(VALIDATED, COLOURS, strict=False):
-        for kind, marker, style in (("validation", "o", "-"), ("stress", "s", ":")):
+        for kind, marker, style in (("validation", "o", "-"), ("stress", "s", ":"), ("user", "D", "--")):
             part = rows[(rows["model"] == name) & (rows["set"] == kind)].sort_values("count")
             if part.empty:
                 continue
@@ -188,11 +188,16 @@ def plot_model_hardware(error_band: pd.DataFrame, subsets: dict[str, str], toler
     """
     import seaborn as sns  # 2 s of CPU: only where it draws
 
-    rows = error_band[
-        (error_band["kind"] == "simulated")
-        & (error_band["tolerance"] == tolerance)
-        & error_band["subset"].isin(list(subsets))
-    ]
+    rows = error_band[(error_band["kind"] == "simulated") & (error_band["tolerance"] == tolerance)]
+    # A set too small to hold anything out is shown whole.
+    known = set(rows["subset"])
+    subsets = {
+        subset if subset in known else subset.replace(".held_out", ".all"): (
+            title if subset in known else title.replace("held out", "all")
+        )
+        for subset, title in subsets.items()
+    }
+    rows = rows[rows["subset"].isin(list(subsets))]
     models = [name for name in MODELS if name in set(rows["model"])]
     origins = sorted(set(rows["origin"]))
     columns = [(subset, origin) for subset in subsets for origin in origins if (rows["subset"] == subset).any()]
@@ -250,7 +255,7 @@ def plot_worst_case(
     bottom.set_yticks(place, [f"{s}→{t}" for s, t in zip(ends["source"], ends["target"], strict=True)], fontsize=6)
     bottom.invert_yaxis()
     bottom.set_xlabel("elapsed time (ms)")
-    bottom.legend(fontsize=6)
+    bottom.legend(fontsize=6, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
     bottom.grid(axis="y", visible=False)
     return figure
 
@@ -273,6 +278,10 @@ def plot_error_features(feature: pd.DataFrame, subset: str, origin: str) -> Figu
     rows = feature[(feature["subset"] == subset) & (feature["origin"] == origin)]
     order = rows.groupby("feature")["importance"].max().sort_values(ascending=False).index[:10]
     figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 3.0))
+    if rows.empty:
+        axes.text(0.5, 0.5, "too few classes of graphs to learn from", ha="center", va="center")
+        axes.axis("off")
+        return figure
     place = np.arange(len(order))
     for number, name in enumerate(VALIDATED):
         part = rows[rows["model"] == name].set_index("feature").loc[order]

@@ -15,6 +15,8 @@ __all__ = ["GraphFeatures", "describe_graphs", "explain_errors", "feature_frame"
 
 _FOLDS = 4
 _REPEATS = 3
+#: From fewer classes of graphs nothing is learnt.
+_FEWEST_CLASSES = 20
 _MOST_ROWS = 12_000
 
 
@@ -180,15 +182,17 @@ def explain_errors(features: GraphFeatures, error: NDArray[np.float64]) -> pd.Da
     pandas.DataFrame
         Columns feature, importance, spread (loss of the cross-validated R2 when the feature
         is shuffled, mean and standard deviation over folds), r2 (cross-validated by
-        isomorphism class), sorted by importance.
+        isomorphism class), sorted by importance; no rows if there are fewer than 20 classes.
     """
     from sklearn.ensemble import HistGradientBoostingRegressor
     from sklearn.inspection import permutation_importance
     from sklearn.model_selection import GroupKFold
 
     x, y, groups = features.values.to_numpy(dtype=np.float64), np.abs(error)[features.rows], features.classes
+    if np.unique(groups).size < _FEWEST_CLASSES:
+        return pd.DataFrame(columns=["feature", "importance", "spread", "r2"])
     importances, scores = [], []
-    for train, test in GroupKFold(n_splits=min(_FOLDS, np.unique(groups).size)).split(x, y, groups):
+    for train, test in GroupKFold(n_splits=_FOLDS).split(x, y, groups):
         model = HistGradientBoostingRegressor(random_state=0, max_iter=50).fit(x[train], y[train])
         scores.append(model.score(x[test], y[test]))
         importances.append(

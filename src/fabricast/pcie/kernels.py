@@ -525,7 +525,17 @@ def _pushed_back(link, users, values, marks, flows):
 
 @njit(cache=True, error_model="numpy")
 def _back_pressure(active_count, link_count, piece_payload, piece_cost, users, values, marks, flows):
-    """Rates at which every full buffer drains as fast as it fills."""
+    """Rates at which every full buffer drains as fast as it fills.
+
+    A switch port serves its full input buffers packet by packet in turn, whatever the size
+    of the packets, so each gets equally many. A buffer whose next port takes fewer packets
+    than arrive fills up and throttles the link that feeds it, for all communications on
+    that link and in the mix in which they arrive: head-of-line blocking, link by link
+    towards the sources. Forward sweeps share every link by turns within its limit; backward
+    sweeps set each limit to what the next ports take; both repeat until no limit moves.
+    Behind the root complex packets are cut into pieces of `piece_payload` (a part of a whole
+    packet) that cost `piece_cost` of link time per byte.
+    """
     backlog = 1.0
     for link in range(link_count):
         values[LIMIT, link] = values[CAPACITY, link]

@@ -248,6 +248,7 @@ def _accuracy(
         last = [np.zeros(numbers.size), np.zeros(numbers.size)]
         for worst, values in zip(last, (simulated[inside], predicted[inside]), strict=True):
             np.maximum.at(worst, own, values)
+        spread = np.sum((simulated[inside] - simulated[inside].mean()) ** 2)
         residual = np.sum((predicted[inside] - simulated[inside]) ** 2)
         definitions = {
             "one minus mean error of communications": 1 - absolute.mean(),
@@ -257,8 +258,9 @@ def _accuracy(
             "one minus mean error of the last end": 1 - np.mean(np.abs(last[1] / last[0] - 1)),
             "share of graphs with mean error below 3 %": (per_graph < 0.03).mean(),
             "share of graphs with mean error below 15 %": (per_graph < 0.15).mean(),
-            "coefficient of determination": 1 - residual / np.sum((simulated[inside] - simulated[inside].mean()) ** 2),
         }
+        if spread > 0:
+            definitions["coefficient of determination"] = 1 - residual / spread
         rows += [{"subset": name, "definition": key, "value": float(value)} for key, value in definitions.items()]
     return pd.DataFrame(rows)
 
