@@ -200,6 +200,64 @@ def calibrate(
             )
 
 
+@app.command(
+    epilog="Examples: fabricast schedule storm8 --halo 2x2x2 --top 3 | "
+    "fabricast schedule machine.xml --communications pattern.csv -o best.json"
+)
+def schedule(
+    topology: Annotated[str, _TOPOLOGY],
+    halo: Annotated[str | None, typer.Option(help="Halo exchange of a process grid such as 4x2 or 2x2x2.")] = None,
+    communications: Annotated[
+        Path | None, typer.Option(help="CSV with columns source,target[,size_bytes], in naive order.")
+    ] = None,
+    mode: Annotated[str, typer.Option(help="synchronised or asynchronous.")] = "asynchronous",
+    model: Annotated[str, typer.Option(help="Model; 'fabricast models' lists them.")] = "congestion_factor",
+    bandwidth_gib: Annotated[float, typer.Option(help="Bandwidth of one copy alone in GiB/s.")] = 11.6,
+    tau: Annotated[float, typer.Option(help="Performance reduction for crossing the root complex.")] = 0.1735,
+    crossing_cost: Annotated[float, typer.Option(help="Time per byte behind the root complex, relative.")] = 1.0,
+    latency_us: Annotated[float, typer.Option(help="Pause before each send in microseconds.")] = 0.0,
+    size_kib: Annotated[float, typer.Option(help="Size in KiB where none is given.")] = 256.0,
+    top: Annotated[int, typer.Option(help="How many of the fastest to print.")] = 10,
+    threads: Annotated[int, typer.Option(help="Threads to use.")] = 1,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write rank to ordered targets as .csv or .json.")
+    ] = None,
+) -> None:
+    """Find the fastest order of communications: all schedules, or a search with a proved bound."""
+    from fabricast.pcie.schedule_files import schedule_lines, schedule_pattern, write_schedules
+
+    _check_positive("--bandwidth-gib", bandwidth_gib)
+    _check_positive("--size-kib", size_kib)
+    if not 0 <= tau < 1:
+        raise InputError(f"--tau is {tau:g}, expected 0 or more and less than 1")
+    if not 1 <= crossing_cost < 100:
+        raise InputError(f"--crossing-cost is {crossing_cost:g}, expected at least 1 and less than 100")
+    if not 0 <= latency_us < 1e9:
+        raise InputError(f"--latency-us is {latency_us:g}, expected 0 or more")
+    if top < 1 or threads < 1:
+        raise InputError(f"--top is {top} and --threads is {threads}, expected at least 1")
+    if output is not None and output.suffix.lower() not in (".csv", ".json"):
+        raise InputError(f"--output is '{output}', expected a name that ends in .csv or .json")
+    tree, _, found = schedule_pattern(
+        topology,
+        halo=halo,
+        communications=communications,
+        mode=mode,  # type: ignore[arg-type]  # checked there
+        model=model,
+        bandwidth_bytes_per_s=bandwidth_gib * GIB,
+        tau=tau,
+        crossing_cost=crossing_cost,
+        latency_s=latency_us * 1e-6,
+        size_bytes=size_kib * 1024,
+        top=top,
+        threads=threads,
+    )
+    for line in schedule_lines(tree, found):
+        typer.echo(line)
+    if output is not None:
+        write_schedules(tree, found, output)
+
+
 @app.command(epilog="Example: fabricast models")
 def models() -> None:
     """List the models that 'predict --model' takes."""

@@ -14,7 +14,7 @@ from fabricast.errors import InputError
 from fabricast.files import write_text
 from fabricast.yaml_files import validate
 
-__all__ = ["Config", "GraphSet", "PcieConfig", "checked_config", "config_markdown", "config_schema"]
+__all__ = ["Config", "GraphSet", "PcieConfig", "ScheduleConfig", "checked_config", "config_markdown", "config_schema"]
 
 
 #: Parts of the study's tables that are not graph sets.
@@ -64,6 +64,19 @@ ModelName = Literal[
 ]  # fmt: skip
 
 
+class ScheduleConfig(_Strict):
+    """Halo exchanges of which every schedule is evaluated, and larger ones that are searched."""
+
+    topologies: list[str] = Field(description="Topologies on which every grid is enumerated.")
+    grids: list[list[int]] = Field(description="Process grids, the first axis fastest.")
+    models: list[ModelName] = Field(min_length=1, description="Models under which schedules are evaluated.")
+    searched: dict[str, list[int]] = Field(
+        default_factory=dict,
+        description="Topologies with a grid too large to enumerate; an empty grid stands for all-to-all.",
+    )
+    evaluations: int = Field(20_000, ge=100, description="Schedules that a search evaluates at most.")
+
+
 _VALIDATED = ("congestion_factor", "round_robin_upstream", "back_pressure")
 
 
@@ -76,9 +89,14 @@ class PcieConfig(_Strict):
         description="Hardware settings of the packet-level simulator: how the root complex cuts packets."
     )
     shards: int = Field(1, ge=1, le=64, description="Jobs over which the simulation of a graph set is spread.")
+    schedules: ScheduleConfig = Field(description="Schedules of halo exchanges.")
     size_mib: float = Field(300.0, gt=0, description="Size of each generated communication in MiB.")
     bandwidth_gib_per_s: float = Field(11.6, gt=0, description="Bandwidth of one copy alone in GiB/s.")
     tau: float = Field(0.1735, ge=0, lt=1, description="Performance reduction for crossing the root complex.")
+
+    crossing_cost: float = Field(
+        1.0, ge=1, description="Time per byte behind the root complex, relative; used by back_pressure."
+    )
 
     @model_validator(mode="after")
     def _validated_models(self) -> PcieConfig:
@@ -176,6 +194,7 @@ def config_markdown() -> str:
         (Config, "Top level"),
         (PcieConfig, "`pcie`"),
         (GraphSet, "`pcie.graph_sets.NAME`"),
+        (ScheduleConfig, "`pcie.schedules`"),
     ):
         lines += [
             "",
@@ -187,7 +206,8 @@ def config_markdown() -> str:
             "|---|---|---|---|",
         ]
         for name, field in model.model_fields.items():
-            shown = "required" if field.is_required() else f"`{json.dumps(field.default)}`"
+            default = field.get_default(call_default_factory=True)
+            shown = "required" if field.is_required() else f"`{json.dumps(default)}`"
             kind = _type_name(model.model_json_schema()["properties"][name])
             lines.append(f"| `{name}` | {kind} | {shown} | {field.description} |")
     lines += [

@@ -212,12 +212,43 @@ CREATE TABLE claim (
 CREATE TABLE schedule (
   study study_name NOT NULL, -- study
   decomposition VARCHAR NOT NULL, -- topology, grid and mode
-  rank BIGINT NOT NULL, -- rank by elapsed time, from 1
+  rank BIGINT NOT NULL, -- place by elapsed time, from 1; equals take places in turn
   schedule VARCHAR NOT NULL, -- sends of each step as text
   elapsed_s DOUBLE NOT NULL, -- elapsed time
-  steps_s DOUBLE[] NOT NULL, -- time of each step
+  steps_s DOUBLE[] NOT NULL, -- time of each step, or until the last k-th send ends if asynchronous
   published BOOLEAN NOT NULL, -- whether the talk shows it
   PRIMARY KEY (study, decomposition, rank)
+);
+-- What is known of all schedules of a pattern.
+CREATE TABLE schedule_summary (
+  study study_name NOT NULL, -- study
+  decomposition VARCHAR NOT NULL, -- topology, pattern, mode and model
+  topology VARCHAR NOT NULL, -- topology
+  pattern VARCHAR NOT NULL, -- communications whose order is free
+  mode VARCHAR NOT NULL, -- synchronised or asynchronous
+  model VARCHAR NOT NULL, -- model
+  schedules DOUBLE NOT NULL, -- number of schedules
+  evaluated BIGINT NOT NULL, -- how many were evaluated
+  bound_s DOUBLE NOT NULL, -- no schedule can be faster
+  best_s DOUBLE NOT NULL, -- fastest schedule
+  ties BIGINT, -- how many are as fast; NULL if not all were evaluated
+  median_s DOUBLE, -- median; NULL if not all were evaluated
+  worst_s DOUBLE, -- slowest; NULL if not all were evaluated
+  naive_s DOUBLE NOT NULL, -- the order in which the pattern lists its communications
+  published_s DOUBLE, -- the published schedule
+  published_rank BIGINT, -- one more than the number of faster schedules
+  gap DOUBLE NOT NULL, -- fastest found above the proved optimum or bound, relative
+  PRIMARY KEY (study, decomposition)
+);
+-- Histograms of the times of all schedules.
+CREATE TABLE schedule_histogram (
+  study study_name NOT NULL, -- study
+  decomposition VARCHAR NOT NULL, -- topology, pattern, mode and model
+  bin BIGINT NOT NULL, -- number of the bin
+  lower_s DOUBLE NOT NULL, -- lower edge
+  upper_s DOUBLE NOT NULL, -- upper edge
+  schedules BIGINT NOT NULL CHECK (schedules >= 0), -- schedules in the bin
+  PRIMARY KEY (study, decomposition, bin)
 );
 -- Components of a small message.
 CREATE TABLE breakdown_component (

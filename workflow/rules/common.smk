@@ -50,6 +50,8 @@ FIGURES = {
         "model_hardware": "Models on different hardware",
         "worst_case": "The worst case",
         "error_features": "What explains the errors",
+        "schedule_distribution": "All schedules of a halo exchange",
+        "schedule_timeline": "The fastest schedule",
     }
 }
 # Figures that need the packet-level reference.

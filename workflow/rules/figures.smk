@@ -25,6 +25,10 @@ rule plot_pcie:
         },
         **{"measured": "<results>/pcie/all.comparison.parquet"},
         **{
+            table: f"<results>/pcie/halos.{table}.parquet"
+            for table in ("schedule", "schedule_summary", "schedule_histogram")
+        },
+        **{
             name: f"<results>/pcie/{part}.{table}.parquet"
             for part in _SIMULATED[:1]
             for name, table in (
@@ -57,6 +61,9 @@ rule plot_pcie:
                 GRAPH_SETS[SHOWN_SET].bandwidth_gib_per_s
                 or settings.pcie.bandwidth_gib_per_s
             ),
+            "reference_time_s": settings.pcie.size_mib
+            / 1024
+            / settings.pcie.bandwidth_gib_per_s,
             "tolerance": study_tolerance(PUBLISHED / "studies.csv", "pcie"),
             "simulated_set": _SIMULATED[0] if _SIMULATED else "",
             "simulated_topology": (

@@ -20,6 +20,9 @@ add_parts(
     phase=["example"],
     reference=["example", "probes"],
     parameter=["published"],
+    schedule=["halos"],
+    schedule_summary=["halos"],
+    schedule_histogram=["halos"],
 )
 if SIMULATED_SETS:
     add_parts(
@@ -234,3 +237,32 @@ rule validate_pcie_models:
         code=code("pcie.validation", "pcie.topology_files", "tables"),
     script:
         "../scripts/validate_pcie_models.py"
+
+
+rule search_pcie_schedules:
+    """Every schedule of halo exchanges, and the best found of larger patterns."""
+    input:
+        kernels="<results>/pcie/kernels.txt",
+        published=PUBLISHED / "pcie_schedules.yaml",
+        files=[
+            name
+            for name in settings.pcie.schedules.topologies
+            if name.endswith((".yaml", ".yml", ".xml"))
+        ],
+    output:
+        schedule="<results>/pcie/halos.schedule.parquet",
+        schedule_summary="<results>/pcie/halos.schedule_summary.parquet",
+        schedule_histogram="<results>/pcie/halos.schedule_histogram.parquet",
+    log:
+        "<logs>/search_pcie_schedules.log",
+    threads: 2
+    params:
+        **settings.pcie.schedules.model_dump(),
+        size_mib=settings.pcie.size_mib,
+        bandwidth_gib_per_s=settings.pcie.bandwidth_gib_per_s,
+        tau=settings.pcie.tau,
+        crossing_cost=settings.pcie.crossing_cost,
+        seed=settings.seed,
+        code=code("pcie.schedule_tables", "tables"),
+    script:
+        "../scripts/search_pcie_schedules.py"

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from fabricast.figures import pcie, pcie_validation
+from fabricast.figures import pcie, pcie_schedules, pcie_validation
 from fabricast.pcie.topology_files import load_tree
 
 __all__ = ["pictures"]
@@ -24,7 +24,7 @@ def pictures(read: Callable[[str], pd.DataFrame], values: dict[str, Any]) -> dic
     read : callable
         Returns the table behind an input of the rule, by its name.
     values : dict
-        bandwidth_bytes_per_s, tolerance, simulated_set, simulated_topology, origin, held_out.
+        bandwidth_bytes_per_s, reference_time_s, tolerance, simulated_set, simulated_topology, origin, held_out.
 
     Returns
     -------
@@ -58,6 +58,12 @@ def pictures(read: Callable[[str], pd.DataFrame], values: dict[str, Any]) -> dic
         "worst_case": lambda: pcie_validation.plot_worst_case(
             load_tree(values["simulated_topology"]), read("simulated_communication"), read("simulated"),
             read("parameter"), "congestion_factor",
+        ),
+        "schedule_distribution": lambda: pcie_schedules.plot_schedule_distribution(
+            read("schedule_histogram"), read("schedule_summary"), values["reference_time_s"]
+        ),
+        "schedule_timeline": lambda: pcie_schedules.plot_schedule_timeline(
+            read("schedule"), values["reference_time_s"]
         ),
         "error_features": lambda: pcie_validation.plot_error_features(
             read("error_feature"), f"{shown}.all", origin

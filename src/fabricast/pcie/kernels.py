@@ -62,7 +62,8 @@ RHO, DEMAND_UP, FROZEN, WORST, LOWEST, REMAINING, DEMAND, FIXED, SHARE, CAPACITY
     USERS,
     UNFROZEN,
     GROUPS,
-) = range(15)
+    FRESH,
+) = range(16)
 # Planes of `users`: which communications use a link, by which input port each enters it and where
 # it stands among the users of that port, where it goes next, whether it comes in pieces, its group.
 MEMBER, INPUT, PLACE, NEXT, IN_PIECES, GROUP = range(6)
@@ -623,6 +624,9 @@ def evaluate_graphs(
     target,
     size_bytes,
     start_s,
+    after,
+    latency_s,
+    first_phase_only,
     endpoints,
     route_offset,
     route_link,
@@ -643,7 +647,8 @@ def evaluate_graphs(
 ):
     """Evaluate consecutive graphs; fills their part of `end_s`, `initial_rho` and `phases`.
 
-    The event loop recomputes the factors whenever a communication starts or ends.
+    The event loop recomputes the factors whenever a communication starts or ends. A
+    communication with a predecessor `after` in its graph (-1: none) starts `latency_s` later.
     Graphs are independent and the lock is released, so threads may each take a range.
     """
     widest = capacity.size
@@ -651,7 +656,7 @@ def evaluate_graphs(
         widest = max(widest, graph_offset[graph + 1] - graph_offset[graph])
     link_count = capacity.size
     values = np.empty((12, widest), dtype=np.float64)
-    marks = np.empty((15, widest), dtype=np.int64)
+    marks = np.empty((16, widest), dtype=np.int64)
     users = np.empty((6, link_count, widest), dtype=np.int64)
     flows = np.empty((4 if method == BACK_PRESSURE else 0, link_count, widest), dtype=np.float64)
     for link in range(link_count):
@@ -675,14 +680,27 @@ def evaluate_graphs(
             active_count = 0
             next_start = np.inf
             for c in range(count):
-                if marks[STATE, c] == 0 and start_s[first + c] <= now:
-                    marks[STATE, c] = 1
+                if marks[STATE, c] == 0:
+                    begin = start_s[first + c]
+                    before = after[first + c]
+                    if before >= 0:
+                        begin = end_s[first + before] + latency_s if marks[STATE, before] == 2 else np.inf
+                    if begin <= now:
+                        marks[STATE, c] = 1
+                        marks[FRESH, c] = 1
+                    else:
+                        next_start = min(next_start, begin)
                 if marks[STATE, c] == 1:
                     marks[ACTIVE, active_count] = c
                     active_count += 1
-                elif marks[STATE, c] == 0:
-                    next_start = min(next_start, start_s[first + c])
             if active_count == 0:
+                if next_start == np.inf:
+                    # What is left waits for a communication that never ends.
+                    for c in range(count):
+                        if marks[STATE, c] == 0:
+                            end_s[first + c] = np.inf
+                            initial_rho[first + c] = 0.0
+                    break
                 now = next_start
                 continue
             up, down = _find_users(
@@ -708,11 +726,14 @@ def evaluate_graphs(
             for a in range(active_count):
                 c = marks[ACTIVE, a]
                 rho = values[RHO, c]
-                if phase == 0 or start_s[first + c] == now:
+                if marks[FRESH, c]:
+                    marks[FRESH, c] = 0
                     initial_rho[first + c] = rho
                 if rho > 0.0:
                     step = min(step, values[REMAINING, c] / (bandwidth_bytes_per_s * rho))
             phase += 1
+            if first_phase_only:
+                break
             if step == np.inf:
                 # Only literal readings can starve a communication for ever.
                 for a in range(active_count):

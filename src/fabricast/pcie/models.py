@@ -202,6 +202,9 @@ def evaluate(
     tau: float,
     crossing_cost: float = 1.0,
     threads: int = 1,
+    after: NDArray[np.int64] | None = None,
+    latency_s: float = 0.0,
+    first_phase_only: bool = False,
 ) -> Evaluation:
     """Predict when every communication of every graph ends.
 
@@ -222,6 +225,13 @@ def evaluate(
         packets carry more headers. Used by the back-pressure model.
     threads : int, default 1
         Threads to use.
+    after : ndarray of int64, shape (communications,), optional
+        Number, within its graph, of the communication after whose end each one starts; -1
+        for those that start at their own time.
+    latency_s : float, default 0
+        Pause between a communication and the one that starts after it.
+    first_phase_only : bool, default False
+        Compute `initial_rho` of those that start first, and nothing else.
 
     Returns
     -------
@@ -247,6 +257,7 @@ def evaluate(
     from fabricast.pcie.kernels import evaluate_graphs
 
     routes = tree.routes
+    predecessors = np.full(graphs.source.size, -1, dtype=np.int64) if after is None else after
     used_tau = float(tau) if model.uses_tau else 0.0
     end_s = np.empty(graphs.source.size, dtype=np.float64)
     initial_rho = np.empty(graphs.source.size, dtype=np.float64)
@@ -261,6 +272,9 @@ def evaluate(
             graphs.target,
             graphs.size_bytes,
             graphs.start_s,
+            predecessors,
+            float(latency_s),
+            first_phase_only,
             routes.endpoints,
             routes.offset,
             routes.link,

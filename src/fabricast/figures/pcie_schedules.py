@@ -1,0 +1,100 @@
+"""Figures of the schedules of halo exchanges."""
+
+from __future__ import annotations
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from fabricast.figures.style import COLOURS, PAGE_WIDTH_IN
+
+__all__ = ["plot_schedule_distribution", "plot_schedule_timeline"]
+
+_MODEL = "congestion_factor"
+
+
+def plot_schedule_distribution(histogram: pd.DataFrame, summary: pd.DataFrame, reference_time_s: float) -> Figure:
+    """Draw the times of all schedules, with the published and the naive ones marked.
+
+    Parameters
+    ----------
+    histogram, summary : pandas.DataFrame
+        Rows of the tables schedule_histogram and schedule_summary.
+    reference_time_s : float
+        Time of one message alone, the unit of the axis.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        One panel per pattern and topology with a published schedule, both modes in each.
+    """
+    rows = summary[(summary["model"] == _MODEL) & summary["published_s"].notna()]
+    panels = list(dict.fromkeys(zip(rows["pattern"], rows["topology"], strict=True)))
+    panels.sort(key=lambda panel: (panel[1] != "storm8", panel[1], panel[0]))
+    panels = panels[:4]
+    columns = min(2, max(1, len(panels)))
+    lines = -(-len(panels) // columns) or 1
+    figure, axes = plt.subplots(lines, columns, figsize=(PAGE_WIDTH_IN, 2.3 * lines), squeeze=False)
+    for ax, (pattern, topology) in zip(axes.flat, panels, strict=False):
+        own = rows[(rows["pattern"] == pattern) & (rows["topology"] == topology)].sort_values("mode")
+        for case, colour in zip(own.to_dict("records"), COLOURS, strict=False):
+            bins = histogram[histogram["decomposition"] == case["decomposition"]].sort_values("bin")
+            edges = np.append(bins["lower_s"], bins["upper_s"].iloc[-1]) / reference_time_s
+            share = 100 * bins["schedules"].to_numpy() / bins["schedules"].sum()
+            ax.stairs(share, edges, color=colour, label=case["mode"], fill=True, alpha=0.35)
+            ax.stairs(share, edges, color=colour)
+            ax.axvline(case["naive_s"] / reference_time_s, color=colour, linestyle=":", linewidth=1)
+        published = float(own["published_s"].min()) / reference_time_s
+        ax.annotate("published", (published, 0), (published, 0.45), xycoords=("data", "data"),
+                    textcoords=("data", "axes fraction"), ha="center", fontsize=6.5, rotation=90,
+                    arrowprops={"arrowstyle": "-|>", "color": "black", "linewidth": 0.8})  # fmt: skip
+        ax.set_title(f"{pattern} on {topology}: {int(own['schedules'].iloc[0]):,} schedules")
+        ax.set_xlim(2.5, None)
+        ax.set_xlabel("elapsed / one message alone")
+        ax.set_ylabel("schedules (%)")
+        ax.legend(fontsize=6)
+    for ax in list(axes.flat)[len(panels) :]:
+        ax.axis("off")
+    return figure
+
+
+def plot_schedule_timeline(schedule: pd.DataFrame, reference_time_s: float) -> Figure:
+    """Draw the published, or else the fastest, asynchronous schedule step by step.
+
+    Parameters
+    ----------
+    schedule : pandas.DataFrame
+        Rows of the table schedule.
+    reference_time_s : float
+        Time of one message alone, the unit of the axis.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        One row a source and one column a step, each send with its target; times below.
+    """
+    rows = schedule[
+        schedule["decomposition"].str.contains("asynchronous") & schedule["decomposition"].str.endswith(_MODEL)
+    ]
+    shown = rows.sort_values(
+        ["published", "elapsed_s", "decomposition", "rank"], ascending=[False, True, False, True]
+    ).iloc[0]
+    steps = [step.split() for step in shown["schedule"].split(" | ")]
+    sources = sorted({arc.split(">")[0] for step in steps for arc in step}, key=lambda name: (len(name), name))
+    figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 0.28 * len(sources) + 1.2))
+    starts = [0.0, *(float(t) / reference_time_s for t in shown["steps_s"])]
+    for number, step in enumerate(steps):
+        for arc in step:
+            source, target = arc.split(">")
+            place = sources.index(source)
+            width = starts[number + 1] - starts[number]
+            axes.barh(place, width, left=starts[number], height=0.8, color=COLOURS[number % len(COLOURS)],
+                      edgecolor="white", alpha=0.85)  # fmt: skip
+            axes.text(starts[number] + width / 2, place, f"→ {target}", ha="center", va="center", fontsize=7)
+    axes.set_yticks(range(len(sources)), [f"GPU {source}" for source in sources])
+    axes.invert_yaxis()
+    axes.set_xlabel("time until the last send of the step ends / one message alone")
+    axes.set_title(f"{shown['decomposition']}: {shown['elapsed_s'] / reference_time_s:.3f} times one message")
+    axes.grid(axis="y", visible=False)
+    return figure

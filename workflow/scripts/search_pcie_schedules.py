@@ -1,0 +1,20 @@
+"""Evaluate the configured halo exchanges."""
+
+from fabricast.jobs import log_to, progress_of
+from fabricast.pcie.schedule_tables import read_published, schedule_tables
+from fabricast.tables import write_table
+from fabricast.units import GIB, MIB
+
+log_to(snakemake.log[0])
+values = snakemake.params
+cases = 2 * (len(values.topologies) * len(values.grids) * len(values.models) + len(values.searched))
+with progress_of("schedules", cases) as advance:
+    tables = schedule_tables(
+        values.topologies, [tuple(grid) for grid in values.grids],
+        [(name, tuple(grid)) for name, grid in values.searched.items()], values.models,
+        read_published(snakemake.input.published), size_bytes=values.size_mib * MIB,
+        bandwidth_bytes_per_s=values.bandwidth_gib_per_s * GIB, tau=values.tau, crossing_cost=values.crossing_cost,
+        evaluations=values.evaluations, seed=values.seed, threads=snakemake.threads, progress=advance,
+    )  # fmt: skip
+for name, path in snakemake.output.items():
+    write_table(getattr(tables, name), name, path)
