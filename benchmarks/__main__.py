@@ -34,6 +34,8 @@ from benchmarks.naive_peer import end_times
 from fabricast.files import whole_file
 from fabricast.pcie.graphs import CongestionGraphs, from_arcs, validation_set
 from fabricast.pcie.models import MODELS, evaluate, warm_up
+from fabricast.pcie.packets import HARDWARE, simulate
+from fabricast.pcie.schedules import enumerate_schedules, halo_pattern, run_schedule
 from fabricast.pcie.topology_files import load_tree
 from fabricast.tables import connect
 from fabricast.units import GIB, MIB
@@ -43,6 +45,9 @@ ROUNDS = 7
 BANDWIDTH, TAU, SIZE = 11.6 * GIB, Fraction(347, 2000), 300 * MIB
 #: Graphs that slow oracles and peers see; their times are scaled to all graphs.
 SAMPLE, EXACT_SAMPLE = 2000, 200
+#: Schedules, and graphs, that the slow sides work through.
+SCHEDULE_SAMPLE = 200
+PACKET_SAMPLE = 300
 ERROR_BOUND = 1e-9
 REPOSITORY = Path(__file__).parents[1]
 WHOLE_PROCESS = """
@@ -165,6 +170,54 @@ def line(
     }  # fmt: skip
 
 
+def schedule_lines(work: Work) -> list[dict[str, object]]:
+    """Measure B2 and B3: all schedules of the 3D halo exchange, against our own event loop on a sample."""
+    pattern = halo_pattern((2, 2, 2), 8, size_bytes=SIZE)
+    keywords = {"bandwidth_bytes_per_s": BANDWIDTH, "tau": float(TAU)}
+    orders = [[random.Random(k).sample(own, len(own)) for own in pattern.targets] for k in range(SCHEDULE_SAMPLE)]
+    lines = []
+    for benchmark, mode in (("B2", "synchronised"), ("B3", "asynchronous")):
+        enumerate_schedules(work.tree, pattern, mode, **keywords)
+        ours, theirs, error = [], [], 0.0
+        for _ in range(ROUNDS):
+            ours.append(wall(partial(enumerate_schedules, work.tree, pattern, mode, threads=2, **keywords)))
+            started = time.perf_counter()
+            for order in orders:
+                run_schedule(work.tree, pattern, order, mode, **keywords)
+            theirs.append((time.perf_counter() - started) * pattern.schedules / SCHEDULE_SAMPLE)
+        found = enumerate_schedules(work.tree, pattern, mode, **keywords)
+        known = np.unique(found.elapsed_s)
+        for order in orders:
+            time_s = run_schedule(work.tree, pattern, order, mode, **keywords).elapsed_s
+            error = max(error, float(np.abs(known / time_s - 1).min()))
+        lines.append(line(benchmark, f"3D halo, {mode}, 2 cores, wall", ours, "own event loop, scaled", theirs, error))
+    return lines
+
+
+def packet_lines(work: Work) -> list[dict[str, object]]:
+    """Measure B5: 22,259 graphs of 300 MiB packet by packet, against brute force on smaller messages."""
+    small = [work.arcs[i] for i in work.sample[:PACKET_SAMPLE]]
+    lines = []
+    for name in ("no_split", "split_256_128", "split_128_64"):
+        hardware = HARDWARE[name]
+        ours = [cpu_seconds(partial(simulate, work.tree, work.graphs, hardware)) for _ in range(3)]
+        graphs = from_arcs(small, size_bytes=float(2**20))
+        slow = partial(simulate, work.tree, graphs, hardware, fast_forward=False)
+        brute = [cpu_seconds(slow) * 300 * len(work.arcs) / PACKET_SAMPLE for _ in range(3)]
+        same = simulate(work.tree, graphs, hardware)
+        plain = simulate(work.tree, graphs, hardware, fast_forward=False)
+        error = float(np.abs(same.end_s / plain.end_s - 1).max())
+        lines.append(line("B5", f"packets, {name}, 1 core", ours, "own brute force, scaled", brute, error))
+    return lines
+
+
+def wall(work: Callable[[], object]) -> float:
+    """Return the wall-clock seconds that a call takes."""
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
 def workflow_lines() -> list[dict[str, object]]:
     """Measure B10: the default study from an existing environment, then a second run."""
     with tempfile.TemporaryDirectory() as folder:
@@ -195,6 +248,8 @@ def main() -> None:
             line("B1b", "congestion factors", factors, "SimGrid, max-min", times["simgrid"], against_exact),
             line("B1b", "congestion factors", factors, "plain Python, max-min", times["naive"], against_exact),
             line("B1c", "start, generate, evaluate; wall", times["process"]),
+            *schedule_lines(work),
+            *packet_lines(work),
             *workflow_lines(),
         ]
     frame = pd.DataFrame(lines).assign(input_digest=work.digest, load=os.getloadavg()[0], cores=os.cpu_count())

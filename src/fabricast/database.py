@@ -9,27 +9,12 @@ import pandas as pd
 
 from fabricast.errors import InputError
 from fabricast.files import whole_file
-from fabricast.tables import connect, create_schema, key_columns, read_table, table_names, write_table
+from fabricast.tables import connect, create_schema, key_columns, table_names
 
-__all__ = ["build_database", "merge_table", "table_digests"]
+__all__ = ["build_database", "table_digests"]
 
 #: Tables that hold when and where a run was made; they differ between equal runs.
 VOLATILE_TABLES = ("run", "table_digest")
-
-
-def merge_table(table: str, parts: list[Path], path: Path) -> None:
-    """Merge the parts of a table, in the order of its key.
-
-    Parameters
-    ----------
-    table : str
-        Name of a table of schema.sql.
-    parts : list of Path
-        Parquet files.
-    path : Path
-        The merged Parquet file.
-    """
-    write_table(read_table(*parts), table, path)
 
 
 def table_digests(connection: duckdb.DuckDBPyConnection) -> pd.DataFrame:

@@ -18,6 +18,7 @@ __all__ = [
     "connect",
     "create_schema",
     "key_columns",
+    "merge_tables",
     "read_table",
     "read_tables",
     "schema_statements",
@@ -145,15 +146,43 @@ def write_table(frame: pd.DataFrame, table: str, path: Path | str) -> None:
     duckdb.ConstraintException
         If a row breaks a constraint of the schema.
     """
+    with connect() as connection:
+        connection.register("frame", frame)
+        _write_ordered(connection, "frame", table, path)
+
+
+def merge_tables(parts: Sequence[Path | str], table: str, path: Path | str) -> None:
+    """Merge Parquet files of one table into one, checked and in the order of the key.
+
+    Parameters
+    ----------
+    parts : sequence of Path or str
+        Parquet files; columns by name, missing ones become NULL.
+    table : str
+        Name of a table of schema.sql.
+    path : Path or str
+        The merged file, written whole or not at all.
+
+    Raises
+    ------
+    duckdb.ConstraintException
+        If a row breaks a constraint of the schema.
+    """
+    with connect() as connection:
+        # Frames would turn millions of texts into objects; the rows stay in the database.
+        connection.read_parquet([str(part) for part in parts], union_by_name=True).create_view("parts")
+        _write_ordered(connection, "parts", table, path)
+
+
+def _write_ordered(connection: duckdb.DuckDBPyConnection, source: str, table: str, path: Path | str) -> None:
     create = next(s for s in schema_statements() if re.search(rf"^CREATE TABLE {table} ", s, re.MULTILINE))
-    with connect() as connection, whole_file(path) as temporary:
+    with whole_file(path) as temporary:
         for statement in schema_statements():
             if statement.lstrip().startswith("CREATE TYPE") or "\nCREATE TYPE" in statement:
                 connection.execute(statement)
         # The key's index is costly on millions of rows: check uniqueness by a query instead.
         connection.execute(re.sub(r",\s*PRIMARY KEY \([^)]*\)", "", create))
-        connection.register("frame", frame)
-        connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM frame")
+        connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM {source}")
         key = ", ".join(key_columns(table))
         twice = connection.execute(
             f"SELECT {key} FROM {table} GROUP BY ALL HAVING count(*) > 1 ORDER BY ALL LIMIT 1"

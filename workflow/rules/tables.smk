@@ -19,7 +19,7 @@ rule merge_tables:
     log:
         "<logs>/merge_tables.log",
     params:
-        code=code("database", "tables"),
+        code=code("tables"),
     script:
         "../scripts/merge_tables.py"
 

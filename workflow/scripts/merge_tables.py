@@ -1,16 +1,13 @@
 """Merge the parts of every table."""
 
-from pathlib import Path
-
 import pandas as pd
 
-from fabricast.database import merge_table
 from fabricast.jobs import log_to
-from fabricast.tables import write_table
+from fabricast.tables import merge_tables, write_table
 
 log_to(snakemake.log[0])
 write_table(pd.read_csv(snakemake.input.studies), "study", snakemake.output.study)
 for table, path in snakemake.output.items():
-    parts = [Path(part) for part in snakemake.input[:-1] if part.endswith(f".{table}.parquet")]
+    parts = [part for part in snakemake.input[:-1] if part.endswith(f".{table}.parquet")]
     if parts:
-        merge_table(table, parts, Path(path))
+        merge_tables(parts, table, path)

@@ -60,7 +60,7 @@ def plot_schedule_distribution(histogram: pd.DataFrame, summary: pd.DataFrame, r
 
 
 def plot_schedule_timeline(schedule: pd.DataFrame, reference_time_s: float) -> Figure:
-    """Draw the published, or else the fastest, asynchronous schedule step by step.
+    """Draw the published, or else the fastest, synchronised schedule step by step.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def plot_schedule_timeline(schedule: pd.DataFrame, reference_time_s: float) -> F
         One row a source and one column a step, each send with its target; times below.
     """
     rows = schedule[
-        schedule["decomposition"].str.contains("asynchronous") & schedule["decomposition"].str.endswith(_MODEL)
+        schedule["decomposition"].str.contains(" synchronised ") & schedule["decomposition"].str.endswith(_MODEL)
     ]
     shown = rows.sort_values(
         ["published", "elapsed_s", "decomposition", "rank"], ascending=[False, True, False, True]
@@ -83,7 +83,7 @@ def plot_schedule_timeline(schedule: pd.DataFrame, reference_time_s: float) -> F
     steps = [step.split() for step in shown["schedule"].split(" | ")]
     sources = sorted({arc.split(">")[0] for step in steps for arc in step}, key=lambda name: (len(name), name))
     figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 0.28 * len(sources) + 1.2))
-    starts = [0.0, *(float(t) / reference_time_s for t in shown["steps_s"])]
+    starts = [0.0, *np.cumsum(np.array(shown["steps_s"], dtype=np.float64) / reference_time_s)]
     for number, step in enumerate(steps):
         for arc in step:
             source, target = arc.split(">")
@@ -94,7 +94,7 @@ def plot_schedule_timeline(schedule: pd.DataFrame, reference_time_s: float) -> F
             axes.text(starts[number] + width / 2, place, f"→ {target}", ha="center", va="center", fontsize=7)
     axes.set_yticks(range(len(sources)), [f"GPU {source}" for source in sources])
     axes.invert_yaxis()
-    axes.set_xlabel("time until the last send of the step ends / one message alone")
+    axes.set_xlabel("time / one message alone")
     axes.set_title(f"{shown['decomposition']}: {shown['elapsed_s'] / reference_time_s:.3f} times one message")
     axes.grid(axis="y", visible=False)
     return figure

@@ -638,9 +638,11 @@ def _synchronised(run: _Run, space: _Space) -> NDArray[np.float64]:
     from fabricast.pcie.schedules_kernels import synchronised_times
 
     low, high = space.step_codes()
-    distinct = np.unique(np.concatenate([np.unique(np.add.outer(np.unique(low[:, k]), np.unique(high[:, k])))
-                                         for k in range(low.shape[1])]))  # fmt: skip
-    distinct = distinct[distinct > 0]
+    seen = np.zeros(space.codes, dtype=np.bool_)
+    for k in range(low.shape[1]):
+        seen[np.add.outer(np.unique(low[:, k]), np.unique(high[:, k]))] = True
+    seen[0] = False
+    distinct = np.flatnonzero(seen)
     graphs = space.active_sets(distinct, sized=True)
     end_s = run.evaluate(graphs).end_s
     step_s = np.zeros(space.codes, dtype=np.float64)

@@ -20,6 +20,8 @@ from fabricast.seeds import stream
 
 __all__ = ["ValidationTables", "design_half", "validate_models"]
 
+#: Hardware setting whose errors are explained by features.
+_EXPLAINED = "packets.split_256_128"
 #: At these graphs of the validation set the author looked while he wrote the back-pressure rule.
 _SEEN_SEED, _SEEN_GRAPHS = 7, 1500
 _HISTOGRAM_EDGES = np.concatenate([[-np.inf], np.linspace(-0.6, 0.6, 121), [np.inf]])
@@ -157,6 +159,8 @@ def validate_models(
         "histogram": [],
         "feature": [],
     }
+    # Learning is slow: one hardware setting is explained, the one that is drawn.
+    explained = _EXPLAINED if _EXPLAINED in set(reference["origin"]) else reference["origin"].min()
     for origin, rows in reference.groupby("origin", sort=True):
         values = parameter[parameter["system"] == f"{tree.name}.{origin}"].set_index("name")["value"]
         keywords = {"tau": values.get("tau", 0.0), "crossing_cost": values.get("crossing_cost", 1.0)}
@@ -172,9 +176,10 @@ def validate_models(
             parts["band"].append(_bands(error, case, subsets, counts, tolerance).assign(**common))
             parts["accuracy"].append(_accuracy(error, graphs, simulated, predicted, subsets).assign(**common))
             parts["histogram"].append(_histogram(error, subsets).assign(**common))
-            if name in VALIDATED:
+            if name in VALIDATED and origin == explained:
                 learnt = explain_errors(features, error)
                 parts["feature"].append(learnt.assign(subset=f"{set_name}.all", **common))
+            if name in VALIDATED:
                 parts["comparison"].append(
                     rows[["study", "case_id", "item", "quantity", "kind", "origin"]].assign(
                         model=name, predicted=predicted, reference=simulated, relative_error=error,
