@@ -20,6 +20,7 @@ report: "workflow/report/workflow.rst"
 
 include: "workflow/rules/common.smk"
 include: "workflow/rules/pcie.smk"
+include: "workflow/rules/breakdown.smk"
 include: "workflow/rules/comparisons.smk"
 include: "workflow/rules/claims.smk"
 include: "workflow/rules/tables.smk"

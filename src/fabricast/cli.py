@@ -25,6 +25,8 @@ app = typer.Typer(
 )
 topology_app = typer.Typer(help="List, draw and import topologies.", no_args_is_help=True)
 app.add_typer(topology_app, name="topology")
+breakdown_app = typer.Typer(help="Times of a small message from traces and timers.", no_args_is_help=True)
+app.add_typer(breakdown_app, name="breakdown")
 
 _TOPOLOGY = typer.Argument(help="Built-in name, .yaml file, hwloc .xml or NCCL .xml file.", show_default=False)
 _SIZE = typer.Option(help="Size in MiB where the file has no size_bytes.")
@@ -256,6 +258,50 @@ def schedule(
         typer.echo(line)
     if output is not None:
         write_schedules(tree, found, output)
+
+
+@app.command(
+    epilog="Examples: fabricast whatif thunderx2 --reduce pio_copy=84% --metric injection | "
+    "fabricast whatif mine.yaml --reduce integrated_nic=50% --reduce hlp=20% --metric latency"
+)
+def whatif(
+    system: Annotated[str, typer.Argument(help="Published system (thunderx2) or .yaml file.", show_default=False)],
+    reduce: Annotated[
+        list[str] | None, typer.Option(help="Component or group and how much of it goes, such as pio_copy=84%.")
+    ] = None,
+    metric: Annotated[str, typer.Option(help="injection, injection_llp, latency or latency_llp.")] = "latency",
+    remove: Annotated[
+        str | None,
+        typer.Option(help="Ask the other way: which reduction of each part removes this share, such as 25%."),
+    ] = None,
+) -> None:
+    """Say what a faster part of the message path would bring."""
+    from fabricast.breakdown.whatif_text import whatif_lines
+
+    for line in whatif_lines(system, reduce or [], metric, remove):
+        typer.echo(line)
+
+
+@breakdown_app.command(
+    "derive",
+    epilog="Example: fabricast breakdown derive --timers timers.csv --trace trace.csv --name mine -o mine.yaml",
+)
+def derive_breakdown(
+    timers: Annotated[Path, typer.Option(help="CSV with columns run_id,region,iter,raw_ns,overhead_ns.")],
+    name: Annotated[str, typer.Option(help="Name of the system.")],
+    trace: Annotated[
+        Path | None, typer.Option(help="CSV of a PCIe analyser; without it I/O and network stay one lump.")
+    ] = None,
+    posts_per_completion: Annotated[int, typer.Option(help="Posts that one signalled completion covers.")] = 64,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the system as .yaml.")] = None,
+) -> None:
+    """Derive every component from CPU timers and a PCIe trace."""
+    from fabricast.breakdown.ingestion import derive_lines
+
+    if output is not None and output.suffix.lower() not in (".yaml", ".yml"):
+        raise InputError(f"--output is '{output}', expected a name that ends in .yaml")
+    for line in derive_lines(timers, trace, name, posts_per_completion, output):
+        typer.echo(line)
 
 
 @app.command(epilog="Example: fabricast models")

@@ -14,7 +14,16 @@ from fabricast.errors import InputError
 from fabricast.files import write_text
 from fabricast.yaml_files import validate
 
-__all__ = ["Config", "GraphSet", "PcieConfig", "ScheduleConfig", "checked_config", "config_markdown", "config_schema"]
+__all__ = [
+    "BreakdownConfig",
+    "Config",
+    "GraphSet",
+    "PcieConfig",
+    "ScheduleConfig",
+    "checked_config",
+    "config_markdown",
+    "config_schema",
+]
 
 
 #: Parts of the study's tables that are not graph sets.
@@ -134,6 +143,15 @@ class PcieConfig(_Strict):
         return models
 
 
+class BreakdownConfig(_Strict):
+    """The breakdown study (Zambre et al., ICPP 2019)."""
+
+    systems: list[str] = Field(
+        default_factory=list, description="Your systems: YAML files as config/systems/integrated_nic.yaml."
+    )
+    samples: int = Field(20_000, ge=100, description="Draws of the Monte Carlo over the spreads of components.")
+
+
 class Config(_Strict):
     """A run of fabricast."""
 
@@ -142,6 +160,7 @@ class Config(_Strict):
         2000, ge=100, description="Resamples behind each 95 % interval of the error bands."
     )
     pcie: PcieConfig = Field(description="The PCIe study.")
+    breakdown: BreakdownConfig = Field(description="The breakdown study.")
 
 
 def checked_config(values: Mapping[str, Any]) -> Config:
@@ -195,6 +214,7 @@ def config_markdown() -> str:
         (PcieConfig, "`pcie`"),
         (GraphSet, "`pcie.graph_sets.NAME`"),
         (ScheduleConfig, "`pcie.schedules`"),
+        (BreakdownConfig, "`breakdown`"),
     ):
         lines += [
             "",

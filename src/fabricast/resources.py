@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["published", "topologies"]
+__all__ = ["published", "systems", "topologies"]
 
 
 def _folder(name: str) -> Path:
@@ -21,3 +21,8 @@ def topologies() -> Path:
 def published() -> Path:
     """Return the folder of published numbers."""
     return _folder("published")
+
+
+def systems() -> Path:
+    """Return the folder of example systems."""
+    return _folder("systems")

@@ -260,6 +260,7 @@ CREATE TABLE breakdown_component (
   time_ns DOUBLE NOT NULL, -- time
   tag provenance_tag NOT NULL, -- provenance
   source VARCHAR NOT NULL, -- where it was read
+  spread_ns DOUBLE NOT NULL, -- standard deviation for the Monte Carlo
   PRIMARY KEY (system, component)
 );
 -- Shares of components in published figures.
@@ -270,7 +271,20 @@ CREATE TABLE breakdown_share (
   share DOUBLE NOT NULL, -- share computed here
   published_share DOUBLE, -- share printed in the talk
   difference DOUBLE, -- share - published_share
+  agreement VARCHAR, -- rounded, truncated, or differs: how the printed percentage follows from the share
   PRIMARY KEY (system, figure, component)
+);
+-- Totals of the breakdown, with their uncertainty.
+CREATE TABLE breakdown_total (
+  system VARCHAR NOT NULL, -- system
+  metric VARCHAR NOT NULL, -- injection, injection_llp, latency or latency_llp
+  model_ns DOUBLE NOT NULL, -- total of the model
+  model_low_ns DOUBLE NOT NULL, -- lower end of its 95 % interval (Monte Carlo over spreads)
+  model_high_ns DOUBLE NOT NULL, -- upper end of its 95 % interval
+  observed_ns DOUBLE, -- observed total
+  relative_error DOUBLE, -- (model - observed) / observed
+  share_within_tolerance DOUBLE, -- share of the draws within the tolerance of the observed total
+  PRIMARY KEY (system, metric)
 );
 -- Effect of reducing components.
 CREATE TABLE what_if (

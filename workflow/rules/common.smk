@@ -27,7 +27,7 @@ try:
 except InputError as error:
     raise WorkflowError(str(error)) from None
 
-STUDIES = ("pcie",)
+STUDIES = ("pcie", "breakdown")
 GRAPH_SETS = settings.pcie.graph_sets
 # Graph sets that the packet-level simulator runs.
 SIMULATED_SETS = [
@@ -52,7 +52,15 @@ FIGURES = {
         "error_features": "What explains the errors",
         "schedule_distribution": "All schedules of a halo exchange",
         "schedule_timeline": "The fastest schedule",
-    }
+    },
+    "breakdown": {
+        "totals": "Injection and latency",
+        "injection_shares": "What injection is made of",
+        "latency_shares": "What latency is made of",
+        "what_if": "What if a part were faster",
+        "accuracy": "Model against observed",
+        "sensitivity": "Which component matters",
+    },
 }
 # Figures that need the packet-level reference.
 _SIMULATED_FIGURES = (

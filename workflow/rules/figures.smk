@@ -75,3 +75,30 @@ rule plot_pcie:
         code=code("figures.pcie_pictures", "figures.style", "tables"),
     script:
         "../scripts/plot_pcie.py"
+
+
+rule plot_breakdown:
+    input:
+        **{
+            table: f"<results>/breakdown/systems.{table}.parquet"
+            for table in (
+                "breakdown_component",
+                "breakdown_share",
+                "breakdown_total",
+                "what_if",
+            )
+        },
+        studies=PUBLISHED / "studies.csv",
+    output:
+        drawn("breakdown"),
+    log:
+        "<logs>/plot_breakdown.log",
+    params:
+        figures=list(FIGURES["breakdown"]),
+        values={
+            "system": "thunderx2",
+            "tolerance": study_tolerance(PUBLISHED / "studies.csv", "breakdown"),
+        },
+        code=code("figures.breakdown_pictures", "figures.style", "tables"),
+    script:
+        "../scripts/plot_breakdown.py"

@@ -1,0 +1,438 @@
+"""Measured runs of the breakdown study: CPU timers and PCIe traces become components.
+
+Times of PCIe events are stamps of an analyser in front of the NIC; times of CPU regions
+are differences of a clock, with the clock's own cost subtracted.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fabricast.breakdown.components import System
+from fabricast.errors import InputError
+from fabricast.seeds import stream
+
+__all__ = [
+    "Derived",
+    "components_from_timers",
+    "components_from_trace",
+    "generate_timers",
+    "generate_trace",
+    "read_timers",
+    "read_trace",
+]
+
+TRACE_COLUMNS = ("run_id", "seq", "t_ns", "direction", "tlp_type", "payload_b", "seq_num", "acked_seq", "role")
+TIMER_COLUMNS = ("run_id", "region", "iter", "raw_ns", "overhead_ns")
+#: Runs of a trace: posts of node 1 with and without the switch, and a ping-pong on the receiver.
+RUNS = ("injection", "back_to_back", "ping_pong")
+_WARM_UP_SHARE = 0.01
+_MOST_LOST = 0.01
+
+
+@dataclass(frozen=True)
+class Derived:
+    """A component derived from time stamps.
+
+    Parameters
+    ----------
+    name : str
+        Component, or ``observed_injection``.
+    median_ns, mean_ns, p05_ns, p95_ns : float
+        Statistics over events; a difference of regions has only the medians' difference.
+    samples : int
+        Events behind it.
+    flag : str
+        What the reader should know, such as a negative difference.
+    """
+
+    name: str
+    median_ns: float
+    mean_ns: float
+    p05_ns: float
+    p95_ns: float
+    samples: int
+    flag: str = ""
+
+
+def _statistics(name: str, values: NDArray[np.float64]) -> Derived:
+    p05, median, p95 = np.percentile(values, [5, 50, 95])
+    flag = "negative" if median < 0 else ""
+    return Derived(name, float(median), float(values.mean()), float(p05), float(p95), int(values.size), flag)
+
+
+def _read(path: Path | str, columns: Sequence[str], numbers: Iterable[str], optional: Iterable[str]) -> pd.DataFrame:
+    path = Path(path)
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot be read: {error}", path=path) from error
+    reader = csv.reader(lines)
+    header = next(reader, None)
+    if header is None or [name.strip() for name in header] != list(columns):
+        raise InputError(f"has the columns {header}, expected {','.join(columns)}", path=path, line=1)
+    rows: dict[str, list[object]] = {name: [] for name in columns}
+    blank = set(optional)
+    for row in reader:
+        if len(row) != len(columns):
+            raise InputError(f"has {len(row)} fields, expected {len(columns)}", path=path, line=reader.line_num)
+        for name, text in zip(columns, row, strict=True):
+            value: object = text.strip()
+            if name in numbers:
+                try:
+                    value = math.nan if text.strip() == "" and name in blank else float(text)
+                except ValueError:
+                    raise InputError(
+                        f"{name} is '{text}', expected a number", path=path, line=reader.line_num
+                    ) from None
+                if math.isinf(value) or (math.isnan(value) and name not in blank):
+                    raise InputError(f"{name} is '{text}', expected a number", path=path, line=reader.line_num)
+            rows[name].append(value)
+    if not rows[columns[0]]:
+        raise InputError("holds no rows, expected at least one", path=path)
+    return pd.DataFrame(rows)
+
+
+def read_trace(path: Path | str) -> pd.DataFrame:
+    """Read a PCIe trace from CSV.
+
+    Parameters
+    ----------
+    path : Path or str
+        File with the columns run_id, seq, t_ns, direction (``down``: root complex to NIC,
+        ``up``), tlp_type (MWr, MRd, CplD, ACK, UpdateFC), payload_b, seq_num (of a packet),
+        acked_seq (of an ACK), role (post, completion, payload, other). run_id is
+        ``injection``, ``back_to_back`` or ``ping_pong``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The rows.
+
+    Raises
+    ------
+    InputError
+        On the first row that is wrong.
+    """
+    trace = _read(
+        path, TRACE_COLUMNS, {"seq", "t_ns", "payload_b", "seq_num", "acked_seq"}, {"payload_b", "seq_num", "acked_seq"}
+    )
+    for name, known in (
+        ("run_id", RUNS),
+        ("direction", ("down", "up")),
+        ("tlp_type", ("MWr", "MRd", "CplD", "ACK", "UpdateFC")),
+        ("role", ("post", "completion", "payload", "other", "")),
+    ):
+        wrong = ~trace[name].isin(known)
+        if wrong.any():
+            line = int(np.flatnonzero(wrong)[0]) + 2
+            raise InputError(
+                f"{name} is '{trace[name][line - 2]}', expected one of {', '.join(filter(None, known))}",
+                path=Path(path),
+                line=line,
+            )
+    return trace
+
+
+def read_timers(path: Path | str) -> pd.DataFrame:
+    """Read CPU timers from CSV.
+
+    Parameters
+    ----------
+    path : Path or str
+        File with the columns run_id, region, iter, raw_ns, overhead_ns (cost of an empty
+        pair of clock readings). Regions: mpi_isend, uct_post, md_setup, md_barrier,
+        dbc_barrier, pio_copy, uct_progress, send_progress, receive_progress.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The rows.
+
+    Raises
+    ------
+    InputError
+        On the first row that is wrong.
+    """
+    return _read(path, TIMER_COLUMNS, {"iter", "raw_ns", "overhead_ns"}, ())
+
+
+def _ordered(trace: pd.DataFrame, run: str) -> pd.DataFrame:
+    """Rows of one run in the order of the analyser, which need not be the order of the file."""
+    rows = trace[trace["run_id"] == run].sort_values("seq", kind="stable").reset_index(drop=True)
+    backwards = np.flatnonzero(np.diff(rows["t_ns"]) < 0)
+    if backwards.size:
+        raise InputError(
+            f"run '{run}': the clock runs backwards at seq {rows['seq'][int(backwards[0]) + 1]:.0f}, "
+            "expected times that do not fall"
+        )
+    return rows
+
+
+def _after_warm_up(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    return values[int(values.size * _WARM_UP_SHARE) :]
+
+
+def _posts_and_completions(rows: pd.DataFrame, run: str, posts_per_completion: int) -> NDArray[np.float64]:
+    """Return 2 * Network of every completion: from the last post that it covers."""
+    posts = rows[(rows["role"] == "post") & (rows["direction"] == "down")]["t_ns"].to_numpy()
+    completions = rows[(rows["role"] == "completion") & (rows["direction"] == "up")]["t_ns"].to_numpy()
+    expected = posts.size // posts_per_completion
+    if expected == 0 or completions.size < expected * (1 - _MOST_LOST):
+        raise InputError(
+            f"run '{run}': {completions.size} completions for {posts.size} posts, expected one for each "
+            f"{posts_per_completion}; more than {_MOST_LOST:.0%} are missing"
+        )
+    if completions.size == expected:
+        # Nothing is missing: every c-th post from the start of the trace is signalled.
+        gaps = completions - posts[posts_per_completion - 1 :: posts_per_completion][:expected]
+    else:
+        # Completions carry no number: the signalled posts are those to which the gap varies least.
+        candidates = []
+        for phase in range(posts_per_completion):
+            signalled = posts[phase::posts_per_completion]
+            before = np.searchsorted(signalled, completions, side="right") - 1
+            known = before >= 0
+            if known.any():
+                candidates.append(completions[known] - signalled[before[known]])
+        gaps = min(candidates, key=lambda values: float(values.std()))
+    if (gaps <= 0).any():
+        raise InputError(f"run '{run}': completions come before their posts, expected them after")
+    return _after_warm_up(gaps)
+
+
+def components_from_trace(
+    trace: pd.DataFrame, *, posts_per_completion: int, llp_post_ns: float, llp_prog_ns: float
+) -> dict[str, Derived]:
+    """Derive components from a PCIe trace.
+
+    Parameters
+    ----------
+    trace : pandas.DataFrame
+        Rows as `read_trace` gives.
+    posts_per_completion : int
+        Posts that one signalled completion covers.
+    llp_post_ns, llp_prog_ns : float
+        CPU times that the ping-pong contains, from timers.
+
+    Returns
+    -------
+    dict
+        pcie, network, observed_injection; wire and switch if there is a run with the NICs
+        back to back; rc_to_mem if there is a ping-pong.
+
+    Raises
+    ------
+    InputError
+        If the clock runs backwards, or more than 1 % of the posts have no completion.
+
+    References
+    ----------
+    Zambre et al., slides 19-20 and 48.
+    """
+    found: dict[str, Derived] = {}
+    rows = _ordered(trace, "injection")
+    if rows.empty:
+        raise InputError("the trace has no run 'injection'")
+    posts = rows[(rows["role"] == "post") & (rows["direction"] == "down") & (rows["payload_b"] == 64)]
+    found["observed_injection"] = _statistics("observed_injection", _after_warm_up(np.diff(posts["t_ns"].to_numpy())))
+    # One ACK may cover several writes: only the last one that it covers tells the crossing time.
+    writes = rows[(rows["tlp_type"] == "MWr") & (rows["direction"] == "up")][["seq_num", "t_ns"]]
+    acks = rows[(rows["tlp_type"] == "ACK") & (rows["direction"] == "down")][["acked_seq", "t_ns"]]
+    pairs = writes.merge(acks, left_on="seq_num", right_on="acked_seq", suffixes=("_write", "_ack"))
+    if pairs.empty:
+        raise InputError("run 'injection': no ACK names a write, so PCIe cannot be derived")
+    found["pcie"] = _statistics("pcie", _after_warm_up((pairs["t_ns_ack"] - pairs["t_ns_write"]).to_numpy() / 2))
+    found["network"] = _statistics("network", _posts_and_completions(rows, "injection", posts_per_completion) / 2)
+    direct = _ordered(trace, "back_to_back")
+    if not direct.empty:
+        wire = _statistics("wire", _posts_and_completions(direct, "back_to_back", posts_per_completion) / 2)
+        found["wire"] = wire
+        switch = found["network"].median_ns - wire.median_ns
+        found["switch"] = Derived(
+            "switch", switch, switch, switch, switch, wire.samples, "negative" if switch < 0 else "difference"
+        )
+    pong = _ordered(trace, "ping_pong")
+    if not pong.empty:
+        arrived = pong[(pong["role"] == "payload") & (pong["direction"] == "up")]["t_ns"].to_numpy()
+        answered = pong[(pong["role"] == "post") & (pong["direction"] == "down")]["t_ns"].to_numpy()
+        after = np.searchsorted(answered, arrived, side="right")
+        known = after < answered.size
+        gaps = answered[after[known]] - arrived[known]
+        rest = 2 * found["pcie"].median_ns + llp_prog_ns + llp_post_ns
+        found["rc_to_mem"] = _statistics("rc_to_mem", _after_warm_up(gaps - rest))
+    return found
+
+
+#: Components as sums and differences of regions; what is nested is subtracted.
+_REGIONS: dict[str, tuple[tuple[str, float], ...]] = {
+    "md_setup": (("md_setup", 1),),
+    "md_barrier": (("md_barrier", 1),),
+    "dbc_barrier": (("dbc_barrier", 1),),
+    "pio_copy": (("pio_copy", 1),),
+    "llp_post_other": (("uct_post", 1), ("md_setup", -1), ("md_barrier", -1), ("dbc_barrier", -1), ("pio_copy", -1)),
+    "hlp_post": (("mpi_isend", 1), ("uct_post", -1)),
+    "llp_prog": (("uct_progress", 1),),
+    "hlp_tx_prog": (("send_progress", 1),),
+    "hlp_rx_prog": (("receive_progress", 1), ("uct_progress", -1)),
+}
+
+
+def components_from_timers(timers: pd.DataFrame) -> dict[str, Derived]:
+    """Derive CPU components from timed regions.
+
+    Parameters
+    ----------
+    timers : pandas.DataFrame
+        Rows as `read_timers` gives.
+
+    Returns
+    -------
+    dict
+        Components whose regions are all there. Negative differences are kept and flagged.
+
+    References
+    ----------
+    Zambre et al., slides 17-18: time = end - start - overhead; a layer's own time is that
+    of its call minus that of the call below.
+
+    Examples
+    --------
+    >>> rows = [("r", "mpi_isend", i, 130.0, 30.0) for i in range(9)]
+    >>> rows += [("r", "uct_post", i, 110.0, 30.0) for i in range(9)]
+    >>> timers = pd.DataFrame(rows, columns=list(TIMER_COLUMNS))
+    >>> components_from_timers(timers)["hlp_post"].median_ns
+    20.0
+    """
+    net = timers.assign(net_ns=timers["raw_ns"] - timers["overhead_ns"])
+    regions = {
+        str(name): part.sort_values("iter", kind="stable")["net_ns"].to_numpy()[int(len(part) * _WARM_UP_SHARE) :]
+        for name, part in net.groupby("region")
+    }
+    found = {}
+    for name, terms in _REGIONS.items():
+        if all(region in regions for region, _ in terms):
+            if len(terms) == 1:
+                found[name] = _statistics(name, regions[terms[0][0]])
+                continue
+            median = sum(sign * float(np.median(regions[region])) for region, sign in terms)
+            mean = sum(sign * float(regions[region].mean()) for region, sign in terms)
+            samples = min(regions[region].size for region, _ in terms)
+            flag = "negative" if median < 0 else "difference"
+            found[name] = Derived(name, median, mean, median, median, samples, flag)
+    return found
+
+
+def generate_timers(system: System, *, iterations: int, jitter: float, overhead_ns: float, seed: int) -> pd.DataFrame:
+    """Generate CPU timers of a system with known components.
+
+    Parameters
+    ----------
+    system : System
+        The machine.
+    iterations : int
+        Samples of each region.
+    jitter : float
+        Relative standard deviation of each sample.
+    overhead_ns : float
+        Cost of the clock, in every sample.
+    seed : int
+        Root seed.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Rows as `read_timers` gives.
+    """
+    generator = stream(seed, f"breakdown.timers.{system.system}")
+    uct_post = system.total_ns("llp_post")
+    llp_prog = system.time_ns("llp_prog")
+    truth = {
+        **{name: system.time_ns(name) for name in ("md_setup", "md_barrier", "dbc_barrier", "pio_copy")},
+        "uct_post": uct_post,
+        "mpi_isend": uct_post + system.time_ns("hlp_post"),
+        "uct_progress": llp_prog,
+        "send_progress": system.time_ns("hlp_tx_prog"),
+        "receive_progress": llp_prog + system.time_ns("hlp_rx_prog"),
+    }
+    rows = [
+        (region, region, i, value * (1 + jitter * noise) + overhead_ns, overhead_ns)
+        for region, value in truth.items()
+        for i, noise in enumerate(generator.standard_normal(iterations))
+    ]
+    return pd.DataFrame(rows, columns=list(TIMER_COLUMNS))
+
+
+def generate_trace(
+    system: System,
+    *,
+    posts: int,
+    jitter: float,
+    seed: int,
+    lost_acks: float = 0.0,
+    writes_per_ack: int = 1,
+    lost_completions: float = 0.0,
+) -> pd.DataFrame:
+    """Generate a PCIe trace of a system with known components.
+
+    Parameters
+    ----------
+    system : System
+        The machine.
+    posts : int
+        Posts of each run.
+    jitter : float
+        Relative standard deviation of every duration.
+    seed : int
+        Root seed.
+    lost_acks, lost_completions : float, default 0
+        Shares of rows that are missing.
+    writes_per_ack : int, default 1
+        Writes that one ACK covers.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Rows as `read_trace` gives, in the order of the analyser.
+    """
+    generator = stream(seed, f"breakdown.trace.{system.system}")
+
+    def vary(value: float, size: int) -> NDArray[np.float64]:
+        varied: NDArray[np.float64] = value * (1 + jitter * generator.standard_normal(size))
+        return np.maximum(varied, 0.0)
+
+    frames = []
+    pcie, network = system.time_ns("pcie"), system.total_ns("network")
+    for run, crossing in (("injection", network), ("back_to_back", system.time_ns("wire"))):
+        t_post = np.cumsum(vary(system.total_ns("injection"), posts))
+        last = np.arange(system.posts_per_completion - 1, posts, system.posts_per_completion)
+        t_completion = t_post[last] + vary(2 * crossing, last.size)
+        t_ack = t_completion + vary(2 * pcie, last.size)
+        number = np.arange(last.size)
+        covered = (number + 1) % writes_per_ack == 0
+        kept_acks = covered & (generator.random(last.size) >= lost_acks)
+        kept = generator.random(last.size) >= lost_completions
+        frames.append(pd.DataFrame({"run_id": run, "t_ns": t_post, "direction": "down", "tlp_type": "MWr",
+                                    "payload_b": 64.0, "seq_num": np.arange(posts), "role": "post"}))  # fmt: skip
+        frames.append(pd.DataFrame({"run_id": run, "t_ns": t_completion[kept], "direction": "up", "tlp_type": "MWr",
+                                    "payload_b": 64.0, "seq_num": number[kept], "role": "completion"}))  # fmt: skip
+        frames.append(pd.DataFrame({"run_id": run, "t_ns": t_ack[kept_acks], "direction": "down", "tlp_type": "ACK",
+                                    "acked_seq": number[kept_acks], "role": "other"}))  # fmt: skip
+    answer = 2 * pcie + system.time_ns("rc_to_mem") + system.time_ns("llp_prog") + system.total_ns("llp_post")
+    t_payload = np.arange(1, posts + 1) * 4 * answer
+    t_answer = t_payload + vary(answer, posts)
+    frames.append(pd.DataFrame({"run_id": "ping_pong", "t_ns": t_payload, "direction": "up", "tlp_type": "MWr",
+                                "payload_b": 8.0, "seq_num": np.arange(posts), "role": "payload"}))  # fmt: skip
+    frames.append(pd.DataFrame({"run_id": "ping_pong", "t_ns": t_answer, "direction": "down", "tlp_type": "MWr",
+                                "payload_b": 64.0, "seq_num": np.arange(posts), "role": "post"}))  # fmt: skip
+    trace = pd.concat(frames, ignore_index=True).sort_values(["run_id", "t_ns"], kind="stable", ignore_index=True)
+    trace["seq"] = np.arange(len(trace), dtype=np.float64)
+    return trace[list(TRACE_COLUMNS)]

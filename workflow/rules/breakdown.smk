@@ -1,0 +1,48 @@
+"""The breakdown study: where the nanoseconds of a small message go.
+
+REQUIRED INPUTS: `breakdown` of the configuration, config/published/breakdown_*.csv, config/systems.
+OUTPUTS: <results>/breakdown/<part>.<table>.parquet, declared by `add_parts` below.
+STEPS: evaluate_breakdown (published reference; measured where a machine was measured).
+"""
+
+add_parts(
+    "breakdown",
+    breakdown_component=["systems"],
+    breakdown_share=["systems"],
+    breakdown_total=["systems"],
+    what_if=["systems"],
+    prediction=["systems"],
+    reference=["systems"],
+    parameter=["systems"],
+)
+
+
+rule evaluate_breakdown:
+    """Totals, shares and what-if answers of every system."""
+    input:
+        components=PUBLISHED / "breakdown_components.csv",
+        observed=PUBLISHED / "breakdown_observed.csv",
+        percentages=PUBLISHED / "breakdown_percentages.csv",
+        studies=PUBLISHED / "studies.csv",
+        systems=settings.breakdown.systems,
+    output:
+        **{
+            table: f"<results>/breakdown/systems.{table}.parquet"
+            for table in (
+                "breakdown_component",
+                "breakdown_share",
+                "breakdown_total",
+                "what_if",
+                "prediction",
+                "reference",
+                "parameter",
+            )
+        },
+    log:
+        "<logs>/evaluate_breakdown.log",
+    params:
+        samples=settings.breakdown.samples,
+        seed=settings.seed,
+        code=code("breakdown.breakdown_tables", "comparisons", "tables"),
+    script:
+        "../scripts/evaluate_breakdown.py"

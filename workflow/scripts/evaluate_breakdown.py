@@ -1,0 +1,17 @@
+"""Evaluate the breakdown of every system."""
+
+from fabricast.breakdown.breakdown_tables import breakdown_tables, read_observed, read_percentages
+from fabricast.breakdown.components import read_system_file, read_systems
+from fabricast.comparisons import study_tolerance
+from fabricast.jobs import log_to
+from fabricast.tables import write_table
+
+log_to(snakemake.log[0])
+files = snakemake.input
+systems = [*read_systems(files.components), *(read_system_file(path) for path in files.systems)]
+tables = breakdown_tables(
+    systems, read_percentages(files.percentages), read_observed(files.observed), published_system="thunderx2",
+    tolerance=study_tolerance(files.studies, "breakdown"), samples=snakemake.params.samples, seed=snakemake.params.seed,
+)  # fmt: skip
+for name, path in snakemake.output.items():
+    write_table(getattr(tables, name), name, path)
