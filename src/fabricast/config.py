@@ -73,15 +73,21 @@ ModelName = Literal[
 ]  # fmt: skip
 
 
+class SearchedPattern(_Strict):
+    """A pattern too large to enumerate."""
+
+    topology: str = Field(description="Topology.")
+    grid: list[int] = Field(default_factory=list, description="Process grid; empty for all-to-all.")
+
+
 class ScheduleConfig(_Strict):
     """Halo exchanges of which every schedule is evaluated, and larger ones that are searched."""
 
     topologies: list[str] = Field(description="Topologies on which every grid is enumerated.")
     grids: list[list[int]] = Field(description="Process grids, the first axis fastest.")
     models: list[ModelName] = Field(min_length=1, description="Models under which schedules are evaluated.")
-    searched: dict[str, list[int]] = Field(
-        default_factory=dict,
-        description="Topologies with a grid too large to enumerate; an empty grid stands for all-to-all.",
+    searched: list[SearchedPattern] = Field(
+        default_factory=list, description="Patterns too large to enumerate, each with topology and grid."
     )
     evaluations: int = Field(20_000, ge=100, description="Schedules that a search evaluates at most.")
 
@@ -214,6 +220,7 @@ def config_markdown() -> str:
         (PcieConfig, "`pcie`"),
         (GraphSet, "`pcie.graph_sets.NAME`"),
         (ScheduleConfig, "`pcie.schedules`"),
+        (SearchedPattern, "`pcie.schedules.searched[]`"),
         (BreakdownConfig, "`breakdown`"),
     ):
         lines += [

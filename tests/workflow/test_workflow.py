@@ -35,7 +35,7 @@ def test_everything_is_made(finished):
     for name in ("results/fabricast.duckdb", "results/run_config.yaml", "reports/report.html"):
         assert (finished / name).stat().st_size > 0
     figures = {path.name for path in (finished / "reports" / "figures").iterdir()}
-    assert len(figures) == 39
+    assert len(figures) == 57
     assert not list(finished.rglob("*.part*"))
 
 
@@ -151,9 +151,10 @@ def test_own_machine_and_graphs_go_through_the_whole_chain(tmp_path):
         "    storm8: {topology: storm8, validation_graphs: 20, simulated_graphs: 0}\n"
         "    flat4x2: {topology: flat4x2, validation_graphs: 20, simulated_graphs: 0}\n"
         "    mine: {topology: machine.xml, graphs_file: graphs.csv, bandwidth_gib_per_s: 25.0, tau: 0.0}\n"
+        "  schedules: {topologies: [storm8], grids: [[4, 2]], models: [congestion_factor], searched: []}\n"
     )
     code, output = snakemake(
-        folder, "--configfile", "own.yaml", "--cores", "2", "claims", "reports/figures/pcie.error_features.svg"
+        folder, "--configfile", "own.yaml", "--cores", "2", "reports/figures/pcie.error_features.svg"
     )
     assert code == 0, output
     rows = duckdb.sql(

@@ -63,7 +63,7 @@ FIGURES = {
     },
 }
 # Figures that need the packet-level reference.
-_SIMULATED_FIGURES = (
+SIMULATED_FIGURES = (
     "error_distribution",
     "predicted_simulated",
     "error_by_size",
@@ -72,8 +72,10 @@ _SIMULATED_FIGURES = (
     "error_features",
 )
 if not SIMULATED_SETS:
-    for _figure in _SIMULATED_FIGURES:
+    for _figure in SIMULATED_FIGURES:
         FIGURES["pcie"].pop(_figure)
+    SIMULATED_FIGURES = ()
+PLAIN_FIGURES = [name for name in FIGURES["pcie"] if name not in SIMULATED_FIGURES]
 FIGURE_FORMATS = ("svg", "pdf", "png")
 # Parts of every table: `<results>/<study>/<part>.<table>.parquet`.
 TABLE_PARTS = {}
@@ -146,10 +148,11 @@ def graph_set_files(wildcards):
     return topology + ([entry.graphs_file] if entry.graphs_file else [])
 
 
-def drawn(study):
-    """Outputs of a study's figures: SVG with caption for the report, PDF and PNG beside it."""
+def drawn(study, figures):
+    """Outputs of figures: SVG with caption for the report, PDF and PNG beside it."""
     files = []
-    for figure, title in FIGURES[study].items():
+    for figure in figures:
+        title = FIGURES[study][figure]
         stem = f"<reports>/figures/{study}.{figure}"
         vector = report(
             f"{stem}.svg",

@@ -13,7 +13,22 @@ _HARDWARE = sorted(
 )
 
 
+PCIE_VALUES = {
+    "bandwidth_bytes_per_s": 2**30
+    * (GRAPH_SETS[SHOWN_SET].bandwidth_gib_per_s or settings.pcie.bandwidth_gib_per_s),
+    "reference_time_s": settings.pcie.size_mib
+    / 1024
+    / settings.pcie.bandwidth_gib_per_s,
+    "tolerance": study_tolerance(PUBLISHED / "studies.csv", "pcie"),
+    "simulated_set": _SIMULATED[0] if _SIMULATED else "",
+    "simulated_topology": GRAPH_SETS[_SIMULATED[0]].topology if _SIMULATED else "",
+    "held_out": _SIMULATED,
+    "origin": f"packets.{_HARDWARE[0]}" if _HARDWARE else "",
+}
+
+
 rule plot_pcie:
+    """Figures of models, measured probes and schedules."""
     input:
         **{
             f"example_{table}": f"<results>/pcie/example.{table}.parquet"
@@ -23,58 +38,53 @@ rule plot_pcie:
             table: f"<results>/pcie/{SHOWN_SET}.{table}.parquet"
             for table in ("prediction", "graph", "communication")
         },
-        **{"measured": "<results>/pcie/all.comparison.parquet"},
         **{
             table: f"<results>/pcie/halos.{table}.parquet"
             for table in ("schedule", "schedule_summary", "schedule_histogram")
         },
-        **{
-            name: f"<results>/pcie/{part}.{table}.parquet"
-            for part in _SIMULATED[:1]
-            for name, table in (
-                ("simulated", "comparison"),
-                ("simulated_communication", "communication"),
-                ("error_histogram", "error_histogram"),
-                ("error_feature", "error_feature"),
-            )
-        },
-        **(
-            {
-                "error_band": [
-                    f"<results>/pcie/{name}.error_band.parquet" for name in _SIMULATED
-                ],
-                "parameter": "<results>/pcie/calibrated.parameter.parquet",
-            }
-            if _SIMULATED
-            else {}
-        ),
+        measured="<results>/pcie/all.comparison.parquet",
         studies=PUBLISHED / "studies.csv",
     output:
-        drawn("pcie"),
+        drawn("pcie", PLAIN_FIGURES),
     log:
         "<logs>/plot_pcie.log",
     params:
-        figures=list(FIGURES["pcie"]),
-        values={
-            "bandwidth_bytes_per_s": 2**30
-            * (
-                GRAPH_SETS[SHOWN_SET].bandwidth_gib_per_s
-                or settings.pcie.bandwidth_gib_per_s
-            ),
-            "reference_time_s": settings.pcie.size_mib
-            / 1024
-            / settings.pcie.bandwidth_gib_per_s,
-            "tolerance": study_tolerance(PUBLISHED / "studies.csv", "pcie"),
-            "simulated_set": _SIMULATED[0] if _SIMULATED else "",
-            "simulated_topology": (
-                GRAPH_SETS[_SIMULATED[0]].topology if _SIMULATED else ""
-            ),
-            "held_out": _SIMULATED,
-            "origin": f"packets.{_HARDWARE[0]}" if _HARDWARE else "",
-        },
+        figures=PLAIN_FIGURES,
+        values=PCIE_VALUES,
         code=code("figures.pcie_pictures", "figures.style", "tables"),
     script:
         "../scripts/plot_pcie.py"
+
+
+if SIMULATED_SETS:
+
+    rule plot_pcie_validation:
+        """Figures of the models against the packet-level simulator."""
+        input:
+            **{
+                name: f"<results>/pcie/{_SIMULATED[0]}.{table}.parquet"
+                for name, table in (
+                    ("simulated", "comparison"),
+                    ("simulated_communication", "communication"),
+                    ("error_histogram", "error_histogram"),
+                    ("error_feature", "error_feature"),
+                )
+            },
+            error_band=[
+                f"<results>/pcie/{name}.error_band.parquet" for name in _SIMULATED
+            ],
+            parameter="<results>/pcie/calibrated.parameter.parquet",
+            studies=PUBLISHED / "studies.csv",
+        output:
+            drawn("pcie", SIMULATED_FIGURES),
+        log:
+            "<logs>/plot_pcie_validation.log",
+        params:
+            figures=list(SIMULATED_FIGURES),
+            values=PCIE_VALUES,
+            code=code("figures.pcie_pictures", "figures.style", "tables"),
+        script:
+            "../scripts/plot_pcie.py"
 
 
 rule plot_breakdown:
@@ -90,7 +100,7 @@ rule plot_breakdown:
         },
         studies=PUBLISHED / "studies.csv",
     output:
-        drawn("breakdown"),
+        drawn("breakdown", FIGURES["breakdown"]),
     log:
         "<logs>/plot_breakdown.log",
     params:

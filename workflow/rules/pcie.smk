@@ -177,7 +177,6 @@ rule simulate_pcie_graphs:
         reference="<results>/pcie/{graph_set}.{shard}.reference.parquet",
     log:
         "<logs>/simulate_pcie_graphs.{graph_set}.{shard}.log",
-    threads: 2
     params:
         graph_set=graph_set,
         hardware=list(settings.pcie.hardware),
@@ -255,7 +254,6 @@ rule search_pcie_schedules:
         schedule_histogram="<results>/pcie/halos.schedule_histogram.parquet",
     log:
         "<logs>/search_pcie_schedules.log",
-    threads: 2
     params:
         **settings.pcie.schedules.model_dump(),
         size_mib=settings.pcie.size_mib,

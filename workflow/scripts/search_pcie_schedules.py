@@ -11,7 +11,7 @@ cases = 2 * (len(values.topologies) * len(values.grids) * len(values.models) + l
 with progress_of("schedules", cases) as advance:
     tables = schedule_tables(
         values.topologies, [tuple(grid) for grid in values.grids],
-        [(name, tuple(grid)) for name, grid in values.searched.items()], values.models,
+        [(entry["topology"], tuple(entry["grid"])) for entry in values.searched], values.models,
         read_published(snakemake.input.published), size_bytes=values.size_mib * MIB,
         bandwidth_bytes_per_s=values.bandwidth_gib_per_s * GIB, tau=values.tau, crossing_cost=values.crossing_cost,
         evaluations=values.evaluations, seed=values.seed, threads=snakemake.threads, progress=advance,
