@@ -10,7 +10,7 @@ export UV_PYTHON := $(PYTHON)
 export UV_PROJECT_ENVIRONMENT := .venv
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: all results smoke test benchmark clean
+.PHONY: all results smoke measured test benchmark clean
 all: results
 
 results: .venv/.run-stamp
@@ -26,6 +26,11 @@ smoke: .venv/.run-stamp
 # Snakemake's own report, with the provenance of every figure.
 reports/report.zip: reports/report.html
 	$(BIN)/snakemake --report $@ > /dev/null
+
+# What this machine can measure itself (an MPI message); installs the optional group.
+measured: .venv/.test-stamp
+	@$(UV) sync --locked --extra measure
+	$(BIN)/snakemake measured
 
 test: .venv/.test-stamp
 	$(BIN)/python -m pytest

@@ -38,6 +38,12 @@ rule all:
         figure_files(),
 
 
+rule measured:
+    """What can be measured on this machine; add `breakdown: {measured: true}` to take it into the tables."""
+    input:
+        "<results>/breakdown/measured.timers.csv",
+
+
 rule claims:
     """Only what the claim table needs."""
     input:

@@ -155,6 +155,10 @@ class BreakdownConfig(_Strict):
     systems: list[str] = Field(
         default_factory=list, description="Your systems: YAML files as config/systems/integrated_nic.yaml."
     )
+    measured: bool = Field(
+        False, description="Measure an MPI message on this machine and take it into tables; needs the group 'measure'."
+    )
+    iterations: int = Field(20_000, ge=100, description="Samples of each measured region.")
     samples: int = Field(20_000, ge=100, description="Draws of the Monte Carlo over the spreads of components.")
 
 

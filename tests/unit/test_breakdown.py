@@ -21,6 +21,7 @@ from fabricast.breakdown.components import (
     read_system_file,
     read_systems,
 )
+from fabricast.breakdown.measurement import measure_message, measured_tables, why_not
 from fabricast.breakdown.traces import (
     components_from_timers,
     components_from_trace,
@@ -259,6 +260,37 @@ def test_bad_traces_and_timers(tmp_path, text):
     for read in (read_trace, read_timers):
         with pytest.raises(InputError, match=r"trace\.csv"):
             read(path)
+
+
+def test_message_measured_on_this_machine(tmp_path):
+    path = tmp_path / "timers.csv"
+    reason = why_not()
+    if reason is not None:
+        with pytest.raises(InputError, match="nothing measured"):
+            measure_message(path, iterations=200)
+        assert not path.exists()
+        pytest.skip(reason)
+    measure_message(path, iterations=500)
+    tables = measured_tables(path)
+    assert set(tables.breakdown_component["tag"]) == {"measured"}
+    assert (tables.breakdown_component["time_ns"] > 0).all()
+    total = tables.breakdown_total.iloc[0]
+    assert 0 < total["model_ns"] < 1e7
+    assert set(tables.reference["kind"]) == {"measured"}
+
+
+def test_timers_of_a_message_become_components(tmp_path):
+    path = tmp_path / "timers.csv"
+    regions = {"mpi_isend": 800.0, "send_progress": 300.0, "receive_progress": 900.0, "ping_pong": 4100.0}
+    rows = [("shared_memory", region, i, value + i % 3, 100.0) for region, value in regions.items() for i in range(99)]
+    pd.DataFrame(rows, columns=["run_id", "region", "iter", "raw_ns", "overhead_ns"]).to_csv(path, index=False)
+    tables = measured_tables(path)
+    assert tables.breakdown_total["model_ns"].tolist() == [701.0 + 801.0]
+    assert tables.breakdown_total["observed_ns"].tolist() == [4001.0 / 2]
+    assert measured_tables(None).reference.empty
+    path.write_text("run_id,region,iter,raw_ns,overhead_ns\na,mpi_isend,0,1,0\n")
+    with pytest.raises(InputError, match="lacks the regions send_progress"):
+        measured_tables(path)
 
 
 def test_every_form_and_group_names_known_components():

@@ -2,7 +2,7 @@
 
 REQUIRED INPUTS: `breakdown` of the configuration, config/published/breakdown_*.csv, config/systems.
 OUTPUTS: <results>/breakdown/<part>.<table>.parquet, declared by `add_parts` below.
-STEPS: evaluate_breakdown (published reference; measured where a machine was measured).
+STEPS: evaluate_breakdown (published reference); measure_breakdown (measured reference, optional).
 """
 
 add_parts(
@@ -15,6 +15,16 @@ add_parts(
     reference=["systems"],
     parameter=["systems"],
 )
+
+
+MEASURED_BREAKDOWN = (
+    "breakdown_component",
+    "breakdown_total",
+    "prediction",
+    "reference",
+)
+if settings.breakdown.measured:
+    add_parts("breakdown", **{table: ["measured"] for table in MEASURED_BREAKDOWN})
 
 
 rule evaluate_breakdown:
@@ -46,3 +56,21 @@ rule evaluate_breakdown:
         code=code("breakdown.breakdown_tables", "comparisons", "tables"),
     script:
         "../scripts/evaluate_breakdown.py"
+
+
+rule measure_breakdown:
+    """An MPI message between two processes of this machine, timed region by region."""
+    output:
+        **{
+            table: f"<results>/breakdown/measured.{table}.parquet"
+            for table in MEASURED_BREAKDOWN
+        },
+        timers="<results>/breakdown/measured.timers.csv",
+    log:
+        "<logs>/measure_breakdown.log",
+    threads: 2
+    params:
+        iterations=settings.breakdown.iterations,
+        code=code("breakdown.measurement", "breakdown.mpi_timers", "tables"),
+    script:
+        "../scripts/measure_breakdown.py"

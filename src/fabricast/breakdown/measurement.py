@@ -1,0 +1,169 @@
+"""A measured breakdown of this machine: an MPI message through shared memory.
+
+No NIC and no analyser are needed, so there is no I/O or network part: what the CPU
+timers do not explain of the observed latency is one lump.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import platform
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from fabricast.breakdown.traces import read_timers
+from fabricast.errors import InputError
+from fabricast.files import whole_file
+
+__all__ = ["MeasuredTables", "machine_kind", "measure_message", "measured_tables", "why_not"]
+
+_TIMEOUT_S = 300
+#: What the regions mean as components.
+_COMPONENTS = {
+    "mpi_isend": ("hlp_and_llp_post", "post", "initiator", "MPI_Isend"),
+    "send_progress": ("tx_progress", "progress", "initiator", "MPI_Wait of the sender"),
+    "receive_progress": ("rx_progress", "progress", "target", "MPI_Recv of a message that has arrived"),
+}
+
+
+@dataclass(frozen=True)
+class MeasuredTables:
+    """Rows that a measurement adds to the tables.
+
+    Parameters
+    ----------
+    breakdown_component, breakdown_total, prediction, reference : pandas.DataFrame
+        Rows as in schema.sql; none if nothing was measured.
+    """
+
+    breakdown_component: pd.DataFrame
+    breakdown_total: pd.DataFrame
+    prediction: pd.DataFrame
+    reference: pd.DataFrame
+
+
+def why_not() -> str | None:
+    """Return why a message cannot be measured here, in one line; None if it can."""
+    if importlib.util.find_spec("mpi4py") is None:
+        return "mpi4py is not installed (optional group 'measure')"
+    if _launcher() is None:
+        return "no mpiexec was found (optional group 'measure', or the system's MPI)"
+    return None
+
+
+def _launcher() -> str | None:
+    beside = Path(sys.executable).parent / "mpiexec"
+    return str(beside) if beside.is_file() else shutil.which("mpiexec")
+
+
+def machine_kind() -> str:
+    """Return what kind of machine this is, without its name."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        found = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+    except OSError:
+        found = ""
+    return found or platform.processor() or platform.machine()
+
+
+def measure_message(path: Path | str, *, iterations: int) -> None:
+    """Measure an MPI message between two processes of this machine.
+
+    Parameters
+    ----------
+    path : Path or str
+        CSV of timers, written whole or not at all.
+    iterations : int
+        Samples of each region.
+
+    Raises
+    ------
+    InputError
+        If MPI is missing or fails.
+    """
+    reason = why_not()
+    if reason is not None:
+        raise InputError(f"nothing measured: {reason}")
+    launcher = _launcher()
+    assert launcher is not None
+    with whole_file(path) as temporary:
+        command = [launcher, "-n", "2", sys.executable, "-m", "fabricast.breakdown.mpi_timers", str(temporary)]
+        try:
+            result = subprocess.run(
+                [*command, str(iterations)], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+            )
+        except subprocess.TimeoutExpired as error:
+            raise InputError(f"nothing measured: mpiexec did not end within {_TIMEOUT_S} s") from error
+        if result.returncode != 0:
+            last = (result.stderr or result.stdout).strip().splitlines()
+            raise InputError(f"nothing measured: mpiexec failed: {last[-1] if last else 'no message'}")
+
+
+def measured_tables(timers_file: Path | str | None) -> MeasuredTables:
+    """Turn measured timers into rows.
+
+    Parameters
+    ----------
+    timers_file : Path, str or None
+        CSV of `measure_message`; None if nothing was measured.
+
+    Returns
+    -------
+    MeasuredTables
+        Components with tag ``measured``; the sum of what lies on the path of one message
+        as prediction and half the ping-pong as reference of kind ``measured``.
+    """
+    if timers_file is None:
+        return MeasuredTables(
+            pd.DataFrame(columns=["system", "component"]),
+            pd.DataFrame(columns=["system", "metric"]),
+            pd.DataFrame(columns=["study", "case_id", "item", "quantity", "model"]),
+            pd.DataFrame(columns=["study", "case_id", "item", "quantity", "kind", "origin"]),
+        )
+    timers = read_timers(timers_file)
+    net = timers.assign(net_ns=timers["raw_ns"] - timers["overhead_ns"])
+    values = {str(region): part["net_ns"].to_numpy() for region, part in net.groupby("region")}
+    missing = [region for region in (*_COMPONENTS, "ping_pong") if region not in values]
+    if missing:
+        raise InputError(f"lacks the regions {', '.join(missing)}", path=Path(timers_file))
+    system = "this_machine.shared_memory"
+    overhead = float(timers["overhead_ns"].median())
+    source = f"measured on {machine_kind()}; clock overhead of {overhead:.0f} ns subtracted; includes the mpi4py call"
+    components = pd.DataFrame(
+        [
+            {
+                "system": system, "component": name, "parent": parent, "layer": "CPU", "side": side,
+                "time_ns": float(np.median(values[region])), "tag": "measured", "source": f"{title}; {source}",
+                "spread_ns": float(np.subtract(*np.percentile(values[region], [75, 25])) / 1.349),
+            }
+            for region, (name, parent, side, title) in _COMPONENTS.items()
+        ]
+    )  # fmt: skip
+    on_path = ("mpi_isend", "receive_progress")
+    model_ns = float(sum(np.median(values[region]) for region in on_path))
+    observed_ns = float(np.median(values["ping_pong"]) / 2)
+    spread = values["ping_pong"] / 2
+    common = {
+        "study": "breakdown", "case_id": system, "item": "", "quantity": "latency_cpu_part", "unit": "s",
+    }  # fmt: skip
+    low, high = (float(sum(np.percentile(values[region], q) for region in on_path)) for q in (2.5, 97.5))
+    total = {
+        "system": system, "metric": "latency", "model_ns": model_ns, "model_low_ns": low, "model_high_ns": high,
+        "observed_ns": observed_ns, "relative_error": model_ns / observed_ns - 1,
+        "share_within_tolerance": float((np.abs(model_ns / spread - 1) <= 0.05).mean()),
+    }  # fmt: skip
+    return MeasuredTables(
+        components,
+        pd.DataFrame([total]),
+        pd.DataFrame([common | {"model": "cpu_parts_only", "value": model_ns * 1e-9}]),
+        pd.DataFrame(
+            [common | {"kind": "measured", "origin": "ping-pong, this machine", "tag": "measured",
+                       "value": observed_ns * 1e-9}]
+        ),
+    )  # fmt: skip
