@@ -9,7 +9,7 @@ import duckdb
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from fabricast.errors import InputError
 from fabricast.tables import connect
@@ -121,15 +121,17 @@ def claim_table(database: Path) -> Table:
         If there is no such database.
     """
     if not database.is_file():
-        raise InputError("does not exist; run 'snakemake' first", path=database)
+        raise InputError("does not exist as a file; run 'snakemake' first", path=database)
     try:
         with duckdb.connect(str(database), read_only=True) as connection:
             rows = connection.execute(
                 "SELECT claim, statement, expected, observed, verdict::VARCHAR, note FROM claim ORDER BY study, claim"
             ).fetchall()
     except duckdb.Error as error:
-        raise InputError(f"is not a database of fabricast: {error}", path=database) from error
-    table = Table("claim", "statement", "expected", "observed", "verdict", "note")
+        raise InputError("is not a database of fabricast", path=database) from error
+    table = Table(
+        Column("claim", overflow="fold", min_width=24), "statement", "expected", "observed", "verdict", "note"
+    )
     for claim, statement, expected, observed, verdict, note in rows:
         shown = ["" if value is None else f"{value:.6g}" for value in (expected, observed)]
         style = _STYLES[verdict]

@@ -95,8 +95,9 @@ def _check_output(output: Path | None) -> None:
 
 
 def _check_positive(option: str, value: float) -> None:
-    if not 0 < value < float("inf"):
-        raise InputError(f"{option} is {value:g}, expected a positive number")
+    # Far beyond any machine, and far from where numbers overflow.
+    if not 1e-9 <= value <= 1e9:
+        raise InputError(f"{option} is {value:g}, expected a positive number from 1e-9 to 1e9")
 
 
 @app.command(
@@ -157,6 +158,8 @@ def simulate(
         link_layer_packets=link_layer_packets,
     )
     if trace is not None:
+        if output is not None:
+            raise InputError("--output and --trace exclude each other; --trace-output names the trace")
         if trace_output.suffix.lower() != ".parquet":
             raise InputError(f"--trace-output is '{trace_output}', expected a name that ends in .parquet")
         picture = trace_file(
@@ -287,10 +290,20 @@ def whatif(
     epilog="Example: fabricast breakdown derive --timers timers.csv --trace trace.csv --name mine -o mine.yaml",
 )
 def derive_breakdown(
-    timers: Annotated[Path, typer.Option(help="CSV with columns run_id,region,iter,raw_ns,overhead_ns.")],
+    timers: Annotated[
+        Path,
+        typer.Option(
+            help="CSV with columns run_id,region,iter,raw_ns,overhead_ns; regions mpi_isend, uct_post, md_setup, "
+            "md_barrier, dbc_barrier, pio_copy, uct_progress, send_progress, receive_progress."
+        ),
+    ],
     name: Annotated[str, typer.Option(help="Name of the system.")],
     trace: Annotated[
-        Path | None, typer.Option(help="CSV of a PCIe analyser; without it I/O and network stay one lump.")
+        Path | None,
+        typer.Option(
+            help="CSV of a PCIe analyser (run_id,seq,t_ns,direction,tlp_type,payload_b,seq_num,acked_seq,role); "
+            "without it I/O and network stay one lump."
+        ),
     ] = None,
     posts_per_completion: Annotated[int, typer.Option(help="Posts that one signalled completion covers.")] = 64,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the system as .yaml.")] = None,
@@ -320,7 +333,7 @@ def claims(
     """Print the claim table of a finished run."""
     from fabricast.claims import claim_table
 
-    Console(width=None if sys.stdout.isatty() else 120).print(claim_table(database))
+    Console(width=None if sys.stdout.isatty() else 160).print(claim_table(database))
 
 
 @topology_app.command("list", epilog="Example: fabricast topology list")

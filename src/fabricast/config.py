@@ -162,6 +162,19 @@ class BreakdownConfig(_Strict):
     samples: int = Field(20_000, ge=100, description="Draws of the Monte Carlo over the spreads of components.")
 
 
+class MaxRateConfig(_Strict):
+    """The max-rate study (Gropp et al., EuroMPI 2016)."""
+
+    measurements: list[str] = Field(
+        default_factory=list,
+        description="Your measurements: CSV with columns processes,size_bytes,time_s and, if wanted, dataset, system, "
+        "path, convention (round_trip, one_way, windowed), spread.",
+    )
+    datasets: list[str] | None = Field(None, description="Published data sets to fit; all if left out.")
+    starts: int = Field(8, ge=1, description="Random starts of each fit.")
+    draws: int = Field(60, ge=20, description="Bootstrap draws behind the intervals of parameters.")
+
+
 class Config(_Strict):
     """A run of fabricast."""
 
@@ -171,6 +184,7 @@ class Config(_Strict):
     )
     pcie: PcieConfig = Field(description="The PCIe study.")
     breakdown: BreakdownConfig = Field(description="The breakdown study.")
+    maxrate: MaxRateConfig = Field(description="The max-rate study.")
 
 
 def checked_config(values: Mapping[str, Any]) -> Config:
@@ -226,6 +240,7 @@ def config_markdown() -> str:
         (ScheduleConfig, "`pcie.schedules`"),
         (SearchedPattern, "`pcie.schedules.searched[]`"),
         (BreakdownConfig, "`breakdown`"),
+        (MaxRateConfig, "`maxrate`"),
     ):
         lines += [
             "",
@@ -265,7 +280,10 @@ def _type_name(schema: dict[str, Any]) -> str:
     if schema.get("type") == "object":
         return "mapping of sections"
     if schema.get("type") == "array":
-        return "list of names"
+        item = _type_name(schema.get("items", {}))
+        return {"string": "list of names", "section": "list of sections"}.get(
+            item, f"list of {item}s" if not item.startswith("list") else f"list of {item.replace('list', 'lists', 1)}"
+        )
     return str(schema.get("type", "value"))
 
 

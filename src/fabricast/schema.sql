@@ -303,7 +303,7 @@ CREATE TABLE maxrate_measurement (
   path VARCHAR NOT NULL, -- on node or off node, and which
   processes BIGINT NOT NULL, -- communicating processes a node
   size_bytes DOUBLE NOT NULL, -- message size
-  time_s DOUBLE NOT NULL, -- one-way time
+  time_s DOUBLE NOT NULL, -- time in the convention of the source
   convention VARCHAR NOT NULL, -- convention of the source
   estimator VARCHAR NOT NULL, -- median, minimum, ...
   spread DOUBLE, -- relative spread
@@ -318,7 +318,26 @@ CREATE TABLE maxrate_fit (
   p90_error DOUBLE NOT NULL, -- 90th percentile
   max_error DOUBLE NOT NULL, -- largest
   share_within_10 DOUBLE NOT NULL, -- share within 10 %
-  identifiable VARCHAR[] NOT NULL, -- parameters the data determine
+  identifiable VARCHAR[] NOT NULL, -- parameters the data determine, where intervals were computed
+  cells BIGINT NOT NULL, -- measurements behind the fit
+  starts_reached BIGINT, -- random starts that ended at the lowest cost
+  breakpoints DOUBLE[], -- sizes at which the protocol changes, in bytes
+  s DOUBLE, -- start-up time in s
+  s0 DOUBLE, -- start-up time that does not depend on processes, in s
+  s1 DOUBLE, -- start-up time of the latency term, in s
+  s2 DOUBLE, -- start-up time per process, in s
+  r_c DOUBLE, -- rate of one process in bytes/s
+  r_n DOUBLE, -- rate of the node in bytes/s
+  r_b DOUBLE, -- rate of the first process in bytes/s
+  r_i DOUBLE, -- rate that each further process adds in bytes/s
+  s_low DOUBLE, -- lower end of the 95 % interval, resampled by processes
+  s_high DOUBLE, -- upper end of the 95 % interval
+  r_n_low DOUBLE, -- lower end of the 95 % interval
+  r_n_high DOUBLE, -- upper end of the 95 % interval
+  r_b_low DOUBLE, -- lower end of the 95 % interval
+  r_b_high DOUBLE, -- upper end of the 95 % interval
+  r_i_low DOUBLE, -- lower end of the 95 % interval
+  r_i_high DOUBLE, -- upper end of the 95 % interval
   PRIMARY KEY (dataset, model, protocol)
 );
 -- Predictions of GPU-centric methods.

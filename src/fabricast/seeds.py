@@ -6,6 +6,8 @@ import hashlib
 
 import numpy as np
 
+from fabricast.errors import InputError
+
 __all__ = ["stream"]
 
 
@@ -33,5 +35,7 @@ def stream(seed: int, purpose: str, index: int = 0) -> np.random.Generator:
     >>> bool(stream(1, "bootstrap").random() == stream(1, "jitter").random())
     False
     """
+    if seed < 0:
+        raise InputError(f"seed is {seed}, expected 0 or more")
     purpose_key = int.from_bytes(hashlib.blake2b(purpose.encode(), digest_size=4).digest(), "big")
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(purpose_key, index)))

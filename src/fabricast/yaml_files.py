@@ -125,6 +125,11 @@ def validate(
             message = f"key '{key}' is unknown, expected one of those in config/README.md"
         elif first["type"] == "missing":
             message = f"key '{key}' is missing"
+        elif first["type"] in ("model_type", "dict_type"):
+            where = f"key '{key}' is" if location else "is"
+            message = (
+                f"{where} {'empty' if first['input'] is None else repr(first['input'])}, expected keys with values"
+            )
         else:
             message = f"key '{key}'{found}: {first['msg']}"
         line = None

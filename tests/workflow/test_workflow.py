@@ -35,7 +35,7 @@ def test_everything_is_made(finished):
     for name in ("results/fabricast.duckdb", "results/run_config.yaml", "reports/report.html"):
         assert (finished / name).stat().st_size > 0
     figures = {path.name for path in (finished / "reports" / "figures").iterdir()}
-    assert len(figures) == 57
+    assert len(figures) == 69
     assert not list(finished.rglob("*.part*"))
 
 
@@ -63,7 +63,7 @@ def test_tables_hold_what_they_should(finished):
         assert verdicts["pcie_example_step_two"] == "reproduced"
         assert verdicts["pcie_all_to_all_probes"] == "deviates"
         assert verdicts["pcie_within_fifteen_percent"] == "not_testable"
-        assert len(ask("SELECT * FROM worst_cases")) == 50
+        assert ask("SELECT count(*) FROM worst_cases WHERE study = 'pcie'") == [(50,)]
         kinds = dict(ask("SELECT kind::VARCHAR, count(*) FROM comparison GROUP BY kind"))
         assert kinds["simulated"] > 1000
         simulated = ask(
@@ -154,7 +154,13 @@ def test_own_machine_and_graphs_go_through_the_whole_chain(tmp_path):
         "  schedules: {topologies: [storm8], grids: [[4, 2]], models: [congestion_factor], searched: []}\n"
     )
     code, output = snakemake(
-        folder, "--configfile", "own.yaml", "--cores", "2", "reports/figures/pcie.error_features.svg"
+        folder,
+        "--configfile",
+        "own.yaml",
+        "--cores",
+        "2",
+        "reports/figures/pcie.error_features.svg",
+        "results/pcie/mine.prediction.parquet",
     )
     assert code == 0, output
     rows = duckdb.sql(

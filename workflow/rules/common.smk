@@ -27,7 +27,7 @@ try:
 except InputError as error:
     raise WorkflowError(str(error)) from None
 
-STUDIES = ("pcie", "breakdown")
+STUDIES = ("pcie", "breakdown", "maxrate")
 GRAPH_SETS = settings.pcie.graph_sets
 # Graph sets that the packet-level simulator runs.
 SIMULATED_SETS = [
@@ -60,6 +60,12 @@ FIGURES = {
         "what_if": "What if a part were faster",
         "accuracy": "Model against observed",
         "sensitivity": "Which component matters",
+    },
+    "maxrate": {
+        "rates": "Rate of a node",
+        "small_messages": "Small messages",
+        "error_surface": "Where the published parameters err",
+        "model_errors": "Errors of all models on all data",
     },
 }
 # Figures that need the packet-level reference.

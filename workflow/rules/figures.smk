@@ -112,3 +112,21 @@ rule plot_breakdown:
         code=code("figures.breakdown_pictures", "figures.style", "tables"),
     script:
         "../scripts/plot_breakdown.py"
+
+
+rule plot_maxrate:
+    input:
+        **{
+            table: f"<results>/maxrate/fits.{table}.parquet"
+            for table in ("maxrate_measurement", "maxrate_fit")
+        },
+    output:
+        drawn("maxrate", FIGURES["maxrate"]),
+    log:
+        "<logs>/plot_maxrate.log",
+    params:
+        figures=list(FIGURES["maxrate"]),
+        values={"dataset": "bluewaters_irecv_2"},
+        code=code("figures.maxrate_pictures", "figures.style", "tables"),
+    script:
+        "../scripts/plot_maxrate.py"

@@ -38,6 +38,20 @@ _WARM_UP_SHARE = 0.01
 _MOST_LOST = 0.01
 
 
+#: Components as sums and differences of regions; what is nested is subtracted.
+_REGIONS: dict[str, tuple[tuple[str, float], ...]] = {
+    "md_setup": (("md_setup", 1),),
+    "md_barrier": (("md_barrier", 1),),
+    "dbc_barrier": (("dbc_barrier", 1),),
+    "pio_copy": (("pio_copy", 1),),
+    "llp_post_other": (("uct_post", 1), ("md_setup", -1), ("md_barrier", -1), ("dbc_barrier", -1), ("pio_copy", -1)),
+    "hlp_post": (("mpi_isend", 1), ("uct_post", -1)),
+    "llp_prog": (("uct_progress", 1),),
+    "hlp_tx_prog": (("send_progress", 1),),
+    "hlp_rx_prog": (("receive_progress", 1), ("uct_progress", -1)),
+}
+
+
 @dataclass(frozen=True)
 class Derived:
     """A component derived from time stamps.
@@ -73,8 +87,10 @@ def _read(path: Path | str, columns: Sequence[str], numbers: Iterable[str], opti
     path = Path(path)
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot be read: {error}", path=path) from error
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", path=path) from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"is not UTF-8 text: {error.reason}", path=path) from error
     reader = csv.reader(lines)
     header = next(reader, None)
     if header is None or [name.strip() for name in header] != list(columns):
@@ -162,7 +178,19 @@ def read_timers(path: Path | str) -> pd.DataFrame:
     InputError
         On the first row that is wrong.
     """
-    return _read(path, TIMER_COLUMNS, {"iter", "raw_ns", "overhead_ns"}, ())
+    timers = _read(path, TIMER_COLUMNS, {"iter", "raw_ns", "overhead_ns"}, ())
+    known = {*(region for terms in _REGIONS.values() for region, _ in terms), "ping_pong"}
+    wrong = ~timers["region"].isin(known) | (timers["raw_ns"] < 0) | (timers["overhead_ns"] < 0)
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        found = timers.iloc[row]
+        raise InputError(
+            f"region is '{found['region']}' with raw_ns {found['raw_ns']:g} and overhead_ns {found['overhead_ns']:g}; "
+            f"expected times of at least 0 and a region of {', '.join(sorted(known))}",
+            path=Path(path),
+            line=row + 2,
+        )
+    return timers
 
 
 def _ordered(trace: pd.DataFrame, run: str) -> pd.DataFrame:
@@ -270,20 +298,6 @@ def components_from_trace(
         rest = 2 * found["pcie"].median_ns + llp_prog_ns + llp_post_ns
         found["rc_to_mem"] = _statistics("rc_to_mem", _after_warm_up(gaps - rest))
     return found
-
-
-#: Components as sums and differences of regions; what is nested is subtracted.
-_REGIONS: dict[str, tuple[tuple[str, float], ...]] = {
-    "md_setup": (("md_setup", 1),),
-    "md_barrier": (("md_barrier", 1),),
-    "dbc_barrier": (("dbc_barrier", 1),),
-    "pio_copy": (("pio_copy", 1),),
-    "llp_post_other": (("uct_post", 1), ("md_setup", -1), ("md_barrier", -1), ("dbc_barrier", -1), ("pio_copy", -1)),
-    "hlp_post": (("mpi_isend", 1), ("uct_post", -1)),
-    "llp_prog": (("uct_progress", 1),),
-    "hlp_tx_prog": (("send_progress", 1),),
-    "hlp_rx_prog": (("receive_progress", 1), ("uct_progress", -1)),
-}
 
 
 def components_from_timers(timers: pd.DataFrame) -> dict[str, Derived]:

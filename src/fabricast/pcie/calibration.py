@@ -8,7 +8,6 @@ of a local and a crossing copy for the same endpoint gives tau.
 from __future__ import annotations
 
 import csv
-import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,8 +72,10 @@ def read_probe_times(path: Path | str) -> pd.DataFrame:
     path = Path(path)
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot be read: {error}", path=path) from error
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", path=path) from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"is not UTF-8 text: {error.reason}", path=path) from error
     reader = csv.reader(lines)
     header = next(reader, None)
     if header is None or [name.strip() for name in header] != list(_COLUMNS):
@@ -86,9 +87,9 @@ def read_probe_times(path: Path | str) -> pd.DataFrame:
             size_bytes, elapsed_s = float(size), float(elapsed)
         except ValueError as error:
             raise InputError(f"is not a probe time: {error}", path=path, line=reader.line_num) from error
-        if not (0 < size_bytes < math.inf and 0 < elapsed_s < math.inf):
+        if not (1e-3 <= size_bytes <= 1e15 and 1e-12 <= elapsed_s <= 1e9):
             raise InputError(
-                f"size_bytes is {size} and elapsed_s is {elapsed}, expected positive numbers",
+                f"size_bytes is {size} and elapsed_s is {elapsed}, expected positive numbers of bytes and seconds",
                 path=path,
                 line=reader.line_num,
             )

@@ -37,6 +37,9 @@ __all__ = [
 Arc = tuple[int, int]
 #: The seed that studies/pcie.md fixes for the validation set: the month of SC16.
 VALIDATION_SEED = 20161113
+#: What a communication can be: beyond this, times lose their meaning or their digits.
+SMALLEST_BYTES, LARGEST_BYTES = 1e-3, 1e15
+LATEST_START_S = 1e6
 
 
 @dataclass(frozen=True)
@@ -630,16 +633,26 @@ def _read_row(
         )
     size = _number(values["size_bytes"], "size_bytes", path, line) if "size_bytes" in header else size_bytes
     start = _number(values["start_s"], "start_s", path, line) if "start_s" in header else 0.0
-    if size <= 0:
-        raise InputError(f"size_bytes is {size:g}, expected a positive number", path=path, line=line)
-    if start < 0:
-        raise InputError(f"start_s is {start:g}, expected 0 or more", path=path, line=line)
+    if not SMALLEST_BYTES <= size <= LARGEST_BYTES:
+        raise InputError(
+            f"size_bytes is {size:g}, expected a positive number from {SMALLEST_BYTES:g} to {LARGEST_BYTES:g}",
+            path=path,
+            line=line,
+        )
+    if not 0 <= start <= LATEST_START_S:
+        raise InputError(
+            f"start_s is {start:g}, expected 0 or more and at most {LATEST_START_S:,.0f}: times count from the "
+            "start of the graph",
+            path=path,
+            line=line,
+        )
     return values["graph"], (ends[0], ends[1], size, start)
 
 
 def _number(text: str, column: str, path: Path, line: int) -> float:
     try:
-        value = float(text)
+        # Python takes 1_000 for a number, a spreadsheet does not.
+        value = math.nan if "_" in text else float(text)
     except ValueError:
         value = math.nan
     if not math.isfinite(value):

@@ -34,6 +34,7 @@ _GENERATIONS = {
     5: (32.0, Fraction(128, 130)),
 }
 _CREDIT_BYTES = 16
+_MOST_COMMUNICATIONS = 4096
 #: One 8-byte link-layer packet travels against so many bytes of data, by payload
 #: (pcie-bench/pcie-model; Intel and PLX flow-control limits).
 _LINK_LAYER_BYTES = 8
@@ -326,6 +327,12 @@ def _simulate(
 ) -> tuple[Simulation, NDArray[np.int64]]:
     from fabricast.pcie.packets_kernels import simulate_graphs
 
+    widest = int(np.diff(graphs.offset).max(initial=0))
+    if widest > _MOST_COMMUNICATIONS:
+        largest = graphs.names[int(np.argmax(np.diff(graphs.offset)))]
+        raise InputError(
+            f"graph '{largest}' has {widest:,} communications, expected at most {_MOST_COMMUNICATIONS:,} to simulate"
+        )
     clock, routes = _clock(tree, hardware), tree.routes
     links = len(tree.link_names)
     end_tick = np.full(graphs.source.size, -1, dtype=np.int64)

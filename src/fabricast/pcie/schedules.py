@@ -240,8 +240,10 @@ def read_pattern(path: Path | str, tree: PcieTree, *, size_bytes: float) -> Patt
     path = Path(path)
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot be read: {error}", path=path) from error
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", path=path) from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"is not UTF-8 text: {error.reason}", path=path) from error
     reader = csv.reader(lines)
     header = [name.strip() for name in next(reader, [])]
     if header not in (["source", "target"], ["source", "target", "size_bytes"]):
@@ -261,7 +263,7 @@ def read_pattern(path: Path | str, tree: PcieTree, *, size_bytes: float) -> Patt
             size = float(row[2]) if len(row) == 3 else size_bytes
         except ValueError as error:
             raise InputError(f"size_bytes is '{row[2]}', expected a number", path=path, line=line) from error
-        if source == target or number[target] in targets[number[source]] or not 0 < size < math.inf:
+        if source == target or number[target] in targets[number[source]] or not 1e-3 <= size <= 1e15:
             raise InputError(
                 f"is {','.join(row)}; expected two endpoints, each pair once, and a positive size", path=path, line=line
             )

@@ -132,7 +132,11 @@ def calibrate_file(topology: str, probes_file: Path, *, seed: int, output: Path 
         What the probes tell.
     """
     tree = load_tree(topology)
-    estimates = calibrate(tree, read_probe_times(probes_file), seed=seed)
+    times = read_probe_times(probes_file)
+    try:
+        estimates = calibrate(tree, times, seed=seed)
+    except InputError as error:
+        raise InputError(str(error), path=probes_file) from error
     if output is not None:
         frame = estimate_frame(estimates, system=tree.name, tag="measured", source=probes_file.name)
         with whole_file(output) as temporary:
