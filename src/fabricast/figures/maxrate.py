@@ -177,6 +177,9 @@ def plot_model_errors(fit: pd.DataFrame) -> Figure:
     axes.axhline(5, color="0.4", linewidth=0.7, linestyle="--")
     axes.set_xticks(range(len(datasets)), datasets, rotation=30, ha="right", fontsize=6)
     axes.set_ylabel("absolute relative error (%)")
-    axes.legend(fontsize=6, ncols=2)
+    axes.set_yscale("log")
+    axes.set_ylim(0.2, 600)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.legend(fontsize=6, ncols=3)
     axes.grid(axis="x", visible=False)
     return figure
