@@ -103,6 +103,9 @@ class PcieConfig(_Strict):
     hardware: list[HardwareName] = Field(
         description="Hardware settings of the packet-level simulator: how the root complex cuts packets."
     )
+    ablations: bool = Field(
+        True, description="Hold every single reading of the slides against the simulator too, beside the models."
+    )
     shards: int = Field(1, ge=1, le=64, description="Jobs over which the simulation of a graph set is spread.")
     schedules: ScheduleConfig = Field(description="Schedules of halo exchanges.")
     size_mib: float = Field(300.0, gt=0, description="Size of each generated communication in MiB.")

@@ -20,6 +20,7 @@ os.environ.update(
 from fabricast.comparisons import study_tolerance
 from fabricast.config import checked_config
 from fabricast.errors import InputError
+from fabricast.pcie.models import ABLATIONS
 from fabricast.provenance import source_digest
 
 try:

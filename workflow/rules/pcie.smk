@@ -8,6 +8,12 @@ simulate_pcie_graphs, calibrate_pcie_models and validate_pcie_models (simulated 
 """
 
 PCIE_MODELS = list(settings.pcie.models)
+# Each single reading of the slides alone stands in the error statistics, not in the predictions.
+VALIDATION_MODELS = PCIE_MODELS + [
+    name
+    for name in (ABLATIONS if settings.pcie.ablations else ())
+    if name not in PCIE_MODELS
+]
 
 add_parts(
     "pcie",
@@ -230,7 +236,7 @@ rule validate_pcie_models:
         "<logs>/validate_pcie_models.{graph_set}.log",
     params:
         graph_set=graph_set,
-        models=PCIE_MODELS,
+        models=VALIDATION_MODELS,
         resamples=settings.bootstrap_resamples,
         seed=settings.seed,
         code=code("pcie.validation", "pcie.topology_files", "tables"),
