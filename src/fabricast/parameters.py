@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
-from fabricast.errors import InputError
+from fabricast.csv_files import read_csv
 
 __all__ = ["Parameter", "parameter_table", "read_parameters"]
 
@@ -60,23 +59,10 @@ def read_parameters(path: Path | str) -> list[Parameter]:
     InputError
         If a column is missing or a value is not a number.
     """
-    path = Path(path)
-    numbered = [
-        (number, line)
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
-        if line and not line.startswith("#")
+    return [
+        Parameter(**{**row.fields, "value": row.number("value")})  # type: ignore[arg-type]
+        for row in read_csv(path, _COLUMNS)
     ]
-    rows = list(csv.reader(line for _, line in numbered))
-    if not rows or rows[0] != _COLUMNS:
-        raise InputError(f"has other columns, expected {','.join(_COLUMNS)}", path=path, line=1)
-    parameters = []
-    for (line, _), row in zip(numbered[1:], rows[1:], strict=True):
-        try:
-            study, system, name, value, unit, tag, source = row
-            parameters.append(Parameter(study, system, name, float(value), unit, tag, source))
-        except ValueError as error:
-            raise InputError(f"is not a parameter: {error}", path=path, line=line) from error
-    return parameters
 
 
 def parameter_table(parameters: list[Parameter]) -> pd.DataFrame:

@@ -122,7 +122,7 @@ def test_reading_keeps_file_order_within_a_graph(storm8, tmp_path):
 
 BAD_FILES = {
     "": ("1:", "is empty"),
-    "graph,source,target\n": ("1:", "no communication"),
+    "graph,source,target\n": ("1:", "holds no rows"),
     "graph,source,source,target\n": ("1:", "'source' stands twice"),
     "graph,source\n": ("1:", "'target' is missing"),
     "graph,source,target,size\n": ("1:", "'size' is unknown"),

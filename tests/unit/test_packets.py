@@ -224,7 +224,7 @@ def test_calibration_recovers_parameters_and_tells_what_probes_lack(storm8, tmp_
         (header, "holds no rows"),
         ("probe,source\n", "expected probe,repeat"),
         (header + "a,0,0,1,-1,2\n", "expected positive"),
-        (header + "a,0,0,1,1\n", "not a probe time"),
+        (header + "a,0,0,1,1\n", "has 5 fields"),
     ):
         path.write_text(text)
         with pytest.raises(InputError, match=message):

@@ -11,6 +11,7 @@ import pytest
 from fabricast import config as configuration
 from fabricast.claims import Claim, evaluate_claims, read_claims
 from fabricast.comparisons import compare, error_bands, share_interval
+from fabricast.csv_files import read_csv
 from fabricast.database import build_database
 from fabricast.errors import InputError
 from fabricast.files import whole_file
@@ -278,3 +279,19 @@ def test_run_config_is_plain_json():
     base = load_model(REPOSITORY / "config" / "config.yaml", configuration.Config).model_dump(mode="json")
     assert json.loads(json.dumps(base)) == base
     assert key_columns("run") == ("run",)
+
+
+def test_csv_rows_know_their_lines_and_what_is_wrong(tmp_path):
+    path = tmp_path / "mine.csv"
+    path.write_text('# a comment\n\na,b\n# another\n"1\n1",x\n\n2_0,\n', encoding="utf-8-sig")
+    first, second = read_csv(path, ["b", "a"], ["c"])
+    assert (first.line, first["a"], first["b"]) == (6, "1\n1", "x")
+    with pytest.raises(InputError, match=r"mine.csv:8: a is '2_0'"):
+        second.number("a")
+    assert second.number("b", default=3.0) == second.number("c", default=3.0) == 3.0
+    for text, message in ((b"a,b\n1,\xff\n", "not UTF-8"), (b"a,b\n1,\0\n", r":2: holds a NUL"), (b"a\n1\n", "'b' is")):
+        path.write_bytes(text)
+        with pytest.raises(InputError, match=message):
+            read_csv(path, ["a", "b"])
+    with pytest.raises(InputError, match="cannot be read"):
+        read_csv(tmp_path, ["a"])

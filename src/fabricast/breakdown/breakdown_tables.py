@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ import pandas as pd
 
 from fabricast.breakdown.components import COMPONENTS, METRICS, System, form, form_names
 from fabricast.breakdown.whatif import reduce_components, sample_totals
-from fabricast.errors import InputError
+from fabricast.csv_files import read_csv
 
 __all__ = ["BreakdownTables", "Percentage", "breakdown_tables", "read_observed", "read_percentages"]
 
@@ -58,18 +57,6 @@ class Percentage:
     whole: str
 
 
-def _rows(path: Path, columns: list[str]) -> list[tuple[int, list[str]]]:
-    numbered = [
-        (number, line)
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
-        if line and not line.startswith("#")
-    ]
-    rows = list(csv.reader(line for _, line in numbered))
-    if not rows or rows[0] != columns:
-        raise InputError(f"has other columns, expected {','.join(columns)}", path=path, line=1)
-    return [(line, row) for (line, _), row in zip(numbered[1:], rows[1:], strict=True)]
-
-
 def read_percentages(path: Path | str) -> list[Percentage]:
     """Read the percentages that slides print.
 
@@ -88,18 +75,16 @@ def read_percentages(path: Path | str) -> list[Percentage]:
     InputError
         On the first row that is wrong.
     """
-    path = Path(path)
     found = []
-    for line, row in _rows(path, ["figure", "label", "published_percent", "part", "whole"]):
-        try:
-            figure, label, percent, part, whole = row
-            share = float(percent) / 100
-        except ValueError as error:
-            raise InputError(f"is not a percentage: {error}", path=path, line=line) from error
-        for name in (part, whole):
+    for row in read_csv(path, ["figure", "label", "published_percent", "part", "whole"]):
+        percent = row["published_percent"]
+        for name in (row["part"], row["whole"]):
             if name not in form_names():
-                raise InputError(f"'{name}' is no part of the model", path=path, line=line)
-        found.append(Percentage(figure, label, share, len(percent.partition(".")[2]), part, whole))
+                raise row.error(f"'{name}' is no part of the model")
+        found.append(
+            Percentage(row["figure"], row["label"], row.number("published_percent") / 100,
+                       len(percent.partition(".")[2]), row["part"], row["whole"])
+        )  # fmt: skip
     return found
 
 
@@ -121,22 +106,16 @@ def read_observed(path: Path | str) -> pd.DataFrame:
     InputError
         On the first row that is wrong.
     """
-    path = Path(path)
-    found = []
     columns = ["system", "metric", "observed_ns", "tag", "source"]
-    for line, row in _rows(path, columns):
-        try:
-            system, metric, observed, tag, source = row
-            value = float(observed)
-        except ValueError as error:
-            raise InputError(f"is not an observed total: {error}", path=path, line=line) from error
-        if metric not in METRICS or not value > 0:
-            raise InputError(
-                f"metric is '{metric}' with {observed} ns, expected one of {', '.join(METRICS)} and a positive time",
-                path=path,
-                line=line,
+    found = []
+    for row in read_csv(path, columns):
+        value = row.number("observed_ns")
+        if row["metric"] not in METRICS or not value > 0:
+            raise row.error(
+                f"metric is '{row['metric']}' with {value:g} ns, expected one of {', '.join(METRICS)} and a time "
+                "above 0"
             )
-        found.append((system, metric, value, tag, source))
+        found.append((row["system"], row["metric"], value, row["tag"], row["source"]))
     return pd.DataFrame(found, columns=columns)
 
 

@@ -6,15 +6,15 @@ sensitivities are arithmetic on one table of coefficients.
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from fabricast.csv_files import read_csv
 from fabricast.errors import InputError
 from fabricast.yaml_files import load_model
 
@@ -267,25 +267,18 @@ def read_systems(path: Path | str) -> list[System]:
         On the first row that is wrong.
     """
     path = Path(path)
-    numbered = [
-        (number, line)
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
-        if line and not line.startswith("#")
-    ]
-    expected = ["system", "component", "time_ns", "spread_ns", "tag", "source"]
-    rows = list(csv.reader(line for _, line in numbered))
-    if not rows or rows[0] != expected:
-        raise InputError(f"has other columns, expected {','.join(expected)}", path=path, line=1)
     found: dict[str, dict[str, Component]] = {}
-    for (line, _), row in zip(numbered[1:], rows[1:], strict=True):
+    for row in read_csv(path, ["system", "component", "time_ns", "spread_ns", "tag", "source"]):
         try:
-            system, name, time_ns, spread_ns, tag, source = row
-            component = Component(time_ns=float(time_ns), spread_ns=float(spread_ns), tag=tag, source=source)  # type: ignore[arg-type]
-        except ValueError as error:
-            raise InputError(f"is not a component: {error}", path=path, line=line) from error
-        if name in found.setdefault(system, {}):
-            raise InputError(f"component '{name}' stands twice", path=path, line=line)
-        found[system][name] = component
+            component = Component(
+                time_ns=row.number("time_ns"), spread_ns=row.number("spread_ns"), tag=row["tag"],  # type: ignore[arg-type]
+                source=row["source"],
+            )  # fmt: skip
+        except ValidationError as error:
+            raise row.error(f"is not a component: {error}") from error
+        if row["component"] in found.setdefault(row["system"], {}):
+            raise row.error(f"component '{row['component']}' stands twice")
+        found[row["system"]][row["component"]] = component
     return [
         _checked(System(system=name, posts_per_completion=64, components=parts), path) for name, parts in found.items()
     ]

@@ -6,7 +6,6 @@ are differences of a clock, with the clock's own cost subtracted.
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fabricast.breakdown.components import System
+from fabricast.csv_files import read_csv
 from fabricast.errors import InputError
 from fabricast.seeds import stream
 
@@ -83,38 +83,17 @@ def _statistics(name: str, values: NDArray[np.float64]) -> Derived:
     return Derived(name, float(median), float(values.mean()), float(p05), float(p95), int(values.size), flag)
 
 
-def _read(path: Path | str, columns: Sequence[str], numbers: Iterable[str], optional: Iterable[str]) -> pd.DataFrame:
-    path = Path(path)
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", path=path) from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"is not UTF-8 text: {error.reason}", path=path) from error
-    reader = csv.reader(lines)
-    header = next(reader, None)
-    if header is None or [name.strip() for name in header] != list(columns):
-        raise InputError(f"has the columns {header}, expected {','.join(columns)}", path=path, line=1)
-    rows: dict[str, list[object]] = {name: [] for name in columns}
-    blank = set(optional)
-    for row in reader:
-        if len(row) != len(columns):
-            raise InputError(f"has {len(row)} fields, expected {len(columns)}", path=path, line=reader.line_num)
-        for name, text in zip(columns, row, strict=True):
-            value: object = text.strip()
-            if name in numbers:
-                try:
-                    value = math.nan if text.strip() == "" and name in blank else float(text)
-                except ValueError:
-                    raise InputError(
-                        f"{name} is '{text}', expected a number", path=path, line=reader.line_num
-                    ) from None
-                if math.isinf(value) or (math.isnan(value) and name not in blank):
-                    raise InputError(f"{name} is '{text}', expected a number", path=path, line=reader.line_num)
-            rows[name].append(value)
-    if not rows[columns[0]]:
-        raise InputError("holds no rows, expected at least one", path=path)
-    return pd.DataFrame(rows)
+def _read(path: Path | str, columns: Sequence[str], numbers: Iterable[str], blank: Iterable[str] = ()) -> pd.DataFrame:
+    """Read columns of text and numbers, NaN where a number may be blank; the index holds the lines."""
+    rows = read_csv(path, columns)
+    values = {
+        name: [
+            row[name] if name not in numbers else math.nan if name in blank and not row[name] else row.number(name)
+            for row in rows
+        ]
+        for name in columns
+    }
+    return pd.DataFrame(values, index=[row.line for row in rows])
 
 
 def read_trace(path: Path | str) -> pd.DataFrame:
@@ -149,13 +128,13 @@ def read_trace(path: Path | str) -> pd.DataFrame:
     ):
         wrong = ~trace[name].isin(known)
         if wrong.any():
-            line = int(np.flatnonzero(wrong)[0]) + 2
+            line = int(wrong.index[int(np.argmax(wrong))])
             raise InputError(
-                f"{name} is '{trace[name][line - 2]}', expected one of {', '.join(filter(None, known))}",
-                path=Path(path),
+                f"{name} is '{trace[name][line]}', expected one of {', '.join(filter(None, known))}",
+                path=path,
                 line=line,
             )
-    return trace
+    return trace.reset_index(drop=True)
 
 
 def read_timers(path: Path | str) -> pd.DataFrame:
@@ -178,19 +157,19 @@ def read_timers(path: Path | str) -> pd.DataFrame:
     InputError
         On the first row that is wrong.
     """
-    timers = _read(path, TIMER_COLUMNS, {"iter", "raw_ns", "overhead_ns"}, ())
+    timers = _read(path, TIMER_COLUMNS, {"iter", "raw_ns", "overhead_ns"})
     known = {*(region for terms in _REGIONS.values() for region, _ in terms), "ping_pong"}
     wrong = ~timers["region"].isin(known) | (timers["raw_ns"] < 0) | (timers["overhead_ns"] < 0)
     if wrong.any():
-        row = int(np.flatnonzero(wrong)[0])
-        found = timers.iloc[row]
+        line = int(wrong.index[int(np.argmax(wrong))])
+        found = timers.loc[line]
         raise InputError(
             f"region is '{found['region']}' with raw_ns {found['raw_ns']:g} and overhead_ns {found['overhead_ns']:g}; "
             f"expected times of at least 0 and a region of {', '.join(sorted(known))}",
-            path=Path(path),
-            line=row + 2,
+            path=path,
+            line=line,
         )
-    return timers
+    return timers.reset_index(drop=True)
 
 
 def _ordered(trace: pd.DataFrame, run: str) -> pd.DataFrame:

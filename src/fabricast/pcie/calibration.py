@@ -7,7 +7,6 @@ of a local and a crossing copy for the same endpoint gives tau.
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,8 +14,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fabricast.csv_files import read_csv
 from fabricast.errors import InputError
-from fabricast.pcie.graphs import from_arcs
+from fabricast.pcie.graphs import LARGEST_BYTES, SMALLEST_BYTES, from_arcs
 from fabricast.pcie.packets import PacketHardware, simulate
 from fabricast.pcie.tree import PcieTree
 from fabricast.seeds import stream
@@ -69,33 +69,15 @@ def read_probe_times(path: Path | str) -> pd.DataFrame:
     InputError
         On the first row that is wrong.
     """
-    path = Path(path)
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", path=path) from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"is not UTF-8 text: {error.reason}", path=path) from error
-    reader = csv.reader(lines)
-    header = next(reader, None)
-    if header is None or [name.strip() for name in header] != list(_COLUMNS):
-        raise InputError(f"has the columns {header}, expected {','.join(_COLUMNS)}", path=path, line=1)
     rows = []
-    for row in reader:
-        try:
-            probe, repeat, source, target, size, elapsed = (cell.strip() for cell in row)
-            size_bytes, elapsed_s = float(size), float(elapsed)
-        except ValueError as error:
-            raise InputError(f"is not a probe time: {error}", path=path, line=reader.line_num) from error
-        if not (1e-3 <= size_bytes <= 1e15 and 1e-12 <= elapsed_s <= 1e9):
-            raise InputError(
-                f"size_bytes is {size} and elapsed_s is {elapsed}, expected positive numbers of bytes and seconds",
-                path=path,
-                line=reader.line_num,
+    for row in read_csv(path, _COLUMNS):
+        size_bytes, elapsed_s = row.number("size_bytes"), row.number("elapsed_s")
+        if not (SMALLEST_BYTES <= size_bytes <= LARGEST_BYTES and 1e-12 <= elapsed_s <= 1e9):
+            raise row.error(
+                f"size_bytes is {size_bytes:g} and elapsed_s is {elapsed_s:g}, expected positive numbers of bytes and "
+                "seconds"
             )
-        rows.append((probe, repeat, source, target, size_bytes, elapsed_s))
-    if not rows:
-        raise InputError("holds no rows, expected at least one", path=path)
+        rows.append((row["probe"], row["repeat"], row["source"], row["target"], size_bytes, elapsed_s))
     return pd.DataFrame(rows, columns=list(_COLUMNS))
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import itertools
-import math
 import random
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -14,6 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from fabricast.csv_files import CsvRow, read_csv
 from fabricast.errors import InputError
 from fabricast.pcie.tree import PcieTree
 
@@ -27,6 +26,7 @@ __all__ = [
     "from_arcs",
     "gather",
     "random_graphs",
+    "read_ends",
     "read_graphs",
     "scatter",
     "stress_set",
@@ -559,25 +559,18 @@ def read_graphs(path: Path | str, tree: PcieTree, *, size_bytes: float) -> Conge
     InputError
         On the first row that is wrong, with file, line, what was found and what was expected.
     """
-    path = Path(path)
     rows: dict[str, list[tuple[int, int, float, float]]] = {}
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as stream:
-            reader = csv.reader(stream, strict=True)
-            header = _read_header(next(reader, None), path)
-            for fields in reader:
-                if not fields:
-                    continue
-                name, row = _read_row(fields, header, tree, size_bytes, path, reader.line_num)
-                rows.setdefault(name, []).append(row)
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", path=path) from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"is not UTF-8 text: {error.reason}", path=path) from error
-    except csv.Error as error:
-        raise InputError(f"is not CSV: {error}", path=path, line=reader.line_num) from error
-    if not rows:
-        raise InputError("holds no communication, expected at least one row", path=path, line=1)
+    for row in read_csv(path, _REQUIRED, _OPTIONAL):
+        if not row["graph"]:
+            raise row.error("graph is empty, expected a name")
+        source, target, size = read_ends(row, tree, size_bytes=size_bytes)
+        start = row.number("start_s", default=0.0)
+        if not 0 <= start <= LATEST_START_S:
+            raise row.error(
+                f"start_s is {start:g}, expected 0 or more and at most {LATEST_START_S:,.0f}: times count from the "
+                "start of the graph"
+            )
+        rows.setdefault(row["graph"], []).append((source, target, size, start))
     flat = list(itertools.chain.from_iterable(rows.values()))
     table = np.array(flat, dtype=np.float64)
     return CongestionGraphs(
@@ -591,70 +584,41 @@ def read_graphs(path: Path | str, tree: PcieTree, *, size_bytes: float) -> Conge
     )
 
 
-def _read_header(fields: list[str] | None, path: Path) -> dict[str, int]:
-    expected = f"{','.join(_REQUIRED)}[,{','.join(_OPTIONAL)}]"
-    if fields is None:
-        raise InputError(f"is empty, expected the columns {expected}", path=path, line=1)
-    names = [field.strip() for field in fields]
-    for name in names:
-        if names.count(name) > 1:
-            raise InputError(f"column '{name}' stands twice, expected {expected}", path=path, line=1)
-        if name not in _REQUIRED + _OPTIONAL:
-            raise InputError(f"column '{name}' is unknown, expected {expected}", path=path, line=1)
-    for name in _REQUIRED:
-        if name not in names:
-            raise InputError(f"column '{name}' is missing, expected {expected}", path=path, line=1)
-    return {name: names.index(name) for name in names}
+def read_ends(row: CsvRow, tree: PcieTree, *, size_bytes: float) -> tuple[int, int, float]:
+    """Read one communication from a row with the columns source, target and, if wanted, size_bytes.
 
+    Parameters
+    ----------
+    row : CsvRow
+        The row.
+    tree : PcieTree
+        Topology whose endpoint names the file uses.
+    size_bytes : float
+        Size where the file has no column ``size_bytes``.
 
-def _read_row(
-    fields: list[str], header: dict[str, int], tree: PcieTree, size_bytes: float, path: Path, line: int
-) -> tuple[str, tuple[int, int, float, float]]:
-    if len(fields) != len(header):
-        raise InputError(f"has {len(fields)} fields, expected {len(header)}", path=path, line=line)
-    values = {name: fields[position].strip() for name, position in header.items()}
-    if not values["graph"]:
-        raise InputError("graph is empty, expected a name", path=path, line=line)
+    Returns
+    -------
+    tuple of (int, int, float)
+        Source, target and size in bytes.
+
+    Raises
+    ------
+    InputError
+        If an end is unknown, both are the same, or the size is out of range.
+    """
     ends = []
     for column in ("source", "target"):
-        number = tree.endpoint_number.get(values[column])
+        number = tree.endpoint_number.get(row[column])
         if number is None:
             known = tree.endpoint_names
             shown = ", ".join(known[:16]) + (", ..." if len(known) > 16 else "")
-            raise InputError(
-                f"{column} is '{values[column]}', expected an endpoint of {tree.name}: {shown}",
-                path=path,
-                line=line,
-            )
+            raise row.error(f"{column} is '{row[column]}', expected an endpoint of {tree.name}: {shown}")
         ends.append(number)
     if ends[0] == ends[1]:
-        raise InputError(
-            f"source and target are both '{values['source']}', expected two endpoints", path=path, line=line
-        )
-    size = _number(values["size_bytes"], "size_bytes", path, line) if "size_bytes" in header else size_bytes
-    start = _number(values["start_s"], "start_s", path, line) if "start_s" in header else 0.0
+        raise row.error(f"source and target are both '{row['source']}', expected two endpoints")
+    size = row.number("size_bytes") if "size_bytes" in row.fields else size_bytes
     if not SMALLEST_BYTES <= size <= LARGEST_BYTES:
-        raise InputError(
-            f"size_bytes is {size:g}, expected a positive number from {SMALLEST_BYTES:g} to {LARGEST_BYTES:g}",
-            path=path,
-            line=line,
+        raise row.error(
+            f"size_bytes is {size:g}, expected a positive number from {SMALLEST_BYTES:g} to {LARGEST_BYTES:g}"
         )
-    if not 0 <= start <= LATEST_START_S:
-        raise InputError(
-            f"start_s is {start:g}, expected 0 or more and at most {LATEST_START_S:,.0f}: times count from the "
-            "start of the graph",
-            path=path,
-            line=line,
-        )
-    return values["graph"], (ends[0], ends[1], size, start)
-
-
-def _number(text: str, column: str, path: Path, line: int) -> float:
-    try:
-        # Python takes 1_000 for a number, a spreadsheet does not.
-        value = math.nan if "_" in text else float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise InputError(f"{column} is '{text}', expected a finite number", path=path, line=line)
-    return value
+    return ends[0], ends[1], size

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
-from fabricast.errors import InputError
+from fabricast.csv_files import read_csv
 from fabricast.pcie.graph_tables import GraphTables, graph_tables
 from fabricast.pcie.graphs import Arc, from_arcs
 from fabricast.pcie.models import MODELS, evaluate
@@ -82,32 +80,24 @@ def read_probes(path: Path | str) -> list[Probe]:
     InputError
         On the first row that is wrong.
     """
-    path = Path(path)
-    numbered = [
-        (number, line)
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
-        if line and not line.startswith("#")
-    ]
-    rows = list(csv.reader(line for _, line in numbered))
-    if not rows or rows[0] != _COLUMNS:
-        raise InputError(f"has other columns, expected {','.join(_COLUMNS)}", path=path, line=1)
     probes = []
-    for (line, _), row in zip(numbered[1:], rows[1:], strict=True):
+    for row in read_csv(path, _COLUMNS):
         try:
-            system, topology, pattern, text, statistic, measured, solo, source = row
-            arcs = tuple((int(s), int(t)) for s, t in (pair.split(">") for pair in text.split()))
-            rates = float(measured) * 1e9, float(solo) * 1e9
+            arcs = tuple((int(s), int(t)) for s, t in (pair.split(">") for pair in row["communications"].split()))
         except ValueError as error:
-            raise InputError(f"is not a probe: {error}", path=path, line=line) from error
-        if statistic not in ("mean_per_flow", "total") or not all(0 < r < math.inf for r in rates):
-            raise InputError(
-                f"statistic is '{statistic}' with rates {measured} and {solo}, expected mean_per_flow or "
-                "total and positive rates",
-                path=path,
-                line=line,
+            raise row.error(f"is not a probe: {error}") from error
+        measured, solo = row.number("measured_gb_per_s"), row.number("solo_gb_per_s")
+        if row["statistic"] not in ("mean_per_flow", "total") or min(measured, solo) <= 0:
+            raise row.error(
+                f"statistic is '{row['statistic']}' with rates {measured:g} and {solo:g}, expected mean_per_flow or "
+                "total and positive rates"
             )
+        system, topology, pattern = row["system"], row["topology"], row["pattern"]
         slug = re.sub(r"[^a-z0-9]+", "_", f"{system} {pattern}".lower()).strip("_")
-        probes.append(Probe(f"{topology}.probe.{slug}", system, topology, pattern, arcs, statistic, *rates, source))
+        probes.append(
+            Probe(f"{topology}.probe.{slug}", system, topology, pattern, arcs, row["statistic"], measured * 1e9,
+                  solo * 1e9, row["source"])
+        )  # fmt: skip
     return probes
 
 

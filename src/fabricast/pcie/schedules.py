@@ -8,7 +8,6 @@ from tables of distinct steps; larger ones are searched, against a proved lower 
 
 from __future__ import annotations
 
-import csv
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -21,8 +20,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fabricast.csv_files import read_csv
 from fabricast.errors import InputError
-from fabricast.pcie.graphs import Arc, CongestionGraphs, from_arcs
+from fabricast.pcie.graphs import Arc, CongestionGraphs, from_arcs, read_ends
 from fabricast.pcie.models import MODELS, Model, evaluate
 from fabricast.pcie.tree import PcieTree
 from fabricast.seeds import stream
@@ -237,41 +237,15 @@ def read_pattern(path: Path | str, tree: PcieTree, *, size_bytes: float) -> Patt
     InputError
         On the first row that is wrong.
     """
-    path = Path(path)
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", path=path) from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"is not UTF-8 text: {error.reason}", path=path) from error
-    reader = csv.reader(lines)
-    header = [name.strip() for name in next(reader, [])]
-    if header not in (["source", "target"], ["source", "target", "size_bytes"]):
-        raise InputError(f"has the columns {','.join(header)}, expected source,target[,size_bytes]", path=path, line=1)
-    number = tree.endpoint_number
-    targets: list[list[int]] = [[] for _ in number]
-    sizes: list[list[float]] = [[] for _ in number]
-    for row in reader:
-        line = reader.line_num
-        if len(row) != len(header):
-            raise InputError(f"has {len(row)} fields, expected {len(header)}", path=path, line=line)
-        source, target = row[0].strip(), row[1].strip()
-        for column, name in (("source", source), ("target", target)):
-            if name not in number:
-                raise InputError(f"{column} is '{name}', expected an endpoint of {tree.name}", path=path, line=line)
-        try:
-            size = float(row[2]) if len(row) == 3 else size_bytes
-        except ValueError as error:
-            raise InputError(f"size_bytes is '{row[2]}', expected a number", path=path, line=line) from error
-        if source == target or number[target] in targets[number[source]] or not 1e-3 <= size <= 1e15:
-            raise InputError(
-                f"is {','.join(row)}; expected two endpoints, each pair once, and a positive size", path=path, line=line
-            )
-        targets[number[source]].append(number[target])
-        sizes[number[source]].append(size)
-    if not any(targets):
-        raise InputError("holds no communications, expected at least one", path=path)
-    return Pattern(path.stem, tuple(map(tuple, targets)), tuple(map(tuple, sizes)))
+    targets: list[list[int]] = [[] for _ in tree.endpoint_names]
+    sizes: list[list[float]] = [[] for _ in tree.endpoint_names]
+    for row in read_csv(path, ("source", "target"), ("size_bytes",)):
+        source, target, size = read_ends(row, tree, size_bytes=size_bytes)
+        if target in targets[source]:
+            raise row.error(f"repeats {row['source']} to {row['target']}, expected each pair once")
+        targets[source].append(target)
+        sizes[source].append(size)
+    return Pattern(Path(path).stem, tuple(map(tuple, targets)), tuple(map(tuple, sizes)))
 
 
 def lower_bound_s(tree: PcieTree, pattern: Pattern, *, bandwidth_bytes_per_s: float, latency_s: float = 0.0) -> float:
