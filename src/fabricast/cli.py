@@ -67,13 +67,9 @@ def predict(
     """Predict when each communication of each congestion graph ends."""
     from fabricast.pcie.prediction import predict_file
 
-    _check_positive("--bandwidth-gib", bandwidth_gib)
+    _check_model_parameters(bandwidth_gib, tau, crossing_cost)
     _check_positive("--size-mib", size_mib)
-    if not 0 <= tau < 1:
-        raise InputError(f"--tau is {tau:g}, expected 0 or more and less than 1")
-    if not 1 <= crossing_cost < 100:
-        raise InputError(f"--crossing-cost is {crossing_cost:g}, expected at least 1 and less than 100")
-    _check_output(output)
+    _check_output(output, ".csv", ".parquet")
     notes = predict_file(
         topology,
         graphs,
@@ -89,9 +85,22 @@ def predict(
         typer.echo(f"fabricast: note: {note}", err=True)
 
 
-def _check_output(output: Path | None) -> None:
-    if output is not None and output.suffix.lower() not in (".csv", ".parquet"):
-        raise InputError(f"--output is '{output}', expected a name that ends in .csv or .parquet")
+def _check_output(output: Path | None, *endings: str, option: str = "--output") -> None:
+    """Refuse, before long work, a file that could not be written after it."""
+    if output is None:
+        return
+    if output.suffix.lower() not in endings:
+        raise InputError(f"{option} is '{output}', expected a name that ends in {' or '.join(endings)}")
+    if output.is_dir():
+        raise InputError(f"{option} is '{output}', a folder, expected the name of a file")
+
+
+def _check_model_parameters(bandwidth_gib: float, tau: float, crossing_cost: float) -> None:
+    _check_positive("--bandwidth-gib", bandwidth_gib)
+    if not 0 <= tau < 1:
+        raise InputError(f"--tau is {tau:g}, expected 0 or more and less than 1")
+    if not 1 <= crossing_cost < 100:
+        raise InputError(f"--crossing-cost is {crossing_cost:g}, expected at least 1 and less than 100")
 
 
 def _check_positive(option: str, value: float) -> None:
@@ -137,7 +146,7 @@ def simulate(
     from fabricast.pcie.simulation import simulate_file, trace_file
 
     _check_positive("--size-mib", size_mib)
-    _check_output(output)
+    _check_output(output, ".csv", ".parquet")
     if threads < 1:
         raise InputError(f"--threads is {threads}, expected at least 1")
     if hardware not in HARDWARE:
@@ -160,8 +169,7 @@ def simulate(
     if trace is not None:
         if output is not None:
             raise InputError("--output and --trace exclude each other; --trace-output names the trace")
-        if trace_output.suffix.lower() != ".parquet":
-            raise InputError(f"--trace-output is '{trace_output}', expected a name that ends in .parquet")
+        _check_output(trace_output, ".parquet", option="--trace-output")
         picture = trace_file(
             topology, graphs, chosen, size_bytes=size_mib * MIB, graph=trace, transmissions=transmissions,
             output=trace_output,
@@ -190,8 +198,7 @@ def calibrate(
     from fabricast.pcie.calibration import PARAMETER_UNITS
     from fabricast.pcie.simulation import calibrate_file
 
-    if output is not None and output.suffix.lower() != ".csv":
-        raise InputError(f"--output is '{output}', expected a name that ends in .csv")
+    _check_output(output, ".csv")
     estimates = {entry.name: entry for entry in calibrate_file(topology, probes, seed=seed, output=output)}
     for name, unit in PARAMETER_UNITS.items():
         entry = estimates.get(name)
@@ -231,18 +238,13 @@ def schedule(
     """Find the fastest order of communications: all schedules, or a search with a proved bound."""
     from fabricast.pcie.schedule_files import schedule_lines, schedule_pattern, write_schedules
 
-    _check_positive("--bandwidth-gib", bandwidth_gib)
+    _check_model_parameters(bandwidth_gib, tau, crossing_cost)
     _check_positive("--size-kib", size_kib)
-    if not 0 <= tau < 1:
-        raise InputError(f"--tau is {tau:g}, expected 0 or more and less than 1")
-    if not 1 <= crossing_cost < 100:
-        raise InputError(f"--crossing-cost is {crossing_cost:g}, expected at least 1 and less than 100")
     if not 0 <= latency_us < 1e9:
         raise InputError(f"--latency-us is {latency_us:g}, expected 0 or more")
     if top < 1 or threads < 1:
         raise InputError(f"--top is {top} and --threads is {threads}, expected at least 1")
-    if output is not None and output.suffix.lower() not in (".csv", ".json"):
-        raise InputError(f"--output is '{output}', expected a name that ends in .csv or .json")
+    _check_output(output, ".csv", ".json")
     tree, _, found = schedule_pattern(
         topology,
         halo=halo,
@@ -311,8 +313,7 @@ def derive_breakdown(
     """Derive every component from CPU timers and a PCIe trace."""
     from fabricast.breakdown.ingestion import derive_lines
 
-    if output is not None and output.suffix.lower() not in (".yaml", ".yml"):
-        raise InputError(f"--output is '{output}', expected a name that ends in .yaml")
+    _check_output(output, ".yaml", ".yml")
     for line in derive_lines(timers, trace, name, posts_per_completion, output):
         typer.echo(line)
 

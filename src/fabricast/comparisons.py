@@ -170,6 +170,32 @@ def share_intervals(
     return low, high
 
 
+def error_statistics(error: NDArray[np.float64]) -> dict[str, float]:
+    """Return number, median, 5th and 95th percentile, mean and largest absolute value of errors.
+
+    Parameters
+    ----------
+    error : ndarray of float64, shape (comparisons,)
+        Relative errors.
+
+    Returns
+    -------
+    dict
+        Columns n, median, p05, p95, mean_absolute, max_absolute of the table error_band.
+
+    Examples
+    --------
+    >>> error_statistics(np.array([-0.2, 0.0, 0.1]))["max_absolute"]
+    0.2
+    """
+    p05, median, p95 = np.percentile(error, [5, 50, 95]).tolist()
+    absolute = np.abs(error)
+    return {
+        "n": error.size, "median": median, "p05": p05, "p95": p95,
+        "mean_absolute": float(absolute.mean()), "max_absolute": float(absolute.max()),
+    }  # fmt: skip
+
+
 def error_bands(comparison: pd.DataFrame, *, resamples: int, seed: int) -> pd.DataFrame:
     """Summarise errors by model, kind and origin of reference, and tolerance.
 
@@ -194,6 +220,7 @@ def error_bands(comparison: pd.DataFrame, *, resamples: int, seed: int) -> pd.Da
         subsets = {"all": group} | {str(q): part for q, part in group.groupby("quantity", sort=True)}
         for subset, part in subsets.items():
             error = part["relative_error"].to_numpy(dtype=np.float64)
+            statistics = error_statistics(error)
             case = pd.factorize(part["case_id"], sort=True)[0]
             for tolerance in sorted(own | set(COMMON_TOLERANCES)):
                 within = np.abs(error) <= tolerance
@@ -202,11 +229,8 @@ def error_bands(comparison: pd.DataFrame, *, resamples: int, seed: int) -> pd.Da
                 rows.append(
                     {
                         "study": study, "model": model, "kind": kind, "origin": origin,
-                        "tolerance": tolerance, "subset": subset, "n": error.size,
-                        "share_within": within.mean(), "share_within_low": low, "share_within_high": high,
-                        "median": np.median(error), "p05": np.percentile(error, 5),
-                        "p95": np.percentile(error, 95), "mean_absolute": np.abs(error).mean(),
-                        "max_absolute": np.abs(error).max(),
+                        "tolerance": tolerance, "subset": subset, "share_within": within.mean(),
+                        "share_within_low": low, "share_within_high": high, **statistics,
                     }
                 )  # fmt: skip
     return pd.DataFrame(rows)

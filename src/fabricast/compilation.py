@@ -9,23 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import os
-import platform
 import tempfile
 from pathlib import Path
+
+from fabricast.machine import processor_name
 
 __all__ = ["cache_folder", "njit"]
 
 _PACKAGE = Path(__file__).parent
-
-
-def _processor() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
 
 
 def cache_folder() -> Path:
@@ -42,7 +33,7 @@ def cache_folder() -> Path:
     >>> cache_folder() == cache_folder()
     True
     """
-    digest = hashlib.blake2b(_processor().encode(), digest_size=8)
+    digest = hashlib.blake2b(processor_name().encode(), digest_size=8)
     for source in sorted(_PACKAGE.rglob("*kernels.py")):
         digest.update(source.relative_to(_PACKAGE).as_posix().encode() + source.read_bytes())
     roots = [

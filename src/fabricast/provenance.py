@@ -15,6 +15,8 @@ from typing import Any
 
 import pandas as pd
 
+from fabricast.machine import processor_name
+
 __all__ = ["run_rows", "source_digest"]
 
 _PACKAGE = Path(__file__).parent
@@ -114,15 +116,6 @@ def _git_commit(folder: Path) -> str | None:
     return result.stdout.strip()
 
 
-def _processor() -> str:
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    except OSError:
-        return platform.processor() or platform.machine()
-    names = [line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("model name")]
-    return names[0] if names else platform.machine()
-
-
 def run_rows(config: dict[str, Any], repository: Path) -> pd.DataFrame:
     """Return the row of the table run: commit, configuration, machine and versions.
 
@@ -156,7 +149,7 @@ def run_rows(config: dict[str, Any], repository: Path) -> pd.DataFrame:
                 "started": now,
                 "finished": now,
                 "host": platform.node() or "unknown",
-                "cpu": _processor(),
+                "cpu": processor_name(),
                 "cores": cores,
                 "package_versions": json.dumps({"python": platform.python_version(), **versions}),
                 "lock_digest": lock_digest,

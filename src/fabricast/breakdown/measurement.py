@@ -7,7 +7,6 @@ timers do not explain of the observed latency is one lump.
 from __future__ import annotations
 
 import importlib.util
-import platform
 import shutil
 import subprocess
 import sys
@@ -20,8 +19,9 @@ import pandas as pd
 from fabricast.breakdown.traces import read_timers
 from fabricast.errors import InputError
 from fabricast.files import whole_file
+from fabricast.machine import processor_name
 
-__all__ = ["MeasuredTables", "machine_kind", "measure_message", "measured_tables", "why_not"]
+__all__ = ["MeasuredTables", "measure_message", "measured_tables", "why_not"]
 
 _TIMEOUT_S = 300
 #: What the regions mean as components.
@@ -60,16 +60,6 @@ def why_not() -> str | None:
 def _launcher() -> str | None:
     beside = Path(sys.executable).parent / "mpiexec"
     return str(beside) if beside.is_file() else shutil.which("mpiexec")
-
-
-def machine_kind() -> str:
-    """Return what kind of machine this is, without its name."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        found = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
-    except OSError:
-        found = ""
-    return found or platform.processor() or platform.machine()
 
 
 def measure_message(path: Path | str, *, iterations: int) -> None:
@@ -134,7 +124,7 @@ def measured_tables(timers_file: Path | str | None) -> MeasuredTables:
         raise InputError(f"lacks the regions {', '.join(missing)}", path=Path(timers_file))
     system = "this_machine.shared_memory"
     overhead = float(timers["overhead_ns"].median())
-    source = f"measured on {machine_kind()}; clock overhead of {overhead:.0f} ns subtracted; includes the mpi4py call"
+    source = f"measured on {processor_name()}; clock overhead of {overhead:.0f} ns subtracted; includes the mpi4py call"
     components = pd.DataFrame(
         [
             {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from fabricast.files import whole_file
 
-__all__ = ["COLOURS", "COLUMN_WIDTH_IN", "PAGE_WIDTH_IN", "paper_style", "save_figure"]
+__all__ = ["COLOURS", "COLUMN_WIDTH_IN", "PAGE_WIDTH_IN", "paper_style", "save_figure", "save_pictures"]
 
 COLUMN_WIDTH_IN = 3.5
 PAGE_WIDTH_IN = 7.0
@@ -47,3 +47,21 @@ def save_figure(figure: Figure, *paths: Path | str) -> None:
         with whole_file(path) as temporary:
             figure.savefig(temporary, metadata=dates[path.suffix])
     plt.close(figure)
+
+
+def save_pictures(draw: Mapping[str, Callable[[], Figure]], names: Sequence[str], paths: Sequence[str]) -> None:
+    """Draw and save figures of a study in the paper's style.
+
+    Parameters
+    ----------
+    draw : mapping of str to callable
+        Function that draws each figure.
+    names : sequence of str
+        Figures to draw.
+    paths : sequence of str
+        Files, equally many for each figure, in the order of the names.
+    """
+    formats = len(paths) // len(names)
+    with paper_style():
+        for position, name in enumerate(names):
+            save_figure(draw[name](), *paths[formats * position : formats * (position + 1)])

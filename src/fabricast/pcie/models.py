@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fabricast.errors import InputError
 from fabricast.pcie.graphs import Arc, CongestionGraphs, canonical_form, from_arcs
 from fabricast.pcie.tree import PcieTree, regular_tree
 
@@ -27,6 +28,7 @@ __all__ = [
     "Phase",
     "evaluate",
     "factors",
+    "named_model",
     "trace_phases",
     "warm_up",
 ]
@@ -152,6 +154,26 @@ _SINGLE_OPTIONS = (
 
 #: Models by name: the slides' reading, variants that matter, baselines.
 MODELS = {model.name: model for model in (*_MAIN, *_SINGLE_OPTIONS)}
+
+
+def named_model(name: str) -> Model:
+    """Return a model by its name.
+
+    Raises
+    ------
+    InputError
+        If there is none of that name.
+
+    Examples
+    --------
+    >>> named_model("max_min").name
+    'max_min'
+    """
+    if name not in MODELS:
+        raise InputError(f"model '{name}' is unknown, expected one of {', '.join(MODELS)}")
+    return MODELS[name]
+
+
 #: Names of the models that change one option of the slides' reading.
 ABLATIONS = tuple(model.name for model in (_MAIN[1], _MAIN[2], *_SINGLE_OPTIONS))
 #: The slides' reading, its best-supported variant, and the rule that goes beyond the paper.

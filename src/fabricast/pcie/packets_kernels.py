@@ -341,7 +341,6 @@ def simulate_graphs(
         # Brent: compare with one snapshot, taken anew after 1, 2, 4, ... turns of the marker.
         searching = False
         marker = -1
-        marked = np.int64(0)
         power = np.int64(1)
         since = np.int64(0)
         snapshot_tick = np.int64(-1)
@@ -568,7 +567,6 @@ def simulate_graphs(
                 continue
             if not (searching and marker_moved):
                 continue
-            marked += 1
             if snapshot_tick >= 0 and _same_state(
                 False, snapshot, tick, link_count, queue_count, count, room, links, queues, slots, flight, in_flight
             ):

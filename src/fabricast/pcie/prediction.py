@@ -9,10 +9,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fabricast.errors import InputError
 from fabricast.files import whole_file
 from fabricast.pcie.graphs import CongestionGraphs, read_graphs
-from fabricast.pcie.models import MODELS, evaluate
+from fabricast.pcie.models import evaluate, named_model
 from fabricast.pcie.topology_files import load_tree
 from fabricast.pcie.tree import PcieTree
 from fabricast.tables import connect
@@ -112,12 +111,11 @@ def predict_file(
     InputError
         If a file, the topology or the model is not as expected.
     """
-    if model not in MODELS:
-        raise InputError(f"model '{model}' is unknown, expected one of {', '.join(MODELS)}")
+    chosen = named_model(model)
     tree = load_tree(topology, include_display=include_display)
     graphs = read_graphs(graphs_file, tree, size_bytes=size_bytes)
     evaluation = evaluate(
-        tree, graphs, MODELS[model], bandwidth_bytes_per_s=bandwidth_bytes_per_s, tau=tau, crossing_cost=crossing_cost
+        tree, graphs, chosen, bandwidth_bytes_per_s=bandwidth_bytes_per_s, tau=tau, crossing_cost=crossing_cost
     )
     table = elapsed_table(tree, graphs, evaluation.end_s)
     write_elapsed(table, output)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import Literal
 
@@ -12,11 +11,11 @@ import pandas as pd
 from fabricast.errors import InputError
 from fabricast.files import whole_file, write_text
 from fabricast.jobs import progress_of
-from fabricast.pcie.models import MODELS
+from fabricast.pcie.models import named_model
 from fabricast.pcie.schedules import (
-    MOST_SCHEDULES,
     Pattern,
     ScheduleSearch,
+    can_enumerate,
     enumerate_schedules,
     halo_pattern,
     read_pattern,
@@ -80,8 +79,7 @@ def schedule_pattern(
     """
     if (halo is None) == (communications is None):
         raise InputError("expected either --halo GRID or --communications FILE")
-    if model not in MODELS:
-        raise InputError(f"model '{model}' is unknown, expected one of {', '.join(MODELS)}")
+    chosen = named_model(model)
     if mode not in ("synchronised", "asynchronous"):
         raise InputError(f"--mode is '{mode}', expected synchronised or asynchronous")
     tree = load_tree(topology)
@@ -91,11 +89,10 @@ def schedule_pattern(
         assert communications is not None
         pattern = read_pattern(communications, tree, size_bytes=size_bytes)
     keywords = {
-        "model": MODELS[model], "bandwidth_bytes_per_s": bandwidth_bytes_per_s, "tau": tau,
+        "model": chosen, "bandwidth_bytes_per_s": bandwidth_bytes_per_s, "tau": tau,
         "crossing_cost": crossing_cost, "latency_s": latency_s, "top": top, "threads": threads,
     }  # fmt: skip
-    small = pattern.schedules <= MOST_SCHEDULES and math.prod(len(own) + 1 for own in pattern.targets) <= 2_000_000
-    if small:
+    if can_enumerate(pattern):
         return tree, pattern, enumerate_schedules(tree, pattern, mode, **keywords)  # type: ignore[arg-type]
     with progress_of("searching schedules", _EVALUATIONS) as advance:
         found = search_schedules(

@@ -528,6 +528,17 @@ def _symmetries(run: _Run, space: _Space) -> list[tuple[NDArray[np.int64], NDArr
     return found
 
 
+def can_enumerate(pattern: Pattern) -> bool:
+    """Return whether a pattern has few enough schedules to evaluate them all.
+
+    Examples
+    --------
+    >>> can_enumerate(halo_pattern((4, 4), 16, size_bytes=1.0))
+    False
+    """
+    return pattern.schedules <= MOST_SCHEDULES and math.prod(len(own) + 1 for own in pattern.targets) <= _MOST_CODES
+
+
 def enumerate_schedules(
     tree: PcieTree,
     pattern: Pattern,
@@ -585,12 +596,12 @@ def enumerate_schedules(
     >>> round(search.best[0].elapsed_s, 9), search.ties, search.bound_s
     (4.0, 4, 4.0)
     """
-    space = _space(pattern)
-    if pattern.schedules > MOST_SCHEDULES or space.codes > _MOST_CODES:
+    if not can_enumerate(pattern):
         raise InputError(
             f"pattern '{pattern.name}' has {pattern.schedules:,} schedules, expected at most {MOST_SCHEDULES:,} to "
             "enumerate; search them instead"
         )
+    space = _space(pattern)
     run = _Run(tree, model, bandwidth_bytes_per_s, tau, crossing_cost, latency_s, threads)
     elapsed_s = _synchronised(run, space) if mode == "synchronised" else _asynchronous(run, space)
     count = min(top, elapsed_s.size)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fabricast.comparisons import COMMON_TOLERANCES, share_intervals
+from fabricast.comparisons import COMMON_TOLERANCES, error_statistics, share_intervals
 from fabricast.pcie.error_features import describe_graphs, explain_errors
 from fabricast.pcie.graph_tables import graphs_from_rows
 from fabricast.pcie.graphs import CongestionGraphs, canonical_forms
@@ -213,17 +213,9 @@ def _bands(
     )
     low, high = share_intervals(hits.astype(np.float64), sizes, counts)
     rows = []
-    statistics = {}
-    for name, inside in subsets.items():
-        own = error[inside]
-        p05, median, p95 = np.percentile(own, [5, 50, 95])
-        statistics[name] = {
-            "n": own.size, "median": median, "p05": p05, "p95": p95,
-            "mean_absolute": np.abs(own).mean(), "max_absolute": np.abs(own).max(),
-        }  # fmt: skip
+    statistics = {name: error_statistics(error[inside]) for name, inside in subsets.items()}
     for position, (name, limit) in enumerate(columns):
-        own = error[subsets[name]]
-        share = float((np.abs(own) <= limit).mean())
+        share = float(hits[:, position].sum() / statistics[name]["n"])
         rows.append(
             {
                 "subset": name, "tolerance": limit, "share_within": share,
