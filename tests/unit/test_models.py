@@ -308,7 +308,7 @@ def test_editing_a_callee_is_noticed(tmp_path):
     package = tmp_path / "fabricast"
     (package / "pcie").mkdir(parents=True)
     root = os.path.dirname(os.path.dirname(__import__("fabricast").__file__))
-    for name in ("__init__.py", "compilation.py"):
+    for name in ("__init__.py", "compilation.py", "machine.py"):
         (package / name).write_text(open(os.path.join(root, "fabricast", name)).read())
     (package / "pcie" / "__init__.py").write_text("")
     (package / "pcie" / "caller_kernels.py").write_text(
