@@ -8,6 +8,8 @@ BIN := .venv/bin
 export UV_PYTHON_DOWNLOADS := never
 export UV_PYTHON := $(PYTHON)
 export UV_PROJECT_ENVIRONMENT := .venv
+# Every job starts Python: compiled once, each starts two seconds sooner.
+export UV_COMPILE_BYTECODE := 1
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 .PHONY: all results smoke measured test benchmark clean

@@ -2,40 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from fabricast.seeds import stream
 
-__all__ = ["COMMON_TOLERANCES", "compare", "error_bands", "share_interval", "share_intervals", "study_tolerance"]
+__all__ = ["COMMON_TOLERANCES", "compare", "error_bands", "share_interval", "share_intervals"]
 
 _CASE = ["study", "case_id", "item", "quantity"]
 #: Bands that every study reports beside its own tolerance.
 COMMON_TOLERANCES = (0.05, 0.10, 0.15, 0.25)
 #: Resamples that are multiplied at a time.
 _BLOCK = 256
-
-
-def study_tolerance(path: Path | str, study: str) -> float:
-    """Return the tolerance that a study states for its errors.
-
-    Parameters
-    ----------
-    path : Path or str
-        The table of studies, config/published/studies.csv.
-    study : str
-        Name of the study.
-
-    Returns
-    -------
-    float
-        Half width of its band.
-    """
-    studies = pd.read_csv(path)
-    return float(studies["tolerance"][studies["study"] == study].item())
 
 
 def compare(prediction: pd.DataFrame, reference: pd.DataFrame, *, tolerance: float) -> pd.DataFrame:

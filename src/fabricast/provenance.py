@@ -1,8 +1,7 @@
-"""What a result depends on: digests of source code, and a record of the run."""
+"""The record of a run."""
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import importlib.metadata
 import json
@@ -17,15 +16,8 @@ import pandas as pd
 
 from fabricast.machine import processor_name
 
-__all__ = ["run_rows", "source_digest"]
+__all__ = ["run_rows"]
 
-_PACKAGE = Path(__file__).parent
-#: Files that a module reads beside its own source.
-_DATA_OF_MODULE = {
-    "fabricast.tables": ("schema.sql",),
-    "fabricast.figures.style": ("figures/paper.mplstyle",),
-    "fabricast.report": ("report.html.jinja",),
-}
 _RECORDED_PACKAGES = (
     "duckdb",
     "matplotlib",
@@ -37,73 +29,6 @@ _RECORDED_PACKAGES = (
     "seaborn",
     "snakemake",
 )
-
-
-def _file_of(module: str) -> Path | None:
-    path = _PACKAGE.joinpath(*module.split(".")[1:])
-    for candidate in (path.with_suffix(".py"), path / "__init__.py"):
-        if candidate.is_file():
-            return candidate
-    return None
-
-
-def _imports(path: Path) -> set[str]:
-    """Modules of this package that a file imports, also inside functions."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found.add(node.module)
-            found |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return {name for name in found if name.startswith("fabricast.") and _file_of(name)}
-
-
-def source_digest(*modules: str) -> str:
-    """Return a digest of modules of this package and all they import from it.
-
-    Snakemake does not see edits to imported modules; a rule that names this digest in
-    its ``params`` reruns exactly when code it uses changes.
-
-    Parameters
-    ----------
-    *modules : str
-        Full names such as ``"fabricast.pcie.graph_tables"``.
-
-    Returns
-    -------
-    str
-        16 hexadecimal digits.
-
-    Raises
-    ------
-    ModuleNotFoundError
-        If there is no such module.
-
-    Examples
-    --------
-    >>> source_digest("fabricast.units") == source_digest("fabricast.units")
-    True
-    >>> source_digest("fabricast.units") == source_digest("fabricast.seeds")
-    False
-    """
-    waiting, seen = list(modules), set()
-    while waiting:
-        module = waiting.pop()
-        path = _file_of(module)
-        if path is None:
-            raise ModuleNotFoundError(f"no module '{module}'")
-        if module not in seen:
-            seen.add(module)
-            waiting += _imports(path)
-    digest = hashlib.sha256()
-    for module in sorted(seen):
-        path = _file_of(module)
-        assert path is not None
-        digest.update(module.encode() + b"\0" + path.read_bytes())
-        for name in _DATA_OF_MODULE.get(module, ()):
-            digest.update((_PACKAGE / name).read_bytes())
-    return digest.hexdigest()[:16]
 
 
 def _git_commit(folder: Path) -> str | None:

@@ -10,6 +10,7 @@ import pytest
 
 from fabricast import config as configuration
 from fabricast.claims import Claim, evaluate_claims, read_claims
+from fabricast.code_digest import source_digest
 from fabricast.comparisons import compare, error_bands, share_interval
 from fabricast.csv_files import read_csv
 from fabricast.database import build_database
@@ -18,7 +19,6 @@ from fabricast.files import whole_file
 from fabricast.parameters import read_parameters
 from fabricast.pcie.models import MODELS
 from fabricast.pcie.probes import read_probes
-from fabricast.provenance import source_digest
 from fabricast.tables import connect, create_schema, key_columns, read_table, table_names, write_table
 from fabricast.yaml_files import load_model
 from tests.conftest import REPOSITORY

@@ -17,11 +17,10 @@ os.environ.update(
     )
 )
 
-from fabricast.comparisons import study_tolerance
+from fabricast.studies import study_tolerance
 from fabricast.config import checked_config
 from fabricast.errors import InputError
-from fabricast.pcie.models import ABLATIONS
-from fabricast.provenance import source_digest
+from fabricast.code_digest import source_digest
 
 try:
     settings = checked_config(config)

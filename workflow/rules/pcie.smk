@@ -8,12 +8,6 @@ simulate_pcie_graphs, calibrate_pcie_models and validate_pcie_models (simulated 
 """
 
 PCIE_MODELS = list(settings.pcie.models)
-# Each single reading of the slides alone stands in the error statistics, not in the predictions.
-VALIDATION_MODELS = PCIE_MODELS + [
-    name
-    for name in (ABLATIONS if settings.pcie.ablations else ())
-    if name not in PCIE_MODELS
-]
 
 add_parts(
     "pcie",
@@ -236,7 +230,9 @@ rule validate_pcie_models:
         "<logs>/validate_pcie_models.{graph_set}.log",
     params:
         graph_set=graph_set,
-        models=VALIDATION_MODELS,
+        models=PCIE_MODELS,
+        # Each single reading of the slides alone stands in the error statistics, not in the predictions.
+        ablations=settings.pcie.ablations,
         resamples=settings.bootstrap_resamples,
         seed=settings.seed,
         code=code("pcie.validation", "pcie.topology_files", "tables"),

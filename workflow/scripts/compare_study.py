@@ -1,7 +1,8 @@
 """Compare the predictions of a study with its references."""
 
-from fabricast.comparisons import compare, error_bands, study_tolerance
+from fabricast.comparisons import compare, error_bands
 from fabricast.jobs import log_to
+from fabricast.studies import study_tolerance
 from fabricast.tables import read_table, write_table
 
 log_to(snakemake.log[0])

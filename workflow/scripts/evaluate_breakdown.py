@@ -2,8 +2,8 @@
 
 from fabricast.breakdown.breakdown_tables import breakdown_tables, read_observed, read_percentages
 from fabricast.breakdown.components import read_system_file, read_systems
-from fabricast.comparisons import study_tolerance
 from fabricast.jobs import log_to
+from fabricast.studies import study_tolerance
 from fabricast.tables import write_table
 
 log_to(snakemake.log[0])

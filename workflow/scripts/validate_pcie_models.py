@@ -1,17 +1,19 @@
 """Hold every model against the simulated reference of one graph set."""
 
-from fabricast.comparisons import study_tolerance
 from fabricast.jobs import log_to
+from fabricast.pcie.models import ABLATIONS
 from fabricast.pcie.topology_files import load_tree
 from fabricast.pcie.validation import validate_models
+from fabricast.studies import study_tolerance
 from fabricast.tables import read_table, write_table
 
 log_to(snakemake.log[0])
 values = snakemake.params
+models = list(dict.fromkeys([*values.models, *(ABLATIONS if values.ablations else ())]))
 read = {name: read_table(snakemake.input[name]) for name in ("graph", "communication", "parameter")}
 tables = validate_models(
     snakemake.wildcards.graph_set, load_tree(values.graph_set["topology"]), read["graph"], read["communication"],
-    read_table(*snakemake.input.reference), read["parameter"], values.models,
+    read_table(*snakemake.input.reference), read["parameter"], models,
     tolerance=study_tolerance(snakemake.input.studies, "pcie"), resamples=values.resamples, seed=values.seed,
     threads=snakemake.threads,
 )  # fmt: skip
