@@ -40,9 +40,10 @@ rule all:
 
 
 rule measured:
-    """What can be measured on this machine; add `breakdown: {measured: true}` to take it into the tables."""
+    """What can be measured on this machine; `measured: true` in a study takes it into the tables."""
     input:
         "<results>/breakdown/measured.timers.csv",
+        "<results>/maxrate/this_machine.csv",
 
 
 rule claims:

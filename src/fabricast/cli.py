@@ -318,6 +318,44 @@ def derive_breakdown(
         typer.echo(line)
 
 
+@app.command(epilog="Examples: fabricast fit mine.csv --model refined | fabricast fit osu_mbw_mr.out --model maxrate")
+def fit(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="CSV with columns processes,size_bytes,time_s (more in config/README.md), or what nodecomm, "
+            "BenchPress, osu_latency, osu_bw, osu_mbw_mr, osu_multi_lat, IMB-MPI1 or netgauge printed.",
+            show_default=False,
+        ),
+    ],
+    model: Annotated[str, typer.Option(help="postal, maxrate, refined, refined_latency or overload.")] = "refined",
+    processes: Annotated[int | None, typer.Option(help="Pairs, where an output does not name them.")] = None,
+    smallest_bytes: Annotated[float, typer.Option(help="Leave smaller messages out.")] = 0.0,
+    draws: Annotated[int, typer.Option(help="Bootstrap draws behind the intervals.")] = 200,
+    seed: Annotated[int, typer.Option(help="Seed of starts and bootstrap.")] = 20161113,
+) -> None:
+    """Fit a max-rate model: parameters with intervals, errors, a LogGOPS line, SimGrid's factors."""
+    from fabricast.maxrate.fit_text import fit_lines
+
+    if draws < 20:
+        raise InputError(f"--draws is {draws}, expected at least 20")
+    for line in fit_lines(file, model, processes=processes, smallest_bytes=smallest_bytes, draws=draws, seed=seed):
+        typer.echo(line)
+
+
+@app.command(epilog="Example: fabricast collect osu_k1.out osu_k2.out osu_k4.out -o mine.csv")
+def collect(
+    files: Annotated[list[Path], typer.Argument(help="Outputs of benchmark programs, or CSV.", show_default=False)],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Write .csv.")],
+    processes: Annotated[int | None, typer.Option(help="Pairs, where an output does not name them.")] = None,
+) -> None:
+    """Collect outputs of benchmark programs in one CSV of measurements, with the digest of each."""
+    from fabricast.maxrate.benchmark_output import write_measurements
+
+    _check_output(output, ".csv")
+    typer.echo(f"{write_measurements(files, output, processes=processes)} cells in {output}")
+
+
 @app.command(epilog="Example: fabricast models")
 def models() -> None:
     """List the models that 'predict --model' takes."""

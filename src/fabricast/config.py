@@ -18,6 +18,8 @@ __all__ = [
     "BreakdownConfig",
     "Config",
     "GraphSet",
+    "MaxRateConfig",
+    "PairsConfig",
     "PcieConfig",
     "ScheduleConfig",
     "checked_config",
@@ -165,15 +167,41 @@ class BreakdownConfig(_Strict):
     samples: int = Field(20_000, ge=100, description="Draws of the Monte Carlo over the spreads of components.")
 
 
+class PairsConfig(_Strict):
+    """Pairs of processes on this machine that exchange messages."""
+
+    paths: list[Literal["shared_memory", "tcp"]] = Field(
+        default=["shared_memory", "tcp"],
+        description="How messages travel: shared memory, loopback TCP.",
+    )
+    sizes: list[int] = Field(
+        default_factory=lambda: [2**i for i in range(3, 22)], description="Message sizes in bytes."
+    )
+    bursts: int = Field(default=4, ge=1, description="Repetitions of every size; noisy ones are not used.")
+    seconds: float = Field(default=0.02, gt=0, le=10, description="Time of each burst.")
+    pairs: int | None = Field(
+        default=None, ge=1, description="Most pairs, whatever the cores; half of the cores if left out."
+    )
+    launcher: Literal["mpiexec", "mpirun", "srun"] = Field(default="mpiexec", description="What starts the processes.")
+    environment: dict[str, str] = Field(
+        default_factory=dict, description="Further variables for MPI, such as an eager limit."
+    )
+
+
 class MaxRateConfig(_Strict):
     """The max-rate study (Gropp et al., EuroMPI 2016)."""
 
     measurements: list[str] = Field(
         default_factory=list,
         description="Your measurements: CSV with columns processes,size_bytes,time_s and, if wanted, dataset, system, "
-        "path, convention (round_trip, one_way, windowed), spread.",
+        "path, convention (round_trip, one_way, windowed), spread; or what nodecomm, BenchPress, OSU, IMB or netgauge "
+        "printed.",
     )
     datasets: list[str] | None = Field(None, description="Published data sets to fit; all if left out.")
+    measured: bool = Field(
+        False, description="Measure pairs of processes here and fit them too; needs the group 'measure' and two cores."
+    )
+    pairs: PairsConfig = Field(default_factory=PairsConfig, description="The measured pairs.")
     starts: int = Field(8, ge=1, description="Random starts of each fit.")
     draws: int = Field(60, ge=20, description="Bootstrap draws behind the intervals of parameters.")
 
@@ -244,6 +272,7 @@ def config_markdown() -> str:
         (SearchedPattern, "`pcie.schedules.searched[]`"),
         (BreakdownConfig, "`breakdown`"),
         (MaxRateConfig, "`maxrate`"),
+        (PairsConfig, "`maxrate.pairs`"),
     ):
         lines += [
             "",
@@ -256,7 +285,10 @@ def config_markdown() -> str:
         ]
         for name, field in model.model_fields.items():
             default = field.get_default(call_default_factory=True)
-            shown = "required" if field.is_required() else f"`{json.dumps(default)}`"
+            if field.is_required():
+                shown = "required"
+            else:
+                shown = "below" if isinstance(default, BaseModel) else f"`{json.dumps(default)}`"
             kind = _type_name(model.model_json_schema()["properties"][name])
             lines.append(f"| `{name}` | {kind} | {shown} | {field.description} |")
     lines += [

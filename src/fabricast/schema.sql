@@ -326,10 +326,15 @@ CREATE TABLE maxrate_fit (
   s0 DOUBLE, -- start-up time that does not depend on processes, in s
   s1 DOUBLE, -- start-up time of the latency term, in s
   s2 DOUBLE, -- start-up time per process, in s
+  k0 DOUBLE, -- processes beyond which each further one delays all
   r_c DOUBLE, -- rate of one process in bytes/s
   r_n DOUBLE, -- rate of the node in bytes/s
   r_b DOUBLE, -- rate of the first process in bytes/s
   r_i DOUBLE, -- rate that each further process adds in bytes/s
+  r_x DOUBLE, -- rate of the delay beyond k0 processes in bytes/s
+  unseen_median_error DOUBLE, -- median absolute relative error on numbers of processes left out of the fit
+  unseen_p90_error DOUBLE, -- its 90th percentile
+  chosen BOOLEAN NOT NULL, -- least median error on unseen numbers of processes
   s_low DOUBLE, -- lower end of the 95 % interval, resampled by processes
   s_high DOUBLE, -- upper end of the 95 % interval
   r_n_low DOUBLE, -- lower end of the 95 % interval

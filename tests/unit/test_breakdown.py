@@ -21,7 +21,7 @@ from fabricast.breakdown.components import (
     read_system_file,
     read_systems,
 )
-from fabricast.breakdown.measurement import measure_message, measured_tables, why_not
+from fabricast.breakdown.measurement import measure_message, measured_tables
 from fabricast.breakdown.traces import (
     components_from_timers,
     components_from_trace,
@@ -33,6 +33,7 @@ from fabricast.breakdown.traces import (
 from fabricast.breakdown.whatif import reduce_components, required_reduction, sample_totals, share_of
 from fabricast.cli import app
 from fabricast.errors import InputError
+from fabricast.mpi_launch import why_not
 
 PUBLISHED = Path(__file__).parents[2] / "config" / "published"
 SYSTEMS = Path(__file__).parents[2] / "config" / "systems"

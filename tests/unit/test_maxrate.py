@@ -15,9 +15,9 @@ from fabricast.maxrate.fitting import (
     identifiable_parameters,
     summarise,
 )
-from fabricast.maxrate.maxrate_tables import maxrate_tables
+from fabricast.maxrate.maxrate_tables import PROTOCOL_MODELS, SINGLE_FORMS, maxrate_tables
 from fabricast.maxrate.measurements import choose_datasets, read_measurements
-from fabricast.maxrate.models import FORMS, SLIDE_PARAMETERS, convert_time, predict_time
+from fabricast.maxrate.models import FORMS, SLIDE_PARAMETERS, convert_time, predict_time, time_and_gradient
 from fabricast.maxrate.protocols import ProtocolRegressor
 from fabricast.resources import published
 
@@ -51,6 +51,29 @@ def test_limits_in_which_models_agree(size, processes, start, rate, node):
     for form, values in (("maxrate", many), ("refined", many), ("refined_latency", latency)):
         assert predict_time(form, values, 2 * n, k) >= predict_time(form, values, n, k)
         assert predict_time(form, values, n, k + 1) >= predict_time(form, values, n, k) * (1 - 1e-12)
+
+
+@given(SIZES, COUNTS, st.sampled_from(sorted(FORMS)), st.integers(0, 10**6))
+def test_gradients_are_those_of_the_times(size, processes, form, seed):
+    rng = np.random.default_rng(seed)
+    scale = {"s": 1e-6, "r": 1e9, "k": 5.3}
+    values = {name: scale[name[0]] * rng.uniform(0.5, 2) for name in FORMS[form].parameters}
+    n, k = np.array([size]), np.array([float(processes)])
+    time, gradient = time_and_gradient(form, values, n, k)
+    assert set(gradient) == set(FORMS[form].parameters)
+    for name, value in values.items():
+        ends = [predict_time(form, {**values, name: value * (1 + h)}, n, k)[0] for h in (-1e-6, 1e-6)]
+        slope = (ends[1] - ends[0]) / (2e-6 * value)
+        assert gradient[name][0] * value == pytest.approx(slope * value, rel=1e-3, abs=1e-7 * time[0])
+
+
+def test_overload_without_overload_is_the_refined_form_and_memory_caps_the_rate():
+    cells = grid(16)
+    n, k = cells[:, 0], cells[:, 1]
+    values = {**TRUTH, "s0": TRUTH["s"], "s1": 0.0, "s2": 1e-6, "k0": 1e3, "r_x": 1e9}
+    assert predict_time("overload", values, n, k) == pytest.approx(predict_time("refined", values, n, k))
+    capped = predict_time("refined", {**TRUTH, "r_m": 8e9}, n, k)
+    assert capped == pytest.approx(predict_time("refined", {**TRUTH, "r_n": 4e9}, n, k))
 
 
 def test_converting_twice_is_the_identity_and_rates_double():
@@ -152,9 +175,10 @@ def test_protocols_find_the_switch_point():
 def test_tables_of_a_small_run():
     rows = choose_datasets(DATA, ["bluewaters_irecv_2"])
     tables = maxrate_tables(rows, slide_dataset="bluewaters_irecv_2", starts=3, draws=20, seed=1)
-    assert set(tables.prediction["model"]) == {"slides", "protocols", *FORMS}
+    assert set(tables.prediction["model"]) == {"slides", *PROTOCOL_MODELS, *SINGLE_FORMS}
     assert len(tables.reference) == 272
     assert set(tables.reference["kind"]) == {"measured"}
+    assert tables.maxrate_fit["chosen"].sum() == 1
     assert tables.prediction["case_id"].isin(tables.reference["case_id"]).all()
     with pytest.raises(InputError, match="expected some of"):
         choose_datasets(DATA, ["mars"])

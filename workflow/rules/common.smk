@@ -63,11 +63,16 @@ FIGURES = {
     },
     "maxrate": {
         "rates": "Rate of a node",
+        "time_surfaces": "Time over size and processes",
+        "time_curves": "Time by size",
         "small_messages": "Small messages",
         "error_surface": "Where the published parameters err",
         "model_errors": "Errors of all models on all data",
+        "parameter_intervals": "What the data tell of the rates",
     },
 }
+if settings.maxrate.measured:
+    FIGURES["maxrate"]["this_machine"] = "Pairs of processes on this machine"
 # Figures that need the packet-level reference.
 SIMULATED_FIGURES = (
     "error_distribution",

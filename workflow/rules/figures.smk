@@ -118,7 +118,7 @@ rule plot_maxrate:
     input:
         **{
             table: f"<results>/maxrate/fits.{table}.parquet"
-            for table in ("maxrate_measurement", "maxrate_fit")
+            for table in ("maxrate_measurement", "maxrate_fit", "prediction")
         },
     output:
         drawn("maxrate", FIGURES["maxrate"]),

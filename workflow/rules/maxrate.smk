@@ -1,8 +1,9 @@
 """The max-rate study: many processes on one node.
 
 REQUIRED INPUTS: `maxrate` of the configuration, config/published/maxrate_measurements.csv.
-OUTPUTS: <results>/maxrate/fits.<table>.parquet, declared by `add_parts` below.
-STEPS: fit_maxrate (measured reference).
+OUTPUTS: <results>/maxrate/fits.<table>.parquet, declared by `add_parts` below;
+<results>/maxrate/this_machine.csv, and every run behind it in <results>/maxrate/runs.
+STEPS: fit_maxrate (measured reference); measure_maxrate (optional, under mpiexec or srun).
 """
 
 MAXRATE_TABLES = (
@@ -13,13 +14,15 @@ MAXRATE_TABLES = (
     "parameter",
 )
 add_parts("maxrate", **{table: ["fits"] for table in MAXRATE_TABLES})
+THIS_MACHINE = "<results>/maxrate/this_machine.csv"
 
 
 rule fit_maxrate:
     """Fit every model to every data set; published parameters beside them."""
     input:
         published=PUBLISHED / "maxrate_measurements.csv",
-        own=settings.maxrate.measurements,
+        own=settings.maxrate.measurements
+        + ([THIS_MACHINE] if settings.maxrate.measured else []),
     output:
         **{table: f"<results>/maxrate/fits.{table}.parquet" for table in MAXRATE_TABLES},
     log:
@@ -29,6 +32,25 @@ rule fit_maxrate:
         starts=settings.maxrate.starts,
         draws=settings.maxrate.draws,
         seed=settings.seed,
-        code=code("maxrate.maxrate_tables", "maxrate.measurements", "tables"),
+        code=code(
+            "maxrate.maxrate_tables",
+            "maxrate.measurements",
+            "maxrate.benchmark_output",
+            "tables",
+        ),
     script:
         "../scripts/fit_maxrate.py"
+
+
+rule measure_maxrate:
+    """Pairs of processes of this machine; runs are kept, cells are the best quiet ones of all."""
+    output:
+        cells=THIS_MACHINE,
+    log:
+        "<logs>/measure_maxrate.log",
+    threads: workflow.cores
+    params:
+        pairs=settings.maxrate.pairs.model_dump(),
+        code=code("maxrate.pairs", "maxrate.ping_pong"),
+    script:
+        "../scripts/measure_maxrate.py"

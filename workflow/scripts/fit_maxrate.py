@@ -3,6 +3,7 @@
 import pandas as pd
 
 from fabricast.jobs import log_to, progress_of
+from fabricast.maxrate.benchmark_output import read_measurement_file
 from fabricast.maxrate.maxrate_tables import maxrate_tables
 from fabricast.maxrate.measurements import choose_datasets, read_measurements
 from fabricast.tables import write_table
@@ -10,7 +11,7 @@ from fabricast.tables import write_table
 log_to(snakemake.log[0])
 values = snakemake.params
 published = choose_datasets(read_measurements(snakemake.input.published), values.datasets)
-rows = pd.concat([published, *(read_measurements(path) for path in snakemake.input.own)], ignore_index=True)
+rows = pd.concat([published, *(read_measurement_file(path) for path in snakemake.input.own)], ignore_index=True)
 with progress_of("fitting", rows["dataset"].nunique()) as advance:
     tables = maxrate_tables(
         rows, slide_dataset="bluewaters_irecv_2", starts=values.starts, draws=values.draws, seed=values.seed,

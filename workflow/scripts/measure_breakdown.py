@@ -2,9 +2,10 @@
 
 import sys
 
-from fabricast.breakdown.measurement import measure_message, measured_tables, why_not
+from fabricast.breakdown.measurement import measure_message, measured_tables
 from fabricast.files import write_text
 from fabricast.jobs import log_to
+from fabricast.mpi_launch import why_not
 from fabricast.tables import write_table
 
 log_to(snakemake.log[0])

@@ -6,10 +6,6 @@ timers do not explain of the observed latency is one lump.
 
 from __future__ import annotations
 
-import importlib.util
-import shutil
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,8 +16,9 @@ from fabricast.breakdown.traces import read_timers
 from fabricast.errors import InputError
 from fabricast.files import whole_file
 from fabricast.machine import processor_name
+from fabricast.mpi_launch import launch
 
-__all__ = ["MeasuredTables", "measure_message", "measured_tables", "why_not"]
+__all__ = ["MeasuredTables", "measure_message", "measured_tables"]
 
 _TIMEOUT_S = 300
 #: What the regions mean as components.
@@ -48,20 +45,6 @@ class MeasuredTables:
     reference: pd.DataFrame
 
 
-def why_not() -> str | None:
-    """Return why a message cannot be measured here, in one line; None if it can."""
-    if importlib.util.find_spec("mpi4py") is None:
-        return "mpi4py is not installed (optional group 'measure')"
-    if _launcher() is None:
-        return "no mpiexec was found (optional group 'measure', or the system's MPI)"
-    return None
-
-
-def _launcher() -> str | None:
-    beside = Path(sys.executable).parent / "mpiexec"
-    return str(beside) if beside.is_file() else shutil.which("mpiexec")
-
-
 def measure_message(path: Path | str, *, iterations: int) -> None:
     """Measure an MPI message between two processes of this machine.
 
@@ -77,22 +60,8 @@ def measure_message(path: Path | str, *, iterations: int) -> None:
     InputError
         If MPI is missing or fails.
     """
-    reason = why_not()
-    if reason is not None:
-        raise InputError(f"nothing measured: {reason}")
-    launcher = _launcher()
-    assert launcher is not None
     with whole_file(path) as temporary:
-        command = [launcher, "-n", "2", sys.executable, "-m", "fabricast.breakdown.mpi_timers", str(temporary)]
-        try:
-            result = subprocess.run(
-                [*command, str(iterations)], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
-            )
-        except subprocess.TimeoutExpired as error:
-            raise InputError(f"nothing measured: mpiexec did not end within {_TIMEOUT_S} s") from error
-        if result.returncode != 0:
-            last = (result.stderr or result.stdout).strip().splitlines()
-            raise InputError(f"nothing measured: mpiexec failed: {last[-1] if last else 'no message'}")
+        launch("fabricast.breakdown.mpi_timers", [str(temporary), str(iterations)], ranks=2, timeout_s=_TIMEOUT_S)
 
 
 def measured_tables(timers_file: Path | str | None) -> MeasuredTables:

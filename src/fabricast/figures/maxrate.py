@@ -5,19 +5,33 @@ from __future__ import annotations
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-from matplotlib.colors import BoundaryNorm
+from matplotlib.axes import Axes
+from matplotlib.collections import QuadMesh
+from matplotlib.colors import BoundaryNorm, LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from fabricast.figures.style import COLOURS, PAGE_WIDTH_IN
+from fabricast.figures.style import ASSUMED_COLOUR, COLOURS, PAGE_WIDTH_IN
+from fabricast.maxrate.maxrate_tables import SINGLE_FORMS
 from fabricast.maxrate.models import FORMS, SLIDE_PARAMETERS, predict_time
 
-__all__ = ["plot_error_surface", "plot_model_errors", "plot_rates", "plot_small_messages"]
+__all__ = [
+    "plot_error_surface",
+    "plot_model_errors",
+    "plot_parameter_intervals",
+    "plot_rates",
+    "plot_small_messages",
+    "plot_this_machine",
+    "plot_time_curves",
+    "plot_time_surfaces",
+]
 
 _TITLES = {name: form.title for name, form in FORMS.items()} | {
     "slides": "slides, not fitted",
     "protocols": "one set a protocol",
+    "overload_protocols": "one set a protocol, with overload",
 }
+_CHOSEN = "overload_protocols"
 _STYLES = (":", "--", "-", "-.")
 
 
@@ -56,10 +70,10 @@ def plot_rates(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: str) -> Fi
                   markersize=3.5, label=_size(size))  # fmt: skip
     processes = np.linspace(1, float(rows["processes"].max()), 120)
     largest = float(rows["size_bytes"].max())
-    for (name, form), style in zip(FORMS.items(), _STYLES, strict=True):
+    for name, style in zip(SINGLE_FORMS, _STYLES, strict=True):
         time = predict_time(name, _parameters(fit, dataset, name, "large"), np.full(120, largest), processes)
         left.plot(processes, processes * largest / time / 1e9, color="black", linestyle=style, linewidth=1,
-                  label=form.title)  # fmt: skip
+                  label=FORMS[name].title)  # fmt: skip
     top = float((rows["processes"] * rows["size_bytes"] / rows["time_s"]).max()) / 1e9
     left.set_ylim(0, 1.6 * top)
     left.set_xlabel("processes on the node")
@@ -130,23 +144,11 @@ def plot_error_surface(measurement: pd.DataFrame, dataset: str) -> Figure:
     rows = measurement[measurement["dataset"] == dataset]
     size, processes = (rows[name].to_numpy(dtype=np.float64) for name in ("size_bytes", "processes"))
     error = np.abs(predict_time("refined", SLIDE_PARAMETERS, size, processes) / rows["time_s"].to_numpy() - 1)
-    table = pd.DataFrame({"size": size, "processes": processes, "error": error}).pivot(
-        index="processes", columns="size", values="error"
-    )
+    table = pd.DataFrame({"size_bytes": size, "processes": processes, "value": error})
     figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 3.0))
     bands = [0.0, 0.1, 0.2, 0.4, 0.6, 0.8]
-    shown = axes.pcolormesh(
-        np.arange(table.shape[1] + 1), np.arange(table.shape[0] + 1), table.to_numpy(),
-        cmap="cividis", norm=BoundaryNorm(bands, 256), edgecolors="white", linewidth=0.3,
-    )  # fmt: skip
-    axes.set_xticks(
-        np.arange(table.shape[1]) + 0.5, [_size(float(value)) for value in table.columns], rotation=45, fontsize=6
-    )
-    axes.set_yticks(np.arange(table.shape[0]) + 0.5, [f"{value:g}" for value in table.index], fontsize=6)
-    axes.set_xlabel("message size")
+    shown = _surface(axes, table, BoundaryNorm(bands, 256), f"{dataset}: refined model with the slides' parameters")
     axes.set_ylabel("processes on the node")
-    axes.set_title(f"{dataset}: refined model with the slides' parameters")
-    axes.grid(visible=False)
     figure.colorbar(shown, ax=axes, label="absolute relative error")
     return figure
 
@@ -182,4 +184,153 @@ def plot_model_errors(fit: pd.DataFrame) -> Figure:
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.legend(fontsize=6, ncols=3)
     axes.grid(axis="x", visible=False)
+    return figure
+
+
+def _surface(axes: Axes, values: pd.DataFrame, norm: Normalize, title: str) -> QuadMesh:
+    """Draw a table of sizes by processes as coloured cells."""
+    table = values.pivot(index="processes", columns="size_bytes", values="value")
+    shown = axes.pcolormesh(
+        np.arange(table.shape[1] + 1), np.arange(table.shape[0] + 1), table.to_numpy(), cmap="cividis", norm=norm,
+        edgecolors="white", linewidth=0.2,
+    )  # fmt: skip
+    every = slice(None, None, 3)
+    columns = [_size(float(value)) for value in table.columns]
+    axes.set_xticks((np.arange(table.shape[1]) + 0.5)[every], columns[every], rotation=45, fontsize=6)
+    axes.set_yticks((np.arange(table.shape[0]) + 0.5)[every], [f"{k:g}" for k in table.index][every], fontsize=6)
+    axes.set_xlabel("message size")
+    axes.set_title(title, fontsize=8)
+    axes.grid(visible=False)
+    return shown
+
+
+def _modelled(prediction: pd.DataFrame, dataset: str, model: str) -> pd.DataFrame:
+    rows = prediction[(prediction["model"] == model) & prediction["case_id"].str.startswith(f"{dataset}/")]
+    parts = rows["case_id"].str.rsplit("/", n=2, expand=True)
+    return pd.DataFrame({"processes": parts[1].astype(int), "size_bytes": parts[2].astype(float),
+                         "value": rows["value"] * 1e6})  # fmt: skip
+
+
+def plot_time_surfaces(measurement: pd.DataFrame, prediction: pd.DataFrame, dataset: str) -> Figure:
+    """Draw measured and modelled time over size and processes.
+
+    Parameters
+    ----------
+    measurement, prediction : pandas.DataFrame
+        Rows of the tables maxrate_measurement and prediction.
+    dataset : str
+        Data set.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Three maps on one logarithmic scale: measured, refined model, our model.
+    """
+    rows = measurement[measurement["dataset"] == dataset]
+    panels = {"measured": rows.assign(value=rows["time_s"] * 1e6)} | {
+        _TITLES[model]: _modelled(prediction, dataset, model) for model in ("refined", _CHOSEN)
+    }
+    values = pd.concat([panel["value"] for panel in panels.values()])
+    norm = LogNorm(values.min(), values.max())
+    figure, axes = plt.subplots(1, 3, figsize=(PAGE_WIDTH_IN, 2.7), sharey=True)
+    for own, (title, panel) in zip(axes, panels.items(), strict=True):
+        shown = _surface(own, panel, norm, title)
+    axes[0].set_ylabel("processes on the node")
+    figure.colorbar(shown, ax=list(axes), label="time (µs)")
+    return figure
+
+
+def plot_time_curves(measurement: pd.DataFrame, prediction: pd.DataFrame, dataset: str) -> Figure:
+    """Draw time by size for some numbers of processes.
+
+    Parameters
+    ----------
+    measurement, prediction : pandas.DataFrame
+        Rows of the tables maxrate_measurement and prediction.
+    dataset : str
+        Data set.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Points are measured, lines are the refined model and ours.
+    """
+    rows = measurement[measurement["dataset"] == dataset]
+    known = sorted(set(rows["processes"]))
+    chosen = sorted({known[0], known[len(known) // 4], known[len(known) // 2], known[-1]})
+    figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 3.0))
+    for k, colour, marker in zip(chosen, COLOURS, "os^D", strict=False):
+        own = rows[rows["processes"] == k].sort_values("size_bytes")
+        axes.plot(own["size_bytes"], own["time_s"] * 1e6, marker, color=colour, markersize=3.5, label=f"{k} processes")
+        for model, style in (("refined", "--"), (_CHOSEN, "-")):
+            modelled = _modelled(prediction, dataset, model)
+            line = modelled[modelled["processes"] == k].sort_values("size_bytes")
+            axes.plot(line["size_bytes"], line["value"], color=colour, linestyle=style, linewidth=0.9,
+                      label=_TITLES[model] if k == chosen[0] else None)  # fmt: skip
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _size(value)))
+    axes.set_xlabel("message size")
+    axes.set_ylabel("time (µs)")
+    axes.set_title(dataset)
+    axes.legend(fontsize=6)
+    return figure
+
+
+def plot_parameter_intervals(fit: pd.DataFrame) -> Figure:
+    """Draw the rates of the refined model with their 95 % intervals.
+
+    Parameters
+    ----------
+    fit : pandas.DataFrame
+        Rows of the table maxrate_fit.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        One panel a rate; what the data do not tell is drawn in grey.
+    """
+    rows = fit[(fit["model"] == "refined") & (fit["protocol"] == "large")].sort_values("dataset", ascending=False)
+    figure, axes = plt.subplots(1, 3, figsize=(PAGE_WIDTH_IN, 2.6), sharey=True)
+    titles = {"r_n": "node, r_n", "r_b": "first process, r_b", "r_i": "next process, r_i"}
+    for own, (name, title) in zip(axes, titles.items(), strict=True):
+        for place, (_, row) in enumerate(rows.iterrows()):
+            colour = COLOURS[0] if name in list(row["identifiable"]) else ASSUMED_COLOUR
+            own.plot([row[f"{name}_low"] / 1e9, row[f"{name}_high"] / 1e9], [place, place], color=colour, linewidth=1.2)
+            own.plot(row[name] / 1e9, place, "o", color=colour, markersize=3.5)
+        own.set_xscale("log")
+        own.set_xlim(0.02, 200)
+        own.set_title(title, fontsize=8)
+        own.set_xlabel("GB/s")
+    axes[0].set_yticks(range(len(rows)), rows["dataset"].tolist(), fontsize=6)
+    return figure
+
+
+def plot_this_machine(measurement: pd.DataFrame) -> Figure:
+    """Draw what this machine measured: time by size and path, with the jump to rendezvous.
+
+    Parameters
+    ----------
+    measurement : pandas.DataFrame
+        Rows of the table maxrate_measurement.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        One line a path and number of processes.
+    """
+    rows = measurement[measurement["dataset"].str.startswith("this_machine.")]
+    figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 2.8))
+    for (_, path), colour in zip(enumerate(sorted(set(rows["path"]))), COLOURS, strict=False):
+        own = rows[rows["path"] == path]
+        for k, style in zip(sorted(set(own["processes"])), ("-", "--", ":", "-.") * 4, strict=False):
+            part = own[own["processes"] == k].sort_values("size_bytes")
+            axes.plot(part["size_bytes"], part["time_s"] * 1e6, style, marker="o", markersize=3, color=colour,
+                      label=f"{path.replace('_', ' ')}, {k} pair{'s' if k > 1 else ''}")  # fmt: skip
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _size(value)))
+    axes.set_xlabel("message size")
+    axes.set_ylabel("round trip (µs)")
+    axes.legend(fontsize=6)
     return figure

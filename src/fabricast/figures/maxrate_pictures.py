@@ -28,12 +28,16 @@ def pictures(read: Callable[[str], pd.DataFrame], values: dict[str, Any]) -> dic
     dict
         Functions that draw, by figure name.
     """
-    measurement, fit = "maxrate_measurement", "maxrate_fit"
+    measurement, fit, prediction = "maxrate_measurement", "maxrate_fit", "prediction"
     shown = values["dataset"]
     # A run on other data shows the first of them.
     known = sorted(set(read(measurement)["dataset"]))
     shown = shown if shown in known else known[0]
     return {
+        "time_surfaces": lambda: maxrate.plot_time_surfaces(read(measurement), read(prediction), shown),
+        "time_curves": lambda: maxrate.plot_time_curves(read(measurement), read(prediction), shown),
+        "parameter_intervals": lambda: maxrate.plot_parameter_intervals(read(fit)),
+        "this_machine": lambda: maxrate.plot_this_machine(read(measurement)),
         "rates": lambda: maxrate.plot_rates(read(measurement), read(fit), shown),
         "small_messages": lambda: maxrate.plot_small_messages(read(measurement), read(fit), shown),
         "error_surface": lambda: maxrate.plot_error_surface(read(measurement), shown),

@@ -13,7 +13,15 @@ from matplotlib.figure import Figure
 
 from fabricast.files import whole_file
 
-__all__ = ["COLOURS", "COLUMN_WIDTH_IN", "PAGE_WIDTH_IN", "paper_style", "save_figure", "save_pictures"]
+__all__ = [
+    "ASSUMED_COLOUR",
+    "COLOURS",
+    "COLUMN_WIDTH_IN",
+    "PAGE_WIDTH_IN",
+    "paper_style",
+    "save_figure",
+    "save_pictures",
+]
 
 COLUMN_WIDTH_IN = 3.5
 PAGE_WIDTH_IN = 7.0

@@ -7,26 +7,103 @@ models makes local optima: residuals are logarithms, the loss is soft, starts ar
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import least_squares
+from scipy.optimize import OptimizeResult, least_squares
 from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.model_selection import GroupKFold, cross_val_predict
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fabricast.errors import InputError
-from fabricast.maxrate.models import FORMS, predict_time
+from fabricast.maxrate.models import FORMS, predict_time, time_and_gradient
 
-__all__ = ["ErrorSummary", "MaxRateRegressor", "bootstrap_intervals", "identifiable_parameters", "summarise"]
+__all__ = [
+    "ErrorSummary",
+    "MaxRateRegressor",
+    "TimeRegressor",
+    "blocked_predictions",
+    "bootstrap_intervals",
+    "identifiable_parameters",
+    "summarise",
+]
 
-_BOUNDS = {"s": (1e-9, 1e-2), "r": (1e6, 1e13)}
-_STARTS = {"s": (3e-7, 1e-5), "r": (2e8, 5e10)}
+#: Bounds and ranges of random starts by the first letter of a parameter.
+_BOUNDS = {"s": (1e-10, 1e-2), "r": (1e6, 1e13), "k": (0.5, 1e3)}
+_STARTS = {"s": (3e-8, 1e-5), "r": (2e8, 5e10), "k": (2.0, 40.0)}
 _SOFT = 0.1
+#: Changes below which a fit stops: of the cost, relative, and of the logs of parameters.
+_COST_TOLERANCE, _LOG_TOLERANCE, _MOST_EVALUATIONS = 1e-6, 1e-6, 60
 #: A parameter whose 95 % interval spans more than this factor is not told by the data.
 _WIDEST_INTERVAL = 10.0
+_FOLDS = 4
+
+Array = NDArray[np.float64]
 
 
-class MaxRateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class TimeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """What estimators of times have in common: rows of X are (size in bytes, processes), y is in s."""
+
+    def _predict(self, cells: Array) -> Array:
+        raise NotImplementedError
+
+    def predict(self, X: ArrayLike) -> Array:  # noqa: N803  scikit-learn's name
+        """Return modelled times.
+
+        Parameters
+        ----------
+        X : array-like, shape (cells, 2)
+            Size in bytes and processes.
+
+        Returns
+        -------
+        ndarray of float64, shape (cells,)
+            Times in s.
+        """
+        check_is_fitted(self)
+        return self._predict(validate_data(self, X, reset=False, dtype=np.float64))
+
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: None = None) -> float:  # noqa: N803
+        """Return one minus the median absolute relative error, so that larger is better.
+
+        Parameters
+        ----------
+        X : array-like, shape (cells, 2)
+            Size in bytes and processes.
+        y : array-like, shape (cells,)
+            Times in s.
+        sample_weight : None
+            Not used.
+
+        Returns
+        -------
+        float
+            1 is perfect.
+        """
+        times = np.asarray(y, dtype=np.float64)
+        return 1.0 - float(np.median(np.abs(self.predict(X) / times - 1)))
+
+    def _checked(self, X: ArrayLike, y: ArrayLike) -> tuple[Array, Array]:  # noqa: N803
+        cells, times = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        if cells.shape[1] != 2:
+            raise ValueError(f"X has {cells.shape[1]} features, expected 2: size in bytes and processes")
+        if (cells[:, 0] < 0).any() or (cells[:, 1] < 1).any():
+            raise ValueError("sizes must not be negative and processes at least 1")
+        if (times <= 0).any():
+            raise ValueError("times must be positive")
+        return cells, times
+
+    def __sklearn_tags__(self) -> Any:
+        """Tell scikit-learn that sizes, processes and times are positive, and that X has two columns."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = True
+        tags.target_tags.positive_only = True
+        tags.regressor_tags.poor_score = True
+        return tags
+
+
+class MaxRateRegressor(TimeRegressor):
     """Time of k processes that each send n bytes, fitted to measurements.
 
     Parameters
@@ -41,7 +118,7 @@ class MaxRateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     Attributes
     ----------
     parameters_ : dict
-        Fitted value of each parameter, in s and bytes/s.
+        Fitted value of each parameter, in s, bytes/s and processes.
     cost_ : float
         Cost of the fit.
     starts_reached_ : int
@@ -68,7 +145,7 @@ class MaxRateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.starts = starts
         self.random_state = random_state
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> MaxRateRegressor:  # noqa: N803  scikit-learn's name
+    def fit(self, X: ArrayLike, y: ArrayLike) -> MaxRateRegressor:  # noqa: N803
         """Fit the parameters.
 
         Parameters
@@ -85,24 +162,15 @@ class MaxRateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """
         if self.form not in FORMS:
             raise InputError(f"model '{self.form}' is unknown, expected one of {', '.join(FORMS)}")
-        cells, times = validate_data(self, X, y, dtype=np.float64)
-        _check(cells, times)
+        cells, times = self._checked(X, y)
         names = FORMS[self.form].parameters
-        log_time = np.log(times)
-        low = np.log([_BOUNDS[name[0]][0] for name in names])
-        high = np.log([_BOUNDS[name[0]][1] for name in names])
-
-        def residual(logs: NDArray[np.float64]) -> NDArray[np.float64]:
-            values = dict(zip(names, np.exp(logs), strict=True))
-            modelled: NDArray[np.float64] = np.log(predict_time(self.form, values, cells[:, 0], cells[:, 1]))
-            modelled -= log_time
-            return modelled
-
         generator = np.random.default_rng(self.random_state)
-        results = []
-        for _ in range(self.starts):
-            start = [generator.uniform(*np.log(_STARTS[name[0]])) for name in names]
-            results.append(least_squares(residual, start, bounds=(low, high), loss="soft_l1", f_scale=_SOFT))
+        # The first start is read off the data, the others are random.
+        starts = [_first_start(names, cells, times)]
+        starts += [
+            np.array([generator.uniform(*np.log(_STARTS[name[0]])) for name in names]) for _ in range(self.starts - 1)
+        ]
+        results = [_optimise(self.form, start, cells, times) for start in starts]
         best = min(results, key=lambda result: float(result.cost))
         self.parameters_ = dict(zip(names, np.exp(best.x).tolist(), strict=True))
         self.cost_ = float(best.cost)
@@ -110,58 +178,42 @@ class MaxRateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.jacobian_ = best.jac
         return self
 
-    def predict(self, X: ArrayLike) -> NDArray[np.float64]:  # noqa: N803
-        """Return modelled times.
-
-        Parameters
-        ----------
-        X : array-like, shape (cells, 2)
-            Size in bytes and processes.
-
-        Returns
-        -------
-        ndarray of float64, shape (cells,)
-            Times in s.
-        """
-        check_is_fitted(self)
-        cells = validate_data(self, X, reset=False, dtype=np.float64)
+    def _predict(self, cells: Array) -> Array:
         return predict_time(self.form, self.parameters_, cells[:, 0], cells[:, 1])
 
-    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: None = None) -> float:  # noqa: N803
-        """Return one minus the median absolute relative error, so that larger is better.
 
-        Parameters
-        ----------
-        X : array-like, shape (cells, 2)
-            Size in bytes and processes.
-        y : array-like, shape (cells,)
-            Times in s.
-        sample_weight : None
-            Not used.
-
-        Returns
-        -------
-        float
-            1 is perfect.
-        """
-        times = np.asarray(y, dtype=np.float64)
-        return 1.0 - float(np.median(np.abs(self.predict(X) / times - 1)))
-
-    def __sklearn_tags__(self):  # type: ignore[no-untyped-def]
-        """Tell scikit-learn that sizes, processes and times are positive."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = True
-        tags.target_tags.positive_only = True
-        return tags
+def _first_start(names: tuple[str, ...], cells: Array, times: Array) -> Array:
+    """Start-up from the fastest cell, rates from the largest rates of one process and of the node."""
+    rate = cells[:, 0] * cells[:, 1] / times
+    alone = rate[cells[:, 1] == cells[:, 1].min()].max()
+    guess = {
+        "s": times.min(), "s0": times.min(), "s1": times.min() / 100, "s2": times.min() / 10,
+        "r_c": alone, "r_b": alone, "r_i": alone / 2, "r_n": rate.max(), "r_x": rate.max(),
+        "k0": float(np.median(cells[:, 1])),
+    }  # fmt: skip
+    return np.log([np.clip(guess[name], *_BOUNDS[name[0]]) for name in names])
 
 
-def _check(cells: NDArray[np.float64], times: NDArray[np.float64]) -> None:
-    if cells.shape[1] != 2:
-        raise ValueError(f"X has {cells.shape[1]} features, expected 2: size in bytes and processes")
-    if (cells[:, 0] < 0).any() or (cells[:, 1] < 1).any():
-        raise ValueError("sizes must not be negative and processes at least 1")
-    if (times <= 0).any():
-        raise ValueError("times must be positive")
+def _optimise(form: str, start: Array, cells: Array, times: Array) -> OptimizeResult:
+    names = FORMS[form].parameters
+    low, high = (np.log([_BOUNDS[name[0]][end] for name in names]) for end in (0, 1))
+    log_time = np.log(times)
+    size, processes = cells[:, 0], cells[:, 1]
+
+    def residual(logs: Array) -> Array:
+        modelled: Array = np.log(predict_time(form, dict(zip(names, np.exp(logs), strict=True)), size, processes))
+        return modelled - log_time
+
+    def jacobian(logs: Array) -> Array:
+        values = dict(zip(names, np.exp(logs).tolist(), strict=True))
+        time, gradient = time_and_gradient(form, values, size, processes)
+        return np.stack([gradient[name] * values[name] / time for name in names], axis=1)
+
+    inside = np.clip(start, low + 1e-9, high - 1e-9)
+    return least_squares(
+        residual, inside, jac=jacobian, bounds=(low, high), loss="soft_l1", f_scale=_SOFT, ftol=_COST_TOLERANCE,
+        xtol=_LOG_TOLERANCE, max_nfev=_MOST_EVALUATIONS,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -182,7 +234,7 @@ class ErrorSummary:
     within_10: float
 
 
-def summarise(modelled: NDArray[np.float64], measured: NDArray[np.float64]) -> ErrorSummary:
+def summarise(modelled: Array, measured: Array) -> ErrorSummary:
     """Summarise the errors of modelled times.
 
     Parameters
@@ -201,17 +253,44 @@ def summarise(modelled: NDArray[np.float64], measured: NDArray[np.float64]) -> E
     )
 
 
+def blocked_predictions(regressor: TimeRegressor, cells: Array, times: Array, blocks: NDArray[np.generic]) -> Array:
+    """Predict every cell by a fit that has not seen its block.
+
+    Parameters
+    ----------
+    regressor : TimeRegressor
+        What is fitted, once a fold.
+    cells, times : ndarray of float64
+        Data.
+    blocks : ndarray, shape (cells,)
+        Block of each cell: its number of processes, or its job. Cells of one block err
+        together, so they are left out together.
+
+    Returns
+    -------
+    ndarray of float64, shape (cells,)
+        Times in s; NaN if all cells stand in one block.
+    """
+    count = np.unique(blocks).size
+    if count < 2:
+        return np.full(times.size, np.nan)
+    folds = GroupKFold(n_splits=min(_FOLDS, count))
+    found: Array = cross_val_predict(regressor, cells, times, groups=blocks, cv=folds)
+    return found
+
+
 def bootstrap_intervals(
     regressor: MaxRateRegressor,
-    cells: NDArray[np.float64],
-    times: NDArray[np.float64],
+    cells: Array,
+    times: Array,
     *,
     draws: int,
     generator: np.random.Generator,
+    blocks: NDArray[np.generic] | None = None,
 ) -> dict[str, tuple[float, float]]:
-    """Return 95 % intervals of the parameters; whole numbers of processes are drawn.
+    """Return 95 % intervals of the parameters; whole blocks are drawn.
 
-    Cells of one number of processes err together, so blocks are resampled, not cells.
+    Cells of one number of processes, or of one job, err together, so blocks are resampled, not cells.
 
     Parameters
     ----------
@@ -223,6 +302,9 @@ def bootstrap_intervals(
         Bootstrap draws.
     generator : numpy.random.Generator
         Source of randomness.
+    blocks : ndarray, shape (cells,), optional
+        Block of each cell; its number of processes if left out, or the cell itself if there
+        is but one block.
 
     Returns
     -------
@@ -230,32 +312,22 @@ def bootstrap_intervals(
         Lower and upper end by parameter.
     """
     names = FORMS[regressor.form].parameters
-    low = np.log([_BOUNDS[name[0]][0] for name in names])
-    high = np.log([_BOUNDS[name[0]][1] for name in names])
-    start = np.clip(np.log([regressor.parameters_[name] for name in names]), low + 1e-9, high - 1e-9)
-    blocks = [np.flatnonzero(cells[:, 1] == k) for k in np.unique(cells[:, 1])]
+    start = np.log([regressor.parameters_[name] for name in names])
+    key = cells[:, 1] if blocks is None else blocks
+    if np.unique(key).size == 1:
+        # One block tells nothing of its own spread; its cells are then drawn one by one.
+        key = np.arange(times.size)
+    rows_of = [np.flatnonzero(key == block) for block in np.unique(key)]
     found = []
     for _ in range(draws):
-        rows = np.concatenate([blocks[i] for i in generator.integers(0, len(blocks), len(blocks))])
-        size, processes, log_time = cells[rows, 0], cells[rows, 1], np.log(times[rows])
-
-        def residual(
-            logs: NDArray[np.float64],
-            size: NDArray[np.float64] = size,
-            processes: NDArray[np.float64] = processes,
-            log_time: NDArray[np.float64] = log_time,
-        ) -> NDArray[np.float64]:
-            values = dict(zip(names, np.exp(logs), strict=True))
-            modelled: NDArray[np.float64] = np.log(predict_time(regressor.form, values, size, processes))
-            return modelled - log_time
-
-        found.append(np.exp(least_squares(residual, start, bounds=(low, high), loss="soft_l1", f_scale=_SOFT).x))
+        rows = np.concatenate([rows_of[i] for i in generator.integers(0, len(rows_of), len(rows_of))])
+        found.append(np.exp(_optimise(regressor.form, start, cells[rows], times[rows]).x))
     ends = np.percentile(np.array(found), [2.5, 97.5], axis=0)
     return {name: (float(ends[0, i]), float(ends[1, i])) for i, name in enumerate(names)}
 
 
 def identifiable_parameters(
-    regressor: MaxRateRegressor, cells: NDArray[np.float64], intervals: dict[str, tuple[float, float]]
+    regressor: MaxRateRegressor, cells: Array, intervals: dict[str, tuple[float, float]]
 ) -> list[str]:
     """Return the parameters that the data determine.
 
@@ -271,9 +343,9 @@ def identifiable_parameters(
     Returns
     -------
     list of str
-        Those whose column of the Jacobian is not null and whose interval spans less than a
-        factor of 10. The node's rate also needs processes beyond the knee, the increment at
-        least two numbers of processes before it.
+        Those whose column of the Jacobian is not null, whose value is not at a bound of the fit
+        and whose interval spans less than a factor of 10. The node's rate also needs processes
+        beyond the knee, the increment at least two numbers of processes before it.
     """
     value = regressor.parameters_
     counts = np.unique(cells[:, 1])
@@ -281,6 +353,9 @@ def identifiable_parameters(
     for column, name in enumerate(FORMS[regressor.form].parameters):
         low, high = intervals[name]
         if np.abs(regressor.jacobian_[:, column]).max() < 1e-6 or high > low * _WIDEST_INTERVAL:
+            continue
+        least, most = _BOUNDS[name[0]]
+        if not 1.01 * least < value[name] < 0.99 * most:
             continue
         if "r_b" in value:
             rate = value["r_b"] + (counts - 1) * value["r_i"]

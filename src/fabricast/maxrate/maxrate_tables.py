@@ -8,9 +8,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from fabricast.maxrate.fitting import (
     MaxRateRegressor,
+    TimeRegressor,
+    blocked_predictions,
     bootstrap_intervals,
     identifiable_parameters,
     summarise,
@@ -19,11 +22,16 @@ from fabricast.maxrate.models import FORMS, SLIDE_PARAMETERS, predict_time
 from fabricast.maxrate.protocols import ProtocolRegressor
 from fabricast.seeds import stream
 
-__all__ = ["LARGE_BYTES", "MaxRateTables", "maxrate_tables"]
+__all__ = ["LARGE_BYTES", "PROTOCOL_MODELS", "MaxRateTables", "maxrate_tables"]
 
 #: From here on messages are long enough that rates, not start-up times, decide.
 LARGE_BYTES = 8192
-_PROTOCOL_MODEL = "protocols"
+#: The slides' forms, fitted to all sizes and to large ones.
+SINGLE_FORMS = ("postal", "maxrate", "refined", "refined_latency")
+#: Models with one parameter set a protocol, and the form of each.
+PROTOCOL_MODELS = {"protocols": "refined_latency", "overload_protocols": "overload"}
+
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -43,18 +51,29 @@ class MaxRateTables:
     parameter: pd.DataFrame
 
 
+_PARAMETERS = ("s", "s0", "s1", "s2", "k0", "r_c", "r_n", "r_b", "r_i", "r_x")
+_UNITS = {"s": "s", "r": "bytes/s", "k": "1"}
+
+
 def _fit_row(
-    dataset: str, model: str, protocol: str, modelled: Any, measured: Any, parameters: dict[str, float], **more: Any
+    dataset: str, model: str, protocol: str, modelled: Array, measured: Array, parameters: dict[str, float], **more: Any
 ) -> dict[str, Any]:
     errors = summarise(modelled, measured)
     return {
         "dataset": dataset, "model": model, "protocol": protocol, "cells": len(measured),
         "median_error": errors.median, "p90_error": errors.p90, "max_error": errors.largest,
-        "share_within_10": errors.within_10, **{name: parameters.get(name) for name in _PARAMETERS}, **more,
+        "share_within_10": errors.within_10, "identifiable": [],
+        **{name: parameters.get(name) for name in _PARAMETERS}, **more,
     }  # fmt: skip
 
 
-_PARAMETERS = ("s", "s0", "s1", "s2", "r_c", "r_n", "r_b", "r_i")
+def _unseen(regressor: TimeRegressor, cells: Array, times: Array) -> dict[str, float]:
+    """Errors on numbers of processes that the fit has not seen."""
+    predicted = blocked_predictions(regressor, cells, times, cells[:, 1])
+    if np.isnan(predicted).any():
+        return {}
+    errors = summarise(predicted, times)
+    return {"unseen_median_error": errors.median, "unseen_p90_error": errors.p90}
 
 
 def maxrate_tables(
@@ -75,7 +94,7 @@ def maxrate_tables(
     slide_dataset : str
         Data set of the machine whose parameters the slides print.
     starts : int
-        Random starts of each fit.
+        Starts of each fit.
     draws : int
         Bootstrap draws of the refined model on large messages.
     seed : int
@@ -95,65 +114,30 @@ def maxrate_tables(
         dataset = str(name)
         cells = rows[["size_bytes", "processes"]].to_numpy(dtype=np.float64)
         times = rows["time_s"].to_numpy(dtype=np.float64)
-        large = cells[:, 0] >= LARGE_BYTES
-        common = {
-            "study": "maxrate",
-            "case_id": [f"{dataset}/{int(k)}/{int(n)}" for n, k in cells.tolist()],
-            "item": "", "quantity": "time", "unit": "s",
-        }  # fmt: skip
+        case = [f"{dataset}/{int(k)}/{int(n)}" for n, k in cells.tolist()]
+        common = {"study": "maxrate", "case_id": case, "item": "", "quantity": "time", "unit": "s"}
         references.append(
             pd.DataFrame(
                 {**common, "kind": "measured", "origin": dataset, "value": times, "spread": rows["spread"].to_numpy(),
                  "tag": "measured"}
             )
         )  # fmt: skip
-
-        def predicted(model: str, value: Any, common: dict[str, Any] = common) -> None:
-            predictions.append(pd.DataFrame({**common, "model": model, "value": value}))
-
-        if dataset == slide_dataset:
-            slides = predict_time("refined", SLIDE_PARAMETERS, cells[:, 0], cells[:, 1])
-            predicted("slides", slides)
-            fits.append(_fit_row(dataset, "slides", "all", slides, times, SLIDE_PARAMETERS, identifiable=[]))
-        for form in FORMS:
-            for protocol, inside in (("all", np.ones_like(large)), ("large", large)):
-                regressor = MaxRateRegressor(form, starts, seed % 2**32).fit(cells[inside], times[inside])
-                modelled = regressor.predict(cells[inside])
-                told: list[str] = []
-                more: dict[str, Any] = {"starts_reached": regressor.starts_reached_}
-                if form == "refined" and protocol == "large":
-                    intervals = bootstrap_intervals(
-                        regressor, cells[inside], times[inside], draws=draws,
-                        generator=stream(seed, f"maxrate.{dataset}"),
-                    )  # fmt: skip
-                    told = identifiable_parameters(regressor, cells[inside], intervals)
-                    for parameter, (low, high) in intervals.items():
-                        more |= {f"{parameter}_low": low, f"{parameter}_high": high}
-                fits.append(
-                    _fit_row(dataset, form, protocol, modelled, times[inside], regressor.parameters_,
-                             identifiable=told, **more)
-                )  # fmt: skip
-                if protocol == "all":
-                    predicted(form, modelled)
-        split = ProtocolRegressor(random_state=seed % 2**32).fit(cells, times)
-        predicted(_PROTOCOL_MODEL, split.predict(cells))
-        fits.append(
-            _fit_row(dataset, _PROTOCOL_MODEL, "all", split.predict(cells), times, {}, identifiable=[],
-                     breakpoints=list(split.breakpoints_))
-        )  # fmt: skip
-        which = np.searchsorted(split.breakpoints_, cells[:, 0], side="right")
-        for number, regressor in enumerate(split.regressors_):
-            inside = which == number
-            fits.append(
-                _fit_row(dataset, _PROTOCOL_MODEL, f"range {number + 1}", regressor.predict(cells[inside]),
-                         times[inside], regressor.parameters_, identifiable=[])
-            )  # fmt: skip
+        own = _published_fit(dataset, cells, times) if dataset == slide_dataset else []
+        generator = stream(seed, f"maxrate.{dataset}")
+        own += _form_fits(dataset, cells, times, starts, draws, seed, generator)
+        own += _protocol_fits(dataset, cells, times, seed)
+        whole = [(row, modelled) for row, modelled in own if row["protocol"] == "all"]
+        predictions += [pd.DataFrame({**common, "model": row["model"], "value": modelled}) for row, modelled in whole]
+        # The model that predicts unseen numbers of processes best is the one to use.
+        ranked = [row for row, _ in whole if "unseen_median_error" in row]
+        if ranked:
+            min(ranked, key=lambda row: float(row["unseen_median_error"]))["chosen"] = True
+        fits += [{"chosen": False, **row} for row, _ in own]
         if progress is not None:
             progress(1)
-    units = {"s": "s", "r": "bytes/s"}
     published = pd.DataFrame(
         [
-            {"study": "maxrate", "system": "blue_waters.slides", "name": name, "value": value, "unit": units[name[0]],
+            {"study": "maxrate", "system": "blue_waters.slides", "name": name, "value": value, "unit": _UNITS[name[0]],
              "tag": "published", "source": "Gropp et al., slides: Blue Waters, full ping-pong"}
             for name, value in SLIDE_PARAMETERS.items()
         ]
@@ -166,3 +150,56 @@ def maxrate_tables(
         pd.concat(references, ignore_index=True),
         published,
     )
+
+
+_Fits = list[tuple[dict[str, Any], Array]]
+
+
+def _published_fit(dataset: str, cells: Array, times: Array) -> _Fits:
+    slides = predict_time("refined", SLIDE_PARAMETERS, cells[:, 0], cells[:, 1])
+    return [(_fit_row(dataset, "slides", "all", slides, times, SLIDE_PARAMETERS), slides)]
+
+
+def _form_fits(
+    dataset: str, cells: Array, times: Array, starts: int, draws: int, seed: int, generator: np.random.Generator
+) -> _Fits:
+    """One parameter set for all sizes, and one for large messages."""
+    found: _Fits = []
+    large = cells[:, 0] >= LARGE_BYTES
+    for form in SINGLE_FORMS:
+        for protocol, inside in (("all", np.ones_like(large)), ("large", large)):
+            if inside.sum() < len(FORMS[form].parameters):
+                continue
+            regressor = MaxRateRegressor(form, starts, seed % 2**32).fit(cells[inside], times[inside])
+            more: dict[str, Any] = {"starts_reached": regressor.starts_reached_}
+            if form == "refined" and protocol == "large":
+                intervals = bootstrap_intervals(
+                    regressor, cells[inside], times[inside], draws=draws, generator=generator
+                )  # fmt: skip
+                more["identifiable"] = identifiable_parameters(regressor, cells[inside], intervals)
+                for name, (low, high) in intervals.items():
+                    more |= {f"{name}_low": low, f"{name}_high": high}
+            if protocol == "all":
+                more |= _unseen(MaxRateRegressor(form, 2, seed % 2**32), cells, times)
+            modelled = regressor.predict(cells[inside])
+            row = _fit_row(dataset, form, protocol, modelled, times[inside], regressor.parameters_, **more)
+            found.append((row, modelled))
+    return found
+
+
+def _protocol_fits(dataset: str, cells: Array, times: Array, seed: int) -> _Fits:
+    """One parameter set a protocol, of the slides' last form and of ours."""
+    found: _Fits = []
+    for model, form in PROTOCOL_MODELS.items():
+        split = ProtocolRegressor(form, random_state=seed % 2**32).fit(cells, times)
+        again = ProtocolRegressor(form, starts=2, random_state=seed % 2**32, breakpoints=split.breakpoints_)
+        modelled = split.predict(cells)
+        more = {"breakpoints": list(split.breakpoints_), **_unseen(again, cells, times)}
+        found.append((_fit_row(dataset, model, "all", modelled, times, {}, **more), modelled))
+        which = np.searchsorted(split.breakpoints_, cells[:, 0], side="right")
+        for number, regressor in enumerate(split.regressors_):
+            inside = which == number
+            own = modelled[inside]
+            row = _fit_row(dataset, model, f"range {number + 1}", own, times[inside], regressor.parameters_)
+            found.append((row, own))
+    return found

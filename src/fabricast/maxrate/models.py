@@ -7,6 +7,7 @@ Times and rates belong to the convention of the measurements, full round trip or
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from fabricast.errors import InputError
 
-__all__ = ["CONVENTIONS", "FORMS", "SLIDE_PARAMETERS", "RateForm", "convert_time", "predict_time"]
+__all__ = ["CONVENTIONS", "FORMS", "SLIDE_PARAMETERS", "RateForm", "convert_time", "predict_time", "time_and_gradient"]
 
 #: Messages one way per measured time: what a rate in bytes per second divides.
 CONVENTIONS = {"round_trip": 2.0, "one_way": 1.0, "windowed": 1.0}
@@ -31,7 +32,7 @@ class RateForm:
     formula : str
         In words of the parameters.
     parameters : tuple of str
-        Start-up times ``s...`` in s and rates ``r...`` in bytes/s.
+        Start-up times ``s...`` in s, rates ``r...`` in bytes/s, processes ``k...``.
     """
 
     name: str
@@ -50,23 +51,30 @@ FORMS = {
             "refined_latency", "refined, with latency term",
             "max(s0, s1 + k s2) + k n / min(r_n, r_b + (k - 1) r_i)", ("s0", "s1", "s2", "r_n", "r_b", "r_i"),
         ),
+        RateForm(
+            "overload", "refined, with overload",
+            "s0 + k s1 + max(0, k - k0) (s2 + n / r_x) + k n / min(r_n, r_b + (k - 1) r_i)",
+            ("s0", "s1", "s2", "k0", "r_x", "r_n", "r_b", "r_i"),
+        ),
     )
 }  # fmt: skip
 #: Gropp et al., slides: Blue Waters, full ping-pong.
 SLIDE_PARAMETERS = {"s": 3.26e-6, "r_n": 5.7e9, "r_b": 2.9e9, "r_i": 1.0e9}
 
+Array = NDArray[np.float64]
 
-def predict_time(
-    form: str, parameters: dict[str, float], size_bytes: NDArray[np.float64], processes: NDArray[np.float64]
-) -> NDArray[np.float64]:
+
+def predict_time(form: str, parameters: Mapping[str, float], size_bytes: Array, processes: Array) -> Array:
     """Return the time in which every process has exchanged its message.
 
     Parameters
     ----------
     form : str
         Key of `FORMS`.
-    parameters : dict
-        Value of each parameter, in s and bytes/s.
+    parameters : mapping of str to float
+        Value of each parameter, in s, bytes/s and processes. With ``r_m``, the rate at which
+        the node's memory copies, no form but the postal one is faster than ``r_m / 2``: each
+        byte is read and written there.
     size_bytes, processes : ndarray of float64, shape (cells,)
         Bytes that each process sends, and processes of the node that send.
 
@@ -75,9 +83,15 @@ def predict_time(
     ndarray of float64, shape (cells,)
         Times in s, in the convention of the parameters.
 
+    Raises
+    ------
+    InputError
+        If there is no such form.
+
     References
     ----------
     Gropp, Olson, Samfass, "Modeling MPI communication performance on SMP nodes", EuroMPI 2016.
+    The form ``overload`` is ours: beyond ``k0`` processes each further one delays all.
 
     Examples
     --------
@@ -85,19 +99,64 @@ def predict_time(
     >>> [round(float(t) * 1e6, 2) for t in predict_time("refined", SLIDE_PARAMETERS, size, k)]
     [3.26, 348.09, 705.01]
     """
-    value = parameters
+    return time_and_gradient(form, parameters, size_bytes, processes)[0]
+
+
+def time_and_gradient(
+    form: str, parameters: Mapping[str, float], size_bytes: Array, processes: Array
+) -> tuple[Array, dict[str, Array]]:
+    """Return the times of a form and their derivatives by its parameters.
+
+    Parameters
+    ----------
+    form, parameters, size_bytes, processes
+        As for `predict_time`.
+
+    Returns
+    -------
+    (ndarray of float64, dict)
+        Times in s, and by parameter an ndarray of the same shape.
+
+    Raises
+    ------
+    InputError
+        If there is no such form.
+    """
+    if form not in FORMS:
+        raise InputError(f"model '{form}' is unknown, expected one of {', '.join(FORMS)}")
+    value, n, k = parameters, size_bytes, processes
     if form == "postal":
-        time: NDArray[np.float64] = value["s"] + size_bytes / value["r_c"]
-        return time
-    if form == "maxrate":
-        return value["s"] + processes * size_bytes / np.minimum(value["r_n"], processes * value["r_c"])
-    rate = np.minimum(value["r_n"], value["r_b"] + (processes - 1) * value["r_i"])
-    if form == "refined":
-        return value["s"] + processes * size_bytes / rate
+        return value["s"] + n / value["r_c"], {"s": np.ones_like(n), "r_c": -n / value["r_c"] ** 2}
+    start, gradient = _start_up(form, value, n, k)
+    rate, by_rate = _node_rate(form, value, k)
+    gradient |= {name: -k * n / rate**2 * slope for name, slope in by_rate.items()}
+    return start + k * n / rate, gradient
+
+
+def _start_up(form: str, value: Mapping[str, float], n: Array, k: Array) -> tuple[Array, dict[str, Array]]:
+    one = np.ones_like(n)
     if form == "refined_latency":
-        start = np.maximum(value["s0"], value["s1"] + processes * value["s2"])
-        return start + processes * size_bytes / rate
-    raise InputError(f"model '{form}' is unknown, expected one of {', '.join(FORMS)}")
+        queued = value["s1"] + k * value["s2"]
+        later = queued > value["s0"]
+        return np.where(later, queued, value["s0"]), {"s0": one * ~later, "s1": one * later, "s2": k * later}
+    if form == "overload":
+        beyond = np.maximum(0.0, k - value["k0"])
+        each = value["s2"] + n / value["r_x"]
+        return value["s0"] + k * value["s1"] + beyond * each, {
+            "s0": one, "s1": k, "s2": beyond, "k0": -each * (beyond > 0), "r_x": -beyond * n / value["r_x"] ** 2,
+        }  # fmt: skip
+    return value["s"] * one, {"s": one}
+
+
+def _node_rate(form: str, value: Mapping[str, float], k: Array) -> tuple[Array, dict[str, Array]]:
+    one = np.ones_like(k)
+    if form == "maxrate":
+        own, slopes = k * value["r_c"], {"r_c": k}
+    else:
+        own, slopes = value["r_b"] + (k - 1) * value["r_i"], {"r_b": one, "r_i": k - 1}
+    limit = min(value["r_n"], value.get("r_m", np.inf) / 2)
+    free = own < limit
+    return np.where(free, own, limit), {"r_n": one * ~free, **{name: slope * free for name, slope in slopes.items()}}
 
 
 def convert_time(time_s: NDArray[np.float64], source: str, target: str) -> NDArray[np.float64]:

@@ -2,40 +2,38 @@
 
 from __future__ import annotations
 
-import itertools
+from bisect import insort
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fabricast.maxrate.fitting import MaxRateRegressor
+from fabricast.maxrate.fitting import MaxRateRegressor, TimeRegressor
 from fabricast.maxrate.models import FORMS
 
 __all__ = ["ProtocolRegressor"]
 
-#: Sizes at which libraries are known to switch protocols, a factor of 4 apart.
-_CANDIDATES = (512.0, 2048.0, 8192.0, 32768.0, 131072.0)
 _FEWEST_SIZES = 2
 
 
-class ProtocolRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class ProtocolRegressor(TimeRegressor):
     """One max-rate model for each range of message sizes.
 
-    The switch points and their number are those with the lowest corrected Akaike criterion
-    on the log residuals; they belong to the run, not to the machine, because libraries move
-    them with the size of a job.
+    Switch points are added one at a time, each where the corrected Akaike criterion on the
+    log residuals falls most, until it falls no more; they belong to the run, not to the
+    machine, because libraries move them with the size of a job.
 
     Parameters
     ----------
-    form : str, default 'refined_latency'
+    form : str, default 'overload'
         Key of `fabricast.maxrate.models.FORMS`, the same in every range.
-    protocols : int, default 3
+    protocols : int, default 4
         Most ranges.
-    starts : int, default 4
-        Random starts of each fit.
+    starts : int, default 3
+        Starts of each fit.
     random_state : int, default 0
         Seed of the starts.
+    breakpoints : list of float, optional
+        Switch points in bytes, if they are known; they are then not sought.
 
     Attributes
     ----------
@@ -46,12 +44,18 @@ class ProtocolRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     def __init__(
-        self, form: str = "refined_latency", protocols: int = 3, starts: int = 4, random_state: int = 0
+        self,
+        form: str = "overload",
+        protocols: int = 4,
+        starts: int = 3,
+        random_state: int = 0,
+        breakpoints: list[float] | None = None,
     ) -> None:
         self.form = form
         self.protocols = protocols
         self.starts = starts
         self.random_state = random_state
+        self.breakpoints = breakpoints
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> ProtocolRegressor:  # noqa: N803  scikit-learn's name
         """Fit switch points and parameters.
@@ -68,74 +72,51 @@ class ProtocolRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         ProtocolRegressor
             Itself.
         """
-        cells, times = validate_data(self, X, y, dtype=np.float64)
+        cells, times = self._checked(X, y)
         sizes = cells[:, 0]
-        inner = [c for c in _CANDIDATES if np.unique(sizes[sizes < c]).size >= _FEWEST_SIZES
-                 and np.unique(sizes[sizes >= c]).size >= _FEWEST_SIZES]  # fmt: skip
-        edges = [-np.inf, *inner, np.inf]
-        pieces: dict[tuple[int, int], tuple[float, MaxRateRegressor]] = {}
-        for first, last in itertools.combinations(range(len(edges)), 2):
-            inside = (sizes >= edges[first]) & (sizes < edges[last])
-            if np.unique(sizes[inside]).size >= _FEWEST_SIZES:
-                fitted = MaxRateRegressor(self.form, self.starts, self.random_state).fit(cells[inside], times[inside])
-                pieces[first, last] = (fitted.cost_, fitted)
-        best: tuple[float, tuple[int, ...]] | None = None
-        for count in range(1, self.protocols + 1):
-            for cuts in itertools.combinations(range(1, len(edges) - 1), count - 1):
-                path = (0, *cuts, len(edges) - 1)
-                if all(pair in pieces for pair in itertools.pairwise(path)):
-                    cost = sum(pieces[pair][0] for pair in itertools.pairwise(path))
-                    criterion = _corrected_akaike(
-                        cost, sizes.size, count * len(FORMS[self.form].parameters) + count - 1
-                    )
-                    if best is None or criterion < best[0]:
-                        best = (criterion, path)
-        assert best is not None
-        self.breakpoints_ = [edges[place] for place in best[1][1:-1]]
-        self.regressors_ = [pieces[pair][1] for pair in itertools.pairwise(best[1])]
+        fits: dict[tuple[float, float], MaxRateRegressor] = {}
+
+        def piece(low: float, high: float) -> MaxRateRegressor:
+            if (low, high) not in fits:
+                inside = (sizes >= low) & (sizes < high)
+                fits[low, high] = MaxRateRegressor(self.form, self.starts, self.random_state).fit(
+                    cells[inside], times[inside]
+                )
+            return fits[low, high]
+
+        def ranges(cuts: list[float]) -> list[tuple[float, float]]:
+            return list(zip([-np.inf, *cuts], [*cuts, np.inf], strict=True))
+
+        def criterion(cuts: list[float]) -> float:
+            cost = sum(piece(*part).cost_ for part in ranges(cuts))
+            free = len(FORMS[self.form].parameters) * (len(cuts) + 1) + len(cuts)
+            return _corrected_akaike(cost, sizes.size, free)
+
+        known = np.unique(sizes)
+        cuts = list(self.breakpoints or [])
+        if self.breakpoints is None:
+            lowest = criterion(cuts)
+            while len(cuts) + 1 < self.protocols:
+                options = []
+                for low, high in ranges(cuts):
+                    own = known[(known >= low) & (known < high)]
+                    options += own[_FEWEST_SIZES : own.size - _FEWEST_SIZES + 1].tolist()
+                found = [(criterion(sorted([*cuts, cut])), cut) for cut in options]
+                if not found or min(found)[0] >= lowest:
+                    break
+                lowest, cut = min(found)
+                insort(cuts, cut)
+        self.breakpoints_ = cuts
+        self.regressors_ = [piece(*part) for part in ranges(cuts)]
         return self
 
-    def predict(self, X: ArrayLike) -> NDArray[np.float64]:  # noqa: N803
-        """Return modelled times.
-
-        Parameters
-        ----------
-        X : array-like, shape (cells, 2)
-            Size in bytes and processes.
-
-        Returns
-        -------
-        ndarray of float64, shape (cells,)
-            Times in s.
-        """
-        check_is_fitted(self)
-        cells = validate_data(self, X, reset=False, dtype=np.float64)
+    def _predict(self, cells: NDArray[np.float64]) -> NDArray[np.float64]:
         time = np.empty(cells.shape[0])
         which = np.searchsorted(self.breakpoints_, cells[:, 0], side="right")
         for number, regressor in enumerate(self.regressors_):
             if (which == number).any():
                 time[which == number] = regressor.predict(cells[which == number])
         return time
-
-    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: None = None) -> float:  # noqa: N803
-        """Return one minus the median absolute relative error.
-
-        Parameters
-        ----------
-        X : array-like, shape (cells, 2)
-            Size in bytes and processes.
-        y : array-like, shape (cells,)
-            Times in s.
-        sample_weight : None
-            Not used.
-
-        Returns
-        -------
-        float
-            1 is perfect.
-        """
-        times = np.asarray(y, dtype=np.float64)
-        return 1.0 - float(np.median(np.abs(self.predict(X) / times - 1)))
 
 
 def _corrected_akaike(cost: float, cells: int, parameters: int) -> float:

@@ -1,0 +1,309 @@
+"""Outputs of benchmark programs, the LogP family, measured pairs, and `fabricast fit`."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from fabricast.cli import app
+from fabricast.errors import InputError
+from fabricast.maxrate.benchmark_output import read_measurement_file, read_output, write_measurements
+from fabricast.maxrate.fitting import MaxRateRegressor, blocked_predictions, summarise
+from fabricast.maxrate.loggp import LogGOPS, from_maxrate, from_netgauge, read_netgauge, simgrid_properties
+from fabricast.maxrate.measurements import read_measurements
+from fabricast.maxrate.models import predict_time
+from fabricast.maxrate.pairs import largest_pairs, measure_all, read_runs, run_measurements, write_cells
+from fabricast.maxrate.ping_pong import COLUMNS
+from fabricast.maxrate.protocols import ProtocolRegressor
+from fabricast.mpi_launch import why_not
+
+NODECOMM = """Job Id:\t\t\t77.bw
+Pingpong for
+master:  0, 1
+partner: 32, 33
+1\t3.0e-06\t3.1e-06\t
+256\t4.0e-06\t4.5e-06\t
+Pingpong for
+master:  0, 1
+partner: 16, 17
+1\t2.0e-06\t2.1e-06\t
+"""
+BENCHPRESS = """Timing Max-Rate CPU Ping-Pongs
+Size 1\t1.5e-06\t1.7e-06\t
+Size 2\t1.6e-06\t1.8e-06\t
+
+Timing GPU Max-Rate Ping Pongs
+Size 1\t2.1e-06\t
+app 0: ./time_maxrate
+"""
+OSU_RATE = """# OSU MPI Multiple Bandwidth / Message Rate Test v5.7
+# [ pairs: 4 ] [ window size: 64 ]
+# Size                  MB/s        Messages/s
+1                       8.00        8000000.00
+1048576             12000.00          11444.09
+"""
+OSU_LATENCY = "# OSU MPI Latency Test v5.7\n# Size          Latency (us)\n0     1.50\n8     1.52\n1024  2.10\n"
+OSU_BANDWIDTH = "# OSU MPI Bandwidth Test v5.7\n# Size      Bandwidth (MB/s)\n1024  2048.00\n"
+OSU_MULTI = "# OSU MPI Multi Latency Test v5.7\n# Size          Latency (us)\n8     1.60\n"
+IMB = """# Benchmarking PingPong
+# #processes = 2
+       #bytes #repetitions      t[usec]   Mbytes/sec
+            0         1000         2.25         0.00
+         1024         1000         3.60       284.44
+# Benchmarking Uniband
+# #processes = 8
+       #bytes #repetitions   Mbytes/sec      Msg/sec
+         1024         1000      4096.00      4000000
+# Benchmarking Biband
+# #processes = 8
+       #bytes #repetitions   Mbytes/sec      Msg/sec
+         1024         1000      8192.00      8000000
+"""
+NETGAUGE = """# size n PRTT(1,0,s) PRTT(n,0,s) PRTT(n,PRTT(1,0,s),s) L o_s o_r g G lsqu(g,G)
+1 10 14.8 23.3 156.9 7.4 0.98 1.14 -nan -nan -nan
+"""
+
+
+def cells(text, tmp_path, **keywords):
+    path = tmp_path / "run.out"
+    path.write_text(text)
+    table = read_output(path, **keywords)
+    return [
+        (row.path, row.processes, row.size_bytes, pytest.approx(row.time_s), row.convention)
+        for row in table.itertuples()
+    ]
+
+
+def test_every_program_as_it_prints(tmp_path):
+    assert cells(NODECOMM, tmp_path)[2:5] == [
+        ("network+32", 1, 1024, 4.0e-6, "round_trip"),
+        ("network+32", 2, 1024, 4.5e-6, "round_trip"),
+        ("network+16", 1, 4, 2.0e-6, "round_trip"),
+    ]
+    assert set(read_output(tmp_path / "run.out")["job"]) == {"77.bw"}
+    assert cells(BENCHPRESS, tmp_path)[3:] == [
+        ("cpu", 2, 8, 1.8e-6, "one_way"), ("gpu", 1, 4, 2.1e-6, "one_way"),
+    ]  # fmt: skip
+    assert cells(OSU_RATE, tmp_path) == [
+        ("osu_bandwidth", 4, 1, 4 / 8e6, "windowed"),
+        ("osu_bandwidth", 4, 1048576, 4 * 1048576 / 12e9, "windowed"),
+    ]
+    assert cells(OSU_LATENCY, tmp_path) == [
+        ("osu_latency", 1, 8, 1.52e-6, "one_way"), ("osu_latency", 1, 1024, 2.1e-6, "one_way"),
+    ]  # fmt: skip
+    assert cells(OSU_BANDWIDTH, tmp_path) == [("osu_bandwidth", 1, 1024, 0.5e-6, "windowed")]
+    assert cells(OSU_MULTI, tmp_path, processes=6) == [("osu_latency", 6, 8, 1.6e-6, "one_way")]
+    assert cells(IMB, tmp_path) == [
+        ("imb_pingpong", 1, 1024, 3.6e-6, "one_way"),
+        ("imb_uniband", 4, 1024, 1e-6, "windowed"),
+        ("imb_biband", 4, 1024, 1e-6, "windowed"),
+    ]
+    assert cells(NETGAUGE, tmp_path) == [("netgauge", 1, 1, 14.8e-6, "round_trip")]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("hello\n", "no output of"), (OSU_MULTI, "does not name the pairs"), ("# OSU MPI Latency Test\n", "no measurements"),
+     ("# OSU MPI Latency Test\n8 -1\n", "positive"), ("Pingpong for\nmaster: a\n", "not as nodecomm")],
+)  # fmt: skip
+def test_bad_outputs_are_refused_in_one_line(tmp_path, text, message):
+    with pytest.raises(InputError, match=message) as caught:
+        cells(text, tmp_path)
+    assert "run.out" in str(caught.value)
+
+
+def test_collected_outputs_are_measurements_again(tmp_path):
+    first, second = tmp_path / "a.out", tmp_path / "b.out"
+    first.write_text(NODECOMM)
+    second.write_text(BENCHPRESS)
+    target = tmp_path / "mine.csv"
+    assert write_measurements([first, second], target) == 6 + 5
+    table = read_measurements(target)
+    assert set(table["dataset"]) == {"a.network+16", "a.network+32", "b.cpu", "b.gpu"}
+    assert target.read_text().count("sha256") == 2
+    with pytest.raises(InputError, match="two files hold"):
+        write_measurements([first, first], target)
+
+
+def test_netgauge_on_its_public_table(shared_data):
+    table = read_netgauge_csv(shared_data / "maxrate" / "netgauge_loggp_tukey.csv")
+    found = from_netgauge(table)
+    # studies/maxrate.md, section 3.
+    assert found.latency_s == pytest.approx(7.404006e-6)
+    assert found.overhead_s == pytest.approx(0.98159e-6, rel=1e-4)
+    assert found.rendezvous_bytes == 8192
+    assert found.gap_s_per_byte == pytest.approx(0.496e-9, rel=0.01)
+
+
+def read_netgauge_csv(path):
+    raw = pd.read_csv(path)
+    return pd.DataFrame(
+        {"size_bytes": raw["n_bytes"], "messages": raw["n_msgs"], "single_s": raw["prtt_1_0_s_us"] * 1e-6,
+         "train_s": raw["prtt_n_0_s_us"] * 1e-6, "delayed_s": raw["prtt_n_d_s_us"] * 1e-6}
+    )  # fmt: skip
+
+
+def test_netgauge_estimators_recover_what_was_put_in(tmp_path):
+    truth = LogGOPS(5e-6, 1e-6, 2e-6, 1e-9)
+    lines = ["# size n PRTT(1,0,s) PRTT(n,0,s) PRTT(n,PRTT(1,0,s),s)"]
+    for size in 2 ** np.arange(0, 20):
+        single = 2 * truth.time_s(float(size))
+        each = truth.gap_s + (size - 1) * truth.gap_s_per_byte
+        delayed = single + 9 * (single + truth.overhead_s)
+        values = [single, single + 9 * each, delayed]
+        lines.append(f"{size} 10 " + " ".join(f"{v * 1e6:.9f}" for v in values))
+    path = tmp_path / "netgauge.out"
+    path.write_text("\n".join(lines))
+    found = from_netgauge(read_netgauge(path))
+    assert found.latency_s == pytest.approx(truth.latency_s + 2 * truth.overhead_s)
+    assert (found.overhead_s, found.gap_s) == pytest.approx((truth.overhead_s, truth.gap_s), rel=1e-4)
+    assert found.gap_s_per_byte == pytest.approx(truth.gap_s_per_byte, rel=1e-4)
+    assert math.isinf(found.rendezvous_bytes)
+    path.write_text("1 10 x\n")
+    with pytest.raises(InputError, match=r"netgauge.out:1"):
+        read_netgauge(path)
+
+
+@given(st.floats(1e-7, 1e-5), st.floats(1e8, 1e11), st.floats(1, 1e7))
+def test_conversion_to_loggp_keeps_one_way_times(start, rate, size):
+    model = {"s": start, "r_b": rate}
+    for convention, ways in (("round_trip", 2), ("one_way", 1)):
+        converted = from_maxrate(model, convention, overhead_s=start / ways / 4)
+        expected = (start + size / rate) / ways
+        # LogGP counts the first byte in o and L.
+        assert converted.time_s(size) == pytest.approx(expected, rel=1e-6, abs=1.01 / rate)
+    assert converted.time_s(size, 3) >= converted.time_s(size)
+    with pytest.raises(InputError, match="at most half"):
+        from_maxrate(model, "one_way", overhead_s=start)
+
+
+def test_limits_of_the_family():
+    logp = LogGOPS(5e-6, 1e-6, 2e-6, 0.0)
+    assert logp.time_s(1) == logp.time_s(10_000) == pytest.approx(7e-6)
+    assert logp.time_s(1, 4) == pytest.approx(7e-6 + 3 * 2e-6)
+    eager = LogGOPS(5e-6, 1e-6, 2e-6, 1e-9, 0.0, 8192)
+    assert eager.time_s(8193) - eager.time_s(8192) == pytest.approx(2 * 7e-6 + 1e-9)
+    processor = LogGOPS(5e-6, 1e-6, 2e-6, 1e-9, 1e-9)
+    assert processor.time_s(1001) - LogGOPS(5e-6, 1e-6, 2e-6, 1e-9).time_s(1001) == pytest.approx(2e-6)
+
+
+def test_simgrid_factors_give_the_times_back():
+    size = 2.0 ** np.arange(2, 20)
+    small, large = {"s": 2e-6, "r_c": 1e9}, {"s": 8e-6, "r_c": 5e9}
+    data = np.column_stack([size, np.ones_like(size)])
+    times = np.where(size < 8192, *(predict_time("postal", p, data[:, 0], data[:, 1]) for p in (small, large)))
+    lines = simgrid_properties(ProtocolRegressor("postal", breakpoints=[8192.0]).fit(data, times), "one_way")
+    assert 'bandwidth="5e+09Bps" latency="2e-06s"' in lines[0]
+    assert 'id="smpi/lat-factor" value="0:1;8192:4"' in lines[1]
+    assert 'id="smpi/bw-factor" value="0:0.2;8192:1"' in lines[2]
+    with pytest.raises(InputError, match="windowed"):
+        simgrid_properties(ProtocolRegressor("postal").fit(data, times), "windowed")
+
+
+def test_whole_blocks_are_left_out():
+    rng = np.random.default_rng(3)
+    size, k = (a.ravel() for a in np.meshgrid(2.0 ** np.arange(3, 18), np.arange(1.0, 9.0)))
+    data = np.column_stack([size, k])
+    truth = {"s": 3e-6, "r_n": 6e9, "r_b": 3e9, "r_i": 1e9}
+    times = predict_time("refined", truth, size, k) * rng.normal(1, 0.01, size.size)
+    times[k == 5] *= 3.0  # one odd number of processes
+    unseen = blocked_predictions(MaxRateRegressor("refined", starts=4), data, times, k)
+    odd = np.abs(unseen / times - 1)[k == 5]
+    assert odd.min() > 0.5, "a fit that has not seen 5 processes cannot know"
+    assert summarise(unseen[k != 5], times[k != 5]).median < 0.03
+    alone = blocked_predictions(MaxRateRegressor("refined", starts=4), data, times, np.ones_like(k))
+    assert np.isnan(alone).all()
+
+
+def test_quiet_bursts_of_all_runs_make_the_cells(tmp_path):
+    rows = [",".join(COLUMNS), "1,8,0,100,1e-6,2e-6,2e-6,2.2e-6,3e-6,9e-6,2e-6,0.1",
+            "1,8,1,100,1e-7,1e-7,2e-6,9e-6,3e-5,9e-5,2e-5,8.0"]  # fmt: skip
+    (tmp_path / "shared_memory.a.csv").write_text("\n".join(rows))
+    (tmp_path / "shared_memory.b.csv").write_text("\n".join(rows[:2]).replace("2e-6,2e-6,2.2", "1.9e-6,2e-6,2.2"))
+    table = run_measurements(read_runs(sorted(tmp_path.glob("*.csv"))), system="here")
+    assert table["time_s"].tolist() == [1.9e-6], "the noisy burst is not used, though it is faster"
+    assert table["repetitions"].tolist() == [2]
+    assert table["dataset"].tolist() == ["this_machine.shared_memory"]
+
+
+def test_pairs_are_measured_here_as_root_and_kept_as_runs(tmp_path):
+    reason = why_not()
+    if reason is not None:
+        pytest.skip(reason)
+    settings = {"sizes": [8, 16384], "bursts": 2, "seconds": 0.005, "pairs": 1, "launcher": "mpiexec",
+                "environment": {}}  # fmt: skip
+    for expected in (2, 4):
+        assert measure_all(tmp_path / "runs", ["shared_memory", "tcp"], settings) is None
+        assert len(list((tmp_path / "runs").glob("*.csv"))) == expected
+    write_cells(tmp_path / "runs", tmp_path / "this_machine.csv", None)
+    assert (tmp_path / "this_machine.csv").read_text().startswith("# 4 runs, 16 bursts")
+    runs = read_runs(sorted((tmp_path / "runs").glob("*.csv")))
+    assert (runs["t_min_s"] <= runs["t_p05_s"]).all()
+    assert (runs["t_p05_s"] <= runs["t_p50_s"]).all()
+    assert 1e-7 < runs["t_p50_s"].min() < 1e-2
+
+
+def test_without_mpi_one_line_says_so(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("fabricast.maxrate.pairs.why_not", lambda launcher: "mpi4py is not installed")
+    reason = measure_all(tmp_path, ["tcp"], {"launcher": "mpiexec", "pairs": None})
+    assert capsys.readouterr().err == "nothing measured: mpi4py is not installed\n"
+    write_cells(tmp_path, tmp_path / "cells.csv", reason)
+    assert (tmp_path / "cells.csv").read_text() == "# nothing measured: mpi4py is not installed\n"
+    assert largest_pairs(forced=3) == 3
+
+
+def test_fit_on_the_command_line(tmp_path):
+    runner = CliRunner()
+    path = tmp_path / "run.out"
+    path.write_text(OSU_RATE.replace("12000.00", "inf"))
+    assert isinstance(runner.invoke(app, ["fit", str(path)]).exception, InputError)
+    sizes = 2 ** np.arange(3, 20)
+    truth = {"s": 3e-6, "r_n": 6e9, "r_b": 3e9, "r_i": 1e9}
+    noise = np.random.default_rng(5).normal(1, 0.005, (sizes.size, 4))
+    lines = ["Timing Max-Rate CPU Ping-Pongs"]
+    for row, size in enumerate(sizes):
+        times = [
+            predict_time("refined", truth, np.array([4.0 * size]), np.array([float(k)]))[0] * noise[row, i % 4]
+            for i, k in enumerate(range(1, 9))
+        ]
+        lines.append(f"Size {size}\t" + "\t".join(f"{t:.9e}" for t in times))
+    path.write_text("\n".join(lines) + "\n")
+    result = runner.invoke(app, ["fit", str(path), "--draws", "20"])
+    assert result.exit_code == 0, result.output
+    found = {line.split()[0]: line for line in result.output.splitlines()[2:6]}
+    assert [float(found[name].split()[1]) for name in ("s", "r_n", "r_b", "r_i")] == pytest.approx(
+        [3, 6, 3, 1], rel=0.02
+    )
+    assert "-L 30" in result.output or "-L 29" in result.output
+    assert 'id="smpi/bw-factor"' in result.output
+    target = tmp_path / "mine.csv"
+    assert runner.invoke(app, ["collect", str(path), "-o", str(target)]).exit_code == 0
+    assert len(read_measurement_file(target)) == sizes.size * 8
+    for arguments in (["fit", str(path), "--model", "magic"], ["fit", str(path), "--smallest-bytes", "1e9"],
+                      ["fit", str(path), "--draws", "1"]):  # fmt: skip
+        assert isinstance(runner.invoke(app, arguments).exception, InputError), arguments
+
+
+def test_estimators_pass_the_checks_that_apply():
+    from sklearn.utils.estimator_checks import check_estimator
+
+    refused = ("expected 2: size in bytes", "processes at least 1", "Negative values in data", "1 feature", "1 sample")
+    results = check_estimator(MaxRateRegressor("postal", starts=2), on_fail=None, on_skip=None)
+    failed = [r for r in results if r["status"] == "failed" and not any(t in str(r["exception"]) for t in refused)]
+    assert failed == [], "checks may fail only because their data are no sizes and processes"
+    assert sum(r["status"] == "passed" for r in results) >= 25
+
+
+def test_cross_validation_over_jobs_of_the_public_runs(shared_data):
+    raw = pd.read_csv(shared_data / "maxrate" / "bluewaters_nodecomm.csv")
+    rows = raw[(raw["scope"] == "network_irecv") & (raw["node_offset_ranks16"] == 2)]
+    data, times = rows[["n_bytes", "k"]].to_numpy(float), rows["t_pingpong_s"].to_numpy()
+    split = ProtocolRegressor("overload", starts=2).fit(data, times)
+    again = ProtocolRegressor("overload", starts=2, breakpoints=split.breakpoints_)
+    unseen = summarise(blocked_predictions(again, data, times, rows["job"].to_numpy()), times)
+    assert unseen.median < 0.04
+    assert unseen.p90 < 0.12

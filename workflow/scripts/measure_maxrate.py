@@ -1,0 +1,14 @@
+"""Measure pairs of processes on this machine and keep the run beside earlier ones."""
+
+from pathlib import Path
+
+from fabricast.jobs import log_to, progress_of
+from fabricast.maxrate.pairs import measure_all, write_cells
+
+log_to(snakemake.log[0])
+cells = Path(snakemake.output.cells)
+settings = dict(snakemake.params.pairs)
+paths = settings.pop("paths")
+with progress_of("measuring", len(paths)) as advance:
+    reason = measure_all(cells.parent / "runs", paths, settings, progress=advance)
+write_cells(cells.parent / "runs", cells, reason)
