@@ -356,6 +356,32 @@ def collect(
     typer.echo(f"{write_measurements(files, output, processes=processes)} cells in {output}")
 
 
+@app.command(
+    epilog="Examples: fabricast select --system lassen_spectrum --size 512KiB | "
+    "fabricast select --system k20_extoll --size 64 --nodes 12 --objective energy"
+)
+def select(
+    system: Annotated[str, typer.Option(help="k20_extoll, lassen_mvapich, lassen_spectrum or summit_spectrum.")],
+    size: Annotated[str, typer.Option(help="Message size such as 512KiB, 4MB or 64.")],
+    nodes: Annotated[int, typer.Option(help="Nodes; each exchanges with two neighbours, or one if there are two.")] = 2,
+    overlap: Annotated[float, typer.Option(help="Share of communication that could be hidden, 0 to 1.")] = 0.0,
+    compute_us: Annotated[float, typer.Option(help="Computation of a step in microseconds.")] = 0.0,
+    objective: Annotated[str, typer.Option(help="time, energy or edp (their product).")] = "time",
+    gpus: Annotated[int, typer.Option(help="GPUs of a node that send at the same time.")] = 1,
+) -> None:
+    """Choose method and path of a message between GPUs, with its lead over the second."""
+    from fabricast.gpucentric.selector import select as choose
+    from fabricast.units import parse_bytes
+
+    choice = choose(
+        system, parse_bytes(size, "--size"), nodes=nodes, overlap=overlap, compute_s=compute_us * 1e-6,
+        objective=objective,  # type: ignore[arg-type]  # checked there
+        gpus=gpus,
+    )  # fmt: skip
+    typer.echo(f"{choice.method} ({choice.path} path): {choice.time_s * 1e6:.2f} us")
+    typer.echo(f"second: {choice.second}, {choice.margin:.1%} more {objective}{'; a tie' if choice.tie else ''}")
+
+
 @app.command(epilog="Example: fabricast models")
 def models() -> None:
     """List the models that 'predict --model' takes."""

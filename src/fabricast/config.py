@@ -17,6 +17,7 @@ from fabricast.yaml_files import validate
 __all__ = [
     "BreakdownConfig",
     "Config",
+    "GpuCentricConfig",
     "GraphSet",
     "MaxRateConfig",
     "PairsConfig",
@@ -206,6 +207,14 @@ class MaxRateConfig(_Strict):
     draws: int = Field(60, ge=20, description="Bootstrap draws behind the intervals of parameters.")
 
 
+class GpuCentricConfig(_Strict):
+    """The GPU-centric study (Froening, GTC 2016)."""
+
+    draws: int = Field(
+        default=2000, ge=100, description="Draws of the assumed parameters behind each robustness share."
+    )
+
+
 class Config(_Strict):
     """A run of fabricast."""
 
@@ -216,6 +225,7 @@ class Config(_Strict):
     pcie: PcieConfig = Field(description="The PCIe study.")
     breakdown: BreakdownConfig = Field(description="The breakdown study.")
     maxrate: MaxRateConfig = Field(description="The max-rate study.")
+    gpucentric: GpuCentricConfig = Field(default_factory=GpuCentricConfig, description="The GPU-centric study.")
 
 
 def checked_config(values: Mapping[str, Any]) -> Config:
@@ -273,6 +283,7 @@ def config_markdown() -> str:
         (BreakdownConfig, "`breakdown`"),
         (MaxRateConfig, "`maxrate`"),
         (PairsConfig, "`maxrate.pairs`"),
+        (GpuCentricConfig, "`gpucentric`"),
     ):
         lines += [
             "",

@@ -367,7 +367,86 @@ CREATE TABLE gpucentric_choice (
   method VARCHAR NOT NULL, -- best method
   path VARCHAR NOT NULL, -- best path
   margin DOUBLE NOT NULL, -- lead over the second
+  tie BOOLEAN NOT NULL, -- whether the lead is smaller than the error of the models
   PRIMARY KEY (system, size_bytes, nodes, overlap, objective)
+);
+-- Statements of the talk, checked, and how firmly they hold when assumed parameters are varied.
+CREATE TABLE gpucentric_statement (
+  statement VARCHAR NOT NULL, -- identifier
+  text VARCHAR NOT NULL, -- what is said
+  slides VARCHAR NOT NULL, -- where
+  decided_by VARCHAR NOT NULL, -- structure, published numbers or assumed values
+  passed BOOLEAN NOT NULL, -- whether it holds with the default parameters
+  observed DOUBLE NOT NULL, -- number behind it, or 1 if it holds
+  share_of_draws DOUBLE NOT NULL, -- share of draws, assumed parameters from half to double, in which it holds
+  draws BIGINT NOT NULL, -- draws
+  PRIMARY KEY (statement)
+);
+-- What slides say, row by row, and whether the model agrees where a cell can be checked.
+CREATE TABLE gpucentric_observation (
+  observation VARCHAR NOT NULL, -- identifier
+  slide VARCHAR NOT NULL, -- slide
+  text VARCHAR NOT NULL, -- what is said, in our words
+  tag provenance_tag NOT NULL, -- provenance
+  marks VARCHAR NOT NULL, -- marks of the row on slide 26
+  workloads VARCHAR NOT NULL, -- workloads that the marks belong to, reconstructed
+  confidence VARCHAR NOT NULL, -- of the reconstruction; low: only the number of marks survived
+  statement VARCHAR NOT NULL, -- statement that checks it
+  passed BOOLEAN, -- whether it holds; NULL where a cell cannot be checked
+  PRIMARY KEY (observation)
+);
+-- Sizes at which the fastest method changes.
+CREATE TABLE gpucentric_crossover (
+  system VARCHAR NOT NULL, -- system, and the pair of methods if only two are compared
+  size_bytes DOUBLE NOT NULL, -- size
+  fastest_below VARCHAR NOT NULL, -- fastest below
+  fastest_above VARCHAR NOT NULL, -- fastest above
+  PRIMARY KEY (system, size_bytes)
+);
+-- Rates that nobody published, and whether the statements on small and large payloads hold with them.
+CREATE TABLE gpucentric_feasible (
+  store_rate DOUBLE NOT NULL, -- rate of remote stores in bytes/s
+  peer_rate_large DOUBLE NOT NULL, -- rate of peer-to-peer reads of large payloads in bytes/s
+  small_holds BOOLEAN NOT NULL, -- GGAS is fastest up to 4 KiB
+  large_holds BOOLEAN NOT NULL, -- MPI beats RMA and GGAS from 4 MiB on
+  PRIMARY KEY (store_rate, peer_rate_large)
+);
+-- Forms of control of a stencil, relative to control by the CPU.
+CREATE TABLE gpucentric_control (
+  control VARCHAR NOT NULL, -- cpu, stream, device or in_kernel
+  points BIGINT NOT NULL, -- points of the grid
+  performance DOUBLE NOT NULL, -- performance by that of the CPU
+  performance_low DOUBLE NOT NULL, -- 5th percentile over draws of the assumed parameters
+  performance_high DOUBLE NOT NULL, -- 95th percentile
+  energy DOUBLE NOT NULL, -- energy by that of the CPU
+  energy_low DOUBLE NOT NULL, -- 5th percentile
+  energy_high DOUBLE NOT NULL, -- 95th percentile
+  PRIMARY KEY (control, points)
+);
+-- Workloads by method and nodes, all profiles assumed.
+CREATE TABLE gpucentric_workload (
+  workload VARCHAR NOT NULL, -- workload
+  nodes BIGINT NOT NULL, -- nodes
+  method VARCHAR NOT NULL, -- method
+  time_s DOUBLE NOT NULL, -- time of a step
+  energy_j DOUBLE NOT NULL, -- energy of a node for a step
+  performance_ratio DOUBLE NOT NULL, -- performance by that of MPI
+  energy_ratio DOUBLE NOT NULL, -- energy by that of MPI
+  PRIMARY KEY (workload, nodes, method)
+);
+-- Measured paths of a message between GPUs, models of them, and what the models choose.
+CREATE TABLE gpucentric_path (
+  system VARCHAR NOT NULL, -- system
+  model VARCHAR NOT NULL, -- two_parameters, piecewise, or piecewise_unseen: without the size itself
+  size_bytes DOUBLE NOT NULL, -- message size
+  staged_s DOUBLE NOT NULL, -- measured time through host memory
+  direct_s DOUBLE NOT NULL, -- measured time of CUDA-aware MPI
+  modelled_staged_s DOUBLE NOT NULL, -- modelled time through host memory
+  modelled_direct_s DOUBLE NOT NULL, -- modelled time of CUDA-aware MPI
+  chosen VARCHAR NOT NULL, -- path that the model chooses
+  correct BOOLEAN NOT NULL, -- whether that is the faster one
+  regret DOUBLE NOT NULL, -- time lost by the choice, relative
+  PRIMARY KEY (system, model, size_bytes)
 );
 -- Cases on two-level direct networks.
 CREATE TABLE network_case (

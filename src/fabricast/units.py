@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-__all__ = ["GIB", "MIB", "MILLISECOND", "pcie_bytes_per_s"]
+import math
+import re
+
+from fabricast.errors import InputError
+
+__all__ = ["GIB", "MIB", "MILLISECOND", "parse_bytes", "pcie_bytes_per_s"]
 
 MIB = float(1 << 20)
 GIB = float(1 << 30)
 MILLISECOND = 1e-3
+_BYTE_UNITS = {"": 1.0, "b": 1.0, "kb": 1e3, "mb": 1e6, "gb": 1e9, "kib": 1024.0, "mib": MIB, "gib": GIB}
 
 # Line code efficiency by transfer rate in GT/s: 8b/10b, 128b/130b, then PCIe 6 flits (242 of 256 B).
 _LINE_CODE = {2.5: 0.8, 5.0: 0.8, 8.0: 128 / 130, 16.0: 128 / 130, 32.0: 128 / 130, 64.0: 242 / 256}
@@ -47,3 +53,39 @@ def pcie_bytes_per_s(transfer_rate_gt_per_s: float, width: int) -> float:
     if width <= 0:
         raise ValueError(f"link width is {width}, expected a positive number of lanes")
     return transfer_rate_gt_per_s * 1e9 * _LINE_CODE[transfer_rate_gt_per_s] * width / 8
+
+
+def parse_bytes(text: str, name: str = "size") -> float:
+    """Return a size in bytes from text such as ``512KiB``, ``4 MB`` or ``64``.
+
+    Parameters
+    ----------
+    text : str
+        A number, and a unit B, KB, MB, GB, KiB, MiB or GiB if wanted.
+    name : str, default 'size'
+        What it is, for the message.
+
+    Returns
+    -------
+    float
+        Bytes.
+
+    Raises
+    ------
+    InputError
+        If the text is no positive size.
+
+    Examples
+    --------
+    >>> parse_bytes("512KiB"), parse_bytes("4 MB")
+    (524288.0, 4000000.0)
+    """
+    found = re.fullmatch(r"\s*([0-9.eE+-]+)\s*([A-Za-z]*)\s*", text)
+    scale = _BYTE_UNITS.get(found[2].lower()) if found else None
+    try:
+        value = float(found[1]) * scale if found and scale else math.nan
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise InputError(f"{name} is '{text}', expected a size such as 64, 512KiB or 4MB")
+    return value

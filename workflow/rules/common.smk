@@ -27,7 +27,7 @@ try:
 except InputError as error:
     raise WorkflowError(str(error)) from None
 
-STUDIES = ("pcie", "breakdown", "maxrate")
+STUDIES = ("pcie", "breakdown", "maxrate", "gpucentric")
 GRAPH_SETS = settings.pcie.graph_sets
 # Graph sets that the packet-level simulator runs.
 SIMULATED_SETS = [
@@ -69,6 +69,18 @@ FIGURES = {
         "error_surface": "Where the published parameters err",
         "model_errors": "Errors of all models on all data",
         "parameter_intervals": "What the data tell of the rates",
+    },
+    "gpucentric": {
+        "controls": "Forms of control",
+        "curves": "Latency and bandwidth of methods",
+        "allreduce_power": "Power of an allreduce",
+        "workload_performance": "Performance of workloads",
+        "workload_energy": "Energy of workloads",
+        "robustness": "How firmly statements hold",
+        "observations": "What slides say",
+        "choice_map": "Which method is best",
+        "measured_paths": "Measured paths and models",
+        "feasible_rates": "Rates that agree with the talk",
     },
 }
 if settings.maxrate.measured:

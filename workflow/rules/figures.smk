@@ -130,3 +130,30 @@ rule plot_maxrate:
         code=code("figures.maxrate_pictures", "figures.style", "tables"),
     script:
         "../scripts/plot_maxrate.py"
+
+
+rule plot_gpucentric:
+    input:
+        **{
+            table: f"<results>/gpucentric/methods.{table}.parquet"
+            for table in (
+                "gpucentric_control",
+                "gpucentric_workload",
+                "gpucentric_statement",
+                "gpucentric_observation",
+                "gpucentric_choice",
+                "gpucentric_path",
+                "gpucentric_feasible",
+                "parameter",
+            )
+        },
+    output:
+        drawn("gpucentric", FIGURES["gpucentric"]),
+    log:
+        "<logs>/plot_gpucentric.log",
+    params:
+        figures=list(FIGURES["gpucentric"]),
+        values={"system": "k20_extoll"},
+        code=code("figures.gpucentric_pictures", "figures.style", "tables"),
+    script:
+        "../scripts/plot_gpucentric.py"

@@ -1,0 +1,324 @@
+"""Figures of the GPU-centric study; what rests on assumed numbers says so."""
+
+from __future__ import annotations
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from fabricast.figures.style import ASSUMED_COLOUR, COLOURS, PAGE_WIDTH_IN
+from fabricast.gpucentric.methods import METHODS, allreduce_time_s, message_time_s, powers_w, without_peer_limit
+
+__all__ = [
+    "plot_allreduce_power",
+    "plot_controls",
+    "plot_curves",
+    "plot_feasible",
+    "plot_map",
+    "plot_measured_paths",
+    "plot_observations",
+    "plot_robustness",
+    "plot_workloads",
+]
+
+_ASSUMED = "rests on assumed parameters"
+_MARKERS = "os^DvP"
+
+
+def _values(parameter: pd.DataFrame) -> dict[str, float]:
+    rows = parameter[(parameter["study"] == "gpucentric") & (parameter["system"] == "k20_extoll")]
+    return dict(zip(rows["name"], rows["value"].astype(float), strict=True))
+
+
+def plot_controls(control: pd.DataFrame) -> Figure:
+    """Draw performance and energy of the forms of control relative to control by the CPU.
+
+    Parameters
+    ----------
+    control : pandas.DataFrame
+        Rows of the table gpucentric_control.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Left performance, right energy, by grid; grey bands from varied assumptions.
+    """
+    figure, panels = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 2.7))
+    for axes, quantity in zip(panels, ("performance", "energy"), strict=True):
+        for (name, rows), colour, marker in zip(
+            control.groupby("control", sort=False), COLOURS, _MARKERS, strict=False
+        ):
+            points = rows["points"] / 1e6
+            axes.fill_between(points, rows[f"{quantity}_low"], rows[f"{quantity}_high"], color=ASSUMED_COLOUR,
+                              alpha=0.2, linewidth=0)  # fmt: skip
+            axes.plot(points, rows[quantity], marker=marker, markersize=3, color=colour,
+                      label=str(name).replace("_", "-"))  # fmt: skip
+        axes.set_xlabel("grid (million points)")
+        axes.set_ylabel(f"{quantity} / that of CPU control")
+        axes.set_title(f"model, {_ASSUMED}", fontsize=7)
+        axes.legend(fontsize=6)
+    return figure
+
+
+def plot_curves(parameter: pd.DataFrame) -> Figure:
+    """Draw latency and bandwidth of the methods, with and without the limit of peer-to-peer reads.
+
+    Parameters
+    ----------
+    parameter : pandas.DataFrame
+        Rows of the table parameter.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Left time of small messages, right bandwidth.
+    """
+    value = _values(parameter)
+    size = 2.0 ** np.arange(3, 26)
+    figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 2.9))
+    for name, colour in zip(("mpi", "ggas", "rma", "rma_host", "verbs"), COLOURS, strict=False):
+        time = message_time_s(name, value, size)
+        left.plot(size[:14], time[:14] * 1e6, color=colour, label=METHODS[name].title)
+        right.plot(size, size / time / 1e9, color=colour)
+        if name == "rma":
+            free = message_time_s(name, without_peer_limit(value), size)
+            right.plot(
+                size, size / free / 1e9, color=colour, linestyle="--", linewidth=1, label="without the read limit"
+            )
+    for axes in (left, right):
+        axes.set_xscale("log", base=2)
+        axes.set_xlabel("message size (bytes)")
+        axes.set_title(f"model, {_ASSUMED}", fontsize=7)
+    left.set_yscale("log")
+    left.set_ylabel("time (µs)")
+    right.set_ylabel("bandwidth (GB/s)")
+    left.legend(fontsize=5.5)
+    right.legend(fontsize=6)
+    return figure
+
+
+def plot_allreduce_power(parameter: pd.DataFrame) -> Figure:
+    """Draw the power of a node over one allreduce of 8 bytes on 12 nodes; areas are energies.
+
+    Parameters
+    ----------
+    parameter : pandas.DataFrame
+        Rows of the table parameter.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        One step curve for MPI and one for GGAS.
+    """
+    value = _values(parameter)
+    figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 2.6))
+    idle = sum(part[0] for part in powers_w("ggas", value).values())
+    for name, colour in zip(("mpi", "ggas"), COLOURS, strict=False):
+        end = float(allreduce_time_s(name, value, 8.0, 12)) * 1e6
+        power = sum(sum(part) for part in powers_w(name, value).values())
+        axes.fill_between([0, end], [power, power], step="post", alpha=0.25, color=colour, linewidth=0)
+        axes.step([0, end, end], [power, power, idle], where="post", color=colour,
+                  label=f"{METHODS[name].title}: {power * end / 1e3:.2f} mJ")  # fmt: skip
+    axes.axhline(idle, color=ASSUMED_COLOUR, linestyle=":", linewidth=1, label="idle (assumed)")
+    axes.set_xlabel("time (µs)")
+    axes.set_ylabel("power of a node (W)")
+    axes.set_ylim(0, None)
+    axes.set_title(f"allreduce of 8 bytes on 12 nodes, model, {_ASSUMED}", fontsize=7)
+    axes.legend(fontsize=6)
+    return figure
+
+
+def plot_workloads(workload: pd.DataFrame, quantity: str) -> Figure:
+    """Draw performance or energy of the methods relative to MPI, for six workloads.
+
+    Parameters
+    ----------
+    workload : pandas.DataFrame
+        Rows of the table gpucentric_workload.
+    quantity : {'performance_ratio', 'energy_ratio'}
+        What is drawn.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        One panel a workload, by nodes.
+    """
+    figure, panels = plt.subplots(2, 3, figsize=(PAGE_WIDTH_IN, 3.8), sharex=True)
+    names = list(dict.fromkeys(workload["workload"]))
+    for axes, name in zip(panels.flat, names, strict=True):
+        rows = workload[workload["workload"] == name]
+        for method, colour, marker in zip(("mpi", "ggas", "rma"), COLOURS, _MARKERS, strict=False):
+            own = rows[rows["method"] == method].sort_values("nodes")
+            axes.plot(own["nodes"], own[quantity], marker=marker, markersize=3, color=colour, label=method.upper())
+        axes.set_title(name.replace("_", " "), fontsize=8)
+        axes.set_ylim(0, 1.15 * float(rows[quantity].max()))
+    for axes in panels[1]:
+        axes.set_xlabel("nodes")
+    for axes in panels[:, 0]:
+        axes.set_ylabel("performance / MPI" if quantity.startswith("perf") else "energy / MPI")
+    panels[0, 0].legend(fontsize=6)
+    figure.suptitle(f"model, slide bars unavailable; {_ASSUMED}", fontsize=7)
+    return figure
+
+
+def plot_robustness(statement: pd.DataFrame) -> Figure:
+    """Draw how often each statement holds when assumed parameters are varied.
+
+    Parameters
+    ----------
+    statement : pandas.DataFrame
+        Rows of the table gpucentric_statement.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        One bar a statement; grey where assumed values decide.
+    """
+    rows = statement.sort_values("statement", ascending=False)
+    colours = {"structure": COLOURS[0], "published numbers": COLOURS[2], "assumed values": ASSUMED_COLOUR}
+    figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 4.2))
+    axes.barh(range(len(rows)), 100 * rows["share_of_draws"], color=[colours[name] for name in rows["decided_by"]],
+              alpha=0.45)  # fmt: skip
+    for place, (passed, text) in enumerate(zip(rows["passed"], rows["text"], strict=True)):
+        axes.text(1.5, place, f"{'' if passed else 'fails: '}{text}", va="center", fontsize=5.2, color="black")
+    axes.set_yticks(range(len(rows)), rows["statement"].tolist(), fontsize=6)
+    axes.set_xlim(0, 100)
+    axes.set_xlabel("share of draws in which it holds, assumed values from half to double (%)")
+    axes.legend(handles=[Patch(color=colour, alpha=0.45, label=f"decided by {name}") for name, colour in colours.items()],
+                fontsize=6, loc="upper center", bbox_to_anchor=(0.5, 1.1), ncols=3)  # fmt: skip
+    return figure
+
+
+def plot_observations(observation: pd.DataFrame) -> Figure:
+    """Draw the table of what slides say with the verdict of each row that can be checked.
+
+    Parameters
+    ----------
+    observation : pandas.DataFrame
+        Rows of the table gpucentric_observation.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        One line a row: holds, fails, or cannot be checked.
+    """
+    rows = observation.sort_values("observation").reset_index(drop=True)
+    figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 0.17 * len(rows) + 0.4))
+    for place, row in rows.iterrows():
+        known = row["passed"] is not None and not pd.isna(row["passed"])
+        mark, colour = ("holds", COLOURS[0]) if known and row["passed"] else ("fails", COLOURS[1])
+        if not known:
+            mark, colour = ("count only" if row["confidence"] == "low" else "not testable"), ASSUMED_COLOUR
+        axes.text(0.0, -float(str(place)), f"{row['observation']}  s{row['slide']}", fontsize=5.5, va="center")
+        axes.text(0.09, -float(str(place)), mark, fontsize=5.5, va="center", color=colour, fontweight="bold")
+        text = row["text"] if len(row["text"]) <= 118 else row["text"][:115] + "..."
+        axes.text(0.18, -float(str(place)), text, fontsize=5.5, va="center")
+    axes.set_ylim(-len(rows), 1)
+    axes.axis("off")
+    return figure
+
+
+def plot_map(choice: pd.DataFrame, system: str) -> Figure:
+    """Draw which method is best over size and overlap, for few and many nodes.
+
+    Parameters
+    ----------
+    choice : pandas.DataFrame
+        Rows of the table gpucentric_choice.
+    system : str
+        System.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Left by time, right by energy; pale cells are ties.
+    """
+    rows = choice[(choice["system"] == system) & (choice["nodes"] == 8)]
+    methods = [name for name in METHODS if name in set(rows["method"])]
+    figure, panels = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 2.6), sharey=True)
+    for axes, objective in zip(panels, ("time", "energy"), strict=True):
+        own = rows[rows["objective"] == objective].assign(number=lambda r: r["method"].map(methods.index))
+        number = own.pivot(index="overlap", columns="size_bytes", values="number")
+        tie = own.pivot(index="overlap", columns="size_bytes", values="tie").to_numpy(dtype=bool)
+        axes.pcolormesh(
+            np.arange(number.shape[1] + 1), np.arange(number.shape[0] + 1), number.to_numpy(), vmin=-0.5,
+            vmax=len(methods) - 0.5, cmap=ListedColormap(list(COLOURS[: len(methods)])), edgecolors="white",
+            linewidth=0.4, alpha=np.where(tie, 0.4, 1.0),
+        )  # fmt: skip
+        exponents = np.log2(number.columns.to_numpy(dtype=np.float64))
+        axes.set_xticks(np.arange(0, number.shape[1], 4) + 0.5, [f"$2^{{{e:.0f}}}$" for e in exponents[::4]])
+        axes.set_yticks(np.arange(number.shape[0]) + 0.5, [f"{v:g}" for v in number.index])
+        axes.set_xlabel("message size (bytes)")
+        axes.set_title(f"least {objective}, 8 nodes; {_ASSUMED}", fontsize=7)
+        axes.grid(visible=False)
+    panels[0].set_ylabel("overlap")
+    handles = [Patch(color=colour, label=METHODS[name].title) for name, colour in zip(methods, COLOURS, strict=False)]
+    figure.legend(handles=handles, fontsize=6, ncols=3, loc="outside lower center")
+    return figure
+
+
+def plot_measured_paths(path: pd.DataFrame) -> Figure:
+    """Draw measured times of both paths on three systems, with two models of each.
+
+    Parameters
+    ----------
+    path : pandas.DataFrame
+        Rows of the table gpucentric_path.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Points are measured; dashed two parameters, solid piecewise without the size itself.
+    """
+    systems = sorted(set(path["system"]))
+    figure, panels = plt.subplots(1, len(systems), figsize=(PAGE_WIDTH_IN, 2.7), sharey=True)
+    for axes, system in zip(np.atleast_1d(panels), systems, strict=True):
+        for name, colour, marker in (("staged", COLOURS[0], "o"), ("direct", COLOURS[1], "s")):
+            for model, style in (("two_parameters", "--"), ("piecewise_unseen", "-")):
+                own = path[(path["system"] == system) & (path["model"] == model)].sort_values("size_bytes")
+                axes.plot(own["size_bytes"], own[f"modelled_{name}_s"] * 1e6, style, color=colour, linewidth=0.9)
+            axes.plot(own["size_bytes"], own[f"{name}_s"] * 1e6, marker, color=colour, markersize=3, label=name)
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log")
+        axes.set_title(system.replace("_", " "), fontsize=8)
+        axes.set_xlabel("message size (bytes)")
+    np.atleast_1d(panels)[0].set_ylabel("time one way (µs)")
+    np.atleast_1d(panels)[0].legend(fontsize=6)
+    return figure
+
+
+def plot_feasible(feasible: pd.DataFrame, parameter: pd.DataFrame) -> Figure:
+    """Draw which rates of stores and peer-to-peer reads agree with what the talk says.
+
+    Parameters
+    ----------
+    feasible, parameter : pandas.DataFrame
+        Rows of the tables gpucentric_feasible and parameter.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The plane of both rates; the default is marked.
+    """
+    state = feasible.assign(number=feasible["small_holds"].astype(int) + 2 * feasible["large_holds"].astype(int))
+    table = state.pivot(index="peer_rate_large", columns="store_rate", values="number")
+    labels = ("neither", "small payloads only (G04)", "large payloads only (G06)", "both")
+    colours = ("#eeeeee", COLOURS[5], COLOURS[4], COLOURS[2])
+    figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 3.0))
+    axes.pcolormesh(
+        table.columns.to_numpy() / 1e9, table.index.to_numpy() / 1e9, table.to_numpy(), vmin=-0.5, vmax=3.5,
+        cmap=ListedColormap(list(colours)), shading="nearest",
+    )  # fmt: skip
+    value = _values(parameter)
+    axes.plot(value["store_rate"] / 1e9, value["peer_rate_large"] / 1e9, "k*", markersize=9, label="default (assumed)")
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel("rate of remote stores (GB/s)")
+    axes.set_ylabel("peer-to-peer reads,\nlarge payloads (GB/s)")
+    axes.grid(visible=False)
+    handles = [Patch(color=colour, label=label) for label, colour in zip(labels, colours, strict=True)]
+    axes.legend(handles=[*handles, *axes.get_legend_handles_labels()[0]], fontsize=6, loc="upper left")
+    return figure

@@ -1,0 +1,95 @@
+"""Parameters of the GPU-centric study, with tags, and draws of the assumed ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from fabricast.errors import InputError
+from fabricast.parameters import Parameter, read_parameters
+from fabricast.resources import published
+
+__all__ = ["assumed_names", "changed", "draw_values", "read_all", "read_values"]
+
+
+def read_all() -> list[Parameter]:
+    """Return every parameter of the study."""
+    return read_parameters(published() / "gpucentric_parameters.csv")
+
+
+def read_values(system: str) -> dict[str, float]:
+    """Return the values of a system by name.
+
+    Raises
+    ------
+    InputError
+        If there is no such system.
+
+    Examples
+    --------
+    >>> read_values("k20_extoll")["network_rate"]
+    1248000000.0
+    """
+    rows = read_all()
+    if system not in {row.system for row in rows}:
+        known = dict.fromkeys(row.system for row in rows)
+        raise InputError(f"system '{system}' is unknown, expected one of {', '.join(known)}")
+    return {row.name: row.value for row in rows if row.system == system}
+
+
+def assumed_names(system: str) -> list[str]:
+    """Return the parameters of a system that are our assumptions."""
+    return [row.name for row in read_all() if row.system == system and row.tag == "assumed"]
+
+
+def changed(system: str, changes: Mapping[str, float], *, published_too: bool = False) -> dict[str, float]:
+    """Return the values of a system with some changed.
+
+    Parameters
+    ----------
+    system : str
+        System.
+    changes : mapping
+        New values.
+    published_too : bool, default False
+        Whether numbers of the talk may be changed.
+
+    Raises
+    ------
+    InputError
+        If a name is unknown, or a published number is changed without leave.
+    """
+    values, assumed = read_values(system), set(assumed_names(system))
+    for name in changes:
+        if name not in values:
+            raise InputError(f"parameter '{name}' is unknown, expected one of {', '.join(values)}")
+        if name not in assumed and not published_too:
+            raise InputError(f"parameter '{name}' is published, expected an assumed one; or allow it explicitly")
+    return {**values, **changes}
+
+
+def draw_values(system: str, draws: int, generator: np.random.Generator) -> dict[str, Any]:
+    """Draw every assumed parameter from half to double its value, evenly in logarithms.
+
+    Parameters
+    ----------
+    system : str
+        System.
+    draws : int
+        Number of draws.
+    generator : numpy.random.Generator
+        Source of randomness.
+
+    Returns
+    -------
+    dict
+        Published numbers, and arrays of shape (draws, 1) for the assumed ones; shares stay at most 1.
+    """
+    values: dict[str, Any] = dict(read_values(system))
+    for name in assumed_names(system):
+        drawn = values[name] * np.exp2(generator.uniform(-1, 1, size=(draws, 1)))
+        share = name.startswith("overlap_") or name.endswith("_efficiency")
+        values[name] = np.minimum(drawn, 1.0) if share else drawn
+    return values

@@ -1,0 +1,214 @@
+"""The 18 statements of the talk that survive without its figures, as functions of the parameters.
+
+Each returns, for every draw of the parameters, whether the statement holds. Nothing is passed
+by hand: what an assumed value decides is found by varying it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import spearmanr
+
+from fabricast.gpucentric.methods import (
+    CONTROLS,
+    METHODS,
+    Values,
+    allreduce_time_s,
+    control_time_s,
+    energy_j,
+    message_time_s,
+    polling_energy_j,
+    powers_w,
+    step_time_s,
+    without_peer_limit,
+)
+
+__all__ = ["GRIDS", "STATEMENTS", "Statement"]
+
+#: Grids of slide 9: the ends are published, what lies between is [assumed].
+GRIDS = tuple(
+    (int(side), int(side), round(float(depth)))
+    for side, depth in zip(np.arange(256, 641, 48), np.linspace(256, 386, 9), strict=True)
+)
+SMALL_BYTES: NDArray[np.float64] = 2.0 ** np.arange(3.0, 13.0)
+LARGE_BYTES: NDArray[np.float64] = 2.0 ** np.arange(22.0, 26.0)
+ALL_BYTES: NDArray[np.float64] = 2.0 ** np.arange(3.0, 26.0)
+_NODES = 12
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One statement of the talk.
+
+    Parameters
+    ----------
+    name, text, slides : str
+        Identifier, what is said, and where.
+    decided_by : {'structure', 'published numbers', 'assumed values'}
+        What the verdict rests on.
+    holds : callable
+        Takes parameters, returns booleans, one a draw.
+    observe : callable or None
+        The number behind it, where the talk prints one.
+    """
+
+    name: str
+    text: str
+    slides: str
+    decided_by: Literal["structure", "published numbers", "assumed values"]
+    holds: Callable[[Values], NDArray[np.bool_]]
+    observe: Callable[[Values], float] | None = None
+
+
+def _every(truth: Any) -> NDArray[np.bool_]:
+    """Whether something holds for all sizes of a draw."""
+    array = np.atleast_2d(np.asarray(truth))
+    return np.asarray(array.all(axis=1))
+
+
+def _faster(first: str, others: tuple[str, ...], sizes: NDArray[np.float64]) -> Callable[[Values], NDArray[np.bool_]]:
+    def holds(value: Values) -> NDArray[np.bool_]:
+        own = message_time_s(first, value, sizes)
+        return np.asarray(np.logical_and.reduce([_every(own < message_time_s(name, value, sizes)) for name in others]))
+
+    return holds
+
+
+def _verbs_ratio(value: Values) -> float:
+    return float(np.mean(value["verbs_gpu"] / value["verbs_cpu"]))
+
+
+def _hides_more(value: Values) -> NDArray[np.bool_]:
+    size, compute_s, overlap = 256 * 1024.0, 1e-3, 0.9
+    total = {
+        name: step_time_s(name, value, message_time_s(name, value, size), compute_s, overlap)
+        for name in ("mpi", "rma", "ggas")
+    }
+    return _every((total["mpi"] < total["ggas"]) & (total["rma"] < total["ggas"]))
+
+
+def _control_order(value: Values) -> NDArray[np.bool_]:
+    times = [control_time_s(name, value, GRIDS[-1]) for name in CONTROLS]
+    return _every(np.logical_and.reduce([first < second for first, second in pairwise(times)]))
+
+
+def _in_kernel_grows(value: Values) -> NDArray[np.bool_]:
+    waits = [control_time_s("in_kernel", value, grid) - np.prod(grid) / value["stencil_rate"] for grid in GRIDS]
+    return _every(np.logical_and.reduce([first < second for first, second in pairwise(waits)]))
+
+
+def _stencil_energy(value: Values, control: str, *, polls: bool) -> Any:
+    time = control_time_s(control, value, GRIDS[0])
+    compute = np.prod(GRIDS[0]) / value["stencil_rate"]
+    return energy_j("mpi" if polls else "ggas", value, time, 0.0, compute)
+
+
+def _sleeping_saves(value: Values) -> Any:
+    return 1 - _stencil_energy(value, "stream", polls=False) / _stencil_energy(value, "cpu", polls=True)
+
+
+def _slower_lower_power(value: Values) -> NDArray[np.bool_]:
+    """Compare a run 1.5 times as long, without a polling CPU and with a GPU that waits."""
+    compute = 1e-2
+    hybrid = energy_j("mpi", value, compute, 0.0, compute)
+    kernel = energy_j("ggas", value, 1.5 * compute, 0.0, compute)
+    return _every((kernel / (1.5 * compute) < hybrid / compute) & (kernel > hybrid))
+
+
+def _allreduce_saves(value: Values) -> Any:
+    energies = []
+    for name in ("ggas", "mpi"):
+        time = allreduce_time_s(name, value, 4096.0, _NODES)
+        energies.append(energy_j(name, value, time, time, 0.0))
+    return 1 - energies[0] / energies[1]
+
+
+def _irregular(value: Values) -> NDArray[np.bool_]:
+    times = {name: message_time_s(name, value, SMALL_BYTES[:4]) for name in ("mpi", "rma", "ggas")}
+    energy = {name: energy_j(name, value, time, time, 0.0) for name, time in times.items()}
+    both = np.logical_and.reduce(
+        [_every((times["ggas"] < times[name]) & (energy["ggas"] < energy[name])) for name in ("mpi", "rma")]
+    )
+    return np.asarray(both)
+
+
+def _longer_run_pays(value: Values) -> NDArray[np.bool_]:
+    compute = 1e-2
+    return _every(energy_j("ggas", value, 1.03 * compute, 0.0, compute) < energy_j("mpi", value, compute, 0.0, compute))
+
+
+def _polling_optimum(value: Values) -> NDArray[np.bool_]:
+    sleeps = np.geomspace(1e-9, 1e-2, 200)
+    energy = np.atleast_2d(polling_energy_j(value, 1e-4, sleeps))
+    best = energy.argmin(axis=1)
+    return np.asarray((best > 0) & (best < sleeps.size - 1))
+
+
+def _time_energy_correlation(value: Values) -> Any:
+    times, energies = [], []
+    for name in ("mpi", "ggas", "rma", "rma_host"):
+        time = message_time_s(name, value, ALL_BYTES)
+        times.append(time)
+        energies.append(energy_j(name, value, time, time, 0.0))
+    both = [np.atleast_2d(np.concatenate(np.broadcast_arrays(*part), axis=-1)) for part in (times, energies)]
+    return np.array([spearmanr(t, e).statistic for t, e in zip(*both, strict=True)])
+
+
+def _staging_power(value: Values) -> NDArray[np.bool_]:
+    totals = {}
+    for name in ("mpi", "ggas"):
+        totals[name] = sum(more + busy for _, more, busy in powers_w(name, value).values())
+    busy = powers_w("mpi", value)
+    parts = [busy[component][2] > 0 for component in ("cpu", "dram", "gpu")]
+    return _every(np.logical_and.reduce([*parts, totals["mpi"] > totals["ggas"]]))
+
+
+def _mean(function: Callable[[Values], Any]) -> Callable[[Values], float]:
+    return lambda value: float(np.mean(function(value)))
+
+
+_OTHERS = tuple(name for name in METHODS if name not in ("ggas", "ggas_rma"))
+STATEMENTS = (
+    Statement("G01", "Start-up of verbs driven by the GPU is 10 times that of the CPU.", "5", "published numbers",
+              lambda v: _every(v["verbs_gpu"] >= 10 * v["verbs_cpu"] * (1 - 1e-9)), _verbs_ratio),
+    Statement("G02", "A remote load takes less than 2 us, more on the GPU than on the CPU.", "16", "published numbers",
+              lambda v: _every((v["remote_load_cpu"] < v["remote_load_gpu"]) & (v["remote_load_gpu"] < 2e-6)),
+              _mean(lambda v: v["remote_load_gpu"])),
+    Statement("G03", "64 bit at 156 MHz give 1.248 GB/s.", "16", "published numbers",
+              lambda v: _every(np.isclose(v["network_rate"], 64 / 8 * 156e6)), lambda v: 64 / 8 * 156e6),
+    Statement("G04", "GGAS is fastest for payloads up to 4 KiB.", "17, 26", "assumed values",
+              _faster("ggas", _OTHERS, SMALL_BYTES)),
+    Statement("G05", "GGAS has a latency floor of 1.9 us.", "17", "published numbers",
+              lambda v: _every(np.isclose(message_time_s("ggas", v, 0.0), 1.9e-6)),
+              _mean(lambda v: message_time_s("ggas", v, 0.0))),
+    Statement("G06", "With the limit of peer-to-peer reads MPI beats RMA and GGAS from 4 MiB on.", "17, 26",
+              "assumed values", _faster("mpi", ("rma", "ggas"), LARGE_BYTES)),
+    Statement("G07", "Without that limit the better of GGAS and RMA beats MPI at every size.", "26", "assumed values",
+              lambda v: _faster("ggas_rma", ("mpi",), ALL_BYTES)(without_peer_limit(v))),
+    Statement("G08", "With enough computation RMA and MPI hide more than GGAS (256 KiB).", "26", "assumed values",
+              _hides_more),
+    Statement("G09", "Control by the CPU is fastest, then stream, device and, on a large grid, in-kernel.", "9, 11",
+              "assumed values", _control_order),
+    Statement("G10", "The overhead of in-kernel synchronisation grows with the thread blocks.", "9", "structure",
+              _in_kernel_grows),
+    Statement("G11", "A sleeping CPU saves 5 to 15 % energy (slide: 10 %) although the run is slower.", "10",
+              "assumed values", lambda v: _every((_sleeping_saves(v) >= 0.05) & (_sleeping_saves(v) <= 0.15)),
+              _mean(_sleeping_saves)),
+    Statement("G12", "In-kernel synchronisation: less power, more energy when it takes 1.5 times as long.", "10",
+              "structure", _slower_lower_power),
+    Statement("G13", "A small allreduce with GGAS saves at least 50 % energy.", "18", "assumed values",
+              lambda v: _every(_allreduce_saves(v) >= 0.5), _mean(_allreduce_saves)),
+    Statement("G14", "For small, irregular accesses GGAS saves time and energy.", "26", "assumed values", _irregular),
+    Statement("G15", "Bypassing the CPU can pay for a run that is 3 % longer.", "26", "assumed values",
+              _longer_run_pays),
+    Statement("G16", "Polling less often saves energy up to an optimum.", "11", "structure", _polling_optimum),
+    Statement("G17", "Time dominates energy: their rank correlation is above 0.95.", "26", "assumed values",
+              lambda v: np.asarray(_time_energy_correlation(v) > 0.95), _mean(_time_energy_correlation)),
+    Statement("G18", "Staging adds power of CPU, DRAM and copy engine.", "26", "structure", _staging_power),
+)  # fmt: skip

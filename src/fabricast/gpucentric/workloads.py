@@ -1,0 +1,125 @@
+"""Workloads of slide 24 in the model; all profiles are [assumed], as the slide's bars are lost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fabricast.gpucentric.methods import (
+    CONTROLS,
+    METHODS,
+    Values,
+    allreduce_time_s,
+    control_time_s,
+    energy_j,
+    message_time_s,
+    step_time_s,
+)
+from fabricast.gpucentric.statements import GRIDS
+
+__all__ = ["WORKLOADS", "control_rows", "workload_rows"]
+
+NODES = (2, 4, 6, 8, 10, 12)
+METHODS_SHOWN = ("mpi", "ggas", "rma")
+_STENCIL_POINT_BYTES = 4.0
+_RANDOM_ACCESSES = 1000
+
+
+@dataclass(frozen=True)
+class _Workload:
+    name: str
+    overlap: float
+    size: float
+
+
+WORKLOADS = (
+    _Workload("nbody_small", 0.9, 8192.0),
+    _Workload("nbody_large", 0.9, 65536.0),
+    _Workload("sum_small", 0.0, 8.0),
+    _Workload("sum_large", 0.0, 2.0**20),
+    _Workload("himeno", 0.8, 256.0),
+    _Workload("random_access", 0.0, 8.0),
+)
+
+
+def _parts(workload: _Workload, method: str, value: Values, nodes: int) -> tuple[Any, Any]:
+    """Communication and computation of a step, in s."""
+    size = workload.size
+    if workload.name.startswith("nbody"):
+        message = message_time_s(method, value, size / nodes * value["body_bytes"])
+        return (nodes - 1) * message, size**2 / nodes / value["body_rate"]
+    if workload.name.startswith("sum"):
+        return allreduce_time_s(method, value, size, nodes), 0.0
+    if workload.name == "himeno":
+        faces = 2 * message_time_s(method, value, size**2 * _STENCIL_POINT_BYTES)
+        return faces, size**3 / nodes / value["stencil_rate"]
+    return _RANDOM_ACCESSES * message_time_s(method, value, size), 0.0
+
+
+def workload_rows(value: Values) -> pd.DataFrame:
+    """Return time and energy of every workload, method and number of nodes.
+
+    Parameters
+    ----------
+    value : mapping
+        Parameters.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns workload, nodes, method, time_s, energy_j and both relative to MPI on as many nodes.
+    """
+    rows = []
+    for workload in WORKLOADS:
+        for nodes in NODES:
+            found = {}
+            for method in METHODS_SHOWN:
+                communication, compute = _parts(workload, method, value, nodes)
+                total = float(step_time_s(method, value, communication, compute, workload.overlap))
+                found[method] = (total, float(energy_j(method, value, total, communication, compute)))
+            for method, (time, energy) in found.items():
+                rows.append(
+                    {"workload": workload.name, "nodes": nodes, "method": method, "time_s": time, "energy_j": energy,
+                     "performance_ratio": found["mpi"][0] / time, "energy_ratio": energy / found["mpi"][1]}
+                )  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def control_rows(value: Values, drawn: Values) -> pd.DataFrame:
+    """Return performance and energy of the forms of control, relative to control by the CPU.
+
+    Parameters
+    ----------
+    value, drawn : mapping
+        Default parameters and draws of them.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns control, points, performance, energy, and the 5th and 95th percentile of both.
+    """
+    rows = []
+    for grid in GRIDS:
+        for control in CONTROLS:
+            row: dict[str, Any] = {"control": control, "points": int(np.prod(grid))}
+            for name, own in (("", value), ("drawn", drawn)):
+                ratios = _control_ratios(control, own, grid)
+                for quantity, ratio in zip(("performance", "energy"), ratios, strict=True):
+                    if not name:
+                        row[quantity] = float(ratio)
+                    else:
+                        row[f"{quantity}_low"], row[f"{quantity}_high"] = np.percentile(ratio, [5, 95]).tolist()
+            rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _control_ratios(control: str, value: Values, grid: tuple[int, int, int]) -> tuple[Any, Any]:
+    """Return performance and energy of a form of control, by those of the CPU, which alone polls."""
+    compute = float(np.prod(grid)) / value["stencil_rate"]
+    own, hybrid = (control_time_s(name, value, grid) for name in (control, "cpu"))
+    polling, sleeping = (name for name in METHODS if name in ("mpi", "ggas"))
+    energy = energy_j(polling if control == "cpu" else sleeping, value, own, 0.0, compute)
+    return hybrid / own, energy / energy_j(polling, value, hybrid, 0.0, compute)

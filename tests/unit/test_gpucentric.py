@@ -1,0 +1,179 @@
+"""The GPU-centric study: worked numbers, limits, statements that can fail, and the selector."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from fabricast.cli import app
+from fabricast.errors import InputError
+from fabricast.gpucentric.gpucentric_tables import gpucentric_tables
+from fabricast.gpucentric.methods import (
+    METHODS,
+    allreduce_time_s,
+    control_time_s,
+    energy_j,
+    message_time_s,
+    step_time_s,
+    without_peer_limit,
+)
+from fabricast.gpucentric.parameters import assumed_names, changed, draw_values, read_values
+from fabricast.gpucentric.selector import PathModel, crossovers, path_models, read_paths, select
+from fabricast.gpucentric.statements import STATEMENTS
+from fabricast.node_rate import node_rate_bytes_per_s
+from fabricast.resources import published
+from fabricast.units import parse_bytes
+
+VALUE = read_values("k20_extoll")
+SIZES = st.floats(1, 1e8)
+
+
+@pytest.fixture(scope="module")
+def tables():
+    return gpucentric_tables(published() / "gpucentric_observations.csv", draws=400, seed=1)
+
+
+def test_worked_numbers_of_the_specification():
+    for size, ratio in ((32768, 0.47), (65536, 0.57)):
+        energy = []
+        for method in ("ggas", "mpi"):
+            time = allreduce_time_s(method, VALUE, size, 12)
+            energy.append(float(energy_j(method, VALUE, time, time, 0.0)))
+        assert energy[0] / energy[1] == pytest.approx(ratio, abs=0.005)
+    curves = {m: (lambda n, m=m: float(message_time_s(m, VALUE, n))) for m in ("mpi", "ggas", "rma")}
+    for pair, low, high in (
+        (("ggas", "mpi"), 2**18, 2**19),
+        (("rma", "mpi"), 2**19, 2**20 + 1),
+        (("ggas", "rma"), 2**14, 2**15),
+    ):
+        first = crossovers({name: curves[name] for name in pair}, 8, 2**22)["size_bytes"].iloc[0]
+        assert low <= first <= high, pair
+
+
+@given(SIZES, st.sampled_from(sorted(METHODS)), st.floats(0, 1), st.floats(0, 1e-2))
+def test_time_and_energy_laws(size, method, overlap, compute):
+    time = float(message_time_s(method, VALUE, size))
+    assert float(message_time_s(method, VALUE, 2 * size)) >= time
+    assert float(message_time_s(method, without_peer_limit(VALUE), size)) <= time
+    total = float(step_time_s(method, VALUE, time, compute, overlap))
+    assert max(time, compute) * (1 - 1e-12) <= total <= time + compute
+    assert total <= float(step_time_s(method, VALUE, time, compute, 0.0)) + 1e-15
+    low = float(energy_j(method, VALUE, total, time, compute))
+    assert low >= total * sum(VALUE[f"{part}_power"] for part in ("cpu_idle", "dram_idle", "gpu_idle", "nic")) * (
+        1 - 1e-12
+    )
+    better = float(message_time_s("ggas_rma", VALUE, size))
+    assert better == min(float(message_time_s(m, VALUE, size)) for m in ("ggas", "rma"))
+
+
+def test_statements_can_fail():
+    """Each statement that numbers decide is broken by some number."""
+    broken = {
+        "G01": {"verbs_gpu": 2e-6}, "G02": {"remote_load_gpu": 3e-6}, "G03": {"network_rate": 1e9},
+        "G04": {"store_rate": 1e7}, "G05": {"ggas_latency": 3e-6}, "G06": {"store_rate": 4e9, "mpi_latency": 1e-3},
+        "G07": {"store_rate": 1e7, "descriptor_time": 1e-2}, "G08": {"overlap_ggas": 1.0},
+        "G09": {"nested_launch": 1e-9}, "G10": {"atomic": 0.0}, "G11": {"cpu_poll_power": 0.0},
+        "G12": {"cpu_poll_power": 1e4}, "G13": {"cpu_idle_power": 1e6, "ggas_barrier": 1e-4}, "G14": {"ggas_latency": 1.0},
+        "G15": {"cpu_poll_power": 0.0}, "G16": {"cpu_poll_power": 0.0}, "G17": {"gpu_store_power": 1e6},
+        "G18": {"dram_copy_power": 0.0},
+    }  # fmt: skip
+    for entry in STATEMENTS:
+        assert np.all(entry.holds(VALUE)), entry.name
+        assert not np.all(entry.holds({**VALUE, **broken[entry.name]})), entry.name
+
+
+def test_shares_of_draws(tables):
+    share = dict(
+        zip(tables.gpucentric_statement["statement"], tables.gpucentric_statement["share_of_draws"], strict=True)
+    )
+    assert share["G04"] == pytest.approx(0.84, abs=0.06)
+    assert 0.3 < share["G06"] < 0.6, "decided by the store rate that nobody published"
+    assert min(share[name] for name in ("G07", "G10", "G12", "G13", "G14", "G15", "G16", "G17")) == 1.0
+    drawn = draw_values("k20_extoll", 50, np.random.default_rng(1))
+    for name, value in VALUE.items():
+        if name in assumed_names("k20_extoll"):
+            assert drawn[name].shape == (50, 1)
+            assert (drawn[name] <= 2 * value).all()
+            assert (drawn[name] >= value / 2).all()
+        else:
+            assert drawn[name] == value
+
+
+def test_published_numbers_are_not_changed_by_accident():
+    assert changed("k20_extoll", {"store_rate": 1e9})["store_rate"] == 1e9
+    with pytest.raises(InputError, match="published"):
+        changed("k20_extoll", {"network_rate": 1e9})
+    assert changed("k20_extoll", {"network_rate": 1e9}, published_too=True)["network_rate"] == 1e9
+    with pytest.raises(InputError, match="unknown"):
+        changed("k20_extoll", {"speed": 1})
+
+
+def test_control_order_on_small_and_large_grids():
+    small, large = (256, 256, 256), (640, 640, 386)
+    assert control_time_s("in_kernel", VALUE, small) < control_time_s("device", VALUE, small)
+    assert control_time_s("in_kernel", VALUE, large) > control_time_s("device", VALUE, large)
+
+
+def test_selector_on_measured_paths(tables):
+    rows = tables.gpucentric_path
+    right = rows.groupby(["system", "model"])["correct"].sum()
+    assert set(right.xs("piecewise", level="model")) == {18}
+    assert right["summit_spectrum", "two_parameters"] == 17
+    assert right["summit_spectrum", "piecewise_unseen"] == 17
+    assert rows["regret"].max() == pytest.approx(0.089, abs=0.001)
+    staged = rows[(rows["system"] == "lassen_mvapich") & (rows["model"] == "piecewise")].set_index("size_bytes")
+    assert staged.loc[4, "staged_s"] == pytest.approx(27.37e-6, rel=1e-3)
+    assert select("summit_spectrum", 524288).path == "staged"
+    assert select("lassen_spectrum", 524288).path == "direct"
+    assert select("k20_extoll", 2**22, objective="energy").method in METHODS
+    far = select("k20_extoll", 64, nodes=4, objective="edp")
+    assert far.method == "ggas"
+    assert not far.tie
+
+
+def test_many_gpus_share_the_node():
+    assert node_rate_bytes_per_s([1, 4], 3.4e10, 1.31e10, 7.5e9).tolist() == [1.31e10, 3.4e10]
+    one, four = (select("lassen_spectrum", 2**20, gpus=k).time_s for k in (1, 4))
+    assert four - one == pytest.approx(2**20 * (4 / 3.4e10 - 1 / 1.31e10))
+
+
+@given(st.integers(2, 12), st.integers(0, 10**6))
+def test_piecewise_paths_go_through_their_points(count, seed):
+    rng = np.random.default_rng(seed)
+    size = 2.0 ** np.arange(count)
+    time = np.sort(rng.uniform(1e-6, 1e-3, count))
+    model = PathModel(size, time)
+    assert model(size) == pytest.approx(time)
+    inside = model(size[:-1] * 1.5)
+    assert (inside >= time[:-1] * (1 - 1e-9)).all()
+    assert (inside <= time[1:] * (1 + 1e-9)).all()
+    assert float(model(4 * size[-1])) >= time[-1]
+
+
+def test_observations_are_not_overstated(tables):
+    rows = tables.gpucentric_observation
+    assert len(rows) == 33
+    assert rows.loc[rows["confidence"] == "low", "passed"].isna().all()
+    assert set(rows["passed"].dropna()) == {True}
+
+
+@pytest.mark.parametrize("arguments", [
+    ["--system", "mars", "--size", "1KiB"], ["--system", "k20_extoll", "--size", "-1"],
+    ["--system", "k20_extoll", "--size", "8", "--nodes", "1"], ["--system", "k20_extoll", "--size", "8", "--overlap", "2"],
+    ["--system", "k20_extoll", "--size", "8", "--gpus", "2"], ["--system", "summit_spectrum", "--size", "8", "--objective", "energy"],
+    ["--system", "k20_extoll", "--size", "8", "--objective", "money"], ["--system", "k20_extoll", "--size", "8", "--compute-us", "nan"],
+])  # fmt: skip
+def test_bad_questions_are_refused(arguments):
+    assert isinstance(CliRunner().invoke(app, ["select", *arguments]).exception, InputError)
+
+
+def test_select_answers():
+    result = CliRunner().invoke(app, ["select", "--system", "lassen_spectrum", "--size", "512KiB"])
+    assert result.output == "mpi_direct (direct path): 45.49 us\nsecond: mpi_staged, 93.7% more time\n"
+    for text, value in (("64", 64), ("1KiB", 1024), ("2 MB", 2e6), ("1e3", 1000)):
+        assert parse_bytes(text) == value
+    for text in ("", "KiB", "1XB", "0", "inf"):
+        with pytest.raises(InputError):
+            parse_bytes(text)
+    assert set(path_models(read_paths()[read_paths()["system"] == "summit_spectrum"])) == {"staged", "direct"}

@@ -1,0 +1,11 @@
+"""Evaluate methods, statements, selector and measured paths of the GPU-centric study."""
+
+from fabricast.gpucentric.gpucentric_tables import gpucentric_tables
+from fabricast.jobs import log_to
+from fabricast.tables import write_table
+
+log_to(snakemake.log[0])
+values = snakemake.params
+tables = gpucentric_tables(snakemake.input.observations, draws=values.draws, seed=values.seed)
+for name, path in snakemake.output.items():
+    write_table(getattr(tables, name), name, path)
