@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -12,6 +12,9 @@ from rich.console import Console
 from fabricast import __version__
 from fabricast.errors import InputError
 from fabricast.units import GIB, MIB
+
+if TYPE_CHECKING:
+    from fabricast.percs.network import TwoLevelNetwork
 
 __all__ = ["app", "main"]
 
@@ -27,6 +30,8 @@ topology_app = typer.Typer(help="List, draw and import topologies.", no_args_is_
 app.add_typer(topology_app, name="topology")
 breakdown_app = typer.Typer(help="Times of a small message from traces and timers.", no_args_is_help=True)
 app.add_typer(breakdown_app, name="breakdown")
+network_app = typer.Typer(help="Link loads and packet level of two-level direct networks.", no_args_is_help=True)
+app.add_typer(network_app, name="network")
 
 _TOPOLOGY = typer.Argument(help="Built-in name, .yaml file, hwloc .xml or NCCL .xml file.", show_default=False)
 _SIZE = typer.Option(help="Size in MiB where the file has no size_bytes.")
@@ -380,6 +385,92 @@ def select(
     )  # fmt: skip
     typer.echo(f"{choice.method} ({choice.path} path): {choice.time_s * 1e6:.2f} us")
     typer.echo(f"second: {choice.second}, {choice.margin:.1%} more {objective}{'; a tie' if choice.tie else ''}")
+
+
+_PATTERN = typer.Argument(
+    help="2D-64, 4D-64, MChalf-64, ..., or bytes between ranks: a square .csv, source,target,size_bytes, or .mtx.",
+    show_default=False,
+)
+_GROUPS = typer.Option(help="Groups (supernodes); for a built-in pattern those of its name.")
+_GATEWAY = typer.Option(help="Which router holds the link to another group: mod, block or rel.")
+_MULTIPLICITY = typer.Option(help="Parallel links between two groups.")
+_NETWORK_FILE = typer.Option(help="YAML with keys of the network, such as routers_per_drawer and d_bytes_per_s.")
+
+
+def _network(pattern: str, groups: int | None, gateway: str, multiplicity: int, file: Path | None) -> TwoLevelNetwork:
+    from fabricast.percs.network_files import load_network
+
+    return load_network(pattern, groups=groups, gateway=gateway, multiplicity=multiplicity, file=file)
+
+
+@network_app.command("loads", epilog="Example: fabricast network loads 4D-64 --mapping RNM")
+def network_loads(
+    pattern: Annotated[str, _PATTERN],
+    mapping: Annotated[str, typer.Option(help="DEF, BNM, BDM, BSM, RNM, RDM, RNMu or RDMu.")] = "DEF",
+    groups: Annotated[int | None, _GROUPS] = None,
+    gateway: Annotated[str, _GATEWAY] = "mod",
+    multiplicity: Annotated[int, _MULTIPLICITY] = 1,
+    network: Annotated[Path | None, _NETWORK_FILE] = None,
+    seed: Annotated[int, typer.Option(help="Seed of random mappings.")] = 1,
+) -> None:
+    """Print the loads of all links of a mapped pattern, with direct and indirect routes."""
+    from fabricast.percs.network_text import loads_lines
+
+    for line in loads_lines(pattern, mapping, _network(pattern, groups, gateway, multiplicity, network), seed):
+        typer.echo(line)
+
+
+@network_app.command("simulate", epilog="Example: fabricast network simulate 4D-64 --mapping RNM --packet 256KiB")
+def network_simulate(
+    pattern: Annotated[str, _PATTERN],
+    mapping: Annotated[str, typer.Option(help="DEF, BNM, BDM, BSM, RNM, RDM, RNMu or RDMu.")] = "DEF",
+    routing: Annotated[str, typer.Option(help="direct or indirect.")] = "direct",
+    packet: Annotated[str, typer.Option(help="Size of a packet.")] = "512KiB",
+    window: Annotated[int, typer.Option(help="Packets in flight of each router.")] = 256,
+    groups: Annotated[int | None, _GROUPS] = None,
+    gateway: Annotated[str, _GATEWAY] = "mod",
+    multiplicity: Annotated[int, _MULTIPLICITY] = 1,
+    network: Annotated[Path | None, _NETWORK_FILE] = None,
+    seed: Annotated[int, typer.Option(help="Seed of random mappings and routes.")] = 1,
+) -> None:
+    """Send a mapped pattern packet by packet and compare with the busiest link."""
+    from fabricast.percs.network_text import simulate_lines
+    from fabricast.units import parse_bytes
+
+    machine = _network(pattern, groups, gateway, multiplicity, network)
+    lines = simulate_lines(
+        pattern, mapping, machine, routing,  # type: ignore[arg-type]  # checked there
+        packet_bytes=parse_bytes(packet, "--packet"), window=window, seed=seed,
+    )  # fmt: skip
+    for line in lines:
+        typer.echo(line)
+
+
+@app.command(
+    "map", epilog="Example: fabricast map 4D-64 -o best  # or fabricast map matrix.csv --groups 4 --hosts hosts.txt"
+)
+def map_pattern(
+    pattern: Annotated[str, _PATTERN],
+    groups: Annotated[int | None, _GROUPS] = None,
+    gateway: Annotated[str, _GATEWAY] = "mod",
+    multiplicity: Annotated[int, _MULTIPLICITY] = 1,
+    network: Annotated[Path | None, _NETWORK_FILE] = None,
+    proposals: Annotated[int, typer.Option(help="Swaps to try.")] = 4_000_000,
+    hosts: Annotated[Path | None, typer.Option(help="Hosts of all routers, one a line.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the search.")] = 1,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write .rankfile (Open MPI) and .hosts (SLURM, arbitrary).")
+    ] = None,
+) -> None:
+    """Search a mapping for direct routing that avoids hot-spots, and verify it packet by packet."""
+    from fabricast.percs.network_text import map_lines, read_hosts
+
+    if not 1000 <= proposals <= 10**10:
+        raise InputError(f"--proposals is {proposals}, expected at least 1000")
+    machine = _network(pattern, groups, gateway, multiplicity, network)
+    names = None if hosts is None else read_hosts(hosts)
+    for line in map_lines(pattern, machine, proposals=proposals, seed=seed, hosts=names, output=output):
+        typer.echo(line)
 
 
 @app.command(epilog="Example: fabricast models")

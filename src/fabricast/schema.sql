@@ -190,9 +190,9 @@ CREATE TABLE error_feature (
   origin VARCHAR NOT NULL, -- origin of the references
   subset VARCHAR NOT NULL, -- which comparisons
   feature VARCHAR NOT NULL, -- feature of a communication or its graph
-  importance DOUBLE NOT NULL, -- loss of cross-validated R2 when the feature is shuffled
-  spread DOUBLE NOT NULL, -- its standard deviation over folds
-  r2 DOUBLE NOT NULL, -- R2 of all features, cross-validated by isomorphism class
+  importance DOUBLE NOT NULL, -- pcie: loss of cross-validated R2 when the feature is shuffled; percs: of the trees
+  spread DOUBLE NOT NULL, -- its standard deviation over folds or trees
+  r2 DOUBLE NOT NULL, -- R2 of all features, cross-validated by isomorphism class, or by workload and mapping
   PRIMARY KEY (study, model, kind, origin, subset, feature)
 );
 -- Published statements as checkable rows.
@@ -463,6 +463,8 @@ CREATE TABLE network_case (
   communications BIGINT NOT NULL, -- communications
   bottleneck_s DOUBLE NOT NULL, -- time of the busiest link
   bottleneck_class VARCHAR NOT NULL, -- class of the busiest link
+  wrap BOOLEAN NOT NULL, -- whether the grid is a torus
+  floor_s DOUBLE NOT NULL, -- time if every class were evenly loaded
   PRIMARY KEY (case_id)
 );
 -- Loads by link class.
@@ -489,6 +491,25 @@ CREATE TABLE network_link_histogram (
   upper_bytes DOUBLE NOT NULL, -- upper end
   links BIGINT NOT NULL, -- links in the bin
   PRIMARY KEY (case_id, class, bin)
+);
+-- Directed links of PERCS by supernodes.
+CREATE TABLE network_count (
+  supernodes BIGINT NOT NULL, -- supernodes
+  class VARCHAR NOT NULL, -- link class
+  links BIGINT NOT NULL, -- directed links
+  PRIMARY KEY (supernodes, class)
+);
+-- Mappings that were searched for direct routing.
+CREATE TABLE network_search (
+  workload VARCHAR NOT NULL, -- workload
+  start_s DOUBLE NOT NULL, -- time of the busiest link with random nodes, where the search starts
+  bottleneck_s DOUBLE NOT NULL, -- time of the busiest link with the mapping found
+  bottleneck_class VARCHAR NOT NULL, -- its class
+  floor_s DOUBLE NOT NULL, -- time if every class were evenly loaded
+  packets_s DOUBLE NOT NULL, -- packet-level time of the mapping found
+  proposals BIGINT NOT NULL, -- swaps that were tried
+  kept BIGINT NOT NULL, -- swaps that were kept
+  PRIMARY KEY (workload)
 );
 -- This run: what, when, where.
 CREATE TABLE run (

@@ -27,7 +27,7 @@ try:
 except InputError as error:
     raise WorkflowError(str(error)) from None
 
-STUDIES = ("pcie", "breakdown", "maxrate", "gpucentric")
+STUDIES = ("pcie", "breakdown", "maxrate", "gpucentric", "percs")
 GRAPH_SETS = settings.pcie.graph_sets
 # Graph sets that the packet-level simulator runs.
 SIMULATED_SETS = [
@@ -82,7 +82,27 @@ FIGURES = {
         "measured_paths": "Measured paths and models",
         "feasible_rates": "Rates that agree with the talk",
     },
+    "percs": {
+        "link_counts": "Links by supernodes",
+        "usage_4d": "Link usage, 4D stencil",
+        "usage_mchalf": "Link usage, multicast",
+        "usage_2d": "Link usage, 2D stencil",
+        "times_small": "Times on 64 supernodes",
+        "times_large": "Times on 300 supernodes",
+        "placement": "Placement of a job",
+        "sensitivity": "What decides the best mapping",
+        "packets": "Packet level and bound",
+        "mapping_search": "A mapping found by search",
+        "time_features": "What tells the packet level from its bound",
+    },
 }
+for _workload, _figure in (("2D-64", "usage_2d"), ("MChalf-64", "usage_mchalf")):
+    if _workload not in settings.percs.workloads:
+        FIGURES["percs"].pop(_figure)
+if not any(name.endswith("-300") for name in settings.percs.workloads):
+    FIGURES["percs"].pop("times_large")
+if not settings.percs.sensitivity:
+    FIGURES["percs"].pop("placement")
 if settings.maxrate.measured:
     FIGURES["maxrate"]["this_machine"] = "Pairs of processes on this machine"
 # Figures that need the packet-level reference.

@@ -157,3 +157,24 @@ rule plot_gpucentric:
         code=code("figures.gpucentric_pictures", "figures.style", "tables"),
     script:
         "../scripts/plot_gpucentric.py"
+
+
+rule plot_percs:
+    input:
+        **{
+            table: f"<results>/percs/loads.{table}.parquet"
+            for table in ("network_count", "network_case", "network_link_class")
+        },
+        network_search="<results>/percs/searched.network_search.parquet",
+        error_feature="<results>/percs/packets.error_feature.parquet",
+        comparison="<results>/percs/all.comparison.parquet",
+    output:
+        drawn("percs", FIGURES["percs"]),
+    log:
+        "<logs>/plot_percs.log",
+    params:
+        figures=list(FIGURES["percs"]),
+        values={"workloads": settings.percs.workloads},
+        code=code("figures.percs_pictures", "figures.style", "tables"),
+    script:
+        "../scripts/plot_percs.py"

@@ -180,15 +180,16 @@ def plot_robustness(statement: pd.DataFrame) -> Figure:
     rows = statement.sort_values("statement", ascending=False)
     colours = {"structure": COLOURS[0], "published numbers": COLOURS[2], "assumed values": ASSUMED_COLOUR}
     figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 4.2))
-    axes.barh(range(len(rows)), 100 * rows["share_of_draws"], color=[colours[name] for name in rows["decided_by"]],
-              alpha=0.45)  # fmt: skip
+    axes.barh(
+        range(len(rows)), 100 * rows["share_of_draws"], color=[colours[name] for name in rows["decided_by"]], alpha=0.45
+    )
     for place, (passed, text) in enumerate(zip(rows["passed"], rows["text"], strict=True)):
         axes.text(1.5, place, f"{'' if passed else 'fails: '}{text}", va="center", fontsize=5.2, color="black")
     axes.set_yticks(range(len(rows)), rows["statement"].tolist(), fontsize=6)
     axes.set_xlim(0, 100)
     axes.set_xlabel("share of draws in which it holds, assumed values from half to double (%)")
-    axes.legend(handles=[Patch(color=colour, alpha=0.45, label=f"decided by {name}") for name, colour in colours.items()],
-                fontsize=6, loc="upper center", bbox_to_anchor=(0.5, 1.1), ncols=3)  # fmt: skip
+    handles = [Patch(color=colour, alpha=0.45, label=f"decided by {name}") for name, colour in colours.items()]
+    axes.legend(handles=handles, fontsize=6, loc="upper center", bbox_to_anchor=(0.5, 1.1), ncols=3)
     return figure
 
 

@@ -1,0 +1,163 @@
+"""The cases of the study: workloads, mappings, routings, gateways, parallel links and placements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabricast.errors import InputError
+from fabricast.percs.loads import ROUTINGS, LinkLoads, Routing, Traffic, count_traffic, route
+from fabricast.percs.mappings import RANDOM_MAPPINGS, map_tasks, place
+from fabricast.percs.network import Gateway, TwoLevelNetwork, percs
+from fabricast.percs.workloads import Workload, multicast, stencil
+from fabricast.seeds import stream
+
+__all__ = ["WORKLOADS", "Case", "case_router", "case_traffic", "evaluate_case", "grid_cases", "workload"]
+
+_KIB, _MIB = 1024.0, 2.0**20
+#: Grids and message sizes; sides of 2D and all of 300 supernodes are [assumed], 4D-64 follows from the talk.
+WORKLOADS: dict[str, Workload] = {
+    one.name: one
+    for one in (
+        stencil("2D-64", (256, 256), 64 * _KIB),
+        stencil("4D-64", (16, 16, 16, 16), 2 * _MIB),
+        multicast("MChalf-64", (32, 32, 64), _MIB),
+        multicast("MCnear-64", (65536,), _MIB, targets="near"),
+        multicast("MCrand-64", (65536,), _MIB, targets="rand"),
+        multicast("MCstride-64", (65536,), _MIB, targets="stride"),
+        stencil("2D-300", (480, 640), _MIB),
+        stencil("4D-300", (20, 20, 24, 32), _MIB),
+        multicast("MChalf-300", (48, 80, 80), _MIB),
+    )
+}
+_BLOCKED = ("DEF", "BNM", "BDM", "BSM", "RNM", "RDM")
+_IN_A_ROW = ("DEF", "RNMu", "RDMu")
+_SENSITIVE_SEEDS = 3
+
+
+@dataclass(frozen=True)
+class Case:
+    """One case.
+
+    Parameters
+    ----------
+    workload : str
+        Key of `WORKLOADS`.
+    mapping : str
+        One of `fabricast.percs.mappings.MAPPINGS`.
+    gateway, multiplicity
+        As of `fabricast.percs.network.TwoLevelNetwork`.
+    placement : str
+        ``whole``: the job fills the machine; otherwise a placement on 512 supernodes.
+    seed : int or None
+        Number of a random mapping or placement; None if nothing is random.
+    wrap : bool
+        Whether the grid is a torus.
+    """
+
+    workload: str
+    mapping: str
+    gateway: Gateway = "mod"
+    multiplicity: int = 1
+    placement: str = "whole"
+    seed: int | None = None
+    wrap: bool = True
+
+    @property
+    def supernodes(self) -> int:
+        """Supernodes of the job."""
+        return int(self.workload.rsplit("-", 1)[1])
+
+    def network(self) -> TwoLevelNetwork:
+        """Return the machine of the case."""
+        groups = self.supernodes if self.placement == "whole" else 512
+        return percs(groups, gateway=self.gateway, multiplicity=self.multiplicity)
+
+    def name(self, routing: Routing) -> str:
+        """Return the identifier of the case under a routing."""
+        parts = [self.workload, self.mapping, routing, self.gateway, f"m{self.multiplicity}"]
+        parts += [self.placement] if self.placement != "whole" else []
+        parts += [] if self.wrap else ["open"]
+        return ".".join(parts + ([] if self.seed is None else [f"s{self.seed}"]))
+
+
+def workload(name: str) -> Workload:
+    """Return a workload of the study by its name."""
+    if name not in WORKLOADS:
+        raise InputError(f"workload '{name}' is unknown, expected one of {', '.join(WORKLOADS)}")
+    return WORKLOADS[name]
+
+
+def grid_cases(workloads: list[str], seeds: int, *, sensitivity: bool) -> Iterator[Case]:
+    """Return the cases of the study; each is evaluated under both routings.
+
+    Parameters
+    ----------
+    workloads : list of str
+        Keys of `WORKLOADS`.
+    seeds : int
+        Random mappings of each kind.
+    sensitivity : bool
+        Whether other gateways, parallel links, open grids and placements are varied too.
+
+    Yields
+    ------
+    Case
+        In a fixed order.
+    """
+
+    def seeded(case: Case, count: int) -> Iterator[Case]:
+        if case.mapping in RANDOM_MAPPINGS or case.placement.startswith("random"):
+            yield from (replace(case, seed=number) for number in range(count))
+        else:
+            yield case
+
+    few = min(seeds, _SENSITIVE_SEEDS)
+    for name in workloads:
+        one = workload(name)
+        mappings = _BLOCKED if len(one.grid) > 1 else _IN_A_ROW
+        for mapping in mappings:
+            yield from seeded(Case(name, mapping), seeds)
+            if sensitivity and len(one.grid) > 1:
+                for gateway in ("block", "rel"):
+                    yield from seeded(Case(name, mapping, gateway=gateway), few)  # type: ignore[arg-type]
+                if name.endswith("-64"):
+                    yield from seeded(Case(name, mapping, multiplicity=8), few)
+                    yield from seeded(Case(name, mapping, wrap=False), few)
+                if name == "4D-64":
+                    for placement in (
+                        "contiguous",
+                        "random_supernodes",
+                        "random_drawers",
+                        "random_nodes",
+                        "spread_drawers",
+                    ):
+                        yield from seeded(Case(name, mapping, placement=placement), few)
+
+
+def case_router(case: Case, root_seed: int) -> NDArray[np.int32]:
+    """Return the router of every task; the same random numbers whatever gateways and links are."""
+    one, network = workload(case.workload), case.network()
+    generator = stream(root_seed, f"percs.{case.workload}.{case.mapping}.{case.seed}")
+    job = network if case.placement == "whole" else percs(case.supernodes)
+    router = map_tasks(case.mapping, one, job, generator)
+    if case.placement == "whole":
+        return router
+    chosen = place(case.placement, job.routers, network, stream(root_seed, f"percs.{case.placement}.{case.seed}"))
+    return np.ascontiguousarray(chosen[router])
+
+
+def case_traffic(case: Case, root_seed: int) -> tuple[Traffic, int]:
+    """Return the traffic of a case and its messages."""
+    one = replace(workload(case.workload), wrap=case.wrap)
+    return count_traffic(one, case_router(case, root_seed), case.network(), seed=root_seed % 2**32)
+
+
+def evaluate_case(case: Case, root_seed: int) -> tuple[int, dict[Routing, LinkLoads]]:
+    """Return the messages of a case and its loads under both routings."""
+    traffic, messages = case_traffic(case, root_seed)
+    network = case.network()
+    return messages, {routing: route(traffic, network, routing) for routing in ROUTINGS}

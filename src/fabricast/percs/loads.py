@@ -1,0 +1,193 @@
+"""Link loads of a mapped workload under direct and indirect routing, and the bottleneck time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabricast.errors import InputError
+from fabricast.percs.network import LINK_CLASSES, TwoLevelNetwork
+from fabricast.percs.workloads import Workload
+
+__all__ = ["ROUTINGS", "LinkLoads", "Routing", "Traffic", "count_traffic", "matrix_traffic", "route"]
+
+Routing = Literal["direct", "indirect"]
+ROUTINGS: tuple[Routing, ...] = ("direct", "indirect")
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Bytes between routers and groups: enough for every routing and rule of gateways.
+
+    Parameters
+    ----------
+    local : ndarray, shape (routers, routers of a group)
+        Units from a router to each of its group.
+    out, into : ndarray, shape (routers, groups)
+        Units from a router to each other group, and from each other group to a router.
+    unit_bytes : float
+        Bytes of a unit.
+    """
+
+    local: NDArray[np.generic]
+    out: NDArray[np.generic]
+    into: NDArray[np.generic]
+    unit_bytes: float
+
+
+@dataclass(frozen=True)
+class LinkLoads:
+    """Bytes on every directed link.
+
+    Parameters
+    ----------
+    network : TwoLevelNetwork
+        Network.
+    link : ndarray of float64, shape (groups, routers of a group, routers of a group)
+        Bytes on links within groups; zero on the diagonal.
+    between : ndarray of float64, shape (groups, groups)
+        Bytes on each of the parallel links between two groups.
+    """
+
+    network: TwoLevelNetwork
+    link: NDArray[np.float64]
+    between: NDArray[np.float64]
+
+    def by_class(self) -> dict[str, NDArray[np.float64]]:
+        """Return the loads of all links of each class, those between groups once for each parallel link."""
+        kind = self.network.local_class
+        off = ~np.eye(self.network.groups, dtype=bool)
+        return {
+            "LL": self.link[:, kind == 0].ravel(),
+            "LR": self.link[:, kind == 1].ravel(),
+            "D": np.repeat(self.between[off], self.network.multiplicity),
+        }
+
+    def class_times_s(self) -> dict[str, float]:
+        """Return the time of the busiest link of each class."""
+        rates = dict(zip(LINK_CLASSES, self.network.capacities.tolist(), strict=True))
+        return {name: float(load.max(initial=0.0)) / rates[name] for name, load in self.by_class().items()}
+
+    @property
+    def bottleneck(self) -> tuple[float, str]:
+        """Time of the busiest link in s, and its class: no schedule can be faster."""
+        times = self.class_times_s()
+        worst = max(times, key=lambda name: times[name])
+        return times[worst], worst
+
+    def floor_s(self) -> float:
+        """Return the time if every class were evenly loaded: mean load by capacity, largest over classes."""
+        rates = dict(zip(LINK_CLASSES, self.network.capacities.tolist(), strict=True))
+        return float(max(load.mean() / rates[name] for name, load in self.by_class().items() if load.size))
+
+
+def _empty(network: TwoLevelNetwork, kind: type) -> tuple[NDArray[np.generic], ...]:
+    shape = (network.routers, network.groups)
+    return np.zeros((network.routers, network.group_routers), kind), np.zeros(shape, kind), np.zeros(shape, kind)
+
+
+def count_traffic(
+    workload: Workload, router: NDArray[np.int32], network: TwoLevelNetwork, *, seed: int = 0
+) -> tuple[Traffic, int]:
+    """Count the messages of a mapped workload between routers and groups.
+
+    Parameters
+    ----------
+    workload : Workload
+        Pattern; messages are generated on the fly.
+    router : ndarray of int32, shape (tasks,)
+        Router of each task.
+    network : TwoLevelNetwork
+        Network.
+    seed : int, default 0
+        Seed of random targets.
+
+    Returns
+    -------
+    (Traffic, int)
+        The counts, and how many messages there are.
+    """
+    from fabricast.percs.load_kernels import count_grid, count_random
+
+    if router.shape != (workload.tasks,) or router.min() < 0 or router.max() >= network.routers:
+        raise InputError(f"the mapping of '{workload.name}' does not fit {network.routers} routers")
+    local, out, into = _empty(network, np.int32)  # type: ignore[arg-type]
+    small = np.uint16 if network.routers <= np.iinfo(np.uint16).max else np.uint32
+    group_of = (np.arange(network.routers) // network.group_routers).astype(np.uint16)
+    owned = (router.astype(small), group_of, network.group_routers, local, out, into)
+    if workload.random_targets:
+        sent = count_random(workload.random_targets, seed, *owned)
+    else:
+        sent = count_grid(*workload.tables(), workload.wrap, *owned)
+    return Traffic(local, out, into, workload.size_bytes), int(sent)
+
+
+def matrix_traffic(
+    source: NDArray[np.int64],
+    target: NDArray[np.int64],
+    size_bytes: NDArray[np.float64],
+    router: NDArray[np.int32],
+    network: TwoLevelNetwork,
+) -> Traffic:
+    """Add the bytes of pairs of ranks between routers and groups.
+
+    Parameters
+    ----------
+    source, target, size_bytes : ndarray, shape (pairs,)
+        Who sends how much to whom.
+    router : ndarray of int32, shape (ranks,)
+        Router of each rank.
+    network : TwoLevelNetwork
+        Network.
+
+    Returns
+    -------
+    Traffic
+        In bytes.
+    """
+    from fabricast.percs.load_kernels import count_pairs
+
+    local, out, into = _empty(network, np.float64)  # type: ignore[arg-type]
+    count_pairs(source, target, size_bytes, router, network.group_routers, local, out, into)
+    return Traffic(local, out, into, 1.0)
+
+
+def route(traffic: Traffic, network: TwoLevelNetwork, routing: Routing) -> LinkLoads:
+    """Put traffic on links.
+
+    Parameters
+    ----------
+    traffic : Traffic
+        Counts.
+    network : TwoLevelNetwork
+        Network, whose rule of gateways and parallel links apply.
+    routing : {'direct', 'indirect'}
+        Shortest routes, or every packet through a random third group; then loads are expected values.
+
+    Returns
+    -------
+    LinkLoads
+        Bytes on every link.
+
+    Raises
+    ------
+    InputError
+        If there are too few groups for indirect routes.
+    """
+    from fabricast.percs.load_kernels import direct_loads, indirect_loads
+
+    link = np.zeros((network.groups, network.group_routers, network.group_routers))
+    between = np.zeros((network.groups, network.groups))
+    if routing == "direct":
+        direct_loads(traffic.local, traffic.out, traffic.into, network.gateways, link, between)
+    elif routing == "indirect":
+        if network.groups < 3:
+            raise InputError(f"{network.groups} groups have no third one, expected 3 or more for indirect routes")
+        fixed = network.gateway != "rel"
+        indirect_loads(traffic.local, traffic.out, traffic.into, network.gateways, fixed, link, between)
+    else:
+        raise InputError(f"routing '{routing}' is unknown, expected one of {', '.join(ROUTINGS)}")
+    return LinkLoads(network, link * traffic.unit_bytes, between * traffic.unit_bytes)

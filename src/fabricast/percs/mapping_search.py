@@ -1,0 +1,184 @@
+"""Search for a mapping that avoids hot-spots with direct routing.
+
+Blocks of tasks that fill a node are swapped between routers; the cost is the sum over all
+links of all classes of the eighth power of load by capacity, so that the busiest decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabricast.errors import InputError
+from fabricast.files import write_text
+from fabricast.percs.network import TwoLevelNetwork
+from fabricast.percs.packets import Pairs
+
+__all__ = ["MappingSearch", "search_mapping", "write_rank_files"]
+
+_EPOCHS = 24
+_WARM, _COLD = 3.0, 0.03
+#: Links aim at this multiple of the time of an even load; the search only needs its order of magnitude.
+_TARGET_OVER_FLOOR = 1.3
+
+
+@dataclass(frozen=True)
+class MappingSearch:
+    """What a search found.
+
+    Parameters
+    ----------
+    position : ndarray of int64, shape (blocks,)
+        Router of each block.
+    bottleneck_s, start_s : float
+        Time of the busiest link afterwards and before.
+    proposals, kept : int
+        Swaps that were tried and kept.
+    """
+
+    position: NDArray[np.int64]
+    bottleneck_s: float
+    start_s: float
+    proposals: int
+    kept: int
+
+
+def search_mapping(
+    pairs: Pairs,
+    start: NDArray[np.int64],
+    network: TwoLevelNetwork,
+    *,
+    proposals: int,
+    seed: int,
+    progress: Callable[[int], None] | None = None,
+) -> MappingSearch:
+    """Swap blocks until the busiest link is relieved.
+
+    Parameters
+    ----------
+    pairs : tuple of ndarray
+        Source block, target block and bytes.
+    start : ndarray of int64, shape (blocks,)
+        Router of each block at the start; routers that no block has stay empty.
+    network : TwoLevelNetwork
+        Network.
+    proposals : int
+        Swaps that are tried.
+    seed : int
+        Of the proposals.
+    progress : callable, optional
+        Called with the number of swaps tried since the last call.
+
+    Returns
+    -------
+    MappingSearch
+        The best mapping at the end of any epoch, the start included.
+
+    Raises
+    ------
+    InputError
+        If two blocks stand on one router.
+    """
+    from fabricast.percs.search_kernels import anneal, put_flows
+
+    position = np.array(start, dtype=np.int64)
+    if np.unique(position).size != position.size or position.min() < 0 or position.max() >= network.routers:
+        raise InputError(f"blocks share routers or exceed the {network.routers} of the network")
+    offset, other, flows = _neighbours(pairs, position.size)
+    square = network.group_routers**2
+    kind = np.maximum(network.local_class, 0).ravel()
+    rates = network.capacities
+    inverse = np.concatenate([np.tile(1 / rates[kind], network.groups), np.full(network.groups**2, 1 / rates[2])])
+    assert inverse.size == network.groups * (square + network.groups)
+    lanes = np.stack(np.divmod(np.arange(network.routers), network.group_routers))
+    # A swap takes away and puts back two flows a neighbour of two blocks, each on a link a stripe and end.
+    touched = 2 * 2 * 2 * int(np.diff(offset).max(initial=1)) * (1 + 2 * network.multiplicity) + 2
+    undo, undo_index = np.zeros((2, touched)), np.zeros(touched, dtype=np.int64)
+    links = np.zeros((3, inverse.size))
+    tables = (offset, other, flows, position, network.gateways, lanes, links, undo, undo_index)
+
+    links[1] = inverse
+    put_flows(*tables)
+    first = best = float((links[0] * inverse).max())
+    best_position = position.copy()
+    floor = _even_load_s(links[0], network)
+    links[1] = inverse / (_TARGET_OVER_FLOOR * floor)
+    temperatures = np.geomspace(_WARM, _COLD, _EPOCHS + 1)
+    state, kept = np.uint64(seed), 0
+    for epoch in range(_EPOCHS):
+        # Loads are summed anew, so that rounding does not build up.
+        links[0], links[2] = 0.0, 0.0
+        put_flows(*tables)
+        part = proposals // _EPOCHS + (1 if epoch < proposals % _EPOCHS else 0)
+        state, accepted = anneal(part, temperatures[epoch], temperatures[epoch + 1], np.uint64(state), *tables)
+        kept += int(accepted)
+        now = float((links[0] * inverse).max())
+        if now < best * (1 - 1e-12):
+            best, best_position = now, position.copy()
+        if progress is not None:
+            progress(part)
+    return MappingSearch(best_position, best, first, proposals, kept)
+
+
+def _neighbours(pairs: Pairs, blocks: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """Return the neighbours of every block with what it sends and gets."""
+    source, target, size = pairs
+    keys = np.unique(np.concatenate([source * blocks + target, target * blocks + source]))
+    flows = np.zeros((2, keys.size))
+    np.add.at(flows[0], np.searchsorted(keys, source * blocks + target), size)
+    np.add.at(flows[1], np.searchsorted(keys, target * blocks + source), size)
+    offset = np.searchsorted(keys // blocks, np.arange(blocks + 1)).astype(np.int64)
+    return offset, keys % blocks, flows
+
+
+def _even_load_s(load: NDArray[np.float64], network: TwoLevelNetwork) -> float:
+    """Return the time if the bytes between groups were spread evenly over their links."""
+    count = network.groups * (network.groups - 1)
+    between = load[network.groups * network.group_routers**2 :].sum() / count / network.d_bytes_per_s
+    within = load[: network.groups * network.group_routers**2].sum()
+    links = network.routers * max(network.group_routers - 1, 1)
+    return max(float(between), float(within) / links / network.ll_bytes_per_s, 1e-12)
+
+
+def write_rank_files(router: NDArray[np.int64], network: TwoLevelNetwork, hosts: list[str], stem: Path) -> list[Path]:
+    """Write a mapping as files that MPI launchers read.
+
+    Parameters
+    ----------
+    router : ndarray of int64, shape (ranks,)
+        Router of every rank.
+    network : TwoLevelNetwork
+        Network, whose routers have cores.
+    hosts : list of str
+        Host of every router.
+    stem : Path
+        Files are named after it.
+
+    Returns
+    -------
+    list of Path
+        An Open MPI rankfile and a host list for SLURM's arbitrary distribution.
+
+    Raises
+    ------
+    InputError
+        If there are fewer hosts than routers are used, or a router has more ranks than cores.
+    """
+    if router.max() >= len(hosts):
+        raise InputError(f"{len(hosts)} hosts are named, expected at least {int(router.max()) + 1}")
+    if np.bincount(router).max() > network.cores_per_router:
+        raise InputError(f"a router has more ranks than its {network.cores_per_router} cores")
+    slots: dict[int, int] = {}
+    lines = []
+    for rank, owner in enumerate(router.tolist()):
+        slot = slots.get(owner, 0)
+        slots[owner] = slot + 1
+        lines.append(f"rank {rank}={hosts[owner]} slot={slot}\n")
+    rankfile, hostfile = stem.with_suffix(".rankfile"), stem.with_suffix(".hosts")
+    write_text(rankfile, "".join(lines))
+    write_text(hostfile, "".join(f"{hosts[owner]}\n" for owner in router.tolist()))
+    return [rankfile, hostfile]

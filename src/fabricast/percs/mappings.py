@@ -1,0 +1,149 @@
+"""Mappings of tasks to routers, and placements of jobs in larger machines."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabricast.errors import InputError
+from fabricast.percs.network import TwoLevelNetwork
+from fabricast.percs.workloads import Workload, blocks_of
+
+__all__ = ["MAPPINGS", "PLACEMENTS", "RANDOM_MAPPINGS", "block_numbers", "map_tasks", "place"]
+
+#: Default rank order; blocks by node, drawer, supernode; random nodes and drawers, of blocks and of ranks.
+MAPPINGS = ("DEF", "BNM", "BDM", "BSM", "RNM", "RDM", "RNMu", "RDMu")
+RANDOM_MAPPINGS = ("RNM", "RDM", "RNMu", "RDMu")
+PLACEMENTS = ("contiguous", "random_supernodes", "random_drawers", "random_nodes", "spread_drawers")
+
+Map = NDArray[np.int32]
+
+
+def block_numbers(grid: tuple[int, ...], shapes: tuple[tuple[int, ...], ...]) -> NDArray[np.int64]:
+    """Return the number of every task's block: nested blocks, the outermost first, each row-major.
+
+    Parameters
+    ----------
+    grid : tuple of int
+        Tasks in each direction.
+    shapes : tuple of tuple of int
+        Blocks from the largest to the smallest; each divides the one before.
+
+    Returns
+    -------
+    ndarray of int64, shape (tasks,)
+        Number of the smallest block of each task.
+
+    Examples
+    --------
+    >>> block_numbers((4, 4), ((2, 2),)).reshape(4, 4)[:, ::2].tolist()
+    [[0, 1], [0, 1], [2, 3], [2, 3]]
+    """
+    coordinates = np.indices(grid).reshape(len(grid), -1)
+    number = np.zeros(coordinates.shape[1], dtype=np.int64)
+    outer = grid
+    rest = coordinates
+    for shape in shapes:
+        counts = [whole // part for whole, part in zip(outer, shape, strict=True)]
+        place = np.ravel_multi_index([rest[d] // shape[d] for d in range(len(grid))], counts)
+        number = number * int(np.prod(counts)) + place
+        rest = np.stack([rest[d] % shape[d] for d in range(len(grid))])
+        outer = shape
+    return number
+
+
+def map_tasks(mapping: str, workload: Workload, network: TwoLevelNetwork, generator: np.random.Generator) -> Map:
+    """Map every task of a workload to a router.
+
+    Parameters
+    ----------
+    mapping : str
+        One of `MAPPINGS`.
+    workload : Workload
+        Whose grid is cut into blocks.
+    network : TwoLevelNetwork
+        Whose nodes and drawers are filled.
+    generator : numpy.random.Generator
+        Source of random permutations.
+
+    Returns
+    -------
+    ndarray of int32, shape (tasks,)
+        Router of each task.
+
+    Raises
+    ------
+    InputError
+        If the mapping is unknown or the job does not fit.
+    """
+    cores = network.cores_per_router
+    if workload.tasks % cores or workload.tasks > network.tasks:
+        raise InputError(
+            f"'{workload.name}' has {workload.tasks:,} tasks, expected a multiple of {cores} up to {network.tasks:,}"
+        )
+    nodes = workload.tasks // cores
+    ranks = np.arange(workload.tasks) // cores
+    if mapping == "DEF":
+        return ranks.astype(np.int32)
+    drawer = network.routers_per_drawer
+    if mapping in ("RNMu", "RDMu"):
+        order = ranks
+    elif mapping in MAPPINGS:
+        node, drawers, group = blocks_of(workload.grid)
+        nested = {"BNM": (node,), "RNM": (node,), "BDM": (drawers, node), "RDM": (drawers, node)}
+        order = block_numbers(workload.grid, nested.get(mapping, (group, drawers, node)))
+    else:
+        raise InputError(f"mapping '{mapping}' is unknown, expected one of {', '.join(MAPPINGS)}")
+    if mapping.startswith("RNM"):
+        order = generator.permutation(nodes)[order]
+    elif mapping.startswith("RDM"):
+        if nodes % drawer:
+            raise InputError(f"'{workload.name}' fills {nodes} nodes, expected whole drawers of {drawer}")
+        order = generator.permutation(nodes // drawer)[order // drawer] * drawer + order % drawer
+    return order.astype(np.int32)
+
+
+def place(placement: str, nodes: int, network: TwoLevelNetwork, generator: np.random.Generator) -> Map:
+    """Choose the routers of a machine that a job gets, in the order in which it fills them.
+
+    Parameters
+    ----------
+    placement : str
+        One of `PLACEMENTS`; random ones keep the order of the machine.
+    nodes : int
+        Routers that the job needs.
+    network : TwoLevelNetwork
+        The machine.
+    generator : numpy.random.Generator
+        Source of randomness.
+
+    Returns
+    -------
+    ndarray of int32, shape (nodes,)
+        Routers.
+    """
+    if nodes > network.routers:
+        raise InputError(f"the job needs {nodes} routers, the machine has {network.routers}")
+    every = np.arange(network.routers)
+    units = {
+        "random_supernodes": network.group_routers,
+        "random_drawers": network.routers_per_drawer,
+        "random_nodes": 1,
+    }
+    if placement == "contiguous":
+        chosen = every[:nodes]
+    elif placement in units:
+        unit = units[placement]
+        taken = np.sort(generator.permutation(network.routers // unit)[: -(-nodes // unit)])
+        chosen = (taken[:, None] * unit + np.arange(unit)).ravel()[:nodes]
+    elif placement == "spread_drawers":
+        drawer = network.routers_per_drawer
+        count = -(-nodes // drawer)
+        # Evenly over the groups, one drawer after the other.
+        turns = np.arange(count)
+        group, number = turns % network.groups, turns // network.groups
+        first = group * network.group_routers + number * drawer
+        chosen = (np.sort(first)[:, None] + np.arange(drawer)).ravel()[:nodes]
+    else:
+        raise InputError(f"placement '{placement}' is unknown, expected one of {', '.join(PLACEMENTS)}")
+    return chosen.astype(np.int32)

@@ -1,0 +1,162 @@
+"""What `fabricast network` and `fabricast map` print."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fabricast.errors import InputError
+from fabricast.jobs import progress_of
+from fabricast.percs.cases import WORKLOADS, workload
+from fabricast.percs.loads import ROUTINGS, Routing, Traffic, count_traffic, matrix_traffic, route
+from fabricast.percs.mapping_search import search_mapping, write_rank_files
+from fabricast.percs.mappings import MAPPINGS, block_numbers, map_tasks
+from fabricast.percs.network import TwoLevelNetwork
+from fabricast.percs.packets import Pairs, router_pairs, simulate_packets
+from fabricast.percs.workloads import blocks_of, read_matrix
+
+__all__ = ["loads_lines", "map_lines", "read_hosts", "simulate_lines"]
+
+
+def _matrix_pairs(path: Path, network: TwoLevelNetwork) -> tuple[Pairs, int]:
+    source, target, size, ranks = read_matrix(path)
+    if ranks > network.tasks:
+        raise InputError(f"has {ranks:,} ranks, expected at most {network.tasks:,} of the network", path=path)
+    return (source, target, size), ranks
+
+
+def _traffic(pattern: str, mapping: str, network: TwoLevelNetwork, seed: int) -> tuple[Traffic, Pairs | None, str]:
+    """Return traffic and router pairs of a built-in workload or of a user's matrix."""
+    generator = np.random.default_rng(seed)
+    if pattern in WORKLOADS:
+        one = workload(pattern)
+        router = map_tasks(mapping, one, network, generator)
+        traffic, messages = count_traffic(one, router, network, seed=seed)
+        pairs = None
+        if not one.random_targets:
+            pairs = router_pairs(one, router, network)
+        return traffic, pairs, f"{pattern}: {one.tasks:,} tasks, {messages:,} messages of {one.size_bytes:,.0f} bytes"
+    if not Path(pattern).suffix:
+        raise InputError(
+            f"pattern '{pattern}' is unknown, expected one of {', '.join(WORKLOADS)} or a .csv or .mtx file"
+        )
+    pairs_of_ranks, ranks = _matrix_pairs(Path(pattern), network)
+    nodes = -(-ranks // network.cores_per_router)
+    if mapping == "DEF":
+        owner = np.arange(nodes)
+    elif mapping == "RNM":
+        owner = generator.permutation(network.routers)[:nodes]
+    else:
+        raise InputError(f"--mapping is '{mapping}', expected DEF or RNM: a matrix has no grid to cut into blocks")
+    router = owner[np.arange(ranks) // network.cores_per_router].astype(np.int32)
+    traffic = matrix_traffic(*pairs_of_ranks, router, network)
+    return traffic, _pairs_of_routers(pairs_of_ranks, router, network), f"{pattern}: {ranks:,} ranks"
+
+
+def _pairs_of_routers(pairs: Pairs, router: NDArray[np.int32], network: TwoLevelNetwork) -> Pairs:
+    source, target, size = pairs
+    keys = router[source].astype(np.int64) * network.routers + router[target]
+    apart = router[source] != router[target]
+    every, place = np.unique(keys[apart], return_inverse=True)
+    total: NDArray[np.float64] = np.bincount(place, weights=size[apart]).astype(np.float64)
+    return every // network.routers, every % network.routers, total
+
+
+def loads_lines(pattern: str, mapping: str, network: TwoLevelNetwork, seed: int) -> Iterator[str]:
+    """Yield link loads of a pattern under both routings, class by class."""
+    if mapping not in MAPPINGS:
+        raise InputError(f"--mapping is '{mapping}', expected one of {', '.join(MAPPINGS)}")
+    traffic, _, title = _traffic(pattern, mapping, network, seed)
+    yield f"{title}; {mapping} on {network.groups} groups, {network.routers:,} routers"
+    for routing in ROUTINGS:
+        if routing == "indirect" and network.groups < 3:
+            continue
+        loads = route(traffic, network, routing)
+        time, worst = loads.bottleneck
+        even = loads.floor_s() * 1e3
+        yield f"  {routing}: busiest link {time * 1e3:.4g} ms ({worst}); even loads would give {even:.4g} ms"
+        for name, load in loads.by_class().items():
+            used = int((load > 0).sum())
+            yield (
+                f"    {name:2} {load.size:9,} links, {used:9,} used, mean {load.mean() / 2**20:10.3f} MiB, "
+                f"max {load.max(initial=0.0) / 2**20:10.3f} MiB"
+            )
+
+
+def simulate_lines(
+    pattern: str,
+    mapping: str,
+    network: TwoLevelNetwork,
+    routing: Routing,
+    *,
+    packet_bytes: float,
+    window: int,
+    seed: int,
+) -> Iterator[str]:
+    """Yield the packet-level time of a pattern beside its bound."""
+    if routing not in ROUTINGS:
+        raise InputError(f"--routing is '{routing}', expected one of {', '.join(ROUTINGS)}")
+    traffic, pairs, title = _traffic(pattern, mapping, network, seed)
+    if pairs is None or pairs[0].size == 0:
+        raise InputError(f"'{pattern}' has no pairs of routers to simulate, expected a pattern with neighbours")
+    bound, worst = route(traffic, network, routing).bottleneck
+    run = simulate_packets(pairs, network, routing, packet_bytes=packet_bytes, window=window, seed=seed)
+    yield f"{title}; {mapping}, {routing} routes"
+    yield f"  {run.packets:,} packets of {packet_bytes:,.0f} bytes, {run.hops:,} hops"
+    yield f"  last packet arrives after {run.elapsed_s * 1e3:.5g} ms; busiest link ({worst}) {bound * 1e3:.5g} ms"
+
+
+def map_lines(
+    pattern: str, network: TwoLevelNetwork, *, proposals: int, seed: int, hosts: list[str] | None, output: Path | None
+) -> Iterator[str]:
+    """Search a mapping for direct routing and yield what it brings; rank files are written if wanted."""
+    cores = network.cores_per_router
+    if pattern in WORKLOADS:
+        one = workload(pattern)
+        if len(one.grid) > 1:
+            block = block_numbers(one.grid, (blocks_of(one.grid)[0],))
+        else:
+            block = np.arange(one.tasks) // cores
+        pairs = router_pairs(one, block.astype(np.int32), network)
+    else:
+        ranked, ranks = _matrix_pairs(Path(pattern), network)
+        block = np.arange(ranks) // cores
+        pairs = _pairs_of_routers(ranked, block.astype(np.int32), network)
+    blocks = int(block.max()) + 1
+    if blocks > network.routers:
+        raise InputError(f"'{pattern}' needs {blocks:,} routers, the network has {network.routers:,}")
+    if pairs[0].size == 0:
+        raise InputError(f"'{pattern}' has no communication between nodes of {cores} ranks: any mapping will do")
+    start = np.random.default_rng(seed).permutation(network.routers)[:blocks]
+    with progress_of("searching a mapping", proposals) as advance:
+        found = search_mapping(pairs, start, network, proposals=proposals, seed=seed, progress=advance)
+    moved = (found.position[pairs[0]], found.position[pairs[1]], pairs[2])
+    order = np.lexsort((moved[1], moved[0]))
+    ordered: Pairs = (moved[0][order], moved[1][order], moved[2][order])
+    largest = float(pairs[2].max())
+    run = simulate_packets(ordered, network, "direct", packet_bytes=max(largest / 16, 1.0))
+    yield f"{pattern}: {blocks:,} nodes on {network.routers:,} routers, direct routes"
+    yield f"  random nodes: busiest link {found.start_s * 1e3:.4g} ms"
+    yield f"  found:        busiest link {found.bottleneck_s * 1e3:.4g} ms, {found.proposals:,} swaps tried"
+    yield f"  packet level: {run.elapsed_s * 1e3:.4g} ms, packets of a 16th of the largest exchange"
+    if output is not None:
+        router = found.position[block]
+        names = hosts or [f"node{number:05d}" for number in range(network.routers)]
+        for path in write_rank_files(router, network, names, output):
+            yield f"  written: {path}"
+
+
+def read_hosts(path: Path) -> list[str]:
+    """Read the hosts of all routers, one a line, in the order of the network."""
+    try:
+        names = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot be read: {error}", path=path) from error
+    if len(set(names)) != len(names):
+        repeated = pd.Series(names)[pd.Series(names).duplicated()].iloc[0]
+        raise InputError(f"host '{repeated}' stands twice", path=path)
+    return names

@@ -1,0 +1,263 @@
+"""The study of two-level direct networks as rows of the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fabricast.percs.cases import WORKLOADS, Case, case_router, evaluate_case, grid_cases, workload
+from fabricast.percs.loads import ROUTINGS, LinkLoads, Routing, count_traffic, route
+from fabricast.percs.mapping_search import search_mapping
+from fabricast.percs.mappings import block_numbers
+from fabricast.percs.network import LINK_CLASSES, percs
+from fabricast.percs.packets import router_pairs, simulate_packets
+from fabricast.percs.time_features import load_features, predict_times
+from fabricast.percs.workloads import blocks_of
+from fabricast.seeds import stream
+
+__all__ = [
+    "COUNTED_SUPERNODES",
+    "LoadTables",
+    "PacketTables",
+    "count_rows",
+    "load_tables",
+    "packet_cases",
+    "packet_tables",
+    "search_rows",
+]
+
+COUNTED_SUPERNODES = (2, 4, 8, 16, 32, 64, 128, 256, 300, 512)
+_BINS = 24
+_HISTOGRAMS_OF_SEED = (None, 0)
+
+
+@dataclass(frozen=True)
+class LoadTables:
+    """Rows of link loads.
+
+    Parameters
+    ----------
+    network_case, network_link_class, network_link_histogram : pandas.DataFrame
+        Rows as in schema.sql.
+    """
+
+    network_case: pd.DataFrame
+    network_link_class: pd.DataFrame
+    network_link_histogram: pd.DataFrame
+
+
+def count_rows() -> pd.DataFrame:
+    """Return the directed links of PERCS by class and number of supernodes."""
+    return pd.DataFrame(
+        [
+            {"supernodes": groups, "class": name, "links": count}
+            for groups in COUNTED_SUPERNODES
+            for name, count in percs(groups).counts().items()
+        ]
+    )
+
+
+def load_tables(
+    cases: Iterable[Case], *, seed: int, threads: int, progress: Callable[[int], None] | None = None
+) -> LoadTables:
+    """Evaluate cases under both routings.
+
+    Parameters
+    ----------
+    cases : iterable of Case
+        Cases.
+    seed : int
+        Root seed.
+    threads : int
+        Threads to use; rows do not depend on it.
+    progress : callable, optional
+        Called with 1 after every case.
+
+    Returns
+    -------
+    LoadTables
+        Rows in the order of the cases.
+    """
+    rows: dict[str, list[dict[str, Any]]] = {"case": [], "class": [], "histogram": []}
+
+    def one(case: Case) -> tuple[Case, list[tuple[str, list[dict[str, Any]]]]]:
+        messages, loads = evaluate_case(case, seed)
+        found = [part for routing, load in loads.items() for part in _case_rows(case, routing, load, messages)]
+        return case, found
+
+    with ThreadPoolExecutor(threads) as pool:
+        for _, found in pool.map(one, cases):
+            for table, part in found:
+                rows[table] += part
+            if progress is not None:
+                progress(1)
+    return LoadTables(*(pd.DataFrame(part) for part in rows.values()))
+
+
+def _case_rows(case: Case, routing: Routing, loads: LinkLoads, messages: int) -> list[tuple[str, list[dict[str, Any]]]]:
+    name = case.name(routing)
+    time, worst = loads.bottleneck
+    head = {
+        "case_id": name, "workload": case.workload, "supernodes": case.supernodes, "mapping": case.mapping,
+        "routing": routing, "placement": case.placement, "gateway": case.gateway, "multiplicity": case.multiplicity,
+        "seed": case.seed, "wrap": case.wrap, "tasks": WORKLOADS[case.workload].tasks, "communications": messages,
+        "bottleneck_s": time, "bottleneck_class": worst, "floor_s": loads.floor_s(),
+    }  # fmt: skip
+    classes, histograms = [], []
+    rates = dict(zip(LINK_CLASSES, loads.network.capacities.tolist(), strict=True))
+    for kind, load in loads.by_class().items():
+        p50, p90, p99 = np.percentile(load, [50, 90, 99]).tolist()
+        largest = float(load.max())
+        classes.append(
+            {"case_id": name, "class": kind, "links": load.size, "used": int((load > 0).sum()),
+             "min_bytes": float(load.min()), "mean_bytes": float(load.mean()), "max_bytes": largest, "p50_bytes": p50,
+             "p90_bytes": p90, "p99_bytes": p99, "time_s": largest / rates[kind]}
+        )  # fmt: skip
+        if case.seed in _HISTOGRAMS_OF_SEED and case.multiplicity == 1 and case.placement == "whole" and largest > 0:
+            counts, edges = np.histogram(load, bins=_BINS, range=(0.0, largest))
+            histograms += [
+                {"case_id": name, "class": kind, "bin": number, "lower_bytes": float(edges[number]),
+                 "upper_bytes": float(edges[number + 1]), "links": int(count)}
+                for number, count in enumerate(counts)
+            ]  # fmt: skip
+    return [("case", [head]), ("class", classes), ("histogram", histograms)]
+
+
+@dataclass(frozen=True)
+class PacketTables:
+    """Rows of the packet-level reference.
+
+    Parameters
+    ----------
+    prediction, reference, error_feature : pandas.DataFrame
+        Rows as in schema.sql.
+    """
+
+    prediction: pd.DataFrame
+    reference: pd.DataFrame
+    error_feature: pd.DataFrame
+
+
+def packet_cases(workloads: list[str], seeds: int) -> list[tuple[Case, Routing]]:
+    """Return the cases that are simulated: every mapping of some workloads under both routings."""
+    return [(case, routing) for case in grid_cases(workloads, seeds, sensitivity=False) for routing in ROUTINGS]
+
+
+def packet_tables(
+    cases: list[tuple[Case, Routing]],
+    network_case: pd.DataFrame,
+    network_link_class: pd.DataFrame,
+    *,
+    packet_bytes: float,
+    window: int,
+    seed: int,
+    threads: int,
+    progress: Callable[[int], None] | None = None,
+) -> PacketTables:
+    """Simulate cases packet by packet beside the bound of the busiest link.
+
+    Parameters
+    ----------
+    cases : list of (Case, str)
+        Cases with their routing.
+    network_case, network_link_class : pandas.DataFrame
+        Rows of `load_tables`, among them those of the cases.
+    packet_bytes : float
+        Largest size of a packet; a shorter message is one packet.
+    window : int
+        Packets in flight of each router.
+    seed : int
+        Root seed.
+    threads : int
+        Threads to use; rows do not depend on it.
+    progress : callable, optional
+        Called with 1 after every case.
+
+    Returns
+    -------
+    PacketTables
+        Bounds as predictions, times as references of kind ``simulated``, and what tells the ratio.
+    """
+
+    def one(entry: tuple[Case, Routing]) -> float:
+        case, routing = entry
+        pattern, network = workload(case.workload), case.network()
+        return simulate_packets(
+            router_pairs(pattern, case_router(case, seed), network), network, routing,
+            packet_bytes=min(packet_bytes, pattern.size_bytes), window=window, seed=seed % 2**20,
+        ).elapsed_s  # fmt: skip
+
+    times = []
+    with ThreadPoolExecutor(threads) as pool:
+        for time in pool.map(one, cases):
+            times.append(time)
+            if progress is not None:
+                progress(1)
+    names = [case.name(routing) for case, routing in cases]
+    common = {"study": "percs", "case_id": names, "item": "", "quantity": "elapsed", "unit": "s"}
+    bound = network_case.set_index("case_id")["bottleneck_s"].loc[names]
+    prediction = pd.DataFrame({**common, "model": "busiest_link", "value": bound.to_numpy()})
+    reference = pd.DataFrame(
+        {**common, "kind": "simulated", "origin": "network packets", "value": times, "tag": "derived"}
+    )  # fmt: skip
+    features = load_features(network_link_class, network_case)
+    table, explained = predict_times(
+        features, network_case, pd.Series(times, index=names), seed=seed
+    )  # fmt: skip
+    feature = table.assign(
+        study="percs", model="busiest_link", kind="simulated", origin="network packets", subset="all", r2=explained
+    )  # fmt: skip
+    return PacketTables(prediction, reference, feature)
+
+
+def search_rows(
+    names: list[str], *, proposals: int, packet_bytes: float, seed: int, progress: Callable[[int], None] | None = None
+) -> pd.DataFrame:
+    """Search mappings for direct routing and verify them packet by packet.
+
+    Parameters
+    ----------
+    names : list of str
+        Workloads with blocks.
+    proposals : int
+        Swaps that are tried for each.
+    packet_bytes : float
+        Size of a packet of the verification.
+    seed : int
+        Root seed.
+    progress : callable, optional
+        Called with the number of swaps tried since the last call.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Rows of the table network_search.
+    """
+    rows = []
+    for name in names:
+        pattern = workload(name)
+        network = percs(int(name.rsplit("-", 1)[1]))
+        block = block_numbers(pattern.grid, (blocks_of(pattern.grid)[0],))
+        pairs = router_pairs(pattern, block.astype(np.int32), network)
+        generator = stream(seed, f"percs.search.{name}")
+        start = generator.permutation(network.routers)
+        found = search_mapping(
+            pairs, start, network, proposals=proposals, seed=seed % 2**32, progress=progress
+        )  # fmt: skip
+        router = found.position[block].astype(np.int32)
+        traffic, _ = count_traffic(pattern, router, network)
+        loads = route(traffic, network, "direct")
+        run = simulate_packets(
+            router_pairs(pattern, router, network), network, "direct", packet_bytes=packet_bytes
+        )  # fmt: skip
+        rows.append(
+            {"workload": name, "start_s": found.start_s, "bottleneck_s": loads.bottleneck[0],
+             "bottleneck_class": loads.bottleneck[1], "floor_s": loads.floor_s(), "packets_s": run.elapsed_s,
+             "proposals": found.proposals, "kept": found.kept}
+        )  # fmt: skip
+    return pd.DataFrame(rows)

@@ -1,0 +1,88 @@
+"""What makes the packet level slower than its bound: extra-trees on features of link loads."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from sklearn.ensemble import ExtraTreesRegressor
+from sklearn.model_selection import GroupKFold, cross_val_predict
+
+__all__ = ["load_features", "predict_times"]
+
+_TREES = 300
+_FOLDS = 5
+
+
+def load_features(link_class: pd.DataFrame, case: pd.DataFrame) -> pd.DataFrame:
+    """Return features of the loads of each case.
+
+    Parameters
+    ----------
+    link_class, case : pandas.DataFrame
+        Rows of the tables network_link_class and network_case.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a case, index case_id: by class the time of the busiest link, and mean, 90th and
+        99th percentile of the load by its maximum, the share of used links; the class of the
+        bottleneck's lead over the others; whether routes are indirect.
+    """
+    parts = []
+    for name, rows in link_class.groupby("class", sort=True):
+        own = rows.set_index("case_id")
+        largest = own["max_bytes"].where(own["max_bytes"] > 0, 1.0)
+        parts.append(
+            pd.DataFrame(
+                {
+                    f"{name}_time_s": own["time_s"], f"{name}_mean_by_max": own["mean_bytes"] / largest,
+                    f"{name}_p90_by_max": own["p90_bytes"] / largest, f"{name}_p99_by_max": own["p99_bytes"] / largest,
+                    f"{name}_used": own["used"] / own["links"],
+                }
+            )
+        )  # fmt: skip
+    features = pd.concat(parts, axis=1)
+    times = features[[column for column in features.columns if str(column).endswith("_time_s")]].to_numpy()
+    ordered = np.sort(times, axis=1)
+    features["second_by_first"] = ordered[:, -2] / ordered[:, -1]
+    facts = case.set_index("case_id")
+    features["indirect"] = (facts["routing"] == "indirect").astype(float)
+    features["floor_by_bottleneck"] = facts["floor_s"] / facts["bottleneck_s"]
+    return features
+
+
+def predict_times(
+    features: pd.DataFrame, case: pd.DataFrame, simulated: pd.Series, *, seed: int
+) -> tuple[pd.DataFrame, float]:
+    """Predict how much longer than its bound each case takes, split by workload and mapping.
+
+    Parameters
+    ----------
+    features : pandas.DataFrame
+        As `load_features` gives.
+    case : pandas.DataFrame
+        Rows of the table network_case.
+    simulated : pandas.Series
+        Packet-level times in s, index case_id.
+    seed : int
+        Of the trees.
+
+    Returns
+    -------
+    (pandas.DataFrame, float)
+        Features with their importance and its spread over trees, largest first, and the share of
+        the variance of the log ratio that is explained on cases whose workload and mapping the
+        trees have not seen.
+    """
+    known = features.loc[simulated.index]
+    facts = case.set_index("case_id").loc[simulated.index]
+    ratio = np.log(simulated.to_numpy() / facts["bottleneck_s"].to_numpy())
+    groups = (facts["workload"] + facts["mapping"]).to_numpy()
+    trees = ExtraTreesRegressor(_TREES, random_state=seed % 2**32, min_samples_leaf=2)
+    folds = GroupKFold(n_splits=min(_FOLDS, np.unique(groups).size))
+    unseen = cross_val_predict(trees, known, ratio, groups=groups, cv=folds)
+    explained = 1 - float(((ratio - unseen) ** 2).sum() / ((ratio - ratio.mean()) ** 2).sum())
+    trees.fit(known, ratio)
+    spread = np.std([tree.feature_importances_ for tree in trees.estimators_], axis=0)
+    table = pd.DataFrame({"feature": known.columns, "importance": trees.feature_importances_, "spread": spread})
+    return table.sort_values(["importance", "feature"], ascending=[False, True], ignore_index=True), explained

@@ -1,0 +1,231 @@
+"""Communication patterns of tasks on grids, generated on the fly, and the users' matrices."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabricast.errors import InputError
+
+__all__ = ["Workload", "blocks_of", "multicast", "read_matrix", "stencil"]
+
+_LARGEST_TASKS = 2**22
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Every task of a grid sends one message to each of its neighbours.
+
+    Parameters
+    ----------
+    name : str
+        Identifier.
+    grid : tuple of int
+        Tasks in each direction, the last fastest.
+    offsets : tuple of tuple of int
+        Neighbours as differences of coordinates.
+    size_bytes : float
+        Bytes of each message.
+    wrap : bool, default True
+        Whether the grid is a torus.
+    random_targets : int, default 0
+        Targets drawn evenly among all tasks instead of neighbours.
+    """
+
+    name: str
+    grid: tuple[int, ...]
+    offsets: tuple[tuple[int, ...], ...]
+    size_bytes: float
+    wrap: bool = True
+    random_targets: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.grid or min(self.grid) < 1 or self.tasks > _LARGEST_TASKS:
+            raise InputError(f"grid of '{self.name}' is {self.grid}, expected 1 to {_LARGEST_TASKS:,} tasks")
+        if any(len(offset) != len(self.grid) for offset in self.offsets):
+            raise InputError(f"offsets of '{self.name}' have other dimensions than its grid")
+        if not 0 < self.size_bytes < float("inf"):
+            raise InputError(f"size_bytes of '{self.name}' is {self.size_bytes}, expected a positive number")
+
+    @property
+    def tasks(self) -> int:
+        """Tasks of the grid."""
+        return int(np.prod(self.grid))
+
+    @property
+    def messages(self) -> int:
+        """Messages of a step on a torus; an upper bound without wrap-around."""
+        return self.tasks * (self.random_targets or len(self.offsets))
+
+    def tables(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Return what the kernel reads: grid, offsets, and the stride of each dimension."""
+        strides = np.cumprod([1, *self.grid[:0:-1]])[::-1]
+        return (
+            np.array(self.grid, dtype=np.int64),
+            np.array(self.offsets, dtype=np.int64).reshape(len(self.offsets), len(self.grid)),
+            np.ascontiguousarray(strides, dtype=np.int64),
+        )
+
+
+def stencil(name: str, grid: tuple[int, ...], size_bytes: float, *, wrap: bool = True) -> Workload:
+    """Return a stencil: one neighbour each way in every direction.
+
+    Examples
+    --------
+    >>> stencil("2D", (4, 4), 1.0).messages
+    64
+    """
+    offsets = []
+    for axis in range(len(grid)):
+        for step in (-1, 1):
+            offset = [0] * len(grid)
+            offset[axis] = step
+            offsets.append(tuple(offset))
+    return Workload(name, grid, tuple(offsets), size_bytes, wrap)
+
+
+def multicast(
+    name: str, grid: tuple[int, ...], size_bytes: float, *, targets: str = "half", stride: int = 1024, wrap: bool = True
+) -> Workload:
+    """Return a multicast of each task to 14 targets, as 14 messages.
+
+    Parameters
+    ----------
+    name : str
+        Identifier.
+    grid : tuple of int
+        Three dimensions for ``half``; otherwise all tasks stand in a row.
+    size_bytes : float
+        Bytes of each message.
+    targets : {'half', 'near', 'rand', 'stride'}
+        The forward half of the 26 neighbours and (0, 0, 2); ranks within 7; 14 random ones; seven
+        strides either way. [assumed]
+    stride : int, default 1024
+        Distance of ``stride``.
+    wrap : bool, default True
+        Whether the grid is a torus.
+
+    Returns
+    -------
+    Workload
+        The pattern.
+    """
+    if targets == "half":
+        if len(grid) != 3:
+            raise InputError(f"grid of '{name}' is {grid}, expected three dimensions for half")
+        forward = [o for o in itertools.product((-1, 0, 1), repeat=3) if o > (0, 0, 0)]
+        return Workload(name, grid, (*forward, (0, 0, 2)), size_bytes, wrap)
+    row = (int(np.prod(grid)),)
+    if targets == "rand":
+        return Workload(name, row, (), size_bytes, wrap, random_targets=14)
+    if targets in ("near", "stride"):
+        step = 1 if targets == "near" else stride
+        offsets = tuple((sign * k * step,) for k in range(1, 8) for sign in (-1, 1))
+        return Workload(name, row, offsets, size_bytes, wrap)
+    raise InputError(f"targets of '{name}' is '{targets}', expected half, near, rand or stride")
+
+
+#: Shapes of blocks that fill a node, a drawer and a supernode of PERCS, by dimensions. [assumed]
+_BLOCKS = {
+    2: ((4, 8), (16, 16), (32, 32)),
+    3: ((2, 4, 4), (4, 8, 8), (8, 8, 16)),
+    4: ((2, 2, 2, 4), (4, 4, 4, 4), (4, 4, 8, 8)),
+}
+
+
+def blocks_of(grid: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    """Return the shapes of node, drawer and supernode blocks of a grid.
+
+    Raises
+    ------
+    InputError
+        If the blocks do not divide the grid.
+
+    Examples
+    --------
+    >>> blocks_of((16, 16, 16, 16))[0]
+    (2, 2, 2, 4)
+    """
+    if len(grid) not in _BLOCKS:
+        raise InputError(f"grid {grid} has {len(grid)} dimensions, expected 2, 3 or 4 for blocks")
+    for block in _BLOCKS[len(grid)]:
+        if any(side % part for side, part in zip(grid, block, strict=True)):
+            raise InputError(f"grid {grid} is not divided by blocks of {block}")
+    return _BLOCKS[len(grid)]
+
+
+def read_matrix(path: Path | str) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], int]:
+    """Read bytes between ranks from a square CSV matrix, a CSV list, or MatrixMarket.
+
+    Parameters
+    ----------
+    path : Path or str
+        ``.mtx``; or CSV with one row a rank; or CSV with the header ``source,target,size_bytes``.
+
+    Returns
+    -------
+    (ndarray of int64, ndarray of int64, ndarray of float64, int)
+        Source, target and bytes of every pair that communicates, and the number of ranks.
+
+    Raises
+    ------
+    InputError
+        If the file is not as expected.
+    """
+    from fabricast.csv_files import read_csv
+
+    path = Path(path)
+    if path.suffix.lower() == ".mtx":
+        dense = _read_matrix_market(path)
+    else:
+        try:
+            first = path.open(encoding="utf-8-sig").readline()
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"cannot be read: {error}", path=path) from error
+        if "source" in first:
+            rows = read_csv(path, ("source", "target", "size_bytes"))
+            table = np.array([[r.number("source"), r.number("target"), r.number("size_bytes")] for r in rows])
+            ends = table[:, :2]
+            if (ends < 0).any() or (ends != np.round(ends)).any() or ends.max() >= _LARGEST_TASKS:
+                raise InputError("holds a rank that is no whole number from 0", path=path)
+            if (table[:, 2] < 0).any():
+                raise InputError("holds negative bytes, expected 0 or more", path=path)
+            ranks = int(ends.max()) + 1
+            source, target, size = ends[:, 0].astype(np.int64), ends[:, 1].astype(np.int64), table[:, 2]
+            return _without_self(source, target, size, ranks, path)
+        try:
+            dense = np.loadtxt(path, delimiter=",", ndmin=2, encoding="utf-8-sig")
+        except ValueError as error:
+            raise InputError(f"is no matrix of numbers: {error}", path=path) from error
+    if dense.ndim != 2 or dense.shape[0] != dense.shape[1]:
+        raise InputError(f"has the shape {dense.shape}, expected as many columns as rows", path=path)
+    if not np.isfinite(dense).all() or (dense < 0).any():
+        raise InputError("holds negative or missing bytes, expected 0 or more", path=path)
+    source, target = np.nonzero(dense)
+    return _without_self(source.astype(np.int64), target.astype(np.int64), dense[source, target], len(dense), path)
+
+
+def _read_matrix_market(path: Path) -> NDArray[np.float64]:
+    from scipy.io import mmread
+
+    try:
+        matrix = mmread(path)
+    except (OSError, ValueError, TypeError) as error:
+        raise InputError(f"is no MatrixMarket file: {error}", path=path) from error
+    dense: NDArray[np.float64] = np.asarray(
+        matrix.todense() if hasattr(matrix, "todense") else matrix, dtype=np.float64
+    )
+    return dense
+
+
+def _without_self(
+    source: NDArray[np.int64], target: NDArray[np.int64], size: NDArray[np.float64], ranks: int, path: Path
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], int]:
+    keep = (source != target) & (size > 0)
+    if not keep.any():
+        raise InputError("holds no communication between different ranks", path=path)
+    return source[keep], target[keep], size[keep], ranks

@@ -1,0 +1,59 @@
+"""Plain reference of link loads: every message, every route, exact fractions."""
+
+from collections import Counter
+from fractions import Fraction
+from itertools import product
+
+
+def neighbours(workload, task):
+    """Targets of a task, from the definition."""
+    place, rest = [], task
+    for side in reversed(workload.grid):
+        place.insert(0, rest % side)
+        rest //= side
+    for offset in workload.offsets:
+        to = [c + o for c, o in zip(place, offset, strict=True)]
+        if not workload.wrap and any(not 0 <= c < side for c, side in zip(to, workload.grid, strict=True)):
+            continue
+        number = 0
+        for c, side in zip(to, workload.grid, strict=True):
+            number = number * side + c % side
+        yield number
+
+
+def routes(network, first, last, routing):
+    """Links of every route between two routers, with its probability."""
+    size, gateway = network.group_routers, network.gateways
+    (one, a), (two, b) = divmod(first, size), divmod(last, size)
+    stripes = range(network.multiplicity)
+    if first == last:
+        return [((), Fraction(1))]
+    if one == two:
+        return [((("L", one, a, b),), Fraction(1))]
+    through = [[two]] if routing == "direct" else [[k, two] for k in range(network.groups) if k not in (one, two)]
+    found = []
+    for way in through:
+        for chosen in product(stripes, repeat=len(way)):
+            here, group, links = a, one, []
+            for to, stripe in zip(way, chosen, strict=True):
+                owner = int(gateway[group, to, stripe])
+                if owner != here:
+                    links.append(("L", group, here, owner))
+                links.append(("D", group, to, stripe))
+                here, group = int(gateway[to, group, stripe]), to
+            if here != b:
+                links.append(("L", group, here, b))
+            share = Fraction(1, len(through) * network.multiplicity ** len(way))
+            found.append((tuple(links), share))
+    return found
+
+
+def loads(workload, router, network, routing):
+    """Messages on every link."""
+    load = Counter()
+    for task in range(workload.tasks):
+        for other in neighbours(workload, task):
+            for links, share in routes(network, int(router[task]), int(router[other]), routing):
+                for link in links:
+                    load[link] += share
+    return load

@@ -1,0 +1,405 @@
+"""Two-level direct networks: counts, exact loads, published table, fluid and packet level, search."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.io import mmwrite
+from typer.testing import CliRunner
+
+from fabricast.cli import app
+from fabricast.errors import InputError
+from fabricast.percs.cases import WORKLOADS, Case, evaluate_case, grid_cases
+from fabricast.percs.fluid import completion_time_s, max_min_rates
+from fabricast.percs.loads import ROUTINGS, count_traffic, matrix_traffic, route
+from fabricast.percs.mapping_search import search_mapping, write_rank_files
+from fabricast.percs.mappings import MAPPINGS, PLACEMENTS, map_tasks, place
+from fabricast.percs.network import GATEWAYS, TwoLevelNetwork, percs
+from fabricast.percs.packets import router_pairs, simulate_packets
+from fabricast.percs.percs_tables import count_rows, load_tables, packet_cases, packet_tables, search_rows
+from fabricast.percs.workloads import Workload, multicast, read_matrix, stencil
+from tests.reference_network import loads as plain_loads
+from tests.reference_network import routes as plain_routes
+
+SEED = 20161113
+
+
+def small(groups=4, gateway="mod", multiplicity=1):
+    return TwoLevelNetwork(groups, 2, 3, 2, multiplicity=multiplicity, gateway=gateway)
+
+
+@pytest.mark.parametrize(
+    ("groups", "expected"),
+    [(2, (448, 1536, 2)), (64, (14336, 49152, 4032)), (300, (67200, 230400, 89700)), (512, (114688, 393216, 261632))],
+)
+def test_counts_of_the_specification(groups, expected):
+    network = percs(groups)
+    assert tuple(network.counts().values()) == expected
+    assert network.tasks == groups * 1024
+    loads = route(
+        count_traffic(stencil("one", (32, 32), 1.0), np.zeros(1024, np.int32), percs(2))[0], percs(2), "direct"
+    )
+    assert [load.size for load in loads.by_class().values()] == list(percs(2).counts().values())
+    assert len(count_rows()) == 30
+
+
+@given(
+    st.sampled_from(GATEWAYS), st.integers(3, 5), st.integers(1, 3), st.booleans(), st.integers(0, 10**6),
+    st.sampled_from(ROUTINGS), st.sampled_from([(4, 3), (2, 3, 4), (24,)]),
+)  # fmt: skip
+def test_loads_are_those_of_every_single_message(gateway, groups, stripes, wrap, seed, routing, grid):
+    network = small(groups, gateway, stripes)
+    rng = np.random.default_rng(seed)
+    offsets = tuple(tuple(int(c) for c in o) for o in rng.integers(-2, 3, size=(3, len(grid))))
+    workload = Workload("any", grid, offsets, 1.0, wrap)
+    router = rng.integers(0, network.routers, workload.tasks).astype(np.int32)
+    traffic, _ = count_traffic(workload, router, network)
+    found = route(traffic, network, routing)
+    expected = plain_loads(workload, router, network, routing)
+    link, between = np.zeros_like(found.link), np.zeros_like(found.between)
+    for key, load in expected.items():
+        if key[0] == "L":
+            link[key[1], key[2], key[3]] += float(load)
+        else:
+            between[key[1], key[2]] += float(load) / stripes
+    assert found.link == pytest.approx(link, abs=1e-9)
+    assert found.between == pytest.approx(between, abs=1e-9)
+
+
+def test_conservation_and_symmetry():
+    network = percs(64, gateway="rel")
+    workload = WORKLOADS["4D-64"]
+    router = map_tasks("RNM", workload, network, np.random.default_rng(3))
+    traffic, messages = count_traffic(workload, router, network)
+    assert messages == workload.messages == 524288
+    assert traffic.out.sum() == traffic.into.sum()
+    direct, indirect = (route(traffic, network, routing) for routing in ROUTINGS)
+    crossing = traffic.out.sum() * workload.size_bytes
+    assert direct.between.sum() == pytest.approx(crossing)
+    assert indirect.between.sum() == pytest.approx(2 * crossing)
+    shifted = (router + network.group_routers) % network.routers
+    moved = route(count_traffic(workload, shifted.astype(np.int32), network)[0], network, "direct")
+    assert np.array_equal(np.roll(direct.between, (1, 1), axis=(0, 1)), moved.between)
+    assert np.array_equal(np.roll(direct.link, 1, axis=0), moved.link)
+    for loads in (direct, indirect):
+        assert loads.floor_s() <= loads.bottleneck[0]
+
+
+#: Times of the busiest link in ms, studies/percs.md 5.2, and how many digits it prints.
+TABLE = {
+    "2D-64": {"DEF": (1.68, 0.43), "BNM": (1.68, None), "BDM": (0.42, None), "BSM": (0.21, 0.11)},
+    "2D-300": {"DEF": (67.3, 7.1), "BNM": (13.8, None), "BDM": (6.7, None), "BSM": (3.4, 1.7)},
+    "4D-64": {"DEF": (214.7, 17.3), "BNM": (107.4, None), "BDM": (53.7, None), "BSM": (53.7, 10.4)},
+    "4D-300": {"DEF": (107.4, 14.0), "BNM": (53.7, None), "BDM": (26.8, None), "BSM": (26.8, 3.9)},
+    "MChalf-64": {"DEF": (926, 83), "BNM": (443, None), "BDM": (217, None), "BSM": (106, 22)},
+    "MChalf-300": {"DEF": (725, 52), "BNM": (237, None), "BDM": (217, None), "BSM": (106, 22)},
+    "MCnear-64": {"DEF": (5.9, 6.1)},
+}
+
+
+@pytest.mark.parametrize("workload", TABLE)
+def test_published_table_to_the_printed_digit(workload):
+    for mapping, expected in TABLE[workload].items():
+        _, loads = evaluate_case(Case(workload, mapping), SEED)
+        for routing, value in zip(ROUTINGS, expected, strict=True):
+            if value is not None:
+                digits = len(str(value).partition(".")[2])
+                # 7.15 may be printed 7.1 or 7.2.
+                assert loads[routing].bottleneck[0] * 1e3 == pytest.approx(value, abs=0.51 * 10**-digits), mapping
+
+
+def test_random_mappings_lie_in_the_published_spread():
+    for workload, low, high, mean in (("4D-64", 31.0, 50.0, 37.4), ("MChalf-64", 45, 75, 57)):
+        times = [evaluate_case(Case(workload, "RNM", seed=n), SEED)[1]["direct"].bottleneck[0] * 1e3 for n in range(10)]
+        assert low <= min(times) <= max(times) <= high
+        assert np.mean(times) == pytest.approx(mean, rel=0.08)
+
+
+def test_checks_of_the_specification():
+    # Two supernodes, tasks in rank order, one neighbour across: 4 messages each way, 8 on a torus.
+    for wrap, expected in ((False, 4), (True, 8)):
+        one = stencil("nodes", (16, 4), 1.0, wrap=wrap)
+        network = TwoLevelNetwork(2, cores_per_router=1)
+        router = np.arange(64).astype(np.int32)
+        between = route(count_traffic(one, router, network)[0], network, "direct").between
+        assert between[0, 1] == between[1, 0] == expected
+    loads = {m: evaluate_case(Case("4D-64", m), SEED)[1]["direct"] for m in ("DEF", "BNM", "BDM", "BSM")}
+    assert loads["DEF"].between.max() == 1024 * 2**21 == 2147483648
+    assert loads["BSM"].between.max() == 256 * 2**21
+    two = {m: evaluate_case(Case("2D-64", m), SEED)[1]["direct"].between.max() / 65536 for m in ("DEF", "BSM")}
+    assert two == {"DEF": 256, "BSM": 32}
+    times = {m: load.bottleneck[0] for m, load in loads.items()}
+    rnm = evaluate_case(Case("4D-64", "RNM", seed=0), SEED)[1]["direct"].bottleneck[0]
+    assert rnm < times["BSM"] <= times["BDM"] < times["BNM"] < times["DEF"]
+    indirect = evaluate_case(Case("4D-64", "DEF"), SEED)[1]["indirect"].bottleneck[0]
+    assert indirect < times["DEF"] / 5
+
+
+def test_eight_parallel_links_reverse_the_order():
+    times = {}
+    for mapping in ("DEF", "BDM", "BSM", "RNM", "RDM"):
+        seed = 0 if mapping.startswith("R") else None
+        _, loads = evaluate_case(Case("4D-64", mapping, multiplicity=8, seed=seed), SEED)
+        times[mapping] = loads["direct"].bottleneck[0] * 1e3
+    assert times["DEF"] == pytest.approx(26.8, abs=0.05)
+    assert times["BDM"] == pytest.approx(6.7, abs=0.05)
+    assert times["BSM"] == pytest.approx(8.4, abs=0.05)
+    assert min(times, key=times.get) == "BDM"
+
+
+@given(st.integers(0, 10**6), st.sampled_from(ROUTINGS))
+def test_matrix_and_grid_give_equal_loads(seed, routing):
+    network = small(4)
+    workload = stencil("g", (6, 4), 3.0)
+    rng = np.random.default_rng(seed)
+    router = rng.integers(0, network.routers, workload.tasks).astype(np.int32)
+    tasks = np.arange(workload.tasks).reshape(workload.grid)
+    source, target = [], []
+    for axis in (0, 1):
+        for step in (-1, 1):
+            source.append(tasks.ravel())
+            target.append(np.roll(tasks, -step, axis).ravel())
+    pairs = (np.concatenate(source), np.concatenate(target), np.full(4 * workload.tasks, 3.0))
+    matrix = route(matrix_traffic(*pairs, router, network), network, routing)
+    grid = route(count_traffic(workload, router, network)[0], network, routing)
+    assert matrix.link == pytest.approx(grid.link)
+    assert matrix.between == pytest.approx(grid.between)
+
+
+def flows_of(workload, router, network):
+    """Links of every pair of routers for direct routes, as the fluid model takes them."""
+    source, target, size = router_pairs(workload, router, network)
+    numbers, offset, capacity = {}, [0], []
+    rates = {"D": network.d_bytes_per_s}
+    links = []
+    for one, two in zip(source.tolist(), target.tolist(), strict=True):
+        ((way, _),) = plain_routes(network, one, two, "direct")
+        for link in way:
+            if link not in numbers:
+                numbers[link] = len(numbers)
+                kind = network.local_class[link[2], link[3]] if link[0] == "L" else None
+                capacity.append(rates["D"] if kind is None else network.capacities[kind])
+            links.append(numbers[link])
+        offset.append(len(links))
+    return np.array(offset), np.array(links), np.array(capacity), size
+
+
+@given(st.integers(0, 10**6))
+def test_fluid_equals_the_bound_when_weights_are_bytes(seed):
+    network = small(5)
+    workload = stencil("g", (4, 6), 1e6)
+    router = np.random.default_rng(seed).integers(0, network.routers, workload.tasks).astype(np.int32)
+    offset, link, capacity, size = flows_of(workload, router, network)
+    bound = route(count_traffic(workload, router, network)[0], network, "direct").bottleneck[0]
+    assert completion_time_s(offset, link, capacity, size, weighted=True) == pytest.approx(bound, rel=1e-9)
+    plain = completion_time_s(offset, link, capacity, size)
+    assert bound * (1 - 1e-9) <= plain <= 2 * bound
+
+
+def test_max_min_rates_are_fair():
+    # Three flows over one link, one of them also over a narrow one.
+    rates = max_min_rates(np.array([0, 1, 2, 4]), np.array([0, 0, 0, 1]), np.array([10.0, 1.0]), np.ones(3))
+    assert rates.tolist() == [4.5, 4.5, 1.0]
+    weighted = max_min_rates(np.array([0, 1, 2]), np.array([0, 0]), np.array([9.0]), np.array([1.0, 2.0]))
+    assert weighted.tolist() == [3.0, 6.0]
+
+
+def test_packets_of_one_message_take_the_time_of_their_hops():
+    network = percs(4)
+    one = (np.array([1]), np.array([40]), np.array([1e6]))
+    direct = simulate_packets(one, network, "direct", packet_bytes=1e6)
+    # mod gateways: group 1 is reached over router 1, so the source itself; then router 0 of group 1 to 8.
+    hops = 1e6 / 96e9 + 1e6 / 10e9 + 1e6 / 5e9 + 2 * 50e-9
+    assert direct.elapsed_s == pytest.approx(hops, rel=1e-6)
+    assert (direct.packets, direct.hops) == (1, 2)
+    many = simulate_packets(one, network, "direct", packet_bytes=1e3)
+    assert many.packets == 1000
+    assert many.elapsed_s == pytest.approx(1e6 / 5e9, rel=0.01), "the slowest link is always busy"
+    assert many.link_busy_s.max() == pytest.approx(1e6 / 5e9)
+
+
+@pytest.mark.parametrize("routing", ROUTINGS)
+def test_packets_respect_the_bound_and_conserve_work(routing):
+    network, workload = percs(4), stencil("g", (64, 64), 65536.0)
+    router = map_tasks("RNM", workload, network, np.random.default_rng(1))
+    pairs = router_pairs(workload, router, network)
+    run = simulate_packets(pairs, network, routing, packet_bytes=8192, seed=5)
+    loads = route(count_traffic(workload, router, network)[0], network, routing)
+    assert run.packets == pairs[2].sum() / 8192
+    assert run.flow_end_s.max() == run.elapsed_s
+    assert (run.link_busy_s <= run.elapsed_s).all()
+    if routing == "direct":
+        assert run.elapsed_s >= loads.bottleneck[0]
+        assert run.link_busy_s.max() == pytest.approx(loads.bottleneck[0], rel=1e-6)
+        assert run.elapsed_s <= 1.3 * loads.bottleneck[0]
+    else:
+        busy = run.link_busy_s[-(network.groups**2) :].sum() * network.d_bytes_per_s
+        assert busy == pytest.approx(loads.between.sum()), "two links between groups for every packet"
+    again = simulate_packets(pairs, network, routing, packet_bytes=8192, seed=5)
+    assert np.array_equal(run.flow_end_s, again.flow_end_s)
+
+
+def test_packets_against_recorded_simgrid():
+    # SimGrid 3.32, CM02 without cross-traffic: 4D-64 DEF 214.748 ms (studies/percs.md, section 7).
+    _, loads = evaluate_case(Case("4D-64", "DEF"), SEED)
+    assert loads["direct"].bottleneck[0] * 1e3 == pytest.approx(214.748, abs=5e-4)
+    _, large = evaluate_case(Case("4D-300", "DEF"), SEED)
+    assert large["direct"].bottleneck[0] * 1e3 == pytest.approx(107.374, abs=5e-4)
+
+
+@pytest.mark.parametrize("mapping", MAPPINGS)
+def test_mappings_fill_every_router_evenly(mapping):
+    network = percs(64)
+    router = map_tasks(mapping, WORKLOADS["4D-64"], network, np.random.default_rng(2))
+    assert np.bincount(router, minlength=network.routers).tolist() == [32] * network.routers
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+def test_placements_are_distinct_routers(placement):
+    network = percs(16)
+    chosen = place(placement, 64, network, np.random.default_rng(2))
+    assert np.unique(chosen).size == chosen.size == 64
+    assert chosen.max() < network.routers
+    if placement == "spread_drawers":
+        assert np.unique(chosen // network.group_routers).size == 8
+    with pytest.raises(InputError, match="needs 600"):
+        place(placement, 600, network, np.random.default_rng(2))
+
+
+def test_search_keeps_loads_exact_and_beats_random_nodes():
+    from fabricast.percs.search_kernels import put_flows, swap_cost
+
+    network, workload = percs(8), stencil("g", (8, 8, 8, 16), 1e6)
+    block = map_tasks("BNM", workload, percs(8), np.random.default_rng(0))
+    pairs = router_pairs(workload, block, network)
+    start = np.random.default_rng(1).permutation(256)
+    found = search_mapping(pairs, start, network, proposals=60_000, seed=3)
+    assert sorted(found.position) == list(range(256))
+    router = found.position[block].astype(np.int32)
+    loads = route(count_traffic(workload, router, network)[0], network, "direct")
+    assert loads.bottleneck[0] == pytest.approx(found.bottleneck_s), "incremental loads are those of the whole"
+    assert found.bottleneck_s < 0.75 * found.start_s
+    again = search_mapping(pairs, start, network, proposals=60_000, seed=3)
+    assert np.array_equal(found.position, again.position)
+    assert callable(put_flows)
+    assert callable(swap_cost)
+    with pytest.raises(InputError, match="share routers"):
+        search_mapping(pairs, np.zeros(256, np.int64), network, proposals=1000, seed=1)
+
+
+def test_tables_do_not_depend_on_threads():
+    cases = list(grid_cases(["2D-64", "4D-64", "MCrand-64"], 2, sensitivity=True))
+    one, two = (load_tables(cases, seed=SEED, threads=n) for n in (1, 2))
+    for first, second in zip(vars(one).values(), vars(two).values(), strict=True):
+        assert first.equals(second)
+    assert one.network_case["case_id"].is_unique
+    assert (one.network_case["floor_s"] <= one.network_case["bottleneck_s"] * (1 + 1e-9)).all()
+    chosen = [entry for entry in packet_cases(["2D-64"], 2) if entry[0].mapping in ("DEF", "BSM", "RNM", "BDM", "RDM")]
+    packets = packet_tables(
+        chosen, one.network_case, one.network_link_class, packet_bytes=65536, window=64, seed=SEED, threads=2
+    )  # fmt: skip
+    direct = packets.prediction["case_id"].str.contains("direct")
+    ratio = packets.reference["value"] / packets.prediction["value"]
+    assert (ratio[direct] >= 1).all()
+    assert packets.error_feature["importance"].sum() == pytest.approx(1)
+
+
+def test_search_rows_are_verified():
+    row = search_rows(["2D-64"], proposals=30_000, packet_bytes=65536, seed=SEED).iloc[0]
+    assert row["bottleneck_s"] < row["start_s"]
+    assert row["packets_s"] >= row["bottleneck_s"]
+    assert row["floor_s"] <= row["bottleneck_s"]
+
+
+def test_rank_files(tmp_path):
+    network = small(2)
+    hosts = [f"n{i}" for i in range(12)]
+    files = write_rank_files(np.array([3, 3, 0]), network, hosts, tmp_path / "best")
+    assert files[0].read_text() == "rank 0=n3 slot=0\nrank 1=n3 slot=1\nrank 2=n0 slot=0\n"
+    assert files[1].read_text() == "n3\nn3\nn0\n"
+    with pytest.raises(InputError, match="2 hosts"):
+        write_rank_files(np.array([3]), network, hosts[:2], tmp_path / "x")
+    with pytest.raises(InputError, match="more ranks"):
+        write_rank_files(np.array([3, 3, 3]), network, hosts, tmp_path / "x")
+
+
+def test_matrices(tmp_path):
+    dense = np.array([[0, 5.0, 0], [1.0, 9.0, 0], [0, 2.0, 0]])
+    (tmp_path / "m.csv").write_text("\n".join(",".join(map(str, row)) for row in dense))
+    mmwrite(tmp_path / "m.mtx", dense)
+    (tmp_path / "list.csv").write_text("source,target,size_bytes\n0,1,5\n1,0,1\n2,1,2\n1,1,9\n")
+    for name in ("m.csv", "m.mtx", "list.csv"):
+        source, target, size, ranks = read_matrix(tmp_path / name)
+        assert sorted(zip(source, target, size, strict=True)) == [(0, 1, 5), (1, 0, 1), (2, 1, 2)], name
+        assert ranks == 3
+    for text in ("1,2\n", "0,x\n1,0\n", "0,-1\n1,0\n", "0,0\n0,0\n", "source,target,size_bytes\n0.5,1,1\n",
+                 "source,target,size_bytes\n0,1,-1\n", "source,target\n0,1\n"):  # fmt: skip
+        (tmp_path / "bad.csv").write_text(text)
+        with pytest.raises(InputError, match=r"bad\.csv"):
+            read_matrix(tmp_path / "bad.csv")
+    for name in ("none.csv", "none.mtx"):
+        with pytest.raises(InputError, match="none"):
+            read_matrix(tmp_path / name)
+
+
+def test_command_line(tmp_path):
+    runner = CliRunner()
+    result = runner.invoke(app, ["network", "loads", "4D-64"])
+    assert "busiest link 214.7 ms (D)" in result.output
+    assert "busiest link 17.32 ms (D)" in result.output
+    machine = tmp_path / "machine.yaml"
+    machine.write_text(
+        "groups: 4\nrouters_per_drawer: 2\ncores_per_router: 2\nll_bytes_per_s: 1.0e+10\nd_bytes_per_s: 5.0e+9\n"
+        "injection_bytes_per_s: 1.0e+11\n"
+    )
+    matrix = tmp_path / "ring.csv"
+    ranks = 16
+    lines = [f"{n},{(n + 4) % ranks},1000000" for n in range(ranks)]
+    matrix.write_text("source,target,size_bytes\n" + "\n".join(lines) + "\n")
+    simulated = runner.invoke(app, ["network", "simulate", str(matrix), "--network", str(machine), "--packet", "1KB"])
+    assert simulated.exit_code == 0, simulated.output
+    hosts = tmp_path / "hosts.txt"
+    hosts.write_text("".join(f"node{n}\n" for n in range(8)))
+    found = runner.invoke(
+        app, ["map", str(matrix), "--network", str(machine), "--proposals", "2000", "--hosts", str(hosts),
+              "-o", str(tmp_path / "best")]
+    )  # fmt: skip
+    assert found.exit_code == 0, found.output
+    assert len((tmp_path / "best.hosts").read_text().split()) == ranks
+    twice = tmp_path / "twice.txt"
+    twice.write_text("a\na\n")
+    bad = [
+        ["network", "loads", "5D"], ["network", "loads", "4D-64", "--mapping", "XYZ"],
+        ["network", "loads", "4D-64", "--groups", "1"], ["network", "loads", "4D-64", "--gateway", "door"],
+        ["network", "loads", "4D-64", "--groups", "8"], ["network", "loads", str(matrix)],
+        ["network", "loads", str(matrix), "--network", str(machine), "--mapping", "BSM"],
+        ["network", "loads", str(matrix), "--network", str(machine), "--groups", "4"],
+        ["network", "simulate", "MCrand-64"], ["network", "simulate", "2D-64", "--packet", "none"],
+        ["network", "simulate", "2D-64", "--routing", "fastest"], ["network", "simulate", "2D-64", "--window", "0"],
+        ["map", "4D-64", "--proposals", "1"], ["map", "4D-64", "--groups", "8"],
+        ["map", str(matrix), "--network", str(machine), "--hosts", str(twice)],
+    ]  # fmt: skip
+    for arguments in bad:
+        assert isinstance(runner.invoke(app, arguments).exception, InputError), arguments
+    machine.write_text("groups: 4\nspeed: 1\n")
+    assert isinstance(
+        runner.invoke(app, ["network", "loads", str(matrix), "--network", str(machine)]).exception, InputError
+    )
+
+
+def test_multicasts():
+    assert len(multicast("m", (8, 8, 8), 1.0).offsets) == 14
+    assert multicast("m", (64,), 1.0, targets="rand").messages == 64 * 14
+    network = small(4)
+    workload = multicast("m", (24,), 1.0, targets="rand")
+    router = (np.arange(24) // 1).astype(np.int32)
+    first, sent = count_traffic(workload, router, network, seed=3)
+    again, _ = count_traffic(workload, router, network, seed=3)
+    other, _ = count_traffic(workload, router, network, seed=4)
+    assert sent == 336
+    assert np.array_equal(first.out, again.out)
+    assert not np.array_equal(first.out, other.out)
+    with pytest.raises(InputError):
+        multicast("m", (8, 8), 1.0)
+    with pytest.raises(InputError):
+        multicast("m", (8,), 1.0, targets="all")

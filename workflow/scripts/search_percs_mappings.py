@@ -1,0 +1,14 @@
+"""Search mappings for direct routing."""
+
+from fabricast.jobs import log_to, progress_of
+from fabricast.percs.percs_tables import search_rows
+from fabricast.tables import write_table
+
+log_to(snakemake.log[0])
+percs = snakemake.params.percs
+with progress_of("trying swaps", percs["proposals"] * len(percs["searched"])) as advance:
+    rows = search_rows(
+        percs["searched"], proposals=percs["proposals"], packet_bytes=percs["packet_kib"] * 1024,
+        seed=snakemake.params.seed, progress=advance,
+    )  # fmt: skip
+write_table(rows, "network_search", snakemake.output.network_search)
