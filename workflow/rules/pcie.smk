@@ -118,6 +118,8 @@ rule predict_pcie_graphs:
         prediction="<results>/pcie/{graph_set}.prediction.parquet",
     log:
         "<logs>/predict_pcie_graphs.{graph_set}.log",
+    # Figures wait for it: start early.
+    priority: 1
     params:
         graph_set=graph_set,
         models=PCIE_MODELS,
@@ -256,6 +258,8 @@ rule search_pcie_schedules:
         schedule_histogram="<results>/pcie/halos.schedule_histogram.parquet",
     log:
         "<logs>/search_pcie_schedules.log",
+    # Figures wait for it: start early.
+    priority: 1
     params:
         **settings.pcie.schedules.model_dump(),
         size_mib=settings.pcie.size_mib,
