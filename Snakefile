@@ -41,6 +41,12 @@ rule all:
         figure_files(),
 
 
+rule archive:
+    """Tables as Parquet with their SQL, and RO-Crate metadata over results and reports."""
+    input:
+        "ro-crate-metadata.json",
+
+
 rule measured:
     """What can be measured on this machine; `measured: true` in a study takes it into the tables."""
     input:

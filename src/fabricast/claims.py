@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import duckdb
 import pandas as pd
@@ -11,11 +11,13 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from rich.markup import escape
 from rich.table import Column, Table
 
+from fabricast.csv_files import read_csv
 from fabricast.errors import InputError
+from fabricast.files import write_text
 from fabricast.tables import connect
 from fabricast.yaml_files import load_model
 
-__all__ = ["Claim", "claim_table", "evaluate_claims", "read_claims"]
+__all__ = ["Claim", "claim_table", "evaluate_claims", "lost_claims", "read_baseline", "read_claims", "write_baseline"]
 
 
 class Claim(BaseModel):
@@ -31,6 +33,7 @@ class Claim(BaseModel):
     tolerance: float | None = Field(None, ge=0)
     query: str | None = None
     note: str = ""
+    figure: str | None = Field(None, pattern=r"^[a-z]+\.[a-z0-9_]+$")
 
     @model_validator(mode="after")
     def _complete(self) -> Claim:
@@ -74,7 +77,7 @@ def evaluate_claims(claims: list[Claim], tables: dict[str, list[Path]]) -> pd.Da
             connection.read_parquet([str(path) for path in paths], union_by_name=True).create_view(name)
         for claim in claims:
             observed = _observe(connection, claim)
-            row = claim.model_dump(exclude={"query"}) | {"observed": observed}
+            row = claim.model_dump() | {"observed": observed}
             if observed is None:
                 row["verdict"] = "not_testable"
                 if claim.query is not None:
@@ -102,6 +105,49 @@ def _observe(connection: duckdb.DuckDBPyConnection, claim: Claim) -> float | Non
 _STYLES = {"reproduced": "green", "deviates": "yellow", "not_testable": "dim"}
 
 
+def _finished_claims(database: Path, query: str) -> list[tuple[Any, ...]]:
+    if not database.is_file():
+        raise InputError("does not exist as a file; run 'snakemake' first", path=database)
+    try:
+        with duckdb.connect(str(database), read_only=True) as connection:
+            return connection.execute(query).fetchall()
+    except duckdb.Error as error:
+        raise InputError("is not a database of fabricast", path=database) from error
+
+
+def read_baseline(path: Path | str) -> list[str]:
+    """Return the claims that the recorded baseline reproduces."""
+    return [row["claim"] for row in read_csv(path, ("claim",))]
+
+
+def write_baseline(database: Path, path: Path) -> int:
+    """Record the claims that a finished run reproduces, and return how many."""
+    rows = _finished_claims(database, "SELECT claim FROM claim WHERE verdict = 'reproduced' ORDER BY study, claim")
+    text = "# Claims that the default study reproduces; 'fabricast claims --strict' refuses to lose one.\nclaim\n"
+    write_text(path, text + "".join(f"{name}\n" for (name,) in rows))
+    return len(rows)
+
+
+def lost_claims(database: Path, baseline: list[str]) -> list[tuple[str, str]]:
+    """Return the claims of a baseline that a finished run does not reproduce, with their verdicts.
+
+    Parameters
+    ----------
+    database : Path
+        The run's database.
+    baseline : list of str
+        Claims that were reproduced.
+
+    Returns
+    -------
+    list of (str, str)
+        Claim and verdict; ``missing`` if the run does not know the claim.
+    """
+    found = dict(_finished_claims(database, "SELECT claim, verdict::VARCHAR FROM claim"))
+    verdicts = [(name, found.get(name, "missing")) for name in baseline]
+    return [(name, verdict) for name, verdict in verdicts if verdict != "reproduced"]
+
+
 def claim_table(database: Path) -> Table:
     """Return the claims of a finished run as a table for the terminal.
 
@@ -120,15 +166,8 @@ def claim_table(database: Path) -> Table:
     InputError
         If there is no such database.
     """
-    if not database.is_file():
-        raise InputError("does not exist as a file; run 'snakemake' first", path=database)
-    try:
-        with duckdb.connect(str(database), read_only=True) as connection:
-            rows = connection.execute(
-                "SELECT claim, statement, expected, observed, verdict::VARCHAR, note FROM claim ORDER BY study, claim"
-            ).fetchall()
-    except duckdb.Error as error:
-        raise InputError("is not a database of fabricast", path=database) from error
+    query = "SELECT claim, statement, expected, observed, verdict::VARCHAR, note FROM claim ORDER BY study, claim"
+    rows = _finished_claims(database, query)
     table = Table(
         Column("claim", overflow="fold", min_width=24), "statement", "expected", "observed", "verdict", "note"
     )

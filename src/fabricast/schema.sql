@@ -206,6 +206,8 @@ CREATE TABLE claim (
   observed DOUBLE, -- value computed in this run
   verdict claim_verdict NOT NULL, -- reproduced, deviates or not_testable
   note VARCHAR NOT NULL, -- reason or context
+  figure VARCHAR, -- figure that shows it: study.name
+  query VARCHAR, -- query that observes it
   PRIMARY KEY (claim)
 );
 -- Schedules: the best, the worst and every published one.

@@ -46,13 +46,42 @@ def open_page(browser, path, **keywords):
 def test_report_shows_every_figure_without_a_network(finished, browser, width):
     page, problems = open_page(browser, finished / "reports" / "report.html", viewport={"width": width, "height": 900})
     images = page.evaluate("Array.from(document.images).map(i => [i.complete, i.naturalWidth, i.clientWidth])")
-    assert len(images) == 36
+    assert len(images) == 44
     assert all(complete and natural > 0 and shown > 0 for complete, natural, shown in images)
     assert page.locator("#claims tbody tr").count() >= 12
     for anchor in page.locator("nav a").all():
         anchor.click()
         assert page.locator(anchor.get_attribute("href")).is_visible()
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    assert problems == []
+
+
+def test_report_is_accessible_and_explorers_act(finished, browser):
+    from axe_playwright_python.sync_playwright import Axe
+
+    page, problems = open_page(browser, finished / "reports" / "report.html", viewport={"width": 1280, "height": 900})
+    page.locator("#explorer-maxrate svg").wait_for(timeout=20_000)
+    page.locator("#explorer-percs svg").first.wait_for(timeout=20_000)
+    serious = [v for v in Axe().run(page).response["violations"] if v["impact"] in ("serious", "critical")]
+    assert serious == []
+    network = page.locator("#explorer-percs")
+    assert "busiest link: 214.7 ms (D)" in network.inner_text()
+    network.locator("select").nth(2).select_option("indirect")
+    page.wait_for_function("document.querySelector('#explorer-percs').textContent.includes('17.32 ms (D)')")
+    drawn = page.locator("#explorer-maxrate svg").inner_html()
+    page.locator("#explorer-maxrate select").nth(1).select_option("16")
+    page.wait_for_timeout(300)
+    assert page.locator("#explorer-maxrate svg").inner_html() != drawn
+    total = page.locator("#claim-table tbody tr").count()
+    page.fill("#search", "random node deviates")
+    shown = page.locator("#claim-table tbody tr:visible").count()
+    assert 0 < shown < total
+    assert page.inner_text("#found") == f"{shown} of {total}"
+    links = page.locator("#claim-table a").evaluate_all("all => all.map(a => a.getAttribute('href'))")
+    assert len(links) > 40
+    assert all(page.locator(f"[id='{link[1:]}']").count() == 1 for link in set(links)), (
+        "every claim leads to its figure"
+    )
     assert problems == []
 
 

@@ -35,7 +35,7 @@ def test_everything_is_made(finished):
     for name in ("results/fabricast.duckdb", "results/run_config.yaml", "reports/report.html"):
         assert (finished / name).stat().st_size > 0
     figures = {path.name for path in (finished / "reports" / "figures").iterdir()}
-    assert len(figures) == 108
+    assert len(figures) == 132
     assert not list(finished.rglob("*.part*"))
 
 
@@ -73,7 +73,7 @@ def test_tables_hold_what_they_should(finished):
         shares = dict(simulated)
         assert shares["back_pressure"] > 0.98
         assert shares["back_pressure"] > shares["round_robin_upstream"] > shares["max_min"] > shares["no_contention"]
-        mixed = "SELECT count(*) FROM error_band WHERE kind = 'simulated' AND origin NOT LIKE 'packets.%'"
+        mixed = "SELECT count(*) FROM error_band WHERE kind = 'simulated' AND study = 'pcie' AND origin NOT LIKE 'packets.%'"
         assert ask(mixed) == [(0,)]
         config = ask("SELECT config->>'$.pcie.tau' FROM run")[0][0]
         assert float(config) == 0.1735
@@ -214,3 +214,32 @@ def test_adapters_are_short_and_named_after_their_rules():
         statements = [line for line in code if not line.startswith(("from ", "import ", '"""'))]
         assert len(statements) <= 15, path
     assert len((REPOSITORY / "Snakefile").read_text().splitlines()) <= 60
+
+
+def test_strict_claims_and_archive(finished):
+    from rocrate.rocrate import ROCrate
+
+    command = [sys.executable, "-m", "fabricast.cli", "claims"]
+    environment = os.environ | {"PYTHONPATH": str(finished / "src")}
+
+    def claims(*arguments):
+        return subprocess.run(
+            [*command, *arguments], cwd=finished, env=environment, capture_output=True, text=True, check=False
+        )
+
+    lost = claims("--strict")
+    assert lost.returncode == 1, "smoke has no simulated graphs of all 22,259, the default study has"
+    assert "fabricast: lost: pcie_validation_graphs was reproduced and now is" in lost.stderr
+    assert claims("--record").returncode == 0
+    assert claims("--strict").returncode == 0
+    assert claims("--database", "none.duckdb").returncode == 2
+    code, output = snakemake(finished, *SMOKE, "archive")
+    assert code == 0, output
+    crate = ROCrate(finished)
+    assert crate.mainEntity.id == "Snakefile"
+    files = {entity.id for entity in crate.get_entities() if entity.type == "File"}
+    assert {"results/fabricast.duckdb", "reports/report.html", "results/archive/claim.parquet"} <= files
+    with duckdb.connect() as connection:
+        connection.execute(f"IMPORT DATABASE '{finished / 'results' / 'archive'}'")
+        assert connection.execute("SELECT count(*) FROM claim").fetchall()[0][0] > 90
+        assert connection.execute("SELECT count(*) FROM claims_by_study").fetchall() == [(5,)]

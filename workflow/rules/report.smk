@@ -2,7 +2,8 @@
 
 REQUIRED INPUTS: <results>/fabricast.duckdb, figures as SVG, captions in workflow/report.
 OUTPUTS: <reports>/report.html. `snakemake --report <reports>/report.zip` adds Snakemake's own.
-STEPS: write_report.
+<results>/archive and ro-crate-metadata.json by the target `archive`.
+STEPS: write_report, archive_run.
 """
 
 
@@ -29,3 +30,22 @@ rule write_report:
         code=code("report"),
     script:
         "../scripts/write_report.py"
+
+
+rule archive_run:
+    """What is handed on: tables as Parquet with their SQL, and RO-Crate metadata over all files."""
+    input:
+        database="<results>/fabricast.duckdb",
+        config="<results>/run_config.yaml",
+        report="<reports>/report.html",
+        figures=figure_files(),
+    output:
+        export=directory("<results>/archive"),
+        crate="ro-crate-metadata.json",
+    log:
+        "<logs>/archive_run.log",
+    params:
+        repository=workflow.basedir,
+        code=code("research_crate"),
+    script:
+        "../scripts/archive_run.py"

@@ -68,7 +68,7 @@ class LogGOPS:
 
         Examples
         --------
-        >>> LogGOPS(5e-6, 1e-6, 2e-6, 1e-9).time_s(1001, 3) * 1e6
+        >>> round(LogGOPS(5e-6, 1e-6, 2e-6, 1e-9).time_s(1001, 3) * 1e6, 6)
         14.0
         """
         more = max(size_bytes - 1, 0.0)

@@ -1,0 +1,139 @@
+"""Interactive pictures of the report, as Vega-Lite specifications with their data inside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+from fabricast.figures.style import COLOURS
+
+__all__ = ["explorer_script", "maxrate_explorer", "network_explorer"]
+
+_MOST_ROWS = 6000
+
+
+def explorer_script() -> str:
+    """Return the JavaScript that draws specifications: Vega, Vega-Lite and Vega-Embed, with ``window.vegaEmbed``."""
+    import vl_convert
+
+    script: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+    # Inside a page the text would end the element.
+    return script.replace("</script", "<\\/script")
+
+
+def _specification(chart: Any) -> dict[str, Any]:
+    found: dict[str, Any] = chart.to_dict()
+    # Without it the page's colours show through in the dark.
+    found["background"] = "white"
+    return found
+
+
+def maxrate_explorer(measurement: pd.DataFrame, prediction: pd.DataFrame) -> dict[str, Any]:
+    """Return an explorer of measured and modelled times: choose data set, processes and model.
+
+    Parameters
+    ----------
+    measurement, prediction : pandas.DataFrame
+        Rows of the tables maxrate_measurement and prediction.
+
+    Returns
+    -------
+    dict
+        Vega-Lite specification.
+    """
+    rows = prediction[prediction["study"] == "maxrate"]
+    parts = rows["case_id"].str.rsplit("/", n=2, expand=True)
+    modelled = pd.DataFrame(
+        {"d": parts[0], "k": parts[1].astype(int), "n": parts[2].astype(float), "m": rows["model"], "t": rows["value"]}
+    )
+    wide = modelled.pivot_table(index=["d", "k", "n"], columns="m", values="t", sort=True).reset_index()
+    measured = measurement.rename(columns={"dataset": "d", "processes": "k", "size_bytes": "n", "time_s": "measured"})
+    table = measured[["d", "k", "n", "measured"]].merge(wide, on=["d", "k", "n"], how="left")
+    models = [name for name in wide.columns if name not in ("d", "k", "n")]
+    for name in ("measured", *models):
+        # Five digits are more than a picture shows.
+        table[name] = (table[name] * 1e6).map(lambda value: float(f"{value:.5g}") if value == value else None)
+    datasets = sorted(set(table["d"]))
+    first = "bluewaters_irecv_2" if "bluewaters_irecv_2" in datasets else datasets[0]
+    dataset = alt.param("dataset", value=first, bind=alt.binding_select(options=datasets, name="data set "))
+    counts = sorted({int(k) for k in table["k"]})
+    processes = alt.param("processes", value=counts[0], bind=alt.binding_select(options=counts, name="processes "))
+    model = alt.param(
+        "model", value="refined" if "refined" in models else models[0],
+        bind=alt.binding_select(options=models, name="model "),
+    )  # fmt: skip
+    base = (
+        alt.Chart(table.head(_MOST_ROWS))
+        .transform_filter((alt.datum.d == dataset) & (alt.datum.k == processes))
+        .transform_calculate(modelled=f"datum[{model.name}]")
+        .encode(x=alt.X("n:Q", scale=alt.Scale(type="log", base=2), title="message size (bytes)"))
+    )
+    tips = [alt.Tooltip("n:Q", title="bytes"), alt.Tooltip("measured:Q", title="measured (us)"),
+            alt.Tooltip("modelled:Q", title="modelled (us)", format=".4g")]  # fmt: skip
+    points = base.mark_point(filled=True, size=45, color=COLOURS[0]).encode(
+        y=alt.Y("measured:Q", scale=alt.Scale(type="log"), title="time (us): measured and modelled"), tooltip=tips
+    )
+    line = base.mark_line(color=COLOURS[1]).encode(y=alt.Y("modelled:Q", scale=alt.Scale(type="log")))
+    chart = (points + line).add_params(dataset, processes, model).properties(width="container", height=300)
+    return _specification(chart)
+
+
+def network_explorer(case: pd.DataFrame, histogram: pd.DataFrame) -> dict[str, Any]:
+    """Return an explorer of link loads: choose pattern, mapping and routing.
+
+    Parameters
+    ----------
+    case, histogram : pandas.DataFrame
+        Rows of the tables network_case and network_link_histogram.
+
+    Returns
+    -------
+    dict
+        Vega-Lite specification.
+    """
+    plain = case[
+        (case["gateway"] == "mod") & (case["multiplicity"] == 1) & (case["placement"] == "whole") & case["wrap"]
+    ]
+    table = histogram.merge(plain, on="case_id")
+    table = table[table["links"] > 0]
+    table = pd.DataFrame(
+        {
+            "w": table["workload"], "m": table["mapping"], "r": table["routing"], "c": table["class"],
+            "a": (table["lower_bytes"] / 2**20).round(3), "b": (table["upper_bytes"] / 2**20).round(3),
+            "l": table["links"],
+            "t": [f"busiest link: {t * 1e3:.4g} ms ({k})" for t, k in
+                  zip(table["bottleneck_s"], table["bottleneck_class"], strict=True)],
+        }
+    ).sort_values(["w", "m", "r", "c", "a"], ignore_index=True)  # fmt: skip
+
+    def chosen(name: str, column: str, label: str, value: str) -> alt.Parameter:
+        options = list(dict.fromkeys(table[column]))
+        start = value if value in options else options[0]
+        return alt.param(name, value=start, bind=alt.binding_select(options=options, name=label))
+
+    workload = chosen("workload", "w", "pattern ", "4D-64")
+    mapping = chosen("mapping", "m", "mapping ", "DEF")
+    routing = chosen("routing", "r", "routing ", "direct")
+    base = alt.Chart(table.head(_MOST_ROWS)).transform_filter(
+        (alt.datum.w == workload) & (alt.datum.m == mapping) & (alt.datum.r == routing)
+    )
+    panels = []
+    for name, colour in zip(("LL", "LR", "D"), COLOURS, strict=False):
+        own = base.transform_filter(alt.datum.c == name)
+        bars = own.mark_bar(color=colour).encode(
+            x=alt.X("a:Q", title=f"load of {name} links (MiB)", bin=alt.Bin(binned=True)), x2="b:Q",
+            y=alt.Y("l:Q", title="links", scale=alt.Scale(type="symlog")),
+            tooltip=[alt.Tooltip("a:Q", title="from (MiB)"), alt.Tooltip("b:Q", title="to (MiB)"),
+                     alt.Tooltip("l:Q", title="links"), alt.Tooltip("t:N", title="time")],
+        )  # fmt: skip
+        panels.append(bars.properties(width=250, height=180))
+    title = (
+        base.transform_aggregate(t="min(t)", groupby=["w"])
+        .mark_text(align="left", fontSize=13)
+        .encode(text="t:N", x=alt.value(0))
+        .properties(height=20, width=500)
+    )
+    chart = alt.vconcat(title, alt.hconcat(*panels)).add_params(workload, mapping, routing)
+    return _specification(chart)
