@@ -12,7 +12,7 @@ export UV_PROJECT_ENVIRONMENT := .venv
 export UV_COMPILE_BYTECODE := 1
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: all results smoke measured test benchmark clean
+.PHONY: all results smoke measured test benchmark container clean
 all: results
 
 results: .venv/.run-stamp
@@ -36,6 +36,10 @@ measured: .venv/.test-stamp
 
 test: .venv/.test-stamp
 	$(BIN)/python -m pytest
+
+# The image of profiles/apptainer; needs root, apptainer (scripts/install-apptainer.sh), mmdebstrap, squashfs-tools.
+container:
+	@containers/build.sh
 
 benchmark: .venv/.test-stamp
 	$(BIN)/python -m benchmarks

@@ -233,7 +233,7 @@ def test_strict_claims_and_archive(finished):
     assert claims("--record").returncode == 0
     assert claims("--strict").returncode == 0
     assert claims("--database", "none.duckdb").returncode == 2
-    code, output = snakemake(finished, *SMOKE, "archive")
+    code, output = snakemake(finished, "archive", *SMOKE)
     assert code == 0, output
     crate = ROCrate(finished)
     assert crate.mainEntity.id == "Snakefile"
