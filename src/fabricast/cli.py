@@ -473,6 +473,33 @@ def map_pattern(
         typer.echo(line)
 
 
+@app.command(epilog="Example: nvbandwidth -j > nvbandwidth.json && fabricast bandwidth nvbandwidth.json")
+def bandwidth(
+    file: Annotated[
+        Path,
+        typer.Argument(help="What nvbandwidth (text or -j) or p2pBandwidthLatencyTest printed.", show_default=False),
+    ],
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write all matrices as .csv.")] = None,
+) -> None:
+    """Read bandwidths between GPUs and host, and the one that the PCIe models need."""
+    from fabricast.files import write_text
+    from fabricast.gpucentric.bandwidth_matrices import copy_bandwidth, read_bandwidths
+
+    _check_output(output, ".csv")
+    table = read_bandwidths(file)
+    for (test, unit), part in table.groupby(["test", "unit"], sort=False):
+        scale, shown = (1e-9, "GB/s") if unit == "bytes/s" else (1e6, "us")
+        low, middle, high = (part["value"].quantile([0, 0.5, 1]) * scale).tolist()
+        typer.echo(f"{test}: {len(part)} values, {low:.4g} to {high:.4g}, median {middle:.4g} {shown}")
+    found = copy_bandwidth(table)
+    if found is None:
+        typer.echo("no copies between GPUs: nothing for the PCIe models")
+    else:
+        typer.echo(f"for fabricast predict: --bandwidth-gib {found / GIB:.6g}")
+    if output is not None:
+        write_text(output, table.to_csv(index=False, lineterminator="\n"))
+
+
 @app.command(epilog="Example: fabricast models")
 def models() -> None:
     """List the models that 'predict --model' takes."""

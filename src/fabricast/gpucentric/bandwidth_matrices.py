@@ -1,0 +1,149 @@
+"""Bandwidths between GPUs and host, as nvbandwidth and the CUDA samples print them."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from fabricast.errors import InputError
+
+__all__ = ["copy_bandwidth", "read_bandwidths"]
+
+_LARGEST_FILE_BYTES = 20_000_000
+_COLUMNS = ["program", "test", "row", "column", "value", "unit"]
+_Row = tuple[str, str, str, str, float, str]
+
+
+def _number(text: str) -> float:
+    """Return the number of a cell; NaN where a pair was not measured."""
+    try:
+        return float(text)
+    except ValueError:
+        if text.upper() == "N/A":
+            return math.nan
+        raise
+
+
+def _matrix(lines: list[str], start: int) -> tuple[list[str], list[tuple[str, list[float]]]]:
+    """Return column names and rows of a matrix whose header is line `start`."""
+    columns = [word for word in lines[start].split() if word not in ("D\\D", "GPU", "CPU")]
+    rows = []
+    for line in lines[start + 1 :]:
+        words = line.split()
+        if len(words) != len(columns) + 1 or not words[0].isdigit():
+            break
+        rows.append((words[0], [_number(word) for word in words[1:]]))
+    return columns, rows
+
+
+def _unit(description: str) -> str:
+    return "s" if re.search(r"\((us|ns)\)", description) else "bytes/s"
+
+
+def _scale(description: str) -> float:
+    return 1e-6 if "(us)" in description else 1e-9 if "(ns)" in description else 1e9
+
+
+def _nvbandwidth_text(lines: list[str]) -> Iterator[_Row]:
+    for number, line in enumerate(lines):
+        found = re.match(r"Running (\S+?)\.\s*$", line)
+        if not found or number + 2 >= len(lines) or "bandwidth" not in lines[number + 1]:
+            continue
+        columns, rows = _matrix(lines, number + 2)
+        for row, values in rows:
+            for column, value in zip(columns, values, strict=True):
+                yield "nvbandwidth", found[1], row, column, value * 1e9, "bytes/s"
+
+
+def _nvbandwidth_json(text: str) -> Iterator[_Row]:
+    document = json.loads(text)
+    body: dict[str, Any] = document.get("nvbandwidth", document)
+    for case in body.get("testcases", []):
+        description = str(case.get("bandwidth_description", "(GB/s)"))
+        for row, cells in enumerate(case.get("bandwidth_matrix", [])):
+            for column, cell in enumerate(cells):
+                value = _number(str(cell)) * _scale(description)
+                yield "nvbandwidth", str(case["name"]), str(row), str(column), value, _unit(description)
+
+
+def _peer_test(lines: list[str]) -> Iterator[_Row]:
+    title = ""
+    for number, line in enumerate(lines):
+        if "Matrix (" in line or re.search(r"Bandwidth \(GB/s\)", line):
+            title = line.strip()
+        if re.match(r"\s+(D\\D|GPU)\s+0", line) and title:
+            columns, rows = _matrix(lines, number)
+            for row, values in rows:
+                for column, value in zip(columns, values, strict=True):
+                    yield "p2pBandwidthLatencyTest", title, row, column, value * _scale(title), _unit(title)
+
+
+def read_bandwidths(path: Path | str) -> pd.DataFrame:
+    """Read matrices of bandwidths and latencies.
+
+    Parameters
+    ----------
+    path : Path or str
+        What nvbandwidth printed as text or JSON (``-j``), or p2pBandwidthLatencyTest.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns program, test, row, column, value, unit (bytes/s or s); pairs that were not
+        measured, and pairs that nvbandwidth prints as 0, are left out.
+
+    Raises
+    ------
+    InputError
+        If the file is of none of these programs or holds no matrix.
+    """
+    path = Path(path)
+    try:
+        if path.stat().st_size > _LARGEST_FILE_BYTES:
+            raise InputError(f"is larger than {_LARGEST_FILE_BYTES // 10**6} MB, expected a log", path=path)
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", path=path) from error
+    try:
+        if text.lstrip().startswith("{"):
+            rows = list(_nvbandwidth_json(text))
+        elif "Running " in text and "memcpy" in text:
+            rows = list(_nvbandwidth_text(text.splitlines()))
+        elif "P2P" in text and "D\\D" in text:
+            rows = list(_peer_test(text.splitlines()))
+        else:
+            raise InputError("is no output of nvbandwidth or p2pBandwidthLatencyTest", path=path)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"is not as nvbandwidth or p2pBandwidthLatencyTest prints it: {error}", path=path) from error
+    table = pd.DataFrame(rows, columns=_COLUMNS)
+    table = table[(table["value"] > 0) & (table["value"] < math.inf)].reset_index(drop=True)
+    if table.empty:
+        raise InputError("holds no matrix of bandwidths", path=path)
+    return table
+
+
+def copy_bandwidth(table: pd.DataFrame) -> float | None:
+    """Return the bandwidth of one copy between two GPUs, for the PCIe models; None if it was not measured.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        As `read_bandwidths` gives.
+
+    Returns
+    -------
+    float or None
+        Median in bytes/s over pairs of different GPUs, of one-way copies by copy engines.
+    """
+    nvbandwidth = table["test"].str.match(r"device_to_device_memcpy_(read|write)_ce$")
+    peer = table["test"].str.match(r"Unidirectional P2P=Enabled Bandwidth")
+    rows = table[(nvbandwidth | peer) & (table["row"] != table["column"]) & (table["unit"] == "bytes/s")]
+    return float(rows["value"].median()) if len(rows) else None
