@@ -1,4 +1,4 @@
-"""B1, B1b, B1c and B10: run with ``make benchmark``.
+"""B1 to B3, B5, B6 and B10: run with ``make benchmark``.
 
 Protocol: interleaved rounds (A/B/A/B), CPU seconds of one core, median and range, the
 largest error of every line against its oracle; a line above the bound is void.
@@ -31,6 +31,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.naive_peer import end_times
+from benchmarks.network_lines import network_lines
 from fabricast.files import whole_file
 from fabricast.pcie.graphs import CongestionGraphs, from_arcs, validation_set
 from fabricast.pcie.models import MODELS, evaluate, warm_up
@@ -250,6 +251,7 @@ def main() -> None:
             line("B1c", "start, generate, evaluate; wall", times["process"]),
             *schedule_lines(work),
             *packet_lines(work),
+            *network_lines(line),
             *workflow_lines(),
         ]
     frame = pd.DataFrame(lines).assign(input_digest=work.digest, load=os.getloadavg()[0], cores=os.cpu_count())

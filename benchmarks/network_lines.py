@@ -1,0 +1,117 @@
+"""B6 and the network study: link loads against NumPy, the whole grid, the packet level."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabricast.percs.cases import WORKLOADS, Case, case_router, grid_cases
+from fabricast.percs.loads import LinkLoads, count_traffic, route
+from fabricast.percs.network import TwoLevelNetwork, percs
+from fabricast.percs.packets import router_pairs, simulate_packets
+from fabricast.percs.percs_tables import load_tables
+from fabricast.percs.workloads import Workload, multicast
+
+SEED = 20161113
+ROUNDS = 5
+RANDOM_300 = multicast("rand-300", (307200,), float(2**20), targets="rand")
+
+
+def random_targets(workload: Workload, seed: int) -> NDArray[np.int64]:
+    """Return the targets that the kernel draws, task after task."""
+    count = workload.tasks * workload.random_targets
+    with np.errstate(over="ignore"):
+        state = np.uint64(seed) + np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        z = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        z = z ^ (z >> np.uint64(31))
+        return (((z >> np.uint64(32)) * np.uint64(workload.tasks)) >> np.uint64(32)).astype(np.int64)
+
+
+def grid_targets(workload: Workload) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return source and target of every message of a torus."""
+    tasks = np.arange(workload.tasks).reshape(workload.grid)
+    axes = tuple(range(tasks.ndim))
+    targets = [np.roll(tasks, [-step for step in offset], axis=axes).ravel() for offset in workload.offsets]
+    return np.tile(tasks.ravel(), len(targets)), np.concatenate(targets)
+
+
+def numpy_loads(
+    first: NDArray[np.int64], second: NDArray[np.int64], network: TwoLevelNetwork
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Count messages on the links of direct routes as a user of NumPy would."""
+    size, groups = network.group_routers, network.groups
+    one, a = np.divmod(first, size)
+    two, b = np.divmod(second, size)
+    inside = (one == two) & (a != b)
+    across = one != two
+    out = network.gateways[one[across], two[across], 0]
+    into = network.gateways[two[across], one[across], 0]
+    links = np.concatenate([
+        (one[inside] * size + a[inside]) * size + b[inside],
+        (one[across] * size + a[across]) * size + out,
+        (two[across] * size + into) * size + b[across],
+    ])  # fmt: skip
+    link = np.bincount(links, minlength=groups * size * size).reshape(groups, size, size)
+    link[:, np.arange(size), np.arange(size)] = 0
+    between = np.bincount(one[across] * groups + two[across], minlength=groups * groups).reshape(groups, groups)
+    return link, between
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Return the CPU seconds of a call."""
+    started = time.process_time()
+    work()
+    return time.process_time() - started
+
+
+def network_lines(line: Callable[..., dict[str, object]]) -> list[dict[str, object]]:
+    """Measure link loads, the grid of the study, and the packet level."""
+    lines = []
+    network = percs(300)
+
+    def ours(workload: Workload, router: NDArray[np.int32]) -> LinkLoads:
+        return route(count_traffic(workload, router, network, seed=SEED)[0], network, "direct")
+
+    cases: list[tuple[str, Workload, Any]] = [
+        ("4.3 M random messages", RANDOM_300, (np.arange(307200) // 32).astype(np.int32)),
+        ("4D-300, supernode blocks", WORKLOADS["4D-300"], case_router(Case("4D-300", "BSM"), SEED)),
+    ]
+    for title, workload, router in cases:
+        if workload.random_targets:
+            source = np.repeat(np.arange(workload.tasks), workload.random_targets)
+            target = random_targets(workload, SEED)
+        else:
+            source, target = grid_targets(workload)
+        first, second = router.astype(np.int64)[source], router.astype(np.int64)[target]
+        loads = ours(workload, router)
+        link, between = numpy_loads(first, second, network)
+        error = float(
+            max(np.abs(loads.link / workload.size_bytes - link).max(),
+                np.abs(loads.between / workload.size_bytes - between).max())
+        )  # fmt: skip
+        own, peer = [], []
+        for _ in range(ROUNDS):
+            own.append(seconds(partial(ours, workload, router)))
+            peer.append(seconds(partial(numpy_loads, first, second, network)))
+        lines.append(line("B6", f"{title}, loads, 1 core", own, "NumPy bincount", peer, error))
+    started = time.perf_counter()
+    load_tables(grid_cases(list(WORKLOADS), 30, sensitivity=True), seed=SEED, threads=2)
+    lines.append(line("grid", "821 cases, 2 routings, 2 cores, wall", [time.perf_counter() - started]))
+    machine = percs(64)
+    pairs = router_pairs(WORKLOADS["4D-64"], case_router(Case("4D-64", "RNM", seed=0), SEED), machine)
+    packets = partial(simulate_packets, pairs, machine, "direct", packet_bytes=131072.0)
+    bound = route(
+        count_traffic(WORKLOADS["4D-64"], case_router(Case("4D-64", "RNM", seed=0), SEED), machine)[0],
+        machine,
+        "direct",
+    ).bottleneck[0]
+    run = packets()
+    title = f"4D-64, {run.packets / 1e6:.1f} M packets, {run.elapsed_s / bound - 1:+.1%} of the bound, 1 core"
+    lines.append(line("packets", title, [seconds(packets) for _ in range(3)]))
+    return lines
