@@ -509,7 +509,7 @@ def models() -> None:
         typer.echo(f"{name:24} {entry.title}")
 
 
-@app.command(epilog="Examples: fabricast claims | fabricast claims --strict")
+@app.command(epilog="Example: fabricast claims --strict")
 def claims(
     database: Annotated[Path, typer.Option(help="Database of a finished run.")] = Path("results/fabricast.duckdb"),
     strict: Annotated[
