@@ -240,6 +240,7 @@ class PercsConfig(_Strict):
     simulated_seeds: int = Field(default=2, ge=1, description="Random mappings of each kind that are simulated.")
     packet_kib: float = Field(default=512.0, gt=0, description="Largest packet of the simulation.")
     window: int = Field(default=256, ge=1, description="Packets in flight of each router.")
+    shards: int = Field(default=1, ge=1, le=64, description="Jobs over which the simulation is spread.")
     searched: list[BlockedName] = Field(
         default=["4D-64"], min_length=1, description="Patterns for which a mapping is searched."
     )

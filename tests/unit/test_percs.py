@@ -1,6 +1,7 @@
 """Two-level direct networks: counts, exact loads, published table, fluid and packet level, search."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +17,14 @@ from fabricast.percs.mapping_search import search_mapping, write_rank_files
 from fabricast.percs.mappings import MAPPINGS, PLACEMENTS, map_tasks, place
 from fabricast.percs.network import GATEWAYS, TwoLevelNetwork, percs
 from fabricast.percs.packets import router_pairs, simulate_packets
-from fabricast.percs.percs_tables import count_rows, load_tables, packet_cases, packet_tables, search_rows
+from fabricast.percs.percs_tables import (
+    count_rows,
+    load_tables,
+    packet_cases,
+    packet_tables,
+    search_rows,
+    simulate_cases,
+)
 from fabricast.percs.workloads import Workload, multicast, read_matrix, stencil
 from tests.reference_network import loads as plain_loads
 from tests.reference_network import routes as plain_routes
@@ -295,9 +303,18 @@ def test_tables_do_not_depend_on_threads():
     assert one.network_case["case_id"].is_unique
     assert (one.network_case["floor_s"] <= one.network_case["bottleneck_s"] * (1 + 1e-9)).all()
     chosen = [entry for entry in packet_cases(["2D-64"], 2) if entry[0].mapping in ("DEF", "BSM", "RNM", "BDM", "RDM")]
-    packets = packet_tables(
-        chosen, one.network_case, one.network_link_class, packet_bytes=65536, window=64, seed=SEED, threads=2
-    )  # fmt: skip
+
+    def simulated(part, threads):
+        return simulate_cases(part, packet_bytes=65536, window=64, seed=SEED, threads=threads)
+
+    found = []
+    for shards in (1, 3, 7):
+        rows = pd.concat([simulated(chosen[n::shards], 1 + n % 2) for n in range(shards)], ignore_index=True)
+        found.append(packet_tables(rows, one.network_case, one.network_link_class, seed=SEED))
+    for other in found[1:]:
+        for first, second in zip(vars(found[0]).values(), vars(other).values(), strict=True):
+            assert first.equals(second), "results do not depend on the number of shards"
+    packets = found[0]
     direct = packets.prediction["case_id"].str.contains("direct")
     ratio = packets.reference["value"] / packets.prediction["value"]
     assert (ratio[direct] >= 1).all()

@@ -2,7 +2,7 @@
 
 REQUIRED INPUTS: `percs` of the configuration.
 OUTPUTS: <results>/percs/<part>.<table>.parquet, declared by `add_parts` below.
-STEPS: evaluate_percs_loads, simulate_percs_packets (simulated reference), search_percs_mappings.
+STEPS: evaluate_percs_loads, simulate_percs_packets (simulated reference), compare_percs_packets, search_percs_mappings.
 """
 
 PERCS_LOADS = (
@@ -33,25 +33,42 @@ rule evaluate_percs_loads:
 
 
 rule simulate_percs_packets:
-    """Packet-level times beside the bound of the busiest link, and what tells their ratio."""
-    input:
-        **{
-            table: f"<results>/percs/loads.{table}.parquet"
-            for table in ("network_case", "network_link_class")
-        },
+    """Packet-level times of every case of a shard; a shard that is done is not run again."""
     output:
-        **{table: f"<results>/percs/packets.{table}.parquet" for table in PERCS_PACKETS},
+        reference="<results>/percs/shards/{shard}.reference.parquet",
     log:
-        "<logs>/simulate_percs_packets.log",
+        "<logs>/simulate_percs_packets.{shard}.log",
     threads: 2
     params:
         percs=settings.percs.model_dump(
-            include={"simulated", "simulated_seeds", "packet_kib", "window"}
+            include={"simulated", "simulated_seeds", "packet_kib", "window", "shards"}
         ),
         seed=settings.seed,
         code=code("percs.percs_tables", "tables"),
     script:
         "../scripts/simulate_percs_packets.py"
+
+
+rule compare_percs_packets:
+    """The bound of the busiest link beside packet-level times, and what tells their ratio."""
+    input:
+        **{
+            table: f"<results>/percs/loads.{table}.parquet"
+            for table in ("network_case", "network_link_class")
+        },
+        shards=[
+            f"<results>/percs/shards/{n}.reference.parquet"
+            for n in range(settings.percs.shards)
+        ],
+    output:
+        **{table: f"<results>/percs/packets.{table}.parquet" for table in PERCS_PACKETS},
+    log:
+        "<logs>/compare_percs_packets.log",
+    params:
+        seed=settings.seed,
+        code=code("percs.percs_tables", "tables"),
+    script:
+        "../scripts/compare_percs_packets.py"
 
 
 rule search_percs_mappings:

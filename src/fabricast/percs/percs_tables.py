@@ -29,6 +29,7 @@ __all__ = [
     "packet_cases",
     "packet_tables",
     "search_rows",
+    "simulate_cases",
 ]
 
 COUNTED_SUPERNODES = (2, 4, 8, 16, 32, 64, 128, 256, 300, 512)
@@ -148,25 +149,21 @@ def packet_cases(workloads: list[str], seeds: int) -> list[tuple[Case, Routing]]
     return [(case, routing) for case in grid_cases(workloads, seeds, sensitivity=False) for routing in ROUTINGS]
 
 
-def packet_tables(
+def simulate_cases(
     cases: list[tuple[Case, Routing]],
-    network_case: pd.DataFrame,
-    network_link_class: pd.DataFrame,
     *,
     packet_bytes: float,
     window: int,
     seed: int,
     threads: int,
     progress: Callable[[int], None] | None = None,
-) -> PacketTables:
-    """Simulate cases packet by packet beside the bound of the busiest link.
+) -> pd.DataFrame:
+    """Simulate cases packet by packet.
 
     Parameters
     ----------
     cases : list of (Case, str)
         Cases with their routing.
-    network_case, network_link_class : pandas.DataFrame
-        Rows of `load_tables`, among them those of the cases.
     packet_bytes : float
         Largest size of a packet; a shorter message is one packet.
     window : int
@@ -180,8 +177,8 @@ def packet_tables(
 
     Returns
     -------
-    PacketTables
-        Bounds as predictions, times as references of kind ``simulated``, and what tells the ratio.
+    pandas.DataFrame
+        Rows of the table reference, of kind ``simulated``, in the order of the cases.
     """
 
     def one(entry: tuple[Case, Routing]) -> float:
@@ -199,16 +196,39 @@ def packet_tables(
             if progress is not None:
                 progress(1)
     names = [case.name(routing) for case, routing in cases]
-    common = {"study": "percs", "case_id": names, "item": "", "quantity": "elapsed", "unit": "s"}
+    return pd.DataFrame(
+        {"study": "percs", "case_id": names, "item": "", "quantity": "elapsed", "kind": "simulated",
+         "origin": "network packets", "value": times, "unit": "s", "tag": "derived"}
+    )  # fmt: skip
+
+
+def packet_tables(
+    reference: pd.DataFrame, network_case: pd.DataFrame, network_link_class: pd.DataFrame, *, seed: int
+) -> PacketTables:
+    """Put packet-level times beside the bound of the busiest link, and learn what tells their ratio.
+
+    Parameters
+    ----------
+    reference : pandas.DataFrame
+        Rows of `simulate_cases`.
+    network_case, network_link_class : pandas.DataFrame
+        Rows of `load_tables`, among them those of the cases.
+    seed : int
+        Root seed.
+
+    Returns
+    -------
+    PacketTables
+        Bounds as predictions, times as references, importance of features.
+    """
+    reference = reference.sort_values("case_id", ignore_index=True)
+    names = reference["case_id"]
     bound = network_case.set_index("case_id")["bottleneck_s"].loc[names]
-    prediction = pd.DataFrame({**common, "model": "busiest_link", "value": bound.to_numpy()})
-    reference = pd.DataFrame(
-        {**common, "kind": "simulated", "origin": "network packets", "value": times, "tag": "derived"}
-    )  # fmt: skip
+    common = reference[["study", "case_id", "item", "quantity", "unit"]]
+    prediction = common.assign(model="busiest_link", value=bound.to_numpy())
     features = load_features(network_link_class, network_case)
-    table, explained = predict_times(
-        features, network_case, pd.Series(times, index=names), seed=seed
-    )  # fmt: skip
+    times = pd.Series(reference["value"].to_numpy(), index=names)
+    table, explained = predict_times(features, network_case, times, seed=seed)
     feature = table.assign(
         study="percs", model="busiest_link", kind="simulated", origin="network packets", subset="all", r2=explained
     )  # fmt: skip
