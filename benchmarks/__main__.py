@@ -1,4 +1,4 @@
-"""B1 to B3, B5, B6 and B10: run with ``make benchmark``.
+"""B1 to B3, B5, B6, B8 and B10: run with ``make benchmark``.
 
 Protocol: interleaved rounds (A/B/A/B), CPU seconds of one core, median and range, the
 largest error of every line against its oracle; a line above the bound is void.
@@ -251,7 +251,7 @@ def main() -> None:
             line("B1c", "start, generate, evaluate; wall", times["process"]),
             *schedule_lines(work),
             *packet_lines(work),
-            *network_lines(line),
+            *network_lines(line, find_simgrid_python()),
             *workflow_lines(),
         ]
     frame = pd.DataFrame(lines).assign(input_digest=work.digest, load=os.getloadavg()[0], cores=os.cpu_count())

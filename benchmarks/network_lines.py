@@ -1,21 +1,27 @@
-"""B6 and the network study: link loads against NumPy, the whole grid, the packet level."""
+"""B6, B8 and the network study: link loads against NumPy, the whole grid, the packet level."""
 
 from __future__ import annotations
 
+import json
+import subprocess
+import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fabricast.percs.cases import WORKLOADS, Case, case_router, grid_cases
+from fabricast.percs.fluid import completion_time_s
 from fabricast.percs.loads import LinkLoads, count_traffic, route
 from fabricast.percs.network import TwoLevelNetwork, percs
 from fabricast.percs.packets import router_pairs, simulate_packets
 from fabricast.percs.percs_tables import load_tables
-from fabricast.percs.workloads import Workload, multicast
+from fabricast.percs.workloads import Workload, multicast, stencil
+from tests.reference_network import routes
 
 SEED = 20161113
 ROUNDS = 5
@@ -70,9 +76,44 @@ def seconds(work: Callable[[], object]) -> float:
     return time.process_time() - started
 
 
-def network_lines(line: Callable[..., dict[str, object]]) -> list[dict[str, object]]:
-    """Measure link loads, the grid of the study, and the packet level."""
-    lines = []
+def simgrid_line(line: Callable[..., dict[str, object]], python: str | None) -> dict[str, object]:
+    """Measure flows to completion under fair sharing, against SimGrid on the same flows and links."""
+    network = TwoLevelNetwork(8, 2, 4, 1)
+    workload = stencil("4D-8", (4, 4, 4), 1e6)
+    router = np.arange(64).astype(np.int32)
+    source, target, size = router_pairs(workload, router, network)
+    numbers: dict[Any, int] = {}
+    paths = []
+    for one, two in zip(source.tolist(), target.tolist(), strict=True):
+        ((way, _),) = routes(network, one, two, "direct")
+        paths.append([numbers.setdefault(part, len(numbers)) for part in way])
+    capacity = [
+        network.d_bytes_per_s if part[0] == "D" else float(network.capacities[network.local_class[part[2], part[3]]])
+        for part in numbers
+    ]
+    offset = np.concatenate([[0], np.cumsum([len(path) for path in paths])])
+    ours = partial(completion_time_s, offset, np.concatenate(paths), np.array(capacity), size)
+    own, found = [seconds(ours) for _ in range(ROUNDS)], ours()
+    title = f"{len(paths)} flows to completion, max-min, 1 core"
+    if python is None:
+        return line("B8", title, own, "SimGrid (Python)", None)
+    arcs = list(zip(source.tolist(), target.tolist(), strict=True))
+    work = {"endpoints": network.routers, "capacity": capacity, "graphs": [arcs], "size_bytes": workload.size_bytes,
+            "routes": [(s, t, path) for (s, t), path in zip(arcs, paths, strict=True)]}  # fmt: skip
+    peer = []
+    with tempfile.TemporaryDirectory() as name:
+        (Path(name) / "work.json").write_text(json.dumps(work))
+        for _ in range(ROUNDS):
+            script = str(Path(__file__).with_name("simgrid_peer.py"))
+            subprocess.run([python, script, "work.json", "result.json"], cwd=name, check=True, capture_output=True)
+            result = json.loads((Path(name) / "result.json").read_text())
+            peer.append(result["cpu_s"])
+    return line("B8", title, own, "SimGrid (Python)", peer, abs(found / max(result["end_s"]) - 1))
+
+
+def network_lines(line: Callable[..., dict[str, object]], simgrid_python: str | None) -> list[dict[str, object]]:
+    """Measure link loads, the grid of the study, the packet level, and fair sharing."""
+    lines = [simgrid_line(line, simgrid_python)]
     network = percs(300)
 
     def ours(workload: Workload, router: NDArray[np.int32]) -> LinkLoads:

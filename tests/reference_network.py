@@ -1,4 +1,4 @@
-"""Plain reference of link loads: every message, every route, exact fractions."""
+"""Plain references: link loads of every message and route, and max-min rates, in exact fractions."""
 
 from collections import Counter
 from fractions import Fraction
@@ -57,3 +57,23 @@ def loads(workload, router, network, routing):
                 for link in links:
                     load[link] += share
     return load
+
+
+def max_min_rates(paths, capacity, weight):
+    """Weighted max-min fair rates: fill all flows alike until a link is full, freeze, go on."""
+    left = [Fraction(c) for c in capacity]
+    rate = [Fraction(0)] * len(paths)
+    growing = {f for f, path in enumerate(paths) if path}
+    while growing:
+        load = {}
+        for f in growing:
+            for n in set(paths[f]):
+                load[n] = load.get(n, 0) + paths[f].count(n) * Fraction(weight[f])
+        step = min(left[n] / load[n] for n in load)
+        full = {n for n in load if left[n] == step * load[n]}
+        for n in load:
+            left[n] -= step * load[n]
+        for f in growing:
+            rate[f] += step * Fraction(weight[f])
+        growing = {f for f in growing if not full & set(paths[f])}
+    return rate

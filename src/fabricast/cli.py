@@ -394,6 +394,7 @@ _PATTERN = typer.Argument(
 _GROUPS = typer.Option(help="Groups (supernodes); for a built-in pattern those of its name.")
 _GATEWAY = typer.Option(help="Which router holds the link to another group: mod, block or rel.")
 _MULTIPLICITY = typer.Option(help="Parallel links between two groups.")
+_TILES = typer.Option(help="Copies of a matrix side by side, each with ranks of its own.", min=1)
 _NETWORK_FILE = typer.Option(help="YAML with keys of the network, such as routers_per_drawer and d_bytes_per_s.")
 
 
@@ -411,12 +412,14 @@ def network_loads(
     gateway: Annotated[str, _GATEWAY] = "mod",
     multiplicity: Annotated[int, _MULTIPLICITY] = 1,
     network: Annotated[Path | None, _NETWORK_FILE] = None,
+    tiles: Annotated[int, _TILES] = 1,
     seed: Annotated[int, typer.Option(help="Seed of random mappings.")] = 1,
 ) -> None:
     """Print the loads of all links of a mapped pattern, with direct and indirect routes."""
     from fabricast.percs.network_text import loads_lines
 
-    for line in loads_lines(pattern, mapping, _network(pattern, groups, gateway, multiplicity, network), seed):
+    machine = _network(pattern, groups, gateway, multiplicity, network)
+    for line in loads_lines(pattern, mapping, machine, seed, tiles=tiles):
         typer.echo(line)
 
 
@@ -431,6 +434,7 @@ def network_simulate(
     gateway: Annotated[str, _GATEWAY] = "mod",
     multiplicity: Annotated[int, _MULTIPLICITY] = 1,
     network: Annotated[Path | None, _NETWORK_FILE] = None,
+    tiles: Annotated[int, _TILES] = 1,
     seed: Annotated[int, typer.Option(help="Seed of random mappings and routes.")] = 1,
 ) -> None:
     """Send a mapped pattern packet by packet and compare with the busiest link."""
@@ -440,7 +444,7 @@ def network_simulate(
     machine = _network(pattern, groups, gateway, multiplicity, network)
     lines = simulate_lines(
         pattern, mapping, machine, routing,  # type: ignore[arg-type]  # checked there
-        packet_bytes=parse_bytes(packet, "--packet"), window=window, seed=seed,
+        packet_bytes=parse_bytes(packet, "--packet"), window=window, seed=seed, tiles=tiles,
     )  # fmt: skip
     for line in lines:
         typer.echo(line)
@@ -455,6 +459,7 @@ def map_pattern(
     gateway: Annotated[str, _GATEWAY] = "mod",
     multiplicity: Annotated[int, _MULTIPLICITY] = 1,
     network: Annotated[Path | None, _NETWORK_FILE] = None,
+    tiles: Annotated[int, _TILES] = 1,
     proposals: Annotated[int, typer.Option(help="Swaps to try.")] = 4_000_000,
     hosts: Annotated[Path | None, typer.Option(help="Hosts of all routers, one a line.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the search.")] = 1,
@@ -469,7 +474,7 @@ def map_pattern(
         raise InputError(f"--proposals is {proposals}, expected at least 1000")
     machine = _network(pattern, groups, gateway, multiplicity, network)
     names = None if hosts is None else read_hosts(hosts)
-    for line in map_lines(pattern, machine, proposals=proposals, seed=seed, hosts=names, output=output):
+    for line in map_lines(pattern, machine, proposals=proposals, seed=seed, hosts=names, output=output, tiles=tiles):
         typer.echo(line)
 
 

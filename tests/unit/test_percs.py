@@ -27,6 +27,7 @@ from fabricast.percs.percs_tables import (
 )
 from fabricast.percs.workloads import Workload, multicast, read_matrix, stencil
 from tests.reference_network import loads as plain_loads
+from tests.reference_network import max_min_rates as plain_rates
 from tests.reference_network import routes as plain_routes
 
 SEED = 20161113
@@ -212,6 +213,17 @@ def test_max_min_rates_are_fair():
     assert weighted.tolist() == [3.0, 6.0]
 
 
+@given(st.integers(0, 10**6))
+def test_max_min_rates_are_those_of_exact_filling(seed):
+    rng = np.random.default_rng(seed)
+    capacity = rng.integers(1, 20, 6).astype(float)
+    weight = rng.integers(1, 4, 9).astype(float)
+    paths = [sorted(rng.choice(6, size=rng.integers(1, 4), replace=False).tolist()) for _ in range(9)]
+    offset = np.concatenate([[0], np.cumsum([len(path) for path in paths])])
+    rates = max_min_rates(offset, np.concatenate(paths), capacity, weight)
+    assert rates == pytest.approx([float(r) for r in plain_rates(paths, capacity.tolist(), weight.tolist())], rel=1e-9)
+
+
 def test_packets_of_one_message_take_the_time_of_their_hops():
     network = percs(4)
     one = (np.array([1]), np.array([40]), np.array([1e6]))
@@ -383,6 +395,8 @@ def test_command_line(tmp_path):
     )  # fmt: skip
     assert found.exit_code == 0, found.output
     assert len((tmp_path / "best.hosts").read_text().split()) == ranks
+    tiled = runner.invoke(app, ["network", "loads", str(matrix), "--groups", "4", "--tiles", "16"])
+    assert "256 ranks" in tiled.output, tiled.output
     twice = tmp_path / "twice.txt"
     twice.write_text("a\na\n")
     bad = [

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,8 +16,7 @@ def max_min_rates(
 ) -> NDArray[np.float64]:
     """Return weighted max-min fair rates.
 
-    The link with the least capacity left for each unit of weight freezes its flows; shares only
-    grow as flows freeze, so that a stale heap entry is put back with its new share.
+    All flows grow until a link is full, which freezes those over it; the others grow on.
 
     Parameters
     ----------
@@ -42,32 +39,16 @@ def max_min_rates(
     >>> max_min_rates(np.array([0, 1, 3]), np.array([0, 0, 1]), np.array([2.0, 0.5]), np.ones(2)).tolist()
     [1.5, 0.5]
     """
-    flows = offset.size - 1
-    owner = np.repeat(np.arange(flows), np.diff(offset))
+    from fabricast.percs.fluid_kernels import fill
+
+    owner = np.repeat(np.arange(offset.size - 1), np.diff(offset))
     order = np.argsort(link, kind="stable")
-    first = np.searchsorted(link[order], np.arange(capacity.size + 1))
-    left = capacity.astype(np.float64).copy()
-    active = np.bincount(link, weights=weight[owner], minlength=capacity.size)
-    rate = np.full(flows, np.inf)
-    frozen = np.zeros(flows, dtype=bool)
-    heap = [(left[n] / active[n], n) for n in np.flatnonzero(active > 0).tolist()]
-    heapq.heapify(heap)
-    while heap:
-        share, n = heapq.heappop(heap)
-        members = owner[order[first[n] : first[n + 1]]]
-        members = members[~frozen[members]]
-        if members.size == 0:
-            continue
-        now = max(left[n], 0.0) / weight[members].sum()
-        if heap and now > heap[0][0] * (1 + 1e-12) and now > share * (1 + 1e-12):
-            heapq.heappush(heap, (now, n))
-            continue
-        for f in np.unique(members).tolist():
-            frozen[f] = True
-            rate[f] = now * weight[f]
-            own = link[offset[f] : offset[f + 1]]
-            left[own] -= rate[f]
-            active[own] -= weight[f]
+    first = np.searchsorted(link[order], np.arange(capacity.size + 1)).astype(np.int64)
+    rate = np.full(offset.size - 1, np.inf)
+    fill(
+        np.asarray(offset, dtype=np.int64), np.asarray(link, dtype=np.int64), capacity.astype(np.float64),
+        weight.astype(np.float64), first, owner[order].astype(np.int64), rate,
+    )  # fmt: skip
     return rate
 
 

@@ -22,14 +22,20 @@ from fabricast.percs.workloads import blocks_of, read_matrix
 __all__ = ["loads_lines", "map_lines", "read_hosts", "simulate_lines"]
 
 
-def _matrix_pairs(path: Path, network: TwoLevelNetwork) -> tuple[Pairs, int]:
+def _matrix_pairs(path: Path, network: TwoLevelNetwork, tiles: int) -> tuple[Pairs, int]:
     source, target, size, ranks = read_matrix(path)
+    # Copies of the job side by side, each with its own ranks.
+    shift = np.repeat(np.arange(tiles, dtype=np.int64) * ranks, source.size)
+    source, target = np.tile(source, tiles) + shift, np.tile(target, tiles) + shift
+    size, ranks = np.tile(size, tiles), ranks * tiles
     if ranks > network.tasks:
         raise InputError(f"has {ranks:,} ranks, expected at most {network.tasks:,} of the network", path=path)
     return (source, target, size), ranks
 
 
-def _traffic(pattern: str, mapping: str, network: TwoLevelNetwork, seed: int) -> tuple[Traffic, Pairs | None, str]:
+def _traffic(
+    pattern: str, mapping: str, network: TwoLevelNetwork, seed: int, tiles: int
+) -> tuple[Traffic, Pairs | None, str]:
     """Return traffic and router pairs of a built-in workload or of a user's matrix."""
     generator = np.random.default_rng(seed)
     if pattern in WORKLOADS:
@@ -44,7 +50,7 @@ def _traffic(pattern: str, mapping: str, network: TwoLevelNetwork, seed: int) ->
         raise InputError(
             f"pattern '{pattern}' is unknown, expected one of {', '.join(WORKLOADS)} or a .csv or .mtx file"
         )
-    pairs_of_ranks, ranks = _matrix_pairs(Path(pattern), network)
+    pairs_of_ranks, ranks = _matrix_pairs(Path(pattern), network, tiles)
     nodes = -(-ranks // network.cores_per_router)
     if mapping == "DEF":
         owner = np.arange(nodes)
@@ -66,11 +72,11 @@ def _pairs_of_routers(pairs: Pairs, router: NDArray[np.int32], network: TwoLevel
     return every // network.routers, every % network.routers, total
 
 
-def loads_lines(pattern: str, mapping: str, network: TwoLevelNetwork, seed: int) -> Iterator[str]:
+def loads_lines(pattern: str, mapping: str, network: TwoLevelNetwork, seed: int, *, tiles: int = 1) -> Iterator[str]:
     """Yield link loads of a pattern under both routings, class by class."""
     if mapping not in MAPPINGS:
         raise InputError(f"--mapping is '{mapping}', expected one of {', '.join(MAPPINGS)}")
-    traffic, _, title = _traffic(pattern, mapping, network, seed)
+    traffic, _, title = _traffic(pattern, mapping, network, seed, tiles)
     yield f"{title}; {mapping} on {network.groups} groups, {network.routers:,} routers"
     for routing in ROUTINGS:
         if routing == "indirect" and network.groups < 3:
@@ -96,11 +102,12 @@ def simulate_lines(
     packet_bytes: float,
     window: int,
     seed: int,
+    tiles: int = 1,
 ) -> Iterator[str]:
     """Yield the packet-level time of a pattern beside its bound."""
     if routing not in ROUTINGS:
         raise InputError(f"--routing is '{routing}', expected one of {', '.join(ROUTINGS)}")
-    traffic, pairs, title = _traffic(pattern, mapping, network, seed)
+    traffic, pairs, title = _traffic(pattern, mapping, network, seed, tiles)
     if pairs is None or pairs[0].size == 0:
         raise InputError(f"'{pattern}' has no pairs of routers to simulate, expected a pattern with neighbours")
     bound, worst = route(traffic, network, routing).bottleneck
@@ -111,7 +118,14 @@ def simulate_lines(
 
 
 def map_lines(
-    pattern: str, network: TwoLevelNetwork, *, proposals: int, seed: int, hosts: list[str] | None, output: Path | None
+    pattern: str,
+    network: TwoLevelNetwork,
+    *,
+    proposals: int,
+    seed: int,
+    hosts: list[str] | None,
+    output: Path | None,
+    tiles: int = 1,
 ) -> Iterator[str]:
     """Search a mapping for direct routing and yield what it brings; rank files are written if wanted."""
     cores = network.cores_per_router
@@ -123,7 +137,7 @@ def map_lines(
             block = np.arange(one.tasks) // cores
         pairs = router_pairs(one, block.astype(np.int32), network)
     else:
-        ranked, ranks = _matrix_pairs(Path(pattern), network)
+        ranked, ranks = _matrix_pairs(Path(pattern), network, tiles)
         block = np.arange(ranks) // cores
         pairs = _pairs_of_routers(ranked, block.astype(np.int32), network)
     blocks = int(block.max()) + 1
