@@ -60,5 +60,6 @@ $(UV):
 	@touch $@ .venv/.run-stamp
 
 clean:
-	rm -rf .snakemake results/pcie results/tables results/fabricast.duckdb results/run_config.yaml \
+	rm -rf .snakemake results/pcie results/breakdown results/gpucentric results/percs results/maxrate/*.parquet \
+	  results/tables results/archive results/fabricast.duckdb results/run_config.yaml ro-crate-metadata.json \
 	  reports/figures reports/report.html reports/report.zip

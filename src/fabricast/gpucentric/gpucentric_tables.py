@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fabricast.csv_files import read_csv
-from fabricast.gpucentric.methods import METHODS, Values, energy_j, message_time_s, step_time_s
+from fabricast.gpucentric.methods import METHODS, Values, energy_j, halo_messages, message_time_s, step_time_s
 from fabricast.gpucentric.parameters import draw_values, read_all, read_values
 from fabricast.gpucentric.selector import (
     CHOICES,
@@ -23,7 +23,7 @@ from fabricast.gpucentric.selector import (
     read_paths,
     select,
 )
-from fabricast.gpucentric.statements import ALL_BYTES, LARGE_BYTES, SMALL_BYTES, STATEMENTS
+from fabricast.gpucentric.statements import ALL_BYTES, STATEMENTS
 from fabricast.gpucentric.workloads import control_rows, workload_rows
 from fabricast.parameters import parameter_table
 from fabricast.seeds import stream
@@ -97,7 +97,7 @@ def gpucentric_tables(observations: Path | str, *, draws: int, seed: int) -> Gpu
         workload_rows(value),
         prediction,
         reference,
-        parameter_table(read_all()),
+        parameter_table(list(read_all())),
     )
 
 
@@ -107,7 +107,7 @@ def _predictions() -> pd.DataFrame:
     for name in METHODS:
         message = message_time_s(name, value, ALL_BYTES)
         for nodes in _NODES:
-            communication = message * (1 if nodes == 2 else 2)
+            communication = message * halo_messages(nodes)
             for overlap in _OVERLAPS:
                 total = step_time_s(name, value, communication, COMPUTE_S, overlap)
                 energy = energy_j(name, value, total, communication, COMPUTE_S)
@@ -198,16 +198,11 @@ def _feasible() -> pd.DataFrame:
     value |= {"store_rate": store[:, None], "peer_rate_large": peer[:, None]}
     value["peer_rate_small"] = np.maximum(peer[:, None], value["peer_rate_small"])
 
-    def beats(first: str, others: tuple[str, ...], sizes: NDArray[np.float64]) -> NDArray[np.bool_]:
-        own = message_time_s(first, value, sizes)
-        slower = [(own < message_time_s(name, value, sizes)).all(axis=1) for name in others]
-        return np.asarray(np.logical_and.reduce(slower))
-
+    holds = {entry.name: entry.holds for entry in STATEMENTS}
     return pd.DataFrame(
         {
             "store_rate": store, "peer_rate_large": peer,
-            "small_holds": beats("ggas", ("mpi", "rma", "rma_host", "verbs"), SMALL_BYTES),
-            "large_holds": beats("mpi", ("rma", "ggas"), LARGE_BYTES),
+            "small_holds": holds["G04"](value), "large_holds": holds["G06"](value),
         }
     )  # fmt: skip
 

@@ -22,9 +22,11 @@ __all__ = [
     "allreduce_time_s",
     "control_time_s",
     "energy_j",
+    "halo_messages",
     "message_time_s",
     "polling_energy_j",
     "powers_w",
+    "stencil_time_s",
     "step_time_s",
     "without_peer_limit",
 ]
@@ -182,6 +184,16 @@ def allreduce_time_s(method: str, value: Values, size_bytes: ArrayLike, nodes: A
     return np.asarray(rounds * (message_time_s(method, value, size_bytes) + barrier))
 
 
+def halo_messages(nodes: int) -> int:
+    """Return the messages of a node in a halo exchange: to both neighbours, or to the only other node."""
+    return 1 if nodes == 2 else 2
+
+
+def stencil_time_s(value: Values, grid: tuple[int, int, int]) -> Any:
+    """Return the computation of one iteration of a stencil in s."""
+    return float(np.prod(np.array(grid, dtype=np.float64))) / value["stencil_rate"]
+
+
 def control_time_s(control: str, value: Values, grid: tuple[int, int, int]) -> Array:
     """Return the time of one iteration of a Himeno stencil under a form of control.
 
@@ -199,8 +211,7 @@ def control_time_s(control: str, value: Values, grid: tuple[int, int, int]) -> A
     ndarray of float64
         Time in s.
     """
-    points = float(np.prod(np.array(grid, dtype=np.float64)))
-    compute = points / value["stencil_rate"]
+    compute = stencil_time_s(value, grid)
     blocks = grid[0] * grid[1] / value["block_points"]
     waits = {
         "cpu": value["context_switch"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,10 @@ from fabricast.resources import published
 __all__ = ["assumed_names", "changed", "draw_values", "read_all", "read_values"]
 
 
-def read_all() -> list[Parameter]:
-    """Return every parameter of the study."""
-    return read_parameters(published() / "gpucentric_parameters.csv")
+@cache
+def read_all() -> tuple[Parameter, ...]:
+    """Return every parameter of the study; the file is read once."""
+    return tuple(read_parameters(published() / "gpucentric_parameters.csv"))
 
 
 def read_values(system: str) -> dict[str, float]:

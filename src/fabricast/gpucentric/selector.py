@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -15,8 +15,8 @@ from scipy.optimize import bisect
 
 from fabricast.csv_files import read_csv
 from fabricast.errors import InputError
-from fabricast.gpucentric.methods import METHODS, energy_j, message_time_s, step_time_s
-from fabricast.gpucentric.parameters import read_all, read_values
+from fabricast.gpucentric.methods import METHODS, energy_j, halo_messages, message_time_s, step_time_s
+from fabricast.gpucentric.parameters import read_values
 from fabricast.node_rate import node_rate_bytes_per_s
 from fabricast.resources import published
 
@@ -93,9 +93,13 @@ class Choice:
     second: str
 
 
-def read_paths(path: Path | str | None = None) -> pd.DataFrame:
-    """Read measured paths: system, size_bytes and times of host, direct, host to device, device to host."""
-    rows = read_csv(path or published() / "gpucentric_paths.csv", ("system", "size_bytes", *_PATHS))
+@cache
+def read_paths() -> pd.DataFrame:
+    """Return measured paths: system, size_bytes and times of host, direct, host to device, device to host.
+
+    The file is read once; the frame is shared and not to be changed.
+    """
+    rows = read_csv(published() / "gpucentric_paths.csv", ("system", "size_bytes", *_PATHS))
     return pd.DataFrame(
         [{"system": row["system"], **{name: row.number(name) for name in ("size_bytes", *_PATHS)}} for row in rows]
     )
@@ -158,7 +162,7 @@ def times_and_energies(
     InputError
         If the system is unknown or its rate for many GPUs is not.
     """
-    messages = 1 if nodes == 2 else 2
+    messages = halo_messages(nodes)
     if system == MODELLED_SYSTEM:
         if gpus != 1:
             raise InputError(f"--gpus is {gpus}, expected 1 for {system}: its nodes have one")
@@ -188,7 +192,7 @@ def _contention_s(system: str, size_bytes: float, gpus: int) -> float:
     """Return what k GPUs of a node wait longer than one, by the max-rate of the node."""
     if gpus == 1:
         return 0.0
-    rates = {row.name: row.value for row in read_all() if row.system == system}
+    rates = read_values(system)
     if not {"r_n", "r_b", "r_i"} <= set(rates):
         raise InputError(f"--gpus is {gpus}, expected 1: the rate of a node of {system} is not known")
     shared = float(node_rate_bytes_per_s(gpus, rates["r_n"], rates["r_b"], rates["r_i"]))

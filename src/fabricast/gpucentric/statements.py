@@ -25,6 +25,7 @@ from fabricast.gpucentric.methods import (
     message_time_s,
     polling_energy_j,
     powers_w,
+    stencil_time_s,
     step_time_s,
     without_peer_limit,
 )
@@ -72,6 +73,11 @@ def _every(truth: Any) -> NDArray[np.bool_]:
     return np.asarray(array.all(axis=1))
 
 
+def _rising(values: list[Any]) -> NDArray[np.bool_]:
+    """Whether each value of a draw is above the one before."""
+    return _every(np.logical_and.reduce([first < second for first, second in pairwise(values)]))
+
+
 def _faster(first: str, others: tuple[str, ...], sizes: NDArray[np.float64]) -> Callable[[Values], NDArray[np.bool_]]:
     def holds(value: Values) -> NDArray[np.bool_]:
         own = message_time_s(first, value, sizes)
@@ -94,18 +100,16 @@ def _hides_more(value: Values) -> NDArray[np.bool_]:
 
 
 def _control_order(value: Values) -> NDArray[np.bool_]:
-    times = [control_time_s(name, value, GRIDS[-1]) for name in CONTROLS]
-    return _every(np.logical_and.reduce([first < second for first, second in pairwise(times)]))
+    return _rising([control_time_s(name, value, GRIDS[-1]) for name in CONTROLS])
 
 
 def _in_kernel_grows(value: Values) -> NDArray[np.bool_]:
-    waits = [control_time_s("in_kernel", value, grid) - np.prod(grid) / value["stencil_rate"] for grid in GRIDS]
-    return _every(np.logical_and.reduce([first < second for first, second in pairwise(waits)]))
+    return _rising([control_time_s("in_kernel", value, grid) - stencil_time_s(value, grid) for grid in GRIDS])
 
 
 def _stencil_energy(value: Values, control: str, *, polls: bool) -> Any:
     time = control_time_s(control, value, GRIDS[0])
-    compute = np.prod(GRIDS[0]) / value["stencil_rate"]
+    compute = stencil_time_s(value, GRIDS[0])
     return energy_j("mpi" if polls else "ggas", value, time, 0.0, compute)
 
 

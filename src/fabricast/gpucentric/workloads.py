@@ -10,12 +10,12 @@ import pandas as pd
 
 from fabricast.gpucentric.methods import (
     CONTROLS,
-    METHODS,
     Values,
     allreduce_time_s,
     control_time_s,
     energy_j,
     message_time_s,
+    stencil_time_s,
     step_time_s,
 )
 from fabricast.gpucentric.statements import GRIDS
@@ -118,8 +118,8 @@ def control_rows(value: Values, drawn: Values) -> pd.DataFrame:
 
 def _control_ratios(control: str, value: Values, grid: tuple[int, int, int]) -> tuple[Any, Any]:
     """Return performance and energy of a form of control, by those of the CPU, which alone polls."""
-    compute = float(np.prod(grid)) / value["stencil_rate"]
+    compute = stencil_time_s(value, grid)
     own, hybrid = (control_time_s(name, value, grid) for name in (control, "cpu"))
-    polling, sleeping = (name for name in METHODS if name in ("mpi", "ggas"))
-    energy = energy_j(polling if control == "cpu" else sleeping, value, own, 0.0, compute)
-    return hybrid / own, energy / energy_j(polling, value, hybrid, 0.0, compute)
+    # Of the methods MPI is the one whose CPU polls; nothing is sent here.
+    energy = energy_j("mpi" if control == "cpu" else "ggas", value, own, 0.0, compute)
+    return hybrid / own, energy / energy_j("mpi", value, hybrid, 0.0, compute)
