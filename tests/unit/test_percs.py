@@ -48,7 +48,7 @@ def test_counts_of_the_specification(groups, expected):
     loads = route(
         count_traffic(stencil("one", (32, 32), 1.0), np.zeros(1024, np.int32), percs(2))[0], percs(2), "direct"
     )
-    assert [load.size for load in loads.by_class().values()] == list(percs(2).counts().values())
+    assert [load.size for load in loads.by_class.values()] == list(percs(2).counts().values())
     assert len(count_rows()) == 30
 
 

@@ -10,12 +10,21 @@ from numpy.typing import NDArray
 
 from fabricast.errors import InputError
 from fabricast.percs.loads import ROUTINGS, LinkLoads, Routing, Traffic, count_traffic, route
-from fabricast.percs.mappings import RANDOM_MAPPINGS, map_tasks, place
-from fabricast.percs.network import Gateway, TwoLevelNetwork, percs
+from fabricast.percs.mappings import PLACEMENTS, RANDOM_MAPPINGS, map_tasks, place
+from fabricast.percs.network import GATEWAYS, Gateway, TwoLevelNetwork, percs
 from fabricast.percs.workloads import Workload, multicast, stencil
 from fabricast.seeds import stream
 
-__all__ = ["WORKLOADS", "Case", "case_router", "case_traffic", "evaluate_case", "grid_cases", "workload"]
+__all__ = [
+    "WORKLOADS",
+    "Case",
+    "case_router",
+    "case_traffic",
+    "evaluate_case",
+    "grid_cases",
+    "supernodes_of",
+    "workload",
+]
 
 _KIB, _MIB = 1024.0, 2.0**20
 #: Grids and message sizes; sides of 2D and all of 300 supernodes are [assumed], 4D-64 follows from the talk.
@@ -69,7 +78,7 @@ class Case:
     @property
     def supernodes(self) -> int:
         """Supernodes of the job."""
-        return int(self.workload.rsplit("-", 1)[1])
+        return supernodes_of(self.workload)
 
     def network(self) -> TwoLevelNetwork:
         """Return the machine of the case."""
@@ -82,6 +91,17 @@ class Case:
         parts += [self.placement] if self.placement != "whole" else []
         parts += [] if self.wrap else ["open"]
         return ".".join(parts + ([] if self.seed is None else [f"s{self.seed}"]))
+
+
+def supernodes_of(name: str) -> int:
+    """Return the supernodes that the name of a workload tells.
+
+    Examples
+    --------
+    >>> supernodes_of("4D-300")
+    300
+    """
+    return int(name.rsplit("-", 1)[1])
 
 
 def workload(name: str) -> Workload:
@@ -122,19 +142,13 @@ def grid_cases(workloads: list[str], seeds: int, *, sensitivity: bool) -> Iterat
         for mapping in mappings:
             yield from seeded(Case(name, mapping), seeds)
             if sensitivity and len(one.grid) > 1:
-                for gateway in ("block", "rel"):
-                    yield from seeded(Case(name, mapping, gateway=gateway), few)  # type: ignore[arg-type]
+                for gateway in GATEWAYS[1:]:
+                    yield from seeded(Case(name, mapping, gateway=gateway), few)
                 if name.endswith("-64"):
                     yield from seeded(Case(name, mapping, multiplicity=8), few)
                     yield from seeded(Case(name, mapping, wrap=False), few)
                 if name == "4D-64":
-                    for placement in (
-                        "contiguous",
-                        "random_supernodes",
-                        "random_drawers",
-                        "random_nodes",
-                        "spread_drawers",
-                    ):
+                    for placement in PLACEMENTS:
                         yield from seeded(Case(name, mapping, placement=placement), few)
 
 

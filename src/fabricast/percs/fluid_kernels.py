@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fabricast.compilation import njit
-from fabricast.percs.packet_kernels import _pop, _push
+from fabricast.percs.common_kernels import pop, push
 
 __all__ = ["fill"]
 
@@ -29,11 +29,11 @@ def fill(offset, link, capacity, weight, first, member, rate):
     size = 0
     for n in range(links):
         if active[n] > 0:
-            size = _push(shares, items, size, left[n] / active[n], n)
+            size = push(shares, items, size, left[n] / active[n], n)
     frozen = np.zeros(offset.size - 1, dtype=np.bool_)
     while size > 0:
         share, n = shares[0], items[0]
-        size = _pop(shares, items, size)
+        size = pop(shares, items, size)
         # Summed anew: differences of the running sum would leave dust behind.
         waiting = 0.0
         for f in member[first[n] : first[n + 1]]:
@@ -43,7 +43,7 @@ def fill(offset, link, capacity, weight, first, member, rate):
             continue
         now = max(left[n], 0.0) / waiting
         if now > share * (1 + 1e-12) and size > 0 and now > shares[0] * (1 + 1e-12):
-            size = _push(shares, items, size, now, n)
+            size = push(shares, items, size, now, n)
             continue
         for f in member[first[n] : first[n + 1]]:
             if not frozen[f]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fabricast.compilation import njit
+from fabricast.percs.common_kernels import mix
 
 __all__ = ["count_grid", "count_pairs", "count_random", "direct_loads", "indirect_loads"]
 
@@ -81,10 +82,7 @@ def count_random(targets, seed, router, group_of, routers, local, out, into):
         for _ in range(targets):
             # splitmix64: the same targets whatever the order or the machine.
             state += np.uint64(0x9E3779B97F4A7C15)
-            z = state
-            z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-            z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-            z = z ^ (z >> np.uint64(31))
+            z = mix(state)
             # The upper half times the number of tasks: an even draw without a division.
             second = router[((z >> np.uint64(32)) * tasks) >> np.uint64(32)]
             if first != second:

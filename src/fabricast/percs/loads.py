@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -56,8 +57,9 @@ class LinkLoads:
     link: NDArray[np.float64]
     between: NDArray[np.float64]
 
+    @cached_property
     def by_class(self) -> dict[str, NDArray[np.float64]]:
-        """Return the loads of all links of each class, those between groups once for each parallel link."""
+        """Loads of all links of each class, those between groups once for each parallel link."""
         kind = self.network.local_class
         off = ~np.eye(self.network.groups, dtype=bool)
         return {
@@ -66,10 +68,13 @@ class LinkLoads:
             "D": np.repeat(self.between[off], self.network.multiplicity),
         }
 
+    @property
+    def _rates(self) -> dict[str, float]:
+        return dict(zip(LINK_CLASSES, self.network.capacities.tolist(), strict=True))
+
     def class_times_s(self) -> dict[str, float]:
         """Return the time of the busiest link of each class."""
-        rates = dict(zip(LINK_CLASSES, self.network.capacities.tolist(), strict=True))
-        return {name: float(load.max(initial=0.0)) / rates[name] for name, load in self.by_class().items()}
+        return {name: float(load.max(initial=0.0)) / self._rates[name] for name, load in self.by_class.items()}
 
     @property
     def bottleneck(self) -> tuple[float, str]:
@@ -80,8 +85,7 @@ class LinkLoads:
 
     def floor_s(self) -> float:
         """Return the time if every class were evenly loaded: mean load by capacity, largest over classes."""
-        rates = dict(zip(LINK_CLASSES, self.network.capacities.tolist(), strict=True))
-        return float(max(load.mean() / rates[name] for name, load in self.by_class().items() if load.size))
+        return float(max(load.mean() / self._rates[name] for name, load in self.by_class.items() if load.size))
 
 
 def _empty(network: TwoLevelNetwork, kind: type) -> tuple[NDArray[np.generic], ...]:

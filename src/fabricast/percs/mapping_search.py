@@ -89,11 +89,7 @@ def search_mapping(
     if np.unique(position).size != position.size or position.min() < 0 or position.max() >= network.routers:
         raise InputError(f"blocks share routers or exceed the {network.routers} of the network")
     offset, other, flows = _neighbours(pairs, position.size)
-    square = network.group_routers**2
-    kind = np.maximum(network.local_class, 0).ravel()
-    rates = network.capacities
-    inverse = np.concatenate([np.tile(1 / rates[kind], network.groups), np.full(network.groups**2, 1 / rates[2])])
-    assert inverse.size == network.groups * (square + network.groups)
+    inverse = 1 / network.link_capacities(1)
     lanes = np.stack(np.divmod(np.arange(network.routers), network.group_routers))
     # A swap takes away and puts back two flows a neighbour of two blocks, each on a link a stripe and end.
     touched = 2 * 2 * 2 * int(np.diff(offset).max(initial=1)) * (1 + 2 * network.multiplicity) + 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Literal
 
 import numpy as np
@@ -132,7 +132,13 @@ class TwoLevelNetwork:
         """Capacity in bytes/s by class."""
         return np.array([self.ll_bytes_per_s, self.lr_bytes_per_s, self.d_bytes_per_s])
 
+    def link_capacities(self, stripes: int) -> NDArray[np.float64]:
+        """Return the capacity in bytes/s of every link within groups, then of `stripes` links between each two."""
+        within = self.capacities[np.maximum(self.local_class, 0).ravel()]
+        return np.concatenate([np.tile(within, self.groups), np.full(self.groups**2 * stripes, self.d_bytes_per_s)])
 
+
+@cache
 def percs(groups: int, *, gateway: Gateway = "mod", multiplicity: int = 1) -> TwoLevelNetwork:
-    """Return the PERCS network with some supernodes."""
+    """Return the PERCS network with some supernodes; equal calls share one and what it has worked out."""
     return TwoLevelNetwork(groups, gateway=gateway, multiplicity=multiplicity)

@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from fabricast.errors import InputError
-from fabricast.percs.cases import WORKLOADS
+from fabricast.percs.cases import WORKLOADS, supernodes_of
 from fabricast.percs.network import TwoLevelNetwork, percs
 from fabricast.yaml_files import load_model
 
@@ -69,5 +69,5 @@ def load_network(
     if groups is None:
         if pattern not in WORKLOADS:
             raise InputError("--groups is missing, expected the number of supernodes, or --network FILE")
-        groups = int(pattern.rsplit("-", 1)[1])
+        groups = supernodes_of(pattern)
     return percs(groups, gateway=gateway, multiplicity=multiplicity)  # type: ignore[arg-type]  # checked there

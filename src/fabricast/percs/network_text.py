@@ -7,17 +7,16 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from fabricast.errors import InputError
 from fabricast.jobs import progress_of
 from fabricast.percs.cases import WORKLOADS, workload
 from fabricast.percs.loads import ROUTINGS, Routing, Traffic, count_traffic, matrix_traffic, route
 from fabricast.percs.mapping_search import search_mapping, write_rank_files
-from fabricast.percs.mappings import MAPPINGS, block_numbers, map_tasks
+from fabricast.percs.mappings import MAPPINGS, map_tasks
 from fabricast.percs.network import TwoLevelNetwork
-from fabricast.percs.packets import Pairs, router_pairs, simulate_packets
-from fabricast.percs.workloads import blocks_of, read_matrix
+from fabricast.percs.packets import Pairs, router_pairs, simulate_packets, sum_pairs
+from fabricast.percs.workloads import read_matrix
 
 __all__ = ["loads_lines", "map_lines", "read_hosts", "simulate_lines"]
 
@@ -42,9 +41,7 @@ def _traffic(
         one = workload(pattern)
         router = map_tasks(mapping, one, network, generator)
         traffic, messages = count_traffic(one, router, network, seed=seed)
-        pairs = None
-        if not one.random_targets:
-            pairs = router_pairs(one, router, network)
+        pairs = None if one.random_targets else router_pairs(one, router, network)
         return traffic, pairs, f"{pattern}: {one.tasks:,} tasks, {messages:,} messages of {one.size_bytes:,.0f} bytes"
     if not Path(pattern).suffix:
         raise InputError(
@@ -60,16 +57,9 @@ def _traffic(
         raise InputError(f"--mapping is '{mapping}', expected DEF or RNM: a matrix has no grid to cut into blocks")
     router = owner[np.arange(ranks) // network.cores_per_router].astype(np.int32)
     traffic = matrix_traffic(*pairs_of_ranks, router, network)
-    return traffic, _pairs_of_routers(pairs_of_ranks, router, network), f"{pattern}: {ranks:,} ranks"
-
-
-def _pairs_of_routers(pairs: Pairs, router: NDArray[np.int32], network: TwoLevelNetwork) -> Pairs:
-    source, target, size = pairs
-    keys = router[source].astype(np.int64) * network.routers + router[target]
-    apart = router[source] != router[target]
-    every, place = np.unique(keys[apart], return_inverse=True)
-    total: NDArray[np.float64] = np.bincount(place, weights=size[apart]).astype(np.float64)
-    return every // network.routers, every % network.routers, total
+    source, target, size = pairs_of_ranks
+    owners = router.astype(np.int64)
+    return traffic, sum_pairs(owners[source], owners[target], size, network), f"{pattern}: {ranks:,} ranks"
 
 
 def loads_lines(pattern: str, mapping: str, network: TwoLevelNetwork, seed: int, *, tiles: int = 1) -> Iterator[str]:
@@ -85,7 +75,7 @@ def loads_lines(pattern: str, mapping: str, network: TwoLevelNetwork, seed: int,
         time, worst = loads.bottleneck
         even = loads.floor_s() * 1e3
         yield f"  {routing}: busiest link {time * 1e3:.4g} ms ({worst}); even loads would give {even:.4g} ms"
-        for name, load in loads.by_class().items():
+        for name, load in loads.by_class.items():
             used = int((load > 0).sum())
             yield (
                 f"    {name:2} {load.size:9,} links, {used:9,} used, mean {load.mean() / 2**20:10.3f} MiB, "
@@ -131,15 +121,13 @@ def map_lines(
     cores = network.cores_per_router
     if pattern in WORKLOADS:
         one = workload(pattern)
-        if len(one.grid) > 1:
-            block = block_numbers(one.grid, (blocks_of(one.grid)[0],))
-        else:
-            block = np.arange(one.tasks) // cores
-        pairs = router_pairs(one, block.astype(np.int32), network)
+        # Blocks of tasks where there is a grid, ranks in a row otherwise.
+        mapped = map_tasks("BNM" if len(one.grid) > 1 else "DEF", one, network, np.random.default_rng(seed))
+        pairs, block = router_pairs(one, mapped, network), mapped.astype(np.int64)
     else:
-        ranked, ranks = _matrix_pairs(Path(pattern), network, tiles)
+        (source, target, size), ranks = _matrix_pairs(Path(pattern), network, tiles)
         block = np.arange(ranks) // cores
-        pairs = _pairs_of_routers(ranked, block.astype(np.int32), network)
+        pairs = sum_pairs(block[source], block[target], size, network)
     blocks = int(block.max()) + 1
     if blocks > network.routers:
         raise InputError(f"'{pattern}' needs {blocks:,} routers, the network has {network.routers:,}")

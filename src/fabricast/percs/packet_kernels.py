@@ -9,54 +9,12 @@ from __future__ import annotations
 import numpy as np
 
 from fabricast.compilation import njit
+from fabricast.percs.common_kernels import mix, pop, push
 
 __all__ = ["run_packets"]
 
 _NONE = np.int32(-1)
 _MOST_HOPS = 5
-
-
-@njit(cache=True, nogil=True)
-def _push(times, items, size, time, item):
-    child = size
-    while child > 0:
-        parent = (child - 1) >> 1
-        if times[parent] < time or (times[parent] == time and items[parent] < item):
-            break
-        times[child], items[child] = times[parent], items[parent]
-        child = parent
-    times[child], items[child] = time, item
-    return size + 1
-
-
-@njit(cache=True, nogil=True)
-def _pop(times, items, size):
-    size -= 1
-    time, item = times[size], items[size]
-    parent = 0
-    while True:
-        child = 2 * parent + 1
-        if child >= size:
-            break
-        other = child + 1
-        if other < size and (
-            times[other] < times[child] or (times[other] == times[child] and items[other] < items[child])
-        ):
-            child = other
-        if time < times[child] or (time == times[child] and item < items[child]):
-            break
-        times[parent], items[parent] = times[child], items[child]
-        parent = child
-    times[parent], items[parent] = time, item
-    return size
-
-
-@njit(cache=True, nogil=True)
-def _hash(state):
-    z = state * np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
 
 
 @njit(cache=True, nogil=True)
@@ -189,7 +147,8 @@ def run_packets(source, target, packets, offset, gateway, routers, indirect, see
             flying[q] += 1
             free_count -= 1
             p = free[free_count]
-            draw = _hash(number * np.uint64(2) + np.uint64(1) + (np.uint64(seed) << np.uint64(44)))
+            state = number * np.uint64(2) + np.uint64(1) + (np.uint64(seed) << np.uint64(44))
+            draw = mix(state * np.uint64(0x9E3779B97F4A7C15))
             number += np.uint64(1)
             count = _route(source[f], target[f], draw, indirect, gateway, routers, route)
             flow_of[p] = f
@@ -199,7 +158,7 @@ def run_packets(source, target, packets, offset, gateway, routers, indirect, see
                 hops_of[p, h] = route[h]
             injecting[q] = True
             pending[q] = p
-            size = _push(times, items, size, now + injection, links + q)
+            size = push(times, items, size, now + injection, links + q)
         ready_count = 0
         if size == 0 and wire_count == 0:
             break
@@ -225,7 +184,7 @@ def run_packets(source, target, packets, offset, gateway, routers, indirect, see
         else:
             now = times[0]
             item = items[0]
-            size = _pop(times, items, size)
+            size = pop(times, items, size)
             if item >= links:
                 q = item - links
                 entering = pending[q]
@@ -247,13 +206,13 @@ def run_packets(source, target, packets, offset, gateway, routers, indirect, see
                     if head[item] == _NONE:
                         tail[item] = _NONE
                     busy[item] += service[item]
-                    size = _push(times, items, size, now + service[item], item)
+                    size = push(times, items, size, now + service[item], item)
         if entering != _NONE:
             link = hops_of[entering, behind[entering]]
             if serving[link] == _NONE:
                 serving[link] = entering
                 busy[link] += service[link]
-                size = _push(times, items, size, now + service[link], link)
+                size = push(times, items, size, now + service[link], link)
             else:
                 following[entering] = _NONE
                 if tail[link] == _NONE:

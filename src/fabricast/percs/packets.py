@@ -12,7 +12,7 @@ from fabricast.percs.loads import Routing
 from fabricast.percs.network import TwoLevelNetwork
 from fabricast.percs.workloads import Workload
 
-__all__ = ["PacketRun", "Pairs", "router_pairs", "simulate_packets"]
+__all__ = ["PacketRun", "Pairs", "router_pairs", "simulate_packets", "sum_pairs"]
 
 #: Source, target and bytes of pairs.
 Pairs = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
@@ -64,22 +64,43 @@ def router_pairs(workload: Workload, router: NDArray[np.int32], network: TwoLeve
     if workload.random_targets:
         raise InputError(f"'{workload.name}' has random targets, expected neighbours for single packets")
     owner = router.reshape(workload.grid).astype(np.int64)
-    keys, counts = [], []
+    first, second = [], []
     for offset in workload.offsets:
         # np.roll brings the neighbour at +offset to the place of the task.
         other = np.roll(owner, [-step for step in offset], axis=tuple(range(owner.ndim)))
-        apart = other != owner
+        sends = np.ones(owner.shape, dtype=bool)
         if not workload.wrap:
             for axis, step in enumerate(offset):
                 edge = np.arange(owner.shape[axis]) + step
                 inside = (edge >= 0) & (edge < owner.shape[axis])
-                apart = apart & inside.reshape([-1 if d == axis else 1 for d in range(owner.ndim)])
-        found, number = np.unique(owner[apart] * network.routers + other[apart], return_counts=True)
-        keys.append(found)
-        counts.append(number)
-    every, place = np.unique(np.concatenate(keys), return_inverse=True)
-    total: NDArray[np.float64] = np.bincount(place, weights=np.concatenate(counts)).astype(np.float64)
-    return every // network.routers, every % network.routers, total * np.float64(workload.size_bytes)
+                sends &= inside.reshape([-1 if d == axis else 1 for d in range(owner.ndim)])
+        first.append(owner[sends])
+        second.append(other[sends])
+    sources = np.concatenate(first)
+    return sum_pairs(sources, np.concatenate(second), np.full(sources.size, workload.size_bytes), network)
+
+
+def sum_pairs(
+    first: NDArray[np.int64], second: NDArray[np.int64], size_bytes: NDArray[np.float64], network: TwoLevelNetwork
+) -> Pairs:
+    """Sum the bytes between each two different routers.
+
+    Parameters
+    ----------
+    first, second, size_bytes : ndarray, shape (messages,)
+        Routers that send and receive, and how much.
+    network : TwoLevelNetwork
+        Network.
+
+    Returns
+    -------
+    (ndarray of int64, ndarray of int64, ndarray of float64)
+        Source, target and bytes, sorted by source and target.
+    """
+    apart = first != second
+    every, place = np.unique(first[apart] * network.routers + second[apart], return_inverse=True)
+    total: NDArray[np.float64] = np.bincount(place, weights=size_bytes[apart]).astype(np.float64)
+    return every // network.routers, every % network.routers, total
 
 
 def simulate_packets(
@@ -134,13 +155,8 @@ def simulate_packets(
         raise InputError(f"{packets.sum():,} packets, expected at most {_MOST_PACKETS:,}; larger packet_bytes help")
     if (np.diff(source) < 0).any():
         raise InputError("pairs are not sorted by source")
-    square = network.group_routers**2
-    kind = np.maximum(network.local_class, 0).ravel()
-    rates = network.capacities
-    within = np.tile(rates[kind], network.groups)
-    across = np.full(network.groups**2 * network.multiplicity, rates[2])
-    service = np.maximum(1, np.rint(packet_bytes / np.concatenate([within, across]) * _TICKS_PER_S)).astype(np.int64)
-    assert within.size == network.groups * square
+    capacity = network.link_capacities(network.multiplicity)
+    service = np.maximum(1, np.rint(packet_bytes / capacity * _TICKS_PER_S)).astype(np.int64)
     injection = max(1, round(packet_bytes / network.injection_bytes_per_s * _TICKS_PER_S))
     latency = max(1, round(network.hop_latency_s * _TICKS_PER_S))
     offset = np.searchsorted(source, np.arange(network.routers + 1)).astype(np.int64)

@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fabricast.percs.cases import WORKLOADS, Case, case_router, evaluate_case, grid_cases, workload
+from fabricast.percs.cases import WORKLOADS, Case, case_router, evaluate_case, grid_cases, supernodes_of, workload
 from fabricast.percs.loads import ROUTINGS, LinkLoads, Routing, count_traffic, route
 from fabricast.percs.mapping_search import search_mapping
-from fabricast.percs.mappings import block_numbers
-from fabricast.percs.network import LINK_CLASSES, percs
+from fabricast.percs.mappings import map_tasks
+from fabricast.percs.network import percs
 from fabricast.percs.packets import router_pairs, simulate_packets
 from fabricast.percs.time_features import load_features, predict_times
-from fabricast.percs.workloads import blocks_of
 from fabricast.seeds import stream
 
 __all__ = [
@@ -84,23 +83,34 @@ def load_tables(
     LoadTables
         Rows in the order of the cases.
     """
-    rows: dict[str, list[dict[str, Any]]] = {"case": [], "class": [], "histogram": []}
 
-    def one(case: Case) -> tuple[Case, list[tuple[str, list[dict[str, Any]]]]]:
+    def one(case: Case) -> list[_CaseRows]:
         messages, loads = evaluate_case(case, seed)
-        found = [part for routing, load in loads.items() for part in _case_rows(case, routing, load, messages)]
-        return case, found
+        return [_case_rows(case, routing, load, messages) for routing, load in loads.items()]
 
+    found = [part for parts in _in_threads(one, cases, threads, progress) for part in parts]
+    # Heads, rows of classes, rows of histograms, each in the order of the cases.
+    return LoadTables(*(pd.DataFrame([row for part in parts for row in part]) for parts in zip(*found, strict=True)))
+
+
+_Rows = list[dict[str, Any]]
+_CaseRows = tuple[_Rows, _Rows, _Rows]
+
+
+def _in_threads(
+    work: Callable[[Any], Any], items: Iterable[Any], threads: int, progress: Callable[[int], None] | None
+) -> list[Any]:
+    """Return the results of independent work in the order of the items; kernels release the interpreter."""
+    results = []
     with ThreadPoolExecutor(threads) as pool:
-        for _, found in pool.map(one, cases):
-            for table, part in found:
-                rows[table] += part
+        for result in pool.map(work, items):
+            results.append(result)
             if progress is not None:
                 progress(1)
-    return LoadTables(*(pd.DataFrame(part) for part in rows.values()))
+    return results
 
 
-def _case_rows(case: Case, routing: Routing, loads: LinkLoads, messages: int) -> list[tuple[str, list[dict[str, Any]]]]:
+def _case_rows(case: Case, routing: Routing, loads: LinkLoads, messages: int) -> _CaseRows:
     name = case.name(routing)
     time, worst = loads.bottleneck
     head = {
@@ -109,15 +119,16 @@ def _case_rows(case: Case, routing: Routing, loads: LinkLoads, messages: int) ->
         "seed": case.seed, "wrap": case.wrap, "tasks": WORKLOADS[case.workload].tasks, "communications": messages,
         "bottleneck_s": time, "bottleneck_class": worst, "floor_s": loads.floor_s(),
     }  # fmt: skip
-    classes, histograms = [], []
-    rates = dict(zip(LINK_CLASSES, loads.network.capacities.tolist(), strict=True))
-    for kind, load in loads.by_class().items():
+    classes: _Rows = []
+    histograms: _Rows = []
+    times = loads.class_times_s()
+    for kind, load in loads.by_class.items():
         p50, p90, p99 = np.percentile(load, [50, 90, 99]).tolist()
         largest = float(load.max())
         classes.append(
             {"case_id": name, "class": kind, "links": load.size, "used": int((load > 0).sum()),
              "min_bytes": float(load.min()), "mean_bytes": float(load.mean()), "max_bytes": largest, "p50_bytes": p50,
-             "p90_bytes": p90, "p99_bytes": p99, "time_s": largest / rates[kind]}
+             "p90_bytes": p90, "p99_bytes": p99, "time_s": times[kind]}
         )  # fmt: skip
         if case.seed in _HISTOGRAMS_OF_SEED and case.multiplicity == 1 and case.placement == "whole" and largest > 0:
             counts, edges = np.histogram(load, bins=_BINS, range=(0.0, largest))
@@ -126,7 +137,7 @@ def _case_rows(case: Case, routing: Routing, loads: LinkLoads, messages: int) ->
                  "upper_bytes": float(edges[number + 1]), "links": int(count)}
                 for number, count in enumerate(counts)
             ]  # fmt: skip
-    return [("case", [head]), ("class", classes), ("histogram", histograms)]
+    return [head], classes, histograms
 
 
 @dataclass(frozen=True)
@@ -189,12 +200,7 @@ def simulate_cases(
             packet_bytes=min(packet_bytes, pattern.size_bytes), window=window, seed=seed % 2**20,
         ).elapsed_s  # fmt: skip
 
-    times = []
-    with ThreadPoolExecutor(threads) as pool:
-        for time in pool.map(one, cases):
-            times.append(time)
-            if progress is not None:
-                progress(1)
+    times = _in_threads(one, cases, threads, progress)
     names = [case.name(routing) for case, routing in cases]
     return pd.DataFrame(
         {"study": "percs", "case_id": names, "item": "", "quantity": "elapsed", "kind": "simulated",
@@ -261,10 +267,11 @@ def search_rows(
     rows = []
     for name in names:
         pattern = workload(name)
-        network = percs(int(name.rsplit("-", 1)[1]))
-        block = block_numbers(pattern.grid, (blocks_of(pattern.grid)[0],))
-        pairs = router_pairs(pattern, block.astype(np.int32), network)
+        network = percs(supernodes_of(name))
         generator = stream(seed, f"percs.search.{name}")
+        # Blocks of the node mapping are what is moved.
+        block = map_tasks("BNM", pattern, network, generator)
+        pairs = router_pairs(pattern, block, network)
         start = generator.permutation(network.routers)
         found = search_mapping(
             pairs, start, network, proposals=proposals, seed=seed % 2**32, progress=progress

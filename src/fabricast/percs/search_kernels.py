@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fabricast.compilation import njit
+from fabricast.percs.common_kernels import mix
 
 __all__ = ["anneal", "put_flows", "swap_cost"]
 
@@ -117,9 +118,7 @@ def anneal(
     temperature = warm
     for _ in range(proposals):
         state += np.uint64(0x9E3779B97F4A7C15)
-        z = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        z = z ^ (z >> np.uint64(31))
+        z = mix(state)
         a = np.int64(((z >> np.uint64(32)) * blocks) >> np.uint64(32))
         b = np.int64(((z & np.uint64(0xFFFFFFFF)) * blocks) >> np.uint64(32))
         temperature *= ratio
