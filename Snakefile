@@ -1,7 +1,6 @@
 """fabricast: five communication studies, from topology to report.
 
-`snakemake` runs the default study; `snakemake --configfile config/studies/smoke.yaml`
-a small one, `config/studies/paper.yaml` everything at full size.
+`snakemake` runs the default study, `snakemake --configfile config/studies/smoke.yaml` a small one.
 """
 
 from snakemake.utils import min_version
@@ -29,6 +28,7 @@ include: "workflow/rules/claims.smk"
 include: "workflow/rules/tables.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/report.smk"
+include: "workflow/rules/summary.smk"
 
 
 rule all:

@@ -14,7 +14,7 @@ from rich.table import Column, Table
 from fabricast.csv_files import read_csv
 from fabricast.errors import InputError
 from fabricast.files import write_text
-from fabricast.tables import connect
+from fabricast.tables import connect, naming_damaged, open_run
 from fabricast.yaml_files import load_model
 
 __all__ = ["Claim", "claim_table", "evaluate_claims", "lost_claims", "read_baseline", "read_claims", "write_baseline"]
@@ -72,7 +72,8 @@ def evaluate_claims(claims: list[Claim], tables: dict[str, list[Path]]) -> pd.Da
         Rows of the table claim. ``reproduced`` needs a value computed in this run.
     """
     rows = []
-    with connect() as connection:
+    parts = [path for paths in tables.values() for path in paths]
+    with connect() as connection, naming_damaged(parts):
         for name, paths in tables.items():
             connection.read_parquet([str(path) for path in paths], union_by_name=True).create_view(name)
         for claim in claims:
@@ -106,13 +107,8 @@ _STYLES = {"reproduced": "green", "deviates": "yellow", "not_testable": "dim"}
 
 
 def _finished_claims(database: Path, query: str) -> list[tuple[Any, ...]]:
-    if not database.is_file():
-        raise InputError("does not exist as a file; run 'snakemake' first", path=database)
-    try:
-        with duckdb.connect(str(database), read_only=True) as connection:
-            return connection.execute(query).fetchall()
-    except duckdb.Error as error:
-        raise InputError("is not a database of fabricast", path=database) from error
+    with open_run(database) as connection:
+        return connection.execute(query).fetchall()
 
 
 def read_baseline(path: Path | str) -> list[str]:

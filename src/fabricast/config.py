@@ -160,7 +160,7 @@ class BreakdownConfig(_Strict):
     """The breakdown study (Zambre et al., ICPP 2019)."""
 
     systems: list[str] = Field(
-        default_factory=list, description="Your systems: YAML files as config/systems/integrated_nic.yaml."
+        default_factory=list, description="Further systems: names of config/systems, or your YAML files like those."
     )
     measured: bool = Field(
         False, description="Measure an MPI message on this machine and take it into tables; needs the group 'measure'."
@@ -240,7 +240,7 @@ class PercsConfig(_Strict):
     simulated_seeds: int = Field(default=2, ge=1, description="Random mappings of each kind that are simulated.")
     packet_kib: float = Field(default=512.0, gt=0, description="Largest packet of the simulation.")
     window: int = Field(default=256, ge=1, description="Packets in flight of each router.")
-    shards: int = Field(default=1, ge=1, le=64, description="Jobs over which the simulation is spread.")
+    shards: int = Field(default=1, ge=1, le=64, description="Jobs over which link loads and the simulation are spread.")
     searched: list[BlockedName] = Field(
         default=["4D-64"], min_length=1, description="Patterns for which a mapping is searched."
     )

@@ -9,7 +9,7 @@ import pandas as pd
 
 from fabricast.errors import InputError
 from fabricast.files import whole_file
-from fabricast.tables import connect, create_schema, key_columns, table_names
+from fabricast.tables import connect, create_schema, key_columns, read_table, table_names, telling_full_disk
 
 __all__ = ["build_database", "table_digests"]
 
@@ -57,7 +57,7 @@ def build_database(tables: dict[str, Path], path: Path) -> None:
     InputError
         If a table breaks the schema.
     """
-    with whole_file(path) as temporary, connect() as connection:
+    with whole_file(path) as temporary, connect() as connection, telling_full_disk(path):
         connection.execute(
             f"ATTACH '{str(temporary).replace(chr(39), chr(39) * 2)}' AS study (STORAGE_VERSION 'v1.5.0')"
         )
@@ -70,6 +70,9 @@ def build_database(tables: dict[str, Path], path: Path) -> None:
                     f"INSERT INTO {table} BY NAME SELECT * FROM read_parquet($source) ORDER BY {order}",
                     {"source": str(source)},
                 )
+            except duckdb.IOException:
+                read_table(source)
+                raise
             except duckdb.Error as error:
                 raise InputError(f"does not fit table '{table}': {error}", path=source) from error
         digests = table_digests(connection)

@@ -15,6 +15,7 @@ from typing import Any
 import pandas as pd
 
 from fabricast.machine import processor_name
+from fabricast.tables import schema_digest
 
 __all__ = ["run_rows"]
 
@@ -78,6 +79,7 @@ def run_rows(config: dict[str, Any], repository: Path) -> pd.DataFrame:
                 "cores": cores,
                 "package_versions": json.dumps({"python": platform.python_version(), **versions}),
                 "lock_digest": lock_digest,
+                "schema_digest": schema_digest(),
             }
         ]
     )

@@ -13,6 +13,7 @@ import pandas as pd
 
 from fabricast.figures.explorers import explorer_script, maxrate_explorer, network_explorer
 from fabricast.files import write_text
+from fabricast.tables import open_run
 
 __all__ = ["Picture", "write_report"]
 
@@ -150,7 +151,7 @@ def write_report(database: Path, pictures: list[Picture], path: Path) -> None:
     path : Path
         The HTML file.
     """
-    with duckdb.connect(str(database), read_only=True) as connection:
+    with open_run(database) as connection:
         tables = {name: _records(connection.sql(query).df()) for name, query in _QUERIES.items()}
         key_tables = {
             study: {title: _records(connection.sql(query).df()) for title, query in queries.items()}

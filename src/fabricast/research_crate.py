@@ -10,11 +10,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import yaml
 
-from fabricast.errors import InputError
 from fabricast.files import write_text
+from fabricast.tables import open_run
 
 __all__ = ["export_database", "write_crate"]
 
@@ -38,9 +37,7 @@ def export_database(database: Path, folder: Path) -> None:
     InputError
         If there is no such database.
     """
-    if not database.is_file():
-        raise InputError("does not exist as a file; run 'snakemake' first", path=database)
-    with duckdb.connect(str(database), read_only=True) as connection:
+    with open_run(database) as connection:
         quoted = str(folder).replace("'", "''")
         connection.execute(f"EXPORT DATABASE '{quoted}' (FORMAT parquet)")
 

@@ -526,6 +526,7 @@ CREATE TABLE run (
   cores BIGINT NOT NULL, -- cores that the process may use
   package_versions JSON NOT NULL, -- versions of the packages that compute
   lock_digest VARCHAR, -- digest of uv.lock, NULL where it is not there
+  schema_digest VARCHAR NOT NULL, -- digest of the tables' definitions: equal for databases that can be read alike
   PRIMARY KEY (run)
 );
 -- Content digests: equal for equal tables, whatever the file's bytes.

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -19,10 +22,14 @@ __all__ = [
     "create_schema",
     "key_columns",
     "merge_tables",
+    "naming_damaged",
+    "open_run",
     "read_table",
     "read_tables",
+    "schema_digest",
     "schema_statements",
     "table_names",
+    "telling_full_disk",
     "write_table",
 ]
 
@@ -45,6 +52,12 @@ def schema_statements() -> tuple[str, ...]:
             statements += _statements_of_block(block)
             block = []
     return tuple(statements)
+
+
+@cache
+def schema_digest() -> str:
+    """Return what tells this version's tables from those of another: 8 hexadecimal digits."""
+    return hashlib.sha256("\0".join(schema_statements()).encode()).hexdigest()[:8]
 
 
 def _statements_of_block(block: list[str]) -> list[str]:
@@ -85,6 +98,45 @@ def connect(path: Path | str = ":memory:") -> duckdb.DuckDBPyConnection:
         "autoload_known_extensions": "false",
     }
     return duckdb.connect(str(path), config=settings)
+
+
+@contextmanager
+def open_run(database: Path | str) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open the database of a finished run for reading.
+
+    Parameters
+    ----------
+    database : Path or str
+        The file.
+
+    Yields
+    ------
+    duckdb.DuckDBPyConnection
+        A connection that cannot write.
+
+    Raises
+    ------
+    InputError
+        If it is missing, is no database of fabricast, or has the tables of another version.
+    """
+    if not Path(database).is_file():
+        raise InputError("does not exist as a file; run 'snakemake' first", path=database)
+    try:
+        connection = duckdb.connect(str(database), read_only=True)
+        with connection:
+            # A version without the column has other tables too.
+            found = connection.sql("SELECT * FROM run").df()
+    except duckdb.Error as error:
+        raise InputError("is not a database of fabricast", path=database) from error
+    digest = found["schema_digest"].iloc[0] if "schema_digest" in found and len(found) else "an older one"
+    if digest != schema_digest():
+        raise InputError(
+            f"has the tables of another version (schema {digest}, this version's is {schema_digest()}); "
+            "run 'snakemake' again, or use the version that made it",
+            path=database,
+        )
+    with duckdb.connect(str(database), read_only=True) as connection:
+        yield connection
 
 
 def create_schema(connection: duckdb.DuckDBPyConnection) -> None:
@@ -168,10 +220,32 @@ def merge_tables(parts: Sequence[Path | str], table: str, path: Path | str) -> N
     duckdb.ConstraintException
         If a row breaks a constraint of the schema.
     """
-    with connect() as connection:
+    with connect() as connection, naming_damaged(parts):
         # Frames would turn millions of texts into objects; the rows stay in the database.
         connection.read_parquet([str(part) for part in parts], union_by_name=True).create_view("parts")
         _write_ordered(connection, "parts", table, path)
+
+
+@contextmanager
+def naming_damaged(parts: Sequence[Path | str]) -> Iterator[None]:
+    """If what is done inside fails, say which Parquet file cannot be read.
+
+    Parameters
+    ----------
+    parts : sequence of Path or str
+        Files that are read inside.
+
+    Raises
+    ------
+    InputError
+        If one of them is missing or damaged; other errors stay as they are.
+    """
+    try:
+        yield
+    except duckdb.Error:
+        for part in parts:
+            read_table(part)
+        raise
 
 
 def _write_ordered(connection: duckdb.DuckDBPyConnection, source: str, table: str, path: Path | str) -> None:
@@ -190,10 +264,33 @@ def _write_ordered(connection: duckdb.DuckDBPyConnection, source: str, table: st
         if twice:
             raise duckdb.ConstraintException(f"table {table}: key {twice[0]} stands twice")
         columns = ", ".join(_plain_columns(connection, table))
-        connection.execute(
-            f"COPY (SELECT {columns} FROM {table} ORDER BY {_text_order(connection, table)}) "
-            f"TO '{_quoted(str(temporary))}' (FORMAT parquet)"
-        )
+        with telling_full_disk(path):
+            connection.execute(
+                f"COPY (SELECT {columns} FROM {table} ORDER BY {_text_order(connection, table)}) "
+                f"TO '{_quoted(str(temporary))}' (FORMAT parquet)"
+            )
+
+
+@contextmanager
+def telling_full_disk(path: Path | str) -> Iterator[None]:
+    """Tell in one line if DuckDB cannot write a file inside.
+
+    Parameters
+    ----------
+    path : Path or str
+        The file that the user knows of.
+
+    Raises
+    ------
+    InputError
+        If a file could not be written; other errors stay as they are.
+    """
+    try:
+        yield
+    except duckdb.IOException as error:
+        number = re.search(r'"errno":"(\d+)"', str(error))
+        reason = os.strerror(int(number[1])) if number else str(error).splitlines()[0]
+        raise InputError(f"cannot be written: {reason}", path=path) from error
 
 
 def _types(connection: duckdb.DuckDBPyConnection, table: str) -> dict[str, str]:
@@ -222,7 +319,8 @@ def read_tables(files: Mapping[str, Path | str | Sequence[Path | str]]) -> Calla
     Parameters
     ----------
     files : mapping
-        Parquet file or files by name.
+        Parquet file or files by name; the rows of several files of a table are put in the
+        order of its key.
 
     Returns
     -------
@@ -233,7 +331,11 @@ def read_tables(files: Mapping[str, Path | str | Sequence[Path | str]]) -> Calla
     @cache
     def read(name: str) -> pd.DataFrame:
         found = files[name]
-        return read_table(found) if isinstance(found, str | Path) else read_table(*found)
+        if isinstance(found, str | Path):
+            return read_table(found)
+        rows = read_table(*found)
+        # Shards interleave the rows of a table: whatever their number, the same order.
+        return rows.sort_values(list(key_columns(name)), ignore_index=True) if name in table_names() else rows
 
     return read
 
@@ -262,5 +364,8 @@ def read_table(*paths: Path | str) -> pd.DataFrame:
             try:
                 frames.append(connection.read_parquet(str(path)).df())
             except duckdb.Error as error:
-                raise InputError(f"is not a readable Parquet table: {error}", path=path) from error
+                reason = str(error).splitlines()[0]
+                raise InputError(
+                    f"is not a readable Parquet table ({reason}); delete it, and snakemake makes it again", path=path
+                ) from error
     return frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)

@@ -312,6 +312,12 @@ def test_tables_do_not_depend_on_threads():
     one, two = (load_tables(cases, seed=SEED, threads=n) for n in (1, 2))
     for first, second in zip(vars(one).values(), vars(two).values(), strict=True):
         assert first.equals(second)
+    for shards in (3, 7):
+        parts = [load_tables(cases[n::shards], seed=SEED, threads=1) for n in range(shards)]
+        for name, whole in vars(one).items():
+            rows = pd.concat([vars(part)[name] for part in parts]).sort_values(list(key_columns(name)))
+            expected = whole.sort_values(list(key_columns(name)))
+            assert rows.reset_index(drop=True).equals(expected.reset_index(drop=True)), name
     assert one.network_case["case_id"].is_unique
     assert (one.network_case["floor_s"] <= one.network_case["bottleneck_s"] * (1 + 1e-9)).all()
     chosen = [entry for entry in packet_cases(["2D-64"], 2) if entry[0].mapping in ("DEF", "BSM", "RNM", "BDM", "RDM")]

@@ -2,17 +2,15 @@
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import duckdb
 import pytest
 
 from tests.conftest import REPOSITORY
-from tests.running import SMOKE, copy_project, snakemake, start
+from tests.running import SMOKE, copy_project, snakemake
 
 #: Files that tell when and where a run was made.
 VOLATILE = ("run.parquet", "fabricast.duckdb", "report.html")
@@ -105,37 +103,21 @@ def test_edits_rerun_exactly_what_uses_them(finished):
     assert touch("config/studies/smoke.yaml", "seed: 5\n") >= {"generate_pcie_graphs", "compare_study", "record_run"}
 
 
-def test_killed_run_resumes_to_the_same_bytes_on_one_core(finished, tmp_path):
-    folder = copy_project(tmp_path)
-    process = start(folder, *SMOKE, "--cores", "1", start_new_session=True)
-    waiting = folder / "results" / "pcie" / "storm8.prediction.parquet"
-    deadline = time.monotonic() + 300
-    while not waiting.exists() and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert waiting.exists(), process.communicate()[0]
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
-    assert not (folder / "reports" / "report.html").exists()
-    snakemake(folder, "--unlock", *SMOKE)
-    code, output = snakemake(folder, *SMOKE, "--cores", "1")
-    assert code == 0, output
-    assert not list(folder.rglob("*.part*"))
-    one, two = contents(finished), contents(folder)
-    assert one.keys() == two.keys()
-    different = [name for name in one if one[name] != two[name]]
-    assert different == []
-
-
 def test_shards_do_not_change_results(finished, tmp_path):
     folder = tmp_path / "sharded"
     shutil.copytree(finished, folder, symlinks=True)
-    (folder / "shards.yaml").write_text("pcie:\n  shards: 3\n")
-    target = "results/pcie/storm8.comparison.parquet"
-    code, output = snakemake(folder, target, "--configfile", "config/studies/smoke.yaml", "shards.yaml")
+    (folder / "shards.yaml").write_text("pcie:\n  shards: 7\npercs:\n  shards: 3\n")
+    targets = [
+        "results/pcie/storm8.comparison.parquet", "results/pcie/storm8.error_band.parquet",
+        "results/percs/packets.error_feature.parquet", "results/percs/all.comparison.parquet",
+        "reports/figures/percs.usage_4d.svg",
+    ]  # fmt: skip
+    code, output = snakemake(folder, *targets, "--configfile", "config/studies/smoke.yaml", "shards.yaml")
     assert code == 0, output
-    assert (folder / "results" / "pcie" / "storm8.2.reference.parquet").exists()
-    for name in (target, "results/pcie/storm8.error_band.parquet"):
-        assert (folder / name).read_bytes() == (finished / name).read_bytes()
+    for part in ("pcie/storm8.6.reference", "percs/loads.2.network_case", "percs/shards/2.reference"):
+        assert (folder / "results" / f"{part}.parquet").exists()
+    for name in targets:
+        assert (folder / name).read_bytes() == (finished / name).read_bytes(), name
 
 
 def test_own_machine_and_graphs_go_through_the_whole_chain(tmp_path):

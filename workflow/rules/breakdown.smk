@@ -34,7 +34,9 @@ rule evaluate_breakdown:
         observed=PUBLISHED / "breakdown_observed.csv",
         percentages=PUBLISHED / "breakdown_percentages.csv",
         studies=PUBLISHED / "studies.csv",
-        systems=settings.breakdown.systems,
+        systems=[
+            builtin_or_file(name, "systems") for name in settings.breakdown.systems
+        ],
     output:
         **{
             table: f"<results>/breakdown/systems.{table}.parquet"

@@ -8,12 +8,20 @@ import os
 import sys
 from pathlib import Path
 
+from snakemake.common.configfile import load_configfile
+from snakemake.utils import update_config
+
+# Not workflow.basedir: as a module of another workflow, that is the other one's folder.
+REPOSITORY = Path(str(workflow.current_basedir)).parents[1]
+if Path.cwd() == REPOSITORY:
+    # A folder that was moved or copied has nothing to do again.
+    REPOSITORY = Path()
 # The package lies beside this workflow; jobs find it as this process does.
-_SOURCE = Path(workflow.basedir) / "src"
-sys.path.insert(0, str(_SOURCE))
+_SOURCE = REPOSITORY / "src"
+sys.path.insert(0, str(_SOURCE.resolve()))
 os.environ.update(
     PYTHONPATH=os.pathsep.join(
-        filter(None, [str(_SOURCE), os.environ.get("PYTHONPATH")])
+        filter(None, [str(_SOURCE.resolve()), os.environ.get("PYTHONPATH")])
     )
 )
 
@@ -22,8 +30,11 @@ from fabricast.config import checked_config
 from fabricast.errors import InputError
 from fabricast.code_digest import source_digest
 
+# A workflow that uses this one as a module may give only what differs from the default study.
+_configured = load_configfile(REPOSITORY / "config" / "config.yaml")
+update_config(_configured, config)
 try:
-    settings = checked_config(config)
+    settings = checked_config(_configured)
 except InputError as error:
     raise WorkflowError(str(error)) from None
 
@@ -35,7 +46,7 @@ SIMULATED_SETS = [
     for name, entry in GRAPH_SETS.items()
     if entry.simulated_graphs != 0 and settings.pcie.hardware
 ]
-PUBLISHED = Path(workflow.basedir) / "config" / "published"
+PUBLISHED = REPOSITORY / "config" / "published"
 # Figure by study: name, title, and the module-level function that draws it.
 FIGURES = {
     "pcie": {
@@ -171,6 +182,13 @@ def figure_files():
         for figure in figures
         for ending in FIGURE_FORMATS
     ]
+
+
+def builtin_or_file(name, folder):
+    """Path of a YAML file, given itself or as the name of a file in a folder of config."""
+    if name.endswith((".yaml", ".yml")):
+        return name
+    return str(REPOSITORY / "config" / folder / f"{name}.yaml")
 
 
 def graph_set(wildcards):

@@ -161,10 +161,8 @@ rule plot_gpucentric:
 
 rule plot_percs:
     input:
-        **{
-            table: f"<results>/percs/loads.{table}.parquet"
-            for table in ("network_count", "network_case", "network_link_class")
-        },
+        **percs_loads("network_case", "network_link_class"),
+        network_count="<results>/percs/links.network_count.parquet",
         network_search="<results>/percs/searched.network_search.parquet",
         error_feature="<results>/percs/packets.error_feature.parquet",
         comparison="<results>/percs/all.comparison.parquet",

@@ -2,30 +2,56 @@
 
 REQUIRED INPUTS: `percs` of the configuration.
 OUTPUTS: <results>/percs/<part>.<table>.parquet, declared by `add_parts` below.
-STEPS: evaluate_percs_loads, simulate_percs_packets (simulated reference), compare_percs_packets, search_percs_mappings.
+STEPS: count_percs_links, evaluate_percs_loads, simulate_percs_packets (simulated reference), compare_percs_packets,
+search_percs_mappings.
 """
 
-PERCS_LOADS = (
-    "network_count",
-    "network_case",
-    "network_link_class",
-    "network_link_histogram",
-)
+PERCS_LOADS = ("network_case", "network_link_class", "network_link_histogram")
 PERCS_PACKETS = ("prediction", "reference", "error_feature")
-add_parts("percs", **{table: ["loads"] for table in PERCS_LOADS})
+PERCS_SHARDS = range(settings.percs.shards)
+add_parts(
+    "percs",
+    network_count=["links"],
+    **{table: [f"loads.{n}" for n in PERCS_SHARDS] for table in PERCS_LOADS},
+)
 add_parts("percs", **{table: ["packets"] for table in PERCS_PACKETS})
 add_parts("percs", network_search=["searched"])
 
 
-rule evaluate_percs_loads:
-    """Loads of all links for every workload, mapping, routing, rule of gateways and placement."""
+def percs_loads(*tables):
+    """All shards of tables of link loads, by table."""
+    return {
+        table: [f"<results>/percs/loads.{n}.{table}.parquet" for n in PERCS_SHARDS]
+        for table in tables
+    }
+
+
+rule count_percs_links:
+    """Directed links by class, for machines of every size."""
     output:
-        **{table: f"<results>/percs/loads.{table}.parquet" for table in PERCS_LOADS},
+        network_count="<results>/percs/links.network_count.parquet",
     log:
-        "<logs>/evaluate_percs_loads.log",
+        "<logs>/count_percs_links.log",
+    params:
+        code=code("percs.percs_tables", "tables"),
+    script:
+        "../scripts/count_percs_links.py"
+
+
+rule evaluate_percs_loads:
+    """Link loads of a shard of all workloads, mappings, routings, rules of gateways and placements."""
+    output:
+        **{
+            table: f"<results>/percs/loads.{{shard}}.{table}.parquet"
+            for table in PERCS_LOADS
+        },
+    log:
+        "<logs>/evaluate_percs_loads.{shard}.log",
     threads: 2
     params:
-        percs=settings.percs.model_dump(include={"workloads", "seeds", "sensitivity"}),
+        percs=settings.percs.model_dump(
+            include={"workloads", "seeds", "sensitivity", "shards"}
+        ),
         seed=settings.seed,
         code=code("percs.percs_tables", "tables"),
     script:
@@ -52,13 +78,9 @@ rule simulate_percs_packets:
 rule compare_percs_packets:
     """The bound of the busiest link beside packet-level times, and what tells their ratio."""
     input:
-        **{
-            table: f"<results>/percs/loads.{table}.parquet"
-            for table in ("network_case", "network_link_class")
-        },
-        shards=[
-            f"<results>/percs/shards/{n}.reference.parquet"
-            for n in range(settings.percs.shards)
+        **percs_loads("network_case", "network_link_class"),
+        reference=[
+            f"<results>/percs/shards/{n}.reference.parquet" for n in PERCS_SHARDS
         ],
     output:
         **{table: f"<results>/percs/packets.{table}.parquet" for table in PERCS_PACKETS},

@@ -13,7 +13,7 @@ rule write_report:
         database="<results>/fabricast.duckdb",
         figures=[name for name in figure_files() if name.endswith(".svg")],
         captions=[
-            f"workflow/report/{study}_{figure}.rst"
+            REPOSITORY / "workflow" / "report" / f"{study}_{figure}.rst"
             for study, figures in FIGURES.items()
             for figure in figures
         ],
@@ -45,7 +45,7 @@ rule archive_run:
     log:
         "<logs>/archive_run.log",
     params:
-        repository=workflow.basedir,
+        repository=REPOSITORY,
         code=code("research_crate"),
     script:
         "../scripts/archive_run.py"

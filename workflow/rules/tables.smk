@@ -33,7 +33,7 @@ rule record_run:
         "<logs>/record_run.log",
     params:
         config=settings.model_dump(mode="json"),
-        repository=workflow.basedir,
+        repository=REPOSITORY,
         code=code("provenance", "tables"),
     script:
         "../scripts/record_run.py"

@@ -1,0 +1,208 @@
+"""What may go wrong while the workflow runs: kills, a full disk, damaged files, two runs at once."""
+
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import REPOSITORY, require_tool
+from tests.running import SMOKE, copy_project, snakemake, start
+from tests.workflow.test_workflow import contents
+
+#: What is made in a fraction of the time that all tables take, by every kind of rule but figures and report.
+PART = ("results/breakdown/all.error_band.parquet", *SMOKE)
+
+
+def leaves(pid):
+    """Processes below a process that started no others: the jobs themselves."""
+    children = [int(n) for path in Path(f"/proc/{pid}/task").glob("*/children") for n in path.read_text().split()]
+    return [leaf for child in children for leaf in (leaves(child) or [child])]
+
+
+def kill_after(folder, jobs, pause_s, *, victim):
+    """Start the study; after so many jobs and a pause, kill Snakemake or what it started; return its output."""
+    # Of a killed job the run itself hears; with this profile it starts no further ones.
+    process = start(folder, *SMOKE, "--workflow-profile", "profiles/ci", start_new_session=True)
+    lines, finished = [], 0
+    watchdog = threading.Timer(300, os.killpg, (process.pid, signal.SIGKILL))
+    watchdog.start()
+    for line in process.stdout:
+        lines.append(line)
+        finished += line.startswith("Finished jobid")
+        if finished == jobs and line.startswith("Finished jobid"):
+            time.sleep(pause_s)
+            if victim == "snakemake":
+                os.killpg(process.pid, signal.SIGKILL)
+            else:
+                while not (jobs_running := leaves(process.pid)) and process.poll() is None:
+                    time.sleep(0.01)
+                for pid in jobs_running[:1]:
+                    os.kill(pid, signal.SIGKILL)
+    watchdog.cancel()
+    process.wait()
+    return process.returncode, "".join(lines)
+
+
+def test_ten_kills_and_a_resume_give_the_same_bytes(finished, tmp_path):
+    folder = copy_project(tmp_path)
+    generator = random.Random(20161113)
+    killed = 0
+    for number in range(10):
+        victim = "snakemake" if number % 2 == 0 else "job"
+        code, output = kill_after(folder, generator.randint(1, 4), generator.uniform(0, 1.5), victim=victim)
+        assert code != 0 or "Nothing to be done" not in output, output
+        killed += code != 0
+        if victim == "snakemake":
+            # As README says.
+            assert snakemake(folder, "--unlock", *SMOKE)[0] == 0
+    assert killed >= 8
+    code, output = snakemake(folder, *SMOKE, "--cores", "1")
+    assert code == 0, output
+    assert not list(folder.rglob("*.part*"))
+    one, two = contents(finished), contents(folder)
+    assert one.keys() == two.keys()
+    assert [name for name in one if one[name] != two[name]] == []
+    assert "Nothing to be done" in snakemake(folder, *SMOKE)[1]
+
+
+def test_two_runs_at_once_the_second_refuses(tmp_path):
+    folder = copy_project(tmp_path)
+    process = start(folder, *PART, "--cores", "1", start_new_session=True)
+    try:
+        while not list((folder / ".snakemake" / "locks").glob("*.lock")) and process.poll() is None:
+            time.sleep(0.02)
+        code, output = snakemake(folder, *PART, "--cores", "1")
+        assert code != 0
+        assert "Directory cannot be locked" in output
+        process.communicate(timeout=120)
+        assert process.returncode == 0, "the first run is not disturbed"
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def in_mounted(folder, mount, *arguments):
+    """Run the workflow with another file system at results/, seen by this run alone."""
+    script = f'set -e; {mount}; set +e; "$@"; code=$?; find results | sort > found.txt; exit $code'
+    command = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"]
+    result = subprocess.run(
+        [*command, sys.executable, "-m", "snakemake", *arguments],
+        cwd=folder, env=os.environ | {"PYTHONPATH": ""}, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    return result.returncode, result.stdout + result.stderr, (folder / "found.txt").read_text().split()
+
+
+def test_full_disk_is_told_in_one_line_and_leaves_nothing_half_written(tmp_path):
+    require_tool("unshare")
+    folder = copy_project(tmp_path)
+    target = "results/pcie/storm8.prediction.parquet"
+    code, output, found = in_mounted(
+        folder, "mount -t tmpfs -o size=48k tmpfs results", target, *SMOKE, "--cores", "1"
+    )  # fmt: skip
+    assert code != 0
+    errors = [line.strip() for line in output.splitlines() if line.strip().startswith("error:")]
+    assert errors, output
+    assert all(
+        re.fullmatch(r"error: results/\S+: cannot be written: .*[Nn]o space left on device.*", e) for e in errors
+    )
+    assert "Traceback" not in output
+    assert target not in found
+    assert not [name for name in found if ".part" in name]
+
+
+def test_read_only_results_are_told_in_one_line(tmp_path):
+    require_tool("unshare")
+    folder = copy_project(tmp_path)
+    code, output, _ = in_mounted(
+        folder, "mount -t tmpfs -o ro tmpfs results", "results/pcie/kernels.txt", *SMOKE, "--cores", "1"
+    )  # fmt: skip
+    assert code != 0
+    assert "Read-only file system" in output
+    assert "results" in output
+
+
+def test_damaged_table_is_named_and_made_again_once_deleted(finished, tmp_path):
+    folder = tmp_path / "damaged"
+    shutil.copytree(finished, folder, symlinks=True)
+    damaged = folder / "results" / "breakdown" / "systems.what_if.parquet"
+    whole = damaged.read_bytes()
+    damaged.write_bytes(whole[: len(whole) // 2])
+    code, output = snakemake(folder, *SMOKE, "--cores", "1")
+    assert code != 0
+    assert "error: results/breakdown/systems.what_if.parquet: is not a readable Parquet table" in output
+    assert "delete it, and snakemake makes it again" in output
+    assert "Traceback" not in output
+    damaged.unlink()
+    code, output = snakemake(folder, *SMOKE, "--cores", "1")
+    assert code == 0, output
+    one, two = contents(finished), contents(folder)
+    assert [name for name in one if one[name] != two[name]] == []
+
+
+def test_database_of_another_version_is_recognised(finished, tmp_path):
+    import duckdb
+
+    older = tmp_path / "older.duckdb"
+    shutil.copy(finished / "results" / "fabricast.duckdb", older)
+    command = [sys.executable, "-m", "fabricast.cli", "claims", "--database", str(older)]
+    for change, digest in (("UPDATE run SET schema_digest = '0123abcd'", "0123abcd"),
+                           ("ALTER TABLE run DROP COLUMN schema_digest", "an older one")):  # fmt: skip
+        with duckdb.connect(str(older)) as connection:
+            connection.execute(change)
+        result = subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY)
+        assert result.returncode == 2
+        assert f"has the tables of another version (schema {digest}, this version's is" in result.stderr
+        assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_other_workflows_use_this_one_as_a_module(finished, tmp_path):
+    repository = copy_project(tmp_path / "fabricast")
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "Snakefile").write_text(
+        "module fabricast:\n"
+        '    snakefile: "../fabricast/Snakefile"\n'
+        "    config: {'breakdown': {'samples': 2000}, 'bootstrap_resamples': 200}\n"
+        '    pathvars: results="network/results", reports="network/reports", logs="network/logs",\n'
+        "use rule * from fabricast as fabricast_*\n"
+        "rule mine:\n"
+        "    default_target: True\n"
+        '    input: "network/results/breakdown/all.error_band.parquet"\n'
+        '    output: "mine.txt"\n'
+        '    shell: "ls {input} > {output}"\n'
+    )
+    code, output = snakemake(folder, "--cores", "2")
+    assert code == 0, output
+    assert (folder / "mine.txt").read_text() == "network/results/breakdown/all.error_band.parquet\n"
+    assert {path.name for path in folder.iterdir() if not path.name.startswith(".")} == {
+        "Snakefile",
+        "mine.txt",
+        "network",
+    }
+    code, output = snakemake(folder, "--dry-run", "fabricast_all")
+    assert code == 0, output
+    assert "fabricast_write_report" in output
+    assert not (repository / "results" / "breakdown").exists()
+
+
+def test_a_run_tells_what_it_expects_and_what_came_of_it(tmp_path):
+    folder = copy_project(tmp_path)
+    code, output = snakemake(folder, *PART, "--cores", "2")
+    assert code == 0, output
+    assert re.search(r"fabricast: 2 jobs, about \d+ s on 2 cores \(as recorded elsewhere", output)
+    assert re.search(r"fabricast: 2 jobs in \d+ s$", output, re.MULTILINE)
+    code, output = snakemake(folder, *PART, "--cores", "2", "--forceall")
+    assert code == 0, output
+    assert re.search(r"fabricast: 2 jobs, about \d+ s on 2 cores \(as it took before\)", output)
+
+
+if not Path("/proc/self/task").exists():
+    pytest.skip("these tests look at processes through /proc", allow_module_level=True)

@@ -1,0 +1,95 @@
+"""What a run says first and last.
+
+REQUIRED INPUTS: workflow/run_times.csv; what Snakemake remembers of earlier runs here.
+OUTPUTS: a line with the expected time, and one with time, jobs and claims.
+"""
+
+import time
+
+from snakemake.logging import logger
+
+from fabricast.run_summary import (
+    PlannedJob,
+    duration_text,
+    expected_time_s,
+    read_run_times,
+    verdict_text,
+)
+
+_RUN = {}
+
+
+def remembered_time_s(job):
+    """Seconds that a job took when it last ran here; None if it never did."""
+    records = [workflow.persistence.metadata(path) for path in job.output]
+    times = [
+        record.endtime - record.starttime
+        for record in records
+        if record and record.starttime and record.endtime
+    ]
+    return max(times, default=None)
+
+
+def planned_jobs(jobs):
+    """Jobs to run with their expected times, and how many of them ran here before."""
+    recorded = read_run_times(
+        REPOSITORY / "workflow" / "run_times.csv", recorded_study()
+    )
+    planned, known = {}, 0
+    for job in jobs:
+        duration_s = remembered_time_s(job)
+        known += duration_s is not None
+        if duration_s is None:
+            duration_s = recorded.get(job.rule.name.removeprefix("fabricast_"), 0.0)
+        needs = tuple(workflow.dag.dependencies[job])
+        planned[job] = PlannedJob(max(duration_s, 0.0), job.threads, needs)
+    return planned, known
+
+
+def recorded_study():
+    """The study whose recorded times come nearest: smoke if that is configured."""
+    smoke = load_configfile(REPOSITORY / "config" / "studies" / "smoke.yaml")
+    return "smoke" if contains(_configured, smoke) else "default"
+
+
+def contains(values, part):
+    """Whether all values of a nested mapping are in another."""
+    if not isinstance(part, dict):
+        return values == part
+    return isinstance(values, dict) and all(
+        key in values and contains(values[key], value) for key, value in part.items()
+    )
+
+
+def say(text):
+    """Tell the user, in the terminal and in Snakemake's log."""
+    logger.info(f"fabricast: {text}")
+
+
+onstart:
+    jobs, known = planned_jobs(list(workflow.dag.needrun_jobs()))
+    cores = workflow.cores or workflow.nodes or 1
+    _RUN.update(start_s=time.monotonic(), jobs=len(jobs))
+    source = (
+        "as it took before"
+        if known
+        else "as recorded elsewhere; a first run compiles too"
+    )
+    say(
+        f"{len(jobs)} jobs, about {duration_text(expected_time_s(jobs, cores))} on {cores} cores ({source})"
+    )
+
+
+onsuccess:
+    made = {
+        job.rule.name.removeprefix("fabricast_"): job.output
+        for job in workflow.dag.jobs
+        if job.output
+    }
+    text = f"{_RUN['jobs']} jobs in {duration_text(time.monotonic() - _RUN['start_s'])}"
+    claims = verdict_text(list(map(str, made.get("evaluate_claims", []))))
+    if claims:
+        text += f"; claims: {claims}"
+    if "write_report" in made:
+        text += f"; report: {made['write_report'][0]}"
+    say(text)
