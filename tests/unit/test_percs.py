@@ -26,6 +26,7 @@ from fabricast.percs.percs_tables import (
     simulate_cases,
 )
 from fabricast.percs.workloads import Workload, multicast, read_matrix, stencil
+from fabricast.tables import key_columns
 from tests.reference_network import loads as plain_loads
 from tests.reference_network import max_min_rates as plain_rates
 from tests.reference_network import routes as plain_routes
