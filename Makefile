@@ -29,9 +29,9 @@ smoke: .venv/.run-stamp
 reports/report.zip: reports/report.html
 	$(BIN)/snakemake --report $@ > /dev/null
 
-# What this machine can measure itself (an MPI message); installs the optional group.
+# What this machine can measure itself: MPI messages, and a GPU where there is one; installs the optional groups.
 measured: .venv/.test-stamp
-	@$(UV) sync --locked --extra measure
+	@$(UV) sync --locked --extra measure $(if $(shell command -v nvidia-smi),--extra cuda)
 	$(BIN)/snakemake measured
 
 test: .venv/.test-stamp

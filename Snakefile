@@ -52,6 +52,7 @@ rule measured:
     input:
         "<results>/breakdown/measured.timers.csv",
         "<results>/maxrate/this_machine.csv",
+        "<results>/gpucentric/this_gpu.csv",
 
 
 rule claims:

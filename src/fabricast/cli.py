@@ -373,15 +373,19 @@ def select(
     compute_us: Annotated[float, typer.Option(help="Computation of a step in microseconds.")] = 0.0,
     objective: Annotated[str, typer.Option(help="time, energy or edp (their product).")] = "time",
     gpus: Annotated[int, typer.Option(help="GPUs of a node that send at the same time.")] = 1,
+    measured: Annotated[
+        Path | None, typer.Option(help="this_gpu.parameters.csv of 'make measured', in place of assumed values.")
+    ] = None,
 ) -> None:
     """Choose method and path of a message between GPUs, with its lead over the second."""
+    from fabricast.gpucentric.parameters import read_measured
     from fabricast.gpucentric.selector import select as choose
     from fabricast.units import parse_bytes
 
     choice = choose(
         system, parse_bytes(size, "--size"), nodes=nodes, overlap=overlap, compute_s=compute_us * 1e-6,
         objective=objective,  # type: ignore[arg-type]  # checked there
-        gpus=gpus,
+        gpus=gpus, measured=None if measured is None else read_measured(measured),
     )  # fmt: skip
     typer.echo(f"{choice.method} ({choice.path} path): {choice.time_s * 1e6:.2f} us")
     typer.echo(f"second: {choice.second}, {choice.margin:.1%} more {objective}{'; a tie' if choice.tie else ''}")

@@ -18,6 +18,7 @@ __all__ = [
     "BreakdownConfig",
     "Config",
     "GpuCentricConfig",
+    "GpuRunConfig",
     "GraphSet",
     "MaxRateConfig",
     "PairsConfig",
@@ -208,12 +209,37 @@ class MaxRateConfig(_Strict):
     draws: int = Field(60, ge=20, description="Bootstrap draws behind the intervals of parameters.")
 
 
+class GpuRunConfig(_Strict):
+    """The measured run on a GPU."""
+
+    sizes: list[int] = Field(
+        default_factory=lambda: [4**i for i in range(1, 15)], min_length=2, description="Bytes of copies."
+    )
+    bursts: int = Field(default=3, ge=1, description="Repetitions of every cell, spread over the run.")
+    seconds: float = Field(default=0.02, gt=0, le=10, description="Time of each burst.")
+    power_seconds: float = Field(
+        default=1.0, ge=0, le=60, description="Time over which each power is taken; 0 leaves them out."
+    )
+    ordinal: int = Field(default=0, ge=0, description="Which of the visible GPUs.")
+
+    @field_validator("sizes")
+    @classmethod
+    def _sizes_in_range(cls, sizes: list[int]) -> list[int]:
+        if min(sizes) < 1 or max(sizes) > 2**32:
+            raise ValueError("expected sizes of 1 byte to 4 GiB")
+        return sorted(set(sizes))
+
+
 class GpuCentricConfig(_Strict):
     """The GPU-centric study (Froening, GTC 2016)."""
 
     draws: int = Field(
         default=2000, ge=100, description="Draws of the assumed parameters behind each robustness share."
     )
+    measured: bool = Field(
+        default=False, description="Measure a GPU of this machine and take it into tables; needs the group 'cuda'."
+    )
+    gpu_run: GpuRunConfig = Field(default_factory=GpuRunConfig, description="The measured run.")
 
 
 WorkloadName = Literal[
@@ -328,6 +354,7 @@ def config_markdown() -> str:
         (MaxRateConfig, "`maxrate`"),
         (PairsConfig, "`maxrate.pairs`"),
         (GpuCentricConfig, "`gpucentric`"),
+        (GpuRunConfig, "`gpucentric.gpu_run`"),
         (PercsConfig, "`percs`"),
     ):
         lines += [

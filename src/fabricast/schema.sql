@@ -450,6 +450,22 @@ CREATE TABLE gpucentric_path (
   regret DOUBLE NOT NULL, -- time lost by the choice, relative
   PRIMARY KEY (system, model, size_bytes)
 );
+-- What a run on a GPU of the user measured, one row a cell.
+CREATE TABLE gpucentric_measurement (
+  system VARCHAR NOT NULL, -- this_gpu
+  gpu VARCHAR NOT NULL, -- its name
+  quantity VARCHAR NOT NULL, -- time, rate or power
+  item VARCHAR NOT NULL, -- what was done
+  memory VARCHAR NOT NULL, -- pinned or pageable memory of the host; gpu or processors for powers
+  clock VARCHAR NOT NULL, -- clock of the host, of the device, or an energy counter
+  size_bytes DOUBLE NOT NULL, -- bytes of a copy, 0 where nothing is copied
+  copies BIGINT NOT NULL, -- copies at the same time
+  value DOUBLE NOT NULL, -- lowest median time or highest median rate over bursts
+  spread DOUBLE NOT NULL, -- highest by lowest median over bursts, less 1
+  bursts BIGINT NOT NULL, -- bursts
+  unit VARCHAR NOT NULL, -- unit of value
+  PRIMARY KEY (system, quantity, item, memory, clock, size_bytes, copies)
+);
 -- Cases on two-level direct networks.
 CREATE TABLE network_case (
   case_id VARCHAR NOT NULL, -- case

@@ -114,6 +114,8 @@ if not any(name.endswith("-300") for name in settings.percs.workloads):
     FIGURES["percs"].pop("times_large")
 if not settings.percs.sensitivity:
     FIGURES["percs"].pop("placement")
+if settings.gpucentric.measured:
+    FIGURES["gpucentric"]["this_gpu"] = "A GPU of this machine"
 if settings.maxrate.measured:
     FIGURES["maxrate"]["this_machine"] = "Pairs of processes on this machine"
 # Figures that need the packet-level reference.

@@ -147,6 +147,14 @@ rule plot_gpucentric:
                 "parameter",
             )
         },
+        **(
+            {
+                f"gpu_{table}": f"<results>/gpucentric/this_gpu.{table}.parquet"
+                for table in ("gpucentric_measurement", "prediction")
+            }
+            if settings.gpucentric.measured
+            else {}
+        ),
     output:
         drawn("gpucentric", FIGURES["gpucentric"]),
     log:

@@ -1,8 +1,10 @@
 """The GPU-centric study: methods of communication in time and energy.
 
 REQUIRED INPUTS: `gpucentric` of the configuration, config/published/gpucentric_*.csv.
-OUTPUTS: <results>/gpucentric/methods.<table>.parquet, declared by `add_parts` below.
-STEPS: evaluate_gpucentric (measured reference: public paths).
+OUTPUTS: <results>/gpucentric/<part>.<table>.parquet, declared by `add_parts` below;
+<results>/gpucentric/this_gpu.{csv,parameters.csv,probes.csv}.
+STEPS: evaluate_gpucentric (measured reference: public paths); measure_gpucentric (optional, on a
+CUDA GPU), evaluate_gpu_run (measured reference: this GPU).
 """
 
 GPUCENTRIC_TABLES = (
@@ -20,6 +22,10 @@ GPUCENTRIC_TABLES = (
     "parameter",
 )
 add_parts("gpucentric", **{table: ["methods"] for table in GPUCENTRIC_TABLES})
+
+GPU_RUN_TABLES = ("gpucentric_measurement", "prediction", "reference", "parameter")
+if settings.gpucentric.measured:
+    add_parts("gpucentric", **{table: ["this_gpu"] for table in GPU_RUN_TABLES})
 
 
 rule evaluate_gpucentric:
@@ -41,3 +47,36 @@ rule evaluate_gpucentric:
         code=code("gpucentric.gpucentric_tables", "tables"),
     script:
         "../scripts/evaluate_gpucentric.py"
+
+
+rule measure_gpucentric:
+    """Launches, copies, concurrent copies, stores, loads and power of a GPU; says so if there is none."""
+    output:
+        cells="<results>/gpucentric/this_gpu.csv",
+        parameters="<results>/gpucentric/this_gpu.parameters.csv",
+        probes="<results>/gpucentric/this_gpu.probes.csv",
+    log:
+        "<logs>/measure_gpucentric.log",
+    threads: workflow.cores
+    params:
+        run=settings.gpucentric.gpu_run.model_dump(),
+        code=code("gpucentric.gpu_files"),
+    script:
+        "../scripts/measure_gpucentric.py"
+
+
+rule evaluate_gpu_run:
+    """A measured GPU as reference, with the parameters that it tells."""
+    input:
+        cells="<results>/gpucentric/this_gpu.csv",
+    output:
+        **{
+            table: f"<results>/gpucentric/this_gpu.{table}.parquet"
+            for table in GPU_RUN_TABLES
+        },
+    log:
+        "<logs>/evaluate_gpu_run.log",
+    params:
+        code=code("gpucentric.gpu_tables", "tables"),
+    script:
+        "../scripts/evaluate_gpu_run.py"

@@ -149,10 +149,15 @@ rule trace_pcie_example:
 
 
 rule evaluate_pcie_probes:
-    """Concurrent copies that others measured (reference: measured)."""
+    """Concurrent copies that others measured, and those of this GPU (reference: measured)."""
     input:
         kernels="<results>/pcie/kernels.txt",
-        probes=PUBLISHED / "pcie_measured_probes.csv",
+        probes=[PUBLISHED / "pcie_measured_probes.csv"]
+        + (
+            ["<results>/gpucentric/this_gpu.probes.csv"]
+            if settings.gpucentric.measured
+            else []
+        ),
         parameters=PUBLISHED / "parameters.csv",
     output:
         graph="<results>/pcie/probes.graph.parquet",

@@ -1,4 +1,4 @@
-"""Predict the rates of concurrent copies that others measured."""
+"""Predict the rates of concurrent copies that were measured."""
 
 from fabricast.jobs import log_to
 from fabricast.parameters import read_parameters
@@ -7,7 +7,7 @@ from fabricast.tables import write_table
 
 log_to(snakemake.log[0])
 value = {(p.system, p.name): p.value for p in read_parameters(snakemake.input.parameters)}
-probes = read_probes(snakemake.input.probes)
+probes = [probe for path in snakemake.input.probes for probe in read_probes(path)]
 tables = probe_tables(
     probes, snakemake.params.models, size_bytes=value["storm8", "message_size"], tau=value["rtx6kpro", "tau"]
 )

@@ -21,6 +21,7 @@ __all__ = [
     "plot_measured_paths",
     "plot_observations",
     "plot_robustness",
+    "plot_this_gpu",
     "plot_workloads",
 ]
 
@@ -288,6 +289,67 @@ def plot_measured_paths(path: pd.DataFrame) -> Figure:
         axes.set_xlabel("message size (bytes)")
     np.atleast_1d(panels)[0].set_ylabel("time one way (µs)")
     np.atleast_1d(panels)[0].legend(fontsize=6)
+    return figure
+
+
+_WAYS = {
+    "host_to_device.pinned": "to the GPU, pinned", "device_to_host.pinned": "to the host, pinned",
+    "host_to_device.pageable": "to the GPU, pageable", "device_to_host.pageable": "to the host, pageable",
+    "device_to_device": "within the GPU", "peer": "to the next GPU",
+}  # fmt: skip
+
+
+def plot_this_gpu(measurement: pd.DataFrame, prediction: pd.DataFrame) -> Figure:
+    """Draw what a run on a GPU of the user measured.
+
+    Parameters
+    ----------
+    measurement : pandas.DataFrame
+        Rows of the table gpucentric_measurement.
+    prediction : pandas.DataFrame
+        Rows of the table prediction: the fits of the same copies.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Times of copies with start-up and rate fitted (lines), rates of concurrent copies by
+        that of one alone, and mean powers where they were measured.
+    """
+    power = measurement[(measurement["quantity"] == "power") & (measurement["memory"] == "gpu")]
+    widths = [1.6, 1, 1] if len(power) else [1.6, 1]
+    figure, panels = plt.subplots(1, len(widths), figsize=(PAGE_WIDTH_IN, 2.9), width_ratios=widths)
+    times = measurement[
+        (measurement["quantity"] == "time") & (measurement["clock"] == "host") & (measurement["size_bytes"] > 0)
+    ]
+    key = (times["item"] + "." + times["memory"]).str.strip(".")
+    for (name, label), colour, marker in zip(_WAYS.items(), COLOURS, "os^vDP", strict=False):
+        part = times[key == name].sort_values("size_bytes")
+        if part.empty:
+            continue
+        panels[0].plot(part["size_bytes"], part["value"] * 1e6, marker, color=colour, markersize=3, label=label)
+        fit = prediction[prediction["item"] == name]
+        size = fit["case_id"].str.split("/").str[-1].astype(float)
+        order = size.argsort()
+        panels[0].plot(size.iloc[order], fit["value"].iloc[order] * 1e6, "-", color=colour, linewidth=0.9)
+    panels[0].set_xscale("log", base=2)
+    panels[0].set_yscale("log")
+    panels[0].set_xlabel("size of a copy (bytes)")
+    panels[0].set_ylabel("time of a copy (µs)")
+    panels[0].legend(fontsize=6)
+
+    rates = measurement[(measurement["quantity"] == "rate") & (measurement["item"] != "store")]
+    several = rates[rates["copies"] > 1].sort_values(["copies", "item"])
+    alone = rates.loc[rates["copies"] == 1, "value"].mean()
+    panels[1].barh(several["item"], several["value"] / alone, color=COLOURS[0])
+    panels[1].axvline(1, color="black", linewidth=0.8)
+    panels[1].set_xlabel("rate of each copy\nby that of one alone")
+    if len(power):
+        power = power.sort_values("value")
+        panels[2].barh(power["item"], power["value"], color=COLOURS[1])
+        panels[2].set_xlabel("mean power of the GPU (W)")
+    for axes in panels[1:]:
+        axes.tick_params(axis="y", labelsize=6)
+    figure.suptitle(str(measurement["gpu"].iloc[0]), fontsize=8)
     return figure
 
 

@@ -38,5 +38,6 @@ def pictures(read: Callable[[str], pd.DataFrame], values: dict[str, Any]) -> dic
         "observations": lambda: gpucentric.plot_observations(read("gpucentric_observation")),
         "choice_map": lambda: gpucentric.plot_map(read("gpucentric_choice"), values["system"]),
         "measured_paths": lambda: gpucentric.plot_measured_paths(read("gpucentric_path")),
+        "this_gpu": lambda: gpucentric.plot_this_gpu(read("gpu_gpucentric_measurement"), read("gpu_prediction")),
         "feasible_rates": lambda: gpucentric.plot_feasible(read("gpucentric_feasible"), read("parameter")),
     }

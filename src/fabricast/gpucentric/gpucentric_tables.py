@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fabricast.csv_files import read_csv
 from fabricast.gpucentric.methods import METHODS, Values, energy_j, halo_messages, message_time_s, step_time_s
 from fabricast.gpucentric.parameters import draw_values, read_all, read_values
+from fabricast.gpucentric.path_fits import two_parameter_fit
 from fabricast.gpucentric.selector import (
     CHOICES,
     MODELLED_SYSTEM,
@@ -208,10 +209,9 @@ def _feasible() -> pd.DataFrame:
 
 
 def _two_parameters(size: NDArray[np.float64], time: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Start-up time and rate with the least relative errors, evaluated at the sizes."""
-    design = np.stack([1 / time, size / time], axis=1)
-    (start, per_byte), *_ = np.linalg.lstsq(design, np.ones_like(time), rcond=None)
-    return np.asarray(start + per_byte * size)
+    """Return the times of the two-parameter fit at the sizes that it was fitted to."""
+    start_up, per_byte = two_parameter_fit(size, time)
+    return start_up + per_byte * size
 
 
 def _measured_paths(paths: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ from fabricast.errors import InputError
 from fabricast.parameters import Parameter, read_parameters
 from fabricast.resources import published
 
-__all__ = ["assumed_names", "changed", "draw_values", "read_all", "read_values"]
+__all__ = ["assumed_names", "changed", "draw_values", "read_all", "read_measured", "read_values"]
 
 
 @cache
@@ -70,6 +72,41 @@ def changed(system: str, changes: Mapping[str, float], *, published_too: bool = 
         if name not in assumed and not published_too:
             raise InputError(f"parameter '{name}' is published, expected an assumed one; or allow it explicitly")
     return {**values, **changes}
+
+
+def read_measured(path: Path | str) -> dict[str, float]:
+    """Return measured values that stand in for assumed ones.
+
+    Parameters
+    ----------
+    path : Path or str
+        Parameters of a run on a GPU, ``this_gpu.parameters.csv``.
+
+    Returns
+    -------
+    dict
+        Values by name; measured parameters that the talk gives a number for are left out.
+
+    Raises
+    ------
+    InputError
+        On a name that the models do not know, a unit that is not theirs, or a value that is not
+        positive.
+    """
+    known = {row.name: row for row in read_all()}
+    found = {}
+    for row in read_parameters(path):
+        if row.name not in known:
+            raise InputError(f"parameter '{row.name}' is none of the GPU-centric models", path=path)
+        if row.unit != known[row.name].unit or not 0 < row.value < math.inf:
+            raise InputError(
+                f"parameter '{row.name}' is {row.value:g} {row.unit}, expected a positive number in "
+                f"{known[row.name].unit}",
+                path=path,
+            )
+        if known[row.name].tag == "assumed":
+            found[row.name] = row.value
+    return found
 
 
 def draw_values(system: str, draws: int, generator: np.random.Generator) -> dict[str, Any]:

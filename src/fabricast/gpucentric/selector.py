@@ -16,7 +16,7 @@ from scipy.optimize import bisect
 from fabricast.csv_files import read_csv
 from fabricast.errors import InputError
 from fabricast.gpucentric.methods import METHODS, energy_j, halo_messages, message_time_s, step_time_s
-from fabricast.gpucentric.parameters import read_values
+from fabricast.gpucentric.parameters import changed, read_values
 from fabricast.node_rate import node_rate_bytes_per_s
 from fabricast.resources import published
 
@@ -133,7 +133,14 @@ def path_models(rows: pd.DataFrame) -> dict[str, Callable[[ArrayLike], NDArray[n
 
 
 def times_and_energies(
-    system: str, size_bytes: float, *, nodes: int, overlap: float, compute_s: float, gpus: int = 1
+    system: str,
+    size_bytes: float,
+    *,
+    nodes: int,
+    overlap: float,
+    compute_s: float,
+    gpus: int = 1,
+    measured: Mapping[str, float] | None = None,
 ) -> dict[str, tuple[str, float, float | None]]:
     """Return path, time and energy of a step for every method of a system.
 
@@ -151,6 +158,8 @@ def times_and_energies(
         Computation of a step.
     gpus : int, default 1
         GPUs of a node that send at the same time; the node's rate limits them.
+    measured : mapping, optional
+        Measured values in place of assumed ones, by name of parameter.
 
     Returns
     -------
@@ -166,7 +175,7 @@ def times_and_energies(
     if system == MODELLED_SYSTEM:
         if gpus != 1:
             raise InputError(f"--gpus is {gpus}, expected 1 for {system}: its nodes have one")
-        value = read_values(system)
+        value = changed(system, measured or {})
         found: dict[str, tuple[str, float, float | None]] = {}
         for name in CHOICES:
             communication = messages * float(message_time_s(name, value, size_bytes))
@@ -174,6 +183,10 @@ def times_and_energies(
             energy = float(energy_j(name, value, total, communication, compute_s))
             found[name] = (METHODS[name].path, total, energy)
         return found
+    if measured:
+        raise InputError(
+            f"--system is {system}, expected {MODELLED_SYSTEM} with --measured: its paths are measured whole"
+        )
     rows = read_paths()
     rows = rows[rows["system"] == system]
     if rows.empty:
@@ -208,12 +221,13 @@ def select(
     compute_s: float = 0.0,
     objective: Objective = "time",
     gpus: int = 1,
+    measured: Mapping[str, float] | None = None,
 ) -> Choice:
     """Choose method and path for a message.
 
     Parameters
     ----------
-    system, size_bytes, nodes, overlap, compute_s, gpus
+    system, size_bytes, nodes, overlap, compute_s, gpus, measured
         As for `times_and_energies`.
     objective : {'time', 'energy', 'edp'}
         What is to be small; edp is the product of energy and time.
@@ -249,7 +263,7 @@ def select(
             raise InputError(f"{option} is {found}, expected {expected}")
     values: dict[str, float] = {}
     table = times_and_energies(
-        system, size_bytes, nodes=nodes, overlap=overlap, compute_s=compute_s, gpus=gpus
+        system, size_bytes, nodes=nodes, overlap=overlap, compute_s=compute_s, gpus=gpus, measured=measured
     )  # fmt: skip
     for name, (_, time, energy) in table.items():
         if objective == "time":

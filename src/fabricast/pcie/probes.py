@@ -152,7 +152,7 @@ def probe_tables(probes: list[Probe], models: list[str], *, size_bytes: float, t
             predictions.append(common | {"model": model, "value": rate})
         references.append(
             common
-            | {"kind": "measured", "origin": f"rtx6kpro {probe.system}", "tag": "measured",
+            | {"kind": "measured", "origin": f"{probe.source.split()[0]} {probe.system}", "tag": "measured",
                "value": probe.measured_bytes_per_s}
         )  # fmt: skip
     return ProbeTables(

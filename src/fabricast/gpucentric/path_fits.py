@@ -1,0 +1,35 @@
+"""Start-up time and rate of a path, fitted to measured times."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["two_parameter_fit"]
+
+
+def two_parameter_fit(size_bytes: NDArray[np.float64], time_s: NDArray[np.float64]) -> tuple[float, float]:
+    """Return start-up time and time per byte with the least relative errors.
+
+    Parameters
+    ----------
+    size_bytes : ndarray of float64, shape (sizes,)
+        Sizes.
+    time_s : ndarray of float64, shape (sizes,)
+        Times.
+
+    Returns
+    -------
+    tuple of float
+        Seconds, and seconds a byte.
+
+    Examples
+    --------
+    >>> size = np.array([1e3, 1e6])
+    >>> start_up, per_byte = two_parameter_fit(size, 1e-5 + size / 1e10)
+    >>> round(start_up * 1e6, 6), round(1e-9 / per_byte, 6)
+    (10.0, 10.0)
+    """
+    design = np.stack([1 / time_s, size_bytes / time_s], axis=1)
+    (start_up, per_byte), *_ = np.linalg.lstsq(design, np.ones_like(time_s), rcond=None)
+    return float(start_up), float(per_byte)

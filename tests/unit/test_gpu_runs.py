@@ -1,0 +1,249 @@
+"""Measured runs on a GPU: the calls against a driver without a GPU, and what is made of a run."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fabricast.errors import InputError
+from fabricast.gpucentric.gpu_files import measure_to_files
+from fabricast.gpucentric.gpu_runs import CELL_COLUMNS, PATTERNS
+from fabricast.gpucentric.gpu_tables import gpu_parameters, gpu_probes, gpu_tables, read_cells
+from fabricast.gpucentric.parameters import read_measured, read_values
+from fabricast.gpucentric.power_meters import ProcessorMeter
+from fabricast.gpucentric.selector import select
+from fabricast.pcie.probes import probe_tables, read_probes
+from tests.conftest import REPOSITORY, require_tool
+
+GPU = "Some GPU"
+START_UP_S, RATE = 8e-6, 2.5e10
+SIZES = [4.0, 4096.0, 2.0**20, 2.0**24]
+POWERS = {
+    "idle": 50.0,
+    "GPU polls, CPU sleeps": 80.0,
+    "GPU polls, CPU polls": 80.0,
+    "copies": 75.0,
+    "stores": 90.0,
+    "computes": 300.0,
+}
+
+
+def cell(quantity, item, value, unit, **place):
+    row = {"gpu": GPU, "quantity": quantity, "item": item, "memory": "", "clock": "host", "size_bytes": 0, "copies": 1,
+           "burst": 0, "samples": 9, "p05": value, "p50": value, "p95": value, "unit": unit}  # fmt: skip
+    return row | place
+
+
+def run_rows():
+    """A run of a machine that the models describe exactly, and a slower second burst."""
+    rows = [
+        cell("time", "launch", 2e-6, "s"), cell("time", "launch and wait", 9e-6, "s"), cell("time", "query", 5e-7, "s"),
+        cell("time", "load", 1e-6, "s", memory="pinned", clock="device", size_bytes=4),
+        cell("rate", "store", 2e10, "bytes/s", memory="pinned", clock="device", size_bytes=2**24),
+    ]  # fmt: skip
+    for way in ("host_to_device", "device_to_host"):
+        for size in SIZES:
+            rows.append(cell("time", way, START_UP_S + size / RATE, "s", memory="pinned", size_bytes=size))
+            rows.append(cell("time", way, 3 * (START_UP_S + size / RATE), "s", memory="pageable", size_bytes=size))
+    rates = {"alone to the GPU": 1.0, "alone to the host": 1.0, "both directions": 1.0, "two to the GPU": 0.5,
+             "two to the host": 0.5, "two each way": 0.5}  # fmt: skip
+    for name, share in rates.items():
+        copies = len(PATTERNS.get(name, (0,)))
+        rows.append(
+            cell(
+                "rate", name, share * RATE, "bytes/s", memory="pinned", clock="device", size_bytes=2**26, copies=copies
+            )
+        )
+    rows += [cell("power", state, watts, "W", memory="gpu", clock="counter") for state, watts in POWERS.items()]
+    rows += [
+        cell("power", "GPU polls, CPU sleeps", 60.0, "W", memory="processors", clock="counter"),
+        cell("power", "GPU polls, CPU polls", 85.0, "W", memory="processors", clock="counter"),
+    ]
+    slower = [{**row, "burst": 1, "p50": row["p50"] * (0.8 if row["quantity"] == "rate" else 1.25)} for row in rows]
+    return pd.DataFrame(rows + slower)
+
+
+@pytest.fixture
+def run_file(tmp_path):
+    path = tmp_path / "this_gpu.csv"
+    path.write_text("# Some GPU\n" + run_rows()[["gpu", *CELL_COLUMNS]].to_csv(index=False))
+    return path
+
+
+def test_best_bursts_become_cells(run_file):
+    cells = read_cells(run_file)
+    assert len(cells) == len(run_rows()) / 2
+    assert (cells["bursts"] == 2).all()
+    assert cells["spread"].to_numpy() == pytest.approx(0.25)
+    launch = cells[cells["item"] == "launch"]
+    assert launch["value"].tolist() == [2e-6]
+    assert cells[cells["item"] == "two each way"]["value"].tolist() == [0.5 * RATE]
+
+
+def test_parameters_are_those_that_the_run_was_made_of(run_file):
+    found = {row.name: row for row in gpu_parameters(read_cells(run_file))}
+    expected = {
+        "launch": 2e-6, "context_switch": 7e-6, "query_time": 5e-7, "copy_start_up": START_UP_S, "copy_rate": RATE,
+        "gpu_idle_power": 50, "gpu_copy_power": 25, "gpu_store_power": 40, "gpu_compute_power": 250, "cpu_poll_power": 25,
+    }  # fmt: skip
+    assert {name: row.value for name, row in found.items()} == pytest.approx(expected)
+    assert {row.tag for row in found.values()} == {"measured"}
+    assert all(GPU in row.source for row in found.values())
+
+
+def test_parameters_without_power_are_times_and_rates_only(run_file):
+    cells = read_cells(run_file)
+    names = [row.name for row in gpu_parameters(cells[cells["quantity"] != "power"])]
+    assert names == ["launch", "context_switch", "query_time", "copy_start_up", "copy_rate"]
+
+
+def test_measured_values_stand_in_for_assumed_ones_only(run_file, tmp_path):
+    path = tmp_path / "parameters.csv"
+    table = pd.DataFrame([vars(row) for row in gpu_parameters(read_cells(run_file))])
+    path.write_text(table.to_csv(index=False))
+    measured = read_measured(path)
+    assert "cpu_poll_power" not in measured, "the talk gives a number for it"
+    assert len(measured) == 9
+    default, own = (select("k20_extoll", 2**22, measured=given) for given in (None, measured))
+    assert own.time_s < default.time_s, "copies are five times as fast"
+    unchanged = {name: read_values("k20_extoll")[name] for name in measured}
+    assert select("k20_extoll", 2**22, measured=unchanged) == default
+    with pytest.raises(InputError, match="expected k20_extoll with --measured"):
+        select("lassen_spectrum", 2**22, measured=measured)
+    for old, new, message in (
+        (",s,", ",us,", "expected a positive number in s"),
+        ("launch,", "lunch,", "'lunch' is none of"),
+    ):
+        path.write_text(table.to_csv(index=False).replace(old, new))
+        with pytest.raises(InputError, match=message):
+            read_measured(path)
+
+
+def test_concurrent_copies_are_probes_that_the_models_forecast(run_file, tmp_path):
+    path = tmp_path / "probes.csv"
+    gpu_probes(read_cells(run_file)).to_csv(path, index=False)
+    probes = read_probes(path)
+    assert [probe.pattern for probe in probes] == list(PATTERNS)
+    tables = probe_tables(probes, ["max_min", "no_contention"], size_bytes=2**26, tau=0.0)
+    assert set(tables.reference["origin"]) == {f"this_machine {GPU}"}
+    both = tables.prediction.merge(tables.reference, on="case_id", suffixes=("", "_measured"))
+    fair = both[both["model"] == "max_min"]
+    assert (fair["value"] / fair["value_measured"]).to_numpy() == pytest.approx(1)
+    alone = both[both["model"] == "no_contention"].set_index("case_id")
+    ratios = sorted((alone["value"] / alone["value_measured"]).round(6).tolist())
+    assert ratios == [1, 2, 2, 2]
+
+
+def test_tables_hold_copies_beside_their_fit(run_file):
+    tables = gpu_tables(run_file)
+    assert set(tables.reference["item"]) == {
+        f"{w}.{m}" for w in ("host_to_device", "device_to_host") for m in ("pinned", "pageable")
+    }
+    both = tables.prediction.merge(tables.reference, on=["case_id", "item"], suffixes=("", "_measured"))
+    assert len(both) == 4 * len(SIZES)
+    assert (both["value"] / both["value_measured"]).to_numpy() == pytest.approx(1)
+    assert not tables.gpucentric_measurement.duplicated(
+        ["quantity", "item", "memory", "clock", "size_bytes", "copies"]
+    ).any()
+
+
+def test_bad_runs_are_refused_with_their_line(run_file):
+    text = run_file.read_text()
+    run_file.write_text(text.replace("time,launch,", "lime,launch,", 1))
+    with pytest.raises(InputError, match=r"this_gpu.csv:3: quantity is 'lime'"):
+        read_cells(run_file)
+
+
+def test_machine_without_a_gpu_says_so_in_one_line_and_succeeds(tmp_path, capfd, monkeypatch):
+    monkeypatch.setattr("fabricast.gpucentric.gpu_files.why_not", lambda: "no CUDA driver was found")
+    names = [tmp_path / name for name in ("cells.csv", "parameters.csv", "probes.csv")]
+    reason = measure_to_files(*names, sizes=[4, 64], bursts=1, seconds=0.001, power_seconds=0)
+    assert reason == "no CUDA driver was found"
+    assert capfd.readouterr().err == "nothing measured: no CUDA driver was found\n"
+    assert all(path.read_text().startswith("# nothing measured: no CUDA driver") for path in names)
+    with pytest.raises(InputError, match="nothing measured: no CUDA driver was found; expected a run on a GPU"):
+        gpu_tables(names[0])
+
+
+def test_processor_energy_goes_on_where_its_counter_starts_again(tmp_path):
+    for name, used in (("intel-rapl:0", 900), ("intel-rapl:1", 100), ("intel-rapl:0:0", 5)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "energy_uj").write_text(f"{used}\n")
+        (tmp_path / name / "max_energy_range_uj").write_text("1000\n")
+    meter = ProcessorMeter(tmp_path)
+    assert meter.readable
+    before = meter.counters_uj()
+    assert before == [900, 100], "parts of a package are not counted again"
+    assert meter.energy_j(before, [50, 400]) == pytest.approx((150 + 300) * 1e-6)
+    assert not ProcessorMeter(tmp_path / "nothing").readable
+
+
+@pytest.fixture(scope="module")
+def fake_driver(tmp_path_factory):
+    """A folder with libcuda and NVML that need no GPU, built from tests/cuda/fake_driver.c."""
+    if not sys.platform.startswith("linux"):
+        pytest.skip("CUDA bindings are for Linux here")
+    pytest.importorskip("cuda.bindings", reason="cuda-bindings is not installed")
+    compiler = require_tool("cc")
+    folder = tmp_path_factory.mktemp("driver")
+    source = REPOSITORY / "tests" / "cuda" / "fake_driver.c"
+    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", folder / "libcuda.so.1", source, "-ldl"], check=True)
+    shutil.copy(folder / "libcuda.so.1", folder / "libnvidia-ml.so.1")
+    return folder
+
+
+def measure_with(driver, folder, **environment):
+    """Run the whole measurement in a process that finds that driver."""
+    program = (
+        "import sys; from fabricast.gpucentric.gpu_files import measure_to_files\n"
+        "print(measure_to_files('cells.csv', 'parameters.csv', 'probes.csv', sizes=[4, 4096, 2**20], bursts=2,\n"
+        "                       seconds=0.002, power_seconds=0.05))"
+    )
+    variables = os.environ | {"LD_LIBRARY_PATH": str(driver), "PYTHONPATH": str(REPOSITORY / "src")} | environment
+    return subprocess.run(
+        [sys.executable, "-c", program], cwd=folder, env=variables, capture_output=True, text=True, timeout=120
+    )
+
+
+def test_every_call_of_the_driver_is_as_it_wants_it(fake_driver, tmp_path):
+    result = measure_with(fake_driver, tmp_path, FAKE_GPUS="2")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == "None\n"
+    cells = read_cells(tmp_path / "cells.csv")
+    assert set(cells["gpu"]) == {"Fake GPU"}
+    copies = cells[(cells["size_bytes"] == 4096) & (cells["quantity"] == "time") & (cells["clock"] == "host")]
+    kinds = set(zip(copies["item"], copies["memory"], strict=True))
+    host = {(way, memory) for way in ("host_to_device", "device_to_host") for memory in ("pinned", "pageable")}
+    assert kinds == host | {("device_to_device", ""), ("peer", "")}
+    powers = cells[cells["quantity"] == "power"].set_index(["item", "memory"])["value"]
+    assert powers.xs("gpu", level="memory").to_numpy() == pytest.approx(40, rel=0.3), "its counter rises by 40 W"
+    assert powers.xs("gpu", level="memory").size == 6
+    assert len(read_probes(tmp_path / "probes.csv")) == len(PATTERNS)
+    assert {"launch", "copy_start_up", "copy_rate"} <= read_measured(tmp_path / "parameters.csv").keys()
+    assert np.isfinite(cells["value"]).all()
+
+
+def test_gpus_without_counter_or_nvml_are_measured_all_the_same(fake_driver, tmp_path):
+    sampled = measure_with(fake_driver, tmp_path, FAKE_NO_COUNTER="1")
+    assert sampled.returncode == 0, sampled.stderr
+    cells = read_cells(tmp_path / "cells.csv")
+    assert cells[(cells["quantity"] == "power") & (cells["memory"] == "gpu")]["value"].to_numpy() == pytest.approx(40)
+    blind = measure_with(fake_driver, tmp_path, FAKE_NO_NVML="1")
+    assert blind.returncode == 0, blind.stderr
+    assert "powers are left out: NVML does not tell the power of 0000:00:00.0" in blind.stderr
+    assert not (read_cells(tmp_path / "cells.csv")["quantity"] == "power").any()
+
+
+@pytest.mark.parametrize(("environment", "reason"), [
+    ({"FAKE_FAILURE": "100"}, "the CUDA driver does not start: no CUDA-capable device is detected"),
+    ({"FAKE_GPUS": "0"}, "the CUDA driver sees no GPU"),
+])  # fmt: skip
+def test_driver_without_a_gpu_is_told_in_one_line(fake_driver, tmp_path, environment, reason):
+    result = measure_with(fake_driver, tmp_path, **environment)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == f"{reason}\n"
+    assert result.stderr == f"nothing measured: {reason}\n"
