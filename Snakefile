@@ -1,7 +1,4 @@
-"""fabricast: five communication studies, from topology to report.
-
-`snakemake` runs the default study, `snakemake --configfile config/studies/smoke.yaml` a small one.
-"""
+"""fabricast: five communication studies, from topology to report; `snakemake` runs the default study."""
 
 from snakemake.utils import min_version
 

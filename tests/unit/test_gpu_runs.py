@@ -5,11 +5,14 @@ import shutil
 import subprocess
 import sys
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
 
 from fabricast.errors import InputError
+from fabricast.figures.gpucentric import plot_this_gpu
+from fabricast.figures.style import paper_style
 from fabricast.gpucentric.gpu_files import measure_to_files
 from fabricast.gpucentric.gpu_runs import CELL_COLUMNS, PATTERNS
 from fabricast.gpucentric.gpu_tables import gpu_parameters, gpu_probes, gpu_tables, read_cells
@@ -17,7 +20,9 @@ from fabricast.gpucentric.parameters import read_measured, read_values
 from fabricast.gpucentric.power_meters import ProcessorMeter
 from fabricast.gpucentric.selector import select
 from fabricast.pcie.probes import probe_tables, read_probes
+from fabricast.tables import read_table
 from tests.conftest import REPOSITORY, require_tool
+from tests.running import SMOKE, copy_project, snakemake
 
 GPU = "Some GPU"
 START_UP_S, RATE = 8e-6, 2.5e10
@@ -151,6 +156,19 @@ def test_tables_hold_copies_beside_their_fit(run_file):
     ).any()
 
 
+def test_figure_shows_copies_concurrency_and_power_where_they_were_measured(run_file):
+    tables = gpu_tables(run_file)
+    cells = tables.gpucentric_measurement
+    with paper_style():
+        whole = plot_this_gpu(cells, tables.prediction)
+        without = plot_this_gpu(cells[cells["quantity"] != "power"], tables.prediction)
+    assert [axes.get_xlabel() for axes in whole.axes][2] == "mean power\nof the GPU (W)"
+    assert len(without.axes) == 2
+    assert [bar.get_width() for bar in whole.axes[1].patches] == pytest.approx([1, 0.5, 0.5, 0.5])
+    assert len(whole.axes[0].get_lines()) == 2 * 4, "points and a fit of four kinds of copies"
+    plt.close("all")
+
+
 def test_bad_runs_are_refused_with_their_line(run_file):
     text = run_file.read_text()
     run_file.write_text(text.replace("time,launch,", "lime,launch,", 1))
@@ -247,3 +265,19 @@ def test_driver_without_a_gpu_is_told_in_one_line(fake_driver, tmp_path, environ
     assert result.returncode == 0, result.stderr
     assert result.stdout == f"{reason}\n"
     assert result.stderr == f"nothing measured: {reason}\n"
+
+
+def test_measured_gpu_goes_through_the_whole_chain(fake_driver, tmp_path, monkeypatch):
+    folder = copy_project(tmp_path)
+    (folder / "gpu.yaml").write_text(
+        "gpucentric: {measured: true, gpu_run: {sizes: [4, 4096, 1048576], bursts: 1, seconds: 0.001, power_seconds: 0.02}}\n"
+    )
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(fake_driver))
+    files = ["results/gpucentric/all.comparison.parquet", "results/pcie/probes.reference.parquet"]
+    code, output = snakemake(folder, *files, *SMOKE, "gpu.yaml", "--cores", "2")
+    assert code == 0, output
+    comparison, probes = (read_table(folder / name) for name in files)
+    own = comparison[comparison["origin"] == "Fake GPU"]
+    assert len(own) == 3 * 5
+    assert set(own["kind"]) == {"measured"}
+    assert (probes["origin"] == "this_machine Fake GPU").sum() == len(PATTERNS)

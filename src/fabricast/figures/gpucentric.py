@@ -346,7 +346,7 @@ def plot_this_gpu(measurement: pd.DataFrame, prediction: pd.DataFrame) -> Figure
     if len(power):
         power = power.sort_values("value")
         panels[2].barh(power["item"], power["value"], color=COLOURS[1])
-        panels[2].set_xlabel("mean power of the GPU (W)")
+        panels[2].set_xlabel("mean power\nof the GPU (W)")
     for axes in panels[1:]:
         axes.tick_params(axis="y", labelsize=6)
     figure.suptitle(str(measurement["gpu"].iloc[0]), fontsize=8)
