@@ -55,8 +55,9 @@ mkdir "$work/smoke"
 before=$(ended_as CANCELLED)
 cp -r "$repository"/{Snakefile,workflow,config,profiles,src,CITATION.cff} "$work/smoke/"
 cd "$work/smoke"
+printf 'pcie: {shards: 3}\npercs: {shards: 3}\n' > shards.yaml
 smoke() {
-  through_slurm --configfile config/studies/smoke.yaml "$@"
+  through_slurm --configfile config/studies/smoke.yaml shards.yaml "$@"
 }
 # One job is cancelled; the run itself as soon as six jobs are done.
 (until victim=$(squeue -h -t running -o %i | head -1) && [ -n "$victim" ]; do sleep 0.5; done; sleep 3; scancel "$victim") &
@@ -73,6 +74,7 @@ smoke > second.log 2>&1
 expect "it resumes and completes" '[ '$?' = 0 ]'
 expect "one job was cancelled alone, and the running ones with the run" \
   '[ "$(ended_as CANCELLED)" -ge $((before + 2)) ]'
+expect "shards went as an array" 'grep -q "ArrayTaskId=[0-9]" "$jobs"'
 expect "without a temporary file" '[ -z "$(find . -name "*.part*")" ]'
 python "$repository/scripts/compare_digests.py" "$digests" results/fabricast.duckdb
 expect "every table equals that of the host" '[ '$?' = 0 ]'

@@ -52,6 +52,8 @@ rule evaluate_breakdown:
         },
     log:
         "<logs>/evaluate_breakdown.log",
+    conda:
+        "../../envs/environment.yaml"
     params:
         samples=settings.breakdown.samples,
         seed=settings.seed,
@@ -70,6 +72,8 @@ rule measure_breakdown:
         timers="<results>/breakdown/measured.timers.csv",
     log:
         "<logs>/measure_breakdown.log",
+    conda:
+        "../../envs/environment.yaml"
     threads: 2
     params:
         iterations=settings.breakdown.iterations,

@@ -15,6 +15,8 @@ rule evaluate_claims:
         claim="<results>/tables/claim.parquet",
     log:
         "<logs>/evaluate_claims.log",
+    conda:
+        "../../envs/environment.yaml"
     params:
         code=code("claims", "tables"),
     script:

@@ -133,6 +133,7 @@ if not SIMULATED_SETS:
     SIMULATED_FIGURES = ()
 PLAIN_FIGURES = [name for name in FIGURES["pcie"] if name not in SIMULATED_FIGURES]
 FIGURE_FORMATS = ("svg", "pdf", "png")
+PERCS_SHARDS = range(settings.percs.shards)
 # Parts of every table: `<results>/<study>/<part>.<table>.parquet`.
 TABLE_PARTS = {}
 
@@ -231,3 +232,11 @@ def simulated_parts(graph_set):
     """Parts of the packet-level reference of a graph set."""
     shards = range(settings.pcie.shards)
     return [f"<results>/pcie/{graph_set}.{n}.reference.parquet" for n in shards]
+
+
+def percs_loads(*tables):
+    """All shards of tables of link loads, by table."""
+    return {
+        table: [f"<results>/percs/loads.{n}.{table}.parquet" for n in PERCS_SHARDS]
+        for table in tables
+    }

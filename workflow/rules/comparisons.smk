@@ -20,6 +20,8 @@ rule compare_study:
         error_band="<results>/{study}/all.error_band.parquet",
     log:
         "<logs>/compare_study.{study}.log",
+    conda:
+        "../../envs/environment.yaml"
     params:
         resamples=settings.bootstrap_resamples,
         seed=settings.seed,
@@ -36,6 +38,8 @@ rule collect_parameters:
         parameter="<results>/{study}/published.parameter.parquet",
     log:
         "<logs>/collect_parameters.{study}.log",
+    conda:
+        "../../envs/environment.yaml"
     params:
         code=code("parameters", "tables"),
     script:

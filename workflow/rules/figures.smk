@@ -48,6 +48,8 @@ rule plot_pcie:
         drawn("pcie", PLAIN_FIGURES),
     log:
         "<logs>/plot_pcie.log",
+    conda:
+        "../../envs/environment.yaml"
     params:
         figures=PLAIN_FIGURES,
         values=PCIE_VALUES,
@@ -79,6 +81,8 @@ if SIMULATED_SETS:
             drawn("pcie", SIMULATED_FIGURES),
         log:
             "<logs>/plot_pcie_validation.log",
+        conda:
+            "../../envs/environment.yaml"
         params:
             figures=list(SIMULATED_FIGURES),
             values=PCIE_VALUES,
@@ -103,6 +107,8 @@ rule plot_breakdown:
         drawn("breakdown", FIGURES["breakdown"]),
     log:
         "<logs>/plot_breakdown.log",
+    conda:
+        "../../envs/environment.yaml"
     params:
         figures=list(FIGURES["breakdown"]),
         values={
@@ -124,6 +130,8 @@ rule plot_maxrate:
         drawn("maxrate", FIGURES["maxrate"]),
     log:
         "<logs>/plot_maxrate.log",
+    conda:
+        "../../envs/environment.yaml"
     params:
         figures=list(FIGURES["maxrate"]),
         values={"dataset": "bluewaters_irecv_2"},
@@ -159,6 +167,8 @@ rule plot_gpucentric:
         drawn("gpucentric", FIGURES["gpucentric"]),
     log:
         "<logs>/plot_gpucentric.log",
+    conda:
+        "../../envs/environment.yaml"
     params:
         figures=list(FIGURES["gpucentric"]),
         values={"system": "k20_extoll"},
@@ -178,6 +188,8 @@ rule plot_percs:
         drawn("percs", FIGURES["percs"]),
     log:
         "<logs>/plot_percs.log",
+    conda:
+        "../../envs/environment.yaml"
     params:
         figures=list(FIGURES["percs"]),
         values={"workloads": settings.percs.workloads},

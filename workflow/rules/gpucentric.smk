@@ -41,6 +41,8 @@ rule evaluate_gpucentric:
         },
     log:
         "<logs>/evaluate_gpucentric.log",
+    conda:
+        "../../envs/environment.yaml"
     params:
         draws=settings.gpucentric.draws,
         seed=settings.seed,
@@ -57,6 +59,8 @@ rule measure_gpucentric:
         probes="<results>/gpucentric/this_gpu.probes.csv",
     log:
         "<logs>/measure_gpucentric.log",
+    conda:
+        "../../envs/environment.yaml"
     threads: workflow.cores
     params:
         run=settings.gpucentric.gpu_run.model_dump(),
@@ -76,6 +80,8 @@ rule evaluate_gpu_run:
         },
     log:
         "<logs>/evaluate_gpu_run.log",
+    conda:
+        "../../envs/environment.yaml"
     params:
         code=code("gpucentric.gpu_tables", "tables"),
     script:

@@ -27,6 +27,8 @@ rule fit_maxrate:
         **{table: f"<results>/maxrate/fits.{table}.parquet" for table in MAXRATE_TABLES},
     log:
         "<logs>/fit_maxrate.log",
+    conda:
+        "../../envs/environment.yaml"
     params:
         datasets=settings.maxrate.datasets,
         starts=settings.maxrate.starts,
@@ -48,6 +50,8 @@ rule measure_maxrate:
         cells=THIS_MACHINE,
     log:
         "<logs>/measure_maxrate.log",
+    conda:
+        "../../envs/environment.yaml"
     threads: workflow.cores
     params:
         pairs=settings.maxrate.pairs.model_dump(),

@@ -49,6 +49,8 @@ rule compile_pcie_kernels:
         "<results>/pcie/kernels.txt",
     log:
         "<logs>/compile_pcie_kernels.log",
+    conda:
+        "../../envs/environment.yaml"
     params:
         code=code("pcie.kernels"),
     script:
@@ -61,6 +63,8 @@ rule compile_packet_kernels:
         "<results>/pcie/packet_kernels.txt",
     log:
         "<logs>/compile_packet_kernels.log",
+    conda:
+        "../../envs/environment.yaml"
     params:
         code=code("pcie.packets_kernels"),
     script:
@@ -82,6 +86,8 @@ rule generate_pcie_topologies:
         link="<results>/pcie/trees.link.parquet",
     log:
         "<logs>/generate_pcie_topologies.log",
+    conda:
+        "../../envs/environment.yaml"
     params:
         bandwidth_gib_per_s=settings.pcie.bandwidth_gib_per_s,
         code=code("pcie.topology_tables", "pcie.topology_files", "tables"),
@@ -99,6 +105,8 @@ rule generate_pcie_graphs:
         communication="<results>/pcie/{graph_set}.communication.parquet",
     log:
         "<logs>/generate_pcie_graphs.{graph_set}.log",
+    conda:
+        "../../envs/environment.yaml"
     params:
         graph_set=graph_set,
         size_mib=settings.pcie.size_mib,
@@ -120,6 +128,8 @@ rule predict_pcie_graphs:
         "<logs>/predict_pcie_graphs.{graph_set}.log",
     # Figures wait for it: start early.
     priority: 1
+    conda:
+        "../../envs/environment.yaml"
     params:
         graph_set=graph_set,
         models=PCIE_MODELS,
@@ -141,6 +151,8 @@ rule trace_pcie_example:
         reference="<results>/pcie/example.reference.parquet",
     log:
         "<logs>/trace_pcie_example.log",
+    conda:
+        "../../envs/environment.yaml"
     params:
         models=PCIE_MODELS,
         code=code("pcie.worked_example", "pcie.topology_files", "parameters", "tables"),
@@ -166,6 +178,8 @@ rule evaluate_pcie_probes:
         reference="<results>/pcie/probes.reference.parquet",
     log:
         "<logs>/evaluate_pcie_probes.log",
+    conda:
+        "../../envs/environment.yaml"
     params:
         models=PCIE_MODELS,
         code=code("pcie.probes", "parameters", "tables"),
@@ -184,6 +198,8 @@ rule simulate_pcie_graphs:
         reference="<results>/pcie/{graph_set}.{shard}.reference.parquet",
     log:
         "<logs>/simulate_pcie_graphs.{graph_set}.{shard}.log",
+    conda:
+        "../../envs/environment.yaml"
     params:
         graph_set=graph_set,
         hardware=list(settings.pcie.hardware),
@@ -207,6 +223,8 @@ rule calibrate_pcie_models:
         parameter="<results>/pcie/calibrated.parameter.parquet",
     log:
         "<logs>/calibrate_pcie_models.log",
+    conda:
+        "../../envs/environment.yaml"
     params:
         topologies=sorted({GRAPH_SETS[name].topology for name in SIMULATED_SETS}),
         hardware=list(settings.pcie.hardware),
@@ -235,6 +253,8 @@ rule validate_pcie_models:
         error_feature="<results>/pcie/{graph_set}.error_feature.parquet",
     log:
         "<logs>/validate_pcie_models.{graph_set}.log",
+    conda:
+        "../../envs/environment.yaml"
     params:
         graph_set=graph_set,
         models=PCIE_MODELS,
@@ -265,6 +285,8 @@ rule search_pcie_schedules:
         "<logs>/search_pcie_schedules.log",
     # Figures wait for it: start early.
     priority: 1
+    conda:
+        "../../envs/environment.yaml"
     params:
         **settings.pcie.schedules.model_dump(),
         size_mib=settings.pcie.size_mib,

@@ -8,7 +8,6 @@ search_percs_mappings.
 
 PERCS_LOADS = ("network_case", "network_link_class", "network_link_histogram")
 PERCS_PACKETS = ("prediction", "reference", "error_feature")
-PERCS_SHARDS = range(settings.percs.shards)
 add_parts(
     "percs",
     network_count=["links"],
@@ -18,20 +17,14 @@ add_parts("percs", **{table: ["packets"] for table in PERCS_PACKETS})
 add_parts("percs", network_search=["searched"])
 
 
-def percs_loads(*tables):
-    """All shards of tables of link loads, by table."""
-    return {
-        table: [f"<results>/percs/loads.{n}.{table}.parquet" for n in PERCS_SHARDS]
-        for table in tables
-    }
-
-
 rule count_percs_links:
     """Directed links by class, for machines of every size."""
     output:
         network_count="<results>/percs/links.network_count.parquet",
     log:
         "<logs>/count_percs_links.log",
+    conda:
+        "../../envs/environment.yaml"
     params:
         code=code("percs.percs_tables", "tables"),
     script:
@@ -47,6 +40,8 @@ rule evaluate_percs_loads:
         },
     log:
         "<logs>/evaluate_percs_loads.{shard}.log",
+    conda:
+        "../../envs/environment.yaml"
     threads: 2
     params:
         percs=settings.percs.model_dump(
@@ -64,6 +59,8 @@ rule simulate_percs_packets:
         reference="<results>/percs/shards/{shard}.reference.parquet",
     log:
         "<logs>/simulate_percs_packets.{shard}.log",
+    conda:
+        "../../envs/environment.yaml"
     threads: 2
     params:
         percs=settings.percs.model_dump(
@@ -86,6 +83,8 @@ rule compare_percs_packets:
         **{table: f"<results>/percs/packets.{table}.parquet" for table in PERCS_PACKETS},
     log:
         "<logs>/compare_percs_packets.log",
+    conda:
+        "../../envs/environment.yaml"
     params:
         seed=settings.seed,
         code=code("percs.percs_tables", "tables"),
@@ -99,6 +98,8 @@ rule search_percs_mappings:
         network_search="<results>/percs/searched.network_search.parquet",
     log:
         "<logs>/search_percs_mappings.log",
+    conda:
+        "../../envs/environment.yaml"
     params:
         percs=settings.percs.model_dump(include={"searched", "proposals", "packet_kib"}),
         seed=settings.seed,

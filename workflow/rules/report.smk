@@ -21,6 +21,8 @@ rule write_report:
         report="<reports>/report.html",
     log:
         "<logs>/write_report.log",
+    conda:
+        "../../envs/environment.yaml"
     params:
         titles=[
             [study, title]
@@ -44,6 +46,8 @@ rule archive_run:
         crate="ro-crate-metadata.json",
     log:
         "<logs>/archive_run.log",
+    conda:
+        "../../envs/environment.yaml"
     params:
         repository=REPOSITORY,
         code=code("research_crate"),

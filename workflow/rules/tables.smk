@@ -18,6 +18,8 @@ rule merge_tables:
         study="<results>/tables/study.parquet",
     log:
         "<logs>/merge_tables.log",
+    conda:
+        "../../envs/environment.yaml"
     params:
         code=code("tables"),
     script:
@@ -31,6 +33,8 @@ rule record_run:
         config="<results>/run_config.yaml",
     log:
         "<logs>/record_run.log",
+    conda:
+        "../../envs/environment.yaml"
     params:
         config=settings.model_dump(mode="json"),
         repository=REPOSITORY,
@@ -47,6 +51,8 @@ rule build_database:
         database="<results>/fabricast.duckdb",
     log:
         "<logs>/build_database.log",
+    conda:
+        "../../envs/environment.yaml"
     params:
         code=code("database"),
     script:
