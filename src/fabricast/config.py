@@ -328,6 +328,46 @@ def checked_config(values: Mapping[str, Any]) -> Config:
         raise InputError(f"config: {error}") from error
 
 
+_GUIDE = """
+
+`topologies/` holds the built-in trees, `published/` the numbers of the papers with tag and source.
+
+## Your own machine
+
+```yaml
+pcie:
+  graph_sets:
+    mine: {topology: machine.xml, graphs_file: graphs.csv, bandwidth_gib_per_s: 24.0, tau: 0.0}
+```
+
+## In a workflow of yours
+
+```python
+module fabricast:
+    snakefile: "fabricast/Snakefile"
+    config: {"breakdown": {"samples": 5000}}  # what differs from config/config.yaml
+    pathvars: results="network/results", reports="network/reports", logs="network/logs",
+
+use rule * from fabricast as fabricast_*
+```
+
+## Shards
+
+`snakemake --profile profiles/slurm --configfile shards.yaml` with `pcie: {shards: 8}` and
+`percs: {shards: 8}` spreads the heavy rules over eight jobs each, sent as arrays; results do not
+depend on the number of shards. Partition and account go into the profile.
+`scripts/slurm_check.sh DATABASE` tries all this on a SLURM of two virtual nodes.
+
+## A measured GPU
+
+`make measured` writes `results/gpucentric/this_gpu.csv` (every burst), `.parameters.csv` (for
+`fabricast select --measured`) and `.probes.csv` (concurrent copies, for the PCIe study), or says
+why it measured nothing. `gpucentric: {measured: true}` takes them into tables, figures and report.
+Host times hold about a microsecond of Python for each call. Drivers before CUDA 13 need
+`cuda-bindings` and NVRTC of their own version.
+"""
+
+
 def config_schema() -> str:
     """Return the JSON schema of the configuration as text."""
     return json.dumps(Config.model_json_schema(), indent=2) + "\n"
@@ -374,20 +414,7 @@ def config_markdown() -> str:
                 shown = "below" if isinstance(default, BaseModel) else f"`{json.dumps(default)}`"
             kind = _type_name(model.model_json_schema()["properties"][name])
             lines.append(f"| `{name}` | {kind} | {shown} | {field.description} |")
-    lines += [
-        "",
-        "## Your own machine",
-        "",
-        "```yaml",
-        "pcie:",
-        "  graph_sets:",
-        "    mine: {topology: machine.xml, graphs_file: graphs.csv, bandwidth_gib_per_s: 24.0, tau: 0.0}",
-        "```",
-        "",
-        "`topologies/` holds the built-in trees, `published/` the numbers of the papers with tag and source.",
-        "",
-    ]
-    return "\n".join(lines)
+    return "\n".join(lines) + _GUIDE
 
 
 def _type_name(schema: dict[str, Any]) -> str:
