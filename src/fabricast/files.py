@@ -9,7 +9,35 @@ from pathlib import Path
 
 from fabricast.errors import InputError
 
-__all__ = ["whole_file", "write_text"]
+__all__ = ["read_text", "whole_file", "write_text"]
+
+
+def read_text(path: Path | str, *, largest_bytes: int = 50_000_000) -> str:
+    """Read a text that other programs or people wrote.
+
+    Parameters
+    ----------
+    path : Path or str
+        File in UTF-8, with or without a byte-order mark.
+    largest_bytes : int, default 50 MB
+        Larger files are refused.
+
+    Returns
+    -------
+    str
+        Its content; bytes that are no UTF-8 are replaced.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read or is larger.
+    """
+    try:
+        if Path(path).stat().st_size > largest_bytes:
+            raise InputError(f"is larger than {largest_bytes // 10**6:,} MB, expected a smaller text", path=path)
+        return Path(path).read_text(encoding="utf-8-sig", errors="replace")
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", path=path) from error
 
 
 @contextmanager

@@ -12,10 +12,10 @@ from typing import Any
 import pandas as pd
 
 from fabricast.errors import InputError
+from fabricast.files import read_text
 
 __all__ = ["copy_bandwidth", "read_bandwidths"]
 
-_LARGEST_FILE_BYTES = 20_000_000
 _COLUMNS = ["program", "test", "row", "column", "value", "unit"]
 _Row = tuple[str, str, str, str, float, str]
 
@@ -104,12 +104,7 @@ def read_bandwidths(path: Path | str) -> pd.DataFrame:
         If the file is of none of these programs or holds no matrix.
     """
     path = Path(path)
-    try:
-        if path.stat().st_size > _LARGEST_FILE_BYTES:
-            raise InputError(f"is larger than {_LARGEST_FILE_BYTES // 10**6} MB, expected a log", path=path)
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", path=path) from error
+    text = read_text(path)
     try:
         if text.lstrip().startswith("{"):
             rows = list(_nvbandwidth_json(text))

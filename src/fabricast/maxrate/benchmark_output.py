@@ -16,14 +16,13 @@ from pathlib import Path
 import pandas as pd
 
 from fabricast.errors import InputError
-from fabricast.files import whole_file
+from fabricast.files import read_text, whole_file
 from fabricast.maxrate.measurements import read_measurements
 
 __all__ = ["PROGRAMS", "read_measurement_file", "read_output", "write_measurements"]
 
 _INT_BYTES = 4
 _FLOAT_BYTES = 4
-_LARGEST_FILE_BYTES = 50_000_000
 
 
 @dataclass(frozen=True)
@@ -164,12 +163,7 @@ def read_output(path: Path | str, *, processes: int | None = None) -> pd.DataFra
         If the file is of no known program or holds a reading that cannot be.
     """
     path = Path(path)
-    try:
-        if path.stat().st_size > _LARGEST_FILE_BYTES:
-            raise InputError(f"is larger than {_LARGEST_FILE_BYTES // 10**6} MB, expected a log", path=path)
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", path=path) from error
+    text = read_text(path)
     program = next((name for name in PROGRAMS if _printed_by(name, text)), None)
     if program is None:
         raise InputError(f"is no output of {', '.join(PROGRAMS)} and no CSV that fabricast knows", path=path)

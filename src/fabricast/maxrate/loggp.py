@@ -15,6 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fabricast.errors import InputError
+from fabricast.files import read_text
 from fabricast.maxrate.models import CONVENTIONS
 from fabricast.maxrate.protocols import ProtocolRegressor
 
@@ -159,12 +160,8 @@ def read_netgauge(path: Path | str) -> pd.DataFrame:
         If the file cannot be read or holds no such rows.
     """
     path = Path(path)
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot be read: {error}", path=path) from error
     rows = []
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(read_text(path).splitlines(), start=1):
         if not line.strip() or line.startswith("#"):
             continue
         try:

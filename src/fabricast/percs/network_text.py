@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from fabricast.errors import InputError
+from fabricast.files import read_text
 from fabricast.jobs import progress_of
 from fabricast.percs.cases import WORKLOADS, workload
 from fabricast.percs.loads import ROUTINGS, Routing, Traffic, count_traffic, matrix_traffic, route
@@ -154,10 +155,7 @@ def map_lines(
 
 def read_hosts(path: Path) -> list[str]:
     """Read the hosts of all routers, one a line, in the order of the network."""
-    try:
-        names = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot be read: {error}", path=path) from error
+    names = [line.strip() for line in read_text(path).splitlines() if line.strip()]
     if len(set(names)) != len(names):
         repeated = pd.Series(names)[pd.Series(names).duplicated()].iloc[0]
         raise InputError(f"host '{repeated}' stands twice", path=path)
