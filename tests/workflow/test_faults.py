@@ -89,6 +89,15 @@ def test_two_runs_at_once_the_second_refuses(tmp_path):
             os.killpg(process.pid, signal.SIGKILL)
 
 
+@pytest.fixture
+def own_mounts():
+    """Leave to mount file systems that only one process sees."""
+    require_tool("unshare")
+    command = ["unshare", "--user", "--map-root-user", "--mount", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
+    if subprocess.run(command, capture_output=True).returncode:
+        pytest.skip("this system lets no user mount a file system of its own")
+
+
 def in_mounted(folder, mount, *arguments):
     """Run the workflow with another file system at results/, seen by this run alone."""
     script = f'set -e; {mount}; set +e; "$@"; code=$?; find results | sort > found.txt; exit $code'
@@ -100,8 +109,7 @@ def in_mounted(folder, mount, *arguments):
     return result.returncode, result.stdout + result.stderr, (folder / "found.txt").read_text().split()
 
 
-def test_full_disk_is_told_in_one_line_and_leaves_nothing_half_written(tmp_path):
-    require_tool("unshare")
+def test_full_disk_is_told_in_one_line_and_leaves_nothing_half_written(own_mounts, tmp_path):
     folder = copy_project(tmp_path)
     target = "results/pcie/storm8.prediction.parquet"
     code, output, found = in_mounted(
@@ -118,8 +126,7 @@ def test_full_disk_is_told_in_one_line_and_leaves_nothing_half_written(tmp_path)
     assert not [name for name in found if ".part" in name]
 
 
-def test_read_only_results_are_told_in_one_line(tmp_path):
-    require_tool("unshare")
+def test_read_only_results_are_told_in_one_line(own_mounts, tmp_path):
     folder = copy_project(tmp_path)
     code, output, _ = in_mounted(
         folder, "mount -t tmpfs -o ro tmpfs results", "results/pcie/kernels.txt", *SMOKE, "--cores", "1"
