@@ -29,7 +29,7 @@ CUresult cuDeviceGetCount(int *count) { *count = gpus(); return 0; }
 CUresult cuDeviceGet(int *device, int ordinal) { *device = ordinal; return ordinal < gpus() ? 0 : 101; }
 CUresult cuDeviceGetName(char *name, int length, int device) { snprintf(name, length, "Fake GPU"); return 0; }
 CUresult cuDeviceGetPCIBusId(char *id, int length, int device) { snprintf(id, length, "0000:0%d:00.0", device); return 0; }
-CUresult cuDeviceGetAttribute(int *value, int which, int device) { *value = which == 75 ? 9 : 0; return 0; }
+CUresult cuDeviceGetAttribute(int *value, int which, int device) { *value = which == 75 ? 9 : which == 16 ? 4 : 0; return 0; }
 CUresult cuDevicePrimaryCtxRetain(void **context, int device) { *context = (void *)(intptr_t)(device + 1); return 0; }
 CUresult cuDevicePrimaryCtxRelease(int device) { return 0; }
 CUresult cuCtxSetCurrent(void *context) { return context ? 0 : 201; }

@@ -91,7 +91,7 @@ class Gpu:
         context = _checked(self._driver.cuDevicePrimaryCtxRetain(self._device))
         self._context = context
         _checked(self._driver.cuCtxSetCurrent(context))
-        self._module = _checked(self._driver.cuModuleLoadData(_compiled(self._capability())))
+        self._module = _checked(self._driver.cuModuleLoadData(_compiled(self._architecture())))
         self._functions: dict[str, Any] = {}
         return self
 
@@ -105,16 +105,17 @@ class Gpu:
         for device in (*self._peers, self._device):
             self._driver.cuDevicePrimaryCtxRelease(device)
 
-    def _capability(self) -> str:
-        attribute = self._driver.CUdevice_attribute
-        major, minor = (
-            _checked(self._driver.cuDeviceGetAttribute(which, self._device))
-            for which in (
-                attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
-                attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
-            )
-        )
-        return f"sm_{major}{minor}"
+    def _attribute(self, name: str) -> int:
+        which = getattr(self._driver.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
+        return int(_checked(self._driver.cuDeviceGetAttribute(which, self._device)))
+
+    @property
+    def multiprocessors(self) -> int:
+        """How many multiprocessors the GPU has."""
+        return self._attribute("MULTIPROCESSOR_COUNT")
+
+    def _architecture(self) -> str:
+        return f"sm_{self._attribute('COMPUTE_CAPABILITY_MAJOR')}{self._attribute('COMPUTE_CAPABILITY_MINOR')}"
 
     def pinned(self, size_bytes: int) -> int:
         """Return the address of page-locked memory of the host that the GPU can reach too."""

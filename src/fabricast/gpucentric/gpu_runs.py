@@ -99,8 +99,9 @@ class _Bench:
 
     def __init__(self, gpu: Gpu, largest_bytes: int, seconds: float) -> None:
         self.gpu, self.seconds = gpu, seconds
-        self.pinned = [gpu.pinned(largest_bytes) for _ in range(4)]
-        self.device = [gpu.memory(largest_bytes) for _ in range(4)]
+        # Single copies use the first buffers, concurrent ones all.
+        self.pinned = [gpu.pinned(size) for size in (largest_bytes, *[LARGE_BYTES] * 3)]
+        self.device = [gpu.memory(size) for size in (largest_bytes, largest_bytes, *[LARGE_BYTES] * 2)]
         # Touched once, so that its pages are there.
         self._pageable = np.ones(largest_bytes, dtype=np.uint8)
         self.pageable = int(self._pageable.ctypes.data)
@@ -240,7 +241,7 @@ class _Bench:
         """Measure one load from memory of the host by a thread that waits for it."""
         entries = LARGE_BYTES // 4
         chain = np.ctypeslib.as_array(ctypes.cast(self.pinned[0], ctypes.POINTER(ctypes.c_uint32)), shape=(entries,))
-        # A stride that no cache line holds twice; the chain closes after all its steps.
+        # A stride of 16 KiB and a little: no two steps share a line or a set of a cache.
         stride = 4099
         places = (np.arange(_LOADS + 1, dtype=np.uint64) * stride) % entries
         chain[places[:-1]] = places[1:].astype(np.uint32)
@@ -282,8 +283,11 @@ class _Bench:
             self._flag_value.value = 0
             gpu.launch("wait", stream, self.flag, int(for_s * 1e9))
 
+        # More blocks than fit at once would run one after the other, each for all the time.
+        resident = 4 * gpu.multiprocessors
+
         def all_threads(for_s: float) -> None:
-            gpu.launch("compute", stream, self.device[0], int(for_s * 1e9), blocks=1024, threads=_THREADS)
+            gpu.launch("compute", stream, self.device[0], int(for_s * 1e9), blocks=resident, threads=_THREADS)
 
         def copying(for_s: float) -> None:
             gpu.copy(self.pinned[0], self.device[0], LARGE_BYTES, stream)
