@@ -12,7 +12,7 @@ if [ "$(id -u)" = 0 ]; then
 fi
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-cp -r Snakefile workflow config profiles src CITATION.cff "$folder/"
+cp -r Snakefile workflow config envs profiles src CITATION.cff "$folder/"
 mkdir "$folder/containers"
 ln "$repository/containers/fabricast.sif" "$folder/containers/" 2> /dev/null ||
   cp "$repository/containers/fabricast.sif" "$folder/containers/"

@@ -53,7 +53,7 @@ expect "both nodes worked" '[ "$(cut -d" " -f2 results/parts.txt | sort -u | wc 
 
 mkdir "$work/smoke"
 before=$(ended_as CANCELLED)
-cp -r "$repository"/{Snakefile,workflow,config,profiles,src,CITATION.cff} "$work/smoke/"
+cp -r "$repository"/{Snakefile,workflow,config,envs,profiles,src,CITATION.cff} "$work/smoke/"
 cd "$work/smoke"
 printf 'pcie: {shards: 3}\npercs: {shards: 3}\n' > shards.yaml
 smoke() {
