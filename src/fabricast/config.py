@@ -362,9 +362,10 @@ depend on the number of shards. Partition and account go into the profile.
 
 `make measured` writes `results/gpucentric/this_gpu.csv` (every burst), `.parameters.csv` (for
 `fabricast select --measured`) and `.probes.csv` (concurrent copies, for the PCIe study), or says
-why it measured nothing. `gpucentric: {measured: true}` takes them into tables, figures and report.
-Host times hold about a microsecond of Python for each call. Drivers before CUDA 13 need
-`cuda-bindings` and NVRTC of their own version.
+why it measured nothing. `gpucentric: {measured: true}` takes them into tables, figures and report;
+`snakemake measured --forcerun measure_gpucentric` measures again. Host times hold about a
+microsecond of Python for each call. Drivers before CUDA 13 need `cuda-bindings` and NVRTC of their
+own version.
 """
 
 
