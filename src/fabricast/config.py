@@ -354,8 +354,8 @@ use rule * from fabricast as fabricast_*
 ## Shards
 
 `snakemake --profile profiles/slurm --configfile shards.yaml` with `pcie: {shards: 8}` and
-`percs: {shards: 8}` spreads the heavy rules over eight jobs each, sent as arrays; results do not
-depend on the number of shards. Partition and account go into the profile.
+`percs: {shards: 8}` spreads the heavy rules over eight jobs each; results do not depend on the
+number of shards. Partition and account go into the profile.
 `scripts/slurm_check.sh DATABASE` tries all this on a SLURM of two virtual nodes.
 
 ## A measured GPU
