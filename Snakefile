@@ -49,7 +49,7 @@ rule measured:
     input:
         "<results>/breakdown/measured.timers.csv",
         "<results>/maxrate/this_machine.csv",
-        "<results>/gpucentric/this_gpu.csv",
+        "<results>/gpucentric/this_gpu.parameters.csv",
 
 
 rule claims:

@@ -10,7 +10,7 @@ export PATH=$repository/.venv/bin:$PATH
 work=$(mktemp -d); chmod 711 "$work"
 failures=0
 "$repository/scripts/slurm_cluster.sh" up "$work/cluster" || exit 1
-trap '"$repository/scripts/slurm_cluster.sh" down "$work/cluster"; [ "$failures" = 0 ] && rm -rf "$work"' EXIT
+trap 'jobs -p | xargs -r kill 2> /dev/null; "$repository/scripts/slurm_cluster.sh" down "$work/cluster"; [ "$failures" = 0 ] && rm -rf "$work"' EXIT
 export SLURM_CONF=$work/cluster/slurm.conf
 jobs=$work/cluster/log/jobs.txt
 

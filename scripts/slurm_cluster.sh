@@ -6,7 +6,7 @@
 # States of all jobs: FOLDER/log/jobs.txt.
 set -euo pipefail
 export PATH=$PATH:/usr/sbin:/sbin
-action=$1 folder=$2 nodes=2 cores=2 port=16817
+action=$1 folder=$(readlink -m "$2") nodes=2 cores=2 port=16817
 
 cluster=fabricast$(printf %s "$folder" | cksum | cut -d' ' -f1)
 
@@ -39,8 +39,11 @@ if ! command -v slurmctld > /dev/null || ! command -v munged > /dev/null; then
   DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=600 \
     install -y --no-install-recommends slurm-wlm munge > /dev/null
 fi
-if [ -e /etc/slurm/slurm.conf ] && [ ! -L /etc/slurm/slurm.conf ]; then
-  echo "/etc/slurm/slurm.conf is that of a real cluster" >&2; exit 3
+if [ -e /etc/slurm/slurm.conf ] && ! grep -q '^ClusterName=fabricast' /etc/slurm/slurm.conf; then
+  echo "/etc/slurm/slurm.conf is that of another cluster" >&2; exit 3
+fi
+if [ -e "$folder" ] && ! grep -qs '^ClusterName=fabricast' "$folder/slurm.conf"; then
+  echo "$folder is there and holds no cluster of this script" >&2; exit 3
 fi
 stop_daemons; rm -rf "$folder"
 mkdir -p "$folder"/{run,log,state,munge}; chmod 711 "$folder"; chmod 700 "$folder/munge"

@@ -13,6 +13,7 @@ _PACKAGE = Path(__file__).parent
 #: Files that a module reads beside its own source.
 _DATA_OF_MODULE = {
     "fabricast.tables": ("schema.sql",),
+    "fabricast.gpucentric.cuda_device": ("gpucentric/kernels.cu",),
     "fabricast.figures.style": ("figures/paper.mplstyle",),
     "fabricast.report": ("report.html.jinja",),
 }

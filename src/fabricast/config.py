@@ -227,6 +227,8 @@ class GpuRunConfig(_Strict):
     def _sizes_in_range(cls, sizes: list[int]) -> list[int]:
         if min(sizes) < 1 or max(sizes) > 2**32:
             raise ValueError("expected sizes of 1 byte to 4 GiB")
+        if len(set(sizes)) < 2:
+            raise ValueError("expected two different sizes, for a start-up time and a rate")
         return sorted(set(sizes))
 
 
@@ -363,9 +365,9 @@ number of shards. Partition and account go into the profile.
 `make measured` writes `results/gpucentric/this_gpu.csv` (every burst), `.parameters.csv` (for
 `fabricast select --measured`) and `.probes.csv` (concurrent copies, for the PCIe study), or says
 why it measured nothing. `gpucentric: {measured: true}` takes them into tables, figures and report;
-`snakemake measured --forcerun measure_gpucentric` measures again. Host times hold about a
-microsecond of Python for each call. Drivers before CUDA 13 need `cuda-bindings` and NVRTC of their
-own version.
+`snakemake measured --forcerun measure_gpucentric` measures again, and `runs/` keeps every run. Host
+times hold about a microsecond of Python for each call; parameters are cleared of it. GPUs before
+sm_75 (V100, K20) and older drivers need `cuda-bindings` 12 and its NVRTC.
 """
 
 

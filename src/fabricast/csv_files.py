@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fabricast.errors import InputError
+from fabricast.files import read_text
 
 __all__ = ["CsvRow", "read_csv"]
 
@@ -115,7 +116,9 @@ def read_csv(path: Path | str, required: Sequence[str], optional: Sequence[str] 
         if name not in names:
             raise InputError(f"column '{name}' is missing, expected {expected}", path=path, line=line)
     if len(lines) == 1:
-        raise InputError("holds no rows, expected at least one", path=path, line=line)
+        comment = read_text(path).partition("\n")[0]
+        why = f" ({comment.lstrip('# ')})" if comment.startswith("#") else ""
+        raise InputError(f"holds no rows, expected at least one{why}", path=path, line=line)
     for line, fields in lines[1:]:
         if len(fields) != len(names):
             raise InputError(f"has {len(fields)} fields, expected {len(names)}", path=path, line=line)

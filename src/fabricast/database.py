@@ -9,7 +9,15 @@ import pandas as pd
 
 from fabricast.errors import InputError
 from fabricast.files import whole_file
-from fabricast.tables import connect, create_schema, key_columns, read_table, table_names, telling_full_disk
+from fabricast.tables import (
+    connect,
+    create_schema,
+    is_failed_write,
+    key_columns,
+    read_table,
+    table_names,
+    telling_full_disk,
+)
 
 __all__ = ["build_database", "table_digests"]
 
@@ -70,10 +78,10 @@ def build_database(tables: dict[str, Path], path: Path) -> None:
                     f"INSERT INTO {table} BY NAME SELECT * FROM read_parquet($source) ORDER BY {order}",
                     {"source": str(source)},
                 )
-            except duckdb.IOException:
-                read_table(source)
-                raise
             except duckdb.Error as error:
+                if is_failed_write(error):
+                    raise
+                read_table(source)
                 raise InputError(f"does not fit table '{table}': {error}", path=source) from error
         digests = table_digests(connection)
         connection.register("digests", digests)

@@ -5,27 +5,30 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from glob import escape
 from pathlib import Path
 
 from fabricast.errors import InputError
 
 __all__ = ["read_text", "whole_file", "write_text"]
 
+_LARGEST_TEXT_BYTES = 50_000_000
 
-def read_text(path: Path | str, *, largest_bytes: int = 50_000_000) -> str:
+
+def read_text(path: Path | str, *, strict: bool = False) -> str:
     """Read a text that other programs or people wrote.
 
     Parameters
     ----------
     path : Path or str
-        File in UTF-8, with or without a byte-order mark.
-    largest_bytes : int, default 50 MB
-        Larger files are refused.
+        File in UTF-8, with or without a byte-order mark, of at most 50 MB.
+    strict : bool, default False
+        Whether bytes that are no UTF-8 are refused, not replaced.
 
     Returns
     -------
     str
-        Its content; bytes that are no UTF-8 are replaced.
+        Its content.
 
     Raises
     ------
@@ -33,9 +36,11 @@ def read_text(path: Path | str, *, largest_bytes: int = 50_000_000) -> str:
         If it cannot be read or is larger.
     """
     try:
-        if Path(path).stat().st_size > largest_bytes:
-            raise InputError(f"is larger than {largest_bytes // 10**6:,} MB, expected a smaller text", path=path)
-        return Path(path).read_text(encoding="utf-8-sig", errors="replace")
+        if Path(path).stat().st_size > _LARGEST_TEXT_BYTES:
+            raise InputError(f"is larger than {_LARGEST_TEXT_BYTES // 10**6} MB, expected a smaller text", path=path)
+        return Path(path).read_text(encoding="utf-8-sig", errors="strict" if strict else "replace")
+    except UnicodeDecodeError as error:
+        raise InputError(f"is not UTF-8 text: {error.reason}", path=path) from error
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}", path=path) from error
 
@@ -77,8 +82,10 @@ def whole_file(path: Path | str) -> Iterator[Path]:
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror or error}", path=path) from error
     finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
+        # Also what a library writes beside it, as a database its log.
+        for left in temporary.parent.glob(f"{escape(temporary.name)}*"):
+            with suppress(OSError):
+                left.unlink()
 
 
 def write_text(path: Path | str, text: str) -> None:

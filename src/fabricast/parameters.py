@@ -9,9 +9,9 @@ import pandas as pd
 
 from fabricast.csv_files import read_csv
 
-__all__ = ["Parameter", "parameter_table", "read_parameters"]
+__all__ = ["PARAMETER_COLUMNS", "Parameter", "parameter_table", "read_parameters"]
 
-_COLUMNS = ["study", "system", "name", "value", "unit", "tag", "source"]
+PARAMETER_COLUMNS = ["study", "system", "name", "value", "unit", "tag", "source"]
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def read_parameters(path: Path | str) -> list[Parameter]:
     """
     return [
         Parameter(**{**row.fields, "value": row.number("value")})  # type: ignore[arg-type]
-        for row in read_csv(path, _COLUMNS)
+        for row in read_csv(path, PARAMETER_COLUMNS)
     ]
 
 

@@ -20,6 +20,7 @@ from fabricast.files import whole_file
 __all__ = [
     "connect",
     "create_schema",
+    "is_failed_write",
     "key_columns",
     "merge_tables",
     "naming_damaged",
@@ -56,8 +57,9 @@ def schema_statements() -> tuple[str, ...]:
 
 @cache
 def schema_digest() -> str:
-    """Return what tells this version's tables from those of another: 8 hexadecimal digits."""
-    return hashlib.sha256("\0".join(schema_statements()).encode()).hexdigest()[:8]
+    """Return what tells this version's tables from those of another: 8 hexadecimal digits; comments do not count."""
+    plain = (re.sub(r"\s*--[^\n]*", "", text) for text in schema_statements() if not text.startswith("COMMENT"))
+    return hashlib.sha256("\0".join(plain).encode()).hexdigest()[:8]
 
 
 def _statements_of_block(block: list[str]) -> list[str]:
@@ -122,10 +124,12 @@ def open_run(database: Path | str) -> Iterator[duckdb.DuckDBPyConnection]:
     if not Path(database).is_file():
         raise InputError("does not exist as a file; run 'snakemake' first", path=database)
     try:
-        connection = duckdb.connect(str(database), read_only=True)
-        with connection:
+        with duckdb.connect(str(database), read_only=True) as connection:
             # A version without the column has other tables too.
             found = connection.sql("SELECT * FROM run").df()
+    except duckdb.IOException as error:
+        reason = "is open elsewhere for writing" if "lock" in str(error) else "is not a database of fabricast"
+        raise InputError(reason, path=database) from error
     except duckdb.Error as error:
         raise InputError("is not a database of fabricast", path=database) from error
     digest = found["schema_digest"].iloc[0] if "schema_digest" in found and len(found) else "an older one"
@@ -242,6 +246,8 @@ def naming_damaged(parts: Sequence[Path | str]) -> Iterator[None]:
     """
     try:
         yield
+    except duckdb.ConstraintException:
+        raise
     except duckdb.Error:
         for part in parts:
             read_table(part)
@@ -271,6 +277,11 @@ def _write_ordered(connection: duckdb.DuckDBPyConnection, source: str, table: st
             )
 
 
+def is_failed_write(error: duckdb.Error) -> bool:
+    """Return whether an error, also one of a commit, is that a file could not be written."""
+    return re.search("Could not write|No space left", str(error)) is not None
+
+
 @contextmanager
 def telling_full_disk(path: Path | str) -> Iterator[None]:
     """Tell in one line if DuckDB cannot write a file inside.
@@ -287,9 +298,12 @@ def telling_full_disk(path: Path | str) -> Iterator[None]:
     """
     try:
         yield
-    except duckdb.IOException as error:
-        number = re.search(r'"errno":"(\d+)"', str(error))
-        reason = os.strerror(int(number[1])) if number else str(error).splitlines()[0]
+    except duckdb.Error as error:
+        if not isinstance(error, duckdb.IOException) and not is_failed_write(error):
+            raise
+        text = str(error)
+        number = re.search(r'"errno":"(\d+)"', text)
+        reason = os.strerror(int(number[1])) if number else re.split(r'"[^"]*": ', text.splitlines()[0])[-1]
         raise InputError(f"cannot be written: {reason}", path=path) from error
 
 

@@ -1,5 +1,7 @@
 // A CUDA driver and NVML without a GPU, for tests of the calls: memory is the host's, everything is done at once,
-// events carry the host's time, kernels are played by name. Build: cc -shared -fPIC fake_driver.c.
+// events carry the host's time, kernels are played by name. It is strict where a real one would hang or lie: a stream
+// that is held must be released before anybody waits, streams that wait for an event must have it recorded before,
+// times are told between recorded events only. Build: cc -shared -fPIC fake_driver.c.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>
@@ -17,6 +19,16 @@ static double now_ms(void)
     return t.tv_sec * 1e3 + t.tv_nsec * 1e-6;
 }
 
+static void *current;
+static const volatile uint32_t *held;
+static int would_hang(void)
+{
+    // A stream is held and the host has not raised the flag: a real driver would wait here.
+    int hangs = held && !*held;
+    held = NULL;
+    return hangs;
+}
+
 static int gpus(void)
 {
     const char *text = getenv("FAKE_GPUS");
@@ -32,13 +44,20 @@ CUresult cuDeviceGetPCIBusId(char *id, int length, int device) { snprintf(id, le
 CUresult cuDeviceGetAttribute(int *value, int which, int device) { *value = which == 75 ? 9 : which == 16 ? 4 : 0; return 0; }
 CUresult cuDevicePrimaryCtxRetain(void **context, int device) { *context = (void *)(intptr_t)(device + 1); return 0; }
 CUresult cuDevicePrimaryCtxRelease(int device) { return 0; }
-CUresult cuCtxSetCurrent(void *context) { return context ? 0 : 201; }
+CUresult cuCtxSetCurrent(void *context) { current = context; return context ? 0 : 201; }
 CUresult cuCtxSynchronize(void) { return 0; }
 CUresult cuDeviceCanAccessPeer(int *can, int device, int peer) { *can = 1; return 0; }
 CUresult cuCtxEnablePeerAccess(void *context, unsigned flags) { return 0; }
 CUresult cuMemHostAlloc(void **address, size_t bytes, unsigned flags) { *address = calloc(1, bytes); return *address ? 0 : 2; }
 CUresult cuMemFreeHost(void *address) { free(address); return 0; }
-CUresult cuMemAlloc(uint64_t *address, size_t bytes) { *address = (uint64_t)calloc(1, bytes); return *address ? 0 : 2; }
+CUresult cuMemAlloc(uint64_t *address, size_t bytes)
+{
+    // The second GPU may be full.
+    if (!current) return 201;
+    if (current != (void *)1 && getenv("FAKE_FULL_PEER")) return 2;
+    *address = (uint64_t)calloc(1, bytes);
+    return *address ? 0 : 2;
+}
 CUresult cuMemFree(uint64_t address) { free((void *)address); return 0; }
 CUresult cuMemcpyAsync(uint64_t target, uint64_t source, size_t bytes, void *stream)
 {
@@ -46,16 +65,16 @@ CUresult cuMemcpyAsync(uint64_t target, uint64_t source, size_t bytes, void *str
     return 0;
 }
 CUresult cuStreamCreate(void **stream, unsigned flags) { *stream = malloc(1); return 0; }
-CUresult cuStreamSynchronize(void *stream) { return 0; }
-CUresult cuStreamWaitEvent(void *stream, void *event, unsigned flags) { return 0; }
+CUresult cuStreamSynchronize(void *stream) { return would_hang() ? 702 : 0; }
+CUresult cuStreamWaitEvent(void *stream, void *event, unsigned flags) { return *(double *)event > 0 ? 0 : 400; }
 CUresult cuEventCreate(void **event, unsigned flags) { *event = calloc(1, sizeof(double)); return 0; }
 CUresult cuEventRecord(void *event, void *stream) { *(double *)event = now_ms(); return 0; }
-CUresult cuEventSynchronize(void *event) { return 0; }
+CUresult cuEventSynchronize(void *event) { return would_hang() ? 702 : *(double *)event > 0 ? 0 : 400; }
 CUresult cuEventQuery(void *event) { return *(double *)event > 0 ? 0 : 600; }
 CUresult cuEventElapsedTime(float *ms, void *first, void *last)
 {
     *ms = (float)(*(double *)last - *(double *)first) + 1e-3f;
-    return 0;
+    return *(double *)first > 0 && *(double *)last >= *(double *)first ? 0 : 600;
 }
 CUresult cuModuleLoadData(void **module, const void *image) { *module = malloc(1); return memcmp(image, "\177ELF", 4) ? 200 : 0; }
 CUresult cuModuleUnload(void *module) { return 0; }
@@ -78,6 +97,12 @@ CUresult cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, u
     } else if (!strcmp(name, "wait") || !strcmp(name, "compute")) {
         // What is done at once cannot wait for a flag that is raised later: a tenth of the time, at most a millisecond.
         uint64_t longest = *(uint64_t *)arguments[1] / 10;
+        // A hold of a second at least is meant to be released; shorter ones are work for the power meters.
+        if (!strcmp(name, "wait") && longest >= 100000000) {
+            held = *(const volatile uint32_t **)arguments[0];
+            if (*held) return 1;
+            return 0;
+        }
         struct timespec t = {0, longest < 1000000 ? longest : 1000000};
         nanosleep(&t, NULL);
     } else

@@ -4,6 +4,8 @@ import os
 import shutil
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -13,11 +15,11 @@ import pytest
 from fabricast.errors import InputError
 from fabricast.figures.gpucentric import plot_this_gpu
 from fabricast.figures.style import paper_style
-from fabricast.gpucentric.gpu_files import measure_to_files
+from fabricast.gpucentric.gpu_files import measure_to_file, near
 from fabricast.gpucentric.gpu_runs import CELL_COLUMNS, PATTERNS
-from fabricast.gpucentric.gpu_tables import gpu_parameters, gpu_probes, gpu_tables, read_cells
+from fabricast.gpucentric.gpu_tables import gpu_parameters, gpu_probes, gpu_tables, read_cells, write_derived
 from fabricast.gpucentric.parameters import read_measured, read_values
-from fabricast.gpucentric.power_meters import ProcessorMeter
+from fabricast.gpucentric.power_meters import ProcessorMeter, mean_power_w
 from fabricast.gpucentric.selector import select
 from fabricast.pcie.probes import probe_tables, read_probes
 from fabricast.tables import read_table
@@ -46,7 +48,8 @@ def cell(quantity, item, value, unit, **place):
 def run_rows():
     """A run of a machine that the models describe exactly, and a slower second burst."""
     rows = [
-        cell("time", "launch", 2e-6, "s"), cell("time", "launch and wait", 9e-6, "s"), cell("time", "query", 5e-7, "s"),
+        cell("time", "call", 2e-7, "s"), cell("time", "launch", 2.2e-6, "s"), cell("time", "launch and wait", 9.4e-6, "s"),
+        cell("time", "query", 7e-7, "s"),
         cell("time", "load", 1e-6, "s", memory="pinned", clock="device", size_bytes=4),
         cell("rate", "store", 2e10, "bytes/s", memory="pinned", clock="device", size_bytes=2**24),
     ]  # fmt: skip
@@ -54,8 +57,9 @@ def run_rows():
         for size in SIZES:
             rows.append(cell("time", way, START_UP_S + size / RATE, "s", memory="pinned", size_bytes=size))
             rows.append(cell("time", way, 3 * (START_UP_S + size / RATE), "s", memory="pageable", size_bytes=size))
-    rates = {"alone to the GPU": 1.0, "alone to the host": 1.0, "both directions": 1.0, "two to the GPU": 0.5,
-             "two to the host": 0.5, "two each way": 0.5}  # fmt: skip
+    # Of all copies together, by that of one alone.
+    rates = {"alone to the GPU": 1.0, "alone to the host": 1.0, "both directions": 2.0, "two to the GPU": 1.0,
+             "two to the host": 1.0, "two each way": 2.0}  # fmt: skip
     for name, share in rates.items():
         copies = len(PATTERNS.get(name, (0,)))
         rows.append(
@@ -85,8 +89,8 @@ def test_best_bursts_become_cells(run_file):
     assert (cells["bursts"] == 2).all()
     assert cells["spread"].to_numpy() == pytest.approx(0.25)
     launch = cells[cells["item"] == "launch"]
-    assert launch["value"].tolist() == [2e-6]
-    assert cells[cells["item"] == "two each way"]["value"].tolist() == [0.5 * RATE]
+    assert launch["value"].tolist() == [2.2e-6]
+    assert cells[cells["item"] == "two each way"]["value"].tolist() == [2 * RATE]
 
 
 def test_parameters_are_those_that_the_run_was_made_of(run_file):
@@ -172,30 +176,82 @@ def test_figure_shows_copies_concurrency_and_power_where_they_were_measured(run_
 def test_bad_runs_are_refused_with_their_line(run_file):
     text = run_file.read_text()
     run_file.write_text(text.replace("time,launch,", "lime,launch,", 1))
-    with pytest.raises(InputError, match=r"this_gpu.csv:3: quantity is 'lime'"):
+    with pytest.raises(InputError, match=r"this_gpu.csv:4: quantity is 'lime'"):
         read_cells(run_file)
 
 
 def test_machine_without_a_gpu_says_so_in_one_line_and_succeeds(tmp_path, capfd, monkeypatch):
     monkeypatch.setattr("fabricast.gpucentric.gpu_files.why_not", lambda: "no CUDA driver was found")
-    names = [tmp_path / name for name in ("cells.csv", "parameters.csv", "probes.csv")]
-    reason = measure_to_files(*names, sizes=[4, 64], bursts=1, seconds=0.001, power_seconds=0)
-    assert reason == "no CUDA driver was found"
+    cells, parameters, probes = (tmp_path / name for name in ("cells.csv", "parameters.csv", "probes.csv"))
+    plan = {"sizes": [4, 64], "bursts": 1, "seconds": 0.001, "power_seconds": 0}
+    assert measure_to_file(cells, tmp_path / "runs", **plan) == "no CUDA driver was found"
     assert capfd.readouterr().err == "nothing measured: no CUDA driver was found\n"
-    assert all(path.read_text().startswith("# nothing measured: no CUDA driver") for path in names)
-    with pytest.raises(InputError, match="nothing measured: no CUDA driver was found; expected a run on a GPU"):
-        gpu_tables(names[0])
+    write_derived(cells, parameters, probes)
+    for path, read in ((cells, gpu_tables), (parameters, read_measured), (probes, read_probes)):
+        with pytest.raises(InputError, match="holds no rows, .*nothing measured: no CUDA driver.* delete this file"):
+            read(path)
+
+
+def test_a_run_is_not_lost_where_there_is_no_gpu_later(run_file, tmp_path, monkeypatch):
+    monkeypatch.setattr("fabricast.gpucentric.gpu_files.why_not", lambda: "no CUDA driver was found")
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    (runs / "gpu.20260101T000000000000.csv").write_text("older")
+    (runs / "gpu.20261121T000000000000.csv").write_text(run_file.read_text())
+    reason = measure_to_file(tmp_path / "again.csv", runs, sizes=[4, 64], bursts=1, seconds=0.001, power_seconds=0)
+    assert reason == "no CUDA driver was found"
+    assert (tmp_path / "again.csv").read_text() == run_file.read_text()
+
+
+def test_process_stays_on_the_cores_next_to_the_gpu(tmp_path):
+    cores = os.sched_getaffinity(0)
+    first = min(cores)
+    (tmp_path / "0000:0a:00.0").mkdir()
+    (tmp_path / "0000:0a:00.0" / "local_cpulist").write_text(f"{first},4000-4003\n")
+    with near("0000:0A:00.0", tmp_path) as where:
+        assert os.sched_getaffinity(0) == {first}
+        assert where == "on the 1 cores next to it"
+    assert os.sched_getaffinity(0) == cores
+    with near("0000:0B:00.0", tmp_path) as where:
+        assert os.sched_getaffinity(0) == cores
+        assert where == "on any core"
+
+
+def test_power_of_a_counter_that_moves_in_steps_is_that_between_its_steps():
+    class Stepping:
+        has_counter = True
+
+        def __init__(self):
+            self.start = time.perf_counter()
+
+        def read(self):
+            # 100 W, but told anew only every 50 ms.
+            return 100 * 0.05 * int((time.perf_counter() - self.start) / 0.05)
+
+    powers = mean_power_w(time.sleep, 0.27, Stepping(), ProcessorMeter(Path("/nowhere")))
+    assert powers["gpu"] == pytest.approx(100, rel=0.15)
+
+    class Standing:
+        has_counter = True
+
+        def read(self):
+            return 7.0
+
+    assert mean_power_w(time.sleep, 0.05, Standing(), ProcessorMeter(Path("/nowhere"))) == {}
 
 
 def test_processor_energy_goes_on_where_its_counter_starts_again(tmp_path):
-    for name, used in (("intel-rapl:0", 900), ("intel-rapl:1", 100), ("intel-rapl:0:0", 5)):
+    zones = {"intel-rapl:0": ("package-0", 900), "intel-rapl:1": ("package-1", 100), "intel-rapl:0:0": ("core", 5),
+             "intel-rapl:2": ("psys", 1)}  # fmt: skip
+    for name, (zone, used) in zones.items():
         (tmp_path / name).mkdir()
+        (tmp_path / name / "name").write_text(f"{zone}\n")
         (tmp_path / name / "energy_uj").write_text(f"{used}\n")
         (tmp_path / name / "max_energy_range_uj").write_text("1000\n")
     meter = ProcessorMeter(tmp_path)
     assert meter.readable
     before = meter.counters_uj()
-    assert before == [900, 100], "parts of a package are not counted again"
+    assert before == [900, 100], "neither parts of a package nor the platform are counted again"
     assert meter.energy_j(before, [50, 400]) == pytest.approx((150 + 300) * 1e-6)
     assert not ProcessorMeter(tmp_path / "nothing").readable
 
@@ -214,12 +270,14 @@ def fake_driver(tmp_path_factory):
     return folder
 
 
-def measure_with(driver, folder, **environment):
+def measure_with(driver, folder, ordinal=0, **environment):
     """Run the whole measurement in a process that finds that driver."""
     program = (
-        "import sys; from fabricast.gpucentric.gpu_files import measure_to_files\n"
-        "print(measure_to_files('cells.csv', 'parameters.csv', 'probes.csv', sizes=[4, 4096, 2**20], bursts=2,\n"
-        "                       seconds=0.002, power_seconds=0.05))"
+        "from fabricast.gpucentric.gpu_files import measure_to_file\n"
+        "from fabricast.gpucentric.gpu_tables import write_derived\n"
+        f"print(measure_to_file('cells.csv', 'runs', sizes=[4, 4096, 2**20], bursts=2, seconds=0.002, ordinal={ordinal},\n"
+        "                      power_seconds=0.05))\n"
+        "write_derived('cells.csv', 'parameters.csv', 'probes.csv')"
     )
     variables = os.environ | {"LD_LIBRARY_PATH": str(driver), "PYTHONPATH": str(REPOSITORY / "src")} | environment
     return subprocess.run(
@@ -227,22 +285,34 @@ def measure_with(driver, folder, **environment):
     )
 
 
-def test_every_call_of_the_driver_is_as_it_wants_it(fake_driver, tmp_path):
-    result = measure_with(fake_driver, tmp_path, FAKE_GPUS="2")
+@pytest.mark.parametrize("ordinal", [0, 1])
+def test_every_call_of_the_driver_is_as_it_wants_it(fake_driver, tmp_path, ordinal):
+    result = measure_with(fake_driver, tmp_path, ordinal, FAKE_GPUS="2")
     assert result.returncode == 0, result.stderr
     assert result.stdout == "None\n"
     cells = read_cells(tmp_path / "cells.csv")
     assert set(cells["gpu"]) == {"Fake GPU"}
-    copies = cells[(cells["size_bytes"] == 4096) & (cells["quantity"] == "time") & (cells["clock"] == "host")]
-    kinds = set(zip(copies["item"], copies["memory"], strict=True))
+    times = cells[(cells["size_bytes"] == 2**20) & (cells["quantity"] == "time")].set_index(["clock", "item", "memory"])
+    kinds = set(times.loc["host"].index)
     host = {(way, memory) for way in ("host_to_device", "device_to_host") for memory in ("pinned", "pageable")}
     assert kinds == host | {("device_to_device", ""), ("peer", "")}
+    assert set(times.loc["device"].index) == {kind for kind in kinds if kind[1] != "pageable"}
+    # This driver copies at once: both clocks see the same memory, in seconds.
+    both = times.loc["host"]["value"].div(times.loc["device"]["value"]).dropna()
+    assert both.between(0.2, 5).all(), both
     powers = cells[cells["quantity"] == "power"].set_index(["item", "memory"])["value"]
     assert powers.xs("gpu", level="memory").to_numpy() == pytest.approx(40, rel=0.3), "its counter rises by 40 W"
     assert powers.xs("gpu", level="memory").size == 6
     assert len(read_probes(tmp_path / "probes.csv")) == len(PATTERNS)
-    assert {"launch", "copy_start_up", "copy_rate"} <= read_measured(tmp_path / "parameters.csv").keys()
+    assert {"copy_start_up", "copy_rate"} <= read_measured(tmp_path / "parameters.csv").keys()
     assert np.isfinite(cells["value"]).all()
+    assert len(list((tmp_path / "runs").iterdir())) == 1
+
+
+def test_a_second_gpu_that_is_full_does_not_stop_the_first(fake_driver, tmp_path):
+    result = measure_with(fake_driver, tmp_path, FAKE_GPUS="2", FAKE_FULL_PEER="1")
+    assert result.returncode == 0, result.stderr
+    assert "peer" not in set(read_cells(tmp_path / "cells.csv")["item"])
 
 
 def test_gpus_without_counter_or_nvml_are_measured_all_the_same(fake_driver, tmp_path):
@@ -273,10 +343,14 @@ def test_measured_gpu_goes_through_the_whole_chain(fake_driver, tmp_path, monkey
         "gpucentric: {measured: true, gpu_run: {sizes: [4, 4096, 1048576], bursts: 1, seconds: 0.001, power_seconds: 0.02}}\n"
     )
     monkeypatch.setenv("LD_LIBRARY_PATH", str(fake_driver))
-    files = ["results/gpucentric/all.comparison.parquet", "results/pcie/probes.reference.parquet"]
+    files = [
+        "results/gpucentric/this_gpu.parameters.csv",
+        "results/gpucentric/all.comparison.parquet",
+        "results/pcie/probes.reference.parquet",
+    ]
     code, output = snakemake(folder, *files, *SMOKE, "gpu.yaml", "--cores", "2")
     assert code == 0, output
-    comparison, probes = (read_table(folder / name) for name in files)
+    comparison, probes = (read_table(folder / name) for name in files[1:])
     own = comparison[comparison["origin"] == "Fake GPU"]
     assert len(own) == 3 * 5
     assert set(own["kind"]) == {"measured"}

@@ -319,6 +319,9 @@ def test_tables_do_not_depend_on_threads():
             rows = pd.concat([vars(part)[name] for part in parts]).sort_values(list(key_columns(name)))
             expected = whole.sort_values(list(key_columns(name)))
             assert rows.reset_index(drop=True).equals(expected.reset_index(drop=True)), name
+    assert all(len(rows) == 0 for rows in vars(load_tables([], seed=SEED, threads=1)).values()), (
+        "more shards than cases"
+    )
     assert one.network_case["case_id"].is_unique
     assert (one.network_case["floor_s"] <= one.network_case["bottleneck_s"] * (1 + 1e-9)).all()
     chosen = [entry for entry in packet_cases(["2D-64"], 2) if entry[0].mapping in ("DEF", "BSM", "RNM", "BDM", "RDM")]

@@ -72,8 +72,9 @@ rule measure_breakdown:
         timers="<results>/breakdown/measured.timers.csv",
     log:
         "<logs>/measure_breakdown.log",
-    conda:
-        "../../envs/environment.yaml"
+    # On the host, with the optional group and its MPI.
+    container:
+        None
     threads: 2
     params:
         iterations=settings.breakdown.iterations,

@@ -4,7 +4,7 @@ REQUIRED INPUTS: `gpucentric` of the configuration, config/published/gpucentric_
 OUTPUTS: <results>/gpucentric/<part>.<table>.parquet, declared by `add_parts` below;
 <results>/gpucentric/this_gpu.{csv,parameters.csv,probes.csv}.
 STEPS: evaluate_gpucentric (measured reference: public paths); measure_gpucentric (optional, on a
-CUDA GPU), evaluate_gpu_run (measured reference: this GPU).
+CUDA GPU), derive_gpu_inputs, evaluate_gpu_run (measured reference: this GPU).
 """
 
 GPUCENTRIC_TABLES = (
@@ -55,18 +55,34 @@ rule measure_gpucentric:
     """Launches, copies, concurrent copies, stores, loads and power of a GPU; says so if there is none."""
     output:
         cells="<results>/gpucentric/this_gpu.csv",
-        parameters="<results>/gpucentric/this_gpu.parameters.csv",
-        probes="<results>/gpucentric/this_gpu.probes.csv",
     log:
         "<logs>/measure_gpucentric.log",
-    conda:
-        "../../envs/environment.yaml"
+    # On the host, with the optional group: neither image nor conda environment holds a CUDA binding.
+    container:
+        None
     threads: workflow.cores
     params:
         run=settings.gpucentric.gpu_run.model_dump(),
         code=code("gpucentric.gpu_files"),
     script:
         "../scripts/measure_gpucentric.py"
+
+
+rule derive_gpu_inputs:
+    """Parameters for the selector and probes for the PCIe study, from a measured GPU."""
+    input:
+        cells="<results>/gpucentric/this_gpu.csv",
+    output:
+        parameters="<results>/gpucentric/this_gpu.parameters.csv",
+        probes="<results>/gpucentric/this_gpu.probes.csv",
+    log:
+        "<logs>/derive_gpu_inputs.log",
+    conda:
+        "../../envs/environment.yaml"
+    params:
+        code=code("gpucentric.gpu_tables"),
+    script:
+        "../scripts/derive_gpu_inputs.py"
 
 
 rule evaluate_gpu_run:

@@ -50,8 +50,9 @@ rule measure_maxrate:
         cells=THIS_MACHINE,
     log:
         "<logs>/measure_maxrate.log",
-    conda:
-        "../../envs/environment.yaml"
+    # On the host, with the optional group and its MPI.
+    container:
+        None
     threads: workflow.cores
     params:
         pairs=settings.maxrate.pairs.model_dump(),

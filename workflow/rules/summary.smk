@@ -5,6 +5,7 @@ OUTPUTS: a line with the expected time, and one with time, jobs and claims.
 """
 
 import time
+from dataclasses import replace
 
 from snakemake.logging import logger
 
@@ -20,7 +21,9 @@ _RUN = {}
 
 
 def remembered_time_s(job):
-    """Seconds that a job took when it last ran here; None if it never did."""
+    """Seconds that a job took when it last ran here with these parameters; None if it never did."""
+    if workflow.persistence.params_changed(job):
+        return None
     records = [workflow.persistence.metadata(path) for path in job.output]
     times = [
         record.endtime - record.starttime
@@ -31,19 +34,19 @@ def remembered_time_s(job):
 
 
 def planned_jobs(jobs):
-    """Jobs to run with their expected times, and how many of them ran here before."""
+    """Jobs to run with their expected times, and which of them never ran here."""
     recorded = read_run_times(
         REPOSITORY / "workflow" / "run_times.csv", recorded_study()
     )
-    planned, known = {}, 0
+    planned, new = {}, []
     for job in jobs:
-        duration_s = remembered_time_s(job)
-        known += duration_s is not None
+        duration_s = remembered_time_s(job) if job.output else 0.0
         if duration_s is None:
-            duration_s = recorded.get(job.rule.name.removeprefix("fabricast_"), 0.0)
+            new.append(job)
+            duration_s = recorded.get(job.rule.name, 0.0)
         needs = tuple(workflow.dag.dependencies[job])
         planned[job] = PlannedJob(max(duration_s, 0.0), job.threads, needs)
-    return planned, known
+    return planned, new
 
 
 def recorded_study():
@@ -67,25 +70,28 @@ def say(text):
 
 
 onstart:
-    jobs, known = planned_jobs(list(workflow.dag.needrun_jobs()))
-    cores = workflow.cores or workflow.nodes or 1
+    jobs, new = planned_jobs(list(workflow.dag.needrun_jobs()))
+    # On a cluster every job holds one place of its own.
+    slots = (
+        workflow.resource_settings.nodes or workflow.resource_settings.cores or 1
+    )
+    if workflow.resource_settings.nodes:
+        jobs = {name: replace(job, threads=1) for name, job in jobs.items()}
     _RUN.update(start_s=time.monotonic(), jobs=len(jobs))
-    source = (
-        "as it took before"
-        if known
-        else "as recorded elsewhere; a first run compiles too"
-    )
-    say(
-        f"{len(jobs)} jobs, about {duration_text(expected_time_s(jobs, cores))} on {cores} cores ({source})"
-    )
+    source = "as they took here before"
+    if new:
+        known = (
+            f"{len(jobs) - len(new)} {source}, the others "
+            if len(new) < len(jobs)
+            else ""
+        )
+        source = f"{known}as in the {recorded_study()} study elsewhere; a first run compiles too"
+    text = duration_text(expected_time_s(jobs, slots))
+    say(f"{len(jobs)} jobs, about {text} with {slots} at a time ({source})")
 
 
 onsuccess:
-    made = {
-        job.rule.name.removeprefix("fabricast_"): job.output
-        for job in workflow.dag.jobs
-        if job.output
-    }
+    made = {job.rule.name: job.output for job in workflow.dag.jobs if job.output}
     text = f"{_RUN['jobs']} jobs in {duration_text(time.monotonic() - _RUN['start_s'])}"
     claims = verdict_text(list(map(str, made.get("evaluate_claims", []))))
     if claims:

@@ -1,9 +1,11 @@
-"""Measure a GPU of this machine."""
+"""Measure a GPU of this machine and keep the run beside earlier ones."""
 
-from fabricast.gpucentric.gpu_files import measure_to_files
+from pathlib import Path
+
+from fabricast.gpucentric.gpu_files import measure_to_file
 from fabricast.jobs import log_to, progress_of
 
 log_to(snakemake.log[0])
-run, files = dict(snakemake.params.run), snakemake.output
+run, cells = dict(snakemake.params.run), Path(snakemake.output.cells)
 with progress_of("measuring", run["bursts"] + 1) as advance:
-    measure_to_files(files.cells, files.parameters, files.probes, **run, progress=advance)
+    measure_to_file(cells, cells.parent / "runs", **run, progress=advance)

@@ -340,7 +340,7 @@ def plot_this_gpu(measurement: pd.DataFrame, prediction: pd.DataFrame) -> Figure
     rates = measurement[(measurement["quantity"] == "rate") & (measurement["item"] != "store")]
     several = rates[rates["copies"] > 1].sort_values(["copies", "item"])
     alone = rates.loc[rates["copies"] == 1, "value"].mean()
-    panels[1].barh(several["item"], several["value"] / alone, color=COLOURS[0])
+    panels[1].barh(several["item"], several["value"] / several["copies"] / alone, color=COLOURS[0])
     panels[1].axvline(1, color="black", linewidth=0.8)
     panels[1].set_xlabel("rate of each copy\nby that of one alone")
     if len(power):

@@ -78,9 +78,10 @@ class Gpu:
         from cuda.bindings import driver
 
         self._driver = driver
+        self._ordinal = ordinal
         _checked(driver.cuInit(0))
         self._device = _checked(driver.cuDeviceGet(ordinal))
-        self._peers: dict[int, Any] = {}
+        self._peers: list[Any] = []
         self._allocated: list[tuple[Any, Any]] = []
         self.name: str = _c_text(_checked(driver.cuDeviceGetName(256, self._device)))
         self.bus_id: str = _c_text(_checked(driver.cuDeviceGetPCIBusId(32, self._device)))
@@ -91,7 +92,11 @@ class Gpu:
         context = _checked(self._driver.cuDevicePrimaryCtxRetain(self._device))
         self._context = context
         _checked(self._driver.cuCtxSetCurrent(context))
-        self._module = _checked(self._driver.cuModuleLoadData(_compiled(self._architecture())))
+        try:
+            self._module = _checked(self._driver.cuModuleLoadData(_compiled(self._architecture())))
+        except InputError:
+            self._driver.cuDevicePrimaryCtxRelease(self._device)
+            raise
         self._functions: dict[str, Any] = {}
         return self
 
@@ -131,22 +136,25 @@ class Gpu:
         return int(address)
 
     def peer_memory(self, size_bytes: int) -> int | None:
-        """Return the address of memory of the next GPU, if there is one that this one can reach."""
+        """Return the address of memory of the next GPU; None if there is none that this one can use."""
         driver = self._driver
-        if _checked(driver.cuDeviceGetCount()) < 2:
+        count = _checked(driver.cuDeviceGetCount())
+        if count < 2:
             return None
-        other = _checked(driver.cuDeviceGet(1))
+        other = _checked(driver.cuDeviceGet((self._ordinal + 1) % count))
         if not _checked(driver.cuDeviceCanAccessPeer(self._device, other)):
             return None
-        context = _checked(driver.cuDevicePrimaryCtxRetain(other))
-        self._peers[other] = context
         try:
+            context = _checked(driver.cuDevicePrimaryCtxRetain(other))
+            self._peers.append(other)
+            _checked(driver.cuCtxEnablePeerAccess(context, 0))
             _checked(driver.cuCtxSetCurrent(context))
-            address = self.memory(size_bytes)
+            return self.memory(size_bytes)
+        except InputError:
+            # Full, or another process has it alone: this GPU is measured without it.
+            return None
         finally:
             _checked(driver.cuCtxSetCurrent(self._context))
-        _checked(driver.cuCtxEnablePeerAccess(context, 0))
-        return address
 
     def stream(self) -> Any:
         """Return a new stream that waits for no other."""
@@ -158,6 +166,10 @@ class Gpu:
         return _checked(
             self._driver.cuEventCreate(flags.CU_EVENT_BLOCKING_SYNC if blocking else flags.CU_EVENT_DEFAULT)
         )
+
+    def nothing(self) -> None:
+        """Call the driver for something that it knows at once: what a call from Python costs."""
+        _checked(self._driver.cuDriverGetVersion())
 
     def copy(self, target: int, source: int, size_bytes: int, stream: Any) -> None:
         """Start a copy; the addresses tell where from and where to."""
@@ -212,7 +224,10 @@ def _compiled(architecture: str) -> bytes:
         error, *values = result
         if int(error) != 0:
             _, text = nvrtc.nvrtcGetErrorString(error)
-            raise InputError(f"nothing measured: kernels.cu for {architecture}: {text.decode()}")
+            raise InputError(
+                f"nothing measured: kernels.cu for {architecture}: {text.decode()} "
+                "(GPUs before sm_75 need the NVRTC of CUDA 12)"
+            )
         return values[0] if values else None
 
     try:

@@ -1,27 +1,27 @@
-"""The files of a measured run on a GPU, or of the finding that there is none."""
+"""The file of a measured run on a GPU, or of the finding that there is none."""
 
 from __future__ import annotations
 
+import os
+import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-
-import pandas as pd
 
 from fabricast.files import write_text
 from fabricast.gpucentric.cuda_device import Gpu, why_not
 from fabricast.gpucentric.gpu_runs import CELL_COLUMNS, measure_gpu
-from fabricast.gpucentric.gpu_tables import NO_CELLS, gpu_parameters, gpu_probes, read_cells
-from fabricast.parameters import parameter_table
 
-__all__ = ["measure_to_files"]
+__all__ = ["measure_to_file"]
+
+_DEVICES = Path("/sys/bus/pci/devices")
 
 
-def measure_to_files(
-    cells: Path | str,
-    parameters: Path | str,
-    probes: Path | str,
+def measure_to_file(
+    path: Path | str,
+    runs: Path | str,
     *,
     sizes: Sequence[int],
     bursts: int,
@@ -30,13 +30,14 @@ def measure_to_files(
     ordinal: int = 0,
     progress: Callable[[int], None] | None = None,
 ) -> str | None:
-    """Measure a GPU and write what was found; without a GPU write files without rows that say why.
+    """Measure a GPU and write what was found; without a GPU take the last run, or say why there is none.
 
     Parameters
     ----------
-    cells, parameters, probes : Path or str
-        CSV files: every burst of every cell; parameters of the GPU-centric models; concurrent
-        copies as probes of the PCIe study.
+    path : Path or str
+        CSV file: every burst of every cell. Without rows if nothing was ever measured.
+    runs : Path or str
+        Folder in which every run is kept.
     sizes, bursts, seconds, power_seconds, progress
         As for `fabricast.gpucentric.gpu_runs.measure_gpu`.
     ordinal : int, default 0
@@ -45,27 +46,59 @@ def measure_to_files(
     Returns
     -------
     str or None
-        Why nothing was measured; None if something was.
+        Why nothing was measured now; None if something was.
     """
     reason = why_not()
     if reason is None:
-        with Gpu(ordinal) as gpu:
+        with Gpu(ordinal) as gpu, near(gpu.bus_id) as where:
             rows = measure_gpu(
                 gpu, sizes=sizes, bursts=bursts, seconds=seconds, power_seconds=power_seconds, progress=progress
             )  # fmt: skip
-            rows.insert(0, "gpu", gpu.name)
-            note = f"{gpu.name}, driver for CUDA {gpu.driver_version}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
+        rows.insert(0, "gpu", gpu.name)
+        now = datetime.now(UTC)
+        note = f"# {gpu.name}, driver for CUDA {gpu.driver_version}, {where}, {now:%Y-%m-%d %H:%M} UTC\n"
+        text = note + rows.to_csv(index=False, lineterminator="\n")
+        write_text(Path(runs) / f"gpu.{now:%Y%m%dT%H%M%S%f}.csv", text)
     else:
         sys.stderr.write(f"nothing measured: {reason}\n")
-        rows = pd.DataFrame(columns=["gpu", *CELL_COLUMNS])
-        note = f"nothing measured: {reason}"
-    _write(rows, note, cells)
-    found = read_cells(cells) if reason is None else NO_CELLS
-    columns = ["study", "system", "name", "value", "unit", "tag", "source"]
-    _write(parameter_table(gpu_parameters(found)).reindex(columns=columns), note, parameters)
-    _write(gpu_probes(found), note, probes)
+        kept = sorted(Path(runs).glob("gpu.*.csv"))
+        if kept:
+            text = kept[-1].read_text(encoding="utf-8")
+        else:
+            again = "once there is a GPU, delete this file and measure again"
+            text = f"# nothing measured: {reason}; {again}\n{','.join(('gpu', *CELL_COLUMNS))}\n"
+    write_text(path, text)
     return reason
 
 
-def _write(rows: pd.DataFrame, note: str, path: Path | str) -> None:
-    write_text(path, f"# {note}\n{rows.to_csv(index=False, lineterminator=chr(10))}")
+@contextmanager
+def near(bus_id: str, devices: Path = _DEVICES) -> Iterator[str]:
+    """Keep this process on the cores that are next to a GPU; say where it runs.
+
+    Parameters
+    ----------
+    bus_id : str
+        PCI address as CUDA gives it.
+    devices : Path, default /sys/bus/pci/devices
+        Where the kernel shows devices.
+
+    Yields
+    ------
+    str
+        For people to read. Where the kernel does not tell, or these cores are not ours, nothing is changed.
+    """
+    try:
+        text = (devices / bus_id.lower() / "local_cpulist").read_text()
+        ranges = [(int(low), int(high or low)) for low, high in re.findall(r"(\d+)(?:-(\d+))?", text)]
+        before = os.sched_getaffinity(0)
+        local = before & {core for low, high in ranges for core in range(low, high + 1)}
+    except (OSError, AttributeError):
+        local = set()
+    if not local:
+        yield "on any core"
+        return
+    os.sched_setaffinity(0, local)
+    try:
+        yield f"on the {len(local)} cores next to it"
+    finally:
+        os.sched_setaffinity(0, before)

@@ -35,6 +35,8 @@ _LEAST_SAMPLES = 5
 _LAUNCHES = 200
 _LOADS = 1024
 _THREADS = 256
+_LONGEST_HOLD_NS = 10**9
+_SETTLE_S = 2.0
 
 _Rows = Iterator[dict[str, Any]]
 
@@ -129,20 +131,31 @@ class _Bench:
 
         return self._repeat(sample)
 
+    def _hold(self) -> None:
+        """Let the first stream wait until `_release`, so that what follows is queued before it starts."""
+        self._flag_value.value = 0
+        self.gpu.launch("wait", self.streams[0], self.flag, _LONGEST_HOLD_NS)
+
+    def _release(self) -> None:
+        self._flag_value.value = 1
+
     def _by_device(self, work: Callable[[], None]) -> list[float]:
+        """Repeat work that does not make the CPU wait; without a hold small work is timed by its calls."""
         gpu, stream, (first, last) = self.gpu, self.streams[0], self.events[:2]
 
         def sample() -> float:
+            self._hold()
             gpu.record(first, stream)
             work()
             gpu.record(last, stream)
+            self._release()
             gpu.wait_for(last)
             return gpu.elapsed_s(first, last)
 
         return self._repeat(sample)
 
     def launches(self) -> _Rows:
-        """Measure launches in a row, launch and wait, waiting asleep, and a look at an event."""
+        """Measure an empty call, launches in a row, launch and wait, waiting asleep, and a look at an event."""
         gpu, stream = self.gpu, self.streams[0]
 
         def in_a_row() -> None:
@@ -159,6 +172,7 @@ class _Bench:
             gpu.record(self.sleeping_event, stream)
             gpu.wait_for(self.sleeping_event)
 
+        yield _row("time", "call", self._by_host(gpu.nothing), "s")
         yield _row("time", "launch", [t / _LAUNCHES for t in self._by_host(in_a_row)], "s")
         yield _row("time", "launch and wait", self._by_host(and_wait), "s")
         yield _row("time", "launch and sleep", self._by_host(and_sleep), "s")
@@ -195,13 +209,13 @@ class _Bench:
 
                 place = {"memory": memory, "size_bytes": size}
                 yield _row("time", item, self._by_host(whole), "s", **place)
-                yield _row("time", item, self._by_device(start), "s", clock="device", **place)
+                if memory != "pageable":
+                    yield _row("time", item, self._by_device(start), "s", clock="device", **place)
 
     def _together(self, arcs: Sequence[tuple[int, int]]) -> list[float]:
         """Start copies at the same moment and return the time of each."""
         gpu, gate = self.gpu, self.events[4]
-        self._flag_value.value = 0
-        gpu.launch("wait", self.streams[0], self.flag, 10**9)
+        self._hold()
         gpu.record(gate, self.streams[0])
         for number, (source, _) in enumerate(arcs):
             addresses = (self.device[number], self.pinned[number])
@@ -209,21 +223,25 @@ class _Bench:
             gpu.hold(stream, gate)
             gpu.copy(*(addresses if source == 0 else addresses[::-1]), LARGE_BYTES, stream)
             gpu.record(self.events[number], stream)
-        self._flag_value.value = 1
+        self._release()
         for number in range(len(arcs)):
             gpu.wait_for(self.events[number])
         return [gpu.elapsed_s(gate, self.events[number]) for number in range(len(arcs))]
 
     def concurrent(self) -> _Rows:
-        """Measure the mean rate of each of several copies that start at the same moment, and of one alone."""
+        """Measure the rate of all of several copies that start at the same moment, and of one alone.
+
+        Copies one way may share one engine and run one after the other, or in turns: their last end does not depend
+        on it, the mean of their own rates does.
+        """
         alone = {"alone to the GPU": ((0, 1),), "alone to the host": ((1, 0),)}
         for name, arcs in {**alone, **PATTERNS}.items():
 
-            def mean_rate(arcs: Sequence[tuple[int, int]] = arcs) -> float:
-                return float(np.mean([LARGE_BYTES / elapsed for elapsed in self._together(arcs)]))
+            def total_rate(arcs: Sequence[tuple[int, int]] = arcs) -> float:
+                return len(arcs) * LARGE_BYTES / max(self._together(arcs))
 
             place = {"memory": "pinned", "clock": "device", "size_bytes": LARGE_BYTES, "copies": len(arcs)}
-            yield _row("rate", name, self._repeat(mean_rate), "bytes/s", **place)
+            yield _row("rate", name, self._repeat(total_rate), "bytes/s", **place)
 
     def stores(self, sizes: Sequence[int]) -> _Rows:
         """Measure the rate at which threads store into memory of the host."""
@@ -290,7 +308,9 @@ class _Bench:
             gpu.launch("compute", stream, self.device[0], int(for_s * 1e9), blocks=resident, threads=_THREADS)
 
         def copying(for_s: float) -> None:
-            gpu.copy(self.pinned[0], self.device[0], LARGE_BYTES, stream)
+            # Several queued, so that the engine never waits for the CPU.
+            for _ in range(4):
+                gpu.copy(self.pinned[0], self.device[0], LARGE_BYTES, stream)
 
         def storing(for_s: float) -> None:
             gpu.launch("store", stream, self.pinned[0], LARGE_BYTES // 16, 7, blocks=1024, threads=_THREADS)
@@ -303,6 +323,13 @@ class _Bench:
             "stores": busy(storing, sleeping),
             "computes": busy(all_threads, sleeping),
         }
+        # After copies the clocks stay high for a while.
+        time.sleep(min(_SETTLE_S, 2 * seconds))
         for state, work in states.items():
-            for component, power in mean_power_w(work, seconds, meter, processors).items():
+            try:
+                powers = mean_power_w(work, seconds, meter, processors)
+            except InputError as error:
+                sys.stderr.write(f"powers are left out from '{state}' on: {error}\n")
+                return
+            for component, power in powers.items():
                 yield _row("power", state, [power], "W", memory=component, clock="counter")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,20 +9,19 @@ import numpy as np
 import pandas as pd
 
 from fabricast.csv_files import read_csv
-from fabricast.errors import InputError
+from fabricast.files import read_text, write_text
 from fabricast.gpucentric.gpu_runs import CELL_COLUMNS, PATTERNS
 from fabricast.gpucentric.parameters import read_all
 from fabricast.gpucentric.path_fits import two_parameter_fit
-from fabricast.parameters import Parameter, parameter_table
+from fabricast.parameters import PARAMETER_COLUMNS, Parameter, parameter_table
 
-__all__ = ["NO_CELLS", "GpuTables", "gpu_parameters", "gpu_probes", "gpu_tables", "read_cells"]
+__all__ = ["GpuTables", "gpu_parameters", "gpu_probes", "gpu_tables", "read_cells", "write_derived"]
 
 #: Name of the measured machine in all tables.
 SYSTEM = "this_gpu"
-#: What a machine without a GPU measures.
-NO_CELLS = pd.DataFrame(
-    columns=["gpu", "quantity", "item", "memory", "clock", "size_bytes", "copies", "value", "spread", "bursts", "unit"]
-)
+_COLUMNS = ["gpu", "quantity", "item", "memory", "clock", "size_bytes", "copies", "value", "spread", "bursts", "unit"]
+_PROBE_COLUMNS = ["system", "topology", "pattern", "communications", "statistic", "measured_gb_per_s", "solo_gb_per_s",
+                  "source"]  # fmt: skip
 _NUMBERS = ("size_bytes", "copies", "burst", "samples", "p05", "p50", "p95")
 
 
@@ -63,10 +61,6 @@ def read_cells(path: Path | str) -> pd.DataFrame:
         On the first row that is wrong, or if there is none because nothing was measured.
     """
     rows = []
-    with suppress(OSError), Path(path).open(encoding="utf-8", errors="replace") as file:
-        note = file.readline(1000).removeprefix("# ").strip()
-        if note.startswith("nothing measured"):
-            raise InputError(f"{note}; expected a run on a GPU, or gpucentric.measured: false", path=path)
     for row in read_csv(path, ("gpu", *CELL_COLUMNS)):
         numbers = {name: row.number(name) for name in _NUMBERS}
         if row["quantity"] not in ("time", "rate", "power") or not numbers["p50"] > 0:
@@ -80,7 +74,7 @@ def read_cells(path: Path | str) -> pd.DataFrame:
     table = cells["p50"].agg(low="min", high="max", bursts="count").reset_index()
     table["value"] = np.where(table["quantity"] == "rate", table["high"], table["low"])
     table["spread"] = table["high"] / table["low"] - 1
-    return table[list(NO_CELLS)]
+    return table[_COLUMNS]
 
 
 def _cell(cells: pd.DataFrame, item: str, **place: str) -> pd.DataFrame:
@@ -105,18 +99,16 @@ def gpu_parameters(cells: pd.DataFrame) -> list[Parameter]:
         launch, of the switch back to the CPU, of a look at a flag; start-up and rate of copies
         between pinned memory and the GPU; powers, those above idle as extra.
     """
-    if cells.empty:
-        return []
     units = {row.name: row.unit for row in read_all()}
     values: dict[str, tuple[float, str]] = {}
 
     def time_of(item: str) -> float:
         return float(_cell(cells, item, clock="host")["value"].iloc[0])
 
-    launch = time_of("launch")
-    values["launch"] = launch, "launches in a row, each"
-    values["context_switch"] = max(time_of("launch and wait") - launch, 0.0), "launch and wait, less a launch"
-    values["query_time"] = time_of("query"), "a look at an event that has happened"
+    call, launch = time_of("call"), time_of("launch")
+    values["launch"] = launch - call, "launches in a row, each, less an empty call"
+    values["context_switch"] = time_of("launch and wait") - launch - call, "launch and wait, less a launch and a call"
+    values["query_time"] = time_of("query") - call, "a look at an event that has happened, less an empty call"
     copies = pd.concat(
         [_cell(cells, way, memory="pinned", clock="host") for way in ("host_to_device", "device_to_host")]
     )
@@ -124,7 +116,7 @@ def gpu_parameters(cells: pd.DataFrame) -> list[Parameter]:
         copies["size_bytes"].to_numpy(np.float64), copies["value"].to_numpy(np.float64)
     )
     values["copy_start_up"] = start_up, "fit over copies of pinned memory, both ways, start-up"
-    values["copy_rate"] = 1 / max(per_byte, 1e-15), "fit over copies of pinned memory, both ways, rate"
+    values["copy_rate"] = (1 / per_byte if per_byte > 0 else 0.0), "fit over copies of pinned memory, both ways, rate"
 
     def power(state: str, component: str) -> float | None:
         found = _cell(cells, state, memory=component)
@@ -144,7 +136,7 @@ def gpu_parameters(cells: pd.DataFrame) -> list[Parameter]:
     return [
         Parameter("gpucentric", SYSTEM, name, value, units[name], "measured", f"{how}; {gpu}")
         for name, (value, how) in values.items()
-        # A difference within the noise is no measurement.
+        # A difference within the noise is no measurement, nor is a fit that does not hold.
         if value > 0
     ]
 
@@ -163,19 +155,45 @@ def gpu_probes(cells: pd.DataFrame) -> pd.DataFrame:
         Columns of config/published/pcie_measured_probes.csv, on the topology ``host_gpu``: the
         host is endpoint 0, the GPU endpoint 1. The rate of a copy alone is the mean of both ways.
     """
-    rates = cells[cells["quantity"] == "rate"].set_index("item")["value"] if len(cells) else pd.Series(dtype=float)
+    rates = cells[cells["quantity"] == "rate"].set_index("item")["value"]
     rows = []
     for name, arcs in PATTERNS.items():
         if name in rates:
             alone = float(np.mean([rates["alone to the GPU"], rates["alone to the host"]]))
             rows.append(
                 {"system": cells["gpu"].iloc[0], "topology": "host_gpu", "pattern": name,
-                 "communications": " ".join(f"{s}>{t}" for s, t in arcs), "statistic": "mean_per_flow",
+                 "communications": " ".join(f"{s}>{t}" for s, t in arcs), "statistic": "total",
                  "measured_gb_per_s": rates[name] / 1e9, "solo_gb_per_s": alone / 1e9, "source": "this_machine"}
             )  # fmt: skip
-    columns = ["system", "topology", "pattern", "communications", "statistic", "measured_gb_per_s", "solo_gb_per_s",
-               "source"]  # fmt: skip
-    return pd.DataFrame(rows, columns=columns)
+    return pd.DataFrame(rows, columns=_PROBE_COLUMNS)
+
+
+def write_derived(cells: Path | str, parameters: Path | str, probes: Path | str) -> None:
+    """Write what other steps read from a run; files without rows if nothing was measured.
+
+    Parameters
+    ----------
+    cells : Path or str
+        As for `read_cells`.
+    parameters : Path or str
+        CSV of parameters, for `fabricast.gpucentric.parameters.read_measured`.
+    probes : Path or str
+        CSV of concurrent copies, for the PCIe study.
+
+    Raises
+    ------
+    InputError
+        As for `read_cells`.
+    """
+    note = read_text(cells).partition("\n")[0]
+    if note.startswith("# nothing measured"):
+        write_text(parameters, f"{note}\n{','.join(PARAMETER_COLUMNS)}\n")
+        write_text(probes, f"{note}\n{','.join(_PROBE_COLUMNS)}\n")
+        return
+    found = read_cells(cells)
+    rows = parameter_table(gpu_parameters(found))[PARAMETER_COLUMNS]
+    write_text(parameters, f"{note}\n{rows.to_csv(index=False, lineterminator=chr(10))}")
+    write_text(probes, f"{note}\n{gpu_probes(found).to_csv(index=False, lineterminator=chr(10))}")
 
 
 def gpu_tables(path: Path | str) -> GpuTables:

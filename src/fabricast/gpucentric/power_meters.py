@@ -1,22 +1,25 @@
-"""Energy of a GPU (NVML) and of the processors (RAPL) over a span of time."""
+"""Power of a GPU (NVML) and of the processors (RAPL) while something runs."""
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from fabricast.errors import InputError
 
 __all__ = ["GpuMeter", "ProcessorMeter", "mean_power_w"]
 
 _RAPL = Path("/sys/class/powercap")
-_SAMPLE_S = 0.02
+_SAMPLE_S = 0.01
 
 
 class GpuMeter:
-    """Energy of one GPU: its own counter, or samples of its power where it has none.
+    """Power of one GPU: from its energy counter, or from samples of its power where it has none.
 
     Parameters
     ----------
@@ -45,13 +48,14 @@ class GpuMeter:
         except pynvml.NVMLError:
             self.has_counter = False
 
-    def energy_j(self) -> float:
-        """Return the energy since the driver was loaded, in joules."""
-        return float(self._nvml.nvmlDeviceGetTotalEnergyConsumption(self._handle)) * 1e-3
-
-    def power_w(self) -> float:
-        """Return the power now, in watts."""
-        return float(self._nvml.nvmlDeviceGetPowerUsage(self._handle)) * 1e-3
+    def read(self) -> float:
+        """Return joules since the driver was loaded if there is a counter, else the power now in watts."""
+        try:
+            if self.has_counter:
+                return float(self._nvml.nvmlDeviceGetTotalEnergyConsumption(self._handle)) * 1e-3
+            return float(self._nvml.nvmlDeviceGetPowerUsage(self._handle)) * 1e-3
+        except self._nvml.NVMLError as error:
+            raise InputError(f"NVML does not tell the power: {error}") from error
 
 
 class ProcessorMeter:
@@ -65,15 +69,15 @@ class ProcessorMeter:
 
     def __init__(self, folder: Path = _RAPL) -> None:
         self._packages: list[tuple[Path, float]] = []
-        for package in sorted(folder.glob("intel-rapl:[0-9]*")):
-            # Names with two numbers are parts of a package.
-            if package.name.count(":") == 1:
-                try:
-                    (package / "energy_uj").read_text()
-                    limit = float((package / "max_energy_range_uj").read_text())
-                except OSError:
-                    continue
-                self._packages.append((package / "energy_uj", limit))
+        for zone in sorted(folder.glob("intel-rapl:[0-9]*")):
+            try:
+                # Other zones are parts of a package, or the whole platform once more.
+                if (zone / "name").read_text().startswith("package"):
+                    (zone / "energy_uj").read_text()
+                    limit = float((zone / "max_energy_range_uj").read_text())
+                    self._packages.append((zone / "energy_uj", limit))
+            except OSError:
+                continue
 
     @property
     def readable(self) -> bool:
@@ -91,6 +95,15 @@ class ProcessorMeter:
         return sum(used) * 1e-6
 
 
+def _from_counter(samples: np.ndarray[Any, np.dtype[np.float64]]) -> float:
+    """Return the mean power between the first and the last step of a counter that moves in steps."""
+    times, energies = samples.T
+    steps = np.flatnonzero(np.diff(energies) > 0) + 1
+    if steps.size >= 2:
+        times, energies = times[steps], energies[steps]
+    return float((energies[-1] - energies[0]) / (times[-1] - times[0]))
+
+
 def mean_power_w(
     work: Callable[[float], None], seconds: float, gpu: GpuMeter, processors: ProcessorMeter
 ) -> dict[str, float]:
@@ -103,28 +116,48 @@ def mean_power_w(
     seconds : float
         How long.
     gpu, processors : GpuMeter, ProcessorMeter
-        What is read.
+        What is read, the GPU from a thread beside the work.
 
     Returns
     -------
     dict
-        Watts of ``gpu`` and, where they can be read, of ``processors``.
+        Watts of ``gpu`` and, where they can be read, of ``processors``; powers that come out as
+        not positive are left out.
+
+    Raises
+    ------
+    InputError
+        If the GPU's power can no longer be read.
     """
-    # Counters move in steps of up to a tenth of a second: the work is under way before.
+    done = threading.Event()
+    samples: list[tuple[float, float]] = []
+    failures: list[InputError] = []
+
+    def look() -> None:
+        try:
+            while not done.is_set():
+                samples.append((time.perf_counter(), gpu.read()))
+                done.wait(_SAMPLE_S)
+        except InputError as error:
+            failures.append(error)
+
+    # The first tenth brings the clocks to what the work needs.
     work(0.1 * seconds)
-    before = processors.counters_uj()
-    start = time.perf_counter()
-    if gpu.has_counter:
-        first_j = gpu.energy_j()
+    watcher = threading.Thread(target=look)
+    before, start = processors.counters_uj(), time.perf_counter()
+    watcher.start()
+    try:
         work(seconds)
-        powers = {"gpu": (gpu.energy_j() - first_j) / (time.perf_counter() - start)}
-    else:
-        samples = []
-        while time.perf_counter() - start < seconds:
-            work(_SAMPLE_S)
-            samples.append(gpu.power_w())
-        powers = {"gpu": sum(samples) / len(samples)}
+    finally:
+        done.set()
+        watcher.join()
+    if failures:
+        raise failures[0]
+    table = np.array(samples, dtype=np.float64)
+    powers = {}
+    if len(table) >= 2:
+        powers["gpu"] = _from_counter(table) if gpu.has_counter else float(table[:, 1].mean())
     if processors.readable:
         used_j = processors.energy_j(before, processors.counters_uj())
         powers["processors"] = used_j / (time.perf_counter() - start)
-    return powers
+    return {component: power for component, power in powers.items() if power > 0}

@@ -155,7 +155,7 @@ def map_lines(
 
 def read_hosts(path: Path) -> list[str]:
     """Read the hosts of all routers, one a line, in the order of the network."""
-    names = [line.strip() for line in read_text(path).splitlines() if line.strip()]
+    names = [line.strip() for line in read_text(path, strict=True).splitlines() if line.strip()]
     if len(set(names)) != len(names):
         repeated = pd.Series(names)[pd.Series(names).duplicated()].iloc[0]
         raise InputError(f"host '{repeated}' stands twice", path=path)

@@ -18,6 +18,7 @@ from fabricast.percs.network import percs
 from fabricast.percs.packets import router_pairs, simulate_packets
 from fabricast.percs.time_features import load_features, predict_times
 from fabricast.seeds import stream
+from fabricast.tables import key_columns
 
 __all__ = [
     "COUNTED_SUPERNODES",
@@ -89,6 +90,9 @@ def load_tables(
         return [_case_rows(case, routing, load, messages) for routing, load in loads.items()]
 
     found = [part for parts in _in_threads(one, cases, threads, progress) for part in parts]
+    if not found:
+        # A shard may have no case: more shards than cases.
+        return LoadTables(*(pd.DataFrame(columns=list(key_columns(name))) for name in LoadTables.__dataclass_fields__))
     # Heads, rows of classes, rows of histograms, each in the order of the cases.
     return LoadTables(*(pd.DataFrame([row for part in parts for row in part]) for parts in zip(*found, strict=True)))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,12 +11,10 @@ from numpy.typing import NDArray
 
 from fabricast.csv_files import read_csv
 from fabricast.errors import InputError
-from fabricast.files import read_text
 
 __all__ = ["Workload", "blocks_of", "multicast", "read_matrix", "stencil"]
 
 _LARGEST_TASKS = 2**22
-_LARGEST_MATRIX_BYTES = 2 * 10**9
 
 
 @dataclass(frozen=True)
@@ -184,8 +181,12 @@ def read_matrix(path: Path | str) -> tuple[NDArray[np.int64], NDArray[np.int64],
     if path.suffix.lower() == ".mtx":
         dense = _read_matrix_market(path)
     else:
-        text = read_text(path, largest_bytes=_LARGEST_MATRIX_BYTES)
-        if "source" in text.partition("\n")[0]:
+        try:
+            with path.open(encoding="utf-8-sig") as file:
+                first = file.readline()
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"cannot be read: {error}", path=path) from error
+        if "source" in first:
             rows = read_csv(path, ("source", "target", "size_bytes"))
             table = np.array([[r.number("source"), r.number("target"), r.number("size_bytes")] for r in rows])
             ends = table[:, :2]
@@ -197,7 +198,7 @@ def read_matrix(path: Path | str) -> tuple[NDArray[np.int64], NDArray[np.int64],
             source, target, size = ends[:, 0].astype(np.int64), ends[:, 1].astype(np.int64), table[:, 2]
             return _without_self(source, target, size, ranks, path)
         try:
-            dense = np.loadtxt(io.StringIO(text), delimiter=",", ndmin=2)
+            dense = np.loadtxt(path, delimiter=",", ndmin=2, encoding="utf-8-sig")
         except ValueError as error:
             raise InputError(f"is no matrix of numbers: {error}", path=path) from error
     if dense.ndim != 2 or dense.shape[0] != dense.shape[1]:

@@ -1,0 +1,8 @@
+"""Derive what other steps read from a run on a GPU."""
+
+from fabricast.gpucentric.gpu_tables import write_derived
+from fabricast.jobs import log_to
+
+log_to(snakemake.log[0])
+files = snakemake.output
+write_derived(snakemake.input.cells, files.parameters, files.probes)
