@@ -347,7 +347,7 @@ pcie:
 ```python
 module fabricast:
     snakefile: "fabricast/Snakefile"
-    config: {"breakdown": {"samples": 5000}}  # what differs from config/config.yaml
+    config: {"breakdown": {"samples": 5000}}  # what differs from config/config.yaml, {} for nothing
     pathvars: results="network/results", reports="network/reports", logs="network/logs",
 
 use rule * from fabricast as fabricast_*
