@@ -77,6 +77,7 @@ def whole_file(path: Path | str) -> Iterator[Path]:
     temporary = path.with_name(f".{path.stem}.{os.getpid()}.part{path.suffix}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        _remove_left_behind(path)
         yield temporary
         temporary.replace(path)
     except OSError as error:
@@ -86,6 +87,25 @@ def whole_file(path: Path | str) -> Iterator[Path]:
         for left in temporary.parent.glob(f"{escape(temporary.name)}*"):
             with suppress(OSError):
                 left.unlink()
+
+
+def _remove_left_behind(path: Path) -> None:
+    """Remove temporary files for a path whose processes were killed."""
+    for left in path.parent.glob(f".{escape(path.stem)}.*.part{escape(path.suffix)}*"):
+        process = left.name.removeprefix(f".{path.stem}.").partition(".")[0]
+        if not (process.isdigit() and _is_running(int(process))):
+            with suppress(OSError):
+                left.unlink()
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    return True
 
 
 def write_text(path: Path | str, text: str) -> None:

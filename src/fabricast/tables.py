@@ -132,8 +132,9 @@ def open_run(database: Path | str) -> Iterator[duckdb.DuckDBPyConnection]:
         raise InputError(reason, path=database) from error
     except duckdb.Error as error:
         raise InputError("is not a database of fabricast", path=database) from error
-    digest = found["schema_digest"].iloc[0] if "schema_digest" in found and len(found) else "an older one"
-    if digest != schema_digest():
+    digests = found["schema_digest"].tolist() if "schema_digest" in found else ["an older one"]
+    digest = next((other for other in digests if other != schema_digest()), None)
+    if digest is not None:
         raise InputError(
             f"has the tables of another version (schema {digest}, this version's is {schema_digest()}); "
             "run 'snakemake' again, or use the version that made it",

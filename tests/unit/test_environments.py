@@ -7,7 +7,8 @@ import yaml
 
 from tests.conftest import REPOSITORY
 
-CONDA_NAMES = {"python-duckdb": "duckdb", "matplotlib-base": "matplotlib", "snakemake-minimal": "snakemake"}
+CONDA_NAMES = {"python-duckdb": "duckdb", "matplotlib-base": "matplotlib", "snakemake-minimal": "snakemake",
+               "cuda-nvrtc": "nvidia-cuda-nvrtc"}  # fmt: skip
 
 
 def locked_versions():
@@ -41,5 +42,19 @@ def test_conda_form_has_the_locked_versions():
     assert specs.pop("python") == "3.11"
     names = {CONDA_NAMES.get(name, name): version for name, version in specs.items()}
     assert names.keys() == declared()
+    locked = locked_versions()
+    assert all(version in locked[name] for name, version in names.items())
+
+
+def test_conda_form_for_measured_runs_adds_their_groups():
+    plain, measuring = (
+        yaml.safe_load((REPOSITORY / "envs" / name).read_text()) for name in ("environment.yaml", "measure.yaml")
+    )
+    assert measuring["channels"] == plain["channels"]
+    added = dict(spec.split(" =") for spec in measuring["dependencies"] if spec not in plain["dependencies"])
+    assert set(plain["dependencies"]) <= set(measuring["dependencies"])
+    names = {CONDA_NAMES.get(name, name): version for name, version in added.items()}
+    groups = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert names.keys() == {re.split(r"[<>=;]", name)[0] for group in ("measure", "cuda") for name in groups[group]}
     locked = locked_versions()
     assert all(version in locked[name] for name, version in names.items())

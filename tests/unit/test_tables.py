@@ -1,7 +1,10 @@
 """Tables, comparisons, claims, configuration, provenance."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 
 import duckdb
 import numpy as np
@@ -295,3 +298,17 @@ def test_csv_rows_know_their_lines_and_what_is_wrong(tmp_path):
             read_csv(path, ["a", "b"])
     with pytest.raises(InputError, match="cannot be read"):
         read_csv(tmp_path, ["a"])
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path):
+    target = tmp_path / "a[1].csv"
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    left = [tmp_path / f".a[1].{dead.pid}.part.csv", tmp_path / f".a[1].{dead.pid}.part.csv.wal"]
+    alive = tmp_path / f".a[1].{os.getppid()}.part.csv"
+    other = tmp_path / f".a1.{dead.pid}.part.csv"
+    for path in (*left, alive, other):
+        path.write_text("half")
+    with whole_file(target) as temporary:
+        temporary.write_text("whole")
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([target.name, alive.name, other.name])

@@ -72,7 +72,9 @@ rule measure_breakdown:
         timers="<results>/breakdown/measured.timers.csv",
     log:
         "<logs>/measure_breakdown.log",
-    # On the host, with the optional group and its MPI.
+    conda:
+        "../../envs/measure.yaml"
+    # On the host: the image has neither its MPI nor a CUDA binding.
     container:
         None
     threads: 2

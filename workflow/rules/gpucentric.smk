@@ -57,7 +57,9 @@ rule measure_gpucentric:
         cells="<results>/gpucentric/this_gpu.csv",
     log:
         "<logs>/measure_gpucentric.log",
-    # On the host, with the optional group: neither image nor conda environment holds a CUDA binding.
+    conda:
+        "../../envs/measure.yaml"
+    # On the host: the image has neither its MPI nor a CUDA binding.
     container:
         None
     threads: workflow.cores

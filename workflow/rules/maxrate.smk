@@ -50,7 +50,9 @@ rule measure_maxrate:
         cells=THIS_MACHINE,
     log:
         "<logs>/measure_maxrate.log",
-    # On the host, with the optional group and its MPI.
+    conda:
+        "../../envs/measure.yaml"
+    # On the host: the image has neither its MPI nor a CUDA binding.
     container:
         None
     threads: workflow.cores
