@@ -44,7 +44,8 @@ def kill_after(folder, jobs, pause_s, *, victim):
     for line in process.stdout:
         lines.append(line)
         finished += line.startswith("Finished jobid")
-        if finished == jobs and line.startswith("Finished jobid"):
+        # Once more at every further job: the one before may have ended just before it was killed.
+        if finished >= jobs and line.startswith("Finished jobid"):
             time.sleep(pause_s)
             if victim == "snakemake":
                 os.killpg(process.pid, signal.SIGKILL)
