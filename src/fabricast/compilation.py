@@ -55,6 +55,21 @@ def cache_folder() -> Path:
 os.environ["NUMBA_CACHE_DIR"] = str(cache_folder())
 
 import numba  # noqa: E402  the cache folder must be set first
+from numba.core.caching import UserProvidedCacheLocator  # noqa: E402
 
+
+class PackageCacheLocator(UserProvidedCacheLocator):  # type: ignore[misc]
+    """Keep machine code by place in the package, not by place on the disk: copies of a version share it."""
+
+    @classmethod
+    def get_suitable_cache_subpath(cls, py_file: str) -> str:
+        """Return the folder of a source file's machine code, below the cache folder."""
+        path = Path(py_file).resolve()
+        if path.is_relative_to(_PACKAGE.resolve()):
+            return "-".join(("fabricast", *path.relative_to(_PACKAGE.resolve()).parent.parts))
+        return str(super().get_suitable_cache_subpath(py_file))  # type: ignore[no-untyped-call]
+
+
+numba.config.CACHE_LOCATOR_CLASSES = f"{__name__}.PackageCacheLocator"  # type: ignore[attr-defined]
 numba.config.CACHE_DIR = os.environ["NUMBA_CACHE_DIR"]  # type: ignore[attr-defined]
 njit = numba.njit

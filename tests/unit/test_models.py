@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from fractions import Fraction
@@ -324,3 +325,11 @@ def test_editing_a_callee_is_noticed(tmp_path):
         )
         result = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
         assert result.stdout.strip() == str(10 * value)
+    # A copy of this version at another place finds the machine code.
+    compiled = sorted((tmp_path / "cache").rglob("*.nbc"))
+    assert len(compiled) == 4
+    shutil.copytree(package, tmp_path / "elsewhere" / "fabricast")
+    environment["PYTHONPATH"] = str(tmp_path / "elsewhere")
+    result = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert result.stdout == "60\n"
+    assert sorted((tmp_path / "cache").rglob("*.nbc")) == compiled
