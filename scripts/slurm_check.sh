@@ -7,6 +7,9 @@ set -uo pipefail
 repository=$(dirname "$(dirname "$(readlink -f "$0")")")
 digests=$(readlink -f "$1")
 export PATH=$repository/.venv/bin:$PATH
+python -c "import snakemake_executor_plugin_slurm" 2> /dev/null || {
+  echo "the group hpc is not installed: uv sync --extra hpc" >&2; exit 2
+}
 work=$(mktemp -d); chmod 711 "$work"
 failures=0
 "$repository/scripts/slurm_cluster.sh" up "$work/cluster" || exit 1

@@ -65,7 +65,7 @@ def measure_to_file(
         if kept:
             text = kept[-1].read_text(encoding="utf-8")
         else:
-            again = "once there is a GPU, delete this file and measure again"
+            again = "once there is a GPU: snakemake measured --forcerun measure_gpucentric"
             text = f"# nothing measured: {reason}; {again}\n{','.join(('gpu', *CELL_COLUMNS))}\n"
     write_text(path, text)
     return reason
