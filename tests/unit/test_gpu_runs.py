@@ -188,7 +188,9 @@ def test_machine_without_a_gpu_says_so_in_one_line_and_succeeds(tmp_path, capfd,
     assert capfd.readouterr().err == "nothing measured: no CUDA driver was found\n"
     write_derived(cells, parameters, probes)
     for path, read in ((cells, gpu_tables), (parameters, read_measured), (probes, read_probes)):
-        with pytest.raises(InputError, match="holds no rows, .*nothing measured: no CUDA driver.*--forcerun measure_gpucentric"):
+        with pytest.raises(
+            InputError, match="holds no rows, .*nothing measured: no CUDA driver.*--forcerun measure_gpucentric"
+        ):
             read(path)
 
 
