@@ -14,7 +14,7 @@ from fabricast.files import write_text
 from fabricast.gpucentric.cuda_device import Gpu, why_not
 from fabricast.gpucentric.gpu_runs import CELL_COLUMNS, measure_gpu
 
-__all__ = ["measure_to_file"]
+__all__ = ["measure_to_file", "near"]
 
 _DEVICES = Path("/sys/bus/pci/devices")
 

@@ -115,10 +115,10 @@ class _Bench:
         self._flag_value = ctypes.c_uint.from_address(self.flag)
         self._flag_value.value = 0
 
-    def _repeat(self, sample: Callable[[], float], seconds: float | None = None) -> list[float]:
+    def _repeat(self, sample: Callable[[], float]) -> list[float]:
         sample()
         found: list[float] = []
-        end = time.perf_counter() + (self.seconds if seconds is None else seconds)
+        end = time.perf_counter() + self.seconds
         while len(found) < _LEAST_SAMPLES or (time.perf_counter() < end and len(found) < _MOST_SAMPLES):
             found.append(sample())
         return found

@@ -128,10 +128,10 @@ def gpu_parameters(cells: pd.DataFrame) -> list[Parameter]:
         for name, state in (("copy", "copies"), ("store", "stores"), ("compute", "computes")):
             busy = power(state, "gpu")
             if busy is not None:
-                values[f"gpu_{name}_power"] = max(busy - idle, 0.0), f"mean power while it {state}, less idle"
+                values[f"gpu_{name}_power"] = busy - idle, f"mean power while it {state}, less idle"
     polls, sleeps = (power(f"GPU polls, CPU {does}", "processors") for does in ("polls", "sleeps"))
     if polls is not None and sleeps is not None:
-        values["cpu_poll_power"] = max(polls - sleeps, 0.0), "processors while the CPU polls, less while it sleeps"
+        values["cpu_poll_power"] = polls - sleeps, "processors while the CPU polls, less while it sleeps"
     gpu = str(cells["gpu"].iloc[0])
     return [
         Parameter("gpucentric", SYSTEM, name, value, units[name], "measured", f"{how}; {gpu}")
