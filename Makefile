@@ -24,6 +24,8 @@ results: .venv/.run-stamp
 
 smoke: .venv/.run-stamp
 	$(BIN)/snakemake --configfile config/studies/smoke.yaml
+	@echo "database: $(CURDIR)/results/smoke/fabricast.duckdb"
+	@echo "report:   $(CURDIR)/reports/smoke/report.html"
 
 # Snakemake's own report, with the provenance of every figure.
 reports/report.zip: reports/report.html
@@ -35,7 +37,7 @@ measured: .venv/.test-stamp
 	$(BIN)/snakemake measured
 
 test: .venv/.test-stamp
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadgroup
 
 # The image of profiles/apptainer; needs root, apptainer (scripts/install-apptainer.sh), mmdebstrap, squashfs-tools.
 container:
@@ -61,5 +63,5 @@ $(UV):
 
 clean:
 	rm -rf .snakemake results/pcie results/breakdown results/gpucentric results/percs results/maxrate/*.parquet \
-	  results/tables results/archive results/fabricast.duckdb results/run_config.yaml ro-crate-metadata.json \
+	  results/tables results/archive results/smoke results/paper reports/smoke reports/paper logs results/fabricast.duckdb results/run_config.yaml ro-crate-metadata.json \
 	  reports/figures reports/report.html reports/report.zip

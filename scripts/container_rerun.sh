@@ -19,4 +19,4 @@ ln "$repository/containers/fabricast.sif" "$folder/containers/" 2> /dev/null ||
 cd "$folder"
 "$repository/.venv/bin/snakemake" --profile profiles/apptainer --configfile config/studies/smoke.yaml --quiet \
   > "$folder/output.txt" 2>&1 || { tail -40 "$folder/output.txt" >&2; exit 1; }
-"$repository/.venv/bin/python" "$repository/scripts/compare_digests.py" "$digests" results/fabricast.duckdb
+"$repository/.venv/bin/python" "$repository/scripts/compare_digests.py" "$digests" results/smoke/fabricast.duckdb

@@ -23,8 +23,8 @@ expect() {
 ended_as() { grep -c "JobState=$1 " "$jobs"; }
 # The shipped profile; only how often it looks and how much a job asks for fit this small cluster.
 through_slurm() {
-  # A background process of a script would ignore an interrupt.
-  env --default-signal=INT timeout -k 60 900 snakemake --profile "$repository/profiles/slurm" --slurm-init-seconds-before-status-checks 2 \
+  # A background process of a script would ignore an interrupt; in the foreground, timeout passes it on once.
+  env --default-signal=INT timeout --foreground -k 60 900 snakemake --profile "$repository/profiles/slurm" --slurm-init-seconds-before-status-checks 2 \
     --latency-wait 5 --jobs 6 --slurm-no-account "$@"
 }
 
@@ -70,7 +70,7 @@ until [ "$(grep -c '^Finished jobid' first.log)" -ge 6 ] || ! kill -0 $run 2> /d
 pkill -INT -P $run -f snakemake
 wait $run
 expect "the run that was cancelled in the middle ends with an error" \
-  '[ '$?' != 0 ] && [ "$(grep -c "^Finished jobid" first.log)" -ge 6 ] && [ ! -e results/fabricast.duckdb ]'
+  '[ '$?' != 0 ] && [ "$(grep -c "^Finished jobid" first.log)" -ge 6 ] && [ ! -e results/smoke/fabricast.duckdb ]'
 sleep 5
 expect "and leaves no job in the queue" '[ -z "$(squeue -h -t pending,running)" ]'
 smoke > second.log 2>&1
@@ -78,7 +78,7 @@ expect "it resumes and completes" '[ '$?' = 0 ]'
 expect "one job was cancelled alone, and the running ones with the run" \
   '[ "$(ended_as CANCELLED)" -ge $((before + 2)) ]'
 expect "without a temporary file" '[ -z "$(find . -name "*.part*")" ]'
-python "$repository/scripts/compare_digests.py" "$digests" results/fabricast.duckdb
+python "$repository/scripts/compare_digests.py" "$digests" results/smoke/fabricast.duckdb
 expect "every table equals that of the host" '[ '$?' = 0 ]'
 expect "a further run has nothing to do" 'smoke 2>&1 | grep -q "Nothing to be done"'
 [ "$failures" = 0 ]

@@ -102,7 +102,11 @@ def congestion_factors(tree, arcs, options, tau):
             found.setdefault(route[c][position - 1] if position else ("copy", c), []).append(c)
         return found
 
-    demand = [1 - tau if options.solo_crossing_penalty and crosses[c] else Fraction(1) for c in number]
+    # A source asks for what its own link carries.
+    demand = [
+        capacity[route[c][0]] * (1 - tau if options.solo_crossing_penalty and crosses[c] else Fraction(1))
+        for c in number
+    ]
     component = list(number)
     for link in up:
         total = sum(demand[c] for c in users[link])

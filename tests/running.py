@@ -7,7 +7,8 @@ import sys
 
 from tests.conftest import REPOSITORY
 
-SMOKE = ("--configfile", "config/studies/smoke.yaml")
+#: The smoke study in the folders of the default study.
+SMOKE = ("--configfile", "config/studies/smoke.yaml", "tests/default_folders.yaml")
 
 
 def copy_project(folder):

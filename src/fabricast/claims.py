@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,6 +33,8 @@ class Claim(BaseModel):
     expected: float | None = None
     tolerance: float | None = Field(None, ge=0)
     query: str | None = None
+    #: Whether the query reads `share_within` of a simulated reference, which has a range over phases.
+    over_phases: bool = False
     note: str = ""
     figure: str | None = Field(None, pattern=r"^[a-z]+\.[a-z0-9_]+$")
 
@@ -77,8 +80,9 @@ def evaluate_claims(claims: list[Claim], tables: dict[str, list[Path]]) -> pd.Da
         for name, paths in tables.items():
             connection.read_parquet([str(path) for path in paths], union_by_name=True).create_view(name)
         for claim in claims:
-            observed = _observe(connection, claim)
-            row = claim.model_dump() | {"observed": observed}
+            observed = _observe(connection, claim, claim.query)
+            row = claim.model_dump(exclude={"over_phases"}) | {"observed": observed}
+            row |= {"observed_low": None, "observed_high": None}
             if observed is None:
                 row["verdict"] = "not_testable"
                 if claim.query is not None:
@@ -87,17 +91,33 @@ def evaluate_claims(claims: list[Claim], tables: dict[str, list[Path]]) -> pd.Da
                 assert claim.expected is not None and claim.tolerance is not None
                 hit = abs(observed - claim.expected) <= claim.tolerance
                 row["verdict"] = "reproduced" if hit else "deviates"
+                if claim.over_phases:
+                    row |= _range_over_phases(connection, claim, hit)
             rows.append(row)
     frame = pd.DataFrame(rows)
-    for column in ("expected", "tolerance", "observed"):
+    for column in ("expected", "tolerance", "observed", "observed_low", "observed_high"):
         frame[column] = frame[column].astype("float64")
     return frame
 
 
-def _observe(connection: duckdb.DuckDBPyConnection, claim: Claim) -> float | None:
-    if claim.query is None:
+def _range_over_phases(connection: duckdb.DuckDBPyConnection, claim: Claim, hit: bool) -> dict[str, Any]:
+    """Observe a share in every and in any phase of the simulator's arbiters."""
+    assert claim.query is not None and claim.expected is not None and claim.tolerance is not None
+    ends = [
+        _observe(connection, claim, re.sub(r"\bshare_within\b", f"share_within_{end}", claim.query))
+        for end in ("least", "most")
+    ]
+    assert ends[0] is not None and ends[1] is not None
+    text = f"{claim.note}; over the phases of the simulated arbiters {ends[0]:.4f} to {ends[1]:.4f}"
+    if any((abs(end - claim.expected) <= claim.tolerance) != hit for end in ends if end is not None):
+        text += ", which decides the verdict"
+    return {"observed_low": ends[0], "observed_high": ends[1], "note": text.removeprefix("; ")}
+
+
+def _observe(connection: duckdb.DuckDBPyConnection, claim: Claim, query: str | None) -> float | None:
+    if query is None:
         return None
-    rows = connection.execute(claim.query).fetchall()
+    rows = connection.execute(query).fetchall()
     if len(rows) > 1 or (rows and len(rows[0]) != 1):
         raise InputError(f"claim '{claim.claim}': the query gives {len(rows)} rows, expected one number")
     return None if not rows or rows[0][0] is None else float(rows[0][0])

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sys
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from rich.console import Console
@@ -14,6 +17,11 @@ from fabricast.errors import InputError
 from fabricast.units import GIB, MIB
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pandas as pd
+
+    from fabricast.pcie.tree import PcieTree
     from fabricast.percs.network import TwoLevelNetwork
 
 __all__ = ["app", "main"]
@@ -37,6 +45,26 @@ _TOPOLOGY = typer.Argument(help="Built-in name, .yaml file, hwloc .xml or NCCL .
 _SIZE = typer.Option(help="Size in MiB where the file has no size_bytes.")
 _OUTPUT = typer.Option("--output", "-o", help="Write .parquet or .csv instead of printing CSV.")
 _GRAPHS = typer.Argument(help="CSV with columns graph,source,target[,size_bytes,start_s].", show_default=False)
+_BANDWIDTH = typer.Option(
+    help="Bandwidth of one copy alone in GiB/s; by default that of the machine: calibrated, published, or the payload "
+    "share of its links.",
+    show_default=False,
+)
+_TAU = typer.Option(
+    help="Performance reduction for crossing the root complex; by default that of the machine, else 0.",
+    show_default=False,
+)
+_CROSSING_COST = typer.Option(
+    help="Time per byte behind the root complex, relative, used by back_pressure; by default that of the machine, "
+    "else 1.",
+    show_default=False,
+)
+_PARAMETERS = typer.Option(
+    "--parameters", help="Parameters of this machine, as 'calibrate -o' writes them.", show_default=False
+)
+_PCIE_ONLY = typer.Option(
+    "--pcie-only", help="Let copies between GPUs that NVLink, NVSwitch or xGMI joins take the PCIe tree all the same."
+)
 _DISPLAY = typer.Option("--include-display", help="Count NVIDIA and AMD graphics cards (class 0300) too.")
 
 
@@ -60,30 +88,32 @@ def predict(
     topology: Annotated[str, _TOPOLOGY],
     graphs: Annotated[Path, _GRAPHS],
     model: Annotated[str, typer.Option(help="Model; 'fabricast models' lists them.")] = "congestion_factor",
-    bandwidth_gib: Annotated[float, typer.Option(help="Bandwidth of one copy alone in GiB/s.")] = 11.6,
-    tau: Annotated[float, typer.Option(help="Performance reduction for crossing the root complex.")] = 0.1735,
-    crossing_cost: Annotated[
-        float, typer.Option(help="Time per byte behind the root complex, relative; used by back_pressure.")
-    ] = 1.0,
+    parameters: Annotated[Path | None, _PARAMETERS] = None,
+    bandwidth_gib: Annotated[float | None, _BANDWIDTH] = None,
+    tau: Annotated[float | None, _TAU] = None,
+    crossing_cost: Annotated[float | None, _CROSSING_COST] = None,
     size_mib: Annotated[float, _SIZE] = 300.0,
     output: Annotated[Path | None, _OUTPUT] = None,
+    pcie_only: Annotated[bool, _PCIE_ONLY] = False,
     include_display: Annotated[bool, _DISPLAY] = False,
 ) -> None:
     """Predict when each communication of each congestion graph ends."""
     from fabricast.pcie.prediction import predict_file
 
     _check_model_parameters(bandwidth_gib, tau, crossing_cost)
-    _check_positive("--size-mib", size_mib)
+    _check_size("--size-mib", size_mib, MIB)
     _check_output(output, ".csv", ".parquet")
     notes = predict_file(
         topology,
         graphs,
         model,
-        bandwidth_bytes_per_s=bandwidth_gib * GIB,
+        bandwidth_bytes_per_s=None if bandwidth_gib is None else bandwidth_gib * GIB,
         tau=tau,
         crossing_cost=crossing_cost,
+        parameters_file=parameters,
         size_bytes=size_mib * MIB,
         output=output,
+        pcie_only=pcie_only,
         include_display=include_display,
     )
     for note in notes:
@@ -100,18 +130,32 @@ def _check_output(output: Path | None, *endings: str, option: str = "--output") 
         raise InputError(f"{option} is '{output}', a folder, expected the name of a file")
 
 
-def _check_model_parameters(bandwidth_gib: float, tau: float, crossing_cost: float) -> None:
-    _check_positive("--bandwidth-gib", bandwidth_gib)
-    if not 0 <= tau < 1:
+def _check_model_parameters(bandwidth_gib: float | None, tau: float | None, crossing_cost: float | None) -> None:
+    if bandwidth_gib is not None:
+        _check_range("--bandwidth-gib", bandwidth_gib, 1e-3, 9e3)
+    if tau is not None and not 0 <= tau < 1:
         raise InputError(f"--tau is {tau:g}, expected 0 or more and less than 1")
-    if not 1 <= crossing_cost < 100:
+    if crossing_cost is not None and not 1 <= crossing_cost < 100:
         raise InputError(f"--crossing-cost is {crossing_cost:g}, expected at least 1 and less than 100")
 
 
-def _check_positive(option: str, value: float) -> None:
-    # Far beyond any machine, and far from where numbers overflow.
-    if not 1e-9 <= value <= 1e9:
-        raise InputError(f"{option} is {value:g}, expected a positive number from 1e-9 to 1e9")
+def _check_size(option: str, value: float, unit_bytes: float) -> None:
+    from fabricast.pcie.graphs import LARGEST_BYTES, SMALLEST_BYTES
+
+    _check_range(option, value, SMALLEST_BYTES / unit_bytes, LARGEST_BYTES / unit_bytes)
+
+
+def _check_range(option: str, value: float, low: float, high: float) -> None:
+    if not low <= value <= high:
+        raise InputError(f"{option} is {value:g}, expected {low:.4g} to {high:.4g}")
+
+
+def _check_threads(threads: int) -> None:
+    _check_range("--threads", threads, 1, 4096)
+
+
+def _check_seed(seed: int) -> None:
+    _check_range("--seed", seed, 0, 2**63 - 1)
 
 
 @app.command(
@@ -125,8 +169,14 @@ def simulate(
     payload_bytes: Annotated[int | None, typer.Option(help="Largest payload of a packet: 128, 256 or 512.")] = None,
     split_bytes: Annotated[int | None, typer.Option(help="Payload of pieces behind the root complex; 0: none.")] = None,
     piece_cost_ns: Annotated[float, typer.Option(help="Extra time of the root complex for each piece.")] = 0.0,
-    generation: Annotated[int, typer.Option(help="PCIe generation of a link of capacity 1.")] = 3,
-    width: Annotated[int, typer.Option(help="Lanes of a link of capacity 1.")] = 16,
+    parameters: Annotated[Path | None, _PARAMETERS] = None,
+    generation: Annotated[
+        int | None,
+        typer.Option(help="PCIe generation of the links, where the topology records no speed.", show_default=False),
+    ] = None,
+    width: Annotated[
+        int | None, typer.Option(help="Lanes of the links, where the topology records no speed.", show_default=False)
+    ] = None,
     buffering: Annotated[str, typer.Option(help="fifo or virtual_output_queues.")] = "fifo",
     switching: Annotated[str, typer.Option(help="store_and_forward or cut_through.")] = "store_and_forward",
     hop_latency_ns: Annotated[float, typer.Option(help="Delay on each link, of packets and credits.")] = 0.0,
@@ -135,6 +185,8 @@ def simulate(
     link_layer_packets: Annotated[
         bool, typer.Option("--link-layer-packets", help="Charge acknowledgements on links loaded both ways.")
     ] = False,
+    pcie_only: Annotated[bool, _PCIE_ONLY] = False,
+    include_display: Annotated[bool, _DISPLAY] = False,
     size_mib: Annotated[float, _SIZE] = 300.0,
     threads: Annotated[int, typer.Option(help="Threads to use.")] = 1,
     trace: Annotated[str | None, typer.Option(help="Trace this graph instead of simulating all.")] = None,
@@ -150,10 +202,9 @@ def simulate(
     from fabricast.pcie.packets import HARDWARE
     from fabricast.pcie.simulation import simulate_file, trace_file
 
-    _check_positive("--size-mib", size_mib)
+    _check_size("--size-mib", size_mib, MIB)
     _check_output(output, ".csv", ".parquet")
-    if threads < 1:
-        raise InputError(f"--threads is {threads}, expected at least 1")
+    _check_threads(threads)
     if hardware not in HARDWARE:
         raise InputError(f"--hardware is '{hardware}', expected one of {', '.join(HARDWARE)}")
     preset = HARDWARE[hardware]
@@ -162,8 +213,6 @@ def simulate(
         payload_bytes=preset.payload_bytes if payload_bytes is None else payload_bytes,
         split_bytes=preset.split_bytes if split_bytes is None else (split_bytes or None),
         piece_cost_ns=piece_cost_ns,
-        generation=generation,
-        width=width,
         buffering=buffering,  # type: ignore[arg-type]  # checked by the class
         switching=switching,  # type: ignore[arg-type]
         hop_latency_ns=hop_latency_ns,
@@ -171,21 +220,26 @@ def simulate(
         data_credits=data_credits,
         link_layer_packets=link_layer_packets,
     )
+    common = {
+        "size_bytes": size_mib * MIB, "generation": generation, "width": width, "parameters_file": parameters,
+        "pcie_only": pcie_only, "include_display": include_display,
+    }  # fmt: skip
     if trace is not None:
         if output is not None:
             raise InputError("--output and --trace exclude each other; --trace-output names the trace")
         _check_output(trace_output, ".parquet", option="--trace-output")
-        picture = trace_file(
-            topology, graphs, chosen, size_bytes=size_mib * MIB, graph=trace, transmissions=transmissions,
-            output=trace_output,
-        )  # fmt: skip
-        typer.echo(f"{trace_output}\n{picture}")
+        for line in trace_file(
+            topology, graphs, chosen, graph=trace, transmissions=transmissions, output=trace_output,
+            **common,  # type: ignore[arg-type]
+        ):  # fmt: skip
+            typer.echo(line)
         return
-    for note in simulate_file(topology, graphs, chosen, size_bytes=size_mib * MIB, output=output, threads=threads):
+    notes = simulate_file(topology, graphs, chosen, output=output, threads=threads, **common)  # type: ignore[arg-type]
+    for note in notes:
         typer.echo(f"fabricast: note: {note}", err=True)
 
 
-@app.command(epilog="Example: fabricast calibrate storm8 probes.csv -o parameters.csv")
+@app.command(epilog="Example: fabricast calibrate machine.xml probes.csv -o machine.parameters.csv")
 def calibrate(
     topology: Annotated[str, _TOPOLOGY],
     probes: Annotated[
@@ -197,13 +251,16 @@ def calibrate(
         ),
     ],
     seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = 20161113,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the parameters as .csv.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the parameters as .csv, for --parameters.")
+    ] = None,
 ) -> None:
     """Estimate bandwidth, crossing cost and tau from probes of a machine, with 95 % intervals."""
     from fabricast.pcie.calibration import PARAMETER_UNITS
     from fabricast.pcie.simulation import calibrate_file
 
     _check_output(output, ".csv")
+    _check_seed(seed)
     estimates = {entry.name: entry for entry in calibrate_file(topology, probes, seed=seed, output=output)}
     for name, unit in PARAMETER_UNITS.items():
         entry = estimates.get(name)
@@ -229,13 +286,16 @@ def schedule(
     ] = None,
     mode: Annotated[str, typer.Option(help="synchronised or asynchronous.")] = "asynchronous",
     model: Annotated[str, typer.Option(help="Model; 'fabricast models' lists them.")] = "congestion_factor",
-    bandwidth_gib: Annotated[float, typer.Option(help="Bandwidth of one copy alone in GiB/s.")] = 11.6,
-    tau: Annotated[float, typer.Option(help="Performance reduction for crossing the root complex.")] = 0.1735,
-    crossing_cost: Annotated[float, typer.Option(help="Time per byte behind the root complex, relative.")] = 1.0,
+    parameters: Annotated[Path | None, _PARAMETERS] = None,
+    bandwidth_gib: Annotated[float | None, _BANDWIDTH] = None,
+    tau: Annotated[float | None, _TAU] = None,
+    crossing_cost: Annotated[float | None, _CROSSING_COST] = None,
     latency_us: Annotated[float, typer.Option(help="Pause before each send in microseconds.")] = 0.0,
     size_kib: Annotated[float, typer.Option(help="Size in KiB where none is given.")] = 256.0,
     top: Annotated[int, typer.Option(help="How many of the fastest to print.")] = 10,
     threads: Annotated[int, typer.Option(help="Threads to use.")] = 1,
+    pcie_only: Annotated[bool, _PCIE_ONLY] = False,
+    include_display: Annotated[bool, _DISPLAY] = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write rank to ordered targets as .csv or .json.")
     ] = None,
@@ -244,21 +304,23 @@ def schedule(
     from fabricast.pcie.schedule_files import schedule_lines, schedule_pattern, write_schedules
 
     _check_model_parameters(bandwidth_gib, tau, crossing_cost)
-    _check_positive("--size-kib", size_kib)
-    if not 0 <= latency_us < 1e9:
-        raise InputError(f"--latency-us is {latency_us:g}, expected 0 or more")
-    if top < 1 or threads < 1:
-        raise InputError(f"--top is {top} and --threads is {threads}, expected at least 1")
+    _check_size("--size-kib", size_kib, 1024.0)
+    _check_range("--latency-us", latency_us, 0, 1e9)
+    _check_range("--top", top, 1, 100_000)
+    _check_threads(threads)
     _check_output(output, ".csv", ".json")
-    tree, _, found = schedule_pattern(
+    tree, _, found, notes = schedule_pattern(
         topology,
         halo=halo,
         communications=communications,
         mode=mode,  # type: ignore[arg-type]  # checked there
         model=model,
-        bandwidth_bytes_per_s=bandwidth_gib * GIB,
+        bandwidth_bytes_per_s=None if bandwidth_gib is None else bandwidth_gib * GIB,
         tau=tau,
         crossing_cost=crossing_cost,
+        parameters_file=parameters,
+        pcie_only=pcie_only,
+        include_display=include_display,
         latency_s=latency_us * 1e-6,
         size_bytes=size_kib * 1024,
         top=top,
@@ -268,6 +330,8 @@ def schedule(
         typer.echo(line)
     if output is not None:
         write_schedules(tree, found, output)
+    for note in notes:
+        typer.echo(f"fabricast: note: {note}", err=True)
 
 
 @app.command(
@@ -319,6 +383,9 @@ def derive_breakdown(
     from fabricast.breakdown.ingestion import derive_lines
 
     _check_output(output, ".yaml", ".yml")
+    _check_range("--posts-per-completion", posts_per_completion, 1, 1_000_000)
+    if not re.fullmatch(r"[A-Za-z0-9_.-]{1,100}", name):
+        raise InputError(f"--name is '{name}', expected letters, digits, '.', '-' and '_'")
     for line in derive_lines(timers, trace, name, posts_per_completion, output):
         typer.echo(line)
 
@@ -342,8 +409,10 @@ def fit(
     """Fit a max-rate model: parameters with intervals, errors, a LogGOPS line, SimGrid's factors."""
     from fabricast.maxrate.fit_text import fit_lines
 
-    if draws < 20:
-        raise InputError(f"--draws is {draws}, expected at least 20")
+    _check_range("--draws", draws, 20, 100_000)
+    _check_processes(processes)
+    _check_range("--smallest-bytes", smallest_bytes, 0, 1e15)
+    _check_seed(seed)
     for line in fit_lines(file, model, processes=processes, smallest_bytes=smallest_bytes, draws=draws, seed=seed):
         typer.echo(line)
 
@@ -353,12 +422,24 @@ def collect(
     files: Annotated[list[Path], typer.Argument(help="Outputs of benchmark programs, or CSV.", show_default=False)],
     output: Annotated[Path, typer.Option("--output", "-o", help="Write .csv.")],
     processes: Annotated[int | None, typer.Option(help="Pairs, where an output does not name them.")] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Name of the data set; that of the output file if left out.", show_default=False)
+    ] = None,
 ) -> None:
-    """Collect outputs of benchmark programs in one CSV of measurements, with the digest of each."""
+    """Collect outputs of benchmark programs as one data set in CSV, with the digest of each file."""
     from fabricast.maxrate.benchmark_output import write_measurements
 
     _check_output(output, ".csv")
-    typer.echo(f"{write_measurements(files, output, processes=processes)} cells in {output}")
+    _check_processes(processes)
+    table = write_measurements(files, output, processes=processes, name=name)
+    for dataset, part in table.groupby("dataset", sort=True):
+        counts = ", ".join(str(count) for count in sorted(set(part["processes"])))
+        typer.echo(f"{output}: data set '{dataset}', {len(part)} cells, processes {counts}")
+
+
+def _check_processes(processes: int | None) -> None:
+    if processes is not None:
+        _check_range("--processes", processes, 1, 1_000_000)
 
 
 @app.command(
@@ -398,14 +479,28 @@ _PATTERN = typer.Argument(
 _GROUPS = typer.Option(help="Groups (supernodes); for a built-in pattern those of its name.")
 _GATEWAY = typer.Option(help="Which router holds the link to another group: mod, block or rel.")
 _MULTIPLICITY = typer.Option(help="Parallel links between two groups.")
-_TILES = typer.Option(help="Copies of a matrix side by side, each with ranks of its own.", min=1)
+_TILES = typer.Option(help="Copies of a matrix side by side, each with ranks of its own.", min=1, max=100_000)
 _NETWORK_FILE = typer.Option(help="YAML with keys of the network, such as routers_per_drawer and d_bytes_per_s.")
 
 
-def _network(pattern: str, groups: int | None, gateway: str, multiplicity: int, file: Path | None) -> TwoLevelNetwork:
+_RANKS = typer.Option(
+    help="Ranks of a matrix on each node; by default the cores of a router (32 on PERCS).", show_default=False
+)
+
+
+def _network(
+    pattern: str, groups: int | None, gateway: str, multiplicity: int, file: Path | None, ranks: int | None
+) -> TwoLevelNetwork:
     from fabricast.percs.network_files import load_network
 
-    return load_network(pattern, groups=groups, gateway=gateway, multiplicity=multiplicity, file=file)
+    if groups is not None:
+        _check_range("--groups", groups, 1, 65536)
+    _check_range("--multiplicity", multiplicity, 1, 65536)
+    if ranks is not None:
+        _check_range("--ranks-per-node", ranks, 1, 65536)
+    return load_network(
+        pattern, groups=groups, gateway=gateway, multiplicity=multiplicity, file=file, ranks_per_node=ranks
+    )
 
 
 @network_app.command("loads", epilog="Example: fabricast network loads 4D-64 --mapping RNM")
@@ -417,12 +512,14 @@ def network_loads(
     multiplicity: Annotated[int, _MULTIPLICITY] = 1,
     network: Annotated[Path | None, _NETWORK_FILE] = None,
     tiles: Annotated[int, _TILES] = 1,
+    ranks_per_node: Annotated[int | None, _RANKS] = None,
     seed: Annotated[int, typer.Option(help="Seed of random mappings.")] = 1,
 ) -> None:
     """Print the loads of all links of a mapped pattern, with direct and indirect routes."""
     from fabricast.percs.network_text import loads_lines
 
-    machine = _network(pattern, groups, gateway, multiplicity, network)
+    _check_seed(seed)
+    machine = _network(pattern, groups, gateway, multiplicity, network, ranks_per_node)
     for line in loads_lines(pattern, mapping, machine, seed, tiles=tiles):
         typer.echo(line)
 
@@ -439,13 +536,16 @@ def network_simulate(
     multiplicity: Annotated[int, _MULTIPLICITY] = 1,
     network: Annotated[Path | None, _NETWORK_FILE] = None,
     tiles: Annotated[int, _TILES] = 1,
+    ranks_per_node: Annotated[int | None, _RANKS] = None,
     seed: Annotated[int, typer.Option(help="Seed of random mappings and routes.")] = 1,
 ) -> None:
     """Send a mapped pattern packet by packet and compare with the busiest link."""
     from fabricast.percs.network_text import simulate_lines
     from fabricast.units import parse_bytes
 
-    machine = _network(pattern, groups, gateway, multiplicity, network)
+    _check_seed(seed)
+    _check_range("--window", window, 1, 1 << 20)
+    machine = _network(pattern, groups, gateway, multiplicity, network, ranks_per_node)
     lines = simulate_lines(
         pattern, mapping, machine, routing,  # type: ignore[arg-type]  # checked there
         packet_bytes=parse_bytes(packet, "--packet"), window=window, seed=seed, tiles=tiles,
@@ -464,6 +564,7 @@ def map_pattern(
     multiplicity: Annotated[int, _MULTIPLICITY] = 1,
     network: Annotated[Path | None, _NETWORK_FILE] = None,
     tiles: Annotated[int, _TILES] = 1,
+    ranks_per_node: Annotated[int | None, _RANKS] = None,
     proposals: Annotated[int, typer.Option(help="Swaps to try.")] = 4_000_000,
     hosts: Annotated[Path | None, typer.Option(help="Hosts of all routers, one a line.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the search.")] = 1,
@@ -474,9 +575,9 @@ def map_pattern(
     """Search a mapping for direct routing that avoids hot-spots, and verify it packet by packet."""
     from fabricast.percs.network_text import map_lines, read_hosts
 
-    if not 1000 <= proposals <= 10**10:
-        raise InputError(f"--proposals is {proposals}, expected at least 1000")
-    machine = _network(pattern, groups, gateway, multiplicity, network)
+    _check_range("--proposals", proposals, 1000, 1e10)
+    _check_seed(seed)
+    machine = _network(pattern, groups, gateway, multiplicity, network, ranks_per_node)
     names = None if hosts is None else read_hosts(hosts)
     for line in map_lines(pattern, machine, proposals=proposals, seed=seed, hosts=names, output=output, tiles=tiles):
         typer.echo(line)
@@ -488,25 +589,74 @@ def bandwidth(
         Path,
         typer.Argument(help="What nvbandwidth (text or -j) or p2pBandwidthLatencyTest printed.", show_default=False),
     ],
+    topology: Annotated[
+        str | None,
+        typer.Option(help="Topology of the machine, which tells the way of each copy.", show_default=False),
+    ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write all matrices as .csv.")] = None,
 ) -> None:
-    """Read bandwidths between GPUs and host, and the one that the PCIe models need."""
+    """Read bandwidths between GPUs and host, and what they tell the PCIe models."""
     from fabricast.files import write_text
-    from fabricast.gpucentric.bandwidth_matrices import copy_bandwidth, read_bandwidths
+    from fabricast.gpucentric.bandwidth_matrices import read_bandwidths
+    from fabricast.pcie.topology_files import load_tree
 
     _check_output(output, ".csv")
+    tree = None if topology is None else load_tree(topology)
     table = read_bandwidths(file)
     for (test, unit), part in table.groupby(["test", "unit"], sort=False):
         scale, shown = (1e-9, "GB/s") if unit == "bytes/s" else (1e6, "us")
         low, middle, high = (part["value"].quantile([0, 0.5, 1]) * scale).tolist()
         typer.echo(f"{test}: {len(part)} values, {low:.4g} to {high:.4g}, median {middle:.4g} {shown}")
-    found = copy_bandwidth(table)
-    if found is None:
-        typer.echo("no copies between GPUs: nothing for the PCIe models")
-    else:
-        typer.echo(f"for fabricast predict: --bandwidth-gib {found / GIB:.6g}")
+    for line in _copy_lines(table, tree):
+        typer.echo(line)
     if output is not None:
         write_text(output, table.to_csv(index=False, lineterminator="\n"))
+
+
+def _copy_lines(table: pd.DataFrame, tree: PcieTree | None) -> Iterator[str]:
+    """Yield the rates of copies between GPUs by class, and which of them the PCIe models can use."""
+    from fabricast.gpucentric.bandwidth_matrices import copy_classes
+    from fabricast.units import pcie_link_bytes_per_s
+
+    def way(source: str, target: str) -> str | None:
+        assert tree is not None
+        if not {source, target} <= set(tree.endpoint_names):
+            return None
+        return tree.peer_link(source, target) or tree.path_class(source, target)
+
+    classes = copy_classes(table, None if tree is None else way)
+    if not classes:
+        yield "no copies between GPUs: nothing for the PCIe models"
+        return
+    for one in classes:
+        pairs = ", ".join(f"{source}>{target}" for source, target in one.pairs[:6])
+        more = ", ..." if len(one.pairs) > 6 else ""
+        yield (
+            f"{one.name}: median {one.median / 1e9:.4g} GB/s ({one.low / 1e9:.4g} to {one.high / 1e9:.4g}), "
+            f"{len(one.pairs)} pairs: {pairs}{more}"
+        )
+    if tree is None:
+        if classes[-1].median > pcie_link_bytes_per_s(6, 16):
+            yield "faster than any PCIe link: direct links between GPUs, nothing for the PCIe models"
+        elif len(classes) == 1:
+            yield (
+                f"if these copies take PCIe: --bandwidth-gib {classes[0].median / GIB:.6g} for predict; "
+                "--topology tells whether they do"
+            )
+        else:
+            yield "which rate belongs to which way the file does not tell: give --topology"
+        return
+    over_pcie = [one for one in classes if one.name in ("PIX", "PXB", "PHB")]
+    limit = tree.link_bytes_per_s
+    if not over_pcie:
+        yield "all copies take direct links or cross sockets: nothing for the PCIe models"
+    elif limit is not None and over_pcie[0].median > limit:
+        yield (
+            f"{over_pcie[0].name} copies are faster than the {limit / 1e9:.2f} GB/s of the links: numbers of GPUs or "
+            "the topology do not fit this file"
+        )
+    else:
+        yield f"for predict on {tree.name}: --bandwidth-gib {over_pcie[0].median / GIB:.6g} ({over_pcie[0].name})"
 
 
 @app.command(epilog="Example: fabricast models")
@@ -590,15 +740,38 @@ def import_topology(
         typer.echo(f"fabricast: note: {note}", err=True)
 
 
+#: Which option helps, by error.
+_HELP = {
+    "UnknownSpeedError": "; give --parameters or --bandwidth-gib (simulate: --generation and --width)",
+    "PeerLinkError": "; --pcie-only lets such copies take the tree all the same",
+}
+
+
 def main() -> None:
     """Run the command line; bad input ends with one line and exit code 2."""
     try:
         app()
+        sys.stdout.flush()
     except InputError as error:
-        typer.echo(f"fabricast: error: {error}", err=True)
-        sys.exit(2)
+        _end(f"{error}{_HELP.get(type(error).__name__, '')}", 2)
     except BrokenPipeError:
+        # Nobody reads any more: the interpreter must not try to write what is left.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
+    except KeyboardInterrupt:
+        _end("interrupted; nothing half-written is left", 130)
+    except MemoryError:
+        _end("the memory of this machine does not suffice for this input", 2)
+    except OSError as error:
+        # Standard output on a full disk.
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _end(f"cannot write: {error.strerror or error}", 2)
+
+
+def _end(message: str, code: int) -> NoReturn:
+    typer.echo(f"fabricast: error: {message}", err=True)
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -31,6 +31,10 @@ __all__ = [
 ]
 
 
+_MOST_GRAPHS = 1_000_000
+#: Bandwidths in GiB/s and sizes in MiB beyond these are typing errors.
+_Bandwidth = Annotated[float, Field(ge=1e-3, le=9e3, allow_inf_nan=False)]
+_Size = Annotated[float, Field(ge=1e-6, le=9e8, allow_inf_nan=False)]
 #: Parts of the study's tables that are not graph sets.
 _RESERVED_SETS = ("all", "calibrated", "example", "probes", "published", "trees")
 
@@ -44,21 +48,46 @@ class GraphSet(_Strict):
 
     topology: str = Field(description="Built-in topology, or a .yaml, hwloc .xml or NCCL .xml file.")
     validation_graphs: int = Field(
-        0, ge=0, description="Number of validation graphs: exhaustive, collective and random ones."
+        0, ge=0, le=_MOST_GRAPHS, description="Number of validation graphs: exhaustive, collective and random ones."
     )
-    stress_graphs: int = Field(0, ge=0, description="Number of random graphs of 6 to 16 communications.")
+    stress_graphs: int = Field(
+        0, ge=0, le=_MOST_GRAPHS, description="Number of random graphs of 6 to 16 communications."
+    )
     graphs_file: str | None = Field(
         None, description="CSV with columns graph,source,target[,size_bytes,start_s], for your own graphs."
     )
-    bandwidth_gib_per_s: float | None = Field(
-        None, gt=0, description="Bandwidth of one copy alone on this machine; the study's value if left out."
+    parameters: str | None = Field(
+        None, description="Parameters of this machine, as 'fabricast calibrate -o' writes them."
+    )
+    bandwidth_gib_per_s: _Bandwidth | None = Field(
+        None,
+        description="Bandwidth of one copy alone on this machine; of a built-in topology the "
+        "study's value if left out, of a file what its links tell.",
     )
     tau: float | None = Field(
-        None, ge=0, lt=1, description="Root-complex penalty of this machine; the study's value if left out."
+        None,
+        ge=0,
+        lt=1,
+        allow_inf_nan=False,
+        description="Root-complex penalty of this machine; of a built-in "
+        "topology the study's value if left out, of a file 0.",
+    )
+    crossing_cost: float | None = Field(
+        None,
+        ge=1,
+        lt=100,
+        allow_inf_nan=False,
+        description="Time per byte behind the root complex, relative; of a "
+        "built-in topology the study's value if left out, of a file 1.",
+    )
+    pcie_only: bool = Field(
+        False,
+        description="Let copies between GPUs that NVLink, NVSwitch or xGMI joins take the PCIe tree all the same.",
     )
     simulated_graphs: int | None = Field(
         None,
         ge=0,
+        le=_MOST_GRAPHS,
         description="Graphs to simulate packet by packet: a stratified sample, all if left out, none if 0.",
     )
 
@@ -94,7 +123,7 @@ class ScheduleConfig(_Strict):
     searched: list[SearchedPattern] = Field(
         default_factory=list, description="Patterns too large to enumerate, each with topology and grid."
     )
-    evaluations: int = Field(20_000, ge=100, description="Schedules that a search evaluates at most.")
+    evaluations: int = Field(20_000, ge=100, le=10_000_000, description="Schedules that a search evaluates at most.")
 
 
 _VALIDATED = ("congestion_factor", "round_robin_upstream", "back_pressure")
@@ -113,12 +142,21 @@ class PcieConfig(_Strict):
     )
     shards: int = Field(1, ge=1, le=64, description="Jobs over which the simulation of a graph set is spread.")
     schedules: ScheduleConfig = Field(description="Schedules of halo exchanges.")
-    size_mib: float = Field(300.0, gt=0, description="Size of each generated communication in MiB.")
-    bandwidth_gib_per_s: float = Field(11.6, gt=0, description="Bandwidth of one copy alone in GiB/s.")
-    tau: float = Field(0.1735, ge=0, lt=1, description="Performance reduction for crossing the root complex.")
+    size_mib: _Size = Field(300.0, description="Size of each generated communication in MiB.")
+    bandwidth_gib_per_s: _Bandwidth = Field(
+        11.6, description="Bandwidth of one copy alone in GiB/s, on built-in topologies."
+    )
+    tau: float = Field(
+        0.1735, ge=0, lt=1, allow_inf_nan=False,
+        description="Performance reduction for crossing the root complex, on built-in topologies.",
+    )  # fmt: skip
 
     crossing_cost: float = Field(
-        1.0, ge=1, description="Time per byte behind the root complex, relative; used by back_pressure."
+        1.0,
+        ge=1,
+        lt=100,
+        allow_inf_nan=False,
+        description="Time per byte behind the root complex, relative; used by back_pressure.",
     )
 
     @model_validator(mode="after")
@@ -144,14 +182,14 @@ class PcieConfig(_Strict):
     @classmethod
     def _distinct_hardware(cls, hardware: list[HardwareName]) -> list[HardwareName]:
         if len(set(hardware)) != len(hardware):
-            raise ValueError("a setting stands twice")
+            raise ValueError("a setting is a duplicate")
         return hardware
 
     @field_validator("models")
     @classmethod
     def _distinct(cls, models: list[ModelName]) -> list[ModelName]:
         if len(set(models)) != len(models):
-            raise ValueError("a model stands twice")
+            raise ValueError("a model is a duplicate")
         if "congestion_factor" not in models:
             raise ValueError("expected 'congestion_factor' among the models: claims and figures rest on it")
         return models
@@ -166,8 +204,10 @@ class BreakdownConfig(_Strict):
     measured: bool = Field(
         False, description="Measure an MPI message on this machine and take it into tables; needs the group 'measure'."
     )
-    iterations: int = Field(20_000, ge=100, description="Samples of each measured region.")
-    samples: int = Field(20_000, ge=100, description="Draws of the Monte Carlo over the spreads of components.")
+    iterations: int = Field(20_000, ge=100, le=10_000_000, description="Samples of each measured region.")
+    samples: int = Field(
+        20_000, ge=100, le=10_000_000, description="Draws of the Monte Carlo over the spreads of components."
+    )
 
 
 class PairsConfig(_Strict):
@@ -180,10 +220,10 @@ class PairsConfig(_Strict):
     sizes: list[int] = Field(
         default_factory=lambda: [2**i for i in range(3, 22)], description="Message sizes in bytes."
     )
-    bursts: int = Field(default=4, ge=1, description="Repetitions of every size; noisy ones are not used.")
-    seconds: float = Field(default=0.02, gt=0, le=10, description="Time of each burst.")
+    bursts: int = Field(default=4, ge=1, le=10_000, description="Repetitions of every size; noisy ones are not used.")
+    seconds: float = Field(default=0.02, gt=0, le=10, allow_inf_nan=False, description="Time of each burst.")
     pairs: int | None = Field(
-        default=None, ge=1, description="Most pairs, whatever the cores; half of the cores if left out."
+        default=None, ge=1, le=100_000, description="Most pairs, whatever the cores; half of the cores if left out."
     )
     launcher: Literal["mpiexec", "mpirun", "srun"] = Field(default="mpiexec", description="What starts the processes.")
     environment: dict[str, str] = Field(
@@ -205,8 +245,8 @@ class MaxRateConfig(_Strict):
         False, description="Measure pairs of processes here and fit them too; needs the group 'measure' and two cores."
     )
     pairs: PairsConfig = Field(default_factory=PairsConfig, description="The measured pairs.")
-    starts: int = Field(8, ge=1, description="Random starts of each fit.")
-    draws: int = Field(60, ge=20, description="Bootstrap draws behind the intervals of parameters.")
+    starts: int = Field(8, ge=1, le=1000, description="Random starts of each fit.")
+    draws: int = Field(60, ge=20, le=100_000, description="Bootstrap draws behind the intervals of parameters.")
 
 
 class GpuRunConfig(_Strict):
@@ -215,12 +255,16 @@ class GpuRunConfig(_Strict):
     sizes: list[int] = Field(
         default_factory=lambda: [4**i for i in range(1, 15)], min_length=2, description="Bytes of copies."
     )
-    bursts: int = Field(default=3, ge=1, description="Repetitions of every cell, spread over the run.")
-    seconds: float = Field(default=0.02, gt=0, le=10, description="Time of each burst.")
+    bursts: int = Field(default=3, ge=1, le=10_000, description="Repetitions of every cell, spread over the run.")
+    seconds: float = Field(default=0.02, gt=0, le=10, allow_inf_nan=False, description="Time of each burst.")
     power_seconds: float = Field(
-        default=1.0, ge=0, le=60, description="Time over which each power is taken; 0 leaves them out."
+        default=1.0,
+        ge=0,
+        le=60,
+        allow_inf_nan=False,
+        description="Time over which each power is taken; 0 leaves them out.",
     )
-    ordinal: int = Field(default=0, ge=0, description="Which of the visible GPUs.")
+    ordinal: int = Field(default=0, ge=0, le=1024, description="Which of the visible GPUs.")
 
     @field_validator("sizes")
     @classmethod
@@ -236,7 +280,7 @@ class GpuCentricConfig(_Strict):
     """The GPU-centric study (Froening, GTC 2016)."""
 
     draws: int = Field(
-        default=2000, ge=100, description="Draws of the assumed parameters behind each robustness share."
+        default=2000, ge=100, le=1_000_000, description="Draws of the assumed parameters behind each robustness share."
     )
     measured: bool = Field(
         default=False, description="Measure a GPU of this machine and take it into tables; needs the group 'cuda'."
@@ -258,21 +302,25 @@ class PercsConfig(_Strict):
                  "MChalf-300"],
         min_length=1, description="Patterns, on 64 or 300 supernodes; 4D-64 is always among them.",
     )  # fmt: skip
-    seeds: int = Field(default=30, ge=1, description="Random mappings of each kind.")
+    seeds: int = Field(default=30, ge=1, le=1000, description="Random mappings of each kind.")
     sensitivity: bool = Field(default=True, description="Vary gateways, parallel links, open grids and placements too.")
     simulated: list[BlockedName] = Field(
         default=["2D-64", "4D-64", "MChalf-64"],
         min_length=1,
         description="Patterns that are simulated packet by packet.",
     )
-    simulated_seeds: int = Field(default=2, ge=1, description="Random mappings of each kind that are simulated.")
-    packet_kib: float = Field(default=512.0, gt=0, description="Largest packet of the simulation.")
-    window: int = Field(default=256, ge=1, description="Packets in flight of each router.")
+    simulated_seeds: int = Field(
+        default=2, ge=1, le=1000, description="Random mappings of each kind that are simulated."
+    )
+    packet_kib: float = Field(
+        default=512.0, ge=1, le=1e6, allow_inf_nan=False, description="Largest packet of the simulation."
+    )
+    window: int = Field(default=256, ge=1, le=1_000_000, description="Packets in flight of each router.")
     shards: int = Field(default=1, ge=1, le=64, description="Jobs over which link loads and the simulation are spread.")
     searched: list[BlockedName] = Field(
         default=["4D-64"], min_length=1, description="Patterns for which a mapping is searched."
     )
-    proposals: int = Field(default=2_000_000, ge=1000, description="Swaps that a search tries.")
+    proposals: int = Field(default=2_000_000, ge=1000, le=10_000_000_000, description="Swaps that a search tries.")
 
     @model_validator(mode="after")
     def _evaluated(self) -> PercsConfig:
@@ -289,15 +337,19 @@ class PercsConfig(_Strict):
 class Config(_Strict):
     """A run of fabricast."""
 
-    seed: int = Field(20161113, ge=0, description="Root seed of everything random.")
+    seed: int = Field(20161113, ge=0, le=2**63 - 1, description="Root seed of everything random.")
     bootstrap_resamples: int = Field(
-        2000, ge=100, description="Resamples behind each 95 % interval of the error bands."
+        2000, ge=100, le=100_000, description="Resamples behind each 95 % interval of the error bands."
     )
     pcie: PcieConfig = Field(description="The PCIe study.")
     breakdown: BreakdownConfig = Field(description="The breakdown study.")
     maxrate: MaxRateConfig = Field(description="The max-rate study.")
     gpucentric: GpuCentricConfig = Field(default_factory=GpuCentricConfig, description="The GPU-centric study.")
     percs: PercsConfig = Field(default_factory=PercsConfig, description="The study of two-level direct networks.")
+    pathvars: dict[Literal["results", "reports", "logs"], str] = Field(
+        default_factory=dict,
+        description="Folders of results, reports and logs, so that studies do not overwrite each other.",
+    )
 
 
 def checked_config(values: Mapping[str, Any]) -> Config:
@@ -339,8 +391,14 @@ _GUIDE = """
 ```yaml
 pcie:
   graph_sets:
-    mine: {topology: machine.xml, graphs_file: graphs.csv, bandwidth_gib_per_s: 24.0, tau: 0.0}
+    mine: {topology: machine.xml, graphs_file: graphs.csv, parameters: machine.parameters.csv}
+pathvars: {results: results/mine, reports: reports/mine, logs: logs/mine}
 ```
+
+Without `parameters` the bandwidth comes from the links of the file, tau is 0 and the crossing cost
+1; the table `parameter` says so (system `graph_set.mine`). A file without link speeds needs
+`parameters` or `bandwidth_gib_per_s`. Two topologies need two names: the name of an XML file is
+that of the topology.
 
 ## In a workflow of yours
 

@@ -1,8 +1,9 @@
-"""CSV files at the door: columns, fields and numbers, each refused in one line."""
+"""CSV files that people wrote: columns, fields and numbers, each refused in one line."""
 
 from __future__ import annotations
 
 import csv
+import io
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,10 +12,14 @@ from pathlib import Path
 from fabricast.errors import InputError
 from fabricast.files import read_text
 
-__all__ = ["CsvRow", "read_csv"]
+__all__ = ["MOST_ROWS", "CsvRow", "read_csv"]
 
 
-@dataclass(frozen=True)
+#: More rows need another format; each one is an object here.
+MOST_ROWS = 3_000_000
+
+
+@dataclass(frozen=True, slots=True)
 class CsvRow:
     """One row of a CSV file.
 
@@ -24,17 +29,33 @@ class CsvRow:
         The file.
     line : int
         Its line in the file, counted from 1.
-    fields : dict of str to str
-        Text by column, without surrounding blanks; columns that the file lacks are absent.
+    columns : dict of str to int
+        Position of each column, shared by all rows; columns that the file lacks are absent.
+    texts : tuple of str
+        Text of each column, without surrounding blanks.
     """
 
     path: Path
     line: int
-    fields: dict[str, str]
+    columns: dict[str, int]
+    texts: tuple[str, ...]
 
     def __getitem__(self, column: str) -> str:
         """Return the text of a column."""
-        return self.fields[column]
+        return self.texts[self.columns[column]]
+
+    def __contains__(self, column: str) -> bool:
+        """Return whether the file has a column."""
+        return column in self.columns
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """Text by column."""
+        return dict(zip(self.columns, self.texts, strict=True))
+
+    def get(self, column: str, default: str = "") -> str:
+        """Return the text of a column, or a default where the file lacks it."""
+        return self[column] if column in self.columns else default
 
     def error(self, message: str) -> InputError:
         """Return what refuses this row, with file and line."""
@@ -60,7 +81,7 @@ class CsvRow:
         InputError
             If the text is not a finite number.
         """
-        text = self.fields.get(column, "")
+        text = self.get(column)
         if not text and default is not None:
             return default
         try:
@@ -73,7 +94,9 @@ class CsvRow:
         return value
 
 
-def read_csv(path: Path | str, required: Sequence[str], optional: Sequence[str] = ()) -> list[CsvRow]:
+def read_csv(
+    path: Path | str, required: Sequence[str], optional: Sequence[str] = (), *, text: str | None = None
+) -> list[CsvRow]:
     r"""Read a CSV file with a header; lines that start with ``#`` are comments.
 
     Parameters
@@ -82,6 +105,8 @@ def read_csv(path: Path | str, required: Sequence[str], optional: Sequence[str] 
         File in UTF-8.
     required, optional : sequence of str
         Columns that the file must and may have, in any order.
+    text : str, optional
+        Content of the file, where it has been read already.
 
     Returns
     -------
@@ -102,49 +127,48 @@ def read_csv(path: Path | str, required: Sequence[str], optional: Sequence[str] 
     '1'
     """
     path = Path(path)
-    lines = list(_lines(path))
+    text = read_text(path, strict=True) if text is None else text
+    comment = text.partition("\n")[0]
+    lines = list(_lines(text, path))
     expected = ",".join(required) + (f"[,{','.join(optional)}]" if optional else "")
     if not lines:
         raise InputError(f"is empty, expected the columns {expected}", path=path, line=1)
     line, names = lines[0]
     for name in names:
         if names.count(name) > 1:
-            raise InputError(f"column '{name}' stands twice, expected {expected}", path=path, line=line)
+            raise InputError(f"column '{name}' is a duplicate, expected {expected}", path=path, line=line)
         if name not in (*required, *optional):
             raise InputError(f"column '{name}' is unknown, expected {expected}", path=path, line=line)
     for name in required:
         if name not in names:
             raise InputError(f"column '{name}' is missing, expected {expected}", path=path, line=line)
     if len(lines) == 1:
-        comment = read_text(path).partition("\n")[0]
         why = f" ({comment.lstrip('# ')})" if comment.startswith("#") else ""
         raise InputError(f"holds no rows, expected at least one{why}", path=path, line=line)
     for line, fields in lines[1:]:
         if len(fields) != len(names):
             raise InputError(f"has {len(fields)} fields, expected {len(names)}", path=path, line=line)
-    return [CsvRow(path, line, dict(zip(names, fields, strict=True))) for line, fields in lines[1:]]
+    columns = {name: position for position, name in enumerate(names)}
+    return [CsvRow(path, line, columns, tuple(fields)) for line, fields in lines[1:]]
 
 
-def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
+def _lines(content: str, path: Path) -> Iterator[tuple[int, list[str]]]:
     line = 0
 
     def text() -> Iterator[str]:
         nonlocal line
-        for number, read in enumerate(stream, start=1):
+        for number, read in enumerate(io.StringIO(content, newline=""), start=1):
             line = number
-            if "\0" in read:
-                raise InputError("holds a NUL byte, expected text", path=path, line=line)
             if not read.startswith("#"):
                 yield read
 
+    count = 0
     try:
-        with path.open(newline="", encoding="utf-8-sig") as stream:
-            for fields in csv.reader(text(), strict=True):
-                if fields:
-                    yield line, [field.strip() for field in fields]
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", path=path) from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"is not UTF-8 text: {error.reason}", path=path) from error
+        for fields in csv.reader(text(), strict=True):
+            if fields:
+                count += 1
+                if count > MOST_ROWS:
+                    raise InputError(f"holds more than {MOST_ROWS:,} rows, expected fewer", path=path, line=line)
+                yield line, [field.strip() for field in fields]
     except csv.Error as error:
         raise InputError(f"is not CSV: {error}", path=path, line=line) from error

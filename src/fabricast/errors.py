@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["InputError"]
+__all__ = ["InputError", "PeerLinkError", "UnknownSpeedError"]
 
 
 class InputError(ValueError):
-    """Foreign input that is refused at the door, told in one line.
+    """Foreign input that is refused, with the reason in one line.
 
     Parameters
     ----------
@@ -27,4 +27,26 @@ class InputError(ValueError):
 
     def __init__(self, message: str, *, path: Path | str | None = None, line: int | None = None) -> None:
         place = "" if path is None else f"{path}:{line}: " if line else f"{path}: "
-        super().__init__(place + " ".join(message.split()))
+        super().__init__(_shown(place + message))
+
+
+#: A line that a person reads: longer words of foreign files are cut, and so is what they add up to.
+_LONGEST_WORD, _LONGEST_MESSAGE = 200, 1000
+
+
+def _shown(message: str) -> str:
+    """Return a message without control characters and without endless words of a foreign file."""
+    clean = "".join(
+        c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode("ascii") for c in message
+    )
+    words = [word if len(word) <= _LONGEST_WORD else word[: _LONGEST_WORD - 3] + "..." for word in clean.split()]
+    text = " ".join(words)
+    return text if len(text) <= _LONGEST_MESSAGE else text[: _LONGEST_MESSAGE - 3] + "..."
+
+
+class UnknownSpeedError(InputError):
+    """The topology records no speed of its links, and nothing else tells how fast a copy is."""
+
+
+class PeerLinkError(InputError):
+    """A copy between endpoints with a direct link, which does not take the tree."""

@@ -71,5 +71,7 @@ def progress_of(work: str, total: int) -> Iterator[Callable[[int], None]]:
 def _short_for_bad_input(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
     if isinstance(error, InputError):
         sys.stderr.write(f"error: {error}\n")
+    elif isinstance(error, KeyboardInterrupt):
+        sys.stderr.write("interrupted; what this job had begun to write is removed\n")
     else:
         sys.__excepthook__(kind, error, traceback)

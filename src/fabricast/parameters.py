@@ -9,9 +9,12 @@ import pandas as pd
 
 from fabricast.csv_files import read_csv
 
-__all__ = ["PARAMETER_COLUMNS", "Parameter", "parameter_table", "read_parameters"]
+__all__ = ["PARAMETER_COLUMNS", "TAGS", "Parameter", "parameter_table", "read_parameters"]
 
 PARAMETER_COLUMNS = ["study", "system", "name", "value", "unit", "tag", "source"]
+_INTERVAL_COLUMNS = ["ci_low", "ci_high"]
+#: Provenance tags of numbers that are not computed here.
+TAGS = ("published", "quoted", "derived", "assumed", "measured")
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,8 @@ def read_parameters(path: Path | str) -> list[Parameter]:
     Parameters
     ----------
     path : Path or str
-        File with the columns study, system, name, value, unit, tag, source.
+        File with the columns study, system, name, value, unit, tag, source and, if wanted,
+        ci_low and ci_high, which are not read.
 
     Returns
     -------
@@ -57,12 +61,15 @@ def read_parameters(path: Path | str) -> list[Parameter]:
     Raises
     ------
     InputError
-        If a column is missing or a value is not a number.
+        If a column is missing, a value is not a number or a tag is unknown.
     """
-    return [
-        Parameter(**{**row.fields, "value": row.number("value")})  # type: ignore[arg-type]
-        for row in read_csv(path, PARAMETER_COLUMNS)
-    ]
+    found = []
+    for row in read_csv(path, PARAMETER_COLUMNS, _INTERVAL_COLUMNS):
+        if row["tag"] not in TAGS:
+            raise row.error(f"tag is '{row['tag']}', expected one of {', '.join(TAGS)}")
+        texts = {name: row[name] for name in PARAMETER_COLUMNS if name != "value"}
+        found.append(Parameter(value=row.number("value"), **texts))
+    return found
 
 
 def parameter_table(parameters: list[Parameter]) -> pd.DataFrame:

@@ -60,10 +60,18 @@ _KEY_TABLES = {
             printf('%.1f %%', 100 * p90_error) AS p90_error,
             printf('%.1f %%', 100 * unseen_median_error) AS unseen_median_error, breakpoints AS breakpoints_bytes
             FROM maxrate_fit WHERE chosen ORDER BY dataset""",
-        "Rates of the refined model, messages of 8 KiB and more": """
-            SELECT dataset, printf('%.3g', r_n / 1e9) AS node_gb_per_s, printf('%.3g', r_b / 1e9) AS first_gb_per_s,
-            printf('%.3g', r_i / 1e9) AS next_gb_per_s, identifiable AS told_by_the_data
-            FROM maxrate_fit WHERE model = 'refined' AND protocol = 'large' ORDER BY dataset""",
+        "Rates of the refined model, one way, messages of 8 KiB and more (a round trip has half of them)": """
+            SELECT dataset, c.convention AS measured_times,
+            CASE WHEN list_contains(identifiable, 'r_n') THEN printf('%.3g', ways * r_n / 1e9) ELSE 'not told' END
+              AS node_gb_per_s_one_way,
+            CASE WHEN list_contains(identifiable, 'r_b') THEN printf('%.3g', ways * r_b / 1e9) ELSE 'not told' END
+              AS first_gb_per_s_one_way,
+            CASE WHEN list_contains(identifiable, 'r_i') THEN printf('%.3g', ways * r_i / 1e9) ELSE 'not told' END
+              AS next_gb_per_s_one_way
+            FROM maxrate_fit JOIN (SELECT dataset, any_value(convention) AS convention,
+              CASE any_value(convention) WHEN 'round_trip' THEN 2 ELSE 1 END AS ways
+              FROM maxrate_measurement GROUP BY dataset) AS c USING (dataset)
+            WHERE model = 'refined' AND protocol = 'large' ORDER BY dataset""",
     },
     "gpucentric": {
         "Statements and how firmly they hold": """

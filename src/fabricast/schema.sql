@@ -29,7 +29,7 @@ CREATE TABLE topology (
   endpoints BIGINT NOT NULL CHECK (endpoints > 0), -- number of endpoints
   vertices BIGINT NOT NULL CHECK (vertices > 0), -- number of vertices
   links BIGINT NOT NULL CHECK (links >= 0), -- number of directed links
-  leaf_symmetries BIGINT, -- leaf permutations that keep the tree
+  leaf_symmetries BIGINT, -- leaf permutations that keep the tree; NULL beyond 2^63
   PRIMARY KEY (topology)
 );
 -- Vertices of topologies.
@@ -119,7 +119,9 @@ CREATE TABLE reference (
   origin VARCHAR NOT NULL, -- who measured, simulated or published it
   value DOUBLE NOT NULL, -- reference value
   unit VARCHAR NOT NULL, -- unit of the value
-  spread DOUBLE, -- standard deviation where known
+  spread DOUBLE, -- simulated: half of the range below; else standard deviation where known
+  low DOUBLE, -- simulated: smallest value over the phases of the arbiters
+  high DOUBLE, -- simulated: largest value over the phases of the arbiters
   tag provenance_tag NOT NULL, -- provenance
   PRIMARY KEY (study, case_id, item, quantity, kind, origin)
 );
@@ -133,7 +135,9 @@ CREATE TABLE comparison (
   kind reference_kind NOT NULL, -- kind of reference
   origin VARCHAR NOT NULL, -- origin of the reference
   predicted DOUBLE NOT NULL, -- predicted value; beside simulated references with the parameters calibrated for that hardware (table parameter)
-  reference DOUBLE NOT NULL, -- reference value
+  reference DOUBLE NOT NULL, -- reference value; of simulated ones the median over the phases of the arbiters
+  reference_low DOUBLE, -- simulated: its smallest value over the phases
+  reference_high DOUBLE, -- simulated: its largest value over the phases
   relative_error DOUBLE NOT NULL, -- (predicted - reference) / reference
   tolerance DOUBLE NOT NULL CHECK (tolerance > 0), -- the study's tolerance
   within BOOLEAN NOT NULL, -- whether the error is within the tolerance
@@ -151,6 +155,8 @@ CREATE TABLE error_band (
   share_within DOUBLE NOT NULL CHECK (share_within BETWEEN 0 AND 1), -- share within the band
   share_within_low DOUBLE NOT NULL, -- lower end of its 95 % interval, resampled by case
   share_within_high DOUBLE NOT NULL, -- upper end of its 95 % interval, resampled by case
+  share_within_least DOUBLE, -- simulated: share within the band in every phase of the arbiters
+  share_within_most DOUBLE, -- simulated: share within the band in any phase of the arbiters
   median DOUBLE NOT NULL, -- median relative error
   p05 DOUBLE NOT NULL, -- 5th percentile of the relative error
   p95 DOUBLE NOT NULL, -- 95th percentile of the relative error
@@ -204,6 +210,8 @@ CREATE TABLE claim (
   expected DOUBLE, -- published value, NULL where there is none
   tolerance DOUBLE, -- how far the observed value may lie from it, in its unit
   observed DOUBLE, -- value computed in this run
+  observed_low DOUBLE, -- lower end of its range over the phases of a simulated reference
+  observed_high DOUBLE, -- upper end of its range over the phases of a simulated reference
   verdict claim_verdict NOT NULL, -- reproduced, deviates or not_testable
   note VARCHAR NOT NULL, -- reason or context
   figure VARCHAR, -- figure that shows it: study.name
@@ -320,7 +328,7 @@ CREATE TABLE maxrate_fit (
   p90_error DOUBLE NOT NULL, -- 90th percentile
   max_error DOUBLE NOT NULL, -- largest
   share_within_10 DOUBLE NOT NULL, -- share within 10 %
-  identifiable VARCHAR[] NOT NULL, -- parameters the data determine, where intervals were computed
+  identifiable VARCHAR[] NOT NULL, -- parameters that the data tell by profile likelihood, where intervals were computed; values of others mean nothing
   cells BIGINT NOT NULL, -- measurements behind the fit
   starts_reached BIGINT, -- random starts that ended at the lowest cost
   breakpoints DOUBLE[], -- sizes at which the protocol changes, in bytes
@@ -337,7 +345,7 @@ CREATE TABLE maxrate_fit (
   unseen_median_error DOUBLE, -- median absolute relative error on numbers of processes left out of the fit
   unseen_p90_error DOUBLE, -- its 90th percentile
   chosen BOOLEAN NOT NULL, -- least median error on unseen numbers of processes
-  s_low DOUBLE, -- lower end of the 95 % interval, resampled by processes
+  s_low DOUBLE, -- lower end of the 95 % interval (profile and bootstrap by processes); NULL where the data do not tell it
   s_high DOUBLE, -- upper end of the 95 % interval
   r_n_low DOUBLE, -- lower end of the 95 % interval
   r_n_high DOUBLE, -- upper end of the 95 % interval
@@ -479,7 +487,7 @@ CREATE TABLE network_case (
   seed BIGINT, -- seed of random mappings
   tasks BIGINT NOT NULL, -- tasks
   communications BIGINT NOT NULL, -- communications
-  bottleneck_s DOUBLE NOT NULL, -- time of the busiest link
+  bottleneck_s DOUBLE NOT NULL, -- time of the busiest link: a bound with direct routes, that of expected loads with indirect ones
   bottleneck_class VARCHAR NOT NULL, -- class of the busiest link
   wrap BOOLEAN NOT NULL, -- whether the grid is a torus
   floor_s DOUBLE NOT NULL, -- time if every class were evenly loaded

@@ -269,7 +269,7 @@ def _write_ordered(connection: duckdb.DuckDBPyConnection, source: str, table: st
             f"SELECT {key} FROM {table} GROUP BY ALL HAVING count(*) > 1 ORDER BY ALL LIMIT 1"
         ).fetchall()
         if twice:
-            raise duckdb.ConstraintException(f"table {table}: key {twice[0]} stands twice")
+            raise duckdb.ConstraintException(f"table {table}: duplicate key {twice[0]}")
         columns = ", ".join(_plain_columns(connection, table))
         with telling_full_disk(path):
             connection.execute(

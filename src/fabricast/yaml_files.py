@@ -9,15 +9,18 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from fabricast.errors import InputError
+from fabricast.files import LARGEST_YAML_BYTES, read_text
 
 __all__ = ["load_model", "read_yaml", "validate"]
+
+_LONGEST_QUOTE = 200
 
 ModelType = TypeVar("ModelType", bound=BaseModel)
 Location = tuple[str | int, ...]
 
 
 class _PlainLoader(yaml.SafeLoader):
-    """A safe loader that refuses aliases and keys that stand twice."""
+    """A safe loader that refuses aliases, duplicate keys and keys that are no plain values."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
@@ -27,13 +30,27 @@ class _PlainLoader(yaml.SafeLoader):
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
         seen: set[Any] = set()
-        for key_node, _ in node.value:
+        for key_node, _ in node.value if isinstance(node, yaml.MappingNode) else ():
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise yaml.MarkedYAMLError(
+                    problem="found a list or mapping as key, expected a name", problem_mark=key_node.start_mark
+                )
             if key_node.value in seen:
                 raise yaml.MarkedYAMLError(
-                    problem=f"key '{key_node.value}' stands twice", problem_mark=key_node.start_mark
+                    problem=f"key '{key_node.value}' is a duplicate", problem_mark=key_node.start_mark
                 )
             seen.add(key_node.value)
         return super().construct_mapping(node, deep)
+
+    def construct_object(self, node: Any, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:
+            # PyYAML lets the errors of Python's own constructors through: dates, huge numbers, wrong tags.
+            raise yaml.MarkedYAMLError(
+                problem=f"found '{str(node.value)[:80]}', which is no {node.tag.rpartition(':')[2]}",
+                problem_mark=node.start_mark,
+            ) from error
 
 
 def _lines(node: yaml.Node | None, location: Location = ()) -> dict[Location, int]:
@@ -70,16 +87,14 @@ def read_yaml(path: Path | str) -> tuple[Any, dict[Location, int]]:
         If it cannot be read, is not YAML, uses aliases or repeats a key.
     """
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = read_text(path, strict=True, most_bytes=LARGEST_YAML_BYTES)
         value = yaml.load(text, Loader=_PlainLoader)  # noqa: S506  a subclass of SafeLoader
         return value, _lines(yaml.compose(text, Loader=_PlainLoader))
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", path=path) from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"is not UTF-8 text: {error.reason}", path=path) from error
     except (yaml.YAMLError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or str(error)
+        if isinstance(error, RecursionError):
+            problem = "nests too deep"
         line = None if mark is None else mark.line + 1
         raise InputError(f"is not the YAML expected: {problem}", path=path, line=line) from error
 
@@ -120,7 +135,7 @@ def validate(
         first = error.errors()[0]
         location: Location = tuple(first["loc"])
         key = ".".join(map(str, location)) or "the file"
-        found = "" if isinstance(first["input"], dict | list) else f" is {first['input']!r}"
+        found = "" if isinstance(first["input"], dict | list) else f" is {_quoted(first['input'])}"
         if first["type"] == "extra_forbidden":
             message = f"key '{key}' is unknown, expected one of those in config/README.md"
         elif first["type"] == "missing":
@@ -128,7 +143,7 @@ def validate(
         elif first["type"] in ("model_type", "dict_type"):
             where = f"key '{key}' is" if location else "is"
             message = (
-                f"{where} {'empty' if first['input'] is None else repr(first['input'])}, expected keys with values"
+                f"{where} {'empty' if first['input'] is None else _quoted(first['input'])}, expected keys with values"
             )
         else:
             message = f"key '{key}'{found}: {first['msg']}"
@@ -137,6 +152,13 @@ def validate(
             line = lines.get(location)
             location = location[:-1]
         raise InputError(message, path=path, line=line) from error
+
+
+def _quoted(value: Any) -> str:
+    try:
+        return repr(value)[:_LONGEST_QUOTE]
+    except ValueError:
+        return "a number with too many digits"
 
 
 def load_model(path: Path | str, model: type[ModelType]) -> ModelType:

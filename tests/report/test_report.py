@@ -66,10 +66,13 @@ def test_report_is_accessible_and_explorers_act(finished, browser):
     assert serious == []
     network = page.locator("#explorer-percs")
     assert "busiest link: 214.7 ms (D)" in network.inner_text()
-    network.locator("select").nth(2).select_option("indirect")
+    cases = network.locator("select option").all_inner_texts()
+    assert "4D-64, DEF, indirect" in cases
+    assert not [case for case in cases if "MCnear" in case and "BNM" in case], "only what was computed is offered"
+    network.locator("select").select_option("4D-64, DEF, indirect")
     page.wait_for_function("document.querySelector('#explorer-percs').textContent.includes('17.32 ms (D)')")
     drawn = page.locator("#explorer-maxrate svg").inner_html()
-    page.locator("#explorer-maxrate select").nth(1).select_option("16")
+    page.locator("#explorer-maxrate select").nth(0).select_option("bluewaters_irecv_2, 16 processes")
     page.wait_for_timeout(300)
     assert page.locator("#explorer-maxrate svg").inner_html() != drawn
     total = page.locator("#claim-table tbody tr").count()

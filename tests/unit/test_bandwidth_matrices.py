@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from fabricast.cli import app
 from fabricast.errors import InputError
-from fabricast.gpucentric.bandwidth_matrices import copy_bandwidth, read_bandwidths
+from fabricast.gpucentric.bandwidth_matrices import copy_classes, read_bandwidths
 
 TEXT = """nvbandwidth Version: v0.8
 Device 0: NVIDIA A100
@@ -63,14 +63,14 @@ def test_matrices_as_programs_print_them(tmp_path):
     path.write_text(TEXT)
     table = read_bandwidths(path)
     assert len(table) == 4
-    assert copy_bandwidth(table) == 21e9
+    assert [(one.median, len(one.pairs)) for one in copy_classes(table)] == [(21e9, 2)]
     path.write_text(json.dumps(JSON))
     table = read_bandwidths(path)
-    assert copy_bandwidth(table) == 20.5e9
+    assert [one.median for one in copy_classes(table)] == [20.5e9]
     assert table[table["unit"] == "s"]["value"].tolist() == pytest.approx([800e-9, 820e-9])
     path.write_text(PEER)
     table = read_bandwidths(path)
-    assert copy_bandwidth(table) == 12.5e9
+    assert [one.median for one in copy_classes(table)] == [12.5e9]
     latency = table[table["unit"] == "s"]
     assert latency["value"].tolist() == pytest.approx([1.33e-6, 13.1e-6, 11.59e-6, 1.3e-6])
     assert not table["test"].str.contains("Connectivity").any()
@@ -90,7 +90,54 @@ def test_command_prints_the_bandwidth_for_the_models(tmp_path):
     path, target = tmp_path / "out.txt", tmp_path / "table.csv"
     path.write_text(PEER)
     result = CliRunner().invoke(app, ["bandwidth", str(path), "-o", str(target)])
-    assert "--bandwidth-gib 11.6415" in result.output
+    assert "if these copies take PCIe: --bandwidth-gib 11.6415" in result.output
     assert len(target.read_text().splitlines()) == 13
     path.write_text(TEXT.split("Running device")[0])
     assert "no copies between GPUs" in CliRunner().invoke(app, ["bandwidth", str(path)]).output
+
+
+def matrix(rates):
+    """What p2pBandwidthLatencyTest prints of peer copies, GB/s by (source, target)."""
+    count = max(max(pair) for pair in rates) + 1
+    lines = ["[P2P (Peer-to-Peer) GPU Bandwidth Latency Test]",
+             "Unidirectional P2P=Enabled Bandwidth (P2P Writes) Matrix (GB/s)",
+             "   D\\D " + " ".join(f"{i:8}" for i in range(count))]  # fmt: skip
+    lines += [f"{s:6} " + " ".join(f"{rates.get((s, t), 900.0):8.2f}" for t in range(count)) for s in range(count)]
+    return "\n".join(lines) + "\n"
+
+
+def printed(path, *arguments):
+    return CliRunner().invoke(app, ["bandwidth", str(path), *arguments]).output
+
+
+def test_rates_of_several_ways_are_never_averaged(tmp_path):
+    path = tmp_path / "out.txt"
+    mixed = {(s, t): 50.0 if (s < 2) == (t < 2) else 40.0 for s in range(4) for t in range(4) if s != t}
+    path.write_text(matrix(mixed))
+    output = printed(path)
+    assert "rate 1: median 50 GB/s (50 to 50), 4 pairs: 0>1, 1>0, 2>3, 3>2" in output
+    assert "rate 2: median 40 GB/s (40 to 40), 8 pairs" in output
+    assert "--bandwidth-gib" not in output
+    assert "--topology" in output
+    path.write_text(matrix(dict.fromkeys(mixed, 392.0)))
+    assert "faster than any PCIe link" in printed(path)
+    assert "--bandwidth-gib" not in printed(path)
+
+
+def test_a_topology_tells_the_way_of_each_copy(tmp_path):
+    path, topology = tmp_path / "out.txt", tmp_path / "machine.yaml"
+    topology.write_text(
+        "name: machine\nlink_bytes_per_s: 63.0e+9\npeer_links:\n  - {kind: NVLink, endpoints: ['0', '1']}\nvertices:\n"
+        "  - {name: RC, kind: root_complex}\n  - {name: S, kind: switch, parent: RC}\n"
+        + "".join(f"  - {{name: '{i}', kind: endpoint, parent: {'S' if i < 3 else 'RC'}}}\n" for i in range(4))
+    )
+    rates = {(s, t): 55.0 for s in range(4) for t in range(4) if s != t}
+    rates |= {(0, 1): 200.0, (1, 0): 200.0} | {(s, t): 48.0 for s, t in rates if 3 in (s, t)}
+    path.write_text(matrix(rates))
+    output = printed(path, "--topology", str(topology))
+    assert "NVLink: median 200 GB/s" in output
+    assert "PIX: median 55 GB/s" in output
+    assert "PHB: median 48 GB/s" in output
+    assert f"--bandwidth-gib {55e9 / 2**30:.6g} (PIX)" in output
+    path.write_text(matrix(dict.fromkeys(rates, 90.0)))
+    assert "faster than the 63.00 GB/s of the links" in printed(path, "--topology", str(topology))

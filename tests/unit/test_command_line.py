@@ -55,7 +55,7 @@ def test_predict_writes_files(graphs, tmp_path, ending):
 
 
 def test_predict_warns_of_traffic_between_sockets(graphs, tmp_path):
-    result = run("predict", "dgx1", graphs, cwd=tmp_path)
+    result = run("predict", "dgx1", graphs, "--bandwidth-gib", 12, cwd=tmp_path)
     assert result.returncode == 0
     assert "1 communications cross sockets" in result.stderr
 
@@ -95,7 +95,7 @@ def test_topology_commands(tmp_path):
     assert "storm16" in run("topology", "list", cwd=tmp_path).stdout
     xml = tmp_path / "m.xml"
     xml.write_text(
-        '<system><cpu><pci busid="a" class="0x0604" link_speed="8 GT/s" link_width="16">'
+        '<system><cpu><pci busid="a" class="0x060400" link_speed="8 GT/s" link_width="16">'
         '<pci busid="b" class="0x0302"/><pci busid="c" class="0x0302"/></pci></cpu></system>'
     )
     imported = run("topology", "import", xml, "-o", tmp_path / "m.yaml", cwd=tmp_path)

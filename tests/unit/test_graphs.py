@@ -123,7 +123,7 @@ def test_reading_keeps_file_order_within_a_graph(storm8, tmp_path):
 BAD_FILES = {
     "": ("1:", "is empty"),
     "graph,source,target\n": ("1:", "holds no rows"),
-    "graph,source,source,target\n": ("1:", "'source' stands twice"),
+    "graph,source,source,target\n": ("1:", "'source' is a duplicate"),
     "graph,source\n": ("1:", "'target' is missing"),
     "graph,source,target,size\n": ("1:", "'size' is unknown"),
     "graph,source,target\na,0,8\n": ("2:", "target is '8'"),

@@ -9,12 +9,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, cross_val_score
 
 from fabricast.errors import InputError
-from fabricast.maxrate.fitting import (
-    MaxRateRegressor,
-    bootstrap_intervals,
-    identifiable_parameters,
-    summarise,
-)
+from fabricast.maxrate.fitting import MaxRateRegressor, profile_intervals, summarise, told_intervals
 from fabricast.maxrate.maxrate_tables import PROTOCOL_MODELS, SINGLE_FORMS, maxrate_tables
 from fabricast.maxrate.measurements import choose_datasets, read_measurements
 from fabricast.maxrate.models import FORMS, SLIDE_PARAMETERS, convert_time, predict_time, time_and_gradient
@@ -129,17 +124,40 @@ def test_what_data_cannot_tell_is_refused():
     times = predict_time("refined", TRUTH, cells[:, 0], cells[:, 1])
     few = MaxRateRegressor(starts=12).fit(cells, times)
     generator = np.random.default_rng(1)
-    told = identifiable_parameters(few, cells, bootstrap_intervals(few, cells, times, draws=30, generator=generator))
-    assert "r_n" not in told, "two processes do not reach the limit of the node"
+    told = told_intervals(few, cells, times, draws=30, generator=generator)
+    assert told["r_n"] is None, "two processes do not reach the limit of the node"
     cells = grid(16)
     times = predict_time("refined", TRUTH, cells[:, 0], cells[:, 1])
     times *= generator.normal(1, 0.02, times.size)
     many = MaxRateRegressor(starts=12).fit(cells, times)
-    intervals = bootstrap_intervals(many, cells, times, draws=40, generator=generator)
-    assert identifiable_parameters(many, cells, intervals) == ["s", "r_n", "r_b", "r_i"]
-    for name, (low, high) in intervals.items():
-        assert low <= many.parameters_[name] * 1.02
-        assert high >= many.parameters_[name] * 0.98
+    intervals = told_intervals(many, cells, times, draws=40, generator=generator)
+    for name, interval in intervals.items():
+        assert interval is not None, name
+        assert interval[0] <= TRUTH[name] <= interval[1], name
+        assert interval[1] < 1.3 * interval[0], name
+
+
+@pytest.mark.parametrize(("processes", "told", "untold"), [
+    ([8.0], {"s"}, {"r_n", "r_c"}),
+    ([1.0], {"s"}, {"r_n", "r_c"}),
+    ([16.0], {"s"}, {"r_n", "r_c"}),
+    ([1.0, 2.0], {"s", "r_c"}, {"r_n"}),
+    ([4.0, 8.0, 16.0], {"s", "r_n"}, {"r_c"}),
+    ([1.0, 2.0, 4.0, 8.0], {"s", "r_n", "r_c"}, set()),
+])  # fmt: skip
+def test_profiles_tell_what_the_numbers_of_processes_determine(processes, told, untold):
+    # The node reaches 6 GB/s with three processes of 2 GB/s.
+    size, k = np.meshgrid(2.0 ** np.arange(3, 22), processes)
+    cells = np.column_stack([size.ravel(), k.ravel()])
+    truth = {"s": 2e-6, "r_n": 6e9, "r_c": 2e9}
+    times = predict_time("maxrate", truth, cells[:, 0], cells[:, 1])
+    times *= np.random.default_rng(7).normal(1, 0.01, times.size)
+    found = profile_intervals(MaxRateRegressor("maxrate", starts=6).fit(cells, times), cells, times)
+    assert {name for name, interval in found.items() if interval is not None} == told
+    assert {name for name, interval in found.items() if interval is None} == untold
+    for name in told:
+        low, high = found[name]
+        assert low <= truth[name] <= high, name
 
 
 def test_estimators_follow_scikit_learn():

@@ -1,6 +1,7 @@
 """Outputs of benchmark programs, the LogP family, measured pairs, and `fabricast fit`."""
 
 import math
+import re
 
 import numpy as np
 import pandas as pd
@@ -121,12 +122,68 @@ def test_collected_outputs_are_measurements_again(tmp_path):
     first.write_text(NODECOMM)
     second.write_text(BENCHPRESS)
     target = tmp_path / "mine.csv"
-    assert write_measurements([first, second], target) == 6 + 5
+    assert len(write_measurements([first, second], target)) == 6 + 5
     table = read_measurements(target)
-    assert set(table["dataset"]) == {"a.network+16", "a.network+32", "b.cpu", "b.gpu"}
+    assert set(table["dataset"]) == {"mine.network+16", "mine.network+32", "mine.cpu", "mine.gpu"}
     assert target.read_text().count("sha256") == 2
-    with pytest.raises(InputError, match="two files hold"):
+    with pytest.raises(InputError, match="both give 1 processes and 4 bytes"):
         write_measurements([first, first], target)
+
+
+def osu_output(pairs, rate=lambda k: min(6e9, 2e9 * k)):
+    """What osu_mbw_mr prints of pairs that share a node, 1 us a message."""
+    rows = [f"{n} {pairs * n / (1e-6 + pairs * n / rate(pairs)) / 1e6:.4f} 1.0" for n in (2**i for i in range(0, 23))]
+    head = f"# OSU MPI Multiple Bandwidth / Message Rate Test v7\n# [ pairs: {pairs} ] [ window size: 64 ]\n"
+    return head + "# Size MB/s Messages/s\n" + "\n".join(rows) + "\n"
+
+
+def test_outputs_of_several_numbers_of_pairs_are_one_data_set_that_tells_the_rates(tmp_path):
+    files = []
+    for pairs in (1, 2, 4, 8):
+        files.append(tmp_path / f"osu_k{pairs}.out")
+        files[-1].write_text(osu_output(pairs))
+    result = CliRunner().invoke(app, ["collect", *map(str, files), "-o", str(tmp_path / "mine.csv")])
+    assert "data set 'mine', 92 cells, processes 1, 2, 4, 8" in result.output
+    lines = CliRunner().invoke(app, ["fit", str(tmp_path / "mine.csv"), "--model", "maxrate"]).output
+    assert re.search(r"r_n  (5\.9\d*|6|6\.0\d*) GB/s", lines)
+    assert re.search(r"r_c  (1\.9\d*|2|2\.0\d*) GB/s", lines)
+    refined = CliRunner().invoke(app, ["fit", str(tmp_path / "mine.csv")]).output
+    assert re.search(r"r_b  (1\.9\d*|2|2\.0\d*) GB/s", refined)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "together"), [(8, "8 processes together, long messages: 6"), (1, "1 process alone, long messages: 2")]
+)
+def test_one_number_of_pairs_tells_their_rate_together_and_nothing_else(tmp_path, pairs, together):
+    path = tmp_path / "osu.out"
+    path.write_text(osu_output(pairs))
+    lines = CliRunner().invoke(app, ["fit", str(path), "--model", "maxrate"]).output
+    assert "r_n  not told by these data" in lines
+    assert "r_c  not told by these data" in lines
+    assert together in lines
+    assert "to tell r_n: more processes" in lines
+    assert ("-G 0.5" in lines) == (pairs == 1), lines
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    (osu_output(2).replace("pairs: 2", "pairs: 0"), "pairs is 0"),
+    (osu_output(2).replace("pairs: 2", "pairs: " + "1" * 26), "pairs is 1111"),
+    (osu_output(2).replace("\n4 ", "\n4\0 "), "NUL byte"),
+    (osu_output(2).replace("\n4 ", "\n4 x"), "in a row of numbers"),
+    (osu_output(2) + "16 5e-324 1\n", "expected positive numbers"),
+])  # fmt: skip
+def test_damaged_rows_are_refused_not_passed_over(tmp_path, text, message):
+    path = tmp_path / "osu.out"
+    path.write_text(text)
+    with pytest.raises(InputError, match=message):
+        read_measurement_file(path)
+
+
+def test_a_file_name_cannot_break_the_collected_file(tmp_path):
+    path = tmp_path / "a\nprocesses,b.out"
+    path.write_text(osu_output(2))
+    write_measurements([path], tmp_path / "mine.csv")
+    assert len(read_measurements(tmp_path / "mine.csv")) == 23
 
 
 def test_netgauge_on_its_public_table(shared_data):

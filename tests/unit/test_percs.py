@@ -428,6 +428,43 @@ def test_command_line(tmp_path):
     )
 
 
+def test_indirect_times_are_expected_ones_and_direct_ones_are_bounds():
+    # A case whose packets end before the busiest link of expected loads would: no link was busier than the run is long.
+    pattern, network = WORKLOADS["2D-64"], percs(64)
+    router = map_tasks("RDM", pattern, network, np.random.default_rng(2))
+    pairs = router_pairs(pattern, router, network)
+    traffic, _ = count_traffic(pattern, router, network, seed=0)
+    for routing in ("direct", "indirect"):
+        run = simulate_packets(pairs, network, routing, packet_bytes=65536.0, seed=1)
+        assert run.elapsed_s >= run.link_busy_s.max()
+        if routing == "direct":
+            assert run.elapsed_s >= route(traffic, network, routing).bottleneck[0]
+
+
+def test_map_never_writes_a_mapping_worse_than_the_named_ones(tmp_path):
+    # Eight nodes of a large network, neighbours in a row: rank order is hard to beat.
+    matrix, hosts = tmp_path / "row.csv", tmp_path / "hosts.txt"
+    lines = [f"{n},{n + 1},1000000" for n in range(8 * 4 - 1)]
+    matrix.write_text("source,target,size_bytes\n" + "\n".join(lines) + "\n")
+    hosts.write_text("".join(f"node{n:03}\n" for n in range(128)))
+    call = ["map", str(matrix), "--groups", "4", "--ranks-per-node", "4", "--proposals", "1000", "--hosts", str(hosts)]
+    result = CliRunner().invoke(app, [*call, "-o", str(tmp_path / "best")])
+    assert result.exit_code == 0, result.output
+    times = {line.split()[0]: float(line.split()[1]) for line in result.output.splitlines() if line.endswith(" ms")}
+    best = times.get("found", times["DEF"])
+    assert best <= min(times["DEF"], times["RNM"])
+    assert len((tmp_path / "best.hosts").read_text().split()) == 32
+    for text, message in (
+        ("", "holds no host"), ("node0 slot=0:*\n", "expected a name of letters"), ("#node\n", "holds no host"),
+        ("node0\n", "1 hosts are named, expected one for each of the 128 routers"), ("a\0b\n", "NUL byte"),
+    ):  # fmt: skip
+        hosts.write_text(text)
+        error = CliRunner().invoke(app, [*call, "-o", str(tmp_path / "other")]).exception
+        assert message in str(error), text
+    assert "names of hosts" in str(CliRunner().invoke(app, [*call[:-2], "-o", str(tmp_path / "other")]).exception)
+    assert not list(tmp_path.glob("other*"))
+
+
 def test_multicasts():
     assert len(multicast("m", (8, 8, 8), 1.0).offsets) == 14
     assert multicast("m", (64,), 1.0, targets="rand").messages == 64 * 14

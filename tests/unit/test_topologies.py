@@ -131,7 +131,7 @@ def test_hwloc_host_bridges_of_a_package_form_one_root_complex(tmp_path):
     tree = import_xml(write_xml(tmp_path, text))
     assert shape(tree) == shape(load_tree("storm8"))
     assert tree.automorphism_count == 128
-    assert tree.bandwidth_bytes_per_s == pytest.approx(15.75e9)
+    assert tree.link_bytes_per_s == pytest.approx(15.75e9)
 
 
 def test_hwloc_sockets_are_joined_and_version_three_is_read(tmp_path):
@@ -172,7 +172,7 @@ def test_nccl_numbers_endpoints_by_device(tmp_path):
     assert [tree.vertex(name).label for name in tree.endpoint_names] == ["0000:20:00.0", "0000:1d:00.0"]
     assert tree.path_class("0", "1") == "PIX"
     fast = pcie_bytes_per_s(8, 16)
-    assert tree.bandwidth_bytes_per_s == pytest.approx(fast)
+    assert tree.link_bytes_per_s == pytest.approx(fast)
     assert [tree.vertex(name).capacity for name in tree.endpoint_names] == [0.5, 1.0]
 
 
@@ -216,14 +216,14 @@ BAD_YAML = {
     yaml_with(capacity=float("nan")).replace("nan", ".nan"): (7, "capacity"),
     yaml_with(parent="nowhere"): (7, "unknown parent 'nowhere'"),
     yaml_with(parent="0"): (6, "endpoint '0' has the child '1'"),
-    yaml_with(name="0"): (7, "stands twice"),
+    yaml_with(name="0"): (7, "is a duplicate"),
     yaml_with(kind="gpu"): (7, "kind"),
     yaml_with(colour="red"): (7, "unknown"),
     yaml_with(name="S", kind="switch"): (7, "no child"),
     "name: x\nvertices:\n  - {name: a, kind: switch, parent: b}\n  - {name: b, kind: switch, parent: a}\n": (2, "roots"),
     "name: x\nvertices:\n  - {name: r, kind: root_complex}\n  - {name: g, kind: endpoint, parent: r}\n"
     "  - {name: a, kind: switch, parent: b}\n  - {name: b, kind: switch, parent: a}\n": (5, "cycle"),
-    "name: x\nname: y\n": (2, "stands twice"),
+    "name: x\nname: y\n": (2, "is a duplicate"),
     "name: x\nvertices: &v []\ntag: *v\n": (3, "alias"),
     "name: [": (1, "YAML"),
     "": (None, ""),
@@ -255,7 +255,7 @@ def test_unknown_names_list_what_is_built_in():
 def test_dgx2_gives_two_storm8_trees(shared_data, version):
     tree = import_xml(shared_data / "hwloc" / f"nvidiaDGX2.{version}.xml")
     assert shape(tree) == [shape(load_tree("storm8"))] * 2
-    assert tree.bandwidth_bytes_per_s == pytest.approx(15.753846e9)
+    assert tree.link_bytes_per_s == pytest.approx(15.753846e9)
 
 
 def test_eight_vector_engines_give_flat4x2(shared_data):

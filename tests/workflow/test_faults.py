@@ -12,6 +12,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from tests.conftest import REPOSITORY, require_tool
@@ -88,9 +89,13 @@ def test_two_runs_at_once_the_second_refuses(tmp_path):
     try:
         while not list((folder / ".snakemake" / "locks").glob("*.lock")) and process.poll() is None:
             time.sleep(0.02)
+        # The first run is held until the second has been refused.
+        os.killpg(process.pid, signal.SIGSTOP)
+        assert list((folder / ".snakemake" / "locks").glob("*.lock"))
         code, output = snakemake(folder, *PART, "--cores", "1")
         assert code != 0
         assert "Directory cannot be locked" in output
+        os.killpg(process.pid, signal.SIGCONT)
         process.communicate(timeout=120)
         assert process.returncode == 0, "the first run is not disturbed"
     finally:
@@ -241,3 +246,57 @@ def test_full_disk_under_the_database_is_told_in_one_line(own_mounts, finished, 
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
     assert re.fullmatch(r"full/fabricast.duckdb: cannot be written: No space left on device \[\]\n", result.stdout)
+
+
+def test_named_studies_have_folders_of_their_own_and_run_at_once(tmp_path):
+    folder = copy_project(tmp_path)
+    other = folder / "other.yaml"
+    other.write_text("pathvars: {results: results/other, reports: reports/other, logs: logs/other}\n")
+    smoke = ("--configfile", "config/studies/smoke.yaml")
+    first = start(folder, "results/smoke/breakdown/all.error_band.parquet", "--cores", "1", *smoke)
+    second = start(folder, "results/other/breakdown/all.error_band.parquet", "--cores", "1", *smoke, str(other))
+    for process in (first, second):
+        output, _ = process.communicate(timeout=300)
+        assert process.returncode == 0, output
+    for name in ("smoke", "other"):
+        assert (folder / "results" / name / "breakdown" / "all.error_band.parquet").exists()
+        assert (folder / "logs" / name).is_dir()
+    assert not (folder / "results" / "breakdown").exists()
+
+
+def test_two_topologies_of_one_name_are_refused(tmp_path):
+    folder = copy_project(tmp_path)
+    xml = (
+        '<system><cpu><pci busid="a" class="0x060400" link_speed="8 GT/s" link_width="16">'
+        '<pci busid="b" class="0x0302"/><pci busid="c" class="0x0302"/></pci></cpu></system>'
+    )
+    for name in ("a", "b"):
+        (folder / name).mkdir()
+        (folder / name / "machine.xml").write_text(xml)
+    (folder / "graphs.csv").write_text("graph,source,target\ng,0,1\n")
+    (folder / "own.yaml").write_text(
+        "pcie:\n  graph_sets:\n"
+        "    one: {topology: a/machine.xml, graphs_file: graphs.csv, simulated_graphs: 0}\n"
+        "    two: {topology: b/machine.xml, graphs_file: graphs.csv, simulated_graphs: 0}\n"
+    )
+    code, output = snakemake(folder, "results/pcie/trees.topology.parquet", "--cores", "1", "--configfile", "own.yaml")
+    assert code != 0
+    assert "error: b/machine.xml: holds a topology named 'machine', as does a/machine.xml" in output
+    assert not (folder / "results" / "pcie" / "trees.topology.parquet").exists()
+    # The numbers of the file stand behind its predictions, not those of the paper's machine.
+    (folder / "own.yaml").write_text((folder / "own.yaml").read_text().partition("    two:")[0])
+    code, output = snakemake(folder, "results/pcie/one.prediction.parquet", "--cores", "1", "--configfile", "own.yaml")
+    assert code == 0, output
+    found = duckdb.sql(
+        f"SELECT name, value, tag FROM '{folder}/results/pcie/one.parameter.parquet' ORDER BY name"
+    ).fetchall()
+    rate = 8e9 * 128 / 130 * 16 / 8 * 256 / 280
+    assert found == [
+        ("bandwidth", pytest.approx(rate), "derived"),
+        ("crossing_cost", 1.0, "assumed"),
+        ("tau", 0.0, "assumed"),
+    ]
+    ((elapsed,),) = duckdb.sql(
+        f"SELECT value FROM '{folder}/results/pcie/one.prediction.parquet' WHERE model = 'congestion_factor'"
+    ).fetchall()
+    assert elapsed == pytest.approx(300 * 2**20 / rate)

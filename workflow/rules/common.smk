@@ -194,22 +194,28 @@ def builtin_or_file(name, folder):
     return str(REPOSITORY / "config" / folder / f"{name}.yaml")
 
 
+def is_file(topology):
+    """Whether a topology is a file of the user, not a built-in name."""
+    return topology.endswith((".yaml", ".yml", ".xml"))
+
+
 def graph_set(wildcards):
-    """Configuration of one graph set as plain values, the study's values filled in."""
+    """Configuration of one graph set as plain values; the study's numbers belong to built-in topologies alone."""
     values = GRAPH_SETS[wildcards.graph_set].model_dump()
-    for key in ("bandwidth_gib_per_s", "tau"):
-        if values[key] is None:
-            values[key] = getattr(settings.pcie, key)
+    if not is_file(values["topology"]) and values["parameters"] is None:
+        for key in ("bandwidth_gib_per_s", "tau", "crossing_cost"):
+            if values[key] is None:
+                values[key] = getattr(settings.pcie, key)
     return values
 
 
 def graph_set_files(wildcards):
     """Files of the user that a graph set reads."""
     entry = GRAPH_SETS[wildcards.graph_set]
-    topology = (
-        [entry.topology] if entry.topology.endswith((".yaml", ".yml", ".xml")) else []
-    )
-    return topology + ([entry.graphs_file] if entry.graphs_file else [])
+    topology = [entry.topology] if is_file(entry.topology) else []
+    return topology + [
+        path for path in (entry.graphs_file, entry.parameters) if path is not None
+    ]
 
 
 def drawn(study, figures):

@@ -19,7 +19,7 @@ add_parts(
     prediction=[*GRAPH_SETS, "example", "probes"],
     phase=["example"],
     reference=["example", "probes"],
-    parameter=["published"],
+    parameter=["published", *GRAPH_SETS],
     schedule=["halos"],
     schedule_summary=["halos"],
     schedule_histogram=["halos"],
@@ -75,9 +75,7 @@ rule generate_pcie_topologies:
     """Built-in trees and the user's."""
     input:
         files=[
-            entry.topology
-            for entry in GRAPH_SETS.values()
-            if entry.topology.endswith((".yaml", ".yml", ".xml"))
+            entry.topology for entry in GRAPH_SETS.values() if is_file(entry.topology)
         ],
         builtin=sorted(map(str, (PUBLISHED.parent / "topologies").glob("*.yaml"))),
     output:
@@ -111,7 +109,12 @@ rule generate_pcie_graphs:
         graph_set=graph_set,
         size_mib=settings.pcie.size_mib,
         seed=settings.seed,
-        code=code("pcie.graph_tables", "pcie.topology_files", "tables"),
+        code=code(
+            "pcie.graph_tables",
+            "pcie.machine_parameters",
+            "pcie.topology_files",
+            "tables",
+        ),
     script:
         "../scripts/generate_pcie_graphs.py"
 
@@ -124,6 +127,7 @@ rule predict_pcie_graphs:
         communication="<results>/pcie/{graph_set}.communication.parquet",
     output:
         prediction="<results>/pcie/{graph_set}.prediction.parquet",
+        parameter="<results>/pcie/{graph_set}.parameter.parquet",
     log:
         "<logs>/predict_pcie_graphs.{graph_set}.log",
     # Figures wait for it: start early.
@@ -133,7 +137,12 @@ rule predict_pcie_graphs:
     params:
         graph_set=graph_set,
         models=PCIE_MODELS,
-        code=code("pcie.prediction_tables", "pcie.topology_files", "tables"),
+        code=code(
+            "pcie.prediction_tables",
+            "pcie.graph_set_parameters",
+            "pcie.topology_files",
+            "tables",
+        ),
     script:
         "../scripts/predict_pcie_graphs.py"
 
@@ -217,7 +226,7 @@ rule calibrate_pcie_models:
         files=[
             GRAPH_SETS[name].topology
             for name in SIMULATED_SETS
-            if GRAPH_SETS[name].topology.endswith((".yaml", ".yml", ".xml"))
+            if is_file(GRAPH_SETS[name].topology)
         ],
     output:
         parameter="<results>/pcie/calibrated.parameter.parquet",
@@ -272,11 +281,7 @@ rule search_pcie_schedules:
     input:
         kernels="<results>/pcie/kernels.txt",
         published=PUBLISHED / "pcie_schedules.yaml",
-        files=[
-            name
-            for name in settings.pcie.schedules.topologies
-            if name.endswith((".yaml", ".yml", ".xml"))
-        ],
+        files=[name for name in settings.pcie.schedules.topologies if is_file(name)],
     output:
         schedule="<results>/pcie/halos.schedule.parquet",
         schedule_summary="<results>/pcie/halos.schedule_summary.parquet",

@@ -1,7 +1,8 @@
 """Generate the congestion graphs of one graph set."""
 
 from fabricast.jobs import log_to
-from fabricast.pcie.graph_tables import generate_graph_set
+from fabricast.pcie.graph_tables import generate_graph_set, graphs_from_rows
+from fabricast.pcie.machine_parameters import refuse_peer_copies
 from fabricast.pcie.topology_files import load_tree
 from fabricast.tables import write_table
 from fabricast.units import MIB
@@ -10,12 +11,15 @@ log_to(snakemake.log[0])
 entry = snakemake.params.graph_set
 kinds = {key: entry[key] for key in ("validation_graphs", "stress_graphs", "graphs_file")}
 size_bytes = snakemake.params.size_mib * MIB
+tree = load_tree(entry["topology"])
 tables = generate_graph_set(
     snakemake.wildcards.graph_set,
-    load_tree(entry["topology"]),
+    tree,
     **kinds,
     size_bytes=size_bytes,
     seed=snakemake.params.seed,
 )
+if not entry["pcie_only"]:
+    refuse_peer_copies(tree, graphs_from_rows(tree, tables.communication))
 write_table(tables.graph, "graph", snakemake.output.graph)
 write_table(tables.communication, "communication", snakemake.output.communication)

@@ -1,19 +1,23 @@
 """Evaluate all models on the graphs of one graph set."""
 
 from fabricast.jobs import log_to
+from fabricast.pcie.graph_set_parameters import graph_set_parameters, parameter_rows
 from fabricast.pcie.prediction_tables import elapsed_rows
 from fabricast.pcie.topology_files import load_tree
 from fabricast.tables import read_table, write_table
-from fabricast.units import GIB
 
 log_to(snakemake.log[0])
-entry = snakemake.params.graph_set
+entry, name = snakemake.params.graph_set, snakemake.wildcards.graph_set
+tree = load_tree(entry["topology"])
+machine = graph_set_parameters(name, entry, tree)
 rows = elapsed_rows(
-    load_tree(entry["topology"]),
+    tree,
     read_table(snakemake.input.communication),
     snakemake.params.models,
-    bandwidth_bytes_per_s=entry["bandwidth_gib_per_s"] * GIB,
-    tau=entry["tau"],
+    bandwidth_bytes_per_s=machine.bandwidth_bytes_per_s,
+    tau=machine.tau,
+    crossing_cost=machine.crossing_cost,
     threads=snakemake.threads,
 )
 write_table(rows, "prediction", snakemake.output.prediction)
+write_table(parameter_rows(name, machine), "parameter", snakemake.output.parameter)

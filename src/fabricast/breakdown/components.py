@@ -106,8 +106,8 @@ class Component(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    time_ns: float = Field(ge=0, allow_inf_nan=False)
-    spread_ns: float = Field(0.0, ge=0, allow_inf_nan=False)
+    time_ns: float = Field(ge=0, le=1e15, allow_inf_nan=False)
+    spread_ns: float = Field(0.0, ge=0, le=1e15, allow_inf_nan=False)
     tag: Tag = "assumed"
     source: str = ""
 
@@ -118,7 +118,7 @@ class System(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     system: str = Field(pattern=r"^[A-Za-z0-9_.-]+$")
-    posts_per_completion: int = Field(64, ge=1)
+    posts_per_completion: int = Field(64, ge=1, le=1_000_000)
     components: dict[str, Component]
 
     def time_ns(self, name: str) -> float:
@@ -277,7 +277,7 @@ def read_systems(path: Path | str) -> list[System]:
         except ValidationError as error:
             raise row.error(f"is not a component: {error}") from error
         if row["component"] in found.setdefault(row["system"], {}):
-            raise row.error(f"component '{row['component']}' stands twice")
+            raise row.error(f"component '{row['component']}' is a duplicate")
         found[row["system"]][row["component"]] = component
     return [
         _checked(System(system=name, posts_per_completion=64, components=parts), path) for name, parts in found.items()

@@ -34,6 +34,8 @@ TRACE_COLUMNS = ("run_id", "seq", "t_ns", "direction", "tlp_type", "payload_b", 
 TIMER_COLUMNS = ("run_id", "region", "iter", "raw_ns", "overhead_ns")
 #: Runs of a trace: posts of node 1 with and without the switch, and a ping-pong on the receiver.
 RUNS = ("injection", "back_to_back", "ping_pong")
+#: Four months; later stamps have lost their nanoseconds.
+_LATEST_NS = 1e16
 _WARM_UP_SHARE = 0.01
 _MOST_LOST = 0.01
 
@@ -78,6 +80,8 @@ class Derived:
 
 
 def _statistics(name: str, values: NDArray[np.float64]) -> Derived:
+    if not values.size:
+        raise InputError(f"'{name}' has no events behind it, expected at least one")
     p05, median, p95 = np.percentile(values, [5, 50, 95])
     flag = "negative" if median < 0 else ""
     return Derived(name, float(median), float(values.mean()), float(p05), float(p95), int(values.size), flag)
@@ -120,6 +124,10 @@ def read_trace(path: Path | str) -> pd.DataFrame:
     trace = _read(
         path, TRACE_COLUMNS, {"seq", "t_ns", "payload_b", "seq_num", "acked_seq"}, {"payload_b", "seq_num", "acked_seq"}
     )
+    late = trace["t_ns"].abs() > _LATEST_NS
+    if late.any():
+        line = int(late.index[int(np.argmax(late))])
+        raise InputError(f"t_ns is {trace['t_ns'][line]:g}, expected at most {_LATEST_NS:g}", path=path, line=line)
     for name, known in (
         ("run_id", RUNS),
         ("direction", ("down", "up")),
@@ -159,13 +167,15 @@ def read_timers(path: Path | str) -> pd.DataFrame:
     """
     timers = _read(path, TIMER_COLUMNS, {"iter", "raw_ns", "overhead_ns"})
     known = {*(region for terms in _REGIONS.values() for region, _ in terms), "ping_pong"}
-    wrong = ~timers["region"].isin(known) | (timers["raw_ns"] < 0) | (timers["overhead_ns"] < 0)
+    wrong = ~timers["region"].isin(known)
+    for name in ("raw_ns", "overhead_ns"):
+        wrong |= ~timers[name].between(0, _LATEST_NS)
     if wrong.any():
         line = int(wrong.index[int(np.argmax(wrong))])
         found = timers.loc[line]
         raise InputError(
             f"region is '{found['region']}' with raw_ns {found['raw_ns']:g} and overhead_ns {found['overhead_ns']:g}; "
-            f"expected times of at least 0 and a region of {', '.join(sorted(known))}",
+            f"expected times of 0 to {_LATEST_NS:g} and a region of {', '.join(sorted(known))}",
             path=path,
             line=line,
         )
@@ -210,6 +220,8 @@ def _posts_and_completions(rows: pd.DataFrame, run: str, posts_per_completion: i
             known = before >= 0
             if known.any():
                 candidates.append(completions[known] - signalled[before[known]])
+        if not candidates:
+            raise InputError(f"run '{run}': no completion follows a post, expected one for each {posts_per_completion}")
         gaps = min(candidates, key=lambda values: float(values.std()))
     if (gaps <= 0).any():
         raise InputError(f"run '{run}': completions come before their posts, expected them after")

@@ -30,8 +30,14 @@ def _specification(chart: Any) -> dict[str, Any]:
     return found
 
 
+def _whole_cases(table: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Keep as many whole cases as a page can carry."""
+    ends = table.groupby(column, sort=False).size().cumsum()
+    return table[table[column].isin(ends.index[ends <= _MOST_ROWS])].reset_index(drop=True)
+
+
 def maxrate_explorer(measurement: pd.DataFrame, prediction: pd.DataFrame) -> dict[str, Any]:
-    """Return an explorer of measured and modelled times: choose data set, processes and model.
+    """Return an explorer of measured and modelled times: choose data set with processes, and model.
 
     Parameters
     ----------
@@ -51,22 +57,25 @@ def maxrate_explorer(measurement: pd.DataFrame, prediction: pd.DataFrame) -> dic
     wide = modelled.pivot_table(index=["d", "k", "n"], columns="m", values="t", sort=True).reset_index()
     measured = measurement.rename(columns={"dataset": "d", "processes": "k", "size_bytes": "n", "time_s": "measured"})
     table = measured[["d", "k", "n", "measured"]].merge(wide, on=["d", "k", "n"], how="left")
-    models = [name for name in wide.columns if name not in ("d", "k", "n")]
+    # Only models that were fitted to every data set: a choice must never lead to an empty picture.
+    models = [name for name in wide.columns if name not in ("d", "k", "n") and table[name].notna().all()]
+    table = table[["d", "k", "n", "measured", *models]]
     for name in ("measured", *models):
         # Five digits are more than a picture shows.
         table[name] = (table[name] * 1e6).map(lambda value: float(f"{value:.5g}") if value == value else None)
-    datasets = sorted(set(table["d"]))
-    first = "bluewaters_irecv_2" if "bluewaters_irecv_2" in datasets else datasets[0]
-    dataset = alt.param("dataset", value=first, bind=alt.binding_select(options=datasets, name="data set "))
-    counts = sorted({int(k) for k in table["k"]})
-    processes = alt.param("processes", value=counts[0], bind=alt.binding_select(options=counts, name="processes "))
+    # One choice of what was measured: not every data set has every number of processes.
+    table["c"] = table["d"] + ", " + table["k"].astype(str) + " processes"
+    table = _whole_cases(table.sort_values(["d", "k", "n"], ignore_index=True), "c").drop(columns=["d", "k"])
+    cases = list(dict.fromkeys(table["c"]))
+    first = next((name for name in cases if name.startswith("bluewaters_irecv_2,")), cases[0])
+    case = alt.param("case", value=first, bind=alt.binding_select(options=cases, name="data set "))
     model = alt.param(
         "model", value="refined" if "refined" in models else models[0],
         bind=alt.binding_select(options=models, name="model "),
     )  # fmt: skip
     base = (
-        alt.Chart(table.head(_MOST_ROWS))
-        .transform_filter((alt.datum.d == dataset) & (alt.datum.k == processes))
+        alt.Chart(table)
+        .transform_filter(alt.datum.c == case)
         .transform_calculate(modelled=f"datum[{model.name}]")
         .encode(x=alt.X("n:Q", scale=alt.Scale(type="log", base=2), title="message size (bytes)"))
     )
@@ -76,7 +85,7 @@ def maxrate_explorer(measurement: pd.DataFrame, prediction: pd.DataFrame) -> dic
         y=alt.Y("measured:Q", scale=alt.Scale(type="log"), title="time (us): measured and modelled"), tooltip=tips
     )
     line = base.mark_line(color=COLOURS[1]).encode(y=alt.Y("modelled:Q", scale=alt.Scale(type="log")))
-    chart = (points + line).add_params(dataset, processes, model).properties(width="container", height=300)
+    chart = (points + line).add_params(case, model).properties(width="container", height=300)
     return _specification(chart)
 
 
@@ -108,17 +117,15 @@ def network_explorer(case: pd.DataFrame, histogram: pd.DataFrame) -> dict[str, A
         }
     ).sort_values(["w", "m", "r", "c", "a"], ignore_index=True)  # fmt: skip
 
-    def chosen(name: str, column: str, label: str, value: str) -> alt.Parameter:
-        options = list(dict.fromkeys(table[column]))
-        start = value if value in options else options[0]
-        return alt.param(name, value=start, bind=alt.binding_select(options=options, name=label))
-
-    workload = chosen("workload", "w", "pattern ", "4D-64")
-    mapping = chosen("mapping", "m", "mapping ", "DEF")
-    routing = chosen("routing", "r", "routing ", "direct")
-    base = alt.Chart(table.head(_MOST_ROWS)).transform_filter(
-        (alt.datum.w == workload) & (alt.datum.m == mapping) & (alt.datum.r == routing)
-    )
+    # One choice of a case: not every pattern has every mapping and routing.
+    table["w"] = table["w"] + ", " + table["m"] + ", " + table["r"]
+    table = _whole_cases(table, "w").drop(columns=["m", "r"])
+    cases = list(dict.fromkeys(table["w"]))
+    first = "4D-64, DEF, direct" if "4D-64, DEF, direct" in cases else cases[0]
+    chosen = alt.param(
+        "pattern", value=first, bind=alt.binding_select(options=cases, name="pattern, mapping, routing ")
+    )  # fmt: skip
+    base = alt.Chart(table).transform_filter(alt.datum.w == chosen)
     panels = []
     for name, colour in zip(("LL", "LR", "D"), COLOURS, strict=False):
         own = base.transform_filter(alt.datum.c == name)
@@ -135,5 +142,5 @@ def network_explorer(case: pd.DataFrame, histogram: pd.DataFrame) -> dict[str, A
         .encode(text="t:N", x=alt.value(0))
         .properties(height=20, width=500)
     )
-    chart = alt.vconcat(title, alt.hconcat(*panels)).add_params(workload, mapping, routing)
+    chart = alt.vconcat(title, alt.hconcat(*panels)).add_params(chosen)
     return _specification(chart)

@@ -11,7 +11,7 @@ from matplotlib.colors import BoundaryNorm, LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from fabricast.figures.style import ASSUMED_COLOUR, COLOURS, PAGE_WIDTH_IN
+from fabricast.figures.style import COLOURS, PAGE_WIDTH_IN
 from fabricast.maxrate.maxrate_tables import SINGLE_FORMS
 from fabricast.maxrate.models import FORMS, SLIDE_PARAMETERS, predict_time
 
@@ -288,16 +288,19 @@ def plot_parameter_intervals(fit: pd.DataFrame) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        One panel a rate; what the data do not tell is drawn in grey.
+        One panel a rate; where the data do not tell it, that is said.
     """
     rows = fit[(fit["model"] == "refined") & (fit["protocol"] == "large")].sort_values("dataset", ascending=False)
     figure, axes = plt.subplots(1, 3, figsize=(PAGE_WIDTH_IN, 2.6), sharey=True)
     titles = {"r_n": "node, r_n", "r_b": "first process, r_b", "r_i": "next process, r_i"}
     for own, (name, title) in zip(axes, titles.items(), strict=True):
         for place, (_, row) in enumerate(rows.iterrows()):
-            colour = COLOURS[0] if name in list(row["identifiable"]) else ASSUMED_COLOUR
-            own.plot([row[f"{name}_low"] / 1e9, row[f"{name}_high"] / 1e9], [place, place], color=colour, linewidth=1.2)
-            own.plot(row[name] / 1e9, place, "o", color=colour, markersize=3.5)
+            if name not in list(row["identifiable"]):
+                own.text(0.03, place, "not told", fontsize=6, va="center", transform=own.get_yaxis_transform())
+                continue
+            ends = [row[f"{name}_low"] / 1e9, row[f"{name}_high"] / 1e9]
+            own.plot(ends, [place, place], color=COLOURS[0], linewidth=1.2)
+            own.plot(row[name] / 1e9, place, "o", color=COLOURS[0], markersize=3.5)
         own.set_xscale("log")
         own.set_xlim(0.02, 200)
         own.set_title(title, fontsize=8)

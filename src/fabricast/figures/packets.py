@@ -1,37 +1,50 @@
-"""The timeline of packets on links."""
+"""A traced graph: packets on links at the start, rates over the whole run."""
 
 from __future__ import annotations
+
+from typing import Literal
 
 import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from fabricast.figures.style import COLOURS, PAGE_WIDTH_IN
 
 __all__ = ["plot_packet_timeline"]
 
-_SHOWN = 600
+#: Transmissions of the busiest link that are wide enough to be seen.
+_SEEN = 24
+_SLIVER = 1e-3
 
 
-def plot_packet_timeline(trace: pd.DataFrame, labels: list[str]) -> Figure:
-    """Draw when each link sends a packet of which communication.
+def plot_packet_timeline(trace: pd.DataFrame, rates: pd.DataFrame, labels: list[str]) -> Figure:
+    """Draw which packets the links send at the start, and the rate of each communication over the whole run.
 
     Parameters
     ----------
     trace : pandas.DataFrame
-        Columns communication, link, start_s, end_s; the first 600 rows are drawn.
+        Columns communication, link, start_s, end_s.
+    rates : pandas.DataFrame
+        Columns communication, start_s, end_s, bytes_per_s.
     labels : list of str
         Text of each communication.
 
     Returns
     -------
     matplotlib.figure.Figure
-        One line a link, from sources to targets.
+        One line a link above, from sources to targets; steps of rates below.
     """
-    rows = trace.head(_SHOWN)
-    links = list(dict.fromkeys(rows["link"]))
-    figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 0.22 * len(links) + 1.1))
+    # The window in which the busiest link sends a few dozen packets, each wide enough to be seen.
+    busiest = trace["link"].value_counts().idxmax()
+    own = trace[trace["link"] == busiest]["end_s"].sort_values().to_numpy()
+    window_s = float(own[min(_SEEN, own.size) - 1])
+    rows = trace[trace["start_s"] < window_s]
+    links = list(dict.fromkeys(trace["link"]))
+    figure, (axes, below) = plt.subplots(
+        2, 1, figsize=(PAGE_WIDTH_IN, 0.22 * len(links) + 2.9), height_ratios=(0.22 * len(links) + 0.3, 1.6)
+    )
     for place, link in enumerate(links):
         part = rows[rows["link"] == link]
         spans = [(start * 1e6, (end - start) * 1e6) for start, end in zip(part["start_s"], part["end_s"], strict=True)]
@@ -39,11 +52,33 @@ def plot_packet_timeline(trace: pd.DataFrame, labels: list[str]) -> Figure:
         axes.broken_barh(spans, (place - 0.4, 0.8), facecolors=colours, edgecolor="white", linewidth=0.3)
     axes.set_yticks(range(len(links)), links)
     axes.invert_yaxis()
-    axes.set_xlabel("time (µs)")
+    axes.set_xlim(0, window_s * 1e6)
+    axes.set_xlabel("time (µs): the first packets")
     axes.grid(axis="y", visible=False)
-    used = sorted(set(rows["communication"]))
-    axes.legend(
-        handles=[Patch(color=COLOURS[c % len(COLOURS)], label=labels[c]) for c in used],
-        loc="upper left", bbox_to_anchor=(1.0, 1.0),
-    )  # fmt: skip
+    styles: tuple[Literal["-", "--", ":", "-."], ...] = ("-", "--", ":", "-.")
+    # The last packets of the run give slivers, not rates.
+    rates = rates[rates["end_s"] - rates["start_s"] > _SLIVER * rates["end_s"].max()]
+    for c in range(len(labels)):
+        part = rates[rates["communication"] == c]
+        time_ms = pd.concat([part["start_s"], part["end_s"].tail(1)]) * 1e3
+        rate = pd.concat([part["bytes_per_s"], part["bytes_per_s"].tail(1)]) / 1e9
+        below.step(
+            time_ms, rate, where="post", color=COLOURS[c % len(COLOURS)],
+            linestyle=styles[c // len(COLOURS) % len(styles)],
+            # Equal rates lie on each other: the first ones are drawn wider.
+            linewidth=1.2 + 3.0 * (len(labels) - 1 - c) / max(len(labels) - 1, 1),
+        )  # fmt: skip
+    below.set_xlim(left=0)
+    below.set_ylim(bottom=0)
+    below.set_xlabel("time (ms): the whole run")
+    below.set_ylabel("rate (GB/s)")
+    handles = [
+        Patch(color=COLOURS[c % len(COLOURS)], label=labels[c])
+        if c < len(COLOURS)
+        else Line2D(
+            [], [], color=COLOURS[c % len(COLOURS)], linestyle=styles[c // len(COLOURS) % len(styles)], label=labels[c]
+        )
+        for c in range(len(labels))
+    ]
+    axes.legend(handles=handles[:40], loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return figure

@@ -203,7 +203,7 @@ def plot_sensitivity(case: pd.DataFrame) -> Figure:
 
 
 def plot_packets(comparison: pd.DataFrame) -> Figure:
-    """Draw packet-level times by their bound.
+    """Draw packet-level times by the time of the busiest link.
 
     Parameters
     ----------
@@ -213,7 +213,7 @@ def plot_packets(comparison: pd.DataFrame) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        Left both times, right how much longer than its bound each case takes.
+        Left both times, right how much longer than its busiest link each case takes.
     """
     routing = comparison["case_id"].str.split(".").str[2]
     figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 2.8))
@@ -225,7 +225,7 @@ def plot_packets(comparison: pd.DataFrame) -> Figure:
     left.plot(ends, ends, color="0.5", linewidth=0.8)
     for axes in (left, right):
         axes.set_xscale("log")
-        axes.set_xlabel("busiest link (ms)")
+        axes.set_xlabel("busiest link, indirect: expected (ms)")
     left.set_yscale("log")
     left.set_ylabel("packet level (ms)")
     right.set_ylabel("packet level / busiest link")

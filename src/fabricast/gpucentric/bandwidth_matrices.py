@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from fabricast.errors import InputError
-from fabricast.files import read_text
+from fabricast.files import parse_json, read_text
 
-__all__ = ["copy_bandwidth", "read_bandwidths"]
+__all__ = ["RateClass", "copy_classes", "read_bandwidths"]
 
 _COLUMNS = ["program", "test", "row", "column", "value", "unit"]
+#: Rates and latencies beyond these are damaged output.
+_BOUNDS = {"bytes/s": (1e3, 1e15), "s": (1e-12, 1e3)}
 _Row = tuple[str, str, str, str, float, str]
 
 
@@ -33,11 +35,16 @@ def _number(text: str) -> float:
 def _matrix(lines: list[str], start: int) -> tuple[list[str], list[tuple[str, list[float]]]]:
     """Return column names and rows of a matrix whose header is line `start`."""
     columns = [word for word in lines[start].split() if word not in ("D\\D", "GPU", "CPU")]
+    for word in columns:
+        if not re.fullmatch("[0-9]{1,4}", word):
+            raise ValueError(f"a column is called '{word}', expected the number of a device")
     rows = []
     for line in lines[start + 1 :]:
         words = line.split()
-        if len(words) != len(columns) + 1 or not words[0].isdigit():
+        if not words or not words[0].isdigit():
             break
+        if len(words) != len(columns) + 1:
+            raise ValueError(f"row {words[0][:20]} has {len(words) - 1} values, expected {len(columns)}")
         rows.append((words[0], [_number(word) for word in words[1:]]))
     return columns, rows
 
@@ -61,8 +68,7 @@ def _nvbandwidth_text(lines: list[str]) -> Iterator[_Row]:
                 yield "nvbandwidth", found[1], row, column, value * 1e9, "bytes/s"
 
 
-def _nvbandwidth_json(text: str) -> Iterator[_Row]:
-    document = json.loads(text)
+def _nvbandwidth_json(document: dict[str, Any]) -> Iterator[_Row]:
     body: dict[str, Any] = document.get("nvbandwidth", document)
     for case in body.get("testcases", []):
         description = str(case.get("bandwidth_description", "(GB/s)"))
@@ -79,6 +85,8 @@ def _peer_test(lines: list[str]) -> Iterator[_Row]:
             title = line.strip()
         if re.match(r"\s+(D\\D|GPU)\s+0", line) and title:
             columns, rows = _matrix(lines, number)
+            if [row for row, _ in rows] != columns:
+                raise ValueError(f"the matrix of '{title}' has {len(rows)} rows, expected {len(columns)}")
             for row, values in rows:
                 for column, value in zip(columns, values, strict=True):
                     yield "p2pBandwidthLatencyTest", title, row, column, value * _scale(title), _unit(title)
@@ -107,38 +115,88 @@ def read_bandwidths(path: Path | str) -> pd.DataFrame:
     text = read_text(path)
     try:
         if text.lstrip().startswith("{"):
-            rows = list(_nvbandwidth_json(text))
+            rows = list(_nvbandwidth_json(parse_json(text, path)))
         elif "Running " in text and "memcpy" in text:
             rows = list(_nvbandwidth_text(text.splitlines()))
         elif "P2P" in text and "D\\D" in text:
             rows = list(_peer_test(text.splitlines()))
         else:
             raise InputError("is no output of nvbandwidth or p2pBandwidthLatencyTest", path=path)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"is not as nvbandwidth or p2pBandwidthLatencyTest prints it: {error}", path=path) from error
     table = pd.DataFrame(rows, columns=_COLUMNS)
-    table = table[(table["value"] > 0) & (table["value"] < math.inf)].reset_index(drop=True)
+    # Pairs that were not measured are N/A, or 0 in older versions.
+    table = table[table["value"].notna() & (table["value"] != 0)].reset_index(drop=True)
+    least, most = (table["unit"].map(_BOUNDS).str[end] for end in (0, 1))
+    wrong = table[~table["value"].between(least, most)]
+    if len(wrong):
+        one = wrong.iloc[0]
+        raise InputError(
+            f"{one['test']} is {one['value']:g} {one['unit']} from {one['row']} to {one['column']}, expected "
+            f"{_BOUNDS[one['unit']][0]:g} to {_BOUNDS[one['unit']][1]:g}",
+            path=path,
+        )
     if table.empty:
         raise InputError("holds no matrix of bandwidths", path=path)
     return table
 
 
-def copy_bandwidth(table: pd.DataFrame) -> float | None:
-    """Return the bandwidth of one copy between two GPUs, for the PCIe models; None if it was not measured.
+#: Sorted rates further apart than this share belong to different ways.
+_SAME_WAY = 0.10
+
+
+@dataclass(frozen=True)
+class RateClass:
+    """One-way copies between GPUs that are about equally fast, or take ways of one kind.
+
+    Parameters
+    ----------
+    name : str
+        Kind of way, or ``rate 1``, ``rate 2``, ... from fast to slow where the file alone tells.
+    pairs : tuple of (str, str)
+        Numbers of source and target.
+    low, median, high : float
+        Rates in bytes/s.
+    """
+
+    name: str
+    pairs: tuple[tuple[str, str], ...]
+    low: float
+    median: float
+    high: float
+
+
+def copy_classes(table: pd.DataFrame, way: Callable[[str, str], str | None] | None = None) -> list[RateClass]:
+    """Return the rates of one-way copies by copy engines between different GPUs, by class.
 
     Parameters
     ----------
     table : pandas.DataFrame
         As `read_bandwidths` gives.
+    way : callable, optional
+        Kind of way between two GPUs by number, such as PIX or NVLink; None for pairs that are
+        not of the machine. Without it classes are told apart by gaps between rates.
 
     Returns
     -------
-    float or None
-        Median in bytes/s over pairs of different GPUs, of one-way copies by copy engines.
+    list of RateClass
+        From fast to slow; empty if no such copies were measured.
     """
     nvbandwidth = table["test"].str.match(r"device_to_device_memcpy_(read|write)_ce$")
     peer = table["test"].str.match(r"Unidirectional P2P=Enabled Bandwidth")
     rows = table[(nvbandwidth | peer) & (table["row"] != table["column"]) & (table["unit"] == "bytes/s")]
-    return float(rows["value"].median()) if len(rows) else None
+    rows = rows.sort_values(["value", "row", "column"], ascending=[False, True, True], ignore_index=True)
+    if way is None:
+        gaps = rows["value"] < rows["value"].shift() * (1 - _SAME_WAY)
+        names = "rate " + (gaps.cumsum() + 1).astype(str)
+    else:
+        names = pd.Series([way(row, column) for row, column in zip(rows["row"], rows["column"], strict=True)])
+    classes = []
+    for name in dict.fromkeys(names.dropna()):
+        part = rows[names == name]
+        pairs = tuple(dict.fromkeys(zip(part["row"], part["column"], strict=True)))
+        values = part["value"]
+        classes.append(RateClass(str(name), pairs, float(values.min()), float(values.median()), float(values.max())))
+    return sorted(classes, key=lambda one: -one.median)

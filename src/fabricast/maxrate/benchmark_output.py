@@ -7,7 +7,6 @@ once, where models are fitted.
 from __future__ import annotations
 
 import hashlib
-import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,8 +15,14 @@ from pathlib import Path
 import pandas as pd
 
 from fabricast.errors import InputError
-from fabricast.files import read_text, whole_file
-from fabricast.maxrate.measurements import read_measurements
+from fabricast.files import read_bytes, read_text, write_text
+from fabricast.maxrate.measurements import (
+    LARGEST_BYTES,
+    LONGEST_S,
+    MOST_PROCESSES,
+    SHORTEST_S,
+    read_measurements,
+)
 
 __all__ = ["PROGRAMS", "read_measurement_file", "read_output", "write_measurements"]
 
@@ -38,14 +43,36 @@ class _Reading:
 
 
 _Lines = Sequence[str]
+_NUMBER = r"[-+]?((\d{1,30}(\.\d{0,30})?|\.\d{1,30})([eE][-+]?\d{1,3})?|nan|inf)"
+#: Words of prose that programs print behind a number.
+_WORDS_BEHIND_NUMBERS = frozenset({"processes", "process", "bytes", "repetitions", "usecs", "additional", "pairs"})
 
 
-def _numbers(text: str) -> list[float] | None:
-    """Numbers of a line of a table; None if it is something else."""
-    try:
-        return [float(word) for word in text.split()]
-    except ValueError:
+def _numbers(text: str, line: int) -> list[float] | None:
+    """Numbers of a line of a table; None if it is something else.
+
+    Raises
+    ------
+    InputError
+        If it begins like a row of numbers and goes on otherwise.
+    """
+    words = text.split()
+    if not words or not re.fullmatch(_NUMBER, words[0]):
         return None
+    for word in words:
+        if not re.fullmatch(_NUMBER, word):
+            if word in _WORDS_BEHIND_NUMBERS:
+                return None
+            raise InputError(f"holds '{word}' in a row of numbers, expected a number", line=line)
+    return [float(word) for word in words]
+
+
+def _count(text: str, name: str, line: int) -> int:
+    """Return a number of processes that a header names."""
+    count = int(text) if len(text) <= 9 else 0
+    if not 1 <= count <= MOST_PROCESSES:
+        raise InputError(f"{name} is {text}, expected 1 to {MOST_PROCESSES:,}", line=line)
+    return count
 
 
 def _nodecomm(lines: _Lines, processes: int | None) -> Iterator[_Reading]:
@@ -56,7 +83,7 @@ def _nodecomm(lines: _Lines, processes: int | None) -> Iterator[_Reading]:
         if label in ("master", "partner"):
             first = int(ranks.split(",")[0])
             master, path = (first, path) if label == "master" else (master, f"network+{first - master}")
-        values = _numbers(line)
+        values = _numbers(line, number)
         if values and len(values) > 1:
             for k, time in enumerate(values[1:], start=1):
                 yield _Reading(number, path, k, _INT_BYTES * values[0], time, "round_trip")
@@ -69,7 +96,7 @@ def _benchpress(lines: _Lines, processes: int | None) -> Iterator[_Reading]:
         if line.startswith("Timing"):
             path = "gpu" if "GPU" in line else "cpu"
         if line.startswith("Size "):
-            values = _numbers(line.removeprefix("Size ").replace(":", " "))
+            values = _numbers(line.removeprefix("Size ").replace(":", " "), number)
             for k, time in enumerate((values or [0])[1:], start=1):
                 yield _Reading(number, path, k, _FLOAT_BYTES * (values or [0])[0], time, "one_way")
 
@@ -82,8 +109,8 @@ def _osu(lines: _Lines, processes: int | None) -> Iterator[_Reading]:
             title = line.lower()
         found = re.search(r"\[ *pairs: *(\d+)", line)
         if found:
-            pairs = int(found[1])
-        values = _numbers(line)
+            pairs = _count(found[1], "pairs", number)
+        values = _numbers(line, number)
         if not values or len(values) < 2:
             continue
         if "multi" in title and pairs is None:
@@ -91,7 +118,9 @@ def _osu(lines: _Lines, processes: int | None) -> Iterator[_Reading]:
         k = pairs if "multi" in title and pairs else 1
         if "latency" in title:
             yield _Reading(number, "osu_latency", k, values[0], values[1] * 1e-6, "one_way")
-        elif "bandwidth" in title and values[1] > 0:
+        elif "bandwidth" in title:
+            if values[1] <= 0:
+                raise InputError(f"bandwidth is {values[1]:g} MB/s, expected a positive number", line=number)
             yield _Reading(number, "osu_bandwidth", k, values[0], k * values[0] / (values[1] * 1e6), "windowed")
 
 
@@ -104,14 +133,16 @@ def _imb(lines: _Lines, processes: int | None) -> Iterator[_Reading]:
             benchmark, ranks = found[1].lower(), 2
         found = re.search(r"#processes = (\d+)", line)
         if found:
-            ranks = int(found[1])
-        values = _numbers(line)
+            ranks = _count(found[1], "#processes", number)
+        values = _numbers(line, number)
         if not values or len(values) < 4:
             continue
         pairs = ranks // 2
         if benchmark == "pingpong":
             yield _Reading(number, "imb_pingpong", 1, values[0], values[2] * 1e-6, "one_way")
-        elif benchmark in ("uniband", "biband") and values[2] > 0:
+        elif benchmark in ("uniband", "biband") and values[0] > 0:
+            if values[2] <= 0 or pairs < 1:
+                raise InputError(f"bandwidth is {values[2]:g} MB/s of {pairs} pairs, expected more", line=number)
             directions = 2 if benchmark == "biband" else 1
             time = directions * pairs * values[0] / (values[2] * 1e6)
             yield _Reading(number, f"imb_{benchmark}", pairs, values[0], time, "windowed")
@@ -120,7 +151,7 @@ def _imb(lines: _Lines, processes: int | None) -> Iterator[_Reading]:
 def _netgauge(lines: _Lines, processes: int | None) -> Iterator[_Reading]:
     """Netgauge's loggp pattern: PRTT(1, 0, s) in us is a full round trip."""
     for number, line in enumerate(lines, start=1):
-        values = _numbers(line)
+        values = _numbers(line, number)
         if values and len(values) >= 5:
             yield _Reading(number, "netgauge", 1, values[0], values[2] * 1e-6, "round_trip")
 
@@ -174,11 +205,14 @@ def read_output(path: Path | str, *, processes: int | None = None) -> pd.DataFra
         for reading in parse(text.splitlines(), processes):
             if reading.size_bytes == 0:
                 continue
-            if not (reading.size_bytes > 0 and 0 < reading.time_s < math.inf and reading.processes >= 1):
+            if not (0 < reading.size_bytes <= LARGEST_BYTES and SHORTEST_S <= reading.time_s <= LONGEST_S):
                 raise InputError(
-                    f"size {reading.size_bytes:g} with time {reading.time_s:g} s, expected positive numbers",
+                    f"size {reading.size_bytes:g} with time {reading.time_s:g} s, expected positive numbers up to "
+                    f"{LARGEST_BYTES:g} bytes and from {SHORTEST_S:g} to {LONGEST_S:g} s",
                     line=reading.line,
                 )
+            if not 1 <= reading.processes <= MOST_PROCESSES:
+                raise InputError(f"{reading.processes} processes, expected 1 to {MOST_PROCESSES:,}", line=reading.line)
             rows.append((program, job[1] if job else path.name, *list(vars(reading).values())[1:]))
     except (InputError, ValueError) as error:
         raise InputError(f"is not as {program} prints it: {error}", path=path) from error
@@ -218,8 +252,10 @@ def read_measurement_file(path: Path | str, *, processes: int | None = None) -> 
     ).drop(columns=["low", "high"])  # fmt: skip
 
 
-def write_measurements(paths: Sequence[Path], output: Path, *, processes: int | None = None) -> int:
-    """Collect outputs of programs in one CSV file, with the digest of each source.
+def write_measurements(
+    paths: Sequence[Path], output: Path, *, processes: int | None = None, name: str | None = None
+) -> pd.DataFrame:
+    """Collect outputs of programs in one CSV file, as one data set, with the digest of each source.
 
     Parameters
     ----------
@@ -229,20 +265,44 @@ def write_measurements(paths: Sequence[Path], output: Path, *, processes: int | 
         CSV file that `fabricast.maxrate.measurements.read_measurements` takes.
     processes : int, optional
         Pairs, where an output does not name them.
+    name : str, optional
+        Name of the data set; that of the output file if left out. Ways of several kinds, such as
+        network and shared memory, are told apart by a second part.
 
     Returns
     -------
-    int
-        Cells written.
+    pandas.DataFrame
+        What was written.
+
+    Raises
+    ------
+    InputError
+        If a file is refused, or two files give a time for the same cell.
     """
-    frames = [read_measurement_file(path, processes=processes) for path in paths]
+    frames = [read_measurement_file(path, processes=processes).assign(file=path.name) for path in paths]
     columns = ["dataset", "system", "path", "processes", "size_bytes", "time_s", "convention", "estimator",
                "repetitions", "spread"]  # fmt: skip
-    table = pd.concat(frames, ignore_index=True)[columns]
-    repeated = table.duplicated(["dataset", "system", "path", "processes", "size_bytes"])
-    if repeated.any():
-        raise InputError(f"two files hold the data set '{table['dataset'][repeated].iloc[0]}', expected other names")
-    with whole_file(output) as temporary:
-        head = [f"# {path.name} sha256 {hashlib.sha256(path.read_bytes()).hexdigest()}\n" for path in paths]
-        temporary.write_text("".join(head) + table.to_csv(index=False, lineterminator="\n"), encoding="utf-8")
-    return len(table)
+    table = pd.concat(frames, ignore_index=True)
+    system = name or output.stem
+    # Times of one kind are one data set, whatever the number of files: a fit needs several numbers of processes.
+    conventions = table.groupby("path")["convention"].transform("nunique")
+    way = table["path"].where(conventions == 1, table["path"] + "." + table["convention"])
+    table["dataset"] = system if way.nunique() == 1 else system + "." + way
+    table["system"] = system
+    key = ["dataset", "path", "processes", "size_bytes"]
+    repeated = table[table.duplicated(key, keep=False)].sort_values([*key, "file"])
+    if len(repeated):
+        one, other = repeated.iloc[0], repeated.iloc[1]
+        raise InputError(
+            f"{one['file']} and {other['file']} both give {one['processes']} processes and {one['size_bytes']:g} "
+            "bytes, expected one time for each: leave one out, or collect them under two names"
+        )
+    table = table.sort_values(["dataset", "processes", "size_bytes"], ignore_index=True)[columns]
+    # A newline in a file's name must not end the comment.
+    sources = [
+        f"# {''.join(c if c.isprintable() else '?' for c in path.name)} "
+        f"sha256 {hashlib.sha256(read_bytes(path)).hexdigest()}\n"
+        for path in paths
+    ]
+    write_text(output, "".join(sources) + table.to_csv(index=False, lineterminator="\n"))
+    return table

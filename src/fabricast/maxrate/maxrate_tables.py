@@ -14,9 +14,8 @@ from fabricast.maxrate.fitting import (
     MaxRateRegressor,
     TimeRegressor,
     blocked_predictions,
-    bootstrap_intervals,
-    identifiable_parameters,
     summarise,
+    told_intervals,
 )
 from fabricast.maxrate.models import FORMS, SLIDE_PARAMETERS, predict_time
 from fabricast.maxrate.protocols import ProtocolRegressor
@@ -173,11 +172,10 @@ def _form_fits(
             regressor = MaxRateRegressor(form, starts, seed % 2**32).fit(cells[inside], times[inside])
             more: dict[str, Any] = {"starts_reached": regressor.starts_reached_}
             if form == "refined" and protocol == "large":
-                intervals = bootstrap_intervals(
-                    regressor, cells[inside], times[inside], draws=draws, generator=generator
-                )  # fmt: skip
-                more["identifiable"] = identifiable_parameters(regressor, cells[inside], intervals)
-                for name, (low, high) in intervals.items():
+                intervals = told_intervals(regressor, cells[inside], times[inside], draws=draws, generator=generator)
+                more["identifiable"] = [name for name, interval in intervals.items() if interval is not None]
+                for name, interval in intervals.items():
+                    low, high = interval or (None, None)
                     more |= {f"{name}_low": low, f"{name}_high": high}
             if protocol == "all":
                 more |= _unseen(MaxRateRegressor(form, 2, seed % 2**32), cells, times)

@@ -13,6 +13,9 @@ from fabricast.maxrate.models import CONVENTIONS
 
 __all__ = ["choose_datasets", "read_measurements"]
 
+#: More processes of one node, larger messages and other times are damaged data.
+MOST_PROCESSES = 1_000_000
+LARGEST_BYTES, SHORTEST_S, LONGEST_S = 1e15, 1e-12, 1e6
 _REQUIRED = ("processes", "size_bytes", "time_s")
 _OPTIONAL = {"dataset": "user", "system": "user", "path": "network", "convention": "one_way", "estimator": "given",
              "repetitions": "1", "spread": ""}  # fmt: skip
@@ -41,11 +44,20 @@ def read_measurements(path: Path | str) -> pd.DataFrame:
     seen = set()
     for row in read_csv(path, _REQUIRED, list(_OPTIONAL)):
         processes, size, time = (row.number(name) for name in _REQUIRED)
-        if processes < 1 or processes != int(processes) or size <= 0 or time <= 0:
+        if (
+            not 1 <= processes <= MOST_PROCESSES
+            or processes != int(processes)
+            or not 0 < size <= LARGEST_BYTES
+            or not SHORTEST_S <= time <= LONGEST_S
+        ):
             raise row.error(
                 f"processes, size_bytes and time_s are {', '.join(row[name] for name in _REQUIRED)}; expected a whole "
-                "number of processes and positive sizes and times"
+                f"number of processes up to {MOST_PROCESSES:,}, sizes up to {LARGEST_BYTES:g} and times from "
+                f"{SHORTEST_S:g} to {LONGEST_S:g}"
             )
+        repetitions = row.number("repetitions", default=1.0)
+        if not 1 <= repetitions <= LARGEST_BYTES or repetitions != int(repetitions):
+            raise row.error(f"repetitions is {row['repetitions']}, expected a whole number from 1")
         text = {**_OPTIONAL, **row.fields}
         if text["convention"] not in CONVENTIONS:
             raise row.error(f"convention is '{text['convention']}', expected one of {', '.join(CONVENTIONS)}")
@@ -57,7 +69,7 @@ def read_measurements(path: Path | str) -> pd.DataFrame:
             {
                 "dataset": text["dataset"], "system": text["system"], "path": text["path"],
                 "processes": int(processes), "size_bytes": size, "time_s": time, "convention": text["convention"],
-                "estimator": text["estimator"], "repetitions": int(row.number("repetitions", default=1)),
+                "estimator": text["estimator"], "repetitions": int(repetitions),
                 "spread": row.number("spread") if text["spread"] else math.nan,
             }
         )  # fmt: skip

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from fabricast.csv_files import read_csv
 from fabricast.errors import InputError
 from fabricast.pcie.graphs import LARGEST_BYTES, SMALLEST_BYTES, from_arcs
-from fabricast.pcie.packets import PacketHardware, simulate
+from fabricast.pcie.packet_phases import simulate
+from fabricast.pcie.packets import PacketHardware
 from fabricast.pcie.tree import PcieTree
 from fabricast.seeds import stream
 
@@ -134,7 +135,10 @@ def _observe(tree: PcieTree, times: pd.DataFrame) -> dict[str, list[NDArray[np.f
         crossing = [tree.is_crossing(s, t) for s, t in zip(run["source"], run["target"], strict=True)]
         size, elapsed = run["size_bytes"].to_numpy(), run["elapsed_s"].to_numpy()
         if len(run) == 1:
-            found["crossing" if crossing[0] else "local"].append(size / elapsed)
+            # What a link of capacity 1 would have given.
+            route = tree.route(str(run["source"].iloc[0]), str(run["target"].iloc[0]))
+            narrowest = float(tree.routes.capacity[route].min())
+            found["crossing" if crossing[0] else "local"].append(size / elapsed / narrowest)
         elif len(run) == 2 and sorted(crossing) == [False, True] and run["target"].nunique() == 1:
             order = np.argsort(crossing)
             found["conflict"].append(np.concatenate([size[order], elapsed[order]]))

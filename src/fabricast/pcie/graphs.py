@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import random
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from fabricast.csv_files import CsvRow, read_csv
+from fabricast.csv_files import MOST_ROWS, CsvRow, read_csv
 from fabricast.errors import InputError
+from fabricast.files import read_text
 from fabricast.pcie.tree import PcieTree
 
 __all__ = [
@@ -559,8 +563,61 @@ def read_graphs(path: Path | str, tree: PcieTree, *, size_bytes: float) -> Conge
     InputError
         On the first row that is wrong, with file, line, what was found and what was expected.
     """
+    text = read_text(path, strict=True)
+    # A file without a flaw is read as columns; row by row only to name the first one that is wrong.
+    return _read_columns(text, tree, size_bytes) or _read_rows(path, text, tree, size_bytes)
+
+
+def _read_columns(text: str, tree: PcieTree, size_bytes: float) -> CongestionGraphs | None:
+    """Read graphs as columns; None where anything is unusual."""
+    header = text.partition("\n")[0].strip().split(",")
+    if len(set(header)) != len(header) or not set(_REQUIRED) <= set(header) <= {*_REQUIRED, *_OPTIONAL} or "#" in text:
+        return None
+    if text.count("\n") > MOST_ROWS:
+        return None
+    kinds: dict[Hashable, Any] = dict.fromkeys(_REQUIRED, str) | dict.fromkeys(_OPTIONAL, np.float64)
+    try:
+        table = pd.read_csv(
+            io.StringIO(text), dtype={name: kinds[name] for name in header}, keep_default_na=False, na_values=[],
+            index_col=False, on_bad_lines="error", float_precision="round_trip",
+        )  # fmt: skip
+    except (ValueError, pd.errors.ParserError, pd.errors.ParserWarning):
+        return None
+    if table.empty or table[list(_REQUIRED)].isna().any().any():
+        return None
+    codes, names = pd.factorize(table["graph"])
+    graph_names = [str(name) for name in names]
+    if any(not name or name != name.strip() for name in graph_names):
+        return None
+    ends = []
+    for column in ("source", "target"):
+        places, texts = pd.factorize(table[column])
+        numbers = [tree.endpoint_number.get(str(text).strip(), -1) for text in texts]
+        if min(numbers) < 0:
+            return None
+        ends.append(np.array(numbers, dtype=np.int64)[places])
+    source, target = ends
+    size = table["size_bytes"].to_numpy() if "size_bytes" in table else np.full(len(table), float(size_bytes))
+    start = table["start_s"].to_numpy() if "start_s" in table else np.zeros(len(table))
+    in_range = (size >= SMALLEST_BYTES) & (size <= LARGEST_BYTES) & (start >= 0) & (start <= LATEST_START_S)
+    if (source == target).any() or not in_range.all():
+        return None
+    # Graphs in order of their first row, communications of a graph in file order.
+    order = np.argsort(codes, kind="stable")
+    return CongestionGraphs(
+        names=tuple(graph_names),
+        families=("user",) * len(graph_names),
+        offset=np.concatenate([[0], np.cumsum(np.bincount(codes))]).astype(np.int64),
+        source=source[order],
+        target=target[order],
+        size_bytes=size[order].astype(np.float64),
+        start_s=start[order].astype(np.float64),
+    )
+
+
+def _read_rows(path: Path | str, text: str, tree: PcieTree, size_bytes: float) -> CongestionGraphs:
     rows: dict[str, list[tuple[int, int, float, float]]] = {}
-    for row in read_csv(path, _REQUIRED, _OPTIONAL):
+    for row in read_csv(path, _REQUIRED, _OPTIONAL, text=text):
         if not row["graph"]:
             raise row.error("graph is empty, expected a name")
         source, target, size = read_ends(row, tree, size_bytes=size_bytes)
@@ -616,7 +673,7 @@ def read_ends(row: CsvRow, tree: PcieTree, *, size_bytes: float) -> tuple[int, i
         ends.append(number)
     if ends[0] == ends[1]:
         raise row.error(f"source and target are both '{row['source']}', expected two endpoints")
-    size = row.number("size_bytes") if "size_bytes" in row.fields else size_bytes
+    size = row.number("size_bytes") if "size_bytes" in row else size_bytes
     if not SMALLEST_BYTES <= size <= LARGEST_BYTES:
         raise row.error(
             f"size_bytes is {size:g}, expected a positive number from {SMALLEST_BYTES:g} to {LARGEST_BYTES:g}"

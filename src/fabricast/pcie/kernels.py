@@ -322,7 +322,9 @@ def _congestion_factors(active_count, up, down, users, values, marks, tau, optio
     for a in range(active_count):
         c = marks[ACTIVE, a]
         penalised = options[SOLO_CROSSING_PENALTY] != 0 and marks[CROSSING, c] != 0
-        values[DEMAND_UP, c] = 1.0 - tau if penalised else 1.0
+        # Sources send as fast as their own link: `_find_users` has set the demand to its capacity.
+        if penalised:
+            values[DEMAND_UP, c] *= 1.0 - tau
         values[FROZEN, c] = 0.0
         marks[COMPONENT, c] = c
         marks[IS_FROZEN, c] = 0
@@ -567,7 +569,7 @@ def _link_shares(active_count, route_offset, route_link, values, marks, shared):
     """Smallest capacity on the route, divided by its users if `shared`."""
     for a in range(active_count):
         c = marks[ACTIVE, a]
-        rho = 1.0
+        rho = np.inf
         for hop in range(route_offset[marks[PAIR, c]], route_offset[marks[PAIR, c] + 1]):
             link = route_link[hop]
             sharing = marks[USERS, link] if shared else 1
@@ -587,6 +589,7 @@ def _find_users(
         previous = -1
         place = -1
         in_pieces = 0
+        values[DEMAND_UP, c] = values[CAPACITY, route_link[route_offset[marks[PAIR, c]]]]
         for hop in range(route_offset[marks[PAIR, c]], route_offset[marks[PAIR, c] + 1]):
             link = route_link[hop]
             k = marks[USERS, link]
@@ -605,7 +608,12 @@ def _find_users(
     up = 0
     down = 0
     for link in range(link_count):
-        if marks[USERS, link] > 1 or (marks[USERS, link] == 1 and values[CAPACITY, link] < 1.0):
+        narrow = False
+        if marks[USERS, link] == 1:
+            # Who sends alone through a link slower than its own is held back there.
+            first = route_link[route_offset[marks[PAIR, users[MEMBER, link, 0]]]]
+            narrow = values[CAPACITY, link] < values[CAPACITY, first]
+        if marks[USERS, link] > 1 or narrow:
             if link < upstream_links:
                 marks[BUSY_UP, up] = link
                 up += 1

@@ -9,7 +9,8 @@ import pandas as pd
 
 from fabricast.pcie.calibration import calibrate, estimate_frame, simulate_probes
 from fabricast.pcie.graph_tables import graphs_from_rows
-from fabricast.pcie.packets import HARDWARE, simulate
+from fabricast.pcie.packet_phases import simulate
+from fabricast.pcie.packets import HARDWARE
 from fabricast.pcie.tree import PcieTree
 from fabricast.seeds import stream
 
@@ -71,7 +72,7 @@ def simulated_rows(
     threads : int
         Threads to use.
     progress : callable, optional
-        As for `fabricast.pcie.packets.simulate`.
+        As for `fabricast.pcie.packet_phases.simulate`.
 
     Returns
     -------
@@ -81,7 +82,7 @@ def simulated_rows(
     graphs = graphs_from_rows(tree, communication)
     frames = []
     for name in hardware:
-        simulation = simulate(tree, graphs, HARDWARE[name], threads=threads, progress=progress)
+        ends = simulate(tree, graphs, HARDWARE[name].on(tree), threads=threads, progress=progress)
         frames.append(
             pd.DataFrame(
                 {
@@ -91,8 +92,11 @@ def simulated_rows(
                     "quantity": "elapsed",
                     "kind": "simulated",
                     "origin": origin_of(name),
-                    "value": simulation.end_s - graphs.start_s,
+                    "value": ends.end_s - graphs.start_s,
                     "unit": "s",
+                    "spread": (ends.latest_s - ends.earliest_s) / 2,
+                    "low": ends.earliest_s - graphs.start_s,
+                    "high": ends.latest_s - graphs.start_s,
                     "tag": "derived",
                 }
             )
@@ -121,7 +125,7 @@ def calibration_rows(tree: PcieTree, hardware: list[str], *, size_bytes: float, 
     """
     frames = []
     for name in hardware:
-        times = simulate_probes(tree, HARDWARE[name], size_bytes=size_bytes)
+        times = simulate_probes(tree, HARDWARE[name].on(tree), size_bytes=size_bytes)
         frames.append(
             estimate_frame(
                 calibrate(tree, times, seed=seed),

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
@@ -21,20 +21,26 @@ from numpy.typing import NDArray
 
 from fabricast.errors import InputError
 from fabricast.pcie.graphs import CongestionGraphs, from_arcs
-from fabricast.pcie.tree import PcieTree, regular_tree
+from fabricast.pcie.tree import FASTEST_BYTES_PER_S, SLOWEST_BYTES_PER_S, PcieTree, regular_tree
+from fabricast.units import PCIE_WIDTHS, pcie_link_bytes_per_s
 
-__all__ = ["HARDWARE", "PacketHardware", "Simulation", "simulate", "solo_time_s", "trace_packets", "warm_up"]
+__all__ = [
+    "HARDWARE",
+    "PacketHardware",
+    "PacketTrace",
+    "Simulation",
+    "reverse_links",
+    "simulate_once",
+    "solo_time_s",
+    "split_hops",
+    "trace_packets",
+    "warm_up",
+]
 
-# Transfer rate in 10^9 symbols per second and lane, and share of the symbols that carries data.
-_GENERATIONS = {
-    1: (2.5, Fraction(8, 10)),
-    2: (5.0, Fraction(8, 10)),
-    3: (8.0, Fraction(128, 130)),
-    4: (16.0, Fraction(128, 130)),
-    5: (32.0, Fraction(128, 130)),
-}
 _CREDIT_BYTES = 16
 _MOST_COMMUNICATIONS = 4096
+#: Finest part of a byte time that is counted, and the longest run that whole ticks can hold.
+_FINEST_SCALE, _MOST_TICKS = 100_000, 2**60
 #: One 8-byte link-layer packet travels against so many bytes of data, by payload
 #: (pcie-bench/pcie-model; Intel and PLX flow-control limits).
 _LINK_LAYER_BYTES = 8
@@ -51,10 +57,12 @@ class PacketHardware:
         Largest payload of a packet.
     header_bytes : int, default 24
         Framing, sequence number, header with 64-bit address and checksum of a packet.
-    generation : {1, 2, 3, 4, 5}, default 3
+    generation : {1, 2, 3, 4, 5, 6}, default 3
         PCIe generation of a link of capacity 1.
     width : int, default 16
         Lanes of a link of capacity 1.
+    link_bytes_per_s : float, optional
+        Raw rate of a link of capacity 1, in place of generation and width.
     split_bytes : int or None, default None
         Payload of the pieces into which a root complex cuts peer-to-peer writes.
     piece_cost_ns : float, default 0
@@ -98,6 +106,7 @@ class PacketHardware:
     header_credits: int = 64
     data_credits: int = 320
     link_layer_packets: bool = False
+    link_bytes_per_s: float | None = None
 
     def __post_init__(self) -> None:
         def refuse(name: str, expected: str) -> None:
@@ -109,15 +118,20 @@ class PacketHardware:
             self.split_bytes not in (64, 128, 256) or self.split_bytes >= self.payload_bytes
         ):
             refuse("split_bytes", f"64, 128 or 256, and less than payload_bytes ({self.payload_bytes})")
-        if self.generation not in _GENERATIONS:
-            refuse("generation", "1 to 5")
-        if self.width not in (1, 2, 4, 8, 16, 32):
-            refuse("width", "1, 2, 4, 8, 16 or 32")
+        if not 1 <= self.generation <= 6:
+            refuse("generation", "1 to 6")
+        if self.width not in PCIE_WIDTHS:
+            refuse("width", f"one of {', '.join(map(str, PCIE_WIDTHS))}")
+        if (
+            self.link_bytes_per_s is not None
+            and not SLOWEST_BYTES_PER_S <= self.link_bytes_per_s <= FASTEST_BYTES_PER_S
+        ):
+            refuse("link_bytes_per_s", f"{SLOWEST_BYTES_PER_S:g} to {FASTEST_BYTES_PER_S:g}")
         for name in ("header_bytes", "header_credits"):
-            if getattr(self, name) < 1:
-                refuse(name, "at least 1")
-        if self.header_credits > 4096:
-            refuse("header_credits", "at most 4096")
+            if not 1 <= getattr(self, name) <= 4096:
+                refuse(name, "1 to 4096")
+        if self.data_credits > 1 << 20:
+            refuse("data_credits", f"at most {1 << 20:,}")
         if self.data_credits * _CREDIT_BYTES < self.payload_bytes:
             refuse("data_credits", f"at least {self.payload_bytes // _CREDIT_BYTES}, one whole packet")
         for name in ("piece_cost_ns", "hop_latency_ns"):
@@ -131,8 +145,11 @@ class PacketHardware:
     @property
     def raw_bytes_per_s(self) -> float:
         """Bytes that a link of capacity 1 carries per second, headers included."""
-        rate, coding = _GENERATIONS[self.generation]
-        return rate * 1e9 * float(coding) * self.width / 8
+        return self.link_bytes_per_s or pcie_link_bytes_per_s(self.generation, self.width)
+
+    def on(self, tree: PcieTree) -> PacketHardware:
+        """Return the same hardware with the link rate that a topology records, if it records one."""
+        return self if tree.link_bytes_per_s is None else replace(self, link_bytes_per_s=tree.link_bytes_per_s)
 
     @property
     def packet_bytes(self) -> tuple[int, int]:
@@ -196,8 +213,9 @@ def _clock(tree: PcieTree, hardware: PacketHardware) -> _Clock:
     capacities = [Fraction(float(capacity)).limit_denominator(1000) for capacity in tree.routes.capacity]
     services = [[size / capacity for capacity in capacities] for size in hardware.packet_bytes]
     flat = [service for row in services for service in row]
-    scale = math.lcm(*(service.denominator for service in flat))
-    unit = Fraction(math.gcd(*(int(service * scale) for service in flat)), scale)
+    # Capacities without a common measure are rounded to a fine part of a byte time.
+    scale = min(math.lcm(*(service.denominator for service in flat)), _FINEST_SCALE)
+    unit = Fraction(math.gcd(*(round(service * scale) for service in flat)), scale)
     extras = (hardware.hop_latency_ns, hardware.piece_cost_ns, hardware.link_layer_packets)
     if any(extras) or hardware.switching == "cut_through":
         # Times that bytes do not give are rounded to one byte time (63 ps on Gen3 x16).
@@ -232,7 +250,7 @@ def _clock(tree: PcieTree, hardware: PacketHardware) -> _Clock:
     )
 
 
-def _split_hops(tree: PcieTree, hardware: PacketHardware) -> NDArray[np.int64]:
+def split_hops(tree: PcieTree, hardware: PacketHardware) -> NDArray[np.int64]:
     """Return from which hop on each route carries pieces: the first that leaves a root complex."""
     names = tree.endpoint_names
     hops = np.full(len(names) ** 2, 2**31, dtype=np.int64)
@@ -249,7 +267,8 @@ def _split_hops(tree: PcieTree, hardware: PacketHardware) -> NDArray[np.int64]:
     return hops
 
 
-def _reverse_links(tree: PcieTree) -> NDArray[np.int64]:
+def reverse_links(tree: PcieTree) -> NDArray[np.int64]:
+    """Return the number of the opposite of each link."""
     number = {(source, target, port): k for k, (source, target, _, port) in enumerate(tree.link_names)}
     return np.array([number[target, source, port] for source, target, _, port in tree.link_names], dtype=np.int64)
 
@@ -258,19 +277,21 @@ def _reverse_links(tree: PcieTree) -> NDArray[np.int64]:
 _BLOCK = 64
 
 
-def simulate(
+def simulate_once(
     tree: PcieTree,
     graphs: CongestionGraphs,
     hardware: PacketHardware,
     *,
     threads: int = 1,
     fast_forward: bool = True,
+    phase: int = 0,
     progress: Callable[[int], None] | None = None,
 ) -> Simulation:
-    """Simulate every graph packet by packet.
+    """Simulate every graph packet by packet, arbiters taking turns in the order of rows.
 
     Whole periods of an exactly repeating state are skipped, which changes no result:
-    time is counted in whole ticks and the compared state is complete.
+    time is counted in whole ticks and the compared state is complete. Some graphs are
+    sensitive to the order of turns: `fabricast.pcie.packet_phases.simulate` runs several.
 
     Parameters
     ----------
@@ -284,6 +305,8 @@ def simulate(
         Threads to use.
     fast_forward : bool, default True
         Whether to skip repetitions; without, time grows with the message size.
+    phase : int, default 0
+        Where the arbiters stand at the start.
     progress : callable, optional
         Called with the number of graphs that were finished since the last call.
 
@@ -295,7 +318,7 @@ def simulate(
     Raises
     ------
     InputError
-        If a graph deadlocks, which a tree does not.
+        If a graph deadlocks, which a tree does not, or is too long to count in ticks.
 
     References
     ----------
@@ -308,11 +331,11 @@ def simulate(
     >>> from fabricast.pcie.tree import regular_tree
     >>> storm8 = regular_tree("storm8", (2, 2, 2))
     >>> graphs = from_arcs([[(0, 1)], [(0, 2), (1, 2), (3, 2)]], size_bytes=300 * 2**20)
-    >>> end_s = simulate(storm8, graphs, HARDWARE["no_split"]).end_s
+    >>> end_s = simulate_once(storm8, graphs, HARDWARE["no_split"]).end_s
     >>> [round(float(end / end_s[0]), 3) for end in end_s]
     [1.0, 3.0, 3.0, 2.0]
     """
-    simulation, _ = _simulate(tree, graphs, hardware, threads, fast_forward, progress, 0)
+    simulation, _, _ = _simulate(tree, graphs, hardware, threads, fast_forward, progress, 0, phase)
     return simulation
 
 
@@ -324,7 +347,8 @@ def _simulate(
     fast_forward: bool,
     progress: Callable[[int], None] | None,
     trace_rows: int,
-) -> tuple[Simulation, NDArray[np.int64]]:
+    phase: int,
+) -> tuple[Simulation, NDArray[np.int64], NDArray[np.int64]]:
     from fabricast.pcie.packets_kernels import simulate_graphs
 
     widest = int(np.diff(graphs.offset).max(initial=0))
@@ -340,8 +364,21 @@ def _simulate(
     least_credits = np.zeros((len(graphs), 2), dtype=np.int64)
     simulated_ticks = np.zeros(len(graphs), dtype=np.int64)
     trace = np.full((trace_rows, 5), -1, dtype=np.int64)
+    # A source starts, drains and ends once.
+    milestones = np.full((3 * widest if trace_rows else 0, 1 + widest), -1, dtype=np.int64)
     packets = np.maximum(1, np.ceil(graphs.size_bytes / hardware.payload_bytes)).astype(np.int64)
-    start_tick = np.rint(graphs.start_s / clock.tick_s).astype(np.int64)
+    start = np.rint(graphs.start_s / clock.tick_s)
+    # Every packet once over every link, one after the other, is longer than any run.
+    pieces_ticks = hardware.pieces * float(clock.wire_ticks.max() + clock.piece_cost + clock.link_layer.max())
+    hop_ticks = pieces_ticks + 2 * clock.latency
+    total = np.bincount(graphs.graph_of_communication, weights=packets.astype(np.float64), minlength=len(graphs))
+    longest = total * hop_ticks * links + (np.maximum.reduceat(start, graphs.offset[:-1]) if len(graphs) else 0)
+    if longest.size and longest.max() > _MOST_TICKS:
+        raise InputError(
+            f"graph '{graphs.names[int(np.argmax(longest))]}' is too long to count packet by packet, expected smaller "
+            "sizes or earlier starts"
+        )
+    start_tick = start.astype(np.int64)
     credit_units = np.array(
         [
             -(-payload // _CREDIT_BYTES)
@@ -349,7 +386,7 @@ def _simulate(
         ],
         dtype=np.int64,
     )
-    split_hops, reverse = _split_hops(tree, hardware), _reverse_links(tree)
+    cut_hops, reverse = split_hops(tree, hardware), reverse_links(tree)
 
     def run(first: int, last: int) -> int:
         simulate_graphs(
@@ -364,7 +401,7 @@ def _simulate(
             routes.offset,
             routes.link,
             int(np.diff(routes.offset).max()),
-            split_hops,
+            cut_hops,
             clock.wire_ticks,
             clock.piece_cost,
             clock.latency,
@@ -377,11 +414,13 @@ def _simulate(
             reverse,
             clock.link_layer,
             fast_forward,
+            phase,
             end_tick,
             link_packets,
             least_credits,
             simulated_ticks,
             trace,
+            milestones,
         )
         return last - first
 
@@ -405,6 +444,7 @@ def _simulate(
             clock.tick_s,
         ),
         trace,
+        milestones,
     )
 
 
@@ -453,10 +493,30 @@ def solo_time_s(tree: PcieTree, source: str, target: str, size_bytes: float, har
     return first_packet + slowest
 
 
+@dataclass(frozen=True)
+class PacketTrace:
+    """What happens on the links while one graph runs, arbiters taking turns in the order of rows.
+
+    Parameters
+    ----------
+    transmissions : pandas.DataFrame
+        First transmissions: communication, link, number (on that link), start_s, end_s.
+    rates : pandas.DataFrame
+        Mean payload rates between starts and ends of communications: communication, start_s,
+        end_s, bytes_per_s.
+    end_s : ndarray of float64, shape (communications,)
+        When each communication ends.
+    """
+
+    transmissions: pd.DataFrame
+    rates: pd.DataFrame
+    end_s: NDArray[np.float64]
+
+
 def trace_packets(
     tree: PcieTree, graphs: CongestionGraphs, graph: int, hardware: PacketHardware, *, transmissions: int
-) -> pd.DataFrame:
-    """Return the first transmissions of one graph, one row each.
+) -> PacketTrace:
+    """Trace one graph: its first transmissions, and the rates of the whole run.
 
     Parameters
     ----------
@@ -469,12 +529,12 @@ def trace_packets(
     hardware : PacketHardware
         Packets, links, buffers and root complex.
     transmissions : int
-        How many rows at most.
+        How many transmissions at most.
 
     Returns
     -------
-    pandas.DataFrame
-        Columns communication, link, number (on that link), start_s, end_s, in order of time.
+    PacketTrace
+        Transmissions in order of time, and rates.
 
     Examples
     --------
@@ -482,7 +542,8 @@ def trace_packets(
     >>> from fabricast.pcie.tree import regular_tree
     >>> pair = regular_tree("pair", (2,))
     >>> graphs = from_arcs([[(0, 1)]], size_bytes=1024)
-    >>> trace_packets(pair, graphs, 0, HARDWARE["no_split"], transmissions=99)["link"].value_counts().to_dict()
+    >>> trace = trace_packets(pair, graphs, 0, HARDWARE["no_split"], transmissions=99)
+    >>> trace.transmissions["link"].value_counts().to_dict()
     {'0>RC': 4, 'RC>1': 4}
     """
     part = slice(int(graphs.offset[graph]), int(graphs.offset[graph + 1]))
@@ -495,11 +556,10 @@ def trace_packets(
         size_bytes=graphs.size_bytes[part].copy(),
         start_s=graphs.start_s[part].copy(),
     )
-    # Skipped periods leave no rows, so the trace is taken up to where it is full.
-    simulation, trace = _simulate(tree, single, hardware, 1, True, None, transmissions)
+    simulation, trace, milestones = _simulate(tree, single, hardware, 1, True, None, transmissions, 0)
     rows = trace[trace[:, 0] >= 0]
     names = np.array([f"{source}>{target}" for source, target, _, _ in tree.link_names], dtype=object)
-    return pd.DataFrame(
+    shown = pd.DataFrame(
         {
             "communication": rows[:, 0],
             "link": names[rows[:, 1]],
@@ -508,8 +568,24 @@ def trace_packets(
             "end_s": rows[:, 4] * simulation.tick_s,
         }
     )
+    return PacketTrace(shown, _rates(single, milestones, simulation), simulation.end_s)
+
+
+def _rates(graphs: CongestionGraphs, milestones: NDArray[np.int64], simulation: Simulation) -> pd.DataFrame:
+    known = milestones[milestones[:, 0] >= 0]
+    time_s = known[:, 0] * simulation.tick_s
+    left = known[:, 1 : 1 + graphs.source.size].astype(np.float64)
+    parts = []
+    for c in range(graphs.source.size):
+        # At its last milestone a communication has nothing left; before its first it has all.
+        bytes_of_a_packet = graphs.size_bytes[c] / max(left[0, c], 1.0)
+        for k in range(len(known) - 1):
+            moved, duration = left[k, c] - left[k + 1, c], time_s[k + 1] - time_s[k]
+            if duration > 0 and moved > 0:
+                parts.append((c, time_s[k], time_s[k + 1], moved * bytes_of_a_packet / duration))
+    return pd.DataFrame(parts, columns=["communication", "start_s", "end_s", "bytes_per_s"])
 
 
 def warm_up() -> None:
     """Compile the simulator, or load it from the cache."""
-    simulate(regular_tree("pair", (2,)), from_arcs([[(0, 1)]], size_bytes=1.0), HARDWARE["no_split"])
+    simulate_once(regular_tree("pair", (2,)), from_arcs([[(0, 1)]], size_bytes=1.0), HARDWARE["no_split"])

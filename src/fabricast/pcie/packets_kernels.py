@@ -115,6 +115,13 @@ def _same_state(
 
 
 @njit(cache=True, error_model="numpy")
+def _phase_of(link, phase):
+    """Return how far the arbiter of a link has turned in a phase; none has in the first."""
+    mixed = (np.int64(link) + 1) * np.int64(2654435761) * phase
+    return (mixed >> np.int64(13)) & np.int64(1023)
+
+
+@njit(cache=True, error_model="numpy")
 def _lay_out(
     first,
     message_count,
@@ -134,6 +141,7 @@ def _lay_out(
     header_credits,
     data_credits,
     reverse_link,
+    phase,
     local,
     turns,
     links,
@@ -233,7 +241,7 @@ def _lay_out(
         queues[LENGTH, q] = 0
         queues[PIECES_LEFT, q] = 0
     for m in range(link_count):
-        links[LAST_TURN, m] = links[TURNS, m] - 1
+        links[LAST_TURN, m] = (links[TURNS, m] - 1 + _phase_of(m, phase)) % links[TURNS, m]
     return link_count, queue_count
 
 
@@ -263,18 +271,21 @@ def simulate_graphs(
     reverse_link,
     link_layer_ticks,
     fast_forward,
+    phase,
     end_tick,
     link_packets,
     least_credits,
     simulated_ticks,
     trace,
+    milestones,
 ):
-    """Simulate consecutive graphs; fills their part of the five output arrays.
+    """Simulate consecutive graphs; fills their part of the six output arrays.
 
     A deadlocked communication keeps the end -1. `link_packets` counts transmissions,
     `least_credits` holds the fewest header and data credits ever left, `simulated_ticks`
     the ticks that were not skipped. `trace` takes one row a transmission (communication,
-    link, number, start, end) until it is full.
+    link, number, start, end) until it is full. `milestones` takes one row whenever a source
+    starts, drains or ends (time, packets that each communication has yet to deliver).
     """
     widest = 1
     for graph in range(first_graph, last_graph):
@@ -300,6 +311,7 @@ def simulate_graphs(
     asked = np.zeros((2, all_links), dtype=np.int64)
     granted = np.zeros(all_links, dtype=np.int64)
     traced = 0
+    marked = 0
     for graph in range(first_graph, last_graph):
         first = graph_offset[graph]
         count = graph_offset[graph + 1] - first
@@ -323,6 +335,7 @@ def simulate_graphs(
             header_credits,
             data_credits,
             reverse_link,
+            phase,
             local,
             turns,
             links,
@@ -551,7 +564,13 @@ def simulate_graphs(
                             links[DIRTY, steps[LINK, head]] = 1
                             asked[side, asked_count] = steps[LINK, head]
                             asked_count += 1
-            if not fast_forward:
+            if epoch_ends and marked < milestones.shape[0]:
+                milestones[marked, 0] = tick + skipped
+                for c in range(count):
+                    milestones[marked, 1 + c] = messages[TO_DELIVER, c]
+                marked += 1
+            # A trace has no gaps: repetitions are skipped once it is full.
+            if not fast_forward or traced < trace.shape[0]:
                 continue
             if epoch_ends:
                 # A source started, drained or finished: periods seen before mean nothing now.

@@ -18,6 +18,7 @@ def elapsed_rows(
     *,
     bandwidth_bytes_per_s: float,
     tau: float,
+    crossing_cost: float = 1.0,
     threads: int = 1,
 ) -> pd.DataFrame:
     """Predict the elapsed time of every communication with every model.
@@ -30,7 +31,7 @@ def elapsed_rows(
         Rows of the table communication, ordered by its key.
     models : list of str
         Names of the models.
-    bandwidth_bytes_per_s, tau : float
+    bandwidth_bytes_per_s, tau, crossing_cost : float
         Parameters of the models.
     threads : int, default 1
         Threads to use.
@@ -44,8 +45,9 @@ def elapsed_rows(
     frames = []
     for model in models:
         evaluation = evaluate(
-            tree, graphs, MODELS[model], bandwidth_bytes_per_s=bandwidth_bytes_per_s, tau=tau, threads=threads
-        )
+            tree, graphs, MODELS[model], bandwidth_bytes_per_s=bandwidth_bytes_per_s, tau=tau,
+            crossing_cost=crossing_cost, threads=threads,
+        )  # fmt: skip
         frames.append(
             pd.DataFrame(
                 {

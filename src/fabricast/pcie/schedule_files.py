@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Literal
 
@@ -11,6 +12,8 @@ import pandas as pd
 from fabricast.errors import InputError
 from fabricast.files import whole_file, write_text
 from fabricast.jobs import progress_of
+from fabricast.pcie.graphs import from_arcs
+from fabricast.pcie.machine_parameters import machine_parameters, refuse_peer_copies
 from fabricast.pcie.models import named_model
 from fabricast.pcie.schedules import (
     Pattern,
@@ -30,11 +33,10 @@ _EVALUATIONS = 40_000
 
 
 def _parse_grid(text: str) -> tuple[int, ...]:
-    try:
-        grid = tuple(int(part) for part in text.lower().split("x"))
-    except ValueError:
-        raise InputError(f"--halo is '{text}', expected a grid such as 4x2 or 2x2x2") from None
-    return grid
+    parts = text.lower().split("x")
+    if len(parts) > 4 or not all(re.fullmatch("[0-9]{1,3}", part) for part in parts):
+        raise InputError(f"--halo is '{text}', expected a grid such as 4x2 or 2x2x2")
+    return tuple(int(part) for part in parts)
 
 
 def schedule_pattern(
@@ -44,14 +46,17 @@ def schedule_pattern(
     communications: Path | None,
     mode: Literal["synchronised", "asynchronous"],
     model: str,
-    bandwidth_bytes_per_s: float,
-    tau: float,
-    crossing_cost: float,
+    bandwidth_bytes_per_s: float | None = None,
+    tau: float | None = None,
+    crossing_cost: float | None = None,
+    parameters_file: Path | None = None,
     latency_s: float,
     size_bytes: float,
     top: int,
     threads: int,
-) -> tuple[PcieTree, Pattern, ScheduleSearch]:
+    pcie_only: bool = False,
+    include_display: bool = False,
+) -> tuple[PcieTree, Pattern, ScheduleSearch, list[str]]:
     """Find the fastest schedules of a halo exchange or of a CSV file.
 
     Parameters
@@ -62,15 +67,21 @@ def schedule_pattern(
         Process grid such as ``4x2``.
     communications : Path or None
         CSV with the columns ``source,target[,size_bytes]``; exactly one of both is given.
-    mode, model, bandwidth_bytes_per_s, tau, crossing_cost, latency_s, top, threads
+    mode, model, latency_s, top, threads
         As for `fabricast.pcie.schedules.enumerate_schedules`; the model by its name.
+    bandwidth_bytes_per_s, tau, crossing_cost, parameters_file
+        As for `fabricast.pcie.machine_parameters.machine_parameters`.
     size_bytes : float
         Size where it is not given.
+    pcie_only : bool, default False
+        Whether copies between endpoints with direct links take the tree all the same.
+    include_display : bool, default False
+        Whether graphics cards count as accelerators.
 
     Returns
     -------
-    (PcieTree, Pattern, ScheduleSearch)
-        Topology, communications and what was found.
+    (PcieTree, Pattern, ScheduleSearch, list of str)
+        Topology, communications, what was found, and what the user should know of it.
 
     Raises
     ------
@@ -82,23 +93,30 @@ def schedule_pattern(
     chosen = named_model(model)
     if mode not in ("synchronised", "asynchronous"):
         raise InputError(f"--mode is '{mode}', expected synchronised or asynchronous")
-    tree = load_tree(topology)
+    tree = load_tree(topology, include_display=include_display)
     if halo is not None:
         pattern = halo_pattern(_parse_grid(halo), len(tree.endpoint_names), size_bytes=size_bytes)
     else:
         assert communications is not None
         pattern = read_pattern(communications, tree, size_bytes=size_bytes)
+    if not pcie_only:
+        refuse_peer_copies(tree, from_arcs([pattern.arcs], size_bytes=1.0, names=["pattern"]))
+    machine = machine_parameters(
+        topology, tree, bandwidth_bytes_per_s=bandwidth_bytes_per_s, tau=tau, crossing_cost=crossing_cost,
+        parameters_file=parameters_file,
+    )  # fmt: skip
+    notes = [*tree.notes, *machine.notes(chosen)]
     keywords = {
-        "model": chosen, "bandwidth_bytes_per_s": bandwidth_bytes_per_s, "tau": tau,
-        "crossing_cost": crossing_cost, "latency_s": latency_s, "top": top, "threads": threads,
+        "model": chosen, "bandwidth_bytes_per_s": machine.bandwidth_bytes_per_s, "tau": machine.tau,
+        "crossing_cost": machine.crossing_cost, "latency_s": latency_s, "top": top, "threads": threads,
     }  # fmt: skip
     if can_enumerate(pattern):
-        return tree, pattern, enumerate_schedules(tree, pattern, mode, **keywords)  # type: ignore[arg-type]
+        return tree, pattern, enumerate_schedules(tree, pattern, mode, **keywords), notes  # type: ignore[arg-type]
     with progress_of("searching schedules", _EVALUATIONS) as advance:
         found = search_schedules(
             tree, pattern, mode, evaluations=_EVALUATIONS, progress=advance, **keywords  # type: ignore[arg-type]
         )  # fmt: skip
-    return tree, pattern, found
+    return tree, pattern, found, notes
 
 
 def schedule_lines(tree: PcieTree, search: ScheduleSearch) -> list[str]:

@@ -279,10 +279,13 @@ def lower_bound_s(tree: PcieTree, pattern: Pattern, *, bandwidth_bytes_per_s: fl
     load = np.zeros(routes.capacity.size)
     busiest_source = 0.0
     for source, (own, sizes) in enumerate(zip(pattern.targets, pattern.size_bytes, strict=True)):
+        alone_s = 0.0
         for target, size in zip(own, sizes, strict=True):
             pair = source * routes.endpoints + target
-            load[routes.link[routes.offset[pair] : routes.offset[pair + 1]]] += size
-        busiest_source = max(busiest_source, sum(sizes) / bandwidth_bytes_per_s + len(own) * latency_s)
+            links = routes.link[routes.offset[pair] : routes.offset[pair + 1]]
+            load[links] += size
+            alone_s += size / float(routes.capacity[links].min())
+        busiest_source = max(busiest_source, alone_s / bandwidth_bytes_per_s + len(own) * latency_s)
     return max(float((load / routes.capacity).max()) / bandwidth_bytes_per_s + latency_s, busiest_source)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
@@ -12,11 +13,15 @@ from pydantic import BaseModel, ConfigDict, Field
 from fabricast import resources
 from fabricast.errors import InputError
 from fabricast.files import write_text
-from fabricast.pcie.tree import PcieTree, Vertex
+from fabricast.pcie.tree import PcieTree, PeerLink, Vertex
 from fabricast.pcie.xml_import import import_xml
+from fabricast.units import pcie_link_bytes_per_s
 from fabricast.yaml_files import read_yaml, validate
 
-__all__ = ["builtin_names", "load_tree", "write_tree"]
+__all__ = ["builtin_names", "load_tree", "load_trees", "write_tree"]
+
+#: Files round rates of links to a few digits.
+_RATE_TOLERANCE = 0.02
 
 
 class _VertexEntry(BaseModel):
@@ -28,6 +33,16 @@ class _VertexEntry(BaseModel):
     capacity: float = Field(1.0, gt=0, allow_inf_nan=False)
     label: str = ""
     uplink_groups: list[list[str]] = []
+    generation: int | None = Field(None, ge=1, le=6)
+    width: Literal[1, 2, 4, 8, 12, 16, 32] | None = None
+    switches_above: int = Field(0, ge=0, le=64)
+
+
+class _PeerEntry(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True)
+
+    kind: Literal["NVLink", "NVSwitch", "xGMI"]
+    endpoints: list[str] = Field(min_length=2)
 
 
 class _TreeFile(BaseModel):
@@ -36,8 +51,10 @@ class _TreeFile(BaseModel):
     name: str = Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9_.-]+$")
     source: str = ""
     tag: Literal["published", "quoted", "derived", "assumed", "measured"] = "assumed"
+    link_bytes_per_s: float | None = Field(None, gt=0, allow_inf_nan=False)
     bandwidth_bytes_per_s: float | None = Field(None, gt=0, allow_inf_nan=False)
     notes: list[str] = []
+    peer_links: list[_PeerEntry] = []
     vertices: list[_VertexEntry] = Field(min_length=1)
 
 
@@ -84,6 +101,37 @@ def load_tree(topology: str | Path, *, include_display: bool = False) -> PcieTre
     )
 
 
+def load_trees(paths: Iterable[str | Path]) -> list[PcieTree]:
+    """Load the topologies of files, each of which needs a name of its own.
+
+    Parameters
+    ----------
+    paths : iterable of str or Path
+        Files; one that is named twice is loaded once.
+
+    Returns
+    -------
+    list of PcieTree
+        The trees, in order.
+
+    Raises
+    ------
+    InputError
+        If two files hold topologies of one name.
+    """
+    found: dict[str, tuple[str, PcieTree]] = {}
+    for path in dict.fromkeys(map(str, paths)):
+        tree = load_tree(path)
+        if tree.name in found:
+            raise InputError(
+                f"holds a topology named '{tree.name}', as does {found[tree.name][0]}; expected different names (of an "
+                "XML file its own name, of a YAML file the key 'name')",
+                path=path,
+            )
+        found[tree.name] = (path, tree)
+    return [tree for _, tree in found.values()]
+
+
 def _read_tree(path: Path) -> PcieTree:
     value, lines = read_yaml(path)
     entry = validate(_TreeFile, value, path=path, lines=lines)
@@ -95,13 +143,41 @@ def _read_tree(path: Path) -> PcieTree:
             vertex.capacity,
             vertex.label,
             tuple(tuple(group) for group in vertex.uplink_groups),
+            vertex.generation,
+            vertex.width,
+            vertex.switches_above,
         )
         for vertex in entry.vertices
     )
+    peers = tuple(PeerLink(peer.kind, tuple(peer.endpoints)) for peer in entry.peer_links)
     try:
-        return PcieTree(entry.name, vertices, entry.bandwidth_bytes_per_s, entry.source, entry.tag, tuple(entry.notes))
+        tree = PcieTree(
+            entry.name, vertices, entry.bandwidth_bytes_per_s, entry.source, entry.tag, tuple(entry.notes),
+            entry.link_bytes_per_s, peers,
+        )  # fmt: skip
+        _check_widths(tree)
+        return tree
     except InputError as error:
         raise InputError(str(error), path=path, line=_line_of_fault(str(error), vertices, lines)) from error
+
+
+def _check_widths(tree: PcieTree) -> None:
+    """Refuse generations and widths that contradict the capacity of their link."""
+    for vertex in tree.vertices:
+        if vertex.generation is None or vertex.width is None:
+            continue
+        rate = pcie_link_bytes_per_s(vertex.generation, vertex.width)
+        if tree.link_bytes_per_s is None:
+            raise InputError(
+                f"link of '{vertex.name}' has a generation, but link_bytes_per_s is missing: expected the rate of a "
+                "link of capacity 1"
+            )
+        given = vertex.capacity * tree.link_bytes_per_s
+        if abs(given / rate - 1) > _RATE_TOLERANCE:
+            raise InputError(
+                f"link of '{vertex.name}' is Gen{vertex.generation} x{vertex.width}, which carries {rate / 1e9:.2f} "
+                f"GB/s, but capacity and link_bytes_per_s give {given / 1e9:.2f} GB/s"
+            )
 
 
 def _line_of_fault(message: str, vertices: tuple[Vertex, ...], lines: dict[tuple[str | int, ...], int]) -> int:
@@ -139,10 +215,16 @@ def tree_yaml(tree: PcieTree) -> str:
     if tree.source:
         lines.append(f"source: {json.dumps(tree.source)}")
     lines.append(f"tag: {tree.tag}")
+    if tree.link_bytes_per_s is not None:
+        lines.append(f"link_bytes_per_s: {tree.link_bytes_per_s!r}")
     if tree.bandwidth_bytes_per_s is not None:
         lines.append(f"bandwidth_bytes_per_s: {tree.bandwidth_bytes_per_s!r}")
     if tree.notes:
         lines += ["notes:", *(f"  - {json.dumps(note)}" for note in tree.notes)]
+    if tree.peer_links:
+        lines.append("peer_links:")
+        for peers in tree.peer_links:
+            lines.append(f"  - {{kind: {peers.kind}, endpoints: {json.dumps(list(peers.endpoints))}}}")
     lines.append("vertices:")
     for vertex in tree.vertices:
         entry = [f"name: {json.dumps(vertex.name)}", f"kind: {vertex.kind}"]
@@ -150,6 +232,10 @@ def tree_yaml(tree: PcieTree) -> str:
             entry.append(f"parent: {json.dumps(vertex.parent)}")
         if vertex.capacity != 1.0:
             entry.append(f"capacity: {vertex.capacity!r}")
+        if vertex.generation is not None and vertex.width is not None:
+            entry.append(f"generation: {vertex.generation}, width: {vertex.width}")
+        if vertex.switches_above:
+            entry.append(f"switches_above: {vertex.switches_above}")
         if vertex.label:
             entry.append(f"label: {json.dumps(vertex.label)}")
         if vertex.uplink_groups:

@@ -22,11 +22,11 @@ def topology_rows(trees: list[PcieTree]) -> pd.DataFrame:
                 "endpoints": len(tree.endpoint_names),
                 "vertices": len(tree.vertices),
                 "links": len(tree.link_names),
-                "leaf_symmetries": tree.automorphism_count,
+                "leaf_symmetries": tree.automorphism_count if tree.automorphism_count < 2**63 else None,
             }
             for tree in trees
         ]
-    )
+    ).astype({"leaf_symmetries": "Int64"})
 
 
 def vertex_rows(trees: list[PcieTree]) -> pd.DataFrame:
@@ -54,7 +54,7 @@ def link_rows(trees: list[PcieTree], *, bandwidth_bytes_per_s: float) -> pd.Data
     trees : list of PcieTree
         The trees.
     bandwidth_bytes_per_s : float
-        What a capacity of 1 stands for in trees that do not say.
+        What a capacity of 1 stands for in trees that record no speed.
 
     Returns
     -------
@@ -63,7 +63,7 @@ def link_rows(trees: list[PcieTree], *, bandwidth_bytes_per_s: float) -> pd.Data
     """
     rows = []
     for tree in trees:
-        reference = tree.bandwidth_bytes_per_s or bandwidth_bytes_per_s
+        reference = tree.link_bytes_per_s or tree.bandwidth_bytes_per_s or bandwidth_bytes_per_s
         for source, target, direction, port in tree.link_names:
             lower = source if direction == "pcie_up" else target
             ports = len(tree.vertex(lower).uplink_groups)

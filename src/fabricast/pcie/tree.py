@@ -13,11 +13,18 @@ from numpy.typing import NDArray
 
 from fabricast.errors import InputError
 
-__all__ = ["PcieTree", "Routes", "Vertex", "regular_tree"]
+__all__ = ["PcieTree", "PeerLink", "Routes", "Vertex", "regular_tree"]
 
 #: Path classes as ``nvidia-smi topo`` prints them, nearest first.
 PATH_CLASSES = ("PIX", "PXB", "PHB", "SYS")
 
+#: Kinds of direct links between endpoints.
+PEER_LINK_KINDS = ("NVLink", "NVSwitch", "xGMI")
+#: No server holds more; routes of all pairs are tabulated.
+LARGEST_ENDPOINTS = 256
+#: Capacities and rates outside are typing errors: PCIe spans a factor of 500 from Gen1 x1 to Gen6 x16.
+SMALLEST_CAPACITY, LARGEST_CAPACITY = 1e-3, 1e3
+SLOWEST_BYTES_PER_S, FASTEST_BYTES_PER_S = 1e6, 1e13
 _DEEPEST = 64
 _KINDS = ("system", "root_complex", "switch", "endpoint")
 
@@ -41,6 +48,10 @@ class Vertex:
         Where it was read, such as a bus id.
     uplink_groups : tuple of tuple of str, default ()
         A switch with several upstream ports lists the endpoints that use each of them.
+    generation, width : int or None, default None
+        PCIe generation and lanes of the link to the parent, where they are known.
+    switches_above : int, default 0
+        Switches on the link to the parent that have no other child and are not drawn.
     """
 
     name: str
@@ -49,6 +60,25 @@ class Vertex:
     capacity: float = 1.0
     label: str = ""
     uplink_groups: tuple[tuple[str, ...], ...] = ()
+    generation: int | None = None
+    width: int | None = None
+    switches_above: int = 0
+
+
+@dataclass(frozen=True)
+class PeerLink:
+    """Direct links between endpoints, beside the tree.
+
+    Parameters
+    ----------
+    kind : {'NVLink', 'NVSwitch', 'xGMI'}
+        What they are.
+    endpoints : tuple of str
+        Endpoints that they join, each with each other.
+    """
+
+    kind: str
+    endpoints: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -100,13 +130,18 @@ class PcieTree:
     vertices : tuple of Vertex
         All vertices; endpoints are numbered in this order.
     bandwidth_bytes_per_s : float or None, default None
-        Reference bandwidth that a capacity of 1 stands for, where it is known.
+        Bandwidth of one copy alone on links of capacity 1, where it was measured or published.
     source : str, default ''
         Where the tree comes from.
     tag : str, default 'assumed'
         Provenance tag.
     notes : tuple of str, default ()
         What a reader of the file should be told.
+    link_bytes_per_s : float or None, default None
+        Raw rate of a link of capacity 1 after line coding, packet headers included, where it
+        is known; no copy can be faster.
+    peer_links : tuple of PeerLink, default ()
+        Direct links between endpoints, which copies take instead of the tree.
 
     Raises
     ------
@@ -130,13 +165,15 @@ class PcieTree:
     source: str = ""
     tag: str = "assumed"
     notes: tuple[str, ...] = ()
+    link_bytes_per_s: float | None = None
+    peer_links: tuple[PeerLink, ...] = ()
     _by_name: dict[str, Vertex] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         by_name: dict[str, Vertex] = {}
         for vertex in self.vertices:
             if vertex.name in by_name:
-                raise InputError(f"vertex '{vertex.name}' stands twice in topology '{self.name}'")
+                raise InputError(f"vertex '{vertex.name}' is a duplicate in topology '{self.name}'")
             if vertex.kind not in _KINDS:
                 raise InputError(
                     f"vertex '{vertex.name}' has kind '{vertex.kind}', expected one of {', '.join(_KINDS)}"
@@ -164,14 +201,41 @@ class PcieTree:
             self._check_vertex(vertex)
         if max(self.depth.values()) > _DEEPEST:
             raise InputError(f"topology '{self.name}' is deeper than {_DEEPEST} links")
-        if not any(vertex.kind == "endpoint" for vertex in self.vertices):
-            raise InputError(f"topology '{self.name}' has no endpoint, expected at least one")
+        if not 1 <= len(self.endpoint_names) <= LARGEST_ENDPOINTS:
+            raise InputError(
+                f"topology '{self.name}' has {len(self.endpoint_names):,} endpoints, expected 1 to {LARGEST_ENDPOINTS}"
+            )
+        self._check_rates()
+
+    def _check_rates(self) -> None:
+        link, alone = self.link_bytes_per_s, self.bandwidth_bytes_per_s
+        for name, rate in (("link_bytes_per_s", link), ("bandwidth_bytes_per_s", alone)):
+            if rate is not None and not SLOWEST_BYTES_PER_S <= rate <= FASTEST_BYTES_PER_S:
+                raise InputError(
+                    f"{name} of topology '{self.name}' is {rate:g}, expected {SLOWEST_BYTES_PER_S:g} to "
+                    f"{FASTEST_BYTES_PER_S:g}"
+                )
+        if link is not None and alone is not None and alone > link:
+            raise InputError(
+                f"bandwidth_bytes_per_s of topology '{self.name}' is {alone:g}, expected at most the {link:g} of its "
+                "links (link_bytes_per_s)"
+            )
+        for peers in self.peer_links:
+            unknown = [name for name in peers.endpoints if name not in self.endpoint_number]
+            if unknown or peers.kind not in PEER_LINK_KINDS or len(set(peers.endpoints)) < 2:
+                raise InputError(
+                    f"peer_links of topology '{self.name}' joins {', '.join(peers.endpoints[:8])} by '{peers.kind}', "
+                    f"expected two or more endpoints of the tree and one of {', '.join(PEER_LINK_KINDS)}"
+                )
 
     def _check_vertex(self, vertex: Vertex) -> None:
         if vertex.parent is not None and self._by_name[vertex.parent].kind == "endpoint":
             raise InputError(f"endpoint '{vertex.parent}' has the child '{vertex.name}', expected a leaf")
-        if not (math.isfinite(vertex.capacity) and vertex.capacity > 0):
-            raise InputError(f"link of '{vertex.name}' has capacity {vertex.capacity:g}, expected a positive number")
+        if not SMALLEST_CAPACITY <= vertex.capacity <= LARGEST_CAPACITY:
+            raise InputError(
+                f"link of '{vertex.name}' has capacity {vertex.capacity:g}, expected a positive number from "
+                f"{SMALLEST_CAPACITY:g} to {LARGEST_CAPACITY:g}"
+            )
         if vertex.kind != "endpoint" and not self._children[vertex.name]:
             raise InputError(f"{vertex.kind} '{vertex.name}' has no child, expected at least one")
         if vertex.uplink_groups:
@@ -268,8 +332,17 @@ class PcieTree:
             return "SYS"
         if kind == "root_complex":
             return "PHB"
-        one_switch = self._by_name[source].parent == turn == self._by_name[target].parent
+        ends = (self._by_name[source], self._by_name[target])
+        one_switch = all(end.parent == turn and not end.switches_above for end in ends)
         return "PIX" if one_switch else "PXB"
+
+    @cached_property
+    def _peer_kind(self) -> Mapping[tuple[str, str], str]:
+        return {pair: peers.kind for peers in self.peer_links for pair in itertools.permutations(peers.endpoints, 2)}
+
+    def peer_link(self, source: str, target: str) -> str | None:
+        """Return the kind of direct link between two endpoints, None where the tree is the only way."""
+        return self._peer_kind.get((source, target))
 
     @cached_property
     def link_names(self) -> tuple[tuple[str, str, str, int], ...]:
@@ -357,6 +430,20 @@ class PcieTree:
             ports = tuple(self._port(switch, name) for switch in above)
             shape[name] = (vertex.kind, vertex.capacity, ports, below)
         return shape
+
+    @cached_property
+    def shape_arrays(self) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.int64]]:
+        """Parent of each vertex (-1 for the root), number of its shape, and vertex of each endpoint."""
+        place = {vertex.name: number for number, vertex in enumerate(self.vertices)}
+        parent = [-1 if vertex.parent is None else place[vertex.parent] for vertex in self.vertices]
+        # Numbers of shapes follow from the shapes, not from the order of vertices.
+        shapes = sorted({repr(self._shape[vertex.name]) for vertex in self.vertices})
+        number = {shape: i for i, shape in enumerate(shapes)}
+        return (
+            np.array(parent, dtype=np.int64),
+            np.array([number[repr(self._shape[vertex.name])] for vertex in self.vertices], dtype=np.uint64),
+            np.array([place[name] for name in self.endpoint_names], dtype=np.int64),
+        )
 
     @cached_property
     def automorphism_count(self) -> int:

@@ -165,7 +165,7 @@ def validate_models(
         values = parameter[parameter["system"] == f"{tree.name}.{origin}"].set_index("name")["value"]
         keywords = {"tau": values.get("tau", 0.0), "crossing_cost": values.get("crossing_cost", 1.0)}
         rows = rows.set_index(["case_id", "item"], drop=False).loc[key]
-        simulated = rows["value"].to_numpy(dtype=np.float64)
+        simulated, least, most = (rows[name].to_numpy(dtype=np.float64) for name in ("value", "low", "high"))
         for name in models:
             evaluation = evaluate(
                 tree, graphs, MODELS[name], bandwidth_bytes_per_s=values["bandwidth"], threads=threads, **keywords
@@ -173,7 +173,8 @@ def validate_models(
             predicted = evaluation.end_s - graphs.start_s
             error = predicted / simulated - 1.0
             common = {"study": "pcie", "model": name, "kind": "simulated", "origin": origin}
-            parts["band"].append(_bands(error, case, subsets, counts, tolerance).assign(**common))
+            over_phases = (predicted / most - 1.0, predicted / least - 1.0)
+            parts["band"].append(_bands(error, over_phases, case, subsets, counts, tolerance).assign(**common))
             parts["accuracy"].append(_accuracy(error, graphs, simulated, predicted, subsets).assign(**common))
             parts["histogram"].append(_histogram(error, subsets).assign(**common))
             if name in VALIDATED and origin == explained:
@@ -182,7 +183,8 @@ def validate_models(
             if name in VALIDATED:
                 parts["comparison"].append(
                     rows[["study", "case_id", "item", "quantity", "kind", "origin"]].assign(
-                        model=name, predicted=predicted, reference=simulated, relative_error=error,
+                        model=name, predicted=predicted, reference=simulated, reference_low=least,
+                        reference_high=most, relative_error=error,
                         tolerance=tolerance, within=np.abs(error) <= tolerance,
                     ).reset_index(drop=True)
                 )  # fmt: skip
@@ -191,6 +193,7 @@ def validate_models(
 
 def _bands(
     error: NDArray[np.float64],
+    over_phases: tuple[NDArray[np.float64], NDArray[np.float64]],
     case: NDArray[np.int64],
     subsets: dict[str, NDArray[np.bool_]],
     counts: NDArray[np.uint8],
@@ -198,6 +201,9 @@ def _bands(
 ) -> pd.DataFrame:
     tolerances = sorted({tolerance, *COMMON_TOLERANCES})
     absolute = np.abs(error)
+    # The error in some phase reaches from the first to the second.
+    nearest = np.where(over_phases[0] * over_phases[1] < 0, 0.0, np.abs(over_phases).min(axis=0))
+    farthest = np.abs(over_phases).max(axis=0)
     columns = [(name, limit) for name in subsets for limit in tolerances]
     graphs = counts.shape[1]
     sizes = np.stack([np.bincount(case[inside], minlength=graphs) for inside in subsets.values()], axis=1).astype(
@@ -220,6 +226,8 @@ def _bands(
             {
                 "subset": name, "tolerance": limit, "share_within": share,
                 "share_within_low": min(low[position], share), "share_within_high": max(high[position], share),
+                "share_within_least": float((farthest[subsets[name]] <= limit).mean()),
+                "share_within_most": float((nearest[subsets[name]] <= limit).mean()),
                 **statistics[name],
             }
         )  # fmt: skip

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from fabricast.files import write_text
 from fabricast.percs.network import TwoLevelNetwork
 from fabricast.percs.packets import Pairs
 
-__all__ = ["MappingSearch", "search_mapping", "write_rank_files"]
+__all__ = ["MappingSearch", "bottleneck_s", "search_mapping", "write_rank_files"]
 
 _EPOCHS = 24
 _WARM, _COLD = 3.0, 0.03
@@ -63,7 +64,7 @@ def search_mapping(
     pairs : tuple of ndarray
         Source block, target block and bytes.
     start : ndarray of int64, shape (blocks,)
-        Router of each block at the start; routers that no block has stay empty.
+        Router of each block at the start.
     network : TwoLevelNetwork
         Network.
     proposals : int
@@ -85,19 +86,10 @@ def search_mapping(
     """
     from fabricast.percs.search_kernels import anneal, put_flows
 
-    position = np.array(start, dtype=np.int64)
-    if np.unique(position).size != position.size or position.min() < 0 or position.max() >= network.routers:
-        raise InputError(f"blocks share routers or exceed the {network.routers} of the network")
-    offset, other, flows = _neighbours(pairs, position.size)
-    inverse = 1 / network.link_capacities(1)
-    lanes = np.stack(np.divmod(np.arange(network.routers), network.group_routers))
-    # A swap takes away and puts back two flows a neighbour of two blocks, each on a link a stripe and end.
-    touched = 2 * 2 * 2 * int(np.diff(offset).max(initial=1)) * (1 + 2 * network.multiplicity) + 2
-    undo, undo_index = np.zeros((2, touched)), np.zeros(touched, dtype=np.int64)
-    links = np.zeros((3, inverse.size))
-    tables = (offset, other, flows, position, network.gateways, lanes, links, undo, undo_index)
-
-    links[1] = inverse
+    # Empty nodes take part, so that blocks can move to them.
+    empty = np.setdiff1d(np.arange(network.routers, dtype=np.int64), start)
+    position, tables, inverse = _tables(pairs, np.concatenate([np.asarray(start, dtype=np.int64), empty]), network)
+    links = tables[6]
     put_flows(*tables)
     first = best = float((links[0] * inverse).max())
     best_position = position.copy()
@@ -117,7 +109,49 @@ def search_mapping(
             best, best_position = now, position.copy()
         if progress is not None:
             progress(part)
-    return MappingSearch(best_position, best, first, proposals, kept)
+    return MappingSearch(best_position[: len(start)], best, first, proposals, kept)
+
+
+def bottleneck_s(pairs: Pairs, position: NDArray[np.int64], network: TwoLevelNetwork) -> float:
+    """Return the time of the busiest link with direct routes.
+
+    Parameters
+    ----------
+    pairs : tuple of ndarray
+        Source block, target block and bytes.
+    position : ndarray of int64, shape (blocks,)
+        Router of each block.
+    network : TwoLevelNetwork
+        Network.
+
+    Returns
+    -------
+    float
+        Seconds.
+    """
+    from fabricast.percs.search_kernels import put_flows
+
+    _, tables, inverse = _tables(pairs, position, network)
+    put_flows(*tables)
+    return float((tables[6][0] * inverse).max())
+
+
+def _tables(
+    pairs: Pairs, start: NDArray[np.int64], network: TwoLevelNetwork
+) -> tuple[NDArray[np.int64], tuple[Any, ...], NDArray[np.float64]]:
+    """Return positions, what the kernels read and write, and the inverse capacities of all links."""
+    position = np.array(start, dtype=np.int64)
+    if np.unique(position).size != position.size or position.min() < 0 or position.max() >= network.routers:
+        raise InputError(f"blocks share routers or exceed the {network.routers} of the network")
+    offset, other, flows = _neighbours(pairs, position.size)
+    inverse = 1 / network.link_capacities(1)
+    lanes = np.stack(np.divmod(np.arange(network.routers), network.group_routers))
+    # A swap takes away and puts back two flows a neighbour of two blocks, each on a link a stripe and end.
+    touched = 2 * 2 * 2 * int(np.diff(offset).max(initial=1)) * (1 + 2 * network.multiplicity) + 2
+    undo, undo_index = np.zeros((2, touched)), np.zeros(touched, dtype=np.int64)
+    links = np.zeros((3, inverse.size))
+    links[1] = inverse
+    return position, (offset, other, flows, position, network.gateways, lanes, links, undo, undo_index), inverse
 
 
 def _neighbours(pairs: Pairs, blocks: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -14,24 +15,33 @@ from fabricast.yaml_files import load_model
 __all__ = ["load_network"]
 
 
+_RATE = Field(ge=1e3, le=1e15, allow_inf_nan=False)
+
+
 class _NetworkFile(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    groups: int
-    drawers_per_group: int = 1
-    routers_per_drawer: int
-    cores_per_router: int
-    multiplicity: int = 1
+    groups: int = Field(ge=1, le=65536)
+    drawers_per_group: int = Field(1, ge=1, le=65536)
+    routers_per_drawer: int = Field(ge=1, le=65536)
+    cores_per_router: int = Field(ge=1, le=65536)
+    multiplicity: int = Field(1, ge=1, le=65536)
     gateway: str = "mod"
-    ll_bytes_per_s: float = Field(gt=0)
-    lr_bytes_per_s: float | None = Field(None, gt=0)
-    d_bytes_per_s: float = Field(gt=0)
-    injection_bytes_per_s: float = Field(gt=0)
-    hop_latency_s: float = Field(50e-9, gt=0)
+    ll_bytes_per_s: float = _RATE
+    lr_bytes_per_s: float | None = Field(None, ge=1e3, le=1e15, allow_inf_nan=False)
+    d_bytes_per_s: float = _RATE
+    injection_bytes_per_s: float = _RATE
+    hop_latency_s: float = Field(50e-9, gt=0, le=1.0, allow_inf_nan=False)
 
 
 def load_network(
-    pattern: str, *, groups: int | None, gateway: str, multiplicity: int, file: Path | None
+    pattern: str,
+    *,
+    groups: int | None,
+    gateway: str,
+    multiplicity: int,
+    file: Path | None,
+    ranks_per_node: int | None = None,
 ) -> TwoLevelNetwork:
     """Return the network of a command.
 
@@ -46,6 +56,8 @@ def load_network(
     file : Path or None
         YAML file with keys of the network; a network with one speed in a group leaves out
         lr_bytes_per_s. It excludes the others.
+    ranks_per_node : int, optional
+        Ranks of a matrix that fill a node, in place of the network's cores.
 
     Returns
     -------
@@ -63,11 +75,20 @@ def load_network(
         values = load_model(file, _NetworkFile).model_dump()
         values["lr_bytes_per_s"] = values["lr_bytes_per_s"] or values["ll_bytes_per_s"]
         try:
-            return TwoLevelNetwork(**values)
+            return _with_ranks(TwoLevelNetwork(**values), pattern, ranks_per_node)
         except InputError as error:
             raise InputError(str(error), path=file) from error
     if groups is None:
         if pattern not in WORKLOADS:
             raise InputError("--groups is missing, expected the number of supernodes, or --network FILE")
         groups = supernodes_of(pattern)
-    return percs(groups, gateway=gateway, multiplicity=multiplicity)  # type: ignore[arg-type]  # checked there
+    network = percs(groups, gateway=gateway, multiplicity=multiplicity)  # type: ignore[arg-type]  # checked there
+    return _with_ranks(network, pattern, ranks_per_node)
+
+
+def _with_ranks(network: TwoLevelNetwork, pattern: str, ranks_per_node: int | None) -> TwoLevelNetwork:
+    if ranks_per_node is None:
+        return network
+    if pattern in WORKLOADS:
+        raise InputError(f"ranks of a node belong to a matrix; those of '{pattern}' are {network.cores_per_router}")
+    return replace(network, cores_per_router=ranks_per_node)

@@ -1,4 +1,4 @@
-"""Packet-level network: an independent reference for the bottleneck bound of link loads."""
+"""Packet-level network: an independent reference for the time of the busiest link."""
 
 from __future__ import annotations
 

@@ -215,7 +215,7 @@ def simulate_cases(
 def packet_tables(
     reference: pd.DataFrame, network_case: pd.DataFrame, network_link_class: pd.DataFrame, *, seed: int
 ) -> PacketTables:
-    """Put packet-level times beside the bound of the busiest link, and learn what tells their ratio.
+    """Put packet-level times beside that of the busiest link, and learn what tells their ratio.
 
     Parameters
     ----------

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import coo_array
 
 from fabricast.csv_files import read_csv
 from fabricast.errors import InputError
+from fabricast.files import read_bytes, read_text
 
 __all__ = ["Workload", "blocks_of", "multicast", "read_matrix", "stencil"]
 
@@ -165,7 +168,8 @@ def read_matrix(path: Path | str) -> tuple[NDArray[np.int64], NDArray[np.int64],
     Parameters
     ----------
     path : Path or str
-        ``.mtx``; or CSV with one row a rank; or CSV with the header ``source,target,size_bytes``.
+        ``.mtx``; or one row of numbers a rank, with commas or blanks; or CSV with the header
+        ``source,target,size_bytes``.
 
     Returns
     -------
@@ -179,47 +183,80 @@ def read_matrix(path: Path | str) -> tuple[NDArray[np.int64], NDArray[np.int64],
     """
     path = Path(path)
     if path.suffix.lower() == ".mtx":
-        dense = _read_matrix_market(path)
-    else:
-        try:
-            with path.open(encoding="utf-8-sig") as file:
-                first = file.readline()
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"cannot be read: {error}", path=path) from error
-        if "source" in first:
-            rows = read_csv(path, ("source", "target", "size_bytes"))
-            table = np.array([[r.number("source"), r.number("target"), r.number("size_bytes")] for r in rows])
-            ends = table[:, :2]
-            if (ends < 0).any() or (ends != np.round(ends)).any() or ends.max() >= _LARGEST_TASKS:
-                raise InputError("holds a rank that is no whole number from 0", path=path)
-            if (table[:, 2] < 0).any():
-                raise InputError("holds negative bytes, expected 0 or more", path=path)
-            ranks = int(ends.max()) + 1
-            source, target, size = ends[:, 0].astype(np.int64), ends[:, 1].astype(np.int64), table[:, 2]
-            return _without_self(source, target, size, ranks, path)
-        try:
-            dense = np.loadtxt(path, delimiter=",", ndmin=2, encoding="utf-8-sig")
-        except ValueError as error:
-            raise InputError(f"is no matrix of numbers: {error}", path=path) from error
-    if dense.ndim != 2 or dense.shape[0] != dense.shape[1]:
-        raise InputError(f"has the shape {dense.shape}, expected as many columns as rows", path=path)
-    if not np.isfinite(dense).all() or (dense < 0).any():
-        raise InputError("holds negative or missing bytes, expected 0 or more", path=path)
-    source, target = np.nonzero(dense)
-    return _without_self(source.astype(np.int64), target.astype(np.int64), dense[source, target], len(dense), path)
-
-
-def _read_matrix_market(path: Path) -> NDArray[np.float64]:
-    from scipy.io import mmread
-
+        return _read_matrix_market(path)
+    lines = [line for line in read_text(path, strict=True).splitlines() if line.strip() and not line.startswith("#")]
+    if lines and "source" in lines[0]:
+        return _read_pairs(path)
+    # CommBench prints rows of numbers with blanks between, others commas.
+    separator = "," if lines and "," in lines[0] else None
+    widths = sorted({len(line.split(separator)) for line in lines[:_LARGEST_MATRIX]})
+    if len(lines) > _LARGEST_MATRIX or widths != [len(lines)]:
+        raise InputError(
+            f"has {len(lines):,} rows of {', '.join(map(str, widths[:3]))} numbers, expected a square matrix of at "
+            f"most {_LARGEST_MATRIX:,} ranks",
+            path=path,
+        )
     try:
-        matrix = mmread(path)
-    except (OSError, ValueError, TypeError) as error:
-        raise InputError(f"is no MatrixMarket file: {error}", path=path) from error
-    dense: NDArray[np.float64] = np.asarray(
-        matrix.todense() if hasattr(matrix, "todense") else matrix, dtype=np.float64
-    )
-    return dense
+        dense = np.array([line.split(separator) for line in lines], dtype=np.float64)
+    except ValueError as error:
+        raise InputError(f"is no matrix of numbers: {error}", path=path) from error
+    source, target = np.nonzero(dense)
+    return _communication(source.astype(np.int64), target.astype(np.int64), dense[source, target], len(dense), path)
+
+
+def _read_pairs(path: Path) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], int]:
+    rows = read_csv(path, ("source", "target", "size_bytes"))
+    table = np.array([[r.number("source"), r.number("target"), r.number("size_bytes")] for r in rows])
+    ends = table[:, :2]
+    if (ends < 0).any() or (ends != np.round(ends)).any() or ends.max() >= _LARGEST_TASKS:
+        raise InputError(f"holds a rank that is no whole number from 0 to {_LARGEST_TASKS - 1:,}", path=path)
+    source, target = ends.astype(np.int64).T
+    return _communication(source, target, table[:, 2], int(ends.max()) + 1, path)
+
+
+#: Ranks of a dense matrix; larger ones are given as pairs.
+_LARGEST_MATRIX = 8192
+_LARGEST_PAIRS = 20_000_000
+#: More bytes between two ranks are a typing error.
+_LARGEST_BYTES = 1e18
+
+
+def _read_matrix_market(
+    path: Path,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], int]:
+    from scipy.io import mminfo, mmread
+
+    content = read_bytes(path)
+    try:
+        rows, columns, entries, _, field, _ = mminfo(io.BytesIO(content))
+        if rows != columns:
+            raise InputError(f"has the shape {rows:,} x {columns:,}, expected as many columns as rows", path=path)
+        if field == "complex":
+            raise InputError("holds complex numbers, expected bytes", path=path)
+        dense = content[:200].split(b"\n")[0].split()[2:3] == [b"array"]
+        if rows > (_LARGEST_MATRIX if dense else _LARGEST_TASKS) or entries > _LARGEST_PAIRS:
+            raise InputError(
+                f"declares {rows:,} ranks with {entries:,} entries, expected at most "
+                f"{_LARGEST_MATRIX if dense else _LARGEST_TASKS:,} ranks and {_LARGEST_PAIRS:,} entries",
+                path=path,
+            )
+        matrix = coo_array(mmread(io.BytesIO(content)))
+        size = matrix.data.astype(np.float64)
+    except InputError:
+        raise
+    except (ValueError, TypeError, OverflowError, IndexError, LookupError, MemoryError) as error:
+        raise InputError(f"is no MatrixMarket file: {error or type(error).__name__}", path=path) from error
+    source, target = (ends.astype(np.int64) for ends in matrix.coords)
+    return _communication(source, target, size, int(rows), path)
+
+
+def _communication(
+    source: NDArray[np.int64], target: NDArray[np.int64], size: NDArray[np.float64], ranks: int, path: Path
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], int]:
+    """Return what is sent between different ranks, once it is checked."""
+    if not ((size >= 0) & (size <= _LARGEST_BYTES)).all():
+        raise InputError(f"holds bytes that are negative, missing or beyond {_LARGEST_BYTES:g}", path=path)
+    return _without_self(source, target, size, ranks, path)
 
 
 def _without_self(

@@ -1,0 +1,118 @@
+"""Whatever a file holds: complete output, or one line and nothing half-written.
+
+``pytest tests/fuzz --fuzz-seconds 3600`` looks longer; a failing content is printed and named by door and seed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import random
+import sys
+import time
+
+import duckdb
+import pytest
+import yaml
+
+from fabricast import cli
+from fabricast.config import checked_config
+from fabricast.errors import InputError
+from tests.fuzz.doors import CONFIG, DOORS
+from tests.fuzz.mutations import mutate
+
+#: A single file that takes longer is a hang.
+MOST_SECONDS = 30.0
+
+
+def call(monkeypatch, folder, arguments):
+    """Run the command line in this process; return exit code, standard output and error."""
+    out, err = io.StringIO(), io.StringIO()
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "argv", ["fabricast", *arguments])
+    code = 0
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            cli.main()
+        except SystemExit as end:
+            code = end.code or 0
+    return code, out.getvalue(), err.getvalue()
+
+
+def check(door, folder, code, printed, error, content):
+    """Assert what every call promises; `content` names the case."""
+    left = {path.name for path in folder.iterdir()} - {door.file, *door.beside}
+    assert code in (0, 2), (code, error, content)
+    assert "Traceback" not in error, (error, content)
+    if code == 2:
+        told = [line for line in error.splitlines() if line.startswith("fabricast: error: ")]
+        assert len(told) == 1, (error, content)
+        assert len(told[0]) < 1500, (error, content)
+        assert not any(line for line in error.splitlines() if line.startswith(" ")), (error, content)
+        assert not left, (left, content)
+    elif door.output is not None:
+        assert not {name for name in left if ".part" in name}, (left, content)
+        assert door.output in left, (left, content)
+        complete(folder / door.output, content)
+
+
+def complete(path, content):
+    """Assert that a written file is whole and holds finite numbers."""
+    if path.suffix in (".csv", ".parquet"):
+        table = duckdb.sql(f"SELECT * FROM '{path}'").df()
+        assert len(table), content
+        for column in table.select_dtypes("number"):
+            assert not (table[column].abs() == float("inf")).any(), (column, content)
+    elif path.suffix in (".yaml", ".json"):
+        assert yaml.safe_load(path.read_text(encoding="utf-8")), content
+    else:
+        assert path.read_text(encoding="utf-8").strip(), content
+
+
+def trial(monkeypatch, folder, door, content):
+    for path in folder.iterdir():
+        path.unlink()
+    for name, text in door.beside.items():
+        (folder / name).write_text(text)
+    (folder / door.file).write_bytes(content)
+    started = time.perf_counter()
+    code, printed, error = call(
+        monkeypatch, folder, door.arguments(door.file, (door.output or "").replace(".hosts", ""))
+    )
+    assert time.perf_counter() - started < MOST_SECONDS, content
+    check(door, folder, code, printed, error, content)
+    return code
+
+
+@pytest.mark.parametrize("door", DOORS, ids=[door.name for door in DOORS])
+def test_damaged_files_give_whole_output_or_one_line(door, tmp_path, monkeypatch, fuzz_seconds):
+    chance = random.Random(door.name)
+    for sample in door.samples:
+        assert trial(monkeypatch, tmp_path, door, sample.encode()) == 0
+    refused, end = 0, time.perf_counter() + fuzz_seconds / len(DOORS)
+    count = 0
+    while time.perf_counter() < end or count < 20:
+        content = mutate(chance.choice(door.samples).encode(), chance)
+        refused += trial(monkeypatch, tmp_path, door, content) == 2
+        count += 1
+    assert refused, "no damage was noticed"
+
+
+def test_damaged_configurations_are_refused_in_one_line(fuzz_seconds):
+    chance = random.Random("config")
+    assert checked_config(yaml.safe_load(CONFIG)).seed == 7
+    refused = 0
+    for _ in range(int(60 * max(1.0, fuzz_seconds / 60))):
+        try:
+            values = yaml.safe_load(mutate(CONFIG.encode(), chance))
+            assert isinstance(values, dict)
+        except (yaml.YAMLError, ValueError, AssertionError, TypeError, RecursionError):
+            # Snakemake reads the file itself: what is no YAML does not come this far.
+            continue
+        try:
+            checked_config(values)
+        except InputError as error:
+            refused += 1
+            assert "\n" not in str(error)
+            assert len(str(error)) < 1500
+    assert refused

@@ -1,0 +1,252 @@
+"""Whose numbers a forecast rests on: links of the file, probes of the machine, the paper's for the paper's alone."""
+
+import re
+
+import duckdb
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from fabricast.cli import app
+from fabricast.errors import InputError, PeerLinkError, UnknownSpeedError
+from fabricast.pcie.machine_parameters import PROTOCOL_EFFICIENCY, machine_parameters, read_machine_parameters
+from fabricast.pcie.topology_files import load_tree
+from fabricast.pcie.xml_import import import_xml
+from fabricast.units import GIB, MIB, pcie_link_bytes_per_s
+from tests.fuzz.doors import GRAPHS, HWLOC, NCCL
+
+SIZE = 300 * MIB
+
+
+def nccl(speed, width=16, gpus=4):
+    """A machine of one switch."""
+    below = "".join(
+        f'<pci busid="0000:{n:02}:00.0" class="0x030200" link_speed="{speed} GT/s" link_width="{width}"/>'
+        for n in range(gpus)
+    )
+    bridge = f'<pci busid="ffff:01:00.0" class="0x060400" link_speed="{speed} GT/s" link_width="{width}">{below}</pci>'
+    return f'<system version="1"><cpu numaid="0">{bridge}</cpu></system>'
+
+
+@pytest.fixture
+def graphs(tmp_path):
+    path = tmp_path / "graphs.csv"
+    path.write_text("graph,source,target\nalone,0,1\n")
+    return path
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [*map(str, arguments)])
+
+
+def elapsed(path):
+    return duckdb.sql(f"SELECT elapsed_s FROM '{path}'").fetchall()[0][0]
+
+
+@pytest.mark.parametrize(
+    ("speed", "width", "generation"), [(5, 8, 2), (8, 16, 3), (16, 8, 4), (32, 16, 5), (64, 16, 6)]
+)
+def test_predict_and_simulate_take_the_links_of_the_file(tmp_path, graphs, speed, width, generation):
+    machine = tmp_path / "machine.xml"
+    machine.write_text(nccl(speed, width))
+    rate = pcie_link_bytes_per_s(generation, width)
+    tree = import_xml(machine)
+    assert (tree.vertex("0").generation, tree.vertex("0").width) == (generation, width)
+    assert tree.link_bytes_per_s == pytest.approx(rate)
+    for command in ("predict", "simulate"):
+        result = run(command, machine, graphs, "-o", tmp_path / f"{command}.csv")
+        assert result.exit_code == 0, result.output
+    predicted, simulated = (elapsed(tmp_path / f"{command}.csv") for command in ("predict", "simulate"))
+    assert predicted == pytest.approx(SIZE / (rate * PROTOCOL_EFFICIENCY))
+    assert simulated == pytest.approx(predicted, rel=1e-3)
+
+
+def test_what_stands_behind_a_default_is_said(tmp_path, graphs):
+    machine = tmp_path / "machine.xml"
+    machine.write_text(nccl(16))
+    result = run("predict", machine, graphs)
+    assert re.search(r"bandwidth 28\.81 GB/s: links of 31\.51 GB/s times 0\.914, .*\(assumed\)", result.output)
+    assert "tau 0: not told by the topology" in result.output
+    assert "crossing_cost" not in result.output
+    assert "crossing_cost 1: not told" in run("predict", machine, graphs, "--model", "back_pressure").output
+    paper = run("predict", "storm8", graphs)
+    assert "note" not in paper.output
+    assert "0.0252559" in paper.output
+
+
+def test_bandwidth_of_a_yaml_file_counts(tmp_path, graphs):
+    machine, yaml = tmp_path / "machine.xml", tmp_path / "machine.yaml"
+    machine.write_text(nccl(16))
+    assert run("topology", "import", machine, "-o", yaml).exit_code == 0
+    yaml.write_text(yaml.read_text().replace("tag:", "bandwidth_bytes_per_s: 20.0e+9\ntag:"))
+    assert run("predict", yaml, graphs, "-o", tmp_path / "out.csv").exit_code == 0
+    assert elapsed(tmp_path / "out.csv") == pytest.approx(SIZE / 20e9)
+    yaml.write_text(yaml.read_text().replace("20.0e+9", "40.0e+9"))
+    with pytest.raises(InputError, match="at most the 3.15077e\\+10 of its links"):
+        load_tree(yaml)
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (["--bandwidth-gib", "30"], "bandwidth is 32.21 GB/s (30 GiB/s), expected at most the 31.51 GB/s of the links"),
+    (["--bandwidth-gib", "inf"], "--bandwidth-gib is inf"),
+    (["--crossing-cost", "inf"], "--crossing-cost is inf"),
+    (["--size-mib", "inf"], "--size-mib is inf"),
+])  # fmt: skip
+def test_options_that_cannot_be_are_refused(tmp_path, graphs, arguments, message):
+    machine = tmp_path / "machine.xml"
+    machine.write_text(nccl(16))
+    assert message in str(run("predict", machine, graphs, *arguments).exception)
+
+
+def test_generation_and_width_that_contradict_the_file_are_refused(tmp_path, graphs):
+    machine = tmp_path / "machine.xml"
+    machine.write_text(nccl(16))
+    error = run("simulate", machine, graphs, "--generation", "5", "--width", "16").exception
+    assert "give 63.02 GB/s, expected the 31.51 GB/s" in str(error)
+    assert run("simulate", machine, graphs, "--generation", "4", "--width", "16").exit_code == 0
+
+
+def test_a_machine_without_speeds_is_refused_not_answered_with_the_paper(graphs):
+    for command in (
+        ["predict", "flat4x2", graphs],
+        ["simulate", "flat4x2", graphs],
+        ["schedule", "flat4x2", "--halo", "4x2"],
+    ):
+        assert isinstance(run(*command).exception, UnknownSpeedError), command
+    with pytest.raises(UnknownSpeedError):
+        machine_parameters("boards4", load_tree("boards4"))
+    assert machine_parameters("boards4", load_tree("boards4"), bandwidth_bytes_per_s=1e10).tau == 0.0
+
+
+def test_calibrated_parameters_go_into_every_command(tmp_path, graphs):
+    machine, probes, parameters = (tmp_path / name for name in ("machine.xml", "probes.csv", "machine.parameters.csv"))
+    machine.write_text(nccl(16))
+    times = [SIZE / 25e9 * (1 + 0.001 * n) for n in range(5)]
+    pd.DataFrame(
+        [("alone", n, 0, 1, SIZE, time) for n, time in enumerate(times)],
+        columns=["probe", "repeat", "source", "target", "size_bytes", "elapsed_s"],
+    ).to_csv(probes, index=False)
+    assert run("calibrate", machine, probes, "-o", parameters).exit_code == 0
+    assert read_machine_parameters(parameters, "machine")["bandwidth"].tag == "measured"
+    for command in (["predict", machine, graphs], ["simulate", machine, graphs]):
+        result = run(*command, "--parameters", parameters, "-o", tmp_path / "out.csv")
+        assert result.exit_code == 0, result.output
+        assert elapsed(tmp_path / "out.csv") == pytest.approx(SIZE / 25e9, rel=3e-3), command
+    halo = run("schedule", machine, "--halo", "2x2", "--parameters", parameters)
+    assert halo.exit_code == 0, halo.output
+    assert "expected those of 'pcie storm8'" in str(
+        run("predict", "storm8", graphs, "--parameters", parameters).exception
+    )
+    parameters.write_text(parameters.read_text().replace("measured", "guessed"))
+    assert "tag is 'guessed'" in str(run("predict", machine, graphs, "--parameters", parameters).exception)
+
+
+def test_copies_over_direct_links_are_refused_with_the_reason(tmp_path):
+    graphs = tmp_path / "graphs.csv"
+    for name, text, kind in (("hwloc.xml", HWLOC, "NVLink"), ("nccl.xml", NCCL, "xGMI")):
+        machine = tmp_path / name
+        machine.write_text(text)
+        tree = import_xml(machine)
+        assert tree.peer_link("0", "1") == kind
+        graphs.write_text("graph,source,target\nmine,0,1\n")
+        for command in ("predict", "simulate"):
+            error = run(command, machine, graphs).exception
+            assert isinstance(error, PeerLinkError)
+            assert f"graph 'mine' copies 0 to 1, which {kind} joins" in str(error)
+            assert run(command, machine, graphs, "--pcie-only").exit_code == 0
+        if "2" in tree.endpoint_names:
+            graphs.write_text("graph,source,target\nmine,0,2\n")
+            assert run("predict", machine, graphs).exit_code == 0
+
+
+def test_switches_of_direct_links_join_all_that_reach_them(tmp_path, shared_data):
+    text = nccl(16)
+    for n in range(4):
+        gpu = f'<gpu dev="{n}"><nvlink target="0000:99:00.0" count="6" tclass="0x068000"/></gpu></pci>'
+        text = re.sub(rf'(busid="0000:{n:02}:00.0"[^>]*)/>', rf"\1>{gpu}", text)
+    machine = tmp_path / "machine.xml"
+    machine.write_text(text)
+    assert import_xml(machine).peer_link("0", "3") == "NVSwitch"
+    for version in ("v2", "v3"):
+        tree = import_xml(shared_data / "hwloc" / f"nvidiaDGX2.{version}.xml")
+        assert [(peers.kind, len(peers.endpoints)) for peers in tree.peer_links] == [("NVSwitch", 16)]
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    (("host_hash=\"0x1\">\n    <pci busid=\"0000:28", "host_hash=\"0x2\">\n    <pci busid=\"0000:28"), "holds 2 hosts"),
+    (('<gpu dev="0"/>', '<gpu dev="0"/><gpu dev="5"/>'), "holds 2 GPUs, expected one"),
+    (('link_width="8"', 'link_width="1000000"'), "link_width '1000000'"),
+    (('link_width="8"', 'link_width="1_6"'), "link_width '1_6'"),
+    (("0000:20:00.0\" class", "0000:1d:00.0\" class"), "busid '0000:1d:00.0' is a duplicate"),
+])  # fmt: skip
+def test_files_that_are_no_single_server_are_refused(tmp_path, change, message):
+    machine = tmp_path / "machine.xml"
+    machine.write_text(NCCL.replace(*change))
+    with pytest.raises(InputError, match=re.escape(message)):
+        import_xml(machine)
+
+
+def test_path_classes_count_switches_that_are_not_drawn(tmp_path):
+    machine = tmp_path / "machine.xml"
+    inner = '<pci busid="{0}b" class="0x060400" link_speed="8 GT/s" link_width="16"><pci busid="{0}" class="0x030200"/></pci>'
+    machine.write_text(
+        '<system><cpu><pci busid="up" class="0x060400" link_speed="8 GT/s" link_width="16">'
+        + inner.format("a") + inner.format("c") + '<pci busid="d" class="0x030200"/><pci busid="e" class="0x030200"/>'
+        "</pci></cpu></system>"
+    )  # fmt: skip
+    tree = import_xml(machine)
+    assert tree.path_class("0", "1") == "PXB", "two switches lie between"
+    assert tree.path_class("2", "3") == "PIX"
+    assert load_tree_again(tree, tmp_path).path_class("0", "1") == "PXB"
+
+
+def load_tree_again(tree, folder):
+    from fabricast.pcie.topology_files import write_tree
+
+    write_tree(tree, folder / "again.yaml")
+    assert load_tree(folder / "again.yaml") == tree
+    return load_tree(folder / "again.yaml")
+
+
+def test_widths_that_contradict_their_capacity_are_refused(tmp_path):
+    machine, yaml = tmp_path / "machine.xml", tmp_path / "machine.yaml"
+    machine.write_text(nccl(16))
+    assert run("topology", "import", machine, "-o", yaml).exit_code == 0
+    yaml.write_text(yaml.read_text().replace("generation: 4, width: 16", "generation: 4, width: 8", 1))
+    with pytest.raises(
+        InputError, match="is Gen4 x8, which carries 15.75 GB/s, but capacity and link_bytes_per_s give 31.51"
+    ):
+        load_tree(yaml)
+
+
+@pytest.mark.parametrize("capacity", ["1.0e+308", "1.0e-9", ".inf"])
+def test_capacities_without_sense_are_refused(tmp_path, capacity):
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        "name: mine\nvertices:\n  - {name: RC, kind: root_complex}\n  - {name: '0', kind: endpoint, parent: RC}\n"
+        f"  - {{name: '1', kind: endpoint, parent: RC, capacity: {capacity}}}\n"
+    )
+    with pytest.raises(InputError, match=r"mine\.yaml:5"):
+        load_tree(path)
+
+
+def test_a_trace_shows_packets_and_rates(tmp_path):
+    graphs = tmp_path / "graphs.csv"
+    graphs.write_text(
+        GRAPHS.partition("ring")[0].replace("1048576,0", "314572800,0").replace("2097152,0.001", "314572800,0")
+    )
+    result = run("simulate", "storm8", graphs, "--trace", "halo", "--trace-output", tmp_path / "trace.parquet")
+    assert result.exit_code == 0, result.output
+    assert re.search(r"0→1 ends after 21\.84\d\d ms", result.output)
+    rows = duckdb.sql(f"SELECT count(*), max(end_s) FROM '{tmp_path}/trace.parquet'").fetchall()[0]
+    assert rows[0] == 2000
+    # All traced packets follow each other: the trace ends within microseconds.
+    assert rows[1] < 50e-6
+    assert (tmp_path / "trace.png").stat().st_size > 10_000
+
+
+def test_gibibytes_are_what_the_option_says(tmp_path, graphs):
+    machine = tmp_path / "machine.xml"
+    machine.write_text(nccl(32))
+    assert run("predict", machine, graphs, "--bandwidth-gib", "24", "-o", tmp_path / "out.csv").exit_code == 0
+    assert elapsed(tmp_path / "out.csv") == pytest.approx(SIZE / (24 * GIB))
