@@ -59,6 +59,7 @@ def finished(tmp_path_factory):
     return folder
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     """Keep on one worker all that looks at the finished study, which is made once a worker."""
     for item in items:

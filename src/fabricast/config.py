@@ -416,7 +416,9 @@ use rule * from fabricast as fabricast_*
 `snakemake --profile profiles/slurm --configfile shards.yaml` with `pcie: {shards: 8}` and
 `percs: {shards: 8}` spreads the heavy rules over eight jobs each; results do not depend on the
 number of shards. Partition and account go into the profile.
-`scripts/slurm_check.sh DATABASE` tries all this on a SLURM of two virtual nodes.
+`scripts/slurm_check.sh DATABASE` tries all this on a SLURM of two virtual nodes. Ctrl-C once cancels
+the jobs of a run; after a second one `squeue --me --name ID` shows what is left and `scancel --name
+ID` cancels it, ID being the SLURM run ID that Snakemake prints first.
 
 ## A measured GPU
 

@@ -89,6 +89,12 @@ onstart:
         )
         source = f"{known}as in the {recorded_study()} study elsewhere; a first run compiles too"
     text = duration_text(expected_time_s(jobs, slots))
+    if workflow.resource_settings.nodes:
+        say(
+            "Ctrl-C once cancels the jobs of this run; after a second one, "
+            "'squeue --me --name ID' shows what is left and 'scancel --name ID' cancels it "
+            "(ID: the SLURM run ID that Snakemake prints)"
+        )
     say(f"{len(jobs)} jobs, about {text} with {slots} at a time ({source})")
 
 

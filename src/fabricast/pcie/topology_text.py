@@ -22,17 +22,21 @@ def tree_text(tree: PcieTree) -> Tree:
     Returns
     -------
     rich.tree.Tree
-        One line a vertex: name, kind, link rate, where it was read.
+        One line a vertex: name, kind, link, where it was read; then direct links between endpoints.
     """
 
     def describe(name: str) -> str:
         vertex = tree.vertex(name)
         parts = [f"[bold]{escape(name)}[/bold] {vertex.kind.replace('_', ' ')}"]
         if vertex.parent is not None:
-            if tree.bandwidth_bytes_per_s:
-                parts.append(f"{vertex.capacity * tree.bandwidth_bytes_per_s / 1e9:.2f} GB/s")
+            if vertex.generation is not None:
+                parts.append(f"Gen{vertex.generation} x{vertex.width}")
+            if tree.link_bytes_per_s:
+                parts.append(f"{vertex.capacity * tree.link_bytes_per_s / 1e9:.2f} GB/s")
             elif vertex.capacity != 1.0:
                 parts.append(f"capacity {vertex.capacity:g}")
+        if vertex.switches_above:
+            parts.append(f"behind {vertex.switches_above} more switch{'es' if vertex.switches_above > 1 else ''}")
         if vertex.label:
             parts.append(escape(vertex.label))
         if vertex.uplink_groups:
@@ -46,6 +50,8 @@ def tree_text(tree: PcieTree) -> Tree:
 
     drawing = Tree(f"{escape(tree.name)} ({escape(tree.source)})")
     grow(drawing.add(describe(tree.root)), tree.root)
+    for peers in tree.peer_links:
+        drawing.add(escape(f"{peers.kind} joins {' '.join(peers.endpoints)}: copies between these do not take the tree"))
     return drawing
 
 

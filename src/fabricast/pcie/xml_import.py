@@ -255,7 +255,7 @@ def _read_hwloc(root: _Element, include_display: bool, path: Path) -> _Machine:
         joined = tuple(bus_id for bus_id, vendor in accelerators if vendor == "10de")
         machine.peers = [("NVSwitch", joined)] if len(joined) > 1 else []
         machine.notes.append(
-            f"the file shows {len(switches)} NVSwitches, not which GPUs they join: all {len(joined)} of NVIDIA (assumed)"
+            f"the file shows {len(switches)} NVSwitches, not which GPUs they join; all {len(joined)} assumed"
         )
     return machine
 
