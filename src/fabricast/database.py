@@ -23,6 +23,8 @@ __all__ = ["build_database", "table_digests"]
 
 #: Tables that hold when and where a run was made; they differ between equal runs.
 VOLATILE_TABLES = ("run", "table_digest")
+#: From here on the index of a key costs more than it is worth.
+_LARGE_ROWS = 10_000
 
 
 def table_digests(connection: duckdb.DuckDBPyConnection) -> pd.DataFrame:
@@ -50,6 +52,16 @@ def table_digests(connection: duckdb.DuckDBPyConnection) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def _rows(source: Path) -> int:
+    """Return the rows of a Parquet file; 0 where it cannot be read, which is told when it is inserted."""
+    with connect() as connection:
+        try:
+            found = connection.execute("SELECT sum(num_rows) FROM parquet_file_metadata(?)", [str(source)]).fetchall()
+        except duckdb.Error:
+            return 0
+    return int(found[0][0] or 0)
+
+
 def build_database(tables: dict[str, Path], path: Path) -> None:
     """Build the database from one Parquet file a table.
 
@@ -70,7 +82,7 @@ def build_database(tables: dict[str, Path], path: Path) -> None:
             f"ATTACH '{str(temporary).replace(chr(39), chr(39) * 2)}' AS study (STORAGE_VERSION 'v1.5.0')"
         )
         connection.execute("USE study")
-        create_schema(connection)
+        create_schema(connection, large=[table for table, source in tables.items() if _rows(source) > _LARGE_ROWS])
         for table, source in tables.items():
             order = ", ".join(key_columns(table))
             try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib import resources
@@ -144,10 +144,36 @@ def open_run(database: Path | str) -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
-def create_schema(connection: duckdb.DuckDBPyConnection) -> None:
-    """Create all types, tables and views with their comments."""
+def create_schema(connection: duckdb.DuckDBPyConnection, *, large: Collection[str] = ()) -> None:
+    """Create all types, tables and views with their comments.
+
+    Parameters
+    ----------
+    connection : duckdb.DuckDBPyConnection
+        An open database.
+    large : collection of str
+        Tables whose key is told by their comment, not kept as an index: an index over the text of
+        millions of rows is ten times as large as the rows.
+    """
     for statement in schema_statements():
+        created = re.search(r"^CREATE TABLE (\w+)", statement, re.MULTILINE)
+        if created and created[1] in large:
+            statement = _without_key(statement)
         connection.execute(statement)
+    for table in large:
+        (comment,) = connection.execute("SELECT comment FROM duckdb_tables() WHERE table_name = ?", [table]).fetchall()[
+            0
+        ]
+        text = f"{comment} Key, checked when the tables were merged: {', '.join(key_columns(table))}."
+        connection.execute(f"COMMENT ON TABLE {table} IS '{_quoted(text)}'")
+
+
+def _without_key(statement: str) -> str:
+    # Comments stand between the last column and the key.
+    plain = re.sub(r"\s*--[^\n]*", "", statement)
+    found, count = re.subn(r",\s*PRIMARY KEY \([^)]*\)", "", plain)
+    assert count == 1, statement
+    return found
 
 
 @cache
@@ -262,7 +288,7 @@ def _write_ordered(connection: duckdb.DuckDBPyConnection, source: str, table: st
             if statement.lstrip().startswith("CREATE TYPE") or "\nCREATE TYPE" in statement:
                 connection.execute(statement)
         # The key's index is costly on millions of rows: check uniqueness by a query instead.
-        connection.execute(re.sub(r",\s*PRIMARY KEY \([^)]*\)", "", create))
+        connection.execute(_without_key(create))
         connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM {source}")
         key = ", ".join(key_columns(table))
         twice = connection.execute(

@@ -51,7 +51,9 @@ def tree_text(tree: PcieTree) -> Tree:
     drawing = Tree(f"{escape(tree.name)} ({escape(tree.source)})")
     grow(drawing.add(describe(tree.root)), tree.root)
     for peers in tree.peer_links:
-        drawing.add(escape(f"{peers.kind} joins {' '.join(peers.endpoints)}: copies between these do not take the tree"))
+        drawing.add(
+            escape(f"{peers.kind} joins {' '.join(peers.endpoints)}: copies between these do not take the tree")
+        )
     return drawing
 
 
