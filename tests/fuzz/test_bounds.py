@@ -9,6 +9,8 @@ import time
 
 import pytest
 
+from fabricast.pcie.models import warm_up as predict_warm_up
+from fabricast.pcie.packet_phases import warm_up
 from tests.fuzz.doors import GRAPHS, MATRIX, NETWORK, TREE
 
 MOST_BYTES, MOST_SECONDS = 2 << 30, 30.0
@@ -35,6 +37,13 @@ def refused(done, message):
     assert len(lines) == 1, done.stderr
     assert message in lines[0]
     assert "Traceback" not in done.stderr
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compiled():
+    """Keep the compilation of kernels out of the times."""
+    warm_up()
+    predict_warm_up()
 
 
 @pytest.fixture

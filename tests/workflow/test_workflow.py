@@ -112,7 +112,7 @@ def test_shards_do_not_change_results(finished, tmp_path):
         "results/percs/packets.error_feature.parquet", "results/percs/all.comparison.parquet",
         "reports/figures/percs.usage_4d.svg",
     ]  # fmt: skip
-    code, output = snakemake(folder, *targets, "--configfile", "config/studies/smoke.yaml", "shards.yaml")
+    code, output = snakemake(folder, *targets, *SMOKE, "shards.yaml")
     assert code == 0, output
     for part in ("pcie/storm8.6.reference", "percs/loads.2.network_case", "percs/shards/2.reference"):
         assert (folder / "results" / f"{part}.parquet").exists()

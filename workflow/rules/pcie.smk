@@ -66,7 +66,7 @@ rule compile_packet_kernels:
     conda:
         "../../envs/environment.yaml"
     params:
-        code=code("pcie.packets_kernels"),
+        code=code("pcie.packets_kernels", "pcie.symmetry_kernels"),
     script:
         "../scripts/compile_packet_kernels.py"
 

@@ -2,7 +2,7 @@
 
 from fabricast.files import write_text
 from fabricast.jobs import log_to
-from fabricast.pcie.packets import warm_up
+from fabricast.pcie.packet_phases import warm_up
 
 log_to(snakemake.log[0])
 warm_up()

@@ -8,16 +8,11 @@ from fabricast.tables import write_table
 from fabricast.units import MIB
 
 log_to(snakemake.log[0])
-entry = snakemake.params.graph_set
-kinds = {key: entry[key] for key in ("validation_graphs", "stress_graphs", "graphs_file")}
-size_bytes = snakemake.params.size_mib * MIB
+entry, values = snakemake.params.graph_set, snakemake.params
 tree = load_tree(entry["topology"])
+kinds = {key: entry[key] for key in ("validation_graphs", "stress_graphs", "graphs_file")}
 tables = generate_graph_set(
-    snakemake.wildcards.graph_set,
-    tree,
-    **kinds,
-    size_bytes=size_bytes,
-    seed=snakemake.params.seed,
+    snakemake.wildcards.graph_set, tree, size_bytes=values.size_mib * MIB, seed=values.seed, **kinds
 )
 if not entry["pcie_only"]:
     refuse_peer_copies(tree, graphs_from_rows(tree, tables.communication))

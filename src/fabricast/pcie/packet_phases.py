@@ -14,11 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fabricast.pcie.graphs import CongestionGraphs
-from fabricast.pcie.packets import PacketHardware, reverse_links, simulate_once, split_hops
-from fabricast.pcie.tree import PcieTree
+from fabricast.pcie.graphs import CongestionGraphs, from_arcs
+from fabricast.pcie.packets import HARDWARE, PacketHardware, reverse_links, simulate_once, split_hops
+from fabricast.pcie.tree import PcieTree, regular_tree
 
-__all__ = ["SimulatedEnds", "simulate"]
+__all__ = ["SimulatedEnds", "simulate", "warm_up"]
 
 #: Phases in which every graph runs, and in which it runs if those disagree.
 _FIRST_PHASES, _ALL_PHASES = 3, 9
@@ -258,3 +258,8 @@ def _pooled(
     first = np.concatenate([[0], np.cumsum(counts)[:-1]])
     middle = (values[first + (counts - 1) // 2] + values[first + counts // 2]) / 2
     return values[first][group], values[first + counts - 1][group], middle[group]
+
+
+def warm_up() -> None:
+    """Compile simulator and order of communications, or load them from the cache."""
+    simulate(regular_tree("pair", (2,)), from_arcs([[(0, 1)]], size_bytes=1.0), HARDWARE["no_split"])

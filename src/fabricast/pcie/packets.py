@@ -20,8 +20,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fabricast.errors import InputError
-from fabricast.pcie.graphs import CongestionGraphs, from_arcs
-from fabricast.pcie.tree import FASTEST_BYTES_PER_S, SLOWEST_BYTES_PER_S, PcieTree, regular_tree
+from fabricast.pcie.graphs import CongestionGraphs
+from fabricast.pcie.tree import FASTEST_BYTES_PER_S, SLOWEST_BYTES_PER_S, PcieTree
 from fabricast.units import PCIE_WIDTHS, pcie_link_bytes_per_s
 
 __all__ = [
@@ -34,7 +34,6 @@ __all__ = [
     "solo_time_s",
     "split_hops",
     "trace_packets",
-    "warm_up",
 ]
 
 _CREDIT_BYTES = 16
@@ -584,8 +583,3 @@ def _rates(graphs: CongestionGraphs, milestones: NDArray[np.int64], simulation: 
             if duration > 0 and moved > 0:
                 parts.append((c, time_s[k], time_s[k + 1], moved * bytes_of_a_packet / duration))
     return pd.DataFrame(parts, columns=["communication", "start_s", "end_s", "bytes_per_s"])
-
-
-def warm_up() -> None:
-    """Compile the simulator, or load it from the cache."""
-    simulate_once(regular_tree("pair", (2,)), from_arcs([[(0, 1)]], size_bytes=1.0), HARDWARE["no_split"])
