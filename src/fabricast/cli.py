@@ -17,7 +17,7 @@ from fabricast.errors import InputError
 from fabricast.units import GIB, MIB
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     import pandas as pd
 
@@ -102,7 +102,7 @@ def predict(
 
     _check_model_parameters(bandwidth_gib, tau, crossing_cost)
     _check_size("--size-mib", size_mib, MIB)
-    _check_output(output, ".csv", ".parquet")
+    _check_output(output, ".csv", ".parquet", inputs=(graphs, parameters, topology))
     notes = predict_file(
         topology,
         graphs,
@@ -120,10 +120,15 @@ def predict(
         typer.echo(f"fabricast: note: {note}", err=True)
 
 
-def _check_output(output: Path | None, *endings: str, option: str = "--output") -> None:
-    """Refuse, before long work, a file that could not be written after it."""
+def _check_output(
+    output: Path | None, *endings: str, option: str = "--output", inputs: Iterable[Path | str | None] = ()
+) -> None:
+    """Refuse, before long work, a file that could not be written after it, or that is read itself."""
     if output is None:
         return
+    for path in inputs:
+        if path is not None and output.resolve() == Path(path).resolve():
+            raise InputError(f"{option} is '{output}', which is read too, expected another name")
     if output.suffix.lower() not in endings:
         raise InputError(f"{option} is '{output}', expected a name that ends in {' or '.join(endings)}")
     if output.is_dir():
@@ -148,6 +153,11 @@ def _check_size(option: str, value: float, unit_bytes: float) -> None:
 def _check_range(option: str, value: float, low: float, high: float) -> None:
     if not low <= value <= high:
         raise InputError(f"{option} is {value:g}, expected {low:.4g} to {high:.4g}")
+
+
+def _check_name(option: str, name: str) -> None:
+    if not re.fullmatch(r"[A-Za-z0-9_.-]{1,100}", name):
+        raise InputError(f"{option} is '{name}', expected letters, digits, '.', '-' and '_'")
 
 
 def _check_threads(threads: int) -> None:
@@ -203,7 +213,7 @@ def simulate(
     from fabricast.pcie.simulation import simulate_file, trace_file
 
     _check_size("--size-mib", size_mib, MIB)
-    _check_output(output, ".csv", ".parquet")
+    _check_output(output, ".csv", ".parquet", inputs=(graphs, parameters, topology))
     _check_threads(threads)
     if hardware not in HARDWARE:
         raise InputError(f"--hardware is '{hardware}', expected one of {', '.join(HARDWARE)}")
@@ -254,24 +264,28 @@ def calibrate(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the parameters as .csv, for --parameters.")
     ] = None,
+    pcie_only: Annotated[bool, _PCIE_ONLY] = False,
+    include_display: Annotated[bool, _DISPLAY] = False,
 ) -> None:
     """Estimate bandwidth, crossing cost and tau from probes of a machine, with 95 % intervals."""
     from fabricast.pcie.calibration import PARAMETER_UNITS
     from fabricast.pcie.simulation import calibrate_file
 
-    _check_output(output, ".csv")
+    _check_output(output, ".csv", inputs=(probes, topology))
     _check_seed(seed)
-    estimates = {entry.name: entry for entry in calibrate_file(topology, probes, seed=seed, output=output)}
+    found = calibrate_file(
+        topology, probes, seed=seed, output=output, pcie_only=pcie_only, include_display=include_display
+    )
+    estimates = {entry.name: entry for entry in found}
     for name, unit in PARAMETER_UNITS.items():
         entry = estimates.get(name)
         if entry is None:
             typer.echo(f"{name:14} not told by these probes")
         else:
             scale, shown = (1e9, "GB/s") if unit == "bytes/s" else (1.0, "")
-            typer.echo(
-                f"{name:14} {entry.value / scale:.6g} {shown} "
-                f"({entry.ci_low / scale:.6g} to {entry.ci_high / scale:.6g}, {entry.probes} runs)"
-            )
+            interval = f"{entry.ci_low / scale:.6g} to {entry.ci_high / scale:.6g}, {entry.probes} runs"
+            known = interval if entry.probes > 1 else "1 run of its probe, no interval of its own"
+            typer.echo(f"{name:14} {entry.value / scale:.6g} {shown} ({known})")
 
 
 @app.command(
@@ -308,7 +322,7 @@ def schedule(
     _check_range("--latency-us", latency_us, 0, 1e9)
     _check_range("--top", top, 1, 100_000)
     _check_threads(threads)
-    _check_output(output, ".csv", ".json")
+    _check_output(output, ".csv", ".json", inputs=(communications, parameters, topology))
     tree, _, found, notes = schedule_pattern(
         topology,
         halo=halo,
@@ -384,8 +398,7 @@ def derive_breakdown(
 
     _check_output(output, ".yaml", ".yml")
     _check_range("--posts-per-completion", posts_per_completion, 1, 1_000_000)
-    if not re.fullmatch(r"[A-Za-z0-9_.-]{1,100}", name):
-        raise InputError(f"--name is '{name}', expected letters, digits, '.', '-' and '_'")
+    _check_name("--name", name)
     for line in derive_lines(timers, trace, name, posts_per_completion, output):
         typer.echo(line)
 
@@ -429,8 +442,10 @@ def collect(
     """Collect outputs of benchmark programs as one data set in CSV, with the digest of each file."""
     from fabricast.maxrate.benchmark_output import write_measurements
 
-    _check_output(output, ".csv")
+    _check_output(output, ".csv", inputs=files)
     _check_processes(processes)
+    if name is not None:
+        _check_name("--name", name)
     table = write_measurements(files, output, processes=processes, name=name)
     for dataset, part in table.groupby("dataset", sort=True):
         counts = ", ".join(str(count) for count in sorted(set(part["processes"])))
@@ -479,7 +494,7 @@ _PATTERN = typer.Argument(
 _GROUPS = typer.Option(help="Groups (supernodes); for a built-in pattern those of its name.")
 _GATEWAY = typer.Option(help="Which router holds the link to another group: mod, block or rel.")
 _MULTIPLICITY = typer.Option(help="Parallel links between two groups.")
-_TILES = typer.Option(help="Copies of a matrix side by side, each with ranks of its own.", min=1, max=100_000)
+_TILES = typer.Option(help="Copies of a matrix side by side, each with ranks of its own.")
 _NETWORK_FILE = typer.Option(help="YAML with keys of the network, such as routers_per_drawer and d_bytes_per_s.")
 
 
@@ -489,13 +504,20 @@ _RANKS = typer.Option(
 
 
 def _network(
-    pattern: str, groups: int | None, gateway: str, multiplicity: int, file: Path | None, ranks: int | None
+    pattern: str,
+    groups: int | None,
+    gateway: str,
+    multiplicity: int,
+    file: Path | None,
+    ranks: int | None,
+    tiles: int,
 ) -> TwoLevelNetwork:
     from fabricast.percs.network_files import load_network
 
     if groups is not None:
         _check_range("--groups", groups, 1, 65536)
     _check_range("--multiplicity", multiplicity, 1, 65536)
+    _check_range("--tiles", tiles, 1, 100_000)
     if ranks is not None:
         _check_range("--ranks-per-node", ranks, 1, 65536)
     return load_network(
@@ -519,7 +541,7 @@ def network_loads(
     from fabricast.percs.network_text import loads_lines
 
     _check_seed(seed)
-    machine = _network(pattern, groups, gateway, multiplicity, network, ranks_per_node)
+    machine = _network(pattern, groups, gateway, multiplicity, network, ranks_per_node, tiles)
     for line in loads_lines(pattern, mapping, machine, seed, tiles=tiles):
         typer.echo(line)
 
@@ -529,7 +551,12 @@ def network_simulate(
     pattern: Annotated[str, _PATTERN],
     mapping: Annotated[str, typer.Option(help="DEF, BNM, BDM, BSM, RNM, RDM, RNMu or RDMu.")] = "DEF",
     routing: Annotated[str, typer.Option(help="direct or indirect.")] = "direct",
-    packet: Annotated[str, typer.Option(help="Size of a packet.")] = "512KiB",
+    packet: Annotated[
+        str | None,
+        typer.Option(
+            help="Size of a packet; by default 512 KiB, or less where that would pad messages.", show_default=False
+        ),
+    ] = None,
     window: Annotated[int, typer.Option(help="Packets in flight of each router.")] = 256,
     groups: Annotated[int | None, _GROUPS] = None,
     gateway: Annotated[str, _GATEWAY] = "mod",
@@ -545,10 +572,10 @@ def network_simulate(
 
     _check_seed(seed)
     _check_range("--window", window, 1, 1 << 20)
-    machine = _network(pattern, groups, gateway, multiplicity, network, ranks_per_node)
+    machine = _network(pattern, groups, gateway, multiplicity, network, ranks_per_node, tiles)
     lines = simulate_lines(
         pattern, mapping, machine, routing,  # type: ignore[arg-type]  # checked there
-        packet_bytes=parse_bytes(packet, "--packet"), window=window, seed=seed, tiles=tiles,
+        packet_bytes=None if packet is None else parse_bytes(packet, "--packet"), window=window, seed=seed, tiles=tiles,
     )  # fmt: skip
     for line in lines:
         typer.echo(line)
@@ -577,7 +604,7 @@ def map_pattern(
 
     _check_range("--proposals", proposals, 1000, 1e10)
     _check_seed(seed)
-    machine = _network(pattern, groups, gateway, multiplicity, network, ranks_per_node)
+    machine = _network(pattern, groups, gateway, multiplicity, network, ranks_per_node, tiles)
     names = None if hosts is None else read_hosts(hosts)
     for line in map_lines(pattern, machine, proposals=proposals, seed=seed, hosts=names, output=output, tiles=tiles):
         typer.echo(line)
@@ -593,6 +620,7 @@ def bandwidth(
         str | None,
         typer.Option(help="Topology of the machine, which tells the way of each copy.", show_default=False),
     ] = None,
+    include_display: Annotated[bool, _DISPLAY] = False,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write all matrices as .csv.")] = None,
 ) -> None:
     """Read bandwidths between GPUs and host, and what they tell the PCIe models."""
@@ -600,8 +628,8 @@ def bandwidth(
     from fabricast.gpucentric.bandwidth_matrices import read_bandwidths
     from fabricast.pcie.topology_files import load_tree
 
-    _check_output(output, ".csv")
-    tree = None if topology is None else load_tree(topology)
+    _check_output(output, ".csv", inputs=(file, topology))
+    tree = None if topology is None else load_tree(topology, include_display=include_display)
     table = read_bandwidths(file)
     for (test, unit), part in table.groupby(["test", "unit"], sort=False):
         scale, shown = (1e-9, "GB/s") if unit == "bytes/s" else (1e6, "us")
@@ -624,7 +652,12 @@ def _copy_lines(table: pd.DataFrame, tree: PcieTree | None) -> Iterator[str]:
             return None
         return tree.peer_link(source, target) or tree.path_class(source, target)
 
-    classes = copy_classes(table, None if tree is None else way)
+    def narrowest(source: str, target: str) -> float:
+        assert tree is not None
+        known = source != target and {source, target} <= set(tree.endpoint_names)
+        return float(tree.routes.capacity[tree.route(source, target)].min()) if known else 1.0
+
+    classes = copy_classes(table, *(() if tree is None else (way, narrowest)))
     if not classes:
         yield "no copies between GPUs: nothing for the PCIe models"
         return
@@ -650,13 +683,13 @@ def _copy_lines(table: pd.DataFrame, tree: PcieTree | None) -> Iterator[str]:
     limit = tree.link_bytes_per_s
     if not over_pcie:
         yield "all copies take direct links or cross sockets: nothing for the PCIe models"
-    elif limit is not None and over_pcie[0].median > limit:
+    elif limit is not None and over_pcie[0].reference > limit:
         yield (
-            f"{over_pcie[0].name} copies are faster than the {limit / 1e9:.2f} GB/s of the links: numbers of GPUs or "
-            "the topology do not fit this file"
+            f"{over_pcie[0].name} copies are faster than their links ({limit / 1e9:.2f} GB/s): numbers of "
+            "GPUs or the topology do not fit this file"
         )
     else:
-        yield f"for predict on {tree.name}: --bandwidth-gib {over_pcie[0].median / GIB:.6g} ({over_pcie[0].name})"
+        yield f"for predict on {tree.name}: --bandwidth-gib {over_pcie[0].reference / GIB:.6g} ({over_pcie[0].name})"
 
 
 @app.command(epilog="Example: fabricast models")
@@ -731,6 +764,7 @@ def import_topology(
     from fabricast.pcie.topology_files import tree_yaml, write_tree
     from fabricast.pcie.xml_import import import_xml
 
+    _check_output(output, ".yaml", ".yml", inputs=(file,))
     tree = import_xml(file, include_display=include_display)
     if output is None:
         typer.echo(tree_yaml(tree), nl=False)

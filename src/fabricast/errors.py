@@ -26,6 +26,7 @@ class InputError(ValueError):
     """
 
     def __init__(self, message: str, *, path: Path | str | None = None, line: int | None = None) -> None:
+        self.reason, self.line = message, line
         place = "" if path is None else f"{path}:{line}: " if line else f"{path}: "
         super().__init__(_shown(place + message))
 

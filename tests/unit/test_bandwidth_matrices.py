@@ -140,4 +140,4 @@ def test_a_topology_tells_the_way_of_each_copy(tmp_path):
     assert "PHB: median 48 GB/s" in output
     assert f"--bandwidth-gib {55e9 / 2**30:.6g} (PIX)" in output
     path.write_text(matrix(dict.fromkeys(rates, 90.0)))
-    assert "faster than the 63.00 GB/s of the links" in printed(path, "--topology", str(topology))
+    assert "faster than their links (63.00 GB/s)" in printed(path, "--topology", str(topology))

@@ -69,6 +69,7 @@ def test_what_stands_behind_a_default_is_said(tmp_path, graphs):
     assert "tau 0: not told by the topology" in result.output
     assert "crossing_cost" not in result.output
     assert "crossing_cost 1: not told" in run("predict", machine, graphs, "--model", "back_pressure").output
+    assert "14.40 GB/s on these links, 12.46 GB/s were measured on 'storm8'" in run("simulate", "storm8", graphs).output
     paper = run("predict", "storm8", graphs)
     assert "note" not in paper.output
     assert "0.0252559" in paper.output
@@ -250,3 +251,67 @@ def test_gibibytes_are_what_the_option_says(tmp_path, graphs):
     machine.write_text(nccl(32))
     assert run("predict", machine, graphs, "--bandwidth-gib", "24", "-o", tmp_path / "out.csv").exit_code == 0
     assert elapsed(tmp_path / "out.csv") == pytest.approx(SIZE / (24 * GIB))
+
+
+def probes_of(path, *rows):
+    lines = [f"{probe},{repeat},{s},{t},{SIZE},{seconds}" for probe, repeat, s, t, seconds in rows]
+    path.write_text("probe,repeat,source,target,size_bytes,elapsed_s\n" + "\n".join(lines) + "\n")
+    return path
+
+
+@pytest.mark.parametrize(("rows", "message"), [
+    ([("a", 0, 0, 1, 1e-6)], "expected at most the 15.75 GB/s"),
+    ([("a", 0, 0, 4, 0.025)], "no probe is one copy alone below a switch"),
+    ([("a", 0, 0, 1, 0.03), ("x", 0, 0, 4, 0.024)], "1.25 times as fast as those below a switch"),
+    ([("a", 0, 0, 1, 0.025), ("c", 0, 1, 0, 0.05), ("c", 0, 4, 0, 0.0375)], "gets more than the local one"),
+    ([("a", 0, 0, 77, 0.025)], "names the endpoint '77', expected one of 0, 1"),
+])  # fmt: skip
+def test_probes_that_contradict_the_machine_are_refused(tmp_path, rows, message):
+    error = run("calibrate", "storm8", probes_of(tmp_path / "probes.csv", *rows)).exception
+    assert message in str(error)
+
+
+def test_probes_over_direct_links_do_not_calibrate_the_tree(tmp_path):
+    machine = tmp_path / "machine.xml"
+    machine.write_text(HWLOC)
+    probes = probes_of(tmp_path / "probes.csv", ("a", 0, 0, 1, 0.05))
+    assert isinstance(run("calibrate", machine, probes).exception, PeerLinkError)
+    assert run("calibrate", machine, probes, "--pcie-only").exit_code == 0
+
+
+def test_what_the_simulator_takes_of_parameters_is_said(tmp_path, graphs):
+    machine, parameters = tmp_path / "machine.xml", tmp_path / "p.csv"
+    machine.write_text(nccl(8))
+    head = "study,system,name,value,unit,tag,source\n"
+    row = "pcie,machine,{},{},{},measured,probes\n"
+    parameters.write_text(head + row.format("bandwidth", "12e9", "bytes/s") + row.format("tau", "0.2", "1"))
+    result = run("simulate", machine, graphs, "--parameters", parameters)
+    assert "links of 13.12 GB/s" in result.output
+    assert "tau belong to the models" in result.output
+    parameters.write_text(head + row.format("bandwidth", "15.7e9", "bytes/s"))
+    assert "asks for links of 17.17 GB/s" in str(run("simulate", machine, graphs, "--parameters", parameters).exception)
+    parameters.write_text(head + row.format("tau", "0.2", "1"))
+    assert "holds no bandwidth" in str(run("simulate", machine, graphs, "--parameters", parameters).exception)
+
+
+def test_links_to_processors_are_no_switches_and_sleeping_links_are_told(tmp_path):
+    text = nccl(16)
+    for n in range(4):
+        gpu = f'<gpu dev="{n}"><nvlink target="0000:ff:00.0" count="3" tclass="0x068001"/></gpu></pci>'
+        text = re.sub(rf'(busid="0000:{n:02}:00.0"[^>]*)/>', rf"\1>{gpu}", text)
+    machine = tmp_path / "machine.xml"
+    machine.write_text(
+        text.replace(
+            'busid="0000:03:00.0" class="0x030200" link_speed="16',
+            'busid="0000:03:00.0" class="0x030200" link_speed="2.5',
+        )
+    )
+    tree = import_xml(machine)
+    assert tree.peer_links == ()
+    assert any("1 links are four times slower" in note and "0000:03:00.0" in note for note in tree.notes)
+
+
+def test_output_is_never_written_onto_input(tmp_path, graphs):
+    before = graphs.read_text()
+    assert "which is read too" in str(run("predict", "storm8", graphs, "-o", graphs).exception)
+    assert graphs.read_text() == before

@@ -179,6 +179,31 @@ def test_damaged_rows_are_refused_not_passed_over(tmp_path, text, message):
         read_measurement_file(path)
 
 
+@pytest.mark.parametrize(
+    "title", ["Allreduce Latency", "Multi-threaded Latency", "All-to-All Personalized Exchange Latency"]
+)
+def test_other_osu_tests_are_refused_with_their_line(tmp_path, title):
+    path = tmp_path / "osu.out"
+    path.write_text(f"# OSU MPI {title} Test v7\n# Size Latency (us)\n1 2.0\n2 2.1\n")
+    with pytest.raises(InputError, match=r"osu\.out:1: is not as OSU prints it: is 'OSU MPI"):
+        read_measurement_file(path)
+
+
+def test_both_directions_of_a_bidirectional_test_count(tmp_path):
+    path = tmp_path / "osu.out"
+    path.write_text("# OSU MPI Bi-Directional Bandwidth Test v7\n# Size Bandwidth (MB/s)\n1048576 20000 Pass\n")
+    (time_s,) = read_measurement_file(path)["time_s"]
+    assert time_s == pytest.approx(2 * 1048576 / 20e9)
+
+
+def test_collected_data_sets_need_files_and_plain_names(tmp_path):
+    path = tmp_path / "osu.out"
+    path.write_text(osu_output(2))
+    for arguments in (["-", "-o", str(tmp_path / "a.csv")], [str(path), "-o", str(tmp_path / "a.csv"), "--name", "#x"]):
+        assert isinstance(CliRunner().invoke(app, ["collect", *arguments]).exception, InputError)
+    assert not (tmp_path / "a.csv").exists()
+
+
 def test_a_file_name_cannot_break_the_collected_file(tmp_path):
     path = tmp_path / "a\nprocesses,b.out"
     path.write_text(osu_output(2))
@@ -255,8 +280,8 @@ def test_simgrid_factors_give_the_times_back():
     times = np.where(size < 8192, *(predict_time("postal", p, data[:, 0], data[:, 1]) for p in (small, large)))
     lines = simgrid_properties(ProtocolRegressor("postal", breakpoints=[8192.0]).fit(data, times), "one_way")
     assert 'bandwidth="5e+09Bps" latency="2e-06s"' in lines[0]
-    assert 'id="smpi/lat-factor" value="0:1;8192:4"' in lines[1]
-    assert 'id="smpi/bw-factor" value="0:0.2;8192:1"' in lines[2]
+    assert 'id="smpi/lat-factor" value="0:1;8191:4"' in lines[1]
+    assert 'id="smpi/bw-factor" value="0:0.2;8191:1"' in lines[2]
     with pytest.raises(InputError, match="windowed"):
         simgrid_properties(ProtocolRegressor("postal").fit(data, times), "windowed")
 

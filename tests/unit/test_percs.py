@@ -1,5 +1,7 @@
 """Two-level direct networks: counts, exact loads, published table, fluid and packet level, search."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -439,6 +441,22 @@ def test_indirect_times_are_expected_ones_and_direct_ones_are_bounds():
         assert run.elapsed_s >= run.link_busy_s.max()
         if routing == "direct":
             assert run.elapsed_s >= route(traffic, network, routing).bottleneck[0]
+
+
+def test_small_messages_are_not_padded_to_large_packets(tmp_path):
+    matrix = tmp_path / "small.csv"
+    matrix.write_text("source,target,size_bytes\n" + "".join(f"{n},{n + 8},1000\n" for n in range(8)))
+    machine = tmp_path / "machine.yaml"
+    machine.write_text(
+        "groups: 4\nrouters_per_drawer: 4\ncores_per_router: 1\nll_bytes_per_s: 1.0e+10\nd_bytes_per_s: 1.0e+10\n"
+        "injection_bytes_per_s: 1.0e+11\n"
+    )
+    call = ["network", "simulate", str(matrix), "--network", str(machine)]
+    result = CliRunner().invoke(app, call).output
+    found = re.search(r"arrives after ([\d.e-]+) ms; busiest link \(\w+\) ([\d.e-]+) ms", result)
+    assert float(found[1]) < 3 * float(found[2])
+    assert "more than the bytes sent" not in result
+    assert "more than the bytes sent" in CliRunner().invoke(app, [*call, "--packet", "64KiB"]).output
 
 
 def test_map_never_writes_a_mapping_worse_than_the_named_ones(tmp_path):

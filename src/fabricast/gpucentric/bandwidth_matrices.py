@@ -159,6 +159,8 @@ class RateClass:
         Numbers of source and target.
     low, median, high : float
         Rates in bytes/s.
+    reference : float
+        Median of the rates as they would be on links of capacity 1.
     """
 
     name: str
@@ -166,9 +168,14 @@ class RateClass:
     low: float
     median: float
     high: float
+    reference: float
 
 
-def copy_classes(table: pd.DataFrame, way: Callable[[str, str], str | None] | None = None) -> list[RateClass]:
+def copy_classes(
+    table: pd.DataFrame,
+    way: Callable[[str, str], str | None] | None = None,
+    narrowest: Callable[[str, str], float] | None = None,
+) -> list[RateClass]:
     """Return the rates of one-way copies by copy engines between different GPUs, by class.
 
     Parameters
@@ -178,6 +185,8 @@ def copy_classes(table: pd.DataFrame, way: Callable[[str, str], str | None] | No
     way : callable, optional
         Kind of way between two GPUs by number, such as PIX or NVLink; None for pairs that are
         not of the machine. Without it classes are told apart by gaps between rates.
+    narrowest : callable, optional
+        Capacity of the narrowest link between two GPUs of the machine; 1 if left out.
 
     Returns
     -------
@@ -198,5 +207,17 @@ def copy_classes(table: pd.DataFrame, way: Callable[[str, str], str | None] | No
         part = rows[names == name]
         pairs = tuple(dict.fromkeys(zip(part["row"], part["column"], strict=True)))
         values = part["value"]
-        classes.append(RateClass(str(name), pairs, float(values.min()), float(values.median()), float(values.max())))
+        scaled = (
+            values if narrowest is None else values / [narrowest(*ends) for ends in part[["row", "column"]].to_numpy()]
+        )
+        classes.append(
+            RateClass(
+                str(name),
+                pairs,
+                float(values.min()),
+                float(values.median()),
+                float(values.max()),
+                float(scaled.median()),
+            )
+        )
     return sorted(classes, key=lambda one: -one.median)

@@ -43,6 +43,8 @@ class _Reading:
 
 
 _Lines = Sequence[str]
+#: Tests between two processes or several pairs; collectives and threads are something else.
+_OSU_TITLES = r"# osu mpi(-\w+)? (multi |multi-pair |multiple )?(bi-directional )?(latency|bandwidth)\b"
 _NUMBER = r"[-+]?((\d{1,30}(\.\d{0,30})?|\.\d{1,30})([eE][-+]?\d{1,3})?|nan|inf)"
 #: Words of prose that programs print behind a number.
 _WORDS_BEHIND_NUMBERS = frozenset({"processes", "process", "bytes", "repetitions", "usecs", "additional", "pairs"})
@@ -57,6 +59,9 @@ def _numbers(text: str, line: int) -> list[float] | None:
         If it begins like a row of numbers and goes on otherwise.
     """
     words = text.split()
+    if words and words[-1] == "Pass":
+        # OSU with validation.
+        words.pop()
     if not words or not re.fullmatch(_NUMBER, words[0]):
         return None
     for word in words:
@@ -107,6 +112,12 @@ def _osu(lines: _Lines, processes: int | None) -> Iterator[_Reading]:
     for number, line in enumerate(lines, start=1):
         if "# OSU" in line:
             title = line.lower()
+            if not re.search(_OSU_TITLES, title):
+                raise InputError(
+                    f"is '{line.strip('# ')}', expected a latency or bandwidth test between two "
+                    "processes or pairs of them",
+                    line=number,
+                )
         found = re.search(r"\[ *pairs: *(\d+)", line)
         if found:
             pairs = _count(found[1], "pairs", number)
@@ -121,7 +132,9 @@ def _osu(lines: _Lines, processes: int | None) -> Iterator[_Reading]:
         elif "bandwidth" in title:
             if values[1] <= 0:
                 raise InputError(f"bandwidth is {values[1]:g} MB/s, expected a positive number", line=number)
-            yield _Reading(number, "osu_bandwidth", k, values[0], k * values[0] / (values[1] * 1e6), "windowed")
+            both = 2 if "bi-directional" in title else 1
+            path = "osu_bidirectional" if both == 2 else "osu_bandwidth"
+            yield _Reading(number, path, k, values[0], both * k * values[0] / (values[1] * 1e6), "windowed")
 
 
 def _imb(lines: _Lines, processes: int | None) -> Iterator[_Reading]:
@@ -215,7 +228,8 @@ def read_output(path: Path | str, *, processes: int | None = None) -> pd.DataFra
                 raise InputError(f"{reading.processes} processes, expected 1 to {MOST_PROCESSES:,}", line=reading.line)
             rows.append((program, job[1] if job else path.name, *list(vars(reading).values())[1:]))
     except (InputError, ValueError) as error:
-        raise InputError(f"is not as {program} prints it: {error}", path=path) from error
+        line, reason = getattr(error, "line", None), getattr(error, "reason", error)
+        raise InputError(f"is not as {program} prints it: {reason}", path=path, line=line) from error
     if not rows:
         raise InputError(f"holds no measurements of {program}, expected at least one", path=path)
     return pd.DataFrame(
@@ -279,6 +293,9 @@ def write_measurements(
     InputError
         If a file is refused, or two files give a time for the same cell.
     """
+    for path in paths:
+        if not path.is_file():
+            raise InputError("is no file, expected files, whose digest is recorded beside the data", path=path)
     frames = [read_measurement_file(path, processes=processes).assign(file=path.name) for path in paths]
     columns = ["dataset", "system", "path", "processes", "size_bytes", "time_s", "convention", "estimator",
                "repetitions", "spread"]  # fmt: skip

@@ -105,10 +105,11 @@ _RATES = {"round_trip": "round trips", "one_way": "messages one way", "windowed"
 _ADVICE = {
     "s": "messages small enough that the start decides, below 1 KiB",
     **dict.fromkeys(("s0", "s1", "s2"), "small messages at several numbers of processes"),
-    "r_c": "one process alone, or several numbers of processes whose rate together still grows",
-    "r_b": "one process alone, messages of 64 KiB and more",
+    **dict.fromkeys(
+        ("r_b", "r_c"), "one process alone, or several numbers of processes whose rate together still grows"
+    ),
     "r_i": "two or more numbers of processes whose rate together still grows",
-    "r_n": "more processes, until their rate together stops growing",
+    "r_n": "more processes, until their rate together stops growing; if it has, a model with fewer rates (maxrate)",
     **dict.fromkeys(("k0", "r_x"), "numbers of processes on both sides of where each further one delays all"),
 }
 
@@ -162,7 +163,8 @@ def _export_lines(
         per_byte = f"-G {1e9 / usable[alone[0]]:.4g}" if alone else "no G either without the rate of one process"
         yield f"  LogGOPS: windowed times overlap messages and tell no L ({per_byte}); measure a latency test too"
     elif alone and ("s" in usable or "s0" in usable):
-        yield f"  LogGOPS (ns, overhead o not told by ping-pongs): {from_maxrate(usable, convention).line()}"
+        line = from_maxrate(usable, convention).line()
+        yield f"  LogGOPS (ns, one protocol; ping-pongs do not tell o, g and O, given as 0): {line}"
     else:
         yield "  LogGOPS: not told by these data, which need start-up time and rate of one process alone"
     single = cells[:, 1] == 1

@@ -249,7 +249,8 @@ def simgrid_properties(regressor: ProtocolRegressor, convention: str) -> list[st
     ranges = [from_maxrate(fit.parameters_, convention) for fit in regressor.regressors_]
     latency = ranges[0].latency_s
     bandwidth = max(1 / part.gap_s_per_byte for part in ranges)
-    lows = [0.0, *regressor.breakpoints_]
+    # SimGrid uses a factor for sizes above its threshold, ours begins with the first size of a range.
+    lows = [0.0, *(cut - 1 for cut in regressor.breakpoints_)]
     factors = {
         "smpi/lat-factor": [part.latency_s / latency for part in ranges],
         "smpi/bw-factor": [1 / part.gap_s_per_byte / bandwidth for part in ranges],

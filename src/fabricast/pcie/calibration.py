@@ -28,6 +28,8 @@ __all__ = ["PARAMETER_UNITS", "Estimate", "calibrate", "estimate_frame", "read_p
 PARAMETER_UNITS = {"bandwidth": "bytes/s", "crossing_cost": "1", "tau": "1"}
 _COLUMNS = ("probe", "repeat", "source", "target", "size_bytes", "elapsed_s")
 _RESAMPLES = 2000
+#: Beyond these the probes contradict the model; less is noise, and taken as no cost.
+_FASTEST_CROSSING, _TAU_NOISE = 1.05, 0.02
 
 
 @dataclass(frozen=True)
@@ -124,12 +126,15 @@ def simulate_probes(tree: PcieTree, hardware: PacketHardware, *, size_bytes: flo
 
 def _observe(tree: PcieTree, times: pd.DataFrame) -> dict[str, list[NDArray[np.float64]]]:
     """Sort probe runs by what they tell: local and crossing rates alone, and conflicts."""
-    known = set(tree.endpoint_names)
+    names = tree.endpoint_names
+    known = set(names)
     found: dict[str, list[NDArray[np.float64]]] = {"local": [], "crossing": [], "conflict": []}
     for (probe, _), run in times.groupby(["probe", "repeat"], sort=True):
         for name in (*run["source"], *run["target"]):
             if name not in known:
-                raise InputError(f"probe '{probe}' names the endpoint '{name}', expected one of {tree.name}")
+                raise InputError(
+                    f"probe '{probe}' names the endpoint '{name}', expected one of {', '.join(names[:16])}"
+                )
         if (run["source"] == run["target"]).any():
             raise InputError(f"probe '{probe}' copies an endpoint to itself")
         crossing = [tree.is_crossing(s, t) for s, t in zip(run["source"], run["target"], strict=True)]
@@ -150,7 +155,7 @@ def _observe(tree: PcieTree, times: pd.DataFrame) -> dict[str, list[NDArray[np.f
     return found
 
 
-def _tau(conflict: NDArray[np.float64], bandwidth: float, crossing_cost: float) -> float:
+def _raw_tau(conflict: NDArray[np.float64], bandwidth: float, crossing_cost: float) -> float:
     """Half the difference of the two factors while both copies run; the second ends alone."""
     size, elapsed = conflict[:2], conflict[2:]
     alone = np.array([bandwidth, bandwidth / crossing_cost])
@@ -159,7 +164,11 @@ def _tau(conflict: NDArray[np.float64], bandwidth: float, crossing_cost: float) 
     moved[first] = size[first]
     moved[1 - first] = size[1 - first] - (elapsed[1 - first] - elapsed[first]) * alone[1 - first]
     rho = moved / elapsed[first] / bandwidth
-    return float(np.clip((rho[0] - rho[1]) / 2, 0.0, 0.999))
+    return float((rho[0] - rho[1]) / 2)
+
+
+def _tau(conflict: NDArray[np.float64], bandwidth: float, crossing_cost: float) -> float:
+    return float(np.clip(_raw_tau(conflict, bandwidth, crossing_cost), 0.0, 0.999))
 
 
 def calibrate(tree: PcieTree, times: pd.DataFrame, *, seed: int, resamples: int = _RESAMPLES) -> list[Estimate]:
@@ -197,12 +206,15 @@ def calibrate(tree: PcieTree, times: pd.DataFrame, *, seed: int, resamples: int 
     {'bandwidth': 14403481318.767, 'crossing_cost': 1.086, 'tau': 0.162}
     """
     found = _observe(tree, times)
-    alone = found["local"] or found["crossing"]
+    names = tree.endpoint_names
+    has_local = any(not tree.is_crossing(s, t) for s in names for t in names if s != t)
+    alone = found["local"] if has_local else found["crossing"]
     if not alone:
-        raise InputError("no probe is one copy alone, expected at least one: it gives the bandwidth")
+        where = " below a switch, not across the root complex" if has_local else ""
+        raise InputError(f"no probe is one copy alone{where}, expected at least one: it gives the bandwidth")
 
     def estimate(pick: dict[str, NDArray[np.int64]]) -> dict[str, float]:
-        local = np.concatenate([(found["local"] or found["crossing"])[i] for i in pick["alone"]])
+        local = np.concatenate([alone[i] for i in pick["alone"]])
         values = {"bandwidth": float(local.mean())}
         if found["local"] and found["crossing"]:
             crossing = np.concatenate([found["crossing"][i] for i in pick["crossing"]])
@@ -216,6 +228,20 @@ def calibrate(tree: PcieTree, times: pd.DataFrame, *, seed: int, resamples: int 
 
     counts = {"alone": len(alone), "crossing": len(found["crossing"]), "conflict": len(found["conflict"])}
     values = estimate({kind: np.arange(count) for kind, count in counts.items()})
+    if found["local"] and found["crossing"]:
+        ratio = float(np.concatenate(found["crossing"]).mean()) / values["bandwidth"]
+        if ratio > _FASTEST_CROSSING:
+            raise InputError(
+                f"copies across the root complex alone are {ratio:.2f} times as fast as those below a switch, expected "
+                "at most as fast: the topology does not fit these probes"
+            )
+    if found["conflict"]:
+        raw = min(_raw_tau(one, values["bandwidth"], values.get("crossing_cost", 1.0)) for one in found["conflict"])
+        if raw < -_TAU_NOISE:
+            raise InputError(
+                f"the crossing copy of a conflict gets more than the local one (tau would be {raw:.3f}), expected at "
+                "most as much: the topology does not fit these probes"
+            )
     generator = stream(seed, f"pcie.calibration.{tree.name}")
     draws = []
     for _ in range(resamples if max(counts.values()) > 1 else 1):

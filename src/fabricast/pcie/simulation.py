@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from fabricast.errors import InputError, UnknownSpeedError
+from fabricast.errors import InputError, PeerLinkError, UnknownSpeedError
 from fabricast.files import whole_file
 from fabricast.jobs import progress_of
 from fabricast.pcie.calibration import Estimate, calibrate, estimate_frame, read_probe_times
 from fabricast.pcie.graphs import read_graphs
-from fabricast.pcie.machine_parameters import machine_parameters, refuse_peer_copies
+from fabricast.pcie.machine_parameters import read_machine_parameters, refuse_peer_copies
 from fabricast.pcie.packet_phases import simulate
 from fabricast.pcie.packets import PacketHardware, trace_packets
 from fabricast.pcie.prediction import elapsed_table, write_elapsed
@@ -66,16 +66,37 @@ def chosen_hardware(
     if parameters_file is not None:
         if generation is not None or width is not None:
             raise InputError("--parameters excludes --generation and --width: both tell the rate of links")
-        measured = machine_parameters(topology, tree, parameters_file=parameters_file)
-        rate = measured.bandwidth_bytes_per_s * hardware.packet_bytes[0] / hardware.payload_bytes
-        note = f"links of {rate / 1e9:.2f} GB/s: one copy alone then reaches the calibrated bandwidth"
-        return replace(hardware, link_bytes_per_s=rate), [note]
+        measured = read_machine_parameters(parameters_file, tree.name)
+        if "bandwidth" not in measured:
+            raise InputError("holds no bandwidth, which the simulator needs", path=parameters_file)
+        bandwidth = measured["bandwidth"].value
+        rate = bandwidth * hardware.packet_bytes[0] / hardware.payload_bytes
+        if tree.link_bytes_per_s is not None and rate > tree.link_bytes_per_s * (1 + _RATE_TOLERANCE):
+            raise InputError(
+                f"bandwidth {bandwidth / 1e9:.2f} GB/s asks for links of {rate / 1e9:.2f} GB/s with packets of "
+                f"{hardware.payload_bytes} bytes, expected at most {tree.link_bytes_per_s / 1e9:.2f} on '{tree.name}'",
+                path=parameters_file,
+            )
+        notes = [f"links of {rate / 1e9:.2f} GB/s: one copy alone then reaches the bandwidth of {parameters_file}"]
+        unused = [name for name in ("tau", "crossing_cost") if name in measured]
+        if unused:
+            notes.append(f"{' and '.join(unused)} belong to the models; here the hardware setting decides")
+        return replace(hardware, link_bytes_per_s=rate), notes
     given = replace(hardware, generation=generation or hardware.generation, width=width or hardware.width)
     known = tree.link_bytes_per_s
     if generation is None and width is None:
         if known is None:
             raise UnknownSpeedError(f"topology '{tree.name}' records no speed of its links")
-        return hardware.on(tree), []
+        chosen = hardware.on(tree)
+        alone = chosen.raw_bytes_per_s * chosen.payload_bytes / chosen.packet_bytes[0]
+        told = tree.bandwidth_bytes_per_s
+        if told is not None and abs(alone / told - 1) > _RATE_TOLERANCE:
+            note = (
+                f"one copy alone reaches {alone / 1e9:.2f} GB/s on these links, {told / 1e9:.2f} GB/s were measured on "
+                f"'{tree.name}': the simulator knows packets, not what else held that machine back"
+            )
+            return chosen, [note]
+        return chosen, []
     if known is not None and abs(given.raw_bytes_per_s / known - 1) > _RATE_TOLERANCE:
         raise InputError(
             f"--generation and --width give {given.raw_bytes_per_s / 1e9:.2f} GB/s, expected the {known / 1e9:.2f} "
@@ -219,7 +240,15 @@ def trace_file(
     ]
 
 
-def calibrate_file(topology: str, probes_file: Path, *, seed: int, output: Path | None) -> list[Estimate]:
+def calibrate_file(
+    topology: str,
+    probes_file: Path,
+    *,
+    seed: int,
+    output: Path | None,
+    pcie_only: bool = False,
+    include_display: bool = False,
+) -> list[Estimate]:
     """Calibrate the models on probe times of a CSV file.
 
     Parameters
@@ -232,18 +261,33 @@ def calibrate_file(topology: str, probes_file: Path, *, seed: int, output: Path 
         Root seed of the bootstrap.
     output : Path or None
         CSV with rows of the table parameter.
+    pcie_only : bool, default False
+        Whether copies between endpoints with direct links took the tree all the same.
+    include_display : bool, default False
+        Whether graphics cards count as accelerators.
 
     Returns
     -------
     list of Estimate
         What the probes tell.
     """
-    tree = load_tree(topology)
+    tree = load_tree(topology, include_display=include_display)
     times = read_probe_times(probes_file)
     try:
+        if not pcie_only:
+            for source, target in zip(times["source"], times["target"], strict=True):
+                kind = tree.peer_link(source, target)
+                if kind is not None:
+                    raise PeerLinkError(f"copies {source} to {target}, which {kind} joins: no probe of the PCIe tree")
         estimates = calibrate(tree, times, seed=seed)
+        limit = tree.link_bytes_per_s
+        if limit is not None and estimates[0].value > limit:
+            raise InputError(
+                f"gives a bandwidth of {estimates[0].value / 1e9:.4g} GB/s, expected at most the {limit / 1e9:.2f} "
+                f"GB/s of the links of '{tree.name}'"
+            )
     except InputError as error:
-        raise InputError(str(error), path=probes_file) from error
+        raise type(error)(str(error), path=probes_file) from error
     if output is not None:
         frame = estimate_frame(estimates, system=tree.name, tag="measured", source=probes_file.name)
         with whole_file(output) as temporary:

@@ -312,6 +312,7 @@ def _read_nccl(root: _Element, include_display: bool, path: Path) -> _Machine:
     machine = _Machine([], 0, bridges_of_a_switch=1)
     hosts: dict[str, int] = {}
     known: set[str] = set()
+    accelerators: set[str] = set()
 
     def visit(element: _Element, above: _Device) -> None:
         for child in element.children:
@@ -333,6 +334,8 @@ def _read_nccl(root: _Element, include_display: bool, path: Path) -> _Machine:
             pci_class = child.attributes.get("class", "").removeprefix("0x")[:4].lower()
             vendor = child.attributes.get("vendor", "").removeprefix("0x").lower()
             device.is_accelerator = bool(gpus) or _is_accelerator(pci_class, vendor, include_display)
+            if device.is_accelerator:
+                accelerators.add(device.bus_id.lower())
             machine.others += not device.is_accelerator and pci_class != _BRIDGE_CLASS
             if gpus and re.fullmatch("[0-9]{1,6}", gpus[0].attributes.get("dev", "")):
                 device.number = int(gpus[0].attributes["dev"])
@@ -352,14 +355,14 @@ def _read_nccl(root: _Element, include_display: bool, path: Path) -> _Machine:
             path=path,
             line=list(hosts.values())[1],
         )
-    machine.peers = _nccl_peers(root)
+    machine.peers = _nccl_peers(root, accelerators, path)
     return machine
 
 
 _NCCL_PEERS = {"nvlink": "NVLink", "xgmi": "xGMI"}
 
 
-def _nccl_peers(root: _Element) -> list[tuple[str, tuple[str, ...]]]:
+def _nccl_peers(root: _Element, accelerators: set[str], path: Path) -> list[tuple[str, tuple[str, ...]]]:
     """Return direct links from what GPUs list; links to a switch join all that have one."""
     owner: dict[int, str] = {}
     for pci in (e for e in root.walk() if e.tag == "pci"):
@@ -370,10 +373,14 @@ def _nccl_peers(root: _Element) -> list[tuple[str, tuple[str, ...]]]:
     for gpu in (e for e in root.walk() if id(e) in owner):
         own = owner[id(gpu)]
         for link in (e for e in gpu.children if e.tag in _NCCL_PEERS):
-            target = link.attributes.get("target", "").lower()
-            if target in owner.values() and target != own:
+            target, count = link.attributes.get("target", "").lower(), link.attributes.get("count", "1")
+            if not re.fullmatch("[0-9]{1,3}", count):
+                raise InputError(f"count is '{count}', expected a number of links", path=path, line=link.line)
+            if int(count) == 0:
+                continue
+            if target in accelerators and target != own:
                 peers.append((_NCCL_PEERS[link.tag], (min(own, target), max(own, target))))
-            elif link.attributes.get("tclass", "").removeprefix("0x")[:4] == _SWITCH_CLASS:
+            elif link.attributes.get("tclass", "").lower().removeprefix("0x") == f"{_SWITCH_CLASS}00":
                 switched.append(own)
     if len(set(switched)) > 1:
         peers.append(("NVSwitch", tuple(dict.fromkeys(switched))))
@@ -487,6 +494,13 @@ def _notes(below: list[_Device], sockets: list[_Device], reference: float | None
         notes.append(
             f"links were at {reference / 1e9:.2f} GB/s when the file was written; idle GPUs slow their links down, so "
             "compare with a file written under load"
+        )
+    slow = [device for device in below if device.bytes_per_s and reference and device.bytes_per_s <= reference / 4]
+    if slow:
+        named = ", ".join(device.bus_id for device in slow[:8])
+        notes.append(
+            f"{len(slow)} links are four times slower than the others or more ({named}): idle GPUs slow theirs down, "
+            "so compare with a file written under load"
         )
     if len(sockets) > 1:
         notes.append("the socket interconnect has capacity 1 (assumed); traffic over it is outside the study")

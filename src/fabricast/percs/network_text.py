@@ -93,7 +93,7 @@ def simulate_lines(
     network: TwoLevelNetwork,
     routing: Routing,
     *,
-    packet_bytes: float,
+    packet_bytes: float | None,
     window: int,
     seed: int,
     tiles: int = 1,
@@ -105,12 +105,39 @@ def simulate_lines(
     if pairs is None or pairs[0].size == 0:
         raise InputError(f"'{pattern}' has no pairs of routers to simulate, expected a pattern with neighbours")
     bound, worst = route(traffic, network, routing).bottleneck
+    if packet_bytes is None:
+        packet_bytes = _fitting_packet(pairs[2])
     run = simulate_packets(pairs, network, routing, packet_bytes=packet_bytes, window=window, seed=seed)
     yield f"{title}; {mapping}, {routing} routes"
+    padding = _padding(pairs[2], packet_bytes)
+    if padding > _MOST_PADDING:
+        yield f"  whole packets are {padding:.0%} more than the bytes sent: times are too long by up to that"
     yield f"  {run.packets:,} packets of {packet_bytes:,.0f} bytes, {run.hops:,} hops"
     # Random routes: a single run may load every link less than expected.
     kind = "busiest link" if routing == "direct" else "busiest link of expected loads"
     yield f"  last packet arrives after {run.elapsed_s * 1e3:.5g} ms; {kind} ({worst}) {bound * 1e3:.5g} ms"
+
+
+#: Largest packet, and how much more than the bytes themselves whole packets may be untold.
+_LARGEST_PACKET, _MOST_PADDING = 524288.0, 0.05
+_SMALLEST_PACKET, _MOST_PACKETS = 256.0, 4_000_000
+
+
+def _padding(size: NDArray[np.float64], packet_bytes: float) -> float:
+    """Share by which whole packets exceed the bytes of all pairs."""
+    return float((np.ceil(size / packet_bytes) * packet_bytes).sum() / size.sum() - 1)
+
+
+def _fitting_packet(size: NDArray[np.float64]) -> float:
+    """Return the largest packet, of halves of 512 KiB, that pads little and is not too small to be simulated."""
+    packet = _LARGEST_PACKET
+    while (
+        _padding(size, packet) > _MOST_PADDING
+        and packet > _SMALLEST_PACKET
+        and np.ceil(size * 2 / packet).sum() < _MOST_PACKETS
+    ):
+        packet /= 2
+    return packet
 
 
 def map_lines(
@@ -140,9 +167,10 @@ def map_lines(
     blocks = int(block.max()) + 1
     if blocks > network.routers:
         raise InputError(f"'{pattern}' needs {blocks:,} routers, the network has {network.routers:,}")
-    if hosts is not None and len(hosts) < network.routers:
+    if hosts is not None and len(hosts) != network.routers:
         raise InputError(
-            f"{len(hosts):,} hosts are named, expected one for each of the {network.routers:,} routers of the network"
+            f"{len(hosts):,} hosts are named, expected one for each of the {network.routers:,} routers of the network, "
+            "in their order"
         )
     if output is not None and hosts is None:
         raise InputError("writing rank files needs the names of hosts, expected --hosts FILE")

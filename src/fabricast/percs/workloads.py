@@ -193,9 +193,11 @@ def read_matrix(path: Path | str) -> tuple[NDArray[np.int64], NDArray[np.int64],
     if len(lines) > _LARGEST_MATRIX or widths != [len(lines)]:
         raise InputError(
             f"has {len(lines):,} rows of {', '.join(map(str, widths[:3]))} numbers, expected a square matrix of at "
-            f"most {_LARGEST_MATRIX:,} ranks",
+            f"most {_LARGEST_MATRIX:,} ranks, or the header source,target,size_bytes",
             path=path,
         )
+    if any("_" in line for line in lines):
+        raise InputError("is no matrix of numbers: holds '_'", path=path)
     try:
         dense = np.array([line.split(separator) for line in lines], dtype=np.float64)
     except ValueError as error:
@@ -208,8 +210,12 @@ def _read_pairs(path: Path) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArr
     rows = read_csv(path, ("source", "target", "size_bytes"))
     table = np.array([[r.number("source"), r.number("target"), r.number("size_bytes")] for r in rows])
     ends = table[:, :2]
-    if (ends < 0).any() or (ends != np.round(ends)).any() or ends.max() >= _LARGEST_TASKS:
-        raise InputError(f"holds a rank that is no whole number from 0 to {_LARGEST_TASKS - 1:,}", path=path)
+    wrong = ((ends < 0) | (ends != np.round(ends)) | (ends >= _LARGEST_TASKS)).any(axis=1)
+    wrong |= (table[:, 2] < 0) | (table[:, 2] > _LARGEST_BYTES)
+    if wrong.any():
+        raise rows[int(np.argmax(wrong))].error(
+            f"expected ranks that are whole numbers from 0 to {_LARGEST_TASKS - 1:,}, and 0 to {_LARGEST_BYTES:g} bytes"
+        )
     source, target = ends.astype(np.int64).T
     return _communication(source, target, table[:, 2], int(ends.max()) + 1, path)
 
@@ -231,8 +237,8 @@ def _read_matrix_market(
         rows, columns, entries, _, field, _ = mminfo(io.BytesIO(content))
         if rows != columns:
             raise InputError(f"has the shape {rows:,} x {columns:,}, expected as many columns as rows", path=path)
-        if field == "complex":
-            raise InputError("holds complex numbers, expected bytes", path=path)
+        if field in ("complex", "pattern"):
+            raise InputError(f"is a {field} matrix, expected real or integer bytes", path=path)
         dense = content[:200].split(b"\n")[0].split()[2:3] == [b"array"]
         if rows > (_LARGEST_MATRIX if dense else _LARGEST_TASKS) or entries > _LARGEST_PAIRS:
             raise InputError(
