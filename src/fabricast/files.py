@@ -125,7 +125,11 @@ def parse_json(text: str, path: Path | str) -> Any:
     if len(text) > LARGEST_JSON_BYTES:
         raise InputError(f"is larger than {LARGEST_JSON_BYTES / 1e6:g} MB, expected smaller JSON", path=path)
     try:
-        return json.loads(text)
+        value = json.loads(text)
+        if "\\u" in text:
+            # Halves of surrogate pairs are text that nothing can write.
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
+        return value
     except (ValueError, RecursionError) as error:
         line = getattr(error, "lineno", None)
         problem = "nests too deep" if isinstance(error, RecursionError) else getattr(error, "msg", None) or error

@@ -44,7 +44,11 @@ class _PlainLoader(yaml.SafeLoader):
 
     def construct_object(self, node: Any, deep: bool = False) -> Any:
         try:
-            return super().construct_object(node, deep)
+            value = super().construct_object(node, deep)
+            if isinstance(value, str):
+                # Halves of surrogate pairs are text that nothing can write.
+                value.encode("utf-8")
+            return value
         except (ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:
             # PyYAML lets the errors of Python's own constructors through: dates, huge numbers, wrong tags.
             raise yaml.MarkedYAMLError(

@@ -81,6 +81,10 @@ BOMBS = {
     "many.json": (lambda: b'{"testcases": [' + b"{}," * 5_000_000 + b"{}]}", ["bandwidth"], "holds no matrix"),
     "large.json": (lambda: b'{"testcases": [' + b"[]," * 15_000_000 + b"1]}", ["bandwidth"], "larger than 16 MB"),
     "large.yaml": (lambda: b"- 1\n" * 12_000_000, ["topology", "show"], "larger than 1 MB"),
+    "half.json": (
+        lambda: b'{"testcases": [{"name": "a\\ud800", "bandwidth_matrix": [["1.0"]]}]}', ["bandwidth"], "surrogates not allowed"
+    ),
+    "half.yaml": (lambda: b'name: "a\\ud800"\nvertices: 1\n', ["topology", "show"], "which is no str"),
     "digits.yaml": (lambda: b"name: " + b"9" * 5000 + b"\nvertices: 1\n", ["topology", "show"], "which is no int"),
     "rows.csv": (lambda: b"graph,source,target\n" + b"g,0,1\n" * 9_000_000, ["predict", "storm8"], "more than 3,000,000 rows"),
     "dense.mtx": (

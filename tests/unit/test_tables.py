@@ -1,6 +1,7 @@
 """Tables, comparisons, claims, configuration, provenance."""
 
 import json
+import math
 import os
 import re
 import subprocess
@@ -258,6 +259,22 @@ def test_bad_configuration_is_refused_in_one_line(change, message):
         configuration.checked_config(base | change)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("study", "key", "value"), [
+    ("pcie", "size_mib", math.inf), ("pcie", "bandwidth_gib_per_s", math.inf), ("pcie", "crossing_cost", 1e308),
+    ("pcie", "tau", math.nan), ("percs", "seeds", 10**9), ("percs", "packet_kib", math.inf),
+    ("maxrate", "draws", 10**12), ("breakdown", "samples", 10**18),
+])  # fmt: skip
+def test_numbers_without_sense_are_refused_in_the_configuration(study, key, value):
+    values = load_model(REPOSITORY / "config" / "config.yaml", configuration.Config).model_dump(mode="json")
+    values[study][key] = value
+    with pytest.raises(InputError, match=rf"key '{study}\.{key}' is "):
+        configuration.checked_config(values)
+    values[study].pop(key)
+    values["pcie"]["graph_sets"]["storm8"]["validation_graphs"] = 10**9
+    with pytest.raises(InputError, match="validation_graphs"):
+        configuration.checked_config(values)
 
 
 def test_digest_follows_imports_and_data():
