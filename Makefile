@@ -36,8 +36,13 @@ measured: .venv/.test-stamp
 	@$(UV) sync --locked --extra measure $(if $(shell command -v nvidia-smi),--extra cuda)
 	$(BIN)/snakemake measured
 
+# The workflow and its report beside the units: two cores, two runs of pytest.
 test: .venv/.test-stamp
-	$(BIN)/python -m pytest -n auto --dist loadgroup
+	@mkdir -p logs
+	@$(BIN)/python -m pytest tests/workflow tests/report > logs/test_workflow.log 2>&1 & workflow=$$!; \
+	  $(BIN)/python -m pytest tests/unit tests/fuzz src; units=$$?; \
+	  wait $$workflow; workflow=$$?; cat logs/test_workflow.log; \
+	  [ $$units = 0 ] && [ $$workflow = 0 ]
 
 # The image of profiles/apptainer; needs root, apptainer (scripts/install-apptainer.sh), mmdebstrap, squashfs-tools.
 container:

@@ -59,14 +59,6 @@ def finished(tmp_path_factory):
     return folder
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    """Keep on one worker all that looks at the finished study, which is made once a worker."""
-    for item in items:
-        if "finished" in getattr(item, "fixturenames", ()) or "workflow" in item.path.parts:
-            item.add_marker(pytest.mark.xdist_group("workflow"))
-
-
 def pytest_addoption(parser):
     parser.addoption("--fuzz-seconds", type=float, default=40.0, help="time of the tests with damaged files, in all")
 
