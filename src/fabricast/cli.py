@@ -582,7 +582,7 @@ def network_simulate(
 
 
 @app.command(
-    "map", epilog="Example: fabricast map 4D-64 -o best  # or fabricast map matrix.csv --groups 4 --hosts hosts.txt"
+    "map", epilog="Examples: fabricast map 4D-64 | fabricast map matrix.csv --groups 4 --hosts hosts.txt -o best"
 )
 def map_pattern(
     pattern: Annotated[str, _PATTERN],

@@ -86,6 +86,26 @@ class CongestionGraphs:
         lengths = np.diff(self.offset)
         return np.arange(self.source.size) - np.repeat(self.offset[:-1], lengths)
 
+    def rows_of(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the communications of some graphs, in the order in which the graphs are named."""
+        lengths = np.diff(self.offset)[numbers]
+        begins = np.concatenate([[0], np.cumsum(lengths)[:-1]])
+        rows: NDArray[np.int64] = np.arange(lengths.sum()) + np.repeat(self.offset[:-1][numbers] - begins, lengths)
+        return rows
+
+    def chosen(self, numbers: NDArray[np.int64]) -> CongestionGraphs:
+        """Return some of the graphs, in the order in which they are named."""
+        rows = self.rows_of(numbers)
+        return CongestionGraphs(
+            names=tuple(self.names[number] for number in numbers),
+            families=tuple(self.families[number] for number in numbers),
+            offset=np.concatenate([[0], np.cumsum(np.diff(self.offset)[numbers])]).astype(np.int64),
+            source=self.source[rows],
+            target=self.target[rows],
+            size_bytes=self.size_bytes[rows],
+            start_s=self.start_s[rows],
+        )
+
     def arcs(self, graph: int) -> list[Arc]:
         """Return the (source, target) pairs of graph number `graph`."""
         part = slice(int(self.offset[graph]), int(self.offset[graph + 1]))

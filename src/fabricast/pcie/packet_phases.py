@@ -94,8 +94,8 @@ def simulate(
         return SimulatedEnds(*(np.zeros(0) for _ in range(3)))
     parts, row_of, alike = _in_order_of_form(tree, graphs, _components(tree, graphs, hardware))
     first, copy_of = _different(tree, parts, hardware)
-    few = _chosen(parts, first)
-    own_alike = alike[_rows_of(parts, first)]
+    few = parts.chosen(first)
+    own_alike = alike[parts.rows_of(first)]
 
     def run(some: CongestionGraphs, phases: range, advance: Callable[[int], None] | None) -> NDArray[np.float64]:
         ends = np.empty((len(phases), some.source.size))
@@ -120,10 +120,10 @@ def simulate(
     low, high, middle = _pooled(ends, few, own_alike)
     unsure = np.flatnonzero(np.logical_or.reduceat(high > low * (1 + _AGREED), few.offset[:-1]))
     if unsure.size:
-        rows = _rows_of(few, unsure)
-        more = run(_chosen(few, unsure), range(_FIRST_PHASES, _ALL_PHASES), None)
+        rows = few.rows_of(unsure)
+        more = run(few.chosen(unsure), range(_FIRST_PHASES, _ALL_PHASES), None)
         every = np.concatenate([ends[:, rows], more])
-        low[rows], high[rows], middle[rows] = _pooled(every, _chosen(few, unsure), own_alike[rows])
+        low[rows], high[rows], middle[rows] = _pooled(every, few.chosen(unsure), own_alike[rows])
     # Back to all components, which are copies of the simulated ones, and to the order of rows.
     lengths = np.diff(parts.offset)
     of_part = np.repeat(few.offset[:-1][copy_of], lengths) + parts.number_in_graph
@@ -216,28 +216,6 @@ def _reordered(graphs: CongestionGraphs, order: NDArray[np.int64]) -> Congestion
         graphs.target[order],
         graphs.size_bytes[order],
         graphs.start_s[order],
-    )
-
-
-def _rows_of(graphs: CongestionGraphs, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the communications of some graphs, in the order in which the graphs are named."""
-    lengths = np.diff(graphs.offset)[numbers]
-    begins = np.concatenate([[0], np.cumsum(lengths)[:-1]])
-    rows: NDArray[np.int64] = np.arange(lengths.sum()) + np.repeat(graphs.offset[:-1][numbers] - begins, lengths)
-    return rows
-
-
-def _chosen(graphs: CongestionGraphs, numbers: NDArray[np.int64]) -> CongestionGraphs:
-    rows = _rows_of(graphs, numbers)
-    lengths = np.diff(graphs.offset)[numbers]
-    return CongestionGraphs(
-        names=tuple(graphs.names[number] for number in numbers),
-        families=tuple(graphs.families[number] for number in numbers),
-        offset=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-        source=graphs.source[rows],
-        target=graphs.target[rows],
-        size_bytes=graphs.size_bytes[rows],
-        start_s=graphs.start_s[rows],
     )
 
 

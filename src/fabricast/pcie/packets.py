@@ -545,16 +545,7 @@ def trace_packets(
     >>> trace.transmissions["link"].value_counts().to_dict()
     {'0>RC': 4, 'RC>1': 4}
     """
-    part = slice(int(graphs.offset[graph]), int(graphs.offset[graph + 1]))
-    single = CongestionGraphs(
-        names=(graphs.names[graph],),
-        families=(graphs.families[graph],),
-        offset=np.array([0, part.stop - part.start], dtype=np.int64),
-        source=graphs.source[part].copy(),
-        target=graphs.target[part].copy(),
-        size_bytes=graphs.size_bytes[part].copy(),
-        start_s=graphs.start_s[part].copy(),
-    )
+    single = graphs.chosen(np.array([graph]))
     simulation, trace, milestones = _simulate(tree, single, hardware, 1, True, None, transmissions, 0)
     rows = trace[trace[:, 0] >= 0]
     names = np.array([f"{source}>{target}" for source, target, _, _ in tree.link_names], dtype=object)
