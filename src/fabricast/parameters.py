@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from fabricast.csv_files import read_csv
+from fabricast.csv_files import CsvRow, read_csv
 
-__all__ = ["PARAMETER_COLUMNS", "TAGS", "Parameter", "parameter_table", "read_parameters"]
+__all__ = ["PARAMETER_COLUMNS", "TAGS", "Parameter", "parameter_table", "read_parameter_rows", "read_parameters"]
 
 PARAMETER_COLUMNS = ["study", "system", "name", "value", "unit", "tag", "source"]
 _INTERVAL_COLUMNS = ["ci_low", "ci_high"]
@@ -63,12 +63,17 @@ def read_parameters(path: Path | str) -> list[Parameter]:
     InputError
         If a column is missing, a value is not a number or a tag is unknown.
     """
+    return [parameter for _, parameter in read_parameter_rows(path)]
+
+
+def read_parameter_rows(path: Path | str) -> list[tuple[CsvRow, Parameter]]:
+    """Read parameters as `read_parameters` does, each with the row that holds it, for messages."""
     found = []
     for row in read_csv(path, PARAMETER_COLUMNS, _INTERVAL_COLUMNS):
         if row["tag"] not in TAGS:
             raise row.error(f"tag is '{row['tag']}', expected one of {', '.join(TAGS)}")
         texts = {name: row[name] for name in PARAMETER_COLUMNS if name != "value"}
-        found.append(Parameter(value=row.number("value"), **texts))
+        found.append((row, Parameter(value=row.number("value"), **texts)))
     return found
 
 

@@ -10,9 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from fabricast.csv_files import read_csv
 from fabricast.errors import InputError, PeerLinkError, UnknownSpeedError
-from fabricast.parameters import PARAMETER_COLUMNS, Parameter, read_parameters
+from fabricast.parameters import Parameter, read_parameter_rows, read_parameters
 from fabricast.pcie.graphs import CongestionGraphs
 from fabricast.pcie.models import Model
 from fabricast.pcie.topology_files import builtin_names
@@ -99,9 +98,7 @@ def read_machine_parameters(path: Path | str, system: str) -> dict[str, Paramete
         If the file is of another machine or holds a value out of range.
     """
     found: dict[str, Parameter] = {}
-    known = read_parameters(path)
-    rows = read_csv(path, PARAMETER_COLUMNS, ("ci_low", "ci_high"))
-    for row, one in zip(rows, known, strict=True):
+    for row, one in read_parameter_rows(path):
         if (one.study, one.system) != ("pcie", system):
             raise row.error(
                 f"holds a parameter of '{one.study} {one.system}', expected those of 'pcie {system}'; calibrate this "
