@@ -15,11 +15,13 @@ report: "workflow/report/workflow.rst"
 
 
 include: "workflow/rules/common.smk"
-include: "workflow/rules/pcie.smk"
-include: "workflow/rules/breakdown.smk"
-include: "workflow/rules/maxrate.smk"
-include: "workflow/rules/gpucentric.smk"
-include: "workflow/rules/percs.smk"
+
+
+for _study in STUDIES:
+
+    include: f"workflow/rules/{_study}.smk"
+
+
 include: "workflow/rules/comparisons.smk"
 include: "workflow/rules/claims.smk"
 include: "workflow/rules/tables.smk"
@@ -35,7 +37,7 @@ rule all:
         "<results>/fabricast.duckdb",
         "<results>/run_config.yaml",
         "<reports>/report.html",
-        figure_files(),
+        figure_files(*FIGURE_FORMATS),
 
 
 rule archive:

@@ -32,14 +32,17 @@ from rich.table import Table
 
 from benchmarks.naive_peer import end_times
 from benchmarks.network_lines import network_lines
-from fabricast.files import whole_file
-from fabricast.pcie.graphs import CongestionGraphs, from_arcs, validation_set
+from fabricast.core.units import GIB, MIB
+from fabricast.inputs.files import atomic_write
+from fabricast.pcie.graph_sets import validation_set
+from fabricast.pcie.graphs import CongestionGraphs, from_arcs
 from fabricast.pcie.models import MODELS, evaluate, warm_up
-from fabricast.pcie.packets import HARDWARE, simulate
-from fabricast.pcie.schedules import enumerate_schedules, halo_pattern, run_schedule
+from fabricast.pcie.packet_hardware import HARDWARE
+from fabricast.pcie.packets import simulate_once
+from fabricast.pcie.patterns import halo_pattern
+from fabricast.pcie.schedules import enumerate_schedules, run_schedule
 from fabricast.pcie.topology_files import load_tree
-from fabricast.tables import connect
-from fabricast.units import GIB, MIB
+from fabricast.results.tables import connect
 from tests import reference_model
 
 ROUNDS = 7
@@ -52,7 +55,8 @@ PACKET_SAMPLE = 300
 ERROR_BOUND = 1e-9
 REPOSITORY = Path(__file__).parents[1]
 WHOLE_PROCESS = """
-from fabricast.pcie.graphs import from_arcs, validation_set
+from fabricast.pcie.graphs import from_arcs
+from fabricast.pcie.graph_sets import validation_set
 from fabricast.pcie.models import MODELS, evaluate
 from fabricast.pcie.topology_files import load_tree
 tree = load_tree("storm8")
@@ -201,12 +205,12 @@ def packet_lines(work: Work) -> list[dict[str, object]]:
     lines = []
     for name in ("no_split", "split_256_128", "split_128_64"):
         hardware = HARDWARE[name]
-        ours = [cpu_seconds(partial(simulate, work.tree, work.graphs, hardware)) for _ in range(3)]
+        ours = [cpu_seconds(partial(simulate_once, work.tree, work.graphs, hardware)) for _ in range(3)]
         graphs = from_arcs(small, size_bytes=float(2**20))
-        slow = partial(simulate, work.tree, graphs, hardware, fast_forward=False)
+        slow = partial(simulate_once, work.tree, graphs, hardware, fast_forward=False)
         brute = [cpu_seconds(slow) * 300 * len(work.arcs) / PACKET_SAMPLE for _ in range(3)]
-        same = simulate(work.tree, graphs, hardware)
-        plain = simulate(work.tree, graphs, hardware, fast_forward=False)
+        same = simulate_once(work.tree, graphs, hardware)
+        plain = simulate_once(work.tree, graphs, hardware, fast_forward=False)
         error = float(np.abs(same.end_s / plain.end_s - 1).max())
         lines.append(line("B5", f"packets, {name}, 1 core", ours, "own brute force, scaled", brute, error))
     return lines
@@ -255,7 +259,7 @@ def main() -> None:
             *workflow_lines(),
         ]
     frame = pd.DataFrame(lines).assign(input_digest=work.digest, load=os.getloadavg()[0], cores=os.cpu_count())
-    with whole_file(REPOSITORY / "results" / "benchmarks.parquet") as path, connect() as connection:
+    with atomic_write(REPOSITORY / "results" / "benchmarks.parquet") as path, connect() as connection:
         connection.from_df(frame).write_parquet(str(path))
     columns = ["benchmark", "work", "ours_s", "low_s", "high_s", "peer", "peer_s", "ratio", "largest_error", "state"]
     table = Table(*columns)

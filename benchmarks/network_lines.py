@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.fluid import completion_time_s
 from fabricast.percs.cases import WORKLOADS, Case, case_router, grid_cases
-from fabricast.percs.fluid import completion_time_s
 from fabricast.percs.loads import LinkLoads, count_traffic, route
 from fabricast.percs.network import TwoLevelNetwork, percs
 from fabricast.percs.packets import router_pairs, simulate_packets
-from fabricast.percs.percs_tables import load_tables
+from fabricast.percs.tables import load_tables
 from fabricast.percs.workloads import Workload, multicast, stencil
 from tests.reference_network import routes
 

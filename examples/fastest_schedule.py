@@ -1,7 +1,8 @@
 """Find the fastest order of a halo exchange among all there are."""
 
 # %% Eight GPUs in a grid of 2 x 2 x 2, each with three neighbours: 1,679,616 orders.
-from fabricast.pcie.schedules import enumerate_schedules, halo_pattern
+from fabricast.pcie.schedules import enumerate_schedules
+from fabricast.pcie.patterns import halo_pattern
 from fabricast.pcie.topology_files import load_tree
 
 tree = load_tree("storm8")

@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 
 from fabricast.pcie.calibration import calibrate, read_probe_times
-from fabricast.pcie.graphs import read_graphs
+from fabricast.pcie.graph_files import read_graphs
 from fabricast.pcie.models import evaluate, named_model
 from fabricast.pcie.topology_files import load_tree
 

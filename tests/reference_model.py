@@ -10,7 +10,7 @@ from fractions import Fraction
 def links_of(tree, arc):
     """Route as hashable links (up or down, lower vertex, port), in order of travel."""
     source, target = (tree.endpoint_names[end] for end in arc)
-    turn = tree.turning_point(source, target)
+    turn = tree.lowest_common_ancestor(source, target)
 
     def side(direction, endpoint):
         links = []

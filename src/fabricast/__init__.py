@@ -2,8 +2,87 @@
 
 The package walks one chain for every study: topology, congestion graphs,
 predictions, references, comparisons, claims, tables, figures, report.
+
+>>> import fabricast as fc
+>>> tree = fc.load_topology("storm8")
+>>> times = fc.predict(tree, fc.halo_exchange(tree, (4, 2), size="300 MiB"))
+>>> times["bottleneck"].value_counts().idxmax()
+'link S0 > RC'
 """
 
-__all__ = ["__version__"]
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fabricast.api.breakdown import WhatIf, what_if
+    from fabricast.api.calibrations import calibrate
+    from fabricast.api.gpucentric import select_method
+    from fabricast.api.graphs import all_to_all, graph, halo_exchange, load_topology, read_graphs
+    from fabricast.api.maxrate import fit_max_rate
+    from fabricast.api.percs import link_loads
+    from fabricast.api.predictions import Prediction, predict, simulate
+    from fabricast.api.runs import Run, open_run
+    from fabricast.api.schedules import FastestSchedule, fastest_schedule
+    from fabricast.core.errors import InputError
 
 __version__ = "0.1.0"
+#: Where each public name stands; nothing is imported before it is used.
+_HOME = {
+    "FastestSchedule": "api.schedules",
+    "InputError": "core.errors",
+    "Prediction": "api.predictions",
+    "Run": "api.runs",
+    "WhatIf": "api.breakdown",
+    "all_to_all": "api.graphs",
+    "calibrate": "api.calibrations",
+    "fastest_schedule": "api.schedules",
+    "fit_max_rate": "api.maxrate",
+    "graph": "api.graphs",
+    "halo_exchange": "api.graphs",
+    "link_loads": "api.percs",
+    "load_topology": "api.graphs",
+    "open_run": "api.runs",
+    "predict": "api.predictions",
+    "read_graphs": "api.graphs",
+    "select_method": "api.gpucentric",
+    "simulate": "api.predictions",
+    "what_if": "api.breakdown",
+}
+__all__ = [
+    "FastestSchedule",
+    "InputError",
+    "Prediction",
+    "Run",
+    "WhatIf",
+    "__version__",
+    "all_to_all",
+    "calibrate",
+    "fastest_schedule",
+    "fit_max_rate",
+    "graph",
+    "halo_exchange",
+    "link_loads",
+    "load_topology",
+    "open_run",
+    "predict",
+    "read_graphs",
+    "select_method",
+    "simulate",
+    "what_if",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+        globals()[name] = value
+        return value
+    from fabricast.core.errors import near_names
+
+    raise AttributeError(f"module '{__name__}' has no '{name}'{near_names(name, _HOME)}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

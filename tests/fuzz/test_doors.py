@@ -17,7 +17,7 @@ import yaml
 
 from fabricast import cli
 from fabricast.config import checked_config
-from fabricast.errors import InputError
+from fabricast.core.errors import InputError
 from tests.fuzz.doors import CONFIG, DOORS
 from tests.fuzz.mutations import mutate
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fabricast.database import build_database
-from fabricast.report import Picture, write_report
-from fabricast.tables import write_table
+from fabricast.report.page import Picture, write_report
+from fabricast.results.database import build_database
+from fabricast.results.tables import write_table
 from tests.conftest import require_tool
 from tests.running import SMOKE, snakemake
 

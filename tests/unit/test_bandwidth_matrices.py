@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fabricast.cli import app
-from fabricast.errors import InputError
+from fabricast.core.errors import InputError
 from fabricast.gpucentric.bandwidth_matrices import copy_classes, read_bandwidths
 
 TEXT = """nvbandwidth Version: v0.8

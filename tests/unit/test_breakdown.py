@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from fabricast.breakdown.breakdown_tables import breakdown_tables, read_observed, read_percentages
 from fabricast.breakdown.components import (
     COMPONENTS,
     GROUPS,
@@ -21,19 +20,19 @@ from fabricast.breakdown.components import (
     read_system_file,
     read_systems,
 )
-from fabricast.breakdown.measurement import measure_message, measured_tables
+from fabricast.breakdown.measured.runs import measure_message, measured_tables
+from fabricast.breakdown.tables import breakdown_tables, read_observed, read_percentages
 from fabricast.breakdown.traces import (
     components_from_timers,
     components_from_trace,
-    generate_timers,
-    generate_trace,
     read_timers,
     read_trace,
 )
 from fabricast.breakdown.whatif import reduce_components, required_reduction, sample_totals, share_of
 from fabricast.cli import app
-from fabricast.errors import InputError
-from fabricast.mpi_launch import why_not
+from fabricast.core.errors import InputError
+from fabricast.runtime.mpi_launch import unavailable_reason
+from tests.traces import generate_timers, generate_trace
 
 PUBLISHED = Path(__file__).parents[2] / "config" / "published"
 SYSTEMS = Path(__file__).parents[2] / "config" / "systems"
@@ -223,7 +222,7 @@ def test_files_to_system_and_back_on_the_command_line(tmp_path):
     (["thunderx3"], "is unknown"), (["none.yaml"], "does not exist"),
     (["thunderx2", "--reduce", "pio_copy"], "expected a component and a share"),
     (["thunderx2", "--reduce", "pio=10%"], "is unknown"), (["thunderx2", "--reduce", "pio_copy=150%"], "expected 0 to 1"),
-    (["thunderx2", "--reduce", "pio_copy=nan"], "expected 0 to 1"), (["thunderx2", "--metric", "rate"], "--metric"),
+    (["thunderx2", "--reduce", "pio_copy=nan"], "expected 0 to 1"), (["thunderx2", "--metric", "rate"], "metric 'rate' is unknown"),
     (["thunderx2", "--remove", "lots"], "expected a share"),
 ])  # fmt: skip
 def test_bad_what_if_questions(arguments, message):
@@ -265,7 +264,7 @@ def test_bad_traces_and_timers(tmp_path, text):
 
 def test_message_measured_on_this_machine(tmp_path):
     path = tmp_path / "timers.csv"
-    reason = why_not()
+    reason = unavailable_reason()
     if reason is not None:
         with pytest.raises(InputError, match="nothing measured"):
             measure_message(path, iterations=200)

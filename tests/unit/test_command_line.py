@@ -26,8 +26,8 @@ def test_predict_prints_csv(graphs, tmp_path):
     result = run("predict", "storm8", graphs, "--tau", 0.2, cwd=tmp_path)
     lines = result.stdout.splitlines()
     assert result.returncode == 0, result.stderr
-    assert lines[0] == "graph,communication,source,target,size_bytes,elapsed_s"
-    assert [round(float(line.split(",")[-1]) * 1e3, 3) for line in lines[1:]] == [64.944, 64.944, 36.08, 36.08]
+    assert lines[0] == "graph,communication,source,target,size_bytes,start_s,elapsed_s,slowdown,bottleneck,shared_with"
+    assert [round(float(line.split(",")[6]) * 1e3, 3) for line in lines[1:]] == [64.944, 64.944, 36.08, 36.08]
     assert [line.split(",")[1] for line in lines[1:]] == ["0", "1", "2", "3"]
 
 
@@ -51,7 +51,7 @@ def test_predict_writes_files(graphs, tmp_path, ending):
     assert result.returncode == 0, result.stderr
     rows = duckdb.sql(f"SELECT * FROM '{output}' ORDER BY communication").fetchall()
     assert [row[4] for row in rows] == [2.0**20] * 4
-    assert [row[5] * 1024 for row in rows] == pytest.approx([2.0] * 4)
+    assert [row[6] * 1024 for row in rows] == pytest.approx([2.0] * 4)
 
 
 def test_predict_warns_of_traffic_between_sockets(graphs, tmp_path):

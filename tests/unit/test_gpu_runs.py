@@ -12,17 +12,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fabricast.errors import InputError
+from fabricast.core.errors import InputError
 from fabricast.figures.gpucentric import plot_this_gpu
 from fabricast.figures.style import paper_style
-from fabricast.gpucentric.gpu_files import measure_to_file, near
-from fabricast.gpucentric.gpu_runs import CELL_COLUMNS, PATTERNS
-from fabricast.gpucentric.gpu_tables import gpu_parameters, gpu_probes, gpu_tables, read_cells, write_derived
+from fabricast.gpucentric.measured.files import measure_to_file, near
+from fabricast.gpucentric.measured.power_meters import ProcessorMeter, mean_power_w
+from fabricast.gpucentric.measured.runs import CELL_COLUMNS, PATTERNS
+from fabricast.gpucentric.measured.tables import gpu_parameters, gpu_probes, gpu_tables, read_cells, write_derived
 from fabricast.gpucentric.parameters import read_measured, read_values
-from fabricast.gpucentric.power_meters import ProcessorMeter, mean_power_w
 from fabricast.gpucentric.selector import select
-from fabricast.pcie.probes import probe_tables, read_probes
-from fabricast.tables import read_table
+from fabricast.pcie.tables.probes import probe_tables, read_probes
+from fabricast.results.tables import read_table
 from tests.conftest import REPOSITORY, require_tool
 from tests.running import SMOKE, copy_project, snakemake
 
@@ -121,7 +121,7 @@ def test_measured_values_stand_in_for_assumed_ones_only(run_file, tmp_path):
     assert own.time_s < default.time_s, "copies are five times as fast"
     unchanged = {name: read_values("k20_extoll")[name] for name in measured}
     assert select("k20_extoll", 2**22, measured=unchanged) == default
-    with pytest.raises(InputError, match="expected k20_extoll with --measured"):
+    with pytest.raises(InputError, match="expected k20_extoll with parameters of your own"):
         select("lassen_spectrum", 2**22, measured=measured)
     for old, new, message in (
         (",s,", ",us,", "expected a positive number in s"),
@@ -181,7 +181,7 @@ def test_bad_runs_are_refused_with_their_line(run_file):
 
 
 def test_machine_without_a_gpu_says_so_in_one_line_and_succeeds(tmp_path, capfd, monkeypatch):
-    monkeypatch.setattr("fabricast.gpucentric.gpu_files.why_not", lambda: "no CUDA driver was found")
+    monkeypatch.setattr("fabricast.gpucentric.measured.files.unavailable_reason", lambda: "no CUDA driver was found")
     cells, parameters, probes = (tmp_path / name for name in ("cells.csv", "parameters.csv", "probes.csv"))
     plan = {"sizes": [4, 64], "bursts": 1, "seconds": 0.001, "power_seconds": 0}
     assert measure_to_file(cells, tmp_path / "runs", **plan) == "no CUDA driver was found"
@@ -195,7 +195,7 @@ def test_machine_without_a_gpu_says_so_in_one_line_and_succeeds(tmp_path, capfd,
 
 
 def test_a_run_is_not_lost_where_there_is_no_gpu_later(run_file, tmp_path, monkeypatch):
-    monkeypatch.setattr("fabricast.gpucentric.gpu_files.why_not", lambda: "no CUDA driver was found")
+    monkeypatch.setattr("fabricast.gpucentric.measured.files.unavailable_reason", lambda: "no CUDA driver was found")
     runs = tmp_path / "runs"
     runs.mkdir()
     (runs / "gpu.20260101T000000000000.csv").write_text("older")
@@ -275,8 +275,8 @@ def fake_driver(tmp_path_factory):
 def measure_with(driver, folder, ordinal=0, **environment):
     """Run the whole measurement in a process that finds that driver."""
     program = (
-        "from fabricast.gpucentric.gpu_files import measure_to_file\n"
-        "from fabricast.gpucentric.gpu_tables import write_derived\n"
+        "from fabricast.gpucentric.measured.files import measure_to_file\n"
+        "from fabricast.gpucentric.measured.tables import write_derived\n"
         f"print(measure_to_file('cells.csv', 'runs', sizes=[4, 4096, 2**20], bursts=2, seconds=0.002, ordinal={ordinal},\n"
         "                      power_seconds=0.05))\n"
         "write_derived('cells.csv', 'parameters.csv', 'probes.csv')"

@@ -7,8 +7,10 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from fabricast.cli import app
-from fabricast.errors import InputError
-from fabricast.gpucentric.gpucentric_tables import gpucentric_tables
+from fabricast.core.errors import InputError
+from fabricast.core.node_rate import node_rate_bytes_per_s
+from fabricast.core.resources import published
+from fabricast.core.units import parse_bytes
 from fabricast.gpucentric.methods import (
     METHODS,
     allreduce_time_s,
@@ -21,9 +23,7 @@ from fabricast.gpucentric.methods import (
 from fabricast.gpucentric.parameters import assumed_names, changed, draw_values, read_values
 from fabricast.gpucentric.selector import PathModel, crossovers, path_models, read_paths, select
 from fabricast.gpucentric.statements import STATEMENTS
-from fabricast.node_rate import node_rate_bytes_per_s
-from fabricast.resources import published
-from fabricast.units import parse_bytes
+from fabricast.gpucentric.tables import gpucentric_tables
 
 VALUE = read_values("k20_extoll")
 SIZES = st.floats(1, 1e8)

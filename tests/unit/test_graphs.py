@@ -6,18 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabricast.errors import InputError
-from fabricast.pcie.graphs import (
-    all_to_all,
-    canonical_form,
-    count_graphs,
-    exhaustive_graphs,
-    random_graphs,
-    read_graphs,
-    stress_set,
-    subset_orbits,
-    validation_set,
-)
+from fabricast.core.errors import InputError
+from fabricast.pcie.graph_files import read_graphs
+from fabricast.pcie.graph_sets import exhaustive_graphs, random_graphs, stress_set, validation_set
+from fabricast.pcie.graph_symmetry import canonical_form, count_graphs, subset_orbits
+from fabricast.pcie.graphs import all_to_all
 from fabricast.pcie.topology_files import load_tree
 
 

@@ -8,11 +8,11 @@ import pytest
 from typer.testing import CliRunner
 
 from fabricast.cli import app
-from fabricast.errors import InputError, PeerLinkError, UnknownSpeedError
+from fabricast.core.errors import InputError, PeerLinkError, UnknownSpeedError
+from fabricast.core.units import GIB, MIB, pcie_link_bytes_per_s
 from fabricast.pcie.machine_parameters import PROTOCOL_EFFICIENCY, machine_parameters, read_machine_parameters
 from fabricast.pcie.topology_files import load_tree
 from fabricast.pcie.xml_import import import_xml
-from fabricast.units import GIB, MIB, pcie_link_bytes_per_s
 from tests.fuzz.doors import GRAPHS, HWLOC, NCCL
 
 SIZE = 300 * MIB
@@ -115,8 +115,8 @@ def test_a_machine_without_speeds_is_refused_not_answered_with_the_paper(graphs)
     ):
         assert isinstance(run(*command).exception, UnknownSpeedError), command
     with pytest.raises(UnknownSpeedError):
-        machine_parameters("boards4", load_tree("boards4"))
-    assert machine_parameters("boards4", load_tree("boards4"), bandwidth_bytes_per_s=1e10).tau == 0.0
+        machine_parameters(load_tree("boards4"))
+    assert machine_parameters(load_tree("boards4"), bandwidth_bytes_per_s=1e10).tau == 0.0
 
 
 def test_calibrated_parameters_go_into_every_command(tmp_path, graphs):

@@ -8,13 +8,14 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, cross_val_score
 
-from fabricast.errors import InputError
-from fabricast.maxrate.fitting import MaxRateRegressor, profile_intervals, summarise, told_intervals
-from fabricast.maxrate.maxrate_tables import PROTOCOL_MODELS, SINGLE_FORMS, maxrate_tables
+from fabricast.core.errors import InputError
+from fabricast.core.resources import published
+from fabricast.maxrate.fitting import MaxRateRegressor, summarise
+from fabricast.maxrate.intervals import profile_intervals, told_intervals
 from fabricast.maxrate.measurements import choose_datasets, read_measurements
 from fabricast.maxrate.models import FORMS, SLIDE_PARAMETERS, convert_time, predict_time, time_and_gradient
 from fabricast.maxrate.protocols import ProtocolRegressor
-from fabricast.resources import published
+from fabricast.maxrate.tables import PROTOCOL_MODELS, SINGLE_FORMS, maxrate_tables
 
 DATA = read_measurements(published() / "maxrate_measurements.csv")
 TRUTH = {"s": 3e-6, "r_n": 6e9, "r_b": 3e9, "r_i": 1e9}

@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from fabricast.cli import app
-from fabricast.errors import InputError
+from fabricast.core.errors import InputError
 from fabricast.maxrate.benchmark_output import read_measurement_file, read_output, write_measurements
 from fabricast.maxrate.fitting import MaxRateRegressor, blocked_predictions, summarise
 from fabricast.maxrate.loggp import LogGOPS, from_maxrate, from_netgauge, read_netgauge, simgrid_properties
+from fabricast.maxrate.measured.pairs import largest_pairs, measure_all, read_runs, run_measurements, write_cells
+from fabricast.maxrate.measured.ping_pong import COLUMNS
 from fabricast.maxrate.measurements import read_measurements
 from fabricast.maxrate.models import predict_time
-from fabricast.maxrate.pairs import largest_pairs, measure_all, read_runs, run_measurements, write_cells
-from fabricast.maxrate.ping_pong import COLUMNS
 from fabricast.maxrate.protocols import ProtocolRegressor
-from fabricast.mpi_launch import why_not
+from fabricast.runtime.mpi_launch import unavailable_reason
 
 NODECOMM = """Job Id:\t\t\t77.bw
 Pingpong for
@@ -313,7 +313,7 @@ def test_quiet_bursts_of_all_runs_make_the_cells(tmp_path):
 
 
 def test_pairs_are_measured_here_as_root_and_kept_as_runs(tmp_path):
-    reason = why_not()
+    reason = unavailable_reason()
     if reason is not None:
         pytest.skip(reason)
     settings = {"sizes": [8, 16384], "bursts": 2, "seconds": 0.005, "pairs": 1, "launcher": "mpiexec",
@@ -330,7 +330,7 @@ def test_pairs_are_measured_here_as_root_and_kept_as_runs(tmp_path):
 
 
 def test_without_mpi_one_line_says_so(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("fabricast.maxrate.pairs.why_not", lambda launcher: "mpi4py is not installed")
+    monkeypatch.setattr("fabricast.maxrate.measured.pairs.unavailable_reason", lambda launcher: "mpi4py is not installed")
     reason = measure_all(tmp_path, ["tcp"], {"launcher": "mpiexec", "pairs": None})
     assert capsys.readouterr().err == "nothing measured: mpi4py is not installed\n"
     write_cells(tmp_path, tmp_path / "cells.csv", reason)

@@ -12,11 +12,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fabricast.pcie.graphs import all_to_all, from_arcs, gather, scatter, validation_set
+from fabricast.core.units import GIB, MIB
+from fabricast.pcie.graph_sets import validation_set
+from fabricast.pcie.graphs import all_to_all, from_arcs, gather, scatter
 from fabricast.pcie.models import ABLATIONS, MODELS, evaluate, factors, trace_phases
 from fabricast.pcie.topology_files import load_tree
-from fabricast.pcie.tree import PcieTree, Vertex
-from fabricast.units import GIB, MIB
+from fabricast.pcie.tree import PcieTree
+from fabricast.pcie.tree_parts import Vertex
 from tests.reference_model import back_pressure_rates, congestion_factors, end_times, max_min_rates
 
 COMPLETE = [(0, 2), (1, 4), (3, 2), (6, 4)]
@@ -307,21 +309,24 @@ def test_communication_that_starts_later_never_delays_an_end_before(storm8):
 def test_editing_a_callee_is_noticed(tmp_path):
     """numba's own cache would return the stale result."""
     package = tmp_path / "fabricast"
-    (package / "pcie").mkdir(parents=True)
-    root = os.path.dirname(os.path.dirname(__import__("fabricast").__file__))
-    for name in ("__init__.py", "compilation.py", "machine.py"):
-        (package / name).write_text(open(os.path.join(root, "fabricast", name)).read())
-    (package / "pcie" / "__init__.py").write_text("")
-    (package / "pcie" / "caller_kernels.py").write_text(
-        "from fabricast.compilation import njit\nfrom fabricast.pcie.callee_kernels import callee\n"
+    kernels = package / "pcie" / "kernels"
+    kernels.mkdir(parents=True)
+    (package / "runtime").mkdir()
+    root = os.path.dirname(__import__("fabricast").__file__)
+    for name in ("runtime/__init__.py", "runtime/compilation.py", "runtime/machine.py"):
+        shutil.copy(os.path.join(root, name), package / name)
+    for folder in (package, package / "pcie", kernels):
+        (folder / "__init__.py").write_text("")
+    (kernels / "caller.py").write_text(
+        "from fabricast.runtime.compilation import njit\nfrom fabricast.pcie.kernels.callee import callee\n"
         "@njit(cache=True)\ndef caller():\n    return 10 * callee()\n"
     )
-    command = [sys.executable, "-B", "-c", "from fabricast.pcie.caller_kernels import caller; print(caller())"]
+    command = [sys.executable, "-B", "-c", "from fabricast.pcie.kernels.caller import caller; print(caller())"]
     environment = os.environ | {"PYTHONPATH": str(tmp_path), "FABRICAST_CACHE_DIR": str(tmp_path / "cache")}
     environment.pop("NUMBA_CACHE_DIR", None)
     for value in (2, 6):
-        (package / "pcie" / "callee_kernels.py").write_text(
-            f"from fabricast.compilation import njit\n@njit(cache=True)\ndef callee():\n    return {value}\n"
+        (kernels / "callee.py").write_text(
+            f"from fabricast.runtime.compilation import njit\n@njit(cache=True)\ndef callee():\n    return {value}\n"
         )
         result = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
         assert result.stdout.strip() == str(10 * value)

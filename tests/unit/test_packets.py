@@ -7,15 +7,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fabricast.errors import InputError
+from fabricast.core.errors import InputError
+from fabricast.core.units import MIB
 from fabricast.pcie.calibration import calibrate, read_probe_times, simulate_probes
-from fabricast.pcie.graphs import CongestionGraphs, all_to_all, from_arcs, gather, scatter, stress_set, validation_set
+from fabricast.pcie.graph_sets import stress_set, validation_set
+from fabricast.pcie.graphs import CongestionGraphs, all_to_all, from_arcs, gather, scatter
 from fabricast.pcie.models import MODELS, evaluate
+from fabricast.pcie.packet_hardware import HARDWARE, PacketHardware, solo_time_s
 from fabricast.pcie.packet_phases import simulate
-from fabricast.pcie.packets import HARDWARE, PacketHardware, simulate_once, solo_time_s, trace_packets
+from fabricast.pcie.packet_trace import trace_packets
+from fabricast.pcie.packets import simulate_once
+from fabricast.pcie.regular_tree import regular_tree
 from fabricast.pcie.topology_files import load_tree
-from fabricast.pcie.tree import PcieTree, Vertex, regular_tree
-from fabricast.units import MIB
+from fabricast.pcie.tree import PcieTree
+from fabricast.pcie.tree_parts import Vertex
 from tests import reference_packets
 
 SIZE = 300 * MIB

@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 from scipy.io import mmwrite
 from typer.testing import CliRunner
 
+from benchmarks.fluid import completion_time_s, max_min_rates
 from fabricast.cli import app
-from fabricast.errors import InputError
+from fabricast.core.errors import InputError
 from fabricast.percs.cases import WORKLOADS, Case, evaluate_case, grid_cases
-from fabricast.percs.fluid import completion_time_s, max_min_rates
 from fabricast.percs.loads import ROUTINGS, count_traffic, matrix_traffic, route
 from fabricast.percs.mapping_search import search_mapping, write_rank_files
 from fabricast.percs.mappings import MAPPINGS, PLACEMENTS, map_tasks, place
 from fabricast.percs.network import GATEWAYS, TwoLevelNetwork, percs
 from fabricast.percs.packets import router_pairs, simulate_packets
-from fabricast.percs.percs_tables import (
+from fabricast.percs.tables import (
     count_rows,
     load_tables,
     packet_cases,
@@ -28,7 +28,7 @@ from fabricast.percs.percs_tables import (
     simulate_cases,
 )
 from fabricast.percs.workloads import Workload, multicast, read_matrix, stencil
-from fabricast.tables import key_columns
+from fabricast.results.tables import key_columns
 from tests.reference_network import loads as plain_loads
 from tests.reference_network import max_min_rates as plain_rates
 from tests.reference_network import routes as plain_routes
@@ -290,7 +290,7 @@ def test_placements_are_distinct_routers(placement):
 
 
 def test_search_keeps_loads_exact_and_beats_random_nodes():
-    from fabricast.percs.search_kernels import put_flows, swap_cost
+    from fabricast.percs.kernels.search import put_flows, swap_cost
 
     network, workload = percs(8), stencil("g", (8, 8, 8, 16), 1e6)
     block = map_tasks("BNM", workload, percs(8), np.random.default_rng(0))
@@ -342,7 +342,8 @@ def test_tables_do_not_depend_on_threads():
     direct = packets.prediction["case_id"].str.contains("direct")
     ratio = packets.reference["value"] / packets.prediction["value"]
     assert (ratio[direct] >= 1).all()
-    assert packets.error_feature["importance"].sum() == pytest.approx(1)
+    assert packets.error_feature["importance"].is_monotonic_decreasing
+    assert (packets.error_feature["r2"] < 1).all()
 
 
 def test_search_rows_are_verified():

@@ -9,18 +9,12 @@ import pytest
 from typer.testing import CliRunner
 
 from fabricast.cli import app
-from fabricast.errors import InputError
+from fabricast.core.errors import InputError
 from fabricast.pcie.models import MODELS, factors
-from fabricast.pcie.schedule_tables import read_published
-from fabricast.pcie.schedules import (
-    Pattern,
-    enumerate_schedules,
-    halo_pattern,
-    lower_bound_s,
-    read_pattern,
-    run_schedule,
-    search_schedules,
-)
+from fabricast.pcie.patterns import Pattern, halo_pattern, read_pattern
+from fabricast.pcie.schedule_search import search_schedules
+from fabricast.pcie.schedules import enumerate_schedules, lower_bound_s, run_schedule
+from fabricast.pcie.tables.schedules import read_published
 from fabricast.pcie.topology_files import load_tree
 
 UNIT = {"bandwidth_bytes_per_s": 1.0, "tau": 0.1735}
@@ -197,7 +191,7 @@ def test_command_prints_and_writes_what_can_be_pasted(tmp_path):
     (["storm8"], "either --halo GRID or --communications FILE"),
     (["storm8", "--halo", "4y2"], "expected a grid such as 4x2"),
     (["storm8", "--halo", "4x4"], "2 to 8 processes"),
-    (["storm8", "--halo", "4x2", "--mode", "both"], "expected synchronised or asynchronous"),
+    (["storm8", "--halo", "4x2", "--mode", "both"], "mode 'both' is unknown, expected one of synchronised, asynchronous"),
     (["storm8", "--halo", "4x2", "--model", "magic"], "is unknown"),
     (["storm8", "--communications", "none.csv"], "cannot be read"),
     (["storm8", "--halo", "4x2", "-o", "x.txt"], "ends in .csv or .json"),

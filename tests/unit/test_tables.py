@@ -1,9 +1,7 @@
 """Tables, comparisons, claims, configuration, provenance."""
 
-import json
 import math
 import os
-import re
 import subprocess
 import sys
 
@@ -13,18 +11,19 @@ import pandas as pd
 import pytest
 
 from fabricast import config as configuration
-from fabricast.claims import Claim, evaluate_claims, read_claims
-from fabricast.code_digest import source_digest
-from fabricast.comparisons import compare, error_bands, share_interval
-from fabricast.csv_files import read_csv
-from fabricast.database import build_database
-from fabricast.errors import InputError
-from fabricast.files import whole_file
-from fabricast.parameters import read_parameters
+from fabricast.config import documentation
+from fabricast.core.error_statistics import draw_cases, share_intervals
+from fabricast.core.errors import InputError
+from fabricast.inputs.csv_files import read_csv
+from fabricast.inputs.files import atomic_write
+from fabricast.inputs.parameters import read_parameters
+from fabricast.inputs.yaml_files import load_model
 from fabricast.pcie.models import MODELS
-from fabricast.pcie.probes import read_probes
-from fabricast.tables import connect, create_schema, key_columns, read_table, table_names, write_table
-from fabricast.yaml_files import load_model
+from fabricast.pcie.tables.probes import read_probes
+from fabricast.results.claims import Claim, evaluate_claims, read_claims
+from fabricast.results.comparisons import compare, error_bands
+from fabricast.results.database import build_database
+from fabricast.results.tables import connect, create_schema, read_table, table_names, write_table
 from tests.conftest import REPOSITORY
 
 PUBLISHED = REPOSITORY / "config" / "published"
@@ -114,7 +113,7 @@ def test_rows_that_break_the_schema_are_refused_and_nothing_is_written(tmp_path,
 
 
 def test_half_written_files_never_appear(tmp_path):
-    with pytest.raises(RuntimeError), whole_file(tmp_path / "x.txt") as temporary:
+    with pytest.raises(RuntimeError), atomic_write(tmp_path / "x.txt") as temporary:
         temporary.write_text("half")
         raise RuntimeError
     assert list(tmp_path.iterdir()) == []
@@ -122,7 +121,7 @@ def test_half_written_files_never_appear(tmp_path):
 
 def test_unwritable_places_are_told_in_one_line(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="cannot be written"), whole_file(tmp_path / "file" / "x.txt"):
+    with pytest.raises(InputError, match="cannot be written"), atomic_write(tmp_path / "file" / "x.txt"):
         pass
 
 
@@ -160,11 +159,12 @@ def test_comparison_and_bands():
 
 def test_interval_resamples_whole_cases():
     within = np.array([True] * 50 + [False] * 50)
-    rng = np.random.default_rng(0)
-    low, high = share_interval(within, np.repeat([0, 1], 50), resamples=400, generator=rng)
-    assert (low, high) == (0.0, 1.0)
-    low, high = share_interval(within, np.arange(100), resamples=400, generator=rng)
-    assert 0.38 < low < 0.5 < high < 0.62
+    for cases, bounds in ((np.repeat([0, 1], 50), (0, 0.001, 0.999, 1)), (np.arange(100), (0.38, 0.5, 0.5, 0.62))):
+        hits, sizes = np.bincount(cases, weights=within)[:, None], np.bincount(cases)[:, None].astype(float)
+        counts = draw_cases(len(sizes), 400, np.random.default_rng(0))
+        assert (counts.sum(axis=1) == len(sizes)).all()
+        (low,), (high,) = share_intervals(hits, sizes, counts)
+        assert bounds[0] <= low <= bounds[1] <= bounds[2] <= high <= bounds[3]
 
 
 def test_zero_references_and_mixed_units_are_refused():
@@ -210,15 +210,15 @@ def test_probe_figures_equal_the_recorded_ones(shared_data):
 
 def test_generated_files_are_up_to_date():
     regenerate = "run: python -m fabricast.config"
-    assert (REPOSITORY / "config" / "README.md").read_text() == configuration.config_markdown(), regenerate
+    assert (REPOSITORY / "config" / "README.md").read_text() == documentation.config_markdown(), regenerate
     schema = (REPOSITORY / "workflow" / "schemas" / "config.schema.json").read_text()
-    assert schema == configuration.config_schema(), regenerate
+    assert schema == documentation.config_schema(), regenerate
 
 
 def test_every_study_file_fits_the_configuration():
     base = load_model(REPOSITORY / "config" / "config.yaml", configuration.Config).model_dump(mode="json")
     assert set(base["pcie"]["models"]) <= set(MODELS)
-    assert set(configuration.ModelName.__args__) == set(MODELS)
+    assert set(configuration.pcie.ModelName.__args__) == set(MODELS)
 
 
 @pytest.mark.parametrize(
@@ -277,30 +277,6 @@ def test_numbers_without_sense_are_refused_in_the_configuration(study, key, valu
         configuration.checked_config(values)
 
 
-def test_digest_follows_imports_and_data():
-    assert source_digest("fabricast.pcie.models") != source_digest("fabricast.pcie.kernels")
-    with pytest.raises(ModuleNotFoundError):
-        source_digest("fabricast.nothing")
-
-
-def test_no_study_imports_another_and_the_ground_floor_imports_no_study():
-    package = REPOSITORY / "src" / "fabricast"
-    studies = ("pcie", "breakdown", "maxrate", "gpucentric", "percs")
-    floor = [
-        package / f"{name}.py" for name in ("errors", "files", "units", "seeds", "tables", "parameters", "compilation")
-    ]
-    for path in [*floor, *(p for study in studies for p in package.glob(f"{study}/**/*.py"))]:
-        own = path.parent.name
-        imported = set(re.findall(r"fabricast\.(\w+)", path.read_text()))
-        assert not imported & (set(studies) - {own}), path
-
-
-def test_run_config_is_plain_json():
-    base = load_model(REPOSITORY / "config" / "config.yaml", configuration.Config).model_dump(mode="json")
-    assert json.loads(json.dumps(base)) == base
-    assert key_columns("run") == ("run",)
-
-
 def test_csv_rows_know_their_lines_and_what_is_wrong(tmp_path):
     path = tmp_path / "mine.csv"
     path.write_text('# a comment\n\na,b\n# another\n"1\n1",x\n\n2_0,\n', encoding="utf-8-sig")
@@ -326,6 +302,6 @@ def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path):
     other = tmp_path / f".a1.{dead.pid}.part.csv"
     for path in (*left, alive, other):
         path.write_text("half")
-    with whole_file(target) as temporary:
+    with atomic_write(target) as temporary:
         temporary.write_text("whole")
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([target.name, alive.name, other.name])

@@ -6,12 +6,14 @@ import subprocess
 import pytest
 import yaml
 
-from fabricast.errors import InputError
+from fabricast.core.errors import InputError
+from fabricast.core.units import pcie_bytes_per_s
 from fabricast.pcie.models import MODELS, factors
+from fabricast.pcie.regular_tree import regular_tree
 from fabricast.pcie.topology_files import builtin_names, load_tree, tree_yaml, write_tree
-from fabricast.pcie.tree import PcieTree, Vertex, regular_tree
+from fabricast.pcie.tree import PcieTree
+from fabricast.pcie.tree_parts import Vertex
 from fabricast.pcie.xml_import import import_xml
-from fabricast.units import pcie_bytes_per_s
 from tests.conftest import require_tool
 
 AUTOMORPHISMS = {

@@ -231,8 +231,8 @@ def test_a_run_tells_what_it_expects_and_what_came_of_it(tmp_path):
 @pytest.mark.parametrize("size", ["100k", "400k", "1500k"])
 def test_full_disk_under_the_database_is_told_in_one_line(own_mounts, finished, tmp_path, size):
     program = (
-        "import sys; from pathlib import Path; from fabricast.database import build_database\n"
-        "from fabricast.errors import InputError\n"
+        "import sys; from pathlib import Path; from fabricast.results.database import build_database\n"
+        "from fabricast.core.errors import InputError\n"
         "tables = {path.stem: path for path in Path(sys.argv[1]).glob('*.parquet')}\n"
         "try:\n    build_database(tables, Path('full/fabricast.duckdb'))\n"
         "except InputError as error:\n    print(error, sorted(path.name for path in Path('full').iterdir()))"

@@ -1,30 +1,9 @@
 """The breakdown study: where the nanoseconds of a small message go.
 
 REQUIRED INPUTS: `breakdown` of the configuration, config/published/breakdown_*.csv, config/systems.
-OUTPUTS: <results>/breakdown/<part>.<table>.parquet, declared by `add_parts` below.
+OUTPUTS: <results>/breakdown/<part>.<table>.parquet, declared by `parts` of each rule.
 STEPS: evaluate_breakdown (published reference); measure_breakdown (measured reference, optional).
 """
-
-add_parts(
-    "breakdown",
-    breakdown_component=["systems"],
-    breakdown_share=["systems"],
-    breakdown_total=["systems"],
-    what_if=["systems"],
-    prediction=["systems"],
-    reference=["systems"],
-    parameter=["systems"],
-)
-
-
-MEASURED_BREAKDOWN = (
-    "breakdown_component",
-    "breakdown_total",
-    "prediction",
-    "reference",
-)
-if settings.breakdown.measured:
-    add_parts("breakdown", **{table: ["measured"] for table in MEASURED_BREAKDOWN})
 
 
 rule evaluate_breakdown:
@@ -38,9 +17,10 @@ rule evaluate_breakdown:
             builtin_or_file(name, "systems") for name in settings.breakdown.systems
         ],
     output:
-        **{
-            table: f"<results>/breakdown/systems.{table}.parquet"
-            for table in (
+        **parts(
+            "breakdown",
+            "systems",
+            [
                 "breakdown_component",
                 "breakdown_share",
                 "breakdown_total",
@@ -48,8 +28,8 @@ rule evaluate_breakdown:
                 "prediction",
                 "reference",
                 "parameter",
-            )
-        },
+            ],
+        ),
     log:
         "<logs>/evaluate_breakdown.log",
     conda:
@@ -57,7 +37,7 @@ rule evaluate_breakdown:
     params:
         samples=settings.breakdown.samples,
         seed=settings.seed,
-        code=code("breakdown.breakdown_tables", "comparisons", "tables"),
+        code=code("evaluate_breakdown"),
     script:
         "../scripts/evaluate_breakdown.py"
 
@@ -65,10 +45,12 @@ rule evaluate_breakdown:
 rule measure_breakdown:
     """An MPI message between two processes of this machine, timed region by region."""
     output:
-        **{
-            table: f"<results>/breakdown/measured.{table}.parquet"
-            for table in MEASURED_BREAKDOWN
-        },
+        **parts(
+            "breakdown",
+            "measured",
+            ["breakdown_component", "breakdown_total", "prediction", "reference"],
+            taken=settings.breakdown.measured,
+        ),
         timers="<results>/breakdown/measured.timers.csv",
     log:
         "<logs>/measure_breakdown.log",
@@ -80,6 +62,6 @@ rule measure_breakdown:
     threads: 2
     params:
         iterations=settings.breakdown.iterations,
-        code=code("breakdown.measurement", "breakdown.mpi_timers", "tables"),
+        code=code("measure_breakdown"),
     script:
         "../scripts/measure_breakdown.py"

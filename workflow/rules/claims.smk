@@ -9,7 +9,7 @@ STEPS: evaluate_claims.
 rule evaluate_claims:
     """Verdict on every published statement."""
     input:
-        *[part for parts in TABLE_PARTS.values() for part in parts],
+        *all_parts(),
         claims=PUBLISHED / "claims.yaml",
     output:
         claim="<results>/tables/claim.parquet",
@@ -18,6 +18,6 @@ rule evaluate_claims:
     conda:
         "../../envs/environment.yaml"
     params:
-        code=code("claims", "tables"),
+        code=code("evaluate_claims"),
     script:
         "../scripts/evaluate_claims.py"

@@ -5,8 +5,20 @@ OUTPUTS: <results>/<study>/all.{comparison,error_band}.parquet.
 STEPS: compare_study, then collect_parameters for the table parameter.
 """
 
-for _study in STUDIES:
-    add_parts(_study, comparison=["all"], error_band=["all"])
+
+def compared_parts(table, study):
+    """Parts of prediction or reference that hold both for the same cases."""
+    both = set.intersection(
+        *(
+            {path.split(f".{name}.")[0] for path in table_parts(name, study)}
+            for name in ("prediction", "reference")
+        )
+    )
+    return [
+        path
+        for path in table_parts(table, study)
+        if path.split(f".{table}.")[0] in both
+    ]
 
 
 rule compare_study:
@@ -16,8 +28,8 @@ rule compare_study:
         reference=lambda wildcards: compared_parts("reference", wildcards.study),
         studies=PUBLISHED / "studies.csv",
     output:
-        comparison="<results>/{study}/all.comparison.parquet",
-        error_band="<results>/{study}/all.error_band.parquet",
+        # One rule for all studies.
+        **parts("{study}", "all", ["comparison", "error_band"], study=STUDIES),
     log:
         "<logs>/compare_study.{study}.log",
     conda:
@@ -25,7 +37,7 @@ rule compare_study:
     params:
         resamples=settings.bootstrap_resamples,
         seed=settings.seed,
-        code=code("comparisons", "tables"),
+        code=code("compare_study"),
     script:
         "../scripts/compare_study.py"
 
@@ -35,12 +47,12 @@ rule collect_parameters:
     input:
         parameters=PUBLISHED / "parameters.csv",
     output:
-        parameter="<results>/{study}/published.parameter.parquet",
+        **parts("{study}", "published", ["parameter"], study=["pcie"]),
     log:
         "<logs>/collect_parameters.{study}.log",
     conda:
         "../../envs/environment.yaml"
     params:
-        code=code("parameters", "tables"),
+        code=code("collect_parameters"),
     script:
         "../scripts/collect_parameters.py"

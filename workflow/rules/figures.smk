@@ -1,10 +1,43 @@
 """Figures, drawn from tables only.
 
 REQUIRED INPUTS: <results>/<study>/*.parquet.
-OUTPUTS: <reports>/figures/<study>.<figure>.{svg,pdf,png}, listed in common.smk.
+OUTPUTS: <reports>/figures/<study>.<figure>.{svg,pdf,png}, listed in the catalogue (src/fabricast/figures/catalogue).
 STEPS: one rule a study, plot_<study>.
 """
 
+FIGURE_FORMATS = ("svg", "pdf", "png")
+
+
+def figure_files(*formats):
+    """All figures of the run."""
+    return [
+        f"<reports>/figures/{study}.{figure}.{ending}"
+        for study, figures in FIGURES.items()
+        for figure in figures
+        for ending in formats
+    ]
+
+
+def drawn(study, figures):
+    """Outputs of figures: SVG with caption for the report, PDF and PNG beside it."""
+    files = []
+    for figure in figures:
+        stem = f"<reports>/figures/{study}.{figure}"
+        vector = report(
+            f"{stem}.svg",
+            caption=f"../report/{study}_{figure}.rst",
+            category=study,
+            labels={"figure": FIGURES[study][figure].title},
+        )
+        files += [vector, f"{stem}.pdf", f"{stem}.png"]
+    return files
+
+
+# Figures that need the packet-level reference, and those that need not wait for it.
+SIMULATED_FIGURES = [
+    name for name, entry in FIGURES["pcie"].items() if entry.needs_simulation
+]
+PLAIN_FIGURES = [name for name in FIGURES["pcie"] if name not in SIMULATED_FIGURES]
 # The graph sets that are drawn: the paper's topology if it is configured.
 SHOWN_SET = "storm8" if "storm8" in GRAPH_SETS else sorted(GRAPH_SETS)[0]
 _SIMULATED = sorted(SIMULATED_SETS, key=lambda name: (name != "storm8", name))
@@ -53,7 +86,7 @@ rule plot_pcie:
     params:
         figures=PLAIN_FIGURES,
         values=PCIE_VALUES,
-        code=code("figures.pcie_pictures", "figures.style", "tables"),
+        code=code("plot_pcie"),
     script:
         "../scripts/plot_pcie.py"
 
@@ -84,9 +117,9 @@ if SIMULATED_SETS:
         conda:
             "../../envs/environment.yaml"
         params:
-            figures=list(SIMULATED_FIGURES),
+            figures=SIMULATED_FIGURES,
             values=PCIE_VALUES,
-            code=code("figures.pcie_pictures", "figures.style", "tables"),
+            code=code("plot_pcie"),
         script:
             "../scripts/plot_pcie.py"
 
@@ -115,7 +148,7 @@ rule plot_breakdown:
             "system": "thunderx2",
             "tolerance": study_tolerance(PUBLISHED / "studies.csv", "breakdown"),
         },
-        code=code("figures.breakdown_pictures", "figures.style", "tables"),
+        code=code("plot_breakdown"),
     script:
         "../scripts/plot_breakdown.py"
 
@@ -135,7 +168,7 @@ rule plot_maxrate:
     params:
         figures=list(FIGURES["maxrate"]),
         values={"dataset": "bluewaters_irecv_2"},
-        code=code("figures.maxrate_pictures", "figures.style", "tables"),
+        code=code("plot_maxrate"),
     script:
         "../scripts/plot_maxrate.py"
 
@@ -172,14 +205,15 @@ rule plot_gpucentric:
     params:
         figures=list(FIGURES["gpucentric"]),
         values={"system": "k20_extoll"},
-        code=code("figures.gpucentric_pictures", "figures.style", "tables"),
+        code=code("plot_gpucentric"),
     script:
         "../scripts/plot_gpucentric.py"
 
 
 rule plot_percs:
     input:
-        **percs_loads("network_case", "network_link_class"),
+        network_case=table_parts("network_case", "percs"),
+        network_link_class=table_parts("network_link_class", "percs"),
         network_count="<results>/percs/links.network_count.parquet",
         network_search="<results>/percs/searched.network_search.parquet",
         error_feature="<results>/percs/packets.error_feature.parquet",
@@ -193,6 +227,6 @@ rule plot_percs:
     params:
         figures=list(FIGURES["percs"]),
         values={"workloads": settings.percs.workloads},
-        code=code("figures.percs_pictures", "figures.style", "tables"),
+        code=code("plot_percs"),
     script:
         "../scripts/plot_percs.py"

@@ -1,31 +1,11 @@
 """The GPU-centric study: methods of communication in time and energy.
 
 REQUIRED INPUTS: `gpucentric` of the configuration, config/published/gpucentric_*.csv.
-OUTPUTS: <results>/gpucentric/<part>.<table>.parquet, declared by `add_parts` below;
+OUTPUTS: <results>/gpucentric/<part>.<table>.parquet, declared by `parts` of each rule;
 <results>/gpucentric/this_gpu.{csv,parameters.csv,probes.csv}.
 STEPS: evaluate_gpucentric (measured reference: public paths); measure_gpucentric (optional, on a
 CUDA GPU), derive_gpu_inputs, evaluate_gpu_run (measured reference: this GPU).
 """
-
-GPUCENTRIC_TABLES = (
-    "gpucentric_prediction",
-    "gpucentric_choice",
-    "gpucentric_statement",
-    "gpucentric_observation",
-    "gpucentric_crossover",
-    "gpucentric_feasible",
-    "gpucentric_path",
-    "gpucentric_control",
-    "gpucentric_workload",
-    "prediction",
-    "reference",
-    "parameter",
-)
-add_parts("gpucentric", **{table: ["methods"] for table in GPUCENTRIC_TABLES})
-
-GPU_RUN_TABLES = ("gpucentric_measurement", "prediction", "reference", "parameter")
-if settings.gpucentric.measured:
-    add_parts("gpucentric", **{table: ["this_gpu"] for table in GPU_RUN_TABLES})
 
 
 rule evaluate_gpucentric:
@@ -35,10 +15,24 @@ rule evaluate_gpucentric:
         parameters=PUBLISHED / "gpucentric_parameters.csv",
         paths=PUBLISHED / "gpucentric_paths.csv",
     output:
-        **{
-            table: f"<results>/gpucentric/methods.{table}.parquet"
-            for table in GPUCENTRIC_TABLES
-        },
+        **parts(
+            "gpucentric",
+            "methods",
+            [
+                "gpucentric_prediction",
+                "gpucentric_choice",
+                "gpucentric_statement",
+                "gpucentric_observation",
+                "gpucentric_crossover",
+                "gpucentric_feasible",
+                "gpucentric_path",
+                "gpucentric_control",
+                "gpucentric_workload",
+                "prediction",
+                "reference",
+                "parameter",
+            ],
+        ),
     log:
         "<logs>/evaluate_gpucentric.log",
     conda:
@@ -46,7 +40,7 @@ rule evaluate_gpucentric:
     params:
         draws=settings.gpucentric.draws,
         seed=settings.seed,
-        code=code("gpucentric.gpucentric_tables", "tables"),
+        code=code("evaluate_gpucentric"),
     script:
         "../scripts/evaluate_gpucentric.py"
 
@@ -65,7 +59,7 @@ rule measure_gpucentric:
     threads: workflow.cores
     params:
         run=settings.gpucentric.gpu_run.model_dump(),
-        code=code("gpucentric.gpu_files"),
+        code=code("measure_gpucentric"),
     script:
         "../scripts/measure_gpucentric.py"
 
@@ -82,7 +76,7 @@ rule derive_gpu_inputs:
     conda:
         "../../envs/environment.yaml"
     params:
-        code=code("gpucentric.gpu_tables"),
+        code=code("derive_gpu_inputs"),
     script:
         "../scripts/derive_gpu_inputs.py"
 
@@ -92,15 +86,17 @@ rule evaluate_gpu_run:
     input:
         cells="<results>/gpucentric/this_gpu.csv",
     output:
-        **{
-            table: f"<results>/gpucentric/this_gpu.{table}.parquet"
-            for table in GPU_RUN_TABLES
-        },
+        **parts(
+            "gpucentric",
+            "this_gpu",
+            ["gpucentric_measurement", "prediction", "reference", "parameter"],
+            taken=settings.gpucentric.measured,
+        ),
     log:
         "<logs>/evaluate_gpu_run.log",
     conda:
         "../../envs/environment.yaml"
     params:
-        code=code("gpucentric.gpu_tables", "tables"),
+        code=code("evaluate_gpu_run"),
     script:
         "../scripts/evaluate_gpu_run.py"

@@ -1,19 +1,11 @@
 """The max-rate study: many processes on one node.
 
 REQUIRED INPUTS: `maxrate` of the configuration, config/published/maxrate_measurements.csv.
-OUTPUTS: <results>/maxrate/fits.<table>.parquet, declared by `add_parts` below;
+OUTPUTS: <results>/maxrate/fits.<table>.parquet, declared by `parts` of the rule;
 <results>/maxrate/this_machine.csv, and every run behind it in <results>/maxrate/runs.
 STEPS: fit_maxrate (measured reference); measure_maxrate (optional, under mpiexec or srun).
 """
 
-MAXRATE_TABLES = (
-    "maxrate_measurement",
-    "maxrate_fit",
-    "prediction",
-    "reference",
-    "parameter",
-)
-add_parts("maxrate", **{table: ["fits"] for table in MAXRATE_TABLES})
 THIS_MACHINE = "<results>/maxrate/this_machine.csv"
 
 
@@ -24,7 +16,17 @@ rule fit_maxrate:
         own=settings.maxrate.measurements
         + ([THIS_MACHINE] if settings.maxrate.measured else []),
     output:
-        **{table: f"<results>/maxrate/fits.{table}.parquet" for table in MAXRATE_TABLES},
+        **parts(
+            "maxrate",
+            "fits",
+            [
+                "maxrate_measurement",
+                "maxrate_fit",
+                "prediction",
+                "reference",
+                "parameter",
+            ],
+        ),
     log:
         "<logs>/fit_maxrate.log",
     conda:
@@ -34,12 +36,7 @@ rule fit_maxrate:
         starts=settings.maxrate.starts,
         draws=settings.maxrate.draws,
         seed=settings.seed,
-        code=code(
-            "maxrate.maxrate_tables",
-            "maxrate.measurements",
-            "maxrate.benchmark_output",
-            "tables",
-        ),
+        code=code("fit_maxrate"),
     script:
         "../scripts/fit_maxrate.py"
 
@@ -58,6 +55,6 @@ rule measure_maxrate:
     threads: workflow.cores
     params:
         pairs=settings.maxrate.pairs.model_dump(),
-        code=code("maxrate.pairs", "maxrate.ping_pong"),
+        code=code("measure_maxrate"),
     script:
         "../scripts/measure_maxrate.py"

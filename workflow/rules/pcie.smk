@@ -1,46 +1,41 @@
 """The PCIe study: topologies, congestion graphs, predictions, references.
 
 REQUIRED INPUTS: `pcie` of the configuration, config/topologies, config/published.
-OUTPUTS: <results>/pcie/<part>.<table>.parquet, declared by `add_parts` below.
+OUTPUTS: <results>/pcie/<part>.<table>.parquet, declared by `parts` of each rule.
 STEPS: generate_pcie_topologies, generate_pcie_graphs, predict_pcie_graphs for each graph
 set; trace_pcie_example (published reference); evaluate_pcie_probes (measured reference).
 simulate_pcie_graphs, calibrate_pcie_models and validate_pcie_models (simulated reference).
 """
 
+GRAPH_SETS = settings.pcie.graph_sets
+# Graph sets that the packet-level simulator runs.
+SIMULATED_SETS = settings.pcie.simulated_sets
 PCIE_MODELS = list(settings.pcie.models)
+# Parts that hold a prediction beside a published or measured reference.
+PCIE_CASES = ("graph", "communication", "prediction", "reference")
 
-add_parts(
-    "pcie",
-    topology=["trees"],
-    vertex=["trees"],
-    link=["trees"],
-    graph=[*GRAPH_SETS, "example", "probes"],
-    communication=[*GRAPH_SETS, "example", "probes"],
-    prediction=[*GRAPH_SETS, "example", "probes"],
-    phase=["example"],
-    reference=["example", "probes"],
-    parameter=["published", *GRAPH_SETS],
-    schedule=["halos"],
-    schedule_summary=["halos"],
-    schedule_histogram=["halos"],
-)
-if SIMULATED_SETS:
-    add_parts(
-        "pcie",
-        parameter=["calibrated"],
-        **{
-            table: SIMULATED_SETS
-            for table in (
-                "comparison",
-                "error_band",
-                "accuracy",
-                "error_histogram",
-                "error_feature",
-            )
-        },
-    )
-for _graph_set in SIMULATED_SETS:
-    TABLE_PARTS["reference"] += simulated_parts(_graph_set)
+
+wildcard_constraints:
+    graph_set="|".join(GRAPH_SETS),
+
+
+def graph_set(wildcards):
+    """Configuration of one graph set as plain values; the study's numbers belong to built-in topologies alone."""
+    values = GRAPH_SETS[wildcards.graph_set].model_dump()
+    if not is_file(values["topology"]) and values["parameters"] is None:
+        for key in ("bandwidth_gib_per_s", "tau", "crossing_cost"):
+            if values[key] is None:
+                values[key] = getattr(settings.pcie, key)
+    return values
+
+
+def graph_set_files(wildcards):
+    """Files of the user that a graph set reads."""
+    entry = GRAPH_SETS[wildcards.graph_set]
+    topology = [entry.topology] if is_file(entry.topology) else []
+    return topology + [
+        path for path in (entry.graphs_file, entry.parameters) if path is not None
+    ]
 
 
 rule compile_pcie_kernels:
@@ -52,7 +47,7 @@ rule compile_pcie_kernels:
     conda:
         "../../envs/environment.yaml"
     params:
-        code=code("pcie.kernels"),
+        code=code("compile_pcie_kernels"),
     script:
         "../scripts/compile_pcie_kernels.py"
 
@@ -66,7 +61,7 @@ rule compile_packet_kernels:
     conda:
         "../../envs/environment.yaml"
     params:
-        code=code("pcie.packets_kernels", "pcie.symmetry_kernels"),
+        code=code("compile_packet_kernels"),
     script:
         "../scripts/compile_packet_kernels.py"
 
@@ -79,16 +74,14 @@ rule generate_pcie_topologies:
         ],
         builtin=sorted(map(str, (PUBLISHED.parent / "topologies").glob("*.yaml"))),
     output:
-        topology="<results>/pcie/trees.topology.parquet",
-        vertex="<results>/pcie/trees.vertex.parquet",
-        link="<results>/pcie/trees.link.parquet",
+        **parts("pcie", "trees", ["topology", "vertex", "link"]),
     log:
         "<logs>/generate_pcie_topologies.log",
     conda:
         "../../envs/environment.yaml"
     params:
         bandwidth_gib_per_s=settings.pcie.bandwidth_gib_per_s,
-        code=code("pcie.topology_tables", "pcie.topology_files", "tables"),
+        code=code("generate_pcie_topologies"),
     script:
         "../scripts/generate_pcie_topologies.py"
 
@@ -97,10 +90,9 @@ rule generate_pcie_graphs:
     """Validation, stress and user graphs on one topology."""
     input:
         files=graph_set_files,
-        kernels="<results>/pcie/kernels.txt",
+        kernels=ancient("<results>/pcie/kernels.txt"),
     output:
-        graph="<results>/pcie/{graph_set}.graph.parquet",
-        communication="<results>/pcie/{graph_set}.communication.parquet",
+        **parts("pcie", "{graph_set}", ["graph", "communication"], graph_set=GRAPH_SETS),
     log:
         "<logs>/generate_pcie_graphs.{graph_set}.log",
     conda:
@@ -109,12 +101,7 @@ rule generate_pcie_graphs:
         graph_set=graph_set,
         size_mib=settings.pcie.size_mib,
         seed=settings.seed,
-        code=code(
-            "pcie.graph_tables",
-            "pcie.machine_parameters",
-            "pcie.topology_files",
-            "tables",
-        ),
+        code=code("generate_pcie_graphs"),
     script:
         "../scripts/generate_pcie_graphs.py"
 
@@ -122,12 +109,13 @@ rule generate_pcie_graphs:
 rule predict_pcie_graphs:
     """Elapsed time of every communication with every model."""
     input:
-        kernels="<results>/pcie/kernels.txt",
+        kernels=ancient("<results>/pcie/kernels.txt"),
         files=graph_set_files,
         communication="<results>/pcie/{graph_set}.communication.parquet",
     output:
-        prediction="<results>/pcie/{graph_set}.prediction.parquet",
-        parameter="<results>/pcie/{graph_set}.parameter.parquet",
+        **parts(
+            "pcie", "{graph_set}", ["prediction", "parameter"], graph_set=GRAPH_SETS
+        ),
     log:
         "<logs>/predict_pcie_graphs.{graph_set}.log",
     # Figures wait for it: start early.
@@ -137,12 +125,7 @@ rule predict_pcie_graphs:
     params:
         graph_set=graph_set,
         models=PCIE_MODELS,
-        code=code(
-            "pcie.prediction_tables",
-            "pcie.graph_set_parameters",
-            "pcie.topology_files",
-            "tables",
-        ),
+        code=code("predict_pcie_graphs"),
     script:
         "../scripts/predict_pcie_graphs.py"
 
@@ -150,21 +133,17 @@ rule predict_pcie_graphs:
 rule trace_pcie_example:
     """The worked example of the slides, phase by phase (reference: published)."""
     input:
-        kernels="<results>/pcie/kernels.txt",
+        kernels=ancient("<results>/pcie/kernels.txt"),
         parameters=PUBLISHED / "parameters.csv",
     output:
-        graph="<results>/pcie/example.graph.parquet",
-        communication="<results>/pcie/example.communication.parquet",
-        phase="<results>/pcie/example.phase.parquet",
-        prediction="<results>/pcie/example.prediction.parquet",
-        reference="<results>/pcie/example.reference.parquet",
+        **parts("pcie", "example", [*PCIE_CASES, "phase"]),
     log:
         "<logs>/trace_pcie_example.log",
     conda:
         "../../envs/environment.yaml"
     params:
         models=PCIE_MODELS,
-        code=code("pcie.worked_example", "pcie.topology_files", "parameters", "tables"),
+        code=code("trace_pcie_example"),
     script:
         "../scripts/trace_pcie_example.py"
 
@@ -172,7 +151,7 @@ rule trace_pcie_example:
 rule evaluate_pcie_probes:
     """Concurrent copies that others measured, and those of this GPU (reference: measured)."""
     input:
-        kernels="<results>/pcie/kernels.txt",
+        kernels=ancient("<results>/pcie/kernels.txt"),
         probes=[PUBLISHED / "pcie_measured_probes.csv"]
         + (
             ["<results>/gpucentric/this_gpu.probes.csv"]
@@ -181,17 +160,14 @@ rule evaluate_pcie_probes:
         ),
         parameters=PUBLISHED / "parameters.csv",
     output:
-        graph="<results>/pcie/probes.graph.parquet",
-        communication="<results>/pcie/probes.communication.parquet",
-        prediction="<results>/pcie/probes.prediction.parquet",
-        reference="<results>/pcie/probes.reference.parquet",
+        **parts("pcie", "probes", PCIE_CASES),
     log:
         "<logs>/evaluate_pcie_probes.log",
     conda:
         "../../envs/environment.yaml"
     params:
         models=PCIE_MODELS,
-        code=code("pcie.probes", "parameters", "tables"),
+        code=code("evaluate_pcie_probes"),
     script:
         "../scripts/evaluate_pcie_probes.py"
 
@@ -199,12 +175,18 @@ rule evaluate_pcie_probes:
 rule simulate_pcie_graphs:
     """Packet-level simulation of a share of a graph set on all hardware (reference: simulated)."""
     input:
-        kernels="<results>/pcie/packet_kernels.txt",
+        kernels=ancient("<results>/pcie/packet_kernels.txt"),
         files=graph_set_files,
         graph="<results>/pcie/{graph_set}.graph.parquet",
         communication="<results>/pcie/{graph_set}.communication.parquet",
     output:
-        reference="<results>/pcie/{graph_set}.{shard}.reference.parquet",
+        **parts(
+            "pcie",
+            "{graph_set}.{shard}",
+            ["reference"],
+            graph_set=SIMULATED_SETS,
+            shard=range(settings.pcie.shards),
+        ),
     log:
         "<logs>/simulate_pcie_graphs.{graph_set}.{shard}.log",
     conda:
@@ -214,7 +196,7 @@ rule simulate_pcie_graphs:
         hardware=list(settings.pcie.hardware),
         shards=settings.pcie.shards,
         seed=settings.seed,
-        code=code("pcie.packet_tables", "pcie.topology_files", "tables"),
+        code=code("simulate_pcie_graphs"),
     script:
         "../scripts/simulate_pcie_graphs.py"
 
@@ -222,14 +204,14 @@ rule simulate_pcie_graphs:
 rule calibrate_pcie_models:
     """Parameters of the models on each simulated hardware, from three probes."""
     input:
-        kernels="<results>/pcie/packet_kernels.txt",
+        kernels=ancient("<results>/pcie/packet_kernels.txt"),
         files=[
             GRAPH_SETS[name].topology
             for name in SIMULATED_SETS
             if is_file(GRAPH_SETS[name].topology)
         ],
     output:
-        parameter="<results>/pcie/calibrated.parameter.parquet",
+        **parts("pcie", "calibrated", ["parameter"], taken=bool(SIMULATED_SETS)),
     log:
         "<logs>/calibrate_pcie_models.log",
     conda:
@@ -239,7 +221,7 @@ rule calibrate_pcie_models:
         hardware=list(settings.pcie.hardware),
         size_mib=settings.pcie.size_mib,
         seed=settings.seed,
-        code=code("pcie.packet_tables", "pcie.topology_files", "tables"),
+        code=code("calibrate_pcie_models"),
     script:
         "../scripts/calibrate_pcie_models.py"
 
@@ -247,19 +229,29 @@ rule calibrate_pcie_models:
 rule validate_pcie_models:
     """Errors of every model against the simulated reference, and what explains them."""
     input:
-        kernels="<results>/pcie/kernels.txt",
+        kernels=ancient("<results>/pcie/kernels.txt"),
         files=graph_set_files,
         graph="<results>/pcie/{graph_set}.graph.parquet",
         communication="<results>/pcie/{graph_set}.communication.parquet",
-        reference=lambda wildcards: simulated_parts(wildcards.graph_set),
+        reference=expand(
+            "<results>/pcie/{{graph_set}}.{shard}.reference.parquet",
+            shard=range(settings.pcie.shards),
+        ),
         parameter="<results>/pcie/calibrated.parameter.parquet",
         studies=PUBLISHED / "studies.csv",
     output:
-        comparison="<results>/pcie/{graph_set}.comparison.parquet",
-        error_band="<results>/pcie/{graph_set}.error_band.parquet",
-        accuracy="<results>/pcie/{graph_set}.accuracy.parquet",
-        error_histogram="<results>/pcie/{graph_set}.error_histogram.parquet",
-        error_feature="<results>/pcie/{graph_set}.error_feature.parquet",
+        **parts(
+            "pcie",
+            "{graph_set}",
+            [
+                "comparison",
+                "error_band",
+                "accuracy",
+                "error_histogram",
+                "error_feature",
+            ],
+            graph_set=SIMULATED_SETS,
+        ),
     log:
         "<logs>/validate_pcie_models.{graph_set}.log",
     conda:
@@ -271,7 +263,7 @@ rule validate_pcie_models:
         ablations=settings.pcie.ablations,
         resamples=settings.bootstrap_resamples,
         seed=settings.seed,
-        code=code("pcie.validation", "pcie.topology_files", "tables"),
+        code=code("validate_pcie_models"),
     script:
         "../scripts/validate_pcie_models.py"
 
@@ -279,13 +271,11 @@ rule validate_pcie_models:
 rule search_pcie_schedules:
     """Every schedule of halo exchanges, and the best found of larger patterns."""
     input:
-        kernels="<results>/pcie/kernels.txt",
+        kernels=ancient("<results>/pcie/kernels.txt"),
         published=PUBLISHED / "pcie_schedules.yaml",
         files=[name for name in settings.pcie.schedules.topologies if is_file(name)],
     output:
-        schedule="<results>/pcie/halos.schedule.parquet",
-        schedule_summary="<results>/pcie/halos.schedule_summary.parquet",
-        schedule_histogram="<results>/pcie/halos.schedule_histogram.parquet",
+        **parts("pcie", "halos", ["schedule", "schedule_summary", "schedule_histogram"]),
     log:
         "<logs>/search_pcie_schedules.log",
     # Figures wait for it: start early.
@@ -299,6 +289,6 @@ rule search_pcie_schedules:
         tau=settings.pcie.tau,
         crossing_cost=settings.pcie.crossing_cost,
         seed=settings.seed,
-        code=code("pcie.schedule_tables", "tables"),
+        code=code("search_pcie_schedules"),
     script:
         "../scripts/search_pcie_schedules.py"

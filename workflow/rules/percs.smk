@@ -1,32 +1,24 @@
 """The study of two-level direct networks: hot-spots, mappings, routings.
 
 REQUIRED INPUTS: `percs` of the configuration.
-OUTPUTS: <results>/percs/<part>.<table>.parquet, declared by `add_parts` below.
+OUTPUTS: <results>/percs/<part>.<table>.parquet, declared by `parts` of each rule.
 STEPS: count_percs_links, evaluate_percs_loads, simulate_percs_packets (simulated reference), compare_percs_packets,
 search_percs_mappings.
 """
 
-PERCS_LOADS = ("network_case", "network_link_class", "network_link_histogram")
-PERCS_PACKETS = ("prediction", "reference", "error_feature")
-add_parts(
-    "percs",
-    network_count=["links"],
-    **{table: [f"loads.{n}" for n in PERCS_SHARDS] for table in PERCS_LOADS},
-)
-add_parts("percs", **{table: ["packets"] for table in PERCS_PACKETS})
-add_parts("percs", network_search=["searched"])
+PERCS_SHARDS = range(settings.percs.shards)
 
 
 rule count_percs_links:
     """Directed links by class, for machines of every size."""
     output:
-        network_count="<results>/percs/links.network_count.parquet",
+        **parts("percs", "links", ["network_count"]),
     log:
         "<logs>/count_percs_links.log",
     conda:
         "../../envs/environment.yaml"
     params:
-        code=code("percs.percs_tables", "tables"),
+        code=code("count_percs_links"),
     script:
         "../scripts/count_percs_links.py"
 
@@ -34,10 +26,12 @@ rule count_percs_links:
 rule evaluate_percs_loads:
     """Link loads of a shard of all workloads, mappings, routings, rules of gateways and placements."""
     output:
-        **{
-            table: f"<results>/percs/loads.{{shard}}.{table}.parquet"
-            for table in PERCS_LOADS
-        },
+        **parts(
+            "percs",
+            "loads.{shard}",
+            ["network_case", "network_link_class", "network_link_histogram"],
+            shard=PERCS_SHARDS,
+        ),
     log:
         "<logs>/evaluate_percs_loads.{shard}.log",
     conda:
@@ -48,7 +42,7 @@ rule evaluate_percs_loads:
             include={"workloads", "seeds", "sensitivity", "shards"}
         ),
         seed=settings.seed,
-        code=code("percs.percs_tables", "tables"),
+        code=code("evaluate_percs_loads"),
     script:
         "../scripts/evaluate_percs_loads.py"
 
@@ -67,7 +61,7 @@ rule simulate_percs_packets:
             include={"simulated", "simulated_seeds", "packet_kib", "window", "shards"}
         ),
         seed=settings.seed,
-        code=code("percs.percs_tables", "tables"),
+        code=code("simulate_percs_packets"),
     script:
         "../scripts/simulate_percs_packets.py"
 
@@ -75,19 +69,20 @@ rule simulate_percs_packets:
 rule compare_percs_packets:
     """The bound of the busiest link beside packet-level times, and what tells their ratio."""
     input:
-        **percs_loads("network_case", "network_link_class"),
+        network_case=table_parts("network_case", "percs"),
+        network_link_class=table_parts("network_link_class", "percs"),
         reference=[
             f"<results>/percs/shards/{n}.reference.parquet" for n in PERCS_SHARDS
         ],
     output:
-        **{table: f"<results>/percs/packets.{table}.parquet" for table in PERCS_PACKETS},
+        **parts("percs", "packets", ["prediction", "reference", "error_feature"]),
     log:
         "<logs>/compare_percs_packets.log",
     conda:
         "../../envs/environment.yaml"
     params:
         seed=settings.seed,
-        code=code("percs.percs_tables", "tables"),
+        code=code("compare_percs_packets"),
     script:
         "../scripts/compare_percs_packets.py"
 
@@ -95,7 +90,7 @@ rule compare_percs_packets:
 rule search_percs_mappings:
     """Mappings for direct routing that relieve the busiest links, verified packet by packet."""
     output:
-        network_search="<results>/percs/searched.network_search.parquet",
+        **parts("percs", "searched", ["network_search"]),
     log:
         "<logs>/search_percs_mappings.log",
     conda:
@@ -103,6 +98,6 @@ rule search_percs_mappings:
     params:
         percs=settings.percs.model_dump(include={"searched", "proposals", "packet_kib"}),
         seed=settings.seed,
-        code=code("percs.percs_tables", "tables"),
+        code=code("search_percs_mappings"),
     script:
         "../scripts/search_percs_mappings.py"

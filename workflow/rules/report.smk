@@ -11,7 +11,7 @@ rule write_report:
     """Claims, figures, errors, parameters and provenance on one page."""
     input:
         database="<results>/fabricast.duckdb",
-        figures=[name for name in figure_files() if name.endswith(".svg")],
+        figures=figure_files("svg"),
         captions=[
             REPOSITORY / "workflow" / "report" / f"{study}_{figure}.rst"
             for study, figures in FIGURES.items()
@@ -25,11 +25,11 @@ rule write_report:
         "../../envs/environment.yaml"
     params:
         titles=[
-            [study, title]
+            [study, entry.title]
             for study, figures in FIGURES.items()
-            for title in figures.values()
+            for entry in figures.values()
         ],
-        code=code("report"),
+        code=code("write_report"),
     script:
         "../scripts/write_report.py"
 
@@ -40,7 +40,7 @@ rule archive_run:
         database="<results>/fabricast.duckdb",
         config="<results>/run_config.yaml",
         report="<reports>/report.html",
-        figures=figure_files(),
+        figures=figure_files(*FIGURE_FORMATS),
     output:
         export=directory("<results>/archive"),
         crate="ro-crate-metadata.json",
@@ -50,6 +50,6 @@ rule archive_run:
         "../../envs/environment.yaml"
     params:
         repository=REPOSITORY,
-        code=code("research_crate"),
+        code=code("archive_run"),
     script:
         "../scripts/archive_run.py"

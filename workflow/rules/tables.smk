@@ -11,7 +11,7 @@ TABLES = sorted({*TABLE_PARTS, "claim", "run", "study"})
 rule merge_tables:
     """Merge the parts of every table in the order of its key."""
     input:
-        *[part for parts in TABLE_PARTS.values() for part in parts],
+        *all_parts(),
         studies=PUBLISHED / "studies.csv",
     output:
         **{table: f"<results>/tables/{table}.parquet" for table in TABLE_PARTS},
@@ -21,7 +21,7 @@ rule merge_tables:
     conda:
         "../../envs/environment.yaml"
     params:
-        code=code("tables"),
+        code=code("merge_tables"),
     script:
         "../scripts/merge_tables.py"
 
@@ -38,7 +38,7 @@ rule record_run:
     params:
         config=settings.model_dump(mode="json"),
         repository=REPOSITORY,
-        code=code("provenance", "tables"),
+        code=code("record_run"),
     script:
         "../scripts/record_run.py"
 
@@ -54,6 +54,6 @@ rule build_database:
     conda:
         "../../envs/environment.yaml"
     params:
-        code=code("database"),
+        code=code("build_database"),
     script:
         "../scripts/build_database.py"

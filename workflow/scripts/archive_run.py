@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from fabricast.jobs import log_to
-from fabricast.research_crate import export_database, write_crate
+from fabricast.results.research_crate import export_database, write_crate
+from fabricast.runtime.jobs import log_to
 
 log_to(snakemake.log[0])
 database = Path(snakemake.input.database)

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from fabricast.database import build_database
-from fabricast.jobs import log_to
+from fabricast.results.database import build_database
+from fabricast.runtime.jobs import log_to
 
 log_to(snakemake.log[0])
 tables = {table: Path(path) for table, path in snakemake.input.items()}

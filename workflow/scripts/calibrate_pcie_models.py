@@ -2,11 +2,11 @@
 
 import pandas as pd
 
-from fabricast.jobs import log_to
-from fabricast.pcie.packet_tables import calibration_rows
+from fabricast.core.units import MIB
+from fabricast.pcie.tables.packets import calibration_rows
 from fabricast.pcie.topology_files import load_tree
-from fabricast.tables import write_table
-from fabricast.units import MIB
+from fabricast.results.tables import write_table
+from fabricast.runtime.jobs import log_to
 
 log_to(snakemake.log[0])
 values = snakemake.params

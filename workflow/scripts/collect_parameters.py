@@ -1,8 +1,8 @@
 """Write the published parameters of a study as a table."""
 
-from fabricast.jobs import log_to
-from fabricast.parameters import parameter_table, read_parameters
-from fabricast.tables import write_table
+from fabricast.inputs.parameters import parameter_table, read_parameters
+from fabricast.results.tables import write_table
+from fabricast.runtime.jobs import log_to
 
 log_to(snakemake.log[0])
 parameters = read_parameters(snakemake.input.parameters)

@@ -1,8 +1,8 @@
 """Put packet-level times beside the bound of the busiest link."""
 
-from fabricast.jobs import log_to
-from fabricast.percs.percs_tables import packet_tables
-from fabricast.tables import read_tables, write_table
+from fabricast.percs.tables import packet_tables
+from fabricast.results.tables import read_tables, write_table
+from fabricast.runtime.jobs import log_to
 
 log_to(snakemake.log[0])
 read = read_tables(snakemake.input)

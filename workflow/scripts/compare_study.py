@@ -1,9 +1,9 @@
 """Compare the predictions of a study with its references."""
 
-from fabricast.comparisons import compare, error_bands
-from fabricast.jobs import log_to
-from fabricast.studies import study_tolerance
-from fabricast.tables import read_table, write_table
+from fabricast.inputs.studies import study_tolerance
+from fabricast.results.comparisons import compare, error_bands
+from fabricast.results.tables import read_table, write_table
+from fabricast.runtime.jobs import log_to
 
 log_to(snakemake.log[0])
 tolerance = study_tolerance(snakemake.input.studies, snakemake.wildcards.study)

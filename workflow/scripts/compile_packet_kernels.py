@@ -1,8 +1,8 @@
 """Compile the packet-level simulator once, into the cache that all jobs share."""
 
-from fabricast.files import write_text
-from fabricast.jobs import log_to
+from fabricast.inputs.files import write_text
 from fabricast.pcie.packet_phases import warm_up
+from fabricast.runtime.jobs import log_to
 
 log_to(snakemake.log[0])
 warm_up()

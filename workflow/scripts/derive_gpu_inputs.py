@@ -1,7 +1,7 @@
 """Derive what other steps read from a run on a GPU."""
 
-from fabricast.gpucentric.gpu_tables import write_derived
-from fabricast.jobs import log_to
+from fabricast.gpucentric.measured.tables import write_derived
+from fabricast.runtime.jobs import log_to
 
 log_to(snakemake.log[0])
 files = snakemake.output

@@ -1,10 +1,10 @@
 """Evaluate the breakdown of every system."""
 
-from fabricast.breakdown.breakdown_tables import breakdown_tables, read_observed, read_percentages
 from fabricast.breakdown.components import read_system_file, read_systems
-from fabricast.jobs import log_to
-from fabricast.studies import study_tolerance
-from fabricast.tables import write_table
+from fabricast.breakdown.tables import breakdown_tables, read_observed, read_percentages
+from fabricast.inputs.studies import study_tolerance
+from fabricast.results.tables import write_table
+from fabricast.runtime.jobs import log_to
 
 log_to(snakemake.log[0])
 files = snakemake.input

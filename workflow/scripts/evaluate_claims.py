@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from fabricast.claims import evaluate_claims, read_claims
-from fabricast.jobs import log_to
-from fabricast.tables import write_table
+from fabricast.results.claims import evaluate_claims, read_claims
+from fabricast.results.tables import write_table
+from fabricast.runtime.jobs import log_to
 
 log_to(snakemake.log[0])
 parts: dict[str, list[Path]] = {}

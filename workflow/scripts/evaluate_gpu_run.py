@@ -1,8 +1,8 @@
 """Turn a run on a GPU into tables."""
 
-from fabricast.gpucentric.gpu_tables import gpu_tables
-from fabricast.jobs import log_to
-from fabricast.tables import write_table
+from fabricast.gpucentric.measured.tables import gpu_tables
+from fabricast.results.tables import write_table
+from fabricast.runtime.jobs import log_to
 
 log_to(snakemake.log[0])
 tables = gpu_tables(snakemake.input.cells)

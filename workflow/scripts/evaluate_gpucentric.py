@@ -1,8 +1,8 @@
 """Evaluate methods, statements, selector and measured paths of the GPU-centric study."""
 
-from fabricast.gpucentric.gpucentric_tables import gpucentric_tables
-from fabricast.jobs import log_to
-from fabricast.tables import write_table
+from fabricast.gpucentric.tables import gpucentric_tables
+from fabricast.results.tables import write_table
+from fabricast.runtime.jobs import log_to
 
 log_to(snakemake.log[0])
 values = snakemake.params

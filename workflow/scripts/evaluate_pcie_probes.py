@@ -1,9 +1,9 @@
 """Predict the rates of concurrent copies that were measured."""
 
-from fabricast.jobs import log_to
-from fabricast.parameters import read_parameters
-from fabricast.pcie.probes import probe_tables, read_probes
-from fabricast.tables import write_table
+from fabricast.inputs.parameters import read_parameters
+from fabricast.pcie.tables.probes import probe_tables, read_probes
+from fabricast.results.tables import write_table
+from fabricast.runtime.jobs import log_to
 
 log_to(snakemake.log[0])
 value = {(p.system, p.name): p.value for p in read_parameters(snakemake.input.parameters)}

@@ -1,9 +1,9 @@
 """Evaluate the link loads of a shard of the cases of the study of two-level networks."""
 
-from fabricast.jobs import log_to, progress_of
 from fabricast.percs.cases import grid_cases
-from fabricast.percs.percs_tables import load_tables
-from fabricast.tables import write_table
+from fabricast.percs.tables import load_tables
+from fabricast.results.tables import write_table
+from fabricast.runtime.jobs import log_to, progress_of
 
 log_to(snakemake.log[0])
 values, percs = snakemake.params, snakemake.params.percs

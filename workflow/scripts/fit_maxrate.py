@@ -2,11 +2,11 @@
 
 import pandas as pd
 
-from fabricast.jobs import log_to, progress_of
 from fabricast.maxrate.benchmark_output import read_measurement_file
-from fabricast.maxrate.maxrate_tables import maxrate_tables
 from fabricast.maxrate.measurements import choose_datasets, read_measurements
-from fabricast.tables import write_table
+from fabricast.maxrate.tables import maxrate_tables
+from fabricast.results.tables import write_table
+from fabricast.runtime.jobs import log_to, progress_of
 
 log_to(snakemake.log[0])
 values = snakemake.params

@@ -1,11 +1,11 @@
 """Generate the congestion graphs of one graph set."""
 
-from fabricast.jobs import log_to
-from fabricast.pcie.graph_tables import generate_graph_set, graphs_from_rows
+from fabricast.core.units import MIB
 from fabricast.pcie.machine_parameters import refuse_peer_copies
+from fabricast.pcie.tables.graphs import generate_graph_set, graphs_from_rows
 from fabricast.pcie.topology_files import load_tree
-from fabricast.tables import write_table
-from fabricast.units import MIB
+from fabricast.results.tables import write_table
+from fabricast.runtime.jobs import log_to
 
 log_to(snakemake.log[0])
 entry, values = snakemake.params.graph_set, snakemake.params

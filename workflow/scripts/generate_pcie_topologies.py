@@ -1,10 +1,10 @@
 """Write the built-in and the user's PCIe trees as tables."""
 
-from fabricast.jobs import log_to
+from fabricast.core.units import GIB
+from fabricast.pcie.tables.topologies import link_rows, topology_rows, vertex_rows
 from fabricast.pcie.topology_files import load_trees
-from fabricast.pcie.topology_tables import link_rows, topology_rows, vertex_rows
-from fabricast.tables import write_table
-from fabricast.units import GIB
+from fabricast.results.tables import write_table
+from fabricast.runtime.jobs import log_to
 
 log_to(snakemake.log[0])
 trees = load_trees([*snakemake.input.builtin, *snakemake.input.files])

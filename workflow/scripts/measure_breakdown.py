@@ -2,14 +2,14 @@
 
 import sys
 
-from fabricast.breakdown.measurement import measure_message, measured_tables
-from fabricast.files import write_text
-from fabricast.jobs import log_to
-from fabricast.mpi_launch import why_not
-from fabricast.tables import write_table
+from fabricast.breakdown.measured.runs import measure_message, measured_tables
+from fabricast.inputs.files import write_text
+from fabricast.results.tables import write_table
+from fabricast.runtime.jobs import log_to
+from fabricast.runtime.mpi_launch import unavailable_reason
 
 log_to(snakemake.log[0])
-timers, reason = snakemake.output.timers, why_not()
+timers, reason = snakemake.output.timers, unavailable_reason()
 if reason is None:
     measure_message(timers, iterations=snakemake.params.iterations)
 else:

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from fabricast.gpucentric.gpu_files import measure_to_file
-from fabricast.jobs import log_to, progress_of
+from fabricast.gpucentric.measured.files import measure_to_file
+from fabricast.runtime.jobs import log_to, progress_of
 
 log_to(snakemake.log[0])
 run, cells = dict(snakemake.params.run), Path(snakemake.output.cells)

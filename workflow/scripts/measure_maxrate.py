@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from fabricast.jobs import log_to, progress_of
-from fabricast.maxrate.pairs import measure_all, write_cells
+from fabricast.maxrate.measured.pairs import measure_all, write_cells
+from fabricast.runtime.jobs import log_to, progress_of
 
 log_to(snakemake.log[0])
 cells = Path(snakemake.output.cells)

@@ -2,8 +2,8 @@
 
 import pandas as pd
 
-from fabricast.jobs import log_to
-from fabricast.tables import merge_tables, write_table
+from fabricast.results.tables import merge_tables, write_table
+from fabricast.runtime.jobs import log_to
 
 log_to(snakemake.log[0])
 write_table(pd.read_csv(snakemake.input.studies), "study", snakemake.output.study)

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import yaml
 
-from fabricast.files import write_text
-from fabricast.jobs import log_to
-from fabricast.provenance import run_rows
-from fabricast.tables import write_table
+from fabricast.inputs.files import write_text
+from fabricast.results.provenance import run_rows
+from fabricast.results.tables import write_table
+from fabricast.runtime.jobs import log_to
 
 log_to(snakemake.log[0])
 write_table(run_rows(snakemake.params.config, Path(snakemake.params.repository)), "run", snakemake.output.run)

@@ -1,9 +1,9 @@
 """Evaluate the configured halo exchanges."""
 
-from fabricast.jobs import log_to, progress_of
-from fabricast.pcie.schedule_tables import read_published, schedule_tables
-from fabricast.tables import write_table
-from fabricast.units import GIB, MIB
+from fabricast.core.units import GIB, MIB
+from fabricast.pcie.tables.schedules import read_published, schedule_tables
+from fabricast.results.tables import write_table
+from fabricast.runtime.jobs import log_to, progress_of
 
 log_to(snakemake.log[0])
 values = snakemake.params

@@ -1,8 +1,8 @@
 """Search mappings for direct routing."""
 
-from fabricast.jobs import log_to, progress_of
-from fabricast.percs.percs_tables import search_rows
-from fabricast.tables import write_table
+from fabricast.percs.tables import search_rows
+from fabricast.results.tables import write_table
+from fabricast.runtime.jobs import log_to, progress_of
 
 log_to(snakemake.log[0])
 percs = snakemake.params.percs

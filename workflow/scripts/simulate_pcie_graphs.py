@@ -1,9 +1,9 @@
 """Simulate a share of a graph set packet by packet."""
 
-from fabricast.jobs import log_to, progress_of
-from fabricast.pcie.packet_tables import choose_graphs, simulated_rows
+from fabricast.pcie.tables.packets import choose_graphs, simulated_rows
 from fabricast.pcie.topology_files import load_tree
-from fabricast.tables import read_table, write_table
+from fabricast.results.tables import read_table, write_table
+from fabricast.runtime.jobs import log_to, progress_of
 
 log_to(snakemake.log[0])
 entry, names, values = snakemake.params.graph_set, snakemake.wildcards, snakemake.params

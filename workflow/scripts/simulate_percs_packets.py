@@ -1,8 +1,8 @@
 """Simulate the cases of one shard packet by packet."""
 
-from fabricast.jobs import log_to, progress_of
-from fabricast.percs.percs_tables import packet_cases, simulate_cases
-from fabricast.tables import write_table
+from fabricast.percs.tables import packet_cases, simulate_cases
+from fabricast.results.tables import write_table
+from fabricast.runtime.jobs import log_to, progress_of
 
 log_to(snakemake.log[0])
 values, percs = snakemake.params, snakemake.params.percs

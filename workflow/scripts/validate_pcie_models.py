@@ -1,11 +1,11 @@
 """Hold every model against the simulated reference of one graph set."""
 
-from fabricast.jobs import log_to
+from fabricast.inputs.studies import study_tolerance
 from fabricast.pcie.models import ABLATIONS
+from fabricast.pcie.tables.validation import validate_models
 from fabricast.pcie.topology_files import load_tree
-from fabricast.pcie.validation import validate_models
-from fabricast.studies import study_tolerance
-from fabricast.tables import read_table, write_table
+from fabricast.results.tables import read_table, write_table
+from fabricast.runtime.jobs import log_to
 
 log_to(snakemake.log[0])
 values = snakemake.params

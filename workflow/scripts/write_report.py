@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from fabricast.jobs import log_to
-from fabricast.report import Picture, write_report
+from fabricast.report.page import Picture, write_report
+from fabricast.runtime.jobs import log_to
 
 log_to(snakemake.log[0])
 captions = [Path(path).read_text(encoding="utf-8").strip() for path in snakemake.input.captions]

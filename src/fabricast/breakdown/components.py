@@ -14,9 +14,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from fabricast.csv_files import read_csv
-from fabricast.errors import InputError
-from fabricast.yaml_files import load_model
+from fabricast.core.errors import InputError
+from fabricast.inputs.csv_files import read_csv
+from fabricast.inputs.yaml_files import load_model
 
 __all__ = [
     "COMPONENTS",

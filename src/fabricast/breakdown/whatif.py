@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabricast.breakdown.components import COMPONENTS, GROUPS, METRICS, System, form
-from fabricast.errors import InputError
-from fabricast.seeds import stream
+from fabricast.core.errors import InputError, unknown_name
+from fabricast.core.seeds import random_generator
 
 __all__ = ["Outcome", "reduce_components", "required_reduction", "sample_totals", "share_of"]
 
@@ -38,13 +38,13 @@ class Outcome:
 
 def _metric(system: System, metric: str) -> dict[str, float]:
     if metric not in METRICS:
-        raise InputError(f"metric '{metric}' is unknown, expected one of {', '.join(METRICS)}")
+        raise unknown_name("metric", metric, METRICS)
     return form(metric, system.posts_per_completion)
 
 
 def _members(name: str) -> tuple[str, ...]:
     if name not in GROUPS:
-        raise InputError(f"component '{name}' is unknown, expected one of {', '.join(GROUPS)}")
+        raise unknown_name("component", name, GROUPS)
     return GROUPS[name]
 
 
@@ -78,7 +78,7 @@ def reduce_components(system: System, metric: str, reductions: Mapping[str, floa
     Examples
     --------
     >>> from fabricast.breakdown.components import read_systems
-    >>> from fabricast.resources import published
+    >>> from fabricast.core.resources import published
     >>> thunderx2 = read_systems(published() / "breakdown_components.csv")[0]
     >>> round(reduce_components(thunderx2, "injection", {"hlp": 0.2}).share_removed, 6)
     0.064475
@@ -162,7 +162,7 @@ def sample_totals(system: System, *, samples: int, seed: int) -> dict[str, NDArr
     dict
         Draws of every metric, ndarray of float64, shape (samples,), in ns.
     """
-    generator = stream(seed, f"breakdown.{system.system}")
+    generator = random_generator(seed, f"breakdown.{system.system}")
     times = {
         name: np.maximum(0.0, generator.normal(part.time_ns, part.spread_ns, size=samples))
         for name in COMPONENTS

@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from fabricast.figures.style import COLOURS, PAGE_WIDTH_IN
-from fabricast.maxrate.maxrate_tables import SINGLE_FORMS
 from fabricast.maxrate.models import FORMS, SLIDE_PARAMETERS, predict_time
+from fabricast.maxrate.tables import SINGLE_FORMS
 
 __all__ = [
     "plot_error_surface",

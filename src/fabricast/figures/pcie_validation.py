@@ -10,8 +10,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from fabricast.figures.pcie import draw_tree, link_load
 from fabricast.figures.style import COLOURS, COLUMN_WIDTH_IN, PAGE_WIDTH_IN
-from fabricast.pcie.graph_tables import graphs_from_rows
 from fabricast.pcie.models import MODELS, VALIDATED, factors
+from fabricast.pcie.tables.graphs import graphs_from_rows
 from fabricast.pcie.tree import PcieTree
 
 __all__ = [

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import matplotlib as mpl
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from fabricast.files import whole_file
+from fabricast.inputs.files import atomic_write
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fabricast.figures.catalogue import Entry
 
 __all__ = [
     "ASSUMED_COLOUR",
@@ -19,8 +24,8 @@ __all__ = [
     "COLUMN_WIDTH_IN",
     "PAGE_WIDTH_IN",
     "paper_style",
+    "save_entries",
     "save_figure",
-    "save_pictures",
 ]
 
 COLUMN_WIDTH_IN = 3.5
@@ -34,7 +39,6 @@ ASSUMED_COLOUR = "#999999"
 @contextmanager
 def paper_style() -> Iterator[None]:
     """Apply the style of all figures within the block."""
-    mpl.use("Agg")
     sheet = resources.files("fabricast.figures").joinpath("paper.mplstyle")
     with resources.as_file(sheet) as style, plt.style.context(style):
         yield
@@ -52,24 +56,31 @@ def save_figure(figure: Figure, *paths: Path | str) -> None:
     """
     dates = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {"Software": None}}
     for path in map(Path, paths):
-        with whole_file(path) as temporary:
+        with atomic_write(path) as temporary:
             figure.savefig(temporary, metadata=dates[path.suffix])
     plt.close(figure)
 
 
-def save_pictures(draw: Mapping[str, Callable[[], Figure]], names: Sequence[str], paths: Sequence[str]) -> None:
+def save_entries(
+    entries: Sequence[Entry],
+    read: Callable[[str], pd.DataFrame],
+    values: dict[str, Any],
+    paths: Sequence[str],
+) -> None:
     """Draw and save figures of a study in the paper's style.
 
     Parameters
     ----------
-    draw : mapping of str to callable
-        Function that draws each figure.
-    names : sequence of str
-        Figures to draw.
+    entries : sequence of Entry
+        Figures to draw, as the study's catalogue has them.
+    read : callable
+        Returns a table by its name.
+    values : dict
+        What the figures show of the run.
     paths : sequence of str
-        Files, equally many for each figure, in the order of the names.
+        Files, equally many for each figure, in the order of the entries.
     """
-    formats = len(paths) // len(names)
+    formats = len(paths) // len(entries)
     with paper_style():
-        for position, name in enumerate(names):
-            save_figure(draw[name](), *paths[formats * position : formats * (position + 1)])
+        for position, entry in enumerate(entries):
+            save_figure(entry.draw(read, values), *paths[formats * position : formats * (position + 1)])

@@ -11,8 +11,8 @@ from typing import Any
 
 import pandas as pd
 
-from fabricast.errors import InputError
-from fabricast.files import parse_json, read_text
+from fabricast.core.errors import InputError
+from fabricast.inputs.files import parse_json, read_text
 
 __all__ = ["RateClass", "copy_classes", "read_bandwidths"]
 

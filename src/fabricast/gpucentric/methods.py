@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fabricast.errors import InputError
+from fabricast.core.errors import unknown_name
 
 __all__ = [
     "CONTROLS",
@@ -124,7 +124,7 @@ def message_time_s(method: str, value: Values, size_bytes: ArrayLike) -> Array:
         return np.asarray(value["descriptor_time"] + _staged(value, n, value["rma_latency"]))
     if method == "ggas_rma":
         return np.minimum(message_time_s("ggas", value, n), message_time_s("rma", value, n))
-    raise InputError(f"method '{method}' is unknown, expected one of {', '.join(METHODS)}")
+    raise unknown_name("method", method, METHODS)
 
 
 def _staged(value: Values, n: Array, latency: Any) -> Any:
@@ -220,7 +220,7 @@ def control_time_s(control: str, value: Values, grid: tuple[int, int, int]) -> A
         "in_kernel": value["launch"] + blocks * value["atomic"] / (1 - value["replay_share"]),
     }
     if control not in waits:
-        raise InputError(f"control '{control}' is unknown, expected one of {', '.join(waits)}")
+        raise unknown_name("control", control, waits)
     return np.asarray(compute + waits[control])
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from fabricast.errors import InputError
-from fabricast.parameters import Parameter, read_parameters
-from fabricast.resources import published
+from fabricast.core.errors import InputError, unknown_name
+from fabricast.core.resources import published
+from fabricast.inputs.parameters import Parameter, read_parameters
 
 __all__ = ["assumed_names", "changed", "draw_values", "read_all", "read_measured", "read_values"]
 
@@ -39,7 +39,7 @@ def read_values(system: str) -> dict[str, float]:
     rows = read_all()
     if system not in {row.system for row in rows}:
         known = dict.fromkeys(row.system for row in rows)
-        raise InputError(f"system '{system}' is unknown, expected one of {', '.join(known)}")
+        raise unknown_name("system", system, known)
     return {row.name: row.value for row in rows if row.system == system}
 
 
@@ -68,7 +68,7 @@ def changed(system: str, changes: Mapping[str, float], *, published_too: bool = 
     values, assumed = read_values(system), set(assumed_names(system))
     for name in changes:
         if name not in values:
-            raise InputError(f"parameter '{name}' is unknown, expected one of {', '.join(values)}")
+            raise unknown_name("parameter", name, values)
         if name not in assumed and not published_too:
             raise InputError(f"parameter '{name}' is published, expected an assumed one; or allow it explicitly")
     return {**values, **changes}

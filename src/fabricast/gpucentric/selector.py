@@ -13,12 +13,12 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import bisect
 
-from fabricast.csv_files import read_csv
-from fabricast.errors import InputError
+from fabricast.core.errors import InputError, unknown_name
+from fabricast.core.node_rate import node_rate_bytes_per_s
+from fabricast.core.resources import published
 from fabricast.gpucentric.methods import METHODS, energy_j, halo_messages, message_time_s, step_time_s
 from fabricast.gpucentric.parameters import changed, read_values
-from fabricast.node_rate import node_rate_bytes_per_s
-from fabricast.resources import published
+from fabricast.inputs.csv_files import read_csv
 
 __all__ = [
     "OBJECTIVES",
@@ -174,7 +174,7 @@ def times_and_energies(
     messages = halo_messages(nodes)
     if system == MODELLED_SYSTEM:
         if gpus != 1:
-            raise InputError(f"--gpus is {gpus}, expected 1 for {system}: its nodes have one")
+            raise InputError(f"is {gpus}, expected 1 for {system}: its nodes have one", argument="gpus")
         value = changed(system, measured or {})
         found: dict[str, tuple[str, float, float | None]] = {}
         for name in CHOICES:
@@ -185,12 +185,13 @@ def times_and_energies(
         return found
     if measured:
         raise InputError(
-            f"--system is {system}, expected {MODELLED_SYSTEM} with --measured: its paths are measured whole"
+            f"is {system}, expected {MODELLED_SYSTEM} with parameters of your own: its paths are measured whole",
+            argument="system",
         )
     rows = read_paths()
     rows = rows[rows["system"] == system]
     if rows.empty:
-        raise InputError(f"system '{system}' is unknown, expected one of {', '.join(systems())}")
+        raise unknown_name("system", system, systems())
     hides = read_values(MODELLED_SYSTEM)["overlap_mpi"]
     extra = _contention_s(system, size_bytes, gpus)
     found = {}
@@ -207,7 +208,7 @@ def _contention_s(system: str, size_bytes: float, gpus: int) -> float:
         return 0.0
     rates = read_values(system)
     if not {"r_n", "r_b", "r_i"} <= set(rates):
-        raise InputError(f"--gpus is {gpus}, expected 1: the rate of a node of {system} is not known")
+        raise InputError(f"is {gpus}, expected 1: the rate of a node of {system} is not known", argument="gpus")
     shared = float(node_rate_bytes_per_s(gpus, rates["r_n"], rates["r_b"], rates["r_i"]))
     return gpus * size_bytes / shared - size_bytes / rates["r_b"]
 
@@ -250,17 +251,17 @@ def select(
     'ggas'
     """
     if objective not in OBJECTIVES:
-        raise InputError(f"--objective is '{objective}', expected one of {', '.join(OBJECTIVES)}")
+        raise unknown_name("objective", objective, OBJECTIVES)
     checks = {
-        "--size": (1 <= size_bytes <= 1e12, f"{size_bytes:g}", "1 to 1e12 bytes"),
-        "--nodes": (2 <= nodes <= 10**6, str(nodes), "2 to 1,000,000"),
-        "--overlap": (0 <= overlap <= 1, f"{overlap:g}", "0 to 1"),
-        "--compute": (0 <= compute_s <= 1e6, f"{compute_s:g}", "0 to 1e6 s"),
-        "--gpus": (1 <= gpus <= 64, str(gpus), "1 to 64"),
+        "size": (1 <= size_bytes <= 1e12, f"{size_bytes:g}", "1 to 1e12 bytes"),
+        "nodes": (2 <= nodes <= 10**6, str(nodes), "2 to 1,000,000"),
+        "overlap": (0 <= overlap <= 1, f"{overlap:g}", "0 to 1"),
+        "compute_s": (0 <= compute_s <= 1e6, f"{compute_s:g}", "0 to 1e6 s"),
+        "gpus": (1 <= gpus <= 64, str(gpus), "1 to 64"),
     }
-    for option, (good, found, expected) in checks.items():
+    for argument, (good, found, expected) in checks.items():
         if not good:
-            raise InputError(f"{option} is {found}, expected {expected}")
+            raise InputError(f"is {found}, expected {expected}", argument=argument)
     values: dict[str, float] = {}
     table = times_and_energies(
         system, size_bytes, nodes=nodes, overlap=overlap, compute_s=compute_s, gpus=gpus, measured=measured
@@ -269,7 +270,7 @@ def select(
         if objective == "time":
             values[name] = time
         elif energy is None:
-            raise InputError(f"--objective is {objective}, expected time: the power of {system} is not known")
+            raise InputError(f"is {objective}, expected time: the power of {system} is not known", argument="objective")
         else:
             values[name] = energy if objective == "energy" else energy * time
     first, second = sorted(values, key=lambda name: values[name])[:2]

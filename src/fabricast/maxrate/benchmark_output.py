@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from fabricast.errors import InputError
-from fabricast.files import read_bytes, read_text, write_text
+from fabricast.core.errors import InputError
+from fabricast.inputs.files import read_bytes, read_text, write_text
 from fabricast.maxrate.measurements import (
     LARGEST_BYTES,
     LONGEST_S,
@@ -24,7 +24,7 @@ from fabricast.maxrate.measurements import (
     read_measurements,
 )
 
-__all__ = ["PROGRAMS", "read_measurement_file", "read_output", "write_measurements"]
+__all__ = ["PROGRAMS", "printed_by", "read_measurement_file", "read_output", "write_measurements"]
 
 _INT_BYTES = 4
 _FLOAT_BYTES = 4
@@ -125,7 +125,7 @@ def _osu(lines: _Lines, processes: int | None) -> Iterator[_Reading]:
         if not values or len(values) < 2:
             continue
         if "multi" in title and pairs is None:
-            raise InputError("the header does not name the pairs; expected the option --processes", line=number)
+            raise InputError("the header does not name the pairs: the number of processes must be given", line=number)
         k = pairs if "multi" in title and pairs else 1
         if "latency" in title:
             yield _Reading(number, "osu_latency", k, values[0], values[1] * 1e-6, "one_way")
@@ -180,7 +180,8 @@ PROGRAMS: dict[str, tuple[str, Callable[[_Lines, int | None], Iterator[_Reading]
 _SIZE_LINE = re.compile(r"^Size \d+:?\s", re.MULTILINE)
 
 
-def _printed_by(program: str, text: str) -> bool:
+def printed_by(program: str, text: str) -> bool:
+    """Tell whether a program printed a text."""
     return PROGRAMS[program][0] in text and (program != "BenchPress" or _SIZE_LINE.search(text) is not None)
 
 
@@ -208,7 +209,7 @@ def read_output(path: Path | str, *, processes: int | None = None) -> pd.DataFra
     """
     path = Path(path)
     text = read_text(path)
-    program = next((name for name in PROGRAMS if _printed_by(name, text)), None)
+    program = next((name for name in PROGRAMS if printed_by(name, text)), None)
     if program is None:
         raise InputError(f"is no output of {', '.join(PROGRAMS)} and no CSV that fabricast knows", path=path)
     parse = PROGRAMS[program][1]

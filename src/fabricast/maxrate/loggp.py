@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fabricast.errors import InputError
-from fabricast.files import read_text
+from fabricast.core.errors import InputError, unknown_name
+from fabricast.inputs.files import read_text
 from fabricast.maxrate.models import CONVENTIONS
 from fabricast.maxrate.protocols import ProtocolRegressor
 
@@ -130,7 +130,7 @@ def from_maxrate(
     '-L 1630 -o 0 -g 0 -G 0.1724 -O 0'
     """
     if convention not in CONVENTIONS:
-        raise InputError(f"convention '{convention}' is unknown, expected one of {', '.join(CONVENTIONS)}")
+        raise unknown_name("convention", convention, CONVENTIONS)
     ways = CONVENTIONS[convention]
     start = parameters.get("s", parameters.get("s0", 0.0)) / ways
     if not 0 <= 2 * overhead_s <= start:

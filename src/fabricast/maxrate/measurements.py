@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from fabricast.csv_files import read_csv
-from fabricast.errors import InputError
+from fabricast.core.errors import InputError
+from fabricast.inputs.csv_files import read_csv
 from fabricast.maxrate.models import CONVENTIONS
 
 __all__ = ["choose_datasets", "read_measurements"]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fabricast.errors import InputError
+from fabricast.core.errors import InputError, unknown_name
 
 __all__ = ["CONVENTIONS", "FORMS", "SLIDE_PARAMETERS", "RateForm", "convert_time", "predict_time", "time_and_gradient"]
 
@@ -123,7 +123,7 @@ def time_and_gradient(
         If there is no such form.
     """
     if form not in FORMS:
-        raise InputError(f"model '{form}' is unknown, expected one of {', '.join(FORMS)}")
+        raise unknown_name("model", form, FORMS)
     value, n, k = parameters, size_bytes, processes
     if form == "postal":
         return value["s"] + n / value["r_c"], {"s": np.ones_like(n), "r_c": -n / value["r_c"] ** 2}
@@ -186,7 +186,7 @@ def convert_time(time_s: NDArray[np.float64], source: str, target: str) -> NDArr
     """
     for name in (source, target):
         if name not in CONVENTIONS:
-            raise InputError(f"convention '{name}' is unknown, expected one of {', '.join(CONVENTIONS)}")
+            raise unknown_name("convention", name, CONVENTIONS)
     if source == target:
         return time_s
     if "windowed" in (source, target):

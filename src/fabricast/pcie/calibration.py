@@ -14,13 +14,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fabricast.csv_files import read_csv
-from fabricast.errors import InputError
-from fabricast.pcie.graphs import LARGEST_BYTES, SMALLEST_BYTES, from_arcs
+from fabricast.core.errors import InputError
+from fabricast.core.seeds import random_generator
+from fabricast.inputs.csv_files import read_csv
+from fabricast.pcie.graph_files import LARGEST_BYTES, SMALLEST_BYTES
+from fabricast.pcie.graphs import from_arcs
+from fabricast.pcie.packet_hardware import PacketHardware
 from fabricast.pcie.packet_phases import simulate
-from fabricast.pcie.packets import PacketHardware
 from fabricast.pcie.tree import PcieTree
-from fabricast.seeds import stream
 
 __all__ = ["PARAMETER_UNITS", "Estimate", "calibrate", "estimate_frame", "read_probe_times", "simulate_probes"]
 
@@ -198,8 +199,8 @@ def calibrate(tree: PcieTree, times: pd.DataFrame, *, seed: int, resamples: int 
 
     Examples
     --------
-    >>> from fabricast.pcie.packets import HARDWARE
-    >>> from fabricast.pcie.tree import regular_tree
+    >>> from fabricast.pcie.packet_hardware import HARDWARE
+    >>> from fabricast.pcie.regular_tree import regular_tree
     >>> storm8 = regular_tree("storm8", (2, 2, 2))
     >>> times = simulate_probes(storm8, HARDWARE["split_256_128"], size_bytes=300 * 2**20)
     >>> {estimate.name: round(estimate.value, 3) for estimate in calibrate(storm8, times, seed=1)}
@@ -242,7 +243,7 @@ def calibrate(tree: PcieTree, times: pd.DataFrame, *, seed: int, resamples: int 
                 f"the crossing copy of a conflict gets more than the local one (tau would be {raw:.3f}), expected at "
                 "most as much: the topology does not fit these probes"
             )
-    generator = stream(seed, f"pcie.calibration.{tree.name}")
+    generator = random_generator(seed, f"pcie.calibration.{tree.name}")
     draws = []
     for _ in range(resamples if max(counts.values()) > 1 else 1):
         # A kind that ran once cannot be resampled; it adds nothing to the interval.

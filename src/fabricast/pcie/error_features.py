@@ -8,13 +8,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fabricast.core.feature_importance import explain_by_features
 from fabricast.pcie.graphs import CongestionGraphs
 from fabricast.pcie.tree import PcieTree
 
 __all__ = ["GraphFeatures", "describe_graphs", "explain_errors", "feature_frame", "isomorphism_class"]
 
-_FOLDS = 4
-_REPEATS = 3
 #: From fewer classes of graphs nothing is learnt.
 _FEWEST_CLASSES = 20
 _MOST_ROWS = 12_000
@@ -185,25 +184,10 @@ def explain_errors(features: GraphFeatures, error: NDArray[np.float64]) -> pd.Da
         isomorphism class), sorted by importance; no rows if there are fewer than 20 classes.
     """
     from sklearn.ensemble import HistGradientBoostingRegressor
-    from sklearn.inspection import permutation_importance
-    from sklearn.model_selection import GroupKFold
 
-    x, y, groups = features.values.to_numpy(dtype=np.float64), np.abs(error)[features.rows], features.classes
-    if np.unique(groups).size < _FEWEST_CLASSES:
+    if np.unique(features.classes).size < _FEWEST_CLASSES:
         return pd.DataFrame(columns=["feature", "importance", "spread", "r2"])
-    importances, scores = [], []
-    for train, test in GroupKFold(n_splits=_FOLDS).split(x, y, groups):
-        model = HistGradientBoostingRegressor(random_state=0, max_iter=50).fit(x[train], y[train])
-        scores.append(model.score(x[test], y[test]))
-        importances.append(
-            permutation_importance(model, x[test], y[test], n_repeats=_REPEATS, random_state=0).importances_mean
-        )
-    table = pd.DataFrame(
-        {
-            "feature": features.values.columns,
-            "importance": np.mean(importances, axis=0),
-            "spread": np.std(importances, axis=0),
-            "r2": float(np.mean(scores)),
-        }
-    )
-    return table.sort_values(["importance", "feature"], ascending=[False, True], ignore_index=True)
+    return explain_by_features(
+        features.values, np.abs(error)[features.rows], features.classes,
+        lambda: HistGradientBoostingRegressor(random_state=0, max_iter=50),
+    )  # fmt: skip

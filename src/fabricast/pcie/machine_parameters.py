@@ -10,13 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from fabricast.errors import InputError, PeerLinkError, UnknownSpeedError
-from fabricast.parameters import Parameter, read_parameter_rows, read_parameters
+from fabricast.core.errors import InputError, PeerLinkError, UnknownSpeedError
+from fabricast.core.resources import published
+from fabricast.inputs.parameters import Parameter, read_parameter_rows, read_parameters
 from fabricast.pcie.graphs import CongestionGraphs
 from fabricast.pcie.models import Model
-from fabricast.pcie.topology_files import builtin_names
 from fabricast.pcie.tree import PcieTree
-from fabricast.resources import published
 
 __all__ = [
     "PROTOCOL_EFFICIENCY",
@@ -124,7 +123,6 @@ def _check(name: str, value: float) -> None:
 
 
 def machine_parameters(
-    topology: str,
     tree: PcieTree,
     *,
     bandwidth_bytes_per_s: float | None = None,
@@ -136,10 +134,8 @@ def machine_parameters(
 
     Parameters
     ----------
-    topology : str
-        Built-in name or file: numbers of the paper belong to the paper's machine alone.
     tree : PcieTree
-        The topology.
+        The topology; numbers of the paper belong to the paper's machine alone.
     bandwidth_bytes_per_s, tau, crossing_cost : float, optional
         Values that the user gives.
     parameters_file : Path or str, optional
@@ -161,17 +157,17 @@ def machine_parameters(
     Examples
     --------
     >>> from fabricast.pcie.topology_files import load_tree
-    >>> machine_parameters("storm8", load_tree("storm8")).tau
+    >>> machine_parameters(load_tree("storm8")).tau
     0.1735
-    >>> machine_parameters("flat4x2", load_tree("flat4x2"), bandwidth_bytes_per_s=50e9).rows[1].tag
+    >>> machine_parameters(load_tree("flat4x2"), bandwidth_bytes_per_s=50e9).rows[1].tag
     'assumed'
     """
     given = {"bandwidth": bandwidth_bytes_per_s, "tau": tau, "crossing_cost": crossing_cost}
     values = _from_links(tree)
-    if topology in builtin_names():
-        values |= _from_publication(topology)
+    if tree.builtin:
+        values |= _from_publication(tree.name)
     if tree.bandwidth_bytes_per_s is not None:
-        source = values["bandwidth"].source if topology in builtin_names() and "bandwidth" in values else tree.source
+        source = values["bandwidth"].source if tree.builtin and "bandwidth" in values else tree.source
         values["bandwidth"] = Parameter(
             "pcie", tree.name, "bandwidth", tree.bandwidth_bytes_per_s, "bytes/s", tree.tag,
             source or "bandwidth_bytes_per_s of the topology",

@@ -7,16 +7,18 @@ model is a named choice of options or a baseline, on one interface.
 from __future__ import annotations
 
 import itertools
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fabricast.errors import InputError
-from fabricast.pcie.graphs import Arc, CongestionGraphs, canonical_form, from_arcs
-from fabricast.pcie.tree import PcieTree, regular_tree
+from fabricast.core.errors import unknown_name
+from fabricast.pcie.graph_symmetry import canonical_form
+from fabricast.pcie.graphs import Arc, CongestionGraphs, from_arcs
+from fabricast.pcie.regular_tree import regular_tree
+from fabricast.pcie.tree import PcieTree
+from fabricast.runtime.threads import over_blocks
 
 __all__ = [
     "ABLATIONS",
@@ -170,7 +172,7 @@ def named_model(name: str) -> Model:
     'max_min'
     """
     if name not in MODELS:
-        raise InputError(f"model '{name}' is unknown, expected one of {', '.join(MODELS)}")
+        raise unknown_name("model", name, MODELS)
     return MODELS[name]
 
 
@@ -192,17 +194,15 @@ class Evaluation:
         Congestion factor of each communication in its first phase.
     phases : ndarray of int64, shape (graphs,)
         Number of phases of each graph.
+    bottleneck : ndarray of int64, shape (communications,), or None
+        Number of the link that limits each communication for the longest time, if asked for: the
+        fullest of its route or, where none is full, the full link of those that hold it back.
     """
 
     end_s: NDArray[np.float64]
     initial_rho: NDArray[np.float64]
     phases: NDArray[np.int64]
-
-
-def _method_number(model: Model) -> int:
-    from fabricast.pcie import kernels
-
-    return int(getattr(kernels, model.method.upper()))
+    bottleneck: NDArray[np.int64] | None = None
 
 
 def _piece_payload(tau: float, crossing_cost: float) -> float:
@@ -227,6 +227,7 @@ def evaluate(
     after: NDArray[np.int64] | None = None,
     latency_s: float = 0.0,
     first_phase_only: bool = False,
+    explain: bool = False,
 ) -> Evaluation:
     """Predict when every communication of every graph ends.
 
@@ -254,6 +255,8 @@ def evaluate(
         Pause between a communication and the one that starts after it.
     first_phase_only : bool, default False
         Compute `initial_rho` of those that start first, and nothing else.
+    explain : bool, default False
+        Find the link that limits each communication, too.
 
     Returns
     -------
@@ -268,7 +271,7 @@ def evaluate(
     Examples
     --------
     >>> from fabricast.pcie.graphs import from_arcs
-    >>> from fabricast.pcie.tree import regular_tree
+    >>> from fabricast.pcie.regular_tree import regular_tree
     >>> storm8 = regular_tree("storm8", (2, 2, 2))
     >>> graphs = from_arcs([[(0, 2), (1, 4), (3, 2), (6, 4)]], size_bytes=300 * 2**20)
     >>> result = evaluate(storm8, graphs, MODELS["congestion_factor"],
@@ -276,7 +279,7 @@ def evaluate(
     >>> [round(float(end) * 1e3, 3) for end in result.end_s]
     [64.944, 64.944, 36.08, 36.08]
     """
-    from fabricast.pcie.kernels import evaluate_graphs
+    from fabricast.pcie.kernels import models as kernel
 
     routes = tree.routes
     predecessors = np.full(graphs.source.size, -1, dtype=np.int64) if after is None else after
@@ -285,45 +288,28 @@ def evaluate(
     initial_rho = np.empty(graphs.source.size, dtype=np.float64)
     phases = np.zeros(len(graphs), dtype=np.int64)
 
-    def run(first: int, last: int) -> None:
-        evaluate_graphs(
-            first,
-            last,
-            graphs.offset,
-            graphs.source,
-            graphs.target,
-            graphs.size_bytes,
-            graphs.start_s,
-            predecessors,
-            float(latency_s),
-            first_phase_only,
-            routes.endpoints,
-            routes.offset,
-            routes.link,
-            routes.crossing,
-            routes.capacity,
-            routes.leaves_root_complex,
-            routes.behind_root_complex,
-            routes.upstream_links,
-            _method_number(model),
-            model.options.vector(),
-            used_tau,
-            _piece_payload(used_tau, crossing_cost),
-            float(crossing_cost),
-            float(bandwidth_bytes_per_s),
-            end_s,
-            initial_rho,
-            phases,
-        )
-
-    if threads == 1 or len(graphs) < _SMALLEST_BLOCK:
-        run(0, len(graphs))
-    else:
-        # Small blocks keep all threads busy: graphs differ in size.
-        bounds = range(0, len(graphs), _SMALLEST_BLOCK)
-        with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(lambda first: run(first, min(first + _SMALLEST_BLOCK, len(graphs))), bounds))
-    return Evaluation(end_s, initial_rho, phases)
+    bottleneck = np.full(graphs.source.size if explain else 0, -1, dtype=np.int64)
+    arrays = kernel.Graphs(
+        offset=graphs.offset, source=graphs.source, target=graphs.target, size_bytes=graphs.size_bytes,
+        start_s=graphs.start_s, after=predecessors,
+    )  # fmt: skip
+    network = kernel.Network(
+        endpoints=routes.endpoints, route_offset=routes.offset, route_link=routes.link, crossing_pair=routes.crossing,
+        capacity=routes.capacity, leaves_root_complex=routes.leaves_root_complex,
+        behind_root_complex=routes.behind_root_complex, upstream_links=routes.upstream_links,
+    )  # fmt: skip
+    rule = kernel.Rule(
+        method=int(getattr(kernel, model.method.upper())), options=model.options.vector(), tau=used_tau,
+        piece_payload=_piece_payload(used_tau, crossing_cost), piece_cost=float(crossing_cost),
+        bandwidth_bytes_per_s=float(bandwidth_bytes_per_s), latency_s=float(latency_s),
+        first_phase_only=first_phase_only,
+    )  # fmt: skip
+    results = kernel.Results(end_s=end_s, initial_rho=initial_rho, phases=phases, bottleneck=bottleneck)
+    over_blocks(
+        lambda first, last: kernel.evaluate_graphs(first, last, arrays, network, rule, results),
+        len(graphs), threads=threads, block=_SMALLEST_BLOCK if threads > 1 else max(len(graphs), 1),
+    )  # fmt: skip
+    return Evaluation(end_s, initial_rho, phases, bottleneck if explain else None)
 
 
 def factors(
@@ -351,7 +337,7 @@ def factors(
 
     Examples
     --------
-    >>> from fabricast.pcie.tree import regular_tree
+    >>> from fabricast.pcie.regular_tree import regular_tree
     >>> storm8 = regular_tree("storm8", (2, 2, 2))
     >>> [float(rho) for rho in factors(storm8, [(0, 1), (2, 1)], MODELS["max_min"], tau=0.2)]
     [0.5, 0.5]
@@ -419,7 +405,7 @@ def trace_phases(
     Examples
     --------
     >>> from fabricast.pcie.graphs import from_arcs
-    >>> from fabricast.pcie.tree import regular_tree
+    >>> from fabricast.pcie.regular_tree import regular_tree
     >>> storm8 = regular_tree("storm8", (2, 2, 2))
     >>> graphs = from_arcs([[(0, 1), (2, 1)]], size_bytes=1e9)
     >>> phases = trace_phases(storm8, graphs, 0, MODELS["max_min"], bandwidth_bytes_per_s=1e9, tau=0)

@@ -15,8 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabricast.pcie.graphs import CongestionGraphs, from_arcs
-from fabricast.pcie.packets import HARDWARE, PacketHardware, reverse_links, simulate_once, split_hops
-from fabricast.pcie.tree import PcieTree, regular_tree
+from fabricast.pcie.packet_hardware import HARDWARE, PacketHardware, reverse_links, split_hops
+from fabricast.pcie.packets import simulate_once
+from fabricast.pcie.regular_tree import regular_tree
+from fabricast.pcie.tree import PcieTree
 
 __all__ = ["SimulatedEnds", "simulate", "warm_up"]
 
@@ -82,8 +84,8 @@ def simulate(
     Examples
     --------
     >>> from fabricast.pcie.graphs import from_arcs
-    >>> from fabricast.pcie.packets import HARDWARE
-    >>> from fabricast.pcie.tree import regular_tree
+    >>> from fabricast.pcie.packet_hardware import HARDWARE
+    >>> from fabricast.pcie.regular_tree import regular_tree
     >>> storm8 = regular_tree("storm8", (2, 2, 2))
     >>> graphs = from_arcs([[(0, 1)], [(0, 2), (1, 2), (3, 2)]], size_bytes=300 * 2**20)
     >>> end_s = simulate(storm8, graphs, HARDWARE["no_split"]).end_s
@@ -134,7 +136,7 @@ def simulate(
 
 def _components(tree: PcieTree, graphs: CongestionGraphs, hardware: PacketHardware) -> NDArray[np.int64]:
     """Return for each communication the first one of its component."""
-    from fabricast.pcie.symmetry_kernels import number_components
+    from fabricast.pcie.kernels.symmetry import number_components
 
     routes = tree.routes
     own = np.arange(len(tree.link_names), dtype=np.int64)
@@ -150,7 +152,7 @@ def _in_order_of_form(
     tree: PcieTree, graphs: CongestionGraphs, component: NDArray[np.int64]
 ) -> tuple[CongestionGraphs, NDArray[np.int64], NDArray[np.uint64]]:
     """Return components as graphs of their own, the row of each communication, and which are alike."""
-    from fabricast.pcie.symmetry_kernels import order_communications
+    from fabricast.pcie.kernels.symmetry import order_communications
 
     rows = np.argsort(component, kind="stable")
     begins = np.flatnonzero(np.diff(component[rows], prepend=-1))
@@ -180,7 +182,7 @@ def _different(
     tree: PcieTree, parts: CongestionGraphs, hardware: PacketHardware
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return one component of each form, and of which of them each component is a copy."""
-    from fabricast.pcie.symmetry_kernels import write_forms
+    from fabricast.pcie.kernels.symmetry import write_forms
 
     routes = tree.routes
     wire = np.unique(routes.capacity, return_inverse=True)[1].astype(np.int64)

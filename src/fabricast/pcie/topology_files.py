@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from fabricast import resources
-from fabricast.errors import InputError
-from fabricast.files import write_text
-from fabricast.pcie.tree import PcieTree, PeerLink, Vertex
+from fabricast.core import resources
+from fabricast.core.errors import InputError, near_names
+from fabricast.core.units import pcie_link_bytes_per_s
+from fabricast.inputs.files import write_text
+from fabricast.inputs.yaml_files import read_yaml, validate
+from fabricast.pcie.tree import PcieTree
+from fabricast.pcie.tree_parts import PeerLink, Vertex
 from fabricast.pcie.xml_import import import_xml
-from fabricast.units import pcie_link_bytes_per_s
-from fabricast.yaml_files import read_yaml, validate
 
 __all__ = ["builtin_names", "load_tree", "load_trees", "write_tree"]
 
@@ -94,10 +96,12 @@ def load_tree(topology: str | Path, *, include_display: bool = False) -> PcieTre
         return _read_tree(path)
     if path.suffix.lower() == ".xml":
         return import_xml(path, include_display=include_display)
-    if str(topology) in builtin_names():
-        return _read_tree(resources.topologies() / f"{topology}.yaml")
+    names = builtin_names()
+    if str(topology) in names:
+        return replace(_read_tree(resources.topologies() / f"{topology}.yaml"), builtin=True)
     raise InputError(
-        f"topology '{topology}' is neither a .yaml or .xml file nor built in; built in are {', '.join(builtin_names())}"
+        f"topology '{topology}' is neither a .yaml or .xml file nor built in{near_names(str(topology), names)}; built "
+        f"in are {', '.join(names)}"
     )
 
 
@@ -200,6 +204,7 @@ def write_tree(tree: PcieTree, path: Path | str) -> None:
 
     Examples
     --------
+    >>> from fabricast.pcie.regular_tree import regular_tree
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "copy.yaml"
     >>> write_tree(load_tree("dgx1"), file)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fabricast.errors import InputError
+from fabricast.core.errors import InputError
+from fabricast.pcie.tree_parts import PeerLink, Routes, Vertex
 
-__all__ = ["PcieTree", "PeerLink", "Routes", "Vertex", "regular_tree"]
+__all__ = ["PcieTree"]
 
 #: Path classes as ``nvidia-smi topo`` prints them, nearest first.
 PATH_CLASSES = ("PIX", "PXB", "PHB", "SYS")
@@ -27,96 +28,6 @@ SMALLEST_CAPACITY, LARGEST_CAPACITY = 1e-3, 1e3
 SLOWEST_BYTES_PER_S, FASTEST_BYTES_PER_S = 1e6, 1e13
 _DEEPEST = 64
 _KINDS = ("system", "root_complex", "switch", "endpoint")
-
-
-@dataclass(frozen=True)
-class Vertex:
-    """One vertex of a PCIe tree.
-
-    Parameters
-    ----------
-    name : str
-        Unique name.
-    kind : {'system', 'root_complex', 'switch', 'endpoint'}
-        What it is.
-    parent : str or None
-        Name of the vertex above; None for the root.
-    capacity : float, default 1.0
-        Capacity of each direction of the link to the parent, as a multiple of the
-        reference bandwidth.
-    label : str, default ''
-        Where it was read, such as a bus id.
-    uplink_groups : tuple of tuple of str, default ()
-        A switch with several upstream ports lists the endpoints that use each of them.
-    generation, width : int or None, default None
-        PCIe generation and lanes of the link to the parent, where they are known.
-    switches_above : int, default 0
-        Switches on the link to the parent that have no other child and are not drawn.
-    """
-
-    name: str
-    kind: str
-    parent: str | None
-    capacity: float = 1.0
-    label: str = ""
-    uplink_groups: tuple[tuple[str, ...], ...] = ()
-    generation: int | None = None
-    width: int | None = None
-    switches_above: int = 0
-
-
-@dataclass(frozen=True)
-class PeerLink:
-    """Direct links between endpoints, beside the tree.
-
-    Parameters
-    ----------
-    kind : {'NVLink', 'NVSwitch', 'xGMI'}
-        What they are.
-    endpoints : tuple of str
-        Endpoints that they join, each with each other.
-    """
-
-    kind: str
-    endpoints: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Routes:
-    """Routes of all ordered endpoint pairs as the arrays that kernels read.
-
-    Links are numbered so that every route ascends: upstream links first, deepest
-    first, then downstream links, shallowest first.
-
-    Parameters
-    ----------
-    offset : ndarray of int64, shape (endpoints**2 + 1,)
-        Where the route of pair ``source * endpoints + target`` starts in `link`.
-    link : ndarray of int64
-        Link numbers of all routes, one after the other.
-    crossing : ndarray of bool, shape (endpoints**2,)
-        Whether the route turns at a root complex or above it.
-    capacity : ndarray of float64, shape (links,)
-        Link capacity as a multiple of the reference bandwidth.
-    leaves_root_complex : ndarray of bool, shape (links,)
-        Whether the link is a downstream port of a root complex.
-    behind_root_complex : ndarray of bool, shape (links,)
-        Whether the link starts at a root complex or above it, so that what it carries has
-        passed one.
-    upstream_links : int
-        How many of the links point upstream.
-    endpoints : int
-        Number of endpoints.
-    """
-
-    offset: NDArray[np.int64]
-    link: NDArray[np.int64]
-    crossing: NDArray[np.bool_]
-    capacity: NDArray[np.float64]
-    leaves_root_complex: NDArray[np.bool_]
-    behind_root_complex: NDArray[np.bool_]
-    upstream_links: int
-    endpoints: int
 
 
 @dataclass(frozen=True)
@@ -142,6 +53,8 @@ class PcieTree:
         is known; no copy can be faster.
     peer_links : tuple of PeerLink, default ()
         Direct links between endpoints, which copies take instead of the tree.
+    builtin : bool, default False
+        Whether it is one of this package's topologies, to which published numbers may belong.
 
     Raises
     ------
@@ -150,6 +63,7 @@ class PcieTree:
 
     Examples
     --------
+    >>> from fabricast.pcie.regular_tree import regular_tree
     >>> tree = regular_tree("storm8", (2, 2, 2))
     >>> tree.endpoint_names
     ('0', '1', '2', '3', '4', '5', '6', '7')
@@ -167,6 +81,7 @@ class PcieTree:
     notes: tuple[str, ...] = ()
     link_bytes_per_s: float | None = None
     peer_links: tuple[PeerLink, ...] = ()
+    builtin: bool = field(default=False, compare=False)
     _by_name: dict[str, Vertex] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -181,6 +96,11 @@ class PcieTree:
             by_name[vertex.name] = vertex
         object.__setattr__(self, "_by_name", by_name)
         self._check_tree()
+
+    def _repr_html_(self) -> str:
+        from fabricast.pcie.tree_drawing import tree_svg
+
+        return tree_svg(self)
 
     def _check_tree(self) -> None:
         roots = [vertex.name for vertex in self.vertices if vertex.parent is None]
@@ -303,14 +223,14 @@ class PcieTree:
             chain.append(parent)
         return chain
 
-    def turning_point(self, source: str, target: str) -> str:
+    def lowest_common_ancestor(self, source: str, target: str) -> str:
         """Return the lowest common ancestor of two endpoints, where their route turns."""
         above = set(self.ancestors(source))
         return next(name for name in self.ancestors(target) if name in above)
 
     def is_crossing(self, source: str, target: str) -> bool:
         """Return whether a route turns at a root complex or above it."""
-        return self._by_name[self.turning_point(source, target)].kind in ("root_complex", "system")
+        return self._by_name[self.lowest_common_ancestor(source, target)].kind in ("root_complex", "system")
 
     def path_class(self, source: str, target: str) -> str:
         """Return the path class of two endpoints as ``nvidia-smi topo`` names it.
@@ -326,7 +246,7 @@ class PcieTree:
             One switch, several switches, a root complex, or the socket interconnect.
             Host bridges of one package are merged, so PHB stands for PHB and NODE.
         """
-        turn = self.turning_point(source, target)
+        turn = self.lowest_common_ancestor(source, target)
         kind = self._by_name[turn].kind
         if kind == "system":
             return "SYS"
@@ -374,7 +294,7 @@ class PcieTree:
     def route(self, source: str, target: str) -> list[int]:
         """Return the numbers of the links between two endpoints, in order of travel."""
         number = self._link_number
-        turn = self.turning_point(source, target)
+        turn = self.lowest_common_ancestor(source, target)
         links = []
         for name in itertools.takewhile(lambda name: name != turn, self.ancestors(source)):
             parent = self._by_name[name].parent
@@ -488,54 +408,3 @@ class PcieTree:
                 parts = [list(self._isomorphisms(a, b)) for a, b in zip(ones, images, strict=True)]
                 for choice in itertools.product(*parts):
                     yield list(itertools.chain.from_iterable(choice))
-
-
-def regular_tree(name: str, branching: Sequence[int], *, sockets: int = 1) -> PcieTree:
-    """Generate a tree in which all vertices of a level have as many children.
-
-    Parameters
-    ----------
-    name : str
-        Name of the topology.
-    branching : sequence of int
-        Children of the root complex, of each switch below it, and so on; the last
-        level holds the endpoints.
-    sockets : int, default 1
-        Root complexes; more than one are joined by a system vertex.
-
-    Returns
-    -------
-    PcieTree
-        The tree, endpoints numbered left to right from 0.
-
-    Raises
-    ------
-    InputError
-        If a level has no children or there is no level.
-
-    Examples
-    --------
-    >>> len(regular_tree("flat4x2", (2, 4)).endpoint_names)
-    8
-    >>> regular_tree("storm16", (2, 2, 2), sockets=2).path_class("0", "8")
-    'SYS'
-    """
-    if not branching or min(branching) < 1 or sockets < 1:
-        raise InputError(f"branching is {list(branching)} on {sockets} sockets, expected positive numbers")
-    vertices: list[Vertex] = [Vertex("SYS", "system", None)] if sockets > 1 else []
-    switch_number, endpoint_number = itertools.count(), itertools.count()
-
-    def grow(parent: str, levels: Sequence[int]) -> None:
-        for _ in range(levels[0]):
-            if len(levels) == 1:
-                vertices.append(Vertex(str(next(endpoint_number)), "endpoint", parent))
-            else:
-                switch = f"S{next(switch_number)}"
-                vertices.append(Vertex(switch, "switch", parent))
-                grow(switch, levels[1:])
-
-    for socket in range(sockets):
-        root_complex = f"RC{socket}" if sockets > 1 else "RC"
-        vertices.append(Vertex(root_complex, "root_complex", "SYS" if sockets > 1 else None))
-        grow(root_complex, branching)
-    return PcieTree(name, tuple(vertices), source="generated", tag="assumed")

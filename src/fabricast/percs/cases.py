@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fabricast.errors import InputError
+from fabricast.core.errors import unknown_name
+from fabricast.core.seeds import random_generator
 from fabricast.percs.loads import ROUTINGS, LinkLoads, Routing, Traffic, count_traffic, route
 from fabricast.percs.mappings import PLACEMENTS, RANDOM_MAPPINGS, map_tasks, place
 from fabricast.percs.network import GATEWAYS, Gateway, TwoLevelNetwork, percs
 from fabricast.percs.workloads import Workload, multicast, stencil
-from fabricast.seeds import stream
 
 __all__ = [
     "WORKLOADS",
@@ -107,7 +107,7 @@ def supernodes_of(name: str) -> int:
 def workload(name: str) -> Workload:
     """Return a workload of the study by its name."""
     if name not in WORKLOADS:
-        raise InputError(f"workload '{name}' is unknown, expected one of {', '.join(WORKLOADS)}")
+        raise unknown_name("workload", name, WORKLOADS)
     return WORKLOADS[name]
 
 
@@ -155,12 +155,14 @@ def grid_cases(workloads: list[str], seeds: int, *, sensitivity: bool) -> Iterat
 def case_router(case: Case, root_seed: int) -> NDArray[np.int32]:
     """Return the router of every task; the same random numbers whatever gateways and links are."""
     one, network = workload(case.workload), case.network()
-    generator = stream(root_seed, f"percs.{case.workload}.{case.mapping}.{case.seed}")
+    generator = random_generator(root_seed, f"percs.{case.workload}.{case.mapping}.{case.seed}")
     job = network if case.placement == "whole" else percs(case.supernodes)
     router = map_tasks(case.mapping, one, job, generator)
     if case.placement == "whole":
         return router
-    chosen = place(case.placement, job.routers, network, stream(root_seed, f"percs.{case.placement}.{case.seed}"))
+    chosen = place(
+        case.placement, job.routers, network, random_generator(root_seed, f"percs.{case.placement}.{case.seed}")
+    )
     return np.ascontiguousarray(chosen[router])
 
 

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fabricast.errors import InputError
+from fabricast.core.errors import InputError, unknown_name
 from fabricast.percs.network import LINK_CLASSES, TwoLevelNetwork
 from fabricast.percs.workloads import Workload
 
@@ -114,7 +114,7 @@ def count_traffic(
     (Traffic, int)
         The counts, and how many messages there are.
     """
-    from fabricast.percs.load_kernels import count_grid, count_random
+    from fabricast.percs.kernels.loads import count_grid, count_random
 
     if router.shape != (workload.tasks,) or router.min() < 0 or router.max() >= network.routers:
         raise InputError(f"the mapping of '{workload.name}' does not fit {network.routers} routers")
@@ -152,7 +152,7 @@ def matrix_traffic(
     Traffic
         In bytes.
     """
-    from fabricast.percs.load_kernels import count_pairs
+    from fabricast.percs.kernels.loads import count_pairs
 
     local, out, into = _empty(network, np.float64)  # type: ignore[arg-type]
     count_pairs(source, target, size_bytes, router, network.group_routers, local, out, into)
@@ -181,7 +181,7 @@ def route(traffic: Traffic, network: TwoLevelNetwork, routing: Routing) -> LinkL
     InputError
         If there are too few groups for indirect routes.
     """
-    from fabricast.percs.load_kernels import direct_loads, indirect_loads
+    from fabricast.percs.kernels.loads import direct_loads, indirect_loads
 
     link = np.zeros((network.groups, network.group_routers, network.group_routers))
     between = np.zeros((network.groups, network.groups))
@@ -193,5 +193,5 @@ def route(traffic: Traffic, network: TwoLevelNetwork, routing: Routing) -> LinkL
         fixed = network.gateway != "rel"
         indirect_loads(traffic.local, traffic.out, traffic.into, network.gateways, fixed, link, between)
     else:
-        raise InputError(f"routing '{routing}' is unknown, expected one of {', '.join(ROUTINGS)}")
+        raise unknown_name("routing", routing, ROUTINGS)
     return LinkLoads(network, link * traffic.unit_bytes, between * traffic.unit_bytes)

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fabricast.errors import InputError
-from fabricast.files import write_text
+from fabricast.core.errors import InputError
+from fabricast.inputs.files import write_text
 from fabricast.percs.network import TwoLevelNetwork
 from fabricast.percs.packets import Pairs
 
@@ -84,7 +84,7 @@ def search_mapping(
     InputError
         If two blocks stand on one router.
     """
-    from fabricast.percs.search_kernels import anneal, put_flows
+    from fabricast.percs.kernels.search import anneal, put_flows
 
     # Empty nodes take part, so that blocks can move to them.
     empty = np.setdiff1d(np.arange(network.routers, dtype=np.int64), start)
@@ -129,7 +129,7 @@ def bottleneck_s(pairs: Pairs, position: NDArray[np.int64], network: TwoLevelNet
     float
         Seconds.
     """
-    from fabricast.percs.search_kernels import put_flows
+    from fabricast.percs.kernels.search import put_flows
 
     _, tables, inverse = _tables(pairs, position, network)
     put_flows(*tables)

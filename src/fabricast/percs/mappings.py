@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fabricast.errors import InputError
+from fabricast.core.errors import InputError, unknown_name
 from fabricast.percs.network import TwoLevelNetwork
 from fabricast.percs.workloads import Workload, blocks_of
 
@@ -93,7 +93,7 @@ def map_tasks(mapping: str, workload: Workload, network: TwoLevelNetwork, genera
         nested = {"BNM": (node,), "RNM": (node,), "BDM": (drawers, node), "RDM": (drawers, node)}
         order = block_numbers(workload.grid, nested.get(mapping, (group, drawers, node)))
     else:
-        raise InputError(f"mapping '{mapping}' is unknown, expected one of {', '.join(MAPPINGS)}")
+        raise unknown_name("mapping", mapping, MAPPINGS)
     if mapping.startswith("RNM"):
         order = generator.permutation(nodes)[order]
     elif mapping.startswith("RDM"):
@@ -145,5 +145,5 @@ def place(placement: str, nodes: int, network: TwoLevelNetwork, generator: np.ra
         first = group * network.group_routers + number * drawer
         chosen = (np.sort(first)[:, None] + np.arange(drawer)).ravel()[:nodes]
     else:
-        raise InputError(f"placement '{placement}' is unknown, expected one of {', '.join(PLACEMENTS)}")
+        raise unknown_name("placement", placement, PLACEMENTS)
     return chosen.astype(np.int32)

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fabricast.errors import InputError
+from fabricast.core.errors import InputError, unknown_name
 
 __all__ = ["GATEWAYS", "LINK_CLASSES", "Gateway", "TwoLevelNetwork", "percs"]
 
@@ -73,7 +73,7 @@ class TwoLevelNetwork:
             if not least <= getattr(self, name) <= most:
                 raise InputError(f"{name} is {getattr(self, name)}, expected {least} to {most}")
         if self.gateway not in GATEWAYS:
-            raise InputError(f"gateway is '{self.gateway}', expected one of {', '.join(GATEWAYS)}")
+            raise unknown_name("gateway", self.gateway, GATEWAYS)
         if not 1 <= self.multiplicity <= self.group_routers * 16:
             raise InputError(f"multiplicity is {self.multiplicity}, expected 1 to {self.group_routers * 16}")
         for name in ("ll", "lr", "d", "injection"):

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from fabricast.errors import InputError
+from fabricast.core.errors import InputError
+from fabricast.inputs.yaml_files import load_model
 from fabricast.percs.cases import WORKLOADS, supernodes_of
 from fabricast.percs.network import TwoLevelNetwork, percs
-from fabricast.yaml_files import load_model
 
 __all__ = ["load_network"]
 
@@ -71,7 +71,7 @@ def load_network(
     """
     if file is not None:
         if groups is not None:
-            raise InputError("--groups and --network exclude each other")
+            raise InputError("excludes a network of your own", argument="groups")
         values = load_model(file, _NetworkFile).model_dump()
         values["lr_bytes_per_s"] = values["lr_bytes_per_s"] or values["ll_bytes_per_s"]
         try:
@@ -80,7 +80,9 @@ def load_network(
             raise InputError(str(error), path=file) from error
     if groups is None:
         if pattern not in WORKLOADS:
-            raise InputError("--groups is missing, expected the number of supernodes, or --network FILE")
+            raise InputError(
+                "is missing, expected the number of supernodes, or a network of your own", argument="groups"
+            )
         groups = supernodes_of(pattern)
     network = percs(groups, gateway=gateway, multiplicity=multiplicity)  # type: ignore[arg-type]  # checked there
     return _with_ranks(network, pattern, ranks_per_node)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fabricast.errors import InputError
+from fabricast.core.errors import InputError
 from fabricast.percs.loads import Routing
 from fabricast.percs.network import TwoLevelNetwork
 from fabricast.percs.workloads import Workload
@@ -143,7 +143,7 @@ def simulate_packets(
     InputError
         If an argument is out of range.
     """
-    from fabricast.percs.packet_kernels import run_packets
+    from fabricast.percs.kernels.packets import run_packets
 
     source, target, size = pairs
     if not 1 <= packet_bytes <= 1e12 or not 1 <= window <= 2**20:

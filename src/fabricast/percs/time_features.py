@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 from sklearn.ensemble import ExtraTreesRegressor
-from sklearn.model_selection import GroupKFold, cross_val_predict
 
-__all__ = ["load_features", "predict_times"]
+from fabricast.core.feature_importance import explain_by_features
+
+__all__ = ["explain_times", "load_features"]
 
 _TREES = 300
-_FOLDS = 5
 
 
 def load_features(link_class: pd.DataFrame, case: pd.DataFrame) -> pd.DataFrame:
@@ -51,10 +51,8 @@ def load_features(link_class: pd.DataFrame, case: pd.DataFrame) -> pd.DataFrame:
     return features
 
 
-def predict_times(
-    features: pd.DataFrame, case: pd.DataFrame, simulated: pd.Series, *, seed: int
-) -> tuple[pd.DataFrame, float]:
-    """Predict how much longer than its bound each case takes, split by workload and mapping.
+def explain_times(features: pd.DataFrame, case: pd.DataFrame, simulated: pd.Series, *, seed: int) -> pd.DataFrame:
+    """Learn how much longer than its bound each case takes, and what tells it.
 
     Parameters
     ----------
@@ -69,20 +67,13 @@ def predict_times(
 
     Returns
     -------
-    (pandas.DataFrame, float)
-        Features with their importance and its spread over trees, largest first, and the share of
-        the variance of the log ratio that is explained on cases whose workload and mapping the
-        trees have not seen.
+    pandas.DataFrame
+        As `fabricast.core.feature_importance.explain_by_features`, of the log ratio of time and
+        bound; workload and mapping together make a group.
     """
-    known = features.loc[simulated.index]
     facts = case.set_index("case_id").loc[simulated.index]
     ratio = np.log(simulated.to_numpy() / facts["bottleneck_s"].to_numpy())
-    groups = (facts["workload"] + facts["mapping"]).to_numpy()
-    trees = ExtraTreesRegressor(_TREES, random_state=seed % 2**32, min_samples_leaf=2)
-    folds = GroupKFold(n_splits=min(_FOLDS, np.unique(groups).size))
-    unseen = cross_val_predict(trees, known, ratio, groups=groups, cv=folds)
-    explained = 1 - float(((ratio - unseen) ** 2).sum() / ((ratio - ratio.mean()) ** 2).sum())
-    trees.fit(known, ratio)
-    spread = np.std([tree.feature_importances_ for tree in trees.estimators_], axis=0)
-    table = pd.DataFrame({"feature": known.columns, "importance": trees.feature_importances_, "spread": spread})
-    return table.sort_values(["importance", "feature"], ascending=[False, True], ignore_index=True), explained
+    return explain_by_features(
+        features.loc[simulated.index], ratio, (facts["workload"] + facts["mapping"]).to_numpy(),
+        lambda: ExtraTreesRegressor(_TREES, random_state=seed % 2**32, min_samples_leaf=2), seed=seed % 2**32,
+    )  # fmt: skip

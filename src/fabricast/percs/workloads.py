@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array
 
-from fabricast.csv_files import read_csv
-from fabricast.errors import InputError
-from fabricast.files import read_bytes, read_text
+from fabricast.core.errors import InputError
+from fabricast.inputs.csv_files import read_csv
+from fabricast.inputs.files import read_bytes, read_text
 
 __all__ = ["Workload", "blocks_of", "multicast", "read_matrix", "stencil"]
 

@@ -1,0 +1,181 @@
+"""Pages that follow from the project: parameters, claims and figures of a study, tables, command line.
+
+Figures and verdicts are those of the last default study, where there is one; without it the
+pages say so.
+"""
+
+import shutil
+from html import escape
+from pathlib import Path
+
+import duckdb
+import yaml
+from sphinx.application import Sphinx
+
+from fabricast.config import checked_config
+from fabricast.core.errors import InputError
+from fabricast.core.resources import published
+from fabricast.figures.catalogue import figures_of
+from fabricast.inputs.parameters import read_parameters
+from fabricast.inputs.studies import study_names
+from fabricast.results.claims import read_claims
+from fabricast.results.tables import create_schema, open_run
+
+REPOSITORY = Path(__file__).parents[2]
+NO_RUN = "*No finished default study was found when this page was built; `make` runs it.*\n"
+
+
+def _markdown_table(columns: list[str], rows: list[tuple[object, ...]]) -> str:
+    def cell(value: object) -> str:
+        return " ".join(str("" if value is None else value).split()).replace("|", "\\|")
+
+    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+    return "\n".join([*lines, *("| " + " | ".join(map(cell, row)) + " |" for row in rows)]) + "\n"
+
+
+def _parameters(study: str) -> str:
+    rows = [
+        (one.system, f"`{one.name}`", f"{one.value:.6g}", one.unit, one.tag, one.source)
+        for one in read_parameters(published() / "parameters.csv")
+        if one.study == study
+    ]
+    if not rows:
+        return "This study has no table of parameters: its numbers stand in the formulas above.\n"
+    return _markdown_table(["system", "parameter", "value", "unit", "tag", "source"], rows)
+
+
+def _verdicts() -> dict[str, tuple[str, str]]:
+    try:
+        with open_run(REPOSITORY / "results" / "fabricast.duckdb") as connection:
+            rows = connection.execute("SELECT claim, verdict, coalesce(note, '') FROM claim").fetchall()
+    except InputError:
+        return {}
+    return {claim: (verdict, note) for claim, verdict, note in rows}
+
+
+def _claims(study: str, verdicts: dict[str, tuple[str, str]]) -> str:
+    rows = []
+    for claim in read_claims(published() / "claims.yaml"):
+        if claim.study == study:
+            verdict, note = verdicts.get(claim.claim, ("", ""))
+            rows.append((f"`{claim.claim}`", claim.statement, claim.source, verdict.replace("_", " "), note))
+    table = _markdown_table(["claim", "statement", "source", "verdict", "note"], rows)
+    return table if verdicts else f"{NO_RUN}\n{table}"
+
+
+def _figures(study: str, static: Path) -> str:
+    settings = checked_config(yaml.safe_load((REPOSITORY / "config" / "config.yaml").read_text(encoding="utf-8")))
+    parts = []
+    for name, entry in figures_of(study, settings).items():
+        source = REPOSITORY / "reports" / "figures" / f"{study}.{name}.svg"
+        if source.is_file():
+            shutil.copy(source, static / source.name)
+            picture = (
+                f'<img class="figure" src="../_static/figures/{source.name}" loading="lazy" '
+                f'alt="{escape(entry.title)}">\n'
+            )
+            parts.append(f"### {entry.title}\n\n```{{raw}} html\n{picture}```\n\n{entry.caption}\n")
+    return "\n".join(parts) or NO_RUN
+
+
+def _tables() -> str:
+    with duckdb.connect() as connection:
+        create_schema(connection)
+        names = connection.execute(
+            "SELECT table_name, coalesce(comment, '') FROM duckdb_tables() ORDER BY table_name"
+        ).fetchall()
+        parts = []
+        for name, comment in names:
+            columns = connection.execute(
+                "SELECT column_name, data_type, is_nullable, coalesce(comment, '') FROM duckdb_columns() "
+                "WHERE table_name = ? ORDER BY column_index",
+                [name],
+            ).fetchall()
+            key = connection.execute(
+                "SELECT constraint_column_names FROM duckdb_constraints() "
+                "WHERE table_name = ? AND constraint_type = 'PRIMARY KEY'",
+                [name],
+            ).fetchone()
+            keys = set(key[0]) if key else set()
+            rows = [
+                (f"**{column}**" if column in keys else column, kind if len(kind) < 40 else "ENUM",
+                 "may be NULL" if nullable else "", text)
+                for column, kind, nullable, text in columns
+            ]  # fmt: skip
+            parts.append(f"## {name}\n\n{comment}\n\n" + _markdown_table(["column", "type", "", "meaning, unit"], rows))
+        views = connection.execute(
+            "SELECT view_name, coalesce(comment, '') FROM duckdb_views() WHERE NOT internal ORDER BY view_name"
+        ).fetchall()
+    return "\n".join(parts) + "\n## Views\n\n" + _markdown_table(["view", "what it shows"], views)
+
+
+def _links() -> list[tuple[str, str, str]]:
+    """Pairs of tables of which one has all columns of the other's key: (from, to, columns)."""
+    with duckdb.connect() as connection:
+        create_schema(connection)
+        keys = dict(
+            connection.execute(
+                "SELECT table_name, constraint_column_names FROM duckdb_constraints() "
+                "WHERE constraint_type = 'PRIMARY KEY'"
+            ).fetchall()
+        )
+        columns: dict[str, set[str]] = {}
+        for table, column in connection.execute("SELECT table_name, column_name FROM duckdb_columns()").fetchall():
+            columns.setdefault(table, set()).add(column)
+    found = []
+    for table, own in sorted(columns.items()):
+        for other, key in sorted(keys.items()):
+            if other != table and set(key) <= own and set(key) < set(keys.get(table, own)) | {""}:
+                found.append((table, other, ", ".join(key)))
+    return found
+
+
+def _diagram() -> str:
+    """Entities and the keys that join them, as SVG: what is referred to stands left."""
+    links = _links()
+    targets = sorted({other for _, other, _ in links})
+    sources = sorted({table for table, _, _ in links})
+    width, row = 760, 22
+    left = {name: 30 + row * 2 * k for k, name in enumerate(targets)}
+    right = {name: 30 + row * k for k, name in enumerate(sources)}
+    height = max([*left.values(), *right.values()]) + 30
+    lines = [
+        f'<path d="M 560 {right[table]} C 420 {right[table]}, 380 {left[other]}, 240 {left[other]}" fill="none" '
+        f'stroke="#0072B2" stroke-opacity="0.5"><title>{escape(f"{table} refers to {other} by {key}")}</title></path>'
+        for table, other, key in links
+    ]
+    boxes = [
+        f'<rect x="{x}" y="{y - 9}" width="180" height="18" rx="3" fill="{fill}" stroke="#777"/>'
+        f'<text x="{x + 90}" y="{y + 4}" font-size="11" text-anchor="middle" fill="#111">{escape(name)}</text>'
+        for place, x, fill in ((left, 60, "#d6e8f5"), (right, 560, "#f5f0e1"))
+        for name, y in place.items()
+    ]
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {width} {height}" '
+        f'font-family="sans-serif">'
+        "<title>Tables (right) and the tables whose keys they hold (left)</title>"
+        f"{''.join(lines)}{''.join(boxes)}</svg>"
+    )
+
+
+def _generate(app: Sphinx) -> None:
+    generated = Path(app.srcdir) / "_generated"
+    static = Path(app.srcdir) / "_static" / "figures"
+    for folder in (generated, static):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+    verdicts = _verdicts()
+    for study in study_names(published() / "studies.csv"):
+        (generated / f"{study}_parameters.md").write_text(_parameters(study), encoding="utf-8")
+        (generated / f"{study}_claims.md").write_text(_claims(study, verdicts), encoding="utf-8")
+        (generated / f"{study}_figures.md").write_text(_figures(study, static), encoding="utf-8")
+    (generated / "tables.md").write_text(_tables(), encoding="utf-8")
+    (generated / "diagram.svg").write_text(_diagram(), encoding="utf-8")
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Generate the pages before the first one is read."""
+    app.connect("builder-inited", _generate)
+    app.add_config_value("exclude_generated", True, "env")
+    app.config.exclude_patterns.append("_generated/*.md")  # included by others, no pages
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,1 @@
+"""What `import fabricast` offers: functions that take names, files or arrays and return data frames."""

@@ -1,0 +1,187 @@
+"""Topologies and congestion graphs to ask questions about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from fabricast.api.quantities import to_bytes
+from fabricast.core.errors import InputError
+from fabricast.pcie.graph_files import read_graphs as read_graph_file
+from fabricast.pcie.graphs import CongestionGraphs, from_arcs
+from fabricast.pcie.graphs import all_to_all as all_arcs
+from fabricast.pcie.patterns import halo_pattern
+from fabricast.pcie.topology_files import load_tree
+from fabricast.pcie.tree import PcieTree
+
+__all__ = ["all_to_all", "graph", "halo_exchange", "load_topology", "read_graphs"]
+
+_SIZE = "300 MiB"
+
+
+def load_topology(source: str | Path, *, include_display: bool = False) -> PcieTree:
+    """Return a machine: a built-in one, or one from a file.
+
+    Parameters
+    ----------
+    source : str or Path
+        Built-in name such as ``"storm8"``, or a .yaml, hwloc .xml or NCCL .xml file.
+    include_display : bool, default False
+        Whether NVIDIA and AMD graphics cards (class 0300) count as accelerators.
+
+    Returns
+    -------
+    PcieTree
+        The topology; it draws itself in a notebook.
+
+    Raises
+    ------
+    InputError
+        If there is no such topology, or the file is refused.
+
+    Examples
+    --------
+    >>> load_topology("storm8").endpoint_names
+    ('0', '1', '2', '3', '4', '5', '6', '7')
+    """
+    return load_tree(str(source), include_display=include_display)
+
+
+def graph(arcs: Iterable[tuple[int, int]], *, size: float | str = _SIZE, name: str = "graph") -> CongestionGraphs:
+    """Return one congestion graph from pairs of endpoint numbers.
+
+    Parameters
+    ----------
+    arcs : iterable of (int, int)
+        Source and target of each communication, as places in `PcieTree.endpoint_names`.
+    size : float or str, default '300 MiB'
+        Size of each communication, in bytes or with a unit.
+    name : str, default 'graph'
+        Name of the graph.
+
+    Returns
+    -------
+    CongestionGraphs
+        One graph; all communications start at time 0.
+
+    Raises
+    ------
+    InputError
+        If there is no communication, a number is negative, or both ends are the same.
+
+    Examples
+    --------
+    >>> len(graph([(0, 1), (1, 4)]).source)
+    2
+    """
+    pairs = [(int(source), int(target)) for source, target in arcs]
+    if not pairs or any(source < 0 or target < 0 or source == target for source, target in pairs):
+        raise InputError(
+            f"is {pairs[:8]}, expected one or more pairs of two different endpoint numbers from 0", argument="arcs"
+        )
+    return from_arcs([pairs], size_bytes=to_bytes(size), names=[name])
+
+
+def all_to_all(tree: PcieTree, *, size: float | str = _SIZE) -> CongestionGraphs:
+    """Return the congestion graph in which every endpoint sends to every other.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology.
+    size : float or str, default '300 MiB'
+        Size of each communication, in bytes or with a unit.
+
+    Returns
+    -------
+    CongestionGraphs
+        One graph; all communications start at time 0.
+
+    Examples
+    --------
+    >>> all_to_all(load_topology("storm8")).source.size
+    56
+    """
+    return graph(all_arcs(range(len(tree.endpoint_names))), size=size, name="all_to_all")
+
+
+def halo_exchange(tree: PcieTree, grid: Sequence[int], *, size: float | str = _SIZE) -> CongestionGraphs:
+    """Return the congestion graph of a halo exchange: every process sends to its neighbours at once.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology.
+    grid : sequence of int
+        Processes along each axis, the first axis fastest; process k runs on endpoint k.
+    size : float or str, default '300 MiB'
+        Size of each communication, in bytes or with a unit.
+
+    Returns
+    -------
+    CongestionGraphs
+        One graph; all communications start at time 0.
+
+    Raises
+    ------
+    InputError
+        If the grid does not fit the endpoints.
+
+    Examples
+    --------
+    >>> halo_exchange(load_topology("storm8"), (4, 2)).source.size
+    20
+    """
+    size_bytes = to_bytes(size)
+    pattern = halo_pattern(tuple(grid), len(tree.endpoint_names), size_bytes=size_bytes)
+    return from_arcs([pattern.arcs], size_bytes=size_bytes, names=[pattern.name])
+
+
+def read_graphs(path: str | Path, tree: PcieTree, *, size: float | str = _SIZE) -> CongestionGraphs:
+    """Read congestion graphs from a CSV file.
+
+    Parameters
+    ----------
+    path : str or Path
+        CSV with the columns graph, source, target and, if wanted, size_bytes and start_s.
+    tree : PcieTree
+        Topology whose endpoints it names.
+    size : float or str, default '300 MiB'
+        Size where the file has no column size_bytes.
+
+    Returns
+    -------
+    CongestionGraphs
+        The graphs in the order of the file.
+
+    Raises
+    ------
+    InputError
+        On the first line that is wrong.
+    """
+    return read_graph_file(path, tree, size_bytes=to_bytes(size))
+
+
+def check_endpoints(tree: PcieTree, graphs: CongestionGraphs) -> None:
+    """Refuse graphs that name endpoints which a topology has not.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology.
+    graphs : CongestionGraphs
+        The graphs.
+
+    Raises
+    ------
+    InputError
+        If an endpoint number is too large.
+    """
+    largest = int(np.maximum(graphs.source, graphs.target).max(initial=0))
+    if largest >= len(tree.endpoint_names):
+        raise InputError(
+            f"names endpoint number {largest}, expected 0 to {len(tree.endpoint_names) - 1} of '{tree.name}'",
+            argument="graphs",
+        )

@@ -1,0 +1,192 @@
+"""Max-rate models fitted to measurements of many processes on one node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fabricast.core.errors import InputError, unknown_name
+from fabricast.core.seeds import random_generator
+from fabricast.maxrate.benchmark_output import read_measurement_file
+from fabricast.maxrate.fitting import MaxRateRegressor
+from fabricast.maxrate.intervals import told_intervals
+from fabricast.maxrate.models import CONVENTIONS, FORMS
+
+__all__ = ["DatasetFit", "fit_datasets", "fit_max_rate"]
+
+FEWEST_CELLS = 4
+_UNITS = {"s": "s", "r": "bytes/s", "k": "processes"}
+
+
+@dataclass(frozen=True)
+class DatasetFit:
+    """A model fitted to one data set.
+
+    Parameters
+    ----------
+    dataset, convention : str
+        Its name, and what its times are.
+    cells : ndarray of float64, shape (cells, 2)
+        Sizes in bytes and numbers of processes.
+    times : ndarray of float64, shape (cells,)
+        Times in s.
+    regressor : MaxRateRegressor
+        The fitted model.
+    intervals : dict
+        95 % interval of each parameter; None where the data do not tell it.
+    """
+
+    dataset: str
+    convention: str
+    cells: NDArray[np.float64]
+    times: NDArray[np.float64]
+    regressor: MaxRateRegressor
+    intervals: dict[str, tuple[float, float] | None]
+
+
+def fit_datasets(
+    measurements: pd.DataFrame, model: str, *, smallest_bytes: float, draws: int, seed: int, path: Path | None = None
+) -> Iterator[DatasetFit]:
+    """Fit a model to every data set.
+
+    Parameters
+    ----------
+    measurements : pandas.DataFrame
+        Columns dataset, processes, size_bytes, time_s, convention.
+    model : str
+        Key of `fabricast.maxrate.models.FORMS`.
+    smallest_bytes : float
+        Smaller messages are left out.
+    draws : int
+        Bootstrap draws behind the intervals.
+    seed : int
+        Root seed.
+    path : Path, optional
+        File of the measurements, for messages.
+
+    Yields
+    ------
+    DatasetFit
+        Data set after data set.
+
+    Raises
+    ------
+    InputError
+        If the model is unknown, or a data set is too small or mixes conventions.
+    """
+    if model not in FORMS:
+        raise unknown_name("model", model, FORMS)
+    rows = measurements[measurements["size_bytes"] >= smallest_bytes]
+    if rows.empty:
+        raise InputError(f"holds no message of at least {smallest_bytes:g} bytes", path=path)
+    fewest = max(FEWEST_CELLS, len(FORMS[model].parameters))
+    for dataset, part in rows.groupby("dataset", sort=True):
+        if len(part) < fewest:
+            raise InputError(
+                f"data set '{dataset}' has {len(part)} cells, expected at least {fewest} for the model '{model}'",
+                path=path,
+            )
+        conventions = sorted(set(part["convention"]))
+        if len(conventions) > 1:
+            raise InputError(f"data set '{dataset}' mixes the conventions {', '.join(conventions)}, expected one")
+        cells = part[["size_bytes", "processes"]].to_numpy(dtype=np.float64)
+        times = part["time_s"].to_numpy(dtype=np.float64)
+        regressor = MaxRateRegressor(model, random_state=seed % 2**32).fit(cells, times)
+        generator = random_generator(seed, f"maxrate.{dataset}")
+        intervals = told_intervals(regressor, cells, times, draws=draws, generator=generator)
+        yield DatasetFit(str(dataset), conventions[0], cells, times, regressor, intervals)
+
+
+def fit_max_rate(
+    measurements: pd.DataFrame | str | Path,
+    *,
+    model: str = "refined",
+    processes: int | None = None,
+    smallest_bytes: float = 0.0,
+    draws: int = 200,
+    seed: int = 20161113,
+) -> pd.DataFrame:
+    """Fit a max-rate model to measurements: parameters with 95 % intervals, where the data tell them.
+
+    Parameters
+    ----------
+    measurements : pandas.DataFrame or path
+        Columns processes, size_bytes, time_s and, if wanted, dataset and convention (round_trip,
+        one_way, windowed; one_way if left out); or a CSV file, or what a benchmark program printed.
+    model : str, default 'refined'
+        postal, maxrate, refined, refined_latency or overload.
+    processes : int, optional
+        Pairs, where an output does not name them.
+    smallest_bytes : float, default 0
+        Smaller messages are left out.
+    draws : int, default 200
+        Bootstrap draws behind the intervals.
+    seed : int, default 20161113
+        Seed of starts and bootstrap.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a data set and parameter: dataset, model, convention, parameter, value, unit, low,
+        high, told. Where `told` is false the data say nothing of it: value, low and high are NaN.
+
+    Raises
+    ------
+    InputError
+        If a file or a column is not as expected, or a data set is too small.
+
+    References
+    ----------
+    Gropp, Olson, Samfass, "Modeling MPI communication performance on SMP nodes: Is it time to
+    retire the ping pong test", EuroMPI 2016, https://doi.org/10.1145/2966884.2966919
+
+    Examples
+    --------
+    >>> import fabricast as fc
+    >>> k, n = np.meshgrid([1, 2, 4, 8, 16], 2.0 ** np.arange(10, 21))
+    >>> times = 2e-6 + k * n / np.minimum(10e9, k * 3e9)
+    >>> df = pd.DataFrame({"processes": k.ravel(), "size_bytes": n.ravel(), "time_s": times.ravel()})
+    >>> fit = fc.fit_max_rate(df, model="maxrate", draws=20).set_index("parameter")
+    >>> (fit["value"] / [1e-6, 1e9, 1e9]).round(3).to_dict()
+    {'s': 2.0, 'r_n': 10.0, 'r_c': 3.0}
+    """
+    path = None if isinstance(measurements, pd.DataFrame) else Path(measurements)
+    rows = _checked(measurements) if path is None else read_measurement_file(path, processes=processes)  # type: ignore[arg-type]
+    found = []
+    for fit in fit_datasets(rows, model, smallest_bytes=smallest_bytes, draws=draws, seed=seed, path=path):
+        for name, value in fit.regressor.parameters_.items():
+            interval = fit.intervals[name]
+            low, high = (np.nan, np.nan) if interval is None else interval
+            found.append(
+                {
+                    "dataset": fit.dataset, "model": model, "convention": fit.convention, "parameter": name,
+                    "value": np.nan if interval is None else value, "unit": _UNITS[name[0]], "low": low, "high": high,
+                    "told": interval is not None,
+                }
+            )  # fmt: skip
+    return pd.DataFrame(found)
+
+
+def _checked(measurements: pd.DataFrame) -> pd.DataFrame:
+    rows = measurements.copy()
+    needed = ["processes", "size_bytes", "time_s"]
+    missing = [name for name in needed if name not in rows]
+    if missing:
+        raise InputError(f"lacks the columns {', '.join(missing)}", argument="measurements")
+    numbers = rows[needed].apply(pd.to_numeric, errors="coerce")
+    wrong = ~((numbers > 0) & np.isfinite(numbers)).all(axis=1)
+    if wrong.any():
+        raise InputError(f"has {int(wrong.sum())} rows without positive numbers", argument="measurements")
+    rows[needed] = numbers
+    for name, default in (("dataset", "mine"), ("convention", "one_way")):
+        if name not in rows:
+            rows[name] = default
+    unknown = sorted(set(rows["convention"]) - set(CONVENTIONS))
+    if unknown:
+        raise unknown_name("convention", unknown[0], CONVENTIONS)
+    return rows

@@ -1,0 +1,95 @@
+"""Link loads of patterns on two-level direct networks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+from fabricast.percs.loads import ROUTINGS, route
+from fabricast.percs.mapped_traffic import mapped_traffic
+from fabricast.percs.network_files import load_network
+
+__all__ = ["link_loads"]
+
+
+def link_loads(
+    pattern: str | Path,
+    *,
+    mapping: str = "DEF",
+    groups: int | None = None,
+    gateway: str = "mod",
+    multiplicity: int = 1,
+    network: str | Path | None = None,
+    tiles: int = 1,
+    ranks_per_node: int | None = None,
+    seed: int = 1,
+) -> pd.DataFrame:
+    """Return the loads of all links of a mapped pattern, with direct and indirect routes.
+
+    Parameters
+    ----------
+    pattern : str or Path
+        2D-64, 4D-64, MChalf-64, ..., or bytes between ranks: a square .csv, columns
+        source,target,size_bytes, or .mtx.
+    mapping : str, default 'DEF'
+        DEF, BNM, BDM, BSM, RNM, RDM, RNMu or RDMu; of a matrix DEF or RNM.
+    groups : int, optional
+        Groups (supernodes); for a built-in pattern those of its name.
+    gateway : {'mod', 'block', 'rel'}
+        Which router holds the link to another group.
+    multiplicity : int, default 1
+        Parallel links between two groups.
+    network : str or Path, optional
+        YAML with keys of the network; it excludes `groups`.
+    tiles : int, default 1
+        Copies of a matrix side by side, each with ranks of its own.
+    ranks_per_node : int, optional
+        Ranks of a matrix on each node; by default the cores of a router.
+    seed : int, default 1
+        Seed of random mappings.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a routing and class of links (LL within a drawer, LR within a group, D between
+        groups): routing, class, links, used, mean_bytes, max_bytes, time_s (of the busiest link of
+        the class), bottleneck (whether it is the slowest class of its routing).
+
+    Raises
+    ------
+    InputError
+        If a name is unknown, or the job does not fit the network.
+
+    References
+    ----------
+    Bhatele et al., "Avoiding hot-spots on two-level direct networks", SC11,
+    https://doi.org/10.1145/2063384.2063486
+
+    Examples
+    --------
+    >>> import fabricast as fc
+    >>> loads = fc.link_loads("2D-64", mapping="RNM").set_index(["routing", "class"])
+    >>> int(loads.loc[("direct", "D"), "links"])
+    4032
+    """
+    machine = load_network(
+        str(pattern), groups=groups, gateway=gateway, multiplicity=multiplicity,
+        file=None if network is None else Path(network), ranks_per_node=ranks_per_node,
+    )  # fmt: skip
+    traffic, _, _ = mapped_traffic(str(pattern), mapping, machine, seed, tiles)
+    rows = []
+    # An indirect route needs a third group to go through.
+    for routing in ROUTINGS if machine.groups >= 3 else ("direct",):
+        loads = route(traffic, machine, routing)
+        times = loads.class_times_s()
+        for name, load in loads.by_class.items():
+            rows.append(
+                {
+                    "routing": routing, "class": name, "links": load.size, "used": int((load > 0).sum()),
+                    "mean_bytes": float(load.mean()) if load.size else 0.0,
+                    "max_bytes": float(load.max(initial=0.0)), "time_s": times[name],
+                    "bottleneck": name == loads.bottleneck[1],
+                }
+            )  # fmt: skip
+    return pd.DataFrame(rows)

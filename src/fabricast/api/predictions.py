@@ -1,0 +1,287 @@
+"""When each communication ends: by a model, or packet by packet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fabricast.api.graphs import check_endpoints
+from fabricast.api.quantities import to_bytes_per_s
+from fabricast.core.errors import unknown_name
+from fabricast.pcie.bottlenecks import link_labels, sharers
+from fabricast.pcie.graphs import CongestionGraphs
+from fabricast.pcie.link_rates import hardware_on
+from fabricast.pcie.machine_parameters import machine_parameters, refuse_peer_copies
+from fabricast.pcie.models import Evaluation, Model, evaluate, named_model
+from fabricast.pcie.packet_hardware import HARDWARE, PacketHardware
+from fabricast.pcie.packet_phases import simulate as simulate_phases
+from fabricast.pcie.tree import PcieTree
+
+__all__ = ["Prediction", "predict", "simulate"]
+
+#: A timeline with more bars than this is not read.
+_MOST_BARS = 40
+_SENSITIVE = 1.01
+
+
+class Prediction(pd.DataFrame):
+    """Times of communications: a data frame that shows its timeline in a notebook.
+
+    What the reader should know of it, such as which numbers were assumed, stands in
+    ``attrs["notes"]``.
+    """
+
+    @property
+    def _constructor(self) -> Callable[..., pd.DataFrame]:
+        return Prediction
+
+    def _repr_html_(self) -> str:
+        notes = "".join(f"<p>note: {escape(str(note))}</p>" for note in self.attrs.get("notes", ()))
+        return _timeline(self) + str(super()._repr_html_()) + notes  # type: ignore[misc]  # hidden from stubs
+
+
+def _timeline(table: pd.DataFrame) -> str:
+    """Bars from start to end of each communication of the first graph, as SVG."""
+    columns = {"graph", "source", "target", "start_s", "elapsed_s"}
+    if not columns <= set(table.columns) or table.empty:
+        return ""
+    rows = table[table["graph"] == table["graph"].iloc[0]].head(_MOST_BARS)
+    ends = (rows["start_s"] + rows["elapsed_s"]).to_numpy()
+    last = float(ends[np.isfinite(ends)].max(initial=0.0)) or 1.0
+    bars = []
+    for place, (_, row) in enumerate(rows.iterrows()):
+        begin, end = 90 + 420 * row["start_s"] / last, 90 + 420 * min(row["start_s"] + row["elapsed_s"], last) / last
+        label = f"{row['source']} → {row['target']}"
+        why = f": {row['bottleneck']}" if "bottleneck" in rows else ""
+        bars.append(
+            f'<text x="84" y="{16 * place + 12}" text-anchor="end" font-size="11">{escape(label)}</text>'
+            f'<rect x="{begin:.1f}" y="{16 * place + 2}" width="{max(end - begin, 1):.1f}" height="12" fill="#56B4E9">'
+            f"<title>{escape(label)}, {row['elapsed_s'] * 1e3:.4g} ms{escape(why)}</title></rect>"
+            f'<text x="{end + 4:.1f}" y="{16 * place + 12}" font-size="10">{row["elapsed_s"] * 1e3:.4g} ms</text>'
+        )
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="600" height="{16 * len(rows) + 4}" '
+        f'font-family="sans-serif"><title>Timeline of graph {escape(str(rows["graph"].iloc[0]))}</title>'
+        f"{''.join(bars)}</svg>"
+    )
+
+
+def _communications(tree: PcieTree, graphs: CongestionGraphs) -> dict[str, Any]:
+    """Columns that say which communication a row is; names as categories, each held once."""
+    names = pd.Index(list(tree.endpoint_names))
+    return {
+        "graph": pd.Categorical.from_codes(graphs.graph_of_communication, pd.Index(list(graphs.names))),
+        "communication": graphs.number_in_graph,
+        "source": pd.Categorical.from_codes(graphs.source, names),
+        "target": pd.Categorical.from_codes(graphs.target, names),
+        "size_bytes": graphs.size_bytes,
+        "start_s": graphs.start_s,
+    }
+
+
+def _explanation(tree: PcieTree, graphs: CongestionGraphs, found: Evaluation) -> dict[str, Any]:
+    assert found.bottleneck is not None
+    return {
+        "bottleneck": pd.Categorical.from_codes(found.bottleneck, pd.Index(link_labels(tree))),
+        "shared_with": sharers(tree, graphs, found.bottleneck, found.end_s),
+    }
+
+
+def _alone_s(tree: PcieTree, graphs: CongestionGraphs, bandwidth_bytes_per_s: float) -> NDArray[np.float64]:
+    """Time of each communication alone, at the bandwidth of its narrowest link."""
+    routes = tree.routes
+    known = np.flatnonzero(np.diff(routes.offset))
+    narrowest = np.ones(routes.endpoints**2)
+    narrowest[known] = np.minimum.reduceat(routes.capacity[routes.link], routes.offset[known])
+    pair = graphs.source * routes.endpoints + graphs.target
+    alone: NDArray[np.float64] = graphs.size_bytes / (bandwidth_bytes_per_s * narrowest[pair])
+    return alone
+
+
+def predict(
+    tree: PcieTree,
+    graphs: CongestionGraphs,
+    *,
+    model: str | Model = "congestion_factor",
+    bandwidth: float | str | None = None,
+    tau: float | None = None,
+    crossing_cost: float | None = None,
+    parameters: str | Path | None = None,
+    pcie_only: bool = False,
+    explain: bool = True,
+    threads: int = 1,
+) -> Prediction:
+    """Predict when each communication of each congestion graph ends, and what limits it.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology, as `load_topology` gives.
+    graphs : CongestionGraphs
+        Graphs, as `graph`, `halo_exchange`, `all_to_all` or `read_graphs` give.
+    model : str or Model, default 'congestion_factor'
+        Name of a model; ``fabricast models`` lists them.
+    bandwidth : float or str, optional
+        Bandwidth of one copy alone, in bytes/s or such as ``"24 GiB/s"``; by default that of the
+        machine: calibrated, published, or the payload share of its links.
+    tau : float, optional
+        Performance reduction for crossing the root complex; by default that of the machine, else 0.
+    crossing_cost : float, optional
+        Time per byte behind the root complex, relative, used by the model back_pressure; by
+        default that of the machine, else 1.
+    parameters : str or Path, optional
+        Parameters of this machine, as ``fabricast calibrate -o`` writes them.
+    pcie_only : bool, default False
+        Whether copies between endpoints with direct links take the tree all the same.
+    explain : bool, default True
+        Whether to name the bottleneck of each communication and who shares it.
+    threads : int, default 1
+        Threads to use.
+
+    Returns
+    -------
+    Prediction
+        One row a communication: graph, communication, source, target, size_bytes, start_s,
+        elapsed_s (end minus own start), slowdown (elapsed time by the time alone) and, if explained,
+        bottleneck (the link or endpoint that limits it for the longest time: the fullest of its route
+        or, where none is full, the full link of those that hold it back) and shared_with.
+
+    Raises
+    ------
+    InputError
+        If the model or an endpoint is unknown, a value is out of range, nothing tells the
+        bandwidth, or a copy would take a direct link.
+
+    References
+    ----------
+    Martinasso et al., "A PCIe congestion-aware performance model for densely populated
+    accelerator servers", SC16, https://doi.org/10.1109/SC.2016.62
+
+    Examples
+    --------
+    >>> import fabricast as fc
+    >>> tree = fc.load_topology("storm8")
+    >>> times = fc.predict(tree, fc.graph([(0, 1), (2, 1)]), bandwidth="10 GiB/s")
+    >>> times["slowdown"].tolist(), times["bottleneck"].tolist()
+    ([2.0, 2.0], ['endpoint 1 receives', 'endpoint 1 receives'])
+    >>> times["shared_with"].tolist()
+    ['2>1', '0>1']
+    """
+    chosen = named_model(model) if isinstance(model, str) else model
+    check_endpoints(tree, graphs)
+    if not pcie_only:
+        refuse_peer_copies(tree, graphs)
+    machine = machine_parameters(
+        tree, bandwidth_bytes_per_s=None if bandwidth is None else to_bytes_per_s(bandwidth), tau=tau,
+        crossing_cost=crossing_cost, parameters_file=parameters,
+    )  # fmt: skip
+    found = evaluate(
+        tree, graphs, chosen, bandwidth_bytes_per_s=machine.bandwidth_bytes_per_s, tau=machine.tau,
+        crossing_cost=machine.crossing_cost, threads=threads, explain=explain,
+    )  # fmt: skip
+    elapsed_s = found.end_s - graphs.start_s
+    table = Prediction(
+        {
+            **_communications(tree, graphs),
+            "elapsed_s": elapsed_s,
+            "slowdown": elapsed_s / _alone_s(tree, graphs, machine.bandwidth_bytes_per_s),
+            **(_explanation(tree, graphs, found) if explain else {}),
+        }
+    )
+    notes = [*tree.notes, *machine.notes(chosen)]
+    names = tree.endpoint_names
+    over_sockets = np.array([[s != t and tree.path_class(s, t) == "SYS" for t in names] for s in names])
+    between = int(over_sockets[graphs.source, graphs.target].sum())
+    if between:
+        notes.append(f"{between} communications cross sockets; the study validates one socket only")
+    if not np.isfinite(elapsed_s).all():
+        notes.append(f"model '{chosen.name}' starves some communications: their elapsed_s is infinite")
+    table.attrs["notes"] = notes
+    return table
+
+
+def simulate(
+    tree: PcieTree,
+    graphs: CongestionGraphs,
+    *,
+    hardware: str | PacketHardware = "no_split",
+    generation: int | None = None,
+    width: int | None = None,
+    parameters: str | Path | None = None,
+    pcie_only: bool = False,
+    threads: int = 1,
+    progress: Callable[[int], None] | None = None,
+) -> Prediction:
+    """Simulate each congestion graph packet by packet, independently of the models.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology.
+    graphs : CongestionGraphs
+        The graphs.
+    hardware : str or PacketHardware, default 'no_split'
+        Packets, buffers and root complex, or the name of a setting.
+    generation, width : int, optional
+        PCIe link of capacity 1, for topologies that record no speed.
+    parameters : str or Path, optional
+        Parameters of this machine, as ``fabricast calibrate -o`` writes them: links are then as
+        fast as the bandwidth of one copy alone asks for.
+    pcie_only : bool, default False
+        Whether copies between endpoints with direct links take the tree all the same.
+    threads : int, default 1
+        Threads to use.
+    progress : callable, optional
+        Called with the number of graphs that were finished since its last call.
+
+    Returns
+    -------
+    Prediction
+        One row a communication: graph, communication, source, target, size_bytes, start_s,
+        elapsed_s, and its range over where the turns of arbiters begin: earliest_s, latest_s.
+
+    Raises
+    ------
+    InputError
+        If nothing tells the rate of the links, or the setting is unknown.
+
+    Examples
+    --------
+    >>> import fabricast as fc
+    >>> tree = fc.load_topology("storm8")
+    >>> times = fc.simulate(tree, fc.graph([(0, 1), (2, 1)]), generation=3, width=16)
+    >>> alone = fc.simulate(tree, fc.graph([(0, 1)]))
+    >>> (times["elapsed_s"] / alone["elapsed_s"].iloc[0]).round(3).tolist()
+    [2.0, 2.0]
+    """
+    if isinstance(hardware, str):
+        if hardware not in HARDWARE:
+            raise unknown_name("hardware", hardware, HARDWARE)
+        hardware = HARDWARE[hardware]
+    check_endpoints(tree, graphs)
+    if not pcie_only:
+        refuse_peer_copies(tree, graphs)
+    chosen, notes = hardware_on(tree, hardware, generation=generation, width=width, parameters=parameters)
+    ends = simulate_phases(tree, graphs, chosen, threads=threads, progress=progress)
+    table = Prediction(
+        {
+            **_communications(tree, graphs),
+            "elapsed_s": ends.end_s - graphs.start_s,
+            "earliest_s": ends.earliest_s - graphs.start_s,
+            "latest_s": ends.latest_s - graphs.start_s,
+        }
+    )
+    sensitive = int((ends.latest_s > ends.earliest_s * _SENSITIVE).sum())
+    if sensitive:
+        notes.append(
+            f"{sensitive} communications end more than 1 % earlier or later with other turns of the arbiters: "
+            "earliest_s and latest_s hold the range, elapsed_s the median"
+        )
+    table.attrs["notes"] = [*tree.notes, *notes]
+    return table

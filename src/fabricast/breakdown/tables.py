@@ -1,0 +1,257 @@
+"""The breakdown study as rows of the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from fabricast.breakdown.components import COMPONENTS, METRICS, System, form, form_names
+from fabricast.breakdown.whatif import reduce_components, sample_totals
+from fabricast.inputs.csv_files import read_csv
+
+__all__ = ["BreakdownTables", "Percentage", "breakdown_tables", "read_observed", "read_percentages"]
+
+QUANTITY = {
+    "injection": "injection_overhead",
+    "injection_llp": "injection_overhead_llp",
+    "latency": "latency",
+    "latency_llp": "latency_llp",
+}
+#: Reductions of the talk's charts, and the limit of Amdahl's law.
+REDUCTIONS = (0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0)
+#: Components and groups of the talk's four charts, in the order of their legends.
+CHARTS = {
+    "injection": ("hlp", "llp", "llp_post", "pio_copy", "hlp_tx_prog", "hlp_post", "llp_prog"),
+    "latency": (
+        "hlp", "llp", "hlp_rx_prog", "llp_post", "pio_copy", "hlp_post", "llp_prog",
+        "integrated_nic", "pcie", "rc_to_mem", "wire", "switch",
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Percentage:
+    """A percentage that a slide prints.
+
+    Parameters
+    ----------
+    figure, label : str
+        Slide and bar.
+    published_share : float
+        What it prints, as a share.
+    digits : int
+        Decimals of the printed percentage.
+    part, whole : str
+        Linear forms whose ratio it is.
+    """
+
+    figure: str
+    label: str
+    published_share: float
+    digits: int
+    part: str
+    whole: str
+
+
+def read_percentages(path: Path | str) -> list[Percentage]:
+    """Read the percentages that slides print.
+
+    Parameters
+    ----------
+    path : Path or str
+        CSV with the columns figure, label, published_percent, part, whole.
+
+    Returns
+    -------
+    list of Percentage
+        In file order.
+
+    Raises
+    ------
+    InputError
+        On the first row that is wrong.
+    """
+    found = []
+    for row in read_csv(path, ["figure", "label", "published_percent", "part", "whole"]):
+        percent = row["published_percent"]
+        for name in (row["part"], row["whole"]):
+            if name not in form_names():
+                raise row.error(f"'{name}' is no part of the model")
+        found.append(
+            Percentage(row["figure"], row["label"], row.number("published_percent") / 100,
+                       len(percent.partition(".")[2]), row["part"], row["whole"])
+        )  # fmt: skip
+    return found
+
+
+def read_observed(path: Path | str) -> pd.DataFrame:
+    """Read observed totals.
+
+    Parameters
+    ----------
+    path : Path or str
+        CSV with the columns system, metric, observed_ns, tag, source.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The rows.
+
+    Raises
+    ------
+    InputError
+        On the first row that is wrong.
+    """
+    columns = ["system", "metric", "observed_ns", "tag", "source"]
+    found = []
+    for row in read_csv(path, columns):
+        value = row.number("observed_ns")
+        if row["metric"] not in METRICS or not value > 0:
+            raise row.error(
+                f"metric is '{row['metric']}' with {value:g} ns, expected one of {', '.join(METRICS)} and a time "
+                "above 0"
+            )
+        found.append((row["system"], row["metric"], value, row["tag"], row["source"]))
+    return pd.DataFrame(found, columns=columns)
+
+
+@dataclass(frozen=True)
+class BreakdownTables:
+    """Rows that the study adds to the tables.
+
+    Parameters
+    ----------
+    breakdown_component, breakdown_share, breakdown_total, what_if, prediction, reference, parameter : pandas.DataFrame
+        Rows as in schema.sql.
+    """
+
+    breakdown_component: pd.DataFrame
+    breakdown_share: pd.DataFrame
+    breakdown_total: pd.DataFrame
+    what_if: pd.DataFrame
+    prediction: pd.DataFrame
+    reference: pd.DataFrame
+    parameter: pd.DataFrame
+
+
+def _agreement(share: float, published: float, digits: int) -> str:
+    """Say whether a printed percentage is the computed one, rounded or truncated."""
+    scale = 10**digits
+    printed = round(published * 100 * scale)
+    if round(share * 100 * scale) == printed:
+        return "rounded"
+    if int(share * 100 * scale) == printed:
+        return "truncated"
+    return "differs"
+
+
+def breakdown_tables(
+    systems: Sequence[System],
+    percentages: Sequence[Percentage],
+    observed: pd.DataFrame,
+    *,
+    published_system: str,
+    tolerance: float,
+    samples: int,
+    seed: int,
+) -> BreakdownTables:
+    """Compute totals, shares, what-if answers and their uncertainty for every system.
+
+    Parameters
+    ----------
+    systems : sequence of System
+        Machines.
+    percentages : sequence of Percentage
+        Percentages that the talk prints for one of them.
+    observed : pandas.DataFrame
+        Observed totals as `read_observed` gives.
+    published_system : str
+        The system of the percentages.
+    tolerance : float
+        The study's tolerance on totals.
+    samples : int
+        Draws of the Monte Carlo.
+    seed : int
+        Root seed.
+
+    Returns
+    -------
+    BreakdownTables
+        Rows of all systems.
+    """
+    parts: dict[str, list[dict[str, object]]] = {name: [] for name in BreakdownTables.__dataclass_fields__}
+    for system in systems:
+        for name, kind in COMPONENTS.items():
+            component = system.components.get(name)
+            if component is not None:
+                parts["breakdown_component"].append(
+                    {
+                        "system": system.system, "component": name, "parent": kind.parent, "layer": kind.layer,
+                        "side": kind.side, "time_ns": component.time_ns, "tag": component.tag,
+                        "source": component.source or "not given", "spread_ns": component.spread_ns,
+                    }
+                )  # fmt: skip
+        parts["parameter"].append(
+            {
+                "study": "breakdown", "system": system.system, "name": "posts_per_completion",
+                "value": float(system.posts_per_completion), "unit": "1",
+                "tag": "quoted" if system.system == published_system else "assumed",
+                "source": "attributed to arXiv 2002.02563" if system.system == published_system else "system file",
+            }
+        )  # fmt: skip
+        for percentage in percentages:
+            share = system.total_ns(percentage.part) / system.total_ns(percentage.whole)
+            own = system.system == published_system
+            parts["breakdown_share"].append(
+                {
+                    "system": system.system, "figure": percentage.figure, "component": percentage.label,
+                    "share": share, "published_share": percentage.published_share if own else None,
+                    "difference": share - percentage.published_share if own else None,
+                    "agreement": _agreement(share, percentage.published_share, percentage.digits) if own else None,
+                }
+            )  # fmt: skip
+        draws = sample_totals(system, samples=samples, seed=seed)
+        seen = observed[observed["system"] == system.system].set_index("metric")
+        for metric in METRICS:
+            if metric == "injection_llp" and "measurement_update" not in system.components:
+                continue
+            model_ns = system.total_ns(metric)
+            low, high = np.percentile(draws[metric], [2.5, 97.5])
+            row: dict[str, object] = {
+                "system": system.system, "metric": metric, "model_ns": model_ns,
+                "model_low_ns": float(low), "model_high_ns": float(high),
+            }  # fmt: skip
+            common = {
+                "study": "breakdown", "case_id": system.system, "item": "", "quantity": QUANTITY[metric], "unit": "s",
+            }  # fmt: skip
+            parts["prediction"].append(common | {"model": "breakdown", "value": model_ns * 1e-9})
+            if metric in seen.index:
+                value = float(seen["observed_ns"].to_dict()[metric])
+                row |= {
+                    "observed_ns": value,
+                    "relative_error": model_ns / value - 1,
+                    "share_within_tolerance": float((np.abs(draws[metric] / value - 1) <= tolerance).mean()),
+                }
+                tag = str(seen.loc[metric, "tag"])
+                parts["reference"].append(
+                    common
+                    | {"kind": "measured" if tag == "measured" else "published", "origin": tag, "tag": tag,
+                       "value": value * 1e-9}
+                )  # fmt: skip
+            parts["breakdown_total"].append(row)
+        for metric, names in CHARTS.items():
+            weights = form(metric, system.posts_per_completion)
+            for name in (*names, *(c for c in weights if c not in names)):
+                for reduction in REDUCTIONS:
+                    outcome = reduce_components(system, metric, {name: reduction})
+                    parts["what_if"].append(
+                        {
+                            "system": system.system, "metric": metric, "component": name, "reduction": reduction,
+                            "share_removed": outcome.share_removed, "speedup_ratio": outcome.speedup_ratio,
+                        }
+                    )  # fmt: skip
+    return BreakdownTables(**{name: pd.DataFrame(rows) for name, rows in parts.items()})

@@ -1,0 +1,5 @@
+"""`python -m fabricast.cli`."""
+
+from fabricast.cli.main import main
+
+main()

@@ -1,0 +1,71 @@
+"""Commands on the time of a small message: whatif, breakdown derive."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fabricast.cli.options import check_name, check_output, check_range
+
+__all__ = ["app"]
+
+app = typer.Typer()
+derive_app = typer.Typer(help="Times of a small message from traces and timers.", no_args_is_help=True)
+app.add_typer(derive_app, name="breakdown")
+
+
+@app.command(
+    epilog="Examples: fabricast whatif thunderx2 --reduce pio_copy=84% --metric injection | "
+    "fabricast whatif mine.yaml --reduce integrated_nic=50% --reduce hlp=20% --metric latency"
+)
+def whatif(
+    system: Annotated[str, typer.Argument(help="Published system (thunderx2) or .yaml file.", show_default=False)],
+    reduce: Annotated[
+        list[str] | None, typer.Option(help="Component or group and how much of it goes, such as pio_copy=84%.")
+    ] = None,
+    metric: Annotated[str, typer.Option(help="injection, injection_llp, latency or latency_llp.")] = "latency",
+    remove: Annotated[
+        str | None,
+        typer.Option(help="Ask the other way: which reduction of each part removes this share, such as 25%."),
+    ] = None,
+) -> None:
+    """Say what a faster part of the message path would bring."""
+    from fabricast.cli.breakdown_whatif import whatif_lines
+
+    for line in whatif_lines(system, reduce or [], metric, remove):
+        typer.echo(line)
+
+
+@derive_app.command(
+    "derive",
+    epilog="Example: fabricast breakdown derive --timers timers.csv --trace trace.csv --name mine -o mine.yaml",
+)
+def derive_breakdown(
+    timers: Annotated[
+        Path,
+        typer.Option(
+            help="CSV with columns run_id,region,iter,raw_ns,overhead_ns; regions mpi_isend, uct_post, md_setup, "
+            "md_barrier, dbc_barrier, pio_copy, uct_progress, send_progress, receive_progress."
+        ),
+    ],
+    name: Annotated[str, typer.Option(help="Name of the system.")],
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            help="CSV of a PCIe analyser (run_id,seq,t_ns,direction,tlp_type,payload_b,seq_num,acked_seq,role); "
+            "without it I/O and network stay one lump."
+        ),
+    ] = None,
+    posts_per_completion: Annotated[int, typer.Option(help="Posts that one signalled completion covers.")] = 64,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the system as .yaml.")] = None,
+) -> None:
+    """Derive every component from CPU timers and a PCIe trace."""
+    from fabricast.cli.breakdown_derivation import derive_lines
+
+    check_output(output, ".yaml", ".yml")
+    check_range("--posts-per-completion", posts_per_completion, 1, 1_000_000)
+    check_name("--name", name)
+    for line in derive_lines(timers, trace, name, posts_per_completion, output):
+        typer.echo(line)

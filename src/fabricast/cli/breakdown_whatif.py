@@ -1,0 +1,82 @@
+"""What-if questions in text, for the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fabricast.api.breakdown import load_system
+from fabricast.breakdown.components import GROUPS, METRICS, form
+from fabricast.breakdown.whatif import reduce_components, required_reduction, share_of
+from fabricast.core.errors import InputError, unknown_name
+
+__all__ = ["whatif_lines"]
+
+
+def _share(text: str, option: str) -> float:
+    number = text.strip()
+    try:
+        return float(number.removesuffix("%")) / (100 if number.endswith("%") else 1)
+    except ValueError:
+        raise InputError(f"{option} is '{text}', expected a share such as 25% or 0.25") from None
+
+
+def whatif_lines(system: str, reductions: Sequence[str], metric: str, remove: str | None) -> list[str]:
+    """Answer a what-if question.
+
+    Parameters
+    ----------
+    system : str
+        Published system or YAML file.
+    reductions : sequence of str
+        Such as ``pio_copy=84%``.
+    metric : str
+        The total.
+    remove : str or None
+        Share of the total to remove, for the inverse question.
+
+    Returns
+    -------
+    list of str
+        Lines for the user.
+
+    Raises
+    ------
+    InputError
+        If an argument is not as expected.
+    """
+    machine = load_system(system)
+    if metric not in METRICS:
+        raise unknown_name("metric", metric, METRICS)
+    parsed: dict[str, float] = {}
+    for text in reductions:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise InputError(f"--reduce is '{text}', expected a component and a share such as pio_copy=84%")
+        if name in parsed:
+            raise InputError(f"--reduce names '{name}' twice")
+        parsed[name] = _share(value, "--reduce")
+    lines = []
+    outcome = reduce_components(machine, metric, parsed)
+    lines.append(f"{METRICS[metric]} of {machine.system}: {outcome.before_ns:.2f} ns")
+    if parsed:
+        lines.append(
+            f"after the reductions: {outcome.after_ns:.2f} ns, {outcome.share_removed:.2%} removed, "
+            f"{outcome.speedup_ratio:.4f} times as fast"
+        )
+    weights = form(metric, machine.posts_per_completion)
+    if remove is not None:
+        share = _share(remove, "--remove")
+        for name, members in GROUPS.items():
+            if any(member in weights for member in members) and share_of(machine, metric, name) > 0:
+                needed = required_reduction(machine, metric, name, share)
+                shown = "not possible by it alone" if needed is None else f"{needed:.2%} less of it"
+                lines.append(f"  {name:20} {shown}")
+    elif not parsed:
+        lines.append("shares (no reduction of a part can remove more):")
+        for name, members in GROUPS.items():
+            if any(member in weights for member in members):
+                lines.append(f"  {name:20} {share_of(machine, metric, name):.2%}")
+    assumed = [name for name in weights if name in machine.components and machine.components[name].tag == "assumed"]
+    if assumed:
+        lines.append(f"rests on assumed values of: {', '.join(assumed)}")
+    return lines

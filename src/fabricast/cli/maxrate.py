@@ -1,0 +1,63 @@
+"""Commands on many processes of one node: fit, collect."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fabricast.cli.options import check_name, check_output, check_processes, check_range, check_seed
+
+__all__ = ["app"]
+
+app = typer.Typer()
+
+
+@app.command(epilog="Examples: fabricast fit mine.csv --model refined | fabricast fit osu_mbw_mr.out --model maxrate")
+def fit(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="CSV with columns processes,size_bytes,time_s (more in config/README.md), or what nodecomm, "
+            "BenchPress, osu_latency, osu_bw, osu_mbw_mr, osu_multi_lat, IMB-MPI1 or netgauge printed.",
+            show_default=False,
+        ),
+    ],
+    model: Annotated[str, typer.Option(help="postal, maxrate, refined, refined_latency or overload.")] = "refined",
+    processes: Annotated[int | None, typer.Option(help="Pairs, where an output does not name them.")] = None,
+    smallest_bytes: Annotated[float, typer.Option(help="Leave smaller messages out.")] = 0.0,
+    draws: Annotated[int, typer.Option(help="Bootstrap draws behind the intervals.")] = 200,
+    seed: Annotated[int, typer.Option(help="Seed of starts and bootstrap.")] = 20161113,
+) -> None:
+    """Fit a max-rate model: parameters with intervals, errors, a LogGOPS line, SimGrid's factors."""
+    from fabricast.cli.maxrate_fit import fit_lines
+
+    check_range("--draws", draws, 20, 100_000)
+    check_processes(processes)
+    check_range("--smallest-bytes", smallest_bytes, 0, 1e15)
+    check_seed(seed)
+    for line in fit_lines(file, model, processes=processes, smallest_bytes=smallest_bytes, draws=draws, seed=seed):
+        typer.echo(line)
+
+
+@app.command(epilog="Example: fabricast collect osu_k1.out osu_k2.out osu_k4.out -o mine.csv")
+def collect(
+    files: Annotated[list[Path], typer.Argument(help="Outputs of benchmark programs, or CSV.", show_default=False)],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Write .csv.")],
+    processes: Annotated[int | None, typer.Option(help="Pairs, where an output does not name them.")] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Name of the data set; that of the output file if left out.", show_default=False)
+    ] = None,
+) -> None:
+    """Collect outputs of benchmark programs as one data set in CSV, with the digest of each file."""
+    from fabricast.maxrate.benchmark_output import write_measurements
+
+    check_output(output, ".csv", inputs=files)
+    check_processes(processes)
+    if name is not None:
+        check_name("--name", name)
+    table = write_measurements(files, output, processes=processes, name=name)
+    for dataset, part in table.groupby("dataset", sort=True):
+        counts = ", ".join(str(count) for count in sorted(set(part["processes"])))
+        typer.echo(f"{output}: data set '{dataset}', {len(part)} cells, processes {counts}")

@@ -1,0 +1,165 @@
+"""What `fabricast fit` prints: parameters with intervals, errors, and exports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabricast.api.maxrate import FEWEST_CELLS, DatasetFit, fit_datasets
+from fabricast.core.errors import InputError
+from fabricast.core.seeds import random_generator
+from fabricast.inputs.files import read_text
+from fabricast.maxrate.benchmark_output import printed_by, read_measurement_file
+from fabricast.maxrate.fitting import MaxRateRegressor, blocked_predictions, summarise
+from fabricast.maxrate.intervals import told_intervals
+from fabricast.maxrate.loggp import from_maxrate, from_netgauge, read_netgauge, simgrid_properties
+from fabricast.maxrate.models import FORMS
+from fabricast.maxrate.protocols import ProtocolRegressor
+
+__all__ = ["fit_lines"]
+
+_UNITS = {"s": (1e6, "us"), "r": (1e-9, "GB/s"), "k": (1.0, "processes")}
+
+
+def fit_lines(
+    file: Path, model: str, *, processes: int | None, smallest_bytes: float, draws: int, seed: int
+) -> Iterator[str]:
+    """Fit a model to every data set of a file.
+
+    Parameters
+    ----------
+    file : Path
+        CSV or output of a benchmark program.
+    model : str
+        Key of `fabricast.maxrate.models.FORMS`.
+    processes : int or None
+        Pairs, where an output does not name them.
+    smallest_bytes : float
+        Smaller messages are left out.
+    draws : int
+        Bootstrap draws.
+    seed : int
+        Root seed.
+
+    Yields
+    ------
+    str
+        Lines: parameters, errors, a LogGOPS line, SimGrid's factors.
+    """
+    rows = read_measurement_file(file, processes=processes)
+    for fit in fit_datasets(rows, model, smallest_bytes=smallest_bytes, draws=draws, seed=seed, path=file):
+        yield from _dataset_lines(fit, model, draws, seed)
+    if file.suffix.lower() != ".csv" and printed_by("netgauge", read_text(file)):
+        yield f"  LogGOPS (ns, netgauge's own estimators of o, g and G): {_netgauge_line(file)}"
+
+
+def _netgauge_line(file: Path) -> str:
+    """Return what the trains of netgauge tell beyond its ping-pongs."""
+    try:
+        return from_netgauge(read_netgauge(file)).line()
+    except InputError as error:
+        return f"not told ({error.reason})"
+
+
+def _dataset_lines(fit: DatasetFit, model: str, draws: int, seed: int) -> Iterator[str]:
+    dataset, convention, cells, times = fit.dataset, fit.convention, fit.cells, fit.times
+    regressor, intervals = fit.regressor, fit.intervals
+    counts = np.unique(cells[:, 1]).astype(int)
+    shown = ", ".join(map(str, counts)) if counts.size <= 8 else f"{counts[0]} to {counts[-1]}"
+    of = _RATES[convention]
+    yield f"{dataset}: {len(cells)} cells, {shown} processes, {convention} times; rates are those of {of}"
+    yield f"  T = {FORMS[model].formula}"
+    for name, value in regressor.parameters_.items():
+        yield f"  {name:4} {_with_interval(value, intervals[name], *_UNITS[name[0]])}"
+    missing = [name for name, interval in intervals.items() if interval is None]
+    rates = _rates_together(cells, times, counts, draws, seed, dataset) if missing else {}
+    for count, (value, interval) in rates.items():
+        who = f"{count} processes together" if count > 1 else "1 process alone"
+        yield f"  {who}, long messages: {_with_interval(value, interval, 1e-9, 'GB/s')}"
+    advice_of = {name: _ADVICE[name].removeprefix("one process alone, or " if 1 in rates else "") for name in missing}
+    for advice in dict.fromkeys(advice_of.values()):
+        yield f"  to tell {', '.join(name for name in missing if advice_of[name] == advice)}: {advice}"
+    errors = summarise(regressor.predict(cells), times)
+    yield f"  error: median {errors.median:.1%}, 90 % of cells below {errors.p90:.1%}, largest {errors.largest:.1%}"
+    unseen = blocked_predictions(regressor, cells, times, cells[:, 1])
+    if np.isfinite(unseen).all():
+        yield f"  error on numbers of processes left out of the fit: median {summarise(unseen, times).median:.1%}"
+    yield from _export_lines(regressor, intervals, rates, cells, times, convention)
+
+
+_RATES = {"round_trip": "round trips", "one_way": "messages one way", "windowed": "messages one way, many at a time"}
+#: What would tell a parameter, by parameter.
+_ADVICE = {
+    "s": "messages small enough that the start decides, below 1 KiB",
+    **dict.fromkeys(("s0", "s1", "s2"), "small messages at several numbers of processes"),
+    **dict.fromkeys(
+        ("r_b", "r_c"), "one process alone, or several numbers of processes whose rate together still grows"
+    ),
+    "r_i": "two or more numbers of processes whose rate together still grows",
+    "r_n": "more processes, until their rate together stops growing; if it has, a model with fewer rates (maxrate)",
+    **dict.fromkeys(("k0", "r_x"), "numbers of processes on both sides of where each further one delays all"),
+}
+
+
+def _with_interval(value: float, interval: tuple[float, float] | None, scale: float, unit: str) -> str:
+    if interval is None:
+        return "not told by these data"
+    return f"{value * scale:.5g} {unit} ({interval[0] * scale:.5g} to {interval[1] * scale:.5g})"
+
+
+_Rates = dict[int, tuple[float, tuple[float, float] | None]]
+
+
+def _rates_together(
+    cells: NDArray[np.float64],
+    times: NDArray[np.float64],
+    counts: NDArray[np.int64],
+    draws: int,
+    seed: int,
+    dataset: str,
+) -> _Rates:
+    """Rate that k processes reach together with long messages, for the fewest and the most: what any data tell."""
+    found: _Rates = {}
+    for count in sorted({int(counts[0]), int(counts[-1])}):
+        own = cells[:, 1] == count
+        if own.sum() < FEWEST_CELLS:
+            continue
+        all_bytes = np.column_stack([cells[own, 0] * count, np.ones(int(own.sum()))])
+        fit = MaxRateRegressor("postal").fit(all_bytes, times[own])
+        told = told_intervals(
+            fit, all_bytes, times[own], draws=draws, generator=random_generator(seed, f"maxrate.{dataset}.{count}")
+        )  # fmt: skip
+        found[count] = (fit.parameters_["r_c"], told["r_c"])
+    return found
+
+
+def _export_lines(
+    regressor: MaxRateRegressor,
+    intervals: Mapping[str, tuple[float, float] | None],
+    rates: _Rates,
+    cells: NDArray[np.float64],
+    times: NDArray[np.float64],
+    convention: str,
+) -> Iterator[str]:
+    """LogGOPS and SimGrid's factors, of parameters that the data tell and no others."""
+    usable = {name: regressor.parameters_[name] for name, interval in intervals.items() if interval is not None}
+    if "r_c" not in usable and "r_b" not in usable and rates.get(1, (0.0, None))[1] is not None:
+        usable["r_c"] = rates[1][0]
+    alone = [name for name in ("r_b", "r_c") if name in usable]
+    if convention == "windowed":
+        per_byte = f"-G {1e9 / usable[alone[0]]:.4g}" if alone else "no G either without the rate of one process"
+        yield f"  LogGOPS: windowed times overlap messages and tell no L ({per_byte}); measure a latency test too"
+    elif alone and ("s" in usable or "s0" in usable):
+        line = from_maxrate(usable, convention).line()
+        yield f"  LogGOPS (ns, one protocol; ping-pongs do not tell o, g and O, given as 0): {line}"
+    else:
+        yield "  LogGOPS: not told by these data, which need start-up time and rate of one process alone"
+    single = cells[:, 1] == 1
+    if convention != "windowed" and single.sum() >= FEWEST_CELLS:
+        split = ProtocolRegressor("postal").fit(cells[single], times[single])
+        yield "  SimGrid, one process:"
+        for line in simgrid_properties(split, convention):
+            yield f"    {line}"

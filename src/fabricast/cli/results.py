@@ -1,0 +1,38 @@
+"""Commands on a finished run: claims."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+__all__ = ["app"]
+
+app = typer.Typer()
+
+
+@app.command(epilog="Example: fabricast claims --strict")
+def claims(
+    database: Annotated[Path, typer.Option(help="Database of a finished run.")] = Path("results/fabricast.duckdb"),
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with 1 if a claim of the baseline is no longer reproduced.")
+    ] = False,
+    record: Annotated[bool, typer.Option("--record", help="Record this run as the baseline.")] = False,
+) -> None:
+    """Print the claim table of a finished run."""
+    from fabricast.core.resources import published
+    from fabricast.results.claims import claim_table, lost_claims, read_baseline, write_baseline
+
+    baseline = published() / "claims_baseline.csv"
+    Console(width=None if sys.stdout.isatty() else 160).print(claim_table(database))
+    if record:
+        typer.echo(f"{write_baseline(database, baseline)} reproduced claims recorded in {baseline}")
+    if strict:
+        lost = lost_claims(database, read_baseline(baseline))
+        for name, verdict in lost:
+            typer.echo(f"fabricast: lost: {name} was reproduced and now is {verdict}", err=True)
+        if lost:
+            raise typer.Exit(1)

@@ -1,0 +1,94 @@
+"""Schedules as text and as files."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pandas as pd
+
+from fabricast.core.errors import InputError
+from fabricast.inputs.files import atomic_write, write_text
+from fabricast.pcie.schedule_results import ScheduleSearch
+from fabricast.pcie.tree import PcieTree
+
+__all__ = ["parse_grid", "schedule_lines", "write_schedules"]
+
+
+def parse_grid(text: str) -> tuple[int, ...]:
+    """Return a process grid from text such as 4x2."""
+    parts = text.lower().split("x")
+    if len(parts) > 4 or not all(re.fullmatch("[0-9]{1,3}", part) for part in parts):
+        raise InputError(f"--halo is '{text}', expected a grid such as 4x2 or 2x2x2")
+    return tuple(int(part) for part in parts)
+
+
+def schedule_lines(tree: PcieTree, search: ScheduleSearch) -> list[str]:
+    """Return what the user reads: the best schedules step by step, the bound, the gain.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology.
+    search : ScheduleSearch
+        What was found.
+
+    Returns
+    -------
+    list of str
+        Lines.
+    """
+    names = tree.endpoint_names
+    lines = []
+    for rank, plan in enumerate(search.best, start=1):
+        lines.append(f"schedule {rank}: {plan.elapsed_s * 1e3:.4f} ms")
+        label = "takes" if search.mode == "synchronised" else "has ended after"
+        for step, (text, time_s) in enumerate(zip(plan.text(names).split(" | "), plan.steps_s, strict=True), start=1):
+            lines.append(f"  step {step}: {text}  ({label} {time_s * 1e3:.4f} ms)")
+    best = search.best[0].elapsed_s
+    lines.append(f"lower bound of any schedule: {search.bound_s * 1e3:.4f} ms")
+    if search.elapsed_s is not None:
+        lines.append(f"all {search.schedules:,} schedules evaluated; {search.ties:,} are this fast")
+        assert search.worst is not None
+        lines.append(f"slowest schedule: {search.worst.elapsed_s * 1e3:.4f} ms")
+    else:
+        proof = "so the best is optimal" if search.gap <= 1e-9 else f"the best is within {search.gap:.1%} of it"
+        lines.append(f"{search.evaluated:,} of {float(search.schedules):.3g} schedules evaluated; {proof}")
+    naive = search.naive.elapsed_s
+    lines.append(f"naive order: {naive * 1e3:.4f} ms; the best saves {1 - best / naive:.1%}")
+    return lines
+
+
+def write_schedules(tree: PcieTree, search: ScheduleSearch, path: Path) -> None:
+    """Write schedules as a table to paste: each rank with its ordered list of targets.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology.
+    search : ScheduleSearch
+        What was found.
+    path : Path
+        CSV (schedule, source, step, target) or JSON (a list of schedules, source to targets).
+    """
+    names = tree.endpoint_names
+    if path.suffix.lower() == ".json":
+        entries = [
+            {
+                "elapsed_s": plan.elapsed_s,
+                "targets": {names[s]: [names[t] for t in own] for s, own in enumerate(plan.order) if own},
+            }
+            for plan in search.best
+        ]
+        write_text(path, json.dumps(entries, indent=1) + "\n")
+        return
+    rows = [
+        (rank, names[s], step, names[t], plan.elapsed_s)
+        for rank, plan in enumerate(search.best, start=1)
+        for s, own in enumerate(plan.order)
+        for step, t in enumerate(own, start=1)
+    ]
+    table = pd.DataFrame(rows, columns=["schedule", "source", "step", "target", "elapsed_s"])
+    with atomic_write(path) as temporary:
+        table.to_csv(temporary, index=False, lineterminator="\n")

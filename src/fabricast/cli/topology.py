@@ -1,0 +1,63 @@
+"""Commands that list, draw and import topologies."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from fabricast.cli.options import DISPLAY, TOPOLOGY, check_output, print_notes
+
+__all__ = ["app"]
+
+app = typer.Typer(help="List, draw and import topologies.", no_args_is_help=True)
+
+
+@app.command("list", epilog="Example: fabricast topology list")
+def list_topologies() -> None:
+    """List the built-in topologies."""
+    from fabricast.pcie.topology_files import builtin_names, load_tree
+
+    for name in builtin_names():
+        tree = load_tree(name)
+        typer.echo(f"{name:24} {len(tree.endpoint_names):3} endpoints  [{tree.tag}] {tree.source}")
+
+
+@app.command(epilog="Example: fabricast topology show dgx1")
+def show(
+    topology: Annotated[str, TOPOLOGY],
+    include_display: Annotated[bool, DISPLAY] = False,
+) -> None:
+    """Draw a topology as text, with its path classes."""
+    from fabricast.cli.topology_text import path_matrix, tree_text
+    from fabricast.pcie.topology_files import load_tree
+
+    tree = load_tree(topology, include_display=include_display)
+    console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
+    console.print(tree_text(tree))
+    console.print(path_matrix(tree))
+    print_notes(tree.notes)
+
+
+@app.command("import", epilog="Example: lstopo machine.xml && fabricast topology import machine.xml -o m.yaml")
+def import_topology(
+    file: Annotated[Path, typer.Argument(help="hwloc XML or NCCL topology XML.", show_default=False)],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write YAML to this file instead of printing it.")
+    ] = None,
+    include_display: Annotated[bool, DISPLAY] = False,
+) -> None:
+    """Turn hwloc or NCCL XML into a topology that all commands read."""
+    from fabricast.pcie.topology_files import tree_yaml, write_tree
+    from fabricast.pcie.xml_import import import_xml
+
+    check_output(output, ".yaml", ".yml", inputs=(file,))
+    tree = import_xml(file, include_display=include_display)
+    if output is None:
+        typer.echo(tree_yaml(tree), nl=False)
+    else:
+        write_tree(tree, output)
+    print_notes(tree.notes)

@@ -1,0 +1,68 @@
+"""The configuration: checked, described, and the source of schema and documentation."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import Field
+
+from fabricast.config.breakdown import BreakdownConfig
+from fabricast.config.gpucentric import GpuCentricConfig
+from fabricast.config.maxrate import MaxRateConfig
+from fabricast.config.pcie import PcieConfig
+from fabricast.config.percs import PercsConfig
+from fabricast.config.section import Section
+from fabricast.core.errors import InputError
+from fabricast.inputs.yaml_files import validate
+
+__all__ = ["Config", "checked_config"]
+
+
+class Config(Section):
+    """A run of fabricast."""
+
+    seed: int = Field(20161113, ge=0, le=2**63 - 1, description="Root seed of everything random.")
+    bootstrap_resamples: int = Field(
+        2000, ge=100, le=100_000, description="Resamples behind each 95 % interval of the error bands."
+    )
+    pcie: PcieConfig = Field(description="The PCIe study.")
+    breakdown: BreakdownConfig = Field(description="The breakdown study.")
+    maxrate: MaxRateConfig = Field(description="The max-rate study.")
+    gpucentric: GpuCentricConfig = Field(default_factory=GpuCentricConfig, description="The GPU-centric study.")
+    percs: PercsConfig = Field(default_factory=PercsConfig, description="The study of two-level direct networks.")
+    pathvars: dict[Literal["results", "reports", "logs"], str] = Field(
+        default_factory=dict,
+        description="Folders of results, reports and logs, so that studies do not overwrite each other.",
+    )
+
+
+def checked_config(values: Mapping[str, Any]) -> Config:
+    """Check a merged Snakemake configuration.
+
+    Parameters
+    ----------
+    values : mapping
+        Plain values.
+
+    Returns
+    -------
+    Config
+        The checked configuration.
+
+    Raises
+    ------
+    InputError
+        On the first key that does not fit, with what was found and expected.
+
+    Examples
+    --------
+    >>> checked_config({"seeed": 1})
+    Traceback (most recent call last):
+    fabricast.core.errors.InputError: config: key 'pcie' is missing
+    """
+    try:
+        return validate(Config, json.loads(json.dumps(values)))
+    except InputError as error:
+        raise InputError(f"config: {error}") from error

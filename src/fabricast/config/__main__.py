@@ -1,0 +1,10 @@
+"""Write config/README.md and its schema: `python -m fabricast.config`, after a change of the models."""
+
+from pathlib import Path
+
+from fabricast.config.documentation import config_markdown, config_schema
+from fabricast.inputs.files import write_text
+
+_REPOSITORY = Path(__file__).parents[3]
+write_text(_REPOSITORY / "config" / "README.md", config_markdown())
+write_text(_REPOSITORY / "workflow" / "schemas" / "config.schema.json", config_schema())

@@ -1,0 +1,24 @@
+"""Configuration of the breakdown study."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from fabricast.config.section import Section
+
+__all__ = ["BreakdownConfig"]
+
+
+class BreakdownConfig(Section):
+    """The breakdown study (Zambre et al., ICPP 2019)."""
+
+    systems: list[str] = Field(
+        default_factory=list, description="Further systems: names of config/systems, or your YAML files like those."
+    )
+    measured: bool = Field(
+        False, description="Measure an MPI message on this machine and take it into tables; needs the group 'measure'."
+    )
+    iterations: int = Field(20_000, ge=100, le=10_000_000, description="Samples of each measured region.")
+    samples: int = Field(
+        20_000, ge=100, le=10_000_000, description="Draws of the Monte Carlo over the spreads of components."
+    )

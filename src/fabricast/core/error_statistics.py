@@ -1,0 +1,115 @@
+"""Statistics of relative errors, and how firmly they hold: written once for all studies."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["COMMON_TOLERANCES", "draw_cases", "error_statistics", "share_intervals"]
+
+#: Bands that every study reports beside its own tolerance.
+COMMON_TOLERANCES = (0.05, 0.10, 0.15, 0.25)
+#: Resamples that are multiplied at a time.
+_BLOCK = 256
+
+
+def draw_cases(cases: int, resamples: int, generator: np.random.Generator) -> NDArray[np.uint8]:
+    """Draw as many cases with replacement as there are, again and again.
+
+    Comparisons of one case err together, so whole cases are drawn.
+
+    Parameters
+    ----------
+    cases : int
+        How many there are.
+    resamples : int
+        How often they are drawn.
+    generator : numpy.random.Generator
+        Source of randomness.
+
+    Returns
+    -------
+    ndarray of uint8, shape (resamples, cases)
+        How often each resample draws each case.
+
+    Examples
+    --------
+    >>> draw_cases(7, 3, np.random.default_rng(1)).sum(axis=1).tolist()
+    [7, 7, 7]
+    """
+    counts = np.empty((resamples, cases), dtype=np.uint8)
+    for row in counts:
+        row[:] = np.bincount(generator.integers(0, cases, size=cases), minlength=cases)
+    return counts
+
+
+def share_intervals(
+    hits: NDArray[np.float64], sizes: NDArray[np.float64], counts: NDArray[np.uint8]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the 95 % intervals of many shares from one set of bootstrap draws.
+
+    Parameters
+    ----------
+    hits : ndarray, shape (cases, shares)
+        Comparisons within the band, of each case and share.
+    sizes : ndarray, shape (cases, subsets)
+        All comparisons of each case; the shares of a subset stand one after the other,
+        equally many for each.
+    counts : ndarray of uint8, shape (resamples, cases)
+        How often each resample draws each case, as `draw_cases` gives.
+
+    Returns
+    -------
+    (ndarray of float64, ndarray of float64), each of shape (shares,)
+        2.5th and 97.5th percentiles; 0 and 1 where no resample draws a case of the share.
+
+    Examples
+    --------
+    >>> counts = draw_cases(40, 500, np.random.default_rng(1))
+    >>> hits = np.array([[1.0], [0.0]] * 20)
+    >>> low, high = share_intervals(hits, np.ones((40, 1)), counts)
+    >>> bool(0.3 < low[0] < 0.5 < high[0] < 0.7)
+    True
+    """
+    drawn_hits = np.empty((counts.shape[0], hits.shape[1]))
+    drawn = np.empty((counts.shape[0], sizes.shape[1]))
+    for start in range(0, counts.shape[0], _BLOCK):
+        # Sums of whole numbers below 2**24: exact in single precision.
+        block = counts[start : start + _BLOCK].astype(np.float32)
+        drawn_hits[start : start + _BLOCK] = block @ hits.astype(np.float32)
+        drawn[start : start + _BLOCK] = block @ sizes.astype(np.float32)
+    drawn = np.repeat(drawn, hits.shape[1] // sizes.shape[1], axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        shares = drawn_hits / drawn
+    # Resamples that draw no case of a small subset say nothing of its share.
+    never = ~(drawn > 0).any(axis=0)
+    shares[:, never] = 0.0
+    low, high = np.nanpercentile(shares, [2.5, 97.5], axis=0)
+    high[never] = 1.0
+    return low, high
+
+
+def error_statistics(error: NDArray[np.float64]) -> dict[str, float]:
+    """Return number, median, 5th and 95th percentile, mean and largest absolute value of errors.
+
+    Parameters
+    ----------
+    error : ndarray of float64, shape (comparisons,)
+        Relative errors.
+
+    Returns
+    -------
+    dict
+        Columns n, median, p05, p95, mean_absolute, max_absolute of the table error_band.
+
+    Examples
+    --------
+    >>> error_statistics(np.array([-0.2, 0.0, 0.1]))["max_absolute"]
+    0.2
+    """
+    p05, median, p95 = np.percentile(error, [5, 50, 95]).tolist()
+    absolute = np.abs(error)
+    return {
+        "n": error.size, "median": median, "p05": p05, "p95": p95,
+        "mean_absolute": float(absolute.mean()), "max_absolute": float(absolute.max()),
+    }  # fmt: skip

@@ -1,0 +1,134 @@
+"""Unit factors; every quantity inside the package is SI."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from fabricast.core.errors import InputError
+
+__all__ = ["GIB", "MIB", "MILLISECOND", "parse_bytes", "pcie_bytes_per_s", "pcie_generation", "pcie_link_bytes_per_s"]
+
+MIB = float(1 << 20)
+GIB = float(1 << 30)
+MILLISECOND = 1e-3
+#: Widths of links that PCIe defines.
+PCIE_WIDTHS = (1, 2, 4, 8, 12, 16, 32)
+_BYTE_UNITS = {"": 1.0, "b": 1.0, "kb": 1e3, "mb": 1e6, "gb": 1e9, "kib": 1024.0, "mib": MIB, "gib": GIB}
+
+# Line code efficiency by transfer rate in GT/s: 8b/10b, 128b/130b, then PCIe 6 flits (242 of 256 B).
+_LINE_CODE = {2.5: 0.8, 5.0: 0.8, 8.0: 128 / 130, 16.0: 128 / 130, 32.0: 128 / 130, 64.0: 242 / 256}
+
+
+def pcie_bytes_per_s(transfer_rate_gt_per_s: float, width: int) -> float:
+    """Return the raw data rate of one direction of a PCIe link.
+
+    Parameters
+    ----------
+    transfer_rate_gt_per_s : float
+        Transfer rate of one lane in GT/s: 2.5, 5, 8, 16, 32 or 64.
+    width : int
+        Number of lanes.
+
+    Returns
+    -------
+    float
+        Bytes per second after line coding, before packet headers.
+
+    Raises
+    ------
+    ValueError
+        If no PCIe generation has this transfer rate, or no link this width.
+
+    References
+    ----------
+    Neugebauer et al., "Understanding PCIe performance for end host networking", SIGCOMM 2018.
+
+    Examples
+    --------
+    >>> round(pcie_bytes_per_s(8, 16) / 1e9, 3)
+    15.754
+    """
+    if transfer_rate_gt_per_s not in _LINE_CODE:
+        known = ", ".join(f"{rate:g}" for rate in _LINE_CODE)
+        raise ValueError(f"transfer rate is {transfer_rate_gt_per_s:g} GT/s, expected one of {known}")
+    if width not in PCIE_WIDTHS:
+        raise ValueError(f"link width is {width}, expected one of {', '.join(map(str, PCIE_WIDTHS))} lanes")
+    return transfer_rate_gt_per_s * 1e9 * _LINE_CODE[transfer_rate_gt_per_s] * width / 8
+
+
+def pcie_link_bytes_per_s(generation: int, width: int) -> float:
+    """Return the raw data rate of one direction of a link of a PCIe generation.
+
+    Parameters
+    ----------
+    generation : int
+        1 to 6.
+    width : int
+        Number of lanes.
+
+    Returns
+    -------
+    float
+        As `pcie_bytes_per_s`.
+
+    Raises
+    ------
+    ValueError
+        If there is no such generation or width.
+
+    Examples
+    --------
+    >>> round(pcie_link_bytes_per_s(5, 16) / 1e9, 2)
+    63.02
+    """
+    if not 1 <= generation <= len(_LINE_CODE):
+        raise ValueError(f"PCIe generation is {generation}, expected 1 to {len(_LINE_CODE)}")
+    return pcie_bytes_per_s(list(_LINE_CODE)[generation - 1], width)
+
+
+def pcie_generation(transfer_rate_gt_per_s: float) -> int:
+    """Return the PCIe generation of a transfer rate in GT/s.
+
+    Examples
+    --------
+    >>> pcie_generation(16)
+    4
+    """
+    return list(_LINE_CODE).index(transfer_rate_gt_per_s) + 1
+
+
+def parse_bytes(text: str, name: str = "size") -> float:
+    """Return a size in bytes from text such as ``512KiB``, ``4 MB`` or ``64``.
+
+    Parameters
+    ----------
+    text : str
+        A number, and a unit B, KB, MB, GB, KiB, MiB or GiB if wanted.
+    name : str, default 'size'
+        What it is, for the message.
+
+    Returns
+    -------
+    float
+        Bytes.
+
+    Raises
+    ------
+    InputError
+        If the text is no positive size.
+
+    Examples
+    --------
+    >>> parse_bytes("512KiB"), parse_bytes("4 MB")
+    (524288.0, 4000000.0)
+    """
+    found = re.fullmatch(r"\s*([0-9.eE+-]+)\s*([A-Za-z]*)\s*", text)
+    scale = _BYTE_UNITS.get(found[2].lower()) if found else None
+    try:
+        value = float(found[1]) * scale if found and scale else math.nan
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise InputError(f"{name} is '{text}', expected a size such as 64, 512KiB or 4MB")
+    return value

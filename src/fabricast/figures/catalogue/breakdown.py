@@ -1,0 +1,59 @@
+"""Figures of the breakdown study: name, title, how each is drawn from tables, and its caption."""
+
+from __future__ import annotations
+
+from fabricast.figures.catalogue import Entry, lazy_module
+
+plots = lazy_module("fabricast.figures.breakdown")
+_INJECTION = ("slide 34 injection", "slide 35 post", "slide 35 progress", "slide 36 LLP post")
+_LATENCY = (
+    "slide 39 latency", "slide 39 CPU", "slide 39 I/O", "slide 39 Network", "slide 39 on-node",
+    "slide 39 initiator", "slide 39 target", "slide 39 target I/O",
+)  # fmt: skip
+
+
+FIGURES = (
+    Entry(
+        "totals",
+        "Injection and latency",
+        lambda read, values: plots.plot_totals(read("breakdown_component"), read("what_if")),
+        "Injection overhead and end-to-end latency of one small message, stacked by their parts. Assumed "
+        "components are grey.",
+    ),
+    Entry(
+        "injection_shares",
+        "What injection is made of",
+        lambda read, values: plots.plot_shares(read("breakdown_share"), values["system"], _INJECTION),
+        "Shares of injection overhead: the parts of a post and of its progress, and the parts of the low- "
+        "level post. Marks: percentages printed on the slides.",
+    ),
+    Entry(
+        "latency_shares",
+        "What latency is made of",
+        lambda read, values: plots.plot_shares(read("breakdown_share"), values["system"], _LATENCY),
+        "Shares of end-to-end latency: layers, layers within each, and the two nodes. Marks: percentages "
+        "printed on the slides.",
+    ),
+    Entry(
+        "what_if",
+        "What if a part were faster",
+        lambda read, values: plots.plot_what_if(read("what_if"), values["system"]),
+        "Share of the total that a faster part removes (what the talk plots as speed-up), in the order of the "
+        "talk's legends.",
+    ),
+    Entry(
+        "accuracy",
+        "Model against observed",
+        lambda read, values: plots.plot_accuracy(read("breakdown_total"), values["tolerance"]),
+        "Modelled against observed totals, with 95 % intervals from the spreads of the components. The band "
+        "is the 5 % of the talk; observed values are quoted and to be compared with the paper.",
+    ),
+    Entry(
+        "sensitivity",
+        "Which component matters",
+        lambda read, values: plots.plot_sensitivity(
+            read("what_if"), read("breakdown_component"), read("breakdown_total"), values["system"]
+        ),
+        "Change of each total when one component changes by 10 %.",
+    ),
+)

@@ -1,0 +1,19 @@
+"""Captions as Snakemake's report reads them: one file a figure, written from the catalogue."""
+
+from __future__ import annotations
+
+import importlib
+
+from fabricast.core.resources import published
+from fabricast.inputs.studies import study_names
+
+__all__ = ["caption_files"]
+
+
+def caption_files() -> dict[str, str]:
+    """Return name and text of the caption file of every figure, of all studies."""
+    return {
+        f"{study}_{entry.name}.rst": entry.caption + "\n"
+        for study in study_names(published() / "studies.csv")
+        for entry in importlib.import_module(f"fabricast.figures.catalogue.{study}").FIGURES
+    }

@@ -1,0 +1,89 @@
+"""Figures of the GPU-centric study: name, title, how each is drawn from tables, and its caption."""
+
+from __future__ import annotations
+
+from fabricast.figures.catalogue import Entry, lazy_module
+
+plots = lazy_module("fabricast.figures.gpucentric")
+
+
+FIGURES = (
+    Entry(
+        "controls",
+        "Forms of control",
+        lambda read, values: plots.plot_controls(read("gpucentric_control")),
+        "Forms of control of a Himeno stencil relative to control by the CPU: performance and energy by grid. "
+        "The ends of the grids are published, the bars of the slide are lost; grey bands come from varying "
+        "the assumed parameters from half to double.",
+    ),
+    Entry(
+        "curves",
+        "Latency and bandwidth of methods",
+        lambda read, values: plots.plot_curves(read("parameter")),
+        "Time and bandwidth of a message between two GPUs by method. Dashed: without the limit of peer-to- "
+        "peer reads. Latency floors are published, rates are assumed.",
+    ),
+    Entry(
+        "allreduce_power",
+        "Power of an allreduce",
+        lambda read, values: plots.plot_allreduce_power(read("parameter")),
+        "Power of a node during one allreduce; the area under each curve is its energy. Powers are assumed "
+        "but for the polling CPU.",
+    ),
+    Entry(
+        "workload_performance",
+        "Performance of workloads",
+        lambda read, values: plots.plot_workloads(read("gpucentric_workload"), "performance_ratio"),
+        "Performance relative to MPI on 2 to 12 nodes in the model. The bars of the slide are lost and not "
+        "invented here; all profiles of workloads are assumed.",
+    ),
+    Entry(
+        "workload_energy",
+        "Energy of workloads",
+        lambda read, values: plots.plot_workloads(read("gpucentric_workload"), "energy_ratio"),
+        "Energy relative to MPI on 2 to 12 nodes in the model; all profiles of workloads are assumed.",
+    ),
+    Entry(
+        "robustness",
+        "How firmly statements hold",
+        lambda read, values: plots.plot_robustness(read("gpucentric_statement")),
+        "How often each statement of the talk holds when assumed parameters are varied from half to double. "
+        "Grey statements are decided by assumed values: that they hold with the defaults is no evidence.",
+    ),
+    Entry(
+        "observations",
+        "What slides say",
+        lambda read, values: plots.plot_observations(read("gpucentric_observation")),
+        "What slides say, and whether the model agrees. Of some cells only the number of marks survived: "
+        "these are counted, not checked.",
+    ),
+    Entry(
+        "choice_map",
+        "Which method is best",
+        lambda read, values: plots.plot_map(read("gpucentric_choice"), values["system"]),
+        "The best method over message size and overlap on 8 nodes, for time and for energy. Pale: a tie "
+        "within the models' error.",
+    ),
+    Entry(
+        "measured_paths",
+        "Measured paths and models",
+        lambda read, values: plots.plot_measured_paths(read("gpucentric_path")),
+        "Measured one-way times through host memory (staged) and by CUDA-aware MPI (direct) on three systems. "
+        "Dashed: start-up time and rate; solid: straight lines between the other sizes.",
+    ),
+    Entry(
+        "feasible_rates",
+        "Rates that agree with the talk",
+        lambda read, values: plots.plot_feasible(read("gpucentric_feasible"), read("parameter")),
+        "Which rates of remote stores and peer-to-peer reads, neither of them published, agree with two "
+        "statements of the talk.",
+    ),
+    Entry(
+        "this_gpu",
+        "A GPU of this machine",
+        lambda read, values: plots.plot_this_gpu(read("gpu_gpucentric_measurement"), read("gpu_prediction")),
+        "A GPU of this machine, measured here: times of copies by size (points) with start-up time and rate "
+        "fitted (lines), rates of copies that start at the same moment, and mean powers.",
+        wanted=lambda settings: settings.gpucentric.measured,
+    ),
+)

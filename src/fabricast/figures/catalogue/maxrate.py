@@ -1,0 +1,86 @@
+"""Figures of the max-rate study: name, title, how each is drawn from tables, and its caption."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fabricast.figures.catalogue import Entry, Read, lazy_module
+
+plots = lazy_module("fabricast.figures.maxrate")
+
+
+def _shown(read: Read, values: dict[str, Any]) -> str:
+    """Return the data set that is shown: a run on other data shows the first of them."""
+    known = sorted(set(read("maxrate_measurement")["dataset"]))
+    return str(values["dataset"] if values["dataset"] in known else known[0])
+
+
+FIGURES = (
+    Entry(
+        "rates",
+        "Rate of a node",
+        lambda read, values: plots.plot_rates(read("maxrate_measurement"), read("maxrate_fit"), _shown(read, values)),
+        "Rate k n / T of a node by processes, at large messages: measured (points) and models fitted to "
+        "messages of 8 KiB and more. Right: all data sets, relative to their largest rate.",
+    ),
+    Entry(
+        "time_surfaces",
+        "Time over size and processes",
+        lambda read, values: plots.plot_time_surfaces(
+            read("maxrate_measurement"), read("prediction"), _shown(read, values)
+        ),
+        "Time in which every process of a node has exchanged a message, by size and number of processes: "
+        "measured, by the refined model with one parameter set, and by our model with one set a protocol and "
+        "an overload term.",
+    ),
+    Entry(
+        "time_curves",
+        "Time by size",
+        lambda read, values: plots.plot_time_curves(
+            read("maxrate_measurement"), read("prediction"), _shown(read, values)
+        ),
+        "Time by message size for some numbers of processes. Points are measured. The refined model (dashed) "
+        "cannot follow the change of protocol; one parameter set a protocol with an overload term (solid) "
+        "does.",
+    ),
+    Entry(
+        "small_messages",
+        "Small messages",
+        lambda read, values: plots.plot_small_messages(
+            read("maxrate_measurement"), read("maxrate_fit"), _shown(read, values)
+        ),
+        "Time of small messages by processes: measured (points), the refined model with one start-up time "
+        "(dashed), and with the latency term (solid).",
+    ),
+    Entry(
+        "error_surface",
+        "Where the published parameters err",
+        lambda read, values: plots.plot_error_surface(read("maxrate_measurement"), _shown(read, values)),
+        "Absolute relative error of the refined model with the parameters that the slides print, unfitted, "
+        "over message size and processes; bands as on the slides.",
+    ),
+    Entry(
+        "model_errors",
+        "Errors of all models on all data",
+        lambda read, values: plots.plot_model_errors(read("maxrate_fit")),
+        "Median (bar) and 90th percentile (line) of the absolute relative error of every model on every data "
+        "set. The last model fits one parameter set for each protocol, with switch points found in the data.",
+    ),
+    Entry(
+        "parameter_intervals",
+        "What the data tell of the rates",
+        lambda read, values: plots.plot_parameter_intervals(read("maxrate_fit")),
+        "Rates of the refined model for messages of 8 KiB and more, with 95 % intervals: the wider of profile "
+        'likelihood and bootstrap over whole numbers of processes. "Not told": the parameter can be moved '
+        "without harm to the fit.",
+    ),
+    Entry(
+        "this_machine",
+        "Pairs of processes on this machine",
+        lambda read, values: plots.plot_this_machine(read("maxrate_measurement")),
+        "Round trips between pairs of processes of this machine: the lowest 5 % quantile of the quiet bursts "
+        "of all runs. In shared memory there is no network card; the jump is the change from eager to "
+        "rendezvous.",
+        wanted=lambda settings: settings.maxrate.measured,
+    ),
+)

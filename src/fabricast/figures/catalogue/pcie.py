@@ -1,0 +1,155 @@
+"""Figures of the PCIe study: name, title, how each is drawn from tables, and its caption."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fabricast.figures.catalogue import Entry, lazy_module
+
+if TYPE_CHECKING:
+    from fabricast.pcie.tree import PcieTree
+
+plots = lazy_module("fabricast.figures.pcie")
+schedules = lazy_module("fabricast.figures.pcie_schedules")
+validation = lazy_module("fabricast.figures.pcie_validation")
+_EXAMPLE = "storm8.example.complete"
+
+
+def load_tree(name: str) -> PcieTree:
+    """Return a topology; imported late, as the plots are."""
+    from fabricast.pcie.topology_files import load_tree as load
+
+    return load(name)
+
+
+FIGURES = (
+    Entry(
+        "topology_loads",
+        "Link loads on the tree",
+        lambda read, values: plots.plot_link_loads(
+            load_tree("storm8"), read("example_communication"), read("example_phase"), _EXAMPLE
+        ),
+        "Load of every directed link of the tree during each phase of the worked example, as a share of its "
+        "capacity. Squares are GPUs, circles switches, the diamond is the root complex; the left arrow of a "
+        "pair points upstream.",
+    ),
+    Entry(
+        "worked_example",
+        "Worked example",
+        lambda read, values: plots.plot_worked_example(read("example_communication"), read("example_phase"), _EXAMPLE),
+        "The complete example of the slides (tau = 0.2): which copies are active in each phase with their "
+        "congestion factors, and below the time each takes. The height of a bar is the congestion factor, the "
+        "text what was moved.",
+    ),
+    Entry(
+        "slowdown",
+        "Predicted slowdown",
+        lambda read, values: plots.plot_slowdown(
+            read("prediction"), read("graph"), read("communication"), values["bandwidth_bytes_per_s"]
+        ),
+        "How much longer a copy takes in its congestion graph than alone, over all graphs of the set. Left: "
+        "cumulative share for each model. Right: the slides' reading by family of graphs.",
+    ),
+    Entry(
+        "model_differences",
+        "Differences between models",
+        lambda read, values: plots.plot_model_differences(read("prediction")),
+        "How far two models lie apart on the same communications. Below the diagonal the mean absolute "
+        "difference of elapsed times, above it the share of communications that differ by more than 15 %, "
+        "both in percent.",
+    ),
+    Entry(
+        "measured_probes",
+        "Predicted against measured",
+        lambda read, values: plots.plot_probes(read("measured"), tolerance=values["tolerance"]),
+        "Rates of concurrent copies on 8-GPU machines, measured by others (voipmonitor/rtx6kpro), against the "
+        "congestion-factor model with tau = 0 and the bandwidth of one copy alone. Grey is the band of 15 %. "
+        "Patterns with many copies per GPU are missed: the copy engines of endpoints are not modelled.",
+    ),
+    Entry(
+        "error_distribution",
+        "Errors against the packet-level simulator",
+        lambda read, values: validation.plot_error_distribution(
+            read("error_histogram"), f"{values['simulated_set']}.all", values["origin"], values["tolerance"]
+        ),
+        "Errors of the models against the packet-level simulator (kind: simulated), on hardware whose root "
+        "complex cuts 256-byte packets into 128-byte pieces. Left: histogram with the ±15 % band shaded. "
+        "Right: cumulative share of communications below an absolute error, all models. The parameters were "
+        "calibrated on three probes, never on these graphs.",
+        needs_simulation=True,
+    ),
+    Entry(
+        "predicted_simulated",
+        "Predicted against simulated",
+        lambda read, values: validation.plot_predicted_simulated(
+            read("simulated"), values["origin"], values["tolerance"]
+        ),
+        "Predicted against simulated elapsed times. Solid: equal; dashed: ±15 %. From left to right the "
+        "reading of the slides, its variant with round-robin sharing upstream, and the back-pressure rule "
+        "that goes beyond the paper.",
+        needs_simulation=True,
+    ),
+    Entry(
+        "error_by_size",
+        "Errors and the number of communications",
+        lambda read, values: validation.plot_error_by_size(
+            read("error_band"), values["simulated_set"], values["origin"], values["tolerance"]
+        ),
+        "Share within ±15 % (bars: 95 % interval, resampled by graph) and mean absolute error by the number "
+        "of communications in the graph, for the validation set and the stress set.",
+        needs_simulation=True,
+    ),
+    Entry(
+        "model_hardware",
+        "Models on different hardware",
+        lambda read, values: validation.plot_model_hardware(
+            read("error_band"),
+            {f"{name}.held_out": f"{name}, held out" for name in values["held_out"]},
+            values["tolerance"],
+        ),
+        "Share of communications within ±15 % of the simulated time for every model and hardware setting, on "
+        "graphs held out from the design of the back-pressure rule.",
+        needs_simulation=True,
+    ),
+    Entry(
+        "worst_case",
+        "The worst case",
+        lambda read, values: validation.plot_worst_case(
+            load_tree(values["simulated_topology"]),
+            read("simulated_communication"),
+            read("simulated"),
+            read("parameter"),
+            "congestion_factor",
+        ),
+        "The communication on which the slides' reading errs most: link loads that the model predicts at the "
+        "start, and elapsed times of model and packet-level simulator side by side.",
+        needs_simulation=True,
+    ),
+    Entry(
+        "error_features",
+        "What explains the errors",
+        lambda read, values: validation.plot_error_features(
+            read("error_feature"), f"{values['simulated_set']}.all", values["origin"]
+        ),
+        "Which features of a communication and its graph explain the absolute error: loss of the R² of a "
+        "gradient-boosted model when one feature is shuffled, cross-validated over isomorphism classes of "
+        "graphs. Bars: spread over folds.",
+        needs_simulation=True,
+    ),
+    Entry(
+        "schedule_distribution",
+        "All schedules of a halo exchange",
+        lambda read, values: schedules.plot_schedule_distribution(
+            read("schedule_histogram"), read("schedule_summary"), values["reference_time_s"]
+        ),
+        "Times of all schedules of the halo exchanges on which the talk shows a fastest one, in units of one "
+        "message alone. Arrow: the published schedule; dotted: the naive order, neighbour by neighbour.",
+    ),
+    Entry(
+        "schedule_timeline",
+        "The fastest schedule",
+        lambda read, values: schedules.plot_schedule_timeline(read("schedule"), values["reference_time_s"]),
+        "A fastest synchronised schedule (the published one where there is one): targets of each GPU by step. "
+        "A step lasts as long as its slowest send.",
+    ),
+)

@@ -1,0 +1,98 @@
+"""Figures of the study of two-level networks: name, title, how each is drawn from tables, and its caption."""
+
+from __future__ import annotations
+
+from fabricast.figures.catalogue import Entry, lazy_module
+
+plots = lazy_module("fabricast.figures.percs")
+
+
+FIGURES = (
+    Entry(
+        "link_counts",
+        "Links by supernodes",
+        lambda read, values: plots.plot_counts(read("network_count")),
+        "Directed links of PERCS by class. Links between supernodes grow with the square of their number, so "
+        "that small jobs have few.",
+    ),
+    Entry(
+        "usage_4d",
+        "Link usage, 4D stencil",
+        lambda read, values: plots.plot_link_usage(read("network_case"), read("network_link_class"), "4D-64"),
+        "Least, mean and largest load of the links of each class for the 4D stencil on 64 supernodes. Default "
+        "rank order puts everything on few links between supernodes; random nodes raise the mean and lower "
+        "the maximum.",
+    ),
+    Entry(
+        "usage_mchalf",
+        "Link usage, multicast",
+        lambda read, values: plots.plot_link_usage(read("network_case"), read("network_link_class"), "MChalf-64"),
+        "Least, mean and largest load of the links of each class for the multicast to 14 targets on 64 supernodes.",
+        wanted=lambda settings: "MChalf-64" in settings.percs.workloads,
+    ),
+    Entry(
+        "usage_2d",
+        "Link usage, 2D stencil",
+        lambda read, values: plots.plot_link_usage(read("network_case"), read("network_link_class"), "2D-64"),
+        "Least, mean and largest load of the links of each class for the 2D stencil on 64 supernodes.",
+        wanted=lambda settings: "2D-64" in settings.percs.workloads,
+    ),
+    Entry(
+        "times_small",
+        "Times on 64 supernodes",
+        lambda read, values: plots.plot_times(
+            read("network_case"),
+            [name for name in values["workloads"] if name.endswith("-64") and not name.startswith("MCs")],
+        ),
+        "Time of the busiest link by mapping and routing on 64 supernodes: mean and range over random "
+        "mappings. Ticks: the time if every class of links were evenly loaded.",
+    ),
+    Entry(
+        "times_large",
+        "Times on 300 supernodes",
+        lambda read, values: plots.plot_times(
+            read("network_case"), [name for name in values["workloads"] if name.endswith("-300")]
+        ),
+        "Time of the busiest link by mapping and routing on 300 supernodes, 307,200 tasks.",
+        wanted=lambda settings: any(name.endswith("-300") for name in settings.percs.workloads),
+    ),
+    Entry(
+        "placement",
+        "Placement of a job",
+        lambda read, values: plots.plot_placement(read("network_case")),
+        "A 4D job of 64 supernodes on a machine of 512, by placement. Scattering helps direct routing, which "
+        "then has more pairs of supernodes to use.",
+        wanted=lambda settings: settings.percs.sensitivity,
+    ),
+    Entry(
+        "sensitivity",
+        "What decides the best mapping",
+        lambda read, values: plots.plot_sensitivity(read("network_case")),
+        "Which mapping is best with direct routing when the rule of gateways, the parallel links between "
+        "supernodes (M), the wrap-around or the placement change. Message size scales all times alike. Most "
+        "of these are assumptions.",
+    ),
+    Entry(
+        "packets",
+        "Packet level and bound",
+        lambda read, values: plots.plot_packets(read("comparison")),
+        "Packet-level times beside the time of the busiest link. With direct routes that time is a bound, and "
+        "packets come close to it. With indirect routes it is that of expected loads: each packet draws its "
+        "third group, so single runs queue at random and may also end a little earlier.",
+    ),
+    Entry(
+        "mapping_search",
+        "A mapping found by search",
+        lambda read, values: plots.plot_search(read("network_search"), read("network_case")),
+        "A mapping for direct routing found by swapping nodes, beside those of the talk; its packet-level "
+        "time verifies it.",
+    ),
+    Entry(
+        "time_features",
+        "What tells the packet level from its bound",
+        lambda read, values: plots.plot_importance(read("error_feature")),
+        "Which features of link loads tell how much longer than its bound a case takes at packet level "
+        "(extra-trees): loss of the R² on workloads and mappings that were not learnt from when the "
+        "feature is shuffled.",
+    ),
+)

@@ -1,0 +1,104 @@
+"""The file of a measured run on a GPU, or of the finding that there is none."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from fabricast.gpucentric.measured.cuda_device import Gpu, unavailable_reason
+from fabricast.gpucentric.measured.runs import CELL_COLUMNS, measure_gpu
+from fabricast.inputs.files import write_text
+
+__all__ = ["measure_to_file", "near"]
+
+_DEVICES = Path("/sys/bus/pci/devices")
+
+
+def measure_to_file(
+    path: Path | str,
+    runs: Path | str,
+    *,
+    sizes: Sequence[int],
+    bursts: int,
+    seconds: float,
+    power_seconds: float,
+    ordinal: int = 0,
+    progress: Callable[[int], None] | None = None,
+) -> str | None:
+    """Measure a GPU and write what was found; without a GPU take the last run, or say why there is none.
+
+    Parameters
+    ----------
+    path : Path or str
+        CSV file: every burst of every cell. Without rows if nothing was ever measured.
+    runs : Path or str
+        Folder in which every run is kept.
+    sizes, bursts, seconds, power_seconds, progress
+        As for `fabricast.gpucentric.measured.runs.measure_gpu`.
+    ordinal : int, default 0
+        Which of the visible GPUs.
+
+    Returns
+    -------
+    str or None
+        Why nothing was measured now; None if something was.
+    """
+    reason = unavailable_reason()
+    if reason is None:
+        with Gpu(ordinal) as gpu, near(gpu.bus_id) as where:
+            rows = measure_gpu(
+                gpu, sizes=sizes, bursts=bursts, seconds=seconds, power_seconds=power_seconds, progress=progress
+            )  # fmt: skip
+        rows.insert(0, "gpu", gpu.name)
+        now = datetime.now(UTC)
+        note = f"# {gpu.name}, driver for CUDA {gpu.driver_version}, {where}, {now:%Y-%m-%d %H:%M} UTC\n"
+        text = note + rows.to_csv(index=False, lineterminator="\n")
+        write_text(Path(runs) / f"gpu.{now:%Y%m%dT%H%M%S%f}.csv", text)
+    else:
+        sys.stderr.write(f"nothing measured: {reason}\n")
+        kept = sorted(Path(runs).glob("gpu.*.csv"))
+        if kept:
+            text = kept[-1].read_text(encoding="utf-8")
+        else:
+            again = "once there is a GPU: snakemake measured --forcerun measure_gpucentric"
+            text = f"# nothing measured: {reason}; {again}\n{','.join(('gpu', *CELL_COLUMNS))}\n"
+    write_text(path, text)
+    return reason
+
+
+@contextmanager
+def near(bus_id: str, devices: Path = _DEVICES) -> Iterator[str]:
+    """Keep this process on the cores that are next to a GPU; say where it runs.
+
+    Parameters
+    ----------
+    bus_id : str
+        PCI address as CUDA gives it.
+    devices : Path, default /sys/bus/pci/devices
+        Where the kernel shows devices.
+
+    Yields
+    ------
+    str
+        For people to read. Where the kernel does not tell, or these cores are not ours, nothing is changed.
+    """
+    try:
+        text = (devices / bus_id.lower() / "local_cpulist").read_text()
+        ranges = [(int(low), int(high or low)) for low, high in re.findall(r"(\d+)(?:-(\d+))?", text)]
+        before = os.sched_getaffinity(0)
+        local = before & {core for low, high in ranges for core in range(low, high + 1)}
+    except (OSError, AttributeError):
+        local = set()
+    if not local:
+        yield "on any core"
+        return
+    os.sched_setaffinity(0, local)
+    try:
+        yield f"on the {len(local)} cores next to it"
+    finally:
+        os.sched_setaffinity(0, before)

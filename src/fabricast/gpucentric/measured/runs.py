@@ -1,0 +1,335 @@
+"""Measured runs on a CUDA GPU: launches, copies, concurrent copies, stores, loads and power."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fabricast.core.errors import InputError
+from fabricast.gpucentric.measured.cuda_device import Gpu
+from fabricast.gpucentric.measured.power_meters import GpuMeter, ProcessorMeter, mean_power_w
+
+__all__ = ["CELL_COLUMNS", "PATTERNS", "measure_gpu"]
+
+#: Columns of a run, one row a burst of a cell.
+CELL_COLUMNS = (
+    "quantity", "item", "memory", "clock", "size_bytes", "copies", "burst", "samples", "p05", "p50", "p95", "unit",
+)  # fmt: skip
+#: Concurrent copies between the host (0) and a GPU (1).
+PATTERNS: dict[str, tuple[tuple[int, int], ...]] = {
+    "both directions": ((0, 1), (1, 0)),
+    "two to the GPU": ((0, 1), (0, 1)),
+    "two to the host": ((1, 0), (1, 0)),
+    "two each way": ((0, 1), (0, 1), (1, 0), (1, 0)),
+}
+#: Size of concurrent copies, and of the copies and stores that power is measured over.
+LARGE_BYTES = 64 * 2**20
+_MOST_SAMPLES = 5000
+_LEAST_SAMPLES = 5
+_LAUNCHES = 200
+_LOADS = 1024
+_THREADS = 256
+_LONGEST_HOLD_NS = 10**9
+_SETTLE_S = 2.0
+
+_Rows = Iterator[dict[str, Any]]
+
+
+def measure_gpu(
+    gpu: Gpu,
+    *,
+    sizes: Sequence[int],
+    bursts: int,
+    seconds: float,
+    power_seconds: float,
+    progress: Callable[[int], None] | None = None,
+) -> pd.DataFrame:
+    """Measure one GPU.
+
+    Parameters
+    ----------
+    gpu : Gpu
+        An open GPU.
+    sizes : sequence of int
+        Bytes of copies.
+    bursts : int
+        Repetitions of every cell, spread over the run.
+    seconds : float
+        Time of each burst.
+    power_seconds : float
+        Time over which each power is taken; 0 leaves powers out.
+    progress : callable, optional
+        Called with 1 after every burst and after the powers.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns CELL_COLUMNS. Times are in s, rates in bytes/s, powers in W; p05, p50 and p95
+        are quantiles over the samples of a burst. Host times hold the calls from Python,
+        about a microsecond each.
+    """
+    largest = max(*sizes, LARGE_BYTES)
+    bench = _Bench(gpu, largest, seconds)
+    rows: list[dict[str, Any]] = []
+    for burst in range(bursts):
+        for measured in (bench.launches(), bench.copies(sizes), bench.concurrent(), bench.stores(sizes), bench.loads()):
+            rows += [{**row, "burst": burst} for row in measured]
+        if progress is not None:
+            progress(1)
+    if power_seconds > 0:
+        rows += [{**row, "burst": 0} for row in bench.powers(power_seconds)]
+    if progress is not None:
+        progress(1)
+    return pd.DataFrame(rows, columns=list(CELL_COLUMNS))
+
+
+def _row(quantity: str, item: str, samples: Sequence[float], unit: str, **place: Any) -> dict[str, Any]:
+    low, middle, high = np.quantile(np.asarray(samples, dtype=np.float64), [0.05, 0.5, 0.95]).tolist()
+    cell = {"memory": "", "clock": "host", "size_bytes": 0, "copies": 1, **place}
+    return {"quantity": quantity, "item": item, "samples": len(samples), "p05": low, "p50": middle, "p95": high,
+            "unit": unit, **cell}  # fmt: skip
+
+
+class _Bench:
+    """Buffers, streams and events of a run, and what is done with them."""
+
+    def __init__(self, gpu: Gpu, largest_bytes: int, seconds: float) -> None:
+        self.gpu, self.seconds = gpu, seconds
+        # Single copies use the first buffers, concurrent ones all.
+        self.pinned = [gpu.pinned(size) for size in (largest_bytes, *[LARGE_BYTES] * 3)]
+        self.device = [gpu.memory(size) for size in (largest_bytes, largest_bytes, *[LARGE_BYTES] * 2)]
+        # Touched once, so that its pages are there.
+        self._pageable = np.ones(largest_bytes, dtype=np.uint8)
+        self.pageable = int(self._pageable.ctypes.data)
+        self.peer = gpu.peer_memory(largest_bytes)
+        self.streams = [gpu.stream() for _ in range(4)]
+        self.events = [gpu.event() for _ in range(5)]
+        self.sleeping_event = gpu.event(blocking=True)
+        self.flag = gpu.pinned(4)
+        self._flag_value = ctypes.c_uint.from_address(self.flag)
+        self._flag_value.value = 0
+
+    def _repeat(self, sample: Callable[[], float]) -> list[float]:
+        sample()
+        found: list[float] = []
+        end = time.perf_counter() + self.seconds
+        while len(found) < _LEAST_SAMPLES or (time.perf_counter() < end and len(found) < _MOST_SAMPLES):
+            found.append(sample())
+        return found
+
+    def _by_host(self, work: Callable[[], None]) -> list[float]:
+        def sample() -> float:
+            start = time.perf_counter_ns()
+            work()
+            return (time.perf_counter_ns() - start) * 1e-9
+
+        return self._repeat(sample)
+
+    def _hold(self) -> None:
+        """Let the first stream wait until `_release`, so that what follows is queued before it starts."""
+        self._flag_value.value = 0
+        self.gpu.launch("wait", self.streams[0], self.flag, _LONGEST_HOLD_NS)
+
+    def _release(self) -> None:
+        self._flag_value.value = 1
+
+    def _by_device(self, work: Callable[[], None]) -> list[float]:
+        """Repeat work that does not make the CPU wait; without a hold small work is timed by its calls."""
+        gpu, stream, (first, last) = self.gpu, self.streams[0], self.events[:2]
+
+        def sample() -> float:
+            self._hold()
+            gpu.record(first, stream)
+            work()
+            gpu.record(last, stream)
+            self._release()
+            gpu.wait_for(last)
+            return gpu.elapsed_s(first, last)
+
+        return self._repeat(sample)
+
+    def launches(self) -> _Rows:
+        """Measure an empty call, launches in a row, launch and wait, waiting asleep, and a look at an event."""
+        gpu, stream = self.gpu, self.streams[0]
+
+        def in_a_row() -> None:
+            for _ in range(_LAUNCHES):
+                gpu.launch("empty", stream)
+            gpu.finish(stream)
+
+        def and_wait() -> None:
+            gpu.launch("empty", stream)
+            gpu.finish(stream)
+
+        def and_sleep() -> None:
+            gpu.launch("empty", stream)
+            gpu.record(self.sleeping_event, stream)
+            gpu.wait_for(self.sleeping_event)
+
+        yield _row("time", "call", self._by_host(gpu.nothing), "s")
+        yield _row("time", "launch", [t / _LAUNCHES for t in self._by_host(in_a_row)], "s")
+        yield _row("time", "launch and wait", self._by_host(and_wait), "s")
+        yield _row("time", "launch and sleep", self._by_host(and_sleep), "s")
+        gpu.record(self.events[0], stream)
+        gpu.finish(stream)
+
+        def look() -> None:
+            gpu.happened(self.events[0])
+
+        yield _row("time", "query", self._by_host(look), "s")
+
+    def _directions(self) -> Iterator[tuple[str, str, int, int]]:
+        """Item, memory, target and source of every kind of copy."""
+        yield "host_to_device", "pinned", self.device[0], self.pinned[0]
+        yield "device_to_host", "pinned", self.pinned[0], self.device[0]
+        yield "host_to_device", "pageable", self.device[0], self.pageable
+        yield "device_to_host", "pageable", self.pageable, self.device[0]
+        yield "device_to_device", "", self.device[1], self.device[0]
+        if self.peer is not None:
+            yield "peer", "", self.peer, self.device[0]
+
+    def copies(self, sizes: Sequence[int]) -> _Rows:
+        """Measure one copy at a time, from its call to its end on the host and by the GPU's clock."""
+        gpu, stream = self.gpu, self.streams[0]
+        for size in sizes:
+            for item, memory, target, source in self._directions():
+
+                def start(target: int = target, source: int = source, size: int = size) -> None:
+                    gpu.copy(target, source, size, stream)
+
+                def whole(start: Callable[[], None] = start) -> None:
+                    start()
+                    gpu.finish(stream)
+
+                place = {"memory": memory, "size_bytes": size}
+                yield _row("time", item, self._by_host(whole), "s", **place)
+                if memory != "pageable":
+                    yield _row("time", item, self._by_device(start), "s", clock="device", **place)
+
+    def _together(self, arcs: Sequence[tuple[int, int]]) -> list[float]:
+        """Start copies at the same moment and return the time of each."""
+        gpu, gate = self.gpu, self.events[4]
+        self._hold()
+        gpu.record(gate, self.streams[0])
+        for number, (source, _) in enumerate(arcs):
+            addresses = (self.device[number], self.pinned[number])
+            stream = self.streams[number]
+            gpu.hold(stream, gate)
+            gpu.copy(*(addresses if source == 0 else addresses[::-1]), LARGE_BYTES, stream)
+            gpu.record(self.events[number], stream)
+        self._release()
+        for number in range(len(arcs)):
+            gpu.wait_for(self.events[number])
+        return [gpu.elapsed_s(gate, self.events[number]) for number in range(len(arcs))]
+
+    def concurrent(self) -> _Rows:
+        """Measure the rate of all of several copies that start at the same moment, and of one alone.
+
+        Copies one way may share one engine and run one after the other, or in turns: their last end does not depend
+        on it, the mean of their own rates does.
+        """
+        alone = {"alone to the GPU": ((0, 1),), "alone to the host": ((1, 0),)}
+        for name, arcs in {**alone, **PATTERNS}.items():
+
+            def total_rate(arcs: Sequence[tuple[int, int]] = arcs) -> float:
+                return len(arcs) * LARGE_BYTES / max(self._together(arcs))
+
+            place = {"memory": "pinned", "clock": "device", "size_bytes": LARGE_BYTES, "copies": len(arcs)}
+            yield _row("rate", name, self._repeat(total_rate), "bytes/s", **place)
+
+    def stores(self, sizes: Sequence[int]) -> _Rows:
+        """Measure the rate at which threads store into memory of the host."""
+        for size in (s for s in sizes if s >= 16 * _THREADS):
+            count = size // 16
+            blocks = min(1024, -(-count // _THREADS))
+
+            def work(count: int = count, blocks: int = blocks) -> None:
+                self.gpu.launch("store", self.streams[0], self.pinned[0], count, 7, blocks=blocks, threads=_THREADS)
+
+            rates = [16 * count / elapsed for elapsed in self._by_device(work)]
+            yield _row("rate", "store", rates, "bytes/s", memory="pinned", clock="device", size_bytes=size)
+
+    def loads(self) -> _Rows:
+        """Measure one load from memory of the host by a thread that waits for it."""
+        entries = LARGE_BYTES // 4
+        chain = np.ctypeslib.as_array(ctypes.cast(self.pinned[0], ctypes.POINTER(ctypes.c_uint32)), shape=(entries,))
+        # A stride of 16 KiB and a little: no two steps share a line or a set of a cache.
+        stride = 4099
+        places = (np.arange(_LOADS + 1, dtype=np.uint64) * stride) % entries
+        chain[places[:-1]] = places[1:].astype(np.uint32)
+
+        def work() -> None:
+            self.gpu.launch("follow", self.streams[0], self.pinned[0], _LOADS, self.device[0])
+
+        times = [elapsed / _LOADS for elapsed in self._by_device(work)]
+        yield _row("time", "load", times, "s", memory="pinned", clock="device", size_bytes=4)
+
+    def powers(self, seconds: float) -> _Rows:
+        """Measure the mean power of the GPU and, where it can be read, of the processors, by what is done."""
+        gpu, stream = self.gpu, self.streams[0]
+        try:
+            meter, processors = GpuMeter(gpu.bus_id), ProcessorMeter()
+        except InputError as error:
+            sys.stderr.write(f"powers are left out: {error}\n")
+            return
+
+        def busy(kernel: Callable[[float], None], wait: Callable[[], None]) -> Callable[[float], None]:
+            def work(for_s: float) -> None:
+                end = time.perf_counter() + for_s
+                while (left := end - time.perf_counter()) > 0:
+                    # Short kernels: a display may hang on this GPU.
+                    kernel(min(left, 0.2))
+                    gpu.record(self.sleeping_event, stream)
+                    wait()
+
+            return work
+
+        def polling() -> None:
+            while not gpu.happened(self.sleeping_event):
+                pass
+
+        def sleeping() -> None:
+            gpu.wait_for(self.sleeping_event)
+
+        def one_thread(for_s: float) -> None:
+            self._flag_value.value = 0
+            gpu.launch("wait", stream, self.flag, int(for_s * 1e9))
+
+        # More blocks than fit at once would run one after the other, each for all the time.
+        resident = 4 * gpu.multiprocessors
+
+        def all_threads(for_s: float) -> None:
+            gpu.launch("compute", stream, self.device[0], int(for_s * 1e9), blocks=resident, threads=_THREADS)
+
+        def copying(for_s: float) -> None:
+            # Several queued, so that the engine never waits for the CPU.
+            for _ in range(4):
+                gpu.copy(self.pinned[0], self.device[0], LARGE_BYTES, stream)
+
+        def storing(for_s: float) -> None:
+            gpu.launch("store", stream, self.pinned[0], LARGE_BYTES // 16, 7, blocks=1024, threads=_THREADS)
+
+        states: dict[str, Callable[[float], None]] = {
+            "idle": time.sleep,
+            "GPU polls, CPU sleeps": busy(one_thread, sleeping),
+            "GPU polls, CPU polls": busy(one_thread, polling),
+            "copies": busy(copying, sleeping),
+            "stores": busy(storing, sleeping),
+            "computes": busy(all_threads, sleeping),
+        }
+        # After copies the clocks stay high for a while.
+        time.sleep(min(_SETTLE_S, 2 * seconds))
+        for state, work in states.items():
+            try:
+                powers = mean_power_w(work, seconds, meter, processors)
+            except InputError as error:
+                sys.stderr.write(f"powers are left out from '{state}' on: {error}\n")
+                return
+            for component, power in powers.items():
+                yield _row("power", state, [power], "W", memory=component, clock="counter")

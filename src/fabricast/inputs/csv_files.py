@@ -1,0 +1,174 @@
+"""CSV files that people wrote: columns, fields and numbers, each refused in one line."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fabricast.core.errors import InputError
+from fabricast.inputs.files import read_text
+
+__all__ = ["MOST_ROWS", "CsvRow", "read_csv"]
+
+
+#: More rows need another format; each one is an object here.
+MOST_ROWS = 3_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class CsvRow:
+    """One row of a CSV file.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    line : int
+        Its line in the file, counted from 1.
+    columns : dict of str to int
+        Position of each column, shared by all rows; columns that the file lacks are absent.
+    texts : tuple of str
+        Text of each column, without surrounding blanks.
+    """
+
+    path: Path
+    line: int
+    columns: dict[str, int]
+    texts: tuple[str, ...]
+
+    def __getitem__(self, column: str) -> str:
+        """Return the text of a column."""
+        return self.texts[self.columns[column]]
+
+    def __contains__(self, column: str) -> bool:
+        """Return whether the file has a column."""
+        return column in self.columns
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """Text by column."""
+        return dict(zip(self.columns, self.texts, strict=True))
+
+    def get(self, column: str, default: str = "") -> str:
+        """Return the text of a column, or a default where the file lacks it."""
+        return self[column] if column in self.columns else default
+
+    def error(self, message: str) -> InputError:
+        """Return what refuses this row, with file and line."""
+        return InputError(message, path=self.path, line=self.line)
+
+    def number(self, column: str, *, default: float | None = None) -> float:
+        """Return the finite number in a column.
+
+        Parameters
+        ----------
+        column : str
+            Name of the column.
+        default : float, optional
+            Value where the file lacks the column or the field is empty.
+
+        Returns
+        -------
+        float
+            The number.
+
+        Raises
+        ------
+        InputError
+            If the text is not a finite number.
+        """
+        text = self.get(column)
+        if not text and default is not None:
+            return default
+        try:
+            # Python takes 1_000 for a number, a spreadsheet does not.
+            value = math.nan if "_" in text else float(text)
+        except ValueError:
+            value = math.nan
+        if not math.isfinite(value):
+            raise self.error(f"{column} is '{text}', expected a finite number")
+        return value
+
+
+def read_csv(
+    path: Path | str, required: Sequence[str], optional: Sequence[str] = (), *, text: str | None = None
+) -> list[CsvRow]:
+    r"""Read a CSV file with a header; lines that start with ``#`` are comments.
+
+    Parameters
+    ----------
+    path : Path or str
+        File in UTF-8.
+    required, optional : sequence of str
+        Columns that the file must and may have, in any order.
+    text : str, optional
+        Content of the file, where it has been read already.
+
+    Returns
+    -------
+    list of CsvRow
+        Rows in file order, at least one.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, is not CSV, or has other columns or fields.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "graphs.csv"
+    >>> _ = path.write_text("graph,source,target\nhalo,0,1\n")
+    >>> read_csv(path, ["graph", "source", "target"], ["size_bytes"])[0]["target"]
+    '1'
+    """
+    path = Path(path)
+    text = read_text(path, strict=True) if text is None else text
+    comment = text.partition("\n")[0]
+    lines = list(_lines(text, path))
+    expected = ",".join(required) + (f"[,{','.join(optional)}]" if optional else "")
+    if not lines:
+        raise InputError(f"is empty, expected the columns {expected}", path=path, line=1)
+    line, names = lines[0]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"column '{name}' is a duplicate, expected {expected}", path=path, line=line)
+        if name not in (*required, *optional):
+            raise InputError(f"column '{name}' is unknown, expected {expected}", path=path, line=line)
+    for name in required:
+        if name not in names:
+            raise InputError(f"column '{name}' is missing, expected {expected}", path=path, line=line)
+    if len(lines) == 1:
+        why = f" ({comment.lstrip('# ')})" if comment.startswith("#") else ""
+        raise InputError(f"holds no rows, expected at least one{why}", path=path, line=line)
+    for line, fields in lines[1:]:
+        if len(fields) != len(names):
+            raise InputError(f"has {len(fields)} fields, expected {len(names)}", path=path, line=line)
+    columns = {name: position for position, name in enumerate(names)}
+    return [CsvRow(path, line, columns, tuple(fields)) for line, fields in lines[1:]]
+
+
+def _lines(content: str, path: Path) -> Iterator[tuple[int, list[str]]]:
+    line = 0
+
+    def text() -> Iterator[str]:
+        nonlocal line
+        for number, read in enumerate(io.StringIO(content, newline=""), start=1):
+            line = number
+            if not read.startswith("#"):
+                yield read
+
+    count = 0
+    try:
+        for fields in csv.reader(text(), strict=True):
+            if fields:
+                count += 1
+                if count > MOST_ROWS:
+                    raise InputError(f"holds more than {MOST_ROWS:,} rows, expected fewer", path=path, line=line)
+                yield line, [field.strip() for field in fields]
+    except csv.Error as error:
+        raise InputError(f"is not CSV: {error}", path=path, line=line) from error

@@ -1,0 +1,215 @@
+"""Files read up to a limit, and written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from glob import escape
+from pathlib import Path
+from typing import IO, Any
+
+from fabricast.core.errors import InputError
+
+__all__ = ["atomic_write", "parse_json", "read_bytes", "read_text", "write_text"]
+
+#: Most bytes that are read of any foreign file; formats whose objects need more memory have less.
+LARGEST_TEXT_BYTES = 64_000_000
+LARGEST_JSON_BYTES = 16_000_000
+LARGEST_YAML_BYTES = 1_000_000
+_BLOCK_BYTES = 1 << 20
+
+
+def read_bytes(path: Path | str, *, most_bytes: int = LARGEST_TEXT_BYTES) -> bytes:
+    """Read a file, a pipe or, as ``-``, standard input, up to a limit.
+
+    Parameters
+    ----------
+    path : Path or str
+        What is read. Devices and folders are refused: some of them never end.
+    most_bytes : int, default 64 MB
+        Limit, checked while reading.
+
+    Returns
+    -------
+    bytes
+        The content.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, is a device, or is larger.
+    """
+    try:
+        if str(path) == "-":
+            return _read_limited(sys.stdin.buffer, path, most_bytes)
+        # Not blocking, so that looking at a pipe without a writer does not wait; reading it does.
+        kind = Path(path).stat().st_mode
+        if stat.S_ISCHR(kind) or stat.S_ISBLK(kind) or stat.S_ISSOCK(kind):
+            raise InputError("is a device, expected a file", path=path)
+        with Path(path).open("rb") as file:
+            return _read_limited(file, path, most_bytes)
+    except (OSError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path=path) from error
+
+
+def _read_limited(file: IO[bytes], path: Path | str, most_bytes: int) -> bytes:
+    blocks, size = [], 0
+    while block := file.read(_BLOCK_BYTES):
+        size += len(block)
+        if size > most_bytes:
+            raise InputError(f"is larger than {most_bytes / 1e6:g} MB, expected a smaller file", path=path)
+        blocks.append(block)
+    return b"".join(blocks)
+
+
+def read_text(path: Path | str, *, strict: bool = False, most_bytes: int = LARGEST_TEXT_BYTES) -> str:
+    """Read a text that other programs or people wrote.
+
+    Parameters
+    ----------
+    path : Path or str
+        Text in UTF-8, with or without a byte-order mark; as for `read_bytes`.
+    strict : bool, default False
+        Whether bytes that are no UTF-8 are refused, not replaced.
+    most_bytes : int, default 64 MB
+        Limit.
+
+    Returns
+    -------
+    str
+        Its content.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, is larger, or holds a NUL byte.
+    """
+    content = read_bytes(path, most_bytes=most_bytes)
+    nul = content.find(b"\0")
+    if nul >= 0:
+        line = content.count(b"\n", 0, nul) + 1
+        raise InputError("holds a NUL byte, expected UTF-8 text", path=path, line=line)
+    try:
+        return content.decode("utf-8-sig", errors="strict" if strict else "replace")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise InputError(f"is not UTF-8 text: {error.reason}", path=path, line=line) from error
+
+
+def parse_json(text: str, path: Path | str) -> Any:
+    """Return the plain values of JSON text of at most 16 MB.
+
+    Parameters
+    ----------
+    text : str
+        The text.
+    path : Path or str
+        Where it was read, for messages.
+
+    Returns
+    -------
+    object
+        Plain values.
+
+    Raises
+    ------
+    InputError
+        If it is longer or is not JSON.
+    """
+    if len(text) > LARGEST_JSON_BYTES:
+        raise InputError(f"is larger than {LARGEST_JSON_BYTES / 1e6:g} MB, expected smaller JSON", path=path)
+    try:
+        value = json.loads(text)
+        if "\\u" in text:
+            # Halves of surrogate pairs are text that nothing can write.
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
+        return value
+    except (ValueError, RecursionError) as error:
+        line = getattr(error, "lineno", None)
+        problem = "nests too deep" if isinstance(error, RecursionError) else getattr(error, "msg", None) or error
+        raise InputError(f"is not JSON: {problem}", path=path, line=line) from error
+
+
+@contextmanager
+def atomic_write(path: Path | str) -> Iterator[Path]:
+    """Give a temporary name beside `path` and rename it to `path` on success.
+
+    Parameters
+    ----------
+    path : Path or str
+        The file to be written. Its folder is made if missing.
+
+    Yields
+    ------
+    Path
+        The temporary name, with the same suffix. It is removed if the body raises.
+
+    Raises
+    ------
+    InputError
+        If the folder cannot be made or written to.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> target = Path(tempfile.mkdtemp()) / "a" / "b.txt"
+    >>> with atomic_write(target) as temporary:
+    ...     _ = temporary.write_text("done")
+    >>> target.read_text()
+    'done'
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise InputError("is a folder, expected the name of a file", path=path)
+    temporary = path.with_name(f".{path.stem}.{os.getpid()}.part{path.suffix}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _remove_left_behind(path)
+        yield temporary
+        temporary.replace(path)
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror or error}", path=path) from error
+    finally:
+        # Also what a library writes beside it, as a database its log.
+        for left in temporary.parent.glob(f"{escape(temporary.name)}*"):
+            with suppress(OSError):
+                left.unlink()
+
+
+def _remove_left_behind(path: Path) -> None:
+    """Remove temporary files for a path whose processes were killed."""
+    for left in path.parent.glob(f".{escape(path.stem)}.*.part{escape(path.suffix)}*"):
+        process = left.name.removeprefix(f".{path.stem}.").partition(".")[0]
+        if not (process.isdigit() and _is_running(int(process))):
+            with suppress(OSError):
+                left.unlink()
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    return True
+
+
+def write_text(path: Path | str, text: str) -> None:
+    """Write a UTF-8 text file whole or not at all.
+
+    Parameters
+    ----------
+    path : Path or str
+        The file to be written.
+    text : str
+        Its content.
+    """
+    with atomic_write(path) as temporary:
+        temporary.write_text(text, encoding="utf-8", newline="\n")

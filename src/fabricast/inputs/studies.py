@@ -1,0 +1,61 @@
+"""The five studies: what is published about them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fabricast.core.errors import InputError
+from fabricast.inputs.csv_files import read_csv
+
+__all__ = ["study_names", "study_tolerance"]
+
+_COLUMNS = ("study", "title", "authors", "year", "venue", "tolerance")
+
+
+def study_names(path: Path | str) -> tuple[str, ...]:
+    """Return the names of the studies.
+
+    Parameters
+    ----------
+    path : Path or str
+        The table of studies, config/published/studies.csv.
+
+    Examples
+    --------
+    >>> from fabricast.core.resources import published
+    >>> study_names(published() / "studies.csv")
+    ('pcie', 'breakdown', 'maxrate', 'gpucentric', 'percs')
+    """
+    return tuple(row["study"] for row in read_csv(path, _COLUMNS))
+
+
+def study_tolerance(path: Path | str, study: str) -> float:
+    """Return the tolerance that a study states for its errors.
+
+    Parameters
+    ----------
+    path : Path or str
+        The table of studies, config/published/studies.csv.
+    study : str
+        Name of the study.
+
+    Returns
+    -------
+    float
+        Half width of its band.
+
+    Raises
+    ------
+    InputError
+        If the table has no such study.
+
+    Examples
+    --------
+    >>> from fabricast.core.resources import published
+    >>> study_tolerance(published() / "studies.csv", "breakdown")
+    0.05
+    """
+    rows = {row["study"]: row for row in read_csv(path, _COLUMNS)}
+    if study not in rows:
+        raise InputError(f"study is '{study}', expected one of {', '.join(rows)}", path=path)
+    return rows[study].number("tolerance")

@@ -1,0 +1,171 @@
+"""YAML read safely, with the line of every key, and checked against a pydantic model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from fabricast.core.errors import InputError
+from fabricast.inputs.files import LARGEST_YAML_BYTES, read_text
+
+__all__ = ["load_model", "read_yaml", "validate"]
+
+_LONGEST_QUOTE = 200
+
+ModelType = TypeVar("ModelType", bound=BaseModel)
+Location = tuple[str | int, ...]
+
+
+class _PlainLoader(yaml.SafeLoader):
+    """A safe loader that refuses aliases, duplicate keys and keys that are no plain values."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            raise yaml.MarkedYAMLError(problem="found an alias, expected plain values", problem_mark=mark)
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        seen: set[Any] = set()
+        for key_node, _ in node.value if isinstance(node, yaml.MappingNode) else ():
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise yaml.MarkedYAMLError(
+                    problem="found a list or mapping as key, expected a name", problem_mark=key_node.start_mark
+                )
+            if key_node.value in seen:
+                raise yaml.MarkedYAMLError(
+                    problem=f"key '{key_node.value}' is a duplicate", problem_mark=key_node.start_mark
+                )
+            seen.add(key_node.value)
+        return super().construct_mapping(node, deep)
+
+    def construct_object(self, node: Any, deep: bool = False) -> Any:
+        try:
+            value = super().construct_object(node, deep)
+            if isinstance(value, str):
+                # Halves of surrogate pairs are text that nothing can write.
+                value.encode("utf-8")
+            return value
+        except (ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:
+            # PyYAML lets the errors of Python's own constructors through: dates, huge numbers, wrong tags.
+            raise yaml.MarkedYAMLError(
+                problem=f"found '{str(node.value)[:80]}', which is no {node.tag.rpartition(':')[2]}",
+                problem_mark=node.start_mark,
+            ) from error
+
+
+def _lines(node: yaml.Node | None, location: Location = ()) -> dict[Location, int]:
+    lines: dict[Location, int] = {}
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            lines[(*location, key.value)] = key.start_mark.line + 1
+            lines.update(_lines(value, (*location, key.value)))
+    elif isinstance(node, yaml.SequenceNode):
+        for index, value in enumerate(node.value):
+            lines[(*location, index)] = value.start_mark.line + 1
+            lines.update(_lines(value, (*location, index)))
+    return lines
+
+
+def read_yaml(path: Path | str) -> tuple[Any, dict[Location, int]]:
+    """Read a YAML file and where its keys stand.
+
+    Parameters
+    ----------
+    path : Path or str
+        The file.
+
+    Returns
+    -------
+    value : object
+        Its content as plain Python values.
+    lines : dict
+        Line number of each key, by path of keys.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, is not YAML, uses aliases or repeats a key.
+    """
+    try:
+        text = read_text(path, strict=True, most_bytes=LARGEST_YAML_BYTES)
+        value = yaml.load(text, Loader=_PlainLoader)  # noqa: S506  a subclass of SafeLoader
+        return value, _lines(yaml.compose(text, Loader=_PlainLoader))
+    except (yaml.YAMLError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        problem = getattr(error, "problem", None) or str(error)
+        if isinstance(error, RecursionError):
+            problem = "nests too deep"
+        line = None if mark is None else mark.line + 1
+        raise InputError(f"is not the YAML expected: {problem}", path=path, line=line) from error
+
+
+def validate(
+    model: type[ModelType],
+    value: Any,
+    *,
+    path: Path | str | None = None,
+    lines: dict[Location, int] | None = None,
+) -> ModelType:
+    """Check plain values against a pydantic model.
+
+    Parameters
+    ----------
+    model : type
+        The pydantic model.
+    value : object
+        Plain values, as read from YAML or JSON.
+    path : Path or str, optional
+        File to name in errors.
+    lines : dict, optional
+        Line of each key, as `read_yaml` gives it.
+
+    Returns
+    -------
+    model
+        The checked values.
+
+    Raises
+    ------
+    InputError
+        On the first value that does not fit: file, line, key, what was found and expected.
+    """
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        first = error.errors()[0]
+        location: Location = tuple(first["loc"])
+        key = ".".join(map(str, location)) or "the file"
+        found = "" if isinstance(first["input"], dict | list) else f" is {_quoted(first['input'])}"
+        if first["type"] == "extra_forbidden":
+            message = f"key '{key}' is unknown, expected one of those in config/README.md"
+        elif first["type"] == "missing":
+            message = f"key '{key}' is missing"
+        elif first["type"] in ("model_type", "dict_type"):
+            where = f"key '{key}' is" if location else "is"
+            message = (
+                f"{where} {'empty' if first['input'] is None else _quoted(first['input'])}, expected keys with values"
+            )
+        else:
+            message = f"key '{key}'{found}: {first['msg']}"
+        line = None
+        while lines and location and line is None:
+            line = lines.get(location)
+            location = location[:-1]
+        raise InputError(message, path=path, line=line) from error
+
+
+def _quoted(value: Any) -> str:
+    try:
+        return repr(value)[:_LONGEST_QUOTE]
+    except ValueError:
+        return "a number with too many digits"
+
+
+def load_model(path: Path | str, model: type[ModelType]) -> ModelType:
+    """Read a YAML file and check it against a pydantic model."""
+    value, lines = read_yaml(path)
+    return validate(model, value, path=path, lines=lines)

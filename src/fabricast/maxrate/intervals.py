@@ -1,0 +1,219 @@
+"""What data tell of fitted parameters: intervals by bootstrap and by profile likelihood."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabricast.maxrate.fitting import BOUNDS, Array, MaxRateRegressor, first_start, optimise
+from fabricast.maxrate.models import FORMS
+
+__all__ = ["bootstrap_intervals", "profile_intervals", "told_intervals"]
+
+#: A parameter whose 95 % interval spans this factor is not told by the data.
+_WIDEST_INTERVAL = 10.0
+
+
+def bootstrap_intervals(
+    regressor: MaxRateRegressor,
+    cells: Array,
+    times: Array,
+    *,
+    draws: int,
+    generator: np.random.Generator,
+    blocks: NDArray[np.generic] | None = None,
+) -> dict[str, tuple[float, float]]:
+    """Return 95 % intervals of the parameters; whole blocks are drawn.
+
+    Cells of one number of processes, or of one job, err together, so blocks are resampled, not cells.
+
+    Parameters
+    ----------
+    regressor : MaxRateRegressor
+        A fitted regressor; draws start from its parameters.
+    cells, times : ndarray of float64
+        What it was fitted to.
+    draws : int
+        Bootstrap draws.
+    generator : numpy.random.Generator
+        Source of randomness.
+    blocks : ndarray, shape (cells,), optional
+        Block of each cell; its number of processes if left out, or the cell itself if there
+        is but one block.
+
+    Returns
+    -------
+    dict
+        Lower and upper end by parameter.
+    """
+    names = FORMS[regressor.form].parameters
+    start = np.log([regressor.parameters_[name] for name in names])
+    key = cells[:, 1] if blocks is None else blocks
+    if np.unique(key).size == 1:
+        # One block tells nothing of its own spread; its cells are then drawn one by one.
+        key = np.arange(times.size)
+    rows_of = [np.flatnonzero(key == block) for block in np.unique(key)]
+    found = []
+    for _ in range(draws):
+        rows = np.concatenate([rows_of[i] for i in generator.integers(0, len(rows_of), len(rows_of))])
+        found.append(np.exp(optimise(regressor.form, start, cells[rows], times[rows]).x))
+    ends = np.percentile(np.array(found), [2.5, 97.5], axis=0)
+    return {name: (float(ends[0, i]), float(ends[1, i])) for i, name in enumerate(names)}
+
+
+#: Factors by which a parameter is moved while all others are fitted anew, up to where it is not told.
+_FACTORS = (1.01, 1.03, 1.1, 1.3, 2.0, 3.2, 10.0, 100.0, 1000.0)
+#: A parameter that may be moved by this factor without harm is not told.
+_UNTOLD_FACTOR = _WIDEST_INTERVAL**0.5
+_BISECTIONS = 4
+#: 95 % of chi squared with one degree of freedom.
+_CHI_SQUARED = 3.841
+#: Measured times are never better than this share, whatever a fit to few cells leaves.
+_FINEST_RESIDUAL = 0.003
+
+
+def profile_intervals(regressor: MaxRateRegressor, cells: Array, times: Array) -> dict[str, tuple[float, float] | None]:
+    """Return what the data tell of each parameter, by profile likelihood.
+
+    A parameter is moved away from its fitted value, all others are fitted anew, and it is told
+    where the fit then gets worse on both sides by more than noise explains. Data at one number
+    of processes, for example, determine ``min(r_n, k r_c)`` and neither of the two.
+
+    Parameters
+    ----------
+    regressor : MaxRateRegressor
+        A fitted regressor.
+    cells : ndarray of float64, shape (cells, 2)
+        Size in bytes and processes.
+    times : ndarray of float64, shape (cells,)
+        Times in s.
+
+    Returns
+    -------
+    dict
+        95 % interval by parameter; None where the data do not tell it: the interval would span
+        a factor of 10 or more.
+
+    References
+    ----------
+    Raue et al., "Structural and practical identifiability analysis ... by exploiting the
+    profile likelihood", Bioinformatics 2009. Cells of one number of processes err together:
+    the likelihood is divided by their design effect (Kish 1965).
+
+    Examples
+    --------
+    >>> from fabricast.maxrate.models import predict_time
+    >>> size = 2.0 ** np.arange(4, 20)
+    >>> X = np.column_stack([size, np.full(16, 8.0)])
+    >>> y = predict_time("maxrate", {"s": 3e-6, "r_n": 6e9, "r_c": 3e9}, X[:, 0], X[:, 1])
+    >>> profile_intervals(MaxRateRegressor("maxrate").fit(X, y), X, y)["r_n"] is None
+    True
+    """
+    names = FORMS[regressor.form].parameters
+    best = np.log([regressor.parameters_[name] for name in names])
+    residual = np.log(regressor.predict(cells) / times)
+    freedom = max(1, times.size - len(names))
+    variance = max(2 * regressor.cost_ / freedom, _FINEST_RESIDUAL**2)
+    limit = regressor.cost_ + _CHI_SQUARED / 2 * variance * _design_effect(residual, cells[:, 1])
+    first = first_start(names, cells, times)
+    found: dict[str, tuple[float, float] | None] = {}
+    for column, name in enumerate(names):
+        ends = [_profile_end(regressor.form, best, first, column, sign, limit, cells, times) for sign in (-1.0, 1.0)]
+        told = all(end is not None for end in ends)
+        value = regressor.parameters_[name]
+        found[name] = (value * float(np.exp(-ends[0])), value * float(np.exp(ends[1]))) if told else None  # type: ignore[arg-type,operator]
+    return found
+
+
+def _design_effect(residual: Array, block: Array) -> float:
+    """Return by how much cells that err together count less than independent ones."""
+    blocks, which = np.unique(block, return_inverse=True)
+    if blocks.size < 2 or residual.size <= blocks.size:
+        return 1.0
+    counts = np.bincount(which)
+    means = np.bincount(which, weights=residual) / counts
+    within = float(((residual - means[which]) ** 2).sum() / (residual.size - blocks.size))
+    size = float(counts.mean())
+    between = float((counts * (means - residual.mean()) ** 2).sum() / (blocks.size - 1))
+    if within + between <= 0:
+        return 1.0
+    correlation = max(0.0, (between - within) / (between + (size - 1) * within))
+    return 1 + (size - 1) * correlation
+
+
+def _profile_end(
+    form: str, best: Array, first: Array, column: int, sign: float, limit: float, cells: Array, times: Array
+) -> float | None:
+    """Return how far, in logs, a parameter can be moved without harm; None where it is not told."""
+    names = FORMS[form].parameters
+    low, high = np.log(BOUNDS[names[column][0]])
+    warm = best
+
+    def harmless(distance: float) -> bool:
+        nonlocal warm
+        fixed = best[column] + sign * distance
+        fits = [optimise(form, start, cells, times, fixed=(column, fixed)) for start in (warm, best, first)]
+        fit = min(fits, key=lambda one: float(one.cost))
+        warm = np.insert(fit.x, column, fixed)
+        return bool(fit.cost <= limit)
+
+    inside, outside = 0.0, None
+    for factor in _FACTORS:
+        distance = float(np.log(factor))
+        if not low < best[column] + sign * distance < high:
+            # The bound of the fit is met before any harm: nothing holds the parameter on this side.
+            if outside is None:
+                return None
+            break
+        if harmless(distance):
+            inside, outside = distance, None
+        elif outside is None:
+            outside = distance
+        if inside >= np.log(_UNTOLD_FACTOR):
+            return None
+    if outside is None:
+        return None
+    warm = best
+    for _ in range(_BISECTIONS):
+        middle = (inside + outside) / 2
+        if harmless(middle):
+            inside = middle
+        else:
+            outside = middle
+    return outside
+
+
+def told_intervals(
+    regressor: MaxRateRegressor,
+    cells: Array,
+    times: Array,
+    *,
+    draws: int,
+    generator: np.random.Generator,
+) -> dict[str, tuple[float, float] | None]:
+    """Return 95 % intervals of the parameters that the data tell, None for the others.
+
+    Parameters
+    ----------
+    regressor : MaxRateRegressor
+        A fitted regressor.
+    cells, times : ndarray of float64
+        What it was fitted to.
+    draws : int
+        Bootstrap draws.
+    generator : numpy.random.Generator
+        Source of randomness.
+
+    Returns
+    -------
+    dict
+        The wider of profile and bootstrap on each side; None where either spans a factor of 10.
+    """
+    profile = profile_intervals(regressor, cells, times)
+    drawn = bootstrap_intervals(regressor, cells, times, draws=draws, generator=generator)
+    found: dict[str, tuple[float, float] | None] = {}
+    for name, own in profile.items():
+        low, high = drawn[name]
+        joint = None if own is None else (min(own[0], low), max(own[1], high))
+        found[name] = None if joint is None or joint[1] > joint[0] * _WIDEST_INTERVAL else joint
+    return found

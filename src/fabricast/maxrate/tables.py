@@ -1,0 +1,198 @@
+"""The max-rate study as rows of the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fabricast.core.seeds import random_generator
+from fabricast.maxrate.fitting import MaxRateRegressor, TimeRegressor, blocked_predictions, summarise
+from fabricast.maxrate.intervals import told_intervals
+from fabricast.maxrate.models import FORMS, SLIDE_PARAMETERS, predict_time
+from fabricast.maxrate.protocols import ProtocolRegressor
+
+__all__ = ["LARGE_BYTES", "PROTOCOL_MODELS", "MaxRateTables", "maxrate_tables"]
+
+#: From here on messages are long enough that rates, not start-up times, decide.
+LARGE_BYTES = 8192
+#: The slides' forms, fitted to all sizes and to large ones.
+SINGLE_FORMS = ("postal", "maxrate", "refined", "refined_latency")
+#: Models with one parameter set a protocol, and the form of each.
+PROTOCOL_MODELS = {"protocols": "refined_latency", "overload_protocols": "overload"}
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class MaxRateTables:
+    """Rows that the study adds to the tables.
+
+    Parameters
+    ----------
+    maxrate_measurement, maxrate_fit, prediction, reference, parameter : pandas.DataFrame
+        Rows as in schema.sql.
+    """
+
+    maxrate_measurement: pd.DataFrame
+    maxrate_fit: pd.DataFrame
+    prediction: pd.DataFrame
+    reference: pd.DataFrame
+    parameter: pd.DataFrame
+
+
+_PARAMETERS = ("s", "s0", "s1", "s2", "k0", "r_c", "r_n", "r_b", "r_i", "r_x")
+_UNITS = {"s": "s", "r": "bytes/s", "k": "1"}
+
+
+def _fit_row(
+    dataset: str, model: str, protocol: str, modelled: Array, measured: Array, parameters: dict[str, float], **more: Any
+) -> dict[str, Any]:
+    errors = summarise(modelled, measured)
+    return {
+        "dataset": dataset, "model": model, "protocol": protocol, "cells": len(measured),
+        "median_error": errors.median, "p90_error": errors.p90, "max_error": errors.largest,
+        "share_within_10": errors.within_10, "identifiable": [],
+        **{name: parameters.get(name) for name in _PARAMETERS}, **more,
+    }  # fmt: skip
+
+
+def _unseen(regressor: TimeRegressor, cells: Array, times: Array) -> dict[str, float]:
+    """Errors on numbers of processes that the fit has not seen."""
+    predicted = blocked_predictions(regressor, cells, times, cells[:, 1])
+    if np.isnan(predicted).any():
+        return {}
+    errors = summarise(predicted, times)
+    return {"unseen_median_error": errors.median, "unseen_p90_error": errors.p90}
+
+
+def maxrate_tables(
+    measurement: pd.DataFrame,
+    *,
+    slide_dataset: str,
+    starts: int,
+    draws: int,
+    seed: int,
+    progress: Callable[[int], None] | None = None,
+) -> MaxRateTables:
+    """Fit every model to every data set and hold the published parameters against the data.
+
+    Parameters
+    ----------
+    measurement : pandas.DataFrame
+        Rows as `fabricast.maxrate.measurements.read_measurements` gives.
+    slide_dataset : str
+        Data set of the machine whose parameters the slides print.
+    starts : int
+        Starts of each fit.
+    draws : int
+        Bootstrap draws of the refined model on large messages.
+    seed : int
+        Root seed.
+    progress : callable, optional
+        Called with 1 after every data set.
+
+    Returns
+    -------
+    MaxRateTables
+        Rows of all data sets.
+    """
+    fits: list[dict[str, Any]] = []
+    predictions: list[pd.DataFrame] = []
+    references: list[pd.DataFrame] = []
+    for name, rows in measurement.groupby("dataset", sort=True):
+        dataset = str(name)
+        cells = rows[["size_bytes", "processes"]].to_numpy(dtype=np.float64)
+        times = rows["time_s"].to_numpy(dtype=np.float64)
+        case = [f"{dataset}/{int(k)}/{int(n)}" for n, k in cells.tolist()]
+        common = {"study": "maxrate", "case_id": case, "item": "", "quantity": "time", "unit": "s"}
+        references.append(
+            pd.DataFrame(
+                {**common, "kind": "measured", "origin": dataset, "value": times, "spread": rows["spread"].to_numpy(),
+                 "tag": "measured"}
+            )
+        )  # fmt: skip
+        own = _published_fit(dataset, cells, times) if dataset == slide_dataset else []
+        generator = random_generator(seed, f"maxrate.{dataset}")
+        own += _form_fits(dataset, cells, times, starts, draws, seed, generator)
+        own += _protocol_fits(dataset, cells, times, seed)
+        whole = [(row, modelled) for row, modelled in own if row["protocol"] == "all"]
+        predictions += [pd.DataFrame({**common, "model": row["model"], "value": modelled}) for row, modelled in whole]
+        # The model that predicts unseen numbers of processes best is the one to use.
+        ranked = [row for row, _ in whole if "unseen_median_error" in row]
+        if ranked:
+            min(ranked, key=lambda row: float(row["unseen_median_error"]))["chosen"] = True
+        fits += [{"chosen": False, **row} for row, _ in own]
+        if progress is not None:
+            progress(1)
+    published = pd.DataFrame(
+        [
+            {"study": "maxrate", "system": "blue_waters.slides", "name": name, "value": value, "unit": _UNITS[name[0]],
+             "tag": "published", "source": "Gropp et al., slides: Blue Waters, full ping-pong"}
+            for name, value in SLIDE_PARAMETERS.items()
+        ]
+    )  # fmt: skip
+    columns = ["dataset", "system", "path", "processes", "size_bytes", "time_s", "convention", "estimator", "spread"]
+    return MaxRateTables(
+        measurement[columns],
+        pd.DataFrame(fits),
+        pd.concat(predictions, ignore_index=True),
+        pd.concat(references, ignore_index=True),
+        published,
+    )
+
+
+_Fits = list[tuple[dict[str, Any], Array]]
+
+
+def _published_fit(dataset: str, cells: Array, times: Array) -> _Fits:
+    slides = predict_time("refined", SLIDE_PARAMETERS, cells[:, 0], cells[:, 1])
+    return [(_fit_row(dataset, "slides", "all", slides, times, SLIDE_PARAMETERS), slides)]
+
+
+def _form_fits(
+    dataset: str, cells: Array, times: Array, starts: int, draws: int, seed: int, generator: np.random.Generator
+) -> _Fits:
+    """One parameter set for all sizes, and one for large messages."""
+    found: _Fits = []
+    large = cells[:, 0] >= LARGE_BYTES
+    for form in SINGLE_FORMS:
+        for protocol, inside in (("all", np.ones_like(large)), ("large", large)):
+            if inside.sum() < len(FORMS[form].parameters):
+                continue
+            regressor = MaxRateRegressor(form, starts, seed % 2**32).fit(cells[inside], times[inside])
+            more: dict[str, Any] = {"starts_reached": regressor.starts_reached_}
+            if form == "refined" and protocol == "large":
+                intervals = told_intervals(regressor, cells[inside], times[inside], draws=draws, generator=generator)
+                more["identifiable"] = [name for name, interval in intervals.items() if interval is not None]
+                for name, interval in intervals.items():
+                    low, high = interval or (None, None)
+                    more |= {f"{name}_low": low, f"{name}_high": high}
+            if protocol == "all":
+                more |= _unseen(MaxRateRegressor(form, 2, seed % 2**32), cells, times)
+            modelled = regressor.predict(cells[inside])
+            row = _fit_row(dataset, form, protocol, modelled, times[inside], regressor.parameters_, **more)
+            found.append((row, modelled))
+    return found
+
+
+def _protocol_fits(dataset: str, cells: Array, times: Array, seed: int) -> _Fits:
+    """One parameter set a protocol, of the slides' last form and of ours."""
+    found: _Fits = []
+    for model, form in PROTOCOL_MODELS.items():
+        split = ProtocolRegressor(form, random_state=seed % 2**32).fit(cells, times)
+        again = ProtocolRegressor(form, starts=2, random_state=seed % 2**32, breakpoints=split.breakpoints_)
+        modelled = split.predict(cells)
+        more = {"breakpoints": list(split.breakpoints_), **_unseen(again, cells, times)}
+        found.append((_fit_row(dataset, model, "all", modelled, times, {}, **more), modelled))
+        which = np.searchsorted(split.breakpoints_, cells[:, 0], side="right")
+        for number, regressor in enumerate(split.regressors_):
+            inside = which == number
+            own = modelled[inside]
+            row = _fit_row(dataset, model, f"range {number + 1}", own, times[inside], regressor.parameters_)
+            found.append((row, own))
+    return found

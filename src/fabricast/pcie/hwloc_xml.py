@@ -1,0 +1,117 @@
+"""Devices and links from hwloc XML."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from fabricast.core.errors import InputError
+from fabricast.pcie.tree import FASTEST_BYTES_PER_S
+from fabricast.pcie.xml_devices import SWITCH_CLASS, Device, Element, Machine, is_accelerator
+
+__all__ = ["read_hwloc"]
+
+
+def read_hwloc(root: Element, include_display: bool, path: Path) -> Machine:
+    """Return one device tree per package, and the direct links."""
+    packages: dict[int, Device] = {}
+    others = 0
+    # Bus id of every PCI device by the number that distances use, own or of an OS device below it.
+    bus_ids: dict[str, str] = {}
+    accelerators: list[tuple[str, str]] = []
+    switches: list[str] = []
+
+    def socket_of(above: list[Element]) -> Device:
+        owner = above[0]
+        for element in above:
+            kind = element.attributes.get("type")
+            inside = [e for e in element.walk() if e.attributes.get("type") in ("Package", "Socket")]
+            if kind in ("Package", "Socket"):
+                owner = element
+                break
+            if len(inside) == 1:
+                owner = inside[0]
+        return packages.setdefault(id(owner), Device("", None, owner.line))
+
+    def visit(element: Element, above: list[Element], bridge: Device | None, bus_id: str) -> None:
+        nonlocal others
+        kind = element.attributes.get("type")
+        if kind == "PCIDev":
+            bus_id = element.attributes.get("pci_busid", "")
+        if bus_id:
+            bus_ids[element.attributes.get("gp_index", "")] = bus_id
+        if kind == "Bridge" and element.attributes.get("bridge_type", "").startswith("0-"):
+            bridge = socket_of(above)
+        elif kind in ("Bridge", "PCIDev") and bridge is not None:
+            device = _hwloc_device(element, path)
+            fields = element.attributes.get("pci_type", "").replace("[", " ").replace(":", " ").split()
+            pci_class, vendor = (*fields, "", "")[:2]
+            device.is_accelerator = kind == "PCIDev" and is_accelerator(pci_class, vendor, include_display)
+            others += kind == "PCIDev" and not device.is_accelerator
+            if device.is_accelerator:
+                accelerators.append((bus_id, vendor))
+            if element.attributes.get("subtype") == "NVSwitch" or (pci_class, vendor) == (SWITCH_CLASS, "10de"):
+                switches.append(bus_id)
+            bridge.children.append(device)
+            bridge = device
+        for child in element.children:
+            visit(child, [*above, element], bridge, bus_id)
+
+    visit(root, [], None, "")
+    machine = Machine(list(packages.values()), others, bridges_of_a_switch=2)
+    machine.peers = _hwloc_peers(root, bus_ids, {bus_id for bus_id, _ in accelerators}, set(switches), path)
+    if switches and not machine.peers:
+        # The switches are there, who is joined is not said: all GPUs that could be.
+        joined = tuple(bus_id for bus_id, vendor in accelerators if vendor == "10de")
+        machine.peers = [("NVSwitch", joined)] if len(joined) > 1 else []
+        machine.notes.append(
+            f"the file shows {len(switches)} NVSwitches, not which GPUs they join; all {len(joined)} assumed"
+        )
+    return machine
+
+
+_PEER_DISTANCES = {"NVLinkBandwidth": "NVLink", "XGMIBandwidth": "xGMI"}
+
+
+def _hwloc_peers(
+    root: Element, bus_ids: dict[str, str], accelerators: set[str], switches: set[str], path: Path
+) -> list[tuple[str, tuple[str, ...]]]:
+    """Return direct links from hwloc's matrices of link bandwidths."""
+    peers: list[tuple[str, tuple[str, ...]]] = []
+    for matrix in (e for e in root.children if e.attributes.get("name") in _PEER_DISTANCES):
+        kind = _PEER_DISTANCES[matrix.attributes["name"]]
+        indexes = " ".join(e.text for e in matrix.children if e.tag == "indexes").split()
+        values = " ".join(e.text for e in matrix.children if e.tag == "u64values").split()
+        ends = [bus_ids.get(index.rpartition(":")[2], "") for index in indexes]
+        if len(values) != len(ends) ** 2 or not all(re.fullmatch("[0-9]{1,20}", value) for value in values):
+            raise InputError(
+                f"{matrix.attributes['name']} holds {len(values)} values for {len(ends)} devices, expected "
+                f"{len(ends) ** 2} whole numbers",
+                path=path,
+                line=matrix.line,
+            )
+        through_switch = []
+        for i, one in enumerate(ends):
+            row = values[i * len(ends) : (i + 1) * len(ends)]
+            joined = [other for other, value in zip(ends, row, strict=True) if int(value) and other != one]
+            if one in accelerators and switches.intersection(joined):
+                through_switch.append(one)
+            peers += [
+                (kind, (one, other))
+                for other in joined
+                if one in accelerators and other in accelerators and one < other
+            ]
+        if len(through_switch) > 1:
+            peers.append(("NVSwitch", tuple(dict.fromkeys(through_switch))))
+    return list(dict.fromkeys(peers))
+
+
+def _hwloc_device(element: Element, path: Path) -> Device:
+    text = element.attributes.get("pci_link_speed", "0")
+    try:
+        speed = float(text)
+    except ValueError:
+        speed = -1.0
+    if not 0 <= speed * 1e9 <= FASTEST_BYTES_PER_S:
+        raise InputError(f"pci_link_speed is '{text}', expected GB/s as a number", path=path, line=element.line)
+    return Device(element.attributes.get("pci_busid", ""), speed * 1e9 or None, element.line)

@@ -1,0 +1,303 @@
+"""State of the packet-level simulator: what its rows hold, and how a graph is laid out in it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fabricast.runtime.compilation import allocation_free, njit
+
+NEVER = np.int64(2**62)
+
+# Rows of `links`: one column a used link.
+(
+    BUSY_UNTIL,
+    SENDING_STEP,
+    FREES_INPUT,
+    HEADER_CREDITS,
+    DATA_CREDITS,
+    LAST_TURN,
+    TURNS,
+    DIRTY,
+    GLOBAL_LINK,
+    ARRIVAL_HEAD,
+    ARRIVAL_COUNT,
+    CREDIT_HEAD,
+    CREDIT_COUNT,
+    UNFINISHED_USERS,
+    REVERSE,
+    SENT,
+    GRANTED_QUEUE,
+) = range(17)
+# Rows of `queues`: the first are the sources, one a communication; then input buffers.
+HEAD, LENGTH, PIECES_LEFT, INPUT_LINK, OUTPUT_LINK = range(5)
+# Rows of `steps`: one column a hop of a communication.
+LINK, QUEUE_AFTER, KIND, TICKS, ARRIVAL_DELAY, PIECES, COMMUNICATION = range(7)
+# Rows of `messages`: one column a communication.
+FIRST_STEP, TO_SEND, TO_DELIVER, STATE, END = range(5)
+WAITING, RUNNING, DONE = range(3)
+# Planes of `flight`: what travels on a link, and which credits travel back.
+ARRIVAL_TICK, ARRIVAL_STEP, CREDIT_TICK, CREDIT_KIND = range(4)
+
+
+# Places of `counters`.
+(
+    TICK,
+    SKIPPED,
+    NEXT_START,
+    UNFINISHED,
+    LINK_COUNT,
+    QUEUE_COUNT,
+    MESSAGE_COUNT,
+    EPOCH_ENDS,
+    MARKER,
+    MARKER_MOVED,
+    SEARCHING,
+    POWER,
+    SINCE,
+    SNAPSHOT_TICK,
+    LEAST_HEADERS,
+    LEAST_DATA,
+    TRACED,
+    MARKED,
+) = range(18)
+
+
+class Graphs(NamedTuple):
+    """Congestion graphs: where each begins, and source, target, packets and start of its communications."""
+
+    offset: Any
+    source: Any
+    target: Any
+    packets: Any
+    start_tick: Any
+
+
+class Network(NamedTuple):
+    """Routes of all pairs of endpoints, from which hop on they carry pieces, and the opposite of each link."""
+
+    endpoints: Any
+    route_offset: Any
+    route_link: Any
+    longest_route: Any
+    split_hop: Any
+    reverse_link: Any
+
+
+class Hardware(NamedTuple):
+    """Ticks of whole packets and pieces on each link, buffers, and how the root complex cuts packets."""
+
+    wire_ticks: Any
+    piece_cost_ticks: Any
+    latency_ticks: Any
+    header_ticks: Any
+    pieces: Any
+    virtual_output_queues: Any
+    header_credits: Any
+    data_credits: Any
+    credit_units: Any
+    link_layer_ticks: Any
+
+
+class Results(NamedTuple):
+    """What `simulate_graphs` fills."""
+
+    end_tick: Any
+    link_packets: Any
+    least_credits: Any
+    simulated_ticks: Any
+    trace: Any
+    milestones: Any
+
+
+class _State(NamedTuple):
+    """All that changes while a graph runs; `in_flight` tells whether packets and credits travel for some ticks."""
+
+    counters: Any
+    links: Any
+    queues: Any
+    slots: Any
+    steps: Any
+    messages: Any
+    turns: Any
+    local: Any
+    flight: Any
+    landed: Any
+    asked: Any
+    granted: Any
+    in_flight: Any
+
+
+class _Snapshot(NamedTuple):
+    """An earlier state, and what was sent, delivered and carried by then."""
+
+    values: Any
+    sent: Any
+    delivered: Any
+    carried: Any
+
+
+@njit(cache=True, error_model="numpy")
+def new_state(widest, graphs, network, hardware):
+    """Working memory for graphs of up to `widest` communications."""
+    all_links = hardware.wire_ticks.shape[1]
+    room = hardware.header_credits + 1
+    most_queues = widest + max(all_links, widest * network.longest_route)
+    in_flight = hardware.latency_ticks > 0 or hardware.header_ticks >= 0
+    return _State(
+        counters=np.zeros(18, dtype=np.int64),
+        links=np.zeros((17, all_links), dtype=np.int64),
+        queues=np.zeros((5, most_queues), dtype=np.int64),
+        slots=np.zeros((most_queues, room), dtype=np.int64),
+        steps=np.zeros((7, widest * network.longest_route), dtype=np.int64),
+        messages=np.zeros((5, widest), dtype=np.int64),
+        turns=np.zeros((all_links, widest + all_links), dtype=np.int64),
+        local=np.full(all_links + 1, -1, dtype=np.int64),
+        flight=np.zeros((4, all_links, room if in_flight else 1), dtype=np.int64),
+        landed=np.zeros((2, all_links), dtype=np.int64),
+        asked=np.zeros((2, all_links), dtype=np.int64),
+        granted=np.zeros(all_links, dtype=np.int64),
+        in_flight=in_flight,
+    )
+
+
+@njit(cache=True, error_model="numpy")
+def new_snapshot(widest, state):
+    """Memory for a state of `new_state`."""
+    most_queues, room = state.slots.shape
+    all_links = state.links.shape[1]
+    return _Snapshot(
+        values=np.zeros(most_queues + 6 * all_links + widest + all_links * room * 5, dtype=np.int64),
+        sent=np.zeros(widest, dtype=np.int64),
+        delivered=np.zeros(widest, dtype=np.int64),
+        carried=np.zeros(all_links, dtype=np.int64),
+    )
+
+
+@allocation_free(inline="always")
+def _phase_of(link, phase):
+    """Return how far the arbiter of a link has turned in a phase; none has in the first."""
+    mixed = (np.int64(link) + 1) * np.int64(2654435761) * phase
+    return (mixed >> np.int64(13)) & np.int64(1023)
+
+
+@allocation_free()
+def _number_links(first, graphs, network, hardware, state):
+    """Give numbers to the links and hops of one graph, in the order of first use; return how many hops."""
+    links, steps, messages = state.links, state.steps, state.messages
+    for link in range(state.local.size):
+        state.local[link] = -1
+    link_count = 0
+    step = 0
+    for c in range(state.counters[MESSAGE_COUNT]):
+        pair = graphs.source[first + c] * network.endpoints + graphs.target[first + c]
+        hops = network.route_offset[pair + 1] - network.route_offset[pair]
+        crosses = network.split_hop[pair] < hops
+        messages[FIRST_STEP, c] = step
+        messages[TO_SEND, c] = graphs.packets[first + c]
+        messages[TO_DELIVER, c] = graphs.packets[first + c] * (hardware.pieces if crosses else 1)
+        messages[STATE, c] = WAITING
+        messages[END, c] = -1
+        for hop in range(hops):
+            link = network.route_link[network.route_offset[pair] + hop]
+            if state.local[link] < 0:
+                m = link_count
+                state.local[link] = m
+                for row in range(links.shape[0]):
+                    links[row, m] = 0
+                links[BUSY_UNTIL, m] = NEVER
+                links[HEADER_CREDITS, m] = hardware.header_credits
+                links[DATA_CREDITS, m] = hardware.data_credits
+                links[GLOBAL_LINK, m] = link
+                link_count += 1
+            cut_here = hop == network.split_hop[pair]
+            kind = 1 if hop >= network.split_hop[pair] else 0
+            links[UNFINISHED_USERS, state.local[link]] += 1
+            steps[LINK, step] = state.local[link]
+            steps[KIND, step] = kind
+            steps[TICKS, step] = hardware.wire_ticks[kind, link] + (hardware.piece_cost_ticks if cut_here else 0)
+            steps[PIECES, step] = hardware.pieces if cut_here else 1
+            steps[COMMUNICATION, step] = c
+            step += 1
+    for m in range(link_count):
+        links[REVERSE, m] = state.local[network.reverse_link[links[GLOBAL_LINK, m]]]
+    state.counters[LINK_COUNT] = link_count
+    return step
+
+
+@allocation_free()
+def _number_queues(hops, hardware, phase, state):
+    """Give every hop the queue that it fills, and every link the queues that take turns on it."""
+    links, queues, steps, messages, turns = state.links, state.queues, state.steps, state.messages, state.turns
+    message_count, link_count = state.counters[MESSAGE_COUNT], state.counters[LINK_COUNT]
+    for c in range(message_count):
+        queues[HEAD, c] = 0
+        queues[LENGTH, c] = 0
+        queues[PIECES_LEFT, c] = 1
+        queues[INPUT_LINK, c] = -1
+    queue_count = message_count
+    if not hardware.virtual_output_queues:
+        for m in range(link_count):
+            queues[INPUT_LINK, queue_count + m] = m
+        queue_count += link_count
+    for c in range(message_count):
+        end = hops if c + 1 == message_count else messages[FIRST_STEP, c + 1]
+        queue = c
+        for s in range(messages[FIRST_STEP, c], end):
+            m = steps[LINK, s]
+            known = False
+            for k in range(links[TURNS, m]):
+                known = known or turns[m, k] == queue
+            if not known:
+                turns[m, links[TURNS, m]] = queue
+                links[TURNS, m] += 1
+            # The head of a packet may leave before its tail arrives, never faster than the tail.
+            last = s + 1 == end
+            through = hardware.header_ticks >= 0 and not last and steps[PIECES, s + 1] == 1
+            through = through and steps[TICKS, s + 1] >= steps[TICKS, s]
+            steps[ARRIVAL_DELAY, s] = hardware.latency_ticks + (hardware.header_ticks if through else steps[TICKS, s])
+            if last:
+                steps[QUEUE_AFTER, s] = -1
+                break
+            queue = message_count + m
+            if hardware.virtual_output_queues:
+                queue = message_count
+                while queue < queue_count and not (
+                    queues[INPUT_LINK, queue] == m and queues[OUTPUT_LINK, queue] == steps[LINK, s + 1]
+                ):
+                    queue += 1
+                if queue == queue_count:
+                    queues[INPUT_LINK, queue] = m
+                    queues[OUTPUT_LINK, queue] = steps[LINK, s + 1]
+                    queue_count += 1
+            steps[QUEUE_AFTER, s] = queue
+    for q in range(message_count, queue_count):
+        queues[HEAD, q] = 0
+        queues[LENGTH, q] = 0
+        queues[PIECES_LEFT, q] = 0
+    for m in range(link_count):
+        links[LAST_TURN, m] = (links[TURNS, m] - 1 + _phase_of(m, phase)) % links[TURNS, m]
+    state.counters[QUEUE_COUNT] = queue_count
+
+
+@allocation_free()
+def lay_out(first, count, graphs, network, hardware, phase, state):
+    """Prepare the state for one graph."""
+    counters = state.counters
+    counters[MESSAGE_COUNT] = count
+    _number_queues(_number_links(first, graphs, network, hardware, state), hardware, phase, state)
+    counters[TICK] = 0
+    counters[SKIPPED] = 0
+    counters[UNFINISHED] = count
+    counters[LEAST_HEADERS] = hardware.header_credits
+    counters[LEAST_DATA] = hardware.data_credits
+    counters[NEXT_START] = NEVER
+    for c in range(count):
+        counters[NEXT_START] = min(counters[NEXT_START], graphs.start_tick[first + c])
+    # Brent: compare with one snapshot, taken anew after 1, 2, 4, ... turns of the marker.
+    counters[SEARCHING] = 0
+    counters[MARKER] = -1
+    counters[POWER] = 1
+    counters[SINCE] = 0
+    counters[SNAPSHOT_TICK] = -1

@@ -1,0 +1,399 @@
+"""Compiled kernel of the packet-level simulator: transaction-layer packets on PCIe links.
+
+Nothing here knows of congestion factors. All times are whole ticks, all state is whole
+numbers, and within one tick arrivals, returned credits and arbitration are handled in
+that order, so a run does not depend on the order in which links are visited.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fabricast.pcie.kernels.packet_periods import look_for_period
+from fabricast.pcie.kernels.packet_state import (
+    ARRIVAL_COUNT,
+    ARRIVAL_DELAY,
+    ARRIVAL_HEAD,
+    ARRIVAL_STEP,
+    ARRIVAL_TICK,
+    BUSY_UNTIL,
+    COMMUNICATION,
+    CREDIT_COUNT,
+    CREDIT_HEAD,
+    CREDIT_KIND,
+    CREDIT_TICK,
+    DATA_CREDITS,
+    DIRTY,
+    DONE,
+    END,
+    EPOCH_ENDS,
+    FIRST_STEP,
+    FREES_INPUT,
+    GLOBAL_LINK,
+    GRANTED_QUEUE,
+    HEAD,
+    HEADER_CREDITS,
+    KIND,
+    LAST_TURN,
+    LEAST_DATA,
+    LEAST_HEADERS,
+    LENGTH,
+    LINK,
+    LINK_COUNT,
+    MARKED,
+    MARKER,
+    MARKER_MOVED,
+    MESSAGE_COUNT,
+    NEVER,
+    NEXT_START,
+    PIECES,
+    PIECES_LEFT,
+    QUEUE_AFTER,
+    REVERSE,
+    RUNNING,
+    SENDING_STEP,
+    SENT,
+    SKIPPED,
+    STATE,
+    TICK,
+    TICKS,
+    TO_DELIVER,
+    TO_SEND,
+    TRACED,
+    TURNS,
+    UNFINISHED,
+    UNFINISHED_USERS,
+    WAITING,
+    lay_out,
+    new_snapshot,
+    new_state,
+)
+from fabricast.runtime.compilation import allocation_free, njit
+
+__all__ = ["simulate_graphs"]
+
+
+@allocation_free(inline="always")
+def _ask(m, side, asked, state):
+    """Have a link arbitrated in the next round; return how many are."""
+    if state.links[DIRTY, m] == 0:
+        state.links[DIRTY, m] = 1
+        state.asked[side, asked] = m
+        asked += 1
+    return asked
+
+
+@allocation_free(inline="always")
+def _return_credits(m, kind, asked, hardware, state):
+    """Give the credits of one packet back to the sender of a link, at once or after the latency."""
+    links = state.links
+    if hardware.latency_ticks == 0:
+        links[HEADER_CREDITS, m] += 1
+        links[DATA_CREDITS, m] += hardware.credit_units[kind]
+        asked = _ask(m, 0, asked, state)
+    else:
+        place = (links[CREDIT_HEAD, m] + links[CREDIT_COUNT, m]) % state.slots.shape[1]
+        state.flight[CREDIT_TICK, m, place] = state.counters[TICK] + hardware.latency_ticks
+        state.flight[CREDIT_KIND, m, place] = kind
+        links[CREDIT_COUNT, m] += 1
+    return asked
+
+
+@allocation_free(inline="always")
+def _next_tick(state):
+    """Return when something happens next."""
+    link_count = state.counters[LINK_COUNT]
+    counters, links, flight = state.counters, state.links, state.flight
+    now = counters[NEXT_START] - counters[SKIPPED] if counters[NEXT_START] < NEVER else NEVER
+    for m in range(link_count):
+        now = min(now, links[BUSY_UNTIL, m])
+    if state.in_flight:
+        for m in range(link_count):
+            if links[ARRIVAL_COUNT, m] > 0:
+                now = min(now, flight[ARRIVAL_TICK, m, links[ARRIVAL_HEAD, m]])
+            if links[CREDIT_COUNT, m] > 0:
+                now = min(now, flight[CREDIT_TICK, m, links[CREDIT_HEAD, m]])
+    return now
+
+
+@allocation_free(inline="always")
+def _start_sources(first, asked, graphs, state):
+    """Start the communications whose time has come; return how many links ask."""
+    counters, messages = state.counters, state.messages
+    now = counters[TICK] + counters[SKIPPED]
+    counters[NEXT_START] = NEVER
+    for c in range(counters[MESSAGE_COUNT]):
+        if messages[STATE, c] != WAITING:
+            continue
+        if graphs.start_tick[first + c] > now:
+            counters[NEXT_START] = min(counters[NEXT_START], graphs.start_tick[first + c])
+            continue
+        messages[STATE, c] = RUNNING
+        state.queues[LENGTH, c] = 1
+        state.slots[c, 0] = messages[FIRST_STEP, c]
+        asked = _ask(state.steps[LINK, messages[FIRST_STEP, c]], 0, asked, state)
+        counters[EPOCH_ENDS] = 1
+    return asked
+
+
+@allocation_free(inline="always")
+def _end_transmissions(asked, hardware, state):
+    """End transmissions: the place of a packet that has left wholly is free; return links that ask, packets landed."""
+    landed = 0
+    link_count = state.counters[LINK_COUNT]
+    tick = state.counters[TICK]
+    links, steps = state.links, state.steps
+    for m in range(link_count):
+        if links[BUSY_UNTIL, m] != tick:
+            continue
+        links[BUSY_UNTIL, m] = NEVER
+        asked = _ask(m, 0, asked, state)
+        step = links[SENDING_STEP, m]
+        if not state.in_flight:
+            state.landed[0, landed] = m
+            state.landed[1, landed] = step
+            landed += 1
+        if links[FREES_INPUT, m] != 0:
+            asked = _return_credits(steps[LINK, step - 1], steps[KIND, step - 1], asked, hardware, state)
+    return asked, landed
+
+
+@allocation_free(inline="always")
+def _collect_arrivals(state):
+    """List the packets that travelled and arrive now; return how many."""
+    landed = 0
+    link_count = state.counters[LINK_COUNT]
+    tick = state.counters[TICK]
+    links, flight = state.links, state.flight
+    for m in range(link_count):
+        if links[ARRIVAL_COUNT, m] > 0 and flight[ARRIVAL_TICK, m, links[ARRIVAL_HEAD, m]] == tick:
+            state.landed[0, landed] = m
+            state.landed[1, landed] = flight[ARRIVAL_STEP, m, links[ARRIVAL_HEAD, m]]
+            landed += 1
+            links[ARRIVAL_HEAD, m] = (links[ARRIVAL_HEAD, m] + 1) % state.slots.shape[1]
+            links[ARRIVAL_COUNT, m] -= 1
+    return landed
+
+
+@allocation_free(inline="always")
+def _collect_credits(asked, hardware, state):
+    """Take the credits that arrive now, maybe several of one link; return how many links ask."""
+    link_count = state.counters[LINK_COUNT]
+    tick = state.counters[TICK]
+    links, flight = state.links, state.flight
+    for m in range(link_count):
+        while links[CREDIT_COUNT, m] > 0 and flight[CREDIT_TICK, m, links[CREDIT_HEAD, m]] == tick:
+            links[HEADER_CREDITS, m] += 1
+            links[DATA_CREDITS, m] += hardware.credit_units[flight[CREDIT_KIND, m, links[CREDIT_HEAD, m]]]
+            links[CREDIT_HEAD, m] = (links[CREDIT_HEAD, m] + 1) % state.slots.shape[1]
+            links[CREDIT_COUNT, m] -= 1
+            asked = _ask(m, 0, asked, state)
+    return asked
+
+
+@allocation_free(inline="always")
+def _land(landed, asked, hardware, state):
+    """Put packets that arrived into their next queues; targets take them at once; return how many links ask."""
+    counters, links, queues, steps, messages = (
+        state.counters, state.links, state.queues, state.steps, state.messages,
+    )  # fmt: skip
+    room = state.slots.shape[1]
+    for k in range(landed):
+        m, step = state.landed[0, k], state.landed[1, k]
+        q = steps[QUEUE_AFTER, step]
+        if q >= 0:
+            place = queues[HEAD, q] + queues[LENGTH, q]
+            if place >= room:
+                place -= room
+            state.slots[q, place] = step + 1
+            queues[LENGTH, q] += 1
+            if queues[LENGTH, q] == 1:
+                queues[PIECES_LEFT, q] = steps[PIECES, step + 1]
+                asked = _ask(steps[LINK, step + 1], 0, asked, state)
+            continue
+        c = steps[COMMUNICATION, step]
+        messages[TO_DELIVER, c] -= 1
+        if c == counters[MARKER]:
+            counters[MARKER_MOVED] = 1
+        if messages[TO_DELIVER, c] == 0:
+            messages[STATE, c] = DONE
+            messages[END, c] = counters[TICK] + counters[SKIPPED]
+            counters[UNFINISHED] -= 1
+            counters[EPOCH_ENDS] = 1
+            for s in range(messages[FIRST_STEP, c], step + 1):
+                links[UNFINISHED_USERS, steps[LINK, s]] -= 1
+        asked = _return_credits(m, steps[KIND, step], asked, hardware, state)
+    return asked
+
+
+@allocation_free(inline="always")
+def _send(m, q, step, hardware, trace, state):
+    """Start a transmission on a free link."""
+    tick = state.counters[TICK]
+    counters, links, steps = state.counters, state.links, state.steps
+    kind = steps[KIND, step]
+    links[HEADER_CREDITS, m] -= 1
+    links[DATA_CREDITS, m] -= hardware.credit_units[kind]
+    counters[LEAST_HEADERS] = min(counters[LEAST_HEADERS], links[HEADER_CREDITS, m])
+    counters[LEAST_DATA] = min(counters[LEAST_DATA], links[DATA_CREDITS, m])
+    extra = np.int64(0)
+    reverse = links[REVERSE, m]
+    if reverse >= 0 and links[UNFINISHED_USERS, reverse] > 0:
+        extra = hardware.link_layer_ticks[kind, links[GLOBAL_LINK, m]]
+    end = tick + steps[TICKS, step] + extra
+    links[BUSY_UNTIL, m] = end
+    links[SENDING_STEP, m] = step
+    links[GRANTED_QUEUE, m] = q
+    if state.in_flight:
+        place = (links[ARRIVAL_HEAD, m] + links[ARRIVAL_COUNT, m]) % state.slots.shape[1]
+        state.flight[ARRIVAL_TICK, m, place] = tick + steps[ARRIVAL_DELAY, step] + extra
+        state.flight[ARRIVAL_STEP, m, place] = step
+        links[ARRIVAL_COUNT, m] += 1
+    if counters[TRACED] < trace.shape[0]:
+        row = counters[TRACED]
+        trace[row, 0] = steps[COMMUNICATION, step]
+        trace[row, 1] = links[GLOBAL_LINK, m]
+        trace[row, 2] = links[SENT, m]
+        trace[row, 3] = tick + counters[SKIPPED]
+        trace[row, 4] = end + counters[SKIPPED]
+        counters[TRACED] += 1
+    links[SENT, m] += 1
+
+
+@allocation_free(inline="always")
+def _grant(side, asked, hardware, trace, state):
+    """Let the next queue in turn that has a packet for a link send it, credits given; return how many do."""
+    links, queues, steps = state.links, state.queues, state.steps
+    granted = 0
+    for k in range(asked):
+        m = state.asked[side, k]
+        links[DIRTY, m] = 0
+        if links[BUSY_UNTIL, m] != NEVER:
+            continue
+        turn_count = links[TURNS, m]
+        turn = links[LAST_TURN, m]
+        for _ in range(turn_count):
+            turn += 1
+            if turn >= turn_count:
+                turn = 0
+            q = state.turns[m, turn]
+            if queues[LENGTH, q] == 0:
+                continue
+            step = state.slots[q, queues[HEAD, q]]
+            if steps[LINK, step] != m:
+                continue
+            enough = links[DATA_CREDITS, m] >= hardware.credit_units[steps[KIND, step]]
+            if links[HEADER_CREDITS, m] >= 1 and enough:
+                links[LAST_TURN, m] = turn
+                _send(m, q, step, hardware, trace, state)
+                state.granted[granted] = m
+                granted += 1
+            break
+    return granted
+
+
+@allocation_free(inline="always")
+def _take_from_queues(side, granted, state):
+    """Take what was granted a link from its queue; return how many links ask in the next round."""
+    asked = 0
+    counters, links, queues, steps, messages = (
+        state.counters, state.links, state.queues, state.steps, state.messages,
+    )  # fmt: skip
+    for k in range(granted):
+        m = state.granted[k]
+        q = links[GRANTED_QUEUE, m]
+        queues[PIECES_LEFT, q] -= 1
+        links[FREES_INPUT, m] = 0
+        if queues[PIECES_LEFT, q] > 0:
+            continue
+        if q < counters[MESSAGE_COUNT]:
+            messages[TO_SEND, q] -= 1
+            queues[PIECES_LEFT, q] = 1
+            if messages[TO_SEND, q] == 0:
+                queues[LENGTH, q] = 0
+                counters[EPOCH_ENDS] = 1
+            continue
+        links[FREES_INPUT, m] = 1
+        queues[LENGTH, q] -= 1
+        queues[HEAD, q] += 1
+        if queues[HEAD, q] == state.slots.shape[1]:
+            queues[HEAD, q] = 0
+        if queues[LENGTH, q] > 0:
+            head = state.slots[q, queues[HEAD, q]]
+            queues[PIECES_LEFT, q] = steps[PIECES, head]
+            asked = _ask(steps[LINK, head], side, asked, state)
+    return asked
+
+
+@allocation_free(inline="always")
+def _run_tick(first, graphs, hardware, results, state):
+    """All that happens in one tick: starts, ends, arrivals, credits, arbitration."""
+    counters = state.counters
+    counters[EPOCH_ENDS] = 0
+    counters[MARKER_MOVED] = 0
+    asked = 0
+    if counters[TICK] + counters[SKIPPED] == counters[NEXT_START]:
+        asked = _start_sources(first, asked, graphs, state)
+    asked, landed = _end_transmissions(asked, hardware, state)
+    if state.in_flight:
+        landed = _collect_arrivals(state)
+    asked = _land(landed, asked, hardware, state)
+    if state.in_flight:
+        asked = _collect_credits(asked, hardware, state)
+    # The crossbar is faster than the links: once a packet leaves, the next one in its queue may
+    # leave by another link in the same tick. Rounds see the heads as the round found them.
+    side = 0
+    while asked > 0:
+        granted = _grant(side, asked, hardware, results.trace, state)
+        side = 1 - side
+        asked = _take_from_queues(side, granted, state)
+    if counters[EPOCH_ENDS] and counters[MARKED] < results.milestones.shape[0]:
+        row = counters[MARKED]
+        results.milestones[row, 0] = counters[TICK] + counters[SKIPPED]
+        for c in range(counters[MESSAGE_COUNT]):
+            results.milestones[row, 1 + c] = state.messages[TO_DELIVER, c]
+        counters[MARKED] += 1
+
+
+@allocation_free()
+def _run_graph(first, graphs, hardware, fast_forward, results, state, snapshot):
+    """Run one graph to its end, or until nothing can move."""
+    counters = state.counters
+    while counters[UNFINISHED] > 0:
+        now = _next_tick(state)
+        if now == NEVER:
+            break
+        counters[TICK] = now
+        _run_tick(first, graphs, hardware, results, state)
+        # A trace has no gaps: repetitions are skipped once it is full.
+        if fast_forward and counters[TRACED] == results.trace.shape[0]:
+            look_for_period(snapshot, state)
+
+
+@njit(cache=True, error_model="numpy", nogil=True)
+def simulate_graphs(first_graph, last_graph, graphs, network, hardware, fast_forward, phase, results):
+    """Simulate consecutive graphs; fills their part of the arrays of `results`.
+
+    A deadlocked communication keeps the end -1. `link_packets` counts transmissions,
+    `least_credits` holds the fewest header and data credits ever left, `simulated_ticks`
+    the ticks that were not skipped. `trace` takes one row a transmission (communication,
+    link, number, start, end) until it is full. `milestones` takes one row whenever a source
+    starts, drains or ends (time, packets that each communication has yet to deliver).
+    """
+    widest = 1
+    for graph in range(first_graph, last_graph):
+        widest = max(widest, graphs.offset[graph + 1] - graphs.offset[graph])
+    state = new_state(widest, graphs, network, hardware)
+    snapshot = new_snapshot(widest, state)
+    counters = state.counters
+    for graph in range(first_graph, last_graph):
+        first = graphs.offset[graph]
+        lay_out(first, graphs.offset[graph + 1] - first, graphs, network, hardware, phase, state)
+        _run_graph(first, graphs, hardware, fast_forward, results, state, snapshot)
+        for c in range(counters[MESSAGE_COUNT]):
+            results.end_tick[first + c] = state.messages[END, c]
+        for m in range(counters[LINK_COUNT]):
+            results.link_packets[graph, state.links[GLOBAL_LINK, m]] = state.links[SENT, m]
+        results.least_credits[graph, 0] = counters[LEAST_HEADERS]
+        results.least_credits[graph, 1] = counters[LEAST_DATA]
+        results.simulated_ticks[graph] = counters[TICK]

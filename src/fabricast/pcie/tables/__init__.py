@@ -1,0 +1,1 @@
+"""Rows of the database that this study computes."""

@@ -1,0 +1,63 @@
+"""Parameters of a configured graph set, with what stands behind each, as rows of the table parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+
+from fabricast.core.errors import InputError
+from fabricast.core.units import GIB
+from fabricast.inputs.parameters import parameter_table
+from fabricast.pcie.machine_parameters import MachineParameters, machine_parameters
+from fabricast.pcie.tree import PcieTree
+
+__all__ = ["graph_set_parameters", "parameter_rows"]
+
+
+def graph_set_parameters(name: str, entry: Mapping[str, Any], tree: PcieTree) -> MachineParameters:
+    """Return the parameters of a graph set.
+
+    Parameters
+    ----------
+    name : str
+        Name of the set, for messages.
+    entry : mapping
+        Its configuration: topology, parameters, bandwidth_gib_per_s, tau, crossing_cost.
+    tree : PcieTree
+        Its topology.
+
+    Returns
+    -------
+    MachineParameters
+        Values, tags and sources.
+
+    Raises
+    ------
+    InputError
+        As `fabricast.pcie.machine_parameters.machine_parameters`.
+    """
+    bandwidth = entry["bandwidth_gib_per_s"]
+    try:
+        return machine_parameters(
+            tree, bandwidth_bytes_per_s=None if bandwidth is None else bandwidth * GIB,
+            tau=entry["tau"], crossing_cost=entry["crossing_cost"], parameters_file=entry["parameters"],
+        )  # fmt: skip
+    except InputError as error:
+        keys = "" if bandwidth is not None else "; the keys are bandwidth_gib_per_s and parameters"
+        raise InputError(f"pcie.graph_sets.{name}: {error}{keys}") from error
+
+
+def parameter_rows(name: str, parameters: MachineParameters) -> pd.DataFrame:
+    """Return the parameters of a graph set as rows of the table parameter, of the system ``graph_set.NAME``.
+
+    Parameters
+    ----------
+    name : str
+        Name of the set.
+    parameters : MachineParameters
+        Its parameters.
+    """
+    return parameter_table([replace(row, system=f"graph_set.{name}") for row in parameters.rows])

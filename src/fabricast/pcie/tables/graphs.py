@@ -1,0 +1,165 @@
+"""Congestion graphs as rows of the tables graph and communication, and back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from fabricast.pcie.graph_files import read_graphs
+from fabricast.pcie.graph_sets import stress_set, validation_set
+from fabricast.pcie.graphs import CongestionGraphs, from_arcs
+from fabricast.pcie.tree import PcieTree
+
+__all__ = ["GraphTables", "generate_graph_set", "graph_tables", "graphs_from_rows"]
+
+
+@dataclass(frozen=True)
+class GraphTables:
+    """Rows of the tables graph and communication.
+
+    Parameters
+    ----------
+    graph, communication : pandas.DataFrame
+        Rows as in schema.sql.
+    """
+
+    graph: pd.DataFrame
+    communication: pd.DataFrame
+
+
+def graph_tables(tree: PcieTree, graphs: CongestionGraphs, *, subset: str, seed: int | None = None) -> GraphTables:
+    """Return a set of graphs as rows.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology.
+    graphs : CongestionGraphs
+        The graphs.
+    subset : str
+        Set they belong to.
+    seed : int, optional
+        Seed of those of the family ``random``.
+
+    Returns
+    -------
+    GraphTables
+        One row per graph and one per communication.
+    """
+    names = np.array(tree.endpoint_names, dtype=object)
+    classes = np.array(
+        [["" if s == t else tree.path_class(s, t) for t in tree.endpoint_names] for s in tree.endpoint_names],
+        dtype=object,
+    )
+    graph = pd.DataFrame(
+        {
+            "graph": list(graphs.names),
+            "topology": tree.name,
+            "family": list(graphs.families),
+            "seed": pd.array([seed if family == "random" else None for family in graphs.families], dtype="Int64"),
+            "communications": np.diff(graphs.offset),
+            "subset": subset,
+        }
+    )
+    communication = pd.DataFrame(
+        {
+            "graph": np.array(graphs.names, dtype=object)[graphs.graph_of_communication],
+            "communication": graphs.number_in_graph,
+            "source": names[graphs.source],
+            "target": names[graphs.target],
+            "size_bytes": graphs.size_bytes,
+            "start_s": graphs.start_s,
+            "path_class": classes[graphs.source, graphs.target],
+        }
+    )
+    return GraphTables(graph, communication)
+
+
+def generate_graph_set(
+    name: str,
+    tree: PcieTree,
+    *,
+    validation_graphs: int,
+    stress_graphs: int,
+    graphs_file: Path | str | None,
+    size_bytes: float,
+    seed: int,
+) -> GraphTables:
+    """Generate the graphs of one configured set.
+
+    Parameters
+    ----------
+    name : str
+        Name of the set; first part of the graphs' names.
+    tree : PcieTree
+        Topology.
+    validation_graphs, stress_graphs : int
+        How many to generate.
+    graphs_file : Path, str or None
+        CSV with the user's graphs.
+    size_bytes : float
+        Size of generated communications, and of the user's without size.
+    seed : int
+        Seed of random graphs; the stress set uses the next one.
+
+    Returns
+    -------
+    GraphTables
+        Rows of all of them.
+    """
+    parts = []
+    sets = {
+        "validation": (validation_graphs, seed, validation_set),
+        "stress": (stress_graphs, seed + 1, stress_set),
+    }
+    for subset, (count, set_seed, generate) in sets.items():
+        if count:
+            entries = generate(tree, count, seed=set_seed)
+            graphs = from_arcs(
+                [arcs for _, arcs in entries],
+                size_bytes=size_bytes,
+                names=[f"{name}.{subset}.{number:06d}" for number in range(len(entries))],
+                families=[family for family, _ in entries],
+            )
+            parts.append(graph_tables(tree, graphs, subset=subset, seed=set_seed))
+    if graphs_file is not None:
+        own = graph_tables(tree, read_graphs(graphs_file, tree, size_bytes=size_bytes), subset="user")
+        for frame in (own.graph, own.communication):
+            frame["graph"] = f"{name}.user." + frame["graph"]
+        parts.append(own)
+    return GraphTables(
+        pd.concat([part.graph for part in parts], ignore_index=True),
+        pd.concat([part.communication for part in parts], ignore_index=True),
+    )
+
+
+def graphs_from_rows(tree: PcieTree, communication: pd.DataFrame) -> CongestionGraphs:
+    """Return the graphs that rows of the table communication describe.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology of all rows.
+    communication : pandas.DataFrame
+        Rows ordered by graph and communication.
+
+    Returns
+    -------
+    CongestionGraphs
+        Families are left as ``user``.
+    """
+    codes, names = pd.factorize(communication["graph"])
+    counts = np.bincount(codes, minlength=len(names))
+    numbers = pd.Series(tree.endpoint_number)
+    return CongestionGraphs(
+        names=tuple(names),
+        families=("user",) * len(names),
+        offset=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        source=communication["source"].map(numbers).to_numpy(dtype=np.int64, copy=True),
+        target=communication["target"].map(numbers).to_numpy(dtype=np.int64, copy=True),
+        size_bytes=communication["size_bytes"].to_numpy(dtype=np.float64, copy=True),
+        start_s=communication["start_s"].to_numpy(dtype=np.float64, copy=True),
+    )

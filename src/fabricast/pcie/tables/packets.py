@@ -1,0 +1,137 @@
+"""Packet-level simulations as rows of the tables: references of kind ``simulated``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+
+from fabricast.core.seeds import random_generator
+from fabricast.pcie.calibration import calibrate, estimate_frame, simulate_probes
+from fabricast.pcie.packet_hardware import HARDWARE
+from fabricast.pcie.packet_phases import simulate
+from fabricast.pcie.tables.graphs import graphs_from_rows
+from fabricast.pcie.tree import PcieTree
+
+__all__ = ["calibration_rows", "choose_graphs", "origin_of", "simulated_rows"]
+
+
+def origin_of(hardware: str) -> str:
+    """Return the name of a hardware setting as origin of references."""
+    return f"packets.{hardware}"
+
+
+def choose_graphs(graph: pd.DataFrame, count: int | None, *, seed: int) -> pd.DataFrame:
+    """Choose graphs to simulate: all, or a sample in proportion to its strata.
+
+    Parameters
+    ----------
+    graph : pandas.DataFrame
+        Rows of the table graph.
+    count : int or None
+        How many to choose; None takes all.
+    seed : int
+        Root seed.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Chosen rows in their order. Strata are set, family and number of communications;
+        every stratum keeps at least one graph.
+    """
+    if count is None or count >= len(graph):
+        return graph
+    generator = random_generator(seed, "pcie.simulated_sample")
+    strata = graph.groupby(["subset", "family", "communications"], sort=True).indices
+    chosen = []
+    for positions in strata.values():
+        size = max(1, round(count * len(positions) / len(graph)))
+        chosen.append(generator.choice(positions, size=min(size, len(positions)), replace=False))
+    return graph.iloc[np.sort(np.concatenate(chosen))]
+
+
+def simulated_rows(
+    tree: PcieTree,
+    communication: pd.DataFrame,
+    hardware: list[str],
+    *,
+    threads: int,
+    progress: Callable[[int], None] | None = None,
+) -> pd.DataFrame:
+    """Simulate graphs and return their times as references.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology.
+    communication : pandas.DataFrame
+        Rows of the table communication, ordered by its key.
+    hardware : list of str
+        Names of hardware settings.
+    threads : int
+        Threads to use.
+    progress : callable, optional
+        As for `fabricast.pcie.packet_phases.simulate`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Rows of the table reference of kind ``simulated``.
+    """
+    graphs = graphs_from_rows(tree, communication)
+    frames = []
+    for name in hardware:
+        ends = simulate(tree, graphs, HARDWARE[name].on(tree), threads=threads, progress=progress)
+        frames.append(
+            pd.DataFrame(
+                {
+                    "study": "pcie",
+                    "case_id": communication["graph"],
+                    "item": communication["communication"].astype(str),
+                    "quantity": "elapsed",
+                    "kind": "simulated",
+                    "origin": origin_of(name),
+                    "value": ends.end_s - graphs.start_s,
+                    "unit": "s",
+                    "spread": (ends.latest_s - ends.earliest_s) / 2,
+                    "low": ends.earliest_s - graphs.start_s,
+                    "high": ends.latest_s - graphs.start_s,
+                    "tag": "derived",
+                }
+            )
+        )
+    return pd.concat(frames, ignore_index=True)
+
+
+def calibration_rows(tree: PcieTree, hardware: list[str], *, size_bytes: float, seed: int) -> pd.DataFrame:
+    """Calibrate the models on simulated probes of each hardware setting.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology.
+    hardware : list of str
+        Names of hardware settings.
+    size_bytes : float
+        Size of the probes' copies.
+    seed : int
+        Root seed.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Rows of the table parameter, of the systems ``TOPOLOGY.packets.SETTING``.
+    """
+    frames = []
+    for name in hardware:
+        times = simulate_probes(tree, HARDWARE[name].on(tree), size_bytes=size_bytes)
+        frames.append(
+            estimate_frame(
+                calibrate(tree, times, seed=seed),
+                system=f"{tree.name}.{origin_of(name)}",
+                tag="derived",
+                source="calibrated on simulated probes: one copy alone, one crossing alone, one conflict",
+            )
+        )
+    return pd.concat(frames, ignore_index=True)

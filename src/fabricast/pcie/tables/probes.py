@@ -1,0 +1,165 @@
+"""Measured probes of concurrent copies: their graphs, predictions and references."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from fabricast.inputs.csv_files import read_csv
+from fabricast.pcie.graphs import Arc, from_arcs
+from fabricast.pcie.models import MODELS, evaluate
+from fabricast.pcie.tables.graphs import GraphTables, graph_tables
+from fabricast.pcie.topology_files import load_tree
+
+__all__ = ["Probe", "probe_tables", "read_probes"]
+
+_COLUMNS = [
+    "system",
+    "topology",
+    "pattern",
+    "communications",
+    "statistic",
+    "measured_gb_per_s",
+    "solo_gb_per_s",
+    "source",
+]
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One measured pattern of concurrent copies.
+
+    Parameters
+    ----------
+    graph : str
+        Name of its congestion graph.
+    system, topology, pattern : str
+        Machine, its topology, and what was run.
+    arcs : tuple of (int, int)
+        The concurrent copies.
+    statistic : {'mean_per_flow', 'total'}
+        What the measured rate is.
+    measured_bytes_per_s : float
+        The measured rate.
+    solo_bytes_per_s : float
+        Bandwidth of one copy alone, measured on the same machine.
+    source : str
+        Where the figure was read.
+    """
+
+    graph: str
+    system: str
+    topology: str
+    pattern: str
+    arcs: tuple[Arc, ...]
+    statistic: str
+    measured_bytes_per_s: float
+    solo_bytes_per_s: float
+    source: str
+
+
+def read_probes(path: Path | str) -> list[Probe]:
+    """Read measured probes from CSV; lines that start with ``#`` are comments.
+
+    Parameters
+    ----------
+    path : Path or str
+        File with the columns system, topology, pattern, communications (such as
+        ``0>1 1>2``), statistic, measured_gb_per_s, solo_gb_per_s, source.
+
+    Returns
+    -------
+    list of Probe
+        In file order.
+
+    Raises
+    ------
+    InputError
+        On the first row that is wrong.
+    """
+    probes = []
+    for row in read_csv(path, _COLUMNS):
+        try:
+            arcs = tuple((int(s), int(t)) for s, t in (pair.split(">") for pair in row["communications"].split()))
+        except ValueError as error:
+            raise row.error(f"is not a probe: {error}") from error
+        measured, solo = row.number("measured_gb_per_s"), row.number("solo_gb_per_s")
+        if row["statistic"] not in ("mean_per_flow", "total") or min(measured, solo) <= 0:
+            raise row.error(
+                f"statistic is '{row['statistic']}' with rates {measured:g} and {solo:g}, expected mean_per_flow or "
+                "total and positive rates"
+            )
+        system, topology, pattern = row["system"], row["topology"], row["pattern"]
+        slug = re.sub(r"[^a-z0-9]+", "_", f"{system} {pattern}".lower()).strip("_")
+        probes.append(
+            Probe(f"{topology}.probe.{slug}", system, topology, pattern, arcs, row["statistic"], measured * 1e9,
+                  solo * 1e9, row["source"])
+        )  # fmt: skip
+    return probes
+
+
+@dataclass(frozen=True)
+class ProbeTables:
+    """Rows that the probes add to the tables.
+
+    Parameters
+    ----------
+    graphs : GraphTables
+        Graphs and communications.
+    prediction, reference : pandas.DataFrame
+        Rows as in schema.sql.
+    """
+
+    graphs: GraphTables
+    prediction: pd.DataFrame
+    reference: pd.DataFrame
+
+
+def probe_tables(probes: list[Probe], models: list[str], *, size_bytes: float, tau: float) -> ProbeTables:
+    """Predict the rate of every probe with every model.
+
+    Parameters
+    ----------
+    probes : list of Probe
+        Measured patterns.
+    models : list of str
+        Names of the models.
+    size_bytes : float
+        Nominal size of the copies; the rate does not depend on it.
+    tau : float
+        Root-complex penalty of the measured hosts.
+
+    Returns
+    -------
+    ProbeTables
+        Predicted rates are the mean of each copy's size over its elapsed time
+        (``mean_per_flow``) or all bytes over the last end (``total``).
+    """
+    frames, predictions, references = [], [], []
+    for probe in probes:
+        tree = load_tree(probe.topology)
+        graphs = from_arcs([probe.arcs], size_bytes=size_bytes, names=[probe.graph], families=["probe"])
+        frames.append(graph_tables(tree, graphs, subset="probe"))
+        common = {"study": "pcie", "case_id": probe.graph, "item": "", "quantity": "rate", "unit": "bytes/s"}
+        for model in models:
+            end_s = evaluate(tree, graphs, MODELS[model], bandwidth_bytes_per_s=probe.solo_bytes_per_s, tau=tau).end_s
+            per_flow = float((size_bytes / end_s).mean())
+            total = float(size_bytes * end_s.size / end_s.max())
+            rate = per_flow if probe.statistic == "mean_per_flow" else total
+            predictions.append(common | {"model": model, "value": rate})
+        references.append(
+            common
+            | {"kind": "measured", "origin": f"{probe.source.split()[0]} {probe.system}", "tag": "measured",
+               "value": probe.measured_bytes_per_s}
+        )  # fmt: skip
+    return ProbeTables(
+        GraphTables(
+            pd.concat([frame.graph for frame in frames], ignore_index=True),
+            pd.concat([frame.communication for frame in frames], ignore_index=True),
+        ),
+        pd.DataFrame(predictions),
+        pd.DataFrame(references),
+    )

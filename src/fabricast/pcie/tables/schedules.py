@@ -1,0 +1,247 @@
+"""Schedules as rows of the tables schedule, schedule_summary and schedule_histogram."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pydantic import BaseModel, ConfigDict, Field
+
+from fabricast.core.errors import InputError
+from fabricast.inputs.yaml_files import load_model
+from fabricast.pcie.models import MODELS
+from fabricast.pcie.patterns import Pattern, halo_pattern
+from fabricast.pcie.schedule_results import Mode, SchedulePlan, ScheduleSearch
+from fabricast.pcie.schedule_search import search_schedules
+from fabricast.pcie.schedules import enumerate_schedules, run_schedule
+from fabricast.pcie.topology_files import load_tree
+from fabricast.pcie.tree import PcieTree
+
+__all__ = ["PublishedSchedule", "ScheduleTables", "case_tables", "read_published", "schedule_tables"]
+
+_BEST = 100
+_BINS = 60
+MODES: tuple[Mode, ...] = ("synchronised", "asynchronous")
+
+
+class PublishedSchedule(BaseModel):
+    """A schedule that a talk shows as the fastest of a grid."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    grid: list[int] = Field(min_length=1)
+    steps: list[str] = Field(min_length=1)
+
+    def order(self, endpoints: int) -> tuple[tuple[int, ...], ...]:
+        """Targets of each endpoint in the order of sending."""
+        sends: list[list[int]] = [[] for _ in range(endpoints)]
+        for step in self.steps:
+            for arc in step.split():
+                source, target = arc.split(">")
+                sends[int(source)].append(int(target))
+        return tuple(map(tuple, sends))
+
+
+class _PublishedFile(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    schedules: list[PublishedSchedule]
+
+
+def read_published(path: Path | str) -> list[PublishedSchedule]:
+    """Read published schedules from YAML."""
+    return load_model(path, _PublishedFile).schedules
+
+
+@dataclass(frozen=True)
+class ScheduleTables:
+    """Rows that schedules add to the tables.
+
+    Parameters
+    ----------
+    schedule, schedule_summary, schedule_histogram : pandas.DataFrame
+        Rows as in schema.sql.
+    """
+
+    schedule: pd.DataFrame
+    schedule_summary: pd.DataFrame
+    schedule_histogram: pd.DataFrame
+
+
+def case_tables(
+    tree: PcieTree, pattern: Pattern, model: str, search: ScheduleSearch, published: SchedulePlan | None
+) -> ScheduleTables:
+    """Return the rows of one case.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology.
+    pattern : Pattern
+        The communications.
+    model : str
+        Name of the model.
+    search : ScheduleSearch
+        What was found.
+    published : SchedulePlan or None
+        A published schedule of the same pattern.
+
+    Returns
+    -------
+    ScheduleTables
+        The best 100, the worst and the published one; statistics; the histogram of all.
+    """
+    decomposition = f"{tree.name} {pattern.name} {search.mode} {model}"
+    plans = dict(enumerate(search.best, start=1))
+    if search.worst is not None:
+        plans[search.schedules] = search.worst
+    if published is not None and not any(plan.order == published.order for plan in plans.values()):
+        rank = search.rank_of(published.elapsed_s)
+        assert rank is not None
+        # Among equals that are not listed, it takes the first free place.
+        while rank in plans:
+            rank += 1
+        plans[rank] = published
+    names = tree.endpoint_names
+    rows = [
+        {
+            "study": "pcie",
+            "decomposition": decomposition,
+            "rank": rank,
+            "schedule": plan.text(names),
+            "elapsed_s": plan.elapsed_s,
+            "steps_s": list(plan.steps_s),
+            "published": published is not None and plan.order == published.order,
+        }
+        for rank, plan in plans.items()
+    ]
+    times = search.elapsed_s
+    summary = {
+        "study": "pcie",
+        "decomposition": decomposition,
+        "topology": tree.name,
+        "pattern": pattern.name,
+        "mode": search.mode,
+        "model": model,
+        "schedules": float(search.schedules),
+        "evaluated": search.evaluated,
+        "bound_s": search.bound_s,
+        "best_s": search.best[0].elapsed_s,
+        "ties": search.ties,
+        "median_s": None if times is None else float(np.median(times)),
+        "worst_s": None if search.worst is None else search.worst.elapsed_s,
+        "naive_s": search.naive.elapsed_s,
+        "published_s": None if published is None else published.elapsed_s,
+        "published_rank": None if published is None else search.rank_of(published.elapsed_s),
+        "gap": search.gap,
+    }
+    histogram = pd.DataFrame(columns=["study", "decomposition", "bin", "lower_s", "upper_s", "schedules"])
+    if times is not None:
+        top = float(times.max())
+        counts, edges = np.histogram(times, bins=_BINS, range=(0.0, top * (1 + 1e-9)))
+        histogram = pd.DataFrame(
+            {
+                "study": "pcie", "decomposition": decomposition, "bin": np.arange(_BINS),
+                "lower_s": edges[:-1], "upper_s": edges[1:], "schedules": counts,
+            }
+        )  # fmt: skip
+    return ScheduleTables(pd.DataFrame(rows), pd.DataFrame([summary]), histogram)
+
+
+def schedule_tables(
+    topologies: Iterable[str],
+    grids: Iterable[tuple[int, ...]],
+    searched: Iterable[tuple[str, tuple[int, ...]]],
+    models: Iterable[str],
+    published: list[PublishedSchedule],
+    *,
+    size_bytes: float,
+    bandwidth_bytes_per_s: float,
+    tau: float,
+    crossing_cost: float,
+    evaluations: int,
+    seed: int,
+    threads: int,
+    progress: Callable[[int], None] | None = None,
+) -> ScheduleTables:
+    """Evaluate all configured cases.
+
+    Parameters
+    ----------
+    topologies : iterable of str
+        Topologies on which every grid is enumerated, in both modes and with every model.
+    grids : iterable of tuple of int
+        Process grids.
+    searched : iterable of (str, tuple of int)
+        Topologies and grids whose space is searched with the first model; an empty grid
+        stands for all-to-all.
+    models : iterable of str
+        Names of models.
+    published : list of PublishedSchedule
+        Schedules to rank.
+    size_bytes, bandwidth_bytes_per_s, tau, crossing_cost : float
+        Parameters.
+    evaluations : int
+        Schedules that a search evaluates at most.
+    seed : int
+        Root seed.
+    threads : int
+        Threads to use.
+    progress : callable, optional
+        Called with 1 after every case.
+
+    Returns
+    -------
+    ScheduleTables
+        Rows of all cases.
+    """
+    parts: list[ScheduleTables] = []
+    keywords: dict[str, Any] = {
+        "bandwidth_bytes_per_s": bandwidth_bytes_per_s,
+        "tau": tau,
+        "crossing_cost": crossing_cost,
+    }
+    models = list(models)
+    for topology in topologies:
+        tree = load_tree(topology)
+        for grid in grids:
+            if math.prod(grid) > len(tree.endpoint_names):
+                raise InputError(f"grid {'x'.join(map(str, grid))} does not fit {topology}: too few endpoints")
+            pattern = halo_pattern(grid, len(tree.endpoint_names), size_bytes=size_bytes)
+            shown = [entry for entry in published if tuple(entry.grid) == tuple(grid)]
+            for model in models:
+                for mode in MODES:
+                    search = enumerate_schedules(
+                        tree, pattern, mode, model=MODELS[model], threads=threads, top=_BEST, **keywords
+                    )
+                    own = None
+                    if shown:
+                        order = shown[0].order(len(tree.endpoint_names))
+                        own = run_schedule(tree, pattern, order, mode, model=MODELS[model], **keywords)
+                    parts.append(case_tables(tree, pattern, model, search, own))
+                    if progress is not None:
+                        progress(1)
+    for topology, grid in searched:
+        tree = load_tree(topology)
+        count = len(tree.endpoint_names)
+        if grid:
+            pattern = halo_pattern(grid, count, size_bytes=size_bytes)
+        else:
+            others = tuple(tuple(t for t in range(count) if t != s) for s in range(count))
+            pattern = Pattern("all-to-all", others, ((size_bytes,) * (count - 1),) * count)
+        for mode in MODES:
+            found = search_schedules(
+                tree, pattern, mode, model=MODELS[models[0]], threads=threads, evaluations=evaluations, seed=seed,
+                top=_BEST, **keywords,
+            )  # fmt: skip
+            parts.append(case_tables(tree, pattern, models[0], found, None))
+            if progress is not None:
+                progress(1)
+    names = ("schedule", "schedule_summary", "schedule_histogram")
+    return ScheduleTables(*(pd.concat([getattr(part, name) for part in parts], ignore_index=True) for name in names))

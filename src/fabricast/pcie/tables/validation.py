@@ -1,0 +1,286 @@
+"""Models against the packet-level simulator: errors, their statistics, and what explains them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fabricast.core.error_statistics import COMMON_TOLERANCES, draw_cases, error_statistics, share_intervals
+from fabricast.core.seeds import random_generator
+from fabricast.pcie.error_features import describe_graphs, explain_errors
+from fabricast.pcie.graph_symmetry import canonical_forms
+from fabricast.pcie.graphs import CongestionGraphs
+from fabricast.pcie.models import MODELS, VALIDATED, evaluate
+from fabricast.pcie.tables.graphs import graphs_from_rows
+from fabricast.pcie.tree import PcieTree
+
+__all__ = ["ValidationTables", "design_half", "validate_models"]
+
+#: Hardware setting whose errors are explained by features.
+_EXPLAINED = "packets.split_256_128"
+#: At these graphs of the validation set the author looked while he wrote the back-pressure rule.
+_SEEN_SEED, _SEEN_GRAPHS = 7, 1500
+_HISTOGRAM_EDGES = np.concatenate([[-np.inf], np.linspace(-0.6, 0.6, 121), [np.inf]])
+
+
+@dataclass(frozen=True)
+class ValidationTables:
+    """Rows that the validation adds to the tables.
+
+    Parameters
+    ----------
+    comparison, error_band, accuracy, error_histogram, error_feature : pandas.DataFrame
+        Rows as in schema.sql.
+    """
+
+    comparison: pd.DataFrame
+    error_band: pd.DataFrame
+    accuracy: pd.DataFrame
+    error_histogram: pd.DataFrame
+    error_feature: pd.DataFrame
+
+
+def design_half(tree: PcieTree, graphs: CongestionGraphs, subset: NDArray[np.object_]) -> NDArray[np.bool_]:
+    """Tell which graphs may have been used to design a model.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology.
+    graphs : CongestionGraphs
+        The graphs.
+    subset : ndarray of object, shape (graphs,)
+        Set of each graph.
+
+    Returns
+    -------
+    ndarray of bool, shape (graphs,)
+        Graphs whose canonical form hashes to an even number, and those of storm8's
+        validation set at which the author looked. All others are held out.
+    """
+    forms = [sorted(set(graphs.arcs(graph))) for graph in range(len(graphs))]
+    if len(tree.endpoint_names) <= 8:
+        forms = canonical_forms(tree, forms)
+    hashes = [hashlib.blake2b(repr(form).encode(), digest_size=1).digest()[0] for form in forms]
+    design: NDArray[np.bool_] = np.array(hashes) % 2 == 0
+    validation = np.flatnonzero(subset == "validation")
+    if tree.name == "storm8" and validation.size == 22259:
+        seen = np.random.default_rng(_SEEN_SEED).choice(validation.size, _SEEN_GRAPHS, replace=False)
+        design[validation[seen]] = True
+    return design
+
+
+def _subsets(
+    set_name: str, tree: PcieTree, graph: pd.DataFrame, graphs: CongestionGraphs, crossing: NDArray[np.bool_]
+) -> dict[str, NDArray[np.bool_]]:
+    """Return the communications of each subset for which errors are told apart."""
+    of = graphs.graph_of_communication
+    kind = graph["subset"].to_numpy(dtype=object)
+    found = {f"{set_name}.all": np.ones(of.size, dtype=np.bool_)}
+    for name in sorted(set(kind)):
+        inside = (kind == name)[of]
+        stem = f"{set_name}.{name}"
+        found[stem] = inside
+        for family in sorted(set(graph["family"][kind == name])):
+            found[f"{stem}.family.{family}"] = inside & (graph["family"].to_numpy(dtype=object) == family)[of]
+        count = graph["communications"].to_numpy()
+        for number in sorted(set(count[kind == name])):
+            found[f"{stem}.communications.{number:02d}"] = inside & (count == number)[of]
+        found[f"{stem}.crossing"] = inside & crossing
+        found[f"{stem}.local"] = inside & ~crossing
+    design = design_half(tree, graphs, kind)[of]
+    found[f"{set_name}.design"] = design
+    found[f"{set_name}.held_out"] = ~design
+    return {name: inside for name, inside in found.items() if inside.any()}
+
+
+def validate_models(
+    set_name: str,
+    tree: PcieTree,
+    graph: pd.DataFrame,
+    communication: pd.DataFrame,
+    reference: pd.DataFrame,
+    parameter: pd.DataFrame,
+    models: Iterable[str],
+    *,
+    tolerance: float,
+    resamples: int,
+    seed: int,
+    threads: int = 1,
+) -> ValidationTables:
+    """Hold every model against the simulated references of one graph set.
+
+    Parameters
+    ----------
+    set_name : str
+        Name of the graph set; first part of the subsets' names.
+    tree : PcieTree
+        Topology.
+    graph, communication, reference, parameter : pandas.DataFrame
+        Rows of the tables of that name; graphs without reference are left out.
+    models : iterable of str
+        Names of the models.
+    tolerance : float
+        Half width of the study's band.
+    resamples : int
+        Bootstrap resamples behind each interval.
+    seed : int
+        Root seed.
+    threads : int, default 1
+        Threads to use.
+
+    Returns
+    -------
+    ValidationTables
+        Comparisons of the validated models, statistics of all of them. The models run
+        with the parameters that were calibrated for each hardware setting.
+    """
+    chosen = set(reference["case_id"])
+    graph = graph[graph["graph"].isin(chosen)].reset_index(drop=True)
+    communication = communication[communication["graph"].isin(chosen)].reset_index(drop=True)
+    key = pd.MultiIndex.from_arrays([communication["graph"], communication["communication"].astype(str)])
+    graphs = graphs_from_rows(tree, communication)
+    pair = graphs.source * tree.routes.endpoints + graphs.target
+    subsets = _subsets(set_name, tree, graph, graphs, tree.routes.crossing[pair])
+    case = graphs.graph_of_communication
+    generator = random_generator(seed, f"pcie.validation.{set_name}")
+    features = describe_graphs(tree, graphs, generator=random_generator(seed, f"pcie.features.{set_name}"))
+    counts = draw_cases(len(graphs), resamples, generator)
+    parts: dict[str, list[pd.DataFrame]] = {
+        "comparison": [],
+        "band": [],
+        "accuracy": [],
+        "histogram": [],
+        "feature": [],
+    }
+    # Learning is slow: one hardware setting is explained, the one that is drawn.
+    explained = _EXPLAINED if _EXPLAINED in set(reference["origin"]) else reference["origin"].min()
+    for origin, rows in reference.groupby("origin", sort=True):
+        values = parameter[parameter["system"] == f"{tree.name}.{origin}"].set_index("name")["value"]
+        keywords = {"tau": values.get("tau", 0.0), "crossing_cost": values.get("crossing_cost", 1.0)}
+        rows = rows.set_index(["case_id", "item"], drop=False).loc[key]
+        simulated, least, most = (rows[name].to_numpy(dtype=np.float64) for name in ("value", "low", "high"))
+        for name in models:
+            evaluation = evaluate(
+                tree, graphs, MODELS[name], bandwidth_bytes_per_s=values["bandwidth"], threads=threads, **keywords
+            )
+            predicted = evaluation.end_s - graphs.start_s
+            error = predicted / simulated - 1.0
+            common = {"study": "pcie", "model": name, "kind": "simulated", "origin": origin}
+            over_phases = (predicted / most - 1.0, predicted / least - 1.0)
+            parts["band"].append(_bands(error, over_phases, case, subsets, counts, tolerance).assign(**common))
+            parts["accuracy"].append(_accuracy(error, graphs, simulated, predicted, subsets).assign(**common))
+            parts["histogram"].append(_histogram(error, subsets).assign(**common))
+            if name in VALIDATED and origin == explained:
+                learnt = explain_errors(features, error)
+                parts["feature"].append(learnt.assign(subset=f"{set_name}.all", **common))
+            if name in VALIDATED:
+                parts["comparison"].append(
+                    rows[["study", "case_id", "item", "quantity", "kind", "origin"]].assign(
+                        model=name, predicted=predicted, reference=simulated, reference_low=least,
+                        reference_high=most, relative_error=error,
+                        tolerance=tolerance, within=np.abs(error) <= tolerance,
+                    ).reset_index(drop=True)
+                )  # fmt: skip
+    return ValidationTables(*(pd.concat(frames, ignore_index=True) for frames in parts.values()))
+
+
+def _bands(
+    error: NDArray[np.float64],
+    over_phases: tuple[NDArray[np.float64], NDArray[np.float64]],
+    case: NDArray[np.int64],
+    subsets: dict[str, NDArray[np.bool_]],
+    counts: NDArray[np.uint8],
+    tolerance: float,
+) -> pd.DataFrame:
+    tolerances = sorted({tolerance, *COMMON_TOLERANCES})
+    absolute = np.abs(error)
+    # The error in some phase reaches from the first to the second.
+    nearest = np.where(over_phases[0] * over_phases[1] < 0, 0.0, np.abs(over_phases).min(axis=0))
+    farthest = np.abs(over_phases).max(axis=0)
+    columns = [(name, limit) for name in subsets for limit in tolerances]
+    graphs = counts.shape[1]
+    sizes = np.stack([np.bincount(case[inside], minlength=graphs) for inside in subsets.values()], axis=1)
+    hits = np.stack(
+        [
+            np.bincount(case[inside], weights=absolute[inside] <= limit, minlength=graphs)
+            for inside in subsets.values()
+            for limit in tolerances
+        ],
+        axis=1,
+    )
+    low, high = share_intervals(hits.astype(np.float64), sizes.astype(np.float64), counts)
+    rows = []
+    statistics = {name: error_statistics(error[inside]) for name, inside in subsets.items()}
+    for position, (name, limit) in enumerate(columns):
+        share = float(hits[:, position].sum() / statistics[name]["n"])
+        rows.append(
+            {
+                "subset": name, "tolerance": limit, "share_within": share,
+                "share_within_low": low[position], "share_within_high": high[position],
+                "share_within_least": float((farthest[subsets[name]] <= limit).mean()),
+                "share_within_most": float((nearest[subsets[name]] <= limit).mean()),
+                **statistics[name],
+            }
+        )  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def _accuracy(
+    error: NDArray[np.float64],
+    graphs: CongestionGraphs,
+    simulated: NDArray[np.float64],
+    predicted: NDArray[np.float64],
+    subsets: dict[str, NDArray[np.bool_]],
+) -> pd.DataFrame:
+    """All candidate definitions of the abstract's accuracy, for every set as a whole."""
+    case = graphs.graph_of_communication
+    rows = []
+    for name, inside in subsets.items():
+        if name.count(".") != 1:
+            continue
+        numbers, own = np.unique(case[inside], return_inverse=True)
+        absolute = np.abs(error[inside])
+        per_graph = np.bincount(own, weights=absolute) / np.bincount(own)
+        last = [np.zeros(numbers.size), np.zeros(numbers.size)]
+        for worst, values in zip(last, (simulated[inside], predicted[inside]), strict=True):
+            np.maximum.at(worst, own, values)
+        spread = np.sum((simulated[inside] - simulated[inside].mean()) ** 2)
+        residual = np.sum((predicted[inside] - simulated[inside]) ** 2)
+        definitions = {
+            "one minus mean error of communications": 1 - absolute.mean(),
+            "one minus median error of communications": 1 - np.median(absolute),
+            "one minus mean error of graphs": 1 - per_graph.mean(),
+            "one minus median error of graphs": 1 - np.median(per_graph),
+            "one minus mean error of the last end": 1 - np.mean(np.abs(last[1] / last[0] - 1)),
+            "share of graphs with mean error below 3 %": (per_graph < 0.03).mean(),
+            "share of graphs with mean error below 15 %": (per_graph < 0.15).mean(),
+        }
+        if spread > 0:
+            definitions["coefficient of determination"] = 1 - residual / spread
+        rows += [{"subset": name, "definition": key, "value": float(value)} for key, value in definitions.items()]
+    return pd.DataFrame(rows)
+
+
+def _histogram(error: NDArray[np.float64], subsets: dict[str, NDArray[np.bool_]]) -> pd.DataFrame:
+    frames = []
+    for name, inside in subsets.items():
+        if name.count(".") == 1:
+            counts = np.histogram(error[inside], bins=_HISTOGRAM_EDGES)[0]
+            frames.append(
+                pd.DataFrame(
+                    {
+                        "subset": name,
+                        "bin": np.arange(counts.size),
+                        "lower": np.round(_HISTOGRAM_EDGES[:-1], 10),
+                        "upper": np.round(_HISTOGRAM_EDGES[1:], 10),
+                        "communications": counts,
+                    }
+                )
+            )
+    return pd.concat(frames, ignore_index=True)

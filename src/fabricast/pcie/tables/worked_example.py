@@ -1,0 +1,111 @@
+"""The worked example of the slides: phases, predictions and the published times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import pandas as pd
+
+from fabricast.pcie.graphs import Arc, from_arcs
+from fabricast.pcie.models import MODELS, evaluate, trace_phases
+from fabricast.pcie.tables.graphs import GraphTables, graph_tables
+from fabricast.pcie.tree import PcieTree
+
+__all__ = ["EXAMPLES", "Example", "example_tables"]
+
+
+@dataclass(frozen=True)
+class Example:
+    """A graph that the slides show.
+
+    Parameters
+    ----------
+    graph : str
+        Name.
+    arcs : tuple of (int, int)
+        Communications.
+    published_ms : tuple of float or None
+        Printed end times, where the slides print them.
+    """
+
+    graph: str
+    arcs: tuple[Arc, ...]
+    published_ms: tuple[float | None, ...]
+
+
+#: Slides "Example" (one message), "Complete example" and "Downstream port conflict".
+EXAMPLES = (
+    Example("storm8.example.one_message", ((0, 1),), (25.3,)),
+    Example("storm8.example.complete", ((0, 2), (1, 4), (3, 2), (6, 4)), (65.0, 65.0, 36.0, 36.0)),
+    Example("storm8.example.three", ((0, 7), (1, 4), (6, 7)), (None, None, None)),
+)
+
+
+@dataclass(frozen=True)
+class ExampleTables:
+    """Rows that the examples add to the tables.
+
+    Parameters
+    ----------
+    graphs : GraphTables
+        Graphs and communications.
+    phase, prediction, reference : pandas.DataFrame
+        Rows as in schema.sql.
+    """
+
+    graphs: GraphTables
+    phase: pd.DataFrame
+    prediction: pd.DataFrame
+    reference: pd.DataFrame
+
+
+def example_tables(
+    tree: PcieTree, models: list[str], *, size_bytes: float, bandwidth_bytes_per_s: float, tau: float
+) -> ExampleTables:
+    """Evaluate the examples of the slides, which use ``tau = 0.2``.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        storm8.
+    models : list of str
+        Models to evaluate.
+    size_bytes, bandwidth_bytes_per_s, tau : float
+        Parameters of the example.
+
+    Returns
+    -------
+    ExampleTables
+        Phases of the slides' reading, predictions of all models, published end times.
+    """
+    graphs = from_arcs(
+        [example.arcs for example in EXAMPLES],
+        size_bytes=size_bytes,
+        names=[example.graph for example in EXAMPLES],
+        families=["example"] * len(EXAMPLES),
+    )
+    run = partial(evaluate, tree, graphs, bandwidth_bytes_per_s=bandwidth_bytes_per_s, tau=tau)
+    trace_of = partial(trace_phases, tree, graphs, bandwidth_bytes_per_s=bandwidth_bytes_per_s, tau=tau)
+    phases = []
+    for number, example in enumerate(EXAMPLES):
+        trace = trace_of(number, MODELS["congestion_factor"])
+        for index, phase in enumerate(trace):
+            for c, rho, moved in zip(phase.active, phase.rho, phase.transferred_bytes, strict=True):
+                phases.append(
+                    (example.graph, "congestion_factor", index, c, phase.start_s, phase.duration_s, rho, moved)
+                )
+    item = graphs.number_in_graph.astype(str)
+    case = [graphs.names[g] for g in graphs.graph_of_communication]
+    common = {"study": "pcie", "case_id": case, "item": item, "quantity": "elapsed", "unit": "s"}
+    predictions = [pd.DataFrame(common | {"model": m, "value": run(MODELS[m]).end_s}) for m in models]
+    published = [ms for example in EXAMPLES for ms in example.published_ms]
+    reference = pd.DataFrame(common | {"kind": "published", "origin": "slides", "tag": "published"})
+    reference["value"] = pd.Series(published, dtype="float64") / 1e3
+    columns = ["graph", "model", "phase", "communication", "start_s", "duration_s", "rho", "transferred_bytes"]
+    return ExampleTables(
+        graph_tables(tree, graphs, subset="example"),
+        pd.DataFrame(phases, columns=columns),
+        pd.concat(predictions, ignore_index=True),
+        reference.dropna(subset="value"),
+    )

@@ -1,0 +1,100 @@
+"""What a PCIe tree consists of: vertices, direct links between endpoints, routes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["PeerLink", "Routes", "Vertex"]
+
+
+@dataclass(frozen=True)
+class Vertex:
+    """One vertex of a PCIe tree.
+
+    Parameters
+    ----------
+    name : str
+        Unique name.
+    kind : {'system', 'root_complex', 'switch', 'endpoint'}
+        What it is.
+    parent : str or None
+        Name of the vertex above; None for the root.
+    capacity : float, default 1.0
+        Capacity of each direction of the link to the parent, as a multiple of the
+        reference bandwidth.
+    label : str, default ''
+        Where it was read, such as a bus id.
+    uplink_groups : tuple of tuple of str, default ()
+        A switch with several upstream ports lists the endpoints that use each of them.
+    generation, width : int or None, default None
+        PCIe generation and lanes of the link to the parent, where they are known.
+    switches_above : int, default 0
+        Switches on the link to the parent that have no other child and are not drawn.
+    """
+
+    name: str
+    kind: str
+    parent: str | None
+    capacity: float = 1.0
+    label: str = ""
+    uplink_groups: tuple[tuple[str, ...], ...] = ()
+    generation: int | None = None
+    width: int | None = None
+    switches_above: int = 0
+
+
+@dataclass(frozen=True)
+class PeerLink:
+    """Direct links between endpoints, beside the tree.
+
+    Parameters
+    ----------
+    kind : {'NVLink', 'NVSwitch', 'xGMI'}
+        What they are.
+    endpoints : tuple of str
+        Endpoints that they join, each with each other.
+    """
+
+    kind: str
+    endpoints: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Routes:
+    """Routes of all ordered endpoint pairs as the arrays that kernels read.
+
+    Links are numbered so that every route ascends: upstream links first, deepest
+    first, then downstream links, shallowest first.
+
+    Parameters
+    ----------
+    offset : ndarray of int64, shape (endpoints**2 + 1,)
+        Where the route of pair ``source * endpoints + target`` starts in `link`.
+    link : ndarray of int64
+        Link numbers of all routes, one after the other.
+    crossing : ndarray of bool, shape (endpoints**2,)
+        Whether the route turns at a root complex or above it.
+    capacity : ndarray of float64, shape (links,)
+        Link capacity as a multiple of the reference bandwidth.
+    leaves_root_complex : ndarray of bool, shape (links,)
+        Whether the link is a downstream port of a root complex.
+    behind_root_complex : ndarray of bool, shape (links,)
+        Whether the link starts at a root complex or above it, so that what it carries has
+        passed one.
+    upstream_links : int
+        How many of the links point upstream.
+    endpoints : int
+        Number of endpoints.
+    """
+
+    offset: NDArray[np.int64]
+    link: NDArray[np.int64]
+    crossing: NDArray[np.bool_]
+    capacity: NDArray[np.float64]
+    leaves_root_complex: NDArray[np.bool_]
+    behind_root_complex: NDArray[np.bool_]
+    upstream_links: int
+    endpoints: int

@@ -1,0 +1,153 @@
+"""XML as a tree of elements, and the devices that both dialects describe."""
+
+from __future__ import annotations
+
+import io
+import xml.sax
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import defusedxml.sax
+from defusedxml.common import DefusedXmlException
+
+from fabricast.core.errors import InputError
+from fabricast.inputs.files import read_bytes
+
+__all__ = [
+    "ACCELERATOR_CLASSES",
+    "BRIDGE_CLASS",
+    "SWITCH_CLASS",
+    "Device",
+    "Element",
+    "Machine",
+    "is_accelerator",
+    "parse",
+]
+
+#: PCI classes of accelerators: 3D controller, other display, processing accelerator, co-processor.
+ACCELERATOR_CLASSES = ("0302", "0380", "1200", "0b40")
+_DISPLAY_CLASS = "0300"
+_DISPLAY_VENDORS = ("10de", "1002")  # NVIDIA, AMD
+BRIDGE_CLASS = "0604"
+SWITCH_CLASS = "0680"
+_MOST_ELEMENTS = 300_000
+_DEEPEST = 200
+
+
+@dataclass
+class Element:
+    """An XML element with the line it starts on."""
+
+    tag: str
+    attributes: dict[str, str]
+    line: int
+    children: list[Element] = field(default_factory=list)
+    text: str = ""
+
+    def walk(self) -> Iterator[Element]:
+        """Yield this element and all below it."""
+        stack = [self]
+        while stack:
+            top = stack.pop()
+            yield top
+            stack.extend(reversed(top.children))
+
+
+@dataclass
+class Device:
+    """A bridge or accelerator while the tree is being read."""
+
+    bus_id: str
+    bytes_per_s: float | None
+    line: int
+    children: list[Device] = field(default_factory=list)
+    number: int | None = None
+    is_accelerator: bool = False
+    generation: int | None = None
+    width: int | None = None
+    #: Bridges without a branch that were collapsed into the link above.
+    bridges_above: int = 0
+
+
+@dataclass
+class Machine:
+    """What a file tells before the tree is built."""
+
+    sockets: list[Device]
+    #: Other PCI devices.
+    others: int
+    #: Bridges of a file that make one switch: hwloc lists ports, NCCL whole switches.
+    bridges_of_a_switch: int
+    #: Direct links as (kind, bus ids).
+    peers: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+class _Reader(xml.sax.ContentHandler):
+    def __init__(self) -> None:
+        super().__init__()
+        self.root: Element | None = None
+        self._stack: list[Element] = []
+        self._count = 0
+        self._locator: xml.sax.xmlreader.Locator | None = None
+
+    def setDocumentLocator(self, locator: xml.sax.xmlreader.Locator) -> None:
+        self._locator = locator
+
+    def startElement(self, name: str, attrs: xml.sax.xmlreader.AttributesImpl) -> None:
+        line = (self._locator.getLineNumber() if self._locator else None) or 0
+        self._count += 1
+        problem = None
+        if len(self._stack) >= _DEEPEST:
+            problem = f"elements nest deeper than {_DEEPEST}"
+        elif self._count > _MOST_ELEMENTS:
+            problem = f"holds more than {_MOST_ELEMENTS:,} elements"
+        if problem:
+            raise xml.sax.SAXParseException(problem, None, self._locator)  # type: ignore[arg-type]
+        element = Element(name, dict(attrs.items()), line)
+        if self._stack:
+            self._stack[-1].children.append(element)
+        else:
+            self.root = element
+        self._stack.append(element)
+
+    def characters(self, content: str) -> None:
+        if self._stack and self._stack[-1].tag in ("indexes", "u64values"):
+            self._stack[-1].text += content
+
+    def endElement(self, name: str) -> None:
+        self._stack.pop()
+
+
+def parse(path: Path) -> Element:
+    """Read XML without entities, endless nesting or endless lists."""
+    reader = _Reader()
+    content = read_bytes(path)
+    try:
+        parser = defusedxml.sax.make_parser()
+        # hwloc files name a DTD: it is passed over, never loaded; entities stay refused.
+        parser.forbid_external = False
+        parser.setFeature(xml.sax.handler.feature_external_ges, False)
+        parser.setContentHandler(reader)
+        parser.parse(io.BytesIO(content))
+    except DefusedXmlException as error:
+        raise InputError(
+            "declares XML entities, which are refused; expected hwloc or NCCL XML without them",
+            path=path,
+            line=1,
+        ) from error
+    except xml.sax.SAXParseException as error:
+        raise InputError(f"is not XML: {error.getMessage()}", path=path, line=error.getLineNumber()) from error
+    except (ValueError, LookupError, AttributeError, TypeError) as error:
+        # Encodings that Python does not know or expat cannot take.
+        raise InputError(f"is not XML: {error}", path=path, line=1) from error
+    if reader.root is None:
+        raise InputError("is empty, expected hwloc or NCCL XML", path=path)
+    return reader.root
+
+
+def is_accelerator(pci_class: str, vendor: str, include_display: bool) -> bool:
+    """Tell whether a PCI device counts as an accelerator."""
+    display = include_display and pci_class == _DISPLAY_CLASS and vendor in _DISPLAY_VENDORS
+    return pci_class in ACCELERATOR_CLASSES or display

@@ -1,0 +1,197 @@
+"""Compiled code of link loads: messages between routers and groups, and what they put on links."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fabricast.percs.kernels.common import mix
+from fabricast.runtime.compilation import njit
+
+__all__ = ["count_grid", "count_pairs", "count_random", "direct_loads", "indirect_loads"]
+
+
+@njit(cache=True, nogil=True)
+def count_grid(grid, offsets, strides, wrap, router, group_of, routers, local, out, into):
+    """Count the messages of every task of a grid to its neighbours.
+
+    local[q, b] counts messages from router q to router b of its group, out[q, j] those from q
+    to group j, into[q, i] those from group i to q: all that any routing and any rule of
+    gateways needs. Maps are unsigned, so that indices need no check of their sign.
+    """
+    dimensions = grid.size
+    last = grid[dimensions - 1]
+    count = offsets.shape[0]
+    place = np.zeros(dimensions, dtype=np.int64)
+    base = np.zeros(count, dtype=np.int64)
+    step = np.zeros(count, dtype=np.int64)
+    sent = 0
+    for row in range(router.size // last):
+        # Along the last direction a neighbour lies at a fixed distance, but for the ends of the row.
+        used = 0
+        for m in range(count):
+            delta = 0
+            inside = True
+            for d in range(dimensions - 1):
+                to = place[d] + offsets[m, d]
+                if to < 0 or to >= grid[d]:
+                    inside = inside and wrap
+                    to %= grid[d]
+                delta += (to - place[d]) * strides[d]
+            if inside:
+                base[used] = row * last + delta
+                step[used] = offsets[m, dimensions - 1]
+                used += 1
+        for c in range(last):
+            first = router[np.uint64(row * last + c)]
+            group = group_of[first]
+            start = np.uint32(group) * np.uint32(routers)
+            for m in range(used):
+                to = c + step[m]
+                if to < 0 or to >= last:
+                    if not wrap:
+                        continue
+                    to %= last
+                second = router[np.uint64(base[m] + to)]
+                sent += 1
+                if first != second:
+                    other = group_of[second]
+                    if group == other:
+                        local[first, np.uint32(second) - start] += 1
+                    else:
+                        out[first, other] += 1
+                        into[second, group] += 1
+        d = dimensions - 2
+        while d >= 0:
+            place[d] += 1
+            if place[d] < grid[d]:
+                break
+            place[d] = 0
+            d -= 1
+    return sent
+
+
+@njit(cache=True, nogil=True)
+def count_random(targets, seed, router, group_of, routers, local, out, into):
+    """Count messages of every task to targets drawn evenly by a hash of task and number."""
+    tasks = np.uint64(router.size)
+    state = np.uint64(seed)
+    for task in range(router.size):
+        first = router[np.uint64(task)]
+        group = group_of[first]
+        start = np.uint32(group) * np.uint32(routers)
+        for _ in range(targets):
+            # splitmix64: the same targets whatever the order or the machine.
+            state += np.uint64(0x9E3779B97F4A7C15)
+            z = mix(state)
+            # The upper half times the number of tasks: an even draw without a division.
+            second = router[((z >> np.uint64(32)) * tasks) >> np.uint64(32)]
+            if first != second:
+                other = group_of[second]
+                if group == other:
+                    local[first, np.uint32(second) - start] += 1
+                else:
+                    out[first, other] += 1
+                    into[second, group] += 1
+    return router.size * targets
+
+
+@njit(cache=True, nogil=True)
+def count_pairs(source, target, size, router, routers, local, out, into):
+    """Add the bytes of pairs of tasks."""
+    for n in range(source.size):
+        first, second = router[source[n]], router[target[n]]
+        if first == second:
+            continue
+        group, other = first // routers, second // routers
+        if group == other:
+            local[first, second - group * routers] += size[n]
+        else:
+            out[first, other] += size[n]
+            into[second, group] += size[n]
+
+
+@njit(cache=True, nogil=True)
+def direct_loads(local, out, into, gateway, link, between):
+    """Put messages on the links of direct routes: to the gateway, across, from the gateway."""
+    groups, stripes = gateway.shape[0], gateway.shape[2]
+    routers = link.shape[1]
+    share = 1.0 / stripes
+    for group in range(groups):
+        for a in range(routers):
+            q = group * routers + a
+            for b in range(routers):
+                link[group, a, b] += local[q, b]
+            for other in range(groups):
+                sent, got = out[q, other], into[q, other]
+                if sent != 0:
+                    between[group, other] += sent * share
+                    for k in range(stripes):
+                        link[group, a, gateway[group, other, k]] += sent * share
+                if got != 0:
+                    for k in range(stripes):
+                        link[group, gateway[group, other, k], a] += got * share
+        for a in range(routers):
+            link[group, a, a] = 0.0
+
+
+@njit(cache=True, nogil=True)
+def indirect_loads(local, out, into, gateway, gateway_is_fixed, link, between):
+    """Put expected loads on links when every packet goes through a random third group."""
+    groups, stripes = gateway.shape[0], gateway.shape[2]
+    routers = link.shape[1]
+    part = 1.0 / (groups - 2)
+    share = 1.0 / stripes
+    total = np.zeros((groups, groups))
+    for group in range(groups):
+        for a in range(routers):
+            q = group * routers + a
+            sent_all, got_all = 0.0, 0.0
+            for other in range(groups):
+                total[group, other] += out[q, other]
+                sent_all += out[q, other]
+                got_all += into[q, other]
+            for b in range(routers):
+                link[group, a, b] += local[q, b]
+            for k in range(groups):
+                if k != group:
+                    sent = part * share * (sent_all - out[q, k])
+                    got = part * share * (got_all - into[q, k])
+                    for s in range(stripes):
+                        owner = gateway[group, k, s]
+                        link[group, a, owner] += sent
+                        link[group, owner, a] += got
+    rows, columns = total.sum(axis=1), total.sum(axis=0)
+    for i in range(groups):
+        for k in range(groups):
+            if k != i:
+                between[i, k] += part * share * (rows[i] + columns[k] - 2 * total[i, k])
+    transit = part * share * share
+    if gateway_is_fixed:
+        # The owner of the link to a group is the same in every group: sum once, leave out one group each.
+        summed = np.zeros((routers, routers))
+        for i in range(groups):
+            for j in range(groups):
+                for s in range(stripes):
+                    for r in range(stripes):
+                        summed[gateway[0, i, s], gateway[0, j, r]] += total[i, j]
+        for k in range(groups):
+            for u in range(routers):
+                for v in range(routers):
+                    link[k, u, v] += transit * summed[u, v]
+            for j in range(groups):
+                for s in range(stripes):
+                    for r in range(stripes):
+                        link[k, gateway[0, k, s], gateway[0, j, r]] -= transit * total[k, j]
+                        link[k, gateway[0, j, s], gateway[0, k, r]] -= transit * total[j, k]
+    else:
+        for k in range(groups):
+            for i in range(groups):
+                if i != k:
+                    for j in range(groups):
+                        if j != k and total[i, j] != 0:
+                            for s in range(stripes):
+                                for r in range(stripes):
+                                    link[k, gateway[k, i, s], gateway[k, j, r]] += transit * total[i, j]
+    for group in range(groups):
+        for a in range(routers):
+            link[group, a, a] = 0.0

@@ -1,0 +1,139 @@
+"""Compiled code of the search for a mapping: annealing by swaps, loads kept up to date."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fabricast.percs.kernels.common import mix
+from fabricast.runtime.compilation import njit
+
+__all__ = ["anneal", "put_flows", "swap_cost"]
+
+
+@njit(cache=True, inline="always")
+def _power(x):
+    """Eighth power: large enough that the busiest links decide, small enough to guide."""
+    square = x * x
+    fourth = square * square
+    return fourth * fourth
+
+
+@njit(cache=True, inline="always")
+def _change(links, undo, undo_index, index, amount):
+    """Change the load of a link, remember what it was, and return by how much the cost changes.
+
+    links[0] holds loads, links[1] inverse capacities by the target time, links[2] costs.
+    """
+    n = undo_index[0] + 1
+    undo_index[0] = n
+    undo_index[n] = index
+    undo[0, n] = links[0, index]
+    undo[1, n] = links[2, index]
+    after = links[0, index] + amount
+    links[0, index] = after
+    cost = _power(after * links[1, index])
+    change = cost - links[2, index]
+    links[2, index] = cost
+    return change
+
+
+@njit(cache=True, nogil=True)
+def _add(first, second, amount, gateway, lanes, links, undo, undo_index):
+    """Add a flow on its direct route and return the change of the cost.
+
+    lanes[0] holds the group of every router, lanes[1] its number in the group.
+    """
+    if first == second:
+        return 0.0
+    groups, stripes = gateway.shape[0], gateway.shape[2]
+    routers = lanes.shape[1] // groups
+    square = routers * routers
+    one, two = lanes[0, first], lanes[0, second]
+    a, b = lanes[1, first], lanes[1, second]
+    if one == two:
+        return _change(links, undo, undo_index, one * square + a * routers + b, amount)
+    part = amount / stripes
+    change = _change(links, undo, undo_index, groups * square + one * groups + two, part)
+    for k in range(stripes):
+        owner, arrival = gateway[one, two, k], gateway[two, one, k]
+        if owner != a:
+            change += _change(links, undo, undo_index, one * square + a * routers + owner, part)
+        if arrival != b:
+            change += _change(links, undo, undo_index, two * square + arrival * routers + b, part)
+    return change
+
+
+@njit(cache=True, nogil=True)
+def put_flows(offset, other, flows, position, gateway, lanes, links, undo, undo_index):
+    """Put all flows on links and return the cost.
+
+    Block x exchanges with other[f] for f in offset[x]:offset[x+1]; flows[0] is what it sends.
+    """
+    cost = 0.0
+    for x in range(offset.size - 1):
+        for f in range(offset[x], offset[x + 1]):
+            undo_index[0] = 0
+            cost += _add(position[x], position[other[f]], flows[0, f], gateway, lanes, links, undo, undo_index)
+    undo_index[0] = 0
+    return cost
+
+
+@njit(cache=True, nogil=True)
+def _touch(x, without, sign, offset, other, flows, position, gateway, lanes, links, undo, undo_index):
+    """Add or take away all flows of a block, but for those with one other block."""
+    change = 0.0
+    here = position[x]
+    for f in range(offset[x], offset[x + 1]):
+        y = other[f]
+        if y != without:
+            there = position[y]
+            change += _add(here, there, sign * flows[0, f], gateway, lanes, links, undo, undo_index)
+            change += _add(there, here, sign * flows[1, f], gateway, lanes, links, undo, undo_index)
+    return change
+
+
+@njit(cache=True, nogil=True)
+def swap_cost(a, b, offset, other, flows, position, gateway, lanes, links, undo, undo_index):
+    """Swap two blocks, loads and positions, and return the change of the cost."""
+    undo_index[0] = 0
+    change = _touch(a, -1, -1.0, offset, other, flows, position, gateway, lanes, links, undo, undo_index)
+    change += _touch(b, a, -1.0, offset, other, flows, position, gateway, lanes, links, undo, undo_index)
+    position[a], position[b] = position[b], position[a]
+    change += _touch(a, -1, 1.0, offset, other, flows, position, gateway, lanes, links, undo, undo_index)
+    change += _touch(b, a, 1.0, offset, other, flows, position, gateway, lanes, links, undo, undo_index)
+    return change
+
+
+@njit(cache=True, nogil=True)
+def anneal(
+    proposals, warm, cold, state, offset, other, flows, position, gateway, lanes, links, undo, undo_index
+):  # fmt: skip
+    """Propose swaps while the temperature falls from warm to cold, in units of the cost.
+
+    Returns the state of the generator and how many swaps were kept.
+    """
+    blocks = np.uint64(position.size)
+    kept = 0
+    ratio = (cold / warm) ** (1.0 / max(proposals, 1))
+    temperature = warm
+    for _ in range(proposals):
+        state += np.uint64(0x9E3779B97F4A7C15)
+        z = mix(state)
+        a = np.int64(((z >> np.uint64(32)) * blocks) >> np.uint64(32))
+        b = np.int64(((z & np.uint64(0xFFFFFFFF)) * blocks) >> np.uint64(32))
+        temperature *= ratio
+        if a == b:
+            continue
+        change = swap_cost(a, b, offset, other, flows, position, gateway, lanes, links, undo, undo_index)
+        accept = change <= 0.0
+        if not accept:
+            y = (z * np.uint64(0xD6E8FEB86659FD93)) >> np.uint64(11)
+            accept = np.float64(y) / 9007199254740992.0 < np.exp(-change / temperature)
+        if accept:
+            kept += 1
+        else:
+            position[a], position[b] = position[b], position[a]
+            for n in range(undo_index[0], 0, -1):
+                links[0, undo_index[n]] = undo[0, n]
+                links[2, undo_index[n]] = undo[1, n]
+    return state, kept

@@ -1,0 +1,279 @@
+"""The study of two-level direct networks as rows of the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fabricast.core.seeds import random_generator
+from fabricast.percs.cases import WORKLOADS, Case, case_router, evaluate_case, grid_cases, supernodes_of, workload
+from fabricast.percs.loads import ROUTINGS, LinkLoads, Routing, count_traffic, route
+from fabricast.percs.mapping_search import search_mapping
+from fabricast.percs.mappings import map_tasks
+from fabricast.percs.network import percs
+from fabricast.percs.packets import router_pairs, simulate_packets
+from fabricast.percs.time_features import explain_times, load_features
+from fabricast.runtime.threads import in_order
+
+__all__ = [
+    "COUNTED_SUPERNODES",
+    "LoadTables",
+    "PacketTables",
+    "count_rows",
+    "load_tables",
+    "packet_cases",
+    "packet_tables",
+    "search_rows",
+    "simulate_cases",
+]
+
+COUNTED_SUPERNODES = (2, 4, 8, 16, 32, 64, 128, 256, 300, 512)
+_BINS = 24
+_HISTOGRAMS_OF_SEED = (None, 0)
+
+
+@dataclass(frozen=True)
+class LoadTables:
+    """Rows of link loads.
+
+    Parameters
+    ----------
+    network_case, network_link_class, network_link_histogram : pandas.DataFrame
+        Rows as in schema.sql.
+    """
+
+    network_case: pd.DataFrame
+    network_link_class: pd.DataFrame
+    network_link_histogram: pd.DataFrame
+
+
+def count_rows() -> pd.DataFrame:
+    """Return the directed links of PERCS by class and number of supernodes."""
+    return pd.DataFrame(
+        [
+            {"supernodes": groups, "class": name, "links": count}
+            for groups in COUNTED_SUPERNODES
+            for name, count in percs(groups).counts().items()
+        ]
+    )
+
+
+def load_tables(
+    cases: Iterable[Case], *, seed: int, threads: int, progress: Callable[[int], None] | None = None
+) -> LoadTables:
+    """Evaluate cases under both routings.
+
+    Parameters
+    ----------
+    cases : iterable of Case
+        Cases.
+    seed : int
+        Root seed.
+    threads : int
+        Threads to use; rows do not depend on it.
+    progress : callable, optional
+        Called with 1 after every case.
+
+    Returns
+    -------
+    LoadTables
+        Rows in the order of the cases.
+    """
+
+    def one(case: Case) -> list[_CaseRows]:
+        messages, loads = evaluate_case(case, seed)
+        return [_case_rows(case, routing, load, messages) for routing, load in loads.items()]
+
+    found = [part for parts in in_order(one, cases, threads=threads, progress=progress) for part in parts]
+    if not found:
+        # A shard may have no case: more shards than cases.
+        return LoadTables(*(pd.DataFrame({"case_id": []}) for _ in LoadTables.__dataclass_fields__))
+    # Heads, rows of classes, rows of histograms, each in the order of the cases.
+    return LoadTables(*(pd.DataFrame([row for part in parts for row in part]) for parts in zip(*found, strict=True)))
+
+
+_Rows = list[dict[str, Any]]
+_CaseRows = tuple[_Rows, _Rows, _Rows]
+
+
+def _case_rows(case: Case, routing: Routing, loads: LinkLoads, messages: int) -> _CaseRows:
+    name = case.name(routing)
+    time, worst = loads.bottleneck
+    head = {
+        "case_id": name, "workload": case.workload, "supernodes": case.supernodes, "mapping": case.mapping,
+        "routing": routing, "placement": case.placement, "gateway": case.gateway, "multiplicity": case.multiplicity,
+        "seed": case.seed, "wrap": case.wrap, "tasks": WORKLOADS[case.workload].tasks, "communications": messages,
+        "bottleneck_s": time, "bottleneck_class": worst, "floor_s": loads.floor_s(),
+    }  # fmt: skip
+    classes: _Rows = []
+    histograms: _Rows = []
+    times = loads.class_times_s()
+    for kind, load in loads.by_class.items():
+        p50, p90, p99 = np.percentile(load, [50, 90, 99]).tolist()
+        largest = float(load.max())
+        classes.append(
+            {"case_id": name, "class": kind, "links": load.size, "used": int((load > 0).sum()),
+             "min_bytes": float(load.min()), "mean_bytes": float(load.mean()), "max_bytes": largest, "p50_bytes": p50,
+             "p90_bytes": p90, "p99_bytes": p99, "time_s": times[kind]}
+        )  # fmt: skip
+        if case.seed in _HISTOGRAMS_OF_SEED and case.multiplicity == 1 and case.placement == "whole" and largest > 0:
+            counts, edges = np.histogram(load, bins=_BINS, range=(0.0, largest))
+            histograms += [
+                {"case_id": name, "class": kind, "bin": number, "lower_bytes": float(edges[number]),
+                 "upper_bytes": float(edges[number + 1]), "links": int(count)}
+                for number, count in enumerate(counts)
+            ]  # fmt: skip
+    return [head], classes, histograms
+
+
+@dataclass(frozen=True)
+class PacketTables:
+    """Rows of the packet-level reference.
+
+    Parameters
+    ----------
+    prediction, reference, error_feature : pandas.DataFrame
+        Rows as in schema.sql.
+    """
+
+    prediction: pd.DataFrame
+    reference: pd.DataFrame
+    error_feature: pd.DataFrame
+
+
+def packet_cases(workloads: list[str], seeds: int) -> list[tuple[Case, Routing]]:
+    """Return the cases that are simulated: every mapping of some workloads under both routings."""
+    return [(case, routing) for case in grid_cases(workloads, seeds, sensitivity=False) for routing in ROUTINGS]
+
+
+def simulate_cases(
+    cases: list[tuple[Case, Routing]],
+    *,
+    packet_bytes: float,
+    window: int,
+    seed: int,
+    threads: int,
+    progress: Callable[[int], None] | None = None,
+) -> pd.DataFrame:
+    """Simulate cases packet by packet.
+
+    Parameters
+    ----------
+    cases : list of (Case, str)
+        Cases with their routing.
+    packet_bytes : float
+        Largest size of a packet; a shorter message is one packet.
+    window : int
+        Packets in flight of each router.
+    seed : int
+        Root seed.
+    threads : int
+        Threads to use; rows do not depend on it.
+    progress : callable, optional
+        Called with 1 after every case.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Rows of the table reference, of kind ``simulated``, in the order of the cases.
+    """
+
+    def one(entry: tuple[Case, Routing]) -> float:
+        case, routing = entry
+        pattern, network = workload(case.workload), case.network()
+        return simulate_packets(
+            router_pairs(pattern, case_router(case, seed), network), network, routing,
+            packet_bytes=min(packet_bytes, pattern.size_bytes), window=window, seed=seed % 2**20,
+        ).elapsed_s  # fmt: skip
+
+    times = in_order(one, cases, threads=threads, progress=progress)
+    names = [case.name(routing) for case, routing in cases]
+    return pd.DataFrame(
+        {"study": "percs", "case_id": names, "item": "", "quantity": "elapsed", "kind": "simulated",
+         "origin": "network packets", "value": times, "unit": "s", "tag": "derived"}
+    )  # fmt: skip
+
+
+def packet_tables(
+    reference: pd.DataFrame, network_case: pd.DataFrame, network_link_class: pd.DataFrame, *, seed: int
+) -> PacketTables:
+    """Put packet-level times beside that of the busiest link, and learn what tells their ratio.
+
+    Parameters
+    ----------
+    reference : pandas.DataFrame
+        Rows of `simulate_cases`.
+    network_case, network_link_class : pandas.DataFrame
+        Rows of `load_tables`, among them those of the cases.
+    seed : int
+        Root seed.
+
+    Returns
+    -------
+    PacketTables
+        Bounds as predictions, times as references, importance of features.
+    """
+    reference = reference.sort_values("case_id", ignore_index=True)
+    names = reference["case_id"]
+    bound = network_case.set_index("case_id")["bottleneck_s"].loc[names]
+    common = reference[["study", "case_id", "item", "quantity", "unit"]]
+    prediction = common.assign(model="busiest_link", value=bound.to_numpy())
+    features = load_features(network_link_class, network_case)
+    times = pd.Series(reference["value"].to_numpy(), index=names)
+    feature = explain_times(features, network_case, times, seed=seed).assign(
+        study="percs", model="busiest_link", kind="simulated", origin="network packets", subset="all"
+    )
+    return PacketTables(prediction, reference, feature)
+
+
+def search_rows(
+    names: list[str], *, proposals: int, packet_bytes: float, seed: int, progress: Callable[[int], None] | None = None
+) -> pd.DataFrame:
+    """Search mappings for direct routing and verify them packet by packet.
+
+    Parameters
+    ----------
+    names : list of str
+        Workloads with blocks.
+    proposals : int
+        Swaps that are tried for each.
+    packet_bytes : float
+        Size of a packet of the verification.
+    seed : int
+        Root seed.
+    progress : callable, optional
+        Called with the number of swaps tried since the last call.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Rows of the table network_search.
+    """
+    rows = []
+    for name in names:
+        pattern = workload(name)
+        network = percs(supernodes_of(name))
+        generator = random_generator(seed, f"percs.search.{name}")
+        # Blocks of the node mapping are what is moved.
+        block = map_tasks("BNM", pattern, network, generator)
+        pairs = router_pairs(pattern, block, network)
+        start = generator.permutation(network.routers)
+        found = search_mapping(
+            pairs, start, network, proposals=proposals, seed=seed % 2**32, progress=progress
+        )  # fmt: skip
+        router = found.position[block].astype(np.int32)
+        traffic, _ = count_traffic(pattern, router, network)
+        loads = route(traffic, network, "direct")
+        run = simulate_packets(
+            router_pairs(pattern, router, network), network, "direct", packet_bytes=packet_bytes
+        )  # fmt: skip
+        rows.append(
+            {"workload": name, "start_s": found.start_s, "bottleneck_s": loads.bottleneck[0],
+             "bottleneck_class": loads.bottleneck[1], "floor_s": loads.floor_s(), "packets_s": run.elapsed_s,
+             "proposals": found.proposals, "kept": found.kept}
+        )  # fmt: skip
+    return pd.DataFrame(rows)

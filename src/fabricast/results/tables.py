@@ -1,0 +1,412 @@
+"""The tables of ``results/``: declared in schema.sql, written as ordered Parquet."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from importlib import resources
+from pathlib import Path
+
+import duckdb
+import pandas as pd
+
+from fabricast.core.errors import InputError
+from fabricast.inputs.files import atomic_write
+
+__all__ = [
+    "connect",
+    "create_schema",
+    "is_failed_write",
+    "key_columns",
+    "merge_tables",
+    "open_run",
+    "read_table",
+    "read_tables",
+    "report_damaged_files",
+    "report_full_disk",
+    "schema_digest",
+    "schema_statements",
+    "table_names",
+    "write_table",
+]
+
+
+@cache
+def schema_statements() -> tuple[str, ...]:
+    """Return the statements of schema.sql, each comment turned into a COMMENT statement.
+
+    Returns
+    -------
+    tuple of str
+        In order: types, tables and views, each followed by its comments.
+    """
+    text = resources.files("fabricast.results").joinpath("schema.sql").read_text(encoding="utf-8")
+    statements: list[str] = []
+    block: list[str] = []
+    for line in text.splitlines():
+        block.append(line)
+        if line.rstrip().endswith(";"):
+            statements += _statements_of_block(block)
+            block = []
+    return tuple(statements)
+
+
+@cache
+def schema_digest() -> str:
+    """Return what tells this version's tables from those of another: 8 hexadecimal digits; comments do not count."""
+    plain = (re.sub(r"\s*--[^\n]*", "", text) for text in schema_statements() if not text.startswith("COMMENT"))
+    return hashlib.sha256("\0".join(plain).encode()).hexdigest()[:8]
+
+
+def _statements_of_block(block: list[str]) -> list[str]:
+    statement = "\n".join(block)
+    statements = [statement]
+    created = re.search(r"^CREATE (TABLE|VIEW) (\w+)", statement, re.MULTILINE)
+    if created is None:
+        return statements
+    kind, name = created.groups()
+    above = [line[3:] for line in block if line.startswith("-- ")]
+    statements.append(f"COMMENT ON {kind} {name} IS '{_quoted(above[-1])}'")
+    for line in block:
+        column = re.match(r"  (\w+) .*-- (.*)$", line)
+        if kind == "TABLE" and column:
+            statements.append(f"COMMENT ON COLUMN {name}.{column[1]} IS '{_quoted(column[2])}'")
+    return statements
+
+
+def _quoted(text: str) -> str:
+    return text.replace("'", "''")
+
+
+def connect(path: Path | str = ":memory:") -> duckdb.DuckDBPyConnection:
+    """Open a DuckDB connection that never loads extensions from outside.
+
+    Parameters
+    ----------
+    path : Path or str, default ':memory:'
+        Database file.
+
+    Returns
+    -------
+    duckdb.DuckDBPyConnection
+        The connection.
+    """
+    settings: dict[str, str | bool | int | float | list[str]] = {
+        "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false",
+    }
+    return duckdb.connect(str(path), config=settings)
+
+
+@contextmanager
+def open_run(database: Path | str) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open the database of a finished run for reading.
+
+    Parameters
+    ----------
+    database : Path or str
+        The file.
+
+    Yields
+    ------
+    duckdb.DuckDBPyConnection
+        A connection that cannot write.
+
+    Raises
+    ------
+    InputError
+        If it is missing, is no database of fabricast, or has the tables of another version.
+    """
+    if not Path(database).is_file():
+        raise InputError("does not exist as a file; run 'snakemake' first", path=database)
+    try:
+        with duckdb.connect(str(database), read_only=True) as connection:
+            # A version without the column has other tables too.
+            found = connection.sql("SELECT * FROM run").df()
+    except duckdb.IOException as error:
+        reason = "is open elsewhere for writing" if "lock" in str(error) else "is not a database of fabricast"
+        raise InputError(reason, path=database) from error
+    except duckdb.Error as error:
+        raise InputError("is not a database of fabricast", path=database) from error
+    digests = found["schema_digest"].tolist() if "schema_digest" in found else ["an older one"]
+    digest = next((other for other in digests if other != schema_digest()), None)
+    if digest is not None:
+        raise InputError(
+            f"has the tables of another version (schema {digest}, this version's is {schema_digest()}); "
+            "run 'snakemake' again, or use the version that made it",
+            path=database,
+        )
+    with duckdb.connect(str(database), read_only=True) as connection:
+        yield connection
+
+
+def create_schema(connection: duckdb.DuckDBPyConnection, *, large: Collection[str] = ()) -> None:
+    """Create all types, tables and views with their comments.
+
+    Parameters
+    ----------
+    connection : duckdb.DuckDBPyConnection
+        An open database.
+    large : collection of str
+        Tables whose key is told by their comment, not kept as an index: an index over the text of
+        millions of rows is ten times as large as the rows.
+    """
+    for statement in schema_statements():
+        created = re.search(r"^CREATE TABLE (\w+)", statement, re.MULTILINE)
+        if created and created[1] in large:
+            statement = _without_key(statement)
+        connection.execute(statement)
+    for table in large:
+        (comment,) = connection.execute("SELECT comment FROM duckdb_tables() WHERE table_name = ?", [table]).fetchall()[
+            0
+        ]
+        text = f"{comment} Key, checked when the tables were merged: {', '.join(key_columns(table))}."
+        connection.execute(f"COMMENT ON TABLE {table} IS '{_quoted(text)}'")
+
+
+def _without_key(statement: str) -> str:
+    # Comments stand between the last column and the key.
+    plain = re.sub(r"\s*--[^\n]*", "", statement)
+    found, count = re.subn(r",\s*PRIMARY KEY \([^)]*\)", "", plain)
+    assert count == 1, statement
+    return found
+
+
+@cache
+def _layout() -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
+    """Columns and key columns of every table."""
+    layout = {}
+    for statement in schema_statements():
+        created = re.search(r"^CREATE TABLE (\w+)", statement, re.MULTILINE)
+        if created:
+            columns = tuple(re.findall(r"^  (?!PRIMARY)(\w+) ", statement, re.MULTILINE))
+            key = re.search(r"PRIMARY KEY \(([^)]*)\)", statement)
+            assert key is not None
+            layout[created[1]] = (columns, tuple(part.strip() for part in key[1].split(",")))
+    return layout
+
+
+def table_names() -> tuple[str, ...]:
+    """Return the names of all tables, in the order of schema.sql.
+
+    Examples
+    --------
+    >>> "claim" in table_names()
+    True
+    """
+    return tuple(_layout())
+
+
+def key_columns(table: str) -> tuple[str, ...]:
+    """Return the key columns of a table.
+
+    Examples
+    --------
+    >>> key_columns("communication")
+    ('graph', 'communication')
+    """
+    return _layout()[table][1]
+
+
+def write_table(frame: pd.DataFrame, table: str, path: Path | str) -> None:
+    """Check rows against the schema and write them as Parquet in the order of the key.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        Rows; columns by name, missing ones become NULL.
+    table : str
+        Name of a table of schema.sql.
+    path : Path or str
+        The Parquet file, written whole or not at all; equal rows give equal bytes.
+
+    Raises
+    ------
+    duckdb.ConstraintException
+        If a row breaks a constraint of the schema.
+    """
+    with connect() as connection:
+        connection.register("frame", frame)
+        _write_ordered(connection, "frame", table, path)
+
+
+def merge_tables(parts: Sequence[Path | str], table: str, path: Path | str) -> None:
+    """Merge Parquet files of one table into one, checked and in the order of the key.
+
+    Parameters
+    ----------
+    parts : sequence of Path or str
+        Parquet files; columns by name, missing ones become NULL.
+    table : str
+        Name of a table of schema.sql.
+    path : Path or str
+        The merged file, written whole or not at all.
+
+    Raises
+    ------
+    duckdb.ConstraintException
+        If a row breaks a constraint of the schema.
+    """
+    with connect() as connection, report_damaged_files(parts):
+        # Frames would turn millions of texts into objects; the rows stay in the database.
+        connection.read_parquet([str(part) for part in parts], union_by_name=True).create_view("parts")
+        _write_ordered(connection, "parts", table, path)
+
+
+@contextmanager
+def report_damaged_files(parts: Sequence[Path | str]) -> Iterator[None]:
+    """If what is done inside fails, say which Parquet file cannot be read.
+
+    Parameters
+    ----------
+    parts : sequence of Path or str
+        Files that are read inside.
+
+    Raises
+    ------
+    InputError
+        If one of them is missing or damaged; other errors stay as they are.
+    """
+    try:
+        yield
+    except duckdb.ConstraintException:
+        raise
+    except duckdb.Error:
+        for part in parts:
+            read_table(part)
+        raise
+
+
+def _write_ordered(connection: duckdb.DuckDBPyConnection, source: str, table: str, path: Path | str) -> None:
+    create = next(s for s in schema_statements() if re.search(rf"^CREATE TABLE {table} ", s, re.MULTILINE))
+    with atomic_write(path) as temporary:
+        for statement in schema_statements():
+            if statement.lstrip().startswith("CREATE TYPE") or "\nCREATE TYPE" in statement:
+                connection.execute(statement)
+        # The key's index is costly on millions of rows: check uniqueness by a query instead.
+        connection.execute(_without_key(create))
+        connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM {source}")
+        key = ", ".join(key_columns(table))
+        twice = connection.execute(
+            f"SELECT {key} FROM {table} GROUP BY ALL HAVING count(*) > 1 ORDER BY ALL LIMIT 1"
+        ).fetchall()
+        if twice:
+            raise duckdb.ConstraintException(f"table {table}: duplicate key {twice[0]}")
+        columns = ", ".join(_plain_columns(connection, table))
+        with report_full_disk(path):
+            connection.execute(
+                f"COPY (SELECT {columns} FROM {table} ORDER BY {_text_order(connection, table)}) "
+                f"TO '{_quoted(str(temporary))}' (FORMAT parquet)"
+            )
+
+
+def is_failed_write(error: duckdb.Error) -> bool:
+    """Return whether an error, also one of a commit, is that a file could not be written."""
+    return re.search("Could not write|No space left", str(error)) is not None
+
+
+@contextmanager
+def report_full_disk(path: Path | str) -> Iterator[None]:
+    """Tell in one line if DuckDB cannot write a file inside.
+
+    Parameters
+    ----------
+    path : Path or str
+        The file that the user knows of.
+
+    Raises
+    ------
+    InputError
+        If a file could not be written; other errors stay as they are.
+    """
+    try:
+        yield
+    except duckdb.Error as error:
+        if not isinstance(error, duckdb.IOException) and not is_failed_write(error):
+            raise
+        text = str(error)
+        number = re.search(r'"errno":"(\d+)"', text)
+        reason = os.strerror(int(number[1])) if number else re.split(r'"[^"]*": ', text.splitlines()[0])[-1]
+        raise InputError(f"cannot be written: {reason}", path=path) from error
+
+
+def _types(connection: duckdb.DuckDBPyConnection, table: str) -> dict[str, str]:
+    rows = connection.execute(
+        "SELECT column_name, data_type FROM duckdb_columns() WHERE table_name = ? ORDER BY column_index", [table]
+    ).fetchall()
+    return dict(rows)
+
+
+def _plain_columns(connection: duckdb.DuckDBPyConnection, table: str) -> list[str]:
+    """Columns with enumerations as text, so that any Parquet reader understands them."""
+    return [
+        f"{name}::VARCHAR AS {name}" if kind.startswith("ENUM") else name
+        for name, kind in _types(connection, table).items()
+    ]
+
+
+def _text_order(connection: duckdb.DuckDBPyConnection, table: str) -> str:
+    types = _types(connection, table)
+    return ", ".join(f"{n}::VARCHAR" if types[n].startswith("ENUM") else n for n in key_columns(table))
+
+
+def read_tables(files: Mapping[str, Path | str | Sequence[Path | str]]) -> Callable[[str], pd.DataFrame]:
+    """Return a function that reads the table behind a name, each at most once.
+
+    Parameters
+    ----------
+    files : mapping
+        Parquet file or files by name; the rows of several files of a table are put in the
+        order of its key.
+
+    Returns
+    -------
+    callable
+        From a name to its rows.
+    """
+
+    @cache
+    def read(name: str) -> pd.DataFrame:
+        found = files[name]
+        if isinstance(found, str | Path):
+            return read_table(found)
+        rows = read_table(*found)
+        # Shards interleave the rows of a table: whatever their number, the same order.
+        return rows.sort_values(list(key_columns(name)), ignore_index=True) if name in table_names() else rows
+
+    return read
+
+
+def read_table(*paths: Path | str) -> pd.DataFrame:
+    """Read one or more Parquet files of the same table.
+
+    Parameters
+    ----------
+    *paths : Path or str
+        The files, read in this order.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Their rows, one file after the other.
+
+    Raises
+    ------
+    InputError
+        If a file is missing or is not Parquet.
+    """
+    frames: list[pd.DataFrame] = []
+    with connect() as connection:
+        for path in paths:
+            try:
+                frames.append(connection.read_parquet(str(path)).df())
+            except duckdb.Error as error:
+                reason = str(error).splitlines()[0]
+                raise InputError(
+                    f"is not a readable Parquet table ({reason}); delete it, and snakemake makes it again", path=path
+                ) from error
+    return frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)

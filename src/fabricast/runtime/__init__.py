@@ -1,0 +1,1 @@
+"""How code runs: compilation, code digests, threads and progress, this machine, MPI launchers."""

@@ -1,0 +1,122 @@
+"""How kernels are compiled and where the machine code is kept.
+
+numba's cache does not notice an edit to a callee in another file and then returns
+stale results. The cache folder therefore carries a hash of all kernel sources and
+the name of the processor.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba.core.caching import UserProvidedCacheLocator
+
+from fabricast.runtime.machine import processor_name
+
+__all__ = ["allocation_free", "cache_folder", "njit"]
+
+_PACKAGE = Path(__file__).parents[1]
+
+
+def cache_folder() -> Path:
+    """Return the folder for machine code of the kernels as they are now.
+
+    Returns
+    -------
+    Path
+        A folder below ``FABRICAST_CACHE_DIR``, else the user's cache folder, else the
+        temporary folder, whichever is the first that can be written.
+
+    Examples
+    --------
+    >>> cache_folder() == cache_folder()
+    True
+    """
+    digest = hashlib.blake2b(processor_name().encode(), digest_size=8)
+    for source in sorted(_PACKAGE.glob("*/kernels/*.py")):
+        digest.update(source.relative_to(_PACKAGE).as_posix().encode() + source.read_bytes())
+    roots = [
+        os.environ.get("FABRICAST_CACHE_DIR"),
+        os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser()),
+        tempfile.gettempdir(),
+    ]
+    for root in filter(None, roots):
+        folder = Path(root) / "fabricast" / f"kernels-{digest.hexdigest()}"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            continue
+        if os.access(folder, os.W_OK):
+            return folder
+    return Path(tempfile.mkdtemp(prefix="fabricast-kernels-"))
+
+
+class _PackageCacheLocator(UserProvidedCacheLocator):  # type: ignore[misc]
+    """Keep machine code by place in the package, not by place on the disk: copies of a version share it."""
+
+    def __init__(self, py_func: Any, py_file: str) -> None:
+        super().__init__(py_func, py_file)  # type: ignore[no-untyped-call]
+        self._cache_path = str(_folder() / "-".join(Path(py_file).resolve().parts[-3:-1]))
+
+    @classmethod
+    def from_function(cls, py_func: Any, py_file: str) -> _PackageCacheLocator:
+        """Return the locator of a function: every kernel of this package has one."""
+        return cls(py_func, py_file)
+
+
+_folder = cache(cache_folder)
+_Decorate = Callable[[Callable[..., Any]], Any]
+
+
+def njit(**options: Any) -> _Decorate:
+    """Compile a kernel with `numba.njit`, its machine code kept in `cache_folder`.
+
+    Only this package's kernels are kept there: numba's settings are as before afterwards.
+
+    Parameters
+    ----------
+    **options
+        As of `numba.njit`.
+
+    Returns
+    -------
+    callable
+        The decorator.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        # numba chooses the place when it decorates.
+        before = numba.config.CACHE_LOCATOR_CLASSES  # type: ignore[attr-defined]
+        numba.config.CACHE_LOCATOR_CLASSES = f"{__name__}.{_PackageCacheLocator.__name__}"  # type: ignore[attr-defined]
+        try:
+            return numba.njit(**options)(function)
+        finally:
+            numba.config.CACHE_LOCATOR_CLASSES = before  # type: ignore[attr-defined]
+
+    return decorate
+
+
+def allocation_free(**options: Any) -> _Decorate:
+    """Compile a function that allocates nothing, to be called by other kernels.
+
+    numba then passes arrays without counting references to them, one by one and atomically,
+    which would cost small functions more than their work.
+
+    Parameters
+    ----------
+    **options
+        Further ones of `numba.njit`, such as ``inline="always"``.
+
+    Returns
+    -------
+    callable
+        The decorator.
+    """
+    return njit(cache=True, error_model="numpy", _nrt=False, **options)

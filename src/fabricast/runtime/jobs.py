@@ -1,0 +1,79 @@
+"""What every job of the workflow does first."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+
+from fabricast.core.errors import InputError
+
+__all__ = ["log_to", "progress_of"]
+
+
+def log_to(path: Path | str) -> None:
+    """Send all output of this process to the job's log, and tell bad input in one line.
+
+    Parameters
+    ----------
+    path : Path or str
+        The log file; Snakemake shows it when the job fails.
+    """
+    # A job draws into files alone; set before matplotlib is imported, and for this process only.
+    os.environ.setdefault("MPLBACKEND", "Agg")
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.dup2(descriptor, 1)
+    os.dup2(descriptor, 2)
+    os.close(descriptor)
+    sys.excepthook = _short_for_bad_input
+
+
+@contextmanager
+def progress_of(work: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Show how far long work is: a bar on a terminal, a line every tenth in a log.
+
+    Parameters
+    ----------
+    work : str
+        What is done.
+    total : int
+        How many parts it has.
+
+    Yields
+    ------
+    callable
+        To be called with the number of parts that were finished since the last call.
+    """
+    from rich.console import Console
+    from rich.progress import Progress
+
+    if sys.stderr.isatty():
+        with Progress(console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task(work, total=total)
+            yield lambda parts: bar.advance(task, parts)
+        return
+    done = 0
+
+    def advance(parts: int) -> None:
+        nonlocal done
+        before, done = done, done + parts
+        if total and 10 * done // total > 10 * before // total:
+            sys.stderr.write(f"{work}: {done:,} of {total:,}\n")
+            sys.stderr.flush()
+
+    yield advance
+
+
+def _short_for_bad_input(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+    if isinstance(error, InputError):
+        sys.stderr.write(f"error: {error}\n")
+    elif isinstance(error, KeyboardInterrupt):
+        sys.stderr.write("interrupted; what this job had begun to write is removed\n")
+    else:
+        sys.__excepthook__(kind, error, traceback)
