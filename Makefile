@@ -12,7 +12,7 @@ export UV_PROJECT_ENVIRONMENT := .venv
 export UV_COMPILE_BYTECODE := 1
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: all results smoke measured test benchmark container clean
+.PHONY: all results smoke measured test docs benchmark container clean
 all: results
 
 results: .venv/.run-stamp
@@ -44,6 +44,11 @@ test: .venv/.test-stamp
 	  wait $$workflow; workflow=$$?; cat logs/test_workflow.log; \
 	  [ $$units = 0 ] && [ $$workflow = 0 ]
 
+# The documentation site; opens from disk. Figures and verdicts are those of the last default study.
+docs: .venv/.test-stamp
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@echo "site: $(CURDIR)/docs/_build/html/index.html"
+
 # The image of profiles/apptainer; needs root, apptainer (scripts/install-apptainer.sh), mmdebstrap, squashfs-tools.
 container:
 	@containers/build.sh
@@ -69,4 +74,5 @@ $(UV):
 clean:
 	rm -rf .snakemake results/pcie results/breakdown results/gpucentric results/percs results/maxrate/*.parquet \
 	  results/tables results/archive results/smoke results/paper reports/smoke reports/paper logs results/fabricast.duckdb results/run_config.yaml ro-crate-metadata.json \
-	  reports/figures reports/report.html reports/report.zip
+	  reports/figures reports/report.html reports/report.zip docs/_build docs/_generated docs/_static/figures \
+  docs/reference/generated

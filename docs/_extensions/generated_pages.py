@@ -109,8 +109,14 @@ def _tables() -> str:
     return "\n".join(parts) + "\n## Views\n\n" + _markdown_table(["view", "what it shows"], views)
 
 
+#: Tables whose rows are things that rows of other tables are about.
+ENTITIES = (
+    "study", "topology", "vertex", "graph", "communication", "network_case", "schedule_summary", "gpucentric_statement",
+)  # fmt: skip
+
+
 def _links() -> list[tuple[str, str, str]]:
-    """Pairs of tables of which one has all columns of the other's key: (from, to, columns)."""
+    """Tables that hold the key of an entity: (table, entity, columns of the key)."""
     with duckdb.connect() as connection:
         create_schema(connection)
         keys = dict(
@@ -120,13 +126,17 @@ def _links() -> list[tuple[str, str, str]]:
             ).fetchall()
         )
         columns: dict[str, set[str]] = {}
-        for table, column in connection.execute("SELECT table_name, column_name FROM duckdb_columns()").fetchall():
+        for table, column in connection.execute(
+            "SELECT table_name, column_name FROM duckdb_columns() JOIN duckdb_tables() USING (table_name)"
+        ).fetchall():
             columns.setdefault(table, set()).add(column)
     found = []
     for table, own in sorted(columns.items()):
-        for other, key in sorted(keys.items()):
-            if other != table and set(key) <= own and set(key) < set(keys.get(table, own)) | {""}:
-                found.append((table, other, ", ".join(key)))
+        found += [
+            (table, entity, ", ".join(keys[entity]))
+            for entity in ENTITIES
+            if entity != table and set(keys[entity]) <= own
+        ]
     return found
 
 

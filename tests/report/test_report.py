@@ -2,7 +2,6 @@
 
 import base64
 import zipfile
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -10,36 +9,8 @@ import pytest
 from fabricast.report.page import Picture, write_report
 from fabricast.results.database import build_database
 from fabricast.results.tables import write_table
-from tests.conftest import require_tool
+from tests.report.conftest import open_page
 from tests.running import SMOKE, snakemake
-
-FLAGS = [
-    "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync", "--no-first-run", "--disable-default-apps", "--disable-extensions",
-    "--no-default-browser-check", "--host-resolver-rules=MAP * ~NOTFOUND",
-]  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def browser():
-    executable = require_tool("chromium")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=executable, headless=True, args=FLAGS)
-        yield chromium
-        chromium.close()
-
-
-def open_page(browser, path, **keywords):
-    """Open a local page; collect console errors and every request that leaves the machine."""
-    page = browser.new_page(**keywords)
-    problems = []
-    page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
-    page.on("pageerror", lambda error: problems.append(str(error)))
-    page.on("request", lambda r: None if r.url.startswith(("file:", "data:", "blob:")) else problems.append(r.url))
-    page.goto(Path(path).as_uri())
-    return page, problems
 
 
 @pytest.mark.parametrize("width", [390, 1280])

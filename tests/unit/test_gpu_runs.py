@@ -15,7 +15,7 @@ import pytest
 from fabricast.core.errors import InputError
 from fabricast.figures.gpucentric import plot_this_gpu
 from fabricast.figures.style import paper_style
-from fabricast.gpucentric.measured.files import measure_to_file, near
+from fabricast.gpucentric.measured.files import measure_to_file, pin_to_local_cores
 from fabricast.gpucentric.measured.power_meters import ProcessorMeter, mean_power_w
 from fabricast.gpucentric.measured.runs import CELL_COLUMNS, PATTERNS
 from fabricast.gpucentric.measured.tables import gpu_parameters, gpu_probes, gpu_tables, read_cells, write_derived
@@ -210,11 +210,11 @@ def test_process_stays_on_the_cores_next_to_the_gpu(tmp_path):
     first = min(cores)
     (tmp_path / "0000:0a:00.0").mkdir()
     (tmp_path / "0000:0a:00.0" / "local_cpulist").write_text(f"{first},4000-4003\n")
-    with near("0000:0A:00.0", tmp_path) as where:
+    with pin_to_local_cores("0000:0A:00.0", tmp_path) as where:
         assert os.sched_getaffinity(0) == {first}
         assert where == "on the 1 cores next to it"
     assert os.sched_getaffinity(0) == cores
-    with near("0000:0B:00.0", tmp_path) as where:
+    with pin_to_local_cores("0000:0B:00.0", tmp_path) as where:
         assert os.sched_getaffinity(0) == cores
         assert where == "on any core"
 

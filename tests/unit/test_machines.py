@@ -66,9 +66,9 @@ def test_what_stands_behind_a_default_is_said(tmp_path, graphs):
     machine.write_text(nccl(16))
     result = run("predict", machine, graphs)
     assert re.search(r"bandwidth 28\.81 GB/s: links of 31\.51 GB/s times 0\.914, .*\(assumed\)", result.output)
-    assert "tau 0: not told by the topology" in result.output
+    assert "tau 0: not given by the topology" in result.output
     assert "crossing_cost" not in result.output
-    assert "crossing_cost 1: not told" in run("predict", machine, graphs, "--model", "back_pressure").output
+    assert "crossing_cost 1: not given" in run("predict", machine, graphs, "--model", "back_pressure").output
     assert "14.40 GB/s on these links, 12.46 GB/s were measured on 'storm8'" in run("simulate", "storm8", graphs).output
     paper = run("predict", "storm8", graphs)
     assert "note" not in paper.output

@@ -11,7 +11,7 @@ from sklearn.model_selection import GroupKFold, cross_val_score
 from fabricast.core.errors import InputError
 from fabricast.core.resources import published
 from fabricast.maxrate.fitting import MaxRateRegressor, summarise
-from fabricast.maxrate.intervals import profile_intervals, told_intervals
+from fabricast.maxrate.intervals import parameter_intervals, profile_intervals
 from fabricast.maxrate.measurements import choose_datasets, read_measurements
 from fabricast.maxrate.models import FORMS, SLIDE_PARAMETERS, convert_time, predict_time, time_and_gradient
 from fabricast.maxrate.protocols import ProtocolRegressor
@@ -125,20 +125,20 @@ def test_what_data_cannot_tell_is_refused():
     times = predict_time("refined", TRUTH, cells[:, 0], cells[:, 1])
     few = MaxRateRegressor(starts=12).fit(cells, times)
     generator = np.random.default_rng(1)
-    told = told_intervals(few, cells, times, draws=30, generator=generator)
+    told = parameter_intervals(few, cells, times, draws=30, generator=generator)
     assert told["r_n"] is None, "two processes do not reach the limit of the node"
     cells = grid(16)
     times = predict_time("refined", TRUTH, cells[:, 0], cells[:, 1])
     times *= generator.normal(1, 0.02, times.size)
     many = MaxRateRegressor(starts=12).fit(cells, times)
-    intervals = told_intervals(many, cells, times, draws=40, generator=generator)
+    intervals = parameter_intervals(many, cells, times, draws=40, generator=generator)
     for name, interval in intervals.items():
         assert interval is not None, name
         assert interval[0] <= TRUTH[name] <= interval[1], name
         assert interval[1] < 1.3 * interval[0], name
 
 
-@pytest.mark.parametrize(("processes", "told", "untold"), [
+@pytest.mark.parametrize(("processes", "determined", "untold"), [
     ([8.0], {"s"}, {"r_n", "r_c"}),
     ([1.0], {"s"}, {"r_n", "r_c"}),
     ([16.0], {"s"}, {"r_n", "r_c"}),

@@ -158,8 +158,8 @@ def test_one_number_of_pairs_tells_their_rate_together_and_nothing_else(tmp_path
     path = tmp_path / "osu.out"
     path.write_text(osu_output(pairs))
     lines = CliRunner().invoke(app, ["fit", str(path), "--model", "maxrate"]).output
-    assert "r_n  not told by these data" in lines
-    assert "r_c  not told by these data" in lines
+    assert "r_n  not determined by these data" in lines
+    assert "r_c  not determined by these data" in lines
     assert together in lines
     assert "to tell r_n: more processes" in lines
     assert ("-G 0.5" in lines) == (pairs == 1), lines

@@ -18,7 +18,7 @@ def figure_files(*formats):
     ]
 
 
-def drawn(study, figures):
+def figure_outputs(study, figures):
     """Outputs of figures: SVG with caption for the report, PDF and PNG beside it."""
     files = []
     for figure in figures:
@@ -78,7 +78,7 @@ rule plot_pcie:
         measured="<results>/pcie/all.comparison.parquet",
         studies=PUBLISHED / "studies.csv",
     output:
-        drawn("pcie", PLAIN_FIGURES),
+        figure_outputs("pcie", PLAIN_FIGURES),
     log:
         "<logs>/plot_pcie.log",
     conda:
@@ -111,7 +111,7 @@ if SIMULATED_SETS:
             parameter="<results>/pcie/calibrated.parameter.parquet",
             studies=PUBLISHED / "studies.csv",
         output:
-            drawn("pcie", SIMULATED_FIGURES),
+            figure_outputs("pcie", SIMULATED_FIGURES),
         log:
             "<logs>/plot_pcie_validation.log",
         conda:
@@ -137,7 +137,7 @@ rule plot_breakdown:
         },
         studies=PUBLISHED / "studies.csv",
     output:
-        drawn("breakdown", FIGURES["breakdown"]),
+        figure_outputs("breakdown", FIGURES["breakdown"]),
     log:
         "<logs>/plot_breakdown.log",
     conda:
@@ -160,7 +160,7 @@ rule plot_maxrate:
             for table in ("maxrate_measurement", "maxrate_fit", "prediction")
         },
     output:
-        drawn("maxrate", FIGURES["maxrate"]),
+        figure_outputs("maxrate", FIGURES["maxrate"]),
     log:
         "<logs>/plot_maxrate.log",
     conda:
@@ -197,7 +197,7 @@ rule plot_gpucentric:
             else {}
         ),
     output:
-        drawn("gpucentric", FIGURES["gpucentric"]),
+        figure_outputs("gpucentric", FIGURES["gpucentric"]),
     log:
         "<logs>/plot_gpucentric.log",
     conda:
@@ -219,7 +219,7 @@ rule plot_percs:
         error_feature="<results>/percs/packets.error_feature.parquet",
         comparison="<results>/percs/all.comparison.parquet",
     output:
-        drawn("percs", FIGURES["percs"]),
+        figure_outputs("percs", FIGURES["percs"]),
     log:
         "<logs>/plot_percs.log",
     conda:

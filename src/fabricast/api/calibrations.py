@@ -37,7 +37,7 @@ def calibrate(
     pandas.DataFrame
         One row for each parameter that the probes tell: study, system, name, value, unit, tag,
         source, ci_low, ci_high; written as CSV it is what `predict` takes as `parameters`. The
-        numbers of runs stand in ``attrs["probes"]``, what is not told in ``attrs["not_told"]``.
+        numbers of runs stand in ``attrs["probes"]``, what they do not determine in ``attrs["not_determined"]``.
 
     Raises
     ------
@@ -63,5 +63,5 @@ def calibrate(
         raise type(error)(str(error), path=path) from error
     table = estimate_frame(estimates, system=tree.name, tag="measured", source="" if path is None else path.name)
     table.attrs["probes"] = {entry.name: entry.probes for entry in estimates}
-    table.attrs["not_told"] = [name for name in PARAMETER_UNITS if name not in table.attrs["probes"]]
+    table.attrs["not_determined"] = [name for name in PARAMETER_UNITS if name not in table.attrs["probes"]]
     return table

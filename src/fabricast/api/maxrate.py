@@ -14,7 +14,7 @@ from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.seeds import random_generator
 from fabricast.maxrate.benchmark_output import read_measurement_file
 from fabricast.maxrate.fitting import MaxRateRegressor
-from fabricast.maxrate.intervals import told_intervals
+from fabricast.maxrate.intervals import parameter_intervals
 from fabricast.maxrate.models import CONVENTIONS, FORMS
 
 __all__ = ["DatasetFit", "fit_datasets", "fit_max_rate"]
@@ -98,7 +98,7 @@ def fit_datasets(
         times = part["time_s"].to_numpy(dtype=np.float64)
         regressor = MaxRateRegressor(model, random_state=seed % 2**32).fit(cells, times)
         generator = random_generator(seed, f"maxrate.{dataset}")
-        intervals = told_intervals(regressor, cells, times, draws=draws, generator=generator)
+        intervals = parameter_intervals(regressor, cells, times, draws=draws, generator=generator)
         yield DatasetFit(str(dataset), conventions[0], cells, times, regressor, intervals)
 
 
@@ -133,7 +133,7 @@ def fit_max_rate(
     -------
     pandas.DataFrame
         One row a data set and parameter: dataset, model, convention, parameter, value, unit, low,
-        high, told. Where `told` is false the data say nothing of it: value, low and high are NaN.
+        high, determined. Where `determined` is false the data say nothing of it: value, low and high are NaN.
 
     Raises
     ------
@@ -166,7 +166,7 @@ def fit_max_rate(
                 {
                     "dataset": fit.dataset, "model": model, "convention": fit.convention, "parameter": name,
                     "value": np.nan if interval is None else value, "unit": _UNITS[name[0]], "low": low, "high": high,
-                    "told": interval is not None,
+                    "determined": interval is not None,
                 }
             )  # fmt: skip
     return pd.DataFrame(found)

@@ -149,6 +149,26 @@ def _agreement(share: float, published: float, digits: int) -> str:
     return "differs"
 
 
+def _component_rows(system: System) -> list[dict[str, object]]:
+    return [
+        {
+            "system": system.system, "component": name, "parent": kind.parent, "layer": kind.layer, "side": kind.side,
+            "time_ns": component.time_ns, "tag": component.tag, "source": component.source or "not given",
+            "spread_ns": component.spread_ns,
+        }
+        for name, kind in COMPONENTS.items()
+        if (component := system.components.get(name)) is not None
+    ]  # fmt: skip
+
+
+def _posts_row(system: System, *, published: bool) -> dict[str, object]:
+    return {
+        "study": "breakdown", "system": system.system, "name": "posts_per_completion",
+        "value": float(system.posts_per_completion), "unit": "1", "tag": "quoted" if published else "assumed",
+        "source": "attributed to arXiv 2002.02563" if published else "system file",
+    }  # fmt: skip
+
+
 def breakdown_tables(
     systems: Sequence[System],
     percentages: Sequence[Percentage],
@@ -185,24 +205,8 @@ def breakdown_tables(
     """
     parts: dict[str, list[dict[str, object]]] = {name: [] for name in BreakdownTables.__dataclass_fields__}
     for system in systems:
-        for name, kind in COMPONENTS.items():
-            component = system.components.get(name)
-            if component is not None:
-                parts["breakdown_component"].append(
-                    {
-                        "system": system.system, "component": name, "parent": kind.parent, "layer": kind.layer,
-                        "side": kind.side, "time_ns": component.time_ns, "tag": component.tag,
-                        "source": component.source or "not given", "spread_ns": component.spread_ns,
-                    }
-                )  # fmt: skip
-        parts["parameter"].append(
-            {
-                "study": "breakdown", "system": system.system, "name": "posts_per_completion",
-                "value": float(system.posts_per_completion), "unit": "1",
-                "tag": "quoted" if system.system == published_system else "assumed",
-                "source": "attributed to arXiv 2002.02563" if system.system == published_system else "system file",
-            }
-        )  # fmt: skip
+        parts["breakdown_component"] += _component_rows(system)
+        parts["parameter"].append(_posts_row(system, published=system.system == published_system))
         for percentage in percentages:
             share = system.total_ns(percentage.part) / system.total_ns(percentage.whole)
             own = system.system == published_system

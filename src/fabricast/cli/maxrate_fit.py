@@ -14,7 +14,7 @@ from fabricast.core.seeds import random_generator
 from fabricast.inputs.files import read_text
 from fabricast.maxrate.benchmark_output import printed_by, read_measurement_file
 from fabricast.maxrate.fitting import MaxRateRegressor, blocked_predictions, summarise
-from fabricast.maxrate.intervals import told_intervals
+from fabricast.maxrate.intervals import parameter_intervals
 from fabricast.maxrate.loggp import from_maxrate, from_netgauge, read_netgauge, simgrid_properties
 from fabricast.maxrate.models import FORMS
 from fabricast.maxrate.protocols import ProtocolRegressor
@@ -61,7 +61,7 @@ def _netgauge_line(file: Path) -> str:
     try:
         return from_netgauge(read_netgauge(file)).line()
     except InputError as error:
-        return f"not told ({error.reason})"
+        return f"not determined ({error.reason})"
 
 
 def _dataset_lines(fit: DatasetFit, model: str, draws: int, seed: int) -> Iterator[str]:
@@ -106,7 +106,7 @@ _ADVICE = {
 
 def _with_interval(value: float, interval: tuple[float, float] | None, scale: float, unit: str) -> str:
     if interval is None:
-        return "not told by these data"
+        return "not determined by these data"
     return f"{value * scale:.5g} {unit} ({interval[0] * scale:.5g} to {interval[1] * scale:.5g})"
 
 
@@ -129,7 +129,7 @@ def _rates_together(
             continue
         all_bytes = np.column_stack([cells[own, 0] * count, np.ones(int(own.sum()))])
         fit = MaxRateRegressor("postal").fit(all_bytes, times[own])
-        told = told_intervals(
+        told = parameter_intervals(
             fit, all_bytes, times[own], draws=draws, generator=random_generator(seed, f"maxrate.{dataset}.{count}")
         )  # fmt: skip
         found[count] = (fit.parameters_["r_c"], told["r_c"])
@@ -156,7 +156,7 @@ def _export_lines(
         line = from_maxrate(usable, convention).line()
         yield f"  LogGOPS (ns, one protocol; ping-pongs do not tell o, g and O, given as 0): {line}"
     else:
-        yield "  LogGOPS: not told by these data, which need start-up time and rate of one process alone"
+        yield "  LogGOPS: not determined by these data, which need start-up time and rate of one process alone"
     single = cells[:, 1] == 1
     if convention != "windowed" and single.sum() >= FEWEST_CELLS:
         split = ProtocolRegressor("postal").fit(cells[single], times[single])

@@ -203,8 +203,8 @@ def calibrate(
         interval = f"{row['ci_low'] / scale:.6g} to {row['ci_high'] / scale:.6g}, {runs} runs"
         known = interval if runs > 1 else "1 run of its probe, no interval of its own"
         typer.echo(f"{row['name']:14} {row['value'] / scale:.6g} {shown} ({known})")
-    for name in table.attrs["not_told"]:
-        typer.echo(f"{name:14} not told by these probes")
+    for name in table.attrs["not_determined"]:
+        typer.echo(f"{name:14} not determined by these probes")
 
 
 @app.command(

@@ -51,8 +51,8 @@ def explain_by_features(
     Examples
     --------
     >>> from sklearn.linear_model import LinearRegression
-    >>> x = pd.DataFrame({"told": np.arange(20.0), "noise": np.cos(np.arange(20.0))})
-    >>> table = explain_by_features(x, 2 * x["told"].to_numpy(), np.arange(20) % 7, LinearRegression)
+    >>> x = pd.DataFrame({"determined": np.arange(20.0), "noise": np.cos(np.arange(20.0))})
+    >>> table = explain_by_features(x, 2 * x["determined"].to_numpy(), np.arange(20) % 7, LinearRegression)
     >>> table["feature"].tolist(), bool(table["importance"][1] < 1e-9)
     (['told', 'noise'], True)
     """

@@ -139,7 +139,8 @@ def plot_worked_example(communication: pd.DataFrame, phase: pd.DataFrame, graph:
                 FancyArrowPatch(tail, head, arrowstyle="-|>", mutation_scale=10, shrinkA=9, shrinkB=9, color=colour)
             )
             if active:
-                x, y = (0.82 * a + 0.18 * b for a, b in zip(tail, head, strict=True))
+                # Beyond the middle: before it arrows cross, and would hide each other's labels.
+                x, y = (0.4 * a + 0.6 * b for a, b in zip(tail, head, strict=True))
                 axes.text(x, y, f"{rows.loc[c, 'rho']:.2f}", color=colour, ha="center",
                           va="center", bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8})  # fmt: skip
         for (_, name), (x, y) in place.items():

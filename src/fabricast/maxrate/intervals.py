@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from fabricast.maxrate.fitting import BOUNDS, Array, MaxRateRegressor, first_start, optimise
 from fabricast.maxrate.models import FORMS
 
-__all__ = ["bootstrap_intervals", "profile_intervals", "told_intervals"]
+__all__ = ["bootstrap_intervals", "parameter_intervals", "profile_intervals"]
 
-#: A parameter whose 95 % interval spans this factor is not told by the data.
+#: The data do not determine a parameter whose 95 % interval spans this factor.
 _WIDEST_INTERVAL = 10.0
 
 
@@ -61,10 +61,10 @@ def bootstrap_intervals(
     return {name: (float(ends[0, i]), float(ends[1, i])) for i, name in enumerate(names)}
 
 
-#: Factors by which a parameter is moved while all others are fitted anew, up to where it is not told.
+#: Factors by which a parameter is moved while all others are fitted anew, up to where the data do not determine it.
 _FACTORS = (1.01, 1.03, 1.1, 1.3, 2.0, 3.2, 10.0, 100.0, 1000.0)
-#: A parameter that may be moved by this factor without harm is not told.
-_UNTOLD_FACTOR = _WIDEST_INTERVAL**0.5
+#: A parameter that may be moved by this factor without harm is not determined.
+_UNDETERMINED_FACTOR = _WIDEST_INTERVAL**0.5
 _BISECTIONS = 4
 #: 95 % of chi squared with one degree of freedom.
 _CHI_SQUARED = 3.841
@@ -144,7 +144,7 @@ def _design_effect(residual: Array, block: Array) -> float:
 def _profile_end(
     form: str, best: Array, first: Array, column: int, sign: float, limit: float, cells: Array, times: Array
 ) -> float | None:
-    """Return how far, in logs, a parameter can be moved without harm; None where it is not told."""
+    """Return how far, in logs, a parameter can be moved without harm; None where the data do not determine it."""
     names = FORMS[form].parameters
     low, high = np.log(BOUNDS[names[column][0]])
     warm = best
@@ -169,7 +169,7 @@ def _profile_end(
             inside, outside = distance, None
         elif outside is None:
             outside = distance
-        if inside >= np.log(_UNTOLD_FACTOR):
+        if inside >= np.log(_UNDETERMINED_FACTOR):
             return None
     if outside is None:
         return None
@@ -183,7 +183,7 @@ def _profile_end(
     return outside
 
 
-def told_intervals(
+def parameter_intervals(
     regressor: MaxRateRegressor,
     cells: Array,
     times: Array,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fabricast.core.seeds import random_generator
 from fabricast.maxrate.fitting import MaxRateRegressor, TimeRegressor, blocked_predictions, summarise
-from fabricast.maxrate.intervals import told_intervals
+from fabricast.maxrate.intervals import parameter_intervals
 from fabricast.maxrate.models import FORMS, SLIDE_PARAMETERS, predict_time
 from fabricast.maxrate.protocols import ProtocolRegressor
 
@@ -167,7 +167,9 @@ def _form_fits(
             regressor = MaxRateRegressor(form, starts, seed % 2**32).fit(cells[inside], times[inside])
             more: dict[str, Any] = {"starts_reached": regressor.starts_reached_}
             if form == "refined" and protocol == "large":
-                intervals = told_intervals(regressor, cells[inside], times[inside], draws=draws, generator=generator)
+                intervals = parameter_intervals(
+                    regressor, cells[inside], times[inside], draws=draws, generator=generator
+                )
                 more["identifiable"] = [name for name, interval in intervals.items() if interval is not None]
                 for name, interval in intervals.items():
                     low, high = interval or (None, None)

@@ -29,7 +29,7 @@ _PAYLOAD_BYTES, _HEADER_BYTES = 256, 24
 #: Share of the raw rate of a link that is payload: packets of 256 bytes with 24 bytes of header. [assumed]
 PROTOCOL_EFFICIENCY = _PAYLOAD_BYTES / (_PAYLOAD_BYTES + _HEADER_BYTES)
 #: How the sources of values begin that come from the links alone.
-_DEFAULTS = ("links of", "not told")
+_DEFAULTS = ("links of", "not given")
 _UNITS = {"bandwidth": "bytes/s", "tau": "1", "crossing_cost": "1"}
 #: Parameters of a copy lie within these bounds; `tau` below its upper one.
 _BOUNDS = {"bandwidth": (1e6, 1e13), "tau": (0.0, 1.0), "crossing_cost": (1.0, 100.0)}
@@ -199,8 +199,8 @@ def machine_parameters(
 def _from_links(tree: PcieTree) -> dict[str, Parameter]:
     """Defaults of a machine that nobody measured: the payload share of its links, no penalty."""
     untold = {
-        "tau": (0.0, "not told by the topology, no penalty assumed; a probe of a local and a crossing copy tells"),
-        "crossing_cost": (1.0, "not told by the topology, none assumed; a crossing copy alone tells"),
+        "tau": (0.0, "not given by the topology, no penalty assumed; a probe of a local and a crossing copy tells"),
+        "crossing_cost": (1.0, "not given by the topology, none assumed; a crossing copy alone tells"),
     }
     found = {
         name: Parameter("pcie", tree.name, name, value, "1", "assumed", source)

@@ -62,11 +62,11 @@ _KEY_TABLES = {
             FROM maxrate_fit WHERE chosen ORDER BY dataset""",
         "Rates of the refined model, one way, messages of 8 KiB and more (a round trip has half of them)": """
             SELECT dataset, c.convention AS measured_times,
-            CASE WHEN list_contains(identifiable, 'r_n') THEN printf('%.3g', ways * r_n / 1e9) ELSE 'not told' END
+            CASE WHEN list_contains(identifiable, 'r_n') THEN printf('%.3g', ways * r_n / 1e9) ELSE 'not determined' END
               AS node_gb_per_s_one_way,
-            CASE WHEN list_contains(identifiable, 'r_b') THEN printf('%.3g', ways * r_b / 1e9) ELSE 'not told' END
+            CASE WHEN list_contains(identifiable, 'r_b') THEN printf('%.3g', ways * r_b / 1e9) ELSE 'not determined' END
               AS first_gb_per_s_one_way,
-            CASE WHEN list_contains(identifiable, 'r_i') THEN printf('%.3g', ways * r_i / 1e9) ELSE 'not told' END
+            CASE WHEN list_contains(identifiable, 'r_i') THEN printf('%.3g', ways * r_i / 1e9) ELSE 'not determined' END
               AS next_gb_per_s_one_way
             FROM maxrate_fit JOIN (SELECT dataset, any_value(convention) AS convention,
               CASE any_value(convention) WHEN 'round_trip' THEN 2 ELSE 1 END AS ways

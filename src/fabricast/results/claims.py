@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import duckdb
 import pandas as pd
@@ -13,8 +13,10 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from fabricast.core.errors import InputError
+from fabricast.core.resources import published
 from fabricast.inputs.csv_files import read_csv
 from fabricast.inputs.files import write_text
+from fabricast.inputs.studies import study_names
 from fabricast.inputs.yaml_files import load_model
 from fabricast.results.tables import connect, open_run, report_damaged_files
 
@@ -27,7 +29,7 @@ class Claim(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     claim: str = Field(pattern=r"^[a-z0-9_]+$")
-    study: Literal["pcie", "breakdown", "maxrate", "gpucentric", "percs"]
+    study: str
     statement: str
     source: str
     expected: float | None = None
@@ -40,6 +42,9 @@ class Claim(BaseModel):
 
     @model_validator(mode="after")
     def _complete(self) -> Claim:
+        studies = study_names(published() / "studies.csv")
+        if self.study not in studies:
+            raise ValueError(f"study is '{self.study}', expected one of {', '.join(studies)}")
         if self.query is not None and (self.expected is None or self.tolerance is None):
             raise ValueError("a claim with a query needs 'expected' and 'tolerance'")
         if self.query is None and not self.note:

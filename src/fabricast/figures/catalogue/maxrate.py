@@ -71,7 +71,7 @@ FIGURES = (
         "What the data tell of the rates",
         lambda read, values: plots.plot_parameter_intervals(read("maxrate_fit")),
         "Rates of the refined model for messages of 8 KiB and more, with 95 % intervals: the wider of profile "
-        'likelihood and bootstrap over whole numbers of processes. "Not told": the parameter can be moved '
+        'likelihood and bootstrap over whole numbers of processes. "Not determined": the parameter can be moved '
         "without harm to the fit.",
     ),
     Entry(

@@ -14,7 +14,7 @@ from fabricast.gpucentric.measured.cuda_device import Gpu, unavailable_reason
 from fabricast.gpucentric.measured.runs import CELL_COLUMNS, measure_gpu
 from fabricast.inputs.files import write_text
 
-__all__ = ["measure_to_file", "near"]
+__all__ = ["measure_to_file", "pin_to_local_cores"]
 
 _DEVICES = Path("/sys/bus/pci/devices")
 
@@ -50,7 +50,7 @@ def measure_to_file(
     """
     reason = unavailable_reason()
     if reason is None:
-        with Gpu(ordinal) as gpu, near(gpu.bus_id) as where:
+        with Gpu(ordinal) as gpu, pin_to_local_cores(gpu.bus_id) as where:
             rows = measure_gpu(
                 gpu, sizes=sizes, bursts=bursts, seconds=seconds, power_seconds=power_seconds, progress=progress
             )  # fmt: skip
@@ -72,7 +72,7 @@ def measure_to_file(
 
 
 @contextmanager
-def near(bus_id: str, devices: Path = _DEVICES) -> Iterator[str]:
+def pin_to_local_cores(bus_id: str, devices: Path = _DEVICES) -> Iterator[str]:
     """Keep this process on the cores that are next to a GPU; say where it runs.
 
     Parameters

@@ -1,0 +1,55 @@
+"""The documentation site: built without warnings, opened from disk without a network."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+import fabricast
+from tests.report.conftest import open_page
+
+
+@pytest.fixture(scope="module")
+def site(finished):
+    """The site, with figures and verdicts of the smoke study; its notebooks are executed."""
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "docs", "docs/_build/html"]
+    environment = os.environ | {"PYTHONPATH": str(finished / "src")}
+    result = subprocess.run(command, cwd=finished, env=environment, capture_output=True, text=True, timeout=600)
+    assert result.returncode == 0, result.stderr
+    return finished / "docs" / "_build" / "html"
+
+
+def test_every_public_name_has_a_page_and_every_study_its_claims_and_figures(site):
+    for name in fabricast.__all__:
+        if not name.startswith("_"):
+            assert (site / "reference" / "generated" / f"fabricast.{name}.html").is_file(), name
+    for study in ("pcie", "breakdown", "maxrate", "gpucentric", "percs"):
+        text = (site / "studies" / f"{study}.html").read_text()
+        assert "reproduced" in text
+        assert text.count("<math") >= 1
+        assert text.count('class="figure"') >= 5
+        for picture in re.findall(r'src="\.\./(_static/figures/[^"]+)"', text):
+            assert (site / picture).is_file()
+
+
+def test_search_and_formulas_work_without_a_network(site, browser):
+    page, problems = open_page(browser, site / "studies" / "pcie.html", viewport={"width": 390, "height": 800})
+    assert page.locator("math").count() >= 3
+    assert page.locator("math").first.bounding_box()["width"] > 5
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert problems == []
+    page, problems = open_page(browser, site / "search.html")
+    page.goto(page.url + "?q=bottleneck")
+    page.wait_for_selector("#search-results li")
+    assert page.locator("#search-results li").count() >= 3
+    assert problems == []
+
+
+def test_a_notebook_shows_its_tree_and_its_timeline(site):
+    text = (site / "notebooks" / "own_machine.html").read_text()
+    assert "PCIe tree machine" in text
+    assert "Timeline of graph" in text
+    assert "largest error against the packet-level simulator" in text
+    assert "Traceback" not in text

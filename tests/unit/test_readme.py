@@ -1,0 +1,64 @@
+"""What README.md says is what the project does."""
+
+import csv
+import importlib.util
+import re
+import shlex
+
+import pytest
+from typer.testing import CliRunner
+
+from fabricast.cli import app
+from fabricast.core.resources import published
+from fabricast.results.claims import read_baseline, read_claims
+from tests.conftest import REPOSITORY
+
+README = (REPOSITORY / "README.md").read_text()
+CONSOLES = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def update():
+    path = REPOSITORY / "scripts" / "update_readme.py"
+    spec = importlib.util.spec_from_file_location("update_readme", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_results_are_those_of_the_recorded_default_study(update):
+    claims = update.read_claims()
+    assert update.with_results(README, claims) == README, "run: scripts/update_readme.py DATABASE"
+    # The record is of the claims as they are now, and agrees with the baseline that `claims --strict` guards.
+    known = {claim.claim: claim for claim in read_claims(published() / "claims.yaml")}
+    assert {row["claim"] for row in claims} == known.keys()
+    for row in claims:
+        assert row["statement"] == known[row["claim"]].statement
+    reproduced = {row["claim"] for row in claims if row["verdict"] == "reproduced"}
+    assert set(read_baseline(published() / "claims_baseline.csv")) == reproduced
+
+
+@pytest.mark.parametrize("console", CONSOLES, ids=lambda text: text.split("\n")[-3][:30])
+def test_sessions_print_what_is_shown(console, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for session in re.split(r"^\$ ", console, flags=re.MULTILINE)[1:]:
+        command, _, shown = session.partition("\n")
+        if command.startswith("printf"):
+            text = re.search(r"'([^']*)'", command)[1].encode().decode("unicode_escape")
+            (tmp_path / command.rsplit(" ", 1)[1]).write_text(text)
+            continue
+        result = CliRunner().invoke(app, shlex.split(command)[1:])
+        assert result.exit_code == 0, result.output
+        pattern = re.escape(shown).replace(re.escape("..."), ".*")
+        assert re.search(pattern, result.output, re.DOTALL), result.output
+
+
+def test_three_questions_are_answered():
+    assert len(CONSOLES) == 3
+
+
+def test_the_publications_are_those_of_the_table_of_studies():
+    with (published() / "studies.csv").open(newline="") as file:
+        for row in csv.DictReader(file):
+            assert row["title"].split(":")[0][:40] in README, row["title"]
+            assert row["venue"].split(" (")[0] in README
