@@ -25,7 +25,9 @@ def digests(root):
 
 def changed_by(tmp_path, file, addition="# changed\n"):
     """Scripts whose digest changes when a line is added to a file of the package."""
-    shutil.copytree(REPOSITORY / "src" / "fabricast", tmp_path / "fabricast", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        REPOSITORY / "src" / "fabricast", tmp_path / "fabricast", ignore=shutil.ignore_patterns("__pycache__")
+    )
     before = digests(tmp_path)
     path = tmp_path / "fabricast" / file
     path.write_text(path.read_text() + addition)

@@ -41,7 +41,9 @@ def imported_folders(path):
 
 
 def test_every_folder_has_its_rule():
-    assert {path.name for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__"} == MAY_IMPORT.keys()
+    assert {
+        path.name for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__"
+    } == MAY_IMPORT.keys()
     assert {path.name for path in PACKAGE.glob("*.py")} == {"__init__.py"}
 
 

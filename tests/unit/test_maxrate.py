@@ -138,7 +138,7 @@ def test_what_data_cannot_tell_is_refused():
         assert interval[1] < 1.3 * interval[0], name
 
 
-@pytest.mark.parametrize(("processes", "determined", "untold"), [
+@pytest.mark.parametrize(("processes", "told", "untold"), [
     ([8.0], {"s"}, {"r_n", "r_c"}),
     ([1.0], {"s"}, {"r_n", "r_c"}),
     ([16.0], {"s"}, {"r_n", "r_c"}),

@@ -330,7 +330,9 @@ def test_pairs_are_measured_here_as_root_and_kept_as_runs(tmp_path):
 
 
 def test_without_mpi_one_line_says_so(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("fabricast.maxrate.measured.pairs.unavailable_reason", lambda launcher: "mpi4py is not installed")
+    monkeypatch.setattr(
+        "fabricast.maxrate.measured.pairs.unavailable_reason", lambda launcher: "mpi4py is not installed"
+    )
     reason = measure_all(tmp_path, ["tcp"], {"launcher": "mpiexec", "pairs": None})
     assert capsys.readouterr().err == "nothing measured: mpi4py is not installed\n"
     write_cells(tmp_path, tmp_path / "cells.csv", reason)

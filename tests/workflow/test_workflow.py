@@ -92,14 +92,23 @@ def test_edits_rerun_exactly_what_uses_them(finished):
         path.write_text(original)
         return planned(output)
 
-    assert touch("README.md") == set()
-    assert touch("src/fabricast/report.py") == {"write_report"}
-    probes = touch("src/fabricast/pcie/probes.py")
-    assert "evaluate_pcie_probes" in probes
-    assert not probes & {"generate_pcie_graphs", "predict_pcie_graphs", "trace_pcie_example", "compile_pcie_kernels"}
-    kernels = touch("src/fabricast/pcie/kernels.py")
+    tables = {"evaluate_claims", "merge_tables", "build_database", "write_report"}
+    assert touch("README.md") == touch("src/fabricast/cli/pcie.py") == touch("src/fabricast/api/runs.py") == set()
+    assert touch("src/fabricast/report/page.py") == {"write_report"}
+    assert touch("src/fabricast/figures/percs.py") == {"plot_percs", "write_report"}
+    # What all studies compare with their tolerance.
+    studies = touch("src/fabricast/inputs/studies.py")
+    assert {"compare_study", "evaluate_breakdown", "validate_pcie_models", "evaluate_claims"} <= studies
+    assert not studies & {"generate_pcie_graphs", "predict_pcie_graphs", "fit_maxrate", "record_run"}
+    maxrate = touch("src/fabricast/maxrate/fitting.py")
+    assert {"fit_maxrate", "compare_study", "plot_maxrate"} | tables == maxrate
+    probes = touch("src/fabricast/pcie/tables/probes.py")
+    assert {"evaluate_pcie_probes", "compare_study", "plot_pcie"} | tables == probes
+    kernels = touch("src/fabricast/pcie/kernels/congestion.py")
     assert {"compile_pcie_kernels", "predict_pcie_graphs", "trace_pcie_example", "evaluate_pcie_probes"} <= kernels
-    assert not kernels & {"record_run", "collect_parameters", "generate_pcie_topologies"}
+    assert not kernels & {
+        "record_run", "collect_parameters", "generate_pcie_topologies", "fit_maxrate", "evaluate_percs_loads",
+    }  # fmt: skip
     assert touch("config/studies/smoke.yaml", "seed: 5\n") >= {"generate_pcie_graphs", "compare_study", "record_run"}
 
 

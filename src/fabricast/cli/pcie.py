@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -28,6 +28,9 @@ from fabricast.cli.options import (
 )
 from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.units import GIB, MIB
+
+if TYPE_CHECKING:
+    from fabricast.pcie.packet_hardware import PacketHardware
 
 __all__ = ["app"]
 
@@ -117,34 +120,21 @@ def simulate(
     output: Annotated[Path | None, OUTPUT] = None,
 ) -> None:
     """Simulate each congestion graph packet by packet, independently of the models."""
-    from dataclasses import replace
-
     from fabricast.api.predictions import simulate as simulate_times
     from fabricast.cli.output import write_elapsed
     from fabricast.cli.pcie_trace import trace_file
     from fabricast.pcie.graph_files import read_graphs
-    from fabricast.pcie.packet_hardware import HARDWARE
     from fabricast.pcie.topology_files import load_tree
     from fabricast.runtime.jobs import progress_of
 
     check_size("--size-mib", size_mib, MIB)
     check_output(output, ".csv", ".parquet", inputs=(graphs, parameters, topology))
     check_threads(threads)
-    if hardware not in HARDWARE:
-        raise unknown_name("hardware", hardware, HARDWARE)
-    preset = HARDWARE[hardware]
-    chosen = replace(
-        preset,
-        payload_bytes=preset.payload_bytes if payload_bytes is None else payload_bytes,
-        split_bytes=preset.split_bytes if split_bytes is None else (split_bytes or None),
-        piece_cost_ns=piece_cost_ns,
-        buffering=buffering,  # type: ignore[arg-type]  # checked by the class
-        switching=switching,  # type: ignore[arg-type]
-        hop_latency_ns=hop_latency_ns,
-        header_credits=header_credits,
-        data_credits=data_credits,
+    chosen = _hardware(
+        hardware, payload_bytes, split_bytes, piece_cost_ns=piece_cost_ns, buffering=buffering, switching=switching,
+        hop_latency_ns=hop_latency_ns, header_credits=header_credits, data_credits=data_credits,
         link_layer_packets=link_layer_packets,
-    )
+    )  # fmt: skip
     if trace is not None:
         if output is not None:
             raise InputError("--output and --trace exclude each other; --trace-output names the trace")
@@ -165,6 +155,23 @@ def simulate(
         )  # fmt: skip
     write_elapsed(times, output)
     print_notes(times.attrs["notes"])
+
+
+def _hardware(name: str, payload_bytes: int | None, split_bytes: int | None, **changes: Any) -> PacketHardware:
+    """Return a hardware setting with what the options change of it."""
+    from dataclasses import replace
+
+    from fabricast.pcie.packet_hardware import HARDWARE
+
+    if name not in HARDWARE:
+        raise unknown_name("hardware", name, HARDWARE)
+    preset = HARDWARE[name]
+    return replace(
+        preset,
+        payload_bytes=preset.payload_bytes if payload_bytes is None else payload_bytes,
+        split_bytes=preset.split_bytes if split_bytes is None else (split_bytes or None),
+        **changes,
+    )
 
 
 @app.command(epilog="Example: fabricast calibrate machine.xml probes.csv -o machine.parameters.csv")

@@ -143,7 +143,7 @@ def simulate_packets(
     InputError
         If an argument is out of range.
     """
-    from fabricast.percs.kernels.packets import run_packets
+    from fabricast.percs.kernels.packets import Flows, Network, run_packets
 
     source, target, size = pairs
     if not 1 <= packet_bytes <= 1e12 or not 1 <= window <= 2**20:
@@ -161,10 +161,12 @@ def simulate_packets(
     latency = max(1, round(network.hop_latency_s * _TICKS_PER_S))
     offset = np.searchsorted(source, np.arange(network.routers + 1)).astype(np.int64)
     done, busy = np.zeros(source.size, np.int64), np.zeros(service.size, np.int64)
-    last, hops = run_packets(
-        source, target, packets, offset, network.gateways, network.group_routers, routing == "indirect", seed, service,
-        (injection, latency, window), done, busy,
+    flows = Flows(source=source, target=target, packets=packets, offset=offset)
+    ticks = Network(
+        gateway=network.gateways, routers=network.group_routers, indirect=routing == "indirect", seed=seed,
+        service=service, injection=injection, latency=latency, window=window,
     )  # fmt: skip
+    last, hops = run_packets(flows, ticks, done, busy)
     return PacketRun(
         last / _TICKS_PER_S, done / _TICKS_PER_S, busy / _TICKS_PER_S, int(packets.sum()), int(hops)
     )  # fmt: skip

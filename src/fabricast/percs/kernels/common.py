@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from fabricast.runtime.compilation import njit
+from fabricast.runtime.compilation import allocation_free
 
 __all__ = ["mix", "pop", "push"]
 
 
-@njit(cache=True, inline="always")
+@allocation_free(inline="always")
 def mix(z):
     """Return the finaliser of splitmix64: a hash of 64 bits, the same on every machine."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -17,7 +17,7 @@ def mix(z):
     return z ^ (z >> np.uint64(31))
 
 
-@njit(cache=True)
+@allocation_free()
 def push(keys, items, size, key, item):
     """Put an item into a binary heap, smallest key first, ties by item; return the new size."""
     child = size
@@ -31,7 +31,7 @@ def push(keys, items, size, key, item):
     return size + 1
 
 
-@njit(cache=True)
+@allocation_free()
 def pop(keys, items, size):
     """Take the first item, at index 0, out of a heap; return the new size."""
     size -= 1

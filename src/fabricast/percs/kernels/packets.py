@@ -6,20 +6,72 @@ because every hop takes equally long. Ties are broken by number, so that runs re
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from fabricast.percs.kernels.common import mix, pop, push
-from fabricast.runtime.compilation import njit
+from fabricast.runtime.compilation import allocation_free, njit
 
-__all__ = ["run_packets"]
+__all__ = ["Flows", "Network", "run_packets"]
 
 _NONE = np.int32(-1)
 _MOST_HOPS = 5
+# Places of `counters`: the time, hops so far, entries of the heap, free slots, packets on the wire, packets drawn.
+NOW, HOPS, HEAP, FREE, WIRE_FIRST, WIRE_COUNT, DRAWN = range(7)
 
 
-@njit(cache=True, nogil=True)
-def _route(source, target, draw, indirect, gateway, routers, hops):
+class Flows(NamedTuple):
+    """Pairs of routers sorted by source, the packets of each, and where the flows of each source begin."""
+
+    source: Any
+    target: Any
+    packets: Any
+    offset: Any
+
+
+class Network(NamedTuple):
+    """Owners of links between groups, routers of a group, routing, and ticks of links, injections and hops."""
+
+    gateway: Any
+    routers: Any
+    indirect: Any
+    seed: Any
+    service: Any
+    injection: Any
+    latency: Any
+    window: Any
+
+
+class _State(NamedTuple):
+    """What changes: by flow, by source, by packet slot, by link, then the heap of what ends and the wire."""
+
+    counters: Any
+    left: Any
+    turn: Any
+    flying: Any
+    injecting: Any
+    pending: Any
+    flow_of: Any
+    hops_of: Any
+    length: Any
+    behind: Any
+    following: Any
+    free: Any
+    head: Any
+    tail: Any
+    serving: Any
+    times: Any
+    items: Any
+    wire_time: Any
+    wire: Any
+    route: Any
+
+
+@allocation_free()
+def _route(source, target, draw, network, hops):
     """Write the links of a packet's route and return how many there are."""
+    gateway, routers = network.gateway, network.routers
     groups, stripes = gateway.shape[0], gateway.shape[2]
     first, last = source // routers, target // routers
     a, b = source % routers, target % routers
@@ -30,7 +82,7 @@ def _route(source, target, draw, indirect, gateway, routers, hops):
     count = 0
     here, group = a, first
     through = last
-    if indirect:
+    if network.indirect:
         # An even draw among the groups that are neither the first nor the last.
         through = np.int64(draw % np.uint64(groups - 2))
         low, high = min(first, last), max(first, last)
@@ -56,27 +108,185 @@ def _route(source, target, draw, indirect, gateway, routers, hops):
 
 
 @njit(cache=True, nogil=True)
-def run_packets(source, target, packets, offset, gateway, routers, indirect, seed, service, ticks, done, busy):
+def _new_state(flows, network):
+    """Working memory: a slot for every packet that may be under way."""
+    sources, links = flows.offset.size - 1, network.service.size
+    slots = 0
+    for q in range(sources):
+        waiting = np.int64(0)
+        for f in range(flows.offset[q], flows.offset[q + 1]):
+            waiting += flows.packets[f]
+        slots += min(network.window, waiting)
+    slots = max(slots, 1)
+    counters = np.zeros(7, dtype=np.int64)
+    counters[FREE] = slots
+    return _State(
+        counters=counters,
+        left=flows.packets.copy(),
+        turn=flows.offset[:-1].copy(),
+        flying=np.zeros(sources, dtype=np.int64),
+        injecting=np.zeros(sources, dtype=np.bool_),
+        pending=np.full(sources, _NONE, dtype=np.int32),
+        flow_of=np.zeros(slots, dtype=np.int32),
+        hops_of=np.zeros((slots, _MOST_HOPS), dtype=np.int32),
+        length=np.zeros(slots, dtype=np.int8),
+        behind=np.zeros(slots, dtype=np.int8),
+        following=np.full(slots, _NONE, dtype=np.int32),
+        free=np.arange(slots).astype(np.int32),
+        head=np.full(links, _NONE, dtype=np.int32),
+        tail=np.full(links, _NONE, dtype=np.int32),
+        serving=np.full(links, _NONE, dtype=np.int32),
+        times=np.zeros(links + sources, dtype=np.int64),
+        items=np.zeros(links + sources, dtype=np.int64),
+        wire_time=np.zeros(slots, dtype=np.int64),
+        wire=np.zeros(slots, dtype=np.int32),
+        route=np.zeros(_MOST_HOPS, dtype=np.int64),
+    )
+
+
+@allocation_free(inline="always")
+def _end_at(time, item, state):
+    """Note when a link or an injection ends its work."""
+    state.counters[HEAP] = push(state.times, state.items, state.counters[HEAP], time, item)
+
+
+@allocation_free()
+def _inject(q, flows, network, state):
+    """Start the injection of a router's next packet, flow by flow in turn, if its window allows."""
+    counters = state.counters
+    if state.injecting[q] or state.flying[q] >= network.window:
+        return
+    first, end = flows.offset[q], flows.offset[q + 1]
+    f = state.turn[q]
+    found = False
+    for _ in range(end - first):
+        if state.left[f] > 0:
+            found = True
+            break
+        f = f + 1 if f + 1 < end else first
+    if not found:
+        return
+    state.turn[q] = f + 1 if f + 1 < end else first
+    state.left[f] -= 1
+    state.flying[q] += 1
+    counters[FREE] -= 1
+    p = state.free[counters[FREE]]
+    number = np.uint64(counters[DRAWN]) * np.uint64(2) + np.uint64(1) + (np.uint64(network.seed) << np.uint64(44))
+    draw = mix(number * np.uint64(0x9E3779B97F4A7C15))
+    counters[DRAWN] += 1
+    count = _route(flows.source[f], flows.target[f], draw, network, state.route)
+    state.flow_of[p] = f
+    state.length[p] = count
+    state.behind[p] = 0
+    for h in range(count):
+        state.hops_of[p, h] = state.route[h]
+    state.injecting[q] = True
+    state.pending[q] = p
+    _end_at(counters[NOW] + network.injection, network.service.size + q, state)
+
+
+@allocation_free(inline="always")
+def _arrive(flows, done, state):
+    """Take the first packet off the wire; return the packet that enters a queue, and the router that may inject."""
+    counters = state.counters
+    counters[NOW] = state.wire_time[counters[WIRE_FIRST]]
+    p = state.wire[counters[WIRE_FIRST]]
+    counters[WIRE_FIRST] = counters[WIRE_FIRST] + 1 if counters[WIRE_FIRST] + 1 < state.wire.size else 0
+    counters[WIRE_COUNT] -= 1
+    state.behind[p] += 1
+    q = np.int64(-1)
+    entering = np.int64(p)
+    if state.behind[p] == state.length[p]:
+        f = state.flow_of[p]
+        done[f] = counters[NOW]
+        q = flows.source[f]
+        state.flying[q] -= 1
+        state.free[counters[FREE]] = p
+        counters[FREE] += 1
+        entering = np.int64(-1)
+    return entering, q
+
+
+@allocation_free(inline="always")
+def _end_work(network, busy, state):
+    """End an injection or a transmission; return the packet that enters a queue, and the router that may inject."""
+    counters = state.counters
+    links = network.service.size
+    counters[NOW] = state.times[0]
+    item = state.items[0]
+    counters[HEAP] = pop(state.times, state.items, counters[HEAP])
+    q = np.int64(-1)
+    entering = np.int64(-1)
+    if item >= links:
+        q = item - links
+        entering = np.int64(state.pending[q])
+        state.injecting[q] = False
+    else:
+        counters[HOPS] += 1
+        last = counters[WIRE_FIRST] + counters[WIRE_COUNT]
+        if last >= state.wire.size:
+            last -= state.wire.size
+        state.wire_time[last] = counters[NOW] + network.latency
+        state.wire[last] = state.serving[item]
+        counters[WIRE_COUNT] += 1
+        p = state.head[item]
+        state.serving[item] = p
+        if p != _NONE:
+            state.head[item] = state.following[p]
+            if state.head[item] == _NONE:
+                state.tail[item] = _NONE
+            busy[item] += network.service[item]
+            _end_at(counters[NOW] + network.service[item], item, state)
+    return entering, q
+
+
+@allocation_free(inline="always")
+def _enter(p, network, busy, state):
+    """Put a packet into the queue of its next link, or onto the link if that is idle."""
+    link = state.hops_of[p, state.behind[p]]
+    if state.serving[link] == _NONE:
+        state.serving[link] = p
+        busy[link] += network.service[link]
+        _end_at(state.counters[NOW] + network.service[link], link, state)
+    else:
+        state.following[p] = _NONE
+        if state.tail[link] == _NONE:
+            state.head[link] = p
+        else:
+            state.following[state.tail[link]] = p
+        state.tail[link] = p
+
+
+@allocation_free()
+def _run(flows, network, done, busy, state):
+    """Handle events until nothing is under way."""
+    counters = state.counters
+    for q in range(flows.offset.size - 1):
+        _inject(q, flows, network, state)
+    while counters[HEAP] > 0 or counters[WIRE_COUNT] > 0:
+        first = counters[WIRE_FIRST]
+        arrives = counters[WIRE_COUNT] > 0 and (counters[HEAP] == 0 or state.wire_time[first] <= state.times[0])
+        if arrives:
+            entering, q = _arrive(flows, done, state)
+        else:
+            entering, q = _end_work(network, busy, state)
+        if entering >= 0:
+            _enter(entering, network, busy, state)
+        if q >= 0:
+            _inject(q, flows, network, state)
+
+
+@njit(cache=True, nogil=True)
+def run_packets(flows, network, done, busy):
     """Run until every packet has arrived.
 
     Parameters
     ----------
-    source, target, packets : ndarray of int64, shape (flows,)
-        Router pairs, sorted by source, and packets of each.
-    offset : ndarray of int64, shape (routers + 1,)
-        Flows of each source.
-    gateway : ndarray of int64, shape (groups, groups, stripes)
-        Owners of the links between groups.
-    routers : int
-        Routers of a group.
-    indirect : bool
-        Whether every packet between groups goes through a random third one.
-    seed : int
-        Of the random groups and stripes.
-    service : ndarray of int64, shape (links,)
-        Ticks that a link needs for a packet.
-    ticks : tuple of int
-        Ticks of an injection, of a hop's latency, and the window of a router in packets.
+    flows : Flows
+        Arrays of int64: pairs of routers, sorted by source, and packets of each.
+    network : Network
+        Gateways, int64 of shape (groups, groups, stripes); ticks that each link needs for a packet;
+        ticks of an injection and of a hop's latency; packets in flight of a router.
     done : ndarray of int64, shape (flows,)
         Filled with the tick at which each flow's last packet arrives.
     busy : ndarray of int64, shape (links,)
@@ -87,137 +297,6 @@ def run_packets(source, target, packets, offset, gateway, routers, indirect, see
     (int, int)
         Last tick and number of hops.
     """
-    sources = offset.size - 1
-    links = service.size
-    injection, latency, window = ticks
-    slots = 0
-    for q in range(sources):
-        waiting = np.int64(0)
-        for f in range(offset[q], offset[q + 1]):
-            waiting += packets[f]
-        slots += min(window, waiting)
-    slots = max(slots, 1)
-    left = packets.copy()
-    turn = offset[:-1].copy()
-    flying = np.zeros(sources, dtype=np.int64)
-    injecting = np.zeros(sources, dtype=np.bool_)
-    # A packet: its flow, links, number of links, and how many are behind it.
-    flow_of = np.zeros(slots, dtype=np.int32)
-    hops_of = np.zeros((slots, _MOST_HOPS), dtype=np.int32)
-    length = np.zeros(slots, dtype=np.int8)
-    behind = np.zeros(slots, dtype=np.int8)
-    following = np.full(slots, _NONE, dtype=np.int32)
-    free = np.arange(slots).astype(np.int32)
-    free_count = slots
-    head = np.full(links, _NONE, dtype=np.int32)
-    tail = np.full(links, _NONE, dtype=np.int32)
-    serving = np.full(links, _NONE, dtype=np.int32)
-    pending = np.full(sources, _NONE, dtype=np.int32)
-    times = np.zeros(links + sources, dtype=np.int64)
-    items = np.zeros(links + sources, dtype=np.int64)
-    size = 0
-    wire_time = np.zeros(slots, dtype=np.int64)
-    wire = np.zeros(slots, dtype=np.int32)
-    wire_first, wire_count = 0, 0
-    number = np.uint64(0)
-    now = np.int64(0)
-    hops = np.int64(0)
-    route = np.zeros(_MOST_HOPS, dtype=np.int64)
-    # Routers that may start an injection now; arrivals put theirs here too.
-    ready = np.arange(sources)
-    ready_count = sources
-    while True:
-        # Start injections.
-        for n in range(ready_count):
-            q = ready[n]
-            if injecting[q] or flying[q] >= window:
-                continue
-            first, end = offset[q], offset[q + 1]
-            f = turn[q]
-            found = False
-            for _ in range(end - first):
-                if left[f] > 0:
-                    found = True
-                    break
-                f = f + 1 if f + 1 < end else first
-            if not found:
-                continue
-            turn[q] = f + 1 if f + 1 < end else first
-            left[f] -= 1
-            flying[q] += 1
-            free_count -= 1
-            p = free[free_count]
-            state = number * np.uint64(2) + np.uint64(1) + (np.uint64(seed) << np.uint64(44))
-            draw = mix(state * np.uint64(0x9E3779B97F4A7C15))
-            number += np.uint64(1)
-            count = _route(source[f], target[f], draw, indirect, gateway, routers, route)
-            flow_of[p] = f
-            length[p] = count
-            behind[p] = 0
-            for h in range(count):
-                hops_of[p, h] = route[h]
-            injecting[q] = True
-            pending[q] = p
-            size = push(times, items, size, now + injection, links + q)
-        ready_count = 0
-        if size == 0 and wire_count == 0:
-            break
-        arrives = wire_count > 0 and (size == 0 or wire_time[wire_first] <= times[0])
-        entering = _NONE
-        if arrives:
-            now = wire_time[wire_first]
-            p = wire[wire_first]
-            wire_first = wire_first + 1 if wire_first + 1 < slots else 0
-            wire_count -= 1
-            behind[p] += 1
-            if behind[p] == length[p]:
-                f = flow_of[p]
-                done[f] = now
-                q = source[f]
-                flying[q] -= 1
-                free[free_count] = p
-                free_count += 1
-                ready[0] = q
-                ready_count = 1
-            else:
-                entering = p
-        else:
-            now = times[0]
-            item = items[0]
-            size = pop(times, items, size)
-            if item >= links:
-                q = item - links
-                entering = pending[q]
-                injecting[q] = False
-                ready[0] = q
-                ready_count = 1
-            else:
-                hops += 1
-                last = wire_first + wire_count
-                if last >= slots:
-                    last -= slots
-                wire_time[last] = now + latency
-                wire[last] = serving[item]
-                wire_count += 1
-                p = head[item]
-                serving[item] = p
-                if p != _NONE:
-                    head[item] = following[p]
-                    if head[item] == _NONE:
-                        tail[item] = _NONE
-                    busy[item] += service[item]
-                    size = push(times, items, size, now + service[item], item)
-        if entering != _NONE:
-            link = hops_of[entering, behind[entering]]
-            if serving[link] == _NONE:
-                serving[link] = entering
-                busy[link] += service[link]
-                size = push(times, items, size, now + service[link], link)
-            else:
-                following[entering] = _NONE
-                if tail[link] == _NONE:
-                    head[link] = entering
-                else:
-                    following[tail[link]] = entering
-                tail[link] = entering
-    return now, hops
+    state = _new_state(flows, network)
+    _run(flows, network, done, busy, state)
+    return state.counters[NOW], state.counters[HOPS]
