@@ -177,17 +177,17 @@ def _without_key(statement: str) -> str:
 
 
 @cache
-def _layout() -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
-    """Columns and key columns of every table."""
-    layout = {}
-    for statement in schema_statements():
-        created = re.search(r"^CREATE TABLE (\w+)", statement, re.MULTILINE)
-        if created:
-            columns = tuple(re.findall(r"^  (?!PRIMARY)(\w+) ", statement, re.MULTILINE))
-            key = re.search(r"PRIMARY KEY \(([^)]*)\)", statement)
-            assert key is not None
-            layout[created[1]] = (columns, tuple(part.strip() for part in key[1].split(",")))
-    return layout
+def _layout() -> dict[str, tuple[str, ...]]:
+    """Key columns of every table, in the order of schema.sql."""
+    with connect() as connection:
+        for statement in schema_statements():
+            if not statement.startswith("COMMENT"):
+                connection.execute(statement)
+        rows = connection.execute(
+            "SELECT table_name, constraint_column_names FROM duckdb_constraints() JOIN duckdb_tables() "
+            "USING (table_name) WHERE constraint_type = 'PRIMARY KEY' ORDER BY duckdb_tables.table_oid"
+        ).fetchall()
+    return {table: tuple(key) for table, key in rows}
 
 
 def table_names() -> tuple[str, ...]:
@@ -209,7 +209,7 @@ def key_columns(table: str) -> tuple[str, ...]:
     >>> key_columns("communication")
     ('graph', 'communication')
     """
-    return _layout()[table][1]
+    return _layout()[table]
 
 
 def write_table(frame: pd.DataFrame, table: str, path: Path | str) -> None:

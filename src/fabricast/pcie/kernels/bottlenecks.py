@@ -21,20 +21,23 @@ def _utilisation(link, users, values, marks):
 def note_bottlenecks(active_count, step, network, users, values, marks, held_s):
     """Add the time of a phase to the link that limits each communication.
 
-    That is the fullest link of its route, of equally full ones that with most users. Where none
-    is full, others hold it back at a port that they share (head-of-line blocking): it is
+    That is the fullest link of its route; of equally full ones that with most users, and then that
+    of an endpoint. Where none is full, others hold it back at a port that they share (head-of-line blocking): it is
     then their full link.
     """
     for link in range(network.capacity.size):
         values[FULLNESS, link] = _utilisation(link, users, values, marks) if marks[USERS, link] else 0.0
     for a in range(active_count):
         c = marks[ACTIVE, a]
-        best = -1
-        for hop in range(network.route_offset[marks[PAIR, c]], network.route_offset[marks[PAIR, c] + 1]):
+        first, end = network.route_offset[marks[PAIR, c]], network.route_offset[marks[PAIR, c] + 1]
+        best = network.route_link[first]
+        for hop in range(first + 1, end):
             link = network.route_link[hop]
-            fuller = best < 0 or values[FULLNESS, link] > values[FULLNESS, best] + _FULL
-            equal = best >= 0 and values[FULLNESS, link] > values[FULLNESS, best] - _FULL
-            if fuller or (equal and marks[USERS, link] > marks[USERS, best]):
+            more = values[FULLNESS, link] - values[FULLNESS, best]
+            users_more = marks[USERS, link] - marks[USERS, best]
+            # Of links that carry the same, the endpoint's is the cause.
+            last = hop + 1 == end and best != network.route_link[first]
+            if more > _FULL or (more > -_FULL and (users_more > 0 or (users_more == 0 and last))):
                 best = link
         marks[LIMITING, c] = best
     for a in range(active_count):

@@ -2,7 +2,6 @@
 
 import itertools
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,10 +15,11 @@ from fabricast.pcie.schedule_search import search_schedules
 from fabricast.pcie.schedules import enumerate_schedules, lower_bound_s, run_schedule
 from fabricast.pcie.tables.schedules import read_published
 from fabricast.pcie.topology_files import load_tree
+from tests.conftest import REPOSITORY
 
 UNIT = {"bandwidth_bytes_per_s": 1.0, "tau": 0.1735}
 GRIDS = {"2D": (4, 2), "3D": (2, 2, 2)}
-PUBLISHED = read_published(Path(__file__).parents[2] / "config" / "published" / "pcie_schedules.yaml")
+PUBLISHED = read_published(REPOSITORY / "config" / "published" / "pcie_schedules.yaml")
 # studies/pcie.md section 5: best, ties, median, worst, published time and rank.
 EXPECTED = [
     ("2D", "storm8", "asynchronous", "congestion_factor", 4.0, 4, 6.878, 9.111, 4.0, 1),

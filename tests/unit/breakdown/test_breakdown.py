@@ -2,7 +2,6 @@
 
 import csv
 import itertools
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -32,10 +31,11 @@ from fabricast.breakdown.whatif import reduce_components, required_reduction, sa
 from fabricast.cli import app
 from fabricast.core.errors import InputError
 from fabricast.runtime.mpi_launch import unavailable_reason
+from tests.conftest import REPOSITORY, SHARED_DATA
 from tests.traces import generate_timers, generate_trace
 
-PUBLISHED = Path(__file__).parents[2] / "config" / "published"
-SYSTEMS = Path(__file__).parents[2] / "config" / "systems"
+PUBLISHED = REPOSITORY / "config" / "published"
+SYSTEMS = REPOSITORY / "config" / "systems"
 THUNDERX2 = read_systems(PUBLISHED / "breakdown_components.csv")[0]
 
 
@@ -87,7 +87,7 @@ def test_thirty_of_thirty_two_percentages_follow_and_the_other_two_are_named():
 
 
 def test_series_of_the_four_charts():
-    series = Path(__file__).parents[3] / "shared" / "data" / "breakdown" / "breakdown_whatif_series.csv"
+    series = SHARED_DATA / "breakdown" / "breakdown_whatif_series.csv"
     if not series.exists():
         pytest.skip("the shared data are not here; the anchors below cover the same code")
     names = {

@@ -1,0 +1,203 @@
+"""What `import fabricast` offers."""
+
+import subprocess
+import sys
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fabricast as fc
+from fabricast.pcie.bottlenecks import link_labels
+from fabricast.pcie.models import MODELS
+from fabricast.pcie.regular_tree import regular_tree
+from tests.conftest import REPOSITORY
+
+BANDWIDTH = "10 GB/s"
+TREES = [regular_tree("eight", (2, 2, 2)), regular_tree("flat", (2, 4)), regular_tree("sockets", (2, 2), sockets=2)]
+
+
+def in_fresh_process(program, cwd=REPOSITORY):
+    return subprocess.run([sys.executable, "-c", program], cwd=cwd, capture_output=True, text=True, check=True).stdout
+
+
+def test_import_loads_nothing_heavy_and_changes_nothing():
+    # scikit-learn sets KMP_*, as it does for everybody.
+    loaded = in_fresh_process("import sys; import fabricast; print(*sys.modules)").split()
+    assert not {"numpy", "pandas", "numba", "matplotlib", "duckdb", "snakemake", "sklearn"} & set(loaded)
+    program = (
+        "import os, matplotlib, numba, numba.core.config as config\n"
+        "def state(): return ({k: v for k, v in os.environ.items() if not k.startswith('KMP_')}, matplotlib.rcParams._get('backend'), config.CACHE_DIR, "
+        "config.CACHE_LOCATOR_CLASSES, numba.config.CACHE_DIR)\n"
+        "before = state()\n"
+        "import fabricast as fc\n"
+        "for name in fc.__all__: getattr(fc, name)\n"
+        "tree = fc.load_topology('storm8')\n"
+        "fc.predict(tree, fc.all_to_all(tree)); fc.simulate(tree, fc.graph([(0, 1)], size='1 MiB'))\n"
+        "print(state() == before)"
+    )
+    assert in_fresh_process(program) == "True\n"
+
+
+def test_every_public_name_is_found_and_documented():
+    assert set(fc.__all__) <= set(dir(fc))
+    for name in fc.__all__:
+        if not name.startswith("_"):
+            assert getattr(fc, name).__doc__, name
+    with pytest.raises(AttributeError, match=r"did you mean 'predict'"):
+        fc.predct  # noqa: B018
+
+
+def test_the_lines_of_the_front_page_run_as_written(tmp_path):
+    """The session that README.md and the issue of the interface show, in one process."""
+    (tmp_path / "machine.yaml").write_text((REPOSITORY / "config" / "topologies" / "storm8.yaml").read_text())
+    program = """
+import fabricast as fc
+tree = fc.load_topology("machine.yaml")
+graphs = fc.halo_exchange(tree, (4, 2), size="300 MiB")
+fc.all_to_all(tree); fc.graph([(0, 1), (1, 4)])
+times = fc.predict(tree, graphs, bandwidth="11 GiB/s", tau=0.0)
+assert {"graph", "communication", "source", "target", "elapsed_s", "slowdown", "bottleneck"} <= set(times)
+fc.simulate(tree, graphs); fc.fastest_schedule(tree, graphs)
+fc.link_loads("4D-64", mapping="RNM"); fc.what_if("thunderx2", pio_copy=0.84)
+fc.select_method("summit_spectrum", "512 KiB")
+print(len(times))
+"""
+    assert in_fresh_process(program, cwd=tmp_path) == "20\n"
+
+
+arcs = st.tuples(st.integers(0, 7), st.integers(0, 7)).filter(lambda arc: arc[0] != arc[1])
+
+
+@given(st.sampled_from(TREES), st.lists(arcs, min_size=1, max_size=12, unique=True), st.sampled_from(sorted(MODELS)))
+def test_a_bottleneck_limits_the_communication_or_those_that_hold_it_back(tree, chosen, model):
+    times = fc.predict(tree, fc.graph(chosen), bandwidth=BANDWIDTH, tau=0.1, model=model)
+    labels, names = link_labels(tree), tree.endpoint_names
+    routes = [{labels[link] for link in tree.route(names[s], names[t])} for s, t in chosen]
+    for number, row in enumerate(times.to_dict("records")):
+        assert row["bottleneck"] in labels
+        if row["bottleneck"] not in routes[number]:
+            # Head-of-line blocking: somebody who shares a link with it uses the bottleneck.
+            assert any(
+                row["bottleneck"] in route and route & routes[number]
+                for other, route in enumerate(routes)
+                if other != number
+            ), (chosen, row)
+        users = {
+            f"{names[s]}>{names[t]}" for (s, t), route in zip(chosen, routes, strict=True) if row["bottleneck"] in route
+        }
+        assert set(row["shared_with"].split()) <= users - {f"{row['source']}>{row['target']}"}
+    plain = fc.predict(tree, fc.graph(chosen), bandwidth=BANDWIDTH, tau=0.1, model=model, explain=False)
+    assert plain["elapsed_s"].tolist() == times["elapsed_s"].tolist()
+
+
+@given(st.sampled_from(TREES), st.lists(arcs, min_size=1, max_size=12, unique=True))
+def test_a_communication_that_is_not_slowed_has_its_bottleneck_for_itself(tree, chosen):
+    times = fc.predict(tree, fc.graph(chosen), bandwidth=BANDWIDTH, model="max_min")
+    free = times["slowdown"] < 1 + 1e-9
+    assert (times.loc[free, "shared_with"] == "").all()
+    assert (times.loc[~free, "shared_with"] != "").all()
+
+
+def test_bottleneck_of_gathers_and_of_copies_one_after_the_other(tmp_path):
+    tree = TREES[0]
+    gather = fc.predict(tree, fc.graph([(source, 0) for source in range(1, 8)]), bandwidth=BANDWIDTH)
+    assert set(gather["bottleneck"]) == {"endpoint 0 receives"}
+    scatter = fc.predict(tree, fc.graph([(0, target) for target in range(1, 8)]), bandwidth=BANDWIDTH)
+    assert set(scatter["bottleneck"]) == {"endpoint 0 sends"}
+    (tmp_path / "later.csv").write_text("graph,source,target,size_bytes,start_s\ng,0,1,1e9,0\ng,2,1,1e9,10\n")
+    later = fc.predict(tree, fc.read_graphs(tmp_path / "later.csv", tree), bandwidth=BANDWIDTH)
+    assert later["shared_with"].tolist() == ["", ""], "the first has ended when the second starts"
+    assert later["slowdown"].tolist() == pytest.approx([1, 1])
+
+
+def test_the_same_machine_gives_the_same_numbers_from_python_and_from_the_command_line(tmp_path):
+    from typer.testing import CliRunner
+
+    from fabricast.cli import app
+
+    (tmp_path / "g.csv").write_text("graph,source,target\ng,0,1\ng,2,1\ng,3,1\n")
+    result = CliRunner().invoke(app, ["predict", "storm8", str(tmp_path / "g.csv"), "-o", str(tmp_path / "out.csv")])
+    assert result.exit_code == 0, result.output
+    tree = fc.load_topology("storm8")
+    own = fc.predict(tree, fc.read_graphs(tmp_path / "g.csv", tree))
+    written = pd.read_csv(tmp_path / "out.csv", keep_default_na=False)
+    assert written.columns.tolist() == own.columns.tolist()
+    assert written["elapsed_s"].tolist() == pytest.approx(own["elapsed_s"].tolist(), rel=1e-14)
+    assert written["bottleneck"].tolist() == own["bottleneck"].tolist()
+
+
+@pytest.mark.parametrize(("call", "message"), [
+    (lambda: fc.load_topology("strom8"), "did you mean 'storm8'"),
+    (lambda: fc.predict(TREES[0], fc.graph([(0, 1)]), model="maxmin", bandwidth=1e9), "did you mean 'max_min'"),
+    (lambda: fc.predict(TREES[0], fc.graph([(0, 1)])), "records no speed"),
+    (lambda: fc.predict(TREES[0], fc.graph([(0, 1)]), bandwidth="24 GiB"), "bandwidth is '24 GiB', expected bytes/s"),
+    (lambda: fc.predict(TREES[0], fc.graph([(0, 9)]), bandwidth=1e9), "graphs names endpoint number 9, expected 0 to 7"),
+    (lambda: fc.graph([]), "expected one or more pairs"),
+    (lambda: fc.graph([(0, 1)], size="big"), "size is 'big'"),
+    (lambda: fc.simulate(TREES[0], fc.graph([(0, 1)]), hardware="split_256_127"), "did you mean 'split_256_128'"),
+    (lambda: fc.simulate(TREES[0], fc.graph([(0, 1)]), generation=3, parameters="x.csv"), "parameters excludes generation"),
+    (lambda: fc.fastest_schedule(TREES[0], fc.graph([(0, 1)]), mode="async", bandwidth=1e9), "mode 'async' is unknown"),
+    (lambda: fc.what_if("thunderx2", pio_copi=0.5), "did you mean 'pio_copy'"),
+    (lambda: fc.what_if("thunder2"), "did you mean 'thunderx2'"),
+    (lambda: fc.link_loads("4D-64", mapping="RNN"), "did you mean"),
+    (lambda: fc.select_method("sumit_spectrum", 64), "did you mean 'summit_spectrum'"),
+    (lambda: fc.select_method("summit_spectrum", 64, nodes=1), "nodes is 1, expected 2"),
+    (lambda: fc.fit_max_rate(pd.DataFrame({"processes": [1]})), "measurements lacks the columns size_bytes, time_s"),
+    (lambda: fc.open_run("no/such/folder"), "does not exist"),
+])  # fmt: skip
+def test_what_is_wrong_is_said_with_the_name_of_the_argument(call, message):
+    with pytest.raises(fc.InputError) as caught:
+        call()
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_calibration_from_a_frame_gives_parameters_that_predict_takes(tmp_path):
+    tree = fc.load_topology("storm8")
+    names = tree.endpoint_names
+
+    def probe(kind, pairs):
+        ends = fc.simulate(tree, fc.graph(pairs), hardware="split_256_128")
+        return pd.DataFrame(
+            {"probe": kind, "repeat": 0, "source": [names[s] for s, _ in pairs], "target": [names[t] for _, t in pairs],
+             "size_bytes": 300 * 2.0**20, "elapsed_s": ends["elapsed_s"]}
+        )  # fmt: skip
+
+    probes = pd.concat([probe("a", [(0, 1)]), probe("b", [(0, 4)]), probe("c", [(5, 4), (0, 4)])], ignore_index=True)
+    found = fc.calibrate(tree, probes)
+    assert found["name"].tolist() == ["bandwidth", "crossing_cost", "tau"]
+    assert found.attrs["not_determined"] == []
+    found.to_csv(tmp_path / "p.csv", index=False)
+    times = fc.predict(tree, fc.graph([(0, 1)]), parameters=tmp_path / "p.csv")
+    assert times["elapsed_s"].iloc[0] == pytest.approx(300 * 2**20 / found["value"].iloc[0])
+    assert times.attrs["notes"] == []
+
+
+def test_fits_say_what_the_data_do_not_determine():
+    sizes = 2.0 ** np.arange(10, 22)
+    frame = pd.DataFrame({"processes": 1, "size_bytes": sizes, "time_s": 1e-6 + sizes / 3e9})
+    fit = fc.fit_max_rate(frame, model="maxrate", draws=20).set_index("parameter")
+    assert not fit.loc["r_n", "determined"]
+    assert np.isnan(fit.loc["r_n", "value"])
+    assert fit.loc["s", "low"] <= 1e-6 <= fit.loc["s", "high"]
+
+
+def test_pictures_in_a_notebook_escape_foreign_names():
+    from fabricast.pcie.tree import PcieTree
+    from fabricast.pcie.tree_parts import Vertex
+
+    vertices = (Vertex("RC", "root_complex", None), Vertex("<i>&", "endpoint", "RC"), Vertex("1", "endpoint", "RC"))
+    tree = PcieTree("<script>", vertices)
+    for html in (tree._repr_html_(), fc.predict(tree, fc.graph([(0, 1)]), bandwidth=1e9)._repr_html_()):
+        assert "<i>&" not in html
+        assert "<script>" not in html
+        assert "&lt;i&gt;&amp;" in html
+    found = fc.fastest_schedule(TREES[0], fc.halo_exchange(TREES[0], (4, 2)), bandwidth=1e9)
+    assert "optimal" in found._repr_html_()
+    ends = fc.predict(TREES[0], fc.all_to_all(TREES[0]), bandwidth=1e9)
+    assert ends._repr_html_().count("<rect") == 40, "a timeline shows what can be read"
+    assert all(first <= second for first, second in pairwise(sorted(ends["slowdown"])))
