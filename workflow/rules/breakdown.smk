@@ -32,6 +32,8 @@ rule evaluate_breakdown:
         ),
     log:
         "<logs>/evaluate_breakdown.log",
+    benchmark:
+        "<logs>/benchmarks/evaluate_breakdown.tsv"
     conda:
         "../../envs/environment.yaml"
     params:

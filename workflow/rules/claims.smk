@@ -15,6 +15,8 @@ rule evaluate_claims:
         claim="<results>/tables/claim.parquet",
     log:
         "<logs>/evaluate_claims.log",
+    benchmark:
+        "<logs>/benchmarks/evaluate_claims.tsv"
     conda:
         "../../envs/environment.yaml"
     params:

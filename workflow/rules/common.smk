@@ -76,6 +76,21 @@ def table_parts(table, study):
     ]
 
 
+def compared_parts(table, study):
+    """Parts of prediction or reference that hold both for the same cases."""
+    both = set.intersection(
+        *(
+            {path.split(f".{name}.")[0] for path in table_parts(name, study)}
+            for name in ("prediction", "reference")
+        )
+    )
+    return [
+        path
+        for path in table_parts(table, study)
+        if path.split(f".{table}.")[0] in both
+    ]
+
+
 def all_parts():
     """Parts of all tables."""
     return [path for paths in TABLE_PARTS.values() for path in paths]

@@ -6,21 +6,6 @@ STEPS: compare_study, then collect_parameters for the table parameter.
 """
 
 
-def compared_parts(table, study):
-    """Parts of prediction or reference that hold both for the same cases."""
-    both = set.intersection(
-        *(
-            {path.split(f".{name}.")[0] for path in table_parts(name, study)}
-            for name in ("prediction", "reference")
-        )
-    )
-    return [
-        path
-        for path in table_parts(table, study)
-        if path.split(f".{table}.")[0] in both
-    ]
-
-
 rule compare_study:
     """Relative errors and the share within the study's tolerance."""
     input:

@@ -5,32 +5,8 @@ OUTPUTS: <reports>/figures/<study>.<figure>.{svg,pdf,png}, listed in the catalog
 STEPS: one rule a study, plot_<study>.
 """
 
-FIGURE_FORMATS = ("svg", "pdf", "png")
 
-
-def figure_files(*formats):
-    """All figures of the run."""
-    return [
-        f"<reports>/figures/{study}.{figure}.{ending}"
-        for study, figures in FIGURES.items()
-        for figure in figures
-        for ending in formats
-    ]
-
-
-def figure_outputs(study, figures):
-    """Outputs of figures: SVG with caption for the report, PDF and PNG beside it."""
-    files = []
-    for figure in figures:
-        stem = f"<reports>/figures/{study}.{figure}"
-        vector = report(
-            f"{stem}.svg",
-            caption=f"../report/{study}_{figure}.rst",
-            category=study,
-            labels={"figure": FIGURES[study][figure].title},
-        )
-        files += [vector, f"{stem}.pdf", f"{stem}.png"]
-    return files
+include: "figure_files.smk"
 
 
 # Figures that need the packet-level reference, and those that need not wait for it.

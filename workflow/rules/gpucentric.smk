@@ -35,6 +35,8 @@ rule evaluate_gpucentric:
         ),
     log:
         "<logs>/evaluate_gpucentric.log",
+    benchmark:
+        "<logs>/benchmarks/evaluate_gpucentric.tsv"
     conda:
         "../../envs/environment.yaml"
     params:

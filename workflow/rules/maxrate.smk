@@ -29,6 +29,8 @@ rule fit_maxrate:
         ),
     log:
         "<logs>/fit_maxrate.log",
+    benchmark:
+        "<logs>/benchmarks/fit_maxrate.tsv"
     conda:
         "../../envs/environment.yaml"
     params:

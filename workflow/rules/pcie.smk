@@ -7,35 +7,13 @@ set; trace_pcie_example (published reference); evaluate_pcie_probes (measured re
 simulate_pcie_graphs, calibrate_pcie_models and validate_pcie_models (simulated reference).
 """
 
-GRAPH_SETS = settings.pcie.graph_sets
-# Graph sets that the packet-level simulator runs.
-SIMULATED_SETS = settings.pcie.simulated_sets
+
+include: "pcie_graph_sets.smk"
+
+
 PCIE_MODELS = list(settings.pcie.models)
 # Parts that hold a prediction beside a published or measured reference.
 PCIE_CASES = ("graph", "communication", "prediction", "reference")
-
-
-wildcard_constraints:
-    graph_set="|".join(GRAPH_SETS),
-
-
-def graph_set(wildcards):
-    """Configuration of one graph set as plain values; the study's numbers belong to built-in topologies alone."""
-    values = GRAPH_SETS[wildcards.graph_set].model_dump()
-    if not is_file(values["topology"]) and values["parameters"] is None:
-        for key in ("bandwidth_gib_per_s", "tau", "crossing_cost"):
-            if values[key] is None:
-                values[key] = getattr(settings.pcie, key)
-    return values
-
-
-def graph_set_files(wildcards):
-    """Files of the user that a graph set reads."""
-    entry = GRAPH_SETS[wildcards.graph_set]
-    topology = [entry.topology] if is_file(entry.topology) else []
-    return topology + [
-        path for path in (entry.graphs_file, entry.parameters) if path is not None
-    ]
 
 
 rule compile_pcie_kernels:
@@ -118,6 +96,8 @@ rule predict_pcie_graphs:
         ),
     log:
         "<logs>/predict_pcie_graphs.{graph_set}.log",
+    benchmark:
+        "<logs>/benchmarks/predict_pcie_graphs.{graph_set}.tsv"
     # Figures wait for it: start early.
     priority: 1
     conda:
@@ -189,6 +169,8 @@ rule simulate_pcie_graphs:
         ),
     log:
         "<logs>/simulate_pcie_graphs.{graph_set}.{shard}.log",
+    benchmark:
+        "<logs>/benchmarks/simulate_pcie_graphs.{graph_set}.{shard}.tsv"
     conda:
         "../../envs/environment.yaml"
     params:
@@ -254,6 +236,8 @@ rule validate_pcie_models:
         ),
     log:
         "<logs>/validate_pcie_models.{graph_set}.log",
+    benchmark:
+        "<logs>/benchmarks/validate_pcie_models.{graph_set}.tsv"
     conda:
         "../../envs/environment.yaml"
     params:
@@ -278,6 +262,8 @@ rule search_pcie_schedules:
         **parts("pcie", "halos", ["schedule", "schedule_summary", "schedule_histogram"]),
     log:
         "<logs>/search_pcie_schedules.log",
+    benchmark:
+        "<logs>/benchmarks/search_pcie_schedules.tsv"
     # Figures wait for it: start early.
     priority: 1
     conda:

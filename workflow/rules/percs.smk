@@ -34,6 +34,8 @@ rule evaluate_percs_loads:
         ),
     log:
         "<logs>/evaluate_percs_loads.{shard}.log",
+    benchmark:
+        "<logs>/benchmarks/evaluate_percs_loads.{shard}.tsv"
     conda:
         "../../envs/environment.yaml"
     threads: 2
@@ -53,6 +55,8 @@ rule simulate_percs_packets:
         reference="<results>/percs/shards/{shard}.reference.parquet",
     log:
         "<logs>/simulate_percs_packets.{shard}.log",
+    benchmark:
+        "<logs>/benchmarks/simulate_percs_packets.{shard}.tsv"
     conda:
         "../../envs/environment.yaml"
     threads: 2
@@ -93,6 +97,8 @@ rule search_percs_mappings:
         **parts("percs", "searched", ["network_search"]),
     log:
         "<logs>/search_percs_mappings.log",
+    benchmark:
+        "<logs>/benchmarks/search_percs_mappings.tsv"
     conda:
         "../../envs/environment.yaml"
     params:

@@ -21,6 +21,8 @@ rule write_report:
         report="<reports>/report.html",
     log:
         "<logs>/write_report.log",
+    benchmark:
+        "<logs>/benchmarks/write_report.tsv"
     conda:
         "../../envs/environment.yaml"
     params:

@@ -18,6 +18,8 @@ rule merge_tables:
         study="<results>/tables/study.parquet",
     log:
         "<logs>/merge_tables.log",
+    benchmark:
+        "<logs>/benchmarks/merge_tables.tsv"
     conda:
         "../../envs/environment.yaml"
     params:
@@ -51,6 +53,8 @@ rule build_database:
         database="<results>/fabricast.duckdb",
     log:
         "<logs>/build_database.log",
+    benchmark:
+        "<logs>/benchmarks/build_database.tsv"
     conda:
         "../../envs/environment.yaml"
     params:
