@@ -123,7 +123,7 @@ def in_mounted(folder, mount, *arguments):
     return result.returncode, result.stdout + result.stderr, (folder / "found.txt").read_text().split()
 
 
-def test_full_disk_is_told_in_one_line_and_leaves_nothing_half_written(own_mounts, tmp_path):
+def test_full_disk_ends_with_one_line_and_leaves_nothing_half_written(own_mounts, tmp_path):
     folder = copy_project(tmp_path)
     target = "results/pcie/storm8.prediction.parquet"
     code, output, found = in_mounted(
@@ -140,7 +140,7 @@ def test_full_disk_is_told_in_one_line_and_leaves_nothing_half_written(own_mount
     assert not [name for name in found if ".part" in name]
 
 
-def test_read_only_results_are_told_in_one_line(own_mounts, tmp_path):
+def test_read_only_results_end_with_one_line(own_mounts, tmp_path):
     folder = copy_project(tmp_path)
     code, output, _ = in_mounted(
         folder, "mount -t tmpfs -o ro tmpfs results", "results/pcie/kernels.txt", *SMOKE, "--cores", "1"
@@ -227,7 +227,7 @@ def test_a_run_says_at_its_end_what_came_of_it(finished, tmp_path):
 
 
 @pytest.mark.parametrize("size", ["100k", "400k", "1500k"])
-def test_full_disk_under_the_database_is_told_in_one_line(own_mounts, finished, tmp_path, size):
+def test_full_disk_under_the_database_ends_with_one_line(own_mounts, finished, tmp_path, size):
     program = (
         "import sys; from pathlib import Path; from fabricast.results.database import build_database\n"
         "from fabricast.core.errors import InputError\n"

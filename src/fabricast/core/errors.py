@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["InputError", "PeerLinkError", "UnknownSpeedError", "near_names", "unknown_name"]
+__all__ = ["InputError", "NoAcceleratorError", "PeerLinkError", "UnknownSpeedError", "near_names", "unknown_name"]
 
 
 class InputError(ValueError):
@@ -56,6 +56,10 @@ def _shown(message: str) -> str:
 
 class UnknownSpeedError(InputError):
     """The topology records no speed of its links, and nothing else tells how fast a copy is."""
+
+
+class NoAcceleratorError(InputError):
+    """The description of a machine names no accelerator."""
 
 
 class PeerLinkError(InputError):

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from fabricast.core.errors import InputError
+from fabricast.core.errors import InputError, NoAcceleratorError
 from fabricast.pcie.hwloc_xml import read_hwloc
 from fabricast.pcie.nccl_xml import read_nccl
 from fabricast.pcie.tree import PcieTree
@@ -64,9 +64,8 @@ def import_xml(path: Path | str, *, include_display: bool = False) -> PcieTree:
     machine.sockets = [pruned for socket in machine.sockets if (pruned := _prune(socket)) is not None]
     if not machine.sockets:
         classes = ", ".join(ACCELERATOR_CLASSES)
-        display = "" if include_display else "; --include-display also takes graphics cards (0300)"
-        raise InputError(
-            f"holds no accelerator (PCI classes {classes}) but {machine.others} other PCI devices{display}", path=path
+        raise NoAcceleratorError(
+            f"holds no accelerator (PCI classes {classes}) but {machine.others} other PCI devices", path=path
         )
     try:
         return _build(path.stem, machine, dialect)

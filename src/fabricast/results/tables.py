@@ -119,7 +119,7 @@ def open_run(database: Path | str) -> Iterator[duckdb.DuckDBPyConnection]:
     Raises
     ------
     InputError
-        If it is missing, is no database of fabricast, or has the tables of another version.
+        If it is missing, is not a database of fabricast, or has the tables of another version.
     """
     if not Path(database).is_file():
         raise InputError("does not exist as a file; run 'snakemake' first", path=database)
