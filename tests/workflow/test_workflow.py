@@ -9,6 +9,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+import fabricast as fc
 from tests.conftest import REPOSITORY
 from tests.running import SMOKE, copy_project, snakemake
 
@@ -75,6 +76,22 @@ def test_tables_hold_what_they_should(finished):
         assert ask(mixed) == [(0,)]
         config = ask("SELECT config->>'$.pcie.tau' FROM run")[0][0]
         assert float(config) == 0.1735
+
+
+def test_a_run_opens_from_python(finished):
+    run = fc.open_run(finished / "results")
+    assert {"claim", "prediction", "claims_by_study"} <= set(run.tables)
+    assert len(run["claim"]) == run.sql("SELECT count(*) AS n FROM claim")["n"].iloc[0] == 101
+    with run.connect() as connection:
+        assert connection.table("study").filter("study = 'pcie'").fetchone()[0] == "pcie"
+    assert len(run.figures) == 44
+    assert run.figure("pcie.slowdown")._repr_svg_().startswith("<?xml")
+    assert "reproduced" in run._repr_html_()
+    with pytest.raises(fc.InputError, match="did you mean 'claim'"):
+        run["claims"]
+    with pytest.raises(fc.InputError, match=r"did you mean 'pcie.slowdown'"):
+        run.figure("pcie.slowdwn")
+    assert fc.open_run(finished / "results" / "fabricast.duckdb") == run
 
 
 def test_a_second_run_does_nothing(finished):

@@ -54,7 +54,7 @@ def explain_by_features(
     >>> x = pd.DataFrame({"determined": np.arange(20.0), "noise": np.cos(np.arange(20.0))})
     >>> table = explain_by_features(x, 2 * x["determined"].to_numpy(), np.arange(20) % 7, LinearRegression)
     >>> table["feature"].tolist(), bool(table["importance"][1] < 1e-9)
-    (['told', 'noise'], True)
+    (['determined', 'noise'], True)
     """
     from sklearn.inspection import permutation_importance
     from sklearn.model_selection import GroupKFold
