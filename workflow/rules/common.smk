@@ -29,7 +29,7 @@ from fabricast.config import checked_config
 from fabricast.core.errors import InputError
 from fabricast.figures.catalogue import figures_of
 from fabricast.inputs.studies import study_names, study_tolerance
-from fabricast.runtime.code_digest import script_digest
+from fabricast.runtime.code_digest import modules_below, script_digest, source_digest
 
 # A workflow that uses this one as a module may give only what differs from the default study.
 _configured = load_configfile(REPOSITORY / "config" / "config.yaml")
@@ -58,6 +58,11 @@ def code(script):
     return script_digest(
         (REPOSITORY / "workflow" / "scripts" / f"{script}.py").resolve()
     )
+
+
+def kernel_code(study):
+    """Digest of the kernels of a study: machine code depends on nothing else."""
+    return source_digest(*modules_below(f"fabricast.{study}.kernels"))
 
 
 def parts(study, part, tables, /, taken=True, **wildcards):

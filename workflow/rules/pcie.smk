@@ -25,7 +25,7 @@ rule compile_pcie_kernels:
     conda:
         "../../envs/environment.yaml"
     params:
-        code=code("compile_pcie_kernels"),
+        code=kernel_code("pcie"),
     script:
         "../scripts/compile_pcie_kernels.py"
 
@@ -39,7 +39,7 @@ rule compile_packet_kernels:
     conda:
         "../../envs/environment.yaml"
     params:
-        code=code("compile_packet_kernels"),
+        code=kernel_code("pcie"),
     script:
         "../scripts/compile_packet_kernels.py"
 
@@ -68,7 +68,7 @@ rule generate_pcie_graphs:
     """Validation, stress and user graphs on one topology."""
     input:
         files=graph_set_files,
-        kernels=ancient("<results>/pcie/kernels.txt"),
+        kernels="<results>/pcie/kernels.txt",
     output:
         **parts("pcie", "{graph_set}", ["graph", "communication"], graph_set=GRAPH_SETS),
     log:
@@ -87,7 +87,7 @@ rule generate_pcie_graphs:
 rule predict_pcie_graphs:
     """Elapsed time of every communication with every model."""
     input:
-        kernels=ancient("<results>/pcie/kernels.txt"),
+        kernels="<results>/pcie/kernels.txt",
         files=graph_set_files,
         communication="<results>/pcie/{graph_set}.communication.parquet",
     output:
@@ -113,7 +113,7 @@ rule predict_pcie_graphs:
 rule trace_pcie_example:
     """The worked example of the slides, phase by phase (reference: published)."""
     input:
-        kernels=ancient("<results>/pcie/kernels.txt"),
+        kernels="<results>/pcie/kernels.txt",
         parameters=PUBLISHED / "parameters.csv",
     output:
         **parts("pcie", "example", [*PCIE_CASES, "phase"]),
@@ -131,7 +131,7 @@ rule trace_pcie_example:
 rule evaluate_pcie_probes:
     """Concurrent copies that others measured, and those of this GPU (reference: measured)."""
     input:
-        kernels=ancient("<results>/pcie/kernels.txt"),
+        kernels="<results>/pcie/kernels.txt",
         probes=[PUBLISHED / "pcie_measured_probes.csv"]
         + (
             ["<results>/gpucentric/this_gpu.probes.csv"]
@@ -155,7 +155,7 @@ rule evaluate_pcie_probes:
 rule simulate_pcie_graphs:
     """Packet-level simulation of a share of a graph set on all hardware (reference: simulated)."""
     input:
-        kernels=ancient("<results>/pcie/packet_kernels.txt"),
+        kernels="<results>/pcie/packet_kernels.txt",
         files=graph_set_files,
         graph="<results>/pcie/{graph_set}.graph.parquet",
         communication="<results>/pcie/{graph_set}.communication.parquet",
@@ -186,7 +186,7 @@ rule simulate_pcie_graphs:
 rule calibrate_pcie_models:
     """Parameters of the models on each simulated hardware, from three probes."""
     input:
-        kernels=ancient("<results>/pcie/packet_kernels.txt"),
+        kernels="<results>/pcie/packet_kernels.txt",
         files=[
             GRAPH_SETS[name].topology
             for name in SIMULATED_SETS
@@ -211,7 +211,7 @@ rule calibrate_pcie_models:
 rule validate_pcie_models:
     """Errors of every model against the simulated reference, and what explains them."""
     input:
-        kernels=ancient("<results>/pcie/kernels.txt"),
+        kernels="<results>/pcie/kernels.txt",
         files=graph_set_files,
         graph="<results>/pcie/{graph_set}.graph.parquet",
         communication="<results>/pcie/{graph_set}.communication.parquet",
@@ -255,7 +255,7 @@ rule validate_pcie_models:
 rule search_pcie_schedules:
     """Every schedule of halo exchanges, and the best found of larger patterns."""
     input:
-        kernels=ancient("<results>/pcie/kernels.txt"),
+        kernels="<results>/pcie/kernels.txt",
         published=PUBLISHED / "pcie_schedules.yaml",
         files=[name for name in settings.pcie.schedules.topologies if is_file(name)],
     output:

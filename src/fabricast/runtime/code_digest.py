@@ -7,7 +7,7 @@ import hashlib
 from functools import cache
 from pathlib import Path
 
-__all__ = ["script_digest", "source_digest"]
+__all__ = ["modules_below", "script_digest", "source_digest"]
 
 _PACKAGE = Path(__file__).parents[1]
 
@@ -58,6 +58,23 @@ def _data_files(path: Path) -> tuple[Path, ...]:
     }
     beside = (other for other in path.parent.iterdir() if other.suffix not in (".py", ".pyc") and other.is_file())
     return tuple(sorted(other for other in beside if other.name in names))
+
+
+def modules_below(package: str) -> list[str]:
+    """Return the full names of the modules of a package of this package.
+
+    Parameters
+    ----------
+    package : str
+        Such as ``"fabricast.pcie.kernels"``.
+
+    Examples
+    --------
+    >>> "fabricast.pcie.kernels.models" in modules_below("fabricast.pcie.kernels")
+    True
+    """
+    folder = _PACKAGE.joinpath(*package.split(".")[1:])
+    return sorted(f"{package}.{path.stem}" for path in folder.glob("*.py") if path.stem != "__init__")
 
 
 def script_digest(script: Path | str) -> str:
