@@ -37,7 +37,7 @@ SHOWN = {
         "measured by others; copy engines are not modelled",
     ),
     "breakdown_latency_within_five_percent": (
-        "modelled latency of a small message within 5 %: error", 100, "%", "recalled components, quoted observation",
+        "modelled latency of a small message within 5 %: error", 100, "%", "quoted components and observation",
     ),
     "maxrate_node_rate": ("a node of Blue Waters reaches 5.7 GB/s", 1e-9, "GB/s", "fitted to an independent run"),
     "maxrate_protocol_model": (

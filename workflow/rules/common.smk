@@ -77,7 +77,9 @@ def parts(study, part, tables, /, taken=True, **wildcards):
 def table_parts(table, study):
     """Parts of a table that a study makes."""
     return [
-        path for path in TABLE_PARTS[table] if path.startswith(f"<results>/{study}/")
+        path
+        for path in TABLE_PARTS.get(table, [])
+        if path.startswith(f"<results>/{study}/")
     ]
 
 

@@ -5,6 +5,9 @@ OUTPUTS: <results>/<study>/all.{comparison,error_band}.parquet.
 STEPS: compare_study, then collect_parameters for the table parameter.
 """
 
+# Studies with predictions and references of the same cases.
+COMPARED = [study for study in STUDIES if compared_parts("prediction", study)]
+
 
 rule compare_study:
     """Relative errors and the share within the study's tolerance."""
@@ -14,7 +17,7 @@ rule compare_study:
         studies=PUBLISHED / "studies.csv",
     output:
         # One rule for all studies.
-        **parts("{study}", "all", ["comparison", "error_band"], study=STUDIES),
+        **parts("{study}", "all", ["comparison", "error_band"], study=COMPARED),
     log:
         "<logs>/compare_study.{study}.log",
     conda:

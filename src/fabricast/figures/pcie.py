@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import cycle
+
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
@@ -191,8 +193,8 @@ def plot_slowdown(
     rows["slowdown"] = rows["value"] / (rows["size_bytes"] / bandwidth_bytes_per_s)
     rows = rows[np.isfinite(rows["slowdown"])]
     figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 2.9))
-    models = [name for name in MODELS if name in set(rows["model"])][: len(COLOURS)]
-    for name, colour, style in zip(models, COLOURS, _LINE_STYLES, strict=False):
+    models = [name for name in MODELS if name in set(rows["model"])]
+    for name, colour, style in zip(models, cycle(COLOURS), cycle(_LINE_STYLES), strict=False):
         values = np.sort(rows.loc[rows["model"] == name, "slowdown"].to_numpy())
         shown = np.unique(np.linspace(0, values.size - 1, min(values.size, 2000)).astype(int))
         left.plot(values[shown], (shown + 1) / values.size, color=colour, linestyle=style, label=MODELS[name].title)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import cycle
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -68,7 +70,7 @@ def plot_error_distribution(histogram: pd.DataFrame, subset: str, origin: str, t
     left.set_xlabel("relative error (%)")
     left.set_ylabel("communications per 1 % bin (%)")
     left.legend(fontsize=6, loc="upper left")
-    for name, colour, style in zip(order, [*COLOURS, "#661100"], _STYLES, strict=False):
+    for name, colour, style in zip(order, cycle([*COLOURS, "#661100"]), cycle(_STYLES), strict=False):
         part = rows[rows["model"] == name]
         nearer = np.minimum(part["lower"].abs(), part["upper"].abs())
         by_size = part.assign(size=np.maximum(part["lower"].abs(), part["upper"].abs())).assign(nearer=nearer)

@@ -23,8 +23,8 @@ def study_names(path: Path | str) -> tuple[str, ...]:
     Examples
     --------
     >>> from fabricast.core.resources import published
-    >>> study_names(published() / "studies.csv")
-    ('pcie', 'breakdown', 'maxrate', 'gpucentric', 'percs')
+    >>> "pcie" in study_names(published() / "studies.csv")
+    True
     """
     return tuple(row["study"] for row in read_csv(path, _COLUMNS))
 

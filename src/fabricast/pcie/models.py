@@ -177,7 +177,7 @@ def named_model(name: str) -> Model:
 
 
 #: Names of the models that change one option of the slides' reading.
-ABLATIONS = tuple(model.name for model in (_MAIN[1], _MAIN[2], *_SINGLE_OPTIONS))
+ABLATIONS = ("round_robin_upstream", "without_head_of_line", *(model.name for model in _SINGLE_OPTIONS))
 #: The slides' reading, its best-supported variant, and the rule that goes beyond the paper.
 VALIDATED = ("congestion_factor", "round_robin_upstream", "back_pressure")
 

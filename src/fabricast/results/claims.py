@@ -142,7 +142,20 @@ def read_baseline(path: Path | str) -> list[str]:
 
 
 def write_baseline(database: Path, path: Path) -> int:
-    """Record the claims that a finished run reproduces, and return how many."""
+    """Record the claims that a finished run reproduces, and return how many.
+
+    Raises
+    ------
+    InputError
+        If a claim of the baseline would be lost, as with the database of a smaller study.
+    """
+    lost = lost_claims(database, read_baseline(path)) if path.is_file() else []
+    if lost:
+        raise InputError(
+            f"reproduces {len(lost)} claims of the baseline no longer, such as {lost[0][0]}; expected a default study "
+            f"that loses none, or a baseline ({path}) without them",
+            path=database,
+        )
     rows = _finished_claims(database, "SELECT claim FROM claim WHERE verdict = 'reproduced' ORDER BY study, claim")
     text = "# Claims that the default study reproduces; 'fabricast claims --strict' refuses to lose one.\nclaim\n"
     write_text(path, text + "".join(f"{name}\n" for (name,) in rows))
