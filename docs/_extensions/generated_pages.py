@@ -1,4 +1,4 @@
-"""Pages that follow from the project: parameters, claims and figures of a study, tables, command line.
+"""Pages that follow from the project: parameters, claims and figures of a study, tables of the database.
 
 Figures and verdicts are those of the last default study, where there is one; without it the
 pages say so.
@@ -12,12 +12,15 @@ import duckdb
 import yaml
 from sphinx.application import Sphinx
 
+from fabricast.breakdown.components import read_systems
 from fabricast.config import checked_config
 from fabricast.core.errors import InputError
 from fabricast.core.resources import published
 from fabricast.figures.catalogue import figures_of
 from fabricast.inputs.parameters import read_parameters
 from fabricast.inputs.studies import study_names
+from fabricast.maxrate.models import SLIDE_PARAMETERS
+from fabricast.percs.network import percs
 from fabricast.results.claims import read_claims
 from fabricast.results.tables import create_schema, open_run
 
@@ -33,14 +36,53 @@ def _markdown_table(columns: list[str], rows: list[tuple[object, ...]]) -> str:
     return "\n".join([*lines, *("| " + " | ".join(map(cell, row)) + " |" for row in rows)]) + "\n"
 
 
-def _parameters(study: str) -> str:
-    rows = [
-        (one.system, f"`{one.name}`", f"{one.value:.6g}", one.unit, one.tag, one.source)
-        for one in read_parameters(published() / "parameters.csv")
+#: Tags and sources of the network of the talk, whose values stand in `fabricast.percs.network`.
+NETWORK = (
+    ("ll_bytes_per_s", "published", "slides: links within a drawer"),
+    ("lr_bytes_per_s", "published", "slides: links within a supernode"),
+    ("d_bytes_per_s", "published", "slides: links between supernodes"),
+    ("injection_bytes_per_s", "derived", "192 GB/s of the hub to its host, both ways, halved"),
+    ("hop_latency_s", "assumed", "no source"),
+)
+
+
+def _parameter_rows(study: str) -> list[tuple[object, ...]]:
+    """System, name, value, unit, tag and source of every parameter of a study, from where the study reads them."""
+    if study == "breakdown":
+        return [
+            (system.system, name, one.time_ns, "ns", one.tag, one.source)
+            for system in read_systems(published() / "breakdown_components.csv")
+            for name, one in system.components.items()
+        ]
+    if study == "maxrate":
+        source = "slides, one fit for all sizes; compared with fits of public runs"
+        units = {"s": "s", "r": "bytes/s", "k": "processes"}
+        return [
+            ("bluewaters", name, value, units[name[0]], "published", source) for name, value in SLIDE_PARAMETERS.items()
+        ]
+    if study == "percs":
+        network = percs(64)
+        return [
+            (
+                "percs",
+                name,
+                getattr(network, name),
+                name.rpartition("_")[2] if "bytes" not in name else "bytes/s",
+                tag,
+                source,
+            )
+            for name, tag, source in NETWORK
+        ]
+    file = {"gpucentric": "gpucentric_parameters.csv"}.get(study, "parameters.csv")
+    return [
+        (one.system, one.name, one.value, one.unit, one.tag, one.source)
+        for one in read_parameters(published() / file)
         if one.study == study
     ]
-    if not rows:
-        return "This study has no table of parameters: its numbers stand in the formulas above.\n"
+
+
+def _parameters(study: str) -> str:
+    rows = [(system, f"`{name}`", f"{value:.6g}", *rest) for system, name, value, *rest in _parameter_rows(study)]
     return _markdown_table(["system", "parameter", "value", "unit", "tag", "source"], rows)
 
 
@@ -111,7 +153,7 @@ def _tables() -> str:
 
 #: Tables whose rows are things that rows of other tables are about.
 ENTITIES = (
-    "study", "topology", "vertex", "graph", "communication", "network_case", "schedule_summary", "gpucentric_statement",
+    "study", "topology", "vertex", "graph", "communication", "network_case", "schedule_summary",
 )  # fmt: skip
 
 

@@ -83,7 +83,7 @@ def test_a_run_opens_from_python(finished):
     assert {"claim", "prediction", "claims_by_study"} <= set(run.tables)
     assert len(run["claim"]) == run.sql("SELECT count(*) AS n FROM claim")["n"].iloc[0] == 101
     with run.connect() as connection:
-        assert connection.table("study").filter("study = 'pcie'").fetchone()[0] == "pcie"
+        assert connection.table("study").filter("study = 'pcie'").fetchall()[0][0] == "pcie"
     assert len(run.figures) == 44
     assert run.figure("pcie.slowdown")._repr_svg_().startswith("<?xml")
     assert "reproduced" in run._repr_html_()

@@ -13,6 +13,8 @@ from fabricast.pcie.tree import PcieTree
 
 __all__ = ["calibrate"]
 
+_COLUMNS = ("probe", "repeat", "source", "target", "size_bytes", "elapsed_s")
+
 
 def calibrate(
     tree: PcieTree, probes: pd.DataFrame | str | Path, *, seed: int = 20161113, pcie_only: bool = False
@@ -46,6 +48,9 @@ def calibrate(
     """
     path = None if isinstance(probes, pd.DataFrame) else Path(probes)
     times = probes if isinstance(probes, pd.DataFrame) else read_probe_times(probes)
+    missing = [name for name in _COLUMNS if name not in times]
+    if missing:
+        raise InputError(f"lacks the columns {', '.join(missing)}", argument="probes")
     try:
         if not pcie_only:
             for source, target in zip(times["source"], times["target"], strict=True):

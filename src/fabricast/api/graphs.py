@@ -164,7 +164,7 @@ def read_graphs(path: str | Path, tree: PcieTree, *, size: float | str = _SIZE) 
     return read_graph_file(path, tree, size_bytes=to_bytes(size))
 
 
-def check_endpoints(tree: PcieTree, graphs: CongestionGraphs) -> None:
+def check_endpoints(tree: PcieTree, graphs: CongestionGraphs, argument: str = "graphs") -> None:
     """Refuse graphs that name endpoints which a topology has not.
 
     Parameters
@@ -173,6 +173,8 @@ def check_endpoints(tree: PcieTree, graphs: CongestionGraphs) -> None:
         Topology.
     graphs : CongestionGraphs
         The graphs.
+    argument : str, default 'graphs'
+        What they are, for the message.
 
     Raises
     ------
@@ -183,5 +185,5 @@ def check_endpoints(tree: PcieTree, graphs: CongestionGraphs) -> None:
     if largest >= len(tree.endpoint_names):
         raise InputError(
             f"names endpoint number {largest}, expected 0 to {len(tree.endpoint_names) - 1} of '{tree.name}'",
-            argument="graphs",
+            argument=argument,
         )

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fabricast.api.quantities import check_count
 from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.seeds import random_generator
 from fabricast.maxrate.benchmark_output import read_measurement_file
@@ -93,7 +94,9 @@ def fit_datasets(
             )
         conventions = sorted(set(part["convention"]))
         if len(conventions) > 1:
-            raise InputError(f"data set '{dataset}' mixes the conventions {', '.join(conventions)}, expected one")
+            raise InputError(
+                f"data set '{dataset}' mixes the conventions {', '.join(conventions)}, expected one", path=path
+            )
         cells = part[["size_bytes", "processes"]].to_numpy(dtype=np.float64)
         times = part["time_s"].to_numpy(dtype=np.float64)
         regressor = MaxRateRegressor(model, random_state=seed % 2**32).fit(cells, times)
@@ -155,6 +158,7 @@ def fit_max_rate(
     >>> (fit["value"] / [1e-6, 1e9, 1e9]).round(3).to_dict()
     {'s': 2.0, 'r_n': 10.0, 'r_c': 3.0}
     """
+    check_count("draws", draws, 100_000, least=20)
     path = None if isinstance(measurements, pd.DataFrame) else Path(measurements)
     rows = _checked(measurements) if path is None else read_measurement_file(path, processes=processes)  # type: ignore[arg-type]
     found = []

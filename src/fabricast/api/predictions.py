@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fabricast.api.graphs import check_endpoints
-from fabricast.api.quantities import to_bytes_per_s
+from fabricast.api.quantities import MOST_THREADS, check_count, to_bytes_per_s
 from fabricast.core.errors import unknown_name
 from fabricast.pcie.bottlenecks import link_labels, sharers
 from fabricast.pcie.graphs import CongestionGraphs
@@ -173,6 +173,7 @@ def predict(
     >>> times["shared_with"].tolist()
     ['2>1', '0>1']
     """
+    check_count("threads", threads, MOST_THREADS)
     chosen = named_model(model) if isinstance(model, str) else model
     check_endpoints(tree, graphs)
     if not pcie_only:
@@ -260,6 +261,7 @@ def simulate(
     >>> (times["elapsed_s"] / alone["elapsed_s"].iloc[0]).round(3).tolist()
     [2.0, 2.0]
     """
+    check_count("threads", threads, MOST_THREADS)
     if isinstance(hardware, str):
         if hardware not in HARDWARE:
             raise unknown_name("hardware", hardware, HARDWARE)

@@ -5,7 +5,32 @@ from __future__ import annotations
 from fabricast.core.errors import InputError
 from fabricast.core.units import parse_bytes
 
-__all__ = ["to_bytes", "to_bytes_per_s"]
+__all__ = ["MOST_THREADS", "check_count", "to_bytes", "to_bytes_per_s"]
+
+MOST_THREADS = 4096
+
+
+def check_count(argument: str, count: int, most: int, least: int = 1) -> None:
+    """Refuse a number of things that is out of range.
+
+    Parameters
+    ----------
+    argument : str
+        What is counted.
+    count, most, least : int
+        The number, and its bounds.
+
+    Raises
+    ------
+    InputError
+        If it is out of range.
+
+    Examples
+    --------
+    >>> check_count("threads", 2, MOST_THREADS)
+    """
+    if not least <= count <= most:
+        raise InputError(f"is {count:g}, expected {least:,} to {most:,}", argument=argument)
 
 
 def to_bytes(size: float | str, argument: str = "size") -> float:

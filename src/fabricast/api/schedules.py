@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from fabricast.api.graphs import check_endpoints
-from fabricast.api.quantities import to_bytes_per_s
+from fabricast.api.quantities import MOST_THREADS, check_count, to_bytes_per_s
 from fabricast.core.errors import InputError, unknown_name
 from fabricast.pcie.graphs import CongestionGraphs, from_arcs
 from fabricast.pcie.machine_parameters import machine_parameters, refuse_peer_copies
@@ -123,10 +123,16 @@ def fastest_schedule(
     >>> found.optimal, bool(found.elapsed_s < found.naive_s)
     (True, True)
     """
+    check_count("top", top, 100_000)
+    check_count("threads", threads, MOST_THREADS)
     chosen = named_model(model) if isinstance(model, str) else model
     if mode not in get_args(Mode):
         raise unknown_name("mode", str(mode), get_args(Mode))
     pattern = communications if isinstance(communications, Pattern) else _pattern(tree, communications)
+    if any(max(arc) >= len(tree.endpoint_names) for arc in pattern.arcs):
+        raise InputError(
+            f"names endpoints beyond the {len(tree.endpoint_names)} of '{tree.name}'", argument="communications"
+        )
     if not pcie_only:
         refuse_peer_copies(tree, from_arcs([pattern.arcs], size_bytes=1.0, names=[pattern.name]))
     machine = machine_parameters(
@@ -152,7 +158,11 @@ def fastest_schedule(
 def _pattern(tree: PcieTree, graphs: CongestionGraphs) -> Pattern:
     if len(graphs) != 1:
         raise InputError(f"holds {len(graphs)} graphs, expected one", argument="communications")
-    check_endpoints(tree, graphs)
+    check_endpoints(tree, graphs, "communications")
+    if graphs.start_s.any():
+        raise InputError(
+            "has starts of its own, expected all at 0: a schedule decides when each starts", argument="communications"
+        )
     own = [np.flatnonzero(graphs.source == source) for source in range(len(tree.endpoint_names))]
     return Pattern(
         graphs.names[0],

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fabricast.cli.options import DISPLAY, check_output
+from fabricast.cli.options import DISPLAY, check_output, check_range
 from fabricast.core.units import GIB
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ def select(
     from fabricast.gpucentric.parameters import read_measured
     from fabricast.gpucentric.selector import select as choose
 
+    check_range("--compute-us", compute_us, 0, 1e12)
     choice = choose(
         system, parse_bytes(size, "--size"), nodes=nodes, overlap=overlap, compute_s=compute_us * 1e-6,
         objective=objective,  # type: ignore[arg-type]  # checked there

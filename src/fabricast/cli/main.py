@@ -74,7 +74,7 @@ def main() -> None:
 
 
 #: Options whose name is not that of the argument.
-_OPTIONS = {"compute_s": "--compute-us", "network_file": "--network", "bandwidth": "--bandwidth-gib"}
+_OPTIONS = {"compute_s": "--compute-us", "bandwidth": "--bandwidth-gib"}
 
 
 def _with_option(error: InputError) -> str:

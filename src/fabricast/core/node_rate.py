@@ -1,4 +1,4 @@
-"""The rate that processes of one node reach together: what two studies share."""
+"""The rate that processes of one node reach together: the max-rate of Gropp et al., for other studies."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Method:
     name, title : str
         Identifier and name in figures.
     path : str
-        How data travel: staged through host memory, direct, or both.
+        How data travel: staged through host memory, or direct.
     overlap : str or None
         Parameter with the share of communication that it can hide; None if nothing is hidden.
     polls : bool

@@ -148,6 +148,11 @@ def test_the_same_machine_gives_the_same_numbers_from_python_and_from_the_comman
     (lambda: fc.select_method("summit_spectrum", 64, nodes=1), "nodes is 1, expected 2"),
     (lambda: fc.fit_max_rate(pd.DataFrame({"processes": [1]})), "measurements lacks the columns size_bytes, time_s"),
     (lambda: fc.open_run("no/such/folder"), "does not exist"),
+    (lambda: fc.predict(TREES[0], fc.graph([(0, 1)]), bandwidth=1e9, threads=0), "threads is 0, expected 1 to 4,096"),
+    (lambda: fc.fastest_schedule(TREES[0], fc.graph([(0, 1)]), bandwidth=1e9, top=0), "top is 0, expected 1"),
+    (lambda: fc.fastest_schedule(TREES[0], fc.graph([(0, 9)]), bandwidth=1e9), "communications names endpoint number 9"),
+    (lambda: fc.fit_max_rate(pd.DataFrame(), draws=1), "draws is 1, expected 20"),
+    (lambda: fc.calibrate(TREES[0], pd.DataFrame({"probe": ["a"]})), "probes lacks the columns repeat, source"),
 ])  # fmt: skip
 def test_what_is_wrong_is_said_with_the_name_of_the_argument(call, message):
     with pytest.raises(fc.InputError) as caught:

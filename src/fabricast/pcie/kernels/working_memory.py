@@ -25,8 +25,7 @@ OPTION_COUNT = 10
 TINY = 1e-12
 
 
-# All working memory of one thread stands in two arrays, so that the small functions below are
-# passed few arrays: numba counts references to every array argument of every call, atomically.
+# All working memory of one thread stands in two arrays.
 # Rows of `values` (float64): by communication, by group, by link.
 RHO, DEMAND_UP, FROZEN, WORST, LOWEST, REMAINING, DEMAND, FIXED, SHARE, CAPACITY, RESIDUAL, LIMIT, FULLNESS = range(13)
 # Rows of `marks` (int64): by communication, by group, by link.
