@@ -101,16 +101,17 @@ def test_a_second_run_does_nothing(finished):
 
 
 def test_edits_rerun_exactly_what_uses_them(finished):
-    def touch(name, text="\n# an edit\n"):
-        path = finished / name
-        original = path.read_text()
-        path.write_text(original + text)
+    def touch(*names, text="\n# an edit\n"):
+        originals = {finished / name: (finished / name).read_text() for name in names}
+        for path, original in originals.items():
+            path.write_text(original + text)
         _, output = snakemake(finished, *SMOKE, "--dry-run")
-        path.write_text(original)
+        for path, original in originals.items():
+            path.write_text(original)
         return planned(output)
 
     tables = {"evaluate_claims", "merge_tables", "build_database", "write_report"}
-    assert touch("README.md") == touch("src/fabricast/cli/pcie.py") == touch("src/fabricast/api/runs.py") == set()
+    assert touch("README.md", "src/fabricast/cli/pcie.py", "src/fabricast/api/runs.py") == set()
     assert touch("src/fabricast/report/page.py") == {"write_report"}
     assert touch("src/fabricast/figures/percs.py") == {"plot_percs", "write_report"}
     # What all studies compare with their tolerance.
@@ -126,7 +127,11 @@ def test_edits_rerun_exactly_what_uses_them(finished):
     assert not kernels & {
         "record_run", "collect_parameters", "generate_pcie_topologies", "fit_maxrate", "evaluate_percs_loads",
     }  # fmt: skip
-    assert touch("config/studies/smoke.yaml", "seed: 5\n") >= {"generate_pcie_graphs", "compare_study", "record_run"}
+    assert touch("config/studies/smoke.yaml", text="seed: 5\n") >= {
+        "generate_pcie_graphs",
+        "compare_study",
+        "record_run",
+    }
 
 
 def test_shards_do_not_change_results(finished, tmp_path):
@@ -243,8 +248,16 @@ def test_strict_claims_and_archive(finished):
     lost = claims("--strict")
     assert lost.returncode == 1, "smoke has no simulated graphs of all 22,259, the default study has"
     assert "fabricast: lost: pcie_validation_graphs was reproduced and now is" in lost.stderr
+    refused = claims("--record")
+    assert refused.returncode == 2, "a smaller study does not shrink the baseline"
+    assert "of the baseline no longer, such as" in refused.stderr
+    baseline = finished / "config" / "published" / "claims_baseline.csv"
+    original = baseline.read_text()
+    baseline.write_text("claim\n")
     assert claims("--record").returncode == 0
+    assert "pcie_example_step_one" in baseline.read_text()
     assert claims("--strict").returncode == 0
+    baseline.write_text(original)
     assert claims("--database", "none.duckdb").returncode == 2
     code, output = snakemake(finished, "archive", *SMOKE)
     assert code == 0, output

@@ -23,12 +23,16 @@ def digests(root):
     return dict(line.split() for line in result.stdout.splitlines())
 
 
-def changed_by(tmp_path, file, addition="# changed\n"):
+@pytest.fixture(scope="module")
+def before():
+    return digests(REPOSITORY / "src")
+
+
+def changed_by(tmp_path, before, file, addition="# changed\n"):
     """Scripts whose digest changes when a line is added to a file of the package."""
     shutil.copytree(
         REPOSITORY / "src" / "fabricast", tmp_path / "fabricast", ignore=shutil.ignore_patterns("__pycache__")
     )
-    before = digests(tmp_path)
     path = tmp_path / "fabricast" / file
     path.write_text(path.read_text() + addition)
     after = digests(tmp_path)
@@ -54,9 +58,9 @@ CASES = [
 
 
 @pytest.mark.parametrize(("file", "users", "others"), CASES)
-def test_an_edit_changes_the_digest_of_exactly_the_scripts_that_use_the_file(tmp_path, file, users, others):
+def test_an_edit_changes_the_digest_of_exactly_the_scripts_that_use_the_file(tmp_path, before, file, users, others):
     addition = "\n" if file.endswith((".sql", ".jinja", ".mplstyle", ".cu")) else "# changed\n"
-    found = changed_by(tmp_path, file, addition)
+    found = changed_by(tmp_path, before, file, addition)
     assert users <= found, users - found
     assert not others & found
 
