@@ -20,7 +20,8 @@ from fabricast.figures.catalogue import figures_of
 from fabricast.inputs.parameters import read_parameters
 from fabricast.inputs.studies import study_names
 from fabricast.maxrate.models import SLIDE_PARAMETERS
-from fabricast.percs.network import percs
+from fabricast.pcie.packet_hardware import hardware_parameters
+from fabricast.percs.parameters import network_parameters
 from fabricast.results.claims import read_claims
 from fabricast.results.tables import create_schema, open_run
 
@@ -34,16 +35,6 @@ def _markdown_table(columns: list[str], rows: list[tuple[object, ...]]) -> str:
 
     lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
     return "\n".join([*lines, *("| " + " | ".join(map(cell, row)) + " |" for row in rows)]) + "\n"
-
-
-#: Tags and sources of the network of the talk, whose values stand in `fabricast.percs.network`.
-NETWORK = (
-    ("ll_bytes_per_s", "published", "slides: links within a drawer"),
-    ("lr_bytes_per_s", "published", "slides: links within a supernode"),
-    ("d_bytes_per_s", "published", "slides: links between supernodes"),
-    ("injection_bytes_per_s", "derived", "192 GB/s of the hub to its host, both ways, halved"),
-    ("hop_latency_s", "assumed", "no source"),
-)
 
 
 def _parameter_rows(study: str) -> list[tuple[object, ...]]:
@@ -60,23 +51,10 @@ def _parameter_rows(study: str) -> list[tuple[object, ...]]:
         return [
             ("bluewaters", name, value, units[name[0]], "published", source) for name, value in SLIDE_PARAMETERS.items()
         ]
-    if study == "percs":
-        network = percs(64)
-        return [
-            (
-                "percs",
-                name,
-                getattr(network, name),
-                name.rpartition("_")[2] if "bytes" not in name else "bytes/s",
-                tag,
-                source,
-            )
-            for name, tag, source in NETWORK
-        ]
     file = {"gpucentric": "gpucentric_parameters.csv"}.get(study, "parameters.csv")
     return [
         (one.system, one.name, one.value, one.unit, one.tag, one.source)
-        for one in read_parameters(published() / file)
+        for one in [*read_parameters(published() / file), *hardware_parameters(), *network_parameters()]
         if one.study == study
     ]
 

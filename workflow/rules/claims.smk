@@ -1,18 +1,18 @@
 """Published statements, observed in the tables of this run.
 
-REQUIRED INPUTS: config/published/claims.yaml and the parts of all tables.
-OUTPUTS: <results>/tables/claim.parquet.
+REQUIRED INPUTS: config/published/claims and the parts of all tables.
+OUTPUTS: <results>/tables/{claim,claim_reading,claim_baseline,claim_mutation}.parquet.
 STEPS: evaluate_claims.
 """
 
 
 rule evaluate_claims:
-    """Verdict on every published statement."""
+    """Verdict on every published statement, under every reading, baseline and mutation."""
     input:
         *all_parts(),
-        claims=PUBLISHED / "claims.yaml",
+        claims=[PUBLISHED / "claims" / f"{study}.yaml" for study in STUDIES],
     output:
-        claim="<results>/tables/claim.parquet",
+        **{table: f"<results>/tables/{table}.parquet" for table in CLAIM_TABLES},
     log:
         "<logs>/evaluate_claims.log",
     benchmark:

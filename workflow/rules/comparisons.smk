@@ -31,11 +31,11 @@ rule compare_study:
 
 
 rule collect_parameters:
-    """Published parameters of a study, with tag and source."""
+    """Parameters of a study, published or of its simulator, with tag and source."""
     input:
         parameters=PUBLISHED / "parameters.csv",
     output:
-        **parts("{study}", "published", ["parameter"], study=["pcie"]),
+        **parts("{study}", "published", ["parameter"], study=["pcie", "percs"]),
     log:
         "<logs>/collect_parameters.{study}.log",
     conda:

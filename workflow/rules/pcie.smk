@@ -175,7 +175,7 @@ rule simulate_pcie_graphs:
         "../../envs/environment.yaml"
     params:
         graph_set=graph_set,
-        hardware=list(settings.pcie.hardware),
+        hardware=settings.pcie.simulated_hardware,
         shards=settings.pcie.shards,
         seed=settings.seed,
         code=code("simulate_pcie_graphs"),
@@ -200,7 +200,7 @@ rule calibrate_pcie_models:
         "../../envs/environment.yaml"
     params:
         topologies=sorted({GRAPH_SETS[name].topology for name in SIMULATED_SETS}),
-        hardware=list(settings.pcie.hardware),
+        hardware=list(settings.pcie.simulated_hardware),
         size_mib=settings.pcie.size_mib,
         seed=settings.seed,
         code=code("calibrate_pcie_models"),

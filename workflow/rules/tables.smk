@@ -1,11 +1,11 @@
 """One Parquet file a table, and the database.
 
-REQUIRED INPUTS: parts of all tables, <results>/tables/claim.parquet.
+REQUIRED INPUTS: parts of all tables, <results>/tables/claim*.parquet.
 OUTPUTS: <results>/tables/<table>.parquet, <results>/fabricast.duckdb, <results>/run_config.yaml.
 STEPS: merge_tables, record_run, build_database.
 """
 
-TABLES = sorted({*TABLE_PARTS, "claim", "run", "study"})
+TABLES = sorted({*TABLE_PARTS, *CLAIM_TABLES, "run", "study"})
 
 
 rule merge_tables:

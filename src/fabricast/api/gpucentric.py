@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fabricast.api.node_rates import gpu_node_rates
 from fabricast.api.quantities import to_bytes
 from fabricast.gpucentric.parameters import read_measured
-from fabricast.gpucentric.selector import Choice, select
+from fabricast.gpucentric.selector import Choice, select, systems
 
 __all__ = ["select_method"]
 
@@ -39,7 +40,8 @@ def select_method(
     objective : {'time', 'energy', 'edp'}
         What is to be small; edp is the product of energy and time.
     gpus : int, default 1
-        GPUs of a node that send at the same time.
+        GPUs of a node that send at the same time; at most as many as were measured together. The rates of the
+        node are fitted to public measurements.
     measured : str or Path, optional
         Parameters of a measured GPU (this_gpu.parameters.csv), in place of assumed values.
 
@@ -64,8 +66,9 @@ def select_method(
     >>> fc.select_method("summit_spectrum", "4 B").path
     'direct'
     """
+    rates = gpu_node_rates(system) if gpus > 1 and system in systems()[1:] else None
     return select(
         system, to_bytes(size), nodes=nodes, overlap=overlap, compute_s=compute_s,
         objective=objective,  # type: ignore[arg-type]  # checked there
-        gpus=gpus, measured=None if measured is None else read_measured(Path(measured)),
+        gpus=gpus, rates=rates, measured=None if measured is None else read_measured(Path(measured)),
     )  # fmt: skip

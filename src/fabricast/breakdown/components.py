@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fabricast.core.errors import InputError
 from fabricast.inputs.csv_files import read_csv
+from fabricast.inputs.parameters import Tag
 from fabricast.inputs.yaml_files import load_model
 
 __all__ = [
@@ -32,7 +33,6 @@ __all__ = [
 ]
 
 Layer = Literal["CPU", "I/O", "Network"]
-Tag = Literal["published", "quoted", "derived", "assumed", "measured"]
 
 
 @dataclass(frozen=True)

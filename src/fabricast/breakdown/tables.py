@@ -164,7 +164,7 @@ def _component_rows(system: System) -> list[dict[str, object]]:
 def _posts_row(system: System, *, published: bool) -> dict[str, object]:
     return {
         "study": "breakdown", "system": system.system, "name": "posts_per_completion",
-        "value": float(system.posts_per_completion), "unit": "1", "tag": "quoted" if published else "assumed",
+        "value": float(system.posts_per_completion), "unit": "1", "tag": "recalled" if published else "assumed",
         "source": "attributed to arXiv 2002.02563" if published else "system file",
     }  # fmt: skip
 

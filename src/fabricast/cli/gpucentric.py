@@ -41,12 +41,18 @@ def select(
     from fabricast.core.units import parse_bytes
     from fabricast.gpucentric.parameters import read_measured
     from fabricast.gpucentric.selector import select as choose
+    from fabricast.gpucentric.selector import systems
 
     check_range("--compute-us", compute_us, 0, 1e12)
+    rates = None
+    if gpus > 1 and system in systems()[1:]:
+        from fabricast.api.node_rates import gpu_node_rates
+
+        rates = gpu_node_rates(system)
     choice = choose(
         system, parse_bytes(size, "--size"), nodes=nodes, overlap=overlap, compute_s=compute_us * 1e-6,
         objective=objective,  # type: ignore[arg-type]  # checked there
-        gpus=gpus, measured=None if measured is None else read_measured(measured),
+        gpus=gpus, rates=rates, measured=None if measured is None else read_measured(measured),
     )  # fmt: skip
     typer.echo(f"{choice.method} ({choice.path} path): {choice.time_s * 1e6:.2f} us")
     typer.echo(f"second: {choice.second}, {choice.margin:.1%} more {objective}{'; a tie' if choice.tie else ''}")

@@ -113,6 +113,10 @@ class PcieConfig(Section):
     hardware: list[HardwareName] = Field(
         description="Hardware settings of the packet-level simulator: how the root complex cuts packets."
     )
+    sampled_hardware: dict[HardwareName, int] = Field(
+        default_factory=dict,
+        description="Further settings, each on a stratified sample of so many graphs of every simulated set.",
+    )
     ablations: bool = Field(
         True, description="Hold every single reading of the slides against the simulator too, beside the models."
     )
@@ -139,6 +143,20 @@ class PcieConfig(Section):
     def simulated_sets(self) -> list[str]:
         """Graph sets that the packet-level simulator runs."""
         return [name for name, entry in self.graph_sets.items() if entry.simulated_graphs != 0 and self.hardware]
+
+    @property
+    def simulated_hardware(self) -> dict[str, int | None]:
+        """Every setting with the graphs of a set that it simulates; None for all of them."""
+        every: dict[str, int | None] = dict.fromkeys(self.hardware)
+        return every and every | {name: n for name, n in self.sampled_hardware.items() if name not in every}
+
+    @field_validator("sampled_hardware")
+    @classmethod
+    def _some_graphs(cls, sampled: dict[HardwareName, int]) -> dict[HardwareName, int]:
+        for name, count in sampled.items():
+            if not 1 <= count <= _MOST_GRAPHS:
+                raise ValueError(f"{name} has {count} graphs, expected 1 to {_MOST_GRAPHS:,}")
+        return sampled
 
     @model_validator(mode="after")
     def _validated_models(self) -> PcieConfig:

@@ -2,10 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["node_rate_bytes_per_s"]
+__all__ = ["NodeRates", "node_rate_bytes_per_s"]
+
+
+@dataclass(frozen=True)
+class NodeRates:
+    """Rates of a node in bytes/s, one way.
+
+    Parameters
+    ----------
+    r_n, r_b, r_i : float
+        Rate of the node, of the first process and of each further one.
+    most_processes : int
+        Most processes, or GPUs, of a node that were measured together; beyond them nothing is known.
+    """
+
+    r_n: float
+    r_b: float
+    r_i: float
+    most_processes: int
 
 
 def node_rate_bytes_per_s(processes: ArrayLike, r_n: float, r_b: float, r_i: float) -> NDArray[np.float64]:

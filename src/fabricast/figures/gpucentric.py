@@ -47,20 +47,23 @@ def plot_controls(control: pd.DataFrame) -> Figure:
     matplotlib.figure.Figure
         Left performance, right energy, by grid; grey bands from varied assumptions.
     """
-    figure, panels = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 2.7))
+    figure, panels = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 3.1))
+    grids = sorted(set(control["grid"]), key=lambda grid: [int(side) for side in grid.split("x")])
+    forms = [name for name in CONTROLS if name in set(control["control"])]
     for axes, quantity in zip(panels, ("performance", "energy"), strict=True):
-        for (name, rows), colour, marker in zip(
-            control.groupby("control", sort=False), COLOURS, _MARKERS, strict=False
-        ):
-            points = rows["points"] / 1e6
-            axes.fill_between(points, rows[f"{quantity}_low"], rows[f"{quantity}_high"], color=ASSUMED_COLOUR,
-                              alpha=0.2, linewidth=0)  # fmt: skip
-            axes.plot(points, rows[quantity], marker=marker, markersize=3, color=colour,
-                      label=str(name).replace("_", "-"))  # fmt: skip
-        axes.set_xlabel("grid (million points)")
+        for number, (name, colour, marker) in enumerate(zip(forms, COLOURS, _MARKERS, strict=False)):
+            rows = control[control["control"] == name].set_index("grid").loc[grids]
+            # Beside each other, so that forms which hardly differ are all seen.
+            place = np.arange(len(grids)) + 0.16 * (number - (len(forms) - 1) / 2)
+            axes.vlines(place, rows[f"{quantity}_low"], rows[f"{quantity}_high"], color=ASSUMED_COLOUR, alpha=0.6,
+                        linewidth=2)  # fmt: skip
+            axes.plot(place, rows[quantity], marker=marker, markersize=3, color=colour, linestyle="none",
+                      label=name.replace("_", "-"))  # fmt: skip
+        axes.set_xticks(range(len(grids)), grids, rotation=90, fontsize=6)
+        axes.set_xlabel("grid of slides 9 and 10 (points)")
         axes.set_ylabel(f"{quantity} / that of CPU control")
         axes.set_title(f"model, {_ASSUMED}", fontsize=7)
-        axes.legend(fontsize=6)
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=len(forms), fontsize=6)
     return figure
 
 

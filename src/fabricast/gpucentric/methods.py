@@ -17,9 +17,11 @@ from fabricast.core.errors import unknown_name
 
 __all__ = [
     "CONTROLS",
+    "GRIDS",
     "METHODS",
     "Method",
     "allreduce_time_s",
+    "control_ratios",
     "control_time_s",
     "energy_j",
     "halo_messages",
@@ -77,6 +79,11 @@ METHODS = {
 }
 #: Forms of control of an iterative solver, slowest synchronisation last on large grids.
 CONTROLS = ("cpu", "stream", "device", "in_kernel")
+#: The nine grids that slides 9 and 10 print, in their order.
+GRIDS = (
+    (256, 256, 256), (256, 256, 512), (256, 256, 1024), (512, 512, 256), (512, 512, 512), (512, 512, 640),
+    (640, 640, 128), (640, 640, 256), (640, 640, 386),
+)  # fmt: skip
 
 
 def _network_rate(value: Values) -> Any:
@@ -222,6 +229,37 @@ def control_time_s(control: str, value: Values, grid: tuple[int, int, int]) -> A
     if control not in waits:
         raise unknown_name("control", control, waits)
     return np.asarray(compute + waits[control])
+
+
+def control_ratios(control: str, value: Values, grid: tuple[int, int, int]) -> tuple[Any, Any]:
+    """Return performance and energy of a form of control by those of control by the CPU, which alone polls.
+
+    Parameters
+    ----------
+    control : str
+        One of `CONTROLS`.
+    value : mapping
+        Parameters.
+    grid : tuple of int
+        Points in each direction.
+
+    Returns
+    -------
+    (ndarray of float64, ndarray of float64)
+        Performance and energy; the power is their product.
+
+    Examples
+    --------
+    >>> from fabricast.gpucentric.parameters import read_values
+    >>> performance, energy = control_ratios("stream", read_values("k20_extoll"), GRIDS[0])
+    >>> bool(performance < 1 and energy < 1)
+    True
+    """
+    compute = stencil_time_s(value, grid)
+    own, hybrid = (control_time_s(name, value, grid) for name in (control, "cpu"))
+    # Of the methods MPI is the one whose CPU polls; nothing is sent here.
+    energy = energy_j("mpi" if control == "cpu" else "ggas", value, own, 0.0, compute)
+    return hybrid / own, energy / energy_j("mpi", value, hybrid, 0.0, compute)
 
 
 def powers_w(method: str, value: Values) -> dict[str, tuple[Any, Any, Any]]:

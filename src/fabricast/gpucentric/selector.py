@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import bisect
 
 from fabricast.core.errors import InputError, unknown_name
-from fabricast.core.node_rate import node_rate_bytes_per_s
+from fabricast.core.node_rate import NodeRates, node_rate_bytes_per_s
 from fabricast.core.resources import published
 from fabricast.gpucentric.methods import METHODS, energy_j, halo_messages, message_time_s, step_time_s
 from fabricast.gpucentric.parameters import changed, read_values
@@ -140,6 +140,7 @@ def times_and_energies(
     overlap: float,
     compute_s: float,
     gpus: int = 1,
+    rates: NodeRates | None = None,
     measured: Mapping[str, float] | None = None,
 ) -> dict[str, tuple[str, float, float | None]]:
     """Return path, time and energy of a step for every method of a system.
@@ -158,6 +159,8 @@ def times_and_energies(
         Computation of a step.
     gpus : int, default 1
         GPUs of a node that send at the same time; the node's rate limits them.
+    rates : NodeRates, optional
+        Rates of a node of the system, which several GPUs need.
     measured : mapping, optional
         Measured values in place of assumed ones, by name of parameter.
 
@@ -193,7 +196,7 @@ def times_and_energies(
     if rows.empty:
         raise unknown_name("system", system, systems())
     hides = read_values(MODELLED_SYSTEM)["overlap_mpi"]
-    extra = _contention_s(system, size_bytes, gpus)
+    extra = _contention_s(system, size_bytes, gpus, rates)
     found = {}
     for path, model in path_models(rows).items():
         communication = messages * (float(model(size_bytes)) + extra)
@@ -202,15 +205,20 @@ def times_and_energies(
     return found
 
 
-def _contention_s(system: str, size_bytes: float, gpus: int) -> float:
+def _contention_s(system: str, size_bytes: float, gpus: int, rates: NodeRates | None) -> float:
     """Return what k GPUs of a node wait longer than one, by the max-rate of the node."""
     if gpus == 1:
         return 0.0
-    rates = read_values(system)
-    if not {"r_n", "r_b", "r_i"} <= set(rates):
-        raise InputError(f"is {gpus}, expected 1: the rate of a node of {system} is not known", argument="gpus")
-    shared = float(node_rate_bytes_per_s(gpus, rates["r_n"], rates["r_b"], rates["r_i"]))
-    return gpus * size_bytes / shared - size_bytes / rates["r_b"]
+    if rates is None:
+        raise InputError(f"is {gpus}, expected 1: the rate of a node of {system} is not given", argument="gpus")
+    if gpus > rates.most_processes:
+        raise InputError(
+            f"is {gpus}, expected at most {rates.most_processes}: more GPUs of a node of {system} were not measured "
+            "together",
+            argument="gpus",
+        )
+    shared = float(node_rate_bytes_per_s(gpus, rates.r_n, rates.r_b, rates.r_i))
+    return gpus * size_bytes / shared - size_bytes / rates.r_b
 
 
 def select(
@@ -222,13 +230,14 @@ def select(
     compute_s: float = 0.0,
     objective: Objective = "time",
     gpus: int = 1,
+    rates: NodeRates | None = None,
     measured: Mapping[str, float] | None = None,
 ) -> Choice:
     """Choose method and path for a message.
 
     Parameters
     ----------
-    system, size_bytes, nodes, overlap, compute_s, gpus, measured
+    system, size_bytes, nodes, overlap, compute_s, gpus, rates, measured
         As for `times_and_energies`.
     objective : {'time', 'energy', 'edp'}
         What is to be small; edp is the product of energy and time.
@@ -264,7 +273,8 @@ def select(
             raise InputError(f"is {found}, expected {expected}", argument=argument)
     values: dict[str, float] = {}
     table = times_and_energies(
-        system, size_bytes, nodes=nodes, overlap=overlap, compute_s=compute_s, gpus=gpus, measured=measured
+        system, size_bytes, nodes=nodes, overlap=overlap, compute_s=compute_s, gpus=gpus, rates=rates,
+        measured=measured,
     )  # fmt: skip
     for name, (_, time, energy) in table.items():
         if objective == "time":

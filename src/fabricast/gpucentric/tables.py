@@ -162,7 +162,8 @@ def _observations(path: Path | str, statements: pd.DataFrame) -> pd.DataFrame:
     for row in read_csv(path, columns):
         # Where only the number of marks survived, a cell cannot be checked.
         firm = row["confidence"] in ("", "high", "medium")
-        rows.append({**row.fields, "passed": passed.get(row["statement"]) if firm else None})
+        found = [passed[name] for name in row["statement"].split()] if firm else []
+        rows.append({**row.fields, "passed": all(found) if found else None})
     return pd.DataFrame(rows)
 
 

@@ -10,15 +10,14 @@ import pandas as pd
 
 from fabricast.gpucentric.methods import (
     CONTROLS,
+    GRIDS,
     Values,
     allreduce_time_s,
-    control_time_s,
+    control_ratios,
     energy_j,
     message_time_s,
-    stencil_time_s,
     step_time_s,
 )
-from fabricast.gpucentric.statements import GRIDS
 
 __all__ = ["WORKLOADS", "control_rows", "workload_rows"]
 
@@ -99,14 +98,14 @@ def control_rows(value: Values, drawn: Values) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        Columns control, points, performance, energy, and the 5th and 95th percentile of both.
+        Columns control, grid, points, performance, energy, and the 5th and 95th percentile of both.
     """
     rows = []
     for grid in GRIDS:
         for control in CONTROLS:
-            row: dict[str, Any] = {"control": control, "points": int(np.prod(grid))}
+            row: dict[str, Any] = {"control": control, "grid": "x".join(map(str, grid)), "points": int(np.prod(grid))}
             for name, own in (("", value), ("drawn", drawn)):
-                ratios = _control_ratios(control, own, grid)
+                ratios = control_ratios(control, own, grid)
                 for quantity, ratio in zip(("performance", "energy"), ratios, strict=True):
                     if not name:
                         row[quantity] = float(ratio)
@@ -114,12 +113,3 @@ def control_rows(value: Values, drawn: Values) -> pd.DataFrame:
                         row[f"{quantity}_low"], row[f"{quantity}_high"] = np.percentile(ratio, [5, 95]).tolist()
             rows.append(row)
     return pd.DataFrame(rows)
-
-
-def _control_ratios(control: str, value: Values, grid: tuple[int, int, int]) -> tuple[Any, Any]:
-    """Return performance and energy of a form of control, by those of the CPU, which alone polls."""
-    compute = stencil_time_s(value, grid)
-    own, hybrid = (control_time_s(name, value, grid) for name in (control, "cpu"))
-    # Of the methods MPI is the one whose CPU polls; nothing is sent here.
-    energy = energy_j("mpi" if control == "cpu" else "ggas", value, own, 0.0, compute)
-    return hybrid / own, energy / energy_j("mpi", value, hybrid, 0.0, compute)

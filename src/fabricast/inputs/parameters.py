@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, get_args
 
 import pandas as pd
 
 from fabricast.inputs.csv_files import CsvRow, read_csv
 
-__all__ = ["PARAMETER_COLUMNS", "TAGS", "Parameter", "parameter_table", "read_parameter_rows", "read_parameters"]
+__all__ = ["PARAMETER_COLUMNS", "TAGS", "Parameter", "Tag", "parameter_table", "read_parameter_rows", "read_parameters"]
 
 PARAMETER_COLUMNS = ["study", "system", "name", "value", "unit", "tag", "source"]
 _INTERVAL_COLUMNS = ["ci_low", "ci_high"]
-#: Provenance tags of numbers that are not computed here.
-TAGS = ("published", "quoted", "derived", "assumed", "measured")
+#: Provenance of numbers that are not computed here: read in the cited source, attributed to it by a second one, attributed
+#: to it from memory, arithmetic on such numbers, our choice, or measured.
+Tag = Literal["published", "quoted", "recalled", "derived", "assumed", "measured"]
+TAGS: tuple[Tag, ...] = get_args(Tag)
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,7 @@ class Parameter:
     unit : str
         Its unit; ``1`` for a pure number.
     tag : str
-        Provenance tag: published, quoted, derived, assumed or measured.
+        Provenance tag, one of `TAGS`.
     source : str
         Where it was read.
     """

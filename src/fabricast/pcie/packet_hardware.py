@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fabricast.core.errors import InputError
 from fabricast.core.units import PCIE_WIDTHS, pcie_link_bytes_per_s
+from fabricast.inputs.parameters import Parameter, Tag
 from fabricast.pcie.tree import FASTEST_BYTES_PER_S, SLOWEST_BYTES_PER_S, PcieTree
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "HARDWARE",
     "Clock",
     "PacketHardware",
+    "hardware_parameters",
     "reverse_links",
     "solo_time_s",
     "split_hops",
@@ -156,6 +158,43 @@ HARDWARE = {
     "split_128_64": PacketHardware(payload_bytes=128, split_bytes=64),
     "split_256_64": PacketHardware(split_bytes=64),
 }
+
+#: Constants of a setting: unit, tag, source.
+_CONSTANTS: dict[str, tuple[str, Tag, str]] = {
+    "payload_bytes": ("bytes", "assumed", "payload in use on the paper's machine is unknown; 256 is common"),
+    "split_bytes": (
+        "bytes",
+        "assumed",
+        "how its root complex cuts peer-to-peer writes is unknown; 64 by NCCL's source",
+    ),
+    "header_bytes": ("bytes", "derived", "framing 8, header 4 and 64-bit address 12 bytes; pcie-bench/pcie-model"),
+    "raw_bytes_per_s": ("bytes/s", "derived", "PCIe 3.0 x16, 8 GT/s, 128b/130b"),
+    "header_credits": ("1", "assumed", "as of a Xeon C5500; those of the paper's machine are unknown"),
+    "data_credits": ("16 bytes", "assumed", "as of a Xeon C5500; those of the paper's machine are unknown"),
+    "hop_latency_ns": ("ns", "assumed", "none: messages are long"),
+    "piece_cost_ns": ("ns", "assumed", "none"),
+}
+
+
+def hardware_parameters() -> list[Parameter]:
+    """Return the constants of all settings of the simulator as parameters.
+
+    Returns
+    -------
+    list of Parameter
+        In a fixed order; a root complex that cuts nothing has no ``split_bytes``.
+
+    Examples
+    --------
+    >>> next(one.value for one in hardware_parameters() if one.name == "header_credits")
+    64.0
+    """
+    return [
+        Parameter("pcie", f"simulator.{setting}", name, float(value), unit, tag, source)
+        for setting, hardware in HARDWARE.items()
+        for name, (unit, tag, source) in _CONSTANTS.items()
+        if (value := getattr(hardware, name)) is not None
+    ]
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from fabricast.core import resources
 from fabricast.core.errors import InputError, near_names
 from fabricast.core.units import pcie_link_bytes_per_s
 from fabricast.inputs.files import write_text
+from fabricast.inputs.parameters import Tag
 from fabricast.inputs.yaml_files import read_yaml, validate
 from fabricast.pcie.tree import PcieTree
 from fabricast.pcie.tree_parts import PeerLink, Vertex
@@ -52,7 +53,7 @@ class _TreeFile(BaseModel):
 
     name: str = Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9_.-]+$")
     source: str = ""
-    tag: Literal["published", "quoted", "derived", "assumed", "measured"] = "assumed"
+    tag: Tag = "assumed"
     link_bytes_per_s: float | None = Field(None, gt=0, allow_inf_nan=False)
     bandwidth_bytes_per_s: float | None = Field(None, gt=0, allow_inf_nan=False)
     notes: list[str] = []

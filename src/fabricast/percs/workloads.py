@@ -15,7 +15,7 @@ from fabricast.core.errors import InputError
 from fabricast.inputs.csv_files import read_csv
 from fabricast.inputs.files import read_bytes, read_text
 
-__all__ = ["Workload", "blocks_of", "multicast", "read_matrix", "stencil"]
+__all__ = ["BLOCKS", "Workload", "blocks_of", "multicast", "read_matrix", "stencil"]
 
 _LARGEST_TASKS = 2**22
 
@@ -134,7 +134,7 @@ def multicast(
 
 
 #: Shapes of blocks that fill a node, a drawer and a supernode of PERCS, by dimensions. [assumed]
-_BLOCKS = {
+BLOCKS = {
     2: ((4, 8), (16, 16), (32, 32)),
     3: ((2, 4, 4), (4, 8, 8), (8, 8, 16)),
     4: ((2, 2, 2, 4), (4, 4, 4, 4), (4, 4, 8, 8)),
@@ -154,12 +154,12 @@ def blocks_of(grid: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
     >>> blocks_of((16, 16, 16, 16))[0]
     (2, 2, 2, 4)
     """
-    if len(grid) not in _BLOCKS:
+    if len(grid) not in BLOCKS:
         raise InputError(f"grid {grid} has {len(grid)} dimensions, expected 2, 3 or 4 for blocks")
-    for block in _BLOCKS[len(grid)]:
+    for block in BLOCKS[len(grid)]:
         if any(side % part for side, part in zip(grid, block, strict=True)):
             raise InputError(f"grid {grid} is not divided by blocks of {block}")
-    return _BLOCKS[len(grid)]
+    return BLOCKS[len(grid)]
 
 
 def read_matrix(path: Path | str) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], int]:

@@ -1,212 +1,263 @@
-"""Published statements as checkable rows."""
+"""Published statements as checkable entries: what config/published/claims holds."""
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
-import duckdb
-import pandas as pd
-from pydantic import BaseModel, ConfigDict, Field, model_validator
-from rich.markup import escape
-from rich.table import Column, Table
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from fabricast.core.errors import InputError
 from fabricast.core.resources import published
-from fabricast.inputs.csv_files import read_csv
-from fabricast.inputs.files import write_text
 from fabricast.inputs.studies import study_names
 from fabricast.inputs.yaml_files import load_model
-from fabricast.results.tables import connect, open_run, report_damaged_files
 
-__all__ = ["Claim", "claim_table", "evaluate_claims", "lost_claims", "read_baseline", "read_claims", "write_baseline"]
+__all__ = ["BY_CONSTRUCTION", "EVIDENCE", "Claim", "Evidence", "Reading", "Tolerance", "read_claims"]
+
+Relation = Literal["equals", "at_least", "at_most", "between", "first"]
+Evidence = Literal[
+    "independent_measurement", "independent_fit", "own_simulator", "in_sample", "published_inputs", "assumed_inputs",
+    "definition",
+]  # fmt: skip
+EVIDENCE: tuple[Evidence, ...] = get_args(Evidence)
+#: Evidence with which a row cannot fail, or fails only by an error of arithmetic.
+BY_CONSTRUCTION: tuple[Evidence, ...] = ("published_inputs", "assumed_inputs", "definition")
+
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+_MUTATION = re.compile(r"(\w+)\.(\w+) = (.+)", re.DOTALL)
 
 
-class Claim(BaseModel):
-    """One published statement and the query that observes it in this run."""
-
+class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Tolerance(_Strict):
+    """How far an observed value may lie from a statement, and why."""
+
+    value: float = Field(gt=0, allow_inf_nan=False)
+    reason: Literal["authors", "ours"]
+    because: str
+    version: int = Field(1, ge=1)
+
+
+class Reading(_Strict):
+    """One defensible way to read what the source of a claim leaves open.
+
+    Parameters
+    ----------
+    name : str
+        Its members, one an axis.
+    values : dict
+        What stands for each placeholder of the query.
+    default : bool
+        Whether the verdict of the claim rests on it.
+    """
+
+    name: str
+    values: dict[str, str]
+    default: bool
+
+
+class Claim(_Strict):
+    """One published statement, and the query that observes it in a run.
+
+    Parameters
+    ----------
+    claim, study, statement, source, figure, note
+        What is said where, and the figure that shows it.
+    relation, value, low, high, unit
+        ``equals``, ``at_least`` and ``at_most`` have a ``value``, ``between`` has ``low`` and ``high``, ``first``
+        is a rank of 1. All numbers are those of the statement, in its own unit.
+    rounding : float
+        Half a unit of the last digit that the source prints.
+    tolerance : Tolerance, optional
+        Beyond rounding; of ``ours`` a verdict that hangs on it says so.
+    evidence : str
+        What a verdict rests on.
+    query : str, optional
+        Gives one number in the unit; ``{name}`` stands for a value of ``where`` or of a reading.
+    where : dict
+        Values of placeholders that have one reading only.
+    readings : dict
+        By axis its members, each with the text that stands in the query; the first is the default.
+    equal : list of str
+        Axes of which the source prefers no member: the claim holds only if it holds for all of them.
+    baselines : dict
+        By name of a trivial alternative either other values of placeholders, or a query.
+    mutation : str, optional
+        ``table.column = expression``: a wrong model or wrong data, with which a claim that holds has to fail.
+    over_phases : bool
+        Whether the query reads ``share_within`` of a simulated reference, which has a range over phases.
+    share_of_draws : str, optional
+        Query of the share of draws of assumed values with which the statement holds.
+    """
 
     claim: str = Field(pattern=r"^[a-z0-9_]+$")
     study: str
     statement: str
     source: str
-    expected: float | None = None
-    tolerance: float | None = Field(None, ge=0)
+    relation: Relation
+    value: float | None = Field(None, allow_inf_nan=False)
+    low: float | None = Field(None, allow_inf_nan=False)
+    high: float | None = Field(None, allow_inf_nan=False)
+    unit: str
+    rounding: float = Field(0.0, ge=0)
+    tolerance: Tolerance | None = None
+    evidence: Evidence
     query: str | None = None
-    #: Whether the query reads `share_within` of a simulated reference, which has a range over phases.
+    where: dict[str, str] = Field(default_factory=dict)
+    readings: dict[str, dict[str, str]] = Field(default_factory=dict)
+    equal: list[str] = Field(default_factory=list)
+    baselines: dict[str, dict[str, str] | str] = Field(default_factory=dict)
+    mutation: str | None = None
     over_phases: bool = False
+    share_of_draws: str | None = None
     note: str = ""
     figure: str | None = Field(None, pattern=r"^[a-z]+\.[a-z0-9_]+$")
+
+    @field_validator("readings", mode="before")
+    @classmethod
+    def _named_members(cls, readings: Any) -> Any:
+        # A list of members stands for members that are their own text.
+        if not isinstance(readings, dict):
+            return readings
+        return {
+            axis: {str(name): str(name) for name in members} if isinstance(members, list) else members
+            for axis, members in readings.items()
+        }
 
     @model_validator(mode="after")
     def _complete(self) -> Claim:
         studies = study_names(published() / "studies.csv")
         if self.study not in studies:
             raise ValueError(f"study is '{self.study}', expected one of {', '.join(studies)}")
-        if self.query is not None and (self.expected is None or self.tolerance is None):
-            raise ValueError("a claim with a query needs 'expected' and 'tolerance'")
+        given = {name for name in ("value", "low", "high") if getattr(self, name) is not None}
+        wanted = {"between": {"low", "high"}, "first": set()}.get(self.relation, {"value"})
+        if given != wanted and (given or self.query is not None):
+            raise ValueError(f"relation '{self.relation}' needs {' and '.join(sorted(wanted)) or 'no bound'}")
         if self.query is None and not self.note:
             raise ValueError("a claim without a query needs a 'note' that says why")
+        used = set(_PLACEHOLDER.findall(self.query or ""))
+        known = self.where.keys() | self.readings.keys()
+        if self.query is not None and used != known:
+            raise ValueError(
+                f"the query's placeholders are {sorted(used)}, 'where' and 'readings' have {sorted(known)}"
+            )
+        if any(axis not in self.readings for axis in self.equal):
+            raise ValueError("'equal' names an axis that 'readings' has not")
+        for name, change in self.baselines.items():
+            if isinstance(change, dict) and not change.keys() <= known:
+                raise ValueError(f"baseline '{name}' changes what the query has not")
+        if self.mutation is not None and not _MUTATION.fullmatch(self.mutation):
+            raise ValueError(f"mutation is '{self.mutation}', expected 'table.column = expression'")
         return self
 
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The statement's own lower and upper bound; infinite where it has none."""
+        if self.relation == "first":
+            return 1.0, 1.0
+        if self.relation == "between":
+            assert self.low is not None and self.high is not None
+            return self.low, self.high
+        assert self.value is not None
+        if self.value is None:
+            return -float("inf"), float("inf")
+        low = self.value if self.relation in ("equals", "at_least") else -float("inf")
+        return low, self.value if self.relation in ("equals", "at_most") else float("inf")
 
-class _ClaimFile(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    def all_readings(self) -> list[Reading]:
+        """Return every combination of the members of all axes, the default ones first."""
+        axes = list(self.readings)
+        found = []
+        for members in itertools.product(*(self.readings[axis] for axis in axes)):
+            default = all(
+                axis in self.equal or member == next(iter(self.readings[axis]))
+                for axis, member in zip(axes, members, strict=True)
+            )
+            values = {axis: self.readings[axis][member] for axis, member in zip(axes, members, strict=True)}
+            found.append(Reading(name=", ".join(members), values=self.where | values, default=default))
+        return sorted(found, key=lambda reading: not reading.default)
 
+    def query_with(self, values: dict[str, str], query: str | None = None) -> str:
+        """Return a query with values for its placeholders."""
+        text = query or self.query
+        assert text is not None
+        return _PLACEHOLDER.sub(lambda match: values[match[1]], text)
+
+    def mutated(self, query: str) -> str:
+        """Return a query that sees the wrong data of the mutation."""
+        assert self.mutation is not None
+        match = _MUTATION.fullmatch(self.mutation)
+        assert match is not None
+        table, column, expression = match.groups()
+        return f"WITH {table} AS (SELECT * REPLACE ({expression} AS {column}) FROM main.{table}) {query}"
+
+
+class _ClaimFile(_Strict):
     claims: list[Claim]
 
+    @model_validator(mode="before")
+    @classmethod
+    def _expanded(cls, content: Any) -> Any:
+        if not isinstance(content, dict) or not isinstance(content.get("claims"), list):
+            return content
+        return {**content, "claims": [entry for item in content["claims"] for entry in _instances(item)]}
 
-def read_claims(path: Path | str) -> list[Claim]:
-    """Read the claims of a YAML file."""
-    return load_model(path, _ClaimFile).claims
+
+def _instances(item: Any) -> list[Any]:
+    """Return one claim for each entry of ``each``, whose values take the place of ``<name>`` in all texts."""
+    if not isinstance(item, dict) or "each" not in item:
+        return [item]
+    rest = {key: value for key, value in item.items() if key != "each"}
+    return [_substituted(rest, {key: str(value) for key, value in entry.items()}) for entry in item["each"]]
 
 
-def evaluate_claims(claims: list[Claim], tables: dict[str, list[Path]]) -> pd.DataFrame:
-    """Observe every claim in the tables of this run and give its verdict.
+def _substituted(value: Any, values: dict[str, str]) -> Any:
+    if isinstance(value, str):
+        text = re.sub(r"<(\w+)>", lambda match: values.get(match[1], match[0]), value)
+        # A number that stood in place of a whole text stays a number.
+        return float(text) if re.fullmatch(r"<\w+>", value) and re.fullmatch(r"-?[\d.]+", text) else text
+    if isinstance(value, dict):
+        return {key: _substituted(entry, values) for key, entry in value.items()}
+    return [_substituted(entry, values) for entry in value] if isinstance(value, list) else value
+
+
+def read_claims(folder: Path | str) -> list[Claim]:
+    """Read the claims of all studies.
 
     Parameters
     ----------
-    claims : list of Claim
-        The claims. A query returns one number; no row or NULL means that this run
-        does not hold what the claim needs.
-    tables : dict
-        Parquet files of each table.
+    folder : Path or str
+        With one YAML file a study.
 
     Returns
     -------
-    pandas.DataFrame
-        Rows of the table claim. ``reproduced`` needs a value computed in this run.
-    """
-    rows = []
-    parts = [path for paths in tables.values() for path in paths]
-    with connect() as connection, report_damaged_files(parts):
-        for name, paths in tables.items():
-            connection.read_parquet([str(path) for path in paths], union_by_name=True).create_view(name)
-        for claim in claims:
-            observed = _observe(connection, claim, claim.query)
-            row = claim.model_dump(exclude={"over_phases"}) | {"observed": observed}
-            row |= {"observed_low": None, "observed_high": None}
-            if observed is None:
-                row["verdict"] = "not_testable"
-                if claim.query is not None:
-                    row["note"] = f"this run holds no value for it. {claim.note}".strip()
-            else:
-                assert claim.expected is not None and claim.tolerance is not None
-                hit = abs(observed - claim.expected) <= claim.tolerance
-                row["verdict"] = "reproduced" if hit else "deviates"
-                if claim.over_phases:
-                    row |= _range_over_phases(connection, claim, hit)
-            rows.append(row)
-    frame = pd.DataFrame(rows)
-    for column in ("expected", "tolerance", "observed", "observed_low", "observed_high"):
-        frame[column] = frame[column].astype("float64")
-    return frame
-
-
-def _range_over_phases(connection: duckdb.DuckDBPyConnection, claim: Claim, hit: bool) -> dict[str, Any]:
-    """Observe a share in every and in any phase of the simulator's arbiters."""
-    assert claim.query is not None and claim.expected is not None and claim.tolerance is not None
-    ends = [
-        _observe(connection, claim, re.sub(r"\bshare_within\b", f"share_within_{end}", claim.query))
-        for end in ("least", "most")
-    ]
-    assert ends[0] is not None and ends[1] is not None
-    text = f"{claim.note}; over the phases of the simulated arbiters {ends[0]:.4f} to {ends[1]:.4f}"
-    if any((abs(end - claim.expected) <= claim.tolerance) != hit for end in ends if end is not None):
-        text += ", which decides the verdict"
-    return {"observed_low": ends[0], "observed_high": ends[1], "note": text.removeprefix("; ")}
-
-
-def _observe(connection: duckdb.DuckDBPyConnection, claim: Claim, query: str | None) -> float | None:
-    if query is None:
-        return None
-    rows = connection.execute(query).fetchall()
-    if len(rows) > 1 or (rows and len(rows[0]) != 1):
-        raise InputError(f"claim '{claim.claim}': the query gives {len(rows)} rows, expected one number")
-    return None if not rows or rows[0][0] is None else float(rows[0][0])
-
-
-_STYLES = {"reproduced": "green", "deviates": "yellow", "not_testable": "dim"}
-
-
-def _finished_claims(database: Path, query: str) -> list[tuple[Any, ...]]:
-    with open_run(database) as connection:
-        return connection.execute(query).fetchall()
-
-
-def read_baseline(path: Path | str) -> list[str]:
-    """Return the claims that the recorded baseline reproduces."""
-    return [row["claim"] for row in read_csv(path, ("claim",))]
-
-
-def write_baseline(database: Path, path: Path) -> int:
-    """Record the claims that a finished run reproduces, and return how many.
+    list of Claim
+        In the order of the files' names and their entries.
 
     Raises
     ------
     InputError
-        If a claim of the baseline would be lost, as with the database of a smaller study.
+        If a file is not as expected, or two claims have one name.
+
+    Examples
+    --------
+    >>> claims = read_claims(published() / "claims")
+    >>> next(claim.relation for claim in claims if claim.claim == "pcie_reference_time")
+    'equals'
     """
-    lost = lost_claims(database, read_baseline(path)) if path.is_file() else []
-    if lost:
-        raise InputError(
-            f"reproduces {len(lost)} claims of the baseline no longer, such as {lost[0][0]}; expected a default study "
-            f"that loses none, or a baseline ({path}) without them",
-            path=database,
-        )
-    rows = _finished_claims(database, "SELECT claim FROM claim WHERE verdict = 'reproduced' ORDER BY study, claim")
-    text = "# Claims that the default study reproduces; 'fabricast claims --strict' refuses to lose one.\nclaim\n"
-    write_text(path, text + "".join(f"{name}\n" for (name,) in rows))
-    return len(rows)
-
-
-def lost_claims(database: Path, baseline: list[str]) -> list[tuple[str, str]]:
-    """Return the claims of a baseline that a finished run does not reproduce, with their verdicts.
-
-    Parameters
-    ----------
-    database : Path
-        The run's database.
-    baseline : list of str
-        Claims that were reproduced.
-
-    Returns
-    -------
-    list of (str, str)
-        Claim and verdict; ``missing`` if the run does not know the claim.
-    """
-    found = dict(_finished_claims(database, "SELECT claim, verdict::VARCHAR FROM claim"))
-    verdicts = [(name, found.get(name, "missing")) for name in baseline]
-    return [(name, verdict) for name, verdict in verdicts if verdict != "reproduced"]
-
-
-def claim_table(database: Path) -> Table:
-    """Return the claims of a finished run as a table for the terminal.
-
-    Parameters
-    ----------
-    database : Path
-        The run's database.
-
-    Returns
-    -------
-    rich.table.Table
-        One line a claim.
-
-    Raises
-    ------
-    InputError
-        If there is no such database.
-    """
-    query = "SELECT claim, statement, expected, observed, verdict::VARCHAR, note FROM claim ORDER BY study, claim"
-    rows = _finished_claims(database, query)
-    table = Table(
-        Column("claim", overflow="fold", min_width=24), "statement", "expected", "observed", "verdict", "note"
-    )
-    for claim, statement, expected, observed, verdict, note in rows:
-        shown = ["" if value is None else f"{value:.6g}" for value in (expected, observed)]
-        style = _STYLES[verdict]
-        table.add_row(escape(claim), escape(statement), *shown, f"[{style}]{verdict}[/{style}]", escape(note))
-    return table
+    claims: list[Claim] = []
+    for path in sorted(Path(folder).glob("*.yaml")):
+        entries = load_model(path, _ClaimFile).claims
+        for entry in entries:
+            if entry.study != path.stem:
+                raise InputError(f"claim '{entry.claim}' is of study '{entry.study}'", path=path)
+        claims += entries
+    names = [entry.claim for entry in claims]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(f"claim '{twice}' is a duplicate", path=folder)
+    return claims

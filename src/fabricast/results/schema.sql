@@ -3,8 +3,11 @@
 
 CREATE TYPE study_name AS ENUM ('pcie', 'breakdown', 'maxrate', 'gpucentric', 'percs');
 CREATE TYPE reference_kind AS ENUM ('measured', 'simulated', 'published');
-CREATE TYPE provenance_tag AS ENUM ('published', 'quoted', 'derived', 'assumed', 'measured');
-CREATE TYPE claim_verdict AS ENUM ('reproduced', 'deviates', 'not_testable');
+CREATE TYPE provenance_tag AS ENUM ('published', 'quoted', 'recalled', 'derived', 'assumed', 'measured');
+CREATE TYPE claim_verdict AS ENUM ('reproduced', 'deviates', 'follows_from_inputs', 'does_not_discriminate', 'decided_by_tolerance', 'not_testable');
+CREATE TYPE claim_relation AS ENUM ('equals', 'at_least', 'at_most', 'between', 'first');
+CREATE TYPE claim_evidence AS ENUM ('independent_measurement', 'independent_fit', 'own_simulator', 'in_sample', 'published_inputs', 'assumed_inputs', 'definition');
+CREATE TYPE tolerance_reason AS ENUM ('authors', 'ours');
 CREATE TYPE topology_kind AS ENUM ('pcie_tree', 'two_level_direct', 'node', 'path');
 CREATE TYPE graph_family AS ENUM ('scatter', 'gather', 'all_to_all', 'exhaustive', 'random', 'halo_2d', 'halo_3d', 'probe', 'example', 'user');
 CREATE TYPE breakdown_layer AS ENUM ('CPU', 'I/O', 'Network');
@@ -201,22 +204,60 @@ CREATE TABLE error_feature (
   r2 DOUBLE NOT NULL, -- R2 of all features on unseen groups, mean over folds (pcie: isomorphism classes, percs: workload and mapping)
   PRIMARY KEY (study, model, kind, origin, subset, feature)
 );
--- Published statements as checkable rows.
+-- Published statements as checkable rows: the verdict of the default reading, or the worst of equally good ones.
 CREATE TABLE claim (
   claim VARCHAR NOT NULL, -- identifier
   study study_name NOT NULL, -- study
   statement VARCHAR NOT NULL, -- what was published
   source VARCHAR NOT NULL, -- where
-  expected DOUBLE, -- published value, NULL where there is none
-  tolerance DOUBLE, -- how far the observed value may lie from it, in its unit
+  relation claim_relation NOT NULL, -- how the observed value has to lie to the bounds; first: a rank of 1
+  low DOUBLE, -- the statement's lower bound, or its value, as printed; NULL where it has none
+  high DOUBLE, -- the statement's upper bound, or its value, as printed; NULL where it has none
+  unit VARCHAR NOT NULL, -- unit of bounds, tolerance and observed value
+  rounding DOUBLE NOT NULL CHECK (rounding >= 0), -- half a unit of the last printed digit
+  tolerance DOUBLE CHECK (tolerance > 0), -- how far beyond the bounds the observed value may lie, NULL for rounding alone
+  tolerance_reason tolerance_reason, -- whose tolerance it is
+  tolerance_because VARCHAR, -- why it is as large
+  tolerance_version INTEGER, -- 1, and one more with every change; changes stand in CHANGELOG.md
   observed DOUBLE, -- value computed in this run
   observed_low DOUBLE, -- lower end of its range over the phases of a simulated reference
   observed_high DOUBLE, -- upper end of its range over the phases of a simulated reference
-  verdict claim_verdict NOT NULL, -- reproduced, deviates or not_testable
+  verdict claim_verdict NOT NULL, -- follows_from_inputs: cannot fail; does_not_discriminate: every baseline holds too
+  evidence claim_evidence NOT NULL, -- what the verdict rests on
+  readings INTEGER NOT NULL, -- readings of the source that this run tests
+  holds_in DOUBLE CHECK (holds_in BETWEEN 0 AND 1), -- share of these readings under which it holds
+  share_of_draws DOUBLE CHECK (share_of_draws BETWEEN 0 AND 1), -- share of draws of assumed values with which it holds
+  shown_to_fail BOOLEAN NOT NULL, -- whether it deviates here, under a baseline, or with a wrong model or wrong data
   note VARCHAR NOT NULL, -- reason or context
   figure VARCHAR, -- figure that shows it: study.name
   query VARCHAR, -- query that observes it
   PRIMARY KEY (claim)
+);
+-- Each claim under every reading of what its source leaves open.
+CREATE TABLE claim_reading (
+  claim VARCHAR NOT NULL, -- claim
+  reading VARCHAR NOT NULL, -- members of its axes; empty where nothing is open
+  observed DOUBLE, -- value under this reading, NULL where this run does not hold it
+  verdict claim_verdict NOT NULL, -- what the value says of the statement
+  is_default BOOLEAN NOT NULL, -- whether the verdict of the claim rests on it
+  query VARCHAR NOT NULL, -- query that observes it
+  PRIMARY KEY (claim, reading)
+);
+-- Each claim under trivial alternatives to the model; what all of them pass does not discriminate.
+CREATE TABLE claim_baseline (
+  claim VARCHAR NOT NULL, -- claim
+  baseline VARCHAR NOT NULL, -- alternative
+  observed DOUBLE, -- value under it
+  verdict claim_verdict NOT NULL, -- what the value says of the statement
+  PRIMARY KEY (claim, baseline)
+);
+-- Each claim with a wrong model or wrong data: one that holds and is not by construction has to deviate.
+CREATE TABLE claim_mutation (
+  claim VARCHAR NOT NULL, -- claim
+  mutation VARCHAR NOT NULL, -- table.column = expression
+  observed DOUBLE, -- value with it
+  verdict claim_verdict NOT NULL, -- what the value says of the statement
+  PRIMARY KEY (claim, mutation)
 );
 -- Schedules: the best, the worst and every published one.
 CREATE TABLE schedule (
@@ -424,6 +465,7 @@ CREATE TABLE gpucentric_feasible (
 -- Forms of control of a stencil, relative to control by the CPU.
 CREATE TABLE gpucentric_control (
   control VARCHAR NOT NULL, -- cpu, stream, device or in_kernel
+  grid VARCHAR NOT NULL, -- grid of slides 9 and 10, points in each direction
   points BIGINT NOT NULL, -- points of the grid
   performance DOUBLE NOT NULL, -- performance by that of the CPU
   performance_low DOUBLE NOT NULL, -- 5th percentile over draws of the assumed parameters
@@ -431,7 +473,7 @@ CREATE TABLE gpucentric_control (
   energy DOUBLE NOT NULL, -- energy by that of the CPU
   energy_low DOUBLE NOT NULL, -- 5th percentile
   energy_high DOUBLE NOT NULL, -- 95th percentile
-  PRIMARY KEY (control, points)
+  PRIMARY KEY (control, grid)
 );
 -- Workloads by method and nodes, all profiles assumed.
 CREATE TABLE gpucentric_workload (
@@ -582,8 +624,15 @@ CREATE VIEW worst_cases AS
 CREATE VIEW claims_by_study AS
   SELECT study, count(*) FILTER (verdict = 'reproduced') AS reproduced,
          count(*) FILTER (verdict = 'deviates') AS deviates,
-         count(*) FILTER (verdict = 'not_testable') AS not_testable
+         count(*) FILTER (verdict = 'follows_from_inputs') AS follows_from_inputs,
+         count(*) FILTER (verdict = 'does_not_discriminate') AS does_not_discriminate,
+         count(*) FILTER (verdict = 'decided_by_tolerance') AS decided_by_tolerance,
+         count(*) FILTER (verdict = 'not_testable') AS not_testable,
+         count(*) FILTER (verdict = 'reproduced' AND evidence::VARCHAR LIKE 'independent%') AS reproduced_by_independent_data
   FROM claim GROUP BY study ORDER BY study;
+-- Verdicts by what they rest on.
+CREATE VIEW claims_by_evidence AS
+  SELECT evidence, verdict, count(*) AS claims FROM claim GROUP BY evidence, verdict ORDER BY evidence, verdict;
 -- The ten fastest schedules of each decomposition.
 CREATE VIEW best_schedules AS
   SELECT * FROM schedule WHERE rank <= 10 ORDER BY study, decomposition, rank;

@@ -83,7 +83,7 @@ def test_thirty_of_thirty_two_percentages_follow_and_the_other_two_are_named():
     expected = {"injection_llp": 0.0475, "latency_llp": -0.0457, "injection": 0.0040, "latency": 0.0382}
     for metric, value in expected.items():
         assert error[metric] == pytest.approx(value, abs=6e-5)
-    assert set(tables.reference["tag"]) == {"quoted"}
+    assert set(tables.reference["tag"]) == {"recalled"}
 
 
 def test_series_of_the_four_charts():

@@ -6,12 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from fabricast.api.node_rates import gpu_node_rates
 from fabricast.cli import app
 from fabricast.core.errors import InputError
 from fabricast.core.node_rate import node_rate_bytes_per_s
 from fabricast.core.resources import published
 from fabricast.core.units import parse_bytes
 from fabricast.gpucentric.methods import (
+    GRIDS,
     METHODS,
     allreduce_time_s,
     control_time_s,
@@ -68,19 +70,20 @@ def test_time_and_energy_laws(size, method, overlap, compute):
 
 
 def test_statements_can_fail():
-    """Each statement that numbers decide is broken by some number."""
+    """Each statement that numbers decide is broken, or made to hold, by some number."""
     broken = {
         "G01": {"verbs_gpu": 2e-6}, "G02": {"remote_load_gpu": 3e-6}, "G03": {"network_rate": 1e9},
         "G04": {"store_rate": 1e7}, "G05": {"ggas_latency": 3e-6}, "G06": {"store_rate": 4e9, "mpi_latency": 1e-3},
         "G07": {"store_rate": 1e7, "descriptor_time": 1e-2}, "G08": {"overlap_ggas": 1.0},
-        "G09": {"nested_launch": 1e-9}, "G10": {"atomic": 0.0}, "G11": {"cpu_poll_power": 0.0},
-        "G12": {"cpu_poll_power": 1e4}, "G13": {"cpu_idle_power": 1e6, "ggas_barrier": 1e-4}, "G14": {"ggas_latency": 1.0},
+        "G09": {"context_switch": 1e-2}, "G10": {"atomic": 0.0}, "G11": {"cpu_poll_power": 0.0},
+        "G12": {"atomic": 1e-4}, "G19": {"atomic": 1e-4}, "G20": {"nested_launch": 1e-9}, "G21": {"atomic": 1e-3}, "G13": {"cpu_idle_power": 1e6, "ggas_barrier": 1e-4}, "G14": {"ggas_latency": 1.0},
         "G15": {"cpu_poll_power": 0.0}, "G16": {"cpu_poll_power": 0.0}, "G17": {"gpu_store_power": 1e6},
         "G18": {"dram_copy_power": 0.0},
     }  # fmt: skip
     for entry in STATEMENTS:
-        assert np.all(entry.holds(VALUE)), entry.name
-        assert not np.all(entry.holds({**VALUE, **broken[entry.name]})), entry.name
+        before, after = (bool(np.all(entry.holds(v))) for v in (VALUE, {**VALUE, **broken[entry.name]}))
+        assert before is (entry.name not in ("G12", "G19", "G21")), entry.name
+        assert before is not after, entry.name
 
 
 def test_shares_of_draws(tables):
@@ -89,7 +92,8 @@ def test_shares_of_draws(tables):
     )
     assert share["G04"] == pytest.approx(0.84, abs=0.06)
     assert 0.3 < share["G06"] < 0.6, "decided by the store rate that nobody published"
-    assert min(share[name] for name in ("G07", "G10", "G12", "G13", "G14", "G15", "G16", "G17")) == 1.0
+    assert min(share[name] for name in ("G07", "G10", "G14", "G15", "G16", "G17")) == 1.0
+    assert share["G12"] == share["G21"] == 0.0, "no draw gives what slide 10 says of in-kernel synchronisation"
     drawn = draw_values("k20_extoll", 50, np.random.default_rng(1))
     for name, value in VALUE.items():
         if name in assumed_names("k20_extoll"):
@@ -109,10 +113,19 @@ def test_published_numbers_are_not_changed_by_accident():
         changed("k20_extoll", {"speed": 1})
 
 
-def test_control_order_on_small_and_large_grids():
+def test_forms_of_control_on_the_grids_of_the_slides(tables):
+    assert len(set(GRIDS)) == 9
     small, large = (256, 256, 256), (640, 640, 386)
     assert control_time_s("in_kernel", VALUE, small) < control_time_s("device", VALUE, small)
     assert control_time_s("in_kernel", VALUE, large) > control_time_s("device", VALUE, large)
+    statement = tables.gpucentric_statement.set_index("statement")
+    control = tables.gpucentric_control.pivot(index="grid", columns="control", values=["performance", "energy"])
+    slowest = control["performance"].idxmin(axis=1)
+    assert statement.loc["G19", "observed"] == (slowest == "in_kernel").sum()
+    assert statement.loc["G12", "observed"] == pytest.approx(control["energy"]["in_kernel"].min())
+    assert statement.loc["G09", "observed"] == pytest.approx(control["performance"].drop(columns="cpu").max().max())
+    # What the slides say of energy and of the slowest form does not follow from the model.
+    assert not statement.loc[["G12", "G19", "G21"], "passed"].any()
 
 
 def test_selector_on_measured_paths(tables):
@@ -134,8 +147,17 @@ def test_selector_on_measured_paths(tables):
 
 def test_many_gpus_share_the_node():
     assert node_rate_bytes_per_s([1, 4], 3.4e10, 1.31e10, 7.5e9).tolist() == [1.31e10, 3.4e10]
-    one, four = (select("lassen_spectrum", 2**20, gpus=k).time_s for k in (1, 4))
-    assert four - one == pytest.approx(2**20 * (4 / 3.4e10 - 1 / 1.31e10))
+    rates = gpu_node_rates("lassen_spectrum")
+    # As the fit of the chain, from several starts; the node's rate itself is not reached by four GPUs.
+    assert rates.r_b == pytest.approx(1.245e10, rel=0.01)
+    assert rates.r_i == pytest.approx(7.18e9, rel=0.01)
+    one, four = (select("lassen_spectrum", 2**20, gpus=k, rates=rates).time_s for k in (1, 4))
+    shared = min(rates.r_n, rates.r_b + 3 * rates.r_i)
+    assert four - one == pytest.approx(2**20 * (4 / shared - 1 / rates.r_b))
+    with pytest.raises(InputError, match="at most 4"):
+        select("lassen_spectrum", 2**20, gpus=5, rates=rates)
+    with pytest.raises(InputError, match="not given"):
+        select("lassen_spectrum", 2**20, gpus=2)
 
 
 @given(st.integers(2, 12), st.integers(0, 10**6))
@@ -155,7 +177,8 @@ def test_observations_are_not_overstated(tables):
     rows = tables.gpucentric_observation
     assert len(rows) == 33
     assert rows.loc[rows["confidence"] == "low", "passed"].isna().all()
-    assert set(rows["passed"].dropna()) == {True}
+    failed = rows.loc[rows["passed"] == False, "observation"]  # noqa: E712  None is no verdict
+    assert failed.tolist() == ["O05", "O10"], "slides 9 and 10 on in-kernel synchronisation"
 
 
 @pytest.mark.parametrize("arguments", [

@@ -16,7 +16,7 @@ from fabricast.core.error_statistics import draw_cases, share_intervals
 from fabricast.core.errors import InputError
 from fabricast.inputs.csv_files import read_csv
 from fabricast.inputs.files import atomic_write
-from fabricast.inputs.parameters import read_parameters
+from fabricast.inputs.parameters import TAGS, read_parameters
 from fabricast.inputs.yaml_files import load_model
 from fabricast.pcie.models import MODELS
 from fabricast.pcie.tables.probes import read_probes
@@ -197,7 +197,7 @@ def test_published_files_are_well_formed():
     claims = read_claims(PUBLISHED / "claims.yaml")
     assert len({claim.claim for claim in claims}) == len(claims) >= 12
     parameters = read_parameters(PUBLISHED / "parameters.csv")
-    assert all(p.source and p.tag in ("published", "quoted", "derived", "assumed", "measured") for p in parameters)
+    assert all(p.source and p.tag in TAGS for p in parameters)
     assert len(read_probes(PUBLISHED / "pcie_measured_probes.csv")) == 38
 
 

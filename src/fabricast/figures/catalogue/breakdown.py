@@ -45,8 +45,9 @@ FIGURES = (
         "accuracy",
         "Model against observed",
         lambda read, values: plots.plot_accuracy(read("breakdown_total"), values["tolerance"]),
-        "Modelled against observed totals, with 95 % intervals from the spreads of the components. The band "
-        "is the 5 % of the talk; observed values are quoted and to be compared with the paper.",
+        "Modelled against observed totals. Whiskers: 2.5th to 97.5th percentile over draws of the components, whose "
+        "spreads are assumed; they are no interval of anything measured. The band is the tolerance of the talk. Times "
+        "of the paper are recalled: attributed to it from memory, and to be compared with it.",
     ),
     Entry(
         "sensitivity",

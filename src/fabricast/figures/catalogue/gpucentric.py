@@ -13,8 +13,8 @@ FIGURES = (
         "Forms of control",
         lambda read, values: plots.plot_controls(read("gpucentric_control")),
         "Forms of control of a Himeno stencil relative to control by the CPU: performance and energy by grid. "
-        "The ends of the grids are published, the bars of the slide are lost; grey bands come from varying "
-        "the assumed parameters from half to double.",
+        "The grids are those of slides 9 and 10, whose bars are lost; grey: 5th to 95th percentile while the assumed "
+        "parameters vary from half to double.",
     ),
     Entry(
         "curves",

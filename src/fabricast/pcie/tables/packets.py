@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import pandas as pd
@@ -51,10 +51,46 @@ def choose_graphs(graph: pd.DataFrame, count: int | None, *, seed: int) -> pd.Da
     return graph.iloc[np.sort(np.concatenate(chosen))]
 
 
+def chosen_graphs(
+    graph: pd.DataFrame,
+    count: int | None,
+    hardware: Mapping[str, int | None],
+    *,
+    seed: int,
+    shard: int = 0,
+    shards: int = 1,
+) -> dict[str, list[str]]:
+    """Return the graphs that one job simulates on each hardware setting.
+
+    Parameters
+    ----------
+    graph : pandas.DataFrame
+        Rows of the table graph.
+    count : int or None
+        Graphs of the set that are simulated; None for all.
+    hardware : mapping
+        By setting the size of its sample of these graphs; None for all.
+    seed : int
+        Root seed.
+    shard, shards : int
+        Number of the job and of all jobs.
+
+    Returns
+    -------
+    dict of list of str
+        Names of graphs by setting, in the order of the table.
+    """
+    own = choose_graphs(graph, count, seed=seed)
+    return {
+        name: choose_graphs(own, sample, seed=seed)["graph"].iloc[shard::shards].tolist()
+        for name, sample in hardware.items()
+    }
+
+
 def simulated_rows(
     tree: PcieTree,
     communication: pd.DataFrame,
-    hardware: list[str],
+    chosen: Mapping[str, list[str]],
     *,
     threads: int,
     progress: Callable[[int], None] | None = None,
@@ -67,8 +103,8 @@ def simulated_rows(
         Topology.
     communication : pandas.DataFrame
         Rows of the table communication, ordered by its key.
-    hardware : list of str
-        Names of hardware settings.
+    chosen : mapping
+        By hardware setting the graphs that it simulates.
     threads : int
         Threads to use.
     progress : callable, optional
@@ -79,9 +115,11 @@ def simulated_rows(
     pandas.DataFrame
         Rows of the table reference of kind ``simulated``.
     """
-    graphs = graphs_from_rows(tree, communication)
     frames = []
-    for name in hardware:
+    every = communication
+    for name, names in chosen.items():
+        communication = every[every["graph"].isin(set(names))].reset_index(drop=True)
+        graphs = graphs_from_rows(tree, communication)
         ends = simulate(tree, graphs, HARDWARE[name].on(tree), threads=threads, progress=progress)
         frames.append(
             pd.DataFrame(

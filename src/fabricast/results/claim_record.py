@@ -1,0 +1,223 @@
+"""Claims of a finished run: as a table for the terminal, in words, and held against a recorded baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from rich.console import Group
+from rich.markup import escape
+from rich.table import Column, Table
+
+from fabricast.core.errors import InputError
+from fabricast.inputs.csv_files import read_csv
+from fabricast.inputs.files import write_text
+from fabricast.results.claims import EVIDENCE
+from fabricast.results.tables import open_run
+from fabricast.results.verdicts import HOLDS
+
+__all__ = [
+    "VERDICT_WORDS", "bound_text", "claim_text", "headline", "lost_claims", "number_text", "read_baseline",
+    "verdict_word", "write_baseline",
+]  # fmt: skip
+
+#: Verdicts as they are printed.
+VERDICT_WORDS = {
+    "reproduced": "reproduced",
+    "decided_by_tolerance": "decided by our tolerance",
+    "does_not_discriminate": "does not discriminate",
+    "follows_from_inputs": "follows from its inputs",
+    "deviates": "deviates",
+    "not_testable": "not testable",
+}
+_STYLES = {"reproduced": "green", "deviates": "yellow"}
+_RELATIONS = {"at_least": "at least", "at_most": "at most"}
+
+
+def verdict_word(verdict: str, evidence: str) -> str:
+    """Return a verdict as it is printed.
+
+    Examples
+    --------
+    >>> verdict_word("follows_from_inputs", "definition"), verdict_word("deviates", "definition")
+    ('holds by construction', 'deviates')
+    """
+    if verdict == "follows_from_inputs" and evidence == "definition":
+        return "holds by construction"
+    return VERDICT_WORDS[verdict]
+
+
+def number_text(value: float) -> str:
+    """Return a number for reading.
+
+    Examples
+    --------
+    >>> number_text(1679616), number_text(0.30000000000000004), number_text(36.0798953)
+    ('1,679,616', '0.3', '36.08')
+    """
+    if abs(value) >= 10_000 and value == round(value):
+        return f"{value:,.0f}"
+    return f"{value:.4g}"
+
+
+def bound_text(relation: str, low: float | None, high: float | None, unit: str) -> str:
+    """Return what a statement demands, in its own number and unit.
+
+    Examples
+    --------
+    >>> bound_text("at_least", 95.0, None, "%"), bound_text("between", 60.0, 80.0, "%"), bound_text("first", 1, 1, "rank")
+    ('at least 95 %', '60 to 80 %', 'first')
+    """
+    if relation == "first":
+        return "first"
+    unit = "" if unit == "1" else f" {unit}"
+    if relation == "between":
+        assert low is not None and high is not None
+        return f"{number_text(low)} to {number_text(high)}{unit}"
+    number = low if low is not None else high
+    if number is None:
+        return "–"
+    return " ".join(filter(None, (_RELATIONS.get(relation), f"{number_text(number)}{unit}")))
+
+
+def headline(rows: Iterable[tuple[str, str]]) -> str:
+    """Return what a run says of its claims: first what independent data support.
+
+    Parameters
+    ----------
+    rows : iterable of (str, str)
+        Verdict and evidence of every claim.
+
+    Examples
+    --------
+    >>> headline([("reproduced", "independent_fit"), ("deviates", "own_simulator"), ("follows_from_inputs", "definition")])
+    '1 of 1 claims that independent data can test is reproduced; of 3 claims in all 1 deviates, 1 follows from its inputs'
+    """
+    rows = list(rows)
+    independent = [v for v, evidence in rows if evidence.startswith("independent") and v != "not_testable"]
+    count = {verdict: sum(v == verdict for v, _ in rows) for verdict in VERDICT_WORDS}
+    own = sum(v == "reproduced" and not evidence.startswith("independent") for v, evidence in rows)
+    reproduced = independent.count("reproduced")
+    parts = [
+        f"{own} {'is' if own == 1 else 'are'} reproduced within our simulator or in sample" if own else "",
+        f"{count['deviates']} {'deviates' if count['deviates'] == 1 else 'deviate'}" if count["deviates"] else "",
+        _counted(count["follows_from_inputs"], "follows from its inputs", "follow from their inputs"),
+        _counted(count["decided_by_tolerance"], "is decided by our tolerance", "are decided by our tolerance"),
+        _counted(count["does_not_discriminate"], "does not discriminate", "do not discriminate"),
+        _counted(count["not_testable"], "is not testable", "are not testable"),
+    ]
+    return (
+        f"{reproduced} of {len(independent)} claims that independent data can test {'is' if reproduced == 1 else 'are'} "
+        f"reproduced; of {len(rows)} claims in all {', '.join(filter(None, parts))}"
+    )
+
+
+def _counted(count: int, singular: str, plural: str) -> str:
+    return f"{count} {singular if count == 1 else plural}" if count else ""
+
+
+def _finished_claims(database: Path, query: str) -> list[tuple[Any, ...]]:
+    with open_run(database) as connection:
+        return connection.execute(query).fetchall()
+
+
+def read_baseline(path: Path | str) -> dict[str, str]:
+    """Return the verdicts of the recorded baseline: of the claims that hold."""
+    return {row["claim"]: row["verdict"] for row in read_csv(path, ("claim", "verdict"))}
+
+
+def write_baseline(database: Path, path: Path) -> int:
+    """Record the claims that hold in a finished run, and return how many.
+
+    Raises
+    ------
+    InputError
+        If a claim of the baseline would be lost, as with the database of a smaller study.
+    """
+    lost = lost_claims(database, read_baseline(path)) if path.is_file() else []
+    if lost:
+        raise InputError(
+            f"{len(lost)} claims of the baseline have lost their verdict, such as {lost[0][0]}; expected a default "
+            f"study that loses none, or a baseline ({path}) without them",
+            path=database,
+        )
+    rows = _finished_claims(database, "SELECT claim, verdict::VARCHAR FROM claim ORDER BY study, claim")
+    kept = [(name, verdict) for name, verdict in rows if verdict in HOLDS]
+    text = "# Claims that hold in the default study; 'fabricast claims --strict' refuses to lose one.\nclaim,verdict\n"
+    write_text(path, text + "".join(f"{name},{verdict}\n" for name, verdict in kept))
+    return len(kept)
+
+
+def lost_claims(database: Path, baseline: dict[str, str]) -> list[tuple[str, str, str]]:
+    """Return the claims of a baseline whose verdict a finished run does not give any more.
+
+    Parameters
+    ----------
+    database : Path
+        The run's database.
+    baseline : dict
+        Recorded verdict by claim.
+
+    Returns
+    -------
+    list of (str, str, str)
+        Claim, verdict as recorded and now; ``missing`` if the run does not know the claim. One that has become
+        ``reproduced`` is not lost.
+    """
+    found = dict(_finished_claims(database, "SELECT claim, verdict::VARCHAR FROM claim"))
+    verdicts = [(name, before, found.get(name, "missing")) for name, before in baseline.items()]
+    return [(name, before, now) for name, before, now in verdicts if now not in (before, "reproduced")]
+
+
+def claim_text(database: Path) -> Group:
+    """Return the claims of a finished run for the terminal.
+
+    Parameters
+    ----------
+    database : Path
+        The run's database.
+
+    Returns
+    -------
+    rich.console.Group
+        One line a claim, then verdicts by evidence, then the headline.
+
+    Raises
+    ------
+    InputError
+        If there is no such database.
+    """
+    query = """SELECT claim, statement, relation::VARCHAR, low, high, unit, observed, verdict::VARCHAR,
+               evidence::VARCHAR, readings, holds_in, share_of_draws, note FROM claim ORDER BY study, claim"""
+    rows = _finished_claims(database, query)
+    table = Table(
+        Column("claim", overflow="fold", min_width=24), "statement", "published", "observed", "verdict", "evidence",
+        "holds in", "note",
+    )  # fmt: skip
+    for claim, statement, relation, low, high, unit, observed, verdict, evidence, readings, holds, draws, note in rows:
+        style = _STYLES.get(verdict, "dim")
+        table.add_row(
+            escape(claim), escape(statement), bound_text(relation, low, high, unit),
+            "" if observed is None else escape(number_text(observed)),
+            f"[{style}]{verdict_word(verdict, evidence)}[/{style}]", evidence.replace("_", " "),
+            _holds_text(readings, holds, draws), escape(note),
+        )  # fmt: skip
+    pairs = [(row[7], row[8]) for row in rows]
+    return Group(table, evidence_table(pairs), headline(pairs))
+
+
+def _holds_text(readings: int, holds: float | None, draws: float | None) -> str:
+    parts = [f"{round(holds * readings)} of {readings} readings"] if holds is not None and readings > 1 else []
+    return ", ".join(parts + ([] if draws is None else [f"{100 * draws:.0f} % of draws"]))
+
+
+def evidence_table(pairs: list[tuple[str, str]]) -> Table:
+    """Return verdicts by evidence for the terminal."""
+    shown = [verdict for verdict in VERDICT_WORDS if any(v == verdict for v, _ in pairs)]
+    table = Table("evidence", *(Column(VERDICT_WORDS[verdict], justify="right") for verdict in shown))
+    for evidence in EVIDENCE:
+        counts = [sum(pair == (verdict, evidence) for pair in pairs) for verdict in shown]
+        if sum(counts):
+            table.add_row(evidence.replace("_", " "), *(str(count) if count else "" for count in counts))
+    return table

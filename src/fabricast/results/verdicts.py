@@ -1,0 +1,227 @@
+"""Verdicts on claims: under every reading, under trivial alternatives, and with a wrong model or wrong data."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+
+from fabricast.core.errors import InputError
+from fabricast.results.claims import BY_CONSTRUCTION, Claim, Reading
+from fabricast.results.tables import connect, report_damaged_files
+
+__all__ = ["HOLDS", "ClaimTables", "evaluate_claims", "judge"]
+
+#: Verdicts of statements that the observed value does not contradict.
+HOLDS = ("reproduced", "follows_from_inputs", "does_not_discriminate", "decided_by_tolerance")
+#: From the worst: what a claim says that has to hold for several readings.
+_ORDER = ("deviates", "not_testable", "decided_by_tolerance", "reproduced")
+
+
+@dataclass(frozen=True)
+class ClaimTables:
+    """Rows that claims add to the tables.
+
+    Parameters
+    ----------
+    claim, claim_reading, claim_baseline, claim_mutation : pandas.DataFrame
+        Rows as in schema.sql.
+    """
+
+    claim: pd.DataFrame
+    claim_reading: pd.DataFrame
+    claim_baseline: pd.DataFrame
+    claim_mutation: pd.DataFrame
+
+
+def judge(claim: Claim, observed: float | None) -> str:
+    """Return what an observed value says of a statement, whatever it rests on.
+
+    Parameters
+    ----------
+    claim : Claim
+        The statement.
+    observed : float or None
+        Value in the statement's unit.
+
+    Returns
+    -------
+    str
+        ``reproduced`` within the bounds as printed, or within a tolerance of the authors;
+        ``decided_by_tolerance`` within a tolerance of ours alone; ``deviates``; or ``not_testable``.
+
+    Examples
+    --------
+    >>> claim = Claim(claim="c", study="pcie", statement="s", source="t", relation="at_least", value=95, unit="%",
+    ...               evidence="own_simulator", query="SELECT 1",
+    ...               tolerance={"value": 2, "reason": "ours", "because": "example"})
+    >>> judge(claim, 99.0), judge(claim, 94.0), judge(claim, 90.0)
+    ('reproduced', 'decided_by_tolerance', 'deviates')
+    """
+    if observed is None:
+        return "not_testable"
+    low, high = claim.bounds
+    beyond = max(low - observed, observed - high)
+    # Bounds are decimal numbers and observations are sums: equality is up to rounding of doubles.
+    printed = claim.rounding + 1e-9 * max(abs(observed), 1e-30)
+    if beyond <= printed:
+        return "reproduced"
+    if claim.tolerance is not None and beyond <= max(claim.tolerance.value, printed):
+        return "reproduced" if claim.tolerance.reason == "authors" else "decided_by_tolerance"
+    return "deviates"
+
+
+def evaluate_claims(claims: list[Claim], tables: dict[str, list[Path]]) -> ClaimTables:
+    """Observe every claim in the tables of a run, and give its verdict.
+
+    Parameters
+    ----------
+    claims : list of Claim
+        The claims. A query returns one number; no row or NULL means that this run does not hold what the
+        claim needs.
+    tables : dict
+        Parquet files of each table.
+
+    Returns
+    -------
+    ClaimTables
+        Verdicts of claims, of their readings, of trivial alternatives, and with wrong data.
+
+    Raises
+    ------
+    InputError
+        If a query gives more than one number.
+    """
+    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in ClaimTables.__dataclass_fields__}
+    parts = [path for paths in tables.values() for path in paths]
+    with connect() as connection, report_damaged_files(parts):
+        for name, paths in tables.items():
+            connection.read_parquet([str(path) for path in paths], union_by_name=True).create_view(name)
+        for claim in claims:
+            for name, found in _evaluated(connection, claim).items():
+                rows[name] += found
+    columns = {
+        "claim_reading": ["claim", "reading", "observed", "verdict", "is_default", "query"],
+        "claim_baseline": ["claim", "baseline", "observed", "verdict"],
+        "claim_mutation": ["claim", "mutation", "observed", "verdict"],
+    }
+    frames = {name: pd.DataFrame(found, columns=columns.get(name)) for name, found in rows.items()}
+    numbers = ("low", "high", "tolerance", "observed", "observed_low", "observed_high", "holds_in", "share_of_draws")
+    for frame in frames.values():
+        for column in frame.columns.intersection(numbers):
+            frame[column] = frame[column].astype("float64")
+    return ClaimTables(**frames)
+
+
+def _evaluated(connection: duckdb.DuckDBPyConnection, claim: Claim) -> dict[str, list[dict[str, Any]]]:
+    row = _statement(claim)
+    if claim.query is None:
+        return {"claim": [row | {"verdict": "not_testable"}]}
+    readings = [_read(connection, claim, reading) for reading in claim.all_readings()]
+    default = _decisive([reading for reading in readings if reading["is_default"]])
+    row |= {"observed": default["observed"], "query": default["query"]}
+    tested = [reading for reading in readings if reading["verdict"] != "not_testable"]
+    row |= {
+        "readings": len(tested),
+        "holds_in": sum(reading["verdict"] in HOLDS for reading in tested) / len(tested) if tested else None,
+    }
+    baselines = [_baseline(connection, claim, name) for name in claim.baselines]
+    mutations = _mutation(connection, claim, default)
+    row["verdict"] = _verdict(claim, default["verdict"], [one["verdict"] for one in baselines])
+    if row["verdict"] == "not_testable":
+        row["note"] = f"{_what_lacks(default)}. {claim.note}".strip()
+    elif claim.over_phases:
+        row |= _range_over_phases(connection, claim, default)
+    if claim.share_of_draws is not None:
+        row["share_of_draws"] = _observe(connection, claim, claim.share_of_draws)
+    changed = [one["verdict"] for one in (*mutations, *baselines)]
+    row["shown_to_fail"] = row["verdict"] == "deviates" or "deviates" in changed
+    return {"claim": [row], "claim_reading": readings, "claim_baseline": baselines, "claim_mutation": mutations}
+
+
+def _statement(claim: Claim) -> dict[str, Any]:
+    """Return what a row says of the statement, before anything is observed."""
+    kept = ("claim", "study", "statement", "source", "relation", "unit", "rounding", "evidence", "note", "figure")
+    low, high = claim.bounds
+    row = {name: getattr(claim, name) for name in kept}
+    row |= {
+        "low": low if low > -float("inf") else None,
+        "high": high if high < float("inf") else None,
+    }
+    if claim.tolerance is not None:
+        tolerance = claim.tolerance
+        row |= {"tolerance": tolerance.value, "tolerance_reason": tolerance.reason}
+        row |= {"tolerance_because": tolerance.because, "tolerance_version": tolerance.version}
+    row |= dict.fromkeys(("observed", "observed_low", "observed_high", "holds_in", "share_of_draws", "query"))
+    return row | {"readings": 0, "shown_to_fail": False}
+
+
+def _read(connection: duckdb.DuckDBPyConnection, claim: Claim, reading: Reading) -> dict[str, Any]:
+    query = claim.query_with(reading.values)
+    observed = _observe(connection, claim, query)
+    return {
+        "claim": claim.claim, "reading": reading.name, "observed": observed, "verdict": judge(claim, observed),
+        "is_default": reading.default, "query": query,
+    }  # fmt: skip
+
+
+def _decisive(readings: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the reading on which the verdict rests: the worst of those that have to hold."""
+    return min(readings, key=lambda reading: _ORDER.index(reading["verdict"]))
+
+
+def _verdict(claim: Claim, found: str, baselines: Iterable[str]) -> str:
+    """Return the verdict of a claim from what is observed and what its evidence and baselines are worth."""
+    if found not in HOLDS:
+        return found
+    if claim.evidence in BY_CONSTRUCTION:
+        return "follows_from_inputs"
+    tested = [verdict for verdict in baselines if verdict != "not_testable"]
+    return "does_not_discriminate" if tested and all(verdict in HOLDS for verdict in tested) else found
+
+
+def _what_lacks(reading: dict[str, Any]) -> str:
+    return "this run holds no value for it" + (f" ({reading['reading']})" if reading["reading"] else "")
+
+
+def _baseline(connection: duckdb.DuckDBPyConnection, claim: Claim, name: str) -> dict[str, Any]:
+    change = claim.baselines[name]
+    values = claim.all_readings()[0].values
+    query = claim.query_with(values, change) if isinstance(change, str) else claim.query_with(values | change)
+    observed = _observe(connection, claim, query)
+    return {"claim": claim.claim, "baseline": name, "observed": observed, "verdict": judge(claim, observed)}
+
+
+def _mutation(connection: duckdb.DuckDBPyConnection, claim: Claim, default: dict[str, Any]) -> list[dict[str, Any]]:
+    if claim.mutation is None or default["verdict"] == "not_testable":
+        return []
+    observed = _observe(connection, claim, claim.mutated(default["query"]))
+    return [{"claim": claim.claim, "mutation": claim.mutation, "observed": observed, "verdict": judge(claim, observed)}]
+
+
+def _range_over_phases(connection: duckdb.DuckDBPyConnection, claim: Claim, default: dict[str, Any]) -> dict[str, Any]:
+    """Observe a share in every and in any phase of the simulator's arbiters."""
+    ends = [
+        _observe(connection, claim, re.sub(r"\bshare_within\b", f"share_within_{end}", default["query"]))
+        for end in ("least", "most")
+    ]
+    assert ends[0] is not None and ends[1] is not None
+    text = f"{claim.note}; over the phases of the simulated arbiters {ends[0]:.4g} to {ends[1]:.4g} {claim.unit}"
+    if any((judge(claim, end) in HOLDS) != (default["verdict"] in HOLDS) for end in ends):
+        text += ", which decides the verdict"
+    return {"observed_low": ends[0], "observed_high": ends[1], "note": text.removeprefix("; ")}
+
+
+def _observe(connection: duckdb.DuckDBPyConnection, claim: Claim, query: str) -> float | None:
+    try:
+        rows = connection.execute(query).fetchall()
+    except duckdb.Error as error:
+        raise InputError(f"claim '{claim.claim}': the query fails: {str(error).splitlines()[0]}") from error
+    if len(rows) > 1 or (rows and len(rows[0]) != 1):
+        raise InputError(f"claim '{claim.claim}': the query gives {len(rows)} rows, expected one number")
+    return None if not rows or rows[0][0] is None else float(rows[0][0])
