@@ -5,6 +5,8 @@ OUTPUTS: <results>/tables/{claim,claim_reading,claim_baseline,claim_mutation}.pa
 STEPS: evaluate_claims.
 """
 
+CLAIM_TABLES = ("claim", "claim_reading", "claim_baseline", "claim_mutation")
+
 
 rule evaluate_claims:
     """Verdict on every published statement, under every reading, baseline and mutation."""

@@ -2,7 +2,7 @@
 
 REQUIRED INPUTS: <results>/<study>/*.parquet.
 OUTPUTS: <reports>/figures/<study>.<figure>.{svg,pdf,png}, listed in the catalogue (src/fabricast/figures/catalogue).
-STEPS: one rule a study, plot_<study>.
+STEPS: one rule a study, plot_<study>, and plot_claims.
 """
 
 
@@ -13,7 +13,18 @@ include: "figure_files.smk"
 SIMULATED_FIGURES = [
     name for name, entry in FIGURES["pcie"].items() if entry.needs_simulation
 ]
-PLAIN_FIGURES = [name for name in FIGURES["pcie"] if name not in SIMULATED_FIGURES]
+# Figures of a study that are drawn from its own tables, without waiting for claims.
+STUDY_FIGURES = {
+    study: [name for name, entry in figures.items() if not entry.needs_claims]
+    for study, figures in FIGURES.items()
+}
+CLAIM_FIGURES = {
+    study: [name for name, entry in figures.items() if entry.needs_claims]
+    for study, figures in FIGURES.items()
+}
+PLAIN_FIGURES = [
+    name for name in STUDY_FIGURES["pcie"] if name not in SIMULATED_FIGURES
+]
 # The graph sets that are drawn: the paper's topology if it is configured.
 SHOWN_SET = "storm8" if "storm8" in GRAPH_SETS else sorted(GRAPH_SETS)[0]
 _SIMULATED = sorted(SIMULATED_SETS, key=lambda name: (name != "storm8", name))
@@ -113,13 +124,13 @@ rule plot_breakdown:
         },
         studies=PUBLISHED / "studies.csv",
     output:
-        figure_outputs("breakdown", FIGURES["breakdown"]),
+        figure_outputs("breakdown", STUDY_FIGURES["breakdown"]),
     log:
         "<logs>/plot_breakdown.log",
     conda:
         "../../envs/environment.yaml"
     params:
-        figures=list(FIGURES["breakdown"]),
+        figures=STUDY_FIGURES["breakdown"],
         values={
             "system": "thunderx2",
             "tolerance": study_tolerance(PUBLISHED / "studies.csv", "breakdown"),
@@ -136,14 +147,14 @@ rule plot_maxrate:
             for table in ("maxrate_measurement", "maxrate_fit", "prediction")
         },
     output:
-        figure_outputs("maxrate", FIGURES["maxrate"]),
+        figure_outputs("maxrate", STUDY_FIGURES["maxrate"]),
     log:
         "<logs>/plot_maxrate.log",
     conda:
         "../../envs/environment.yaml"
     params:
-        figures=list(FIGURES["maxrate"]),
-        values={"dataset": "bluewaters_irecv_2"},
+        figures=STUDY_FIGURES["maxrate"],
+        values={"dataset": "bluewaters_irecv_1"},
         code=code("plot_maxrate"),
     script:
         "../scripts/plot_maxrate.py"
@@ -173,13 +184,13 @@ rule plot_gpucentric:
             else {}
         ),
     output:
-        figure_outputs("gpucentric", FIGURES["gpucentric"]),
+        figure_outputs("gpucentric", STUDY_FIGURES["gpucentric"]),
     log:
         "<logs>/plot_gpucentric.log",
     conda:
         "../../envs/environment.yaml"
     params:
-        figures=list(FIGURES["gpucentric"]),
+        figures=STUDY_FIGURES["gpucentric"],
         values={"system": "k20_extoll"},
         code=code("plot_gpucentric"),
     script:
@@ -191,18 +202,40 @@ rule plot_percs:
         network_case=table_parts("network_case", "percs"),
         network_link_class=table_parts("network_link_class", "percs"),
         network_count="<results>/percs/links.network_count.parquet",
+        network_example="<results>/percs/links.network_example.parquet",
         network_search="<results>/percs/searched.network_search.parquet",
         error_feature="<results>/percs/packets.error_feature.parquet",
         comparison="<results>/percs/all.comparison.parquet",
     output:
-        figure_outputs("percs", FIGURES["percs"]),
+        figure_outputs("percs", STUDY_FIGURES["percs"]),
     log:
         "<logs>/plot_percs.log",
     conda:
         "../../envs/environment.yaml"
     params:
-        figures=list(FIGURES["percs"]),
+        figures=STUDY_FIGURES["percs"],
         values={"workloads": settings.percs.workloads},
         code=code("plot_percs"),
     script:
         "../scripts/plot_percs.py"
+
+
+rule plot_claims:
+    """Under which readings claims hold."""
+    input:
+        reading="<results>/tables/claim_reading.parquet",
+    output:
+        [
+            file
+            for study, names in CLAIM_FIGURES.items()
+            for file in figure_outputs(study, names)
+        ],
+    log:
+        "<logs>/plot_claims.log",
+    conda:
+        "../../envs/environment.yaml"
+    params:
+        figures={study: names for study, names in CLAIM_FIGURES.items() if names},
+        code=code("plot_claims"),
+    script:
+        "../scripts/plot_claims.py"

@@ -10,9 +10,9 @@ PERCS_SHARDS = range(settings.percs.shards)
 
 
 rule count_percs_links:
-    """Directed links by class, for machines of every size."""
+    """Directed links by class, for machines of every size, and the talk's example on two supernodes."""
     output:
-        **parts("percs", "links", ["network_count"]),
+        **parts("percs", "links", ["network_count", "network_example"]),
     log:
         "<logs>/count_percs_links.log",
     conda:

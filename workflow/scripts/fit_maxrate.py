@@ -14,7 +14,7 @@ published = choose_datasets(read_measurements(snakemake.input.published), values
 rows = pd.concat([published, *(read_measurement_file(path) for path in snakemake.input.own)], ignore_index=True)
 with progress_of("fitting", rows["dataset"].nunique()) as advance:
     tables = maxrate_tables(
-        rows, slide_dataset="bluewaters_irecv_2", starts=values.starts, draws=values.draws, seed=values.seed,
+        rows, slide_system="Blue Waters", starts=values.starts, draws=values.draws, seed=values.seed,
         progress=advance,
     )  # fmt: skip
 for name, path in snakemake.output.items():

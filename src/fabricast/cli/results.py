@@ -18,21 +18,21 @@ app = typer.Typer()
 def claims(
     database: Annotated[Path, typer.Option(help="Database of a finished run.")] = Path("results/fabricast.duckdb"),
     strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with 1 if a claim of the baseline is no longer reproduced.")
+        bool, typer.Option("--strict", help="Exit with 1 if a claim of the baseline has lost its verdict.")
     ] = False,
     record: Annotated[bool, typer.Option("--record", help="Record this run as the baseline.")] = False,
 ) -> None:
-    """Print the claim table of a finished run."""
+    """Print the claims of a finished run, and verdicts by the evidence behind them."""
     from fabricast.core.resources import published
-    from fabricast.results.claims import claim_table, lost_claims, read_baseline, write_baseline
+    from fabricast.results.claim_record import claim_text, lost_claims, read_baseline, write_baseline
 
     baseline = published() / "claims_baseline.csv"
-    Console(width=None if sys.stdout.isatty() else 160).print(claim_table(database))
+    Console(width=None if sys.stdout.isatty() else 160).print(claim_text(database))
     if record:
-        typer.echo(f"{write_baseline(database, baseline)} reproduced claims recorded in {baseline}")
+        typer.echo(f"{write_baseline(database, baseline)} claims that hold recorded in {baseline}")
     if strict:
         lost = lost_claims(database, read_baseline(baseline))
-        for name, verdict in lost:
-            typer.echo(f"fabricast: lost: {name} was reproduced and now is {verdict}", err=True)
+        for name, before, now in lost:
+            typer.echo(f"fabricast: lost: {name} was {before} and now is {now}", err=True)
         if lost:
             raise typer.Exit(1)

@@ -47,6 +47,10 @@ def _parameters(fit: pd.DataFrame, dataset: str, model: str, protocol: str) -> d
     return {name: float(row[name]) for name in FORMS[model].parameters}
 
 
+#: Machine of the slides, and the run between adjacent nodes, which the slides name.
+_SLIDE_SYSTEM, _ADJACENT = "Blue Waters", "bluewaters_irecv_1"
+
+
 def plot_rates(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: str) -> Figure:
     """Draw the rate of a node by processes, measured and modelled.
 
@@ -126,30 +130,32 @@ def plot_small_messages(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: s
     return figure
 
 
-def plot_error_surface(measurement: pd.DataFrame, dataset: str) -> Figure:
+def plot_error_surface(measurement: pd.DataFrame) -> Figure:
     """Draw the error of the slides' parameters over size and processes.
 
     Parameters
     ----------
     measurement : pandas.DataFrame
         Rows of the table maxrate_measurement.
-    dataset : str
-        Data set.
 
     Returns
     -------
     matplotlib.figure.Figure
-        A map with the bands of the slides.
+        A map with the bands of the slides for every run on their machine.
     """
-    rows = measurement[measurement["dataset"] == dataset]
-    size, processes = (rows[name].to_numpy(dtype=np.float64) for name in ("size_bytes", "processes"))
-    error = np.abs(predict_time("refined", SLIDE_PARAMETERS, size, processes) / rows["time_s"].to_numpy() - 1)
-    table = pd.DataFrame({"size_bytes": size, "processes": processes, "value": error})
-    figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 3.0))
-    bands = [0.0, 0.1, 0.2, 0.4, 0.6, 0.8]
-    shown = _surface(axes, table, BoundaryNorm(bands, 256), f"{dataset}: refined model with the slides' parameters")
-    axes.set_ylabel("processes on the node")
-    figure.colorbar(shown, ax=axes, label="absolute relative error")
+    runs = measurement[measurement["system"] == _SLIDE_SYSTEM]
+    names = sorted(set(runs["dataset"]), key=lambda name: (name != _ADJACENT, name))
+    figure, panels = plt.subplots(1, max(len(names), 1), figsize=(PAGE_WIDTH_IN, 2.9), squeeze=False, sharey=True)
+    shown = None
+    for axes, dataset in zip(panels[0], names, strict=False):
+        rows = runs[runs["dataset"] == dataset]
+        size, processes = (rows[name].to_numpy(dtype=np.float64) for name in ("size_bytes", "processes"))
+        error = np.abs(predict_time("refined", SLIDE_PARAMETERS, size, processes) / rows["time_s"].to_numpy() - 1)
+        table = pd.DataFrame({"size_bytes": size, "processes": processes, "value": error})
+        shown = _surface(axes, table, BoundaryNorm([0.0, 0.1, 0.2, 0.4, 0.6, 0.8], 256, extend="max"), dataset)
+    panels[0, 0].set_ylabel("processes on the node")
+    if shown is not None:
+        figure.colorbar(shown, ax=panels[0].tolist(), label="absolute relative error")
     return figure
 
 
@@ -211,7 +217,9 @@ def _modelled(prediction: pd.DataFrame, dataset: str, model: str) -> pd.DataFram
                          "value": rows["value"] * 1e6})  # fmt: skip
 
 
-def plot_time_surfaces(measurement: pd.DataFrame, prediction: pd.DataFrame, dataset: str) -> Figure:
+def plot_time_surfaces(
+    measurement: pd.DataFrame, prediction: pd.DataFrame, dataset: str, models: tuple[str, ...]
+) -> Figure:
     """Draw measured and modelled time over size and processes.
 
     Parameters
@@ -220,19 +228,21 @@ def plot_time_surfaces(measurement: pd.DataFrame, prediction: pd.DataFrame, data
         Rows of the tables maxrate_measurement and prediction.
     dataset : str
         Data set.
+    models : tuple of str
+        Models that are shown.
 
     Returns
     -------
     matplotlib.figure.Figure
-        Three maps on one logarithmic scale: measured, refined model, our model.
+        Maps on one logarithmic scale: measured, then a map a model.
     """
     rows = measurement[measurement["dataset"] == dataset]
     panels = {"measured": rows.assign(value=rows["time_s"] * 1e6)} | {
-        _TITLES[model]: _modelled(prediction, dataset, model) for model in ("refined", _CHOSEN)
+        _TITLES[model]: _modelled(prediction, dataset, model) for model in models
     }
     values = pd.concat([panel["value"] for panel in panels.values()])
     norm = LogNorm(values.min(), values.max())
-    figure, axes = plt.subplots(1, 3, figsize=(PAGE_WIDTH_IN, 2.7), sharey=True)
+    figure, axes = plt.subplots(1, len(panels), figsize=(PAGE_WIDTH_IN, 2.7), sharey=True)
     for own, (title, panel) in zip(axes, panels.items(), strict=True):
         shown = _surface(own, panel, norm, title)
     axes[0].set_ylabel("processes on the node")

@@ -60,6 +60,10 @@ def draw_tree(tree: PcieTree, load: np.ndarray, axes: Axes) -> None:
     axes.axis("off")
 
 
+#: Model whose phases are drawn.
+_TRACED = "congestion_factor"
+
+
 def link_load(tree: PcieTree, arcs: list[tuple[int, int]], rho: np.ndarray) -> np.ndarray:
     routes = tree.routes
     load = np.zeros(routes.capacity.size)
@@ -86,7 +90,7 @@ def plot_link_loads(tree: PcieTree, communication: pd.DataFrame, phase: pd.DataF
     matplotlib.figure.Figure
         One panel a phase.
     """
-    phase = phase[phase["graph"] == graph]
+    phase = phase[(phase["graph"] == graph) & (phase["model"] == _TRACED)]
     arcs_of = communication[communication["graph"] == graph].set_index("communication")
     number = tree.endpoint_number
     phases = sorted(phase["phase"].unique())
@@ -120,7 +124,7 @@ def plot_worked_example(communication: pd.DataFrame, phase: pd.DataFrame, graph:
     matplotlib.figure.Figure
         Graphs with congestion factors above, timeline below.
     """
-    phase = phase[phase["graph"] == graph].sort_values(["phase", "communication"])
+    phase = phase[(phase["graph"] == graph) & (phase["model"] == _TRACED)].sort_values(["phase", "communication"])
     ends = communication[communication["graph"] == graph].set_index("communication").sort_index()
     phases = sorted(phase["phase"].unique())
     figure = plt.figure(figsize=(PAGE_WIDTH_IN, 3.6))

@@ -6,6 +6,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from fabricast.figures.style import COLOURS, PAGE_WIDTH_IN
 
@@ -18,6 +19,7 @@ __all__ = [
     "plot_search",
     "plot_sensitivity",
     "plot_times",
+    "plot_two_supernodes",
 ]
 
 _ORDER = ("DEF", "BNM", "BDM", "BSM", "RNM", "RDM", "RNMu", "RDMu")
@@ -28,6 +30,7 @@ def _plain(case: pd.DataFrame) -> pd.DataFrame:
     """Cases with default gateways, single links, closed grids, on a machine of their own."""
     return case[
         (case["gateway"] == "mod") & (case["multiplicity"] == 1) & (case["placement"] == "whole") & case["wrap"]
+        & ~case["turned"]
     ]
 
 
@@ -181,17 +184,20 @@ def plot_sensitivity(case: pd.DataFrame) -> Figure:
     rows = case[(case["routing"] == "direct") & case["workload"].str.match("4D|2D|MChalf")]
     label = (
         rows["workload"] + ", " + rows["gateway"] + ", M = " + rows["multiplicity"].astype(str)
-        + np.where(rows["wrap"], "", ", open") + np.where(rows["placement"] == "whole", "", ", " + rows["placement"])
+        + np.where(rows["wrap"], "", ", open") + np.where(rows["turned"], ", turned blocks", "")
+        + np.where(rows["placement"] == "whole", "", ", " + rows["placement"])
     )  # fmt: skip
     table = rows.assign(label=label).groupby(["label", "mapping"], sort=False)["bottleneck_s"].mean().unstack()
     known = [mapping for mapping in _ORDER if mapping in table.columns]
-    table = table[known].dropna().sort_index()
+    table = table[known].dropna(how="all").sort_index()
     relative = table.div(table.min(axis=1), axis=0)
     figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 0.19 * len(relative) + 0.7))
     axes.imshow(np.log2(relative.to_numpy()), cmap="cividis_r", vmin=0, vmax=5, aspect="auto")
     for row in range(len(relative)):
         for column in range(len(known)):
             value = float(relative.to_numpy()[row, column])
+            if np.isnan(value):
+                continue
             weight, colour = "bold" if value < 1.0001 else "normal", "white" if value > 6 else "black"
             axes.text(column, row, f"{value:.3g}", ha="center", va="center", fontsize=5.5, color=colour,
                       fontweight=weight)  # fmt: skip
@@ -234,41 +240,94 @@ def plot_packets(comparison: pd.DataFrame) -> Figure:
     return figure
 
 
-def plot_search(search: pd.DataFrame, case: pd.DataFrame) -> Figure:
-    """Draw the mapping that was searched beside those of the study.
+def plot_search(search: pd.DataFrame, case: pd.DataFrame, comparison: pd.DataFrame) -> Figure:
+    """Draw the mappings that were searched beside those of the study.
 
     Parameters
     ----------
-    search, case : pandas.DataFrame
-        Rows of the tables network_search and network_case.
+    search, case, comparison : pandas.DataFrame
+        Rows of the tables network_search, network_case and comparison.
 
     Returns
     -------
     matplotlib.figure.Figure
-        One panel a workload.
+        One panel a workload: time of the busiest link, and at packet level.
     """
     rows = _plain(case)
-    figure, panels = plt.subplots(1, len(search), figsize=(PAGE_WIDTH_IN, 2.7), squeeze=False)
-    for axes, (_, found) in zip(panels[0], search.iterrows(), strict=True):
-        own = rows[rows["workload"] == found["workload"]]
-        time = own.groupby(["mapping", "routing"])["bottleneck_s"].mean() * 1e3
-        bars = {f"{m} direct": time.get((m, "direct")) for m in ("DEF", "BSM", "RNM")}
-        bars |= {"DEF indirect": time.get(("DEF", "indirect")), "found, direct": found["bottleneck_s"] * 1e3,
-                 "found, packets": found["packets_s"] * 1e3}  # fmt: skip
-        bars = {name: value for name, value in bars.items() if value is not None}
-        colours = [COLOURS[2] if name.startswith("found") else COLOURS[1] if "indirect" in name else COLOURS[0]
-                   for name in bars]  # fmt: skip
-        axes.barh(range(len(bars)), list(bars.values()), color=colours)
-        axes.axvline(found["floor_s"] * 1e3, color="black", linewidth=0.8, linestyle=":", label="even loads")
-        for place, value in enumerate(bars.values()):
-            axes.text(value * 1.05, place, f"{value:.3g}", va="center", fontsize=6)
-        axes.set_yticks(range(len(bars)), list(bars), fontsize=6)
-        axes.invert_yaxis()
+    parts = comparison["case_id"].str.split(".", expand=True)
+    packets = comparison.assign(workload=parts[0], mapping=parts[1], routing=parts[2])
+    packets = packets.groupby(["workload", "mapping", "routing"])["reference"].mean()
+    names = list(dict.fromkeys(search["workload"]))
+    figure, panels = plt.subplots(1, len(names), figsize=(PAGE_WIDTH_IN, 2.9), squeeze=False)
+    for axes, name in zip(panels[0], names, strict=True):
+        time = rows[rows["workload"] == name].groupby(["mapping", "routing"])["bottleneck_s"].mean()
+        found = search[search["workload"] == name].set_index("routing")
+        shown = [
+            (f"{mapping}, {routing}", time[mapping, routing], packets.get((name, mapping, routing)), routing)
+            for routing in ("direct", "indirect")
+            for mapping in ("DEF", "BDM", "BSM", "RNM")
+        ]
+        shown += [(f"searched, {r}", row["bottleneck_s"], row["packets_s"], r) for r, row in found.iterrows()]
+        shown.sort(key=lambda entry: -entry[1])
+        for place, (_, bound, packet, routing) in enumerate(shown):
+            colour = COLOURS[0] if routing == "direct" else COLOURS[1]
+            axes.plot(bound * 1e3, place, "o", color=colour, markersize=4)
+            if packet is not None:
+                axes.plot(packet * 1e3, place, "x", color=colour, markersize=4)
+        axes.set_yticks(range(len(shown)), [entry[0] for entry in shown], fontsize=6)
         axes.set_xscale("log")
-        axes.set_xlim(None, max(bars.values()) * 3)
         axes.set_xlabel("time (ms)")
-        axes.set_title(found["workload"], fontsize=8)
-        axes.legend(fontsize=6)
+        axes.set_title(name, fontsize=8)
+    marks = [
+        Line2D([], [], color="black", marker="o", linestyle="none", markersize=4, label="busiest link (expected loads)"),
+        Line2D([], [], color="black", marker="x", linestyle="none", markersize=4, label="packet level"),
+        Line2D([], [], color=COLOURS[0], linewidth=3, label="direct routes"),
+        Line2D([], [], color=COLOURS[1], linewidth=3, label="indirect routes"),
+    ]
+    figure.legend(handles=marks, fontsize=6, ncols=4, loc="outside upper center")
+    return figure
+
+
+def plot_two_supernodes(example: pd.DataFrame, grid: tuple[int, int]) -> Figure:
+    """Draw the talk's example: a stencil on two supernodes in rank order, and the load of each class of links.
+
+    Parameters
+    ----------
+    example : pandas.DataFrame
+        Rows of the table network_example.
+    grid : tuple of int
+        Nodes in each direction.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Left the nodes by supernode with the messages that leave it, right messages on the fullest link of each class.
+    """
+    figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 2.3), width_ratios=[1.5, 1])
+    rows, columns = grid
+    half = rows * columns // 2
+    for rank in range(rows * columns):
+        row, column = divmod(rank, columns)
+        left.plot(row, column, "o", color=COLOURS[0] if rank < half else COLOURS[1], markersize=5, zorder=3)
+        for near in ((row + 1, column), (row, column + 1)):
+            if near[0] < rows and near[1] < columns:
+                crosses = (rank < half) != (near[0] * columns + near[1] < half)
+                left.plot(*zip((row, column), near, strict=True), color=COLOURS[3] if crosses else "0.75",
+                          linewidth=2.2 if crosses else 0.8, zorder=2 if crosses else 1)  # fmt: skip
+    left.set_xlabel("first coordinate")
+    left.set_ylabel("second")
+    left.set_title(f"{rows} x {columns} nodes in rank order on two supernodes", fontsize=8)
+    left.grid(visible=False)
+    classes = [name for name in _CLASSES if name in set(example["class"])]
+    for shift, (wrap, label, colour) in zip(
+        (-0.2, 0.2), ((False, "open grid", COLOURS[2]), (True, "torus", COLOURS[4])), strict=True
+    ):
+        own = example[example["wrap"] == wrap].set_index("class").loc[classes]
+        right.bar(np.arange(len(classes)) + shift, own["max_messages"], width=0.38, color=colour, label=label)
+    right.set_xticks(range(len(classes)), [f"{name} links" for name in classes])
+    right.set_ylabel("messages on the fullest")
+    right.legend(fontsize=6)
+    right.grid(axis="x", visible=False)
     return figure
 
 

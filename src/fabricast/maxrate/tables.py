@@ -73,7 +73,7 @@ def _unseen(regressor: TimeRegressor, cells: Array, times: Array) -> dict[str, f
 def maxrate_tables(
     measurement: pd.DataFrame,
     *,
-    slide_dataset: str,
+    slide_system: str,
     starts: int,
     draws: int,
     seed: int,
@@ -85,8 +85,8 @@ def maxrate_tables(
     ----------
     measurement : pandas.DataFrame
         Rows as `fabricast.maxrate.measurements.read_measurements` gives.
-    slide_dataset : str
-        Data set of the machine whose parameters the slides print.
+    slide_system : str
+        Machine whose parameters the slides print; they are held against every data set of it.
     starts : int
         Starts of each fit.
     draws : int
@@ -116,7 +116,7 @@ def maxrate_tables(
                  "tag": "measured"}
             )
         )  # fmt: skip
-        own = _published_fit(dataset, cells, times) if dataset == slide_dataset else []
+        own = _published_fit(dataset, cells, times) if set(rows["system"]) == {slide_system} else []
         generator = random_generator(seed, f"maxrate.{dataset}")
         own += _form_fits(dataset, cells, times, starts, draws, seed, generator)
         own += _protocol_fits(dataset, cells, times, seed)

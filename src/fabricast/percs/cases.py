@@ -44,7 +44,9 @@ WORKLOADS: dict[str, Workload] = {
 }
 _BLOCKED = ("DEF", "BNM", "BDM", "BSM", "RNM", "RDM")
 _IN_A_ROW = ("DEF", "RNMu", "RDMu")
-_SENSITIVE_SEEDS = 3
+#: Random mappings of rank-order chunks, beside those of blocks: the talk does not say which it means.
+_CHUNKS = ("RNMu", "RDMu")
+_SENSITIVE_SEEDS, _CHUNK_SEEDS = 3, 10
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,8 @@ class Case:
         Number of a random mapping or placement; None if nothing is random.
     wrap : bool
         Whether the grid is a torus.
+    turned : bool
+        Whether the sides of node blocks stand in reverse order.
     """
 
     workload: str
@@ -74,6 +78,7 @@ class Case:
     placement: str = "whole"
     seed: int | None = None
     wrap: bool = True
+    turned: bool = False
 
     @property
     def supernodes(self) -> int:
@@ -90,6 +95,7 @@ class Case:
         parts = [self.workload, self.mapping, routing, self.gateway, f"m{self.multiplicity}"]
         parts += [self.placement] if self.placement != "whole" else []
         parts += [] if self.wrap else ["open"]
+        parts += ["turned"] if self.turned else []
         return ".".join(parts + ([] if self.seed is None else [f"s{self.seed}"]))
 
 
@@ -139,11 +145,16 @@ def grid_cases(workloads: list[str], seeds: int, *, sensitivity: bool) -> Iterat
     for name in workloads:
         one = workload(name)
         mappings = _BLOCKED if len(one.grid) > 1 else _IN_A_ROW
+        if sensitivity and len(one.grid) > 1:
+            mappings += _CHUNKS
         for mapping in mappings:
-            yield from seeded(Case(name, mapping), seeds)
+            chunks = mapping in _CHUNKS and len(one.grid) > 1
+            yield from seeded(Case(name, mapping), min(seeds, _CHUNK_SEEDS) if chunks else seeds)
             if sensitivity and len(one.grid) > 1:
                 for gateway in GATEWAYS[1:]:
                     yield from seeded(Case(name, mapping, gateway=gateway), few)
+                if mapping != "DEF" and not chunks:
+                    yield from seeded(Case(name, mapping, turned=True), few)
                 if name.endswith("-64"):
                     yield from seeded(Case(name, mapping, multiplicity=8), few)
                     yield from seeded(Case(name, mapping, wrap=False), few)
@@ -157,7 +168,7 @@ def case_router(case: Case, root_seed: int) -> NDArray[np.int32]:
     one, network = workload(case.workload), case.network()
     generator = random_generator(root_seed, f"percs.{case.workload}.{case.mapping}.{case.seed}")
     job = network if case.placement == "whole" else percs(case.supernodes)
-    router = map_tasks(case.mapping, one, job, generator)
+    router = map_tasks(case.mapping, one, job, generator, turned=case.turned)
     if case.placement == "whole":
         return router
     chosen = place(

@@ -16,10 +16,12 @@ from numpy.typing import NDArray
 
 from fabricast.core.errors import InputError
 from fabricast.inputs.files import write_text
+from fabricast.percs.loads import count_traffic, route
 from fabricast.percs.network import TwoLevelNetwork
 from fabricast.percs.packets import Pairs
+from fabricast.percs.workloads import Workload
 
-__all__ = ["MappingSearch", "bottleneck_s", "search_mapping", "write_rank_files"]
+__all__ = ["MappingSearch", "bottleneck_s", "search_indirect", "search_mapping", "write_rank_files"]
 
 _EPOCHS = 24
 _WARM, _COLD = 3.0, 0.03
@@ -110,6 +112,48 @@ def search_mapping(
         if progress is not None:
             progress(part)
     return MappingSearch(best_position[: len(start)], best, first, proposals, kept)
+
+
+def search_indirect(
+    workload: Workload, router: NDArray[np.int32], network: TwoLevelNetwork, *, evaluations: int, seed: int
+) -> MappingSearch:
+    """Swap nodes while the busiest link under indirect routes, by expected loads, is not busier.
+
+    Parameters
+    ----------
+    workload : Workload
+        Pattern.
+    router : ndarray of int32, shape (tasks,)
+        Router of each task at the start.
+    network : TwoLevelNetwork
+        Network.
+    evaluations : int
+        Swaps that are tried; each counts all loads anew, as every supernode feels every swap.
+    seed : int
+        Of the swaps.
+
+    Returns
+    -------
+    MappingSearch
+        ``position`` is the router that takes the place of each router.
+    """
+    generator = np.random.default_rng(seed)
+
+    def time_of(position: NDArray[np.int64]) -> float:
+        traffic, _ = count_traffic(workload, position[router].astype(np.int32), network)
+        return route(traffic, network, "indirect").bottleneck[0]
+
+    position = np.arange(network.routers)
+    start = best = time_of(position)
+    kept = 0
+    for _ in range(evaluations):
+        swapped = position.copy()
+        pair = generator.choice(network.routers, 2, replace=False)
+        swapped[pair] = swapped[pair[::-1]]
+        now = time_of(swapped)
+        if now <= best:
+            position, best, kept = swapped, now, kept + 1
+    return MappingSearch(position, best, start, evaluations, kept)
 
 
 def bottleneck_s(pairs: Pairs, position: NDArray[np.int64], network: TwoLevelNetwork) -> float:

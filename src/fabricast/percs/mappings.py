@@ -52,7 +52,9 @@ def block_numbers(grid: tuple[int, ...], shapes: tuple[tuple[int, ...], ...]) ->
     return number
 
 
-def map_tasks(mapping: str, workload: Workload, network: TwoLevelNetwork, generator: np.random.Generator) -> Map:
+def map_tasks(
+    mapping: str, workload: Workload, network: TwoLevelNetwork, generator: np.random.Generator, *, turned: bool = False
+) -> Map:
     """Map every task of a workload to a router.
 
     Parameters
@@ -65,6 +67,8 @@ def map_tasks(mapping: str, workload: Workload, network: TwoLevelNetwork, genera
         Whose nodes and drawers are filled.
     generator : numpy.random.Generator
         Source of random permutations.
+    turned : bool, default False
+        Whether the sides of node blocks stand in reverse order.
 
     Returns
     -------
@@ -90,6 +94,7 @@ def map_tasks(mapping: str, workload: Workload, network: TwoLevelNetwork, genera
         order = ranks
     elif mapping in MAPPINGS:
         node, drawers, group = blocks_of(workload.grid)
+        node = node[::-1] if turned else node
         nested = {"BNM": (node,), "RNM": (node,), "BDM": (drawers, node), "RDM": (drawers, node)}
         order = block_numbers(workload.grid, nested.get(mapping, (group, drawers, node)))
     else:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from fabricast.core.seeds import random_generator
 from fabricast.percs.cases import WORKLOADS, Case, case_router, evaluate_case, grid_cases, supernodes_of, workload
 from fabricast.percs.loads import ROUTINGS, LinkLoads, Routing, count_traffic, route
-from fabricast.percs.mapping_search import search_mapping
+from fabricast.percs.mapping_search import search_indirect, search_mapping
 from fabricast.percs.mappings import map_tasks
-from fabricast.percs.network import percs
+from fabricast.percs.network import TwoLevelNetwork, percs
 from fabricast.percs.packets import router_pairs, simulate_packets
 from fabricast.percs.time_features import explain_times, load_features
+from fabricast.percs.workloads import EXAMPLE_GRID, Workload, stencil
 from fabricast.runtime.threads import in_order
 
 __all__ = [
@@ -24,6 +26,7 @@ __all__ = [
     "LoadTables",
     "PacketTables",
     "count_rows",
+    "example_rows",
     "load_tables",
     "packet_cases",
     "packet_tables",
@@ -34,6 +37,8 @@ __all__ = [
 COUNTED_SUPERNODES = (2, 4, 8, 16, 32, 64, 128, 256, 300, 512)
 _BINS = 24
 _HISTOGRAMS_OF_SEED = (None, 0)
+#: Swaps tried with direct routes for each that is tried with indirect ones, where all loads are counted anew.
+_PROPOSALS_OF_EVALUATION = 5000
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,38 @@ def count_rows() -> pd.DataFrame:
             for name, count in percs(groups).counts().items()
         ]
     )
+
+
+def example_rows() -> pd.DataFrame:
+    """Count the talk's example: a stencil with a node a vertex, in rank order on two supernodes.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Rows of the table network_example, for an open grid and a torus.
+
+    References
+    ----------
+    Bhatele et al., SC11, slides LLNL-PRES-511461, "2D Stencil on 2 supernodes (64 QCMs)".
+
+    Examples
+    --------
+    >>> rows = example_rows()
+    >>> rows[~rows["wrap"] & (rows["class"] == "D")]["max_messages"].item()
+    4
+    """
+    network = replace(percs(2), cores_per_router=1)
+    rows = []
+    for wrap in (False, True):
+        pattern = stencil("example", EXAMPLE_GRID, 1.0, wrap=wrap)
+        traffic, messages = count_traffic(pattern, np.arange(network.routers, dtype=np.int32), network)
+        loads = route(traffic, network, "direct")
+        rows += [
+            {"wrap": wrap, "class": name, "links": load.size, "used": int((load > 0).sum()),
+             "max_messages": int(load.max()), "messages": messages}
+            for name, load in loads.by_class.items()
+        ]  # fmt: skip
+    return pd.DataFrame(rows)
 
 
 def load_tables(
@@ -106,7 +143,7 @@ def _case_rows(case: Case, routing: Routing, loads: LinkLoads, messages: int) ->
     head = {
         "case_id": name, "workload": case.workload, "supernodes": case.supernodes, "mapping": case.mapping,
         "routing": routing, "placement": case.placement, "gateway": case.gateway, "multiplicity": case.multiplicity,
-        "seed": case.seed, "wrap": case.wrap, "tasks": WORKLOADS[case.workload].tasks, "communications": messages,
+        "seed": case.seed, "wrap": case.wrap, "turned": case.turned, "tasks": WORKLOADS[case.workload].tasks, "communications": messages,
         "bottleneck_s": time, "bottleneck_class": worst, "floor_s": loads.floor_s(),
     }  # fmt: skip
     classes: _Rows = []
@@ -233,14 +270,14 @@ def packet_tables(
 def search_rows(
     names: list[str], *, proposals: int, packet_bytes: float, seed: int, progress: Callable[[int], None] | None = None
 ) -> pd.DataFrame:
-    """Search mappings for direct routing and verify them packet by packet.
+    """Search mappings for both routings and simulate them packet by packet.
 
     Parameters
     ----------
     names : list of str
         Workloads with blocks.
     proposals : int
-        Swaps that are tried for each.
+        Swaps that are tried for each with direct routes; with indirect ones a fixed share of them.
     packet_bytes : float
         Size of a packet of the verification.
     seed : int
@@ -253,27 +290,39 @@ def search_rows(
     pandas.DataFrame
         Rows of the table network_search.
     """
-    rows = []
+    rows: _Rows = []
     for name in names:
-        pattern = workload(name)
-        network = percs(supernodes_of(name))
+        pattern, network = workload(name), percs(supernodes_of(name))
         generator = random_generator(seed, f"percs.search.{name}")
         # Blocks of the node mapping are what is moved.
         block = map_tasks("BNM", pattern, network, generator)
         pairs = router_pairs(pattern, block, network)
         start = generator.permutation(network.routers)
-        found = search_mapping(
+        direct = search_mapping(
             pairs, start, network, proposals=proposals, seed=seed % 2**32, progress=progress
         )  # fmt: skip
-        router = found.position[block].astype(np.int32)
-        traffic, _ = count_traffic(pattern, router, network)
-        loads = route(traffic, network, "direct")
-        run = simulate_packets(
-            router_pairs(pattern, router, network), network, "direct", packet_bytes=packet_bytes
-        )  # fmt: skip
-        rows.append(
-            {"workload": name, "start_s": found.start_s, "bottleneck_s": loads.bottleneck[0],
-             "bottleneck_class": loads.bottleneck[1], "floor_s": loads.floor_s(), "packets_s": run.elapsed_s,
-             "proposals": found.proposals, "kept": found.kept}
-        )  # fmt: skip
+        regular = {own: map_tasks(own, pattern, network, generator) for own in ("DEF", "BNM", "BDM", "BSM")}
+        best = min(regular, key=lambda own: _loads(pattern, regular[own], network, "indirect").bottleneck[0])
+        indirect = search_indirect(
+            pattern, regular[best], network, evaluations=proposals // _PROPOSALS_OF_EVALUATION, seed=seed % 2**32
+        )
+        for routing, start_mapping, found, router in (
+            ("direct", "RNM", direct, direct.position[block]),
+            ("indirect", best, indirect, indirect.position[regular[best]]),
+        ):
+            router = router.astype(np.int32)
+            loads = _loads(pattern, router, network, routing)
+            size = min(packet_bytes, pattern.size_bytes)
+            run = simulate_packets(router_pairs(pattern, router, network), network, routing, packet_bytes=size)
+            rows.append(
+                {"workload": name, "routing": routing, "start": start_mapping, "start_s": found.start_s,
+                 "bottleneck_s": loads.bottleneck[0], "bottleneck_class": loads.bottleneck[1],
+                 "floor_s": loads.floor_s(), "packets_s": run.elapsed_s, "packet_bytes": size,
+                 "proposals": found.proposals, "kept": found.kept}
+            )  # fmt: skip
     return pd.DataFrame(rows)
+
+
+def _loads(pattern: Workload, router: NDArray[np.int32], network: TwoLevelNetwork, routing: Routing) -> LinkLoads:
+    traffic, _ = count_traffic(pattern, router, network)
+    return route(traffic, network, routing)

@@ -15,7 +15,7 @@ from fabricast.core.errors import InputError
 from fabricast.inputs.csv_files import read_csv
 from fabricast.inputs.files import read_bytes, read_text
 
-__all__ = ["BLOCKS", "Workload", "blocks_of", "multicast", "read_matrix", "stencil"]
+__all__ = ["BLOCKS", "EXAMPLE_GRID", "Workload", "blocks_of", "multicast", "read_matrix", "stencil"]
 
 _LARGEST_TASKS = 2**22
 
@@ -132,6 +132,9 @@ def multicast(
         return Workload(name, row, offsets, size_bytes, wrap)
     raise InputError(f"targets of '{name}' is '{targets}', expected half, near, rand or stride")
 
+
+#: Nodes of the talk's example on two supernodes.
+EXAMPLE_GRID = (16, 4)
 
 #: Shapes of blocks that fill a node, a drawer and a supernode of PERCS, by dimensions. [assumed]
 BLOCKS = {

@@ -106,6 +106,7 @@ def network_explorer(case: pd.DataFrame, histogram: pd.DataFrame) -> dict[str, A
     """
     plain = case[
         (case["gateway"] == "mod") & (case["multiplicity"] == 1) & (case["placement"] == "whole") & case["wrap"]
+        & ~case["turned"]
     ]
     table = histogram.merge(plain, on="case_id")
     table = table[table["links"] > 0]

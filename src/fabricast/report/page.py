@@ -87,13 +87,13 @@ _KEY_TABLES = {
     "percs": {
         "Time of the busiest link in ms, mean over seeds": """
             PIVOT (SELECT workload, routing, mapping, printf('%.3g', 1000 * avg(bottleneck_s)) AS t FROM network_case
-                   WHERE gateway = 'mod' AND multiplicity = 1 AND placement = 'whole' AND wrap GROUP BY ALL)
+                   WHERE gateway = 'mod' AND multiplicity = 1 AND placement = 'whole' AND wrap AND NOT turned GROUP BY ALL)
             ON mapping USING first(t) GROUP BY workload, routing ORDER BY workload, routing""",
         "Mappings found by search": """
-            SELECT workload, printf('%.3g', 1e3 * start_s) AS random_nodes_ms,
+            SELECT workload, routing, start AS starts_from, printf('%.3g', 1e3 * start_s) AS start_ms,
             printf('%.3g', 1e3 * bottleneck_s) AS found_ms, bottleneck_class AS class,
             printf('%.3g', 1e3 * packets_s) AS packet_level_ms, printf('%.3g', 1e3 * floor_s) AS even_loads_ms,
-            proposals FROM network_search ORDER BY workload""",
+            proposals FROM network_search ORDER BY workload, routing""",
     },
 }
 _QUERIES = {

@@ -217,9 +217,7 @@ def _instances(item: Any) -> list[Any]:
 
 def _substituted(value: Any, values: dict[str, str]) -> Any:
     if isinstance(value, str):
-        text = re.sub(r"<(\w+)>", lambda match: values.get(match[1], match[0]), value)
-        # A number that stood in place of a whole text stays a number.
-        return float(text) if re.fullmatch(r"<\w+>", value) and re.fullmatch(r"-?[\d.]+", text) else text
+        return re.sub(r"<(\w+)>", lambda match: values.get(match[1], match[0]), value)
     if isinstance(value, dict):
         return {key: _substituted(entry, values) for key, entry in value.items()}
     return [_substituted(entry, values) for entry in value] if isinstance(value, list) else value

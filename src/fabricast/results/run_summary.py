@@ -8,9 +8,6 @@ from pathlib import Path
 
 __all__ = ["duration_text", "summary_text", "verdict_text"]
 
-_VERDICTS = {"reproduced": "reproduced", "deviates": "deviate", "not_testable": "not testable"}
-
-
 def duration_text(seconds: float) -> str:
     """Return a time as people say it.
 
@@ -28,7 +25,7 @@ def duration_text(seconds: float) -> str:
 
 
 def verdict_text(claims: Path | str) -> str:
-    """Return how many claims have which verdict.
+    """Return what a run says of its claims.
 
     Parameters
     ----------
@@ -36,10 +33,11 @@ def verdict_text(claims: Path | str) -> str:
         Parquet file of the table claim.
     """
     # Imported here: a run that does nothing needs no database.
+    from fabricast.results.claim_record import headline
     from fabricast.results.tables import read_table
 
-    counts = read_table(claims)["verdict"].value_counts()
-    return ", ".join(f"{counts.get(verdict, 0)} {word}" for verdict, word in _VERDICTS.items())
+    rows = read_table(claims)
+    return headline(zip(rows["verdict"], rows["evidence"], strict=True))
 
 
 def summary_text(folders: Mapping[str, str], started: float) -> str:

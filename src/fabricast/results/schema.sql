@@ -531,6 +531,7 @@ CREATE TABLE network_case (
   communications BIGINT NOT NULL, -- communications
   bottleneck_s DOUBLE NOT NULL, -- time of the busiest link: a bound with direct routes, that of expected loads with indirect ones
   bottleneck_class VARCHAR NOT NULL, -- class of the busiest link
+  turned BOOLEAN NOT NULL, -- whether the sides of node blocks stand in reverse order
   wrap BOOLEAN NOT NULL, -- whether the grid is a torus
   floor_s DOUBLE NOT NULL, -- time if every class were evenly loaded
   PRIMARY KEY (case_id)
@@ -567,17 +568,30 @@ CREATE TABLE network_count (
   links BIGINT NOT NULL, -- directed links
   PRIMARY KEY (supernodes, class)
 );
+-- The talk's example: a stencil of 16 x 4 nodes in rank order on two supernodes.
+CREATE TABLE network_example (
+  wrap BOOLEAN NOT NULL, -- whether the grid is a torus
+  class VARCHAR NOT NULL, -- class of links: LL, LR or D
+  links BIGINT NOT NULL, -- directed links of the class
+  used BIGINT NOT NULL, -- links that carry a message
+  max_messages BIGINT NOT NULL, -- messages on the fullest
+  messages BIGINT NOT NULL, -- messages of the whole example
+  PRIMARY KEY (wrap, class)
+);
 -- Mappings that were searched for direct routing.
 CREATE TABLE network_search (
   workload VARCHAR NOT NULL, -- workload
-  start_s DOUBLE NOT NULL, -- time of the busiest link with random nodes, where the search starts
+  routing VARCHAR NOT NULL, -- direct, or indirect by expected loads
+  start VARCHAR NOT NULL, -- mapping where the search starts: random nodes, or the best regular one
+  start_s DOUBLE NOT NULL, -- time of its busiest link
   bottleneck_s DOUBLE NOT NULL, -- time of the busiest link with the mapping found
   bottleneck_class VARCHAR NOT NULL, -- its class
   floor_s DOUBLE NOT NULL, -- time if every class were evenly loaded
   packets_s DOUBLE NOT NULL, -- packet-level time of the mapping found
+  packet_bytes DOUBLE NOT NULL, -- largest packet of that simulation
   proposals BIGINT NOT NULL, -- swaps that were tried
   kept BIGINT NOT NULL, -- swaps that were kept
-  PRIMARY KEY (workload)
+  PRIMARY KEY (workload, routing)
 );
 -- This run: what, when, where.
 CREATE TABLE run (

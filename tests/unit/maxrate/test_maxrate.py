@@ -193,7 +193,7 @@ def test_protocols_find_the_switch_point():
 
 def test_tables_of_a_small_run():
     rows = choose_datasets(DATA, ["bluewaters_irecv_2"])
-    tables = maxrate_tables(rows, slide_dataset="bluewaters_irecv_2", starts=3, draws=20, seed=1)
+    tables = maxrate_tables(rows, slide_system="Blue Waters", starts=3, draws=20, seed=1)
     assert set(tables.prediction["model"]) == {"slides", *PROTOCOL_MODELS, *SINGLE_FORMS}
     assert len(tables.reference) == 272
     assert set(tables.reference["kind"]) == {"measured"}

@@ -21,6 +21,7 @@ from fabricast.percs.network import GATEWAYS, TwoLevelNetwork, percs
 from fabricast.percs.packets import router_pairs, simulate_packets
 from fabricast.percs.tables import (
     count_rows,
+    example_rows,
     load_tables,
     packet_cases,
     packet_tables,
@@ -345,10 +346,20 @@ def test_tables_do_not_depend_on_threads():
 
 
 def test_search_rows_are_verified():
-    row = search_rows(["2D-64"], proposals=30_000, packet_bytes=65536, seed=SEED).iloc[0]
-    assert row["bottleneck_s"] < row["start_s"]
-    assert row["packets_s"] >= row["bottleneck_s"]
-    assert row["floor_s"] <= row["bottleneck_s"]
+    rows = search_rows(["2D-64"], proposals=30_000, packet_bytes=65536, seed=SEED).set_index("routing")
+    assert rows.loc["direct", "bottleneck_s"] < rows.loc["direct", "start_s"]
+    assert rows.loc["indirect", "bottleneck_s"] <= rows.loc["indirect", "start_s"]
+    assert (rows["packets_s"] >= rows["bottleneck_s"]).all()
+    assert (rows["floor_s"] <= rows["bottleneck_s"]).all()
+
+
+def test_two_supernodes_share_one_link():
+    rows = example_rows().set_index(["wrap", "class"])
+    # By hand: of 16 x 4 nodes in rank order the two halves touch in one row of four, on a torus in two.
+    assert rows.loc[(False, "D"), "max_messages"] == 4
+    assert rows.loc[(True, "D"), "max_messages"] == 8
+    assert rows.loc[(False, "D"), ["links", "used"]].tolist() == [2, 2]
+    assert rows.loc[(False, "D"), "messages"] == 2 * (15 * 4 + 16 * 3)
 
 
 def test_rank_files(tmp_path):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from fabricast.config import Config
 
-__all__ = ["Entry", "Read", "figures_of", "lazy_module"]
+__all__ = ["Entry", "Read", "figures_of", "lazy_module", "readings_entry"]
 
 #: Returns a table by its name.
 Read: TypeAlias = "Callable[[str], pd.DataFrame]"
@@ -43,6 +43,8 @@ class Entry:
         Whether a configuration has this figure; by default every one has.
     needs_simulation : bool, default False
         Whether it is drawn from the packet-level reference of the PCIe study.
+    needs_claims : bool, default False
+        Whether it is drawn from the verdicts on claims, which follow from all tables.
     """
 
     name: str
@@ -51,6 +53,27 @@ class Entry:
     caption: str
     wanted: Callable[[Config], bool] = lambda settings: True
     needs_simulation: bool = False
+    needs_claims: bool = False
+
+
+def readings_entry(study: str) -> Entry:
+    """Return the figure of a study that shows under which readings its claims hold.
+
+    Examples
+    --------
+    >>> readings_entry("pcie").needs_claims
+    True
+    """
+    claims = lazy_module("fabricast.figures.claims")
+    return Entry(
+        "readings",
+        "Under which readings claims hold",
+        lambda read, values: claims.plot_claim_readings(read("claim_reading")),
+        "One row a claim, one cell a defensible reading of what its source leaves open (table claim_reading names "
+        "them). A claim holds only if it does for every framed reading; the number says for how many of those tested "
+        "it does.",
+        needs_claims=True,
+    )
 
 
 def lazy_module(name: str) -> ModuleType:

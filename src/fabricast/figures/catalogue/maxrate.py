@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fabricast.figures.catalogue import Entry, Read, lazy_module
+from fabricast.figures.catalogue import Entry, Read, lazy_module, readings_entry
 
 plots = lazy_module("fabricast.figures.maxrate")
 
@@ -27,7 +27,7 @@ FIGURES = (
         "time_surfaces",
         "Time over size and processes",
         lambda read, values: plots.plot_time_surfaces(
-            read("maxrate_measurement"), read("prediction"), _shown(read, values)
+            read("maxrate_measurement"), read("prediction"), _shown(read, values), ("refined", "overload_protocols")
         ),
         "Time in which every process of a node has exchanged a message, by size and number of processes: "
         "measured, by the refined model with one parameter set, and by our model with one set a protocol and "
@@ -55,9 +55,20 @@ FIGURES = (
     Entry(
         "error_surface",
         "Where the published parameters err",
-        lambda read, values: plots.plot_error_surface(read("maxrate_measurement"), _shown(read, values)),
-        "Absolute relative error of the refined model with the parameters that the slides print, unfitted, "
-        "over message size and processes; bands as on the slides.",
+        lambda read, values: plots.plot_error_surface(read("maxrate_measurement")),
+        "Absolute relative error of the refined model with the parameters that the slides print, unfitted, over message "
+        "size and processes, for every public run on their machine; bands as on the slides. The slides name adjacent "
+        "nodes (first panel); the runs are not the authors' own.",
+    ),
+    Entry(
+        "slides_estimate",
+        "Model time estimate with the slides' parameters",
+        lambda read, values: plots.plot_time_surfaces(
+            read("maxrate_measurement"), read("prediction"), _shown(read, values), ("slides",)
+        ),
+        "The slides' figures of measured and estimated time: an independent run between adjacent nodes of the same "
+        "machine, and the refined model with the parameters that the slides print for illustration, fitted by eye.",
+        wanted=lambda settings: settings.maxrate.datasets is None or "bluewaters_irecv_1" in settings.maxrate.datasets,
     ),
     Entry(
         "model_errors",
@@ -83,4 +94,5 @@ FIGURES = (
         "rendezvous.",
         wanted=lambda settings: settings.maxrate.measured,
     ),
+    readings_entry("maxrate"),
 )

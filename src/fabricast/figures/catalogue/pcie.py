@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fabricast.figures.catalogue import Entry, lazy_module
+from fabricast.figures.catalogue import Entry, lazy_module, readings_entry
 
 if TYPE_CHECKING:
     from fabricast.pcie.tree import PcieTree
@@ -13,6 +13,7 @@ plots = lazy_module("fabricast.figures.pcie")
 schedules = lazy_module("fabricast.figures.pcie_schedules")
 validation = lazy_module("fabricast.figures.pcie_validation")
 _EXAMPLE = "storm8.example.complete"
+_CONFLICT = "storm8.example.three"
 
 
 def load_tree(name: str) -> PcieTree:
@@ -40,6 +41,14 @@ FIGURES = (
         "The complete example of the slides (tau = 0.2): which copies are active in each phase with their "
         "congestion factors, and below the time each takes. The height of a bar is the congestion factor, the "
         "text what was moved.",
+    ),
+    Entry(
+        "conflict_example",
+        "Conflicts of three copies",
+        lambda read, values: plots.plot_worked_example(read("example_communication"), read("example_phase"), _CONFLICT),
+        "The example of communication conflicts of the slides, 0 to 7, 1 to 4 and 6 to 7 (tau = 0.2), for which they "
+        "print no numbers. 0 to 7 and 1 to 4 leave by one port and cross the root complex; the one that meets 6 to 7 "
+        "gets less there, and holds the other back.",
     ),
     Entry(
         "slowdown",
@@ -146,10 +155,19 @@ FIGURES = (
         "message alone. Arrow: the published schedule; dotted: the naive order, neighbour by neighbour.",
     ),
     Entry(
+        "schedule_gain",
+        "What a good order of sends saves",
+        lambda read, values: schedules.plot_schedule_gain(read("schedule_summary")),
+        "Share of the time of a halo exchange that its fastest order saves, in the model, against the naive order and "
+        "against the median order. The line is what the authors measured in COSMO, a whole application step with the "
+        "overhead of two-sided MPI that the model does not know: it is no prediction of the same quantity.",
+    ),
+    Entry(
         "schedule_timeline",
         "The fastest schedule",
         lambda read, values: schedules.plot_schedule_timeline(read("schedule"), values["reference_time_s"]),
         "A fastest synchronised schedule (the published one where there is one): targets of each GPU by step. "
         "A step lasts as long as its slowest send.",
     ),
+    readings_entry("pcie"),
 )

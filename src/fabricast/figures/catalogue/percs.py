@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from fabricast.figures.catalogue import Entry, lazy_module
+from fabricast.figures.catalogue import Entry, lazy_module, readings_entry
+from fabricast.percs.workloads import EXAMPLE_GRID
 
 plots = lazy_module("fabricast.figures.percs")
 
 
 FIGURES = (
+    Entry(
+        "two_supernodes",
+        "The talk's example: two supernodes",
+        lambda read, values: plots.plot_two_supernodes(read("network_example"), EXAMPLE_GRID),
+        "A two-dimensional stencil of 16 x 4 nodes on two supernodes in rank order. All messages that leave a supernode "
+        "(thick lines) share the only link between the two, each way; no link within a supernode has more than one or "
+        "two.",
+    ),
     Entry(
         "link_counts",
         "Links by supernodes",
@@ -83,7 +92,7 @@ FIGURES = (
     Entry(
         "mapping_search",
         "A mapping found by search",
-        lambda read, values: plots.plot_search(read("network_search"), read("network_case")),
+        lambda read, values: plots.plot_search(read("network_search"), read("network_case"), read("comparison")),
         "A mapping for direct routing found by swapping nodes, beside those of the talk; its packet-level "
         "time verifies it.",
     ),
@@ -95,4 +104,5 @@ FIGURES = (
         "(extra-trees): loss of the R² on workloads and mappings that were not learnt from when the "
         "feature is shuffled.",
     ),
+    readings_entry("percs"),
 )

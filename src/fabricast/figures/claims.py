@@ -1,0 +1,59 @@
+"""Figures of claims: under which readings each one holds."""
+
+from __future__ import annotations
+
+import matplotlib.pyplot as plt
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch, Rectangle
+
+from fabricast.figures.style import ASSUMED_COLOUR, COLOURS, PAGE_WIDTH_IN
+
+__all__ = ["plot_claim_readings"]
+
+_FILLS = {
+    "reproduced": (COLOURS[0], "holds"),
+    "decided_by_tolerance": ("#9ecae1", "within our tolerance only"),
+    "deviates": (COLOURS[1], "does not hold"),
+    "not_testable": ("white", "not in this run, or not determined"),
+}
+_ROW_IN = 0.17
+
+
+def plot_claim_readings(reading: pd.DataFrame) -> Figure:
+    """Draw one row a claim and one cell a reading of what its source leaves open.
+
+    Parameters
+    ----------
+    reading : pandas.DataFrame
+        Rows of the table claim_reading of one study, in the order of evaluation.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Framed cells are the readings that the verdict rests on; the number is how many of those tested hold.
+    """
+    counts = reading.groupby("claim")["reading"].size()
+    shown = [name for name, count in counts.items() if count > 1]
+    height = _ROW_IN * max(len(shown), 1) + 0.7
+    figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, height))
+    most = int(counts.max()) if shown else 1
+    for row, name in enumerate(shown):
+        own = reading[reading["claim"] == name].sort_values(["is_default", "reading"], ascending=[False, True])
+        for column, (verdict, default) in enumerate(zip(own["verdict"], own["is_default"], strict=True)):
+            colour, _ = _FILLS[verdict]
+            axes.add_patch(Rectangle((column + 0.06, row - 0.36), 0.88, 0.72, facecolor=colour,
+                                     edgecolor="black" if default else ASSUMED_COLOUR,
+                                     linewidth=1.1 if default else 0.3))  # fmt: skip
+        tested = own[own["verdict"] != "not_testable"]
+        held = int((tested["verdict"] != "deviates").sum())
+        axes.text(len(own) + 0.4, row, f"{held} of {len(tested)}", va="center", fontsize=5.5)
+    axes.set_yticks(range(len(shown)), [str(name).partition("_")[2].replace("_", " ") for name in shown], fontsize=5.5)
+    axes.set_xlim(0, most * 1.08 + 3)
+    axes.set_ylim(len(shown) - 0.4, -0.6)
+    axes.set_xticks([])
+    axes.set_xlabel("readings (framed: those that the verdict rests on)")
+    axes.grid(visible=False)
+    handles = [Patch(facecolor=colour, edgecolor="0.4", linewidth=0.4, label=text) for colour, text in _FILLS.values()]
+    figure.legend(handles=handles, loc="outside upper center", ncols=4, fontsize=6)
+    return figure
