@@ -11,76 +11,81 @@ from pathlib import Path
 
 import duckdb
 
+from fabricast.results.claim_record import VERDICT_WORDS, bound_text, headline, holds_text, number_text, verdict_word
+from fabricast.results.claims import EVIDENCE
+
 REPOSITORY = Path(__file__).parents[1]
 CLAIMS = REPOSITORY / "docs" / "default_claims.csv"
 README = REPOSITORY / "README.md"
 BEGIN, END = "<!-- results: written by scripts/update_readme.py -->\n", "<!-- end of results -->\n"
-VERDICTS = {"reproduced": "reproduced", "deviates": "deviates", "not_testable": "not testable"}
-#: Claims of the table in README.md: in few words, factor and unit of the observed value, what the verdict rests on.
+#: Claims of the table in README.md, in few words.
 SHOWN = {
-    "pcie_example_step_one": ("SC16 example: the first step ends at 36 ms", 1e3, "ms", "definition of the model"),
-    "pcie_example_data_remaining": (
-        "SC16 example: 128 MB remain after it", 1, "MiB", "the slide prints what has moved",
-    ),
-    "pcie_schedule_3d_asynchronous": (
-        "of 1,679,616 schedules of a 3D halo exchange the shown one is the fastest", 1, "(rank)", "all were evaluated",
-    ),
-    "pcie_within_fifteen_percent": (
-        "95 % of communications within ±15 %, as the slides are read", 100, "%", "our packet-level simulator",
-    ),
-    "pcie_within_fifteen_percent_round_robin": (
-        "the same, with round-robin sharing upstream", 100, "%", "our packet-level simulator",
-    ),
-    "pcie_staggered_probes": ("staggered copies on 8-GPU machines: largest error", 100, "%", "measured by others"),
-    "pcie_all_to_all_probes": (
-        "all-to-all copies on the same machines: largest error", 100, "%",
-        "measured by others; copy engines are not modelled",
-    ),
-    "breakdown_latency_within_five_percent": (
-        "modelled latency of a small message within 5 %: error", 100, "%", "quoted components and observation",
-    ),
-    "maxrate_node_rate": ("a node of Blue Waters reaches 5.7 GB/s", 1e-9, "GB/s", "fitted to an independent run"),
-    "maxrate_protocol_model": (
-        "beyond the paper: median error below 5 % on all data sets; largest", 100, "%", "ten public data sets",
-    ),
-    "gpucentric_regret": (
-        "a wrong choice of the selector costs less than 10 %: largest", 100, "%", "measured by others",
-    ),
-    "percs_random_nodes_4d_64": (
-        "random nodes are best with direct routes (4D stencil): next best takes", 1, "times as long",
-        "exact link loads",
-    ),
-    "percs_random_nodes_2d_64": ("the same for the 2D stencil", 1, "times as long", "exact link loads"),
-    "percs_searched_mapping": (
-        "beyond the paper: a searched mapping takes at most 18 ms", 1e3, "ms", "exact link loads",
-    ),
-}  # fmt: skip
+    "pcie_staggered_probes": "staggered copies on 8-GPU machines, largest error",
+    "pcie_all_to_all_probes": "all-to-all copies on the same machines, largest error",
+    "pcie_within_fifteen_percent": "SC16: communications within ±15 %",
+    "pcie_example_step_two": "SC16: the example ends after",
+    "pcie_example_data_remaining": "SC16: data that remain after its first step",
+    "pcie_schedule_3d_asynchronous": "SC16: rank of the shown schedule of a 3D halo exchange",
+    "breakdown_latency_within_five_percent": "Breaking Band: error of the modelled latency",
+    "maxrate_node_rate": "Gropp: rate of a node of Blue Waters",
+    "maxrate_worst_error": "Gropp: largest error of the slides' parameters",
+    "maxrate_unseen_processes": "beyond: median error on unseen numbers of processes, worst data set",
+    "gpucentric_regret": "beyond: cost of a wrong choice of the selector, largest",
+    "gpucentric_g06": "Froening: MPI is best for large payloads",
+    "gpucentric_g12": "Froening: energy of in-kernel synchronisation, least",
+    "percs_random_nodes_4d_64": "SC11: random nodes are best, 4D stencil, next best takes",
+    "percs_random_nodes_2d_64": "SC11: the same for the 2D stencil",
+    "percs_searched_mapping": "beyond: a searched mapping takes",
+}
 
 
 def export(database: Path) -> None:
     """Write the claims of a run, without what differs from machine to machine."""
     with duckdb.connect(str(database), read_only=True) as connection:
         connection.sql(
-            "SELECT claim, study, statement, expected, tolerance, observed, verdict FROM claim ORDER BY study, claim"
+            "SELECT claim, study, statement, relation, low, high, unit, observed, verdict, evidence, readings, "
+            "holds_in, share_of_draws, shown_to_fail FROM claim ORDER BY study, claim"
         ).write_csv(str(CLAIMS))
 
 
 def results(claims: list[dict[str, str]]) -> str:
     """Return the part of README.md that follows from the claims."""
     of = {row["claim"]: row for row in claims}
-    counts = Counter(row["verdict"] for row in claims)
-    reproduced, deviating, rest = (counts[name] for name in VERDICTS)
-    shown = f"{reproduced} are reproduced, {deviating} deviate, {rest} are not testable"
     lines = [
-        f"The default study checks {len(claims)} claims: {shown}. Some of them:",
+        f"The default study: {headline((row['verdict'], row['evidence']) for row in claims)}. Some of them:",
         "",
-        "| what is claimed | this run | verdict | what the verdict rests on |",
-        "|---|---|---|---|",
+        "| what is claimed | published | this run | verdict | what it rests on | holds in |",
+        "|---|---|---|---|---|---|",
     ]
-    for name, (text, factor, unit, basis) in SHOWN.items():
-        value = float(of[name]["observed"]) * factor
-        lines.append(f"| {text} | {value:.4g} {unit} | {VERDICTS[of[name]['verdict']]} | {basis} |")
-    return "\n".join(lines) + "\n"
+    for name, text in SHOWN.items():
+        row = of[name]
+        unit = "" if row["unit"] == "1" else f" {row['unit']}"
+        observed = number_text(float(row["observed"])) + unit if row["observed"] else "–"
+        cells = [
+            text, bound_text(row["relation"], _number(row["low"]), _number(row["high"]), row["unit"]), observed,
+            verdict_word(row["verdict"], row["evidence"]), row["evidence"].replace("_", " "),
+            holds_text(int(row["readings"]), _number(row["holds_in"]), _number(row["share_of_draws"])) or "one reading",
+        ]  # fmt: skip
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join([*lines, "", *_evidence_lines(claims)]) + "\n"
+
+
+def _number(text: str) -> float | None:
+    return float(text) if text else None
+
+
+def _evidence_lines(claims: list[dict[str, str]]) -> list[str]:
+    """Return the counts by verdict and evidence as lines of a table."""
+    verdicts = [verdict for verdict in VERDICT_WORDS if any(row["verdict"] == verdict for row in claims)]
+    lines = [
+        f"| evidence | {' | '.join(VERDICT_WORDS[verdict] for verdict in verdicts)} |",
+        f"|---|{'---|' * len(verdicts)}",
+    ]
+    counts = Counter((row["evidence"], row["verdict"]) for row in claims)
+    for evidence in EVIDENCE:
+        cells = [str(counts[evidence, verdict] or "") for verdict in verdicts]
+        lines.append(f"| {evidence.replace('_', ' ')} | {' | '.join(cells)} |")
+    return lines
 
 
 def with_results(readme: str, claims: list[dict[str, str]]) -> str:

@@ -22,6 +22,7 @@ from fabricast.inputs.studies import study_names
 from fabricast.maxrate.models import SLIDE_PARAMETERS
 from fabricast.pcie.packet_hardware import hardware_parameters
 from fabricast.percs.parameters import network_parameters
+from fabricast.results.claim_record import verdict_word
 from fabricast.results.claims import read_claims
 from fabricast.results.tables import create_schema, open_run
 
@@ -67,7 +68,7 @@ def _parameters(study: str) -> str:
 def _verdicts() -> dict[str, tuple[str, str]]:
     try:
         with open_run(REPOSITORY / "results" / "fabricast.duckdb") as connection:
-            rows = connection.execute("SELECT claim, verdict, coalesce(note, '') FROM claim").fetchall()
+            rows = connection.execute("SELECT claim, verdict::VARCHAR, note FROM claim").fetchall()
     except InputError:
         return {}
     return {claim: (verdict, note) for claim, verdict, note in rows}
@@ -75,11 +76,13 @@ def _verdicts() -> dict[str, tuple[str, str]]:
 
 def _claims(study: str, verdicts: dict[str, tuple[str, str]]) -> str:
     rows = []
-    for claim in read_claims(published() / "claims.yaml"):
+    for claim in read_claims(published() / "claims"):
         if claim.study == study:
             verdict, note = verdicts.get(claim.claim, ("", ""))
-            rows.append((f"`{claim.claim}`", claim.statement, claim.source, verdict.replace("_", " "), note))
-    table = _markdown_table(["claim", "statement", "source", "verdict", "note"], rows)
+            word = verdict_word(verdict, claim.evidence) if verdict else ""
+            evidence = claim.evidence.replace("_", " ")
+            rows.append((f"`{claim.claim}`", claim.statement, claim.source, word, evidence, note or claim.note))
+    table = _markdown_table(["claim", "statement", "source", "verdict", "evidence", "note"], rows)
     return table if verdicts else f"{NO_RUN}\n{table}"
 
 

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from fabricast.report.page import Picture, write_report
+from fabricast.results.claims import EVIDENCE
 from fabricast.results.database import build_database
 from fabricast.results.tables import write_table
 from tests.report.conftest import open_page
@@ -49,6 +50,9 @@ def test_report_is_accessible_and_explorers_act(finished, browser):
     total = page.locator("#claim-table tbody tr").count()
     page.fill("#search", "random node deviates")
     shown = page.locator("#claim-table tbody tr:visible").count()
+    assert page.locator("#evidence-table tbody tr").count() == len(EVIDENCE)
+    first = page.locator("#claims p").first.inner_text()
+    assert "claims that independent data can test" in first, "the headline counts independent data alone"
     assert 0 < shown < total
     assert page.inner_text("#found") == f"{shown} of {total}"
     links = page.locator("#claim-table a").evaluate_all("all => all.map(a => a.getAttribute('href'))")
@@ -74,7 +78,11 @@ def test_snakemake_report_works_offline(finished, browser, tmp_path):
 
 def test_hostile_names_appear_as_text(browser, tmp_path):
     hostile = "<script>window.hostile = 1</script>"
-    claim = {"claim": "c", "study": "pcie", "statement": hostile, "source": "s", "verdict": "deviates", "note": hostile}
+    claim = {
+        "claim": "c", "study": "pcie", "statement": hostile, "source": "s", "verdict": "deviates", "note": hostile,
+        "relation": "equals", "low": 1.0, "high": 1.0, "unit": hostile, "rounding": 0.0, "observed": 2.0,
+        "evidence": "definition", "readings": 1, "holds_in": 0.0, "shown_to_fail": True,
+    }  # fmt: skip
     write_table(pd.DataFrame([claim]), "claim", tmp_path / "claim.parquet")
     study = {"study": "pcie", "title": hostile, "authors": "a", "year": 2016, "venue": "v", "tolerance": 0.1}
     write_table(pd.DataFrame([study]), "study", tmp_path / "study.parquet")

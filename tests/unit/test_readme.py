@@ -30,7 +30,7 @@ def test_the_results_are_those_of_the_recorded_default_study(update):
     claims = update.read_claims()
     assert update.with_results(README, claims) == README, "run: scripts/update_readme.py DATABASE"
     # The record is of the claims as they are now, and agrees with the baseline that `claims --strict` guards.
-    known = {claim.claim: claim for claim in read_claims(published() / "claims.yaml")}
+    known = {claim.claim: claim for claim in read_claims(published() / "claims")}
     assert {row["claim"] for row in claims} == known.keys()
     for row in claims:
         assert row["statement"] == known[row["claim"]].statement

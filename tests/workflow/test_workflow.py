@@ -62,6 +62,16 @@ def test_tables_hold_what_they_should(finished):
         assert verdicts["pcie_example_step_two"] == "reproduced"
         assert verdicts["pcie_all_to_all_probes"] == "deviates"
         assert verdicts["pcie_within_fifteen_percent"] == "not_testable"
+        assert verdicts["pcie_reference_time"] == "does_not_discriminate"
+        assert verdicts["gpucentric_g03"] == "follows_from_inputs"
+        weak = ask(
+            "SELECT claim FROM claim WHERE verdict IN ('reproduced', 'decided_by_tolerance') AND NOT shown_to_fail "
+            "AND evidence NOT IN ('published_inputs', 'assumed_inputs', 'definition')"
+        )
+        assert weak == [], "each claim that holds was made to fail once"
+        rows = "SELECT count(DISTINCT claim) FROM {} ANTI JOIN claim USING (claim)"
+        for table in ("claim_reading", "claim_baseline", "claim_mutation"):
+            assert ask(rows.format(table)) == [(0,)]
         assert ask("SELECT count(*) FROM worst_cases WHERE study = 'pcie'") == [(50,)]
         kinds = dict(ask("SELECT kind::VARCHAR, count(*) FROM comparison GROUP BY kind"))
         assert kinds["simulated"] > 1000
@@ -81,7 +91,7 @@ def test_tables_hold_what_they_should(finished):
 def test_a_run_opens_from_python(finished):
     run = fc.open_run(finished / "results")
     assert {"claim", "prediction", "claims_by_study"} <= set(run.tables)
-    assert len(run["claim"]) == run.sql("SELECT count(*) AS n FROM claim")["n"].iloc[0] == 101
+    assert len(run["claim"]) == run.sql("SELECT count(*) AS n FROM claim")["n"].iloc[0] == 147
     with run.connect() as connection:
         assert connection.table("study").filter("study = 'pcie'").fetchall()[0][0] == "pcie"
     assert len(run.figures) == 44
@@ -247,13 +257,13 @@ def test_strict_claims_and_archive(finished):
 
     lost = claims("--strict")
     assert lost.returncode == 1, "smoke has no simulated graphs of all 22,259, the default study has"
-    assert "fabricast: lost: pcie_validation_graphs was reproduced and now is" in lost.stderr
+    assert "fabricast: lost: pcie_validation_graphs was follows_from_inputs and now is not_testable" in lost.stderr
     refused = claims("--record")
     assert refused.returncode == 2, "a smaller study does not shrink the baseline"
-    assert "of the baseline no longer, such as" in refused.stderr
+    assert "of the baseline have lost their verdict, such as" in refused.stderr
     baseline = finished / "config" / "published" / "claims_baseline.csv"
     original = baseline.read_text()
-    baseline.write_text("claim\npcie_example_step_one\n")
+    baseline.write_text("claim,verdict\npcie_example_step_one,reproduced\n")
     assert claims("--record").returncode == 0
     assert baseline.read_text().count("\n") > 50
     assert claims("--strict").returncode == 0

@@ -89,7 +89,7 @@ class Run:
         return Picture(self.figures_folder / f"{name}.svg")
 
     def _repr_html_(self) -> str:
-        verdicts = self.sql("SELECT verdict, count(*) AS claims FROM claim GROUP BY verdict ORDER BY verdict")
+        verdicts = self.sql("SELECT * FROM claims_by_evidence")
         return f"<p>run of {escape(str(self.database))}, {len(self.figures)} figures</p>{verdicts.to_html(index=False)}"
 
 

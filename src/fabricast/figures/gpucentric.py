@@ -10,7 +10,14 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from fabricast.figures.style import ASSUMED_COLOUR, COLOURS, PAGE_WIDTH_IN
-from fabricast.gpucentric.methods import CONTROLS, METHODS, allreduce_time_s, message_time_s, powers_w, without_peer_limit
+from fabricast.gpucentric.methods import (
+    CONTROLS,
+    METHODS,
+    allreduce_time_s,
+    message_time_s,
+    powers_w,
+    without_peer_limit,
+)
 
 __all__ = [
     "plot_allreduce_power",

@@ -82,7 +82,8 @@ def plot_schedule_gain(summary: pd.DataFrame) -> Figure:
     figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 0.2 * len(rows) + 1.0))
     place = np.arange(len(rows))
     for column, label, colour, marker in (
-        ("naive_s", "against the naive order", COLOURS[0], "o"), ("median_s", "against the median order", COLOURS[1], "s")
+        ("naive_s", "against the naive order", COLOURS[0], "o"),
+        ("median_s", "against the median order", COLOURS[1], "s"),
     ):  # fmt: skip
         saved = 100 * (1 - rows["best_s"] / rows[column])
         axes.plot(saved, place, marker, color=colour, markersize=4, label=label)

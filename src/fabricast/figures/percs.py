@@ -29,7 +29,10 @@ _CLASSES = ("LL", "LR", "D")
 def _plain(case: pd.DataFrame) -> pd.DataFrame:
     """Cases with default gateways, single links, closed grids, on a machine of their own."""
     return case[
-        (case["gateway"] == "mod") & (case["multiplicity"] == 1) & (case["placement"] == "whole") & case["wrap"]
+        (case["gateway"] == "mod")
+        & (case["multiplicity"] == 1)
+        & (case["placement"] == "whole")
+        & case["wrap"]
         & ~case["turned"]
     ]
 
@@ -279,7 +282,9 @@ def plot_search(search: pd.DataFrame, case: pd.DataFrame, comparison: pd.DataFra
         axes.set_xlabel("time (ms)")
         axes.set_title(name, fontsize=8)
     marks = [
-        Line2D([], [], color="black", marker="o", linestyle="none", markersize=4, label="busiest link (expected loads)"),
+        Line2D(
+            [], [], color="black", marker="o", linestyle="none", markersize=4, label="busiest link (expected loads)"
+        ),
         Line2D([], [], color="black", marker="x", linestyle="none", markersize=4, label="packet level"),
         Line2D([], [], color=COLOURS[0], linewidth=3, label="direct routes"),
         Line2D([], [], color=COLOURS[1], linewidth=3, label="indirect routes"),

@@ -97,7 +97,7 @@ def _hides_more(value: Values) -> NDArray[np.bool_]:
 
 
 def _by_grid(value: Values, control: str) -> tuple[Any, Any]:
-    """Performance and energy of a form of control by those of the CPU: a row a draw, a column a grid."""
+    """Return performance and energy of a form of control by those of the CPU: a row a draw, a column a grid."""
     ratios = [control_ratios(control, value, grid) for grid in GRIDS]
     performance, energy = (np.concatenate([np.atleast_2d(r[part]) for r in ratios], axis=1) for part in (0, 1))
     return performance, energy
@@ -235,6 +235,6 @@ STATEMENTS = (
               _mean(_grids_with_slowest_kernel)),
     Statement("G20", "Stream synchronisation is faster than device synchronisation (grids on which it is).", "9",
               "assumed values", lambda v: _grids_with_stream_first(v) == len(GRIDS), _mean(_grids_with_stream_first)),
-    Statement("G21", "In-kernel synchronisation saves much more power than stream synchronisation (largest power by its).",
+    Statement("G21", "In-kernel synchronisation saves much more power than that of streams (largest power by its).",
               "10", "assumed values", lambda v: _kernel_power(v) <= 0.9, _mean(_kernel_power)),
 )  # fmt: skip

@@ -14,8 +14,8 @@ __all__ = ["PARAMETER_COLUMNS", "TAGS", "Parameter", "Tag", "parameter_table", "
 
 PARAMETER_COLUMNS = ["study", "system", "name", "value", "unit", "tag", "source"]
 _INTERVAL_COLUMNS = ["ci_low", "ci_high"]
-#: Provenance of numbers that are not computed here: read in the cited source, attributed to it by a second one, attributed
-#: to it from memory, arithmetic on such numbers, our choice, or measured.
+#: Provenance of numbers that are not computed here: read in the cited source, attributed to it by a second one,
+#: attributed to it from memory, arithmetic on such numbers, our choice, or measured.
 Tag = Literal["published", "quoted", "recalled", "derived", "assumed", "measured"]
 TAGS: tuple[Tag, ...] = get_args(Tag)
 

@@ -143,7 +143,8 @@ def _case_rows(case: Case, routing: Routing, loads: LinkLoads, messages: int) ->
     head = {
         "case_id": name, "workload": case.workload, "supernodes": case.supernodes, "mapping": case.mapping,
         "routing": routing, "placement": case.placement, "gateway": case.gateway, "multiplicity": case.multiplicity,
-        "seed": case.seed, "wrap": case.wrap, "turned": case.turned, "tasks": WORKLOADS[case.workload].tasks, "communications": messages,
+        "seed": case.seed, "wrap": case.wrap, "turned": case.turned,
+        "tasks": WORKLOADS[case.workload].tasks, "communications": messages,
         "bottleneck_s": time, "bottleneck_class": worst, "floor_s": loads.floor_s(),
     }  # fmt: skip
     classes: _Rows = []

@@ -105,7 +105,10 @@ def network_explorer(case: pd.DataFrame, histogram: pd.DataFrame) -> dict[str, A
         Vega-Lite specification.
     """
     plain = case[
-        (case["gateway"] == "mod") & (case["multiplicity"] == 1) & (case["placement"] == "whole") & case["wrap"]
+        (case["gateway"] == "mod")
+        & (case["multiplicity"] == 1)
+        & (case["placement"] == "whole")
+        & case["wrap"]
         & ~case["turned"]
     ]
     table = histogram.merge(plain, on="case_id")

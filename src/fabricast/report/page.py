@@ -6,12 +6,14 @@ import base64
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import jinja2
 import pandas as pd
 
 from fabricast.inputs.files import write_text
+from fabricast.report.claim_rows import claim_sections
 from fabricast.report.explorers import explorer_script, maxrate_explorer, network_explorer
 from fabricast.results.tables import open_run
 
@@ -87,7 +89,8 @@ _KEY_TABLES = {
     "percs": {
         "Time of the busiest link in ms, mean over seeds": """
             PIVOT (SELECT workload, routing, mapping, printf('%.3g', 1000 * avg(bottleneck_s)) AS t FROM network_case
-                   WHERE gateway = 'mod' AND multiplicity = 1 AND placement = 'whole' AND wrap AND NOT turned GROUP BY ALL)
+                   WHERE gateway = 'mod' AND multiplicity = 1 AND placement = 'whole' AND wrap AND NOT turned
+                   GROUP BY ALL)
             ON mapping USING first(t) GROUP BY workload, routing ORDER BY workload, routing""",
         "Mappings found by search": """
             SELECT workload, routing, start AS starts_from, printf('%.3g', 1e3 * start_s) AS start_ms,
@@ -99,7 +102,8 @@ _KEY_TABLES = {
 _QUERIES = {
     "studies": "SELECT * FROM study ORDER BY study",
     "claims": "SELECT * FROM claim ORDER BY study, claim",
-    "verdicts": "SELECT * FROM claims_by_study",
+    "readings": "SELECT * FROM claim_reading ORDER BY claim, is_default DESC, reading",
+    "baselines": "SELECT * FROM claim_baseline ORDER BY claim, baseline",
     "parameters": "SELECT * FROM parameter ORDER BY study, system, name",
     "bands": """SELECT * FROM error_by_model WHERE subset = 'all' AND kind <> 'simulated'
                 ORDER BY study, kind, origin, share_within DESC, model""",
@@ -160,12 +164,13 @@ def write_report(database: Path, pictures: list[Picture], path: Path) -> None:
         The HTML file.
     """
     with open_run(database) as connection:
-        tables = {name: _records(connection.sql(query).df()) for name, query in _QUERIES.items()}
+        tables: dict[str, Any] = {name: _records(connection.sql(query).df()) for name, query in _QUERIES.items()}
         key_tables = {
             study: {title: _records(connection.sql(query).df()) for title, query in queries.items()}
             for study, queries in _KEY_TABLES.items()
         }
         explorers = _explorers(connection)
+    tables |= claim_sections(tables["claims"], tables["readings"], tables["baselines"])
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("fabricast.report", "."), autoescape=True, undefined=jinja2.StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,

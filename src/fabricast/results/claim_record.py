@@ -18,9 +18,18 @@ from fabricast.results.tables import open_run
 from fabricast.results.verdicts import HOLDS
 
 __all__ = [
-    "VERDICT_WORDS", "bound_text", "claim_text", "headline", "lost_claims", "number_text", "read_baseline",
-    "verdict_word", "write_baseline",
-]  # fmt: skip
+    "VERDICT_WORDS",
+    "bound_text",
+    "claim_text",
+    "evidence_table",
+    "headline",
+    "holds_text",
+    "lost_claims",
+    "number_text",
+    "read_baseline",
+    "verdict_word",
+    "write_baseline",
+]
 
 #: Verdicts as they are printed.
 VERDICT_WORDS = {
@@ -66,8 +75,8 @@ def bound_text(relation: str, low: float | None, high: float | None, unit: str) 
 
     Examples
     --------
-    >>> bound_text("at_least", 95.0, None, "%"), bound_text("between", 60.0, 80.0, "%"), bound_text("first", 1, 1, "rank")
-    ('at least 95 %', '60 to 80 %', 'first')
+    >>> bound_text("at_least", 95.0, None, "%"), bound_text("between", 60.0, 80.0, "%")
+    ('at least 95 %', '60 to 80 %')
     """
     if relation == "first":
         return "first"
@@ -91,8 +100,8 @@ def headline(rows: Iterable[tuple[str, str]]) -> str:
 
     Examples
     --------
-    >>> headline([("reproduced", "independent_fit"), ("deviates", "own_simulator"), ("follows_from_inputs", "definition")])
-    '1 of 1 claims that independent data can test is reproduced; of 3 claims in all 1 deviates, 1 follows from its inputs'
+    >>> headline([("reproduced", "independent_fit"), ("deviates", "own_simulator")])
+    '1 of 1 claims that independent data can test is reproduced; of 2 claims in all 1 deviates'
     """
     rows = list(rows)
     independent = [v for v, evidence in rows if evidence.startswith("independent") and v != "not_testable"]
@@ -107,10 +116,9 @@ def headline(rows: Iterable[tuple[str, str]]) -> str:
         _counted(count["does_not_discriminate"], "does not discriminate", "do not discriminate"),
         _counted(count["not_testable"], "is not testable", "are not testable"),
     ]
-    return (
-        f"{reproduced} of {len(independent)} claims that independent data can test {'is' if reproduced == 1 else 'are'} "
-        f"reproduced; of {len(rows)} claims in all {', '.join(filter(None, parts))}"
-    )
+    is_or_are = "is" if reproduced == 1 else "are"
+    tested = f"{reproduced} of {len(independent)} claims that independent data can test {is_or_are} reproduced"
+    return f"{tested}; of {len(rows)} claims in all {', '.join(filter(None, parts))}"
 
 
 def _counted(count: int, singular: str, plural: str) -> str:
@@ -201,13 +209,20 @@ def claim_text(database: Path) -> Group:
             escape(claim), escape(statement), bound_text(relation, low, high, unit),
             "" if observed is None else escape(number_text(observed)),
             f"[{style}]{verdict_word(verdict, evidence)}[/{style}]", evidence.replace("_", " "),
-            _holds_text(readings, holds, draws), escape(note),
+            holds_text(readings, holds, draws), escape(note),
         )  # fmt: skip
     pairs = [(row[7], row[8]) for row in rows]
     return Group(table, evidence_table(pairs), headline(pairs))
 
 
-def _holds_text(readings: int, holds: float | None, draws: float | None) -> str:
+def holds_text(readings: int, holds: float | None, draws: float | None) -> str:
+    """Return under how many readings, and with which share of draws of assumed values, a claim holds.
+
+    Examples
+    --------
+    >>> holds_text(4, 0.75, None), holds_text(1, 1.0, 0.442)
+    ('3 of 4 readings', '44 % of draws')
+    """
     parts = [f"{round(holds * readings)} of {readings} readings"] if holds is not None and readings > 1 else []
     return ", ".join(parts + ([] if draws is None else [f"{100 * draws:.0f} % of draws"]))
 

@@ -162,7 +162,6 @@ class Claim(_Strict):
         if self.relation == "between":
             assert self.low is not None and self.high is not None
             return self.low, self.high
-        assert self.value is not None
         if self.value is None:
             return -float("inf"), float("inf")
         low = self.value if self.relation in ("equals", "at_least") else -float("inf")

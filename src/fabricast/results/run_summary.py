@@ -8,6 +8,7 @@ from pathlib import Path
 
 __all__ = ["duration_text", "summary_text", "verdict_text"]
 
+
 def duration_text(seconds: float) -> str:
     """Return a time as people say it.
 

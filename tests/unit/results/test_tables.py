@@ -20,7 +20,6 @@ from fabricast.inputs.parameters import TAGS, read_parameters
 from fabricast.inputs.yaml_files import load_model
 from fabricast.pcie.models import MODELS
 from fabricast.pcie.tables.probes import read_probes
-from fabricast.results.claims import Claim, evaluate_claims, read_claims
 from fabricast.results.comparisons import compare, error_bands
 from fabricast.results.database import build_database
 from fabricast.results.tables import connect, create_schema, read_table, table_names, write_table
@@ -41,6 +40,8 @@ CONTRACT = [
     "comparison",
     "error_band",
     "claim",
+    "claim_reading",
+    "claim_baseline",
     "schedule",
     "breakdown_component",
     "breakdown_share",
@@ -89,6 +90,7 @@ def test_all_tables_of_the_contract_exist_with_comments():
         "error_by_model",
         "worst_cases",
         "claims_by_study",
+        "claims_by_evidence",
         "best_schedules",
         "hot_links",
     }
@@ -177,25 +179,7 @@ def test_zero_references_and_mixed_units_are_refused():
         compare(predicted, reference.assign(unit="ms", value=1.0), tolerance=0.1)
 
 
-def test_a_claim_is_reproduced_only_through_a_value(tmp_path):
-    write_table(communications(3), "communication", tmp_path / "a.parquet")
-    common = {"study": "pcie", "statement": "s", "source": "t", "tolerance": 0.5}
-    claims = [
-        Claim(claim="hit", expected=3, query="SELECT count(*) FROM communication", **common),
-        Claim(claim="miss", expected=4, query="SELECT count(*) FROM communication", **common),
-        Claim(claim="absent", expected=3, query="SELECT communication FROM communication WHERE graph = 'x'", **common),
-        Claim(claim="none", expected=3, note="why", **common),
-    ]
-    rows = evaluate_claims(claims, {"communication": [tmp_path / "a.parquet"]}).set_index("claim")
-    assert rows["verdict"].to_dict() == {
-        "hit": "reproduced", "miss": "deviates", "absent": "not_testable", "none": "not_testable"
-    }  # fmt: skip
-    assert rows.loc["absent", "note"].startswith("this run holds no value")
-
-
 def test_published_files_are_well_formed():
-    claims = read_claims(PUBLISHED / "claims.yaml")
-    assert len({claim.claim for claim in claims}) == len(claims) >= 12
     parameters = read_parameters(PUBLISHED / "parameters.csv")
     assert all(p.source and p.tag in TAGS for p in parameters)
     assert len(read_probes(PUBLISHED / "pcie_measured_probes.csv")) == 38

@@ -56,9 +56,9 @@ FIGURES = (
         "error_surface",
         "Where the published parameters err",
         lambda read, values: plots.plot_error_surface(read("maxrate_measurement")),
-        "Absolute relative error of the refined model with the parameters that the slides print, unfitted, over message "
-        "size and processes, for every public run on their machine; bands as on the slides. The slides name adjacent "
-        "nodes (first panel); the runs are not the authors' own.",
+        "Absolute relative error of the refined model with the parameters that the slides print, unfitted, over "
+        "message size and processes, for every public run on their machine; bands as on the slides. The slides name "
+        "adjacent nodes (first panel); the runs are not the authors' own.",
     ),
     Entry(
         "slides_estimate",

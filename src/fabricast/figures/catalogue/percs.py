@@ -13,9 +13,8 @@ FIGURES = (
         "two_supernodes",
         "The talk's example: two supernodes",
         lambda read, values: plots.plot_two_supernodes(read("network_example"), EXAMPLE_GRID),
-        "A two-dimensional stencil of 16 x 4 nodes on two supernodes in rank order. All messages that leave a supernode "
-        "(thick lines) share the only link between the two, each way; no link within a supernode has more than one or "
-        "two.",
+        "A two-dimensional stencil of 16 x 4 nodes on two supernodes in rank order. All messages that leave a "
+        "supernode (thick lines) share the only link between the two, each way.",
     ),
     Entry(
         "link_counts",

@@ -1,0 +1,202 @@
+"""Claims: relations, tolerances, readings, baselines, mutations; what each file of claims has to say."""
+
+import csv
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fabricast.core.errors import InputError
+from fabricast.core.resources import published
+from fabricast.results.claim_record import bound_text, headline, verdict_word
+from fabricast.results.claims import BY_CONSTRUCTION, Claim, read_claims
+from fabricast.results.tables import write_table
+from fabricast.results.verdicts import HOLDS, evaluate_claims, judge
+from tests.conftest import REPOSITORY
+from tests.unit.results.test_tables import communications
+
+CLAIMS = read_claims(published() / "claims")
+COMMON = {"study": "pcie", "statement": "s", "source": "t", "unit": "graphs", "evidence": "own_simulator"}
+
+
+@pytest.fixture
+def tables(tmp_path):
+    write_table(communications(3), "communication", tmp_path / "a.parquet")
+    return {"communication": [tmp_path / "a.parquet"]}
+
+
+def claim(**fields):
+    return Claim(**({"claim": "c", "relation": "equals", "value": 3.0, "query": COUNT} | COMMON | fields))
+
+
+COUNT = "SELECT count(*) FROM communication"
+
+
+def verdict_of(tables, **fields):
+    return evaluate_claims([claim(**fields)], tables).claim.iloc[0]
+
+
+@pytest.mark.parametrize(
+    ("relation", "bounds", "holds", "fails"),
+    [
+        ("equals", {"value": 5.0}, [5.0], [4.9, 5.1]),
+        ("at_least", {"value": 5.0}, [5.0, 1e9], [4.9]),
+        ("at_most", {"value": 5.0}, [5.0, -1e9], [5.1]),
+        ("between", {"low": 2.0, "high": 5.0}, [2.0, 3.0, 5.0], [1.9, 5.1]),
+        ("first", {}, [1.0], [2.0]),
+    ],
+)
+def test_relations(relation, bounds, holds, fails):
+    one = claim(relation=relation, **({"value": None} | bounds))
+    assert {judge(one, value) for value in holds} == {"reproduced"}
+    assert {judge(one, value) for value in fails} == {"deviates"}
+    assert judge(one, None) == "not_testable"
+
+
+@given(st.floats(0, 1e6), st.floats(0, 1e6))
+def test_success_is_never_punished(value, more):
+    """Whatever is above a lower bound holds, and whatever is below an upper one."""
+    assert judge(claim(relation="at_least", value=value), value + more) == "reproduced"
+    assert judge(claim(relation="at_most", value=value), value - more) == "reproduced"
+
+
+def test_a_verdict_that_hangs_on_our_tolerance_says_so():
+    width = {"value": 0.3, "because": "example"}
+    ours, authors = (claim(value=5.7, rounding=0.05, tolerance=width | {"reason": r}) for r in ("ours", "authors"))
+    assert [judge(ours, value) for value in (5.66, 5.9, 6.1)] == ["reproduced", "decided_by_tolerance", "deviates"]
+    assert [judge(authors, value) for value in (5.66, 5.9, 6.1)] == ["reproduced", "reproduced", "deviates"]
+
+
+def test_a_claim_is_reproduced_only_through_a_value(tables):
+    assert verdict_of(tables)["verdict"] == "reproduced"
+    assert verdict_of(tables, value=4.0)["verdict"] == "deviates"
+    absent = verdict_of(tables, query="SELECT communication FROM communication WHERE graph = 'x'")
+    assert (absent["verdict"], absent["note"]) == ("not_testable", "this run holds no value for it.")
+    assert verdict_of(tables, query=None, note="why")["verdict"] == "not_testable"
+    for query, message in (("SELECT 1 FROM communication", "3 rows"), ("SELECT x FROM communication", "query fails")):
+        with pytest.raises(InputError, match=f"claim 'c'.*{message}"):
+            verdict_of(tables, query=query)
+
+
+@pytest.mark.parametrize("evidence", BY_CONSTRUCTION)
+def test_what_cannot_fail_is_not_reproduced(tables, evidence):
+    assert verdict_of(tables, evidence=evidence)["verdict"] == "follows_from_inputs"
+    assert verdict_of(tables, evidence=evidence, value=4.0)["verdict"] == "deviates"
+    word = "holds by construction" if evidence == "definition" else "follows from its inputs"
+    assert verdict_word("follows_from_inputs", evidence) == word
+
+
+def test_a_claim_that_every_baseline_passes_does_not_discriminate(tables):
+    query = "SELECT {count} FROM communication"
+    common = {"query": query, "where": {"count": "count(*)"}}
+    same, other = {"count": "count(*) + 0"}, {"count": "count(*) + 1"}
+    assert verdict_of(tables, baselines={"same": same}, **common)["verdict"] == "does_not_discriminate"
+    row = verdict_of(tables, baselines={"same": same, "other": other}, **common)
+    assert (row["verdict"], row["shown_to_fail"]) == ("reproduced", True)
+    # A whole query may stand for an alternative; one without a value says nothing.
+    found = evaluate_claims([claim(baselines={"none": "SELECT NULL", "four": "SELECT 4"})], tables)
+    assert found.claim_baseline["verdict"].tolist() == ["not_testable", "deviates"]
+
+
+def test_readings_of_equal_standing_all_have_to_hold(tables):
+    query = "SELECT count(*) + {more} FROM communication"
+    readings = {"more": {"none": "0", "one": "1", "unknown": "NULL"}}
+    first = evaluate_claims([claim(query=query, readings=readings)], tables)
+    assert first.claim.loc[0, ["verdict", "readings", "holds_in"]].tolist() == ["reproduced", 2, 0.5]
+    assert first.claim_reading["is_default"].tolist() == [True, False, False]
+    every = evaluate_claims([claim(query=query, readings=readings, equal=["more"])], tables).claim.iloc[0]
+    assert (every["verdict"], every["observed"]) == ("deviates", 4.0)
+    # What this run does not hold cannot be reproduced by the rest.
+    some = {"more": {"none": "0", "unknown": "NULL"}}
+    assert verdict_of(tables, query=query, readings=some, equal=["more"])["verdict"] == "not_testable"
+
+
+def test_a_mutation_sees_wrong_data(tables):
+    query = "SELECT min(size_bytes) FROM communication"
+    least = min(communications(3)["size_bytes"])
+    found = evaluate_claims(
+        [claim(query=query, value=least, mutation="communication.size_bytes = size_bytes * 2")], tables
+    )
+    assert found.claim_mutation.loc[0, ["observed", "verdict"]].tolist() == [2 * least, "deviates"]
+    assert found.claim.loc[0, "shown_to_fail"]
+    assert not verdict_of(tables)["shown_to_fail"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"value": None}, "needs value"),
+        ({"relation": "between"}, "needs high and low"),
+        ({"relation": "first"}, "needs no bound"),
+        ({"query": None}, "needs a 'note'"),
+        ({"query": "SELECT {x}"}, "placeholders are"),
+        ({"equal": ["x"]}, "'equal' names"),
+        ({"baselines": {"b": {"x": "1"}}}, "changes what the query has not"),
+        ({"mutation": "communication = 3"}, "expected 'table.column = expression'"),
+        ({"evidence": "faith"}, "evidence"),
+        ({"study": "x"}, "expected one of"),
+    ],
+)
+def test_wrong_claims_are_refused(fields, message):
+    with pytest.raises(ValueError, match=message):
+        claim(**fields)
+
+
+def test_claims_stand_in_the_file_of_their_study(tmp_path):
+    text = (
+        "claims: [{claim: c, study: maxrate, statement: s, source: t, relation: first, unit: rank, "
+        "evidence: definition, query: SELECT 1}]"
+    )
+    (tmp_path / "pcie.yaml").write_text(text)
+    with pytest.raises(InputError, match="is of study 'maxrate'"):
+        read_claims(tmp_path)
+    (tmp_path / "pcie.yaml").unlink()
+    (tmp_path / "maxrate.yaml").write_text(text.replace("claims: [", "claims: [" + text[9:-1] + ", "))
+    with pytest.raises(InputError, match="'c' is a duplicate"):
+        read_claims(tmp_path)
+
+
+def test_texts():
+    assert bound_text("at_most", None, 5.0, "%") == "at most 5 %"
+    assert bound_text("equals", 1679616.0, 1679616.0, "schedules") == "1,679,616 schedules"
+    assert bound_text("equals", None, None, "ms") == "–"
+    pairs = [("reproduced", "independent_fit"), ("deviates", "independent_fit"), ("follows_from_inputs", "definition")]
+    assert headline(pairs).startswith("1 of 2 claims that independent data can test is reproduced; of 3 claims in all")
+
+
+def test_the_recorded_study_was_made_to_fail_once():
+    """Each claim that holds deviates under a baseline or with wrong data; what holds by construction is exempt."""
+    with (REPOSITORY / "docs" / "default_claims.csv").open(newline="") as file:
+        recorded = list(csv.DictReader(file))
+    weak = [
+        row["claim"] for row in recorded
+        if row["verdict"] in HOLDS and row["evidence"] not in BY_CONSTRUCTION and row["verdict"] != "does_not_discriminate"
+        and row["shown_to_fail"] != "true"
+    ]  # fmt: skip
+    assert weak == []
+    independent = [row for row in recorded if row["evidence"].startswith("independent")]
+    assert sum(row["verdict"] == "reproduced" for row in independent) >= 5
+    by_construction = {row["verdict"] for row in recorded if row["evidence"] in BY_CONSTRUCTION}
+    assert "reproduced" not in by_construction
+
+
+def test_a_changed_tolerance_stands_in_the_changelog():
+    changes = (REPOSITORY / "CHANGELOG.md").read_text()
+    for one in CLAIMS:
+        if one.tolerance is not None and one.tolerance.version > 1:
+            assert f"`{one.claim}`" in changes, one.claim
+
+
+def test_a_midpoint_with_a_half_width_is_no_statement():
+    """What is printed is the statement's own number: no tolerance reaches as far as half of it."""
+    for one in CLAIMS:
+        if one.tolerance is not None and one.value:
+            assert one.tolerance.value < abs(one.value) / 4, one.claim
+
+
+def test_figures_of_claims_exist():
+    from fabricast.figures.catalogue.captions import caption_files
+
+    known = {re.sub("_", ".", name.removesuffix(".rst"), count=1) for name in caption_files()}
+    assert {one.figure for one in CLAIMS if one.figure} <= known
