@@ -56,4 +56,7 @@ def gpu_node_rates(system: str) -> NodeRates:
     # A round trip takes as long as two ways.
     times = rows["time_s"].to_numpy(dtype=np.float64) / rows["convention"].map(CONVENTIONS).to_numpy(dtype=np.float64)
     parameters = MaxRateRegressor("refined", _STARTS).fit(cells, times).parameters_
-    return NodeRates(*(parameters[name] for name in ("r_n", "r_b", "r_i")), most_processes=int(rows["processes"].max()))
+    return NodeRates(
+        r_n=parameters["r_n"], r_b=parameters["r_b"], r_i=parameters["r_i"],
+        most_processes=int(rows["processes"].max()),
+    )  # fmt: skip

@@ -90,6 +90,7 @@ def plot_schedule_gain(summary: pd.DataFrame) -> Figure:
     axes.axvline(100 * _MEASURED_GAIN, color="0.3", linewidth=1, linestyle="--", label="COSMO, measured by the authors")
     names = [f"{row.topology}, {row.pattern}, {row.mode}" for row in rows.itertuples()]
     axes.set_yticks(place, names, fontsize=6)
+    axes.set_ylim(-0.6, len(rows) - 0.4)
     axes.set_xlim(0, None)
     axes.set_xlabel("time saved by the fastest order (%)")
     figure.legend(*axes.get_legend_handles_labels(), fontsize=6, ncols=3, loc="outside upper center")

@@ -258,8 +258,8 @@ def plot_search(search: pd.DataFrame, case: pd.DataFrame, comparison: pd.DataFra
     """
     rows = _plain(case)
     parts = comparison["case_id"].str.split(".", expand=True)
-    packets = comparison.assign(workload=parts[0], mapping=parts[1], routing=parts[2])
-    packets = packets.groupby(["workload", "mapping", "routing"])["reference"].mean()
+    simulated = comparison.assign(workload=parts[0], mapping=parts[1], routing=parts[2])
+    packets = simulated.groupby(["workload", "mapping", "routing"])["reference"].mean()
     names = list(dict.fromkeys(search["workload"]))
     figure, panels = plt.subplots(1, len(names), figsize=(PAGE_WIDTH_IN, 2.9), squeeze=False)
     for axes, name in zip(panels[0], names, strict=True):
@@ -321,6 +321,7 @@ def plot_two_supernodes(example: pd.DataFrame, grid: tuple[int, int]) -> Figure:
                           linewidth=2.2 if crosses else 0.8, zorder=2 if crosses else 1)  # fmt: skip
     left.set_xlabel("first coordinate")
     left.set_ylabel("second")
+    left.set_yticks(range(columns))
     left.set_title(f"{rows} x {columns} nodes in rank order on two supernodes", fontsize=8)
     left.grid(visible=False)
     classes = [name for name in _CLASSES if name in set(example["class"])]

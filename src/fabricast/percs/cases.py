@@ -144,7 +144,7 @@ def grid_cases(workloads: list[str], seeds: int, *, sensitivity: bool) -> Iterat
     few = min(seeds, _SENSITIVE_SEEDS)
     for name in workloads:
         one = workload(name)
-        mappings = _BLOCKED if len(one.grid) > 1 else _IN_A_ROW
+        mappings: tuple[str, ...] = _BLOCKED if len(one.grid) > 1 else _IN_A_ROW
         if sensitivity and len(one.grid) > 1:
             mappings += _CHUNKS
         for mapping in mappings:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fabricast.core.seeds import random_generator
 from fabricast.percs.cases import WORKLOADS, Case, case_router, evaluate_case, grid_cases, supernodes_of, workload
 from fabricast.percs.loads import ROUTINGS, LinkLoads, Routing, count_traffic, route
-from fabricast.percs.mapping_search import search_indirect, search_mapping
+from fabricast.percs.mapping_search import MappingSearch, search_indirect, search_mapping
 from fabricast.percs.mappings import map_tasks
 from fabricast.percs.network import TwoLevelNetwork, percs
 from fabricast.percs.packets import router_pairs, simulate_packets
@@ -307,11 +307,12 @@ def search_rows(
         indirect = search_indirect(
             pattern, regular[best], network, evaluations=proposals // _PROPOSALS_OF_EVALUATION, seed=seed % 2**32
         )
-        for routing, start_mapping, found, router in (
+        searched: tuple[tuple[Routing, str, MappingSearch, NDArray[np.int64]], ...] = (
             ("direct", "RNM", direct, direct.position[block]),
             ("indirect", best, indirect, indirect.position[regular[best]]),
-        ):
-            router = router.astype(np.int32)
+        )
+        for routing, start_mapping, found, position in searched:
+            router = position.astype(np.int32)
             loads = _loads(pattern, router, network, routing)
             size = min(packet_bytes, pattern.size_bytes)
             run = simulate_packets(router_pairs(pattern, router, network), network, routing, packet_bytes=size)

@@ -101,7 +101,7 @@ def headline(rows: Iterable[tuple[str, str]]) -> str:
     Examples
     --------
     >>> headline([("reproduced", "independent_fit"), ("deviates", "own_simulator")])
-    '1 of 1 claims that independent data can test is reproduced; of 2 claims in all 1 deviates'
+    '1 of 1 claims that independent data can test is reproduced; of 2 claims in all, 1 deviates'
     """
     rows = list(rows)
     independent = [v for v, evidence in rows if evidence.startswith("independent") and v != "not_testable"]
@@ -118,7 +118,7 @@ def headline(rows: Iterable[tuple[str, str]]) -> str:
     ]
     is_or_are = "is" if reproduced == 1 else "are"
     tested = f"{reproduced} of {len(independent)} claims that independent data can test {is_or_are} reproduced"
-    return f"{tested}; of {len(rows)} claims in all {', '.join(filter(None, parts))}"
+    return f"{tested}; of {len(rows)} claims in all, {', '.join(filter(None, parts))}"
 
 
 def _counted(count: int, singular: str, plural: str) -> str:

@@ -113,7 +113,7 @@ def evaluate_claims(claims: list[Claim], tables: dict[str, list[Path]]) -> Claim
     frames = {name: pd.DataFrame(found, columns=columns.get(name)) for name, found in rows.items()}
     numbers = ("low", "high", "tolerance", "observed", "observed_low", "observed_high", "holds_in", "share_of_draws")
     for frame in frames.values():
-        for column in frame.columns.intersection(numbers):
+        for column in frame.columns.intersection(list(numbers)):
             frame[column] = frame[column].astype("float64")
     return ClaimTables(**frames)
 

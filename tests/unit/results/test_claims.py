@@ -162,7 +162,7 @@ def test_texts():
     assert bound_text("equals", 1679616.0, 1679616.0, "schedules") == "1,679,616 schedules"
     assert bound_text("equals", None, None, "ms") == "–"
     pairs = [("reproduced", "independent_fit"), ("deviates", "independent_fit"), ("follows_from_inputs", "definition")]
-    assert headline(pairs).startswith("1 of 2 claims that independent data can test is reproduced; of 3 claims in all")
+    assert headline(pairs).startswith("1 of 2 claims that independent data can test is reproduced; of 3 claims in all,")
 
 
 def test_the_recorded_study_was_made_to_fail_once():
