@@ -11,7 +11,7 @@ from pathlib import Path
 
 import duckdb
 
-from fabricast.results.claim_record import VERDICT_WORDS, bound_text, headline, holds_text, number_text, verdict_word
+from fabricast.results.claim_record import VERDICT_WORDS, bound_text, headline, holds_text, observed_text, verdict_word
 from fabricast.results.claims import EVIDENCE
 
 REPOSITORY = Path(__file__).parents[1]
@@ -59,8 +59,7 @@ def results(claims: list[dict[str, str]]) -> str:
     ]
     for name, text in SHOWN.items():
         row = of[name]
-        unit = "" if row["unit"] == "1" else f" {row['unit']}"
-        observed = number_text(float(row["observed"])) + unit if row["observed"] else "–"
+        observed = observed_text(_number(row["observed"]), row["unit"])
         cells = [
             text, bound_text(row["relation"], _number(row["low"]), _number(row["high"]), row["unit"]), observed,
             verdict_word(row["verdict"], row["evidence"]), row["evidence"].replace("_", " "),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Any
 
-from fabricast.results.claim_record import VERDICT_WORDS, bound_text, headline, holds_text, number_text, verdict_word
+from fabricast.results.claim_record import VERDICT_WORDS, bound_text, headline, holds_text, observed_text, verdict_word
 from fabricast.results.claims import EVIDENCE
 
 __all__ = ["claim_sections"]
@@ -28,11 +28,9 @@ def claim_sections(claims: Rows, readings: Rows, baselines: Rows) -> dict[str, A
         headline of all and of each study.
     """
     for row in claims:
-        observed = (
-            "–" if row["observed"] is None else f"{number_text(row['observed'])} {row['unit']}".removesuffix(" 1")
-        )
         row |= {
-            "published": bound_text(row["relation"], row["low"], row["high"], row["unit"]), "shown": observed,
+            "published": bound_text(row["relation"], row["low"], row["high"], row["unit"]),
+            "shown": observed_text(row["observed"], row["unit"]),
             "word": verdict_word(row["verdict"], row["evidence"]),
             "holds": holds_text(row["readings"], row["holds_in"], row["share_of_draws"]),
         }  # fmt: skip

@@ -26,6 +26,7 @@ __all__ = [
     "holds_text",
     "lost_claims",
     "number_text",
+    "observed_text",
     "read_baseline",
     "verdict_word",
     "write_baseline",
@@ -78,8 +79,8 @@ def bound_text(relation: str, low: float | None, high: float | None, unit: str) 
     >>> bound_text("at_least", 95.0, None, "%"), bound_text("between", 60.0, 80.0, "%")
     ('at least 95 %', '60 to 80 %')
     """
-    if relation == "first":
-        return "first"
+    if relation == "first" or unit == "holds":
+        return "first" if relation == "first" else "holds"
     unit = "" if unit == "1" else f" {unit}"
     if relation == "between":
         assert low is not None and high is not None
@@ -88,6 +89,22 @@ def bound_text(relation: str, low: float | None, high: float | None, unit: str) 
     if number is None:
         return "–"
     return " ".join(filter(None, (_RELATIONS.get(relation), f"{number_text(number)}{unit}")))
+
+
+def observed_text(value: float | None, unit: str) -> str:
+    """Return an observed value for reading.
+
+    Examples
+    --------
+    >>> observed_text(97.09, "%"), observed_text(1.0, "holds"), observed_text(39.0, "rank"), observed_text(None, "ms")
+    ('97.09 %', 'holds', 'rank 39', '–')
+    """
+    if value is None:
+        return "–"
+    if unit == "holds":
+        return "holds" if value else "does not hold"
+    number = number_text(value)
+    return {"1": number, "rank": f"rank {number}"}.get(unit, f"{number} {unit}")
 
 
 def headline(rows: Iterable[tuple[str, str]]) -> str:
@@ -207,7 +224,7 @@ def claim_text(database: Path) -> Group:
         style = _STYLES.get(verdict, "dim")
         table.add_row(
             escape(claim), escape(statement), bound_text(relation, low, high, unit),
-            "" if observed is None else escape(number_text(observed)),
+            "" if observed is None else escape(observed_text(observed, unit)),
             f"[{style}]{verdict_word(verdict, evidence)}[/{style}]", evidence.replace("_", " "),
             holds_text(readings, holds, draws), escape(note),
         )  # fmt: skip
