@@ -20,7 +20,7 @@ README = REPOSITORY / "README.md"
 BEGIN, END = "<!-- results: written by scripts/update_readme.py -->\n", "<!-- end of results -->\n"
 #: Claims of the table in README.md, in few words.
 SHOWN = {
-    "pcie_staggered_probes": "staggered copies on 8-GPU machines, largest error",
+    "pcie_staggered_probes": "staggered copies between 8 GPUs, largest error",
     "pcie_all_to_all_probes": "all-to-all copies on the same machines, largest error",
     "pcie_within_fifteen_percent": "SC16: communications within ±15 %",
     "pcie_example_step_two": "SC16: the example ends after",
@@ -43,16 +43,17 @@ def export(database: Path) -> None:
     """Write the claims of a run, without what differs from machine to machine."""
     with duckdb.connect(str(database), read_only=True) as connection:
         connection.sql(
-            "SELECT claim, study, statement, relation, low, high, unit, observed, verdict, evidence, readings, "
-            "holds_in, share_of_draws, shown_to_fail FROM claim ORDER BY study, claim"
+            "SELECT claim, study, statement, of_ours, relation, low, high, unit, observed, verdict, evidence, "
+            "readings, holds_in, share_of_draws, shown_to_fail FROM claim ORDER BY study, claim"
         ).write_csv(str(CLAIMS))
 
 
 def results(claims: list[dict[str, str]]) -> str:
     """Return the part of README.md that follows from the claims."""
     of = {row["claim"]: row for row in claims}
+    first = headline((row["verdict"], row["evidence"], row["of_ours"] == "true") for row in claims)
     lines = [
-        f"The default study: {headline((row['verdict'], row['evidence']) for row in claims)}. Some of them:",
+        f"The default study: {first}. Some of them:",
         "",
         "| what is claimed | published | this run | verdict | what it rests on | holds in |",
         "|---|---|---|---|---|---|",

@@ -328,7 +328,7 @@ def plot_two_supernodes(example: pd.DataFrame, grid: tuple[int, int]) -> Figure:
     for shift, (wrap, label, colour) in zip(
         (-0.2, 0.2), ((False, "open grid", COLOURS[2]), (True, "torus", COLOURS[4])), strict=True
     ):
-        own = example[example["wrap"] == wrap].set_index("class").loc[classes]
+        own = example[(example["wrap"] == wrap) & (example["fastest"] == columns)].set_index("class").loc[classes]
         right.bar(np.arange(len(classes)) + shift, own["max_messages"], width=0.38, color=colour, label=label)
     right.set_xticks(range(len(classes)), [f"{name} links" for name in classes])
     right.set_ylabel("messages on the fullest")

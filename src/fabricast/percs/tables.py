@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -73,7 +74,7 @@ def example_rows() -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        Rows of the table network_example, for an open grid and a torus.
+        Rows of the table network_example, for an open grid and a torus, and for ranks along either side.
 
     References
     ----------
@@ -82,17 +83,17 @@ def example_rows() -> pd.DataFrame:
     Examples
     --------
     >>> rows = example_rows()
-    >>> rows[~rows["wrap"] & (rows["class"] == "D")]["max_messages"].item()
-    4
+    >>> rows[~rows["wrap"] & (rows["class"] == "D")]["max_messages"].tolist()
+    [4, 16]
     """
     network = replace(percs(2), cores_per_router=1)
     rows = []
-    for wrap in (False, True):
-        pattern = stencil("example", EXAMPLE_GRID, 1.0, wrap=wrap)
+    for wrap, grid in itertools.product((False, True), (EXAMPLE_GRID, EXAMPLE_GRID[::-1])):
+        pattern = stencil("example", grid, 1.0, wrap=wrap)
         traffic, messages = count_traffic(pattern, np.arange(network.routers, dtype=np.int32), network)
         loads = route(traffic, network, "direct")
         rows += [
-            {"wrap": wrap, "class": name, "links": load.size, "used": int((load > 0).sum()),
+            {"wrap": wrap, "fastest": grid[-1], "class": name, "links": load.size, "used": int((load > 0).sum()),
              "max_messages": int(load.max()), "messages": messages}
             for name, load in loads.by_class.items()
         ]  # fmt: skip

@@ -48,9 +48,10 @@ def claim_sections(claims: Rows, readings: Rows, baselines: Rows) -> dict[str, A
         "baselines": _by_claim(baselines),
         "evidence": counts,
         "verdict_words": VERDICT_WORDS,
-        "headline": headline((row["verdict"], row["evidence"]) for row in claims),
+        "headline": headline((row["verdict"], row["evidence"], bool(row["of_ours"])) for row in claims),
         "headlines": {
-            study: headline((row["verdict"], row["evidence"]) for row in own) for study, own in by_study.items()
+            study: headline((row["verdict"], row["evidence"], bool(row["of_ours"])) for row in own)
+            for study, own in by_study.items()
         },
     }
 

@@ -107,35 +107,42 @@ def observed_text(value: float | None, unit: str) -> str:
     return {"1": number, "rank": f"rank {number}"}.get(unit, f"{number} {unit}")
 
 
-def headline(rows: Iterable[tuple[str, str]]) -> str:
+def headline(rows: Iterable[tuple[str, str, bool]]) -> str:
     """Return what a run says of its claims: first what independent data support.
 
     Parameters
     ----------
-    rows : iterable of (str, str)
-        Verdict and evidence of every claim.
+    rows : iterable of (str, str, bool)
+        Verdict and evidence of every claim, and whether the statement is of ours.
 
     Examples
     --------
-    >>> headline([("reproduced", "independent_fit"), ("deviates", "own_simulator")])
-    '1 of 1 claims that independent data can test is reproduced; of 2 claims in all, 1 deviates'
+    >>> headline([("reproduced", "independent_fit", False), ("deviates", "own_simulator", False)])
+    'independent data reproduce 1 of the 1 published statement that they can test; of 2 claims in all, 1 deviates'
     """
     rows = list(rows)
-    independent = [v for v, evidence in rows if evidence.startswith("independent") and v != "not_testable"]
-    count = {verdict: sum(v == verdict for v, _ in rows) for verdict in VERDICT_WORDS}
-    own = sum(v == "reproduced" and not evidence.startswith("independent") for v, evidence in rows)
-    reproduced = independent.count("reproduced")
+    count = {verdict: sum(v == verdict for v, *_ in rows) for verdict in VERDICT_WORDS}
+    own = sum(v == "reproduced" and not evidence.startswith("independent") for v, evidence, _ in rows)
     parts = [
-        f"{own} {'is' if own == 1 else 'are'} reproduced within our simulator or in sample" if own else "",
-        f"{count['deviates']} {'deviates' if count['deviates'] == 1 else 'deviate'}" if count["deviates"] else "",
+        _counted(own, "is reproduced in our simulator or in sample", "are reproduced in our simulator or in sample"),
+        _counted(count["deviates"], "deviates", "deviate"),
         _counted(count["follows_from_inputs"], "follows from its inputs", "follow from their inputs"),
         _counted(count["decided_by_tolerance"], "is decided by our tolerance", "are decided by our tolerance"),
         _counted(count["does_not_discriminate"], "does not discriminate", "do not discriminate"),
         _counted(count["not_testable"], "is not testable", "are not testable"),
     ]
-    is_or_are = "is" if reproduced == 1 else "are"
-    tested = f"{reproduced} of {len(independent)} claims that independent data can test {is_or_are} reproduced"
-    return f"{tested}; of {len(rows)} claims in all, {', '.join(filter(None, parts))}"
+    published, ours = (
+        [
+            v
+            for v, evidence, of_ours in rows
+            if evidence.startswith("independent") and v != "not_testable" and of_ours is o
+        ]
+        for o in (False, True)
+    )
+    noun = "statement" if len(published) == 1 else "statements"
+    text = f"independent data reproduce {published.count('reproduced')} of the {len(published)} published {noun} that they "
+    text += "can test" + (f", and {ours.count('reproduced')} of our {len(ours)} own" if ours else "")
+    return f"{text}; of {len(rows)} claims in all, {', '.join(filter(None, parts))}"
 
 
 def _counted(count: int, singular: str, plural: str) -> str:
@@ -214,13 +221,28 @@ def claim_text(database: Path) -> Group:
         If there is no such database.
     """
     query = """SELECT claim, statement, relation::VARCHAR, low, high, unit, observed, verdict::VARCHAR,
-               evidence::VARCHAR, readings, holds_in, share_of_draws, note FROM claim ORDER BY study, claim"""
+               evidence::VARCHAR, readings, holds_in, share_of_draws, note, of_ours FROM claim ORDER BY study, claim"""
     rows = _finished_claims(database, query)
     table = Table(
         Column("claim", overflow="fold", min_width=24), "statement", "published", "observed", "verdict", "evidence",
         "holds in", "note",
     )  # fmt: skip
-    for claim, statement, relation, low, high, unit, observed, verdict, evidence, readings, holds, draws, note in rows:
+    for (
+        claim,
+        statement,
+        relation,
+        low,
+        high,
+        unit,
+        observed,
+        verdict,
+        evidence,
+        readings,
+        holds,
+        draws,
+        note,
+        _,
+    ) in rows:
         style = _STYLES.get(verdict, "dim")
         table.add_row(
             escape(claim), escape(statement), bound_text(relation, low, high, unit),
@@ -229,7 +251,7 @@ def claim_text(database: Path) -> Group:
             holds_text(readings, holds, draws), escape(note),
         )  # fmt: skip
     pairs = [(row[7], row[8]) for row in rows]
-    return Group(table, evidence_table(pairs), headline(pairs))
+    return Group(table, evidence_table(pairs), headline((row[7], row[8], row[13]) for row in rows))
 
 
 def holds_text(readings: int, holds: float | None, draws: float | None) -> str:

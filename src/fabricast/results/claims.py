@@ -82,8 +82,8 @@ class Claim(_Strict):
         Values of placeholders that have one reading only.
     readings : dict
         By axis its members, each with the text that stands in the query; the first is the default.
-    equal : list of str
-        Axes of which the source prefers no member: the claim holds only if it holds for all of them.
+    equal : dict
+        By axis the members of which the source prefers none: the claim holds only if it holds for all of them.
     baselines : dict
         By name of a trivial alternative either other values of placeholders, or a query.
     mutation : str, optional
@@ -109,7 +109,7 @@ class Claim(_Strict):
     query: str | None = None
     where: dict[str, str] = Field(default_factory=dict)
     readings: dict[str, dict[str, str]] = Field(default_factory=dict)
-    equal: list[str] = Field(default_factory=list)
+    equal: dict[str, list[str]] = Field(default_factory=dict)
     baselines: dict[str, dict[str, str] | str] = Field(default_factory=dict)
     mutation: str | None = None
     over_phases: bool = False
@@ -145,14 +145,20 @@ class Claim(_Strict):
             raise ValueError(
                 f"the query's placeholders are {sorted(used)}, 'where' and 'readings' have {sorted(known)}"
             )
-        if any(axis not in self.readings for axis in self.equal):
-            raise ValueError("'equal' names an axis that 'readings' has not")
+        for axis, members in self.equal.items():
+            if not set(members) <= self.readings.get(axis, {}).keys():
+                raise ValueError(f"'equal' names members of '{axis}' that 'readings' has not")
         for name, change in self.baselines.items():
             if isinstance(change, dict) and not change.keys() <= known:
                 raise ValueError(f"baseline '{name}' changes what the query has not")
         if self.mutation is not None and not _MUTATION.fullmatch(self.mutation):
             raise ValueError(f"mutation is '{self.mutation}', expected 'table.column = expression'")
         return self
+
+    @property
+    def of_ours(self) -> bool:
+        """Whether the statement is this project's own, beyond its sources."""
+        return self.source.startswith("fabricast")
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -173,7 +179,7 @@ class Claim(_Strict):
         found = []
         for members in itertools.product(*(self.readings[axis] for axis in axes)):
             default = all(
-                axis in self.equal or member == next(iter(self.readings[axis]))
+                member in self.equal.get(axis, [next(iter(self.readings[axis]))])
                 for axis, member in zip(axes, members, strict=True)
             )
             values = {axis: self.readings[axis][member] for axis, member in zip(axes, members, strict=True)}

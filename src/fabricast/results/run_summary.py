@@ -38,7 +38,7 @@ def verdict_text(claims: Path | str) -> str:
     from fabricast.results.tables import read_table
 
     rows = read_table(claims)
-    return headline(zip(rows["verdict"], rows["evidence"], strict=True))
+    return headline(zip(rows["verdict"], rows["evidence"], rows["of_ours"].astype(bool), strict=True))
 
 
 def summary_text(folders: Mapping[str, str], started: float) -> str:

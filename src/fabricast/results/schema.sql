@@ -210,6 +210,7 @@ CREATE TABLE claim (
   study study_name NOT NULL, -- study
   statement VARCHAR NOT NULL, -- what was published
   source VARCHAR NOT NULL, -- where
+  of_ours BOOLEAN NOT NULL, -- whether the statement is this project's own, beyond its sources
   relation claim_relation NOT NULL, -- how the observed value has to lie to the bounds; first: a rank of 1
   low DOUBLE, -- the statement's lower bound, or its value, as printed; NULL where it has none
   high DOUBLE, -- the statement's upper bound, or its value, as printed; NULL where it has none
@@ -222,7 +223,7 @@ CREATE TABLE claim (
   observed DOUBLE, -- value computed in this run
   observed_low DOUBLE, -- lower end of its range over the phases of a simulated reference
   observed_high DOUBLE, -- upper end of its range over the phases of a simulated reference
-  verdict claim_verdict NOT NULL, -- follows_from_inputs: cannot fail; does_not_discriminate: every baseline holds too
+  verdict claim_verdict NOT NULL, -- follows_from_inputs: cannot fail; does_not_discriminate: every baseline holds too, or one is as good
   evidence claim_evidence NOT NULL, -- what the verdict rests on
   readings INTEGER NOT NULL, -- readings of the source that this run tests
   holds_in DOUBLE CHECK (holds_in BETWEEN 0 AND 1), -- share of these readings under which it holds
@@ -571,12 +572,13 @@ CREATE TABLE network_count (
 -- The talk's example: a stencil of 16 x 4 nodes in rank order on two supernodes.
 CREATE TABLE network_example (
   wrap BOOLEAN NOT NULL, -- whether the grid is a torus
+  fastest BIGINT NOT NULL, -- side of the grid along which ranks run
   class VARCHAR NOT NULL, -- class of links: LL, LR or D
   links BIGINT NOT NULL, -- directed links of the class
   used BIGINT NOT NULL, -- links that carry a message
   max_messages BIGINT NOT NULL, -- messages on the fullest
   messages BIGINT NOT NULL, -- messages of the whole example
-  PRIMARY KEY (wrap, class)
+  PRIMARY KEY (wrap, fastest, class)
 );
 -- Mappings that were searched for direct routing.
 CREATE TABLE network_search (

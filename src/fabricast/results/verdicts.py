@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,9 @@ __all__ = ["HOLDS", "ClaimTables", "evaluate_claims", "judge"]
 HOLDS = ("reproduced", "follows_from_inputs", "does_not_discriminate", "decided_by_tolerance")
 #: From the worst: what a claim says that has to hold for several readings.
 _ORDER = ("deviates", "not_testable", "decided_by_tolerance", "reproduced")
+
+#: Relative difference up to which a baseline is as good as the model.
+_EQUAL = 1e-9
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,7 @@ def _evaluated(connection: duckdb.DuckDBPyConnection, claim: Claim) -> dict[str,
     if claim.query is None:
         return {"claim": [row | {"verdict": "not_testable"}]}
     readings = [_read(connection, claim, reading) for reading in claim.all_readings()]
-    default = _decisive([reading for reading in readings if reading["is_default"]])
+    default = _decisive(claim, [reading for reading in readings if reading["is_default"]])
     row |= {"observed": default["observed"], "query": default["query"]}
     tested = [reading for reading in readings if reading["verdict"] != "not_testable"]
     row |= {
@@ -132,7 +134,7 @@ def _evaluated(connection: duckdb.DuckDBPyConnection, claim: Claim) -> dict[str,
     }
     baselines = [_baseline(connection, claim, name) for name in claim.baselines]
     mutations = _mutation(connection, claim, default)
-    row["verdict"] = _verdict(claim, default["verdict"], [one["verdict"] for one in baselines])
+    row["verdict"] = _verdict(claim, default["verdict"], default["observed"], baselines)
     if row["verdict"] == "not_testable":
         row["note"] = f"{_what_lacks(default)}. {claim.note}".strip()
     elif claim.over_phases:
@@ -146,7 +148,9 @@ def _evaluated(connection: duckdb.DuckDBPyConnection, claim: Claim) -> dict[str,
 
 def _statement(claim: Claim) -> dict[str, Any]:
     """Return what a row says of the statement, before anything is observed."""
-    kept = ("claim", "study", "statement", "source", "relation", "unit", "rounding", "evidence", "note", "figure")
+    kept = (
+        "claim", "study", "statement", "source", "of_ours", "relation", "unit", "rounding", "evidence", "note", "figure",
+    )  # fmt: skip
     low, high = claim.bounds
     row = {name: getattr(claim, name) for name in kept}
     row |= {
@@ -170,19 +174,33 @@ def _read(connection: duckdb.DuckDBPyConnection, claim: Claim, reading: Reading)
     }  # fmt: skip
 
 
-def _decisive(readings: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the reading on which the verdict rests: the worst of those that have to hold."""
-    return min(readings, key=lambda reading: _ORDER.index(reading["verdict"]))
+def _distance(claim: Claim, observed: float | None) -> float:
+    """How far an observed value lies outside its bounds; negative inside one-sided ones, so that less is better."""
+    if observed is None:
+        return -float("inf")
+    low, high = claim.bounds
+    return abs(observed - low) if low == high else max(low - observed, observed - high)
 
 
-def _verdict(claim: Claim, found: str, baselines: Iterable[str]) -> str:
+def _decisive(claim: Claim, readings: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the reading on which the verdict rests: the worst of those that have to hold, then the farthest off."""
+    return min(readings, key=lambda reading: (_ORDER.index(reading["verdict"]), -_distance(claim, reading["observed"])))
+
+
+def _verdict(claim: Claim, found: str, observed: float | None, baselines: list[dict[str, Any]]) -> str:
     """Return the verdict of a claim from what is observed and what its evidence and baselines are worth."""
     if found not in HOLDS:
         return found
     if claim.evidence in BY_CONSTRUCTION:
         return "follows_from_inputs"
-    tested = [verdict for verdict in baselines if verdict != "not_testable"]
-    return "does_not_discriminate" if tested and all(verdict in HOLDS for verdict in tested) else found
+    tested = [one for one in baselines if one["verdict"] != "not_testable"]
+    passed = [one for one in tested if one["verdict"] in HOLDS]
+    as_good = [
+        one
+        for one in passed
+        if _distance(claim, one["observed"]) <= _distance(claim, observed) + _EQUAL * abs(observed or 0)
+    ]
+    return "does_not_discriminate" if tested and (len(passed) == len(tested) or as_good) else found
 
 
 def _what_lacks(reading: dict[str, Any]) -> str:

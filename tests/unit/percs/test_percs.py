@@ -354,7 +354,8 @@ def test_search_rows_are_verified():
 
 
 def test_two_supernodes_share_one_link():
-    rows = example_rows().set_index(["wrap", "class"])
+    every = example_rows()
+    rows = every[every["fastest"] == 4].set_index(["wrap", "class"])
     # By hand: of 16 x 4 nodes in rank order the two halves touch in one row of four, on a torus in two.
     assert rows.loc[(False, "D"), "max_messages"] == 4
     assert rows.loc[(True, "D"), "max_messages"] == 8

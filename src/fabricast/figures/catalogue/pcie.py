@@ -71,7 +71,8 @@ FIGURES = (
         "measured_probes",
         "Predicted against measured",
         lambda read, values: plots.plot_probes(read("measured"), tolerance=values["tolerance"]),
-        "Rates of concurrent copies on 8-GPU machines, measured by others (voipmonitor/rtx6kpro), against the "
+        "Rates of concurrent copies between 8 GPUs, on one machine GPUs 0 to 7 of 16, measured by others "
+        "(voipmonitor/rtx6kpro), against the "
         "congestion-factor model with tau = 0 and the bandwidth of one copy alone. Grey is the band of 15 %. "
         "Patterns with many copies per GPU are missed: the copy engines of endpoints are not modelled.",
     ),

@@ -84,16 +84,17 @@ FIGURES = (
         "packets",
         "Packet level and bound",
         lambda read, values: plots.plot_packets(read("comparison")),
-        "Packet-level times beside the time of the busiest link. With direct routes that time is a bound, and "
-        "packets come close to it. With indirect routes it is that of expected loads: each packet draws its "
+        "Packet-level times beside the time of the busiest link. With direct routes that time is a bound, which "
+        "packets exceed by more where a message is few packets. With indirect routes it is that of expected loads: each packet draws its "
         "third group, so single runs queue at random and may also end a little earlier.",
     ),
     Entry(
         "mapping_search",
-        "A mapping found by search",
+        "Mappings found by search",
         lambda read, values: plots.plot_search(read("network_search"), read("network_case"), read("comparison")),
-        "A mapping for direct routing found by swapping nodes, beside those of the talk; its packet-level "
-        "time verifies it.",
+        "Mappings found by swapping nodes, for direct and for indirect routes, beside those of the talk: the time of the "
+        "busiest link, and that at packet level, which is longer. Regular blocks with indirect routes are faster than "
+        "what was found for direct ones.",
     ),
     Entry(
         "time_features",

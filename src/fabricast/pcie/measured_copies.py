@@ -1,0 +1,287 @@
+"""Measurements of concurrent copies: rates of whole graphs or times of single copies, from CSV or Parquet."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from fabricast.core.errors import InputError
+from fabricast.inputs.csv_files import read_csv
+from fabricast.pcie.programs import program_of
+
+__all__ = ["HOST", "MeasuredGraph", "read_measured_copies"]
+
+#: Host memory, next to the GPU of the copy.
+HOST = "H"
+CALIBRATION = "calibration"
+#: Columns of a rate, and what one of their units is in bytes/s.
+_RATES = {
+    "rate_bytes_per_s": 1.0, "rate_gb_per_s": 1e9, "rate_gib_per_s": 2.0**30, "total_bytes_per_s": 1.0,
+    "total_gb_per_s": 1e9, "measured_gb_per_s": 1e9, "measured_GBps": 1e9,
+}  # fmt: skip
+_TOTALS = ("total_bytes_per_s", "total_gb_per_s", "measured_gb_per_s", "measured_GBps")
+_LISTS = ("communications", "comms")
+_NAMES = ("graph", "pattern")
+_ARC = re.compile(r"([^>\s]+)>([^>\s]+)")
+_READ = ("graph", "pattern", "source", "target", "size_bytes", "elapsed_s", "repetition", "program", "role", "system")
+#: Columns that say something to people.
+_SAID = ("topology", "nflows", "kind", "statistic", "note", "tool")
+#: Faster is a typing error.
+_FASTEST_BYTES_PER_S = 1e13
+
+
+@dataclass(frozen=True)
+class MeasuredGraph:
+    """Copies that ran together, and the rate that they reached.
+
+    Parameters
+    ----------
+    name : str
+        Of the graph.
+    flows : tuple of (str, str)
+        Names of source and target; `HOST` is host memory.
+    total_bytes_per_s : float
+        Rate of all flows together: the median over repetitions.
+    program : str
+        Name of the program that copied (`fabricast.pcie.programs.PROGRAMS`).
+    role : str
+        ``calibration`` if parameters may be taken from it, what else the file says, or nothing.
+    repetitions : int
+        Measurements behind the rate.
+    spread : float
+        Half of their relative range.
+    line : int
+        Line of the file where it stands first.
+    """
+
+    name: str
+    flows: tuple[tuple[str, str], ...]
+    total_bytes_per_s: float
+    program: str
+    role: str = ""
+    repetitions: int = 1
+    spread: float = 0.0
+    line: int = 0
+
+
+class _Row(Protocol):
+    """A row of CSV or Parquet."""
+
+    line: int
+
+    def __contains__(self, column: str) -> bool: ...
+    def __getitem__(self, column: str) -> str: ...
+    def get(self, column: str, default: str = "") -> str: ...
+    def number(self, column: str) -> float: ...
+    def error(self, message: str) -> InputError: ...
+
+
+@dataclass(frozen=True)
+class _ParquetRow:
+    """A row of Parquet with the messages of a row of CSV."""
+
+    path: Path
+    line: int
+    values: Mapping[str, object]
+
+    def __contains__(self, column: str) -> bool:
+        return column in self.values
+
+    def __getitem__(self, column: str) -> str:
+        value = self.values[column]
+        return "" if value is None or value != value else str(value)
+
+    def get(self, column: str, default: str = "") -> str:
+        return self[column] if column in self.values else default
+
+    def number(self, column: str) -> float:
+        try:
+            found = float(self[column])
+        except ValueError:
+            found = math.nan
+        if not math.isfinite(found):
+            raise self.error(f"{column} is '{self[column]}', expected a number")
+        return found
+
+    def error(self, message: str) -> InputError:
+        return InputError(f"row {self.line}: {message}", path=self.path)
+
+
+def read_measured_copies(
+    path: Path | str, *, program: str = "independent", system: str | None = None
+) -> list[MeasuredGraph]:
+    """Read measured copies.
+
+    Parameters
+    ----------
+    path : Path or str
+        CSV or Parquet. Either a row a graph: ``communications`` such as ``0>1 2>3`` and a total rate
+        (``total_bytes_per_s``, ``total_gb_per_s``); or a row a copy: ``graph``, ``source``, ``target`` and its rate
+        (``rate_bytes_per_s``, ``rate_gb_per_s``, ``rate_gib_per_s``) or ``size_bytes`` with ``elapsed_s``. Further:
+        ``graph`` (a name), ``repetition``, ``program``, ``role``.
+    program : str, default 'independent'
+        Program of rows that name none.
+    system : str, optional
+        Take only rows whose column ``system`` says so; without it, rows of one system are expected.
+
+    Returns
+    -------
+    list of MeasuredGraph
+        In the order of their first rows.
+
+    Raises
+    ------
+    InputError
+        On the first row that is wrong, with what was expected.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "measured.csv"
+    >>> _ = path.write_text("graph,communications,total_gb_per_s,program\\ntwo,0>4 1>5,56.4,torch\\n")
+    >>> one = read_measured_copies(path)[0]
+    >>> one.flows, round(one.total_bytes_per_s / 1e9, 1), one.program
+    ((('0', '4'), ('1', '5')), 56.4, 'ordered_writes')
+    """
+    path = Path(path)
+    rows = _rows(path)
+    systems = list(dict.fromkeys(row.get("system") for row in rows))
+    if system is not None:
+        rows = [row for row in rows if row.get("system") == system]
+        if not rows:
+            raise InputError(f"holds no row of system '{system}', expected one of {', '.join(systems)}", path=path)
+    elif len(systems) > 1:
+        raise InputError(f"holds {len(systems)} systems, expected one: {', '.join(systems[:8])}", path=path)
+    first = rows[0]
+    given = next((name for name in _LISTS if name in first), None)
+    if given is not None:
+        graphs = [_total(row, given, program) for row in rows]
+    elif "source" in first and "target" in first:
+        graphs = _from_copies(rows, program)
+    else:
+        raise InputError(
+            "has neither a column 'communications' with a total rate, nor 'graph', 'source' and 'target' of single copies",
+            path=path,
+        )
+    names: dict[str, int] = {}
+    for number, graph in enumerate(graphs):
+        seen = names[graph.name] = names.get(graph.name, 0) + 1
+        if seen > 1:
+            graphs[number] = replace(graph, name=f"{graph.name} ({seen})")
+    return graphs
+
+
+def _rows(path: Path) -> list[_Row]:
+    if path.suffix.lower() != ".parquet":
+        return list(read_csv(path, [], [*_READ, *_SAID, *_LISTS, *_RATES]))
+    # Imported here: a CSV file needs no database.
+    import duckdb
+
+    try:
+        frame = duckdb.read_parquet(str(path)).df()
+    except duckdb.Error as error:
+        raise InputError(f"is not a readable Parquet file ({str(error).splitlines()[0]})", path=path) from error
+    return [
+        _ParquetRow(path, number, values) for number, values in enumerate(frame.astype(object).to_dict("records"), 1)
+    ]
+
+
+def _rate(row: _Row, names: Iterable[str]) -> float:
+    """Return the one rate of a row in bytes/s."""
+    given = [name for name in names if row.get(name)]
+    if len(given) != 1:
+        raise row.error(f"has {len(given)} rates, expected one of {', '.join(names)}")
+    rate = row.number(given[0]) * _RATES[given[0]]
+    if not 0 < rate <= _FASTEST_BYTES_PER_S:
+        raise row.error(f"{given[0]} is {row[given[0]]}, expected a rate above 0 and below 10 TB/s")
+    return rate
+
+
+def _program(row: _Row, default: str) -> str:
+    try:
+        return program_of(row.get("program") or default).name
+    except InputError as error:
+        raise row.error(str(error)) from error
+
+
+def _name(row: _Row, default: str) -> str:
+    return next((row[name] for name in _NAMES if row.get(name)), default)
+
+
+def _total(row: _Row, column: str, program: str) -> MeasuredGraph:
+    flows = []
+    for part in row[column].split():
+        match = _ARC.fullmatch(part)
+        if match is None or match[1] == match[2]:
+            raise row.error(f"communication '{part}', expected two endpoints such as 0>1")
+        flows.append((match[1], match[2]))
+    if not flows:
+        raise row.error(f"{column} is empty, expected communications such as 0>1")
+    rate = _rate(row, _TOTALS)
+    return MeasuredGraph(
+        _name(row, row[column]), tuple(flows), rate, _program(row, program), row.get("role"), line=row.line
+    )
+
+
+def _from_copies(rows: list[_Row], program: str) -> list[MeasuredGraph]:
+    """Sum the copies of each graph and repetition; the graph takes the median of its repetitions."""
+    found: dict[str, dict[str, list[_Row]]] = {}
+    for row in rows:
+        found.setdefault(_name(row, "copies"), {}).setdefault(row.get("repetition"), []).append(row)
+    graphs = []
+    for name, repetitions in found.items():
+        first = next(iter(repetitions.values()))
+        flows = tuple(_ends(row) for row in first)
+        totals = []
+        for own in repetitions.values():
+            if sorted(_ends(row) for row in own) != sorted(flows):
+                raise own[0].error(
+                    f"graph '{name}' has other copies than in its first repetition: {_missing(own, flows)}"
+                )
+            totals.append(_total_of(own))
+        rates = np.array(totals)
+        median = float(np.median(rates))
+        graphs.append(
+            MeasuredGraph(name, flows, median, _program(first[0], program), first[0].get("role"), len(totals),
+                          float((rates.max() - rates.min()) / 2 / median), first[0].line)
+        )  # fmt: skip
+    return graphs
+
+
+def _ends(row: _Row) -> tuple[str, str]:
+    source, target = row["source"], row["target"]
+    if not source or not target or source == target:
+        raise row.error(f"copies from '{source}' to '{target}', expected two endpoints")
+    return source, target
+
+
+def _missing(own: list[_Row], flows: tuple[tuple[str, str], ...]) -> str:
+    ends = [_ends(row) for row in own]
+    lacking = [flow for flow in flows if flow not in ends]
+    more = [flow for flow in ends if ends.count(flow) > flows.count(flow)]
+    text = [f"{s}>{t} is missing" for s, t in lacking[:3]] + [f"{s}>{t} is a duplicate" for s, t in more[:3]]
+    return ", ".join(dict.fromkeys(text))
+
+
+def _total_of(rows: list[_Row]) -> float:
+    """Return the rate of copies together: the sum of their rates, or all bytes until the last one ends."""
+    if rows[0].get("elapsed_s"):
+        sizes, ends = [], []
+        for row in rows:
+            size, elapsed = row.number("size_bytes") if row.get("size_bytes") else math.nan, row.number("elapsed_s")
+            if not (size > 0 and elapsed > 0):
+                raise row.error("expected size_bytes and elapsed_s above 0")
+            sizes.append(size)
+            ends.append(elapsed)
+        total = sum(sizes) / max(ends)
+        if total > _FASTEST_BYTES_PER_S:
+            raise rows[0].error(f"{total / 1e9:.4g} GB/s follow from size and time, expected at most 10 TB/s")
+        return total
+    names = [name for name in _RATES if name not in _TOTALS]
+    return sum(_rate(row, names) for row in rows)
