@@ -278,7 +278,7 @@ def _row(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: i
 
 def _host_forecast(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, total: float) -> tuple[float, str]:
     """Bound copies of host memory by what it serves and takes; without a probe of several GPUs they are not judged."""
-    needed = {}
+    needed: dict[tuple[str, str], int] = {}
     for source, target in graph.flows:
         if HOST in (source, target):
             way = "read" if source == HOST else "write"
@@ -314,17 +314,18 @@ def _hazard(tree: PcieTree, flows: Sequence[tuple[int, int]], executor: str) -> 
 
 def _remarks(tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.DataFrame) -> Iterable[str]:
     exceeding = rows[rows["remark"] == "more than the links carry"]
-    for row in exceeding.itertuples():
+    for row in exceeding.to_dict("records"):
+        measured, carried = (float(row[f"{name}_bytes_per_s"]) / 1e9 for name in ("measured", "sharing"))
         yield (
-            f"'{row.graph}' reached {row.measured_bytes_per_s / 1e9:.4g} GB/s, the links of {tree.name} carry "
-            f"{row.sharing_bytes_per_s / 1e9:.4g}: the tree cannot be the fabric, or the measurement is an artefact"
+            f"'{row['graph']}' reached {measured:.4g} GB/s, the links of {tree.name} carry {carried:.4g}: the tree "
+            "cannot be the fabric, or the measurement is an artefact"
         )
     hazards = [graph.name for graph in graphs if _hazard(tree, _flows(tree, graph), PROGRAMS[graph.program].executor)]
     if hazards:
         yield (
-            f"{len(hazards)} graphs, such as '{hazards[0]}', write from one uplink to destinations behind different root "
-            "ports: on one host such copies fell to a tenth (voipmonitor/rtx6kpro, ASUS ESC8000A-E13P); no sharing model "
-            "tells"
+            f"{len(hazards)} graphs, such as '{hazards[0]}', write from one uplink to destinations behind different "
+            "root ports: on one host such copies fell to a tenth (voipmonitor/rtx6kpro, ASUS ESC8000A-E13P); no "
+            "sharing model tells"
         )
     yield from _disagreeing_links(tree, graphs, rows)
 

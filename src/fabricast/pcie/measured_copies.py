@@ -73,7 +73,8 @@ class MeasuredGraph:
 class _Row(Protocol):
     """A row of CSV or Parquet."""
 
-    line: int
+    @property
+    def line(self) -> int: ...
 
     def __contains__(self, column: str) -> bool: ...
     def __getitem__(self, column: str) -> str: ...
@@ -116,7 +117,7 @@ class _ParquetRow:
 def read_measured_copies(
     path: Path | str, *, program: str = "independent", system: str | None = None
 ) -> list[MeasuredGraph]:
-    """Read measured copies.
+    r"""Read measured copies.
 
     Parameters
     ----------
@@ -144,7 +145,7 @@ def read_measured_copies(
     --------
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "measured.csv"
-    >>> _ = path.write_text("graph,communications,total_gb_per_s,program\\ntwo,0>4 1>5,56.4,torch\\n")
+    >>> _ = path.write_text("graph,communications,total_gb_per_s,program\ntwo,0>4 1>5,56.4,torch\n")
     >>> one = read_measured_copies(path)[0]
     >>> one.flows, round(one.total_bytes_per_s / 1e9, 1), one.program
     ((('0', '4'), ('1', '5')), 56.4, 'ordered_writes')
@@ -166,7 +167,7 @@ def read_measured_copies(
         graphs = _from_copies(rows, program)
     else:
         raise InputError(
-            "has neither a column 'communications' with a total rate, nor 'graph', 'source' and 'target' of single copies",
+            "has neither a column 'communications' with a total rate, nor 'graph', 'source' and 'target' of copies",
             path=path,
         )
     names: dict[str, int] = {}

@@ -140,8 +140,8 @@ def headline(rows: Iterable[tuple[str, str, bool]]) -> str:
         for o in (False, True)
     )
     noun = "statement" if len(published) == 1 else "statements"
-    text = f"independent data reproduce {published.count('reproduced')} of the {len(published)} published {noun} that they "
-    text += "can test" + (f", and {ours.count('reproduced')} of our {len(ours)} own" if ours else "")
+    text = f"independent data reproduce {published.count('reproduced')} of the {len(published)} published {noun} "
+    text += "that they can test" + (f", and {ours.count('reproduced')} of our {len(ours)} own" if ours else "")
     return f"{text}; of {len(rows)} claims in all, {', '.join(filter(None, parts))}"
 
 

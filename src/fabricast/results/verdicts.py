@@ -149,7 +149,8 @@ def _evaluated(connection: duckdb.DuckDBPyConnection, claim: Claim) -> dict[str,
 def _statement(claim: Claim) -> dict[str, Any]:
     """Return what a row says of the statement, before anything is observed."""
     kept = (
-        "claim", "study", "statement", "source", "of_ours", "relation", "unit", "rounding", "evidence", "note", "figure",
+        "claim", "study", "statement", "source", "of_ours", "relation", "unit", "rounding", "evidence", "note",
+        "figure",
     )  # fmt: skip
     low, high = claim.bounds
     row = {name: getattr(claim, name) for name in kept}

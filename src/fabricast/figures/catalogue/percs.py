@@ -85,16 +85,17 @@ FIGURES = (
         "Packet level and bound",
         lambda read, values: plots.plot_packets(read("comparison")),
         "Packet-level times beside the time of the busiest link. With direct routes that time is a bound, which "
-        "packets exceed by more where a message is few packets. With indirect routes it is that of expected loads: each packet draws its "
+        "packets exceed by more where a message is few packets. With indirect routes it is that of expected "
+        "loads: each packet draws its "
         "third group, so single runs queue at random and may also end a little earlier.",
     ),
     Entry(
         "mapping_search",
         "Mappings found by search",
         lambda read, values: plots.plot_search(read("network_search"), read("network_case"), read("comparison")),
-        "Mappings found by swapping nodes, for direct and for indirect routes, beside those of the talk: the time of the "
-        "busiest link, and that at packet level, which is longer. Regular blocks with indirect routes are faster than "
-        "what was found for direct ones.",
+        "Mappings found by swapping nodes, for direct and for indirect routes, beside those of the talk: the time of "
+        "the busiest link, and that at packet level, which is longer. Regular blocks with indirect routes are "
+        "faster than what was found for direct ones.",
     ),
     Entry(
         "time_features",

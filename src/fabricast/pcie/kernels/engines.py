@@ -124,7 +124,7 @@ def _is_ready(flow: int, program: Program, state: _State) -> bool:
 
 @allocation_free()
 def _choose(engine: int, program: Program, state: _State) -> int:
-    """Return the flow that an engine executes next: the first ready one after the last, or a random one; -1 for none."""
+    """Return the flow that an engine executes next: the first ready one after the last, or any; -1 for none."""
     flows = program.engine.size
     ready = 0
     for flow in range(flows):
