@@ -27,7 +27,7 @@ def test_every_public_name_has_a_page_and_every_study_its_claims_and_figures(sit
             assert (site / "reference" / "generated" / f"fabricast.{name}.html").is_file(), name
     for study in ("pcie", "breakdown", "maxrate", "gpucentric", "percs"):
         text = (site / "studies" / f"{study}.html").read_text()
-        assert "reproduced" in text
+        assert "evidence" in text
         assert text.count("<math") >= 1
         assert text.count('class="figure"') >= 5
         for picture in re.findall(r'src="\.\./(_static/figures/[^"]+)"', text):

@@ -18,7 +18,7 @@ from tests.running import SMOKE, snakemake
 def test_report_shows_every_figure_without_a_network(finished, browser, width):
     page, problems = open_page(browser, finished / "reports" / "report.html", viewport={"width": width, "height": 900})
     images = page.evaluate("Array.from(document.images).map(i => [i.complete, i.naturalWidth, i.clientWidth])")
-    assert len(images) == 51
+    assert len(images) == 52
     assert all(complete and natural > 0 and shown > 0 for complete, natural, shown in images)
     assert page.locator("#claims tbody tr").count() >= 12
     for anchor in page.locator("nav a").all():

@@ -63,6 +63,7 @@ rule plot_pcie:
             for table in ("schedule", "schedule_summary", "schedule_histogram")
         },
         measured="<results>/pcie/all.comparison.parquet",
+        measured_copy="<results>/pcie/copies.measured_copy.parquet",
         studies=PUBLISHED / "studies.csv",
     output:
         figure_outputs("pcie", PLAIN_FIGURES),

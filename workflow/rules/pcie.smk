@@ -3,7 +3,7 @@
 REQUIRED INPUTS: `pcie` of the configuration, config/topologies, config/published.
 OUTPUTS: <results>/pcie/<part>.<table>.parquet, declared by `parts` of each rule.
 STEPS: generate_pcie_topologies, generate_pcie_graphs, predict_pcie_graphs for each graph
-set; trace_pcie_example (published reference); evaluate_pcie_probes (measured reference).
+set; trace_pcie_example (published reference); evaluate_pcie_probes, evaluate_measured_copies (measured reference).
 simulate_pcie_graphs, calibrate_pcie_models and validate_pcie_models (simulated reference).
 """
 
@@ -48,7 +48,9 @@ rule generate_pcie_topologies:
     """Built-in trees and the user's."""
     input:
         files=[
-            entry.topology for entry in GRAPH_SETS.values() if is_file(entry.topology)
+            entry.topology
+            for entry in settings.pcie.graph_sets.values()
+            if is_file(entry.topology)
         ],
         builtin=sorted(map(str, (PUBLISHED.parent / "topologies").glob("*.yaml"))),
     output:
@@ -150,6 +152,45 @@ rule evaluate_pcie_probes:
         code=code("evaluate_pcie_probes"),
     script:
         "../scripts/evaluate_pcie_probes.py"
+
+
+rule evaluate_measured_copies:
+    """Copies that were measured together (reference: measured), on public machines and the user's."""
+    input:
+        kernels="<results>/pcie/kernels.txt",
+        public=PUBLISHED / "pcie_concurrent_copies.csv",
+        files=[
+            path
+            for entry in MEASURED_SETS.values()
+            for path in (entry.topology, entry.measurements)
+            if path == entry.measurements or is_file(path)
+        ],
+    output:
+        **parts(
+            "pcie",
+            "copies",
+            ["measured_copy", "prediction", "reference", "parameter"],
+        ),
+    log:
+        "<logs>/evaluate_measured_copies.log",
+    benchmark:
+        "<logs>/benchmarks/evaluate_measured_copies.tsv"
+    conda:
+        "../../envs/environment.yaml"
+    params:
+        machines=[
+            {
+                "name": name,
+                "topology": entry.topology,
+                "path": entry.measurements,
+                "program": entry.program,
+            }
+            for name, entry in MEASURED_SETS.items()
+        ],
+        seed=settings.seed,
+        code=code("evaluate_measured_copies"),
+    script:
+        "../scripts/evaluate_measured_copies.py"
 
 
 rule simulate_pcie_graphs:

@@ -1,10 +1,20 @@
 """Graph sets of the PCIe study, as the configuration has them.
 
 REQUIRED INPUTS: `pcie` of the configuration.
-PROVIDES: `GRAPH_SETS`, `SIMULATED_SETS`; configuration and files of a graph set.
+PROVIDES: `GRAPH_SETS`, `SIMULATED_SETS`, `MEASURED_SETS`; configuration and files of a graph set.
 """
 
-GRAPH_SETS = settings.pcie.graph_sets
+GRAPH_SETS = {
+    name: entry
+    for name, entry in settings.pcie.graph_sets.items()
+    if entry.holds_graphs
+}
+# Machines with copies that were measured together.
+MEASURED_SETS = {
+    name: entry
+    for name, entry in settings.pcie.graph_sets.items()
+    if entry.measurements
+}
 # Graph sets that the packet-level simulator runs.
 SIMULATED_SETS = settings.pcie.simulated_sets
 

@@ -19,6 +19,9 @@ _Size = Annotated[float, Field(ge=1e-6, le=9e8, allow_inf_nan=False)]
 _RESERVED_SETS = ("all", "calibrated", "example", "probes", "published", "trees")
 
 
+ProgramName = Literal["independent", "ordered_writes", "unordered_reads", "unordered_writes"]
+
+
 class GraphSet(Section):
     """Congestion graphs on one topology: generated ones, or your own from a CSV file."""
 
@@ -31,6 +34,16 @@ class GraphSet(Section):
     )
     graphs_file: str | None = Field(
         None, description="CSV with columns graph,source,target[,size_bytes,start_s], for your own graphs."
+    )
+    measurements: str | None = Field(
+        None,
+        description="CSV or Parquet of copies that were measured together on this machine; forecasts are held against "
+        "them, with parameters from its copies alone.",
+    )
+    program: ProgramName = Field(
+        "independent",
+        description="How the measuring program copied, where the file does not say: ordered_writes (PyTorch), "
+        "unordered_reads (p2pmark), unordered_writes or independent.",
     )
     parameters: str | None = Field(
         None, description="Parameters of this machine, as 'fabricast calibrate -o' writes them."
@@ -69,9 +82,14 @@ class GraphSet(Section):
 
     @model_validator(mode="after")
     def _holds_graphs(self) -> GraphSet:
-        if not (self.validation_graphs or self.stress_graphs or self.graphs_file):
-            raise ValueError("holds no graphs: set validation_graphs, stress_graphs or graphs_file")
+        if not (self.holds_graphs or self.measurements):
+            raise ValueError("holds no graphs: set validation_graphs, stress_graphs or graphs_file, or measurements")
         return self
+
+    @property
+    def holds_graphs(self) -> bool:
+        """Whether it has congestion graphs, beside measurements."""
+        return bool(self.validation_graphs or self.stress_graphs or self.graphs_file)
 
 
 HardwareName = Literal["no_split", "split_256_128", "split_128_64", "split_256_64"]
@@ -142,7 +160,9 @@ class PcieConfig(Section):
     @property
     def simulated_sets(self) -> list[str]:
         """Graph sets that the packet-level simulator runs."""
-        return [name for name, entry in self.graph_sets.items() if entry.simulated_graphs != 0 and self.hardware]
+        if not self.hardware:
+            return []
+        return [name for name, entry in self.graph_sets.items() if entry.holds_graphs and entry.simulated_graphs != 0]
 
     @property
     def simulated_hardware(self) -> dict[str, int | None]:
@@ -173,8 +193,8 @@ class PcieConfig(Section):
                 raise ValueError(f"name '{name}': expected letters, digits, '_' and '-' only")
             if name in _RESERVED_SETS:
                 raise ValueError(f"name '{name}' is used by the study itself, expected another")
-        if not graph_sets:
-            raise ValueError("expected at least one graph set")
+        if not any(entry.holds_graphs for entry in graph_sets.values()):
+            raise ValueError("expected at least one graph set with graphs")
         return graph_sets
 
     @field_validator("hardware")

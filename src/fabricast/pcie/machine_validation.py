@@ -19,6 +19,8 @@ __all__ = ["Calibration", "MachineValidation", "calibrate_machine", "validate_ma
 #: What a byte of the other direction costs where no two-way pair was measured: median of three machines with PCIe 5.0
 #: switches (config/published/pcie_concurrent_copies.csv).
 DUPLEX_COST = 0.03
+#: Roles of rows that a file lists and does not want judged.
+_SET_ASIDE = ("impossible_over_line_rate", "circular_topology", "collapse", "partial_collapse")
 #: Measured rates beyond what the links can carry by this share contradict the tree, or are an artefact.
 _BEYOND = 0.1
 _FAR_OFF = 0.15
@@ -179,7 +181,7 @@ def calibrate_machine(
             crossing = any(tree.routes.crossing[s * tree.routes.endpoints + t] for s, t in flows)
             alone["host" if _is_host(graph) else "crossing" if crossing else "local"].append(each)
             used.add(graph.name)
-        elif opposite and (marked or not any(one.role == "calibration" for one in [graph])):
+        elif opposite and (marked or not graph.role):
             two_way.append(each)
             used.add(graph.name)
     return _estimated(alone, two_way, memory, used, one_way_bytes_per_s)
@@ -258,8 +260,10 @@ def _row(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: i
     remark = ""
     if graph.name in calibration.used:
         remark = "calibration"
-    elif graph.role in ("impossible_over_line_rate", "circular_topology"):
-        remark = graph.role.replace("_", " ")
+    elif graph.role in _SET_ASIDE:
+        remark = f"set aside by the file: {graph.role.replace('_', ' ')}"
+    elif (peer := _peer_link(tree, flows)) is not None:
+        remark = f"not judged: copies take {peer}, of which the tree tells no rate"
     elif measured > sharing * (1 + _BEYOND) and kind != "host copies":
         remark = "more than the links carry"
     elif kind == "host copies":
@@ -272,6 +276,7 @@ def _row(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: i
         "program": graph.program, "graph_class": kind, "judged": not remark, "measured_bytes_per_s": measured,
         "forecast_bytes_per_s": total, "low_bytes_per_s": low, "high_bytes_per_s": high,
         "sharing_bytes_per_s": sharing, "no_contention_bytes_per_s": rates.one_way_bytes_per_s * len(flows),
+        "spread_bytes_per_s": graph.spread * measured if graph.repetitions > 1 else None,
         "relative_error": total / measured - 1, "remark": remark,
     }  # fmt: skip
 
@@ -292,6 +297,12 @@ def _host_forecast(tree: PcieTree, graph: MeasuredGraph, calibration: Calibratio
         return total, "not judged: no probe tells what memory carries both ways"
     bound = sum(limits[way] or np.inf for _, way in needed)
     return min(total, bound), ""
+
+
+def _peer_link(tree: PcieTree, flows: Sequence[tuple[int, int]]) -> str | None:
+    """Return the kind of direct link that some copy takes instead of the tree."""
+    names = tree.endpoint_names
+    return next((kind for s, t in flows if (kind := tree.peer_link(names[s], names[t])) is not None), None)
 
 
 def _hazard(tree: PcieTree, flows: Sequence[tuple[int, int]], executor: str) -> bool:

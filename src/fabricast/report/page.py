@@ -52,6 +52,25 @@ class Picture:
 
 #: Key tables of a study: title, query; a table without rows is not shown.
 _KEY_TABLES = {
+    "pcie": {
+        "Copies measured together, by machine and class of graphs": """
+            SELECT CASE WHEN own THEN machine || ' (yours)' ELSE machine END AS machine, graph_class AS class,
+            count(*) FILTER (judged) AS judged,
+            printf('%.1f %%', 100 * median(abs(relative_error)) FILTER (judged)) AS median_error,
+            printf('%.0f %%', 100 * avg(CAST(abs(relative_error) <= 0.15 AS INTEGER)) FILTER (judged)) AS within_15,
+            printf('%.1f %%', 100 * max(abs(relative_error)) FILTER (judged)) AS worst,
+            printf('%.1f %%', 100 * median(abs(sharing_bytes_per_s / measured_bytes_per_s - 1)) FILTER (judged))
+              AS median_sharing_alone,
+            string_agg(DISTINCT remark, '; ' ORDER BY remark) FILTER (NOT judged AND remark <> 'calibration')
+              AS set_aside
+            FROM measured_copy GROUP BY own, measured_copy.machine, graph_class ORDER BY own DESC, 1, 2""",
+        "Your machine, graph by graph": """
+            SELECT machine, graph, communications, program,
+            printf('%.4g', measured_bytes_per_s / 1e9) AS measured_gb_per_s,
+            printf('%.4g', forecast_bytes_per_s / 1e9) AS forecast_gb_per_s,
+            printf('%+.1f %%', 100 * relative_error) AS error, remark FROM measured_copy WHERE own
+            ORDER BY judged DESC, abs(relative_error) DESC, machine, graph LIMIT 50""",
+    },
     "breakdown": {
         "Totals": """SELECT system, metric, round(model_ns, 2) AS model_ns, observed_ns,
                      printf('%+.2f %%', 100 * relative_error) AS error FROM breakdown_total ORDER BY ALL""",

@@ -204,6 +204,28 @@ CREATE TABLE error_feature (
   r2 DOUBLE NOT NULL, -- R2 of all features on unseen groups, mean over folds (pcie: isomorphism classes, percs: workload and mapping)
   PRIMARY KEY (study, model, kind, origin, subset, feature)
 );
+-- Concurrent copies that were measured, each machine with parameters from its copies alone.
+CREATE TABLE measured_copy (
+  machine VARCHAR NOT NULL, -- machine
+  graph VARCHAR NOT NULL, -- copies that ran together
+  topology VARCHAR NOT NULL, -- its topology
+  own BOOLEAN NOT NULL, -- whether it is the user's machine
+  communications VARCHAR NOT NULL, -- source>target of each flow, H is host memory
+  flows BIGINT NOT NULL CHECK (flows > 0), -- number of flows
+  program VARCHAR NOT NULL, -- how the measuring program copied
+  graph_class VARCHAR NOT NULL, -- few copies, many copies of a GPU, across sockets, or host copies
+  judged BOOLEAN NOT NULL, -- whether its error counts
+  measured_bytes_per_s DOUBLE NOT NULL CHECK (measured_bytes_per_s > 0), -- rate of all flows together
+  spread_bytes_per_s DOUBLE, -- half the range over repetitions, NULL for one
+  forecast_bytes_per_s DOUBLE NOT NULL, -- engines, barriers and links: median over draws of what is random
+  low_bytes_per_s DOUBLE NOT NULL, -- least over these draws
+  high_bytes_per_s DOUBLE NOT NULL, -- largest over these draws
+  sharing_bytes_per_s DOUBLE NOT NULL, -- sharing on the tree alone
+  no_contention_bytes_per_s DOUBLE NOT NULL, -- each flow as if alone
+  relative_error DOUBLE NOT NULL, -- (forecast - measured) / measured
+  remark VARCHAR NOT NULL, -- why it is not judged; empty if it is
+  PRIMARY KEY (machine, graph)
+);
 -- Published statements as checkable rows: the verdict of the default reading, or the worst of equally good ones.
 CREATE TABLE claim (
   claim VARCHAR NOT NULL, -- identifier

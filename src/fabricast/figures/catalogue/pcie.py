@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 plots = lazy_module("fabricast.figures.pcie")
 schedules = lazy_module("fabricast.figures.pcie_schedules")
 validation = lazy_module("fabricast.figures.pcie_validation")
+copies = lazy_module("fabricast.figures.measured_copies")
 _EXAMPLE = "storm8.example.complete"
 _CONFLICT = "storm8.example.three"
 
@@ -24,6 +25,16 @@ def load_tree(name: str) -> PcieTree:
 
 
 FIGURES = (
+    Entry(
+        "measured_copies",
+        "Forecast and measured rates of concurrent copies",
+        lambda read, values: copies.plot_measured_copies(read("measured_copy"), values["tolerance"]),
+        "Rates of copies that ran together on machines which others measured, and on yours if there are measurements "
+        "of it: forecast by measured rate, for every graph that is judged. Links that share evenly explain few copies; "
+        "with many copies of a GPU its engine and the order of the measuring program decide. Each machine has "
+        "parameters from its copies alone and opposite pairs; the pause between streams was fitted to all-to-all "
+        "copies. Grey is the band of 15 %; arrows leave the axis.",
+    ),
     Entry(
         "topology_loads",
         "Link loads on the tree",

@@ -1,0 +1,72 @@
+"""The error report of a machine, for the terminal."""
+
+from __future__ import annotations
+
+import pandas as pd
+from rich.console import Group
+from rich.markup import escape
+from rich.table import Column, Table
+
+from fabricast.pcie.machine_validation import MachineValidation
+
+__all__ = ["validation_text"]
+
+_WORST = 5
+
+
+def validation_text(name: str, found: MachineValidation) -> Group:
+    """Return what was calibrated, the errors by class beside both baselines, the worst graphs, and what disagrees."""
+    lines = [f"{escape(name)}: {len(found.rows)} graphs"]
+    rates = found.calibration.rates
+    values = {
+        "one_way": rates.one_way_bytes_per_s, "two_way": rates.two_way_bytes_per_s,
+        "crossing": rates.crossing_bytes_per_s, "memory_read": found.calibration.read_bytes_per_s,
+        "memory_write": found.calibration.write_bytes_per_s,
+    }  # fmt: skip
+    for key, source in found.calibration.source.items():
+        value = values[key]
+        assert value is not None
+        lines.append(f"  {key.replace('_', ' ')}: {value / 1e9:.4g} GB/s ({escape(source)})")
+    judged = found.rows[found.rows["judged"]]
+    parts: list[object] = ["\n".join(lines)]
+    if len(judged):
+        parts += [_classes(judged), _worst(judged)]
+    else:
+        parts.append("no graph is judged: all were used for parameters or set aside")
+    aside = found.rows[~found.rows["judged"] & (found.rows["remark"] != "calibration")]
+    parts += [f"'{escape(row['graph'])}': {escape(row['remark'])}" for row in aside.to_dict("records")]
+    parts += [escape(remark) for remark in found.remarks]
+    return Group(*parts)  # type: ignore[arg-type]
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.1f} %"
+
+
+def _classes(judged: pd.DataFrame) -> Table:
+    table = Table(
+        "class", *(Column(name, justify="right") for name in (
+            "graphs", "median error", "within 15 %", "worst", "median, sharing alone", "median, no contention")),
+    )  # fmt: skip
+    for name, rows in judged.groupby("graph_class"):
+        error = rows["relative_error"].abs()
+        baselines = [
+            (rows[column] / rows["measured_bytes_per_s"] - 1).abs().median()
+            for column in ("sharing_bytes_per_s", "no_contention_bytes_per_s")
+        ]
+        table.add_row(
+            str(name), str(len(rows)), _percent(error.median()), _percent((error <= 0.15).mean()),
+            _percent(error.max()), *map(_percent, baselines),
+        )  # fmt: skip
+    return table
+
+
+def _worst(judged: pd.DataFrame) -> Table:
+    table = Table("worst graphs", *(Column(name, justify="right") for name in ("measured GB/s", "forecast", "error")))
+    worst = judged.reindex(judged["relative_error"].abs().sort_values(ascending=False).index)[:_WORST]
+    for row in worst.to_dict("records"):
+        table.add_row(
+            escape(str(row["graph"])), f"{row['measured_bytes_per_s'] / 1e9:.4g}",
+            f"{row['forecast_bytes_per_s'] / 1e9:.4g}", f"{100 * row['relative_error']:+.1f} %",
+        )  # fmt: skip
+    return table

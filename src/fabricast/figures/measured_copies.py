@@ -1,0 +1,68 @@
+"""Figures of copies that were measured together."""
+
+from __future__ import annotations
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from fabricast.figures.style import COLOURS, PAGE_WIDTH_IN
+
+__all__ = ["plot_measured_copies"]
+
+_MODELS = (
+    ("no_contention_bytes_per_s", "no contention", COLOURS[2], "^"),
+    ("sharing_bytes_per_s", "sharing on the tree", COLOURS[1], "s"),
+    ("forecast_bytes_per_s", "with engines and program", COLOURS[0], "o"),
+)
+_CLASSES = ("few copies", "across sockets", "many copies of a GPU", "host copies")
+_HIGHEST = 3.0
+
+
+def plot_measured_copies(copies: pd.DataFrame, tolerance: float) -> Figure:
+    """Draw forecasts by measured rates for every class of graphs.
+
+    Parameters
+    ----------
+    copies : pandas.DataFrame
+        Rows of the table measured_copy.
+    tolerance : float
+        Half width of the band that is shaded.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        One panel a class; the user's machines have filled marks with a frame.
+    """
+    judged = copies[copies["judged"]]
+    classes = [name for name in _CLASSES if name in set(judged["graph_class"])]
+    figure, panels = plt.subplots(
+        1, max(len(classes), 1), figsize=(PAGE_WIDTH_IN, 2.9), squeeze=False, sharey=True,
+        width_ratios=[2 if name == "few copies" else 1 for name in classes] or None,
+    )  # fmt: skip
+    for axes, name in zip(panels[0], classes, strict=False):
+        rows = judged[judged["graph_class"] == name].sort_values(["own", "machine", "measured_bytes_per_s"])
+        place = np.arange(len(rows))
+        axes.axhspan(1 - tolerance, 1 + tolerance, color="0.9", zorder=0)
+        axes.axhline(1, color="0.5", linewidth=0.8, zorder=1)
+        for column, _, colour, marker in _MODELS:
+            ratio = (rows[column] / rows["measured_bytes_per_s"]).to_numpy()
+            shown = np.minimum(ratio, _HIGHEST)
+            axes.plot(place, shown, marker, color=colour, markersize=3, alpha=0.9)
+            beyond = ratio > _HIGHEST
+            axes.plot(place[beyond], shown[beyond] + 0.06, marker="$↑$", color=colour, linestyle="none", markersize=4)
+        own = rows["own"].to_numpy(dtype=bool)
+        axes.plot(place[own], np.full(own.sum(), 0.55), "*", color="black", markersize=4)
+        axes.set_title(f"{name} ({len(rows)})", fontsize=7)
+        axes.set_xticks([])
+        axes.set_xlim(-1, len(rows))
+        axes.set_ylim(0.5, _HIGHEST + 0.15)
+        axes.set_xlabel("graphs")
+    panels[0][0].set_ylabel("forecast / measured rate")
+    handles = [Line2D([], [], color=c, marker=m, linestyle="none", markersize=4, label=t) for _, t, c, m in _MODELS]
+    if judged["own"].any():
+        handles.append(Line2D([], [], color="black", marker="*", linestyle="none", markersize=5, label="your machine"))
+    figure.legend(handles=handles, fontsize=6, ncols=4, loc="outside upper center")
+    return figure

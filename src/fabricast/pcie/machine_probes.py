@@ -1,0 +1,165 @@
+"""The fewest concurrent copies that tell the parameters of a machine and test its tree."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import dataclass
+
+from fabricast.pcie.measured_copies import HOST
+from fabricast.pcie.tree import PcieTree
+
+__all__ = ["Probe", "probe_csv", "proposed_probes"]
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Copies to run together.
+
+    Parameters
+    ----------
+    graph : str
+        Name.
+    flows : tuple of (str, str)
+        Source and target; H is host memory.
+    role : str
+        ``calibration`` if parameters come from it, ``test`` if it tests the tree or the program.
+    purpose : str
+        What it tells.
+    """
+
+    graph: str
+    flows: tuple[tuple[str, str], ...]
+    role: str
+    purpose: str
+
+
+def proposed_probes(tree: PcieTree) -> list[Probe]:
+    """Propose probes, leaving out what the machine has not.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        The machine.
+
+    Returns
+    -------
+    list of Probe
+        Each class of path once, then pairs that share an uplink or do not, one source with a near and a far
+        destination, all-to-all below one switch, and copies of host memory.
+
+    Examples
+    --------
+    >>> from fabricast.pcie.regular_tree import regular_tree
+    >>> [probe.graph for probe in proposed_probes(regular_tree("flat4x2", (2, 4)))][:3]
+    ['alone PIX', 'both ways PIX', 'alone PHB']
+    """
+    names = [name for name in tree.endpoint_names if not name.startswith(f"{HOST}@")]
+    pairs = [(s, t) for s in names for t in names if s != t and tree.peer_link(s, t) is None]
+    first: dict[str, tuple[str, str]] = {}
+    for source, target in pairs:
+        first.setdefault(tree.path_class(source, target), (source, target))
+    found = []
+    for kind, (source, target) in first.items():
+        found.append(
+            Probe(
+                f"alone {kind}", ((source, target),), "calibration", f"rate of a copy alone on a path of class {kind}"
+            )
+        )
+        found.append(
+            Probe(f"both ways {kind}", ((source, target), (target, source)), "calibration",
+                  "what one direction costs the other")
+        )  # fmt: skip
+    found += _shared(tree, names, pairs, list(first))
+    found += _engines(tree, names, list(first.values()))
+    return found + _host(tree, names)
+
+
+def _groups(tree: PcieTree, names: list[str]) -> list[list[str]]:
+    """Endpoints by the vertex above them, those with several only."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault(str(tree.vertex(name).parent), []).append(name)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def _shared(tree: PcieTree, names: list[str], pairs: list[tuple[str, str]], kinds: list[str]) -> list[Probe]:
+    """Two copies over one uplink, and over two."""
+    groups = _groups(tree, names)
+    if len(groups) < 2 or len(kinds) < 2:
+        return []
+    (a, b), (c, d) = groups[0][:2], groups[1][:2]
+    if (a, c) not in pairs:
+        return []
+    found = [
+        Probe("two over one uplink", ((a, c), (b, d)), "test", "whether both copies share one uplink as the tree says")
+    ]
+    third = groups[2][0] if len(groups) > 2 else None
+    if third is not None:
+        found.append(
+            Probe("one uplink to two switches", ((a, c), (b, third)), "test",
+                  "whether writes of one uplink to two root ports collapse")
+        )  # fmt: skip
+        found.append(
+            Probe(
+                "two uplinks", ((a, c), (groups[1][1], third)), "test", "whether different uplinks share anything above"
+            )
+        )
+    return found
+
+
+def _engines(tree: PcieTree, names: list[str], first: list[tuple[str, str]]) -> list[Probe]:
+    """One source to a near and a far destination, and all-to-all below one switch."""
+    found = []
+    source = first[0][0] if first else ""
+    targets = {tree.path_class(source, t): t for t in reversed(names) if t != source and source} if source else {}
+    if len(targets) > 1:
+        near, far = list(targets.values())[-1], next(iter(targets.values()))
+        found.append(
+            Probe("near and far", ((source, far), (source, near)), "test",
+                  "whether a GPU executes one copy at a time: the total is then the harmonic mean of both rates")
+        )  # fmt: skip
+    groups = _groups(tree, names)
+    if groups:
+        group = max(groups, key=len)
+        flows = tuple((s, t) for s in group for t in group if s != t and tree.peer_link(s, t) is None)
+        if len(flows) > 2:
+            found.append(
+                Probe("all-to-all below a switch", flows, "test", "order and barriers of the measuring program")
+            )
+    return found
+
+
+def _host(tree: PcieTree, names: list[str]) -> list[Probe]:
+    """Host memory to one, and to all GPUs of a root complex, each way."""
+    found = []
+    roots: dict[str, list[str]] = {}
+    for name in names:
+        above = [vertex for vertex in tree.ancestors(name) if tree.vertex(vertex).kind == "root_complex"]
+        roots.setdefault(above[-1] if above else tree.root, []).append(name)
+    first = names[0] if names else None
+    if first is not None:
+        found += [
+            Probe("host to one", ((HOST, first),), "calibration", "rate of a copy from host memory alone"),
+            Probe("one to host", ((first, HOST),), "calibration", "rate of a copy to host memory alone"),
+        ]
+    root, members = max(roots.items(), key=lambda entry: len(entry[1]), default=("", []))
+    if len(members) > 1:
+        found += [
+            Probe(f"host to all below {root}", tuple((HOST, name) for name in members), "calibration",
+                  "what root complex and memory serve to all its GPUs"),
+            Probe(f"all below {root} to host", tuple((name, HOST) for name in members), "calibration",
+                  "what root complex and memory take from all its GPUs"),
+        ]  # fmt: skip
+    return found
+
+
+def probe_csv(probes: list[Probe]) -> str:
+    """Return probes as CSV to be filled in; ``fabricast validate`` reads it then."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["graph", "communications", "program", "role", "note", "total_gb_per_s"])
+    for probe in probes:
+        arcs = " ".join(f"{source}>{target}" for source, target in probe.flows)
+        writer.writerow([probe.graph, arcs, "unordered_writes", probe.role, probe.purpose, ""])
+    return text.getvalue()

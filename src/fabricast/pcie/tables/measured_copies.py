@@ -1,0 +1,153 @@
+"""Measured copies of several machines as rows of the tables."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from fabricast.inputs.csv_files import read_csv
+from fabricast.pcie.machine_parameters import PROTOCOL_EFFICIENCY
+from fabricast.pcie.machine_validation import validate_machine
+from fabricast.pcie.measured_copies import read_measured_copies
+from fabricast.pcie.topology_files import load_tree
+from fabricast.pcie.tree import PcieTree
+
+__all__ = ["Machine", "MeasuredCopyTables", "measured_copy_tables", "one_way_of", "public_machines"]
+
+#: Columns of a forecast, and the name of the model behind each.
+_MODELS = {
+    "forecast_bytes_per_s": "endpoint_engines",
+    "sharing_bytes_per_s": "sharing_on_the_tree",
+    "no_contention_bytes_per_s": "no_contention",
+}
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Measured copies of one machine, and where its tree is.
+
+    Parameters
+    ----------
+    name, topology : str
+        Name, and built-in topology or file.
+    path : Path
+        Measurements.
+    system : str or None
+        Value of the column ``system`` of its rows; None for all rows.
+    program : str
+        Program of rows that name none.
+    own : bool
+        Whether it is the user's.
+    """
+
+    name: str
+    topology: str
+    path: Path
+    system: str | None = None
+    program: str = "independent"
+    own: bool = False
+
+
+@dataclass(frozen=True)
+class MeasuredCopyTables:
+    """Rows that measured copies add to the tables.
+
+    Parameters
+    ----------
+    measured_copy, prediction, reference, parameter : pandas.DataFrame
+        Rows as in schema.sql; only judged graphs have predictions and references.
+    """
+
+    measured_copy: pd.DataFrame
+    prediction: pd.DataFrame
+    reference: pd.DataFrame
+    parameter: pd.DataFrame
+
+
+def one_way_of(tree: PcieTree) -> float | None:
+    """Return what the links of a machine's file tell of a copy alone, in bytes/s; None if they tell nothing.
+
+    Examples
+    --------
+    >>> from fabricast.pcie.topology_files import load_tree
+    >>> one_way_of(load_tree("flat4x2")) is None
+    True
+    """
+    if tree.bandwidth_bytes_per_s is not None:
+        return tree.bandwidth_bytes_per_s
+    return None if tree.link_bytes_per_s is None else tree.link_bytes_per_s * PROTOCOL_EFFICIENCY
+
+
+def public_machines(path: Path | str) -> list[Machine]:
+    """Return the machines of a file with the columns system and topology, in the order of their first rows."""
+    known = ("graph", "communications", "program", "total_gb_per_s", "role", "source")
+    found = dict.fromkeys((row["system"], row["topology"]) for row in read_csv(path, ("system", "topology"), known))
+    return [Machine(system, topology, Path(path), system) for system, topology in found]
+
+
+def measured_copy_tables(machines: list[Machine], *, seed: int) -> MeasuredCopyTables:
+    """Hold forecasts against the measured copies of every machine.
+
+    Parameters
+    ----------
+    machines : list of Machine
+        Machines, each calibrated on its own copies alone.
+    seed : int
+        Root seed.
+
+    Returns
+    -------
+    MeasuredCopyTables
+        Rows of all machines.
+
+    Raises
+    ------
+    InputError
+        If a file is not as expected, or an endpoint is unknown.
+    """
+    frames, parameters = [], []
+    for machine in machines:
+        tree = load_tree(machine.topology)
+        graphs = read_measured_copies(machine.path, program=machine.program, system=machine.system)
+        found = validate_machine(tree, graphs, one_way_bytes_per_s=one_way_of(tree), seed=seed % 2**31)
+        frames.append(found.rows.assign(machine=machine.name, topology=tree.name, own=machine.own))
+        rates = found.calibration.rates
+        values = {
+            "one_way": rates.one_way_bytes_per_s, "two_way": rates.two_way_bytes_per_s,
+            "crossing": rates.crossing_bytes_per_s, "memory_read": found.calibration.read_bytes_per_s,
+            "memory_write": found.calibration.write_bytes_per_s,
+        }  # fmt: skip
+        for name, source in found.calibration.source.items():
+            tag = "measured" if "measured," in source else "derived"
+            parameters.append(
+                {"study": "pcie", "system": f"machine.{machine.name}", "name": name, "value": values[name],
+                 "unit": "bytes/s", "tag": tag, "source": source}
+            )  # fmt: skip
+    rows = pd.concat(frames, ignore_index=True)
+    return MeasuredCopyTables(rows, *_comparable(rows), pd.DataFrame(parameters))
+
+
+def _comparable(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return predictions and references of judged graphs; the quantity tells the class."""
+    judged = rows[rows["judged"]].reset_index(drop=True)
+    common = pd.DataFrame(
+        {
+            "study": "pcie",
+            "case_id": [_case(*names) for names in zip(judged["machine"], judged["graph"], strict=True)],
+            "item": "",
+            "quantity": "total rate, " + judged["graph_class"],
+            "unit": "bytes/s",
+        }
+    )
+    predictions = [common.assign(model=model, value=judged[column]) for column, model in _MODELS.items()]
+    reference = common.assign(kind="measured", origin=judged["machine"], value=judged["measured_bytes_per_s"],
+                              spread=judged["spread_bytes_per_s"], tag="measured")  # fmt: skip
+    return pd.concat(predictions, ignore_index=True), reference
+
+
+def _case(machine: str, graph: str) -> str:
+    slug = re.sub(r"[^a-z0-9>+<-]+", "_", f"{machine}.{graph}".lower()).strip("_")
+    return f"copies.{slug}"

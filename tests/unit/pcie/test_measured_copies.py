@@ -1,0 +1,296 @@
+"""Copies that were measured together: programs with engines, reading measurements, validation of machines, probes."""
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from fabricast.cli import app
+from fabricast.core.errors import InputError
+from fabricast.core.resources import published
+from fabricast.pcie.machine_probes import probe_csv, proposed_probes
+from fabricast.pcie.machine_validation import validate_machine
+from fabricast.pcie.measured_copies import MeasuredGraph, read_measured_copies
+from fabricast.pcie.packet_hardware import reverse_links
+from fabricast.pcie.programs import PROGRAMS, CopyProgram, LinkRates, program_of, total_rate
+from fabricast.pcie.regular_tree import regular_tree
+from fabricast.pcie.tables.measured_copies import measured_copy_tables, public_machines
+from fabricast.pcie.topology_files import load_tree
+
+TREE = regular_tree("flat4x2", (2, 4))
+EVEN, DUPLEX = LinkRates(50e9, 50e9), LinkRates(56e9, 54e9)
+PUBLIC = published() / "pcie_concurrent_copies.csv"
+ORDERED = CopyProgram("ordered", "", "source", True, False, 0.0)
+IN_TURNS = CopyProgram("turns", "", "source", False, False, 0.0)
+
+
+def shares(tree, flows, rates):
+    """Max-min sharing written plainly: the tightest link first, opposite traffic taken off, until nothing changes."""
+    routes = [tree.route(tree.endpoint_names[s], tree.endpoint_names[t]) for s, t in flows]
+    opposite = reverse_links(tree)
+    load, found = {}, []
+    for _ in range(60):
+        left = {
+            link: rates.one_way_bytes_per_s * tree.routes.capacity[link]
+            - rates.duplex_cost * load.get(int(opposite[link]), 0.0)
+            for route in routes for link in route
+        }  # fmt: skip
+        found, open_flows = [0.0] * len(flows), set(range(len(flows)))
+        while open_flows:
+            users = {link: [f for f in open_flows if link in routes[f]] for link in left}
+            rate, tightest = min((left[link] / len(own), link) for link, own in users.items() if own)
+            for flow in users[tightest]:
+                found[flow] = rate
+                open_flows.remove(flow)
+                for link in routes[flow]:
+                    left[link] -= rate
+        load = {}
+        for flow, route in enumerate(routes):
+            for link in route:
+                load[link] = load.get(link, 0.0) + found[flow]
+    return found
+
+
+def simulated(tree, flows, program, rates, repeats):
+    """Run a program without random numbers, copy by copy, in plain Python."""
+    done, running, now = [0] * len(flows), {}, 0.0
+    last = dict.fromkeys(range(len(tree.endpoint_names)), -1)
+    turn = {}
+    for flow, (_, target) in enumerate(flows):
+        turn.setdefault(target, flow)
+    while sum(done) < repeats * len(flows):
+        for engine in last:
+            if program.executor == "source" and any(flows[f][0] == engine for f in running):
+                continue
+            for step in range(1, len(flows) + 1):
+                flow = (last[engine] + step) % len(flows)
+                source, target = flows[flow]
+                waits = program.serialised and (turn[target] != flow or any(flows[f][1] == target for f in running))
+                if source == engine and flow not in running and done[flow] < repeats and not waits:
+                    running[flow], last[engine] = 1.0, flow
+                    break
+        active = sorted(running)
+        rate = dict(zip(active, shares(tree, [flows[f] for f in active], rates), strict=True))
+        step_s = min(running[f] * rates.one_way_bytes_per_s / rate[f] for f in active)
+        now += step_s
+        for flow in active:
+            running[flow] -= step_s * rate[flow] / rates.one_way_bytes_per_s
+            if running[flow] < 1e-9:
+                del running[flow]
+                done[flow] += 1
+                following = [(flow + k) % len(flows) for k in range(1, len(flows) + 1)]
+                own = [f for f in following if flows[f][1] == flows[flow][1] and done[f] < repeats]
+                turn[flows[flow][1]] = own[0] if own else -1
+    return repeats * len(flows) * rates.one_way_bytes_per_s / now
+
+
+arcs = st.lists(
+    st.tuples(st.integers(0, 7), st.integers(0, 7)).filter(lambda arc: arc[0] != arc[1]),
+    min_size=1,
+    max_size=7,
+    unique=True,
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(arcs, st.sampled_from([EVEN, DUPLEX]), st.sampled_from([ORDERED, IN_TURNS]), st.integers(1, 3))
+def test_programs_equal_the_plain_simulation(flows, rates, program, repeats):
+    expected = simulated(TREE, flows, program, rates, repeats)
+    assert total_rate(TREE, flows, program, rates, repeats=repeats).bytes_per_s == pytest.approx(expected, rel=1e-4)
+
+
+@given(arcs, st.sampled_from([EVEN, DUPLEX]))
+@settings(max_examples=40, deadline=None)
+def test_without_engines_one_round_starts_with_max_min(flows, rates):
+    found = total_rate(TREE, flows, PROGRAMS["independent"], rates, repeats=1)
+    slowest = min(shares(TREE, flows, rates))
+    # The last copy ends no later than at its first rate, and no flow beats a link.
+    assert found.bytes_per_s >= len(flows) * slowest * (1 - 1e-6)
+    assert (found.flow_bytes_per_s <= rates.one_way_bytes_per_s * (1 + 1e-9)).all()
+
+
+def test_the_duplex_cost_gives_the_two_way_rate_back():
+    both = total_rate(TREE, [(0, 1), (1, 0)], PROGRAMS["independent"], DUPLEX)
+    assert both.bytes_per_s == pytest.approx(2 * 54e9, rel=1e-6)
+
+
+def test_one_engine_gives_the_harmonic_mean():
+    """A near and a far destination: copies in turns, so that the total is n by the sum of the inverse rates."""
+    rates = LinkRates(54.1e9, 54.1e9, crossing_bytes_per_s=37.7e9)
+    tree = load_tree("paired_virtual_switches")
+    total = total_rate(tree, [(0, 4), (0, 2)], PROGRAMS["unordered_writes"], rates, repeats=50).bytes_per_s
+    assert total == pytest.approx(2 / (1 / 54.1e9 + 1 / 37.7e9), rel=0.02)
+    sharing = total_rate(tree, [(0, 4), (0, 2)], PROGRAMS["independent"], rates, repeats=50).bytes_per_s
+    assert sharing > total * 1.1
+
+
+def test_random_programs_depend_on_the_seed_alone():
+    flows = [(i, j) for i in range(4) for j in range(4) if i != j]
+    first, again = (total_rate(TREE, flows, PROGRAMS["ordered_writes"], DUPLEX, seed=3) for _ in range(2))
+    assert first.bytes_per_s == again.bytes_per_s
+    assert first.low_bytes_per_s < first.bytes_per_s < first.high_bytes_per_s
+    with pytest.raises(InputError, match="expected two endpoints"):
+        total_rate(TREE, [(1, 1)], ORDERED, EVEN)
+    with pytest.raises(InputError, match="0 flows"):
+        total_rate(TREE, [], ORDERED, EVEN)
+    with pytest.raises(InputError, match="program"):
+        program_of("fortran")
+    with pytest.raises(InputError, match="half"):
+        LinkRates(50e9, 20e9)
+
+
+def test_public_machines_are_forecast():
+    """Parameters of each machine from its copies alone; the classes of the issue, and both baselines."""
+    rows = measured_copy_tables(public_machines(PUBLIC), seed=1).measured_copy
+    judged = rows[rows["judged"]]
+    error = judged["relative_error"].abs()
+    few, many = (judged["graph_class"] == name for name in ("few copies", "many copies of a GPU"))
+    assert error[few].median() < 0.02
+    assert (error[few] <= 0.15).mean() >= 0.95
+    assert error[many].median() < 0.07
+    assert error[many].max() < 0.20
+    sharing = (judged["sharing_bytes_per_s"] / judged["measured_bytes_per_s"] - 1).abs()
+    assert sharing[many].median() > 0.2, "links alone miss many copies of a GPU"
+    assert rows.loc[rows["remark"].str.contains("collapse"), "judged"].eq(False).all()
+    host = rows[(rows["graph_class"] == "host copies") & (rows["flows"] > 1)]
+    assert host["remark"].str.contains("no probe").all(), "what memory carries is refused without a probe"
+
+
+def test_a_memory_probe_lets_host_copies_be_judged():
+    tree = load_tree("two_sockets_host")
+    eight = tuple(("H", str(g)) for g in range(8))
+    four = tuple(("H", str(g)) for g in range(4))
+    graphs = [
+        MeasuredGraph("alone", (("H", "0"),), 55e9, "independent", "calibration"),
+        MeasuredGraph("half", four, 150e9, "independent", "calibration"),
+        MeasuredGraph("all", eight, 310e9, "independent"),
+        MeasuredGraph("back", tuple((b, a) for a, b in eight), 300e9, "independent"),
+    ]
+    rows = validate_machine(tree, graphs).rows.set_index("graph")
+    assert rows.loc["all", "judged"]
+    assert rows.loc["all", "forecast_bytes_per_s"] == pytest.approx(300e9)
+    assert not rows.loc["back", "judged"]
+
+
+def test_what_contradicts_the_tree_is_said():
+    graphs = [
+        MeasuredGraph("alone", (("0", "1"),), 50e9, "independent"),
+        MeasuredGraph("two", (("0", "4"), ("1", "5")), 95e9, "independent"),
+        MeasuredGraph("slow", (("2", "6"),), 49e9, "independent", "test"),
+        MeasuredGraph("spread", (("0", "4"), ("4", "0"), ("1", "2")), 60e9, "ordered_writes"),
+    ]
+    found = validate_machine(TREE, graphs)
+    assert any("cannot be the fabric" in remark and "'two'" in remark for remark in found.remarks)
+    hazard = [MeasuredGraph("alone", (("0", "1"),), 50e9, "independent"),
+              MeasuredGraph("h", (("0", "4"), ("1", "8")), 5e9, "ordered_writes")]  # fmt: skip
+    report = validate_machine(load_tree("flat4x4"), hazard)
+    assert any("root ports" in remark for remark in report.remarks)
+    assert report.rows["remark"].iloc[1].startswith("hazard")
+    with pytest.raises(InputError, match="no endpoint '9'"):
+        validate_machine(TREE, [MeasuredGraph("x", (("0", "9"),), 1e9, "independent")])
+    with pytest.raises(InputError, match="no copy alone was measured"):
+        validate_machine(TREE, [MeasuredGraph("x", (("0", "1"), ("0", "2")), 1e9, "independent")])
+
+
+HEAD = "graph,source,target,size_bytes,elapsed_s,repetition\n"
+
+
+def test_copies_are_summed_by_graph_and_repetition(tmp_path):
+    path = tmp_path / "m.csv"
+    path.write_text(f"{HEAD}a,0,1,1e9,0.02,1\na,2,3,1e9,0.04,1\na,0,1,1e9,0.02,2\na,2,3,1e9,0.02,2\n")
+    (graph,) = read_measured_copies(path, program="torch")
+    assert graph.total_bytes_per_s == pytest.approx((2e9 / 0.04 + 2e9 / 0.02) / 2)
+    assert (graph.repetitions, graph.program, graph.flows) == (2, "ordered_writes", (("0", "1"), ("2", "3")))
+    duckdb.read_csv(str(path), all_varchar=True).write_parquet(str(tmp_path / "m.parquet"))
+    (again,) = read_measured_copies(tmp_path / "m.parquet", program="torch")
+    assert (again.total_bytes_per_s, again.flows) == (graph.total_bytes_per_s, graph.flows)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("graph,x\na,1\n", "unknown"),
+        ("graph,role\na,test\n", "neither a column"),
+        (f"{HEAD}a,0,0,1e9,1,1\n", "expected two endpoints"),
+        (f"{HEAD}a,0,1,1e9,-1,1\n", "above 0"),
+        (f"{HEAD}a,0,1,1e9,nan,1\n", "nan"),
+        (f"{HEAD}a,0,1,,1,1\n", "above 0"),
+        (f"{HEAD}a,0,1,1e9,1,1\na,0,2,1e9,1,2\n", "0>1 is missing"),
+        (f"{HEAD}a,0,1,1e9,1,1\na,0,1,1e9,1,2\na,0,1,1e9,1,2\n", "duplicate"),
+        ("graph,communications,total_gb_per_s\na,0-1,5\n", "such as 0>1"),
+        ("graph,communications,total_gb_per_s\na,0>1,0\n", "above 0"),
+        ("graph,communications,total_gb_per_s\na,0>1,1e9\n", "10 TB/s"),
+        ("graph,communications,total_gb_per_s,total_bytes_per_s\na,0>1,5,5\n", "2 rates"),
+        ("graph,communications,total_gb_per_s,program\na,0>1,5,fortran\n", "program"),
+        ("system,communications,total_gb_per_s\na,0>1,5\nb,0>1,5\n", "2 systems"),
+        ("", "empty"),
+    ],
+)
+def test_wrong_measurements_are_refused_in_one_line(tmp_path, text, message):
+    path = tmp_path / "m.csv"
+    path.write_text(text)
+    result = CliRunner().invoke(app, ["validate", "flat4x2", str(path), "-o", str(tmp_path / "out.csv")])
+    assert isinstance(result.exception, InputError), result.output
+    assert message in str(result.exception)
+    assert "\n" not in str(result.exception)
+    assert not (tmp_path / "out.csv").exists()
+
+
+@pytest.mark.parametrize("content", [b"\x00\x01", "graph".encode("utf-16"), b"PAR1 no parquet"])
+def test_foreign_files_are_refused(tmp_path, content):
+    for name in ("m.csv", "m.parquet"):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(InputError):
+            read_measured_copies(tmp_path / name)
+
+
+@pytest.mark.parametrize("topology", ["storm8", "flat4x2", "direct8", "two_sockets_host", "flat4x4"])
+def test_probes_are_read_back_and_identify_the_machine(tmp_path, topology):
+    """Fill the proposed probes with rates of a known machine: it is found again, and nothing disagrees."""
+    tree = load_tree(topology)
+    probes = proposed_probes(tree)
+    assert len({probe.graph for probe in probes}) == len(probes)
+    assert {probe.role for probe in probes} <= {"calibration", "test"}
+    assert all(tree.peer_link(*flow) is None for probe in probes for flow in probe.flows if "H" not in flow)
+    path = tmp_path / "probes.csv"
+    path.write_text("\n".join(
+        line + ("50" if number else "") for number, line in enumerate(probe_csv(probes).splitlines())) + "\n")  # fmt: skip
+    graphs = read_measured_copies(path)
+    assert [graph.flows for graph in graphs] == [probe.flows for probe in probes]
+    known = []
+    for graph in graphs:
+        if any("H" in flow for flow in graph.flows):
+            known.append((graph, 50e9 * (1 if len(graph.flows) == 1 else 1.4)))
+            continue
+        number = tree.endpoint_number
+        flows = [(number[s], number[t]) for s, t in graph.flows]
+        known.append((graph, total_rate(tree, flows, PROGRAMS[graph.program], DUPLEX).bytes_per_s))
+    measured = [
+        MeasuredGraph(g.name, g.flows, rate, g.program, next(p.role for p in probes if p.graph == g.name))
+        for g, rate in known
+    ]
+    found = validate_machine(tree, measured)
+    judged = found.rows[found.rows["judged"]]
+    assert (judged["relative_error"].abs() < 0.08).all()
+    if "alone PIX" in {g.name for g in graphs}:
+        assert found.calibration.rates.one_way_bytes_per_s == pytest.approx(56e9)
+        assert found.calibration.rates.two_way_bytes_per_s == pytest.approx(54e9, rel=1e-3)
+
+
+def test_validate_prints_the_error_report(tmp_path):
+    out = tmp_path / "rows.csv"
+    arguments = ["validate", "crossed_virtual_switches", str(PUBLIC), "--system", "WRX90 2VS V1", "-o", str(out)]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    for text in ("one way: 56.25 GB/s", "few copies", "many copies of a GPU", "within 15 %", "56 all-to-all"):
+        assert text in result.output
+    rows = pd.read_csv(out)
+    assert len(rows) == 30
+    assert np.isfinite(rows["forecast_bytes_per_s"]).all()
+    probes = CliRunner().invoke(app, ["probes", "flat4x2", "-o", str(tmp_path / "probes.csv")])
+    assert probes.exit_code == 0
+    assert "near and far" in probes.output
+    assert (tmp_path / "probes.csv").read_text().startswith("graph,communications,program,role,note,total_gb_per_s\n")
