@@ -16,7 +16,10 @@ from fabricast.results.verdicts import HOLDS
 from tests.conftest import REPOSITORY
 
 README = (REPOSITORY / "README.md").read_text()
+PAGE = (REPOSITORY / "docs" / "howto" / "validate_machine.md").read_text()
 CONSOLES = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
+#: Sessions of a page follow each other in one folder; a file of the first serves the next.
+SESSIONS = [*CONSOLES, *re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL)]
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +43,7 @@ def test_the_results_are_those_of_the_recorded_default_study(update):
     assert read_baseline(published() / "claims_baseline.csv") == holding
 
 
-@pytest.mark.parametrize("console", CONSOLES, ids=lambda text: text.split("\n")[-3][:30])
+@pytest.mark.parametrize("console", SESSIONS, ids=lambda text: text.split("\n")[-3][:30])
 def test_sessions_print_what_is_shown(console, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for session in re.split(r"^\$ ", console, flags=re.MULTILINE)[1:]:

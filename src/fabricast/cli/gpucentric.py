@@ -72,7 +72,7 @@ def bandwidth(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write all matrices as .csv.")] = None,
 ) -> None:
     """Read bandwidths between GPUs and host, and what they tell the PCIe models."""
-    from fabricast.gpucentric.bandwidth_matrices import read_bandwidths
+    from fabricast.inputs.bandwidth_matrices import read_bandwidths
     from fabricast.inputs.files import write_text
     from fabricast.pcie.topology_files import load_tree
 

@@ -12,6 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from fabricast.core.errors import InputError
+from fabricast.inputs.bandwidth_matrices import read_bandwidths
 from fabricast.inputs.csv_files import read_csv
 from fabricast.pcie.programs import program_of
 
@@ -122,10 +123,11 @@ def read_measured_copies(
     Parameters
     ----------
     path : Path or str
-        CSV or Parquet. Either a row a graph: ``communications`` such as ``0>1 2>3`` and a total rate
-        (``total_bytes_per_s``, ``total_gb_per_s``); or a row a copy: ``graph``, ``source``, ``target`` and its rate
-        (``rate_bytes_per_s``, ``rate_gb_per_s``, ``rate_gib_per_s``) or ``size_bytes`` with ``elapsed_s``. Further:
-        ``graph`` (a name), ``repetition``, ``program``, ``role``.
+        CSV, Parquet, or what nvbandwidth (text or JSON) or p2pBandwidthLatencyTest printed. In tables either a row a
+        graph: ``communications`` such as ``0>1 2>3`` and a total rate (``total_bytes_per_s``, ``total_gb_per_s``); or
+        a row a copy: ``graph``, ``source``, ``target`` and its rate (``rate_bytes_per_s``, ``rate_gb_per_s``,
+        ``rate_gib_per_s``) or ``size_bytes`` with ``elapsed_s``. Further: ``graph`` (a name), ``repetition``,
+        ``program``, ``role``.
     program : str, default 'independent'
         Program of rows that name none.
     system : str, optional
@@ -151,6 +153,8 @@ def read_measured_copies(
     ((('0', '4'), ('1', '5')), 56.4, 'ordered_writes')
     """
     path = Path(path)
+    if path.suffix.lower() not in (".csv", ".parquet"):
+        return _from_matrices(path)
     rows = _rows(path)
     systems = list(dict.fromkeys(row.get("system") for row in rows))
     if system is not None:
@@ -176,6 +180,51 @@ def read_measured_copies(
         if seen > 1:
             graphs[number] = replace(graph, name=f"{graph.name} ({seen})")
     return graphs
+
+
+#: Tests of nvbandwidth by copy engines whose matrix has a copy alone, or two opposite ones, in each cell.
+_NVBANDWIDTH = re.compile(r"device_to_device_(bidirectional_)?memcpy_(read|write)_ce(_total)?")
+#: Tests in which all GPUs copy at the same time, and their direction.
+_TOGETHER = {"all_to_host_memcpy_ce": False, "host_to_all_memcpy_ce": True}
+
+
+def _from_matrices(path: Path) -> list[MeasuredGraph]:
+    """Return the copies of a bandwidth program: alone and opposite ones as calibration, all GPUs and host together."""
+    found: list[MeasuredGraph] = []
+    together: dict[str, list[tuple[str, float]]] = {}
+    for row in read_bandwidths(path).to_dict("records"):
+        name, first, second, rate = str(row["test"]), str(row["row"]), str(row["column"]), float(row["value"])
+        if row["unit"] != "bytes/s":
+            continue
+        if name in _TOGETHER:
+            together.setdefault(name, []).append((second, rate))
+            continue
+        flows = _cell(name, first, second)
+        if flows:
+            found.append(MeasuredGraph(f"{name} {first} {second}", flows, rate, "independent", CALIBRATION))
+    for name, parts in together.items():
+        ends = [(HOST, gpu) if _TOGETHER[name] else (gpu, HOST) for gpu, _ in parts]
+        found.append(MeasuredGraph(name, tuple(ends), sum(rate for _, rate in parts), "independent", CALIBRATION))
+    if not found:
+        raise InputError("holds no copies by copy engines between GPUs, or of host memory", path=path)
+    return found
+
+
+def _cell(test: str, row: str, column: str) -> tuple[tuple[str, str], ...]:
+    """Return the copies behind a cell of a matrix; none where it is no copy of interest."""
+    if test in ("host_to_device_memcpy_ce", "device_to_host_memcpy_ce"):
+        return ((HOST, column),) if test.startswith("host") else ((column, HOST),)
+    if row == column:
+        return ()
+    known = _NVBANDWIDTH.fullmatch(test)
+    if known is not None:
+        if known[1]:
+            # The total of both directions is a test of its own; the others print one direction.
+            return ((row, column), (column, row)) if known[3] else ()
+        return ((row, column),) if known[2] == "write" else ((column, row),)
+    if "P2P=Enabled" in test and "Latency" not in test:
+        return ((row, column),) if test.startswith("Unidirectional") else ((row, column), (column, row))
+    return ()
 
 
 def _rows(path: Path) -> list[_Row]:

@@ -7,7 +7,8 @@ from typer.testing import CliRunner
 
 from fabricast.cli import app
 from fabricast.core.errors import InputError
-from fabricast.gpucentric.bandwidth_matrices import copy_classes, read_bandwidths
+from fabricast.gpucentric.bandwidth_matrices import copy_classes
+from fabricast.inputs.bandwidth_matrices import read_bandwidths
 
 TEXT = """nvbandwidth Version: v0.8
 Device 0: NVIDIA A100

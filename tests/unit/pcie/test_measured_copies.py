@@ -239,6 +239,50 @@ def test_wrong_measurements_are_refused_in_one_line(tmp_path, text, message):
     assert not (tmp_path / "out.csv").exists()
 
 
+PEER_TEST = """P2P Connectivity Matrix
+Unidirectional P2P=Enabled Bandwidth (P2P Writes) Matrix (GB/s)
+   D\\D     0      1      2
+     0 900.00  50.00  48.00
+     1  50.00 900.00  48.00
+     2  48.00  48.00 900.00
+Bidirectional P2P=Enabled Bandwidth Matrix (GB/s)
+   D\\D     0      1      2
+     0 900.00  98.00  95.00
+     1  98.00 900.00  95.00
+     2  95.00  95.00 900.00
+"""
+NVBANDWIDTH = """nvbandwidth Version: v0.8
+Running device_to_device_memcpy_write_ce.
+memcpy CE GPU(row) -> GPU(column) bandwidth (GB/s)
+           0         1
+ 0       N/A     50.00
+ 1     50.00       N/A
+
+Running host_to_all_memcpy_ce.
+memcpy CE CPU(row) -> GPU(column) bandwidth (GB/s)
+           0         1
+ 0     40.00     41.00
+
+"""
+
+
+def test_matrices_of_bandwidth_programs_calibrate(tmp_path):
+    (tmp_path / "peer.txt").write_text(PEER_TEST)
+    graphs = read_measured_copies(tmp_path / "peer.txt")
+    assert len(graphs) == 12
+    found = validate_machine(TREE, graphs)
+    assert found.calibration.rates.one_way_bytes_per_s == pytest.approx(48e9)
+    assert found.calibration.rates.two_way_bytes_per_s == pytest.approx(47.5e9)
+    assert not found.rows["judged"].any()
+    (tmp_path / "nv.txt").write_text(NVBANDWIDTH)
+    (alone, other, host) = read_measured_copies(tmp_path / "nv.txt")
+    assert (alone.flows, other.flows) == ((("0", "1"),), (("1", "0"),))
+    assert (host.flows, host.total_bytes_per_s) == ((("H", "0"), ("H", "1")), 81e9)
+    (tmp_path / "other.txt").write_text("TransferBench v1.60")
+    with pytest.raises(InputError, match="no output of nvbandwidth"):
+        read_measured_copies(tmp_path / "other.txt")
+
+
 @pytest.mark.parametrize("content", [b"\x00\x01", "graph".encode("utf-16"), b"PAR1 no parquet"])
 def test_foreign_files_are_refused(tmp_path, content):
     for name in ("m.csv", "m.parquet"):

@@ -1,0 +1,142 @@
+"""Bandwidths between GPUs and host, as nvbandwidth and the CUDA samples print them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from fabricast.core.errors import InputError
+from fabricast.inputs.files import parse_json, read_text
+
+__all__ = ["read_bandwidths"]
+
+_COLUMNS = ["program", "test", "row", "column", "value", "unit"]
+#: Rates and latencies beyond these are damaged output.
+_BOUNDS = {"bytes/s": (1e3, 1e15), "s": (1e-12, 1e3)}
+_Row = tuple[str, str, str, str, float, str]
+
+
+def _number(text: str) -> float:
+    """Return the number of a cell; NaN where a pair was not measured."""
+    try:
+        return float(text)
+    except ValueError:
+        if text.upper() == "N/A":
+            return math.nan
+        raise
+
+
+def _matrix(lines: list[str], start: int) -> tuple[list[str], list[tuple[str, list[float]]]]:
+    """Return column names and rows of a matrix whose header is line `start`."""
+    columns = [word for word in lines[start].split() if word not in ("D\\D", "GPU", "CPU")]
+    for word in columns:
+        if not re.fullmatch("[0-9]{1,4}", word):
+            raise ValueError(f"a column is called '{word}', expected the number of a device")
+    rows = []
+    for line in lines[start + 1 :]:
+        words = line.split()
+        if not words or not words[0].isdigit():
+            break
+        if len(words) != len(columns) + 1:
+            raise ValueError(f"row {words[0][:20]} has {len(words) - 1} values, expected {len(columns)}")
+        rows.append((words[0], [_number(word) for word in words[1:]]))
+    return columns, rows
+
+
+def _unit(description: str) -> str:
+    return "s" if re.search(r"\((us|ns)\)", description) else "bytes/s"
+
+
+def _scale(description: str) -> float:
+    return 1e-6 if "(us)" in description else 1e-9 if "(ns)" in description else 1e9
+
+
+def _nvbandwidth_text(lines: list[str]) -> Iterator[_Row]:
+    for number, line in enumerate(lines):
+        found = re.match(r"Running (\S+?)\.\s*$", line)
+        if not found or number + 2 >= len(lines) or "bandwidth" not in lines[number + 1]:
+            continue
+        columns, rows = _matrix(lines, number + 2)
+        for row, values in rows:
+            for column, value in zip(columns, values, strict=True):
+                yield "nvbandwidth", found[1], row, column, value * 1e9, "bytes/s"
+
+
+def _nvbandwidth_json(document: dict[str, Any]) -> Iterator[_Row]:
+    body: dict[str, Any] = document.get("nvbandwidth", document)
+    for case in body.get("testcases", []):
+        description = str(case.get("bandwidth_description", "(GB/s)"))
+        for row, cells in enumerate(case.get("bandwidth_matrix", [])):
+            for column, cell in enumerate(cells):
+                value = _number(str(cell)) * _scale(description)
+                yield "nvbandwidth", str(case["name"]), str(row), str(column), value, _unit(description)
+
+
+def _peer_test(lines: list[str]) -> Iterator[_Row]:
+    title = ""
+    for number, line in enumerate(lines):
+        if "Matrix (" in line or re.search(r"Bandwidth \(GB/s\)", line):
+            title = line.strip()
+        if re.match(r"\s+(D\\D|GPU)\s+0", line) and title:
+            columns, rows = _matrix(lines, number)
+            if [row for row, _ in rows] != columns:
+                raise ValueError(f"the matrix of '{title}' has {len(rows)} rows, expected {len(columns)}")
+            for row, values in rows:
+                for column, value in zip(columns, values, strict=True):
+                    yield "p2pBandwidthLatencyTest", title, row, column, value * _scale(title), _unit(title)
+
+
+def read_bandwidths(path: Path | str) -> pd.DataFrame:
+    """Read matrices of bandwidths and latencies.
+
+    Parameters
+    ----------
+    path : Path or str
+        What nvbandwidth printed as text or JSON (``-j``), or p2pBandwidthLatencyTest.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns program, test, row, column, value, unit (bytes/s or s); pairs that were not
+        measured, and pairs that nvbandwidth prints as 0, are left out.
+
+    Raises
+    ------
+    InputError
+        If the file is of none of these programs or holds no matrix.
+    """
+    path = Path(path)
+    text = read_text(path)
+    try:
+        if text.lstrip().startswith("{"):
+            rows = list(_nvbandwidth_json(parse_json(text, path)))
+        elif "Running " in text and "memcpy" in text:
+            rows = list(_nvbandwidth_text(text.splitlines()))
+        elif "P2P" in text and "D\\D" in text:
+            rows = list(_peer_test(text.splitlines()))
+        else:
+            raise InputError("is no output of nvbandwidth or p2pBandwidthLatencyTest", path=path)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"is not as nvbandwidth or p2pBandwidthLatencyTest prints it: {error}", path=path) from error
+    table = pd.DataFrame(rows, columns=_COLUMNS)
+    # Pairs that were not measured are N/A, or 0 in older versions.
+    table = table[table["value"].notna() & (table["value"] != 0)].reset_index(drop=True)
+    least, most = (table["unit"].map(_BOUNDS).str[end] for end in (0, 1))
+    wrong = table[~table["value"].between(least, most)]
+    if len(wrong):
+        one = wrong.iloc[0]
+        raise InputError(
+            f"{one['test']} is {one['value']:g} {one['unit']} from {one['row']} to {one['column']}, expected "
+            f"{_BOUNDS[one['unit']][0]:g} to {_BOUNDS[one['unit']][1]:g}",
+            path=path,
+        )
+    if table.empty:
+        raise InputError("holds no matrix of bandwidths", path=path)
+    return table
