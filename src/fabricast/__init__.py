@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from fabricast.api.breakdown import WhatIf, what_if
     from fabricast.api.calibrations import calibrate
     from fabricast.api.gpucentric import select_method
-    from fabricast.api.graphs import all_to_all, graph, halo_exchange, load_topology, read_graphs
+    from fabricast.api.graphs import all_to_all, collective, graph, halo_exchange, load_topology, read_graphs
+    from fabricast.api.machines import validate_machine
     from fabricast.api.maxrate import fit_max_rate
     from fabricast.api.percs import link_loads
     from fabricast.api.predictions import Prediction, predict, simulate
@@ -37,6 +38,7 @@ _HOME = {
     "WhatIf": "api.breakdown",
     "all_to_all": "api.graphs",
     "calibrate": "api.calibrations",
+    "collective": "api.graphs",
     "fastest_schedule": "api.schedules",
     "fit_max_rate": "api.maxrate",
     "graph": "api.graphs",
@@ -48,6 +50,7 @@ _HOME = {
     "read_graphs": "api.graphs",
     "select_method": "api.gpucentric",
     "simulate": "api.predictions",
+    "validate_machine": "api.machines",
     "what_if": "api.breakdown",
 }
 __all__ = [
@@ -59,6 +62,7 @@ __all__ = [
     "__version__",
     "all_to_all",
     "calibrate",
+    "collective",
     "fastest_schedule",
     "fit_max_rate",
     "graph",
@@ -70,6 +74,7 @@ __all__ = [
     "read_graphs",
     "select_method",
     "simulate",
+    "validate_machine",
     "what_if",
 ]
 

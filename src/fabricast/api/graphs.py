@@ -9,6 +9,7 @@ import numpy as np
 
 from fabricast.api.quantities import to_bytes
 from fabricast.core.errors import InputError
+from fabricast.pcie.collectives import collective_arcs
 from fabricast.pcie.graph_files import read_graphs as read_graph_file
 from fabricast.pcie.graphs import CongestionGraphs, from_arcs
 from fabricast.pcie.graphs import all_to_all as all_arcs
@@ -16,7 +17,7 @@ from fabricast.pcie.patterns import halo_pattern
 from fabricast.pcie.topology_files import load_tree
 from fabricast.pcie.tree import PcieTree
 
-__all__ = ["all_to_all", "graph", "halo_exchange", "load_topology", "read_graphs"]
+__all__ = ["all_to_all", "collective", "graph", "halo_exchange", "load_topology", "read_graphs"]
 
 _SIZE = "300 MiB"
 
@@ -105,6 +106,38 @@ def all_to_all(tree: PcieTree, *, size: float | str = _SIZE) -> CongestionGraphs
     56
     """
     return graph(all_arcs(range(len(tree.endpoint_names))), size=size, name="all_to_all")
+
+
+def collective(tree: PcieTree, name: str, *, size: float | str = _SIZE) -> CongestionGraphs:
+    """Return the congestion graphs of a collective operation, one a step.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology; rank k runs on endpoint k.
+    name : {'ring', 'tree', 'pairwise', 'halving'}
+        A step of a ring (all-reduce, reduce-scatter, all-gather); a binary tree up and down; all-to-all in steps of
+        pairs; reduce-scatter by recursive halving.
+    size : float or str, default '300 MiB'
+        Size of each communication, in bytes or with a unit.
+
+    Returns
+    -------
+    CongestionGraphs
+        One graph a step, each from time 0.
+
+    Raises
+    ------
+    InputError
+        If the name is unknown, or the endpoints do not fit.
+
+    Examples
+    --------
+    >>> len(collective(load_topology("storm8"), "pairwise"))
+    7
+    """
+    steps = collective_arcs(name, len(tree.endpoint_names))
+    return from_arcs(steps, size_bytes=to_bytes(size), names=[f"{name}.{k}" for k in range(1, len(steps) + 1)])
 
 
 def halo_exchange(tree: PcieTree, grid: Sequence[int], *, size: float | str = _SIZE) -> CongestionGraphs:

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from fabricast.cli import app
 from fabricast.core.errors import InputError
 from fabricast.core.resources import published
+from fabricast.pcie.collectives import collective_arcs
 from fabricast.pcie.machine_probes import probe_csv, proposed_probes
 from fabricast.pcie.machine_validation import validate_machine
 from fabricast.pcie.measured_copies import MeasuredGraph, read_measured_copies
@@ -338,3 +339,22 @@ def test_validate_prints_the_error_report(tmp_path):
     assert probes.exit_code == 0
     assert "near and far" in probes.output
     assert (tmp_path / "probes.csv").read_text().startswith("graph,communications,program,role,note,total_gb_per_s\n")
+
+
+@pytest.mark.parametrize("name", ["ring", "tree", "pairwise", "halving"])
+def test_collectives_reach_every_rank(name):
+    """What each rank holds spreads along the steps until all have what they need."""
+    steps = collective_arcs(name, 8)
+    for arcs in steps:
+        assert len({target for _, target in arcs}) == len(arcs) or name == "tree"
+        assert all(source != target for source, target in arcs)
+    holds = {rank: {rank} for rank in range(8)}
+    for arcs in steps * (7 if name == "ring" else 1):
+        before = {rank: set(own) for rank, own in holds.items()}
+        for source, target in arcs:
+            holds[target] |= before[source]
+    assert all(own == set(range(8)) for own in holds.values())
+    with pytest.raises(InputError):
+        collective_arcs("star", 8)
+    with pytest.raises(InputError):
+        collective_arcs(name, 1)

@@ -1,0 +1,59 @@
+"""Forecasts held against measured copies of a machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fabricast.pcie.machine_validation import MachineValidation
+from fabricast.pcie.machine_validation import validate_machine as validate
+from fabricast.pcie.measured_copies import read_measured_copies
+from fabricast.pcie.programs import program_of
+from fabricast.pcie.tables.measured_copies import one_way_of
+from fabricast.pcie.tree import PcieTree
+
+__all__ = ["validate_machine"]
+
+
+def validate_machine(
+    tree: PcieTree, measured: str | Path, *, program: str = "independent", system: str | None = None
+) -> MachineValidation:
+    """Hold forecasts against copies that were measured together on a machine.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        The machine.
+    measured : str or Path
+        CSV or Parquet of measured copies, or output of nvbandwidth or p2pBandwidthLatencyTest.
+    program : str, default 'independent'
+        How rows were measured that do not say: ordered_writes (PyTorch), unordered_reads (p2pmark),
+        unordered_writes or independent.
+    system : str, optional
+        Take only rows of this system.
+
+    Returns
+    -------
+    MachineValidation
+        ``rows``: a data frame with forecast, measured rate and error of every graph; ``calibration``: parameters and
+        where each comes from; ``remarks``: what disagrees.
+
+    Raises
+    ------
+    InputError
+        If the file is refused, names an endpoint that the machine has not, or holds no copy alone.
+
+    References
+    ----------
+    Engines and programs as found on public measurements (config/published/pcie_concurrent_copies.csv).
+
+    Examples
+    --------
+    >>> import fabricast as fc
+    >>> from fabricast.core.resources import published
+    >>> tree = fc.load_topology("crossed_virtual_switches")
+    >>> found = fc.validate_machine(tree, published() / "pcie_concurrent_copies.csv", system="WRX90 2VS V1")
+    >>> bool(found.rows.loc[found.rows["judged"], "relative_error"].abs().median() < 0.02)
+    True
+    """
+    graphs = read_measured_copies(measured, program=program_of(program).name, system=system)
+    return validate(tree, graphs, one_way_bytes_per_s=one_way_of(tree))
