@@ -52,6 +52,7 @@ rule measured:
         "<results>/breakdown/measured.timers.csv",
         "<results>/maxrate/this_machine.csv",
         "<results>/gpucentric/this_gpu.parameters.csv",
+        "<results>/pcie/this_machine.copies.csv",
 
 
 rule claims:

@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import duckdb
@@ -66,3 +68,17 @@ def pytest_addoption(parser):
 @pytest.fixture
 def fuzz_seconds(request):
     return request.config.getoption("--fuzz-seconds")
+
+
+@pytest.fixture(scope="session")
+def fake_driver(tmp_path_factory):
+    """A folder with libcuda and NVML that need no GPU, built from tests/cuda/fake_driver.c."""
+    if not sys.platform.startswith("linux"):
+        pytest.skip("CUDA bindings are for Linux here")
+    pytest.importorskip("cuda.bindings", reason="cuda-bindings is not installed")
+    compiler = require_tool("cc")
+    folder = tmp_path_factory.mktemp("driver")
+    source = REPOSITORY / "tests" / "cuda" / "fake_driver.c"
+    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", folder / "libcuda.so.1", source, "-ldl"], check=True)
+    shutil.copy(folder / "libcuda.so.1", folder / "libnvidia-ml.so.1")
+    return folder

@@ -46,7 +46,12 @@ CUresult cuDevicePrimaryCtxRetain(void **context, int device) { *context = (void
 CUresult cuDevicePrimaryCtxRelease(int device) { return 0; }
 CUresult cuCtxSetCurrent(void *context) { current = context; return context ? 0 : 201; }
 CUresult cuCtxSynchronize(void) { return 0; }
-CUresult cuDeviceCanAccessPeer(int *can, int device, int peer) { *can = 1; return 0; }
+CUresult cuDeviceCanAccessPeer(int *can, int device, int peer)
+{
+    // One pair may lie behind two sockets.
+    *can = !(getenv("FAKE_NO_PEER") && device + peer == 1);
+    return 0;
+}
 CUresult cuCtxEnablePeerAccess(void *context, unsigned flags) { return 0; }
 CUresult cuMemHostAlloc(void **address, size_t bytes, unsigned flags) { *address = calloc(1, bytes); return *address ? 0 : 2; }
 CUresult cuMemFreeHost(void *address) { free(address); return 0; }
@@ -67,6 +72,21 @@ CUresult cuMemcpyAsync(uint64_t target, uint64_t source, size_t bytes, void *str
 CUresult cuStreamCreate(void **stream, unsigned flags) { *stream = malloc(1); return 0; }
 CUresult cuStreamSynchronize(void *stream) { return would_hang() ? 702 : 0; }
 CUresult cuStreamWaitEvent(void *stream, void *event, unsigned flags) { return *(double *)event > 0 ? 0 : 400; }
+CUresult cuStreamDestroy(void *stream) { free(stream); return 0; }
+CUresult cuStreamDestroy_v2(void *stream) { return cuStreamDestroy(stream); }
+CUresult cuStreamWaitValue32(void *stream, uint64_t address, uint32_t value, unsigned flags)
+{
+    // Released before anything is queued: copies would not start together.
+    if (!current || flags || *(const volatile uint32_t *)address >= value) return 1;
+    held = (const volatile uint32_t *)address;
+    return 0;
+}
+CUresult cuStreamWaitValue32_v2(void *stream, uint64_t address, uint32_t value, unsigned flags)
+{
+    return cuStreamWaitValue32(stream, address, value, flags);
+}
+CUresult cuEventDestroy(void *event) { free(event); return 0; }
+CUresult cuEventDestroy_v2(void *event) { return cuEventDestroy(event); }
 CUresult cuEventCreate(void **event, unsigned flags) { *event = calloc(1, sizeof(double)); return 0; }
 CUresult cuEventRecord(void *event, void *stream) { *(double *)event = now_ms(); return 0; }
 CUresult cuEventSynchronize(void *event) { return would_hang() ? 702 : *(double *)event > 0 ? 0 : 400; }

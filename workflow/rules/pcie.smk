@@ -3,7 +3,8 @@
 REQUIRED INPUTS: `pcie` of the configuration, config/topologies, config/published.
 OUTPUTS: <results>/pcie/<part>.<table>.parquet, declared by `parts` of each rule.
 STEPS: generate_pcie_topologies, generate_pcie_graphs, predict_pcie_graphs for each graph
-set; trace_pcie_example (published reference); evaluate_pcie_probes, evaluate_measured_copies (measured reference).
+set; trace_pcie_example (published reference); evaluate_pcie_probes, evaluate_measured_copies (measured reference);
+measure_pcie_copies (optional, on CUDA GPUs);
 simulate_pcie_graphs, calibrate_pcie_models and validate_pcie_models (simulated reference).
 """
 
@@ -154,6 +155,26 @@ rule evaluate_pcie_probes:
         "../scripts/evaluate_pcie_probes.py"
 
 
+rule measure_pcie_copies:
+    """Copies between the GPUs of this machine that test its tree; says so if there are none."""
+    output:
+        topology="<results>/pcie/this_machine.xml",
+        copies="<results>/pcie/this_machine.copies.csv",
+    log:
+        "<logs>/measure_pcie_copies.log",
+    conda:
+        "../../envs/measure.yaml"
+    # On the host: the image has no CUDA binding.
+    container:
+        None
+    threads: workflow.cores
+    params:
+        run=settings.pcie.probe_run.model_dump(),
+        code=code("measure_pcie_copies"),
+    script:
+        "../scripts/measure_pcie_copies.py"
+
+
 rule evaluate_measured_copies:
     """Copies that were measured together (reference: measured), on public machines and the user's."""
     input:
@@ -165,6 +186,12 @@ rule evaluate_measured_copies:
             for path in (entry.topology, entry.measurements)
             if path == entry.measurements or is_file(path)
         ],
+        measured=[
+            "<results>/pcie/this_machine.xml",
+            "<results>/pcie/this_machine.copies.csv",
+        ]
+        if settings.pcie.measured
+        else [],
     output:
         **parts(
             "pcie",

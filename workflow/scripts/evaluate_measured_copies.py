@@ -8,6 +8,9 @@ from fabricast.runtime.jobs import log_to
 
 log_to(snakemake.log[0])
 own = [Machine(**entry | {"path": Path(entry["path"])}, own=True) for entry in snakemake.params.machines]
+if snakemake.input.measured:
+    topology, copies = snakemake.input.measured
+    own.append(Machine("this_machine", topology, Path(copies), program="unordered_writes", own=True))
 tables = measured_copy_tables(own + public_machines(snakemake.input.public), seed=snakemake.params.seed)
 for name, path in snakemake.output.items():
     write_table(getattr(tables, name), name, path)

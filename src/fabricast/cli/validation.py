@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fabricast.cli.options import DISPLAY, check_output
+
+if TYPE_CHECKING:
+    from fabricast.pcie.machine_probes import Probe
+    from fabricast.pcie.tree import PcieTree
 
 __all__ = ["app"]
 
@@ -18,16 +22,27 @@ app = typer.Typer()
 def probes(
     topology: Annotated[str, typer.Argument(help="Built-in topology, or a .yaml, hwloc or NCCL .xml file.")],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="CSV file for the probes.")] = None,
+    run: Annotated[
+        bool, typer.Option("--run", help="Measure them on the GPUs of this machine, whose topology it is.")
+    ] = False,
+    size_mb: Annotated[int, typer.Option(help="Megabytes of each measured copy.")] = 256,
+    seconds: Annotated[float, typer.Option(help="Longest time of each measured probe.")] = 5.0,
     include_display: Annotated[bool, DISPLAY] = False,
 ) -> None:
-    """Propose the fewest copies that tell the parameters of a machine and test its tree."""
+    """Propose the fewest copies that tell the parameters of a machine and test its tree, or measure them here."""
+    from fabricast.cli.options import check_range
     from fabricast.inputs.files import write_text
     from fabricast.pcie.machine_probes import probe_csv, proposed_probes
     from fabricast.pcie.topology_files import load_tree
 
     check_output(output, ".csv", inputs=[topology])
+    check_range("--size-mb", size_mb, 1, 16384)
+    check_range("--seconds", seconds, 1e-3, 3600)
     tree = load_tree(topology, include_display=include_display)
     found = proposed_probes(tree)
+    if run:
+        _measure(tree, found, output, size_mb * 10**6, seconds)
+        return
     for probe in found:
         typer.echo(f"{probe.graph}: {' '.join(f'{s}>{t}' for s, t in probe.flows)}", err=output is None)
         typer.echo(f"  {probe.purpose}", err=output is None)
@@ -38,6 +53,29 @@ def probes(
         typer.echo(
             f"{len(found)} probes in {output}: fill in total_gb_per_s, then 'fabricast validate {topology} {output}'"
         )
+
+
+def _measure(tree: PcieTree, found: list[Probe], output: Path | None, size_bytes: int, seconds: float) -> None:
+    """Run probes on this machine and write what was measured."""
+    from fabricast.core.errors import InputError
+    from fabricast.inputs.files import write_text
+    from fabricast.pcie.probe_runs import MachineGpus, measure_probes, measured_text
+    from fabricast.runtime.cuda_driver import unavailable_reason
+    from fabricast.runtime.jobs import progress_of
+
+    reason = unavailable_reason()
+    if reason is not None:
+        raise InputError(f"nothing measured: {reason}")
+    with MachineGpus() as gpus, progress_of("probes", len(found)) as advance:
+        rows, left_out = measure_probes(gpus, tree, found, size_bytes=size_bytes, seconds=seconds, progress=advance)
+    text = measured_text(rows, f"{gpus.text}: {rows['graph'].nunique()} of {len(found)} probes measured")
+    for line in left_out:
+        typer.echo(f"left out: {line}", err=True)
+    if output is None:
+        typer.echo(text, nl=False)
+    else:
+        write_text(output, text)
+        typer.echo(f"{rows['graph'].nunique()} of {len(found)} probes measured: {output}")
 
 
 @app.command(epilog="Example: fabricast validate machine.xml measured.csv")

@@ -12,7 +12,7 @@ from fabricast.config import Config
 from fabricast.config.breakdown import BreakdownConfig
 from fabricast.config.gpucentric import GpuCentricConfig, GpuRunConfig
 from fabricast.config.maxrate import MaxRateConfig, PairsConfig
-from fabricast.config.pcie import GraphSet, PcieConfig, ScheduleConfig, SearchedPattern
+from fabricast.config.pcie import GraphSet, PcieConfig, ProbeRunConfig, ScheduleConfig, SearchedPattern
 from fabricast.config.percs import PercsConfig
 
 __all__ = ["config_markdown", "config_schema"]
@@ -38,6 +38,7 @@ def config_markdown() -> str:
         (Config, "Top level"),
         (PcieConfig, "`pcie`"),
         (GraphSet, "`pcie.graph_sets.NAME`"),
+        (ProbeRunConfig, "`pcie.probe_run`"),
         (ScheduleConfig, "`pcie.schedules`"),
         (SearchedPattern, "`pcie.schedules.searched[]`"),
         (BreakdownConfig, "`breakdown`"),

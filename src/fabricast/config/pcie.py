@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 
 from fabricast.config.section import Section
 
-__all__ = ["GraphSet", "PcieConfig", "ScheduleConfig", "SearchedPattern"]
+__all__ = ["GraphSet", "PcieConfig", "ProbeRunConfig", "ScheduleConfig", "SearchedPattern"]
 
 _MOST_GRAPHS = 1_000_000
 #: Bandwidths in GiB/s and sizes in MiB beyond these are typing errors.
@@ -123,6 +123,19 @@ class ScheduleConfig(Section):
 _VALIDATED = ("congestion_factor", "round_robin_upstream", "back_pressure")
 
 
+class ProbeRunConfig(Section):
+    """The measured run of the probes of this machine's tree."""
+
+    size_bytes: int = Field(default=256_000_000, ge=1, le=2**36, description="Bytes of each copy.")
+    seconds: float = Field(
+        default=5.0,
+        gt=0,
+        le=3600,
+        allow_inf_nan=False,
+        description="Longest time of a probe; it ends early once its mean is known within 1 %.",
+    )
+
+
 class PcieConfig(Section):
     """The PCIe study (Martinasso et al., SC16)."""
 
@@ -135,6 +148,12 @@ class PcieConfig(Section):
         default_factory=dict,
         description="Further settings, each on a stratified sample of so many graphs of every simulated set.",
     )
+    measured: bool = Field(
+        default=False,
+        description="Run the probes of this machine's tree on its GPUs and take them into tables; needs lstopo and the "
+        "group 'cuda'.",
+    )
+    probe_run: ProbeRunConfig = Field(default_factory=ProbeRunConfig, description="The measured run.")
     ablations: bool = Field(
         True, description="Hold every single reading of the slides against the simulator too, beside the models."
     )

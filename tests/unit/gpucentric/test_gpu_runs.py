@@ -1,7 +1,6 @@
 """Measured runs on a GPU: the calls against a driver without a GPU, and what is made of a run."""
 
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -15,7 +14,7 @@ import pytest
 from fabricast.core.errors import InputError
 from fabricast.figures.gpucentric import plot_this_gpu
 from fabricast.figures.style import paper_style
-from fabricast.gpucentric.measured.files import measure_to_file, pin_to_local_cores
+from fabricast.gpucentric.measured.files import measure_to_file
 from fabricast.gpucentric.measured.power_meters import ProcessorMeter, mean_power_w
 from fabricast.gpucentric.measured.runs import CELL_COLUMNS, PATTERNS
 from fabricast.gpucentric.measured.tables import gpu_parameters, gpu_probes, gpu_tables, read_cells, write_derived
@@ -23,7 +22,8 @@ from fabricast.gpucentric.parameters import read_measured, read_values
 from fabricast.gpucentric.selector import select
 from fabricast.pcie.tables.probes import probe_tables, read_probes
 from fabricast.results.tables import read_table
-from tests.conftest import REPOSITORY, require_tool
+from fabricast.runtime.machine import pin_to_local_cores
+from tests.conftest import REPOSITORY
 from tests.running import SMOKE, copy_project, snakemake
 
 GPU = "Some GPU"
@@ -256,20 +256,6 @@ def test_processor_energy_goes_on_where_its_counter_starts_again(tmp_path):
     assert before == [900, 100], "neither parts of a package nor the platform are counted again"
     assert meter.energy_j(before, [50, 400]) == pytest.approx((150 + 300) * 1e-6)
     assert not ProcessorMeter(tmp_path / "nothing").readable
-
-
-@pytest.fixture(scope="module")
-def fake_driver(tmp_path_factory):
-    """A folder with libcuda and NVML that need no GPU, built from tests/cuda/fake_driver.c."""
-    if not sys.platform.startswith("linux"):
-        pytest.skip("CUDA bindings are for Linux here")
-    pytest.importorskip("cuda.bindings", reason="cuda-bindings is not installed")
-    compiler = require_tool("cc")
-    folder = tmp_path_factory.mktemp("driver")
-    source = REPOSITORY / "tests" / "cuda" / "fake_driver.c"
-    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", folder / "libcuda.so.1", source, "-ldl"], check=True)
-    shutil.copy(folder / "libcuda.so.1", folder / "libnvidia-ml.so.1")
-    return folder
 
 
 def measure_with(driver, folder, ordinal=0, **environment):

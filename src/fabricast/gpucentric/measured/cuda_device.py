@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from fabricast.core.errors import InputError
+from fabricast.runtime.cuda_driver import CUDA_GROUP, c_text, checked
 
-__all__ = ["Gpu", "unavailable_reason"]
+__all__ = ["Gpu"]
 
 _KERNELS = Path(__file__).with_name("kernels.cu")
-_GROUP = "(optional group 'cuda')"
 _POINTER, _COUNT, _NUMBER = ctypes.c_void_p, ctypes.c_ulonglong, ctypes.c_uint
 #: Types of the arguments of each kernel.
 _ARGUMENTS: dict[str, tuple[Any, ...]] = {
@@ -23,41 +22,6 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "store": (_POINTER, _COUNT, _NUMBER),
     "follow": (_POINTER, _NUMBER, _POINTER),
 }
-
-
-def unavailable_reason() -> str | None:
-    """Return why nothing can be measured on a GPU here, in one line; None if it can."""
-    for module, package in (("cuda.bindings", "cuda-bindings"), ("pynvml", "nvidia-ml-py")):
-        try:
-            found = importlib.util.find_spec(module) is not None
-        except ModuleNotFoundError:
-            found = False
-        if not found:
-            return f"{package} is not installed {_GROUP}"
-    from cuda.bindings import driver
-
-    try:
-        error, count = driver.cuInit(0)[0], driver.cuDeviceGetCount()
-    except RuntimeError:
-        return "no CUDA driver was found"
-    if error != driver.CUresult.CUDA_SUCCESS:
-        return f"the CUDA driver does not start: {_text(error)}"
-    return None if count[1] else "the CUDA driver sees no GPU"
-
-
-def _text(error: Any) -> str:
-    from cuda.bindings import driver
-
-    _, text = driver.cuGetErrorString(error)
-    return text.decode() if text else str(error)
-
-
-def _checked(result: tuple[Any, ...]) -> Any:
-    """Return what a call of the driver gave, or raise what it says."""
-    error, *values = result
-    if int(error) != 0:
-        raise InputError(f"nothing measured: CUDA: {_text(error)}")
-    return values[0] if len(values) == 1 else values or None
 
 
 class Gpu:
@@ -79,21 +43,21 @@ class Gpu:
 
         self._driver = driver
         self._ordinal = ordinal
-        _checked(driver.cuInit(0))
-        self._device = _checked(driver.cuDeviceGet(ordinal))
+        checked(driver.cuInit(0))
+        self._device = checked(driver.cuDeviceGet(ordinal))
         self._peers: list[Any] = []
         self._allocated: list[tuple[Any, Any]] = []
-        self.name: str = _c_text(_checked(driver.cuDeviceGetName(256, self._device)))
-        self.bus_id: str = _c_text(_checked(driver.cuDeviceGetPCIBusId(32, self._device)))
-        version = _checked(driver.cuDriverGetVersion())
+        self.name: str = c_text(checked(driver.cuDeviceGetName(256, self._device)))
+        self.bus_id: str = c_text(checked(driver.cuDeviceGetPCIBusId(32, self._device)))
+        version = checked(driver.cuDriverGetVersion())
         self.driver_version = f"{version // 1000}.{version % 1000 // 10}"
 
     def __enter__(self) -> Gpu:
-        context = _checked(self._driver.cuDevicePrimaryCtxRetain(self._device))
+        context = checked(self._driver.cuDevicePrimaryCtxRetain(self._device))
         self._context = context
-        _checked(self._driver.cuCtxSetCurrent(context))
+        checked(self._driver.cuCtxSetCurrent(context))
         try:
-            self._module = _checked(self._driver.cuModuleLoadData(_compiled(self._architecture())))
+            self._module = checked(self._driver.cuModuleLoadData(_compiled(self._architecture())))
         except InputError:
             self._driver.cuDevicePrimaryCtxRelease(self._device)
             raise
@@ -112,7 +76,7 @@ class Gpu:
 
     def _attribute(self, name: str) -> int:
         which = getattr(self._driver.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
-        return int(_checked(self._driver.cuDeviceGetAttribute(which, self._device)))
+        return int(checked(self._driver.cuDeviceGetAttribute(which, self._device)))
 
     @property
     def multiprocessors(self) -> int:
@@ -125,102 +89,96 @@ class Gpu:
     def pinned(self, size_bytes: int) -> int:
         """Return the address of page-locked memory of the host that the GPU can reach too."""
         flags = self._driver.CU_MEMHOSTALLOC_PORTABLE | self._driver.CU_MEMHOSTALLOC_DEVICEMAP
-        address = _checked(self._driver.cuMemHostAlloc(size_bytes, flags))
+        address = checked(self._driver.cuMemHostAlloc(size_bytes, flags))
         self._allocated.append((self._driver.cuMemFreeHost, address))
         return int(address)
 
     def memory(self, size_bytes: int) -> int:
         """Return the address of memory of the GPU."""
-        address = _checked(self._driver.cuMemAlloc(size_bytes))
+        address = checked(self._driver.cuMemAlloc(size_bytes))
         self._allocated.append((self._driver.cuMemFree, address))
         return int(address)
 
     def peer_memory(self, size_bytes: int) -> int | None:
         """Return the address of memory of the next GPU; None if there is none that this one can use."""
         driver = self._driver
-        count = _checked(driver.cuDeviceGetCount())
+        count = checked(driver.cuDeviceGetCount())
         if count < 2:
             return None
-        other = _checked(driver.cuDeviceGet((self._ordinal + 1) % count))
-        if not _checked(driver.cuDeviceCanAccessPeer(self._device, other)):
+        other = checked(driver.cuDeviceGet((self._ordinal + 1) % count))
+        if not checked(driver.cuDeviceCanAccessPeer(self._device, other)):
             return None
         try:
-            context = _checked(driver.cuDevicePrimaryCtxRetain(other))
+            context = checked(driver.cuDevicePrimaryCtxRetain(other))
             self._peers.append(other)
-            _checked(driver.cuCtxEnablePeerAccess(context, 0))
-            _checked(driver.cuCtxSetCurrent(context))
+            checked(driver.cuCtxEnablePeerAccess(context, 0))
+            checked(driver.cuCtxSetCurrent(context))
             return self.memory(size_bytes)
         except InputError:
             # Full, or another process has it alone: this GPU is measured without it.
             return None
         finally:
-            _checked(driver.cuCtxSetCurrent(self._context))
+            checked(driver.cuCtxSetCurrent(self._context))
 
     def stream(self) -> Any:
         """Return a new stream that waits for no other."""
-        return _checked(self._driver.cuStreamCreate(self._driver.CUstream_flags.CU_STREAM_NON_BLOCKING))
+        return checked(self._driver.cuStreamCreate(self._driver.CUstream_flags.CU_STREAM_NON_BLOCKING))
 
     def event(self, *, blocking: bool = False) -> Any:
         """Return a new event; if it is blocking, a CPU that waits for it sleeps."""
         flags = self._driver.CUevent_flags
-        return _checked(
-            self._driver.cuEventCreate(flags.CU_EVENT_BLOCKING_SYNC if blocking else flags.CU_EVENT_DEFAULT)
-        )
+        return checked(self._driver.cuEventCreate(flags.CU_EVENT_BLOCKING_SYNC if blocking else flags.CU_EVENT_DEFAULT))
 
     def nothing(self) -> None:
         """Call the driver for something that it knows at once: what a call from Python costs."""
-        _checked(self._driver.cuDriverGetVersion())
+        checked(self._driver.cuDriverGetVersion())
 
     def copy(self, target: int, source: int, size_bytes: int, stream: Any) -> None:
         """Start a copy; the addresses tell where from and where to."""
-        _checked(self._driver.cuMemcpyAsync(target, source, size_bytes, stream))
+        checked(self._driver.cuMemcpyAsync(target, source, size_bytes, stream))
 
     def launch(self, kernel: str, stream: Any, *values: int, blocks: int = 1, threads: int = 1) -> None:
         """Start a kernel of kernels.cu."""
         if kernel not in self._functions:
-            self._functions[kernel] = _checked(self._driver.cuModuleGetFunction(self._module, kernel.encode()))
+            self._functions[kernel] = checked(self._driver.cuModuleGetFunction(self._module, kernel.encode()))
         arguments = (values, _ARGUMENTS[kernel]) if values else 0
         function = self._functions[kernel]
-        _checked(self._driver.cuLaunchKernel(function, blocks, 1, 1, threads, 1, 1, 0, stream, arguments, 0))
+        checked(self._driver.cuLaunchKernel(function, blocks, 1, 1, threads, 1, 1, 0, stream, arguments, 0))
 
     def record(self, event: Any, stream: Any) -> None:
         """Let an event happen when a stream comes to it."""
-        _checked(self._driver.cuEventRecord(event, stream))
+        checked(self._driver.cuEventRecord(event, stream))
 
     def hold(self, stream: Any, event: Any) -> None:
         """Let a stream wait for an event."""
-        _checked(self._driver.cuStreamWaitEvent(stream, event, 0))
+        checked(self._driver.cuStreamWaitEvent(stream, event, 0))
 
     def happened(self, event: Any) -> bool:
         """Return whether an event has happened, without waiting."""
         (error,) = self._driver.cuEventQuery(event)
         if error == self._driver.CUresult.CUDA_ERROR_NOT_READY:
             return False
-        _checked((error,))
+        checked((error,))
         return True
 
     def wait_for(self, event: Any) -> None:
         """Wait for an event."""
-        _checked(self._driver.cuEventSynchronize(event))
+        checked(self._driver.cuEventSynchronize(event))
 
     def finish(self, stream: Any) -> None:
         """Wait for all work of a stream."""
-        _checked(self._driver.cuStreamSynchronize(stream))
+        checked(self._driver.cuStreamSynchronize(stream))
 
     def elapsed_s(self, first: Any, last: Any) -> float:
         """Return the time between two events by the GPU's clock, in seconds."""
-        return float(_checked(self._driver.cuEventElapsedTime(first, last))) * 1e-3
-
-
-def _c_text(found: bytes) -> str:
-    return found.split(b"\0", 1)[0].decode(errors="replace")
+        return float(checked(self._driver.cuEventElapsedTime(first, last))) * 1e-3
 
 
 def _compiled(architecture: str) -> bytes:
     """Return kernels.cu as machine code of a GPU."""
     from cuda.bindings import nvrtc
 
-    def checked(result: tuple[Any, ...]) -> Any:
+    def compiled(result: tuple[Any, ...]) -> Any:
         error, *values = result
         if int(error) != 0:
             _, text = nvrtc.nvrtcGetErrorString(error)
@@ -231,13 +189,13 @@ def _compiled(architecture: str) -> bytes:
         return values[0] if values else None
 
     try:
-        program = checked(nvrtc.nvrtcCreateProgram(_KERNELS.read_bytes(), _KERNELS.name.encode(), 0, [], []))
+        program = compiled(nvrtc.nvrtcCreateProgram(_KERNELS.read_bytes(), _KERNELS.name.encode(), 0, [], []))
     except RuntimeError as failure:
         reason = str(failure).splitlines()[0]
-        raise InputError(f"nothing measured: NVRTC is not installed {_GROUP}: {reason}") from failure
+        raise InputError(f"nothing measured: NVRTC is not installed {CUDA_GROUP}: {reason}") from failure
     options = [f"--gpu-architecture={architecture}".encode()]
-    checked(nvrtc.nvrtcCompileProgram(program, len(options), options))
-    buffer = b" " * int(checked(nvrtc.nvrtcGetCUBINSize(program)))
-    checked(nvrtc.nvrtcGetCUBIN(program, buffer))
+    compiled(nvrtc.nvrtcCompileProgram(program, len(options), options))
+    buffer = b" " * int(compiled(nvrtc.nvrtcGetCUBINSize(program)))
+    compiled(nvrtc.nvrtcGetCUBIN(program, buffer))
     nvrtc.nvrtcDestroyProgram(program)
     return buffer

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from fabricast.gpucentric.measured.cuda_device import Gpu, unavailable_reason
+from fabricast.gpucentric.measured.cuda_device import Gpu
 from fabricast.gpucentric.measured.runs import CELL_COLUMNS, measure_gpu
 from fabricast.inputs.files import write_text
+from fabricast.runtime.cuda_driver import unavailable_reason
+from fabricast.runtime.machine import pin_to_local_cores
 
-__all__ = ["measure_to_file", "pin_to_local_cores"]
-
-_DEVICES = Path("/sys/bus/pci/devices")
+__all__ = ["measure_to_file"]
 
 
 def measure_to_file(
@@ -69,36 +66,3 @@ def measure_to_file(
             text = f"# nothing measured: {reason}; {again}\n{','.join(('gpu', *CELL_COLUMNS))}\n"
     write_text(path, text)
     return reason
-
-
-@contextmanager
-def pin_to_local_cores(bus_id: str, devices: Path = _DEVICES) -> Iterator[str]:
-    """Keep this process on the cores that are next to a GPU; say where it runs.
-
-    Parameters
-    ----------
-    bus_id : str
-        PCI address as CUDA gives it.
-    devices : Path, default /sys/bus/pci/devices
-        Where the kernel shows devices.
-
-    Yields
-    ------
-    str
-        For people to read. Where the kernel does not tell, or these cores are not ours, nothing is changed.
-    """
-    try:
-        text = (devices / bus_id.lower() / "local_cpulist").read_text()
-        ranges = [(int(low), int(high or low)) for low, high in re.findall(r"(\d+)(?:-(\d+))?", text)]
-        before = os.sched_getaffinity(0)
-        local = before & {core for low, high in ranges for core in range(low, high + 1)}
-    except (OSError, AttributeError):
-        local = set()
-    if not local:
-        yield "on any core"
-        return
-    os.sched_setaffinity(0, local)
-    try:
-        yield f"on the {len(local)} cores next to it"
-    finally:
-        os.sched_setaffinity(0, before)

@@ -1,0 +1,395 @@
+"""Probes run on the GPUs of this machine: copies that start together, on streams of their own."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fabricast.core.errors import InputError
+from fabricast.inputs.files import write_text
+from fabricast.pcie.machine_probes import Probe, proposed_probes
+from fabricast.pcie.measured_copies import HOST
+from fabricast.pcie.topology_files import load_tree
+from fabricast.pcie.tree import PcieTree
+from fabricast.runtime.cuda_driver import c_text, checked, unavailable_reason
+from fabricast.runtime.machine import pin_to_local_cores
+
+__all__ = ["COPY_COLUMNS", "MachineGpus", "measure_probes", "measured_text", "probes_to_file"]
+
+#: Columns of measured copies, one row a copy of a repetition; `fabricast validate` reads them.
+COPY_COLUMNS = ("graph", "source", "target", "size_bytes", "elapsed_s", "repetition", "program", "role")
+_LEAST_REPETITIONS = 5
+#: Copies of a flow that follow each other: a forecast is of flows that copy again and again.
+_IN_A_ROW = 4
+_LSTOPO = ("lstopo-no-graphics", "lstopo")
+
+
+def _place(bus_id: str) -> tuple[int, ...]:
+    """Return domain, bus, device and function of a PCI address; CUDA and hwloc write the domain with other digits."""
+    try:
+        numbers = [int(part, 16) for part in bus_id.replace(".", ":").split(":")]
+    except ValueError:
+        return ()
+    return tuple(numbers if len(numbers) == 4 else [0, *numbers]) if len(numbers) in (3, 4) else ()
+
+
+class MachineGpus:
+    """All GPUs that CUDA shows here, open for copies; what was given out is freed when they are left.
+
+    Raises
+    ------
+    InputError
+        If one cannot be used, with what CUDA says.
+    """
+
+    def __init__(self) -> None:
+        from cuda.bindings import driver
+
+        self._driver = driver
+        checked(driver.cuInit(0))
+        self._devices = [checked(driver.cuDeviceGet(number)) for number in range(checked(driver.cuDeviceGetCount()))]
+        self.bus_ids = [c_text(checked(driver.cuDeviceGetPCIBusId(32, device))) for device in self._devices]
+        names = dict.fromkeys(c_text(checked(driver.cuDeviceGetName(256, device))) for device in self._devices)
+        self.text = f"{len(self._devices)} x {', '.join(names)}"
+        self._contexts: list[Any] = []
+        self._given: list[tuple[int, Any, Any]] = []
+        self._buffers: dict[tuple[Any, ...], int] = {}
+        self._streams: dict[tuple[int, int], tuple[Any, Any, Any]] = {}
+        self._reached: dict[tuple[int, int], bool] = {}
+
+    def __enter__(self) -> MachineGpus:
+        try:
+            for device in self._devices:
+                self._contexts.append(checked(self._driver.cuDevicePrimaryCtxRetain(device)))
+        except InputError:
+            self._release()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for ordinal, free, what in reversed(self._given):
+            self._enter(ordinal)
+            free(what)
+        self._release()
+
+    def _release(self) -> None:
+        for device, _ in zip(self._devices, self._contexts, strict=False):
+            self._driver.cuDevicePrimaryCtxRelease(device)
+
+    def _enter(self, ordinal: int) -> None:
+        checked(self._driver.cuCtxSetCurrent(self._contexts[ordinal]))
+
+    def ordinals(self, tree: PcieTree) -> dict[str, int]:
+        """Return which GPU each endpoint of a topology is, by PCI address.
+
+        Raises
+        ------
+        InputError
+            If the topology has no GPU of this machine.
+        """
+        places = {_place(bus_id): ordinal for ordinal, bus_id in enumerate(self.bus_ids)}
+        found = {
+            name: places[place]
+            for name in tree.endpoint_names
+            if (place := _place(tree.vertex(name).label)) and place in places
+        }
+        if not found:
+            raise InputError(
+                f"no endpoint of {tree.name} has the PCI address of a GPU here ({', '.join(self.bus_ids)}), expected "
+                "the topology of this machine"
+            )
+        return found
+
+    def reaches(self, source: int, target: int) -> bool:
+        """Return whether a GPU reads and writes memory of another without the host, and let it do so."""
+        if (source, target) not in self._reached:
+            driver = self._driver
+            can = bool(checked(driver.cuDeviceCanAccessPeer(self._devices[source], self._devices[target])))
+            if can:
+                self._enter(source)
+                checked(driver.cuCtxEnablePeerAccess(self._contexts[target], 0))
+            self._reached[source, target] = can
+        return self._reached[source, target]
+
+    def memory(self, ordinal: int, use: object, size_bytes: int) -> int:
+        """Return the address of memory of a GPU; the same for the same use."""
+        key = (ordinal, use)
+        if key not in self._buffers:
+            self._enter(ordinal)
+            address = checked(self._driver.cuMemAlloc(size_bytes))
+            self._given.append((ordinal, self._driver.cuMemFree, address))
+            self._buffers[key] = int(address)
+        return self._buffers[key]
+
+    def host_memory(self, ordinal: int, use: object, size_bytes: int) -> int:
+        """Return the address of page-locked memory of the host, touched by a core next to a GPU."""
+        key = ("host", ordinal, use)
+        if key not in self._buffers:
+            self._enter(ordinal)
+            with pin_to_local_cores(self.bus_ids[ordinal]):
+                address = checked(
+                    self._driver.cuMemHostAlloc(size_bytes, self._driver.CU_MEMHOSTALLOC_PORTABLE)
+                )  # fmt: skip
+                ctypes.memset(int(address), 0, size_bytes)
+            self._given.append((ordinal, self._driver.cuMemFreeHost, address))
+            self._buffers[key] = int(address)
+        return self._buffers[key]
+
+    def stream(self, ordinal: int, number: int) -> tuple[Any, Any, Any]:
+        """Return a stream of a GPU with two events that tell times on it."""
+        key = (ordinal, number)
+        if key not in self._streams:
+            driver = self._driver
+            self._enter(ordinal)
+            stream = checked(driver.cuStreamCreate(driver.CUstream_flags.CU_STREAM_NON_BLOCKING))
+            self._given.append((ordinal, driver.cuStreamDestroy, stream))
+            events = []
+            for _ in range(2):
+                events.append(checked(driver.cuEventCreate(driver.CUevent_flags.CU_EVENT_DEFAULT)))
+                self._given.append((ordinal, driver.cuEventDestroy, events[-1]))
+            self._streams[key] = (stream, events[0], events[1])
+        return self._streams[key]
+
+    def together(self, flows: Sequence[tuple[int | None, int | None]], size_bytes: int) -> list[float]:
+        """Start four copies of each flow at the same moment and return their times by the clock of its GPU, in seconds.
+
+        Parameters
+        ----------
+        flows : sequence of (int or None, int or None)
+            GPU that is read and GPU that is written; None is host memory.
+        size_bytes : int
+            Bytes of each copy.
+
+        Returns
+        -------
+        list of float
+            One time a flow.
+
+        Notes
+        -----
+        All copies are queued behind a flag in host memory first, so that calls of the host do not stagger them.
+        """
+        driver = self._driver
+        flag_address = self.host_memory(_executor(flows[0]), "flag", 4096)
+        flag = ctypes.c_uint32.from_address(flag_address)
+        flag.value = 0
+        geq = driver.CUstreamWaitValue_flags.CU_STREAM_WAIT_VALUE_GEQ
+        started = []
+        used: dict[int, int] = {}
+        for number, flow in enumerate(flows):
+            ordinal = _executor(flow)
+            used[ordinal] = used.get(ordinal, 0) + 1
+            stream, first, last = self.stream(ordinal, used[ordinal])
+            target, source = self._addresses(flow, number, size_bytes)
+            self._enter(ordinal)
+            checked(driver.cuStreamWaitValue32(stream, flag_address, 1, geq))
+            checked(driver.cuEventRecord(first, stream))
+            for _ in range(_IN_A_ROW):
+                checked(driver.cuMemcpyAsync(target, source, size_bytes, stream))
+            checked(driver.cuEventRecord(last, stream))
+            started.append((ordinal, first, last))
+        flag.value = 1
+        times = []
+        for ordinal, first, last in started:
+            self._enter(ordinal)
+            checked(driver.cuEventSynchronize(last))
+            times.append(float(checked(driver.cuEventElapsedTime(first, last))) * 1e-3)
+        return times
+
+    def _addresses(self, flow: tuple[int | None, int | None], number: int, size_bytes: int) -> tuple[int, int]:
+        source, target = flow
+        local = _executor(flow)
+        ends = []
+        for ordinal, use in ((target, ("to", number)), (source, ("from",))):
+            ends.append(
+                self.host_memory(local, use, size_bytes) if ordinal is None else self.memory(ordinal, use, size_bytes)
+            )
+        return ends[0], ends[1]
+
+
+def _executor(flow: tuple[int | None, int | None]) -> int:
+    """Return the GPU on whose stream a copy runs: the source writes, host memory is copied by the other end."""
+    source, target = flow
+    found = source if source is not None else target
+    if found is None:
+        raise InputError("a copy within host memory is none of a GPU")
+    return found
+
+
+def measure_probes(
+    gpus: MachineGpus,
+    tree: PcieTree,
+    probes: Sequence[Probe],
+    *,
+    size_bytes: int,
+    seconds: float,
+    width: float = 0.01,
+    progress: Callable[[int], None] | None = None,
+) -> tuple[pd.DataFrame, list[str]]:
+    """Run probes on this machine.
+
+    Parameters
+    ----------
+    gpus : MachineGpus
+        Open GPUs.
+    tree : PcieTree
+        Topology of this machine.
+    probes : sequence of Probe
+        What to copy together.
+    size_bytes : int
+        Bytes of each copy.
+    seconds : float
+        Longest time of a probe.
+    width : float, default 0.01
+        A probe ends early once the interval of its mean total rate (95 %, normal) is this narrow to either side.
+    progress : callable, optional
+        Called with 1 after every probe.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns COPY_COLUMNS.
+    list of str
+        Probes that were left out, and why.
+    """
+    ordinals = gpus.ordinals(tree)
+    rows: list[tuple[Any, ...]] = []
+    left_out = []
+    for probe in probes:
+        reason = _cannot(gpus, ordinals, probe)
+        if reason is None:
+            flows = [(_ordinal(ordinals, source), _ordinal(ordinals, target)) for source, target in probe.flows]
+            for repetition, times in enumerate(_repeated(gpus, flows, size_bytes, seconds, width)):
+                rows += [
+                    (
+                        probe.graph,
+                        source,
+                        target,
+                        _IN_A_ROW * size_bytes,
+                        elapsed,
+                        repetition,
+                        "unordered_writes",
+                        probe.role,
+                    )
+                    for (source, target), elapsed in zip(probe.flows, times, strict=True)
+                ]
+        else:
+            left_out.append(f"{probe.graph}: {reason}")
+        if progress is not None:
+            progress(1)
+    return pd.DataFrame(rows, columns=list(COPY_COLUMNS)), left_out
+
+
+def _ordinal(ordinals: dict[str, int], name: str) -> int | None:
+    return None if name == HOST else ordinals[name]
+
+
+def _cannot(gpus: MachineGpus, ordinals: dict[str, int], probe: Probe) -> str | None:
+    """Return why a probe cannot run here; None if it can."""
+    for source, target in probe.flows:
+        for name in (source, target):
+            if name != HOST and name not in ordinals:
+                return f"CUDA shows no GPU at the address of endpoint {name}"
+        if HOST not in (source, target) and not gpus.reaches(ordinals[source], ordinals[target]):
+            return f"GPU {source} cannot reach memory of GPU {target} without the host"
+    return None
+
+
+def _repeated(
+    gpus: MachineGpus, flows: list[tuple[int | None, int | None]], size_bytes: int, seconds: float, width: float
+) -> list[list[float]]:
+    """Repeat copies until their total rate is known well enough, after one that is not kept."""
+    gpus.together(flows, size_bytes)
+    found: list[list[float]] = []
+    end = time.perf_counter() + seconds
+    while len(found) < _LEAST_REPETITIONS or time.perf_counter() < end:
+        found.append(gpus.together(flows, size_bytes))
+        rates = 1.0 / np.array([max(times) for times in found])
+        if len(found) >= _LEAST_REPETITIONS and 1.96 * rates.std(ddof=1) / len(rates) ** 0.5 <= width * rates.mean():
+            break
+    return found
+
+
+def measured_text(rows: pd.DataFrame, text: str) -> str:
+    """Return measured copies as the file that `fabricast validate` reads.
+
+    Parameters
+    ----------
+    rows : pandas.DataFrame
+        Columns COPY_COLUMNS.
+    text : str
+        What was measured, or why nothing was; becomes a comment.
+
+    Returns
+    -------
+    str
+        CSV.
+
+    Examples
+    --------
+    >>> print(measured_text(pd.DataFrame(columns=list(COPY_COLUMNS)), "nothing measured: no GPU"), end="")
+    # nothing measured: no GPU
+    graph,source,target,size_bytes,elapsed_s,repetition,program,role
+    """
+    return f"# {text}\n{rows.to_csv(index=False, lineterminator=chr(10))}"
+
+
+def probes_to_file(
+    topology: Path | str,
+    copies: Path | str,
+    *,
+    size_bytes: int,
+    seconds: float,
+    progress: Callable[[int], None] | None = None,
+) -> str:
+    """Export the topology of this machine, run its probes, and write both; say so where that cannot be done.
+
+    Parameters
+    ----------
+    topology : Path or str
+        hwloc XML to write; what stands there stays if nothing can be measured.
+    copies : Path or str
+        CSV file to write: measured copies. Without rows if nothing was measured; earlier rows stay.
+    size_bytes, seconds, progress
+        As for `measure_probes`.
+
+    Returns
+    -------
+    str
+        One line: what was measured, or that nothing was and why.
+    """
+    topology, copies = Path(topology), Path(copies)
+    exporter = next(filter(None, map(shutil.which, _LSTOPO)), None)
+    reason = unavailable_reason() or (None if exporter else "lstopo of hwloc is not installed")
+    if reason is not None:
+        if not (topology.exists() and copies.exists()):
+            write_text(topology, "")
+            write_text(copies, measured_text(pd.DataFrame(columns=list(COPY_COLUMNS)), f"nothing measured: {reason}"))
+        return f"nothing measured: {reason}"
+    exported = subprocess.run([str(exporter), "--of", "xml"], capture_output=True, text=True, check=False, timeout=120)
+    if exported.returncode:
+        raise InputError(f"nothing measured: {exporter} ended with {exported.returncode}: {exported.stderr[:200]}")
+    write_text(topology, exported.stdout)
+    tree = load_tree(str(topology))
+    with MachineGpus() as gpus:
+        probes = proposed_probes(tree)
+        rows, left_out = measure_probes(gpus, tree, probes, size_bytes=size_bytes, seconds=seconds, progress=progress)
+        now = datetime.now(UTC)
+        text = f"{gpus.text}: {rows['graph'].nunique()} of {len(probes)} probes measured"
+        write_text(copies, measured_text(rows, f"{text}, {now:%Y-%m-%d %H:%M} UTC"))
+    for line in left_out:
+        sys.stderr.write(f"left out: {line}\n")
+    return text
