@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import matplotlib.pyplot as plt
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_pdf import FigureCanvasPdf
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from fabricast.inputs.files import atomic_write
@@ -44,6 +47,22 @@ def paper_style() -> Iterator[None]:
         yield
 
 
+def _write_svg(figure: Figure, path: Path) -> None:
+    FigureCanvasSVG(figure).print_svg(str(path), metadata={"Date": None})
+
+
+def _write_pdf(figure: Figure, path: Path) -> None:
+    FigureCanvasPdf(figure).print_pdf(str(path), metadata={"CreationDate": None})
+
+
+def _write_png(figure: Figure, path: Path) -> None:
+    figure.set_dpi(plt.rcParams["savefig.dpi"])
+    FigureCanvasAgg(figure).print_png(str(path), metadata={"Software": None})
+
+
+_WRITERS = {".svg": _write_svg, ".pdf": _write_pdf, ".png": _write_png}
+
+
 def save_figure(figure: Figure, *paths: Path | str) -> None:
     """Save a figure as SVG, PDF and PNG, without dates or random identifiers.
 
@@ -54,10 +73,11 @@ def save_figure(figure: Figure, *paths: Path | str) -> None:
     *paths : Path or str
         Files; the ending decides the format.
     """
-    dates = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {"Software": None}}
     for path in map(Path, paths):
         with atomic_write(path) as temporary:
-            figure.savefig(temporary, metadata=dates[path.suffix])
+            _WRITERS[path.suffix](figure, temporary)
+        # Laid out once, then drawn once for each format: Figure.savefig would draw each of them twice.
+        figure.set_layout_engine("none")
     plt.close(figure)
 
 

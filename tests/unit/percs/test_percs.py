@@ -310,16 +310,15 @@ def test_search_keeps_loads_exact_and_beats_random_nodes():
 
 
 def test_tables_do_not_depend_on_threads():
-    cases = list(grid_cases(["2D-64", "4D-64", "MCrand-64"], 2, sensitivity=True))
+    cases = list(grid_cases(["2D-64", "MCrand-64"], 2, sensitivity=True))
     one, two = (load_tables(cases, seed=SEED, threads=n) for n in (1, 2))
     for first, second in zip(vars(one).values(), vars(two).values(), strict=True):
         assert first.equals(second)
-    for shards in (3, 7):
-        parts = [load_tables(cases[n::shards], seed=SEED, threads=1) for n in range(shards)]
-        for name, whole in vars(one).items():
-            rows = pd.concat([vars(part)[name] for part in parts]).sort_values(list(key_columns(name)))
-            expected = whole.sort_values(list(key_columns(name)))
-            assert rows.reset_index(drop=True).equals(expected.reset_index(drop=True)), name
+    parts = [load_tables(cases[n::3], seed=SEED, threads=1) for n in range(3)]
+    for name, whole in vars(one).items():
+        rows = pd.concat([vars(part)[name] for part in parts]).sort_values(list(key_columns(name)))
+        expected = whole.sort_values(list(key_columns(name)))
+        assert rows.reset_index(drop=True).equals(expected.reset_index(drop=True)), name
     assert all(len(rows) == 0 for rows in vars(load_tables([], seed=SEED, threads=1)).values()), (
         "more shards than cases"
     )
@@ -331,7 +330,7 @@ def test_tables_do_not_depend_on_threads():
         return simulate_cases(part, packet_bytes=65536, window=64, seed=SEED, threads=threads)
 
     found = []
-    for shards in (1, 3, 7):
+    for shards in (1, 3):
         rows = pd.concat([simulated(chosen[n::shards], 1 + n % 2) for n in range(shards)], ignore_index=True)
         found.append(packet_tables(rows, one.network_case, one.network_link_class, seed=SEED))
     for other in found[1:]:
