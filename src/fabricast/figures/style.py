@@ -48,16 +48,16 @@ def paper_style() -> Iterator[None]:
 
 
 def _write_svg(figure: Figure, path: Path) -> None:
-    FigureCanvasSVG(figure).print_svg(str(path), metadata={"Date": None})
+    FigureCanvasSVG(figure).print_svg(str(path), metadata={"Date": None})  # type: ignore[no-untyped-call]
 
 
 def _write_pdf(figure: Figure, path: Path) -> None:
-    FigureCanvasPdf(figure).print_pdf(str(path), metadata={"CreationDate": None})
+    FigureCanvasPdf(figure).print_pdf(str(path), metadata={"CreationDate": None})  # type: ignore[no-untyped-call]
 
 
 def _write_png(figure: Figure, path: Path) -> None:
     figure.set_dpi(plt.rcParams["savefig.dpi"])
-    FigureCanvasAgg(figure).print_png(str(path), metadata={"Software": None})
+    FigureCanvasAgg(figure).print_png(str(path), metadata={"Software": None})  # type: ignore[no-untyped-call]
 
 
 _WRITERS = {".svg": _write_svg, ".pdf": _write_pdf, ".png": _write_png}
