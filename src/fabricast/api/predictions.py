@@ -16,6 +16,7 @@ from fabricast.api.quantities import MOST_THREADS, check_count, to_bytes_per_s
 from fabricast.core.errors import unknown_name
 from fabricast.pcie.bottlenecks import link_labels, sharers
 from fabricast.pcie.graphs import CongestionGraphs
+from fabricast.pcie.hazards import DIVIDED_WRITES, divided_writes
 from fabricast.pcie.link_rates import hardware_on
 from fabricast.pcie.machine_parameters import machine_parameters, refuse_peer_copies
 from fabricast.pcie.models import Evaluation, Model, evaluate, named_model
@@ -201,6 +202,9 @@ def predict(
     between = int(over_sockets[graphs.source, graphs.target].sum())
     if between:
         notes.append(f"{between} communications cross sockets; the study validates one socket only")
+    divided = divided_writes(tree, graphs.graph_of_communication, graphs.source, graphs.target)
+    if divided.size:
+        notes.append(f"{divided.size} graphs, such as '{graphs.names[divided[0]]}', {DIVIDED_WRITES}")
     if not np.isfinite(elapsed_s).all():
         notes.append(f"model '{chosen.name}' starves some communications: their elapsed_s is infinite")
     table.attrs["notes"] = notes

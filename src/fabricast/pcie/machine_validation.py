@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from fabricast.core.errors import InputError, near_names
+from fabricast.pcie.hazards import DIVIDED_WRITES, divided_writes
 from fabricast.pcie.measured_copies import HOST, MeasuredGraph
 from fabricast.pcie.programs import PROGRAMS, LinkRates, total_rate
 from fabricast.pcie.tree import PcieTree
@@ -269,8 +270,6 @@ def _row(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: i
     elif kind == "host copies":
         total, remark = _host_forecast(tree, graph, calibration, total)
         low, high = min(low, total), total if not remark else high
-    if not remark and _hazard(tree, flows, PROGRAMS[graph.program].executor) and measured < 0.5 * total:
-        remark = "hazard: streams to different root ports"
     return {
         "graph": graph.name, "communications": " ".join(f"{s}>{t}" for s, t in graph.flows), "flows": len(flows),
         "program": graph.program, "graph_class": kind, "judged": not remark, "measured_bytes_per_s": measured,
@@ -305,22 +304,12 @@ def _peer_link(tree: PcieTree, flows: Sequence[tuple[int, int]]) -> str | None:
     return next((kind for s, t in flows if (kind := tree.peer_link(names[s], names[t])) is not None), None)
 
 
-def _hazard(tree: PcieTree, flows: Sequence[tuple[int, int]], executor: str) -> bool:
+def _hazard(tree: PcieTree, graph: MeasuredGraph) -> bool:
     """Whether posted writes of one uplink go to destinations behind different root ports."""
-    if executor == "target":
+    if PROGRAMS[graph.program].executor == "target":
         return False
-    routes = tree.routes
-    ports: dict[int, set[int]] = {}
-    for source, target in flows:
-        pair = source * routes.endpoints + target
-        if not routes.crossing[pair]:
-            continue
-        own = routes.link[routes.offset[pair] : routes.offset[pair + 1]].tolist()
-        up = [link for link in own if link < routes.upstream_links]
-        down = [link for link in own if link >= routes.upstream_links]
-        if len(up) > 1 and len(down) > 1:
-            ports.setdefault(up[-1], set()).add(down[0])
-    return any(len(targets) > 1 for targets in ports.values())
+    source, target = np.array(_flows(tree, graph), dtype=np.int64).T
+    return bool(divided_writes(tree, np.zeros_like(source), source, target).size)
 
 
 def _remarks(tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.DataFrame) -> Iterable[str]:
@@ -331,13 +320,9 @@ def _remarks(tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.DataFrame
             f"'{row['graph']}' reached {measured:.4g} GB/s, the links of {tree.name} carry {carried:.4g}: the tree "
             "cannot be the fabric, or the measurement is an artefact"
         )
-    hazards = [graph.name for graph in graphs if _hazard(tree, _flows(tree, graph), PROGRAMS[graph.program].executor)]
+    hazards = [graph.name for graph in graphs if _hazard(tree, graph)]
     if hazards:
-        yield (
-            f"{len(hazards)} graphs, such as '{hazards[0]}', write from one uplink to destinations behind different "
-            "root ports: on one host such copies fell to a tenth (voipmonitor/rtx6kpro, ASUS ESC8000A-E13P); no "
-            "sharing model tells"
-        )
+        yield f"{len(hazards)} graphs, such as '{hazards[0]}', {DIVIDED_WRITES}"
     yield from _disagreeing_links(tree, graphs, rows)
 
 

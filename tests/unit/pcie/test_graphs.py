@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fabricast.api.predictions import predict
 from fabricast.core.errors import InputError
 from fabricast.pcie.graph_files import read_graphs
 from fabricast.pcie.graph_sets import exhaustive_graphs, random_graphs, stress_set, validation_set
 from fabricast.pcie.graph_symmetry import canonical_form, count_graphs, subset_orbits
-from fabricast.pcie.graphs import all_to_all
+from fabricast.pcie.graphs import all_to_all, from_arcs
 from fabricast.pcie.topology_files import load_tree
 
 
@@ -155,3 +156,16 @@ def test_other_encodings_are_refused(storm8, tmp_path):
 
 def test_all_pairs_of_all_to_all():
     assert sorted(all_to_all(range(8))) == sorted(itertools.permutations(range(8), 2))
+
+
+def test_writes_of_one_uplink_to_several_root_ports_are_warned_of():
+    tree = load_tree("flat4x4")
+    divided, one_port, apart = [(0, 4), (1, 8)], [(0, 4), (1, 5)], [(0, 4), (8, 12)]
+
+    def warned(*arcs):
+        found = predict(tree, from_arcs(list(arcs), size_bytes=2**20), bandwidth="11 GiB/s")
+        return [note for note in found.attrs["notes"] if "root ports" in note]
+
+    (note,) = warned(one_port, divided, apart)
+    assert note.startswith("1 graphs, such as ")
+    assert warned(one_port, apart) == []

@@ -1,0 +1,57 @@
+"""Patterns of copies that collapsed on some hosts, and that no sharing model tells."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabricast.pcie.tree import PcieTree
+
+__all__ = ["DIVIDED_WRITES", "divided_writes"]
+
+#: What was seen of them, and where.
+DIVIDED_WRITES = (
+    "write from one uplink to destinations behind different root ports: on one host such copies fell to a tenth "
+    "(voipmonitor/rtx6kpro, ASUS ESC8000A-E13P); no sharing model tells"
+)
+
+
+def divided_writes(
+    tree: PcieTree, graph: NDArray[np.int64], source: NDArray[np.int64], target: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the graphs in which posted writes of one uplink go to destinations behind different root ports.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology.
+    graph, source, target : ndarray of int64, shape (communications,)
+        Number of the graph, and endpoint numbers, of each communication.
+
+    Returns
+    -------
+    ndarray of int64
+        Numbers of these graphs, ascending. Whether their copies overlap in time is not looked at.
+
+    Examples
+    --------
+    >>> from fabricast.pcie.regular_tree import regular_tree
+    >>> tree = regular_tree("flat4x2", (4, 2))
+    >>> divided_writes(tree, np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1]), np.array([2, 4, 2, 3])).tolist()
+    [0]
+    """
+    routes = tree.routes
+    ends = np.full((routes.endpoints**2, 2), -1, dtype=np.int64)
+    for pair in np.flatnonzero(routes.crossing):
+        own = routes.link[routes.offset[pair] : routes.offset[pair + 1]]
+        up, down = own[own < routes.upstream_links], own[own >= routes.upstream_links]
+        if up.size > 1 and down.size > 1:
+            ends[pair] = up[-1], down[0]
+    found = ends[source * routes.endpoints + target]
+    shared = found[:, 0] >= 0
+    # One number for graph, uplink and port: sorted far faster than rows.
+    links = routes.capacity.size
+    streams = np.unique((graph[shared] * links + found[shared, 0]) * links + found[shared, 1])
+    uplinks = streams // links
+    divided: NDArray[np.int64] = np.unique(uplinks[1:][uplinks[1:] == uplinks[:-1]] // links)
+    return divided
