@@ -64,6 +64,8 @@ rule measure_breakdown:
     threads: 2
     params:
         iterations=settings.breakdown.iterations,
+        # Measured again once what was missing is there.
+        missing=lambda wildcards: mpi_missing(),
         code=code("measure_breakdown"),
     script:
         "../scripts/measure_breakdown.py"

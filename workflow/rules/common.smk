@@ -29,6 +29,8 @@ from fabricast.config import checked_config
 from fabricast.core.errors import InputError
 from fabricast.figures.catalogue import figures_of
 from fabricast.inputs.studies import study_names, study_tolerance
+from fabricast.runtime.cuda_driver import unavailable_reason as cuda_missing
+from fabricast.runtime.mpi_launch import unavailable_reason as mpi_missing
 from fabricast.runtime.code_digest import modules_below, script_digest, source_digest
 
 # A workflow that uses this one as a module may give only what differs from the default study.

@@ -61,6 +61,8 @@ rule measure_gpucentric:
     threads: workflow.cores
     params:
         run=settings.gpucentric.gpu_run.model_dump(),
+        # Measured again once what was missing is there.
+        missing=lambda wildcards: cuda_missing(),
         code=code("measure_gpucentric"),
     script:
         "../scripts/measure_gpucentric.py"

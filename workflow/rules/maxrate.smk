@@ -57,6 +57,8 @@ rule measure_maxrate:
     threads: workflow.cores
     params:
         pairs=settings.maxrate.pairs.model_dump(),
+        # Measured again once what was missing is there.
+        missing=lambda wildcards: mpi_missing(),
         code=code("measure_maxrate"),
     script:
         "../scripts/measure_maxrate.py"

@@ -170,6 +170,8 @@ rule measure_pcie_copies:
     threads: workflow.cores
     params:
         run=settings.pcie.probe_run.model_dump(),
+        # Measured again once what was missing is there.
+        missing=lambda wildcards: cuda_missing(),
         code=code("measure_pcie_copies"),
     script:
         "../scripts/measure_pcie_copies.py"

@@ -6,7 +6,15 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["duration_text", "summary_text", "verdict_text"]
+__all__ = ["duration_text", "measured_lines", "summary_text", "verdict_text"]
+
+#: What measured runs write, below the folder of results.
+_MEASURED = {
+    "MPI message": "breakdown/measured.timers.csv",
+    "pairs of processes": "maxrate/this_machine.csv",
+    "GPU": "gpucentric/this_gpu.csv",
+    "copies between GPUs": "pcie/this_machine.copies.csv",
+}
 
 
 def duration_text(seconds: float) -> str:
@@ -39,6 +47,39 @@ def verdict_text(claims: Path | str) -> str:
 
     rows = read_table(claims)
     return headline(zip(rows["verdict"], rows["evidence"], rows["of_ours"].astype(bool), strict=True))
+
+
+def measured_lines(folders: Mapping[str, str], started: float) -> list[str]:
+    r"""Return what a run measured on this machine, or why it did not, one line a measured file.
+
+    Parameters
+    ----------
+    folders : mapping
+        Folder of results, where it differs from this name.
+    started : float
+        When the run began, in seconds since the epoch.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> (folder / "pcie").mkdir()
+    >>> copies = folder / "pcie" / "this_machine.copies.csv"
+    >>> _ = copies.write_text("# nothing measured: no CUDA driver was found\ngraph\n")
+    >>> measured_lines({"results": str(folder)}, 0.0)
+    ['copies between GPUs: nothing measured: no CUDA driver was found']
+    """
+    found = []
+    for what, name in _MEASURED.items():
+        path = Path(folders.get("results", "results")) / name
+        if path.is_file() and path.stat().st_mtime >= started:
+            lines = path.read_text(encoding="utf-8").splitlines()
+            rows = sum(not line.startswith("#") for line in lines) - 1
+            note = lines[0].lstrip("# ") if lines and lines[0].startswith("#") else ""
+            if not note.startswith("nothing measured"):
+                note = ", ".join(filter(None, [note, f"{rows} rows in {path}"]))
+            found.append(f"{what}: {note}")
+    return found
 
 
 def summary_text(folders: Mapping[str, str], started: float) -> str:

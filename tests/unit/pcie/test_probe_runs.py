@@ -126,8 +126,13 @@ def test_the_chain_takes_this_machine_and_own_files(fake_driver, tmp_path, monke
         "    server: {topology: server.xml, measurements: copies.csv}\n"
     )
     monkeypatch.setenv("LD_LIBRARY_PATH", str(fake_driver))
-    monkeypatch.setenv("FAKE_GPUS", "8")
     monkeypatch.setenv("PATH", f"{exporter.parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("FAKE_GPUS", "0")
+    code, output = snakemake(folder, "results/pcie/this_machine.copies.csv", *SMOKE, "own.yaml", "--cores", "2")
+    assert code == 0, output
+    assert "fabricast: copies between GPUs: nothing measured: the CUDA driver sees no GPU" in output
+    # What was missing is there now: the run that measured nothing is not taken for done.
+    monkeypatch.setenv("FAKE_GPUS", "8")
     target = "results/pcie/copies.measured_copy.parquet"
     code, output = snakemake(folder, target, *SMOKE, "own.yaml", "--cores", "2")
     assert code == 0, output
