@@ -237,11 +237,11 @@ def test_adapters_are_short_and_named_after_their_rules():
         statements = [line for line in code if not line.startswith(("from ", "import ", '"""'))]
         assert len(statements) <= 15, path
     on_the_host = rules.count("container:")
-    assert on_the_host == rules.count("rule measure_") == rules.count('"../../envs/measure.yaml"') == 3
+    assert on_the_host == rules.count("rule measure_") == rules.count('"../../envs/measure.yaml"') == 4
     assert rules.count("script:") - on_the_host == rules.count('"../../envs/environment.yaml"'), (
         "all others under --sdm"
     )
-    assert len((REPOSITORY / "Snakefile").read_text().splitlines()) <= 60
+    assert len((REPOSITORY / "Snakefile").read_text().splitlines()) <= 64
 
 
 def test_strict_claims_and_archive(finished):

@@ -188,12 +188,14 @@ rule evaluate_measured_copies:
             for path in (entry.topology, entry.measurements)
             if path == entry.measurements or is_file(path)
         ],
-        measured=[
-            "<results>/pcie/this_machine.xml",
-            "<results>/pcie/this_machine.copies.csv",
-        ]
-        if settings.pcie.measured
-        else [],
+        measured=(
+            [
+                "<results>/pcie/this_machine.xml",
+                "<results>/pcie/this_machine.copies.csv",
+            ]
+            if settings.pcie.measured
+            else []
+        ),
     output:
         **parts(
             "pcie",
