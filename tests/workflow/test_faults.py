@@ -74,7 +74,7 @@ def test_ten_kills_and_a_resume_give_the_same_bytes(finished, tmp_path):
             # As README says.
             assert snakemake(folder, "--unlock", *SMOKE)[0] == 0
     assert killed >= 8
-    code, output = snakemake(folder, *SMOKE, "--cores", "1")
+    code, output = snakemake(folder, *SMOKE)
     assert code == 0, output
     assert not list(folder.rglob("*.part*"))
     one, two = contents(finished), contents(folder)
