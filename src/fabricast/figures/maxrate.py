@@ -271,7 +271,14 @@ def plot_time_curves(measurement: pd.DataFrame, prediction: pd.DataFrame, datase
     figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 3.0))
     for k, colour, marker in zip(chosen, COLOURS, "os^D", strict=False):
         own = rows[rows["processes"] == k].sort_values("size_bytes")
-        axes.plot(own["size_bytes"], own["time_s"] * 1e6, marker, color=colour, markersize=3.5, label=f"{k} processes")
+        axes.plot(
+            own["size_bytes"],
+            own["time_s"] * 1e6,
+            marker,
+            color=colour,
+            markersize=3.5,
+            label="1 process" if k == 1 else f"{k} processes",
+        )
         for model, style in (("refined", "--"), (_CHOSEN, "-")):
             modelled = _modelled(prediction, dataset, model)
             line = modelled[modelled["processes"] == k].sort_values("size_bytes")

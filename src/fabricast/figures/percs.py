@@ -22,6 +22,7 @@ __all__ = [
     "plot_two_supernodes",
 ]
 
+_MARKERS = ("o", "s", "^", "D", "v", "P")
 _ORDER = ("DEF", "BNM", "BDM", "BSM", "RNM", "RDM", "RNMu", "RDMu")
 _CLASSES = ("LL", "LR", "D")
 
@@ -113,7 +114,7 @@ def plot_times(case: pd.DataFrame, workloads: list[str]) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        Bars are means over seeds, whiskers the range; the tick is the time of even loads.
+        Points are means over seeds, lines the range; the tick is the time of even loads.
     """
     rows = _plain(case)
     figure, panels = plt.subplots(1, len(workloads), figsize=(PAGE_WIDTH_IN, 2.9), squeeze=False)
@@ -125,8 +126,9 @@ def plot_times(case: pd.DataFrame, workloads: list[str]) -> Figure:
             time, floor = part["bottleneck_s"], part["floor_s"].mean()
             place = np.arange(len(known)) + shift
             mean, low, high = (getattr(time, kind)()[known] * 1e3 for kind in ("mean", "min", "max"))
-            axes.bar(place, mean, width=0.38, color=colour, label=routing)
-            axes.vlines(place, low, high, color="black", linewidth=0.8)
+            # Points: bars on a logarithmic axis would have a base of our choice.
+            axes.vlines(place, low, high, color=colour, linewidth=1.2)
+            axes.plot(place, mean, "o" if routing == "direct" else "s", color=colour, markersize=4, label=routing)
             axes.plot(place, floor[known] * 1e3, "_", color="black", markersize=7,
                       label="even loads" if routing == "indirect" else None)  # fmt: skip
         axes.set_xticks(np.arange(len(known)), known, rotation=45, fontsize=6)
@@ -161,13 +163,14 @@ def plot_placement(case: pd.DataFrame) -> Figure:
         known = [mapping for mapping in _ORDER if mapping in table.columns]
         for number, (placement, colour) in enumerate(zip(placements, COLOURS, strict=False)):
             place = np.arange(len(known)) + (number - 2) * 0.16
-            axes.bar(place, table.loc[placement, known], width=0.16, color=colour, label=placement.replace("_", " "))
+            axes.plot(place, table.loc[placement, known], _MARKERS[number], color=colour, markersize=4,
+                      label=placement.replace("_", " "))  # fmt: skip
         axes.set_xticks(np.arange(len(known)), known)
         axes.set_yscale("log")
         axes.set_title(f"4D-64 on 512 supernodes, {routing}", fontsize=8)
         axes.grid(axis="x", visible=False)
     panels[0].set_ylabel("time of the busiest link (ms)")
-    panels[1].legend(fontsize=5.5)
+    figure.legend(*panels[0].get_legend_handles_labels(), fontsize=6, ncols=len(placements), loc="outside upper center")
     return figure
 
 
