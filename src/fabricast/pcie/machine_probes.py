@@ -6,7 +6,7 @@ import csv
 import io
 from dataclasses import dataclass
 
-from fabricast.pcie.measured_copies import HOST
+from fabricast.pcie.measured_graph import HOST
 from fabricast.pcie.tree import PcieTree
 
 __all__ = ["Probe", "probe_csv", "proposed_probes"]

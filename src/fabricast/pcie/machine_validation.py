@@ -10,7 +10,7 @@ import pandas as pd
 
 from fabricast.core.errors import InputError, near_names
 from fabricast.pcie.hazards import DIVIDED_WRITES, divided_writes
-from fabricast.pcie.measured_copies import HOST, MeasuredGraph
+from fabricast.pcie.measured_graph import HOST, MeasuredGraph
 from fabricast.pcie.programs import PROGRAMS, LinkRates, total_rate
 from fabricast.pcie.tree import PcieTree
 from fabricast.pcie.tree_parts import Vertex

@@ -14,13 +14,13 @@ import numpy as np
 from fabricast.core.errors import InputError
 from fabricast.inputs.bandwidth_matrices import read_bandwidths
 from fabricast.inputs.csv_files import read_csv
+from fabricast.inputs.files import read_text
+from fabricast.pcie.measured_graph import CALIBRATION, HOST, MeasuredGraph
 from fabricast.pcie.programs import program_of
+from fabricast.pcie.rocm_copies import is_rocm_output, read_rocm_output
 
-__all__ = ["HOST", "MeasuredGraph", "read_measured_copies"]
+__all__ = ["read_measured_copies"]
 
-#: Host memory, next to the GPU of the copy.
-HOST = "H"
-CALIBRATION = "calibration"
 #: Columns of a rate, and what one of their units is in bytes/s.
 _RATES = {
     "rate_bytes_per_s": 1.0, "rate_gb_per_s": 1e9, "rate_gib_per_s": 2.0**30, "total_bytes_per_s": 1.0,
@@ -35,40 +35,6 @@ _READ = ("graph", "pattern", "source", "target", "size_bytes", "elapsed_s", "rep
 _SAID = ("topology", "nflows", "kind", "statistic", "note", "tool")
 #: Faster is a typing error.
 _FASTEST_BYTES_PER_S = 1e13
-
-
-@dataclass(frozen=True)
-class MeasuredGraph:
-    """Copies that ran together, and the rate that they reached.
-
-    Parameters
-    ----------
-    name : str
-        Of the graph.
-    flows : tuple of (str, str)
-        Names of source and target; `HOST` is host memory.
-    total_bytes_per_s : float
-        Rate of all flows together: the median over repetitions.
-    program : str
-        Name of the program that copied (`fabricast.pcie.programs.PROGRAMS`).
-    role : str
-        ``calibration`` if parameters may be taken from it, what else the file says, or nothing.
-    repetitions : int
-        Measurements behind the rate.
-    spread : float
-        Half of their relative range.
-    line : int
-        Line of the file where it stands first.
-    """
-
-    name: str
-    flows: tuple[tuple[str, str], ...]
-    total_bytes_per_s: float
-    program: str
-    role: str = ""
-    repetitions: int = 1
-    spread: float = 0.0
-    line: int = 0
 
 
 class _Row(Protocol):
@@ -123,11 +89,11 @@ def read_measured_copies(
     Parameters
     ----------
     path : Path or str
-        CSV, Parquet, or what nvbandwidth (text or JSON) or p2pBandwidthLatencyTest printed. In tables either a row a
-        graph: ``communications`` such as ``0>1 2>3`` and a total rate (``total_bytes_per_s``, ``total_gb_per_s``); or
-        a row a copy: ``graph``, ``source``, ``target`` and its rate (``rate_bytes_per_s``, ``rate_gb_per_s``,
-        ``rate_gib_per_s``) or ``size_bytes`` with ``elapsed_s``. Further: ``graph`` (a name), ``repetition``,
-        ``program``, ``role``.
+        CSV, Parquet, or what nvbandwidth (text or JSON), p2pBandwidthLatencyTest, rocm_bandwidth_test or TransferBench
+        printed. In tables either a row a graph: ``communications`` such as ``0>1 2>3`` and a total rate
+        (``total_bytes_per_s``, ``total_gb_per_s``); or a row a copy: ``graph``, ``source``, ``target`` and its rate
+        (``rate_bytes_per_s``, ``rate_gb_per_s``, ``rate_gib_per_s``) or ``size_bytes`` with ``elapsed_s``. Further:
+        ``graph`` (a name), ``repetition``, ``program``, ``role``.
     program : str, default 'independent'
         Program of rows that name none.
     system : str, optional
@@ -154,7 +120,7 @@ def read_measured_copies(
     """
     path = Path(path)
     if path.suffix.lower() not in (".csv", ".parquet"):
-        return _from_matrices(path)
+        return _from_rocm(path) or _from_matrices(path)
     rows = _rows(path)
     systems = list(dict.fromkeys(row.get("system") for row in rows))
     if system is not None:
@@ -208,6 +174,31 @@ def _from_matrices(path: Path) -> list[MeasuredGraph]:
     if not found:
         raise InputError("holds no copies by copy engines between GPUs, or of host memory", path=path)
     return found
+
+
+def _from_rocm(path: Path) -> list[MeasuredGraph]:
+    """Return the copies that a program of ROCm printed, those alone or opposite as calibration; none of other files."""
+    text = read_text(path)
+    if not is_rocm_output(text):
+        return []
+    try:
+        found = read_rocm_output(text)
+    except ValueError as error:
+        raise InputError(f"is not as rocm_bandwidth_test or TransferBench prints it: {error}", path=path) from error
+    for one in found:
+        if not 0 < one.total_bytes_per_s <= _FASTEST_BYTES_PER_S:
+            rate = one.total_bytes_per_s / 1e9
+            raise InputError(f"{one.name}: {rate:.4g} GB/s, expected a rate above 0 and below 10 TB/s", path=path)
+    if not found:
+        raise InputError(
+            "holds no copies of rocm_bandwidth_test or TransferBench between GPUs, or of pinned host memory", path=path
+        )
+    return [replace(one, role=CALIBRATION if _is_calibration(one.flows) else "") for one in found]
+
+
+def _is_calibration(flows: tuple[tuple[str, str], ...]) -> bool:
+    """Return whether copies are one alone or two opposite ones, which say what a machine's links carry."""
+    return len(flows) == 1 or (len(flows) == 2 and flows[0] == flows[1][::-1])
 
 
 def _cell(test: str, row: str, column: str) -> tuple[tuple[str, str], ...]:

@@ -19,7 +19,7 @@ import pandas as pd
 from fabricast.core.errors import InputError
 from fabricast.inputs.files import write_text
 from fabricast.pcie.machine_probes import Probe, proposed_probes
-from fabricast.pcie.measured_copies import HOST
+from fabricast.pcie.measured_graph import HOST
 from fabricast.pcie.topology_files import load_tree
 from fabricast.pcie.tree import PcieTree
 from fabricast.runtime.cuda_driver import c_text, checked, unavailable_reason

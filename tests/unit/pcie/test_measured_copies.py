@@ -1,5 +1,7 @@
 """Copies that were measured together: programs with engines, reading measurements, validation of machines, probes."""
 
+import re
+
 import duckdb
 import numpy as np
 import pandas as pd
@@ -14,7 +16,8 @@ from fabricast.core.resources import published
 from fabricast.pcie.collectives import collective_arcs
 from fabricast.pcie.machine_probes import probe_csv, proposed_probes
 from fabricast.pcie.machine_validation import validate_machine
-from fabricast.pcie.measured_copies import MeasuredGraph, read_measured_copies
+from fabricast.pcie.measured_copies import read_measured_copies
+from fabricast.pcie.measured_graph import MeasuredGraph
 from fabricast.pcie.packet_hardware import reverse_links
 from fabricast.pcie.programs import PROGRAMS, CopyProgram, LinkRates, program_of, total_rate
 from fabricast.pcie.regular_tree import regular_tree
@@ -281,9 +284,114 @@ def test_matrices_of_bandwidth_programs_calibrate(tmp_path):
     (alone, other, host) = read_measured_copies(tmp_path / "nv.txt")
     assert (alone.flows, other.flows) == ((("0", "1"),), (("1", "0"),))
     assert (host.flows, host.total_bytes_per_s) == ((("H", "0"), ("H", "1")), 81e9)
-    (tmp_path / "other.txt").write_text("TransferBench v1.60")
+    (tmp_path / "other.txt").write_text("p2pmark 1.0")
     with pytest.raises(InputError, match="no output of nvbandwidth"):
         read_measured_copies(tmp_path / "other.txt")
+
+
+ROCM_BANDWIDTH_TEST = """....
+          RocmBandwidthTest Version: 2.6.0
+
+          Device: 0,  AMD EPYC 9554 64-Core Processor
+          Device: 1,  AMD Instinct MI210,  GPU-06c9d21390bc2e70,  05:0.0
+          Device: 2,  AMD Instinct MI210,  GPU-8b193c69a6fe8e9b,  08:0.0
+
+          Inter-Device Access
+
+          D/D       0         1         2
+
+          0         1         1         1
+
+          Unidirectional copy peak bandwidth GB/s
+
+          D/D       0           1           2
+
+          0         N/A         25.0        26.0
+
+          1         27.0        540.849     14.045
+
+          2         28.0        14.046      540.064
+
+          Bidirectional copy peak bandwidth GB/s
+
+          D/D       0           1           2
+
+          0         N/A         48.0        49.0
+
+          1         48.0        N/A         27.5
+
+          2         49.0        27.5        N/A
+"""
+TRANSFER_BENCH = """TransferBench v1.62.00
+Test 1:
+ Executor: GPU 00 |   36.885 GB/s |    0.028 ms |      1048576 bytes | 37.857  GB/s (sum)
+     Transfer 00  |   37.857 GB/s |    0.028 ms |      1048576 bytes | G0 -> G000:004 -> G1
+ Aggregate (CPU)  |   30.000 GB/s |    0.040 ms |      1048576 bytes | Overhead: 0.012 ms
+Test 2:
+ Executor: DMA 00 |   20.000 GB/s |   10.000 ms |    200000000 bytes | 20.000  GB/s (sum)
+     Transfer 00  |   20.000 GB/s |   10.000 ms |    200000000 bytes | F0 -> D000.*:001 -> F2
+     Transfer 01  |   25.000 GB/s |    8.000 ms |    200000000 bytes | C1 -> D001:001 -> G02
+Test 3:
+     Transfer 00  |   20.000 GB/s |   10.000 ms |    200000000 bytes | G0 -> G000:004 -> N0
+
+Unidirectional copy peak bandwidth GB/s [Local read / Remote write] (GPU-Executor: GFX)
+ SRC+EXE\\DST    CPU 00       GPU 00    GPU 01
+  CPU 00  ->     42.75        41.97     42.33
+  GPU 00  ->     55.23      1689.85     48.46
+  GPU 01  ->     55.24        48.51       N/A
+Bidirectional copy peak bandwidth GB/s [Local read / Remote write] (GPU-Executor: GFX)
+     SRC\\DST    CPU 00       GPU 00    GPU 01
+  GPU 01  ->     11.11        11.11       N/A
+"""
+
+
+def test_rocm_programs_are_read(tmp_path):
+    (tmp_path / "rocm.txt").write_text(ROCM_BANDWIDTH_TEST)
+    found = {one.flows: (one.total_bytes_per_s, one.role) for one in read_measured_copies(tmp_path / "rocm.txt")}
+    # Devices are counted with the processors, GPUs without; the mirror image of two ways is the same copy.
+    one_way = {("H", "0"): 25, ("H", "1"): 26, ("0", "H"): 27, ("1", "H"): 28, ("0", "1"): 14.045, ("1", "0"): 14.046}
+    two_ways = {(("H", "0"), ("0", "H")): 48, (("H", "1"), ("1", "H")): 49, (("0", "1"), ("1", "0")): 27.5}
+    assert found == {(arc,): (pytest.approx(rate * 1e9), "calibration") for arc, rate in one_way.items()} | {
+        arcs: (pytest.approx(rate * 1e9), "calibration") for arcs, rate in two_ways.items()
+    }
+    for text in (TRANSFER_BENCH, TRANSFER_BENCH.replace("|", "│")):
+        (tmp_path / "transfers.log").write_text(text)
+        first, second, *matrix = read_measured_copies(tmp_path / "transfers.log")
+        # Too short for its printed time, of three digits after the point: its rate.
+        assert (first.flows, first.total_bytes_per_s, first.role) == ((("0", "1"),), 37.857e9, "calibration")
+        # All bytes until the last copy ends, not the sum of rates.
+        assert (second.flows, second.role) == ((("0", "2"), ("H", "2")), "")
+        assert second.total_bytes_per_s == pytest.approx(40e9)
+        assert {one.flows[0]: one.total_bytes_per_s / 1e9 for one in matrix} == pytest.approx(
+            {
+                ("H", "0"): 41.97,
+                ("H", "1"): 42.33,
+                ("0", "H"): 55.23,
+                ("0", "1"): 48.46,
+                ("1", "H"): 55.24,
+                ("1", "0"): 48.51,
+            }
+        )
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "message"),
+    [
+        (ROCM_BANDWIDTH_TEST, "26.0\n", "\n", "row 0 has 2 values, expected 3"),
+        (ROCM_BANDWIDTH_TEST, "14.045", "14.0x5", "could not convert string to float: '14.0x5'"),
+        (ROCM_BANDWIDTH_TEST, "14.045", "-14", "-14 GB/s, expected a rate above 0"),
+        (TRANSFER_BENCH, "bytes | G0", "byt", "is no whole row of a transfer"),
+        (TRANSFER_BENCH, " -> G1", "", "is no whole row of a transfer"),
+        (TRANSFER_BENCH, "42.33", "", "row CPU 00 has 2 values, expected 3"),
+        ("TransferBench v1.62.00\n", "", "", "holds no copies of"),
+        (ROCM_BANDWIDTH_TEST.replace("05:0.0", "").replace("08:0.0", ""), "", "", "cannot be told apart"),
+    ],
+)  # fmt: skip
+def test_damaged_output_of_rocm_programs_is_refused(tmp_path, text, old, new, message):
+    path = tmp_path / "rocm.txt"
+    path.write_text(text.replace(old, new, 1) if old else text)
+    with pytest.raises(InputError, match=re.escape(message)):
+        read_measured_copies(path)
 
 
 @pytest.mark.parametrize("content", [b"\x00\x01", "graph".encode("utf-16"), b"PAR1 no parquet"])

@@ -1,0 +1,46 @@
+"""Copies that ran together, with the rate that they reached."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["CALIBRATION", "HOST", "MeasuredGraph"]
+
+#: Host memory, next to the GPU of the copy.
+HOST = "H"
+#: Role of measurements from which parameters may be taken.
+CALIBRATION = "calibration"
+
+
+@dataclass(frozen=True)
+class MeasuredGraph:
+    """Copies that ran together, and the rate that they reached.
+
+    Parameters
+    ----------
+    name : str
+        Of the graph.
+    flows : tuple of (str, str)
+        Names of source and target; `HOST` is host memory.
+    total_bytes_per_s : float
+        Rate of all flows together: the median over repetitions.
+    program : str
+        Name of the program that copied (`fabricast.pcie.programs.PROGRAMS`).
+    role : str
+        ``calibration`` if parameters may be taken from it, what else the file says, or nothing.
+    repetitions : int
+        Measurements behind the rate.
+    spread : float
+        Half of their relative range.
+    line : int
+        Line of the file where it stands first.
+    """
+
+    name: str
+    flows: tuple[tuple[str, str], ...]
+    total_bytes_per_s: float
+    program: str
+    role: str = ""
+    repetitions: int = 1
+    spread: float = 0.0
+    line: int = 0

@@ -1,0 +1,180 @@
+"""Copies that the programs of ROCm printed: rocm_bandwidth_test and TransferBench."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+
+from fabricast.pcie.measured_graph import HOST, MeasuredGraph
+
+__all__ = ["is_rocm_output", "read_rocm_output"]
+
+_BANDWIDTH_TEST = "RocmBandwidthTest"
+_TRANSFER = re.compile(
+    r"\s*Transfer\s+\d+\s+(?P<rate>[\d.]+) GB/s\s+(?P<ms>[\d.]+) ms\s+(?P<bytes>\d+) bytes\s+"
+    r"(?P<source>\S+) -> (?P<executor>\S+) -> (?P<target>\S+)\s*$"
+)
+#: Device memory that is coarse- or fine-grained, host memory that is pinned. Others mean different things in
+#: different versions, or hold no data.
+_MEMORY = re.compile(r"(?:(?P<gpu>[GF])|(?P<host>[CB]))0*(?P<number>\d+)")
+_DEVICE = re.compile(r"\s*Device:\s+(\d+),\s*(.*?)\s*$")
+_BUS = re.compile(r",\s*[0-9a-fA-F]{1,4}:[0-9a-fA-F.:]+$")
+_MATRIX = re.compile(r"\s*(Unidirectional|Bi?directional) copy peak bandwidth GB/s")
+
+
+def is_rocm_output(text: str) -> bool:
+    """Return whether a text is what rocm_bandwidth_test or TransferBench printed."""
+    return _BANDWIDTH_TEST in text or "TransferBench" in text or "Executor:" in text or "SRC+EXE\\DST" in text
+
+
+def read_rocm_output(text: str) -> list[MeasuredGraph]:
+    """Return the copies between GPUs, and between GPUs and host memory, of a printed output.
+
+    Parameters
+    ----------
+    text : str
+        What rocm_bandwidth_test (2.0 to 2.6) or TransferBench (config file, ``a2a``, ``p2p``) printed. Of ``p2p``
+        the unidirectional matrix is taken. Tests of TransferBench with memory other than that of a GPU (G, F) or
+        pinned host memory (C, B) are left out, as are copies within one device.
+
+    Returns
+    -------
+    list of MeasuredGraph
+        In the order of the text. All transfers of a test of TransferBench run at the same time: their bytes until
+        the last of them ends.
+
+    Raises
+    ------
+    ValueError
+        If the text is damaged.
+
+    References
+    ----------
+    Formats as printed in the documentation and issues of ROCm/rocm_bandwidth_test and ROCm/TransferBench.
+
+    Examples
+    --------
+    >>> text = '''TransferBench v1.62.00
+    ... Test 1:
+    ...  Executor: DMA 00 |   59.334 GB/s |    4.524 ms |    268435456 bytes | 60.973  GB/s (sum)
+    ...      Transfer 00  |   60.973 GB/s |    4.403 ms |    268435456 bytes | G0 -> D000:001 -> G1
+    ... '''
+    >>> [(one.flows, round(one.total_bytes_per_s / 1e9, 2)) for one in read_rocm_output(text)]
+    [((('0', '1'),), 60.97)]
+    """
+    lines = text.replace("│", "|").splitlines()
+    if _BANDWIDTH_TEST in text:
+        return list(_bandwidth_test(lines))
+    return [*_tests(lines), *_peer_matrix(lines)]
+
+
+def _end(memory: str) -> str | None:
+    """Return the endpoint of a memory such as G0; none where it is neither a GPU nor pinned host memory."""
+    found = _MEMORY.fullmatch(memory)
+    if found is None:
+        return None
+    return str(int(found["number"])) if found["gpu"] else HOST
+
+
+def _tests(lines: list[str]) -> Iterator[MeasuredGraph]:
+    """Return the tests of TransferBench whose transfers all are copies between GPUs and host memory."""
+    name, rows = "", list[re.Match[str]]()
+    for line in [*lines, "Test end:"]:
+        title = re.match(r"\s*(Test \S+?):\s*$", line)
+        if title:
+            yield from _one_test(name, rows)
+            name, rows = title[1], []
+        elif re.match(r"\s*Transfer\s+\d+\s*\|", line):
+            found = _TRANSFER.fullmatch(line.replace("|", " "))
+            if found is None:
+                raise ValueError(f"'{line.strip()[:60]}' is no whole row of a transfer")
+            rows.append(found)
+
+
+def _one_test(name: str, rows: list[re.Match[str]]) -> Iterator[MeasuredGraph]:
+    ends = [(_end(row["source"]), _end(row["target"])) for row in rows]
+    flows = tuple((source, target) for source, target in ends if source and target and source != target)
+    if not rows or len(flows) < len(ends):
+        return
+    slowest_s = max(float(row["ms"]) for row in rows) * 1e-3
+    # Times have three digits after the point: of short transfers the printed rate says more.
+    if slowest_s < 1e-4:
+        total = sum(float(row["rate"]) for row in rows) * 1e9
+    else:
+        total = sum(int(row["bytes"]) for row in rows) / slowest_s
+    yield MeasuredGraph(name, flows, total, "independent")
+
+
+def _cells(words: list[str], expected: int, row: str) -> list[float]:
+    if len(words) != expected:
+        raise ValueError(f"row {row} has {len(words)} values, expected {expected}")
+    return [math.nan if word == "N/A" else float(word) for word in words]
+
+
+def _peer_matrix(lines: list[str]) -> Iterator[MeasuredGraph]:
+    """Return the unidirectional copies of TransferBench p2p."""
+    columns: list[tuple[str, str]] = []
+    for line in lines:
+        if line.lstrip().startswith("Bidirectional copy"):
+            return
+        if "SRC+EXE\\DST" in line:
+            columns = _devices(line)
+        row = re.match(r"\s*(CPU|GPU)\s+(\d+)\s+->\s+(.*)$", line)
+        if not columns or row is None:
+            continue
+        title, source = f"{row[1]} {row[2]}", _device_end(row[1], row[2])
+        for column, rate in zip(columns, _cells(row[3].split(), len(columns), title), strict=True):
+            target = _device_end(*column)
+            if source != target and rate == rate:
+                yield MeasuredGraph(
+                    f"p2p {title} to {' '.join(column)}", ((source, target),), rate * 1e9, "independent"
+                )
+
+
+def _device_end(kind: str, number: str) -> str:
+    return HOST if kind == "CPU" else str(int(number))
+
+
+def _devices(line: str) -> list[tuple[str, str]]:
+    return re.findall(r"(CPU|GPU)\s+(\d+)", line)
+
+
+def _bandwidth_test(lines: list[str]) -> Iterator[MeasuredGraph]:
+    """Return the copies of rocm_bandwidth_test; its devices without a PCI address are processors."""
+    ends: dict[str, str] = {}
+    for line in lines:
+        device = _DEVICE.fullmatch(line)
+        if device:
+            gpus = sum(end != HOST for end in ends.values())
+            ends[device[1]] = str(gpus) if _BUS.search(device[2]) else HOST
+    if all(end == HOST for end in ends.values()):
+        raise ValueError("no device has a PCI address, so GPUs and processors cannot be told apart")
+    direction, columns = "", list[str]()
+    for line in lines:
+        title = _MATRIX.match(line)
+        words = line.split()
+        if title:
+            direction, columns = title[1][0], []
+        elif direction and words[:1] == ["D/D"]:
+            columns = words[1:]
+            unknown = [word for word in columns if word not in ends]
+            if unknown:
+                raise ValueError(f"column {unknown[0]} is no device of the list")
+        elif direction and columns and words and words[0] in ends:
+            yield from _matrix_row(direction, words, columns, ends)
+        elif words and words[0] not in ends:
+            direction = ""
+
+
+def _matrix_row(direction: str, words: list[str], columns: list[str], ends: dict[str, str]) -> Iterator[MeasuredGraph]:
+    for column, rate in zip(columns, _cells(words[1:], len(columns), words[0]), strict=True):
+        source, target = ends[words[0]], ends[column]
+        if source == target or rate != rate:
+            continue
+        # A bidirectional cell is the sum of both ways; its mirror image says the same again.
+        if direction == "B" and int(words[0]) > int(column):
+            continue
+        flows = ((source, target),) if direction == "U" else ((source, target), (target, source))
+        way = "unidirectional" if direction == "U" else "bidirectional"
+        yield MeasuredGraph(f"{way} {words[0]} {column}", flows, rate * 1e9, "independent")
