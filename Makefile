@@ -36,13 +36,9 @@ measured: .venv/.test-stamp
 	@$(UV) sync --locked --extra measure $(if $(shell command -v nvidia-smi),--extra cuda)
 	$(BIN)/snakemake measured
 
-# The workflow and its report beside the units: two cores, two runs of pytest.
+# Two processes that take each other's waiting tests; those of the workflow, the longest, first.
 test: .venv/.test-stamp
-	@mkdir -p logs
-	@$(BIN)/python -m pytest tests/workflow tests/report > logs/test_workflow.log 2>&1 & workflow=$$!; \
-	  $(BIN)/python -m pytest tests/unit tests/fuzz src; units=$$?; \
-	  wait $$workflow; workflow=$$?; cat logs/test_workflow.log; \
-	  [ $$units = 0 ] && [ $$workflow = 0 ]
+	$(BIN)/python -m pytest -n 2 --dist worksteal tests/workflow tests/report tests/unit tests/fuzz src
 
 # The documentation site; opens from disk. Figures and verdicts are those of the last default study.
 docs: .venv/.test-stamp

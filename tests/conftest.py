@@ -1,5 +1,6 @@
 """What all tests share: built-in trees, shared data that may be absent, missing tools."""
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -48,11 +49,23 @@ def require_tool(name):
 
 
 @pytest.fixture(scope="session")
-def finished(tmp_path_factory):
-    """A finished smoke study on two cores."""
+def finished(tmp_path_factory, worker_id):
+    """A finished smoke study: made once, and each process that runs tests has a copy of its own."""
+    own = tmp_path_factory.mktemp("finished")
+    if worker_id == "master":
+        return _smoke_study(own)
+    shared = tmp_path_factory.getbasetemp().parent / "finished"
+    with shared.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not shared.exists():
+            _smoke_study(tmp_path_factory.mktemp("made")).rename(shared)
+    return shutil.copytree(shared, own, symlinks=True, dirs_exist_ok=True)
+
+
+def _smoke_study(folder):
     from tests.running import SMOKE, copy_project, snakemake
 
-    folder = copy_project(tmp_path_factory.mktemp("finished"))
+    copy_project(folder)
     code, output = snakemake(folder, *SMOKE, "--cores", "2")
     assert code == 0, output
     if os.environ.get("FABRICAST_DIGESTS"):

@@ -3,7 +3,8 @@
 REQUIRED INPUTS: `pcie` of the configuration, config/topologies, config/published.
 OUTPUTS: <results>/pcie/<part>.<table>.parquet, declared by `parts` of each rule.
 STEPS: generate_pcie_topologies, generate_pcie_graphs, predict_pcie_graphs for each graph
-set; trace_pcie_example (published reference); evaluate_pcie_probes, evaluate_measured_copies (measured reference);
+set; trace_pcie_example (published reference); evaluate_pcie_probes, evaluate_measured_copies,
+evaluate_pcie_dma_rates (measured reference);
 measure_pcie_copies (optional, on CUDA GPUs);
 simulate_pcie_graphs, calibrate_pcie_models and validate_pcie_models (simulated reference).
 """
@@ -222,6 +223,22 @@ rule evaluate_measured_copies:
         code=code("evaluate_measured_copies"),
     script:
         "../scripts/evaluate_measured_copies.py"
+
+
+rule evaluate_pcie_dma_rates:
+    """Packets on one link against DMA rates by size (reference: measured by others)."""
+    input:
+        rates=PUBLISHED / "pcie_dma_rates.csv",
+    output:
+        **parts("pcie", "dma", ["prediction", "reference", "parameter"]),
+    log:
+        "<logs>/evaluate_pcie_dma_rates.log",
+    conda:
+        "../../envs/environment.yaml"
+    params:
+        code=code("evaluate_pcie_dma_rates"),
+    script:
+        "../scripts/evaluate_pcie_dma_rates.py"
 
 
 rule simulate_pcie_graphs:

@@ -13,6 +13,7 @@ plots = lazy_module("fabricast.figures.pcie")
 schedules = lazy_module("fabricast.figures.pcie_schedules")
 validation = lazy_module("fabricast.figures.pcie_validation")
 copies = lazy_module("fabricast.figures.measured_copies")
+dma = lazy_module("fabricast.figures.dma_rates")
 _EXAMPLE = "storm8.example.complete"
 _CONFLICT = "storm8.example.three"
 
@@ -34,6 +35,16 @@ FIGURES = (
         "with many copies of a GPU its engine and the order of the measuring program decide. Each machine has "
         "parameters from its copies alone and opposite pairs; the pause between streams was fitted to all-to-all "
         "copies. Grey is the band of 15 %; arrows leave the axis.",
+    ),
+    Entry(
+        "dma_rates",
+        "DMA rates and latencies by transfer size",
+        lambda read, values: dma.plot_dma_rates(read("dma_prediction"), read("dma_reference")),
+        "Rates and read latencies of one PCIe 3.0 x8 network device on three hosts, measured by others (Neugebauer et "
+        "al., SIGCOMM 2018), beside packets of 256 bytes with their headers. The gap after each packet is fitted to "
+        "writes of one host (Xeon E5-2637v3) at 512 bytes and more; reads and the other hosts are forecast with it. "
+        "Below 512 bytes (grey) the device limits writes: they are alike on all hosts. The growth of latency with size "
+        "is twice what the link explains, and alike on all hosts: it is the device's.",
     ),
     Entry(
         "topology_loads",
