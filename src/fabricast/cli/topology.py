@@ -49,13 +49,16 @@ def import_topology(
         Path | None, typer.Option("--output", "-o", help="Write YAML to this file instead of printing it.")
     ] = None,
     include_display: Annotated[bool, DISPLAY] = False,
+    network_cards: Annotated[
+        bool, typer.Option("--network-cards", help="Take network cards as endpoints too, such as mlx5_0.")
+    ] = False,
 ) -> None:
     """Turn hwloc or NCCL XML into a topology that all commands read."""
     from fabricast.pcie.topology_files import tree_yaml, write_tree
     from fabricast.pcie.xml_import import import_xml
 
     check_output(output, ".yaml", ".yml", inputs=(file,))
-    tree = import_xml(file, include_display=include_display)
+    tree = import_xml(file, include_display=include_display, network_cards=network_cards)
     if output is None:
         typer.echo(tree_yaml(tree), nl=False)
     else:

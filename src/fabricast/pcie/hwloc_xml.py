@@ -7,12 +7,12 @@ from pathlib import Path
 
 from fabricast.core.errors import InputError
 from fabricast.pcie.tree import FASTEST_BYTES_PER_S
-from fabricast.pcie.xml_devices import SWITCH_CLASS, Device, Element, Machine, is_accelerator
+from fabricast.pcie.xml_devices import NETWORK_CLASSES, SWITCH_CLASS, Device, Element, Machine, is_accelerator
 
 __all__ = ["read_hwloc"]
 
 
-def read_hwloc(root: Element, include_display: bool, path: Path) -> Machine:
+def read_hwloc(root: Element, include_display: bool, network_cards: bool, path: Path) -> Machine:
     """Return one device tree per package, and the direct links."""
     packages: dict[int, Device] = {}
     others = 0
@@ -47,7 +47,9 @@ def read_hwloc(root: Element, include_display: bool, path: Path) -> Machine:
             fields = element.attributes.get("pci_type", "").replace("[", " ").replace(":", " ").split()
             pci_class, vendor = (*fields, "", "")[:2]
             device.is_accelerator = kind == "PCIDev" and is_accelerator(pci_class, vendor, include_display)
-            others += kind == "PCIDev" and not device.is_accelerator
+            if network_cards and kind == "PCIDev" and pci_class in NETWORK_CLASSES:
+                device.network_card = _card_name(element)
+            others += kind == "PCIDev" and not device.is_endpoint
             if device.is_accelerator:
                 accelerators.append((bus_id, vendor))
             if element.attributes.get("subtype") == "NVSwitch" or (pci_class, vendor) == (SWITCH_CLASS, "10de"):
@@ -68,6 +70,16 @@ def read_hwloc(root: Element, include_display: bool, path: Path) -> Machine:
             f"the file shows {len(switches)} NVSwitches, not which GPUs they join; all {len(joined)} assumed"
         )
     return machine
+
+
+def _card_name(element: Element) -> str:
+    """Return how programs name a network card: its OpenFabrics device, else its network interface."""
+    named = [e.attributes for e in element.walk() if e.attributes.get("type") == "OSDev" and e.attributes.get("name")]
+    for kinds in (("3", "OpenFabrics"), ("2", "Network")):
+        for attributes in named:
+            if any(kind in attributes.get("osdev_type", "").split("|") for kind in kinds):
+                return attributes["name"]
+    return ""
 
 
 _PEER_DISTANCES = {"NVLinkBandwidth": "NVLink", "XGMIBandwidth": "xGMI"}

@@ -7,12 +7,20 @@ from pathlib import Path
 
 from fabricast.core.errors import InputError
 from fabricast.core.units import pcie_bytes_per_s, pcie_generation
-from fabricast.pcie.xml_devices import BRIDGE_CLASS, SWITCH_CLASS, Device, Element, Machine, is_accelerator
+from fabricast.pcie.xml_devices import (
+    BRIDGE_CLASS,
+    NETWORK_CLASSES,
+    SWITCH_CLASS,
+    Device,
+    Element,
+    Machine,
+    is_accelerator,
+)
 
 __all__ = ["read_nccl"]
 
 
-def read_nccl(root: Element, include_display: bool, path: Path) -> Machine:
+def read_nccl(root: Element, include_display: bool, network_cards: bool, path: Path) -> Machine:
     """Return one device tree per CPU, and the direct links."""
     machine = Machine([], 0, bridges_of_a_switch=1)
     hosts: dict[str, int] = {}
@@ -41,7 +49,10 @@ def read_nccl(root: Element, include_display: bool, path: Path) -> Machine:
             device.is_accelerator = bool(gpus) or is_accelerator(pci_class, vendor, include_display)
             if device.is_accelerator:
                 accelerators.add(device.bus_id.lower())
-            machine.others += not device.is_accelerator and pci_class != BRIDGE_CLASS
+            cards = [e for nic in child.children if nic.tag == "nic" for e in nic.children if e.tag == "net"]
+            if network_cards and (cards or pci_class in NETWORK_CLASSES):
+                device.network_card = cards[0].attributes.get("name", "") if cards else ""
+            machine.others += not device.is_endpoint and pci_class != BRIDGE_CLASS
             if gpus and re.fullmatch("[0-9]{1,6}", gpus[0].attributes.get("dev", "")):
                 device.number = int(gpus[0].attributes["dev"])
             visit(child, device)

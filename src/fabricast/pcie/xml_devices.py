@@ -17,6 +17,7 @@ from fabricast.inputs.files import read_bytes
 __all__ = [
     "ACCELERATOR_CLASSES",
     "BRIDGE_CLASS",
+    "NETWORK_CLASSES",
     "SWITCH_CLASS",
     "Device",
     "Element",
@@ -27,6 +28,8 @@ __all__ = [
 
 #: PCI classes of accelerators: 3D controller, other display, processing accelerator, co-processor.
 ACCELERATOR_CLASSES = ("0302", "0380", "1200", "0b40")
+#: PCI classes of network cards: Ethernet, InfiniBand, other.
+NETWORK_CLASSES = ("0200", "0207", "0280")
 _DISPLAY_CLASS = "0300"
 _DISPLAY_VENDORS = ("10de", "1002")  # NVIDIA, AMD
 BRIDGE_CLASS = "0604"
@@ -64,10 +67,17 @@ class Device:
     children: list[Device] = field(default_factory=list)
     number: int | None = None
     is_accelerator: bool = False
+    #: Name of a network card that is to be an endpoint.
+    network_card: str | None = None
     generation: int | None = None
     width: int | None = None
     #: Bridges without a branch that were collapsed into the link above.
     bridges_above: int = 0
+
+    @property
+    def is_endpoint(self) -> bool:
+        """Whether it is to be an endpoint of the tree."""
+        return self.is_accelerator or self.network_card is not None
 
 
 @dataclass

@@ -23,9 +23,11 @@ __all__ = ["import_xml"]
 
 #: At this rate, Gen1 x16, a link is more likely asleep than slow.
 _IDLE_BYTES_PER_S = 4.0e9
+#: Place of the first network card, above all device numbers.
+_AFTER_ACCELERATORS = 1 << 30
 
 
-def import_xml(path: Path | str, *, include_display: bool = False) -> PcieTree:
+def import_xml(path: Path | str, *, include_display: bool = False, network_cards: bool = False) -> PcieTree:
     """Import a tree from hwloc or NCCL XML, told apart by the root element.
 
     Parameters
@@ -34,6 +36,8 @@ def import_xml(path: Path | str, *, include_display: bool = False) -> PcieTree:
         The file.
     include_display : bool, default False
         Whether NVIDIA and AMD display controllers (class 0300) count as accelerators.
+    network_cards : bool, default False
+        Whether network cards are endpoints too, under the names that programs know (``mlx5_0``), else ``NIC0``.
 
     Returns
     -------
@@ -50,10 +54,10 @@ def import_xml(path: Path | str, *, include_display: bool = False) -> PcieTree:
     path = Path(path)
     root = parse(path)
     if root.tag == "topology":
-        machine = read_hwloc(root, include_display, path)
+        machine = read_hwloc(root, include_display, network_cards, path)
         dialect = f"hwloc XML {root.attributes.get('version', '1.x')[:10]}"
     elif root.tag == "system":
-        machine = read_nccl(root, include_display, path)
+        machine = read_nccl(root, include_display, network_cards, path)
         dialect = "NCCL topology XML"
     else:
         raise InputError(
@@ -62,7 +66,7 @@ def import_xml(path: Path | str, *, include_display: bool = False) -> PcieTree:
             line=root.line,
         )
     machine.sockets = [pruned for socket in machine.sockets if (pruned := _prune(socket)) is not None]
-    if not machine.sockets:
+    if not any(device.is_accelerator for socket in machine.sockets for device in _devices(socket)):
         classes = ", ".join(ACCELERATOR_CLASSES)
         raise NoAcceleratorError(
             f"holds no accelerator (PCI classes {classes}) but {machine.others} other PCI devices", path=path
@@ -75,7 +79,7 @@ def import_xml(path: Path | str, *, include_display: bool = False) -> PcieTree:
 
 def _prune(device: Device) -> Device | None:
     """Drop what leads to no accelerator and collapse bridges with one child."""
-    if device.is_accelerator:
+    if device.is_endpoint:
         device.children = []
         return device
     device.children = [kept for child in device.children if (kept := _prune(child)) is not None]
@@ -114,6 +118,13 @@ def _build(name: str, machine: Machine, dialect: str) -> PcieTree:
     else:
         labels = {id(device): str(number) for number, device in enumerate(endpoints)}
         order = {id(device): number for number, device in enumerate(endpoints)}
+    taken = set(labels.values())
+    for number, device in enumerate(device for device in below if device.network_card is not None):
+        # Two functions of one card may have one name.
+        card = device.network_card or ""
+        labels[id(device)] = f"NIC{number}" if card in taken or not card else card
+        order[id(device)] = _AFTER_ACCELERATORS + number
+        taken.add(labels[id(device)])
 
     def vertex(device: Device, name: str, kind: str, parent: str) -> Vertex:
         capacity = device.bytes_per_s / reference if device.bytes_per_s and reference else 1.0
@@ -127,7 +138,7 @@ def _build(name: str, machine: Machine, dialect: str) -> PcieTree:
     switch_number = itertools.count()
 
     def add(device: Device, parent: str) -> None:
-        if device.is_accelerator:
+        if device.is_endpoint:
             leaves.append((order[id(device)], vertex(device, labels[id(device)], "endpoint", parent)))
             return
         switch = f"S{next(switch_number)}"
@@ -160,7 +171,11 @@ def _notes(below: list[Device], sockets: list[Device], reference: float | None) 
             f"links were at {reference / 1e9:.2f} GB/s when the file was written; idle GPUs slow their links down, so "
             "compare with a file written under load"
         )
-    slow = [device for device in below if device.bytes_per_s and reference and device.bytes_per_s <= reference / 4]
+    slow = [
+        device
+        for device in below
+        if device.bytes_per_s and reference and device.bytes_per_s <= reference / 4 and device.network_card is None
+    ]
     if slow:
         named = ", ".join(device.bus_id for device in slow[:8])
         notes.append(

@@ -178,6 +178,37 @@ def test_nccl_numbers_endpoints_by_device(tmp_path):
     assert [tree.vertex(name).capacity for name in tree.endpoint_names] == [0.5, 1.0]
 
 
+def test_network_cards_are_endpoints_only_if_asked_for(tmp_path):
+    card = '<nic><net name="{}"/><net name="other"/></nic>'
+    text = NCCL.replace(
+        '0x020700" link_speed="8 GT/s" link_width="16"/>', '0x020700" link_speed="8 GT/s" link_width="4">'
+    )
+    text = text.replace('link_width="4">', 'link_width="4">' + card.format("mlx5_0") + "</pci>")
+    path = write_xml(tmp_path, text)
+    assert import_xml(path).endpoint_names == ("0", "1")
+    tree = import_xml(path, network_cards=True)
+    # Accelerators keep their numbers and the reference rate; a card is slow without being asleep.
+    assert tree.endpoint_names == ("0", "1", "mlx5_0")
+    assert tree.vertex("mlx5_0").capacity == 0.25
+    assert not any("slow" in note for note in tree.notes)
+    assert tree.path_class("1", "mlx5_0") == "PIX"
+    names = '<object type="OSDev" name="ib0" osdev_type="2"/><object type="OSDev" name="mlx5_1" osdev_type="{}"/>'
+    for kind in ("3", "OpenFabrics"):
+        nic = device("e", "0207", "15b3").replace("/>", ">") + names.format(kind) + "</object>"
+        same = device("f", "0200", "15b3").replace("/>", ">") + names.format(kind) + "</object>"
+        text = hwloc_xml(package(host(device("a") + nic + same + device("g", "0200"))))
+        assert import_xml(write_xml(tmp_path, text), network_cards=True).endpoint_names == (
+            "0",
+            "mlx5_1",
+            "NIC1",
+            "NIC2",
+        )
+    # Cards alone are no machine.
+    path = write_xml(tmp_path, hwloc_xml(package(host(device("e", "0200")))))
+    with pytest.raises(InputError, match="no accelerator"):
+        import_xml(path, network_cards=True)
+
+
 LAUGHS = (
     '<?xml version="1.0"?><!DOCTYPE l [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">'
     '<!ENTITY c "&b;&b;&b;&b;&b;&b;&b;&b;">]><topology>&c;</topology>'
