@@ -34,7 +34,7 @@ def test_everything_is_made(finished):
     for name in ("results/fabricast.duckdb", "results/run_config.yaml", "reports/report.html"):
         assert (finished / name).stat().st_size > 0
     figures = {path.name for path in (finished / "reports" / "figures").iterdir()}
-    assert len(figures) == 156
+    assert len(figures) == 174
     assert not list(finished.rglob("*.part*"))
 
 
@@ -91,7 +91,7 @@ def test_tables_hold_what_they_should(finished):
 def test_a_run_opens_from_python(finished):
     run = fc.open_run(finished / "results")
     assert {"claim", "prediction", "claims_by_study"} <= set(run.tables)
-    assert len(run["claim"]) == run.sql("SELECT count(*) AS n FROM claim")["n"].iloc[0] == 153
+    assert len(run["claim"]) == run.sql("SELECT count(*) AS n FROM claim")["n"].iloc[0] == 156
     with run.connect() as connection:
         assert connection.table("study").filter("study = 'pcie'").fetchall()[0][0] == "pcie"
     assert len(run.figures) == 52

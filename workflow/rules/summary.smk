@@ -8,7 +8,7 @@ import time
 
 from snakemake.logging import logger
 
-from fabricast.results.run_summary import measured_lines, summary_text
+from fabricast.report.run_summary import answer_lines, measured_lines, summary_text
 
 _STARTED = time.time()
 
@@ -23,6 +23,9 @@ onstart:
 
 
 onsuccess:
-    for _line in measured_lines(settings.pathvars, _STARTED):
+    for _line in [
+        *measured_lines(settings.pathvars, _STARTED),
+        *answer_lines(settings.pathvars, _STARTED),
+    ]:
         logger.info(f"fabricast: {_line}")
     logger.info(f"fabricast: {summary_text(settings.pathvars, _STARTED)}")

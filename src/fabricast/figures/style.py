@@ -25,6 +25,7 @@ __all__ = [
     "ASSUMED_COLOUR",
     "COLOURS",
     "COLUMN_WIDTH_IN",
+    "LAYER_COLOURS",
     "PAGE_WIDTH_IN",
     "paper_style",
     "save_entries",
@@ -35,6 +36,8 @@ COLUMN_WIDTH_IN = 3.5
 PAGE_WIDTH_IN = 7.0
 #: Okabe-Ito colours, told apart by colour-blind readers.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
+#: Layers of a message, the same in every figure.
+LAYER_COLOURS = {"CPU": COLOURS[0], "I/O": COLOURS[1], "Network": COLOURS[2]}
 #: What is assumed is drawn in grey.
 ASSUMED_COLOUR = "#999999"
 

@@ -11,6 +11,8 @@ from fabricast.results.claims import EVIDENCE
 __all__ = ["claim_sections"]
 
 Rows = list[dict[str, Any]]
+#: Never by colour alone.
+_MARKS = {"reproduced": "✓", "deviates": "≠"}
 
 
 def claim_sections(claims: Rows, readings: Rows, baselines: Rows) -> dict[str, Any]:
@@ -24,8 +26,8 @@ def claim_sections(claims: Rows, readings: Rows, baselines: Rows) -> dict[str, A
     Returns
     -------
     dict
-        ``claims`` with texts, readings and baselines by claim where there are several, counts by evidence, and the
-        headline of all and of each study.
+        ``claims`` with texts, readings and baselines by claim where there are several, counts by evidence, what
+        independent data decide, and the headline.
     """
     for row in claims:
         row |= {
@@ -33,27 +35,37 @@ def claim_sections(claims: Rows, readings: Rows, baselines: Rows) -> dict[str, A
             "shown": observed_text(row["observed"], row["unit"]),
             "word": verdict_word(row["verdict"], row["evidence"]),
             "holds": holds_text(row["readings"], row["holds_in"], row["share_of_draws"]),
+            "mark": _MARKS.get(row["verdict"], "–"),
         }  # fmt: skip
-    counts = [
-        {"evidence": evidence} | {
-            verdict: sum(row["evidence"] == evidence and row["verdict"] == verdict for row in claims)
-            for verdict in VERDICT_WORDS
-        }
-        for evidence in EVIDENCE
-    ]  # fmt: skip
-    by_study = {study: list(own) for study, own in groupby(claims, key=lambda row: row["study"])}
+    evidence = []
+    for name in EVIDENCE:
+        own = [row for row in claims if row["evidence"] == name]
+        evidence.append({"evidence": name, "name": name.replace("_", " "), "all": len(own), "counts": _count_bars(own)})
+    testable = [
+        row["verdict"]
+        for row in claims
+        if row["evidence"].startswith("independent") and row["verdict"] != "not_testable" and not row["of_ours"]
+    ]
     return {
         "claims": claims,
         "readings": {name: own for name, own in _by_claim(readings).items() if len(own) > 1},
         "baselines": _by_claim(baselines),
-        "evidence": counts,
-        "verdict_words": VERDICT_WORDS,
+        "evidence": [row for row in evidence if row["all"]],
+        "evidence_order": {name: place for place, name in enumerate(EVIDENCE)},
+        "independent": {"reproduced": testable.count("reproduced"), "testable": len(testable)},
+        "count_bars": _count_bars,
+        "verdicts": [
+            (verdict, word, sum(row["verdict"] == verdict for row in claims)) for verdict, word in VERDICT_WORDS.items()
+        ],
         "headline": headline((row["verdict"], row["evidence"], bool(row["of_ours"])) for row in claims),
-        "headlines": {
-            study: headline((row["verdict"], row["evidence"], bool(row["of_ours"])) for row in own)
-            for study, own in by_study.items()
-        },
     }
+
+
+def _count_bars(claims: Rows) -> list[tuple[str, str, int]]:
+    """Return colour, word and number of the three parts of a bar: holds, deviates, says nothing new."""
+    holds = sum(row["verdict"] == "reproduced" for row in claims)
+    deviates = sum(row["verdict"] == "deviates" for row in claims)
+    return [("g", "hold", holds), ("b", "deviate", deviates), ("n", "say nothing new", len(claims) - holds - deviates)]
 
 
 def _by_claim(rows: Rows) -> dict[str, Rows]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import re
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,9 +17,21 @@ import pandas as pd
 from fabricast.inputs.files import write_text
 from fabricast.report.claim_rows import claim_sections
 from fabricast.report.explorers import explorer_script, maxrate_explorer, network_explorer
+from fabricast.report.key_tables import ASSUMED, DIGESTS, ERRORS, KEY_TABLES, PARAMETERS, SIMULATED, YOURS
+from fabricast.report.sheets import Sheet, number_words, sheet_of
+from fabricast.report.stories import answers_of, stories
 from fabricast.results.tables import open_run
 
 __all__ = ["Picture", "write_report"]
+
+#: The figure of a study that stands on its card and in no gallery.
+_CARD = "card"
+_QUERIES = {
+    "claims": "SELECT * FROM claim ORDER BY study, claim",
+    "readings": "SELECT * FROM claim_reading ORDER BY claim, is_default DESC, reading",
+    "baselines": "SELECT * FROM claim_baseline ORDER BY claim, baseline",
+    "run": "SELECT * FROM run",
+}
 
 
 @dataclass(frozen=True)
@@ -45,115 +59,18 @@ class Picture:
         return self.path.stem
 
     @property
-    def address(self) -> str:
-        """The picture as a data address."""
-        return "data:image/svg+xml;base64," + base64.b64encode(self.path.read_bytes()).decode("ascii")
+    def packed(self) -> str:
+        """The picture, compressed, as text: a tenth of the file."""
+        return base64.b64encode(zlib.compress(self.path.read_bytes(), 9)).decode("ascii")
 
-
-#: Key tables of a study: title, query; a table without rows is not shown.
-_KEY_TABLES = {
-    "pcie": {
-        "Copies measured together, by machine and class of graphs": """
-            SELECT CASE WHEN own THEN machine || ' (yours)' ELSE machine END AS machine, graph_class AS class,
-            count(*) FILTER (judged) AS judged,
-            printf('%.1f %%', 100 * median(abs(relative_error)) FILTER (judged)) AS median_error,
-            printf('%.0f %%', 100 * avg(CAST(abs(relative_error) <= 0.15 AS INTEGER)) FILTER (judged)) AS within_15,
-            printf('%.1f %%', 100 * max(abs(relative_error)) FILTER (judged)) AS worst,
-            printf('%.1f %%', 100 * median(abs(sharing_bytes_per_s / measured_bytes_per_s - 1)) FILTER (judged))
-              AS median_sharing_alone,
-            string_agg(DISTINCT remark, '; ' ORDER BY remark) FILTER (NOT judged AND remark <> 'calibration')
-              AS set_aside
-            FROM measured_copy GROUP BY own, measured_copy.machine, graph_class ORDER BY own DESC, 1, 2""",
-        "Your machine, graph by graph": """
-            SELECT machine, graph, communications, program,
-            printf('%.4g', measured_bytes_per_s / 1e9) AS measured_gb_per_s,
-            printf('%.4g', forecast_bytes_per_s / 1e9) AS forecast_gb_per_s,
-            printf('%+.1f %%', 100 * relative_error) AS error, remark FROM measured_copy WHERE own
-            ORDER BY judged DESC, abs(relative_error) DESC, machine, graph LIMIT 50""",
-    },
-    "breakdown": {
-        "Totals": """SELECT system, metric, round(model_ns, 2) AS model_ns, observed_ns,
-                     printf('%+.2f %%', 100 * relative_error) AS error FROM breakdown_total ORDER BY ALL""",
-    },
-    "maxrate": {
-        "The model that predicts unseen numbers of processes best, by data set": """
-            SELECT dataset, model, cells, printf('%.1f %%', 100 * median_error) AS median_error,
-            printf('%.1f %%', 100 * p90_error) AS p90_error,
-            printf('%.1f %%', 100 * unseen_median_error) AS unseen_median_error, breakpoints AS breakpoints_bytes
-            FROM maxrate_fit WHERE chosen ORDER BY dataset""",
-        "Rates of the refined model, one way, messages of 8 KiB and more (a round trip has half of them)": """
-            SELECT dataset, c.convention AS measured_times,
-            CASE WHEN list_contains(identifiable, 'r_n') THEN printf('%.3g', ways * r_n / 1e9) ELSE 'not determined' END
-              AS node_gb_per_s_one_way,
-            CASE WHEN list_contains(identifiable, 'r_b') THEN printf('%.3g', ways * r_b / 1e9) ELSE 'not determined' END
-              AS first_gb_per_s_one_way,
-            CASE WHEN list_contains(identifiable, 'r_i') THEN printf('%.3g', ways * r_i / 1e9) ELSE 'not determined' END
-              AS next_gb_per_s_one_way
-            FROM maxrate_fit JOIN (SELECT dataset, any_value(convention) AS convention,
-              CASE any_value(convention) WHEN 'round_trip' THEN 2 ELSE 1 END AS ways
-              FROM maxrate_measurement GROUP BY dataset) AS c USING (dataset)
-            WHERE model = 'refined' AND protocol = 'large' ORDER BY dataset""",
-    },
-    "gpucentric": {
-        "Statements and how firmly they hold": """
-            SELECT statement, text, slides, decided_by, passed,
-            printf('%.0f %%', 100 * share_of_draws) AS share_of_draws FROM gpucentric_statement ORDER BY statement""",
-        "Sizes at which the fastest method changes": """
-            SELECT system, size_bytes::BIGINT AS size_bytes, fastest_below, fastest_above FROM gpucentric_crossover
-            ORDER BY ALL""",
-        "What the selector chooses on measured paths": """
-            SELECT system, model, count(*) FILTER (correct) AS correct, count(*) AS sizes,
-            printf('%.1f %%', 100 * max(regret)) AS largest_regret FROM gpucentric_path GROUP BY ALL ORDER BY ALL""",
-    },
-    "percs": {
-        "Time of the busiest link in ms, mean over seeds": """
-            PIVOT (SELECT workload, routing, mapping, printf('%.3g', 1000 * avg(bottleneck_s)) AS t FROM network_case
-                   WHERE gateway = 'mod' AND multiplicity = 1 AND placement = 'whole' AND wrap AND NOT turned
-                   GROUP BY ALL)
-            ON mapping USING first(t) GROUP BY workload, routing ORDER BY workload, routing""",
-        "Mappings found by search": """
-            SELECT workload, routing, start AS starts_from, printf('%.3g', 1e3 * start_s) AS start_ms,
-            printf('%.3g', 1e3 * bottleneck_s) AS found_ms, bottleneck_class AS class,
-            printf('%.3g', 1e3 * packets_s) AS packet_level_ms, printf('%.3g', 1e3 * floor_s) AS even_loads_ms,
-            proposals FROM network_search ORDER BY workload, routing""",
-    },
-}
-_QUERIES = {
-    "studies": "SELECT * FROM study ORDER BY study",
-    "claims": "SELECT * FROM claim ORDER BY study, claim",
-    "readings": "SELECT * FROM claim_reading ORDER BY claim, is_default DESC, reading",
-    "baselines": "SELECT * FROM claim_baseline ORDER BY claim, baseline",
-    "parameters": "SELECT * FROM parameter ORDER BY study, system, name",
-    "bands": """SELECT * FROM error_by_model WHERE subset = 'all' AND kind <> 'simulated'
-                ORDER BY study, kind, origin, share_within DESC, model""",
-    "topologies": "SELECT * FROM topology ORDER BY topology",
-    "sets": """SELECT topology, subset, family, count(*) AS graphs, sum(communications)::BIGINT AS communications
-               FROM graph GROUP BY ALL ORDER BY ALL""",
-    "simulated": """SELECT model, origin, subset, n, share_within, share_within_low, share_within_high, mean_absolute
-                    FROM error_by_model WHERE study = 'pcie' AND kind = 'simulated'
-                    AND (subset LIKE '%.validation' OR subset LIKE '%.held_out')
-                    ORDER BY subset, origin, share_within DESC, model""",
-    "accuracy": """SELECT subset, definition, max(value) FILTER (model = 'congestion_factor') AS slides,
-                   max(value) FILTER (model = 'round_robin_upstream') AS round_robin,
-                   max(value) FILTER (model = 'back_pressure') AS back_pressure
-                   FROM accuracy WHERE study = 'pcie' AND origin = (SELECT max(origin) FILTER (origin LIKE '%256_128')
-                   FROM accuracy) AND subset LIKE '%.validation' GROUP BY ALL ORDER BY ALL""",
-    "features": """SELECT model, subset, origin, max(r2) AS r2,
-                   string_agg(feature, ', ' ORDER BY importance DESC, feature) FILTER (place <= 3) AS features
-                   FROM (SELECT *, row_number() OVER (PARTITION BY study, model, subset, origin
-                         ORDER BY importance DESC, feature) AS place FROM error_feature WHERE study = 'pcie')
-                   GROUP BY ALL ORDER BY ALL""",
-    "misses": """SELECT case_id, item, quantity, kind, origin, predicted, reference, relative_error, graph_text
-                 FROM comparison LEFT JOIN (SELECT graph,
-                   string_agg(source || '>' || target, ' ' ORDER BY communication) AS graph_text
-                   FROM communication GROUP BY graph) AS texts ON texts.graph = case_id
-                 WHERE NOT within AND model = 'congestion_factor' AND kind <> 'simulated'
-                 ORDER BY abs(relative_error) DESC, case_id, item LIMIT 20""",
-    "worst": """SELECT case_id, item, model, origin, predicted, reference, relative_error, graph_text FROM worst_cases
-                WHERE kind = 'simulated' ORDER BY abs(relative_error) DESC, case_id, item, model""",
-    "run": "SELECT * FROM run",
-    "digests": "SELECT * FROM table_digest WHERE rows > 0 ORDER BY table_name",
-}
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height in points; square where the file tells none."""
+        with self.path.open("rb") as file:
+            head = file.read(4000)
+        sides = [re.search(rb"<svg[^>]*?\s" + name + rb'="([0-9.]+)pt"', head) for name in (b"width", b"height")]
+        width, height = (round(float(side[1])) if side else 300 for side in sides)
+        return width, height
 
 
 def _explorers(connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
@@ -183,39 +100,96 @@ def write_report(database: Path, pictures: list[Picture], path: Path) -> None:
         The HTML file.
     """
     with open_run(database) as connection:
-        tables: dict[str, Any] = {name: _records(connection.sql(query).df()) for name, query in _QUERIES.items()}
-        key_tables = {
-            study: {title: _records(connection.sql(query).df()) for title, query in queries.items()}
-            for study, queries in _KEY_TABLES.items()
-        }
+        tables = {name: _records(connection.sql(query).df()) for name, query in _QUERIES.items()}
+        sections = claim_sections(tables["claims"], tables["readings"], tables["baselines"])
+        groups = {
+            name: [sheet for sheet in _sheets(connection, queries) if sheet.rows]
+            for name, queries in {
+                "own": YOURS, "errors": ERRORS, "simulated": SIMULATED, "parameters": PARAMETERS, "digests": DIGESTS,
+            }.items()
+        }  # fmt: skip
+        studies = [
+            _study(connection, row, [picture for picture in pictures if picture.study == row["study"]], sections)
+            for row in _records(connection.sql("SELECT * FROM study").df())
+        ]
         explorers = _explorers(connection)
-    tables |= claim_sections(tables["claims"], tables["readings"], tables["baselines"])
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("fabricast.report", "."), autoescape=True, undefined=jinja2.StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
-    environment.filters["number"] = _number
-    text = environment.get_template("report.html.jinja").render(
-        pictures=pictures, key_tables=key_tables, explorers=explorers,
-        explorer_script=explorer_script() if explorers else "", **tables,
+        (has_own_copies,) = connection.sql("SELECT count(*) > 0 FROM measured_copy WHERE own").fetchall()[0]
+    order = list(stories())
+    studies = sorted((study for study in studies if study["pictures"]), key=lambda study: order.index(study["study"]))
+    text = _environment().get_template("report.html.jinja").render(
+        studies=studies, run=tables["run"], has_own_copies=has_own_copies,
+        sizes={picture.anchor: picture.size for picture in pictures},
+        packed=json.dumps({picture.anchor: picture.packed for picture in pictures}),
+        explorers=explorers, explorer_script=_packed_text(explorer_script()) if explorers else "",
+        style=_beside("report.css"), script=_beside("report.js"), **_run_words(tables["run"]), **groups, **sections,
     )  # fmt: skip
     write_text(path, text)
 
 
-def _records(frame: pd.DataFrame) -> list[dict[str, object]]:
+def _beside(name: str) -> str:
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")
+
+
+def _packed_text(text: str) -> str:
+    return base64.b64encode(zlib.compress(text.encode(), 9)).decode("ascii")
+
+
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("fabricast.report", "."), autoescape=True, undefined=jinja2.StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    environment.filters["number"] = number_words
+    environment.filters["units"] = _with_units
+    return environment
+
+
+def _with_units(text: object) -> str:
+    """Keep a number and its unit on one line."""
+    return re.sub(r"(\d) (%|ms|ns|s|GB/s|bytes|MB|KiB|MiB|GiB)(?![\w/])", "\\1\u00a0\\2", str(text))
+
+
+def _sheets(connection: duckdb.DuckDBPyConnection, queries: dict[str, str]) -> list[Sheet]:
+    return [sheet_of(connection, title, query) for title, query in queries.items()]
+
+
+def _study(
+    connection: duckdb.DuckDBPyConnection, row: dict[str, Any], pictures: list[Picture], sections: dict[str, Any]
+) -> dict[str, Any]:
+    """Return what the page says of a study."""
+    story = stories()[row["study"]]
+    own = [claim for claim in sections["claims"] if claim["study"] == row["study"]]
+    # Published statements first, and among them those that independent data judge.
+    own.sort(key=lambda claim: (claim["of_ours"], sections["evidence_order"][claim["evidence"]]))
+    assumed = sheet_of(connection, f"Assumed numbers of {story.short}", ASSUMED.format(study=row["study"]))
+    return row | {
+        "short": story.short, "question": story.question, "model": story.model,
+        "answers": answers_of(connection, row["study"]),
+        "card": next((picture for picture in pictures if picture.path.stem.endswith(f".{_CARD}")), None),
+        "pictures": [picture for picture in pictures if not picture.path.stem.endswith(f".{_CARD}")],
+        "tables": [sheet for sheet in _sheets(connection, KEY_TABLES.get(row["study"], {})) if sheet.rows],
+        "claims": len(own),
+        "counts": sections["count_bars"](own),
+        "holding": [claim for claim in own if claim["verdict"] == "reproduced"],
+        "deviating": [claim for claim in own if claim["verdict"] == "deviates"],
+        "assumed": assumed if assumed.rows else None,
+    }  # fmt: skip
+
+
+def _run_words(run: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return on which machine a run was made, and its facts in a few words."""
+    if not run:
+        return {"machine": "a machine that is not recorded", "chips": []}
+    row = run[0]
+    chips = [f"run {str(row['run'])[:8]}", f"commit {str(row['git_commit'] or 'unknown')[:7]}"]
+    if row.get("started") is not None:
+        chips.insert(0, f"{row['started']:%d %B %Y}".lstrip("0"))
+    return {"machine": f"{row['cpu']}, {row['cores']} cores", "chips": chips}
+
+
+def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     return [{str(key): _plain(value) for key, value in row.items()} for row in frame.astype(object).to_dict("records")]
 
 
 def _plain(value: object) -> object:
-    if isinstance(value, list | tuple) or type(value).__name__ == "ndarray":
-        return ", ".join(f"{part:g}" if isinstance(part, float) else str(part) for part in value)  # type: ignore[attr-defined]
     return None if value is None or value != value else value
-
-
-def _number(value: object, digits: int = 4) -> str:
-    """Format a number for reading; what is missing is a dash."""
-    if value is None:
-        return "–"
-    if isinstance(value, int):
-        return f"{value:,}"
-    return f"{float(str(value)):.{digits}g}"

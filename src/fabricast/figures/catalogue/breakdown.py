@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fabricast.figures.catalogue import Entry, lazy_module
 
+cards = lazy_module("fabricast.figures.cards")
 plots = lazy_module("fabricast.figures.breakdown")
 _INJECTION = ("slide 34 injection", "slide 35 post", "slide 35 progress", "slide 36 LLP post")
 _LATENCY = (
@@ -13,6 +14,14 @@ _LATENCY = (
 
 
 FIGURES = (
+    Entry(
+        "card",
+        "The parts of the latency of a small message",
+        lambda read, values: cards.breakdown_card(
+            read("breakdown_component"), read("what_if"), read("breakdown_total"), values["system"]
+        ),
+        "Parts of the end-to-end latency of a small message, in the order of its way; colours are layers.",
+    ),
     Entry(
         "totals",
         "Injection and latency",

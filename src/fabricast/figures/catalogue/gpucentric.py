@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from fabricast.figures.catalogue import Entry, lazy_module
 
+cards = lazy_module("fabricast.figures.cards")
 plots = lazy_module("fabricast.figures.gpucentric")
 
 
 FIGURES = (
+    Entry(
+        "card",
+        "How firmly statements hold",
+        lambda read, values: cards.gpucentric_card(read("gpucentric_statement")),
+        "Share of draws of the assumed parameters in which each statement of the talk holds.",
+    ),
     Entry(
         "controls",
         "Forms of control",

@@ -6,6 +6,7 @@ from typing import Any
 
 from fabricast.figures.catalogue import Entry, Read, lazy_module, readings_entry
 
+cards = lazy_module("fabricast.figures.cards")
 plots = lazy_module("fabricast.figures.maxrate")
 
 
@@ -16,6 +17,13 @@ def _shown(read: Read, values: dict[str, Any]) -> str:
 
 
 FIGURES = (
+    Entry(
+        "card",
+        "Rate of a node by processes",
+        lambda read, values: cards.maxrate_card(read("maxrate_measurement"), read("maxrate_fit"), _shown(read, values)),
+        "Rate of a node whose processes send large messages at once: the postal model knows no limit, the max-rate "
+        "model one.",
+    ),
     Entry(
         "rates",
         "Rate of a node",

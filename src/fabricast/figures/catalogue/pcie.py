@@ -9,6 +9,7 @@ from fabricast.figures.catalogue import Entry, lazy_module, readings_entry
 if TYPE_CHECKING:
     from fabricast.pcie.tree import PcieTree
 
+cards = lazy_module("fabricast.figures.cards")
 plots = lazy_module("fabricast.figures.pcie")
 schedules = lazy_module("fabricast.figures.pcie_schedules")
 validation = lazy_module("fabricast.figures.pcie_validation")
@@ -26,6 +27,13 @@ def load_tree(name: str) -> PcieTree:
 
 
 FIGURES = (
+    Entry(
+        "card",
+        "Four copies that wait for each other",
+        lambda read, values: cards.pcie_card(read("example_communication"), read("example_phase"), _EXAMPLE),
+        "Four copies on a tree of 8 GPUs (the worked example of the talk): when each runs, and which share of the "
+        "link it gets.",
+    ),
     Entry(
         "measured_copies",
         "Forecast and measured rates of concurrent copies",

@@ -5,10 +5,17 @@ from __future__ import annotations
 from fabricast.figures.catalogue import Entry, lazy_module, readings_entry
 from fabricast.percs.workloads import EXAMPLE_GRID
 
+cards = lazy_module("fabricast.figures.cards")
 plots = lazy_module("fabricast.figures.percs")
 
 
 FIGURES = (
+    Entry(
+        "card",
+        "Time of the busiest link by mapping",
+        lambda read, values: cards.percs_card(read("network_case"), read("network_search")),
+        "Time of the busiest link by mapping of tasks; the searched mapping is green, the default one red.",
+    ),
     Entry(
         "two_supernodes",
         "The talk's example: two supernodes",

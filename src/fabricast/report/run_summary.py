@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["duration_text", "measured_lines", "summary_text", "verdict_text"]
+__all__ = ["answer_lines", "duration_text", "measured_lines", "summary_text", "verdict_text"]
 
 #: What measured runs write, below the folder of results.
 _MEASURED = {
@@ -80,6 +80,33 @@ def measured_lines(folders: Mapping[str, str], started: float) -> list[str]:
                 note = ", ".join(filter(None, [note, f"{rows} rows in {path}"]))
             found.append(f"{what}: {note}")
     return found
+
+
+def answer_lines(folders: Mapping[str, str], started: float) -> list[str]:
+    """Return what a run says on the question of each study, one line a study; nothing if it made no report.
+
+    Parameters
+    ----------
+    folders : mapping
+        Folders of results and reports, where they differ from these names.
+    started : float
+        When the run began, in seconds since the epoch.
+
+    Examples
+    --------
+    >>> answer_lines({"results": "no/such/folder", "reports": "no/such/folder"}, 0.0)
+    []
+    """
+    page = Path(folders.get("reports", "reports")) / "report.html"
+    database = Path(folders.get("results", "results")) / "fabricast.duckdb"
+    if not (page.is_file() and page.stat().st_mtime >= started and database.is_file()):
+        return []
+    # Imported here: a run that does nothing needs no database.
+    from fabricast.report.stories import answers_text
+    from fabricast.results.tables import open_run
+
+    with open_run(database) as connection:
+        return answers_text(connection)
 
 
 def summary_text(folders: Mapping[str, str], started: float) -> str:

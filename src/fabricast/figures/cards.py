@@ -1,0 +1,185 @@
+"""One small picture a study, for its card on the page and in the documentation."""
+
+from __future__ import annotations
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from fabricast.breakdown.components import COMPONENTS
+from fabricast.figures.style import COLOURS, COLUMN_WIDTH_IN, LAYER_COLOURS
+from fabricast.maxrate.models import FORMS, predict_time
+
+__all__ = ["breakdown_card", "gpucentric_card", "maxrate_card", "pcie_card", "percs_card"]
+
+_HEIGHT_IN = 2.2
+_FIRM = 0.95
+
+
+def pcie_card(communication: pd.DataFrame, phase: pd.DataFrame, graph: str) -> Figure:
+    """Draw when the copies of a graph run and which share of the link each gets.
+
+    Parameters
+    ----------
+    communication, phase : pandas.DataFrame
+        Rows of the tables of that name.
+    graph : str
+        Graph that is drawn.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        One bar a copy and phase; its height is the congestion factor.
+    """
+    rows = phase[(phase["graph"] == graph) & (phase["model"] == "congestion_factor")]
+    ends = communication[communication["graph"] == graph].set_index("communication").sort_index()
+    figure, axes = plt.subplots(figsize=(COLUMN_WIDTH_IN, _HEIGHT_IN))
+    order = {number: place for place, number in enumerate(reversed(ends.index))}
+    for row in rows.to_dict("records"):
+        place, start, duration = order[row["communication"]], 1e3 * row["start_s"], 1e3 * row["duration_s"]
+        axes.barh(place, duration, left=start, height=0.85 * row["rho"], color=COLOURS[row["communication"]],
+                  edgecolor="white")  # fmt: skip
+        axes.text(start + duration / 2, place, f"{row['rho']:.2g}", ha="center", va="center", fontsize=7,
+                  color="black", bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})  # fmt: skip
+    axes.set_yticks(list(order.values()), [f"{ends.loc[n, 'source']}→{ends.loc[n, 'target']}" for n in order])
+    axes.set_xlabel("time in ms; height: share of the link")
+    axes.grid(axis="y", visible=False)
+    return figure
+
+
+def breakdown_card(component: pd.DataFrame, what_if: pd.DataFrame, total: pd.DataFrame, system: str) -> Figure:
+    """Draw the parts of the end-to-end latency of a small message, in the order of its way.
+
+    Parameters
+    ----------
+    component, what_if, total : pandas.DataFrame
+        Rows of the tables breakdown_component, what_if and breakdown_total.
+    system : str
+        System.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        One bar a component.
+    """
+    own = what_if[(what_if["reduction"] == 1.0) & (what_if["system"] == system) & (what_if["metric"] == "latency")]
+    share = own.set_index("component")["share_removed"]
+    (whole,) = total[(total["system"] == system) & (total["metric"] == "latency")]["model_ns"]
+    layer = component[component["system"] == system].set_index("component")["layer"]
+    names = [name for name in COMPONENTS if name in share.index and name in layer.index]
+    figure, axes = plt.subplots(figsize=(COLUMN_WIDTH_IN, _HEIGHT_IN))
+    for place, name in enumerate(reversed(names)):
+        axes.barh(place, share[name] * whole, color=LAYER_COLOURS[layer[name]], height=0.75)
+    axes.set_yticks(range(len(names)), [COMPONENTS[name].title for name in reversed(names)], fontsize=6)
+    axes.set_xlabel(f"part of the latency in ns, {whole:,.0f} in all")
+    axes.grid(axis="y", visible=False)
+    shown = [name for name in LAYER_COLOURS if name in set(layer[names])]
+    handles = [Patch(color=LAYER_COLOURS[name], label=name) for name in shown]
+    figure.legend(handles=handles, ncols=3, loc="outside upper center", fontsize=6)
+    return figure
+
+
+def maxrate_card(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: str) -> Figure:
+    """Draw the rate of a node by processes for large messages, measured and modelled.
+
+    Parameters
+    ----------
+    measurement, fit : pandas.DataFrame
+        Rows of the tables maxrate_measurement and maxrate_fit.
+    dataset : str
+        Data set.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Marks are measured, lines are the postal and the max-rate model.
+    """
+    rows = measurement[measurement["dataset"] == dataset]
+    size = float(rows["size_bytes"].max())
+    own = rows[rows["size_bytes"] == size].sort_values("processes")
+    figure, axes = plt.subplots(figsize=(COLUMN_WIDTH_IN, _HEIGHT_IN))
+    processes = np.linspace(1, float(own["processes"].max()), 100)
+    for name, style, colour in (("postal", "--", COLOURS[1]), ("maxrate", "-", COLOURS[0])):
+        row = fit[(fit["dataset"] == dataset) & (fit["model"] == name) & (fit["protocol"] == "large")].iloc[0]
+        values = {parameter: float(row[parameter]) for parameter in FORMS[name].parameters}
+        time = predict_time(name, values, np.full(100, size), processes)
+        axes.plot(processes, processes * size / time / 1e9, style, color=colour, label=FORMS[name].title)
+    rate = own["processes"] * size / own["time_s"] / 1e9
+    axes.plot(own["processes"], rate, "o", color="black", markersize=4, label="measured")
+    axes.set_ylim(0, 1.35 * float(rate.max()))
+    axes.set_xlabel("processes that send at once")
+    axes.set_ylabel("rate of the node in GB/s")
+    figure.legend(ncols=3, loc="outside upper center", fontsize=6)
+    return figure
+
+
+def gpucentric_card(statement: pd.DataFrame) -> Figure:
+    """Draw how often each statement holds when assumed parameters are drawn again.
+
+    Parameters
+    ----------
+    statement : pandas.DataFrame
+        Rows of the table gpucentric_statement.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        One mark a statement, from the firmest to the least.
+    """
+    rows = statement.sort_values(["share_of_draws", "statement"], ascending=[False, True])
+    figure, axes = plt.subplots(figsize=(COLUMN_WIDTH_IN, _HEIGHT_IN))
+    firm = (rows["share_of_draws"] >= _FIRM).to_numpy()
+    place = np.arange(len(rows))
+    for chosen, colour, label in ((firm, COLOURS[0], "in 95 % of draws or more"), (~firm, COLOURS[1], "in fewer")):
+        axes.vlines(place[chosen], 0, 100 * rows["share_of_draws"].to_numpy()[chosen], color=colour, linewidth=2)
+        axes.plot(place[chosen], 100 * rows["share_of_draws"].to_numpy()[chosen], "o", color=colour, markersize=4,
+                  label=label)  # fmt: skip
+    axes.set_xticks(place, rows["statement"].tolist(), rotation=90, fontsize=6)
+    axes.set_ylabel("draws in which it holds in %")
+    axes.set_ylim(0, 105)
+    axes.grid(axis="x", visible=False)
+    figure.legend(ncols=2, loc="outside upper center", fontsize=6)
+    return figure
+
+
+def percs_card(case: pd.DataFrame, search: pd.DataFrame) -> Figure:
+    """Draw the time of the busiest link by mapping, with direct routes.
+
+    Parameters
+    ----------
+    case, search : pandas.DataFrame
+        Rows of the tables network_case and network_search.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        One mark a mapping, the searched one beside them.
+    """
+    plain = case[
+        (case["gateway"] == "mod") & (case["multiplicity"] == 1) & (case["placement"] == "whole") & case["wrap"]
+        & ~case["turned"] & (case["routing"] == "direct")
+    ]  # fmt: skip
+    workload = "4D-64" if "4D-64" in set(plain["workload"]) else sorted(plain["workload"])[0]
+    time = plain[plain["workload"] == workload].groupby("mapping")["bottleneck_s"].mean()
+    found = search[(search["workload"] == workload) & (search["routing"] == "direct")]
+    times = {str(name): float(value) for name, value in time.items()}
+    if len(found):
+        times["searched"] = float(found["bottleneck_s"].min())
+    names = sorted(times, key=lambda name: -times[name])
+    figure, axes = plt.subplots(figsize=(COLUMN_WIDTH_IN, _HEIGHT_IN))
+    for place, name in enumerate(names):
+        colour = {"DEF": COLOURS[1], "searched": COLOURS[2]}.get(name, COLOURS[0])
+        axes.plot(1e3 * times[name], place, "o", color=colour, markersize=5)
+        axes.annotate(f"{1e3 * times[name]:.3g}", (1e3 * times[name], place), (6, 0), textcoords="offset points",
+                      va="center", fontsize=6)  # fmt: skip
+    axes.set_yticks(range(len(names)), names, fontsize=6)
+    axes.set_xscale("log")
+    axes.margins(x=0.15)
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.set_xlabel(f"busiest link in ms, {workload}, direct routes")
+    return figure

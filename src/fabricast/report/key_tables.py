@@ -1,0 +1,162 @@
+"""Queries behind the tables of the page: title and SELECT; a table without rows is not shown."""
+
+from __future__ import annotations
+
+__all__ = ["ASSUMED", "DIGESTS", "ERRORS", "KEY_TABLES", "PARAMETERS", "SIMULATED", "YOURS"]
+
+#: Tables of each study.
+KEY_TABLES = {
+    "pcie": {
+        "Copies measured together, by machine and class of graphs": """
+            SELECT CASE WHEN own THEN machine || ' (yours)' ELSE machine END AS machine, graph_class AS class,
+            count(*) FILTER (judged) AS judged,
+            printf('%.1f %%', 100 * median(abs(relative_error)) FILTER (judged)) AS median_error,
+            printf('%.0f %%', 100 * avg(CAST(abs(relative_error) <= 0.15 AS INTEGER)) FILTER (judged)) AS within_15,
+            printf('%.1f %%', 100 * max(abs(relative_error)) FILTER (judged)) AS worst,
+            printf('%.1f %%', 100 * median(abs(sharing_bytes_per_s / measured_bytes_per_s - 1)) FILTER (judged))
+              AS median_sharing_alone,
+            string_agg(DISTINCT remark, '; ' ORDER BY remark) FILTER (NOT judged AND remark <> 'calibration')
+              AS set_aside
+            FROM measured_copy GROUP BY own, measured_copy.machine, graph_class ORDER BY own DESC, 1, 2""",
+    },
+    "breakdown": {
+        "Totals": """SELECT system, metric, round(model_ns, 2) AS model_ns, observed_ns,
+                     printf('%+.2f %%', 100 * relative_error) AS error FROM breakdown_total ORDER BY ALL""",
+    },
+    "maxrate": {
+        "The model that predicts unseen numbers of processes best, by data set": """
+            SELECT dataset, model, cells, printf('%.1f %%', 100 * median_error) AS median_error,
+            printf('%.1f %%', 100 * p90_error) AS p90_error,
+            printf('%.1f %%', 100 * unseen_median_error) AS unseen_median_error, breakpoints AS breakpoints_bytes
+            FROM maxrate_fit WHERE chosen ORDER BY dataset""",
+        "Rates of the refined model, one way, messages of 8 KiB and more (a round trip has half of them)": """
+            SELECT dataset, c.convention AS measured_times,
+            CASE WHEN list_contains(identifiable, 'r_n') THEN printf('%.3g', ways * r_n / 1e9) ELSE 'not determined' END
+              AS node_gb_per_s_one_way,
+            CASE WHEN list_contains(identifiable, 'r_b') THEN printf('%.3g', ways * r_b / 1e9) ELSE 'not determined' END
+              AS first_gb_per_s_one_way,
+            CASE WHEN list_contains(identifiable, 'r_i') THEN printf('%.3g', ways * r_i / 1e9) ELSE 'not determined' END
+              AS next_gb_per_s_one_way
+            FROM maxrate_fit JOIN (SELECT dataset, any_value(convention) AS convention,
+              CASE any_value(convention) WHEN 'round_trip' THEN 2 ELSE 1 END AS ways
+              FROM maxrate_measurement GROUP BY dataset) AS c USING (dataset)
+            WHERE model = 'refined' AND protocol = 'large' ORDER BY dataset""",
+    },
+    "gpucentric": {
+        "Statements and how firmly they hold": """
+            SELECT statement, text, slides, decided_by, passed,
+            printf('%.0f %%', 100 * share_of_draws) AS share_of_draws FROM gpucentric_statement ORDER BY statement""",
+        "Sizes at which the fastest method changes": """
+            SELECT system, size_bytes::BIGINT AS size_bytes, fastest_below, fastest_above FROM gpucentric_crossover
+            ORDER BY ALL""",
+        "What the selector chooses on measured paths": """
+            SELECT system, model, count(*) FILTER (correct) AS correct, count(*) AS sizes,
+            printf('%.1f %%', 100 * max(regret)) AS largest_regret FROM gpucentric_path GROUP BY ALL ORDER BY ALL""",
+    },
+    "percs": {
+        "Time of the busiest link in ms, mean over seeds": """
+            PIVOT (SELECT workload, routing, mapping, printf('%.3g', 1000 * avg(bottleneck_s)) AS t FROM network_case
+                   WHERE gateway = 'mod' AND multiplicity = 1 AND placement = 'whole' AND wrap AND NOT turned
+                   GROUP BY ALL)
+            ON mapping USING first(t) GROUP BY workload, routing ORDER BY workload, routing""",
+        "Mappings found by search": """
+            SELECT workload, routing, start AS starts_from, printf('%.3g', 1e3 * start_s) AS start_ms,
+            printf('%.3g', 1e3 * bottleneck_s) AS found_ms, bottleneck_class AS class,
+            printf('%.3g', 1e3 * packets_s) AS packet_level_ms, printf('%.3g', 1e3 * floor_s) AS even_loads_ms,
+            proposals FROM network_search ORDER BY workload, routing""",
+    },
+}
+
+#: What a run says of the user's own graphs and measurements.
+YOURS = {
+    "Measured copies, class by class": """
+        SELECT machine, graph_class AS class, count(*) AS graphs, count(*) FILTER (judged) AS judged,
+        printf('%.1f %%', 100 * median(abs(relative_error)) FILTER (judged)) AS median_error,
+        printf('%.1f %%', 100 * max(abs(relative_error)) FILTER (judged)) AS worst,
+        printf('%.1f %%', 100 * median(abs(sharing_bytes_per_s / measured_bytes_per_s - 1)) FILTER (judged))
+          AS median_sharing_alone
+        FROM measured_copy WHERE own GROUP BY ALL ORDER BY ALL""",
+    "Measured copies, graph by graph": """
+            SELECT machine, graph, communications, program,
+            measured_bytes_per_s / 1e9 AS measured_gb_per_s,
+            forecast_bytes_per_s / 1e9 AS forecast_gb_per_s,
+            printf('%+.1f %%', 100 * relative_error) AS error, remark FROM measured_copy WHERE own
+            ORDER BY judged DESC, abs(relative_error) DESC, machine, graph LIMIT 50""",
+    "Your graphs": """
+        SELECT g.topology, g.graph, g.communications AS number_of_copies, 1e3 * max(p.value) AS forecast_ms,
+        string_agg(c.source || '>' || c.target, ' ' ORDER BY c.communication) AS copies
+        FROM graph AS g JOIN communication AS c USING (graph) LEFT JOIN prediction AS p ON p.case_id = g.graph
+          AND p.item = c.communication::VARCHAR AND p.quantity = 'elapsed' AND p.model = 'congestion_factor'
+        WHERE g.subset = 'user' GROUP BY ALL ORDER BY forecast_ms DESC, g.graph LIMIT 200""",
+}
+
+ERRORS = {
+    "Error bands": """
+        SELECT study, model, kind, origin, n, printf('%.1f %%', 100 * share_within) AS within_the_tolerance,
+        printf('%.1f to %.1f %%', 100 * share_within_low, 100 * share_within_high) AS interval,
+        printf('%+.2f %%', 100 * "median") AS median_error,
+        printf('%.2f %%', 100 * mean_absolute) AS mean_absolute_error,
+        printf('%.2f %%', 100 * max_absolute) AS largest_error
+        FROM error_by_model WHERE subset = 'all' AND kind <> 'simulated'
+        ORDER BY study, kind, origin, share_within DESC, model""",
+    "Largest misses of the congestion-factor model": """
+        SELECT case_id AS case, item, quantity, kind, origin, predicted, reference,
+        printf('%+.1f %%', 100 * relative_error) AS error, coalesce(graph_text, '') AS copies
+        FROM comparison LEFT JOIN (SELECT graph, string_agg(source || '>' || target, ' ' ORDER BY communication)
+          AS graph_text FROM communication GROUP BY graph) AS texts ON texts.graph = case_id
+        WHERE NOT within AND model = 'congestion_factor' AND kind <> 'simulated'
+        ORDER BY abs(relative_error) DESC, case_id, item LIMIT 20""",
+    "Graphs of this run": """
+        SELECT topology, subset AS set, family::VARCHAR AS family, count(*) AS graphs,
+        sum(communications)::BIGINT AS number_of_copies FROM graph GROUP BY ALL ORDER BY ALL""",
+}
+
+SIMULATED = {
+    "Errors against the simulator": """
+        SELECT subset AS graphs, replace(origin, 'packets.', '') AS hardware, model, n,
+        printf('%.2f %%', 100 * share_within) AS within_the_tolerance,
+        printf('%.2f to %.2f %%', 100 * share_within_low, 100 * share_within_high) AS interval,
+        printf('%.2f %%', 100 * mean_absolute) AS mean_absolute_error
+        FROM error_by_model WHERE study = 'pcie' AND kind = 'simulated'
+        AND (subset LIKE '%.validation' OR subset LIKE '%.held_out')
+        ORDER BY subset, origin, share_within DESC, model""",
+    "What explains the errors: share of the variance on classes of graphs not seen, and the most telling features": """
+        SELECT model, subset AS graphs, replace(origin, 'packets.', '') AS hardware,
+        printf('%.0f %%', 100 * greatest(max(r2), 0)) AS explained,
+        CASE WHEN max(r2) > 0.1 THEN string_agg(replace(feature, '_', ' '), ', ' ORDER BY importance DESC, feature)
+          FILTER (place <= 3) ELSE 'no feature tells much' END AS features
+        FROM (SELECT *, row_number() OVER (PARTITION BY study, model, subset, origin
+              ORDER BY importance DESC, feature) AS place FROM error_feature WHERE study = 'pcie')
+        GROUP BY ALL ORDER BY ALL""",
+    "Candidate definitions of the accuracy of “over 97 %”": """
+        SELECT subset AS graphs, definition, max(value) FILTER (model = 'congestion_factor') AS slides,
+        max(value) FILTER (model = 'round_robin_upstream') AS round_robin_upstream,
+        max(value) FILTER (model = 'back_pressure') AS back_pressure
+        FROM accuracy WHERE study = 'pcie' AND subset LIKE '%.validation'
+        AND origin = (SELECT max(origin) FILTER (origin LIKE '%256_128') FROM accuracy)
+        GROUP BY ALL ORDER BY ALL""",
+    "The worst communications": """
+        SELECT case_id AS graph, item, model, replace(origin, 'packets.', '') AS hardware,
+        1e3 * predicted AS predicted_ms,
+        1e3 * reference AS simulated_ms, printf('%+.1f %%', 100 * relative_error) AS error, graph_text AS copies
+        FROM worst_cases WHERE kind = 'simulated' ORDER BY abs(relative_error) DESC, case_id, item, model""",
+}
+
+PARAMETERS = {
+    "Values and where they come from": """
+        SELECT study, system, name, value, unit, tag::VARCHAR AS tag, source, tag::VARCHAR AS row_class
+        FROM parameter ORDER BY study, system, name""",
+    "Topologies": """
+        SELECT topology, endpoints, leaf_symmetries, tag::VARCHAR AS tag, source, tag::VARCHAR AS row_class
+        FROM topology ORDER BY topology""",
+}
+
+#: Assumed and quoted numbers of a study.
+ASSUMED = """
+    SELECT system, name, value, unit, tag::VARCHAR AS tag, source, 'assumed' AS row_class FROM parameter
+    WHERE study = '{study}' AND tag::VARCHAR IN ('assumed', 'quoted', 'recalled') ORDER BY tag, system, name"""
+
+DIGESTS = {
+    "Content of the tables": """
+        SELECT table_name AS table, rows, digest FROM table_digest WHERE rows > 0 ORDER BY table_name"""
+}

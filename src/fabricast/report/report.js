@@ -1,0 +1,147 @@
+"use strict";
+// The scripts of the explorers have names of their own.
+(() => {
+const $ = (selector, root = document) => root.querySelector(selector);
+const all = (selector, root = document) => [...root.querySelectorAll(selector)];
+
+// Pictures are packed once each; cards and sections show the same one.
+const inflate = async (packed) => {
+  const bytes = Uint8Array.from(atob(packed), (c) => c.charCodeAt(0));
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate")));
+};
+const packed = JSON.parse($("#pictures").textContent);
+const unpack = async () => {
+  for (const [name, data] of Object.entries(packed)) {
+    const images = all(`img[data-picture="${CSS.escape(name)}"]`);
+    if (!images.length) continue;
+    const blob = new Blob([await (await inflate(data)).text()], { type: "image/svg+xml" });
+    const address = URL.createObjectURL(blob);
+    for (const image of images) image.src = address;
+    await new Promise((ready) => setTimeout(ready));
+  }
+  document.documentElement.dataset.pictures = "shown";
+};
+
+// Tables: sorted by any column, the first rows shown, the others on request.
+const SHOWN = 15;
+const cellKey = (row, column) => {
+  const cell = row.cells[column];
+  const value = cell.dataset.value;
+  const text = cell.textContent.trim();
+  if (value !== undefined) return value === "" ? null : +value;
+  const number = Number(text.replace(/[,\u00a0%]/g, ""));
+  return text === "" || text === "–" ? null : Number.isNaN(number) ? text.toLowerCase() : number;
+};
+for (const table of all("table")) {
+  const body = $("tbody", table);
+  const rows = [...body.rows];
+  const more = table.parentElement.nextElementSibling?.matches(".more") ? table.parentElement.nextElementSibling : null;
+  let opened = false;
+  const show = () => {
+    const asked = rows.filter((row) => row.dataset.filtered !== "true");
+    rows.forEach((row) => { row.hidden = row.dataset.filtered === "true"; row.classList.remove("later"); });
+    if (!opened && more) asked.slice(SHOWN).forEach((row) => { row.hidden = true; row.classList.add("later"); });
+    if (more) {
+      more.hidden = opened || asked.length <= SHOWN;
+      $("button", more).textContent = `Show all ${asked.length} rows`;
+    }
+  };
+  if (more) $("button", more).onclick = () => { opened = true; show(); };
+  const heads = all("thead th", table);
+  const sort = (column, down) => {
+    rows.sort((a, b) => {
+      const x = cellKey(a, column), y = cellKey(b, column);
+      if (x === null || y === null) return (x === null) - (y === null);
+      return (x < y ? -1 : x > y ? 1 : 0) * (down ? -1 : 1);
+    });
+    body.append(...rows);
+    heads.forEach((head, number) => number === column
+      ? head.setAttribute("aria-sort", down ? "descending" : "ascending") : head.removeAttribute("aria-sort"));
+    show();
+  };
+  heads.forEach((head, column) => {
+    const button = $("button", head);
+    if (button) button.onclick = () => sort(column, head.getAttribute("aria-sort") === "ascending");
+  });
+  table.refresh = show;
+  table.sort = sort;
+  show();
+}
+
+// Claims: by text, study, verdict and evidence.
+const claims = $("#claim-table");
+const texts = new Map(all("tbody tr", claims).map((row) => [row, row.textContent.toLowerCase()]));
+const chosen = { study: $("#study"), evidence: $("#evidence") };
+const pills = all(".pill");
+const filter = () => {
+  const words = $("#search").value.toLowerCase().split(/\s+/).filter(Boolean);
+  const verdicts = pills.filter((pill) => pill.getAttribute("aria-pressed") === "true").map((pill) => pill.value);
+  let shown = 0;
+  for (const [row, text] of texts) {
+    const fits = words.every((word) => text.includes(word))
+      && Object.entries(chosen).every(([name, field]) => !field.value || row.dataset[name] === field.value)
+      && (!verdicts.length || verdicts.includes(row.dataset.verdict));
+    row.dataset.filtered = String(!fits);
+    shown += fits;
+  }
+  $("#found").textContent = shown === texts.size ? `${shown} claims` : `${shown} of ${texts.size} claims`;
+  claims.refresh();
+};
+$("#search").oninput = filter;
+Object.values(chosen).forEach((field) => { field.onchange = filter; });
+pills.forEach((pill) => { pill.onclick = () => {
+  pill.setAttribute("aria-pressed", String(pill.getAttribute("aria-pressed") !== "true"));
+  filter();
+}; });
+$("#sort").onchange = (event) => event.target.value && claims.sort(+event.target.value, false);
+all("a[data-study]").forEach((link) => { link.onclick = () => { chosen.study.value = link.dataset.study; filter(); }; });
+// A link to a claim that is filtered out or further down shows it.
+const reveal = () => {
+  const row = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  for (let fold = row?.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
+  if (row?.matches("figure")) row.scrollIntoView();
+  if (!row?.matches("tr") || !row.hidden) return;
+  if (claims.contains(row)) { $("#search").value = ""; Object.values(chosen).forEach((field) => { field.value = ""; });
+    pills.forEach((pill) => pill.setAttribute("aria-pressed", "false")); filter(); }
+  row.closest("table").parentElement.nextElementSibling?.querySelector("button")?.click();
+  row.scrollIntoView();
+};
+addEventListener("hashchange", reveal);
+// On paper nothing can be opened.
+addEventListener("beforeprint", () => all("details.fold").forEach((fold) => { fold.open = true; }));
+
+// Pictures in full size.
+const box = $("dialog");
+all(".paper").forEach((button) => { button.onclick = () => {
+  const from = $("img", button), to = $("img", box);
+  to.src = from.src;
+  to.alt = from.alt;
+  box.showModal();
+}; });
+$("button", box).onclick = () => box.close();
+box.onclick = (event) => event.target === box && box.close();
+
+// Theme, menu, place in the page.
+$(".theme").onclick = () => {
+  const root = document.documentElement;
+  const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  root.dataset.theme = dark ? "light" : "dark";
+  try { localStorage.setItem("fabricast-theme", root.dataset.theme); } catch { /* not kept */ }
+};
+const menu = $(".menu");
+menu.onclick = () => menu.setAttribute("aria-expanded", String($(".side").classList.toggle("open")));
+all("nav a").forEach((link) => link.addEventListener("click", () => {
+  $(".side").classList.remove("open");
+  menu.setAttribute("aria-expanded", "false");
+}));
+const seen = new IntersectionObserver((entries) => entries.forEach((entry) => {
+  if (!entry.isIntersecting) return;
+  all("nav a").forEach((link) => link.getAttribute("href") === `#${entry.target.id}`
+    ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current"));
+}), { rootMargin: "-20% 0px -70% 0px" });
+all("main section[id]").forEach((section) => seen.observe(section));
+filter();
+reveal();
+requestAnimationFrame(() => setTimeout(unpack));
+window.inflate = inflate;
+})();

@@ -1,0 +1,119 @@
+"""Tables of the page: what people read in place of column names and raw numbers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import duckdb
+import pandas as pd
+
+__all__ = ["Cell", "Sheet", "header_text", "number_words", "sheet_of"]
+
+_UNITS = {
+    "_gb_per_s": "GB/s", "_bytes_per_s": "bytes/s", "_bytes": "bytes", "_ms": "ms", "_ns": "ns", "_us": "µs", "_s": "s",
+}  # fmt: skip
+_SYMBOLS = {"gb": "GB", "r2": "R²", "digest": "content digest"}
+_COMMUNICATIONS = ("communications", "copies")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell: its text, its number for sorting, whether it is a list of communications."""
+
+    text: str
+    value: float | None = None
+    is_number: bool = False
+    parts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A table for people.
+
+    Parameters
+    ----------
+    title : str
+        What it shows.
+    head : tuple of (str, bool)
+        Headers, and whether the column holds numbers.
+    rows : tuple of (str, tuple of Cell)
+        Class of each row, and its cells.
+    """
+
+    title: str
+    head: tuple[tuple[str, bool], ...]
+    rows: tuple[tuple[str, tuple[Cell, ...]], ...]
+
+
+def header_text(column: str) -> str:
+    """Return a column's name as people write it, with its unit.
+
+    Examples
+    --------
+    >>> header_text("measured_gb_per_s"), header_text("observed_ns"), header_text("set_aside")
+    ('measured (GB/s)', 'observed (ns)', 'set aside')
+    """
+    for suffix, unit in _UNITS.items():
+        if column.endswith(suffix):
+            return f"{column.removesuffix(suffix).replace('_', ' ')} ({unit})"
+    return _SYMBOLS.get(column, column.replace("_", " "))
+
+
+def number_words(value: float | int | None, digits: int = 4) -> str:
+    """Return a number with thousands separated, never as 1.67962e+06.
+
+    Examples
+    --------
+    >>> number_words(1679616), number_words(1679616.0), number_words(0.0412345), number_words(None), number_words(3e-9)
+    ('1,679,616', '1,679,616', '0.04123', '–', '3 × 10⁻⁹')
+    """
+    if value is None or value != value:
+        return "–"
+    if isinstance(value, int) or (float(value).is_integer() and abs(value) < 1e15):
+        return f"{int(value):,}"
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    magnitude = math.floor(math.log10(abs(value)))
+    if -4 <= magnitude < 15:
+        return f"{value:,.{max(0, digits - 1 - magnitude)}f}"
+    mantissa = f"{value / 10.0**magnitude:.{digits - 1}f}".rstrip("0").rstrip(".")
+    return f"{mantissa} × 10{str(magnitude).translate(str.maketrans('-0123456789', '⁻⁰¹²³⁴⁵⁶⁷⁸⁹'))}"
+
+
+def _cell(column: str, value: object) -> Cell:
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return Cell(", ".join(number_words(one) if isinstance(one, int | float) else str(one) for one in value))
+    if value is None or value != value:
+        return Cell("–")
+    if isinstance(value, bool):
+        return Cell("yes" if value else "no")
+    if isinstance(value, int | float):
+        return Cell(number_words(value), float(value), True)
+    text = str(value)
+    return Cell(text, parts=tuple(text.split()) if column in _COMMUNICATIONS else ())
+
+
+def sheet_of(connection: duckdb.DuckDBPyConnection, title: str, query: str) -> Sheet:
+    """Return the rows of a query as a table for people.
+
+    Parameters
+    ----------
+    connection : duckdb.DuckDBPyConnection
+        The run's database.
+    title : str
+        What it shows.
+    query : str
+        SELECT whose column names become headers; a column ``row_class`` says how a row looks.
+    """
+    frame: pd.DataFrame = connection.sql(query).df()
+    names = [str(name) for name in frame.columns if name != "row_class"]
+    classes = frame["row_class"].astype(str) if "row_class" in frame else [""] * len(frame)
+    rows = tuple(
+        (str(kind), tuple(_cell(name, row[name]) for name in names))
+        for kind, row in zip(classes, frame.astype(object).to_dict("records"), strict=True)
+    )
+    numbers = [any(cells[place].is_number for _, cells in rows) for place in range(len(names))]
+    return Sheet(title, tuple(zip(map(header_text, names), numbers, strict=True)), rows)
