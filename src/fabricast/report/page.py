@@ -14,11 +14,12 @@ import duckdb
 import jinja2
 import pandas as pd
 
+from fabricast.core.number_text import number_text
 from fabricast.inputs.files import write_text
 from fabricast.report.claim_rows import claim_sections
 from fabricast.report.explorers import explorer_script, maxrate_explorer, network_explorer
 from fabricast.report.key_tables import ASSUMED, DIGESTS, ERRORS, KEY_TABLES, PARAMETERS, SIMULATED, YOURS
-from fabricast.report.sheets import Sheet, number_words, sheet_of
+from fabricast.report.sheets import Sheet, sheet_of
 from fabricast.report.stories import answers_of, stories
 from fabricast.results.tables import open_run
 
@@ -139,7 +140,7 @@ def _environment() -> jinja2.Environment:
         loader=jinja2.PackageLoader("fabricast.report", "."), autoescape=True, undefined=jinja2.StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    environment.filters["number"] = number_words
+    environment.filters["number"] = number_text
     environment.filters["units"] = _with_units
     return environment
 

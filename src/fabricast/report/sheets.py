@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import duckdb
 import pandas as pd
 
-__all__ = ["Cell", "Sheet", "header_text", "number_words", "sheet_of"]
+from fabricast.core.number_text import number_text
+
+__all__ = ["Cell", "Sheet", "header_text", "sheet_of"]
 
 _UNITS = {
     "_gb_per_s": "GB/s", "_bytes_per_s": "bytes/s", "_bytes": "bytes", "_ms": "ms", "_ns": "ns", "_us": "µs", "_s": "s",
@@ -60,38 +61,17 @@ def header_text(column: str) -> str:
     return _SYMBOLS.get(column, column.replace("_", " "))
 
 
-def number_words(value: float | int | None, digits: int = 4) -> str:
-    """Return a number with thousands separated, never as 1.67962e+06.
-
-    Examples
-    --------
-    >>> number_words(1679616), number_words(1679616.0), number_words(0.0412345), number_words(None), number_words(3e-9)
-    ('1,679,616', '1,679,616', '0.04123', '–', '3 × 10⁻⁹')
-    """
-    if value is None or value != value:
-        return "–"
-    if isinstance(value, int) or (float(value).is_integer() and abs(value) < 1e15):
-        return f"{int(value):,}"
-    if math.isinf(value):
-        return "∞" if value > 0 else "−∞"
-    magnitude = math.floor(math.log10(abs(value)))
-    if -4 <= magnitude < 15:
-        return f"{value:,.{max(0, digits - 1 - magnitude)}f}"
-    mantissa = f"{value / 10.0**magnitude:.{digits - 1}f}".rstrip("0").rstrip(".")
-    return f"{mantissa} × 10{str(magnitude).translate(str.maketrans('-0123456789', '⁻⁰¹²³⁴⁵⁶⁷⁸⁹'))}"
-
-
 def _cell(column: str, value: object) -> Cell:
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, list | tuple):
-        return Cell(", ".join(number_words(one) if isinstance(one, int | float) else str(one) for one in value))
+        return Cell(", ".join(number_text(one) if isinstance(one, int | float) else str(one) for one in value))
     if value is None or value != value:
         return Cell("–")
     if isinstance(value, bool):
         return Cell("yes" if value else "no")
     if isinstance(value, int | float):
-        return Cell(number_words(value), float(value), True)
+        return Cell(number_text(value), float(value), True)
     text = str(value)
     return Cell(text, parts=tuple(text.split()) if column in _COMMUNICATIONS else ())
 

@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from fabricast.core.errors import InputError
+from fabricast.core.number_text import number_text
 from fabricast.inputs.csv_files import read_csv
 from fabricast.inputs.files import write_text
 from fabricast.results.claims import EVIDENCE
@@ -25,7 +26,6 @@ __all__ = [
     "headline",
     "holds_text",
     "lost_claims",
-    "number_text",
     "observed_text",
     "read_baseline",
     "verdict_word",
@@ -56,19 +56,6 @@ def verdict_word(verdict: str, evidence: str) -> str:
     if verdict == "follows_from_inputs" and evidence == "definition":
         return "holds by construction"
     return VERDICT_WORDS[verdict]
-
-
-def number_text(value: float) -> str:
-    """Return a number for reading.
-
-    Examples
-    --------
-    >>> number_text(1679616), number_text(0.30000000000000004), number_text(36.0798953)
-    ('1,679,616', '0.3', '36.08')
-    """
-    if abs(value) >= 10_000 and value == round(value):
-        return f"{value:,.0f}"
-    return f"{value:.4g}"
 
 
 def bound_text(relation: str, low: float | None, high: float | None, unit: str) -> str:

@@ -1,0 +1,41 @@
+"""Numbers for people."""
+
+from __future__ import annotations
+
+import math
+
+__all__ = ["number_text"]
+
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def number_text(value: float | int | None, digits: int = 4) -> str:
+    """Return a number for reading: thousands separated, and never 1.67962e+06.
+
+    Parameters
+    ----------
+    value : float, int or None
+        The number; what is missing is a dash.
+    digits : int, default 4
+        Significant digits of what is no whole number.
+
+    Examples
+    --------
+    >>> number_text(1679616), number_text(0.30000000000000004), number_text(36.0798953), number_text(3e-9)
+    ('1,679,616', '0.3', '36.08', '3 × 10⁻⁹')
+    """
+    if value is None or value != value:
+        return "–"
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    if value == round(value) and abs(value) < 1e15:
+        return f"{value:,.0f}"
+    magnitude = math.floor(math.log10(abs(value)))
+    if -4 <= magnitude < 15:
+        return _trimmed(f"{value:,.{max(0, digits - 1 - magnitude)}f}")
+    power = str(magnitude).translate(_SUPERSCRIPTS)
+    return f"{_trimmed(f'{value / 10.0**magnitude:.{digits - 1}f}')} × 10{power}"
+
+
+def _trimmed(text: str) -> str:
+    return text.rstrip("0").rstrip(".") if "." in text else text
