@@ -25,7 +25,7 @@ def copy_project(folder):
 
 
 def start(folder, *arguments, **keywords):
-    environment = os.environ | {"PYTHONPATH": ""}
+    environment = os.environ | {"PYTHONPATH": "", "FABRICAST_LINT_FIGURES": "1"}
     return subprocess.Popen(
         [sys.executable, "-m", "snakemake", *arguments],
         cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **keywords,

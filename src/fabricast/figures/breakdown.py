@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import cycle
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -10,7 +11,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from fabricast.breakdown.components import COMPONENTS, METRICS
-from fabricast.figures.style import ASSUMED_COLOUR, COLOURS, PAGE_WIDTH_IN
+from fabricast.figures.style import ASSUMED_COLOUR, COLOURS, LAYER_COLOURS, PAGE_WIDTH_IN, ink_on
 
 __all__ = ["plot_accuracy", "plot_sensitivity", "plot_shares", "plot_totals", "plot_what_if"]
 
@@ -27,6 +28,7 @@ _CHARTS = (
     ("latency", "latency, network", ("wire", "switch")),
 )
 _MARKERS = "osD^vPX*"
+_MORE_COLOURS = ("#44AA99", "#882255", "#DDCC77", "#332288", "#117733", "#88CCEE", "#AA4499", "#661100", "#6699CC")
 
 
 def plot_totals(component: pd.DataFrame, what_if: pd.DataFrame) -> Figure:
@@ -47,8 +49,7 @@ def plot_totals(component: pd.DataFrame, what_if: pd.DataFrame) -> Figure:
     systems.sort(key=lambda name: (name != "thunderx2", name))
     times = component.set_index(["system", "component"])
     figure, panels = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 3.6))
-    colours = dict(zip(COMPONENTS, [*COLOURS[:7], "#44AA99", "#882255", "#DDCC77", "#332288", "#117733", "#88CCEE",
-                                    "#AA4499", "#661100", "#6699CC"], strict=True))  # fmt: skip
+    colours = dict(zip(COMPONENTS, [*COLOURS[:7], *_MORE_COLOURS], strict=True))
     for axes, metric in zip(panels, ("injection", "latency"), strict=True):
         for place, system in enumerate(systems):
             bottom = 0.0
@@ -58,12 +59,12 @@ def plot_totals(component: pd.DataFrame, what_if: pd.DataFrame) -> Figure:
                     continue
                 value = whole[system, metric, name] * _total(times, whole, system, metric)
                 assumed = times.loc[(system, name), "tag"] == "assumed"
-                axes.bar(place, value, bottom=bottom, width=0.75, edgecolor="white", linewidth=0.5,
-                         color=ASSUMED_COLOUR if assumed else colours[name],
+                colour = ASSUMED_COLOUR if assumed else colours[name]
+                axes.bar(place, value, bottom=bottom, width=0.75, edgecolor="white", linewidth=0.5, color=colour,
                          label=COMPONENTS[name].title if place == 0 else None)  # fmt: skip
                 if value > 0.045 * _total(times, whole, system, metric):
                     axes.text(place, bottom + value / 2, f"{COMPONENTS[name].title} {value:.0f}", ha="center",
-                              va="center", fontsize=5.5, color="white")  # fmt: skip
+                              va="center", fontsize=5.5, color=ink_on(colour))  # fmt: skip
                 bottom += value
             axes.text(place, bottom, f"{bottom:.1f}", ha="center", va="bottom", fontsize=7)
         axes.set_xticks(range(len(systems)), systems)
@@ -96,18 +97,20 @@ def plot_shares(share: pd.DataFrame, system: str, figures: Sequence[str]) -> Fig
     """
     rows = share[share["system"] == system]
     figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 0.42 * len(figures) + 0.7))
+    colours = _part_colours(rows[rows["figure"].isin(figures)]["component"])
     for place, name in enumerate(figures):
         left = 0.0
         own = rows[rows["figure"] == name].sort_values("share", ascending=False)
-        for number, row in enumerate(own.to_dict("records")):
-            width = 100 * row["share"]
-            axes.barh(place, width, left=left, height=0.7, color=COLOURS[number % len(COLOURS)], edgecolor="white")
+        for row in own.to_dict("records"):
+            width, colour = 100 * row["share"], colours[row["component"]]
+            axes.barh(place, width, left=left, height=0.7, color=colour, edgecolor="white")
             differs = row["agreement"] == "differs"
             text = f"{row['component']}\n{width:.2f}"
             if differs:
                 text += f" (s: {100 * row['published_share']:.2f})"
-            if width > 6:
-                axes.text(left + width / 2, place, text, ha="center", va="center", fontsize=5.5, color="white")
+            # As wide as its longest line, at 0.9 % of the bar a letter.
+            if width > 0.9 * max(map(len, text.split("\n"))):
+                axes.text(left + width / 2, place, text, ha="center", va="center", fontsize=5.5, color=ink_on(colour))
             left += width
     axes.set_yticks(range(len(figures)), [name.replace("slide ", "s") for name in figures])
     axes.set_xticks(range(0, 101, 25))
@@ -116,6 +119,13 @@ def plot_shares(share: pd.DataFrame, system: str, figures: Sequence[str]) -> Fig
     axes.set_xlabel("share (%)")
     axes.grid(axis="y", visible=False)
     return figure
+
+
+def _part_colours(components: pd.Series) -> dict[str, str]:
+    """Return one colour a part, the same in every bar; layers have theirs in all figures."""
+    others = [name for name in dict.fromkeys(components) if name not in LAYER_COLOURS]
+    free = [colour for colour in (*COLOURS, *_MORE_COLOURS) if colour not in LAYER_COLOURS.values()]
+    return LAYER_COLOURS | dict(zip(others, cycle(free)))
 
 
 def plot_what_if(what_if: pd.DataFrame, system: str) -> Figure:
@@ -143,7 +153,7 @@ def plot_what_if(what_if: pd.DataFrame, system: str) -> Figure:
         axes.set_title(title)
         axes.set_ylim(0, None)
         axes.set_ylabel(f"{metric} removed (%)")
-        axes.legend(fontsize=6)
+        axes.legend(fontsize=6, loc="center left", bbox_to_anchor=(1.0, 0.5))
     for axes in panels[1]:
         axes.set_xlabel("reduction of the part (%)")
     return figure
@@ -180,7 +190,7 @@ def plot_accuracy(total: pd.DataFrame, tolerance: float) -> Figure:
     axes.set_ylim(len(rows) - 0.5, -0.6)
     axes.set_xlabel("model against observed (%)")
     axes.grid(axis="y", visible=False)
-    axes.legend(fontsize=6)
+    figure.legend(fontsize=6, loc="outside upper center")
     return figure
 
 

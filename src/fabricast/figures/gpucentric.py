@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from fabricast.figures.style import ASSUMED_COLOUR, COLOURS, PAGE_WIDTH_IN
@@ -26,7 +27,6 @@ __all__ = [
     "plot_feasible",
     "plot_map",
     "plot_measured_paths",
-    "plot_observations",
     "plot_robustness",
     "plot_this_gpu",
     "plot_workloads",
@@ -52,7 +52,7 @@ def plot_controls(control: pd.DataFrame) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        Left performance, right energy, by grid; grey bands from varied assumptions.
+        Left performance, right energy, by grid; bands of the same colour from varied assumptions.
     """
     figure, panels = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 3.1))
     grids = sorted(set(control["grid"]), key=lambda grid: [int(side) for side in grid.split("x")])
@@ -62,7 +62,7 @@ def plot_controls(control: pd.DataFrame) -> Figure:
             rows = control[control["control"] == name].set_index("grid").loc[grids]
             # Beside each other, so that forms which hardly differ are all seen.
             place = np.arange(len(grids)) + 0.16 * (number - (len(forms) - 1) / 2)
-            axes.vlines(place, rows[f"{quantity}_low"], rows[f"{quantity}_high"], color=ASSUMED_COLOUR, alpha=0.6,
+            axes.vlines(place, rows[f"{quantity}_low"], rows[f"{quantity}_high"], color=colour, alpha=0.35,
                         linewidth=2)  # fmt: skip
             axes.plot(place, rows[quantity], marker=marker, markersize=3, color=colour, linestyle="none",
                       label=name.replace("_", "-"))  # fmt: skip
@@ -70,7 +70,10 @@ def plot_controls(control: pd.DataFrame) -> Figure:
         axes.set_xlabel("grid of slides 9 and 10 (points)")
         axes.set_ylabel(f"{quantity} / that of CPU control")
         axes.set_title(f"model, {_ASSUMED}", fontsize=7)
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=len(forms), fontsize=6)
+    handles, labels = panels[0].get_legend_handles_labels()
+    handles.append(Line2D([], [], color=ASSUMED_COLOUR, linewidth=2))
+    labels.append("range over varied assumptions")
+    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), fontsize=6)
     return figure
 
 
@@ -204,35 +207,6 @@ def plot_robustness(statement: pd.DataFrame) -> Figure:
     return figure
 
 
-def plot_observations(observation: pd.DataFrame) -> Figure:
-    """Draw the table of what slides say with the verdict of each row that can be checked.
-
-    Parameters
-    ----------
-    observation : pandas.DataFrame
-        Rows of the table gpucentric_observation.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        One line a row: holds, fails, or cannot be checked.
-    """
-    rows = observation.sort_values("observation").reset_index(drop=True)
-    figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 0.17 * len(rows) + 0.4))
-    for place, row in rows.iterrows():
-        known = row["passed"] is not None and not pd.isna(row["passed"])
-        mark, colour = ("holds", COLOURS[0]) if known and row["passed"] else ("fails", COLOURS[1])
-        if not known:
-            mark, colour = ("count only" if row["confidence"] == "low" else "not testable"), ASSUMED_COLOUR
-        axes.text(0.0, -float(str(place)), f"{row['observation']}  s{row['slide']}", fontsize=5.5, va="center")
-        axes.text(0.09, -float(str(place)), mark, fontsize=5.5, va="center", color=colour, fontweight="bold")
-        text = row["text"] if len(row["text"]) <= 118 else row["text"][:115] + "..."
-        axes.text(0.18, -float(str(place)), text, fontsize=5.5, va="center")
-    axes.set_ylim(-len(rows), 1)
-    axes.axis("off")
-    return figure
-
-
 def plot_map(choice: pd.DataFrame, system: str) -> Figure:
     """Draw which method is best over size and overlap, for few and many nodes.
 
@@ -268,6 +242,7 @@ def plot_map(choice: pd.DataFrame, system: str) -> Figure:
         axes.grid(visible=False)
     panels[0].set_ylabel("overlap")
     handles = [Patch(color=colour, label=METHODS[name].title) for name, colour in zip(methods, COLOURS, strict=False)]
+    handles.append(Patch(color=COLOURS[0], alpha=0.4, label="pale: leads by less than the models err"))
     figure.legend(handles=handles, fontsize=6, ncols=3, loc="outside lower center")
     return figure
 
@@ -298,7 +273,13 @@ def plot_measured_paths(path: pd.DataFrame) -> Figure:
         axes.set_title(system.replace("_", " "), fontsize=8)
         axes.set_xlabel("message size (bytes)")
     np.atleast_1d(panels)[0].set_ylabel("time one way (µs)")
-    np.atleast_1d(panels)[0].legend(fontsize=6)
+    handles, labels = np.atleast_1d(panels)[0].get_legend_handles_labels()
+    handles += [
+        Line2D([], [], color="black", linewidth=0.9, linestyle="--"),
+        Line2D([], [], color="black", linewidth=0.9, linestyle="-"),
+    ]
+    labels += ["start-up and rate", "piecewise, fitted without this size"]
+    figure.legend(handles, labels, fontsize=6, ncols=4, loc="outside upper center")
     return figure
 
 
@@ -379,11 +360,11 @@ def plot_feasible(feasible: pd.DataFrame, parameter: pd.DataFrame) -> Figure:
     state = feasible.assign(number=feasible["small_holds"].astype(int) + 2 * feasible["large_holds"].astype(int))
     table = state.pivot(index="peer_rate_large", columns="store_rate", values="number")
     labels = ("neither", "small payloads only (G04)", "large payloads only (G06)", "both")
-    colours = ("#eeeeee", COLOURS[5], COLOURS[4], COLOURS[2])
-    figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 3.0))
+    colours = ("#dddddd", COLOURS[5], COLOURS[4], COLOURS[2])
+    figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 3.2))
     axes.pcolormesh(
         table.columns.to_numpy() / 1e9, table.index.to_numpy() / 1e9, table.to_numpy(), vmin=-0.5, vmax=3.5,
-        cmap=ListedColormap(list(colours)), shading="nearest",
+        cmap=ListedColormap(list(colours)), shading="nearest", rasterized=True,
     )  # fmt: skip
     value = _values(parameter)
     axes.plot(value["store_rate"] / 1e9, value["peer_rate_large"] / 1e9, "k*", markersize=9, label="default (assumed)")
@@ -393,5 +374,6 @@ def plot_feasible(feasible: pd.DataFrame, parameter: pd.DataFrame) -> Figure:
     axes.set_ylabel("peer-to-peer reads,\nlarge payloads (GB/s)")
     axes.grid(visible=False)
     handles = [Patch(color=colour, label=label) for label, colour in zip(labels, colours, strict=True)]
-    axes.legend(handles=[*handles, *axes.get_legend_handles_labels()[0]], fontsize=6, loc="upper left")
+    marked = axes.get_legend_handles_labels()[0]
+    figure.legend(handles=[*handles, *marked], fontsize=6, ncols=5, loc="outside upper center")
     return figure

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import cycle
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -9,9 +11,10 @@ from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
 from matplotlib.colors import BoundaryNorm, LogNorm, Normalize
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
-from fabricast.figures.style import COLOURS, PAGE_WIDTH_IN
+from fabricast.figures.style import COLOURS, PAGE_WIDTH_IN, legend_below
 from fabricast.maxrate.models import FORMS, SLIDE_PARAMETERS, predict_time
 from fabricast.maxrate.tables import SINGLE_FORMS
 
@@ -66,7 +69,7 @@ def plot_rates(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: str) -> Fi
     matplotlib.figure.Figure
         Left one data set with all models, right all data sets relative to their largest rate.
     """
-    figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 2.9))
+    figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 3.7))
     rows = measurement[measurement["dataset"] == dataset]
     for size, colour, marker in zip(sorted(set(rows["size_bytes"]))[-3:], COLOURS, "os^", strict=False):
         own = rows[rows["size_bytes"] == size].sort_values("processes")
@@ -79,21 +82,22 @@ def plot_rates(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: str) -> Fi
         left.plot(processes, processes * largest / time / 1e9, color="black", linestyle=style, linewidth=1,
                   label=FORMS[name].title)  # fmt: skip
     top = float((rows["processes"] * rows["size_bytes"] / rows["time_s"]).max()) / 1e9
-    left.set_ylim(0, 1.6 * top)
+    left.set_ylim(0, 1.15 * top)
     left.set_xlabel("processes on the node")
     left.set_ylabel("k n / T (GB/s)")
     left.set_title(dataset)
-    left.legend(fontsize=5.5)
-    colours = plt.colormaps["viridis"](np.linspace(0, 0.9, measurement["dataset"].nunique()))
-    for (label, part), colour in zip(measurement.groupby("dataset", sort=True), colours, strict=True):
+    legend_below(left)
+    looks = zip(cycle([*COLOURS[:4], COLOURS[6]]), sorted("os^Dv" * 4), strict=False)
+    for (label, part), (colour, marker) in zip(measurement.groupby("dataset", sort=True), looks, strict=False):
         big = part[part["size_bytes"] == part["size_bytes"].max()].sort_values("processes")
         rate = big["processes"] * big["size_bytes"] / big["time_s"]
-        right.plot(big["processes"], rate / rate.max(), color=colour, marker=".", label=str(label))
+        right.plot(big["processes"], rate / rate.max(), color=colour, marker=marker, markersize=3, linewidth=0.9,
+                   linestyle="-" if marker == "D" else "--", label=str(label).replace("_", " "))  # fmt: skip
     right.set_xscale("log", base=2)
     right.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     right.set_xlabel("processes on the node")
     right.set_ylabel("rate / largest rate, largest messages")
-    right.legend(fontsize=5)
+    legend_below(right)
     return figure
 
 
@@ -182,13 +186,14 @@ def plot_model_errors(fit: pd.DataFrame) -> Figure:
         place = np.array([datasets.index(name) for name in own.index]) + (number - len(models) / 2 + 0.5) * width
         axes.bar(place, 100 * own["median_error"], width=width, color=COLOURS[number], label=_TITLES[model])
         axes.vlines(place, 100 * own["median_error"], 100 * own["p90_error"], color=COLOURS[number], linewidth=0.8)
-    axes.axhline(5, color="0.4", linewidth=0.7, linestyle="--")
+    axes.axhline(5, color="0.4", linewidth=0.7, linestyle="--", label="5 %")
     axes.set_xticks(range(len(datasets)), datasets, rotation=30, ha="right", fontsize=6)
     axes.set_ylabel("absolute relative error (%)")
     axes.set_yscale("log")
     axes.set_ylim(0.2, 600)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.legend(fontsize=6, ncols=3)
+    figure.legend(fontsize=6, ncols=4, loc="outside upper center", title="bars: median, lines: to the 90th percentile",
+                  title_fontsize=6)  # fmt: skip
     axes.grid(axis="x", visible=False)
     return figure
 
@@ -323,6 +328,9 @@ def plot_parameter_intervals(fit: pd.DataFrame) -> Figure:
         own.set_title(title, fontsize=8)
         own.set_xlabel("GB/s")
     axes[0].set_yticks(range(len(rows)), rows["dataset"].tolist(), fontsize=6)
+    fitted = Line2D([], [], color=COLOURS[0], marker="o", markersize=3.5, label="fitted rate with its 95 % interval")
+    said = "not determined: the data hold no case in which this rate decides"
+    figure.legend(handles=[fitted], fontsize=6, loc="outside upper center", title=said, title_fontsize=6)
     return figure
 
 

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch
 from matplotlib.ticker import FuncFormatter
 
-from fabricast.figures.style import COLOURS, COLUMN_WIDTH_IN, PAGE_WIDTH_IN
+from fabricast.figures.style import COLOURS, COLUMN_WIDTH_IN, PAGE_WIDTH_IN, legend_below
 from fabricast.pcie.models import MODELS
 from fabricast.pcie.tree import PcieTree
 
@@ -188,7 +188,7 @@ def plot_slowdown(
     Returns
     -------
     matplotlib.figure.Figure
-        Left the ECDF by model, right the histogram by family for the slides' reading.
+        Left the ECDF by model, right that by family for the slides' reading.
     """
     size = communication.assign(item=communication["communication"].astype(str))
     rows = prediction.merge(
@@ -196,7 +196,7 @@ def plot_slowdown(
     ).merge(graph[["graph", "family"]], on="graph")
     rows["slowdown"] = rows["value"] / (rows["size_bytes"] / bandwidth_bytes_per_s)
     rows = rows[np.isfinite(rows["slowdown"])]
-    figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 2.9))
+    figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 3.8))
     models = [name for name in MODELS if name in set(rows["model"])]
     for name, colour, style in zip(models, cycle(COLOURS), cycle(_LINE_STYLES), strict=False):
         values = np.sort(rows.loc[rows["model"] == name, "slowdown"].to_numpy())
@@ -206,19 +206,18 @@ def plot_slowdown(
     left.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     left.set_xlabel("predicted slowdown (elapsed / alone)")
     left.set_ylabel("share of communications")
-    left.legend(fontsize=6)
+    legend_below(left)
     own = rows[rows["model"] == "congestion_factor"]
     families = [family for family in _FAMILIES if (own["family"] == family).any()]
-    bins = np.geomspace(0.97, max(2.0, float(own["slowdown"].max())) * 1.03, 36)
-    for family, colour in zip(families, COLOURS, strict=False):
-        values = own.loc[own["family"] == family, "slowdown"]
-        right.hist(values, bins=bins, histtype="step", color=colour, linewidth=1.3,
-                   weights=np.full(values.size, 1 / values.size), label=f"{family} ({values.size:,})")  # fmt: skip
+    for family, colour, dashes in zip(families, COLOURS, _LINE_STYLES, strict=False):
+        values = np.sort(own.loc[own["family"] == family, "slowdown"].to_numpy())
+        right.step(values, np.arange(1, values.size + 1) / values.size, color=colour, linestyle=dashes, where="post",
+                   label=f"{family.replace('_', ' ')} ({values.size:,})")  # fmt: skip
     right.set_xscale("log", base=2)
     right.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     right.set_xlabel("predicted slowdown, congestion factors")
-    right.set_ylabel("share of the family's communications")
-    right.legend(fontsize=6)
+    right.set_ylabel("share of the family's copies")
+    legend_below(right)
     return figure
 
 
@@ -285,7 +284,7 @@ def plot_probes(comparison: pd.DataFrame, tolerance: float) -> Figure:
             default="few flows",
         )
     )
-    figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 3.0))
+    figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 3.5))
     ends = np.array([8.0, 500.0])
     left.fill_between(ends, ends * (1 - tolerance), ends * (1 + tolerance), color="0.9", label=f"±{tolerance:.0%}")
     left.plot(ends, ends, color="0.6", linewidth=0.8)
@@ -298,7 +297,7 @@ def plot_probes(comparison: pd.DataFrame, tolerance: float) -> Figure:
     left.set_yscale("log")
     left.set_xlabel("measured rate (GB/s)")
     left.set_ylabel("predicted rate (GB/s)")
-    left.legend()
+    legend_below(left)
     staggered = rows[rows["pattern"] == "staggered"].assign(
         distance=lambda part: part["case_id"].str.extract(r"staggered_(\d)")[0].astype(int)
     )
@@ -309,5 +308,5 @@ def plot_probes(comparison: pd.DataFrame, tolerance: float) -> Figure:
     right.set_xlabel("staggered distance k (GPU i sends to i + k)")
     right.set_ylabel("relative error (%)")
     right.set_ylim(-100 * tolerance * 1.15, 100 * tolerance * 1.15)
-    right.legend()
+    legend_below(right, 1)
     return figure

@@ -6,8 +6,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
-from fabricast.figures.style import COLOURS, PAGE_WIDTH_IN
+from fabricast.figures.style import COLOURS, PAGE_WIDTH_IN, ink_on
 
 __all__ = ["plot_schedule_distribution", "plot_schedule_gain", "plot_schedule_timeline"]
 
@@ -35,7 +37,7 @@ def plot_schedule_distribution(histogram: pd.DataFrame, summary: pd.DataFrame, r
     panels = panels[:4]
     columns = min(2, max(1, len(panels)))
     lines = -(-len(panels) // columns) or 1
-    figure, axes = plt.subplots(lines, columns, figsize=(PAGE_WIDTH_IN, 2.3 * lines), squeeze=False)
+    figure, axes = plt.subplots(lines, columns, figsize=(PAGE_WIDTH_IN, 2.3 * lines + 0.2), squeeze=False)
     for ax, (pattern, topology) in zip(axes.flat, panels, strict=False):
         own = rows[(rows["pattern"] == pattern) & (rows["topology"] == topology)].sort_values("mode")
         for case, colour in zip(own.to_dict("records"), COLOURS, strict=False):
@@ -53,7 +55,12 @@ def plot_schedule_distribution(histogram: pd.DataFrame, summary: pd.DataFrame, r
         ax.set_xlim(2.5, None)
         ax.set_xlabel("elapsed / one message alone")
         ax.set_ylabel("schedules (%)")
-        ax.legend(fontsize=6)
+    modes = list(dict.fromkeys(rows.sort_values("mode")["mode"]))
+    handles: list[Patch | Line2D] = [
+        Patch(color=colour, alpha=0.5, label=mode) for mode, colour in zip(modes, COLOURS, strict=False)
+    ]
+    handles.append(Line2D([], [], color="black", linestyle=":", linewidth=1, label="naive order"))
+    figure.legend(handles=handles, fontsize=6, ncols=4, loc="outside upper center")
     for ax in list(axes.flat)[len(panels) :]:
         ax.axis("off")
     return figure
@@ -127,9 +134,10 @@ def plot_schedule_timeline(schedule: pd.DataFrame, reference_time_s: float) -> F
             source, target = arc.split(">")
             place = sources.index(source)
             width = starts[number + 1] - starts[number]
-            axes.barh(place, width, left=starts[number], height=0.8, color=COLOURS[number % len(COLOURS)],
-                      edgecolor="white", alpha=0.85)  # fmt: skip
-            axes.text(starts[number] + width / 2, place, f"→ {target}", ha="center", va="center", fontsize=7)
+            colour = COLOURS[number % len(COLOURS)]
+            axes.barh(place, width, left=starts[number], height=0.8, color=colour, edgecolor="white")
+            axes.text(starts[number] + width / 2, place, f"→ {target}", ha="center", va="center", fontsize=7,
+                      color=ink_on(colour))  # fmt: skip
     axes.set_yticks(range(len(sources)), [f"GPU {source}" for source in sources])
     axes.invert_yaxis()
     axes.set_xlabel("time / one message alone")

@@ -7,11 +7,12 @@ from itertools import cycle
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from fabricast.figures.pcie import draw_tree, link_load
-from fabricast.figures.style import COLOURS, COLUMN_WIDTH_IN, PAGE_WIDTH_IN
+from fabricast.figures.style import COLOURS, COLUMN_WIDTH_IN, PAGE_WIDTH_IN, legend_below
 from fabricast.pcie.models import MODELS, VALIDATED, factors
 from fabricast.pcie.tables.graphs import graphs_from_rows
 from fabricast.pcie.tree import PcieTree
@@ -54,7 +55,7 @@ def plot_error_distribution(histogram: pd.DataFrame, subset: str, origin: str, t
         Left the histogram of the validated models, right the ECDF of absolute errors of all.
     """
     rows = histogram[(histogram["subset"] == subset) & (histogram["origin"] == origin)]
-    figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 2.9))
+    figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 3.8))
     left.axvspan(-100 * tolerance, 100 * tolerance, color="0.92")
     order = [name for name in MODELS if name in set(rows["model"])]
     for name, colour, style in zip(VALIDATED, COLOURS, _STYLES, strict=False):
@@ -69,7 +70,7 @@ def plot_error_distribution(histogram: pd.DataFrame, subset: str, origin: str, t
     left.set_xlim(-60, 60)
     left.set_xlabel("relative error (%)")
     left.set_ylabel("communications per 1 % bin (%)")
-    left.legend(fontsize=6, loc="upper left")
+    legend_below(left, 1)
     for name, colour, style in zip(order, cycle([*COLOURS, "#661100"]), cycle(_STYLES), strict=False):
         part = rows[rows["model"] == name]
         nearer = np.minimum(part["lower"].abs(), part["upper"].abs())
@@ -83,7 +84,7 @@ def plot_error_distribution(histogram: pd.DataFrame, subset: str, origin: str, t
     right.set_ylabel("communications (%)")
     right.set_xlim(0, 60)
     right.set_ylim(None, 100.5)
-    right.legend(fontsize=6)
+    legend_below(right, 3)
     return figure
 
 
@@ -209,8 +210,11 @@ def plot_model_hardware(error_band: pd.DataFrame, subsets: dict[str, str], toler
     sns.heatmap(np.array(grid), annot=True, fmt=".1f", cmap="mako", vmin=50, vmax=100, ax=axes,
                 annot_kws={"size": 6}, linewidths=0.5, yticklabels=[_title(name) for name in models],
                 xticklabels=[f"{subsets[subset]}\n{_short(origin)}" for subset, origin in columns],
-                cbar_kws={"label": f"within ±{tolerance:.0%} (%)"})  # fmt: skip
-    axes.tick_params(axis="x", rotation=0, labelsize=5.5)
+                cbar_kws={"label": f"within ±{tolerance:.0%} (%); below 50: darkest", "extend": "min"})  # fmt: skip
+    many = len(columns) > 6
+    axes.tick_params(axis="x", rotation=40 if many else 0, labelsize=5.5)
+    if many:
+        plt.setp(axes.get_xticklabels(), ha="right", rotation_mode="anchor")
     axes.grid(visible=False)
     return figure
 
@@ -250,6 +254,9 @@ def plot_worst_case(
         2, 1, figsize=(COLUMN_WIDTH_IN, 2.3 + 0.24 * len(arcs)), height_ratios=[2.1, 0.4 + 0.24 * len(arcs)]
     )
     draw_tree(tree, link_load(tree, arcs, rho), top)
+    scale = figure.colorbar(plt.cm.ScalarMappable(Normalize(0, 1), "magma_r"), ax=top, shrink=0.7, aspect=18)
+    scale.set_label("link load (share of capacity)", fontsize=6)
+    scale.ax.tick_params(labelsize=6)
     top.set_title(f"{_title(model)}, {_short(origin)}: {worst['relative_error']:+.0%} at worst", fontsize=7)
     place = np.arange(len(arcs))
     bottom.barh(place - 0.2, own["predicted"] * 1e3, height=0.36, color=COLOURS[0], label="model")

@@ -89,15 +89,18 @@ def plot_link_usage(case: pd.DataFrame, link_class: pd.DataFrame, workload: str)
             known = [mapping for mapping in _ORDER if mapping in part.index]
             place = np.arange(len(known)) + shift
             values = part.loc[known]
-            axes.vlines(place, values["min_bytes"] / 2**20, values["max_bytes"] / 2**20, color=colour, linewidth=1)
-            axes.plot(place, values["max_bytes"] / 2**20, "^", color=colour, markersize=4, label=f"max, {routing}")
-            axes.plot(place, values["mean_bytes"] / 2**20, "o", color=colour, markersize=3, label=f"mean, {routing}")
+            axes.vlines(place, values["min_bytes"] / 2**20, values["max_bytes"] / 2**20, color=colour, linewidth=1,
+                        label=f"least to max, {routing}")  # fmt: skip
+            axes.plot(place, values["max_bytes"] / 2**20, "^", color=colour, markersize=4, label=f"max, {routing}",
+                      clip_on=False)  # fmt: skip
+            axes.plot(place, values["mean_bytes"] / 2**20, "o", color=colour, markersize=3, label=f"mean, {routing}",
+                      clip_on=False)  # fmt: skip
         axes.set_xticks(np.arange(len(known)), known, rotation=45, fontsize=6)
         axes.set_yscale("symlog", linthresh=1.0)
-        axes.set_ylim(0, None)
+        axes.set_ylim(0, 1.3 * axes.get_ylim()[1])
         axes.set_title(f"{workload}, {name}", fontsize=8)
     panels[0].set_ylabel("load of a link (MiB)")
-    figure.legend(*panels[0].get_legend_handles_labels(), fontsize=6, ncols=4, loc="outside lower center")
+    figure.legend(*panels[0].get_legend_handles_labels(), fontsize=6, ncols=6, loc="outside lower center")
     return figure
 
 
@@ -340,6 +343,29 @@ def plot_two_supernodes(example: pd.DataFrame, grid: tuple[int, int]) -> Figure:
     return figure
 
 
+#: What features of link loads are called; the classes D, LL and LR stay as they are.
+_FEATURES = {
+    "second_by_first": "second fullest class by the fullest", "floor_by_bottleneck": "even loads by busiest link",
+    "time_s": "time of the fullest link", "mean_by_max": "mean by largest load",
+    "p90_by_max": "90th percentile by largest load",
+    "p99_by_max": "99th percentile by largest load", "used": "share of links in use", "indirect": "indirect routes",
+}  # fmt: skip
+
+
+def _feature_text(name: str) -> str:
+    """Return a feature in words, its class of links first.
+
+    Examples
+    --------
+    >>> _feature_text("D_time_s"), _feature_text("indirect")
+    ('D links: time of the fullest link', 'indirect routes')
+    """
+    links, _, rest = name.partition("_")
+    if links in _CLASSES:
+        return f"{links} links: {_FEATURES.get(rest, rest.replace('_', ' '))}"
+    return _FEATURES.get(name, name.replace("_", " "))
+
+
 def plot_importance(feature: pd.DataFrame) -> Figure:
     """Draw which features of link loads tell how much longer than its bound a case takes.
 
@@ -356,7 +382,7 @@ def plot_importance(feature: pd.DataFrame) -> Figure:
     rows = feature.sort_values(["importance", "feature"]).tail(10)
     figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 2.8))
     axes.barh(range(len(rows)), rows["importance"], color=COLOURS[0])
-    axes.set_yticks(range(len(rows)), [name.replace("_", " ") for name in rows["feature"]], fontsize=6)
+    axes.set_yticks(range(len(rows)), [_feature_text(name) for name in rows["feature"]], fontsize=6)
     axes.set_xlabel("loss of R² when the feature is shuffled, on unseen workloads and mappings")
     explained = 100 * float(rows["r2"].iloc[0])
     axes.set_title(f"explains {max(explained, 0):.0f} % of the variance on unseen workloads and mappings", fontsize=8)

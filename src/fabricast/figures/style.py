@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import resources
@@ -9,11 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_pdf import FigureCanvasPdf
 from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
+from fabricast.figures.lint import text_problems
 from fabricast.inputs.files import atomic_write
 
 if TYPE_CHECKING:
@@ -27,11 +32,15 @@ __all__ = [
     "COLUMN_WIDTH_IN",
     "LAYER_COLOURS",
     "PAGE_WIDTH_IN",
+    "ink_on",
+    "legend_below",
     "paper_style",
     "save_entries",
     "save_figure",
 ]
 
+#: With this variable set, what cannot be read in a figure goes into the job's log.
+_LINT = "FABRICAST_LINT_FIGURES"
 COLUMN_WIDTH_IN = 3.5
 PAGE_WIDTH_IN = 7.0
 #: Okabe-Ito colours, told apart by colour-blind readers.
@@ -40,6 +49,24 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 LAYER_COLOURS = {"CPU": COLOURS[0], "I/O": COLOURS[1], "Network": COLOURS[2]}
 #: What is assumed is drawn in grey.
 ASSUMED_COLOUR = "#999999"
+
+
+def legend_below(axes: Axes, columns: int = 2) -> None:
+    """Put the legend of a panel below its horizontal axis, where no data are."""
+    axes.legend(fontsize=6, ncols=columns, loc="upper center", bbox_to_anchor=(0.5, -0.2), borderaxespad=0)
+
+
+def ink_on(colour: str) -> str:
+    """Return black or white, whichever is read better on a colour.
+
+    Examples
+    --------
+    >>> ink_on("#0072B2"), ink_on("#E69F00")
+    ('white', 'black')
+    """
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in to_rgb(colour))
+    # The two contrasts of WCAG 2.1 are equal at this luminance.
+    return "white" if 0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.179 else "black"
 
 
 @contextmanager
@@ -106,4 +133,8 @@ def save_entries(
     formats = len(paths) // len(entries)
     with paper_style():
         for position, entry in enumerate(entries):
-            save_figure(entry.draw(read, values), *paths[formats * position : formats * (position + 1)])
+            figure = entry.draw(read, values)
+            if os.environ.get(_LINT):
+                for problem in text_problems(figure):
+                    sys.stdout.write(f"figure {entry.name}: {problem}\n")
+            save_figure(figure, *paths[formats * position : formats * (position + 1)])

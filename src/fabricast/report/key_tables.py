@@ -46,6 +46,10 @@ KEY_TABLES = {
         "Statements and how firmly they hold": """
             SELECT statement, text, slides, decided_by, passed,
             printf('%.0f %%', 100 * share_of_draws) AS share_of_draws FROM gpucentric_statement ORDER BY statement""",
+        "What the slides say, and what of it can be checked": """
+            SELECT observation, slide, text,
+            CASE WHEN passed THEN 'holds' WHEN NOT passed THEN 'does not hold' WHEN confidence = 'low' THEN 'count only'
+                 ELSE 'not testable' END AS verdict FROM gpucentric_observation ORDER BY observation""",
         "Sizes at which the fastest method changes": """
             SELECT system, size_bytes::BIGINT AS size_bytes, fastest_below, fastest_above FROM gpucentric_crossover
             ORDER BY ALL""",

@@ -58,13 +58,6 @@ FIGURES = (
         "Grey statements are decided by assumed values: that they hold with the defaults is no evidence.",
     ),
     Entry(
-        "observations",
-        "What slides say",
-        lambda read, values: plots.plot_observations(read("gpucentric_observation")),
-        "What slides say, and whether the model agrees. Of some cells only the number of marks survived: "
-        "these are counted, not checked.",
-    ),
-    Entry(
         "choice_map",
         "Which method is best",
         lambda read, values: plots.plot_map(read("gpucentric_choice"), values["system"]),
