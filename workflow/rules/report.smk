@@ -17,6 +17,9 @@ rule write_report:
             for study, figures in FIGURES.items()
             for figure in figures
         ],
+        topologies=[
+            entry.topology for entry in GRAPH_SETS.values() if is_file(entry.topology)
+        ],
     output:
         report="<reports>/report.html",
     log:
@@ -31,6 +34,7 @@ rule write_report:
             for study, figures in FIGURES.items()
             for entry in figures.values()
         ],
+        graph_sets={name: entry.topology for name, entry in GRAPH_SETS.items()},
         code=code("write_report"),
     script:
         "../scripts/write_report.py"

@@ -11,4 +11,9 @@ pictures = [
     Picture(Path(path), study, title, caption)
     for path, (study, title), caption in zip(snakemake.input.figures, snakemake.params.titles, captions, strict=True)
 ]
-write_report(Path(snakemake.input.database), pictures, Path(snakemake.output.report))
+write_report(
+    Path(snakemake.input.database),
+    pictures,
+    Path(snakemake.output.report),
+    graph_sets=dict(snakemake.params.graph_sets),
+)

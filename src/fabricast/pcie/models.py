@@ -205,7 +205,7 @@ class Evaluation:
     bottleneck: NDArray[np.int64] | None = None
 
 
-def _piece_payload(tau: float, crossing_cost: float) -> float:
+def piece_payload(tau: float, crossing_cost: float) -> float:
     """Payload of a packet behind the root complex, as a part of a whole packet's, that gives `tau`.
 
     In a conflict of one local and one crossing set both send equally many packets, so the
@@ -300,7 +300,7 @@ def evaluate(
     )  # fmt: skip
     rule = kernel.Rule(
         method=int(getattr(kernel, model.method.upper())), options=model.options.vector(), tau=used_tau,
-        piece_payload=_piece_payload(used_tau, crossing_cost), piece_cost=float(crossing_cost),
+        piece_payload=piece_payload(used_tau, crossing_cost), piece_cost=float(crossing_cost),
         bandwidth_bytes_per_s=float(bandwidth_bytes_per_s), latency_s=float(latency_s),
         first_phase_only=first_phase_only,
     )  # fmt: skip

@@ -6,6 +6,7 @@ import base64
 import json
 import re
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,9 @@ from fabricast.core.number_text import number_text
 from fabricast.inputs.files import write_text
 from fabricast.report.claim_rows import claim_sections
 from fabricast.report.explorers import explorer_script, maxrate_explorer, network_explorer
+from fabricast.report.javascript_kernels import kernel_script
 from fabricast.report.key_tables import ASSUMED, DIGESTS, ERRORS, KEY_TABLES, PARAMETERS, SIMULATED, YOURS
+from fabricast.report.pcie_explorer import pcie_explorer
 from fabricast.report.sheets import Sheet, sheet_of
 from fabricast.report.stories import answers_of, stories
 from fabricast.results.tables import open_run
@@ -84,11 +87,17 @@ def _explorers(connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
     case = connection.sql("SELECT * FROM network_case").df()
     if len(case):
         found["percs"] = network_explorer(case, connection.sql("SELECT * FROM network_link_histogram").df())
+    return {study: _json(chart) for study, chart in found.items()}
+
+
+def _json(value: object) -> str:
     # A name such as </script> must not end the element.
-    return {study: json.dumps(chart).replace("<", "\\u003c") for study, chart in found.items()}
+    return json.dumps(value).replace("<", "\\u003c")
 
 
-def write_report(database: Path, pictures: list[Picture], path: Path) -> None:
+def write_report(
+    database: Path, pictures: list[Picture], path: Path, *, graph_sets: Mapping[str, str] | None = None
+) -> None:
     """Write the report of a run.
 
     Parameters
@@ -99,6 +108,8 @@ def write_report(database: Path, pictures: list[Picture], path: Path) -> None:
         Figures in the order in which they are shown.
     path : Path
         The HTML file.
+    graph_sets : mapping of str to str, optional
+        Topology, a built-in name or a file, of each graph set of the run.
     """
     with open_run(database) as connection:
         tables = {name: _records(connection.sql(query).df()) for name, query in _QUERIES.items()}
@@ -114,6 +125,7 @@ def write_report(database: Path, pictures: list[Picture], path: Path) -> None:
             for row in _records(connection.sql("SELECT * FROM study").df())
         ]
         explorers = _explorers(connection)
+        trees = _json(pcie_explorer(connection, graph_sets or {}))
         (has_own_copies,) = connection.sql("SELECT count(*) > 0 FROM measured_copy WHERE own").fetchall()[0]
     order = list(stories())
     studies = sorted((study for study in studies if study["pictures"]), key=lambda study: order.index(study["study"]))
@@ -122,6 +134,7 @@ def write_report(database: Path, pictures: list[Picture], path: Path) -> None:
         sizes={picture.anchor: picture.size for picture in pictures},
         packed=json.dumps({picture.anchor: picture.packed for picture in pictures}),
         explorers=explorers, explorer_script=_packed_text(explorer_script()) if explorers else "",
+        trees=trees, kernels=kernel_script(), pcie_script=_beside("pcie_explorer.js"),
         style=_beside("report.css"), script=_beside("report.js"), **_run_words(tables["run"]), **groups, **sections,
     )  # fmt: skip
     write_text(path, text)

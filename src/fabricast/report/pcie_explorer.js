@@ -1,0 +1,133 @@
+// Copies between GPUs of a tree: click a source, then a target. The models are the translated kernels.
+const pcieExplorer = (root, data) => {
+  root.data = data;
+  const element = (name, attributes = {}, ...children) => {
+    const found = document.createElement(name);
+    for (const [key, value] of Object.entries(attributes)) key in found && key !== "list" ? found[key] = value : found.setAttribute(key, value);
+    found.append(...children);
+    return found;
+  };
+  const drawn = (name, attributes, text) => {
+    const found = document.createElementNS("http://www.w3.org/2000/svg", name);
+    for (const [key, value] of Object.entries(attributes)) found.setAttribute(key, value);
+    if (text !== undefined) found.textContent = text;
+    return found;
+  };
+  let tree = data.trees[0], copies = [], source = null;
+
+  const choice = (label, options) => {
+    const select = element("select", { ariaLabel: label }, ...options.map(([value, text]) => element("option", { value }, text)));
+    return [element("label", {}, `${label} `, select), select];
+  };
+  const [treeLabel, trees] = choice("tree", data.trees.map((one, number) => [number, `${one.name}, ${one.endpoints.length} GPUs`]));
+  const [modelLabel, models] = choice("model", data.models.map((one, number) => [number, one.title]));
+  const slider = (label, unit, min, max, step) => {
+    const input = element("input", { type: "range", min, max, step, ariaLabel: `${label} in ${unit}` });
+    const shown = element("output");
+    const text = () => { shown.textContent = `${+input.value}${unit ? `\u00a0${unit}` : ""}`; };
+    input.addEventListener("input", () => { text(); update(); });
+    return { input, set: (value) => { input.value = value; text(); }, label: element("label", {}, `${label} `, input, " ", shown) };
+  };
+  const bandwidth = slider("one copy alone", "GB/s", 1, 64, 0.1);
+  const size = slider("size", "MiB", 1, 1024, 1);
+  const tau = slider("tau", "", 0, 0.49, 0.005);
+  const cost = slider("crossing cost", "", 1, 1.5, 0.005);
+  const said = element("p", { className: "small" });
+  const picture = drawn("svg", { role: "group", "aria-label": "Tree; choose a source, then a target" });
+  const body = element("tbody");
+  const table = element("table", {}, element("caption", { className: "skip" }, "Copies"), element("thead", {}, element("tr", {},
+    ...["copy", "factor at the start", "time (ms)", "slowdown", "waits for", ""].map((text) => element("th", { scope: "col" }, text)))), body);
+  const clear = element("button", { type: "button", className: "button" }, "Remove all");
+  root.append(element("div", { className: "tools" }, treeLabel, modelLabel, clear), element("div", { className: "tools" }, size.label, bandwidth.label, tau.label, cost.label),
+    picture, said, table);
+
+  const float = (values) => Float64Array.from(values), whole = (values) => Int32Array.from(values);
+  const network = (one) => ({ ...one.routes, route_offset: whole(one.routes.route_offset), route_link: whole(one.routes.route_link),
+    crossing_pair: whole(one.routes.crossing_pair), capacity: float(one.routes.capacity),
+    leaves_root_complex: whole(one.routes.leaves_root_complex), behind_root_complex: whole(one.routes.behind_root_complex) });
+
+  // Also what the tests call: graphs given as arrays, results in full precision.
+  root.evaluate = (one, model, graphs, values) => {
+    const count = graphs.source.length, used = model.uses_tau ? values.tau : 0;
+    const results = { end_s: new Float64Array(count), initial_rho: new Float64Array(count), phases: new Int32Array(graphs.offset.length - 1), bottleneck: new Int32Array(count).fill(-1) };
+    const rule = { method: model.method, options: whole(model.options), tau: used, piece_cost: values.crossing_cost,
+      piece_payload: (1 - 2 * used) / (1 + 2 * used * values.crossing_cost), bandwidth_bytes_per_s: values.bandwidth, latency_s: 0, first_phase_only: false };
+    evaluate_graphs(0, graphs.offset.length - 1, { offset: whole(graphs.offset), source: whole(graphs.source), target: whole(graphs.target),
+      size_bytes: float(graphs.size_bytes), start_s: new Float64Array(count), after: new Int32Array(count).fill(-1) }, network(one), rule, results);
+    return results;
+  };
+
+  const place = (vertex) => [34 + 52 * vertex.x, 26 + 62 * vertex.y];
+  const draw = (loads) => {
+    const vertices = new Map(tree.vertices.map((vertex) => [vertex.name, vertex]));
+    const deepest = Math.max(...tree.vertices.map((vertex) => vertex.y));
+    picture.replaceChildren();
+    picture.setAttribute("viewBox", `0 0 ${52 * tree.endpoints.length + 16} ${62 * deepest + 60}`);
+    picture.style.maxWidth = `${Math.max(420, 78 * tree.endpoints.length)}px`;
+    tree.links.forEach((link, number) => {
+      const [x, y] = place(vertices.get(link.source)), [x2, y2] = place(vertices.get(link.target));
+      const shift = (link.up ? -4 : 4) + 12 * link.port, load = loads[number];
+      const line = drawn("line", { x1: x + shift, y1: y, x2: x2 + shift, y2: y2, stroke: load > 0 ? `color-mix(in srgb, #D55E00 ${100 * load}%, #56B4E9)` : "#c3ccd6", "stroke-width": 1.5 + 6 * load });
+      line.append(drawn("title", {}, `${link.source} to ${link.target}: ${Math.round(100 * load)} % of its capacity`));
+      picture.append(line);
+    });
+    for (const vertex of tree.vertices) {
+      const [x, y] = place(vertex), end = vertex.kind === "endpoint";
+      const group = drawn("g", end ? { role: "button", tabindex: 0, "aria-label": `GPU ${vertex.name}`, "aria-pressed": String(vertex.name === source), style: "cursor: pointer" } : {});
+      group.append(drawn("rect", { x: x - 17, y: y - 13, width: 34, height: 26, rx: end ? 5 : 13, fill: vertex.name === source ? "#0b5cad" : "#fff", stroke: "#16202c" }),
+        drawn("text", { x, y: y + 4, "text-anchor": "middle", "font-size": 12, fill: vertex.name === source ? "#fff" : "#16202c" }, vertex.name));
+      if (end) {
+        group.dataset.gpu = vertex.name;
+        group.addEventListener("click", () => choose(vertex.name));
+        group.addEventListener("keydown", (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); choose(vertex.name); } });
+      }
+      picture.append(group);
+    }
+  };
+  const choose = (name) => {
+    if (source === null) source = name;
+    else { if (source !== name) copies.push([source, name]); source = null; }
+    update();
+    picture.querySelector(`[data-gpu="${CSS.escape(name)}"]`)?.focus();
+  };
+  const update = () => {
+    const model = data.models[+models.value], number = new Map(tree.endpoints.map((name, place_) => [name, place_]));
+    tau.label.hidden = !model.uses_tau || !["congestion_factor", "round_robin_upstream", "back_pressure"].includes(model.name);
+    cost.label.hidden = model.name !== "back_pressure";
+    const bytes = 2 ** 20 * size.input.value, values = { bandwidth: 1e9 * bandwidth.input.value, tau: +tau.input.value, crossing_cost: +cost.input.value };
+    const results = root.evaluate(tree, model, { offset: [0, copies.length], source: copies.map(([from]) => number.get(from)), target: copies.map(([, to]) => number.get(to)), size_bytes: copies.map(() => bytes) }, values);
+    const routes = tree.routes, loads = tree.links.map(() => 0);
+    copies.forEach(([from, to], copy) => {
+      const pair = number.get(from) * routes.endpoints + number.get(to);
+      for (let hop = routes.route_offset[pair]; hop < routes.route_offset[pair + 1]; hop += 1) loads[routes.route_link[hop]] += results.initial_rho[copy];
+    });
+    draw(loads.map((load, link) => Math.min(1, load / routes.capacity[link])));
+    body.replaceChildren(...copies.map(([from, to], copy) => {
+      const link = tree.links[results.bottleneck[copy]], alone = bytes / values.bandwidth;
+      const remove = element("button", { type: "button", className: "button", ariaLabel: `Remove ${from} to ${to}` }, "×");
+      remove.onclick = () => { copies.splice(copy, 1); update(); };
+      const slower = results.end_s[copy] / alone;
+      const cells = [`${from} → ${to}`, results.initial_rho[copy].toFixed(3), (1e3 * results.end_s[copy]).toFixed(3), slower.toFixed(2), slower > 1.0001 && link ? `${link.source} to ${link.target}` : "nothing"];
+      const row = element("tr", {}, ...cells.map((text, column) => element("td", column && column < 4 ? { className: "r" } : {}, text)), element("td", {}, remove));
+      return row;
+    }));
+    const direct = copies.some(([from, to]) => tree.peers.some((ends) => ends.includes(from) && ends.includes(to)));
+    said.textContent = (source !== null ? `From GPU ${source} to which? ` : copies.length ? "" : "Click a GPU, then the one that it copies to. ")
+      + (tree.tag ? `Bandwidth of one copy alone: ${tree.tag} for this run. ` : "Nothing is known of this tree's bandwidth here: set it. ")
+      + (direct ? "Direct links join some of these GPUs; their copies would not take this tree." : "");
+  };
+  const open = () => {
+    tree = data.trees[+trees.value];
+    source = null;
+    copies = data.first.map((ends) => ends.map((place_) => tree.endpoints[place_])).filter((ends) => ends.every((name) => name !== undefined));
+    bandwidth.set(Math.round((tree.bandwidth ?? 25e9) / 1e8) / 10);
+    tau.set(tree.tau ?? 0);
+    cost.set(tree.crossing_cost ?? 1);
+    update();
+  };
+  trees.onchange = open;
+  models.onchange = update;
+  clear.onclick = () => { copies = []; source = null; update(); };
+  size.set(300);
+  open();
+};

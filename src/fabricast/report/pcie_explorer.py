@@ -1,0 +1,107 @@
+"""The PCIe explorer of the page: trees, models and parameters for the translated kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import duckdb
+import numpy as np
+
+from fabricast.core.errors import InputError
+from fabricast.pcie.kernels import models as kernel
+from fabricast.pcie.models import MODELS
+from fabricast.pcie.topology_files import load_tree
+from fabricast.pcie.tree import PcieTree
+
+__all__ = ["explored_tree", "pcie_explorer"]
+
+#: Models that can be chosen, the first of them at the start.
+_MODELS = ("congestion_factor", "back_pressure", "round_robin_upstream", "max_min", "busiest_link", "no_contention")
+#: Larger trees have more GPUs than a page has room for.
+_MOST_ENDPOINTS = 16
+#: Copies of the worked example, shown first where the tree has these GPUs.
+_FIRST = ((0, 2), (1, 4), (3, 2), (6, 4))
+
+
+def explored_tree(tree: PcieTree) -> dict[str, Any]:
+    """Return a tree as the explorer draws it and as the kernels read it.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        The tree.
+
+    Examples
+    --------
+    >>> from fabricast.pcie.topology_files import load_tree
+    >>> explored_tree(load_tree("storm8"))["endpoints"][:3]
+    ['0', '1', '2']
+    """
+    routes = tree.routes
+    place = {name: float(number) for number, name in enumerate(tree.endpoint_names)}
+    for vertex in sorted(tree.vertices, key=lambda vertex: -tree.depth[vertex.name]):
+        if vertex.kind != "endpoint":
+            place[vertex.name] = float(np.mean([place[child] for child in tree.children(vertex.name)]))
+    return {
+        "name": tree.name,
+        "endpoints": list(tree.endpoint_names),
+        "vertices": [
+            {"name": v.name, "kind": v.kind, "x": place[v.name], "y": tree.depth[v.name]} for v in tree.vertices
+        ],
+        "links": [{"source": s, "target": t, "up": way == "pcie_up", "port": p} for s, t, way, p in tree.link_names],
+        "peers": [list(link.endpoints) for link in tree.peer_links],
+        "routes": {
+            "endpoints": routes.endpoints, "route_offset": routes.offset.tolist(), "route_link": routes.link.tolist(),
+            "crossing_pair": routes.crossing.astype(int).tolist(), "capacity": routes.capacity.tolist(),
+            "leaves_root_complex": routes.leaves_root_complex.astype(int).tolist(),
+            "behind_root_complex": routes.behind_root_complex.astype(int).tolist(),
+            "upstream_links": routes.upstream_links,
+        },
+    }  # fmt: skip
+
+
+def pcie_explorer(connection: duckdb.DuckDBPyConnection, sets: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the explorer needs: models, and trees with the parameters of this run.
+
+    Parameters
+    ----------
+    connection : duckdb.DuckDBPyConnection
+        The run's database.
+    sets : mapping of str to str
+        Topology, a built-in name or a file, of each graph set of the run; they come first.
+
+    Returns
+    -------
+    dict
+        JSON: ``models``, ``trees`` and ``first`` (the copies shown at the start).
+    """
+    values: dict[str, dict[str, tuple[float, str]]] = {}
+    for system, name, value, tag in connection.sql(
+        "SELECT system, name, value, tag::VARCHAR FROM parameter WHERE study = 'pcie' "
+        "AND name IN ('bandwidth', 'tau', 'crossing_cost')"
+    ).fetchall():
+        values.setdefault(system, {})[name] = (value, tag)
+    built_in = [name for (name,) in connection.sql("SELECT topology FROM topology ORDER BY topology").fetchall()]
+    own = {topology: values.get(f"graph_set.{name}", {}) for name, topology in sets.items()}
+    trees = []
+    for topology in dict.fromkeys([*own, *built_in]):
+        try:
+            tree = load_tree(topology)
+        except InputError:
+            # A topology of this run whose file is not where the page is written.
+            continue
+        if not 2 <= len(tree.endpoint_names) <= _MOST_ENDPOINTS:
+            continue
+        known = own.get(topology, {})
+        trees.append(
+            explored_tree(tree)
+            | {name: known[name][0] for name in known}
+            | {"tag": known["bandwidth"][1] if "bandwidth" in known else None}
+        )
+    models = [
+        {"name": name, "title": MODELS[name].title, "method": int(getattr(kernel, MODELS[name].method.upper())),
+         "options": MODELS[name].options.vector().tolist(), "uses_tau": MODELS[name].uses_tau}
+        for name in _MODELS
+    ]  # fmt: skip
+    return {"models": models, "trees": trees, "first": _FIRST}

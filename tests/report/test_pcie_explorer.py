@@ -1,0 +1,90 @@
+"""The models in the page: the same bits as in the package, and an explorer that people can use."""
+
+import numpy as np
+import pytest
+
+from fabricast.pcie.graphs import from_arcs
+from fabricast.pcie.models import MODELS, evaluate
+from fabricast.pcie.topology_files import load_tree
+from fabricast.report.javascript_kernels import kernel_script, to_javascript
+from tests.report.conftest import open_page
+
+TREES = ("storm8", "flat4x2", "crossed_virtual_switches", "dgx1", "flat4x4")
+EVALUATE = """([name, model, graphs, values]) => {
+  const root = document.getElementById("explorer-pcie"), { data } = root;
+  const found = root.evaluate(data.trees.find((one) => one.name === name), data.models.find((one) => one.name === model), graphs, values);
+  return [Array.from(found.end_s), Array.from(found.initial_rho), Array.from(found.phases)];
+}"""
+
+
+def explorer(finished, browser):
+    page, problems = open_page(browser, finished / "reports" / "report.html", viewport={"width": 1280, "height": 900})
+    page.locator("#explorer-pcie svg").wait_for()
+    return page, problems
+
+
+def random_graphs(generator, endpoints, count):
+    arcs = []
+    for _ in range(count):
+        pairs = generator.integers(0, endpoints, size=(int(generator.integers(1, 13)), 2)).tolist()
+        arcs.append([(s, t) for s, t in pairs if s != t] or [(0, 1)])
+    graphs = from_arcs(arcs, size_bytes=1.0)
+    sizes = generator.choice([1e6, 3e8, 1.5e8, 7.7e7], size=graphs.source.size)
+    return from_arcs(arcs, size_bytes=sizes)
+
+
+@pytest.mark.parametrize("tree_name", TREES)
+def test_the_page_computes_the_bits_of_the_package(finished, browser, tree_name):
+    page, problems = explorer(finished, browser)
+    tree, generator = load_tree(tree_name), np.random.default_rng(20161113)
+    models = page.evaluate("document.getElementById('explorer-pcie').data.models.map((model) => model.name)")
+    assert {"congestion_factor", "back_pressure", "round_robin_upstream", "max_min"} <= set(models)
+    for model in models:
+        graphs = random_graphs(generator, len(tree.endpoint_names), 2000 // len(TREES))
+        values = {"bandwidth": 12.455e9, "tau": 0.1735, "crossing_cost": 1.12}
+        given = {"offset": graphs.offset.tolist(), "source": graphs.source.tolist(), "target": graphs.target.tolist(),
+                 "size_bytes": graphs.size_bytes.tolist()}  # fmt: skip
+        ends, factors, phases = page.evaluate(EVALUATE, [tree_name, model, given, values])
+        expected = evaluate(
+            tree, graphs, MODELS[model], bandwidth_bytes_per_s=values["bandwidth"], tau=values["tau"],
+            crossing_cost=values["crossing_cost"],
+        )  # fmt: skip
+        assert ends == expected.end_s.tolist(), model
+        assert factors == expected.initial_rho.tolist(), model
+        assert phases == expected.phases.tolist(), model
+    assert problems == []
+
+
+def test_copies_are_added_changed_and_removed(finished, browser):
+    page, problems = explorer(finished, browser)
+    root = page.locator("#explorer-pcie")
+    rows = root.locator("tbody tr")
+    root.locator("select").nth(0).select_option(label="storm8, 8 GPUs")
+    assert [row.split("\t")[0] for row in rows.all_inner_texts()] == ["0 → 2", "1 → 4", "3 → 2", "6 → 4"]
+    root.get_by_role("button", name="Remove all").click()
+    assert rows.count() == 0
+    root.get_by_role("button", name="GPU 0").click()
+    assert "From GPU 0" in root.inner_text()
+    root.get_by_role("button", name="GPU 2").press("Enter")
+    assert rows.locator("td").all_inner_texts()[3] == "1.00"
+    root.get_by_role("button", name="GPU 3").click()
+    root.get_by_role("button", name="GPU 2").click()
+    assert {cells.split("\t")[3] for cells in rows.all_inner_texts()} == {"2.00"}
+    assert "to 2" in rows.first.inner_text(), "both wait for the link into GPU 2"
+    before = rows.first.inner_text()
+    root.get_by_label("size in MiB").fill("600")
+    assert rows.first.inner_text() != before
+    root.get_by_role("button", name="Remove 0 to 2").click()
+    assert rows.count() == 1
+    root.locator("select").nth(1).select_option(label=MODELS["back_pressure"].title)
+    assert root.get_by_label("crossing cost").is_visible()
+    assert problems == []
+
+
+def test_what_the_translator_does_not_know_it_refuses():
+    assert "function evaluate_graphs(" in kernel_script()
+    for line in ("a ** b", "a // b", "[x for x in a]", "a < b < c", "print('x')"):
+        with pytest.raises(NotImplementedError):
+            to_javascript(f"def f(a, b, c):\n    d = {line}\n")
+    with pytest.raises(NotImplementedError):
+        to_javascript("def f(a):\n    with a:\n        pass\n")
