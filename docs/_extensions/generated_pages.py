@@ -5,6 +5,7 @@ pages say so.
 """
 
 import shutil
+from contextlib import suppress
 from html import escape
 from pathlib import Path
 
@@ -16,12 +17,13 @@ from fabricast.breakdown.components import read_systems
 from fabricast.config import checked_config
 from fabricast.core.errors import InputError
 from fabricast.core.resources import published
-from fabricast.figures.catalogue import figures_of
+from fabricast.figures.catalogue import Entry, figures_of
 from fabricast.inputs.parameters import read_parameters
 from fabricast.inputs.studies import study_names
 from fabricast.maxrate.models import SLIDE_PARAMETERS
 from fabricast.pcie.packet_hardware import hardware_parameters
 from fabricast.percs.parameters import network_parameters
+from fabricast.report.stories import stories
 from fabricast.results.claim_record import verdict_word
 from fabricast.results.claims import read_claims
 from fabricast.results.tables import create_schema, open_run
@@ -99,6 +101,58 @@ def _figures(study: str, static: Path) -> str:
             )
             parts.append(f"### {entry.title}\n\n```{{raw}} html\n{picture}```\n\n{entry.caption}\n")
     return "\n".join(parts) or NO_RUN
+
+
+#: What figures read that is not a whole table of the database: the rows they take of one.
+_ROWS = {
+    "example_communication": "communication WHERE graph LIKE 'storm8.example.%'",
+    "example_phase": "phase WHERE graph LIKE 'storm8.example.%'",
+    "measured": "comparison WHERE study = 'pcie' AND kind = 'measured'",
+    "dma_prediction": "prediction WHERE case_id LIKE 'dma.%'",
+    "dma_reference": "reference WHERE case_id LIKE 'dma.%'",
+    "simulated": "comparison WHERE study = 'pcie' AND kind = 'simulated'",
+    "simulated_communication": "communication",
+    "gpu_gpucentric_measurement": "gpucentric_measurement",
+    "gpu_prediction": "prediction WHERE study = 'gpucentric'",
+}
+
+
+def _queries(entry: Entry) -> list[str]:
+    """Return a query for each table that a figure reads: asked with a reader that only notes the names."""
+    names: list[str] = []
+
+    def note(name: str) -> None:
+        names.append(name)
+
+    # What is drawn from nothing ends in an error; which one depends on the figure.
+    with suppress(Exception):
+        entry.draw(note, _VALUES)
+    return [f"SELECT * FROM {_ROWS.get(name, name)}" for name in dict.fromkeys(names)]
+
+
+#: What figures ask of a run before they read.
+_VALUES = {
+    "bandwidth_bytes_per_s": 1.0, "reference_time_s": 1.0, "tolerance": 0.1, "simulated_set": "storm8",
+    "simulated_topology": "storm8", "held_out": ["storm8"], "origin": "", "system": "", "dataset": "", "workloads": [],
+}  # fmt: skip
+
+
+def _gallery(static: Path) -> str:
+    """Return all figures with their captions and the queries behind them, study by study."""
+    settings = checked_config(yaml.safe_load((REPOSITORY / "config" / "config.yaml").read_text(encoding="utf-8")))
+    parts = []
+    for study in study_names(published() / "studies.csv"):
+        parts.append(f"## {stories()[study].short}\n")
+        for name, entry in figures_of(study, settings).items():
+            queries = "\n".join(_queries(entry))
+            picture = ""
+            if (static / f"{study}.{name}.svg").is_file():
+                picture = (
+                    f'```{{raw}} html\n<img class="figure" src="_static/figures/{study}.{name}.svg" loading="lazy" '
+                    f'alt="{escape(entry.title)}">\n```\n\n'
+                )
+            parts.append(f"### {entry.title}\n\n{picture}{entry.caption}\n\n```sql\n{queries}\n```\n")
+    return "\n".join(parts)
 
 
 def _tables() -> str:
@@ -202,6 +256,7 @@ def _generate(app: Sphinx) -> None:
         (generated / f"{study}_parameters.md").write_text(_parameters(study), encoding="utf-8")
         (generated / f"{study}_claims.md").write_text(_claims(study, verdicts), encoding="utf-8")
         (generated / f"{study}_figures.md").write_text(_figures(study, static), encoding="utf-8")
+    (generated / "gallery.md").write_text(_gallery(static), encoding="utf-8")
     (generated / "tables.md").write_text(_tables(), encoding="utf-8")
     (generated / "diagram.svg").write_text(_diagram(), encoding="utf-8")
 

@@ -1,10 +1,12 @@
 """The documentation site: built without warnings, opened from disk without a network."""
 
+import html
 import os
 import re
 import subprocess
 import sys
 
+import duckdb
 import pytest
 
 import fabricast
@@ -32,6 +34,17 @@ def test_every_public_name_has_a_page_and_every_study_its_claims_and_figures(sit
         assert text.count('class="figure"') >= 5
         for picture in re.findall(r'src="\.\./(_static/figures/[^"]+)"', text):
             assert (site / picture).is_file()
+
+
+def test_the_gallery_shows_every_figure_with_its_queries(site, finished):
+    text = (site / "gallery.html").read_text()
+    names = {path.name for path in (finished / "reports" / "figures").glob("*.svg")}
+    assert set(re.findall(r'src="_static/figures/([^"]+)"', text)) == names
+    with duckdb.connect(str(finished / "results" / "fabricast.duckdb"), read_only=True) as connection:
+        queries = re.findall(r"SELECT \* FROM [^\n<]+", html.unescape(re.sub(r"<[^>]+>", "", text)))
+        assert len(queries) >= len(names), "every figure names what it is drawn from"
+        for query in set(queries):
+            connection.execute(query).fetchone()
 
 
 def test_search_and_formulas_work_without_a_network(site, browser):

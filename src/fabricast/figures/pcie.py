@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import cycle
+from typing import Any
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -14,7 +14,7 @@ from matplotlib.patches import FancyArrowPatch
 from matplotlib.ticker import FuncFormatter
 
 from fabricast.figures.style import COLOURS, COLUMN_WIDTH_IN, PAGE_WIDTH_IN, legend_below
-from fabricast.pcie.models import MODELS
+from fabricast.pcie.models import MODELS, VALIDATED
 from fabricast.pcie.tree import PcieTree
 
 __all__ = ["plot_link_loads", "plot_model_differences", "plot_probes", "plot_slowdown", "plot_worked_example"]
@@ -32,6 +32,20 @@ def _positions(tree: PcieTree) -> dict[str, tuple[float, float]]:
         children = [place[child][0] for child in tree.children(name)]
         place[name] = (float(np.mean(children)), float(deepest - tree.depth[name]))
     return place
+
+
+def model_look(name: str) -> tuple[str, Any]:
+    """Return colour and line style of a model, the same in every figure.
+
+    Examples
+    --------
+    >>> model_look("congestion_factor"), model_look("back_pressure") == model_look("back_pressure")
+    (('#0072B2', '-'), True)
+    """
+    # Those that are validated have the clearest colours.
+    order = [*VALIDATED, *(model for model in MODELS if model not in VALIDATED)]
+    place = order.index(name)
+    return COLOURS[place % len(COLOURS)], _LINE_STYLES[(place + place // len(COLOURS)) % len(_LINE_STYLES)]
 
 
 def draw_tree(tree: PcieTree, load: np.ndarray, axes: Axes) -> None:
@@ -198,7 +212,8 @@ def plot_slowdown(
     rows = rows[np.isfinite(rows["slowdown"])]
     figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 3.8))
     models = [name for name in MODELS if name in set(rows["model"])]
-    for name, colour, style in zip(models, cycle(COLOURS), cycle(_LINE_STYLES), strict=False):
+    for name in models:
+        colour, style = model_look(name)
         values = np.sort(rows.loc[rows["model"] == name, "slowdown"].to_numpy())
         shown = np.unique(np.linspace(0, values.size - 1, min(values.size, 2000)).astype(int))
         left.plot(values[shown], (shown + 1) / values.size, color=colour, linestyle=style, label=MODELS[name].title)

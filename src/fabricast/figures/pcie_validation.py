@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import cycle
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -11,7 +9,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from fabricast.figures.pcie import draw_tree, link_load
+from fabricast.figures.pcie import draw_tree, link_load, model_look
 from fabricast.figures.style import COLOURS, COLUMN_WIDTH_IN, PAGE_WIDTH_IN, legend_below
 from fabricast.pcie.models import MODELS, VALIDATED, factors
 from fabricast.pcie.tables.graphs import graphs_from_rows
@@ -25,8 +23,6 @@ __all__ = [
     "plot_predicted_simulated",
     "plot_worst_case",
 ]
-
-_STYLES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (5, 3)), (0, (2, 2)))
 
 
 def _title(model: str) -> str:
@@ -58,7 +54,8 @@ def plot_error_distribution(histogram: pd.DataFrame, subset: str, origin: str, t
     figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 3.8))
     left.axvspan(-100 * tolerance, 100 * tolerance, color="0.92")
     order = [name for name in MODELS if name in set(rows["model"])]
-    for name, colour, style in zip(VALIDATED, COLOURS, _STYLES, strict=False):
+    for name in VALIDATED:
+        colour, style = model_look(name)
         part = rows[(rows["model"] == name) & np.isfinite(rows["lower"]) & np.isfinite(rows["upper"])]
         total = rows.loc[rows["model"] == name, "communications"].sum()
         if total:
@@ -71,7 +68,8 @@ def plot_error_distribution(histogram: pd.DataFrame, subset: str, origin: str, t
     left.set_xlabel("relative error (%)")
     left.set_ylabel("communications per 1 % bin (%)")
     legend_below(left, 1)
-    for name, colour, style in zip(order, cycle([*COLOURS, "#661100"]), cycle(_STYLES), strict=False):
+    for name in order:
+        colour, style = model_look(name)
         part = rows[rows["model"] == name]
         nearer = np.minimum(part["lower"].abs(), part["upper"].abs())
         by_size = part.assign(size=np.maximum(part["lower"].abs(), part["upper"].abs())).assign(nearer=nearer)
@@ -151,7 +149,8 @@ def plot_error_by_size(error_band: pd.DataFrame, set_name: str, origin: str, tol
     found = rows["subset"].str.extract(rf"^{set_name}\.(?P<set>\w+)\.communications\.(?P<count>\d+)$")
     rows = rows.assign(set=found["set"], count=found["count"].astype(float)).dropna(subset=["count"])
     figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 2.6), sharex=True)
-    for name, colour in zip(VALIDATED, COLOURS, strict=False):
+    for name in VALIDATED:
+        colour, _ = model_look(name)
         for kind, marker, style in (("validation", "o", "-"), ("stress", "s", ":"), ("user", "D", "--")):
             part = rows[(rows["model"] == name) & (rows["set"] == kind)].sort_values("count")
             if part.empty:
@@ -295,7 +294,7 @@ def plot_error_features(feature: pd.DataFrame, subset: str, origin: str) -> Figu
     for number, name in enumerate(VALIDATED):
         part = rows[rows["model"] == name].set_index("feature").loc[order]
         axes.barh(place + 0.26 * (number - 1), part["importance"], xerr=part["spread"], height=0.24,
-                  color=COLOURS[number], error_kw={"linewidth": 0.7},
+                  color=model_look(name)[0], error_kw={"linewidth": 0.7},
                   label=f"{_title(name)} (R² = {part['r2'].iloc[0]:.2f})")  # fmt: skip
     axes.set_yticks(place, list(order))
     axes.invert_yaxis()
