@@ -27,7 +27,7 @@ _REPEATED = (
     "Exiting because a job execution failed",
     "Shutting down, this might take",
     "RuleException:",
-    "At least one job",
+    "WorkflowError:\nAt least one job",
 )
 
 

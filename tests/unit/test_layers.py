@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "results": {*GROUND, "results"},
     "figures": {*GROUND, *STUDIES, "config", "figures"},
     "api": {*GROUND, *STUDIES, "results", "figures", "api", ""},
-    "report": {*GROUND, "results", "figures", "report"},
+    "report": {*GROUND, *STUDIES, "results", "figures", "report"},
     "cli": {*GROUND, *STUDIES, "results", "figures", "api", "cli", ""},
 }
 

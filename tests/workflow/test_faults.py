@@ -134,7 +134,8 @@ def test_full_disk_ends_with_one_line_and_leaves_nothing_half_written(own_mounts
         folder, "mount -t tmpfs -o size=48k tmpfs results", target, *SMOKE, "--cores", "1"
     )  # fmt: skip
     assert code != 0
-    errors = [line.strip() for line in output.splitlines() if line.strip().startswith("error:")]
+    shown = [line.strip().removeprefix("| ") for line in output.splitlines()]
+    errors = [line for line in shown if line.startswith("error:")]
     assert errors, output
     assert all(
         re.fullmatch(r"error: results/\S+: cannot be written: .*[Nn]o space left on device.*", e) for e in errors

@@ -34,7 +34,7 @@ def test_everything_is_made(finished):
     for name in ("results/fabricast.duckdb", "results/run_config.yaml", "reports/report.html"):
         assert (finished / name).stat().st_size > 0
     figures = {path.name for path in (finished / "reports" / "figures").iterdir()}
-    assert len(figures) == 174
+    assert len(figures) == 171
     assert not list(finished.rglob("*.part*"))
 
 
@@ -94,7 +94,7 @@ def test_a_run_opens_from_python(finished):
     assert len(run["claim"]) == run.sql("SELECT count(*) AS n FROM claim")["n"].iloc[0] == 156
     with run.connect() as connection:
         assert connection.table("study").filter("study = 'pcie'").fetchall()[0][0] == "pcie"
-    assert len(run.figures) == 52
+    assert len(run.figures) == 57
     assert run.figure("pcie.slowdown")._repr_svg_().startswith("<?xml")
     assert "reproduced" in run._repr_html_()
     with pytest.raises(fc.InputError, match="did you mean 'claim'"):

@@ -29,7 +29,7 @@ def write_elapsed(table: pd.DataFrame, output: Path | None) -> None:
         with atomic_write(output) as temporary:
             table.to_csv(temporary, index=False, lineterminator="\n")
     else:
-        text = ("graph", "source", "target", "bottleneck")
+        text = ("graph", "source", "target", "bottleneck", "shared_with")
         with atomic_write(output) as temporary, connect() as connection:
             relation = connection.from_df(pd.DataFrame(table))
             columns = [f"{name}::VARCHAR AS {name}" if name in text else name for name in relation.columns]

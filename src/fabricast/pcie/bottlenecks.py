@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -46,7 +44,7 @@ def link_labels(tree: PcieTree) -> list[str]:
 
 def sharers(
     tree: PcieTree, graphs: CongestionGraphs, bottleneck: NDArray[np.int64], end_s: NDArray[np.float64]
-) -> list[str]:
+) -> pd.Categorical[str]:
     """Return which other communications use the bottleneck of each one while it runs.
 
     Parameters
@@ -62,8 +60,8 @@ def sharers(
 
     Returns
     -------
-    list of str
-        Such as ``"2>5 3>5"``; empty for those that have it for themselves.
+    pandas.Categorical
+        Such as ``"2>5 3>5"``; empty for those that have it for themselves. Each text is held once.
 
     Examples
     --------
@@ -71,25 +69,29 @@ def sharers(
     >>> from fabricast.pcie.regular_tree import regular_tree
     >>> tree, graphs = regular_tree("four", (4,)), from_arcs([[(0, 1), (2, 1)]], size_bytes=1.0)
     >>> receives = np.full(2, link_labels(tree).index("endpoint 1 receives"))
-    >>> sharers(tree, graphs, receives, np.ones(2))
+    >>> sharers(tree, graphs, receives, np.ones(2)).tolist()
     ['2>1', '0>1']
     """
+    from fabricast.pcie.kernels.sharers import list_sharers
+
     routes, case = tree.routes, graphs.graph_of_communication
     pair = graphs.source * routes.endpoints + graphs.target
-    hops = np.diff(routes.offset)[pair]
-    user = np.repeat(np.arange(pair.size), hops)
-    place = np.arange(user.size) - np.repeat(np.cumsum(hops) - hops, hops)
-    used = pd.DataFrame({"key": case[user] * len(tree.link_names), "user": user})
-    used["key"] += routes.link[routes.offset[pair][user] + place]
-    limited = pd.DataFrame({"key": case * len(tree.link_names) + bottleneck, "limited": np.arange(pair.size)})
-    both = limited[bottleneck >= 0].merge(used, on="key")
-    first, second = both["limited"].to_numpy(), both["user"].to_numpy()
-    together = (graphs.start_s[first] < end_s[second]) & (graphs.start_s[second] < end_s[first]) & (first != second)
-    first, second = first[together], second[together]
-    order = np.lexsort((second, first))
-    first, second = first[order], second[order]
+
+    def listed(rows: NDArray[np.int64], columns: int) -> tuple[NDArray[np.uint64], NDArray[np.int64], int]:
+        digest, table = np.zeros(rows.size, dtype=np.uint64), np.full((rows.size, columns), -1, dtype=np.int64)
+        first, last = graphs.offset[case[rows]], graphs.offset[case[rows] + 1]
+        most = list_sharers(
+            rows, first, last, pair, bottleneck, graphs.start_s, end_s, routes.offset, routes.link, digest, table
+        )
+        return digest, table, int(most)
+
+    digest, _, _ = listed(np.arange(pair.size), 0)
+    # Graphs of few endpoints repeat the same sharers: each set is written out once.
+    _, examples, codes = np.unique(digest, return_index=True, return_inverse=True)
+    _, _, most = listed(examples, 0)
+    _, table, _ = listed(examples, most)
     names = tree.endpoint_names
-    arcs = np.array([f"{source}>{target}" for source in names for target in names], dtype=object)[pair]
-    words = arcs[second].tolist()
-    bounds = np.searchsorted(first, np.arange(pair.size + 1)).tolist()
-    return [" ".join(words[begin:end]) for begin, end in pairwise(bounds)]
+    arcs = np.array([f"{source}>{target}" for source in names for target in names], dtype=object)
+    words = np.append(arcs[pair], "")[table]
+    texts = [" ".join(filter(None, row)) for row in words.tolist()]
+    return pd.Categorical.from_codes(codes, pd.Index(texts))

@@ -147,7 +147,7 @@ def to_javascript(source: str) -> list[str]:
 
     Examples
     --------
-    >>> to_javascript("def f(a):\\n    for i in range(a.size):\\n        a[i] *= 2.0\\n")[0]
+    >>> to_javascript("def f(a):\n    for i in range(a.size):\n        a[i] *= 2.0\n")[0]
     'function f(a) {'
     """
     lines: list[str] = []

@@ -1,6 +1,7 @@
 // Copies between GPUs of a tree: click a source, then a target. The models are the translated kernels.
 const pcieExplorer = (root, data) => {
   root.data = data;
+  if (!data.trees.length) { root.textContent = "This run has no tree."; return; }
   const element = (name, attributes = {}, ...children) => {
     const found = document.createElement(name);
     for (const [key, value] of Object.entries(attributes)) key in found && key !== "list" ? found[key] = value : found.setAttribute(key, value);
