@@ -59,18 +59,18 @@ def test_copies_are_added_changed_and_removed(finished, browser):
     page, problems = explorer(finished, browser)
     root = page.locator("#explorer-pcie")
     rows = root.locator("tbody tr")
-    root.locator("select").nth(0).select_option(label="storm8, 8 GPUs")
+    root.locator("select").nth(0).select_option(label="storm8, 8 endpoints")
     assert [row.split("\t")[0] for row in rows.all_inner_texts()] == ["0 → 2", "1 → 4", "3 → 2", "6 → 4"]
     root.get_by_role("button", name="Remove all").click()
     assert rows.count() == 0
-    root.get_by_role("button", name="GPU 0").click()
-    assert "From GPU 0" in root.inner_text()
-    root.get_by_role("button", name="GPU 2").press("Enter")
+    root.get_by_role("button", name="endpoint 0").click()
+    assert "From endpoint 0" in root.inner_text()
+    root.get_by_role("button", name="endpoint 2").press("Enter")
     assert rows.locator("td").all_inner_texts()[3] == "1.00"
-    root.get_by_role("button", name="GPU 3").click()
-    root.get_by_role("button", name="GPU 2").click()
+    root.get_by_role("button", name="endpoint 3").click()
+    root.get_by_role("button", name="endpoint 2").click()
     assert {cells.split("\t")[3] for cells in rows.all_inner_texts()} == {"2.00"}
-    assert "to 2" in rows.first.inner_text(), "both wait for the link into GPU 2"
+    assert "to 2" in rows.first.inner_text(), "both wait for the link into 2"
     before = rows.first.inner_text()
     root.get_by_label("size in MiB").fill("600")
     assert rows.first.inner_text() != before

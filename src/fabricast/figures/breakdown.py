@@ -9,6 +9,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
 from fabricast.breakdown.components import COMPONENTS, METRICS
 from fabricast.figures.style import ASSUMED_COLOUR, COLOURS, LAYER_COLOURS, PAGE_WIDTH_IN, ink_on
@@ -48,8 +49,9 @@ def plot_totals(component: pd.DataFrame, what_if: pd.DataFrame) -> Figure:
     systems = list(dict.fromkeys(component["system"]))
     systems.sort(key=lambda name: (name != "thunderx2", name))
     times = component.set_index(["system", "component"])
-    figure, panels = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 3.6))
+    figure, panels = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 4.2))
     colours = dict(zip(COMPONENTS, [*COLOURS[:7], *_MORE_COLOURS], strict=True))
+    used: set[str] = set()
     for axes, metric in zip(panels, ("injection", "latency"), strict=True):
         for place, system in enumerate(systems):
             bottom = 0.0
@@ -58,6 +60,7 @@ def plot_totals(component: pd.DataFrame, what_if: pd.DataFrame) -> Figure:
                 if (system, metric, name) not in whole.index:
                     continue
                 value = whole[system, metric, name] * _total(times, whole, system, metric)
+                used.add(name)
                 assumed = times.loc[(system, name), "tag"] == "assumed"
                 colour = ASSUMED_COLOUR if assumed else colours[name]
                 axes.bar(place, value, bottom=bottom, width=0.75, edgecolor="white", linewidth=0.5, color=colour,
@@ -70,6 +73,9 @@ def plot_totals(component: pd.DataFrame, what_if: pd.DataFrame) -> Figure:
         axes.set_xticks(range(len(systems)), systems)
         axes.set_ylabel(f"{'injection overhead' if metric == 'injection' else 'end-to-end latency'} (ns)")
         axes.grid(axis="x", visible=False)
+    handles = [Patch(color=colours[name], label=COMPONENTS[name].title) for name in COMPONENTS if name in used]
+    handles.append(Patch(color=ASSUMED_COLOUR, label="assumed"))
+    figure.legend(handles=handles, fontsize=5.5, ncols=6, loc="outside lower center")
     return figure
 
 
@@ -97,6 +103,7 @@ def plot_shares(share: pd.DataFrame, system: str, figures: Sequence[str]) -> Fig
     """
     rows = share[share["system"] == system]
     figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 0.42 * len(figures) + 0.7))
+    unnamed: dict[str, str] = {}
     colours = _part_colours(rows[rows["figure"].isin(figures)]["component"])
     for place, name in enumerate(figures):
         left = 0.0
@@ -111,13 +118,19 @@ def plot_shares(share: pd.DataFrame, system: str, figures: Sequence[str]) -> Fig
             # As wide as its longest line, at 0.9 % of the bar a letter.
             if width > 0.9 * max(map(len, text.split("\n"))):
                 axes.text(left + width / 2, place, text, ha="center", va="center", fontsize=5.5, color=ink_on(colour))
+            else:
+                unnamed[f"{name.removeprefix('slide ')}: {text}".replace("\n", " ")] = colour
             left += width
     axes.set_yticks(range(len(figures)), [name.replace("slide ", "s") for name in figures])
     axes.set_xticks(range(0, 101, 25))
     axes.set_xlim(0, 100)
     axes.invert_yaxis()
-    axes.set_xlabel("share (%)")
+    axes.set_xlabel("share (%); s: what the slide prints where it differs")
     axes.grid(axis="y", visible=False)
+    if unnamed:
+        handles = [Patch(color=colour, label=text) for text, colour in unnamed.items()]
+        figure.legend(handles=handles, fontsize=5.5, ncols=4, loc="outside lower center",
+                      title="parts too narrow for their names", title_fontsize=5.5)  # fmt: skip
     return figure
 
 

@@ -51,7 +51,8 @@ def plot_dma_rates(prediction: pd.DataFrame, reference: pd.DataFrame) -> Figure:
             # Rates are alike for all hosts; latencies start from each host's own.
             for host in hosts if quantity.endswith("latency") else hosts[:1]:
                 line = rows[rows["case_id"].str.contains(f".{host}.", regex=False)]
-                axes.plot(line["size_bytes"], line["value"] / scale, style, color="0.3", linewidth=0.9, label=label)
+                ink = COLOURS[hosts.index(host)] if quantity.endswith("latency") else "0.3"
+                axes.plot(line["size_bytes"], line["value"] / scale, style, color=ink, linewidth=0.9, label=label)
         for host, colour, marker in zip(hosts, COLOURS, _MARKERS, strict=False):
             rows = measured[(measured["quantity"] == quantity) & (measured["origin"] == host)]
             axes.plot(

@@ -34,6 +34,8 @@ __all__ = [
 
 _ASSUMED = "rests on assumed parameters"
 _MARKERS = "os^DvP"
+#: One colour a method in all figures.
+_METHOD_COLOURS = dict(zip(METHODS, COLOURS, strict=False))
 
 
 def _values(parameter: pd.DataFrame) -> dict[str, float]:
@@ -93,7 +95,8 @@ def plot_curves(parameter: pd.DataFrame) -> Figure:
     value = _values(parameter)
     size = 2.0 ** np.arange(3, 26)
     figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 2.9))
-    for name, colour in zip(("mpi", "ggas", "rma", "rma_host", "verbs"), COLOURS, strict=False):
+    for name in ("mpi", "ggas", "verbs", "rma", "rma_host"):
+        colour = _METHOD_COLOURS[name]
         time = message_time_s(name, value, size)
         left.plot(size[:14], time[:14] * 1e6, color=colour, label=METHODS[name].title)
         right.plot(size, size / time / 1e9, color=colour)
@@ -130,7 +133,8 @@ def plot_allreduce_power(parameter: pd.DataFrame) -> Figure:
     value = _values(parameter)
     figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 2.6))
     idle = sum(part[0] for part in powers_w("ggas", value).values())
-    for name, colour in zip(("mpi", "ggas"), COLOURS, strict=False):
+    for name in ("mpi", "ggas"):
+        colour = _METHOD_COLOURS[name]
         end = float(allreduce_time_s(name, value, 8.0, 12)) * 1e6
         power = sum(sum(part) for part in powers_w(name, value).values())
         axes.fill_between([0, end], [power, power], step="post", alpha=0.25, color=colour, linewidth=0)
@@ -164,7 +168,8 @@ def plot_workloads(workload: pd.DataFrame, quantity: str) -> Figure:
     names = list(dict.fromkeys(workload["workload"]))
     for axes, name in zip(panels.flat, names, strict=True):
         rows = workload[workload["workload"] == name]
-        for method, colour, marker in zip(("mpi", "ggas", "rma"), COLOURS, _MARKERS, strict=False):
+        for method, marker in zip(("mpi", "ggas", "rma"), _MARKERS, strict=False):
+            colour = _METHOD_COLOURS[method]
             own = rows[rows["method"] == method].sort_values("nodes")
             axes.plot(own["nodes"], own[quantity], marker=marker, markersize=3, color=colour, label=method.upper())
         axes.set_title(name.replace("_", " "), fontsize=8)
@@ -231,8 +236,8 @@ def plot_map(choice: pd.DataFrame, system: str) -> Figure:
         tie = own.pivot(index="overlap", columns="size_bytes", values="tie").to_numpy(dtype=bool)
         axes.pcolormesh(
             np.arange(number.shape[1] + 1), np.arange(number.shape[0] + 1), number.to_numpy(), vmin=-0.5,
-            vmax=len(methods) - 0.5, cmap=ListedColormap(list(COLOURS[: len(methods)])), edgecolors="white",
-            linewidth=0.4, alpha=np.where(tie, 0.4, 1.0),
+            vmax=len(methods) - 0.5, cmap=ListedColormap([_METHOD_COLOURS[name] for name in methods]),
+            edgecolors="white", linewidth=0.4, alpha=np.where(tie, 0.4, 1.0),
         )  # fmt: skip
         exponents = np.log2(number.columns.to_numpy(dtype=np.float64))
         axes.set_xticks(np.arange(0, number.shape[1], 4) + 0.5, [f"$2^{{{e:.0f}}}$" for e in exponents[::4]])
@@ -241,8 +246,8 @@ def plot_map(choice: pd.DataFrame, system: str) -> Figure:
         axes.set_title(f"least {objective}, 8 nodes; {_ASSUMED}", fontsize=7)
         axes.grid(visible=False)
     panels[0].set_ylabel("overlap")
-    handles = [Patch(color=colour, label=METHODS[name].title) for name, colour in zip(methods, COLOURS, strict=False)]
-    handles.append(Patch(color=COLOURS[0], alpha=0.4, label="pale: leads by less than the models err"))
+    handles = [Patch(color=_METHOD_COLOURS[name], label=METHODS[name].title) for name in methods]
+    handles.append(Patch(color="0.3", alpha=0.4, label="pale: leads by less than the models err"))
     figure.legend(handles=handles, fontsize=6, ncols=3, loc="outside lower center")
     return figure
 

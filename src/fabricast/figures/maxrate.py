@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import cycle
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -87,12 +85,13 @@ def plot_rates(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: str) -> Fi
     left.set_ylabel("k n / T (GB/s)")
     left.set_title(dataset)
     legend_below(left)
-    looks = zip(cycle([*COLOURS[:4], COLOURS[6]]), sorted("os^Dv" * 4), strict=False)
-    for (label, part), (colour, marker) in zip(measurement.groupby("dataset", sort=True), looks, strict=False):
+    for number, (label, part) in enumerate(measurement.groupby("dataset", sort=True)):
+        # Five colours, then the same with other lines and marks.
+        colour, again = (*COLOURS[:4], COLOURS[6])[number % 5], number // 5 % 3
         big = part[part["size_bytes"] == part["size_bytes"].max()].sort_values("processes")
         rate = big["processes"] * big["size_bytes"] / big["time_s"]
-        right.plot(big["processes"], rate / rate.max(), color=colour, marker=marker, markersize=3, linewidth=0.9,
-                   linestyle="-" if marker == "D" else "--", label=str(label).replace("_", " "))  # fmt: skip
+        right.plot(big["processes"], rate / rate.max(), color=colour, marker="o^s"[again], markersize=3, linewidth=0.9,
+                   linestyle=("-", "--", ":")[again], label=str(label).replace("_", " "))  # fmt: skip
     right.set_xscale("log", base=2)
     right.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     right.set_xlabel("processes on the node")

@@ -47,19 +47,23 @@ def plot_measured_copies(copies: pd.DataFrame, tolerance: float) -> Figure:
         place = np.arange(len(rows))
         axes.axhspan(1 - tolerance, 1 + tolerance, color="0.9", zorder=0)
         axes.axhline(1, color="0.5", linewidth=0.8, zorder=1)
-        for column, _, colour, marker in _MODELS:
+        for shift, (column, _, colour, marker) in zip((-0.25, 0.0, 0.25), _MODELS, strict=True):
             ratio = (rows[column] / rows["measured_bytes_per_s"]).to_numpy()
             shown = np.minimum(ratio, _HIGHEST)
-            axes.plot(place, shown, marker, color=colour, markersize=3, alpha=0.9)
+            axes.plot(place + shift, shown, marker, color=colour, markersize=3, alpha=0.9)
             beyond = ratio > _HIGHEST
-            axes.plot(place[beyond], shown[beyond] + 0.06, marker="$↑$", color=colour, linestyle="none", markersize=4)
+            axes.plot(
+                place[beyond] + shift, shown[beyond] + 0.06, marker="$↑$", color=colour, linestyle="none", markersize=4
+            )
         own = rows["own"].to_numpy(dtype=bool)
         axes.plot(place[own], np.full(own.sum(), 0.55), "*", color="black", markersize=4)
         axes.set_title(f"{name} ({len(rows)})", fontsize=7)
         axes.set_xticks([])
         axes.set_xlim(-1, len(rows))
         axes.set_ylim(0.5, _HIGHEST + 0.15)
-        axes.set_xlabel("graphs")
+        for edge in np.flatnonzero(rows["machine"].to_numpy()[1:] != rows["machine"].to_numpy()[:-1]):
+            axes.axvline(edge + 0.5, color="0.7", linewidth=0.6)
+        axes.set_xlabel("graphs, machine by machine")
     panels[0][0].set_ylabel("forecast / measured rate")
     handles = [Line2D([], [], color=c, marker=m, linestyle="none", markersize=4, label=t) for _, t, c, m in _MODELS]
     if judged["own"].any():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import matplotlib as mpl
@@ -14,7 +15,7 @@ from matplotlib.patches import FancyArrowPatch
 from matplotlib.ticker import FuncFormatter
 
 from fabricast.figures.style import COLOURS, COLUMN_WIDTH_IN, PAGE_WIDTH_IN, legend_below
-from fabricast.pcie.models import MODELS, VALIDATED
+from fabricast.pcie.models import MODELS
 from fabricast.pcie.tree import PcieTree
 
 __all__ = ["plot_link_loads", "plot_model_differences", "plot_probes", "plot_slowdown", "plot_worked_example"]
@@ -34,18 +35,39 @@ def _positions(tree: PcieTree) -> dict[str, tuple[float, float]]:
     return place
 
 
+_LOOKS: dict[str, tuple[str, Any]] = {
+    "congestion_factor": (COLOURS[0], "-"), "round_robin_upstream": (COLOURS[1], "--"),
+    "back_pressure": (COLOURS[2], "-"),
+    "max_min": (COLOURS[3], "-."), "busiest_link": (COLOURS[4], ":"), "no_contention": (COLOURS[6], "--"),
+}  # fmt: skip
+#: All other models are readings of the first one.
+OTHER_READINGS = ("0.7", "-")
+
+
 def model_look(name: str) -> tuple[str, Any]:
-    """Return colour and line style of a model, the same in every figure.
+    """Return colour and line style of a model, the same in every figure; other readings of the slides are grey.
 
     Examples
     --------
-    >>> model_look("congestion_factor"), model_look("back_pressure") == model_look("back_pressure")
-    (('#0072B2', '-'), True)
+    >>> model_look("congestion_factor"), model_look("literal")
+    (('#0072B2', '-'), ('0.7', '-'))
     """
-    # Those that are validated have the clearest colours.
-    order = [*VALIDATED, *(model for model in MODELS if model not in VALIDATED)]
-    place = order.index(name)
-    return COLOURS[place % len(COLOURS)], _LINE_STYLES[(place + place // len(COLOURS)) % len(_LINE_STYLES)]
+    return _LOOKS.get(name, OTHER_READINGS)
+
+
+def greys_first(names: Iterable[str]) -> list[str]:
+    """Return models with other readings of the slides first, so that they lie below the lines that are named."""
+    return sorted(names, key=lambda name: name in _LOOKS)
+
+
+def model_label(name: str, shown: set[str]) -> str | None:
+    """Return the title of a model for a legend; other readings have one title for all of them."""
+    if name in _LOOKS:
+        return MODELS[name].title
+    if "others" in shown:
+        return None
+    shown.add("others")
+    return "other readings of the slides"
 
 
 def draw_tree(tree: PcieTree, load: np.ndarray, axes: Axes) -> None:
@@ -212,11 +234,19 @@ def plot_slowdown(
     rows = rows[np.isfinite(rows["slowdown"])]
     figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 3.8))
     models = [name for name in MODELS if name in set(rows["model"])]
-    for name in models:
+    seen: set[str] = set()
+    for name in greys_first(models):
         colour, style = model_look(name)
         values = np.sort(rows.loc[rows["model"] == name, "slowdown"].to_numpy())
         shown = np.unique(np.linspace(0, values.size - 1, min(values.size, 2000)).astype(int))
-        left.plot(values[shown], (shown + 1) / values.size, color=colour, linestyle=style, label=MODELS[name].title)
+        left.plot(
+            values[shown],
+            (shown + 1) / values.size,
+            color=colour,
+            linestyle=style,
+            linewidth=1.3 if name in _LOOKS else 0.8,
+            label=model_label(name, seen),
+        )
     left.set_xscale("log", base=2)
     left.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     left.set_xlabel("predicted slowdown (elapsed / alone)")

@@ -9,7 +9,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from fabricast.figures.pcie import draw_tree, link_load, model_look
+from fabricast.figures.pcie import draw_tree, greys_first, link_load, model_label, model_look
 from fabricast.figures.style import COLOURS, COLUMN_WIDTH_IN, PAGE_WIDTH_IN, legend_below
 from fabricast.pcie.models import MODELS, VALIDATED, factors
 from fabricast.pcie.tables.graphs import graphs_from_rows
@@ -68,7 +68,8 @@ def plot_error_distribution(histogram: pd.DataFrame, subset: str, origin: str, t
     left.set_xlabel("relative error (%)")
     left.set_ylabel("communications per 1 % bin (%)")
     legend_below(left, 1)
-    for name in order:
+    seen: set[str] = set()
+    for name in greys_first(order):
         colour, style = model_look(name)
         part = rows[rows["model"] == name]
         nearer = np.minimum(part["lower"].abs(), part["upper"].abs())
@@ -76,13 +77,13 @@ def plot_error_distribution(histogram: pd.DataFrame, subset: str, origin: str, t
         grouped = by_size.groupby(by_size["size"].round(6))["communications"].sum().sort_index()
         grouped = grouped[np.isfinite(grouped.index)]
         share = 100 * grouped.cumsum() / part["communications"].sum()
-        right.plot(100 * grouped.index, share, color=colour, linestyle=style, label=_title(name))
+        right.plot(100 * grouped.index, share, color=colour, linestyle=style, label=model_label(name, seen))
     right.axvline(100 * tolerance, color="0.6", linewidth=0.8)
     right.set_xlabel("absolute relative error (%)")
     right.set_ylabel("communications (%)")
     right.set_xlim(0, 60)
     right.set_ylim(None, 100.5)
-    legend_below(right, 3)
+    legend_below(right)
     return figure
 
 

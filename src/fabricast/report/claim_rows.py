@@ -37,6 +37,14 @@ def claim_sections(claims: Rows, readings: Rows, baselines: Rows) -> dict[str, A
             "holds": holds_text(row["readings"], row["holds_in"], row["share_of_draws"]),
             "mark": _MARKS.get(row["verdict"], "–"),
         }  # fmt: skip
+    spread = _by_claim(readings)
+    for row in claims:
+        found = [one["observed"] for one in spread.get(row["claim"], []) if one["observed"] is not None]
+        if len(found) > 1 and min(found) < max(found):
+            ends = (observed_text(min(found), ""), observed_text(max(found), row["unit"]))
+            row["range"] = f"{ends[0].strip()} to {ends[1]} over {len(found)} readings"
+        else:
+            row["range"] = ""
     evidence = []
     for name in EVIDENCE:
         own = [row for row in claims if row["evidence"] == name]

@@ -141,7 +141,7 @@ def network_explorer(case: pd.DataFrame, histogram: pd.DataFrame) -> dict[str, A
             tooltip=[alt.Tooltip("a:Q", title="from (MiB)"), alt.Tooltip("b:Q", title="to (MiB)"),
                      alt.Tooltip("l:Q", title="links"), alt.Tooltip("t:N", title="time")],
         )  # fmt: skip
-        panels.append(bars.properties(width=250, height=180))
+        panels.append(bars.properties(width=215, height=170))
     title = (
         base.transform_aggregate(t="min(t)", groupby=["w"])
         .mark_text(align="left", fontSize=13)

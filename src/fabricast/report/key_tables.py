@@ -11,7 +11,7 @@ KEY_TABLES = {
             SELECT CASE WHEN own THEN machine || ' (yours)' ELSE machine END AS machine, graph_class AS class,
             count(*) FILTER (judged) AS judged,
             printf('%.1f %%', 100 * median(abs(relative_error)) FILTER (judged)) AS median_error,
-            printf('%.0f %%', 100 * avg(CAST(abs(relative_error) <= 0.15 AS INTEGER)) FILTER (judged)) AS within_15,
+            printf('%.0f %%', 100 * avg(CAST(abs(relative_error) <= 0.15 AS INTEGER)) FILTER (judged)) AS "within 15 %",
             printf('%.1f %%', 100 * max(abs(relative_error)) FILTER (judged)) AS worst,
             printf('%.1f %%', 100 * median(abs(sharing_bytes_per_s / measured_bytes_per_s - 1)) FILTER (judged))
               AS median_sharing_alone,
@@ -148,8 +148,9 @@ SIMULATED = {
 
 PARAMETERS = {
     "Values and where they come from": """
-        SELECT study, system, name, value, unit, tag::VARCHAR AS tag, source, tag::VARCHAR AS row_class
-        FROM parameter ORDER BY study, system, name""",
+        SELECT study, system, name, CASE unit WHEN 'bytes/s' THEN value / 1e9 ELSE value END AS value,
+        CASE unit WHEN 'bytes/s' THEN 'GB/s' ELSE unit END AS unit, tag::VARCHAR AS tag, source,
+        tag::VARCHAR AS row_class FROM parameter ORDER BY study, system, name""",
     "Topologies": """
         SELECT topology, endpoints, leaf_symmetries, tag::VARCHAR AS tag, source, tag::VARCHAR AS row_class
         FROM topology ORDER BY topology""",
@@ -157,7 +158,9 @@ PARAMETERS = {
 
 #: Assumed and quoted numbers of a study.
 ASSUMED = """
-    SELECT system, name, value, unit, tag::VARCHAR AS tag, source, 'assumed' AS row_class FROM parameter
+    SELECT system, name, CASE unit WHEN 'bytes/s' THEN value / 1e9 ELSE value END AS value,
+    CASE unit WHEN 'bytes/s' THEN 'GB/s' ELSE unit END AS unit, tag::VARCHAR AS tag, source, 'assumed' AS row_class
+    FROM parameter
     WHERE study = '{study}' AND tag::VARCHAR IN ('assumed', 'quoted', 'recalled') ORDER BY tag, system, name"""
 
 DIGESTS = {

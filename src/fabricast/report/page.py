@@ -155,6 +155,7 @@ def _environment() -> jinja2.Environment:
     )  # fmt: skip
     environment.filters["number"] = number_text
     environment.filters["units"] = _with_units
+    environment.filters["capitalised"] = lambda text: str(text)[:1].upper() + str(text)[1:]
     return environment
 
 
@@ -177,7 +178,7 @@ def _study(
     own.sort(key=lambda claim: (claim["of_ours"], sections["evidence_order"][claim["evidence"]]))
     assumed = sheet_of(connection, f"Assumed numbers of {story.short}", ASSUMED.format(study=row["study"]))
     return row | {
-        "short": story.short, "question": story.question, "model": story.model,
+        "short": story.short, "question": story.question, "model": story.model, "terms": story.terms,
         "answers": answers_of(connection, row["study"]),
         "card": next((picture for picture in pictures if picture.path.stem.endswith(f".{_CARD}")), None),
         "pictures": [picture for picture in pictures if not picture.path.stem.endswith(f".{_CARD}")],

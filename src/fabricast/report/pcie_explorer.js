@@ -14,13 +14,14 @@ const pcieExplorer = (root, data) => {
     if (text !== undefined) found.textContent = text;
     return found;
   };
+  const HEADS = ["copy", "factor at the start", "time (ms)", "slowdown", "waits for", ""];
   let tree = data.trees[0], copies = [], source = null;
 
   const choice = (label, options) => {
     const select = element("select", { ariaLabel: label }, ...options.map(([value, text]) => element("option", { value }, text)));
     return [element("label", {}, `${label} `, select), select];
   };
-  const [treeLabel, trees] = choice("tree", data.trees.map((one, number) => [number, `${one.name}, ${one.endpoints.length} GPUs`]));
+  const [treeLabel, trees] = choice("tree", data.trees.map((one, number) => [number, `${one.name}, ${one.endpoints.length} endpoints`]));
   const [modelLabel, models] = choice("model", data.models.map((one, number) => [number, one.title]));
   const slider = (label, unit, min, max, step) => {
     const input = element("input", { type: "range", min, max, step, ariaLabel: `${label} in ${unit}` });
@@ -37,7 +38,7 @@ const pcieExplorer = (root, data) => {
   const picture = drawn("svg", { role: "group", "aria-label": "Tree; choose a source, then a target" });
   const body = element("tbody");
   const table = element("table", {}, element("caption", { className: "skip" }, "Copies"), element("thead", {}, element("tr", {},
-    ...["copy", "factor at the start", "time (ms)", "slowdown", "waits for", ""].map((text) => element("th", { scope: "col" }, text)))), body);
+    ...HEADS.map((text) => element("th", { scope: "col" }, text)))), body);
   const clear = element("button", { type: "button", className: "button" }, "Remove all");
   root.append(element("div", { className: "tools" }, treeLabel, modelLabel, clear), element("div", { className: "tools" }, size.label, bandwidth.label, tau.label, cost.label),
     picture, said, table);
@@ -74,7 +75,7 @@ const pcieExplorer = (root, data) => {
     });
     for (const vertex of tree.vertices) {
       const [x, y] = place(vertex), end = vertex.kind === "endpoint";
-      const group = drawn("g", end ? { role: "button", tabindex: 0, "aria-label": `GPU ${vertex.name}`, "aria-pressed": String(vertex.name === source), style: "cursor: pointer" } : {});
+      const group = drawn("g", end ? { role: "button", tabindex: 0, "aria-label": `endpoint ${vertex.name}`, "aria-pressed": String(vertex.name === source), style: "cursor: pointer" } : {});
       group.append(drawn("rect", { x: x - 17, y: y - 13, width: 34, height: 26, rx: end ? 5 : 13, fill: vertex.name === source ? "#0b5cad" : "#fff", stroke: "#16202c" }),
         drawn("text", { x, y: y + 4, "text-anchor": "middle", "font-size": 12, fill: vertex.name === source ? "#fff" : "#16202c" }, vertex.name));
       if (end) {
@@ -108,13 +109,14 @@ const pcieExplorer = (root, data) => {
       const remove = element("button", { type: "button", className: "button", ariaLabel: `Remove ${from} to ${to}` }, "×");
       remove.onclick = () => { copies.splice(copy, 1); update(); };
       const slower = results.end_s[copy] / alone;
-      const cells = [`${from} → ${to}`, results.initial_rho[copy].toFixed(3), (1e3 * results.end_s[copy]).toFixed(3), slower.toFixed(2), slower > 1.0001 && link ? `${link.source} to ${link.target}` : "nothing"];
-      const row = element("tr", {}, ...cells.map((text, column) => element("td", column && column < 4 ? { className: "r" } : {}, text)), element("td", {}, remove));
+      const cells = [`${from} → ${to}`, results.initial_rho[copy].toFixed(2), (1e3 * results.end_s[copy]).toFixed(1), slower.toFixed(2), slower > 1.0001 && link ? `${link.source} to ${link.target}` : "nothing"];
+      const row = element("tr", {}, ...cells.map((text, column) => element("td", { "data-label": HEADS[column], ...(column && column < 4 ? { className: "r" } : {}) }, text)), element("td", {}, remove));
       return row;
     }));
     const direct = copies.some(([from, to]) => tree.peers.some((ends) => ends.includes(from) && ends.includes(to)));
-    said.textContent = (source !== null ? `From GPU ${source} to which? ` : copies.length ? "" : "Click a GPU, then the one that it copies to. ")
-      + (tree.tag ? `Bandwidth of one copy alone: ${tree.tag} for this run. ` : "Nothing is known of this tree's bandwidth here: set it. ")
+    said.textContent = (source !== null ? `From ${source} to which? ` : copies.length ? "" : "Click an endpoint, then the one that it copies to. ")
+      + (tree.tag ? `Bandwidth of one copy alone: ${tree.tag}. ` : "Nothing is known of this tree's bandwidth: 25 GB/s only holds its place. ")
+      + "Colour and width of a line: load of the link, from none (grey) to full (red); the left line of a pair leads up. "
       + (direct ? "Direct links join some of these GPUs; their copies would not take this tree." : "");
   };
   const open = () => {

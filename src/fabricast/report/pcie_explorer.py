@@ -83,6 +83,13 @@ def pcie_explorer(connection: duckdb.DuckDBPyConnection, sets: Mapping[str, str]
     ).fetchall():
         values.setdefault(system, {})[name] = (value, tag)
     built_in = [name for (name,) in connection.sql("SELECT topology FROM topology ORDER BY topology").fetchall()]
+    measured = {
+        topology: (value, "measured, for links of GPUs on such a machine")
+        for topology, value in connection.sql(
+            "SELECT topology, median(value) FROM parameter JOIN (SELECT DISTINCT machine, topology FROM measured_copy) "
+            "ON system = 'machine.' || machine WHERE name = 'one_way' GROUP BY topology"
+        ).fetchall()
+    }
     own = {topology: values.get(f"graph_set.{name}", {}) for name, topology in sets.items()}
     trees = []
     for topology in dict.fromkeys([*own, *built_in]):
@@ -97,7 +104,12 @@ def pcie_explorer(connection: duckdb.DuckDBPyConnection, sets: Mapping[str, str]
         trees.append(
             explored_tree(tree)
             | {name: known[name][0] for name in known}
-            | {"tag": known["bandwidth"][1] if "bandwidth" in known else None}
+            | {"tag": f"{known['bandwidth'][1]} for this run" if "bandwidth" in known else None}
+            | (
+                dict(zip(("bandwidth", "tag"), measured[topology], strict=True))
+                if topology in measured and not known
+                else {}
+            )
         )
     models = [
         {"name": name, "title": MODELS[name].title, "method": int(getattr(kernel, MODELS[name].method.upper())),

@@ -84,9 +84,21 @@ const filter = () => {
     row.dataset.filtered = String(!fits);
     shown += fits;
   }
+  for (const pill of pills) {
+    $("span", pill).textContent = [...texts].filter(([row, text]) => row.dataset.verdict === pill.value && words.every((word) => text.includes(word))
+      && Object.entries(chosen).every(([name, field]) => !field.value || row.dataset[name] === field.value)).length;
+  }
+  $("#none").hidden = shown > 0;
   $("#found").textContent = shown === texts.size ? `${shown} claims` : `${shown} of ${texts.size} claims`;
   claims.refresh();
 };
+const clear = () => {
+  $("#search").value = "";
+  Object.values(chosen).forEach((field) => { field.value = ""; });
+  pills.forEach((pill) => pill.setAttribute("aria-pressed", "false"));
+  filter();
+};
+$("#none button").onclick = clear;
 $("#search").oninput = filter;
 Object.values(chosen).forEach((field) => { field.onchange = filter; });
 pills.forEach((pill) => { pill.onclick = () => {
@@ -101,14 +113,13 @@ const reveal = () => {
   for (let fold = row?.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
   if (row?.matches("figure")) row.scrollIntoView();
   if (!row?.matches("tr") || !row.hidden) return;
-  if (claims.contains(row)) { $("#search").value = ""; Object.values(chosen).forEach((field) => { field.value = ""; });
-    pills.forEach((pill) => pill.setAttribute("aria-pressed", "false")); filter(); }
+  if (claims.contains(row)) clear();
   row.closest("table").parentElement.nextElementSibling?.querySelector("button")?.click();
   row.scrollIntoView();
 };
 addEventListener("hashchange", reveal);
-// On paper nothing can be opened.
-addEventListener("beforeprint", () => all("details.fold").forEach((fold) => { fold.open = true; }));
+// On paper nothing can be opened: all pictures are there, queries are not.
+addEventListener("beforeprint", () => all("details.fold").forEach((fold) => { if ($("figure", fold)) fold.open = true; }));
 
 // Pictures in full size.
 const box = $("dialog");
@@ -116,6 +127,7 @@ all(".paper").forEach((button) => { button.onclick = () => {
   const from = $("img", button), to = $("img", box);
   to.src = from.src;
   to.alt = from.alt;
+  $("p", box).textContent = button.closest("figure") ? $("figcaption", button.closest("figure")).textContent : from.alt;
   box.showModal();
 }; });
 $("button", box).onclick = () => box.close();

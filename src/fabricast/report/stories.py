@@ -30,6 +30,8 @@ class Story(BaseModel):
         The model, in two sentences.
     answers : list of str
         Each a query that gives one sentence, or nothing if the run did not compute it.
+    terms : dict of str to str
+        What abbreviations of its figures and tables mean.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -38,6 +40,7 @@ class Story(BaseModel):
     question: str
     model: str
     answers: list[str]
+    terms: dict[str, str]
 
 
 class _Stories(BaseModel):

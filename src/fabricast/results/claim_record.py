@@ -42,6 +42,8 @@ VERDICT_WORDS = {
     "not_testable": "not testable",
 }
 _STYLES = {"reproduced": "green", "deviates": "yellow"}
+#: Below it, a value in a unit that people chose is rounding.
+_ROUNDING = 1e-9
 _RELATIONS = {"at_least": "at least", "at_most": "at most"}
 
 
@@ -68,7 +70,7 @@ def bound_text(relation: str, low: float | None, high: float | None, unit: str) 
     """
     if relation == "first" or unit == "holds":
         return "first" if relation == "first" else "holds"
-    unit = "" if unit == "1" else f" {unit}"
+    unit = {"1": "", "times": "×", "percentages": ""}.get(unit, f" {unit}")
     if relation == "between":
         assert low is not None and high is not None
         return f"{number_text(low)} to {number_text(high)}{unit}"
@@ -90,8 +92,11 @@ def observed_text(value: float | None, unit: str) -> str:
         return "–"
     if unit == "holds":
         return "holds" if value else "does not hold"
-    number = number_text(value)
-    return {"1": number, "rank": f"rank {number}"}.get(unit, f"{number} {unit}")
+    # A difference of nothing but rounding is none.
+    number = number_text(0.0 if abs(value) < _ROUNDING else value)
+    return {"1": number, "rank": f"rank {number}", "times": f"{number}×", "percentages": number}.get(
+        unit, f"{number} {unit}".rstrip()
+    )
 
 
 def headline(rows: Iterable[tuple[str, str, bool]]) -> str:

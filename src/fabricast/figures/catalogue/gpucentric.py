@@ -20,15 +20,15 @@ FIGURES = (
         "Forms of control",
         lambda read, values: plots.plot_controls(read("gpucentric_control")),
         "Forms of control of a Himeno stencil relative to control by the CPU: performance and energy by grid. "
-        "The grids are those of slides 9 and 10, whose bars are lost; grey: 5th to 95th percentile while the assumed "
+        "The grids are those of slides 9 and 10, whose bars are lost; pale: 5th to 95th percentile while the assumed "
         "parameters vary from half to double.",
     ),
     Entry(
         "curves",
         "Latency and bandwidth of methods",
         lambda read, values: plots.plot_curves(read("parameter")),
-        "Time and bandwidth of a message between two GPUs by method. Dashed: without the limit of peer-to- "
-        "peer reads. Latency floors are published, rates are assumed.",
+        "Time and bandwidth of a message between two GPUs by method. Dashed: without the limit of "
+        "peer-to-peer reads. Latency floors are published, rates are assumed.",
     ),
     Entry(
         "allreduce_power",

@@ -51,7 +51,8 @@ FIGURES = (
         "Rates and read latencies of one PCIe 3.0 x8 network device on three hosts, measured by others (Neugebauer et "
         "al., SIGCOMM 2018), beside packets of 256 bytes with their headers. The gap after each packet is fitted to "
         "writes of one host (Xeon E5-2637v3) at 512 bytes and more; reads and the other hosts are forecast with it. "
-        "Below 512 bytes (grey) the device limits writes: they are alike on all hosts. The growth of latency with size "
+        "Below 512 bytes (grey) the device limits writes: they are alike on all hosts. Reads of "
+        "two hosts fall short of it at many sizes, for which no packet rule accounts. The growth of latency with size "
         "is twice what the link explains, and alike on all hosts: it is the device's.",
     ),
     Entry(

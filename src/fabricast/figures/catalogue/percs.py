@@ -85,7 +85,8 @@ FIGURES = (
         lambda read, values: plots.plot_sensitivity(read("network_case")),
         "Which mapping is best with direct routing when the rule of gateways, the parallel links between "
         "supernodes (M), the wrap-around or the placement change. Message size scales all times alike. Most "
-        "of these are assumptions.",
+        "of these are assumptions: gateways by remainder (mod), by relative place (rel) or in blocks (block); open: no "
+        "wrap-around; turned: dimensions of the grid in another order. White: not computed.",
     ),
     Entry(
         "packets",
@@ -110,7 +111,7 @@ FIGURES = (
         lambda read, values: plots.plot_importance(read("error_feature")),
         "Which features of link loads tell how much longer than its bound a case takes at packet level "
         "(extra-trees): loss of the R² on workloads and mappings that were not learnt from when the "
-        "feature is shuffled.",
+        "feature is shuffled; below zero the model predicts better without it.",
     ),
     readings_entry("percs"),
 )
