@@ -133,7 +133,7 @@ def test_claims_are_found_sorted_and_linked(finished, browser):
     assert [float(value) for value in values] == sorted(float(value) for value in values)
     assert heads.nth(3).get_attribute("aria-sort") == "ascending"
     headline = page.inner_text("#headline")
-    assert headline.startswith("independent data reproduce"), "the headline counts independent data alone"
+    assert headline.startswith("Independent data reproduce"), "the headline counts independent data alone"
     evidence = page.locator(".verdicts .num").all_inner_texts()
     assert sum(map(int, evidence)) == total
     links = page.locator("#claim-table a").evaluate_all("all => all.map(a => a.getAttribute('href'))")
