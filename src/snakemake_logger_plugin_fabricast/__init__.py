@@ -6,7 +6,10 @@ fabricast``, asks for it. ``--dry-run``, ``--verbose`` and ``--printshellcmds`` 
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -31,6 +34,24 @@ _REPEATED = (
 )
 
 
+#: How long runs took in this folder, by what they had to do.
+_RUN_TIMES = Path(".snakemake") / "fabricast_run_times.json"
+_KEPT_RUNS = 50
+
+
+def _read_run_times() -> dict[str, float]:
+    try:
+        found = json.loads(_RUN_TIMES.read_text(encoding="utf-8"))
+        return {str(key): float(seconds) for key, seconds in found.items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        # Not there, or damaged: nothing is said then.
+        return {}
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 60 else f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
+
+
 class LogHandler(LogHandlerBase):
     """Shows the progress of a run; errors in here never end one."""
 
@@ -40,6 +61,8 @@ class LogHandler(LogHandlerBase):
         self._console = Console(stderr=True, no_color=settings.nocolor or None, highlight=False, soft_wrap=True)
         self._running: dict[int, tuple[str, float]] = {}
         self._done = self._total = 0
+        self._started = time.monotonic()
+        self._configuration = self._key = ""
         self._progress = Progress(
             BarColumn(bar_width=24), MofNCompleteColumn(), TimeElapsedColumn(),
             TextColumn("{task.description}", markup=False), console=self._console, transient=True, refresh_per_second=4,
@@ -82,8 +105,10 @@ class LogHandler(LogHandlerBase):
 
     def _show(self, record: logging.LogRecord) -> None:
         event, values = getattr(record, "event", None), record.__dict__
-        if event == LogEvent.RUN_INFO and not self._total:
-            self._start(int(values["stats"]["total"]))
+        if event == LogEvent.WORKFLOW_STARTED:
+            self._configuration = str(values.get("config_md5", ""))
+        elif event == LogEvent.RUN_INFO and not self._total:
+            self._start({str(rule): int(count) for rule, count in values["stats"].items()})
         elif event == LogEvent.JOB_INFO:
             wildcards = " ".join(map(str, dict(values["wildcards"] or {}).values()))
             self._running[values["jobid"]] = (f"{values['rule_name']} {wildcards}".strip(), time.monotonic())
@@ -92,6 +117,8 @@ class LogHandler(LogHandlerBase):
         elif event == LogEvent.PROGRESS:
             self._done, self._total = values["done"], values["total"]
             self._progress.update(self._task, completed=self._done, total=self._total)
+            if self._done == self._total:
+                self._remember()
         elif event in (LogEvent.JOB_ERROR, LogEvent.GROUP_ERROR):
             self._running.pop(values.get("jobid", -1), None)
             self._fail(values)
@@ -105,13 +132,28 @@ class LogHandler(LogHandlerBase):
         names = list(dict.fromkeys(name for name, _ in self._running.values()))
         self._progress.update(self._task, description=", ".join(names[:3]))
 
-    def _start(self, total: int) -> None:
-        self._total = total
+    def _start(self, jobs: dict[str, int]) -> None:
+        """Say how much there is to do, and how long the same took here last time."""
+        self._started = time.monotonic()
+        self._total = total = jobs["total"]
         self._progress.update(self._task, total=total)
-        if total and self._console.is_terminal:
+        if not total:
+            return
+        known = json.dumps([self._configuration, sorted(jobs.items())])
+        self._key = hashlib.sha256(known.encode()).hexdigest()[:16]
+        seconds = _read_run_times().get(self._key)
+        took = f"; the same took {_duration(seconds)} here last time" if seconds else ""
+        self._console.print(f"{total} {'job' if total == 1 else 'jobs'}{took}", markup=False)
+        if self._console.is_terminal:
             self._progress.start()
-        elif total:
-            self._console.print(f"{total} jobs", markup=False)
+
+    def _remember(self) -> None:
+        """Keep how long these jobs took, where Snakemake keeps its own records of this folder."""
+        if _RUN_TIMES.parent.is_dir() and self._key:
+            times = _read_run_times() | {self._key: time.monotonic() - self._started}
+            part = _RUN_TIMES.with_suffix(f".{os.getpid()}.part")
+            part.write_text(json.dumps(dict(list(times.items())[-_KEPT_RUNS:])), encoding="utf-8")
+            part.replace(_RUN_TIMES)
 
     def _finish(self, job: int) -> None:
         """Say that a job ended, where no live line does."""
