@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, LogFormatter
 
 from fabricast.figures.style import COLOURS, PAGE_WIDTH_IN
 
@@ -132,14 +133,17 @@ def plot_times(case: pd.DataFrame, workloads: list[str]) -> Figure:
             # Points: bars on a logarithmic axis would have a base of our choice.
             axes.vlines(place, low, high, color=colour, linewidth=1.2)
             axes.plot(place, mean, "o" if routing == "direct" else "s", color=colour, markersize=4, label=routing)
-            axes.plot(place, floor[known] * 1e3, "_", color="black", markersize=7,
-                      label="even loads" if routing == "indirect" else None)  # fmt: skip
+            axes.plot(place, floor[known] * 1e3, "_", color=colour, markersize=7, markeredgewidth=1.6,
+                      label=f"even loads, {routing}")  # fmt: skip
         axes.set_xticks(np.arange(len(known)), known, rotation=45, fontsize=6)
         axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.yaxis.set_minor_formatter(LogFormatter(labelOnlyBase=False, minor_thresholds=(1.3, 0.5)))
+        axes.tick_params(axis="y", which="both", labelsize=6)
         axes.set_title(name, fontsize=8)
         axes.grid(axis="x", visible=False)
     panels[0][0].set_ylabel("time of the busiest link (ms)")
-    figure.legend(*panels[0][0].get_legend_handles_labels(), fontsize=6, ncols=3, loc="outside upper right")
+    figure.legend(*panels[0][0].get_legend_handles_labels(), fontsize=6, ncols=4, loc="outside upper right")
     return figure
 
 

@@ -81,13 +81,21 @@ def maxrate_explorer(measurement: pd.DataFrame, prediction: pd.DataFrame) -> dic
         .transform_calculate(modelled=f"datum[{model.name}]")
         .encode(x=alt.X("n:Q", scale=alt.Scale(type="log", base=2), title="message size (bytes)"))
     )
-    tips = [alt.Tooltip("n:Q", title="bytes"), alt.Tooltip("measured:Q", title="measured (us)"),
-            alt.Tooltip("modelled:Q", title="modelled (us)", format=".4g")]  # fmt: skip
+    tips = [alt.Tooltip("n:Q", title="bytes"), alt.Tooltip("measured:Q", title="measured (µs)"),
+            alt.Tooltip("modelled:Q", title="modelled (µs)", format=".4g")]  # fmt: skip
     points = base.mark_point(filled=True, size=45, color=COLOURS[0]).encode(
-        y=alt.Y("measured:Q", scale=alt.Scale(type="log"), title="time (us): measured and modelled"), tooltip=tips
+        y=alt.Y("measured:Q", scale=alt.Scale(type="log"), title="time (µs)"), tooltip=tips
     )
     line = base.mark_line(color=COLOURS[1]).encode(y=alt.Y("modelled:Q", scale=alt.Scale(type="log")))
-    chart = (points + line).add_params(case, model).properties(width="container", height=300)
+    chart = (
+        (points + line)
+        .add_params(case, model)
+        .properties(
+            width="container",
+            height=300,
+            title=alt.Title("points: measured; line: the chosen model", fontSize=12, anchor="start"),
+        )
+    )
     return _specification(chart)
 
 

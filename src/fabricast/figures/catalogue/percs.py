@@ -60,7 +60,7 @@ FIGURES = (
             [name for name in values["workloads"] if name.endswith("-64") and not name.startswith("MCs")],
         ),
         "Time of the busiest link by mapping and routing on 64 supernodes: mean and range over random "
-        "mappings. Ticks: the time if every class of links were evenly loaded.",
+        "mappings. Ticks: the time if every class of links were evenly loaded. MCstride-64 stands in the table.",
     ),
     Entry(
         "times_large",
