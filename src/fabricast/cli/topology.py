@@ -42,6 +42,35 @@ def show(
     print_notes(tree.notes)
 
 
+@app.command(epilog="Example: fabricast topology check machine.xml measured.csv")
+def check(
+    topology: Annotated[str, TOPOLOGY],
+    measured: Annotated[Path, typer.Argument(help="Copies that were measured together, as for 'fabricast validate'.")],
+    program: Annotated[str, typer.Option(help="How rows were measured that do not say.")] = "independent",
+    include_display: Annotated[bool, DISPLAY] = False,
+) -> None:
+    """Say what measured copies say against a topology; exit code 1 if anything does."""
+    from fabricast.pcie.hazards import DIVIDED_WRITES
+    from fabricast.pcie.machine_validation import validate_machine
+    from fabricast.pcie.measured_copies import read_measured_copies
+    from fabricast.pcie.programs import program_of
+    from fabricast.pcie.tables.measured_copies import one_way_of
+    from fabricast.pcie.topology_files import load_tree
+
+    tree = load_tree(topology, include_display=include_display)
+    graphs = read_measured_copies(measured, program=program_of(program).name)
+    found = validate_machine(tree, graphs, one_way_bytes_per_s=one_way_of(tree))
+    for remark in found.remarks:
+        typer.echo(remark)
+    # A pattern that collapsed on some host says nothing of this tree.
+    contradicting = [remark for remark in found.remarks if DIVIDED_WRITES not in remark]
+    judged = int(found.rows["judged"].sum())
+    if not contradicting:
+        against = "says anything against the tree" if judged else "can be judged: all are calibration or set aside"
+        typer.echo(f"none of {judged or len(found.rows)} graphs {against}")
+    raise typer.Exit(code=1 if contradicting else 0)
+
+
 @app.command("import", epilog="Example: lstopo machine.xml && fabricast topology import machine.xml -o m.yaml")
 def import_topology(
     file: Annotated[Path, typer.Argument(help="hwloc XML or NCCL topology XML.", show_default=False)],

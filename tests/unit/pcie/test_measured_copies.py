@@ -289,6 +289,20 @@ def test_matrices_of_bandwidth_programs_calibrate(tmp_path):
         read_measured_copies(tmp_path / "other.txt")
 
 
+def test_a_topology_is_checked_against_copies(tmp_path):
+    known = "graph,communications,program,role,total_gb_per_s\nalone,0>4 1>5,torch,calibration,112.5\n"
+    path = tmp_path / "measured.csv"
+    for rows, code, said in (
+        ("one uplink,0>2 1>6,torch,,56.4\n", 0, "none of 1 graphs says anything against the tree"),
+        ("", 0, "none of 1 graphs can be judged"),
+        ("one uplink,0>2 1>6,torch,,112.0\n", 1, "the tree cannot be the fabric"),
+    ):
+        path.write_text(known + rows)
+        found = CliRunner().invoke(app, ["topology", "check", "crossed_virtual_switches", str(path)])
+        assert found.exit_code == code, found.output
+        assert said in found.output
+
+
 ROCM_BANDWIDTH_TEST = """....
           RocmBandwidthTest Version: 2.6.0
 
