@@ -10,6 +10,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from fabricast.breakdown.components import COMPONENTS
+from fabricast.figures.percs import plain_cases
 from fabricast.figures.style import COLOURS, COLUMN_WIDTH_IN, LAYER_COLOURS
 from fabricast.maxrate.models import FORMS, predict_time
 
@@ -158,10 +159,7 @@ def percs_card(case: pd.DataFrame, search: pd.DataFrame) -> Figure:
     matplotlib.figure.Figure
         One mark a mapping, the searched one beside them.
     """
-    plain = case[
-        (case["gateway"] == "mod") & (case["multiplicity"] == 1) & (case["placement"] == "whole") & case["wrap"]
-        & ~case["turned"] & (case["routing"] == "direct")
-    ]  # fmt: skip
+    plain = plain_cases(case[case["routing"] == "direct"])
     workload = "4D-64" if "4D-64" in set(plain["workload"]) else sorted(plain["workload"])[0]
     time = plain[plain["workload"] == workload].groupby("mapping")["bottleneck_s"].mean()
     found = search[(search["workload"] == workload) & (search["routing"] == "direct")]

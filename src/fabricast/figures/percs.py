@@ -12,6 +12,7 @@ from matplotlib.ticker import FuncFormatter, LogFormatter
 from fabricast.figures.style import COLOURS, PAGE_WIDTH_IN
 
 __all__ = [
+    "plain_cases",
     "plot_counts",
     "plot_importance",
     "plot_link_usage",
@@ -28,7 +29,7 @@ _ORDER = ("DEF", "BNM", "BDM", "BSM", "RNM", "RDM", "RNMu", "RDMu")
 _CLASSES = ("LL", "LR", "D")
 
 
-def _plain(case: pd.DataFrame) -> pd.DataFrame:
+def plain_cases(case: pd.DataFrame) -> pd.DataFrame:
     """Cases with default gateways, single links, closed grids, on a machine of their own."""
     return case[
         (case["gateway"] == "mod")
@@ -79,7 +80,7 @@ def plot_link_usage(case: pd.DataFrame, link_class: pd.DataFrame, workload: str)
     matplotlib.figure.Figure
         One panel a class.
     """
-    rows = _plain(case)
+    rows = plain_cases(case)
     rows = rows[(rows["workload"] == workload) & (rows["seed"].isna() | (rows["seed"] == 0))]
     rows = rows.merge(link_class, on="case_id")
     figure, panels = plt.subplots(1, 3, figsize=(PAGE_WIDTH_IN, 2.7))
@@ -120,7 +121,7 @@ def plot_times(case: pd.DataFrame, workloads: list[str]) -> Figure:
     matplotlib.figure.Figure
         Points are means over seeds, lines the range; the tick is the time of even loads.
     """
-    rows = _plain(case)
+    rows = plain_cases(case)
     figure, panels = plt.subplots(1, len(workloads), figsize=(PAGE_WIDTH_IN, 2.9), squeeze=False)
     for axes, name in zip(panels[0], workloads, strict=True):
         own = rows[rows["workload"] == name]
@@ -266,7 +267,7 @@ def plot_search(search: pd.DataFrame, case: pd.DataFrame, comparison: pd.DataFra
     matplotlib.figure.Figure
         One panel a workload: time of the busiest link, and at packet level.
     """
-    rows = _plain(case)
+    rows = plain_cases(case)
     parts = comparison["case_id"].str.split(".", expand=True)
     simulated = comparison.assign(workload=parts[0], mapping=parts[1], routing=parts[2])
     packets = simulated.groupby(["workload", "mapping", "routing"])["reference"].mean()

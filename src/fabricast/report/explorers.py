@@ -7,6 +7,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
+from fabricast.figures.percs import plain_cases
 from fabricast.figures.style import COLOURS
 
 __all__ = ["explorer_script", "maxrate_explorer", "network_explorer"]
@@ -112,13 +113,7 @@ def network_explorer(case: pd.DataFrame, histogram: pd.DataFrame) -> dict[str, A
     dict
         Vega-Lite specification.
     """
-    plain = case[
-        (case["gateway"] == "mod")
-        & (case["multiplicity"] == 1)
-        & (case["placement"] == "whole")
-        & case["wrap"]
-        & ~case["turned"]
-    ]
+    plain = plain_cases(case)
     table = histogram.merge(plain, on="case_id")
     table = table[table["links"] > 0]
     table = pd.DataFrame(
