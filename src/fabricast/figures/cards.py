@@ -10,7 +10,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from fabricast.breakdown.components import COMPONENTS
-from fabricast.figures.percs import plain_cases
+from fabricast.figures.percs_cases import plain_cases
 from fabricast.figures.style import COLOURS, COLUMN_WIDTH_IN, LAYER_COLOURS
 from fabricast.maxrate.models import FORMS, predict_time
 

@@ -9,10 +9,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogFormatter
 
+from fabricast.figures.percs_cases import plain_cases
 from fabricast.figures.style import COLOURS, PAGE_WIDTH_IN
 
 __all__ = [
-    "plain_cases",
     "plot_counts",
     "plot_importance",
     "plot_link_usage",
@@ -27,17 +27,6 @@ __all__ = [
 _MARKERS = ("o", "s", "^", "D", "v", "P")
 _ORDER = ("DEF", "BNM", "BDM", "BSM", "RNM", "RDM", "RNMu", "RDMu")
 _CLASSES = ("LL", "LR", "D")
-
-
-def plain_cases(case: pd.DataFrame) -> pd.DataFrame:
-    """Cases with default gateways, single links, closed grids, on a machine of their own."""
-    return case[
-        (case["gateway"] == "mod")
-        & (case["multiplicity"] == 1)
-        & (case["placement"] == "whole")
-        & case["wrap"]
-        & ~case["turned"]
-    ]
 
 
 def plot_counts(count: pd.DataFrame) -> Figure:

@@ -7,7 +7,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from fabricast.figures.percs import plain_cases
+from fabricast.figures.percs_cases import plain_cases
 from fabricast.figures.style import COLOURS
 
 __all__ = ["explorer_script", "maxrate_explorer", "network_explorer"]
