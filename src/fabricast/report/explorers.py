@@ -13,6 +13,8 @@ from fabricast.figures.style import COLOURS
 __all__ = ["explorer_script", "maxrate_explorer", "network_explorer"]
 
 _MOST_ROWS = 6000
+#: Pixels of one of three panels where the page is wide; report.js puts them below each other where it is not.
+_PANEL_WIDTH = 215
 
 
 def explorer_script() -> str:
@@ -26,8 +28,9 @@ def explorer_script() -> str:
 
 def _specification(chart: Any) -> dict[str, Any]:
     found: dict[str, Any] = chart.to_dict()
-    # Without it the page's colours show through in the dark.
-    found["background"] = "white"
+    # The page chooses colours by its theme, and the layout by its width: what altair sets would win.
+    found["background"] = "transparent"
+    found.pop("config", None)
     return found
 
 
@@ -84,7 +87,7 @@ def maxrate_explorer(measurement: pd.DataFrame, prediction: pd.DataFrame) -> dic
     )
     tips = [alt.Tooltip("n:Q", title="bytes"), alt.Tooltip("measured:Q", title="measured (µs)"),
             alt.Tooltip("modelled:Q", title="modelled (µs)", format=".4g")]  # fmt: skip
-    points = base.mark_point(filled=True, size=45, color=COLOURS[0]).encode(
+    points = base.mark_point(filled=True, size=45, opacity=1, color=COLOURS[0]).encode(
         y=alt.Y("measured:Q", scale=alt.Scale(type="log"), title="time (µs)"), tooltip=tips
     )
     line = base.mark_line(color=COLOURS[1]).encode(y=alt.Y("modelled:Q", scale=alt.Scale(type="log")))
@@ -138,18 +141,19 @@ def network_explorer(case: pd.DataFrame, histogram: pd.DataFrame) -> dict[str, A
     panels = []
     for name, colour in zip(("LL", "LR", "D"), COLOURS, strict=False):
         own = base.transform_filter(alt.datum.c == name)
-        bars = own.mark_bar(color=colour).encode(
-            x=alt.X("a:Q", title=f"load of {name} links (MiB)", bin=alt.Bin(binned=True)), x2="b:Q",
-            y=alt.Y("l:Q", title="links", scale=alt.Scale(type="symlog")),
+        # Rectangles, as a bar from a bin to the next would be drawn from zero and hide a narrow range of loads.
+        bars = own.mark_rect(color=colour).encode(
+            x=alt.X("a:Q", title=f"load of {name} links (MiB)", scale=alt.Scale(zero=False)), x2="b:Q",
+            y=alt.Y("l:Q", title="links", scale=alt.Scale(type="symlog", domainMin=0)), y2=alt.datum(0),
             tooltip=[alt.Tooltip("a:Q", title="from (MiB)"), alt.Tooltip("b:Q", title="to (MiB)"),
                      alt.Tooltip("l:Q", title="links"), alt.Tooltip("t:N", title="time")],
         )  # fmt: skip
-        panels.append(bars.properties(width=215, height=170))
+        panels.append(bars.properties(width=_PANEL_WIDTH, height=170))
     title = (
         base.transform_aggregate(t="min(t)", groupby=["w"])
         .mark_text(align="left", fontSize=13)
         .encode(text="t:N", x=alt.value(0))
-        .properties(height=20, width=500)
+        .properties(height=20, width=250, view=alt.ViewBackground(stroke=None))
     )
-    chart = alt.vconcat(title, alt.hconcat(*panels)).add_params(chosen)
+    chart = alt.vconcat(title, alt.concat(*panels, columns=3)).add_params(chosen)
     return _specification(chart)

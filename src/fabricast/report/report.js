@@ -141,6 +141,36 @@ $(".theme").onclick = () => {
   try { localStorage.setItem("fabricast-theme", root.dataset.theme); } catch { /* not kept */ }
 };
 const menu = $(".menu");
+
+// Charts in the colours of the theme, panels beside or below each other; what was chosen stays chosen.
+const isNarrow = matchMedia("(max-width: 900px)"), isDark = matchMedia("(prefers-color-scheme: dark)");
+const chartColours = () => {
+  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const [ink, soft, line] = ["--ink", "--soft", "--line"].map(colour);
+  return {
+    font: "system-ui, sans-serif", view: { stroke: line }, title: { color: ink }, text: { color: ink },
+    axis: { labelColor: ink, titleColor: ink, domainColor: soft, tickColor: soft, gridColor: line },
+  };
+};
+const charts = [];
+const drawChart = async (chart) => {
+  const specification = structuredClone(chart.specification);
+  for (const parameter of specification.params) {
+    if (chart.view) parameter.value = chart.view.signal(parameter.name);
+  }
+  for (const row of specification.vconcat ?? []) if (row.concat && isNarrow.matches) {
+    row.columns = 1;
+    for (const panel of row.concat) panel.width = $(chart.selector).clientWidth - 70;
+  }
+  const options = { actions: false, renderer: "svg", config: chartColours() };
+  chart.view = (await vegaEmbed(chart.selector, specification, options)).view;
+};
+const drawCharts = () => charts.forEach(drawChart);
+window.showChart = (selector, specification) => drawChart(charts[charts.push({ selector, specification }) - 1]);
+new MutationObserver(drawCharts).observe(document.documentElement, { attributeFilter: ["data-theme"] });
+isDark.addEventListener("change", drawCharts);
+isNarrow.addEventListener("change", drawCharts);
+
 menu.onclick = () => menu.setAttribute("aria-expanded", String($(".side").classList.toggle("open")));
 all("nav a").forEach((link) => link.addEventListener("click", () => {
   $(".side").classList.remove("open");
