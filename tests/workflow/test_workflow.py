@@ -34,7 +34,7 @@ def test_everything_is_made(finished):
     for name in ("results/fabricast.duckdb", "results/run_config.yaml", "reports/report.html"):
         assert (finished / name).stat().st_size > 0
     figures = {path.name for path in (finished / "reports" / "figures").iterdir()}
-    assert len(figures) == 171
+    assert len(figures) == 57
     assert not list(finished.rglob("*.part*"))
 
 

@@ -1,10 +1,8 @@
 """Files of the figures that the catalogue lists.
 
-REQUIRED INPUTS: `FIGURES`, captions in workflow/report.
-PROVIDES: `FIGURE_FORMATS`; names of files, and outputs with captions for Snakemake's report.
+REQUIRED INPUTS: `FIGURES`, `settings`, captions in workflow/report.
+PROVIDES: names of files, and outputs with captions for Snakemake's report.
 """
-
-FIGURE_FORMATS = ("svg", "pdf", "png")
 
 
 def figure_files(*formats):
@@ -18,7 +16,7 @@ def figure_files(*formats):
 
 
 def figure_outputs(study, figures):
-    """Outputs of figures: SVG with caption for the report, PDF and PNG beside it."""
+    """Outputs of figures: SVG with caption for the report, the other formats beside it."""
     files = []
     for figure in figures:
         stem = f"<reports>/figures/{study}.{figure}"
@@ -28,5 +26,6 @@ def figure_outputs(study, figures):
             category=study,
             labels={"figure": FIGURES[study][figure].title},
         )
-        files += [vector, f"{stem}.pdf", f"{stem}.png"]
+        others = [ending for ending in settings.figure_formats if ending != "svg"]
+        files += [vector, *(f"{stem}.{ending}" for ending in others)]
     return files

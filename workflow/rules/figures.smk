@@ -1,7 +1,7 @@
 """Figures, drawn from tables only.
 
 REQUIRED INPUTS: <results>/<study>/*.parquet.
-OUTPUTS: <reports>/figures/<study>.<figure>.{svg,pdf,png}, listed in the catalogue (src/fabricast/figures/catalogue).
+OUTPUTS: <reports>/figures/<study>.<figure>.svg and the other `figure_formats`, listed in the catalogue (src/fabricast/figures/catalogue).
 STEPS: one rule a study, plot_<study>, and plot_claims.
 """
 

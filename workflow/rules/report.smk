@@ -46,7 +46,7 @@ rule archive_run:
         database="<results>/fabricast.duckdb",
         config="<results>/run_config.yaml",
         report="<reports>/report.html",
-        figures=figure_files(*FIGURE_FORMATS),
+        figures=figure_files(*settings.figure_formats),
     output:
         export=directory("<results>/archive"),
         crate="ro-crate-metadata.json",

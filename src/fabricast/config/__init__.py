@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from fabricast.config.breakdown import BreakdownConfig
 from fabricast.config.gpucentric import GpuCentricConfig
@@ -27,6 +27,10 @@ class Config(Section):
     bootstrap_resamples: int = Field(
         2000, ge=100, le=100_000, description="Resamples behind each 95 % interval of the error bands."
     )
+    figure_formats: list[Literal["svg", "pdf", "png"]] = Field(
+        default_factory=lambda: ["svg", "pdf", "png"],
+        description="Formats of each figure; `svg` is among them, the report shows it.",
+    )
     pcie: PcieConfig = Field(description="The PCIe study.")
     breakdown: BreakdownConfig = Field(description="The breakdown study.")
     maxrate: MaxRateConfig = Field(description="The max-rate study.")
@@ -36,6 +40,13 @@ class Config(Section):
         default_factory=dict,
         description="Folders of results, reports and logs, so that studies do not overwrite each other.",
     )
+
+    @field_validator("figure_formats")
+    @classmethod
+    def _formats_with_svg(cls, formats: list[str]) -> list[str]:
+        if "svg" not in formats:
+            raise ValueError("expected svg among them, which the report shows")
+        return [name for name in ("svg", "pdf", "png") if name in formats]
 
 
 def checked_config(values: Mapping[str, Any]) -> Config:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
 
 from fabricast.core.errors import InputError
 from fabricast.inputs.csv_files import read_csv
@@ -233,7 +232,9 @@ _LARGEST_BYTES = 1e18
 def _read_matrix_market(
     path: Path,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], int]:
+    # Here, as every start of Snakemake would wait for it.
     from scipy.io import mminfo, mmread
+    from scipy.sparse import coo_array
 
     content = read_bytes(path)
     try:

@@ -32,11 +32,11 @@ KEY_TABLES = {
         "Rates of the refined model, one way, messages of 8 KiB and more (a round trip has half of them)": """
             SELECT dataset, c.convention AS measured_times,
             CASE WHEN list_contains(identifiable, 'r_n') THEN printf('%.3g', ways * r_n / 1e9) ELSE 'not determined' END
-              AS node_gb_per_s_one_way,
+              AS node_one_way_gb_per_s,
             CASE WHEN list_contains(identifiable, 'r_b') THEN printf('%.3g', ways * r_b / 1e9) ELSE 'not determined' END
-              AS first_gb_per_s_one_way,
+              AS first_one_way_gb_per_s,
             CASE WHEN list_contains(identifiable, 'r_i') THEN printf('%.3g', ways * r_i / 1e9) ELSE 'not determined' END
-              AS next_gb_per_s_one_way
+              AS next_one_way_gb_per_s
             FROM maxrate_fit JOIN (SELECT dataset, any_value(convention) AS convention,
               CASE any_value(convention) WHEN 'round_trip' THEN 2 ELSE 1 END AS ways
               FROM maxrate_measurement GROUP BY dataset) AS c USING (dataset)
@@ -104,7 +104,7 @@ ERRORS = {
         FROM error_by_model WHERE subset = 'all' AND kind <> 'simulated'
         ORDER BY study, kind, origin, share_within DESC, model""",
     "Largest misses of the congestion-factor model": """
-        SELECT case_id AS case, item, quantity, kind, origin, predicted, reference,
+        SELECT case_id AS case, item, kind, origin, predicted, reference,
         printf('%+.1f %%', 100 * relative_error) AS error, coalesce(graph_text, '') AS copies
         FROM comparison LEFT JOIN (SELECT graph, string_agg(source || '>' || target, ' ' ORDER BY communication)
           AS graph_text FROM communication GROUP BY graph) AS texts ON texts.graph = case_id

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import duckdb
@@ -15,16 +16,19 @@ _UNITS = {
     "_gb_per_s": "GB/s", "_bytes_per_s": "bytes/s", "_bytes": "bytes", "_ms": "ms", "_ns": "ns", "_us": "µs", "_s": "s",
 }  # fmt: skip
 _SYMBOLS = {"gb": "GB", "r2": "R²", "digest": "content digest"}
+#: Lines of a narrow column may break between the parts of such a name.
+_NAME = re.compile(r"[A-Za-z][\w.]*[._]\w+")
 _COMMUNICATIONS = ("communications", "copies")
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell: its text, its number for sorting, whether it is a list of communications."""
+    """A cell: its text, its number for sorting, whether it is a name of parts, or a list of communications."""
 
     text: str
     value: float | None = None
     is_number: bool = False
+    is_name: bool = False
     parts: tuple[str, ...] = ()
 
 
@@ -73,7 +77,8 @@ def _cell(column: str, value: object) -> Cell:
     if isinstance(value, int | float):
         return Cell(number_text(value), float(value), True)
     text = str(value)
-    return Cell(text, parts=tuple(text.split()) if column in _COMMUNICATIONS else ())
+    parts = tuple(text.split()) if column in _COMMUNICATIONS else ()
+    return Cell(text, is_name=_NAME.fullmatch(text) is not None, parts=parts)
 
 
 def sheet_of(connection: duckdb.DuckDBPyConnection, title: str, query: str) -> Sheet:
