@@ -37,7 +37,7 @@ rule all:
         "<results>/fabricast.duckdb",
         "<results>/run_config.yaml",
         "<reports>/report.html",
-        figure_files(*FIGURE_FORMATS),
+        figure_files(*settings.figure_formats),
 
 
 rule archive:

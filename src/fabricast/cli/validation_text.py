@@ -17,14 +17,8 @@ _WORST = 5
 def validation_text(name: str, found: MachineValidation) -> Group:
     """Return what was calibrated, the errors by class beside both baselines, the worst graphs, and what disagrees."""
     lines = [f"{escape(name)}: {len(found.rows)} graphs"]
-    rates = found.calibration.rates
-    values = {
-        "one_way": rates.one_way_bytes_per_s, "two_way": rates.two_way_bytes_per_s,
-        "crossing": rates.crossing_bytes_per_s, "memory_read": found.calibration.read_bytes_per_s,
-        "memory_write": found.calibration.write_bytes_per_s,
-    }  # fmt: skip
     for key, source in found.calibration.source.items():
-        value = values[key]
+        value = found.calibration.values[key]
         assert value is not None
         lines.append(f"  {key.replace('_', ' ')}: {value / 1e9:.4g} GB/s ({escape(source)})")
     judged = found.rows[found.rows["judged"]]

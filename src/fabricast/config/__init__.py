@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import Field, field_validator
 
@@ -20,6 +20,9 @@ from fabricast.inputs.yaml_files import validate
 __all__ = ["Config", "checked_config"]
 
 
+FigureFormat = Literal["svg", "pdf", "png"]
+
+
 class Config(Section):
     """A run of fabricast."""
 
@@ -27,8 +30,8 @@ class Config(Section):
     bootstrap_resamples: int = Field(
         2000, ge=100, le=100_000, description="Resamples behind each 95 % interval of the error bands."
     )
-    figure_formats: list[Literal["svg", "pdf", "png"]] = Field(
-        default_factory=lambda: ["svg", "pdf", "png"],
+    figure_formats: list[FigureFormat] = Field(
+        default_factory=lambda: list(get_args(FigureFormat)),
         description="Formats of each figure; `svg` is among them, the report shows it.",
     )
     pcie: PcieConfig = Field(description="The PCIe study.")
@@ -43,10 +46,10 @@ class Config(Section):
 
     @field_validator("figure_formats")
     @classmethod
-    def _formats_with_svg(cls, formats: list[str]) -> list[str]:
+    def _formats_with_svg(cls, formats: list[FigureFormat]) -> list[FigureFormat]:
         if "svg" not in formats:
             raise ValueError("expected svg among them, which the report shows")
-        return [name for name in ("svg", "pdf", "png") if name in formats]
+        return [name for name in get_args(FigureFormat) if name in formats]
 
 
 def checked_config(values: Mapping[str, Any]) -> Config:

@@ -6,6 +6,7 @@ import csv
 import io
 from dataclasses import dataclass
 
+from fabricast.pcie.machine_calibration import root_complex_of
 from fabricast.pcie.measured_graph import HOST
 from fabricast.pcie.tree import PcieTree
 
@@ -46,7 +47,7 @@ def proposed_probes(tree: PcieTree) -> list[Probe]:
     -------
     list of Probe
         Each class of path once, then pairs that share an uplink or do not, one source with a near and a far
-        destination, all-to-all below one switch, and copies of host memory.
+        destination, all-to-all below one switch, copies of host memory, and copies between sockets.
 
     Examples
     --------
@@ -72,7 +73,7 @@ def proposed_probes(tree: PcieTree) -> list[Probe]:
         )  # fmt: skip
     found += _shared(tree, names, pairs, list(first))
     found += _engines(tree, names, list(first.values()))
-    return found + _host(tree, names)
+    return found + _host(tree, names) + _sockets(tree, pairs)
 
 
 def _groups(tree: PcieTree, names: list[str]) -> list[list[str]]:
@@ -142,6 +143,12 @@ def _host(tree: PcieTree, names: list[str]) -> list[Probe]:
         found += [
             Probe("host to one", ((HOST, first),), "calibration", "rate of a copy from host memory alone"),
             Probe("one to host", ((first, HOST),), "calibration", "rate of a copy to host memory alone"),
+            Probe(
+                "host and one both ways",
+                ((HOST, first), (first, HOST)),
+                "calibration",
+                "what a GPU reads and writes of host memory at once",
+            ),
         ]
     root, members = max(roots.items(), key=lambda entry: len(entry[1]), default=("", []))
     if len(members) > 1:
@@ -150,8 +157,29 @@ def _host(tree: PcieTree, names: list[str]) -> list[Probe]:
                   "what root complex and memory serve to all its GPUs"),
             Probe(f"all below {root} to host", tuple((name, HOST) for name in members), "calibration",
                   "what root complex and memory take from all its GPUs"),
+            Probe(f"all below {root} and host both ways",
+                  tuple(flow for name in members for flow in ((HOST, name), (name, HOST))), "calibration",
+                  "what root complex and memory carry for all its GPUs both ways at once"),
         ]  # fmt: skip
     return found
+
+
+def _sockets(tree: PcieTree, pairs: list[tuple[str, str]]) -> list[Probe]:
+    """Propose copies of as many pairs as there are between two sockets, one way and both ways."""
+    across = [pair for pair in pairs if tree.path_class(*pair) == "SYS"]
+    if not across:
+        return []
+    from_root, to_root = (root_complex_of(tree, end) for end in across[0])
+    sources = dict.fromkeys(s for s, t in across if root_complex_of(tree, s) == from_root)
+    targets = dict.fromkeys(t for s, t in across if root_complex_of(tree, t) == to_root)
+    ways = [pair for pair in zip(sources, targets, strict=False) if pair in across]
+    if len(ways) < 2:
+        return []
+    both = tuple(flow for source, target in ways for flow in ((source, target), (target, source)))
+    return [
+        Probe("across sockets", tuple(ways), "calibration", "what the link between two sockets carries one way"),
+        Probe("across sockets both ways", both, "calibration", "what the link between two sockets carries both ways"),
+    ]
 
 
 def probe_csv(probes: list[Probe]) -> str:

@@ -8,18 +8,23 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from fabricast.core.errors import InputError, near_names
 from fabricast.pcie.hazards import DIVIDED_WRITES, divided_writes
+from fabricast.pcie.machine_calibration import (
+    UNLIMITED,
+    Calibration,
+    calibrate_machine,
+    crosses_sockets,
+    flows_of,
+    is_host,
+    root_complex_of,
+    with_host_memory,
+)
 from fabricast.pcie.measured_graph import HOST, MeasuredGraph
-from fabricast.pcie.programs import PROGRAMS, LinkRates, total_rate
+from fabricast.pcie.programs import PROGRAMS, TotalRate, total_rate
 from fabricast.pcie.tree import PcieTree
-from fabricast.pcie.tree_parts import Vertex
 
-__all__ = ["Calibration", "MachineValidation", "calibrate_machine", "validate_machine", "with_host_memory"]
+__all__ = ["MachineValidation", "validate_machine"]
 
-#: What a byte of the other direction costs where no two-way pair was measured: median of three machines with PCIe 5.0
-#: switches (config/published/pcie_concurrent_copies.csv).
-DUPLEX_COST = 0.03
 #: Roles of rows that a file lists and does not want judged.
 _SET_ASIDE = ("impossible_over_line_rate", "circular_topology", "collapse", "partial_collapse")
 #: Measured rates beyond what the links can carry by this share contradict the tree, or are an artefact.
@@ -27,31 +32,6 @@ _BEYOND = 0.1
 _FAR_OFF = 0.15
 #: Copies of one GPU from which on its engine, and not the links, decides.
 _MANY = 3
-#: Memory carries what many root ports ask for; this stands for no limit.
-_UNLIMITED = 1000.0
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """Rates of a machine, and where each of them comes from.
-
-    Parameters
-    ----------
-    rates : LinkRates
-        One way, two ways, across the root complex.
-    read_bytes_per_s, write_bytes_per_s : float or None
-        What the memory of a root complex serves to, and takes from, all its GPUs; None where no probe tells.
-    source : dict of str to str
-        Origin of each by name.
-    used : frozenset of str
-        Graphs that were used, which are not judged.
-    """
-
-    rates: LinkRates
-    read_bytes_per_s: float | None
-    write_bytes_per_s: float | None
-    source: dict[str, str]
-    used: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -74,153 +54,16 @@ class MachineValidation:
     remarks: tuple[str, ...]
 
 
-def with_host_memory(tree: PcieTree) -> PcieTree:
-    """Return a tree with host memory below every root complex, as the endpoint ``H@`` and its name.
-
-    Examples
-    --------
-    >>> from fabricast.pcie.regular_tree import regular_tree
-    >>> with_host_memory(regular_tree("flat4x2", (2, 4))).endpoint_names[-1]
-    'H@RC'
-    """
-    roots = [vertex.name for vertex in tree.vertices if vertex.kind == "root_complex"]
-    memory = [Vertex(f"{HOST}@{name}", "endpoint", name, capacity=_UNLIMITED) for name in roots]
-    return replace(tree, vertices=(*tree.vertices, *memory))
-
-
-def _root_complex(tree: PcieTree, endpoint: str) -> str:
-    above = [name for name in tree.ancestors(endpoint) if tree.vertex(name).kind == "root_complex"]
-    return above[-1] if above else tree.root
-
-
-def _flows(tree: PcieTree, graph: MeasuredGraph) -> list[tuple[int, int]]:
-    """Return the endpoint numbers of a graph's flows; host memory is that next to the other end."""
-    number = tree.endpoint_number
-    found = []
-    for source, target in graph.flows:
-        names = [source, target]
-        for place, name in enumerate(names):
-            if name == HOST:
-                names[place] = f"{HOST}@{_root_complex(tree, names[1 - place])}"
-        for name in names:
-            if name not in number:
-                raise InputError(f"'{graph.name}' (line {graph.line}): {tree.name} has no endpoint '{name}'"
-                                 f"{near_names(name, number)}")  # fmt: skip
-        found.append((number[names[0]], number[names[1]]))
-    return found
-
-
-def _is_host(graph: MeasuredGraph) -> bool:
-    return any(HOST in flow for flow in graph.flows)
-
-
 def _graph_class(tree: PcieTree, graph: MeasuredGraph) -> str:
     """Return what kind of graph it is: its errors have another cause."""
-    if _is_host(graph):
+    if is_host(graph):
         return "host copies"
     ends = [end for flow in graph.flows for end in {f"{flow[0]}>", f">{flow[1]}"}]
     if len(graph.flows) > 1 and max(ends.count(end) for end in set(ends)) >= _MANY:
         return "many copies of a GPU"
-    if any(tree.vertex(tree.lowest_common_ancestor(*flow)).kind == "system" for flow in graph.flows):
+    if any(crosses_sockets(tree, flow) for flow in graph.flows):
         return "across sockets"
     return "few copies"
-
-
-def _apart(tree: PcieTree, flows: Sequence[tuple[int, int]]) -> bool:
-    """Whether no two flows use a link in the same direction."""
-    routes = tree.routes
-    used: set[int] = set()
-    for source, target in flows:
-        pair = source * routes.endpoints + target
-        own = set(routes.link[routes.offset[pair] : routes.offset[pair + 1]].tolist())
-        if own & used:
-            return False
-        used |= own
-    return True
-
-
-def calibrate_machine(
-    tree: PcieTree, graphs: Iterable[MeasuredGraph], *, one_way_bytes_per_s: float | None = None
-) -> Calibration:
-    """Take the parameters of a machine from copies alone, opposite pairs, and rows that the file marks.
-
-    Parameters
-    ----------
-    tree : PcieTree
-        With host memory.
-    graphs : iterable of MeasuredGraph
-        All of the machine.
-    one_way_bytes_per_s : float, optional
-        Rate of a copy alone where none was measured, such as the payload share of the links.
-
-    Returns
-    -------
-    Calibration
-        Only flows that share no link in the same direction, or that are marked, are used.
-
-    Raises
-    ------
-    InputError
-        If nothing tells the rate of a copy alone.
-    """
-    alone: dict[str, list[float]] = {"local": [], "crossing": [], "host": []}
-    two_way: list[float] = []
-    memory: dict[str, list[float]] = {"read": [], "write": []}
-    used = set()
-    for graph in graphs:
-        flows = _flows(tree, graph)
-        each = graph.total_bytes_per_s / len(flows)
-        marked = graph.role == "calibration"
-        opposite = {(t, s) for s, t in flows} == set(flows) and len(flows) == 2
-        if marked and _is_host(graph) and len(flows) > 1:
-            roots = {_root_complex(tree, s if t == HOST else t) for s, t in graph.flows}
-            reads = {source == HOST for source, _ in graph.flows}
-            if len(reads) == 1:
-                memory["read" if reads.pop() else "write"].append(graph.total_bytes_per_s / len(roots))
-                used.add(graph.name)
-        elif len(flows) == 1 or (marked and not opposite and _apart(tree, flows)):
-            crossing = any(tree.routes.crossing[s * tree.routes.endpoints + t] for s, t in flows)
-            alone["host" if _is_host(graph) else "crossing" if crossing else "local"].append(each)
-            used.add(graph.name)
-        elif opposite and (marked or not graph.role):
-            two_way.append(each)
-            used.add(graph.name)
-    return _estimated(alone, two_way, memory, used, one_way_bytes_per_s)
-
-
-def _estimated(
-    alone: dict[str, list[float]], two_way: list[float], memory: dict[str, list[float]], used: set[str],
-    default: float | None,
-) -> Calibration:  # fmt: skip
-    source = {}
-    one_way = next((values for values in (alone["local"], alone["crossing"], alone["host"]) if values), None)
-    if one_way:
-        rate = float(np.median(one_way))
-        source["one_way"] = f"{len(one_way)} measured, copies alone"
-    elif default is not None:
-        rate = default
-        source["one_way"] = "payload share of the links of the file; no copy alone was measured"
-    else:
-        raise InputError(
-            "no copy alone was measured, and the topology has no link rate; measure one (fabricast probes)"
-        )
-    if two_way:
-        both = min(float(np.median(two_way)), rate)
-        source["two_way"] = f"{len(two_way)} measured, opposite pairs"
-    else:
-        both = rate / (1 + DUPLEX_COST)
-        source["two_way"] = "duplex cost of other machines; no opposite pair was measured"
-    crossing = None
-    if alone["crossing"] and alone["local"]:
-        crossing = float(np.median(alone["crossing"]))
-        source["crossing"] = f"{len(alone['crossing'])} measured, copies alone"
-    found = {}
-    for name, values in memory.items():
-        found[name] = float(np.median(values)) if values else None
-        if values:
-            source[f"memory_{name}"] = f"{len(values)} measured, all GPUs of a root complex"
-    rates = LinkRates(rate, max(both, rate / 2), crossing)
-    return Calibration(rates, found["read"], found["write"], source, frozenset(used))
 
 
 def validate_machine(
@@ -252,10 +95,13 @@ def validate_machine(
 
 
 def _row(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: int) -> dict[str, object]:
-    flows = _flows(tree, graph)
+    flows = flows_of(tree, graph)
     rates, kind = calibration.rates, _graph_class(tree, graph)
+    tree = calibration.with_sockets(tree, graph)
     forecast = total_rate(tree, flows, PROGRAMS[graph.program], rates, seed=seed)
     total, low, high = forecast.bytes_per_s, forecast.low_bytes_per_s, forecast.high_bytes_per_s
+    if kind == "across sockets" and not calibration.tells_sockets(tree, graph):
+        high = max(high, _without_socket_limit(tree, graph, calibration, seed).high_bytes_per_s)
     sharing = total_rate(tree, flows, PROGRAMS["independent"], rates).bytes_per_s
     measured = graph.total_bytes_per_s
     remark = ""
@@ -280,21 +126,33 @@ def _row(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: i
     }  # fmt: skip
 
 
+def _without_socket_limit(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: int) -> TotalRate:
+    """Forecast copies as if the links between sockets had no limit: nothing tells how wide they are."""
+    roots = {vertex.name for vertex in tree.vertices if vertex.kind == "root_complex"}
+    vertices = tuple(replace(v, capacity=UNLIMITED) if v.name in roots and v.parent else v for v in tree.vertices)
+    wide = replace(tree, vertices=vertices)
+    return total_rate(wide, flows_of(wide, graph), PROGRAMS[graph.program], calibration.rates, seed=seed)
+
+
 def _host_forecast(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, total: float) -> tuple[float, str]:
     """Bound copies of host memory by what it serves and takes; without a probe of several GPUs they are not judged."""
-    needed: dict[tuple[str, str], int] = {}
+    needed: dict[str, list[str]] = {}
     for source, target in graph.flows:
         if HOST in (source, target):
-            way = "read" if source == HOST else "write"
-            root = _root_complex(tree, target if source == HOST else source)
-            needed[root, way] = needed.get((root, way), 0) + 1
-    busy = {key for key, count in needed.items() if count > 1}
-    limits = {"read": calibration.read_bytes_per_s, "write": calibration.write_bytes_per_s}
-    if any(limits[way] is None for _, way in busy):
-        return total, "not judged: no probe tells what memory carries for several GPUs"
-    if {way for _, way in needed} == {"read", "write"}:
-        return total, "not judged: no probe tells what memory carries both ways"
-    bound = sum(limits[way] or np.inf for _, way in needed)
+            way = "memory_read" if source == HOST else "memory_write"
+            needed.setdefault(root_complex_of(tree, target if source == HOST else source), []).append(way)
+    limits = calibration.limits
+    bound = 0.0
+    for ways in needed.values():
+        both = len(set(ways)) == 2
+        if both and len(ways) == 2 and "host_both_ways" in limits:
+            bound += limits["host_both_ways"]
+            continue
+        if both and "memory_both_ways" not in limits:
+            return total, "not judged: no probe tells what memory carries both ways"
+        if len(ways) > 1 and not both and ways[0] not in limits:
+            return total, "not judged: no probe tells what memory carries for several GPUs"
+        bound += limits["memory_both_ways"] if both else limits.get(ways[0], np.inf)
     return min(total, bound), ""
 
 
@@ -308,7 +166,7 @@ def _hazard(tree: PcieTree, graph: MeasuredGraph) -> bool:
     """Whether posted writes of one uplink go to destinations behind different root ports."""
     if PROGRAMS[graph.program].executor == "target":
         return False
-    source, target = np.array(_flows(tree, graph), dtype=np.int64).T
+    source, target = np.array(flows_of(tree, graph), dtype=np.int64).T
     return bool(divided_writes(tree, np.zeros_like(source), source, target).size)
 
 
@@ -334,7 +192,7 @@ def _disagreeing_links(tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd
     links: dict[str, set[int]] = {}
     routes = tree.routes
     for graph in graphs:
-        pairs = [s * routes.endpoints + t for s, t in _flows(tree, graph)]
+        pairs = [s * routes.endpoints + t for s, t in flows_of(tree, graph)]
         links[graph.name] = {int(x) for p in pairs for x in routes.link[routes.offset[p] : routes.offset[p + 1]]}
     if not far:
         return

@@ -1,6 +1,7 @@
 """Copies that were measured together: programs with engines, reading measurements, validation of machines, probes."""
 
 import re
+from dataclasses import replace
 
 import duckdb
 import numpy as np
@@ -177,6 +178,81 @@ def test_a_memory_probe_lets_host_copies_be_judged():
     assert rows.loc["all", "judged"]
     assert rows.loc["all", "forecast_bytes_per_s"] == pytest.approx(300e9)
     assert not rows.loc["back", "judged"]
+
+
+def both_ways(pairs):
+    return tuple(flow for source, target in pairs for flow in ((source, target), (target, source)))
+
+
+def test_memory_carries_less_both_ways_than_one_way():
+    """Copies of eight H800 and host memory: 441 GB/s read, 359 written, 193 when both (sums over the GPUs of a row)."""
+    tree = load_tree("two_sockets_host")
+    every, half = ([("H", str(gpu)) for gpu in range(count)] for count in (8, 4))
+    alone = MeasuredGraph("alone", (("H", "0"),), 55e9, "independent", "calibration")
+    opposite = MeasuredGraph("one both ways", both_ways(every[:1]), 69e9, "independent", "calibration")
+    probe = MeasuredGraph("half both ways", both_ways(half), 96.5e9, "independent", "calibration")
+    judged = [
+        MeasuredGraph("all both ways", both_ways(every), 193e9, "independent"),
+        MeasuredGraph("another both ways", both_ways(every[5:6]), 69e9, "independent"),
+    ]
+    found = validate_machine(tree, [alone, opposite, probe, *judged])
+    rows = found.rows.set_index("graph")
+    assert found.calibration.limits == {"memory_both_ways": 96.5e9, "host_both_ways": 69e9}
+    assert rows.loc["all both ways", "forecast_bytes_per_s"] == pytest.approx(193e9)
+    assert rows.loc["another both ways", "forecast_bytes_per_s"] == pytest.approx(69e9)
+    assert rows.loc[["all both ways", "another both ways"], "judged"].all()
+    blind = validate_machine(tree, [alone, *judged]).rows.set_index("graph")
+    assert blind.loc["all both ways", "remark"] == "not judged: no probe tells what memory carries both ways"
+
+
+def test_copies_of_host_memory_do_not_tell_what_directions_cost_between_gpus():
+    tree = replace(load_tree("two_sockets_host"), peer_links=())
+    alone = MeasuredGraph("alone", (("0", "1"),), 55e9, "independent")
+    host = MeasuredGraph("host pair", (("H", "0"), ("0", "H")), 69e9, "independent")
+    peers = MeasuredGraph("peer pair", (("2", "3"), ("3", "2")), 106e9, "independent")
+    assert "no opposite pair" in validate_machine(tree, [alone, host]).calibration.source["two_way"]
+    rates = validate_machine(tree, [alone, host, peers]).calibration.rates
+    assert rates.two_way_bytes_per_s == pytest.approx(53e9)
+
+
+def test_probes_tell_what_the_link_between_sockets_carries():
+    tree = replace(load_tree("two_sockets_host"), peer_links=())
+    across = [(str(gpu), str(gpu + 4)) for gpu in range(4)]
+    parts = [
+        MeasuredGraph("alone", (("0", "1"),), 50e9, "independent", "calibration"),
+        MeasuredGraph("opposite", (("0", "1"), ("1", "0")), 98e9, "independent", "calibration"),
+    ]
+    judged = [
+        MeasuredGraph("back", tuple((b, a) for a, b in across), 120e9, "independent"),
+        MeasuredGraph("three", tuple(across[:3]), 120e9, "independent"),
+        MeasuredGraph("two", tuple(across[:2]), 100e9, "independent"),
+        MeasuredGraph("others", both_ways(zip("0123", "5674", strict=True)), 160e9, "independent"),
+    ]
+    probes = [
+        MeasuredGraph("one way", tuple(across), 120e9, "independent", "calibration"),
+        MeasuredGraph("both ways", both_ways(across), 160e9, "independent", "calibration"),
+    ]
+    blind = validate_machine(tree, parts + judged)
+    assert not blind.calibration.limits
+    wide = blind.rows.set_index("graph").loc["back"]
+    assert wide["low_bytes_per_s"] == pytest.approx(50e9)
+    assert wide["high_bytes_per_s"] == pytest.approx(200e9), "nothing tells how wide the link is"
+    told = validate_machine(tree, parts + probes + judged)
+    assert told.calibration.limits == {"socket": 120e9, "socket_both_ways": 160e9}
+    rows = told.rows.set_index("graph")
+    forecast = rows.loc[["back", "three", "two", "others"], "forecast_bytes_per_s"]
+    assert forecast.tolist() == pytest.approx([120e9, 120e9, 100e9, 160e9], rel=1e-3)
+    assert rows.loc["back", "high_bytes_per_s"] == pytest.approx(120e9, rel=1e-3)
+
+
+def test_probes_of_sockets_and_of_memory_are_proposed():
+    tree = replace(load_tree("two_sockets_host"), peer_links=())
+    proposed = {probe.graph: probe.flows for probe in proposed_probes(tree)}
+    assert proposed["across sockets"] == (("0", "4"), ("1", "5"), ("2", "6"), ("3", "7"))
+    assert set(proposed["across sockets both ways"]) == set(both_ways(proposed["across sockets"]))
+    assert len(proposed["all below RC0 and host both ways"]) == 8
+    assert proposed["host and one both ways"] == (("H", "0"), ("0", "H"))
+    assert "across sockets" not in {probe.graph for probe in proposed_probes(load_tree("flat4x2"))}
 
 
 def test_what_contradicts_the_tree_is_said():

@@ -114,12 +114,7 @@ def measured_copy_tables(machines: list[Machine], *, seed: int) -> MeasuredCopyT
         graphs = read_measured_copies(machine.path, program=machine.program, system=machine.system)
         found = validate_machine(tree, graphs, one_way_bytes_per_s=one_way_of(tree), seed=seed % 2**31)
         frames.append(found.rows.assign(machine=machine.name, topology=tree.name, own=machine.own))
-        rates = found.calibration.rates
-        values = {
-            "one_way": rates.one_way_bytes_per_s, "two_way": rates.two_way_bytes_per_s,
-            "crossing": rates.crossing_bytes_per_s, "memory_read": found.calibration.read_bytes_per_s,
-            "memory_write": found.calibration.write_bytes_per_s,
-        }  # fmt: skip
+        values = found.calibration.values
         for name, source in found.calibration.source.items():
             tag = "measured" if "measured," in source else "derived"
             parameters.append(

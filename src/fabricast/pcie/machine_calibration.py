@@ -1,0 +1,257 @@
+"""Rates of a machine from what was measured on it: copies alone, opposite pairs, and probes of memory and sockets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fabricast.core.errors import InputError, near_names
+from fabricast.pcie.measured_graph import CALIBRATION, HOST, MeasuredGraph
+from fabricast.pcie.programs import LinkRates
+from fabricast.pcie.tree import PcieTree
+from fabricast.pcie.tree_parts import Vertex
+
+__all__ = [
+    "UNLIMITED",
+    "Calibration",
+    "calibrate_machine",
+    "crosses_sockets",
+    "flows_of",
+    "is_host",
+    "root_complex_of",
+    "with_host_memory",
+]
+
+#: What a byte of the other direction costs where no two-way pair was measured: median of three machines with PCIe 5.0
+#: switches (config/published/pcie_concurrent_copies.csv).
+DUPLEX_COST = 0.03
+#: A capacity that no copies of one machine fill.
+UNLIMITED = 1000.0
+#: What each limit was measured with.
+_PROBES = {
+    "memory_read": "all GPUs of a root complex", "memory_write": "all GPUs of a root complex",
+    "memory_both_ways": "all GPUs of a root complex", "host_both_ways": "one GPU",
+    "socket": "several copies between two sockets", "socket_both_ways": "several copies between two sockets",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Rates of a machine, and where each of them comes from.
+
+    Parameters
+    ----------
+    rates : LinkRates
+        One way, two ways, across the root complex.
+    limits : dict of str to float
+        In bytes/s, those that probes tell: ``memory_read``, ``memory_write`` and ``memory_both_ways``, what the memory
+        of a root complex serves to, takes from and carries for all its GPUs; ``host_both_ways``, what one GPU reads
+        and writes there at once; ``socket`` and ``socket_both_ways``, what the link between two sockets carries.
+    source : dict of str to str
+        Origin of each by name.
+    used : frozenset of str
+        Graphs that were used, which are not judged.
+    """
+
+    rates: LinkRates
+    limits: dict[str, float]
+    source: dict[str, str]
+    used: frozenset[str]
+
+    @property
+    def values(self) -> dict[str, float | None]:
+        """Every rate in bytes/s by the name that `source` has for it."""
+        rates = self.rates
+        return {
+            "one_way": rates.one_way_bytes_per_s, "two_way": rates.two_way_bytes_per_s,
+            "crossing": rates.crossing_bytes_per_s, **self.limits,
+        }  # fmt: skip
+
+    def tells_sockets(self, tree: PcieTree, graph: MeasuredGraph) -> bool:
+        """Whether a probe tells what the link between sockets carries for the copies of a graph."""
+        ways = _socket_ways(tree, graph)
+        return len(ways) < 2 or _socket_limit(ways) in self.limits
+
+    def with_sockets(self, tree: PcieTree, graph: MeasuredGraph) -> PcieTree:
+        """Return the tree with the capacity between sockets that a probe tells for the copies of a graph."""
+        ways = _socket_ways(tree, graph)
+        limit = _socket_limit(ways)
+        if not ways or limit not in self.limits:
+            return tree
+        both = limit == "socket_both_ways"
+        each = self.limits[limit] / 2 / self.rates.two_way_bytes_per_s if both else (
+            self.limits[limit] / self.rates.one_way_bytes_per_s
+        )  # fmt: skip
+        vertices = tuple(
+            replace(vertex, capacity=each) if vertex.kind == "root_complex" and vertex.parent is not None else vertex
+            for vertex in tree.vertices
+        )
+        return replace(tree, vertices=vertices)
+
+
+def with_host_memory(tree: PcieTree) -> PcieTree:
+    """Return a tree with host memory below every root complex, as the endpoint ``H@`` and its name.
+
+    Examples
+    --------
+    >>> from fabricast.pcie.regular_tree import regular_tree
+    >>> with_host_memory(regular_tree("flat4x2", (2, 4))).endpoint_names[-1]
+    'H@RC'
+    """
+    roots = [vertex.name for vertex in tree.vertices if vertex.kind == "root_complex"]
+    memory = [Vertex(f"{HOST}@{name}", "endpoint", name, capacity=UNLIMITED) for name in roots]
+    return replace(tree, vertices=(*tree.vertices, *memory))
+
+
+def root_complex_of(tree: PcieTree, endpoint: str) -> str:
+    """Return the root complex above an endpoint, or the root of the tree."""
+    above = [name for name in tree.ancestors(endpoint) if tree.vertex(name).kind == "root_complex"]
+    return above[-1] if above else tree.root
+
+
+def flows_of(tree: PcieTree, graph: MeasuredGraph) -> list[tuple[int, int]]:
+    """Return the endpoint numbers of a graph's flows; host memory is that next to the other end."""
+    number = tree.endpoint_number
+    found = []
+    for source, target in graph.flows:
+        names = [source, target]
+        for place, name in enumerate(names):
+            if name == HOST:
+                names[place] = f"{HOST}@{root_complex_of(tree, names[1 - place])}"
+        for name in names:
+            if name not in number:
+                raise InputError(f"'{graph.name}' (line {graph.line}): {tree.name} has no endpoint '{name}'"
+                                 f"{near_names(name, number)}")  # fmt: skip
+        found.append((number[names[0]], number[names[1]]))
+    return found
+
+
+def is_host(graph: MeasuredGraph) -> bool:
+    """Whether some copy of a graph reads or writes host memory."""
+    return any(HOST in flow for flow in graph.flows)
+
+
+def _apart(tree: PcieTree, flows: Sequence[tuple[int, int]]) -> bool:
+    """Whether no two flows use a link in the same direction."""
+    routes = tree.routes
+    used: set[int] = set()
+    for source, target in flows:
+        pair = source * routes.endpoints + target
+        own = set(routes.link[routes.offset[pair] : routes.offset[pair + 1]].tolist())
+        if own & used:
+            return False
+        used |= own
+    return True
+
+
+def calibrate_machine(
+    tree: PcieTree, graphs: Iterable[MeasuredGraph], *, one_way_bytes_per_s: float | None = None
+) -> Calibration:
+    """Take the parameters of a machine from copies alone, opposite pairs, and rows that the file marks.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        With host memory.
+    graphs : iterable of MeasuredGraph
+        All of the machine.
+    one_way_bytes_per_s : float, optional
+        Rate of a copy alone where none was measured, such as the payload share of the links.
+
+    Returns
+    -------
+    Calibration
+        Only flows that share no link in the same direction, or that are marked, are used.
+
+    Raises
+    ------
+    InputError
+        If nothing tells the rate of a copy alone.
+    """
+    alone: dict[str, list[float]] = {"local": [], "crossing": [], "host": []}
+    two_way: list[float] = []
+    limits: dict[str, list[float]] = {name: [] for name in _PROBES}
+    used = set()
+    for graph in graphs:
+        flows = flows_of(tree, graph)
+        each = graph.total_bytes_per_s / len(flows)
+        marked = graph.role == CALIBRATION
+        opposite = {(t, s) for s, t in flows} == set(flows) and len(flows) == 2
+        probe = _probe_of(tree, graph, opposite) if marked else None
+        if probe is not None:
+            limits[probe[0]].append(graph.total_bytes_per_s / probe[1])
+        elif len(flows) == 1 or (marked and not opposite and _apart(tree, flows)):
+            crossing = any(tree.routes.crossing[s * tree.routes.endpoints + t] for s, t in flows)
+            alone["host" if is_host(graph) else "crossing" if crossing else "local"].append(each)
+        elif opposite and (marked or not graph.role) and not is_host(graph):
+            two_way.append(each)
+        else:
+            continue
+        used.add(graph.name)
+    return _estimated(alone, two_way, limits, used, one_way_bytes_per_s)
+
+
+def _probe_of(tree: PcieTree, graph: MeasuredGraph, opposite: bool) -> tuple[str, float] | None:
+    """Return the limit that a marked graph of several copies tells, and how many times it is in the total."""
+    if len(graph.flows) < 2:
+        return None
+    if all(HOST in flow for flow in graph.flows):
+        roots = {root_complex_of(tree, s if t == HOST else t) for s, t in graph.flows}
+        reads = {source == HOST for source, _ in graph.flows}
+        if len(reads) == 2:
+            return ("host_both_ways", 1) if opposite else ("memory_both_ways", len(roots))
+        return "memory_read" if reads.pop() else "memory_write", len(roots)
+    ways = _socket_ways(tree, graph)
+    if len(ways) < len(graph.flows) or opposite or _apart(tree, flows_of(tree, graph)):
+        return None
+    limit = _socket_limit(ways)
+    # What one root complex sends; both ways, the links of two of them carry the total together.
+    return limit, len({source for source, _ in ways}) / (2 if limit == "socket_both_ways" else 1)
+
+
+def crosses_sockets(tree: PcieTree, flow: tuple[str, str]) -> bool:
+    """Whether a copy between two endpoints goes from one socket to another."""
+    return HOST not in flow and tree.vertex(tree.lowest_common_ancestor(*flow)).kind == "system"
+
+
+def _socket_ways(tree: PcieTree, graph: MeasuredGraph) -> list[tuple[str, str]]:
+    """Return from which root complex to which the copies between sockets go."""
+    crossing = [flow for flow in graph.flows if crosses_sockets(tree, flow)]
+    return [(root_complex_of(tree, source), root_complex_of(tree, target)) for source, target in crossing]
+
+
+def _socket_limit(ways: Sequence[tuple[str, str]]) -> str:
+    return "socket_both_ways" if any((target, source) in ways for source, target in ways) else "socket"
+
+
+def _estimated(
+    alone: dict[str, list[float]], two_way: list[float], limits: dict[str, list[float]], used: set[str],
+    default: float | None,
+) -> Calibration:  # fmt: skip
+    source = {}
+    one_way = next((values for values in (alone["local"], alone["crossing"], alone["host"]) if values), None)
+    if one_way:
+        rate = float(np.median(one_way))
+        source["one_way"] = f"{len(one_way)} measured, copies alone"
+    elif default is not None:
+        rate = default
+        source["one_way"] = "payload share of the links of the file; no copy alone was measured"
+    else:
+        raise InputError(
+            "no copy alone was measured, and the topology has no link rate; measure one (fabricast probes)"
+        )
+    if two_way:
+        both = min(float(np.median(two_way)), rate)
+        source["two_way"] = f"{len(two_way)} measured, opposite pairs"
+    else:
+        both = rate / (1 + DUPLEX_COST)
+        source["two_way"] = "duplex cost of other machines; no opposite pair was measured"
+    crossing = None
+    if alone["crossing"] and alone["local"]:
+        crossing = float(np.median(alone["crossing"]))
+        source["crossing"] = f"{len(alone['crossing'])} measured, copies alone"
+    found = {name: float(np.median(values)) for name, values in limits.items() if values}
+    source |= {name: f"{len(limits[name])} measured, {_PROBES[name]}" for name in found}
+    return Calibration(LinkRates(rate, max(both, rate / 2), crossing), found, source, frozenset(used))
