@@ -31,7 +31,7 @@ def read_hwloc(root: Element, include_display: bool, network_cards: bool, path: 
                 break
             if len(inside) == 1:
                 owner = inside[0]
-        return packages.setdefault(id(owner), Device("", None, owner.line))
+        return packages.setdefault(id(owner), Device("", None, owner.line, numa_nodes=_numa_nodes(owner)))
 
     def visit(element: Element, above: list[Element], bridge: Device | None, bus_id: str) -> None:
         nonlocal others
@@ -70,6 +70,12 @@ def read_hwloc(root: Element, include_display: bool, network_cards: bool, path: 
             f"the file shows {len(switches)} NVSwitches, not which GPUs they join; all {len(joined)} assumed"
         )
     return machine
+
+
+def _numa_nodes(socket: Element) -> tuple[int, ...]:
+    """Return the numbers of the NUMA nodes of a package."""
+    numbers = [e.attributes.get("os_index", "") for e in socket.walk() if e.attributes.get("type") == "NUMANode"]
+    return tuple(sorted({int(number) for number in numbers if re.fullmatch("[0-9]{1,6}", number)}))
 
 
 def _card_name(element: Element) -> str:

@@ -59,7 +59,8 @@ def read_nccl(root: Element, include_display: bool, network_cards: bool, path: P
 
     for cpu in (element for element in root.children if element.tag == "cpu"):
         hosts.setdefault(cpu.attributes.get("host_hash", ""), cpu.line)
-        socket = Device("", None, cpu.line)
+        number = cpu.attributes.get("numaid", "")
+        socket = Device("", None, cpu.line, numa_nodes=(int(number),) if re.fullmatch("[0-9]{1,6}", number) else ())
         visit(cpu, socket)
         machine.sockets.append(socket)
     if not machine.sockets:

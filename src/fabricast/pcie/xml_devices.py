@@ -73,6 +73,8 @@ class Device:
     width: int | None = None
     #: Bridges without a branch that were collapsed into the link above.
     bridges_above: int = 0
+    #: Numbers of the NUMA nodes of a socket, as the operating system counts them.
+    numa_nodes: tuple[int, ...] = ()
 
     @property
     def is_endpoint(self) -> bool:

@@ -148,7 +148,8 @@ def _build(name: str, machine: Machine, dialect: str) -> PcieTree:
 
     for number, socket in enumerate(sockets):
         root_complex = f"RC{number}" if len(sockets) > 1 else "RC"
-        inner.append(Vertex(root_complex, "root_complex", "SYS" if len(sockets) > 1 else None))
+        parent = "SYS" if len(sockets) > 1 else None
+        inner.append(Vertex(root_complex, "root_complex", parent, label=_numa_label(socket)))
         for child in socket.children:
             add(child, root_complex)
     vertices = (*inner, *(leaf for _, leaf in sorted(leaves, key=lambda pair: pair[0])))
@@ -158,6 +159,11 @@ def _build(name: str, machine: Machine, dialect: str) -> PcieTree:
         (*machine.notes, *_notes(below, sockets, reference)),
         reference, _peer_links(machine, {device.bus_id.lower(): labels[id(device)] for device in endpoints}),
     )  # fmt: skip
+
+
+def _numa_label(socket: Device) -> str:
+    numbers = ", ".join(map(str, socket.numa_nodes))
+    return f"NUMA node{'s' if len(socket.numa_nodes) > 1 else ''} {numbers}" if numbers else ""
 
 
 def _notes(below: list[Device], sockets: list[Device], reference: float | None) -> list[str]:
@@ -181,6 +187,12 @@ def _notes(below: list[Device], sockets: list[Device], reference: float | None) 
         notes.append(
             f"{len(slow)} links are four times slower than the others or more ({named}): idle GPUs slow theirs down, "
             "so compare with a file written under load"
+        )
+    divided = [socket for socket in sockets if len(socket.numa_nodes) > 1]
+    if divided:
+        notes.append(
+            f"a socket has the {_numa_label(divided[0])}; their memory is one endpoint here, as the file does not tell "
+            "which host bridge is next to which: measure copies of each (fabricast probes)"
         )
     if len(sockets) > 1:
         notes.append("the socket interconnect has capacity 1 (assumed); traffic over it is outside the study")

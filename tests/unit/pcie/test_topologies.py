@@ -121,6 +121,12 @@ def board(number, **keywords):
     return bridge(f"{number}p", bridge(f"{number}u", ports))
 
 
+def written(tmp_path, tree):
+    path = tmp_path / "written.yaml"
+    write_tree(tree, path)
+    return path
+
+
 def write_xml(tmp_path, text):
     path = tmp_path / "machine.xml"
     path.write_text(text)
@@ -134,6 +140,20 @@ def test_hwloc_host_bridges_of_a_package_form_one_root_complex(tmp_path):
     assert shape(tree) == shape(load_tree("storm8"))
     assert tree.automorphism_count == 128
     assert tree.link_bytes_per_s == pytest.approx(15.75e9)
+
+
+def test_numa_nodes_of_sockets_are_kept(tmp_path):
+    def node(number):
+        return f'<object type="NUMANode" os_index="{number}"/>\n'
+
+    two = hwloc_xml(package(node(0), host(board(0))) + package(node(1), host(board(1))))
+    tree = import_xml(write_xml(tmp_path, two))
+    assert [tree.vertex(name).label for name in ("RC0", "RC1")] == ["NUMA node 0", "NUMA node 1"]
+    assert not [note for note in tree.notes if "NUMA" in note]
+    divided = import_xml(write_xml(tmp_path, hwloc_xml(package(node(0), node(1), host(board(0))))))
+    assert divided.vertex("RC").label == "NUMA nodes 0, 1"
+    assert [note for note in divided.notes if "their memory is one endpoint here" in note]
+    assert load_tree(written(tmp_path, divided)) == divided
 
 
 def test_hwloc_sockets_are_joined_and_version_three_is_read(tmp_path):
