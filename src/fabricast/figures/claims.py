@@ -52,7 +52,9 @@ def plot_claim_readings(reading: pd.DataFrame) -> Figure:
     axes.set_xlim(0, most * 1.08 + 3)
     axes.set_ylim(len(shown) - 0.4, -0.6)
     axes.set_xticks([])
-    axes.set_xlabel("readings (framed: those that the verdict rests on)")
+    axes.set_xlabel(
+        "readings, named in the table of claims (framed: those that the verdict rests on; the worst of them decides)"
+    )
     axes.grid(visible=False)
     handles = [Patch(facecolor=colour, edgecolor="0.4", linewidth=0.4, label=text) for colour, text in _FILLS.values()]
     figure.legend(handles=handles, loc="outside upper center", ncols=4, fontsize=6)

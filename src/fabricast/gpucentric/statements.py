@@ -212,7 +212,8 @@ STATEMENTS = (
               lambda v: _faster("ggas_rma", ("mpi",), ALL_BYTES)(without_peer_limit(v))),
     Statement("G08", "With enough computation RMA and MPI hide more than GGAS (256 KiB).", "26", "assumed values",
               _hides_more),
-    Statement("G09", "Control by the CPU is fastest on all nine grids (best performance of another by its own).",
+    Statement("G09", "Control by the CPU is fastest on all nine grids (performance of the best other form, divided "
+              "by that of control by the CPU).",
               "9, 11", "assumed values", lambda v: _best_of_others(v) < 1, _mean(_best_of_others)),
     Statement("G10", "The overhead of in-kernel synchronisation grows with the thread blocks.", "9", "structure",
               _in_kernel_grows),

@@ -39,7 +39,11 @@ def claim_sections(claims: Rows, readings: Rows, baselines: Rows) -> dict[str, A
         }  # fmt: skip
     spread = _by_claim(readings)
     for row in claims:
-        found = [one["observed"] for one in spread.get(row["claim"], []) if one["observed"] is not None]
+        own = [one for one in spread.get(row["claim"], []) if one["observed"] is not None]
+        found = [one["observed"] for one in own]
+        row["decided_by"] = next(
+            (one["reading"] for one in own if one["is_default"] and one["observed"] == row["observed"]), ""
+        )
         if len(found) > 1 and min(found) < max(found):
             ends = (observed_text(min(found), ""), observed_text(max(found), row["unit"]))
             row["range"] = f"{ends[0].strip()} to {ends[1]} over {len(found)} readings"

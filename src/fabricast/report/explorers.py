@@ -13,6 +13,12 @@ from fabricast.figures.style import COLOURS
 __all__ = ["explorer_script", "maxrate_explorer", "network_explorer"]
 
 _MOST_ROWS = 6000
+_SIZE_LABEL = (
+    "datum.value >= 1048576 ? datum.value / 1048576 + ' MiB' : datum.value >= 1024 ? datum.value / 1024 + ' KiB' : "
+    "datum.value + ' B'"
+)
+#: What one link is drawn as on a logarithmic axis, and where that axis begins.
+_ONE_LINK, _TICKS = 0.7, [10**power for power in range(7)]
 #: Pixels of one of three panels where the page is wide; report.js puts them below each other where it is not.
 _PANEL_WIDTH = 215
 
@@ -83,7 +89,14 @@ def maxrate_explorer(measurement: pd.DataFrame, prediction: pd.DataFrame) -> dic
         alt.Chart(table)
         .transform_filter(alt.datum.c == case)
         .transform_calculate(modelled=f"datum[{model.name}]")
-        .encode(x=alt.X("n:Q", scale=alt.Scale(type="log", base=2), title="message size (bytes)"))
+        .encode(
+            x=alt.X(
+                "n:Q",
+                scale=alt.Scale(type="log", base=2),
+                title="message size",
+                axis=alt.Axis(labelExpr=_SIZE_LABEL, labelOverlap="greedy", labelSeparation=8),
+            )
+        )
     )
     tips = [alt.Tooltip("n:Q", title="bytes"), alt.Tooltip("measured:Q", title="measured (µs)"),
             alt.Tooltip("modelled:Q", title="modelled (µs)", format=".4g")]  # fmt: skip
@@ -97,6 +110,7 @@ def maxrate_explorer(measurement: pd.DataFrame, prediction: pd.DataFrame) -> dic
         .properties(
             width="container",
             height=300,
+            autosize=alt.AutoSizeParams(type="fit", contains="padding", resize=True),
             title=alt.Title("points: measured; line: the chosen model", fontSize=12, anchor="start"),
         )
     )
@@ -144,7 +158,9 @@ def network_explorer(case: pd.DataFrame, histogram: pd.DataFrame) -> dict[str, A
         # Rectangles, as a bar from a bin to the next would be drawn from zero and hide a narrow range of loads.
         bars = own.mark_rect(color=colour).encode(
             x=alt.X("a:Q", title=f"load of {name} links (MiB)", scale=alt.Scale(zero=False)), x2="b:Q",
-            y=alt.Y("l:Q", title="links", scale=alt.Scale(type="symlog", domainMin=0)), y2=alt.datum(0),
+            y=alt.Y("l:Q", title="links (logarithmic)", scale=alt.Scale(type="log", domainMin=_ONE_LINK),
+                    axis=alt.Axis(values=_TICKS, format=",d")),
+            y2=alt.datum(_ONE_LINK),
             tooltip=[alt.Tooltip("a:Q", title="from (MiB)"), alt.Tooltip("b:Q", title="to (MiB)"),
                      alt.Tooltip("l:Q", title="links"), alt.Tooltip("t:N", title="time")],
         )  # fmt: skip

@@ -104,7 +104,10 @@ ERRORS = {
         FROM error_by_model WHERE subset = 'all' AND kind <> 'simulated'
         ORDER BY study, kind, origin, share_within DESC, model""",
     "Largest misses of the congestion-factor model": """
-        SELECT case_id AS case, item, kind, origin, predicted, reference,
+        SELECT case_id AS case, item, kind, origin,
+        CASE quantity WHEN 'rate' THEN predicted / 1e9 ELSE 1e3 * predicted END AS predicted,
+        CASE quantity WHEN 'rate' THEN reference / 1e9 ELSE 1e3 * reference END AS reference,
+        CASE quantity WHEN 'rate' THEN 'GB/s' ELSE 'ms' END AS unit,
         printf('%+.1f %%', 100 * relative_error) AS error, coalesce(graph_text, '') AS copies
         FROM comparison LEFT JOIN (SELECT graph, string_agg(source || '>' || target, ' ' ORDER BY communication)
           AS graph_text FROM communication GROUP BY graph) AS texts ON texts.graph = case_id
@@ -146,10 +149,17 @@ SIMULATED = {
         FROM worst_cases WHERE kind = 'simulated' ORDER BY abs(relative_error) DESC, case_id, item, model""",
 }
 
+#: A parameter's value and unit as people write them.
+_VALUE = """CASE WHEN unit = 'bytes/s' THEN value / 1e9 WHEN unit = 's' AND abs(value) < 1e-6 THEN value * 1e9
+      WHEN unit = 's' AND abs(value) < 1e-3 THEN value * 1e6 WHEN unit = 's/byte' THEN value * 1e9 ELSE value
+      END AS value,
+    CASE WHEN unit = 'bytes/s' THEN 'GB/s' WHEN unit = 's' AND abs(value) < 1e-6 THEN 'ns'
+      WHEN unit = 's' AND abs(value) < 1e-3 THEN 'µs' WHEN unit = 's/byte' THEN 'ns/byte' WHEN unit = '1' THEN NULL
+      ELSE unit END AS unit"""
+
 PARAMETERS = {
-    "Values and where they come from": """
-        SELECT study, system, name, CASE unit WHEN 'bytes/s' THEN value / 1e9 ELSE value END AS value,
-        CASE unit WHEN 'bytes/s' THEN 'GB/s' ELSE unit END AS unit, tag::VARCHAR AS tag, source,
+    "Values and where they come from": f"""
+        SELECT study, system, replace(name, '_', ' ') AS name, {_VALUE}, tag::VARCHAR AS tag, source,
         tag::VARCHAR AS row_class FROM parameter ORDER BY study, system, name""",
     "Topologies": """
         SELECT topology, endpoints, leaf_symmetries, tag::VARCHAR AS tag, source, tag::VARCHAR AS row_class
@@ -157,11 +167,10 @@ PARAMETERS = {
 }
 
 #: Assumed and quoted numbers of a study.
-ASSUMED = """
-    SELECT system, name, CASE unit WHEN 'bytes/s' THEN value / 1e9 ELSE value END AS value,
-    CASE unit WHEN 'bytes/s' THEN 'GB/s' ELSE unit END AS unit, tag::VARCHAR AS tag, source, 'assumed' AS row_class
+ASSUMED = f"""
+    SELECT system, replace(name, '_', ' ') AS name, {_VALUE}, tag::VARCHAR AS tag, source, 'assumed' AS row_class
     FROM parameter
-    WHERE study = '{study}' AND tag::VARCHAR IN ('assumed', 'quoted', 'recalled') ORDER BY tag, system, name"""
+    WHERE study = '{{study}}' AND tag::VARCHAR IN ('assumed', 'quoted', 'recalled') ORDER BY tag, system, name"""
 
 DIGESTS = {
     "Content of the tables": """

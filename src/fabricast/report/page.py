@@ -130,7 +130,8 @@ def write_report(
     order = list(stories())
     studies = sorted((study for study in studies if study["pictures"]), key=lambda study: order.index(study["study"]))
     text = _environment().get_template("report.html.jinja").render(
-        studies=studies, run=tables["run"], has_own_copies=has_own_copies,
+        studies=studies, study_names={name: story.short for name, story in stories().items()}, run=tables["run"],
+        has_own_copies=has_own_copies,
         sizes={picture.anchor: picture.size for picture in pictures},
         packed=json.dumps({picture.anchor: picture.packed for picture in pictures}),
         explorers=explorers, explorer_script=_packed_text(explorer_script()) if explorers else "",

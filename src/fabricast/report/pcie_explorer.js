@@ -14,7 +14,7 @@ const pcieExplorer = (root, data) => {
     if (text !== undefined) found.textContent = text;
     return found;
   };
-  const HEADS = ["copy", "factor at the start", "time (ms)", "slowdown", "waits for", ""];
+  const HEADS = ["copy", "factor", "time (ms)", "slowdown", "waits for", ""];
   let tree = data.trees[0], copies = [], source = null;
 
   const choice = (label, options) => {
@@ -116,7 +116,7 @@ const pcieExplorer = (root, data) => {
     const direct = copies.some(([from, to]) => tree.peers.some((ends) => ends.includes(from) && ends.includes(to)));
     said.textContent = (source !== null ? `From ${source} to which? ` : copies.length ? "" : "Click an endpoint, then the one that it copies to. ")
       + (tree.tag ? `Bandwidth of one copy alone: ${tree.tag}. ` : "Nothing is known of this tree's bandwidth: 25 GB/s only holds its place. ")
-      + "Colour and width of a line: load of the link, from none (grey) to full (red); the left line of a pair leads up. "
+      + "Colour and width of a line: load of the link, from a little (blue) to full (orange), grey if none; the left line of a pair leads up. By the models of the paper a copy may wait for a link that is not full: what others leave unused there is not shared out again. "
       + (direct ? "Direct links join some of these GPUs; their copies would not take this tree." : "");
   };
   const open = () => {

@@ -89,6 +89,7 @@ const filter = () => {
       && Object.entries(chosen).every(([name, field]) => !field.value || row.dataset[name] === field.value)).length;
   }
   $("#none").hidden = shown > 0;
+  $("#clear").hidden = shown === texts.size;
   $("#found").textContent = shown === texts.size ? `${shown} claims` : `${shown} of ${texts.size} claims`;
   claims.refresh();
 };
@@ -98,7 +99,7 @@ const clear = () => {
   pills.forEach((pill) => pill.setAttribute("aria-pressed", "false"));
   filter();
 };
-$("#none button").onclick = clear;
+$("#clear").onclick = clear;
 $("#search").oninput = filter;
 Object.values(chosen).forEach((field) => { field.onchange = filter; });
 pills.forEach((pill) => { pill.onclick = () => {
@@ -127,8 +128,13 @@ all(".paper").forEach((button) => { button.onclick = () => {
   const from = $("img", button), to = $("img", box);
   to.src = from.src;
   to.alt = from.alt;
-  $("p", box).textContent = button.closest("figure") ? $("figcaption", button.closest("figure")).textContent : from.alt;
+  const caption = $(".words", box);
+  const words = button.closest("figure") ? [...$("figcaption", button.closest("figure")).cloneNode(true).childNodes] : [from.alt];
+  caption.replaceChildren(...words);
   box.showModal();
+  const whole = $(".whole", box);
+  whole.scrollTo(0, 0);
+  $(".sideways", box).hidden = whole.scrollWidth <= whole.clientWidth;
 }; });
 $("button", box).onclick = () => box.close();
 box.onclick = (event) => event.target === box && box.close();
@@ -158,9 +164,10 @@ const drawChart = async (chart) => {
   for (const parameter of specification.params) {
     if (chart.view) parameter.value = chart.view.signal(parameter.name);
   }
-  for (const row of specification.vconcat ?? []) if (row.concat && isNarrow.matches) {
-    row.columns = 1;
-    for (const panel of row.concat) panel.width = $(chart.selector).clientWidth - 70;
+  const [room, axis] = [$(chart.selector).clientWidth, 75];
+  for (const row of specification.vconcat ?? []) if (row.concat) {
+    if (isNarrow.matches) row.columns = 1;
+    for (const panel of row.concat) panel.width = Math.floor(room / row.columns) - axis;
   }
   const options = { actions: false, renderer: "svg", config: chartColours() };
   chart.view = (await vegaEmbed(chart.selector, specification, options)).view;
