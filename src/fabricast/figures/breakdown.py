@@ -104,7 +104,7 @@ def plot_shares(share: pd.DataFrame, system: str, figures: Sequence[str]) -> Fig
     rows = share[share["system"] == system]
     figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 0.42 * len(figures) + 0.7))
     unnamed: dict[str, str] = {}
-    colours = _part_colours(rows[rows["figure"].isin(figures)]["component"])
+    colours = _part_colours(rows["component"])
     for place, name in enumerate(figures):
         left = 0.0
         own = rows[rows["figure"] == name].sort_values("share", ascending=False)
@@ -114,18 +114,18 @@ def plot_shares(share: pd.DataFrame, system: str, figures: Sequence[str]) -> Fig
             differs = row["agreement"] == "differs"
             text = f"{row['component']}\n{width:.2f}"
             if differs:
-                text += f" (s: {100 * row['published_share']:.2f})"
+                text += f" (slide: {100 * row['published_share']:.2f})"
             # As wide as its longest line, at 0.9 % of the bar a letter.
             if width > 0.9 * max(map(len, text.split("\n"))):
                 axes.text(left + width / 2, place, text, ha="center", va="center", fontsize=5.5, color=ink_on(colour))
             else:
                 unnamed[f"{name.removeprefix('slide ')}: {text}".replace("\n", " ")] = colour
             left += width
-    axes.set_yticks(range(len(figures)), [name.replace("slide ", "s") for name in figures])
+    axes.set_yticks(range(len(figures)), list(figures))
     axes.set_xticks(range(0, 101, 25))
     axes.set_xlim(0, 100)
     axes.invert_yaxis()
-    axes.set_xlabel("share (%); s: what the slide prints where it differs")
+    axes.set_xlabel("share (%); slide: what it prints where that differs")
     axes.grid(axis="y", visible=False)
     if unnamed:
         handles = [Patch(color=colour, label=text) for text, colour in unnamed.items()]
@@ -135,9 +135,9 @@ def plot_shares(share: pd.DataFrame, system: str, figures: Sequence[str]) -> Fig
 
 
 def _part_colours(components: pd.Series) -> dict[str, str]:
-    """Return one colour a part, the same in every bar; layers have theirs in all figures."""
+    """Return one colour a part, the same in every figure of shares; grey stands for what is assumed."""
     others = [name for name in dict.fromkeys(components) if name not in LAYER_COLOURS]
-    free = [colour for colour in (*COLOURS, *_MORE_COLOURS) if colour not in LAYER_COLOURS.values()]
+    free = [colour for colour in (*COLOURS, *_MORE_COLOURS) if colour not in (ASSUMED_COLOUR, *LAYER_COLOURS.values())]
     return LAYER_COLOURS | dict(zip(others, cycle(free)))
 
 

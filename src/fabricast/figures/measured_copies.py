@@ -34,9 +34,11 @@ def plot_measured_copies(copies: pd.DataFrame, tolerance: float) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        One panel a class; the user's machines have filled marks with a frame.
+        One panel a class, machines by letter; those of the user have a star.
     """
     judged = copies[copies["judged"]]
+    in_order = judged.sort_values(["own", "machine"])["machine"]
+    letters = {machine: chr(ord("A") + number) for number, machine in enumerate(dict.fromkeys(in_order))}
     classes = [name for name in _CLASSES if name in set(judged["graph_class"])]
     figure, panels = plt.subplots(
         1, max(len(classes), 1), figsize=(PAGE_WIDTH_IN, 2.9), squeeze=False, sharey=True,
@@ -58,12 +60,18 @@ def plot_measured_copies(copies: pd.DataFrame, tolerance: float) -> Figure:
         own = rows["own"].to_numpy(dtype=bool)
         axes.plot(place[own], np.full(own.sum(), 0.55), "*", color="black", markersize=4)
         axes.set_title(f"{name} ({len(rows)})", fontsize=7)
-        axes.set_xticks([])
+        machines = rows["machine"].to_numpy()
+        centres = [float(place[machines == machine].mean()) for machine in dict.fromkeys(machines)]
+        axes.set_xticks(centres, [letters[machine] for machine in dict.fromkeys(machines)])
+        axes.tick_params(axis="x", length=0)
+        axes.grid(visible=False, axis="x")
         axes.set_xlim(-1, len(rows))
         axes.set_ylim(0.5, _HIGHEST + 0.15)
-        for edge in np.flatnonzero(rows["machine"].to_numpy()[1:] != rows["machine"].to_numpy()[:-1]):
+        for edge in np.flatnonzero(machines[1:] != machines[:-1]):
             axes.axvline(edge + 0.5, color="0.7", linewidth=0.6)
-        axes.set_xlabel("graphs, machine by machine")
+        axes.set_xlabel("graphs by machine")
+    names = [f"{letter}: {machine}" for machine, letter in letters.items()]
+    figure.supxlabel("\n".join("; ".join(names[i : i + 4]) for i in range(0, len(names), 4)), fontsize=6)
     panels[0][0].set_ylabel("forecast / measured rate")
     handles = [Line2D([], [], color=c, marker=m, linestyle="none", markersize=4, label=t) for _, t, c, m in _MODELS]
     if judged["own"].any():

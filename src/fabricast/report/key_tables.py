@@ -97,7 +97,8 @@ YOURS = {
 ERRORS = {
     "Error bands": """
         SELECT study, model, kind, origin, n, printf('%.1f %%', 100 * share_within) AS within_the_tolerance,
-        printf('%.1f to %.1f %%', 100 * share_within_low, 100 * share_within_high) AS interval,
+        CASE WHEN share_within_low < share_within_high
+          THEN printf('%.1f to %.1f %%', 100 * share_within_low, 100 * share_within_high) END AS interval,
         printf('%+.2f %%', 100 * "median") AS median_error,
         printf('%.2f %%', 100 * mean_absolute) AS mean_absolute_error,
         printf('%.2f %%', 100 * max_absolute) AS largest_error
@@ -122,7 +123,8 @@ SIMULATED = {
     "Errors against the simulator": """
         SELECT subset AS graphs, replace(origin, 'packets.', '') AS hardware, model, n,
         printf('%.2f %%', 100 * share_within) AS within_the_tolerance,
-        printf('%.2f to %.2f %%', 100 * share_within_low, 100 * share_within_high) AS interval,
+        CASE WHEN share_within_low < share_within_high
+          THEN printf('%.2f to %.2f %%', 100 * share_within_low, 100 * share_within_high) END AS interval,
         printf('%.2f %%', 100 * mean_absolute) AS mean_absolute_error
         FROM error_by_model WHERE study = 'pcie' AND kind = 'simulated'
         AND (subset LIKE '%.validation' OR subset LIKE '%.held_out')

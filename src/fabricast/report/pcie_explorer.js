@@ -69,7 +69,7 @@ const pcieExplorer = (root, data) => {
     tree.links.forEach((link, number) => {
       const [x, y] = place(vertices.get(link.source)), [x2, y2] = place(vertices.get(link.target));
       const shift = (link.up ? -4 : 4) + 12 * link.port, load = loads[number];
-      const line = drawn("line", { x1: x + shift, y1: y, x2: x2 + shift, y2: y2, stroke: load > 0 ? `color-mix(in srgb, #D55E00 ${100 * load}%, #56B4E9)` : "#c3ccd6", "stroke-width": 1.5 + 6 * load });
+      const line = drawn("line", { x1: x + shift, y1: y, x2: x2 + shift, y2: y2, style: `stroke: ${load > 0 ? `color-mix(in srgb, #D55E00 ${100 * load}%, #56B4E9)` : "var(--line)"}`, "stroke-width": 1.5 + 6 * load });
       line.append(drawn("title", {}, `${link.source} to ${link.target}: ${Math.round(100 * load)} % of its capacity`));
       picture.append(line);
     });
