@@ -213,7 +213,7 @@ def _probe_of(tree: PcieTree, graph: MeasuredGraph, opposite: bool) -> tuple[str
 
 def crosses_sockets(tree: PcieTree, flow: tuple[str, str]) -> bool:
     """Whether a copy between two endpoints goes from one socket to another."""
-    return HOST not in flow and tree.vertex(tree.lowest_common_ancestor(*flow)).kind == "system"
+    return HOST not in flow and tree.vertex(tree.turn(*flow)).kind == "system"
 
 
 def _socket_ways(tree: PcieTree, graph: MeasuredGraph) -> list[tuple[str, str]]:

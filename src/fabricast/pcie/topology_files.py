@@ -18,7 +18,7 @@ from fabricast.inputs.files import write_text
 from fabricast.inputs.parameters import Tag
 from fabricast.inputs.yaml_files import read_yaml, validate
 from fabricast.pcie.tree import PcieTree
-from fabricast.pcie.tree_parts import PeerLink, Vertex
+from fabricast.pcie.tree_parts import PeerLink, RouteRule, Vertex
 from fabricast.pcie.xml_import import import_xml
 
 __all__ = ["builtin_names", "load_tree", "load_trees", "write_tree"]
@@ -48,6 +48,14 @@ class _PeerEntry(BaseModel):
     endpoints: list[str] = Field(min_length=2)
 
 
+class _RouteEntry(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True)
+
+    source: str
+    target: str
+    turn: str
+
+
 class _TreeFile(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -58,6 +66,7 @@ class _TreeFile(BaseModel):
     bandwidth_bytes_per_s: float | None = Field(None, gt=0, allow_inf_nan=False)
     notes: list[str] = []
     peer_links: list[_PeerEntry] = []
+    routes: list[_RouteEntry] = []
     vertices: list[_VertexEntry] = Field(min_length=1)
 
 
@@ -158,7 +167,7 @@ def _read_tree(path: Path) -> PcieTree:
     try:
         tree = PcieTree(
             entry.name, vertices, entry.bandwidth_bytes_per_s, entry.source, entry.tag, tuple(entry.notes),
-            entry.link_bytes_per_s, peers,
+            entry.link_bytes_per_s, peers, tuple(RouteRule(one.source, one.target, one.turn) for one in entry.routes),
         )  # fmt: skip
         _check_widths(tree)
         return tree
@@ -231,6 +240,11 @@ def tree_yaml(tree: PcieTree) -> str:
         lines.append("peer_links:")
         for peers in tree.peer_links:
             lines.append(f"  - {{kind: {peers.kind}, endpoints: {json.dumps(list(peers.endpoints))}}}")
+    if tree.route_rules:
+        lines.append("routes:")
+        for rule in tree.route_rules:
+            ends = f"source: {json.dumps(rule.source)}, target: {json.dumps(rule.target)}"
+            lines.append(f"  - {{{ends}, turn: {json.dumps(rule.turn)}}}")
     lines.append("vertices:")
     for vertex in tree.vertices:
         entry = [f"name: {json.dumps(vertex.name)}", f"kind: {vertex.kind}"]

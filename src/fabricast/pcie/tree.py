@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabricast.core.errors import InputError
-from fabricast.pcie.tree_parts import PeerLink, Routes, Vertex
+from fabricast.pcie.tree_parts import PeerLink, RouteRule, Routes, Vertex
 
 __all__ = ["PcieTree"]
 
@@ -53,6 +53,8 @@ class PcieTree:
         is known; no copy can be faster.
     peer_links : tuple of PeerLink, default ()
         Direct links between endpoints, which copies take instead of the tree.
+    route_rules : tuple of RouteRule, default ()
+        Routes that turn above the nearest vertex over both ends; of several that match, the last counts.
     builtin : bool, default False
         Whether it is one of this package's topologies, to which published numbers may belong.
 
@@ -81,6 +83,7 @@ class PcieTree:
     notes: tuple[str, ...] = ()
     link_bytes_per_s: float | None = None
     peer_links: tuple[PeerLink, ...] = ()
+    route_rules: tuple[RouteRule, ...] = ()
     builtin: bool = field(default=False, compare=False)
     _by_name: dict[str, Vertex] = field(init=False, repr=False, compare=False)
 
@@ -126,6 +129,8 @@ class PcieTree:
                 f"topology '{self.name}' has {len(self.endpoint_names):,} endpoints, expected 1 to {LARGEST_ENDPOINTS}"
             )
         self._check_rates()
+        for rule in self.route_rules:
+            self._check_rule(rule)
 
     def _check_rates(self) -> None:
         link, alone = self.link_bytes_per_s, self.bandwidth_bytes_per_s
@@ -147,6 +152,18 @@ class PcieTree:
                     f"peer_links of topology '{self.name}' joins {', '.join(peers.endpoints[:8])} by '{peers.kind}', "
                     f"expected two or more endpoints of the tree and one of {', '.join(PEER_LINK_KINDS)}"
                 )
+
+    def _check_rule(self, rule: RouteRule) -> None:
+        named = f"route from '{rule.source}' to '{rule.target}' of topology '{self.name}'"
+        ends = [end for end in (rule.source, rule.target) if end != "*"]
+        unknown = [end for end in ends if end not in self.endpoint_number]
+        if unknown or (rule.source == rule.target != "*"):
+            raise InputError(f"{named} has the end '{(unknown or ends)[0]}', expected two different endpoints or '*'")
+        if rule.turn not in self._by_name or self.is_endpoint(rule.turn):
+            raise InputError(f"{named} turns at '{rule.turn}', expected a switch, a root complex or the system")
+        apart = [end for end in ends if rule.turn not in self.ancestors(end)]
+        if apart:
+            raise InputError(f"{named} turns at '{rule.turn}', expected a vertex above '{apart[0]}'")
 
     def _check_vertex(self, vertex: Vertex) -> None:
         if vertex.parent is not None and self._by_name[vertex.parent].kind == "endpoint":
@@ -228,9 +245,27 @@ class PcieTree:
         above = set(self.ancestors(source))
         return next(name for name in self.ancestors(target) if name in above)
 
+    def turn(self, source: str, target: str) -> str:
+        """Return the vertex at which a route turns: the nearest above both ends, unless a rule says another.
+
+        Examples
+        --------
+        >>> from dataclasses import replace
+        >>> from fabricast.pcie.regular_tree import regular_tree
+        >>> tree = regular_tree("flat4x2", (2, 4))
+        >>> controlled = replace(tree, route_rules=(RouteRule("*", "*", tree.root),))
+        >>> tree.turn("0", "1"), controlled.turn("0", "1")
+        ('S0', 'RC')
+        """
+        nearest = self.lowest_common_ancestor(source, target)
+        # A rule for all endpoints leaves copies alone that turn above its vertex anyway.
+        above = self.ancestors(nearest)
+        found = [rule.turn for rule in self.route_rules if rule.matches(source, target) and rule.turn in above]
+        return found[-1] if found else nearest
+
     def is_crossing(self, source: str, target: str) -> bool:
         """Return whether a route turns at a root complex or above it."""
-        return self._by_name[self.lowest_common_ancestor(source, target)].kind in ("root_complex", "system")
+        return self._by_name[self.turn(source, target)].kind in ("root_complex", "system")
 
     def path_class(self, source: str, target: str) -> str:
         """Return the path class of two endpoints as ``nvidia-smi topo`` names it.
@@ -294,7 +329,7 @@ class PcieTree:
     def route(self, source: str, target: str) -> list[int]:
         """Return the numbers of the links between two endpoints, in order of travel."""
         number = self._link_number
-        turn = self.lowest_common_ancestor(source, target)
+        turn = self.turn(source, target)
         links = []
         for name in itertools.takewhile(lambda name: name != turn, self.ancestors(source)):
             parent = self._by_name[name].parent
@@ -348,8 +383,16 @@ class PcieTree:
             # Endpoints that use different uplinks of a switch above are told apart.
             above = self.ancestors(name) if vertex.kind == "endpoint" else []
             ports = tuple(self._port(switch, name) for switch in above)
-            shape[name] = (vertex.kind, vertex.capacity, ports, below)
+            shape[name] = (vertex.kind, vertex.capacity, ports, below, *self._rules_of(name))
         return shape
+
+    def _rules_of(self, name: str) -> list[tuple[object, ...]]:
+        """Return what rules of routes make of a vertex that others are not."""
+        rules = list(enumerate(self.route_rules))
+        named: list[tuple[object, ...]] = (
+            [(name,)] if any(name in (rule.source, rule.target) for _, rule in rules) else []
+        )
+        return named + [("turn", place) for place, rule in rules if rule.turn == name]
 
     @cached_property
     def shape_arrays(self) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.int64]]:

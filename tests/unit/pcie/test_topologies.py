@@ -1,18 +1,22 @@
 """PCIe trees: shapes, symmetries, path classes, importers, refusals."""
 
+import itertools
 import math
 import subprocess
+from dataclasses import replace
 
 import pytest
 import yaml
 
+from fabricast.api.predictions import predict
 from fabricast.core.errors import InputError
 from fabricast.core.units import pcie_bytes_per_s
+from fabricast.pcie.graphs import from_arcs
 from fabricast.pcie.models import MODELS, factors
 from fabricast.pcie.regular_tree import regular_tree
 from fabricast.pcie.topology_files import builtin_names, load_tree, tree_yaml, write_tree
 from fabricast.pcie.tree import PcieTree
-from fabricast.pcie.tree_parts import Vertex
+from fabricast.pcie.tree_parts import RouteRule, Vertex
 from fabricast.pcie.xml_import import import_xml
 from tests.conftest import require_tool
 
@@ -335,3 +339,68 @@ def test_this_machine_is_imported_or_refused_with_a_reason(tmp_path):
         assert import_xml(path).endpoint_names
     except InputError as error:
         assert "holds no accelerator" in str(error)
+
+
+ALL_BY_THE_ROOT = RouteRule("*", "*", "RC")
+
+
+def test_rules_turn_routes_further_up(tmp_path):
+    """Access control sends copies below one switch over the root complex: two of them then share the uplink."""
+    plain = load_tree("flat4x2")
+    controlled = replace(plain, route_rules=(ALL_BY_THE_ROOT,))
+    assert [plain.link_names[link][:2] for link in plain.route("0", "1")] == [("0", "S0"), ("S0", "1")]
+    over = [controlled.link_names[link][:2] for link in controlled.route("0", "1")]
+    assert over == [("0", "S0"), ("S0", "RC"), ("RC", "S0"), ("S0", "1")]
+    assert controlled.route("0", "4") == plain.route("0", "4")
+    assert controlled.is_crossing("0", "1")
+    assert not plain.is_crossing("0", "1")
+    assert controlled.path_class("0", "1") == "PIX", "what the operating system shows stays"
+    graphs = from_arcs([[(0, 1), (2, 3)]], size_bytes=2**30)
+    ends = [
+        predict(tree, graphs, model="max_min", bandwidth="10 GB/s", tau=0)["elapsed_s"].to_numpy()
+        for tree in (plain, controlled)
+    ]
+    assert ends[1] == pytest.approx(2 * ends[0])
+    assert load_tree(written(tmp_path, controlled)) == controlled
+
+
+def test_routes_ascend_and_join_their_ends_under_any_rules():
+    tree = replace(
+        load_tree("storm8"), route_rules=(ALL_BY_THE_ROOT, RouteRule("2", "*", "S0"), RouteRule("5", "4", "S3"))
+    )
+    for source in tree.endpoint_names:
+        for target in set(tree.endpoint_names) - {source}:
+            links = tree.route(source, target)
+            names = [tree.link_names[link] for link in links]
+            assert links == sorted(links)
+            assert names[0][0] == source
+            assert names[-1][1] == target
+            assert all(one[1] == other[0] for one, other in itertools.pairwise(names))
+    assert (tree.turn("0", "1"), tree.turn("2", "3"), tree.turn("5", "4"), tree.turn("4", "5")) == (
+        "RC",
+        "S0",
+        "S3",
+        "RC",
+    )
+
+
+def test_rules_keep_the_symmetries_that_they_have():
+    tree = load_tree("flat4x2")
+    assert replace(tree, route_rules=(ALL_BY_THE_ROOT,)).automorphism_count == tree.automorphism_count
+    half = replace(tree, route_rules=(RouteRule("*", "*", "S0"),))
+    assert half.automorphism_count == tree.automorphism_count // 2, "the switches differ"
+    one = replace(tree, route_rules=(RouteRule("0", "1", "RC"),))
+    assert one.automorphism_count == 2 * math.factorial(4)
+    assert {int(image[0]) for image in one.automorphisms} == {0}
+
+
+@pytest.mark.parametrize(("rule", "message"), [
+    (RouteRule("9", "1", "RC"), "the end '9', expected two different endpoints"),
+    (RouteRule("1", "1", "RC"), "the end '1', expected two different endpoints"),
+    (RouteRule("0", "1", "X"), "turns at 'X', expected a switch"),
+    (RouteRule("0", "1", "2"), "turns at '2', expected a switch"),
+    (RouteRule("0", "4", "S0"), "turns at 'S0', expected a vertex above '4'"),
+])  # fmt: skip
+def test_rules_that_no_route_can_follow_are_refused(rule, message):
+    with pytest.raises(InputError, match=message):
+        replace(load_tree("flat4x2"), route_rules=(rule,))
