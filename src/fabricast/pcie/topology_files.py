@@ -17,8 +17,9 @@ from fabricast.core.units import pcie_link_bytes_per_s
 from fabricast.inputs.files import write_text
 from fabricast.inputs.parameters import Tag
 from fabricast.inputs.yaml_files import read_yaml, validate
+from fabricast.pcie.route_rules import RouteRule
 from fabricast.pcie.tree import PcieTree
-from fabricast.pcie.tree_parts import PeerLink, RouteRule, Vertex
+from fabricast.pcie.tree_parts import PeerLink, Vertex
 from fabricast.pcie.xml_import import import_xml
 
 __all__ = ["builtin_names", "load_tree", "load_trees", "write_tree"]

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabricast.core.errors import InputError
-from fabricast.pcie.tree_parts import PeerLink, RouteRule, Routes, Vertex
+from fabricast.pcie.route_rules import RouteRule, check_rule
+from fabricast.pcie.tree_parts import PeerLink, Routes, Vertex
 
 __all__ = ["PcieTree"]
 
@@ -130,7 +131,7 @@ class PcieTree:
             )
         self._check_rates()
         for rule in self.route_rules:
-            self._check_rule(rule)
+            check_rule(self, rule)
 
     def _check_rates(self) -> None:
         link, alone = self.link_bytes_per_s, self.bandwidth_bytes_per_s
@@ -152,18 +153,6 @@ class PcieTree:
                     f"peer_links of topology '{self.name}' joins {', '.join(peers.endpoints[:8])} by '{peers.kind}', "
                     f"expected two or more endpoints of the tree and one of {', '.join(PEER_LINK_KINDS)}"
                 )
-
-    def _check_rule(self, rule: RouteRule) -> None:
-        named = f"route from '{rule.source}' to '{rule.target}' of topology '{self.name}'"
-        ends = [end for end in (rule.source, rule.target) if end != "*"]
-        unknown = [end for end in ends if end not in self.endpoint_number]
-        if unknown or (rule.source == rule.target != "*"):
-            raise InputError(f"{named} has the end '{(unknown or ends)[0]}', expected two different endpoints or '*'")
-        if rule.turn not in self._by_name or self.is_endpoint(rule.turn):
-            raise InputError(f"{named} turns at '{rule.turn}', expected a switch, a root complex or the system")
-        apart = [end for end in ends if rule.turn not in self.ancestors(end)]
-        if apart:
-            raise InputError(f"{named} turns at '{rule.turn}', expected a vertex above '{apart[0]}'")
 
     def _check_vertex(self, vertex: Vertex) -> None:
         if vertex.parent is not None and self._by_name[vertex.parent].kind == "endpoint":

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["PeerLink", "RouteRule", "Routes", "Vertex"]
+__all__ = ["PeerLink", "Routes", "Vertex"]
 
 
 @dataclass(frozen=True)
@@ -60,27 +60,6 @@ class PeerLink:
 
     kind: str
     endpoints: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class RouteRule:
-    """A route that turns above the nearest vertex over both ends, as with access control services of PCIe (ACS).
-
-    Parameters
-    ----------
-    source, target : str
-        Endpoints; ``*`` stands for every one below `turn`.
-    turn : str
-        Vertex at which copies from source to target turn, above both.
-    """
-
-    source: str
-    target: str
-    turn: str
-
-    def matches(self, source: str, target: str) -> bool:
-        """Whether the rule is for copies from one endpoint to another."""
-        return self.source in ("*", source) and self.target in ("*", target)
 
 
 @dataclass(frozen=True)

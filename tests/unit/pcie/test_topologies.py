@@ -14,9 +14,10 @@ from fabricast.core.units import pcie_bytes_per_s
 from fabricast.pcie.graphs import from_arcs
 from fabricast.pcie.models import MODELS, factors
 from fabricast.pcie.regular_tree import regular_tree
+from fabricast.pcie.route_rules import RouteRule
 from fabricast.pcie.topology_files import builtin_names, load_tree, tree_yaml, write_tree
 from fabricast.pcie.tree import PcieTree
-from fabricast.pcie.tree_parts import RouteRule, Vertex
+from fabricast.pcie.tree_parts import Vertex
 from fabricast.pcie.xml_import import import_xml
 from tests.conftest import require_tool
 
