@@ -19,7 +19,15 @@ if TYPE_CHECKING:
     from fabricast.api.breakdown import WhatIf, what_if
     from fabricast.api.calibrations import calibrate
     from fabricast.api.gpucentric import select_method
-    from fabricast.api.graphs import all_to_all, collective, graph, halo_exchange, load_topology, read_graphs
+    from fabricast.api.graphs import (
+        all_to_all,
+        collective,
+        graph,
+        halo_exchange,
+        load_topology,
+        network_card_copies,
+        read_graphs,
+    )
     from fabricast.api.machines import validate_machine
     from fabricast.api.maxrate import fit_max_rate
     from fabricast.api.percs import link_loads
@@ -45,6 +53,7 @@ _HOME = {
     "halo_exchange": "api.graphs",
     "link_loads": "api.percs",
     "load_topology": "api.graphs",
+    "network_card_copies": "api.graphs",
     "open_run": "api.runs",
     "predict": "api.predictions",
     "read_graphs": "api.graphs",
@@ -69,6 +78,7 @@ __all__ = [
     "halo_exchange",
     "link_loads",
     "load_topology",
+    "network_card_copies",
     "open_run",
     "predict",
     "read_graphs",

@@ -9,7 +9,7 @@ import numpy as np
 
 from fabricast.api.quantities import to_bytes
 from fabricast.core.errors import InputError
-from fabricast.pcie.collectives import collective_arcs
+from fabricast.pcie.collectives import card_arcs, collective_arcs
 from fabricast.pcie.graph_files import read_graphs as read_graph_file
 from fabricast.pcie.graphs import CongestionGraphs, from_arcs
 from fabricast.pcie.graphs import all_to_all as all_arcs
@@ -17,7 +17,7 @@ from fabricast.pcie.patterns import halo_pattern
 from fabricast.pcie.topology_files import load_tree
 from fabricast.pcie.tree import PcieTree
 
-__all__ = ["all_to_all", "collective", "graph", "halo_exchange", "load_topology", "read_graphs"]
+__all__ = ["all_to_all", "collective", "graph", "halo_exchange", "load_topology", "network_card_copies", "read_graphs"]
 
 _SIZE = "300 MiB"
 
@@ -86,7 +86,7 @@ def graph(arcs: Iterable[tuple[int, int]], *, size: float | str = _SIZE, name: s
 
 
 def all_to_all(tree: PcieTree, *, size: float | str = _SIZE) -> CongestionGraphs:
-    """Return the congestion graph in which every endpoint sends to every other.
+    """Return the congestion graph in which every accelerator sends to every other.
 
     Parameters
     ----------
@@ -105,7 +105,9 @@ def all_to_all(tree: PcieTree, *, size: float | str = _SIZE) -> CongestionGraphs
     >>> all_to_all(load_topology("storm8")).source.size
     56
     """
-    return graph(all_arcs(range(len(tree.endpoint_names))), size=size, name="all_to_all")
+    return graph(
+        all_arcs([tree.endpoint_number[name] for name in tree.accelerator_names]), size=size, name="all_to_all"
+    )
 
 
 def collective(tree: PcieTree, name: str, *, size: float | str = _SIZE) -> CongestionGraphs:
@@ -114,7 +116,7 @@ def collective(tree: PcieTree, name: str, *, size: float | str = _SIZE) -> Conge
     Parameters
     ----------
     tree : PcieTree
-        Topology; rank k runs on endpoint k.
+        Topology; rank k runs on its accelerator k.
     name : {'ring', 'tree', 'pairwise', 'halving'}
         A step of a ring (all-reduce, reduce-scatter, all-gather); a binary tree up and down; all-to-all in steps of
         pairs; reduce-scatter by recursive halving.
@@ -136,8 +138,50 @@ def collective(tree: PcieTree, name: str, *, size: float | str = _SIZE) -> Conge
     >>> len(collective(load_topology("storm8"), "pairwise"))
     7
     """
-    steps = collective_arcs(name, len(tree.endpoint_names))
+    runs_on = [tree.endpoint_number[accelerator] for accelerator in tree.accelerator_names]
+    steps = [
+        [(runs_on[source], runs_on[target]) for source, target in step] for step in collective_arcs(name, len(runs_on))
+    ]
     return from_arcs(steps, size_bytes=to_bytes(size), names=[f"{name}.{k}" for k in range(1, len(steps) + 1)])
+
+
+def network_card_copies(tree: PcieTree, *, from_cards: bool = False, size: float | str = _SIZE) -> CongestionGraphs:
+    """Return the congestion graph of all accelerators that send to the network card next to each, or receive from it.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology with network cards (``fabricast topology import --network-cards``).
+    from_cards : bool, default False
+        Whether the cards send.
+    size : float or str, default '300 MiB'
+        Size of each communication, in bytes or with a unit.
+
+    Returns
+    -------
+    CongestionGraphs
+        One graph; of equally near cards each takes as many accelerators as the others, in the order of both.
+
+    Raises
+    ------
+    InputError
+        If the topology has no network card.
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> from fabricast.pcie.regular_tree import regular_tree
+    >>> tree = regular_tree("flat4x2", (2, 2))
+    >>> cards = tuple(replace(v, network_card=v.name in ("1", "3")) for v in tree.vertices)
+    >>> copies = network_card_copies(replace(tree, vertices=cards))
+    >>> list(zip(copies.source.tolist(), copies.target.tolist()))
+    [(0, 1), (2, 3)]
+    """
+    arcs = card_arcs(tree)
+    return graph(
+        [(card, gpu) for gpu, card in arcs] if from_cards else arcs, size=size,
+        name="from_network_cards" if from_cards else "to_network_cards",
+    )  # fmt: skip
 
 
 def halo_exchange(tree: PcieTree, grid: Sequence[int], *, size: float | str = _SIZE) -> CongestionGraphs:

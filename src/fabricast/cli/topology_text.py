@@ -37,6 +37,8 @@ def tree_text(tree: PcieTree) -> Tree:
                 parts.append(f"capacity {vertex.capacity:g}")
         if vertex.switches_above:
             parts.append(f"behind {vertex.switches_above} more switch{'es' if vertex.switches_above > 1 else ''}")
+        if vertex.network_card:
+            parts.append("network card")
         if vertex.label:
             parts.append(escape(vertex.label))
         if vertex.uplink_groups:

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 from fabricast.core.errors import InputError, unknown_name
 from fabricast.pcie.graphs import Arc
+from fabricast.pcie.tree import PcieTree
 
-__all__ = ["COLLECTIVES", "collective_arcs"]
+__all__ = ["COLLECTIVES", "card_arcs", "collective_arcs"]
 
 
 def _ring(count: int) -> list[list[Arc]]:
@@ -81,3 +82,39 @@ def collective_arcs(name: str, endpoints: int) -> list[list[Arc]]:
     if endpoints < 2:
         raise InputError(f"is {endpoints}, expected 2 or more", argument="endpoints")
     return COLLECTIVES[name](endpoints)
+
+
+def card_arcs(tree: PcieTree) -> list[Arc]:
+    """Return a communication of each accelerator to the nearest network card.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology with network cards.
+
+    Returns
+    -------
+    list of (int, int)
+        Numbers of accelerator and card; of equally near cards the one with the fewest accelerators so far.
+
+    Raises
+    ------
+    InputError
+        If the topology has no network card.
+    """
+    cards = [name for name in tree.endpoint_names if tree.vertex(name).network_card]
+    if not cards:
+        raise InputError(
+            f"topology '{tree.name}' has no network card; those of XML are endpoints only if the import is told so"
+        )
+    taken = dict.fromkeys(cards, 0)
+    arcs = []
+    for name in tree.accelerator_names:
+
+        def distance(card: str, name: str = name) -> tuple[int, int]:
+            return -tree.depth[tree.lowest_common_ancestor(name, card)], taken[card]
+
+        nearest = min(cards, key=distance)
+        taken[nearest] += 1
+        arcs.append((tree.endpoint_number[name], tree.endpoint_number[nearest]))
+    return arcs

@@ -55,7 +55,7 @@ def proposed_probes(tree: PcieTree) -> list[Probe]:
     >>> [probe.graph for probe in proposed_probes(regular_tree("flat4x2", (2, 4)))][:3]
     ['alone PIX', 'both ways PIX', 'alone PHB']
     """
-    names = [name for name in tree.endpoint_names if not name.startswith(f"{HOST}@")]
+    names = [name for name in tree.accelerator_names if not name.startswith(f"{HOST}@")]
     pairs = [(s, t) for s in names for t in names if s != t and tree.peer_link(s, t) is None]
     first: dict[str, tuple[str, str]] = {}
     for source, target in pairs:

@@ -40,6 +40,7 @@ class _VertexEntry(BaseModel):
     generation: int | None = Field(None, ge=1, le=6)
     width: Literal[1, 2, 4, 8, 12, 16, 32] | None = None
     switches_above: int = Field(0, ge=0, le=64)
+    network_card: bool = False
 
 
 class _PeerEntry(BaseModel):
@@ -161,6 +162,7 @@ def _read_tree(path: Path) -> PcieTree:
             vertex.generation,
             vertex.width,
             vertex.switches_above,
+            vertex.network_card,
         )
         for vertex in entry.vertices
     )
@@ -257,6 +259,8 @@ def tree_yaml(tree: PcieTree) -> str:
             entry.append(f"generation: {vertex.generation}, width: {vertex.width}")
         if vertex.switches_above:
             entry.append(f"switches_above: {vertex.switches_above}")
+        if vertex.network_card:
+            entry.append("network_card: true")
         if vertex.label:
             entry.append(f"label: {json.dumps(vertex.label)}")
         if vertex.uplink_groups:

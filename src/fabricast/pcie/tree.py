@@ -209,6 +209,11 @@ class PcieTree:
         return tuple(vertex.name for vertex in self.vertices if vertex.kind == "endpoint")
 
     @cached_property
+    def accelerator_names(self) -> tuple[str, ...]:
+        """Names of the endpoints that are no network cards, in the order of their numbers."""
+        return tuple(name for name in self.endpoint_names if not self._by_name[name].network_card)
+
+    @cached_property
     def endpoint_number(self) -> Mapping[str, int]:
         """Number of each endpoint by name."""
         return {name: number for number, name in enumerate(self.endpoint_names)}
@@ -372,7 +377,8 @@ class PcieTree:
             # Endpoints that use different uplinks of a switch above are told apart.
             above = self.ancestors(name) if vertex.kind == "endpoint" else []
             ports = tuple(self._port(switch, name) for switch in above)
-            shape[name] = (vertex.kind, vertex.capacity, ports, below, *self._rules_of(name))
+            kind = "network_card" if vertex.network_card else vertex.kind
+            shape[name] = (kind, vertex.capacity, ports, below, *self._rules_of(name))
         return shape
 
     def _rules_of(self, name: str) -> list[tuple[object, ...]]:

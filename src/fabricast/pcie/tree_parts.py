@@ -33,6 +33,8 @@ class Vertex:
         PCIe generation and lanes of the link to the parent, where they are known.
     switches_above : int, default 0
         Switches on the link to the parent that have no other child and are not drawn.
+    network_card : bool, default False
+        Whether the endpoint is a network card; the others are accelerators, which run ranks of a program.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Vertex:
     generation: int | None = None
     width: int | None = None
     switches_above: int = 0
+    network_card: bool = False
 
 
 @dataclass(frozen=True)

@@ -130,7 +130,8 @@ def _build(name: str, machine: Machine, dialect: str) -> PcieTree:
         capacity = device.bytes_per_s / reference if device.bytes_per_s and reference else 1.0
         switches = device.bridges_above // machine.bridges_of_a_switch
         return Vertex(
-            name, kind, parent, capacity, device.bus_id, (), device.generation, device.width, switches
+            name, kind, parent, capacity, device.bus_id, (), device.generation, device.width, switches,
+            device.network_card is not None,
         )  # fmt: skip
 
     inner: list[Vertex] = [Vertex("SYS", "system", None)] if len(sockets) > 1 else []

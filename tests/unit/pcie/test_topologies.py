@@ -8,10 +8,13 @@ from dataclasses import replace
 import pytest
 import yaml
 
+from fabricast.api.graphs import all_to_all, collective, network_card_copies
 from fabricast.api.predictions import predict
 from fabricast.core.errors import InputError
 from fabricast.core.units import pcie_bytes_per_s
+from fabricast.pcie.collectives import card_arcs
 from fabricast.pcie.graphs import from_arcs
+from fabricast.pcie.machine_probes import proposed_probes
 from fabricast.pcie.models import MODELS, factors
 from fabricast.pcie.regular_tree import regular_tree
 from fabricast.pcie.route_rules import RouteRule
@@ -405,3 +408,33 @@ def test_rules_keep_the_symmetries_that_they_have():
 def test_rules_that_no_route_can_follow_are_refused(rule, message):
     with pytest.raises(InputError, match=message):
         replace(load_tree("flat4x2"), route_rules=(rule,))
+
+
+def test_gpus_and_the_cards_next_to_them(tmp_path):
+    """Two GPUs and a card below each of two switches: each card serves its own, or all of them the one there is."""
+
+    def switch(number, card):
+        ports = bridge(f"{number}:0", device(f"{number}:0.0")) + bridge(f"{number}:1", device(f"{number}:1.0"))
+        nic = bridge(f"{number}:2", device(f"{number}:2.0", "0207", "15b3")) if card else ""
+        return bridge(f"{number}p", bridge(f"{number}u", ports + nic))
+
+    def imported(*cards):
+        body = package(host("".join(switch(number, card) for number, card in enumerate(cards))))
+        return import_xml(write_xml(tmp_path, hwloc_xml(body)), network_cards=True)
+
+    both = imported(True, True)
+    assert both.accelerator_names == ("0", "1", "2", "3")
+    assert both.endpoint_names == (*both.accelerator_names, "NIC0", "NIC1")
+    named = [(both.endpoint_names[s], both.endpoint_names[t]) for s, t in card_arcs(both)]
+    assert named == [("0", "NIC0"), ("1", "NIC0"), ("2", "NIC1"), ("3", "NIC1")]
+    assert load_tree(written(tmp_path, both)) == both
+    assert {target for _, target in card_arcs(imported(True, False))} == {4}
+    back = network_card_copies(both, from_cards=True)
+    assert back.source.tolist() == [4, 4, 5, 5]
+    assert back.target.tolist() == [0, 1, 2, 3]
+    assert collective(both, "ring").target.tolist() == [1, 2, 3, 0], "cards run no ranks"
+    assert all_to_all(both).source.size == 12
+    assert not [probe for probe in proposed_probes(both) if any("NIC" in end for flow in probe.flows for end in flow)]
+    assert both.automorphism_count == 2**3, "a card is not exchanged with a GPU"
+    with pytest.raises(InputError, match="has no network card"):
+        card_arcs(load_tree("storm8"))
