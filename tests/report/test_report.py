@@ -93,6 +93,12 @@ def test_explorers_act(finished, browser):
     assert not [case for case in cases if "MCnear" in case and "BNM" in case], "only what was computed is offered"
     network.locator("select").select_option("4D-64, DEF, indirect")
     page.wait_for_function("document.querySelector('#explorer-percs').textContent.includes('17.32 ms (D)')")
+    ink = "document.querySelector('#explorer-percs svg text').getAttribute('fill')"
+    before = page.evaluate(ink)
+    page.click(".theme")
+    page.wait_for_function(f"{ink} !== '{before}'")
+    assert network.locator("select").input_value() == "4D-64, DEF, indirect", "what was chosen stays chosen in the dark"
+    assert "17.32 ms (D)" in network.inner_text()
     drawn = page.locator("#explorer-maxrate svg").inner_html()
     page.locator("#explorer-maxrate select").nth(0).select_option("bluewaters_irecv_2, 16 processes")
     page.wait_for_timeout(300)
@@ -113,7 +119,7 @@ def test_claims_are_found_sorted_and_linked(finished, browser):
     assert visible.count() == min(found, 15)
     page.fill("#search", "")
     page.select_option("#study", "percs")
-    assert set(visible.locator("td.s").all_inner_texts()) == {"percs"}
+    assert set(visible.locator("td.s").all_inner_texts()) == {"Two-level networks"}
     page.select_option("#study", "")
     page.select_option("#evidence", "independent_fit")
     assert set(visible.evaluate_all("all => all.map(row => row.dataset.evidence)")) == {"independent_fit"}
@@ -126,12 +132,28 @@ def test_claims_are_found_sorted_and_linked(finished, browser):
     page.locator("#claims .more button").click()
     assert visible.count() == total
     heads = page.locator("#claim-table thead th")
-    heads.nth(3).locator("button").click()
-    values = rows.locator("td:nth-child(4)").evaluate_all(
-        "all => all.map(cell => cell.dataset.value).filter(v => v !== '')"
+    heads.nth(4).locator("button").click()
+    verdicts = rows.locator("td:nth-child(5)").all_inner_texts()
+    assert [text.lower() for text in verdicts] == sorted(text.lower() for text in verdicts)
+    assert heads.nth(4).get_attribute("aria-sort") == "ascending"
+    assert heads.nth(2).locator("button").count() == heads.nth(3).locator("button").count() == 0, (
+        "units are mixed there"
     )
-    assert [float(value) for value in values] == sorted(float(value) for value in values)
-    assert heads.nth(3).get_attribute("aria-sort") == "ascending"
+    # With a filter set, one button clears it.
+    assert not page.is_visible("#clear")
+    page.select_option("#study", "pcie")
+    deviating.click()
+    page.click("#clear")
+    assert page.inner_text("#found") == f"{total} claims"
+    assert not page.is_visible("#clear")
+    errors = page.locator("#errors table").first
+    number = errors.locator("thead th").all_inner_texts().index("n")
+    errors.locator("thead th").nth(number).locator("button").click()
+    values = errors.locator(f"tbody td:nth-child({number + 1})").evaluate_all(
+        "all => all.map(cell => +cell.dataset.value)"
+    )
+    assert values == sorted(values)
+    assert len(set(values)) > 1
     headline = page.inner_text("#headline")
     assert headline.startswith("Independent data reproduce"), "the headline counts independent data alone"
     evidence = page.locator(".verdicts .num").all_inner_texts()

@@ -53,7 +53,8 @@ def plot_claim_readings(reading: pd.DataFrame) -> Figure:
     axes.set_ylim(len(shown) - 0.4, -0.6)
     axes.set_xticks([])
     axes.set_xlabel(
-        "readings, named in the table of claims (framed: those that the verdict rests on; the worst of them decides)"
+        "readings, named in the table of claims\n(framed: those that the verdict rests on; the worst of them decides)",
+        fontsize=7,
     )
     axes.grid(visible=False)
     handles = [Patch(facecolor=colour, edgecolor="0.4", linewidth=0.4, label=text) for colour, text in _FILLS.values()]
