@@ -236,6 +236,7 @@ STATEMENTS = (
               _mean(_grids_with_slowest_kernel)),
     Statement("G20", "Stream synchronisation is faster than device synchronisation (grids on which it is).", "9",
               "assumed values", lambda v: _grids_with_stream_first(v) == len(GRIDS), _mean(_grids_with_stream_first)),
-    Statement("G21", "In-kernel synchronisation saves much more power than that of streams (largest power by its).",
+    Statement("G21", "In-kernel synchronisation saves much more power than that of streams (its power by theirs, where "
+              "largest).",
               "10", "assumed values", lambda v: _kernel_power(v) <= 0.9, _mean(_kernel_power)),
 )  # fmt: skip

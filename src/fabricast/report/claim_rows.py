@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Any
 
-from fabricast.results.claim_record import VERDICT_WORDS, bound_text, headline, holds_text, observed_text, verdict_word
+from fabricast.results.claim_record import VERDICT_WORDS, bound_text, headline, holds_text, observed_text
 from fabricast.results.claims import EVIDENCE
 
 __all__ = ["claim_sections"]
@@ -33,7 +33,7 @@ def claim_sections(claims: Rows, readings: Rows, baselines: Rows) -> dict[str, A
         row |= {
             "published": bound_text(row["relation"], row["low"], row["high"], row["unit"]),
             "shown": observed_text(row["observed"], row["unit"]),
-            "word": verdict_word(row["verdict"], row["evidence"]),
+            "word": VERDICT_WORDS[row["verdict"]],
             "holds": holds_text(row["readings"], row["holds_in"], row["share_of_draws"]),
             "mark": _MARKS.get(row["verdict"], "–"),
         }  # fmt: skip

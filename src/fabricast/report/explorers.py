@@ -157,7 +157,8 @@ def network_explorer(case: pd.DataFrame, histogram: pd.DataFrame) -> dict[str, A
         own = base.transform_filter(alt.datum.c == name)
         # Rectangles, as a bar from a bin to the next would be drawn from zero and hide a narrow range of loads.
         bars = own.mark_rect(color=colour).encode(
-            x=alt.X("a:Q", title=f"load of {name} links (MiB)", scale=alt.Scale(zero=False)), x2="b:Q",
+            x=alt.X("a:Q", title=f"load of {name} links (MiB)", scale=alt.Scale(zero=False),
+                    axis=alt.Axis(tickCount=4, labelOverlap="greedy", labelSeparation=8)), x2="b:Q",
             y=alt.Y("l:Q", title="links (logarithmic)", scale=alt.Scale(type="log", domainMin=_ONE_LINK),
                     axis=alt.Axis(values=_TICKS, format=",d")),
             y2=alt.datum(_ONE_LINK),
@@ -171,5 +172,9 @@ def network_explorer(case: pd.DataFrame, histogram: pd.DataFrame) -> dict[str, A
         .encode(text="t:N", x=alt.value(0))
         .properties(height=20, width=250, view=alt.ViewBackground(stroke=None))
     )
-    chart = alt.vconcat(title, alt.concat(*panels, columns=3)).add_params(chosen)
+    chart = (
+        alt.vconcat(title, alt.concat(*panels, columns=3))
+        .add_params(chosen)
+        .properties(padding={"left": 8, "top": 5, "right": 20, "bottom": 8})
+    )
     return _specification(chart)

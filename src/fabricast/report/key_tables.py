@@ -44,11 +44,12 @@ KEY_TABLES = {
     },
     "gpucentric": {
         "Statements and how firmly they hold": """
-            SELECT statement, text, slides, decided_by, passed,
+            SELECT statement, text, slides, decided_by, passed AS with_default_parameters,
             printf('%.0f %%', 100 * share_of_draws) AS share_of_draws FROM gpucentric_statement ORDER BY statement""",
         "What the slides say, and what of it can be checked": """
             SELECT observation, slide, text,
-            CASE WHEN passed THEN 'holds' WHEN NOT passed THEN 'does not hold' WHEN confidence = 'low' THEN 'count only'
+            CASE WHEN passed THEN 'holds by default' WHEN NOT passed THEN 'does not hold'
+                 WHEN confidence = 'low' THEN 'count only'
                  ELSE 'not testable' END AS verdict FROM gpucentric_observation ORDER BY observation""",
         "Sizes at which the fastest method changes": """
             SELECT system, size_bytes::BIGINT AS size_bytes, fastest_below, fastest_above FROM gpucentric_crossover

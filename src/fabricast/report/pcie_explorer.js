@@ -68,9 +68,9 @@ const pcieExplorer = (root, data) => {
     picture.style.maxWidth = `${Math.max(420, 78 * tree.endpoints.length)}px`;
     tree.links.forEach((link, number) => {
       const [x, y] = place(vertices.get(link.source)), [x2, y2] = place(vertices.get(link.target));
-      const shift = (link.up ? -4 : 4) + 12 * link.port, load = loads[number];
-      const line = drawn("line", { x1: x + shift, y1: y, x2: x2 + shift, y2: y2, style: `stroke: ${load > 0 ? `color-mix(in srgb, #D55E00 ${100 * load}%, #56B4E9)` : "var(--line)"}`, "stroke-width": 1.5 + 6 * load });
-      line.append(drawn("title", {}, `${link.source} to ${link.target}: ${Math.round(100 * load)} % of its capacity`));
+      const shift = (link.up ? -4.5 : 4.5) + 12 * link.port, load = Math.min(1, loads[number]), over = loads[number] > 1.001;
+      const line = drawn("line", { x1: x + shift, y1: y, x2: x2 + shift, y2: y2, style: `stroke: ${over ? "#b3261e" : load > 0 ? `color-mix(in srgb, #D55E00 ${100 * load}%, #56B4E9)` : "var(--line)"}`, "stroke-width": 1.5 + 6 * load });
+      line.append(drawn("title", {}, `${link.source} to ${link.target}: ${Math.round(100 * loads[number])} % of its capacity`));
       picture.append(line);
     });
     for (const vertex of tree.vertices) {
@@ -103,7 +103,7 @@ const pcieExplorer = (root, data) => {
       const pair = number.get(from) * routes.endpoints + number.get(to);
       for (let hop = routes.route_offset[pair]; hop < routes.route_offset[pair + 1]; hop += 1) loads[routes.route_link[hop]] += results.initial_rho[copy];
     });
-    draw(loads.map((load, link) => Math.min(1, load / routes.capacity[link])));
+    draw(loads.map((load, link) => load / routes.capacity[link]));
     body.replaceChildren(...copies.map(([from, to], copy) => {
       const link = tree.links[results.bottleneck[copy]], alone = bytes / values.bandwidth;
       const remove = element("button", { type: "button", className: "button", ariaLabel: `Remove ${from} to ${to}` }, "×");
@@ -116,7 +116,7 @@ const pcieExplorer = (root, data) => {
     const direct = copies.some(([from, to]) => tree.peers.some((ends) => ends.includes(from) && ends.includes(to)));
     said.textContent = (source !== null ? `From ${source} to which? ` : copies.length ? "" : "Click an endpoint, then the one that it copies to. ")
       + (tree.tag ? `Bandwidth of one copy alone: ${tree.tag}. ` : "Nothing is known of this tree's bandwidth: 25 GB/s only holds its place. ")
-      + "Colour and width of a line: load of the link, from a little (blue) to full (orange), grey if none; the left line of a pair leads up. By the models of the paper a copy may wait for a link that is not full: what others leave unused there is not shared out again. "
+      + "Colour and width of a line: load of the link, from a little (blue) to full (orange), grey if none, red if a model asks for more than it carries; the left line of a pair leads up. By the models of the paper a copy may wait for a link that is not full: what others leave unused there is not shared out again. "
       + (direct ? "Direct links join some of these GPUs; their copies would not take this tree." : "");
   };
   const open = () => {

@@ -164,7 +164,7 @@ const drawChart = async (chart) => {
   for (const parameter of specification.params) {
     if (chart.view) parameter.value = chart.view.signal(parameter.name);
   }
-  const [room, axis] = [$(chart.selector).clientWidth, 75];
+  const [room, axis] = [$(chart.selector).clientWidth - 25, 75];
   for (const row of specification.vconcat ?? []) if (row.concat) {
     if (isNarrow.matches) row.columns = 1;
     for (const panel of row.concat) panel.width = Math.floor(room / row.columns) - axis;

@@ -70,7 +70,9 @@ def _cell(column: str, value: object) -> Cell:
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, list | tuple):
-        return Cell(", ".join(number_text(one) if isinstance(one, int | float) else str(one) for one in value))
+        # Sorted by the first of them.
+        first = float(value[0]) if value and isinstance(value[0], int | float) else None
+        return Cell(", ".join(number_text(one) if isinstance(one, int | float) else str(one) for one in value), first)
     if value is None or value != value:
         return Cell("–")
     if isinstance(value, bool):

@@ -217,6 +217,12 @@ def _instances(item: Any) -> list[Any]:
     if not isinstance(item, dict) or "each" not in item:
         return [item]
     rest = {key: value for key, value in item.items() if key != "each"}
+    text = repr(rest)
+    for entry in item["each"]:
+        # A comma in a text without quotes ends it: what follows is read as a key.
+        unused = [key for key in entry if f"<{key}>" not in text]
+        if unused:
+            raise ValueError(f"an entry of 'each' has the key '{unused[0]}', which no text uses as <{unused[0]}>")
     return [_substituted(rest, {key: str(value) for key, value in entry.items()}) for entry in item["each"]]
 
 

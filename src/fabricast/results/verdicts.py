@@ -232,7 +232,7 @@ def _range_over_phases(connection: duckdb.DuckDBPyConnection, claim: Claim, defa
     assert ends[0] is not None and ends[1] is not None
     text = f"{claim.note}; over the phases of the simulated arbiters {ends[0]:.4g} to {ends[1]:.4g} {claim.unit}"
     if any((judge(claim, end) in HOLDS) != (default["verdict"] in HOLDS) for end in ends):
-        text += ", which decides the verdict"
+        text += ": some phases alone would give another verdict"
     return {"observed_low": ends[0], "observed_high": ends[1], "note": text.removeprefix("; ")}
 
 

@@ -213,3 +213,11 @@ def test_figures_of_claims_exist():
 
     known = {re.sub("_", ".", name.removesuffix(".rst"), count=1) for name in caption_files()}
     assert {one.figure for one in CLAIMS if one.figure} <= known
+
+
+def test_a_text_that_a_comma_cuts_is_noticed(tmp_path):
+    (tmp_path / "claims.yaml").write_text(
+        "claims:\n  - claim: c_<id>\n    statement: <text>\n    each:\n      - {id: a, text: It is so (at most, as said).}\n"
+    )
+    with pytest.raises(InputError, match=r"has the key 'as said\)\.', which no text uses"):
+        read_claims(tmp_path)

@@ -34,14 +34,14 @@ FIGURES = (
         "What injection is made of",
         lambda read, values: plots.plot_shares(read("breakdown_share"), values["system"], _INJECTION),
         "Shares of injection overhead: the parts of a post and of its progress, and the parts of the low-level post. "
-        "Where the slide prints another percentage, it stands beside ours (s).",
+        "Where the slide prints another percentage, it stands beside ours (slide).",
     ),
     Entry(
         "latency_shares",
         "What latency is made of",
         lambda read, values: plots.plot_shares(read("breakdown_share"), values["system"], _LATENCY),
         "Shares of end-to-end latency: layers, layers within each, and the two nodes. Where the "
-        "slide prints another percentage, it stands beside ours (s).",
+        "slide prints another percentage, it stands beside ours (slide).",
     ),
     Entry(
         "what_if",
