@@ -11,7 +11,7 @@ from pathlib import Path
 
 import duckdb
 
-from fabricast.results.claim_record import VERDICT_WORDS, bound_text, headline, holds_text, observed_text, verdict_word
+from fabricast.results.claim_record import VERDICT_WORDS, bound_text, headline, holds_text, observed_text
 from fabricast.results.claims import EVIDENCE
 
 REPOSITORY = Path(__file__).parents[1]
@@ -63,7 +63,7 @@ def results(claims: list[dict[str, str]]) -> str:
         observed = observed_text(_number(row["observed"]), row["unit"])
         cells = [
             text, bound_text(row["relation"], _number(row["low"]), _number(row["high"]), row["unit"]), observed,
-            verdict_word(row["verdict"], row["evidence"]), row["evidence"].replace("_", " "),
+            VERDICT_WORDS[row["verdict"]], row["evidence"].replace("_", " "),
             holds_text(int(row["readings"]), _number(row["holds_in"]), _number(row["share_of_draws"])) or "one reading",
         ]  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")

@@ -24,7 +24,7 @@ from fabricast.maxrate.models import SLIDE_PARAMETERS
 from fabricast.pcie.packet_hardware import hardware_parameters
 from fabricast.percs.parameters import network_parameters
 from fabricast.report.stories import stories
-from fabricast.results.claim_record import verdict_word
+from fabricast.results.claim_record import VERDICT_WORDS
 from fabricast.results.claims import read_claims
 from fabricast.results.tables import create_schema, open_run
 
@@ -81,7 +81,7 @@ def _claims(study: str, verdicts: dict[str, tuple[str, str]]) -> str:
     for claim in read_claims(published() / "claims"):
         if claim.study == study:
             verdict, note = verdicts.get(claim.claim, ("", ""))
-            word = verdict_word(verdict, claim.evidence) if verdict else ""
+            word = VERDICT_WORDS[verdict] if verdict else ""
             evidence = claim.evidence.replace("_", " ")
             rows.append((f"`{claim.claim}`", claim.statement, claim.source, word, evidence, note or claim.note))
     table = _markdown_table(["claim", "statement", "source", "verdict", "evidence", "note"], rows)

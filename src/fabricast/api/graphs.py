@@ -85,6 +85,11 @@ def graph(arcs: Iterable[tuple[int, int]], *, size: float | str = _SIZE, name: s
     return from_arcs([pairs], size_bytes=to_bytes(size), names=[name])
 
 
+def _ranks(tree: PcieTree) -> list[int]:
+    """Return the endpoint number of each rank: network cards run none."""
+    return [tree.endpoint_number[name] for name in tree.accelerator_names]
+
+
 def all_to_all(tree: PcieTree, *, size: float | str = _SIZE) -> CongestionGraphs:
     """Return the congestion graph in which every accelerator sends to every other.
 
@@ -105,9 +110,7 @@ def all_to_all(tree: PcieTree, *, size: float | str = _SIZE) -> CongestionGraphs
     >>> all_to_all(load_topology("storm8")).source.size
     56
     """
-    return graph(
-        all_arcs([tree.endpoint_number[name] for name in tree.accelerator_names]), size=size, name="all_to_all"
-    )
+    return graph(all_arcs(_ranks(tree)), size=size, name="all_to_all")
 
 
 def collective(tree: PcieTree, name: str, *, size: float | str = _SIZE) -> CongestionGraphs:
@@ -138,10 +141,8 @@ def collective(tree: PcieTree, name: str, *, size: float | str = _SIZE) -> Conge
     >>> len(collective(load_topology("storm8"), "pairwise"))
     7
     """
-    runs_on = [tree.endpoint_number[accelerator] for accelerator in tree.accelerator_names]
-    steps = [
-        [(runs_on[source], runs_on[target]) for source, target in step] for step in collective_arcs(name, len(runs_on))
-    ]
+    ranks = _ranks(tree)
+    steps = [[(ranks[source], ranks[target]) for source, target in step] for step in collective_arcs(name, len(ranks))]
     return from_arcs(steps, size_bytes=to_bytes(size), names=[f"{name}.{k}" for k in range(1, len(steps) + 1)])
 
 
@@ -192,7 +193,7 @@ def halo_exchange(tree: PcieTree, grid: Sequence[int], *, size: float | str = _S
     tree : PcieTree
         Topology.
     grid : sequence of int
-        Processes along each axis, the first axis fastest; process k runs on endpoint k.
+        Processes along each axis, the first axis fastest; process k runs on accelerator k.
     size : float or str, default '300 MiB'
         Size of each communication, in bytes or with a unit.
 
@@ -204,7 +205,7 @@ def halo_exchange(tree: PcieTree, grid: Sequence[int], *, size: float | str = _S
     Raises
     ------
     InputError
-        If the grid does not fit the endpoints.
+        If the grid does not fit the accelerators.
 
     Examples
     --------
@@ -212,8 +213,10 @@ def halo_exchange(tree: PcieTree, grid: Sequence[int], *, size: float | str = _S
     20
     """
     size_bytes = to_bytes(size)
-    pattern = halo_pattern(tuple(grid), len(tree.endpoint_names), size_bytes=size_bytes)
-    return from_arcs([pattern.arcs], size_bytes=size_bytes, names=[pattern.name])
+    ranks = _ranks(tree)
+    pattern = halo_pattern(tuple(grid), len(ranks), size_bytes=size_bytes)
+    arcs = [(ranks[source], ranks[target]) for source, target in pattern.arcs]
+    return from_arcs([arcs], size_bytes=size_bytes, names=[pattern.name])
 
 
 def read_graphs(path: str | Path, tree: PcieTree, *, size: float | str = _SIZE) -> CongestionGraphs:

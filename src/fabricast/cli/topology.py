@@ -50,16 +50,11 @@ def check(
     include_display: Annotated[bool, DISPLAY] = False,
 ) -> None:
     """Say what measured copies say against a topology; exit code 1 if anything does."""
+    from fabricast.api.machines import validate_machine
     from fabricast.pcie.hazards import DIVIDED_WRITES
-    from fabricast.pcie.machine_validation import validate_machine
-    from fabricast.pcie.measured_copies import read_measured_copies
-    from fabricast.pcie.programs import program_of
-    from fabricast.pcie.tables.measured_copies import one_way_of
     from fabricast.pcie.topology_files import load_tree
 
-    tree = load_tree(topology, include_display=include_display)
-    graphs = read_measured_copies(measured, program=program_of(program).name)
-    found = validate_machine(tree, graphs, one_way_bytes_per_s=one_way_of(tree))
+    found = validate_machine(load_tree(topology, include_display=include_display), measured, program=program)
     for remark in found.remarks:
         typer.echo(remark)
     # A pattern that collapsed on some host says nothing of this tree.

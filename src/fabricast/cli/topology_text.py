@@ -57,8 +57,9 @@ def tree_text(tree: PcieTree) -> Tree:
             escape(f"{peers.kind} joins {' '.join(peers.endpoints)}: copies between these do not take the tree")
         )
     for rule in tree.route_rules:
-        ends = [f"copies from {rule.source} to {rule.target}", "all copies below it"]
-        drawing.add(escape(f"{ends[rule.source == rule.target == '*']} turn at {rule.turn}"))
+        named = f"copies from {rule.source} to {rule.target}"
+        copies = "all copies below it" if rule.source == rule.target == "*" else named
+        drawing.add(escape(f"{copies} turn at {rule.turn}"))
     return drawing
 
 

@@ -110,11 +110,11 @@ def card_arcs(tree: PcieTree) -> list[Arc]:
     taken = dict.fromkeys(cards, 0)
     arcs = []
     for name in tree.accelerator_names:
-
-        def distance(card: str, name: str = name) -> tuple[int, int]:
-            return -tree.depth[tree.lowest_common_ancestor(name, card)], taken[card]
-
-        nearest = min(cards, key=distance)
+        ranked = [
+            (-tree.depth[tree.lowest_common_ancestor(name, card)], taken[card], place)
+            for place, card in enumerate(cards)
+        ]
+        nearest = cards[min(ranked)[-1]]
         taken[nearest] += 1
         arcs.append((tree.endpoint_number[name], tree.endpoint_number[nearest]))
     return arcs

@@ -31,7 +31,9 @@ def read_hwloc(root: Element, include_display: bool, network_cards: bool, path: 
                 break
             if len(inside) == 1:
                 owner = inside[0]
-        return packages.setdefault(id(owner), Device("", None, owner.line, numa_nodes=_numa_nodes(owner)))
+        if id(owner) not in packages:
+            packages[id(owner)] = Device("", None, owner.line, numa_nodes=_numa_nodes(owner))
+        return packages[id(owner)]
 
     def visit(element: Element, above: list[Element], bridge: Device | None, bus_id: str) -> None:
         nonlocal others

@@ -22,6 +22,7 @@ __all__ = [
     "is_host",
     "root_complex_of",
     "with_host_memory",
+    "with_socket_capacity",
 ]
 
 #: What a byte of the other direction costs where no two-way pair was measured: median of three machines with PCIe 5.0
@@ -80,15 +81,10 @@ class Calibration:
         limit = _socket_limit(ways)
         if not ways or limit not in self.limits:
             return tree
-        both = limit == "socket_both_ways"
-        each = self.limits[limit] / 2 / self.rates.two_way_bytes_per_s if both else (
-            self.limits[limit] / self.rates.one_way_bytes_per_s
-        )  # fmt: skip
-        vertices = tuple(
-            replace(vertex, capacity=each) if vertex.kind == "root_complex" and vertex.parent is not None else vertex
-            for vertex in tree.vertices
-        )
-        return replace(tree, vertices=vertices)
+        carried = self.limits[limit]
+        if limit == "socket_both_ways":
+            return with_socket_capacity(tree, carried / 2 / self.rates.two_way_bytes_per_s)
+        return with_socket_capacity(tree, carried / self.rates.one_way_bytes_per_s)
 
 
 def with_host_memory(tree: PcieTree) -> PcieTree:
@@ -103,6 +99,15 @@ def with_host_memory(tree: PcieTree) -> PcieTree:
     roots = [vertex.name for vertex in tree.vertices if vertex.kind == "root_complex"]
     memory = [Vertex(f"{HOST}@{name}", "endpoint", name, capacity=UNLIMITED) for name in roots]
     return replace(tree, vertices=(*tree.vertices, *memory))
+
+
+def with_socket_capacity(tree: PcieTree, capacity: float) -> PcieTree:
+    """Return a tree whose links between sockets have another capacity; a tree of one socket has none."""
+    vertices = tuple(
+        replace(vertex, capacity=capacity) if vertex.kind == "root_complex" and vertex.parent is not None else vertex
+        for vertex in tree.vertices
+    )
+    return replace(tree, vertices=vertices)
 
 
 def root_complex_of(tree: PcieTree, endpoint: str) -> str:

@@ -136,20 +136,15 @@ def _host(tree: PcieTree, names: list[str]) -> list[Probe]:
     found = []
     roots: dict[str, list[str]] = {}
     for name in names:
-        above = [vertex for vertex in tree.ancestors(name) if tree.vertex(vertex).kind == "root_complex"]
-        roots.setdefault(above[-1] if above else tree.root, []).append(name)
+        roots.setdefault(root_complex_of(tree, name), []).append(name)
     first = names[0] if names else None
     if first is not None:
         found += [
             Probe("host to one", ((HOST, first),), "calibration", "rate of a copy from host memory alone"),
             Probe("one to host", ((first, HOST),), "calibration", "rate of a copy to host memory alone"),
-            Probe(
-                "host and one both ways",
-                ((HOST, first), (first, HOST)),
-                "calibration",
-                "what a GPU reads and writes of host memory at once",
-            ),
-        ]
+            Probe("host and one both ways", _both_ways([(HOST, first)]), "calibration",
+                  "what a GPU reads and writes of host memory at once"),
+        ]  # fmt: skip
     root, members = max(roots.items(), key=lambda entry: len(entry[1]), default=("", []))
     if len(members) > 1:
         found += [
@@ -158,7 +153,7 @@ def _host(tree: PcieTree, names: list[str]) -> list[Probe]:
             Probe(f"all below {root} to host", tuple((name, HOST) for name in members), "calibration",
                   "what root complex and memory take from all its GPUs"),
             Probe(f"all below {root} and host both ways",
-                  tuple(flow for name in members for flow in ((HOST, name), (name, HOST))), "calibration",
+                  _both_ways([(HOST, name) for name in members]), "calibration",
                   "what root complex and memory carry for all its GPUs both ways at once"),
         ]  # fmt: skip
     return found
@@ -175,11 +170,15 @@ def _sockets(tree: PcieTree, pairs: list[tuple[str, str]]) -> list[Probe]:
     ways = [pair for pair in zip(sources, targets, strict=False) if pair in across]
     if len(ways) < 2:
         return []
-    both = tuple(flow for source, target in ways for flow in ((source, target), (target, source)))
     return [
         Probe("across sockets", tuple(ways), "calibration", "what the link between two sockets carries one way"),
-        Probe("across sockets both ways", both, "calibration", "what the link between two sockets carries both ways"),
-    ]
+        Probe("across sockets both ways", _both_ways(ways), "calibration",
+              "what the link between two sockets carries both ways"),
+    ]  # fmt: skip
+
+
+def _both_ways(flows: list[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    return tuple(flow for source, target in flows for flow in ((source, target), (target, source)))
 
 
 def probe_csv(probes: list[Probe]) -> str:

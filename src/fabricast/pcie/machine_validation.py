@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -18,9 +18,10 @@ from fabricast.pcie.machine_calibration import (
     is_host,
     root_complex_of,
     with_host_memory,
+    with_socket_capacity,
 )
 from fabricast.pcie.measured_graph import HOST, MeasuredGraph
-from fabricast.pcie.programs import PROGRAMS, TotalRate, total_rate
+from fabricast.pcie.programs import PROGRAMS, total_rate
 from fabricast.pcie.tree import PcieTree
 
 __all__ = ["MachineValidation", "validate_machine"]
@@ -101,7 +102,9 @@ def _row(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: i
     forecast = total_rate(tree, flows, PROGRAMS[graph.program], rates, seed=seed)
     total, low, high = forecast.bytes_per_s, forecast.low_bytes_per_s, forecast.high_bytes_per_s
     if kind == "across sockets" and not calibration.tells_sockets(tree, graph):
-        high = max(high, _without_socket_limit(tree, graph, calibration, seed).high_bytes_per_s)
+        # Nothing tells how wide the link is: at most, it holds nobody back.
+        wide = with_socket_capacity(tree, UNLIMITED)
+        high = max(high, total_rate(wide, flows, PROGRAMS[graph.program], rates, seed=seed).high_bytes_per_s)
     sharing = total_rate(tree, flows, PROGRAMS["independent"], rates).bytes_per_s
     measured = graph.total_bytes_per_s
     remark = ""
@@ -124,14 +127,6 @@ def _row(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: i
         "spread_bytes_per_s": graph.spread * measured if graph.repetitions > 1 else None,
         "relative_error": total / measured - 1, "remark": remark,
     }  # fmt: skip
-
-
-def _without_socket_limit(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: int) -> TotalRate:
-    """Forecast copies as if the links between sockets had no limit: nothing tells how wide they are."""
-    roots = {vertex.name for vertex in tree.vertices if vertex.kind == "root_complex"}
-    vertices = tuple(replace(v, capacity=UNLIMITED) if v.name in roots and v.parent else v for v in tree.vertices)
-    wide = replace(tree, vertices=vertices)
-    return total_rate(wide, flows_of(wide, graph), PROGRAMS[graph.program], calibration.rates, seed=seed)
 
 
 def _host_forecast(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, total: float) -> tuple[float, str]:

@@ -29,6 +29,9 @@ class RouteRule:
     target: str
     turn: str
 
+    def __str__(self) -> str:
+        return f"route from '{self.source}' to '{self.target}'"
+
     def matches(self, source: str, target: str) -> bool:
         """Whether the rule is for copies from one endpoint to another."""
         return self.source in ("*", source) and self.target in ("*", target)
@@ -36,7 +39,7 @@ class RouteRule:
 
 def check_rule(tree: PcieTree, rule: RouteRule) -> None:
     """Refuse a rule that no route of a tree can follow."""
-    named = f"route from '{rule.source}' to '{rule.target}' of topology '{tree.name}'"
+    named = f"{rule} of topology '{tree.name}'"
     ends = [end for end in (rule.source, rule.target) if end != "*"]
     unknown = [end for end in ends if end not in tree.endpoint_number]
     if unknown or (rule.source == rule.target != "*"):

@@ -167,15 +167,16 @@ def _read_tree(path: Path) -> PcieTree:
         for vertex in entry.vertices
     )
     peers = tuple(PeerLink(peer.kind, tuple(peer.endpoints)) for peer in entry.peer_links)
+    rules = tuple(RouteRule(one.source, one.target, one.turn) for one in entry.routes)
     try:
         tree = PcieTree(
             entry.name, vertices, entry.bandwidth_bytes_per_s, entry.source, entry.tag, tuple(entry.notes),
-            entry.link_bytes_per_s, peers, tuple(RouteRule(one.source, one.target, one.turn) for one in entry.routes),
+            entry.link_bytes_per_s, peers, rules,
         )  # fmt: skip
         _check_widths(tree)
         return tree
     except InputError as error:
-        raise InputError(str(error), path=path, line=_line_of_fault(str(error), vertices, lines)) from error
+        raise InputError(str(error), path=path, line=_line_of_fault(str(error), vertices, rules, lines)) from error
 
 
 def _check_widths(tree: PcieTree) -> None:
@@ -197,8 +198,13 @@ def _check_widths(tree: PcieTree) -> None:
             )
 
 
-def _line_of_fault(message: str, vertices: tuple[Vertex, ...], lines: dict[tuple[str | int, ...], int]) -> int:
-    """Return the line of the last vertex that the message quotes, else that of the list."""
+def _line_of_fault(
+    message: str, vertices: tuple[Vertex, ...], rules: tuple[RouteRule, ...], lines: dict[tuple[str | int, ...], int]
+) -> int:
+    """Return the line of the rule of routes or of the last vertex that the message names, else that of the list."""
+    for place, rule in enumerate(rules):
+        if message.startswith(f"{rule} "):
+            return lines.get(("routes", place), 1)
     named = [i for i, vertex in enumerate(vertices) if f"'{vertex.name}'" in message]
     repeated = Counter(vertex.name for vertex in vertices)
     named = [i for i in named if repeated[vertices[i].name] > 1] or named[:1]

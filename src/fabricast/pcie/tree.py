@@ -162,6 +162,8 @@ class PcieTree:
                 f"link of '{vertex.name}' has capacity {vertex.capacity:g}, expected a positive number from "
                 f"{SMALLEST_CAPACITY:g} to {LARGEST_CAPACITY:g}"
             )
+        if vertex.network_card and vertex.kind != "endpoint":
+            raise InputError(f"{vertex.kind} '{vertex.name}' is marked network_card, expected an endpoint")
         if vertex.kind != "endpoint" and not self._children[vertex.name]:
             raise InputError(f"{vertex.kind} '{vertex.name}' has no child, expected at least one")
         if vertex.uplink_groups:
@@ -252,10 +254,11 @@ class PcieTree:
         ('S0', 'RC')
         """
         nearest = self.lowest_common_ancestor(source, target)
-        # A rule for all endpoints leaves copies alone that turn above its vertex anyway.
-        above = self.ancestors(nearest)
-        found = [rule.turn for rule in self.route_rules if rule.matches(source, target) and rule.turn in above]
-        return found[-1] if found else nearest
+        for rule in reversed(self.route_rules):
+            # A rule for all endpoints leaves copies alone that turn above its vertex anyway.
+            if rule.matches(source, target) and rule.turn in self.ancestors(nearest):
+                return rule.turn
+        return nearest
 
     def is_crossing(self, source: str, target: str) -> bool:
         """Return whether a route turns at a root complex or above it."""
@@ -381,13 +384,11 @@ class PcieTree:
             shape[name] = (kind, vertex.capacity, ports, below, *self._rules_of(name))
         return shape
 
-    def _rules_of(self, name: str) -> list[tuple[object, ...]]:
-        """Return what rules of routes make of a vertex that others are not."""
-        rules = list(enumerate(self.route_rules))
-        named: list[tuple[object, ...]] = (
-            [(name,)] if any(name in (rule.source, rule.target) for _, rule in rules) else []
-        )
-        return named + [("turn", place) for place, rule in rules if rule.turn == name]
+    def _rules_of(self, name: str) -> list[tuple[str, int]]:
+        """Return in which rules of routes a vertex is named, and as what: others cannot take its place."""
+        rules = enumerate(self.route_rules)
+        roles = ("source", "target", "turn")
+        return [(role, place) for place, rule in rules for role in roles if getattr(rule, role) == name]
 
     @cached_property
     def shape_arrays(self) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.int64]]:

@@ -19,8 +19,6 @@ _SIZE_LABEL = (
 )
 #: What one link is drawn as on a logarithmic axis, and where that axis begins.
 _ONE_LINK, _TICKS = 0.7, [10**power for power in range(7)]
-#: Pixels of one of three panels where the page is wide; report.js puts them below each other where it is not.
-_PANEL_WIDTH = 215
 
 
 def explorer_script() -> str:
@@ -165,13 +163,14 @@ def network_explorer(case: pd.DataFrame, histogram: pd.DataFrame) -> dict[str, A
             tooltip=[alt.Tooltip("a:Q", title="from (MiB)"), alt.Tooltip("b:Q", title="to (MiB)"),
                      alt.Tooltip("l:Q", title="links"), alt.Tooltip("t:N", title="time")],
         )  # fmt: skip
-        panels.append(bars.properties(width=_PANEL_WIDTH, height=170))
+        panels.append(bars.properties(height=170))
     title = (
         base.transform_aggregate(t="min(t)", groupby=["w"])
         .mark_text(align="left", fontSize=13)
         .encode(text="t:N", x=alt.value(0))
         .properties(height=20, width=250, view=alt.ViewBackground(stroke=None))
     )
+    # How wide each panel is, and if they stand beside each other, report.js finds out.
     chart = (
         alt.vconcat(title, alt.concat(*panels, columns=3))
         .add_params(chosen)

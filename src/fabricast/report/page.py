@@ -23,7 +23,7 @@ from fabricast.report.javascript_kernels import kernel_script
 from fabricast.report.key_tables import ASSUMED, DIGESTS, ERRORS, KEY_TABLES, PARAMETERS, SIMULATED, YOURS
 from fabricast.report.pcie_explorer import pcie_explorer
 from fabricast.report.sheets import Sheet, sheet_of
-from fabricast.report.stories import answers_of, stories
+from fabricast.report.stories import answers_of, stories, study_name
 from fabricast.results.tables import open_run
 
 __all__ = ["Picture", "write_report"]
@@ -130,8 +130,7 @@ def write_report(
     order = list(stories())
     studies = sorted((study for study in studies if study["pictures"]), key=lambda study: order.index(study["study"]))
     text = _environment().get_template("report.html.jinja").render(
-        studies=studies, study_names={name: story.short for name, story in stories().items()}, run=tables["run"],
-        has_own_copies=has_own_copies,
+        studies=studies, run=tables["run"], has_own_copies=has_own_copies,
         sizes={picture.anchor: picture.size for picture in pictures},
         packed=json.dumps({picture.anchor: picture.packed for picture in pictures}),
         explorers=explorers, explorer_script=_packed_text(explorer_script()) if explorers else "",
@@ -155,6 +154,7 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     environment.filters["number"] = number_text
+    environment.filters["study_name"] = study_name
     environment.filters["units"] = _with_units
     environment.filters["capitalised"] = lambda text: str(text)[:1].upper() + str(text)[1:]
     return environment

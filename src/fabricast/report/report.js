@@ -128,9 +128,8 @@ all(".paper").forEach((button) => { button.onclick = () => {
   const from = $("img", button), to = $("img", box);
   to.src = from.src;
   to.alt = from.alt;
-  const caption = $(".words", box);
-  const words = button.closest("figure") ? [...$("figcaption", button.closest("figure")).cloneNode(true).childNodes] : [from.alt];
-  caption.replaceChildren(...words);
+  const caption = $("figcaption", button.closest("figure") ?? button)?.cloneNode(true);
+  $(".words", box).replaceChildren(...(caption ? caption.childNodes : [from.alt]));
   box.showModal();
   const whole = $(".whole", box);
   whole.scrollTo(0, 0);
@@ -147,6 +146,17 @@ $(".theme").onclick = () => {
   try { localStorage.setItem("fabricast-theme", root.dataset.theme); } catch { /* not kept */ }
 };
 const menu = $(".menu");
+menu.onclick = () => menu.setAttribute("aria-expanded", String($(".side").classList.toggle("open")));
+all("nav a").forEach((link) => link.addEventListener("click", () => {
+  $(".side").classList.remove("open");
+  menu.setAttribute("aria-expanded", "false");
+}));
+const seen = new IntersectionObserver((entries) => entries.forEach((entry) => {
+  if (!entry.isIntersecting) return;
+  all("nav a").forEach((link) => link.getAttribute("href") === `#${entry.target.id}`
+    ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current"));
+}), { rootMargin: "-20% 0px -70% 0px" });
+all("main section[id]").forEach((section) => seen.observe(section));
 
 // Charts in the colours of the theme, panels beside or below each other; what was chosen stays chosen.
 const isNarrow = matchMedia("(max-width: 900px)"), isDark = matchMedia("(prefers-color-scheme: dark)");
@@ -178,17 +188,6 @@ new MutationObserver(drawCharts).observe(document.documentElement, { attributeFi
 isDark.addEventListener("change", drawCharts);
 isNarrow.addEventListener("change", drawCharts);
 
-menu.onclick = () => menu.setAttribute("aria-expanded", String($(".side").classList.toggle("open")));
-all("nav a").forEach((link) => link.addEventListener("click", () => {
-  $(".side").classList.remove("open");
-  menu.setAttribute("aria-expanded", "false");
-}));
-const seen = new IntersectionObserver((entries) => entries.forEach((entry) => {
-  if (!entry.isIntersecting) return;
-  all("nav a").forEach((link) => link.getAttribute("href") === `#${entry.target.id}`
-    ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current"));
-}), { rootMargin: "-20% 0px -70% 0px" });
-all("main section[id]").forEach((section) => seen.observe(section));
 filter();
 reveal();
 requestAnimationFrame(() => setTimeout(unpack));

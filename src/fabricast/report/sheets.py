@@ -9,7 +9,7 @@ import duckdb
 import pandas as pd
 
 from fabricast.core.number_text import number_text
-from fabricast.report.stories import stories
+from fabricast.report.stories import study_name
 
 __all__ = ["Cell", "Sheet", "header_text", "sheet_of"]
 
@@ -79,7 +79,7 @@ def _cell(column: str, value: object) -> Cell:
         return Cell("yes" if value else "no")
     if isinstance(value, int | float):
         return Cell(number_text(value), float(value), True)
-    text = stories()[str(value)].short if column == "study" and value in stories() else str(value)
+    text = study_name(str(value)) if column == "study" else str(value)
     parts = tuple(text.split()) if column in _COMMUNICATIONS else ()
     return Cell(text, is_name=_NAME.fullmatch(text) is not None, parts=parts)
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 from fabricast.inputs.yaml_files import load_model
 
-__all__ = ["Answer", "Story", "answers_of", "answers_text", "stories"]
+__all__ = ["Answer", "Story", "answers_of", "answers_text", "stories", "study_name"]
 
 _FILE = "stories.yaml"
 
@@ -67,6 +67,17 @@ def stories() -> dict[str, Story]:
     'Max-rate'
     """
     return load_model(Path(__file__).with_name(_FILE), _Stories).stories
+
+
+def study_name(study: str) -> str:
+    """Return what menus and tables call a study; a name that is none is returned as it is.
+
+    Examples
+    --------
+    >>> study_name("percs"), study_name("")
+    ('Two-level networks', '')
+    """
+    return stories()[study].short if study in stories() else study
 
 
 def answers_of(connection: duckdb.DuckDBPyConnection, study: str) -> list[Answer]:

@@ -28,7 +28,6 @@ __all__ = [
     "lost_claims",
     "observed_text",
     "read_baseline",
-    "verdict_word",
     "write_baseline",
 ]
 
@@ -45,19 +44,6 @@ _STYLES = {"reproduced": "green", "deviates": "yellow"}
 #: Below it, a value in a unit that people chose is rounding.
 _ROUNDING = 1e-9
 _RELATIONS = {"at_least": "at least", "at_most": "at most"}
-
-
-def verdict_word(verdict: str, evidence: str) -> str:
-    """Return a verdict as it is printed.
-
-    Examples
-    --------
-    >>> verdict_word("follows_from_inputs", "definition"), verdict_word("deviates", "definition")
-    ('holds by construction', 'deviates')
-    """
-    if verdict == "follows_from_inputs" and evidence == "definition":
-        return "holds by construction"
-    return VERDICT_WORDS[verdict]
 
 
 def bound_text(relation: str, low: float | None, high: float | None, unit: str) -> str:
@@ -239,7 +225,7 @@ def claim_text(database: Path) -> Group:
         table.add_row(
             escape(claim), escape(statement), bound_text(relation, low, high, unit),
             "" if observed is None else escape(observed_text(observed, unit)),
-            f"[{style}]{verdict_word(verdict, evidence)}[/{style}]", evidence.replace("_", " "),
+            f"[{style}]{VERDICT_WORDS[verdict]}[/{style}]", evidence.replace("_", " "),
             holds_text(readings, holds, draws), escape(note),
         )  # fmt: skip
     pairs = [(row[7], row[8]) for row in rows]

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from fabricast.api.graphs import all_to_all, collective, network_card_copies
+from fabricast.api.graphs import all_to_all, collective, halo_exchange, network_card_copies
 from fabricast.api.predictions import predict
 from fabricast.core.errors import InputError
 from fabricast.core.units import pcie_bytes_per_s
@@ -281,6 +281,11 @@ BAD_YAML = {
     yaml_with(kind="gpu"): (7, "kind"),
     yaml_with(colour="red"): (7, "unknown"),
     yaml_with(name="S", kind="switch"): (7, "no child"),
+    yaml_with(name="S", kind="switch", network_card=True): (7, "expected an endpoint"),
+    yaml_with() + "\nroutes:\n  - {source: '*', target: '*', turn: RC}\n  - {source: '0', target: '1', turn: '0'}\n": (
+        10,
+        "turns at '0', expected a switch",
+    ),
     "name: x\nvertices:\n  - {name: a, kind: switch, parent: b}\n  - {name: b, kind: switch, parent: a}\n": (2, "roots"),
     "name: x\nvertices:\n  - {name: r, kind: root_complex}\n  - {name: g, kind: endpoint, parent: r}\n"
     "  - {name: a, kind: switch, parent: b}\n  - {name: b, kind: switch, parent: a}\n": (5, "cycle"),
@@ -434,6 +439,7 @@ def test_gpus_and_the_cards_next_to_them(tmp_path):
     assert back.target.tolist() == [0, 1, 2, 3]
     assert collective(both, "ring").target.tolist() == [1, 2, 3, 0], "cards run no ranks"
     assert all_to_all(both).source.size == 12
+    assert set(halo_exchange(imported(False, True), (2, 2)).source.tolist()) == {0, 1, 2, 3}
     assert not [probe for probe in proposed_probes(both) if any("NIC" in end for flow in probe.flows for end in flow)]
     assert both.automorphism_count == 2**3, "a card is not exchanged with a GPU"
     with pytest.raises(InputError, match="has no network card"):
