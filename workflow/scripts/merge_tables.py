@@ -7,7 +7,8 @@ from fabricast.runtime.jobs import log_to
 
 log_to(snakemake.log[0])
 write_table(pd.read_csv(snakemake.input.studies), "study", snakemake.output.study)
-for table, path in snakemake.output.items():
-    parts = [part for part in snakemake.input[:-1] if part.endswith(f".{table}.parquet")]
-    if parts:
-        merge_tables(parts, table, path)
+parts = {
+    table: [part for part in snakemake.input[:-1] if part.endswith(f".{table}.parquet")]
+    for table, _ in snakemake.output.items()
+}
+merge_tables({table: files for table, files in parts.items() if files}, dict(snakemake.output.items()))

@@ -637,7 +637,7 @@ CREATE TABLE run (
 CREATE TABLE table_digest (
   table_name VARCHAR NOT NULL, -- table
   rows BIGINT NOT NULL, -- number of rows
-  digest VARCHAR NOT NULL, -- md5 over the sorted md5 of all rows
+  digest VARCHAR NOT NULL, -- md5 over the number of rows and the sum of their hashes
   PRIMARY KEY (table_name)
 );
 

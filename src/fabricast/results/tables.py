@@ -18,6 +18,7 @@ from fabricast.core.errors import InputError
 from fabricast.inputs.files import atomic_write
 
 __all__ = [
+    "column_names",
     "connect",
     "create_schema",
     "is_failed_write",
@@ -33,6 +34,9 @@ __all__ = [
     "table_names",
     "write_table",
 ]
+
+#: Memory of DuckDB while tables are merged; with the interpreter, below 700 MB.
+_MERGING_MEMORY = "450MB"
 
 
 @cache
@@ -234,27 +238,32 @@ def write_table(frame: pd.DataFrame, table: str, path: Path | str) -> None:
         _write_ordered(connection, "frame", table, path)
 
 
-def merge_tables(parts: Sequence[Path | str], table: str, path: Path | str) -> None:
-    """Merge Parquet files of one table into one, checked and in the order of the key.
+def merge_tables(parts: Mapping[str, Sequence[Path | str]], paths: Mapping[str, Path | str]) -> None:
+    """Merge the Parquet files of each table into one, checked and in the order of the key.
 
     Parameters
     ----------
-    parts : sequence of Path or str
-        Parquet files; columns by name, missing ones become NULL.
-    table : str
-        Name of a table of schema.sql.
-    path : Path or str
-        The merged file, written whole or not at all.
+    parts : mapping
+        Parquet files by name of the table, as in schema.sql; columns by name, missing ones become NULL.
+    paths : mapping
+        The merged file of each table, written whole or not at all.
 
     Raises
     ------
     duckdb.ConstraintException
         If a row breaks a constraint of the schema.
     """
-    with connect() as connection, report_damaged_files(parts):
-        # Frames would turn millions of texts into objects; the rows stay in the database.
-        connection.read_parquet([str(part) for part in parts], union_by_name=True).create_view("parts")
-        _write_ordered(connection, "parts", table, path)
+    with connect() as connection:
+        # What does not fit waits beside the merged files.
+        waiting = Path(next(iter(paths.values()))).parent / ".merging"
+        connection.execute(f"SET memory_limit = '{_MERGING_MEMORY}'")
+        connection.execute(f"SET temp_directory = '{_quoted(str(waiting))}'")
+        for table, files in parts.items():
+            with report_damaged_files(files):
+                # Frames would turn millions of texts into objects; the rows stay in the database.
+                rows = connection.read_parquet([str(file) for file in files], union_by_name=True)
+                rows.create_view("parts", replace=True)
+                _write_ordered(connection, "parts", table, paths[table])
 
 
 @contextmanager
@@ -284,24 +293,33 @@ def report_damaged_files(parts: Sequence[Path | str]) -> Iterator[None]:
 def _write_ordered(connection: duckdb.DuckDBPyConnection, source: str, table: str, path: Path | str) -> None:
     create = next(s for s in schema_statements() if re.search(rf"^CREATE TABLE {table} ", s, re.MULTILINE))
     with atomic_write(path) as temporary:
-        for statement in schema_statements():
-            if statement.lstrip().startswith("CREATE TYPE") or "\nCREATE TYPE" in statement:
-                connection.execute(statement)
+        if not connection.execute("SELECT 1 FROM duckdb_types() WHERE NOT internal").fetchall():
+            for statement in schema_statements():
+                if re.search(r"^CREATE TYPE", statement, re.MULTILINE):
+                    connection.execute(statement)
         # The key's index is costly on millions of rows: check uniqueness by a query instead.
         connection.execute(_without_key(create))
         connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM {source}")
-        key = ", ".join(key_columns(table))
-        twice = connection.execute(
-            f"SELECT {key} FROM {table} GROUP BY ALL HAVING count(*) > 1 ORDER BY ALL LIMIT 1"
-        ).fetchall()
-        if twice:
-            raise duckdb.ConstraintException(f"table {table}: duplicate key {twice[0]}")
+        _refuse_duplicates(connection, table)
         columns = ", ".join(_plain_columns(connection, table))
         with report_full_disk(path):
             connection.execute(
                 f"COPY (SELECT {columns} FROM {table} ORDER BY {_text_order(connection, table)}) "
                 f"TO '{_quoted(str(temporary))}' (FORMAT parquet)"
             )
+        connection.execute(f"DROP TABLE {table}")
+
+
+def _refuse_duplicates(connection: duckdb.DuckDBPyConnection, table: str) -> None:
+    key = ", ".join(key_columns(table))
+    # Different hashes are different keys; only where some are equal, maybe by chance, the keys are compared.
+    (equal_hashes,) = connection.execute(f"SELECT count(*) - count(DISTINCT hash({key})) FROM {table}").fetchall()[0]
+    if equal_hashes:
+        twice = connection.execute(
+            f"SELECT {key} FROM {table} GROUP BY ALL HAVING count(*) > 1 ORDER BY ALL LIMIT 1"
+        ).fetchall()
+        if twice:
+            raise duckdb.ConstraintException(f"table {table}: duplicate key {twice[0]}")
 
 
 def is_failed_write(error: duckdb.Error) -> bool:
@@ -339,6 +357,11 @@ def _types(connection: duckdb.DuckDBPyConnection, table: str) -> dict[str, str]:
         "SELECT column_name, data_type FROM duckdb_columns() WHERE table_name = ? ORDER BY column_index", [table]
     ).fetchall()
     return dict(rows)
+
+
+def column_names(connection: duckdb.DuckDBPyConnection, table: str) -> list[str]:
+    """Return the columns of a table of an open database, in their order."""
+    return list(_types(connection, table))
 
 
 def _plain_columns(connection: duckdb.DuckDBPyConnection, table: str) -> list[str]:

@@ -21,8 +21,8 @@ from fabricast.inputs.yaml_files import load_model
 from fabricast.pcie.models import MODELS
 from fabricast.pcie.tables.probes import read_probes
 from fabricast.results.comparisons import compare, error_bands
-from fabricast.results.database import build_database
-from fabricast.results.tables import connect, create_schema, read_table, table_names, write_table
+from fabricast.results.database import build_database, table_digests
+from fabricast.results.tables import connect, create_schema, merge_tables, read_table, table_names, write_table
 from tests.conftest import REPOSITORY
 
 PUBLISHED = REPOSITORY / "config" / "published"
@@ -143,6 +143,52 @@ def test_database_has_digests_of_content(tmp_path):
             query = "SELECT digest FROM table_digest WHERE table_name = 'communication'"
             digests.append(connection.execute(query).fetchall()[0][0])
     assert digests[0] == digests[1] != digests[2]
+
+
+def test_a_digest_tells_what_moved_between_rows_and_columns_but_not_their_order():
+    with connect() as connection:
+        create_schema(connection)
+
+        def digest(*rows):
+            connection.execute("DELETE FROM parameter")
+            for name, value, low, high in rows:
+                connection.execute(
+                    "INSERT INTO parameter BY NAME SELECT 'pcie' AS study, 'p' AS system, ? AS name, ? AS value, "
+                    "'1' AS unit, 'assumed' AS tag, 'x' AS source, ? AS ci_low, ? AS ci_high", [name, value, low, high],
+                )  # fmt: skip
+            return table_digests(connection).set_index("table_name").loc["parameter", "digest"]
+
+        first = digest(("a", 1.0, 0.5, None), ("b", 2.0, None, None))
+        assert digest(("b", 2.0, None, None), ("a", 1.0, 0.5, None)) == first
+        others = {
+            digest(("a", 2.0, 0.5, None), ("b", 1.0, None, None)),
+            digest(("a", 1.0, None, 0.5), ("b", 2.0, None, None)),
+            digest(("a", 1.0, 0.5, None)),
+            first,
+        }
+    assert len(others) == 4
+
+
+def test_large_tables_are_stored_in_an_order_that_takes_little_room(tmp_path):
+    """Rows keep their content, and a table without an index still tells a duplicate when it is merged."""
+    rows = 30_000
+    case = {"study": "pcie", "item": "0", "quantity": "elapsed", "model": "m", "unit": "s"}
+    frame = pd.DataFrame(case | {"case_id": [f"g{k:05}" for k in range(rows)], "value": np.arange(rows) % 7 + 1.0})
+    halves = [frame[: rows // 2], frame[rows // 2 :]]
+    for number, half in enumerate(halves):
+        write_table(half, "prediction", tmp_path / f"{number}.parquet")
+    parts = [tmp_path / "0.parquet", tmp_path / "1.parquet"]
+    merge_tables({"prediction": parts}, {"prediction": tmp_path / "all.parquet"})
+    assert read_table(tmp_path / "all.parquet")["case_id"].is_monotonic_increasing
+    build_database({"prediction": tmp_path / "all.parquet"}, tmp_path / "all.duckdb")
+    with duckdb.connect(str(tmp_path / "all.duckdb"), read_only=True) as connection:
+        stored = connection.sql("SELECT case_id, value FROM prediction").df()
+    assert stored["value"].is_monotonic_increasing
+    expected = frame[["case_id", "value"]].reset_index(drop=True)
+    pd.testing.assert_frame_equal(stored.sort_values("case_id", ignore_index=True), expected, check_dtype=False)
+    with pytest.raises(duckdb.ConstraintException, match="duplicate key .'pcie', 'g00000'"):
+        merge_tables({"prediction": [*parts, parts[0]]}, {"prediction": tmp_path / "twice.parquet"})
+    assert not (tmp_path / "twice.parquet").exists()
 
 
 def test_comparison_and_bands():
