@@ -23,7 +23,45 @@ class Buffer:
             self.pieces_left = packet["pieces"]
 
 
-def simulate(tree, arcs, packets, hardware, start=None):
+class Program:
+    """Which messages may start: one at a time for an engine, none into a destination behind an earlier one.
+
+    `turns` counts the flows among which engines take turns, 0 if they keep the order of messages; `pause` is in byte
+    times, for an engine that changes its flow.
+    """
+
+    def __init__(self, engine, barrier, flow, pause, turns):
+        self.engine, self.barrier, self.flow, self.pause, self.turns = engine, barrier, flow, pause, turns
+        self.last, self.busy = {}, set()
+        self.waiting, self.done = list(range(len(engine))), set()
+
+    def end(self, c):
+        self.done.add(c)
+        self.busy.discard(self.engine[c])
+
+    def claim(self):
+        """Return the messages that may start now, each with its pause."""
+
+        def free(c):
+            into = self.barrier[c]
+            return into < 0 or all(b in self.done for b in range(c) if self.barrier[b] == into)
+
+        ready = [c for c in self.waiting if free(c) and self.engine[c] not in self.busy]
+        chosen = [(c, 0) for c in ready if self.engine[c] < 0]
+        for engine in sorted({self.engine[c] for c in ready if self.engine[c] >= 0}):
+            last = self.last.get(engine)
+            own = [c for c in ready if self.engine[c] == engine]
+            if self.turns:
+                own.sort(key=lambda c: (self.flow[c] - (-1 if last is None else last) - 1) % self.turns)
+            first = own[0]
+            chosen.append((first, self.pause[first] if last not in (None, self.flow[first]) else 0))
+            self.last[engine] = self.flow[first]
+            self.busy.add(engine)
+        self.waiting = [c for c in self.waiting if c not in {c for c, _ in chosen}]
+        return chosen
+
+
+def simulate(tree, arcs, packets, hardware, start=None, program=None):
     """Return the end of every message in byte times of a link of capacity 1."""
     start = start or [0] * len(arcs)
     whole, piece = hardware.packet_bytes
@@ -65,7 +103,7 @@ def simulate(tree, arcs, packets, hardware, start=None):
     left = [n * (hardware.pieces if cuts[c] < len(routes[c]) else 1) for c, n in enumerate(packets)]
     ends = [None] * len(arcs)
     events, number = [], 0
-    for c, begin in enumerate(start):
+    for c, begin in enumerate(start) if program is None else program.claim():
         heapq.heappush(events, (Fraction(begin), number, "start", c))
         number += 1
     while events:
@@ -86,11 +124,20 @@ def simulate(tree, arcs, packets, hardware, start=None):
                 left[c] -= 1
                 if left[c] == 0:
                     ends[c] = now
+                    if program is not None:
+                        program.end(c)
                 state[link]["headers"] += 1
                 state[link]["data"] += units(c, h)
             else:
                 after = routes[c][h + 1]
                 buffers[(link, after) if voq else link].push(next_packet(c, h + 1))
+        for c, pause in program.claim() if program is not None else ():
+            if pause:
+                heapq.heappush(events, (now + pause, number, "start", c))
+                number += 1
+                continue
+            for _ in range(packets[c]):
+                sources[c].push(next_packet(c, 0))
         moved = True
         while moved:
             heads = {id(b): (b.packets[0] if b.packets else None) for queues in feeders.values() for b in queues}

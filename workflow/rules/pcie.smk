@@ -182,6 +182,7 @@ rule evaluate_measured_copies:
     """Copies that were measured together (reference: measured), on public machines and the user's."""
     input:
         kernels="<results>/pcie/kernels.txt",
+        packet_kernels="<results>/pcie/packet_kernels.txt",
         public=PUBLISHED / "pcie_concurrent_copies.csv",
         files=[
             path

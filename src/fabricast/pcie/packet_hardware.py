@@ -68,6 +68,8 @@ class PacketHardware:
         Posted-data credits of 16 bytes of each input buffer (Xeon C5500: 320).
     link_layer_packets : bool, default False
         Whether acknowledgements and credit updates take a share of links loaded both ways.
+    link_layer_share : float, optional
+        How much longer that makes a transmission, in place of what the limits of flow control give.
 
     Raises
     ------
@@ -96,6 +98,7 @@ class PacketHardware:
     data_credits: int = 320
     link_layer_packets: bool = False
     link_bytes_per_s: float | None = None
+    link_layer_share: float | None = None
 
     def __post_init__(self) -> None:
         def refuse(name: str, expected: str) -> None:
@@ -126,6 +129,8 @@ class PacketHardware:
         for name in ("piece_cost_ns", "hop_latency_ns"):
             if not 0 <= getattr(self, name) < 1e6:
                 refuse(name, "a time from 0 to below 1,000,000")
+        if self.link_layer_share is not None and not 0 <= self.link_layer_share <= 1:
+            refuse("link_layer_share", "a share from 0 to 1")
         if self.buffering not in ("fifo", "virtual_output_queues"):
             refuse("buffering", "fifo or virtual_output_queues")
         if self.switching not in ("store_and_forward", "cut_through"):
@@ -226,15 +231,15 @@ def tick_clock(tree: PcieTree, hardware: PacketHardware) -> Clock:
     def ticks(duration_bytes: float | Fraction) -> int:
         return round(Fraction(duration_bytes) / unit)
 
+    def longer(payload: int) -> Fraction:
+        if not hardware.link_layer_packets:
+            return Fraction(0)
+        if hardware.link_layer_share is not None:
+            return Fraction(hardware.link_layer_share)
+        return Fraction(_LINK_LAYER_BYTES, _LINK_LAYER_INTERVAL_BYTES[payload])
+
     link_layer = [
-        [
-            ticks(
-                size / capacity * Fraction(_LINK_LAYER_BYTES, _LINK_LAYER_INTERVAL_BYTES[payload])
-                if hardware.link_layer_packets
-                else 0
-            )
-            for capacity in capacities
-        ]
+        [ticks(size / capacity * longer(payload)) for capacity in capacities]
         for size, payload in zip(
             hardware.packet_bytes,
             (hardware.payload_bytes, hardware.split_bytes or hardware.payload_bytes),

@@ -20,7 +20,7 @@ from fabricast.pcie.packet_hardware import CREDIT_BYTES, Clock, PacketHardware, 
 from fabricast.pcie.tree import PcieTree
 from fabricast.runtime.threads import over_blocks
 
-__all__ = ["Simulation", "run_packets", "simulate_once"]
+__all__ = ["CopyOrder", "Simulation", "run_packets", "simulate_once"]
 
 _MOST_COMMUNICATIONS = 4096
 #: The longest run that whole ticks can hold.
@@ -52,6 +52,34 @@ class Simulation:
     skipped_ticks: NDArray[np.int64]
     tick_s: float
 
+
+@dataclass(frozen=True)
+class CopyOrder:
+    """What communications wait for, beside their time: an engine of an endpoint, and those before them.
+
+    Parameters
+    ----------
+    engine : ndarray of int64, shape (communications,)
+        Endpoint whose engine executes each, one at a time; -1 for none.
+    barrier : ndarray of int64, shape (communications,)
+        Destination into which each waits until those in earlier rows are done; -1 for none.
+    flow : ndarray of int64, shape (communications,)
+        Number of the flow that each belongs to.
+    pause_s : ndarray of float64, shape (communications,)
+        Pause of an engine that changes to it from another flow.
+    turns : int, default 0
+        Number of flows among which engines take turns; 0 if they keep the order of rows.
+    """
+
+    engine: NDArray[np.int64]
+    barrier: NDArray[np.int64]
+    flow: NDArray[np.int64]
+    pause_s: NDArray[np.float64]
+    turns: int = 0
+
+
+_NONE = np.zeros(0, dtype=np.int64)
+_NO_ORDER = CopyOrder(_NONE, _NONE, _NONE, np.zeros(0))
 
 #: Graphs that a thread takes at a time.
 _BLOCK = 64
@@ -154,6 +182,7 @@ def run_packets(
     progress: Callable[[int], None] | None,
     trace_rows: int,
     phase: int,
+    order: CopyOrder = _NO_ORDER,
 ) -> tuple[Simulation, NDArray[np.int64], NDArray[np.int64]]:
     """Simulate graphs, with the trace and the milestones of the first of them if rows are given for a trace."""
     from fabricast.pcie.kernels.packet_state import Graphs, Hardware, Network, Results
@@ -180,8 +209,10 @@ def run_packets(
     )
 
     arrays = Graphs(
-        offset=graphs.offset, source=graphs.source, target=graphs.target, packets=packets, start_tick=start_tick
-    )
+        offset=graphs.offset, source=graphs.source, target=graphs.target, packets=packets, start_tick=start_tick,
+        engine=order.engine, barrier=order.barrier, flow=order.flow,
+        pause_ticks=np.rint(order.pause_s / clock.tick_s).astype(np.int64), turns=order.turns,
+    )  # fmt: skip
     network = Network(
         endpoints=routes.endpoints, route_offset=routes.offset, route_link=routes.link,
         longest_route=int(np.diff(routes.offset).max()), split_hop=split_hops(tree, hardware),

@@ -17,7 +17,7 @@ from fabricast.core.errors import InputError, unknown_name
 from fabricast.pcie.packet_hardware import reverse_links
 from fabricast.pcie.tree import PcieTree
 
-__all__ = ["PROGRAMS", "CopyProgram", "LinkRates", "TotalRate", "program_of", "total_rate"]
+__all__ = ["PROGRAMS", "CopyProgram", "LinkRates", "TotalRate", "check_flows", "program_of", "total_rate"]
 
 #: Flows beyond are no probe: the time of a forecast grows with their square.
 MOST_FLOWS = 4096
@@ -199,7 +199,7 @@ def total_rate(
     """
     from fabricast.pcie.kernels.engines import Links, Program, run_program
 
-    _check(flows)
+    check_flows(flows)
     routes = tree.routes
     pairs = np.array([source * routes.endpoints + target for source, target in flows])
     counts = routes.offset[pairs + 1] - routes.offset[pairs]
@@ -226,7 +226,8 @@ def total_rate(
     )
 
 
-def _check(flows: Sequence[tuple[int, int]]) -> None:
+def check_flows(flows: Sequence[tuple[int, int]]) -> None:
+    """Refuse no flows, too many, and flows from an endpoint to itself."""
     if not flows or len(flows) > MOST_FLOWS:
         raise InputError(f"{len(flows)} flows, expected 1 to {MOST_FLOWS:,}")
     own = next((flow for flow in flows if flow[0] == flow[1]), None)

@@ -13,6 +13,8 @@ KEY_TABLES = {
             printf('%.1f %%', 100 * median(abs(relative_error)) FILTER (judged)) AS median_error,
             printf('%.0f %%', 100 * avg(CAST(abs(relative_error) <= 0.15 AS INTEGER)) FILTER (judged)) AS "within 15 %",
             printf('%.1f %%', 100 * max(abs(relative_error)) FILTER (judged)) AS worst,
+            printf('%.1f %%', 100 * median(abs(packets_bytes_per_s / measured_bytes_per_s - 1)) FILTER (judged))
+              AS median_packet_by_packet,
             printf('%.1f %%', 100 * median(abs(sharing_bytes_per_s / measured_bytes_per_s - 1)) FILTER (judged))
               AS median_sharing_alone,
             string_agg(DISTINCT remark, '; ' ORDER BY remark) FILTER (NOT judged AND remark <> 'calibration')

@@ -220,6 +220,9 @@ CREATE TABLE measured_copy (
   forecast_bytes_per_s DOUBLE NOT NULL, -- engines, barriers and links: median over draws of what is random
   low_bytes_per_s DOUBLE NOT NULL, -- least over these draws
   high_bytes_per_s DOUBLE NOT NULL, -- largest over these draws
+  packets_bytes_per_s DOUBLE, -- packet by packet, same parameters and engines: median over draws; NULL for host memory and what is not judged
+  packets_low_bytes_per_s DOUBLE, -- least over these draws
+  packets_high_bytes_per_s DOUBLE, -- largest over these draws
   sharing_bytes_per_s DOUBLE NOT NULL, -- sharing on the tree alone
   no_contention_bytes_per_s DOUBLE NOT NULL, -- each flow as if alone
   relative_error DOUBLE NOT NULL, -- (forecast - measured) / measured

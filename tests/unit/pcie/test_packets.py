@@ -1,6 +1,7 @@
 """The packet-level simulator: closed forms, conservation, the plain simulator, fast-forward."""
 
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -13,10 +14,12 @@ from fabricast.pcie.calibration import calibrate, read_probe_times, simulate_pro
 from fabricast.pcie.graph_sets import stress_set, validation_set
 from fabricast.pcie.graphs import CongestionGraphs, all_to_all, from_arcs, gather, scatter
 from fabricast.pcie.models import MODELS, evaluate
-from fabricast.pcie.packet_hardware import HARDWARE, PacketHardware, solo_time_s
+from fabricast.pcie.packet_hardware import HARDWARE, PacketHardware, solo_time_s, tick_clock
 from fabricast.pcie.packet_phases import simulate
+from fabricast.pcie.packet_programs import simulate_program
 from fabricast.pcie.packet_trace import trace_packets
-from fabricast.pcie.packets import simulate_once
+from fabricast.pcie.packets import CopyOrder, run_packets, simulate_once
+from fabricast.pcie.programs import PROGRAMS, LinkRates, total_rate
 from fabricast.pcie.regular_tree import regular_tree
 from fabricast.pcie.topology_files import load_tree
 from fabricast.pcie.tree import PcieTree
@@ -166,6 +169,71 @@ def test_kernel_equals_the_plain_simulator(arcs, packets, starts, setting, topol
     for fast_forward in (False, True):
         found = simulate_once(tree, graphs, hardware, fast_forward=fast_forward).end_s
         assert found == pytest.approx([float(end) * byte_s for end in expected], rel=1e-9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(ARC, min_size=1, max_size=5, unique=True),
+    st.integers(1, 3),
+    st.lists(st.tuples(st.integers(1, 30), st.integers(0, 9)), min_size=15, max_size=15),
+    st.sampled_from(["source", "target", "none"]),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from(["no_split", "split_256_128"]),
+    st.sampled_from(["storm8", "flat4x2"]),
+)
+def test_engines_and_barriers_equal_the_plain_simulator(
+    flows, repeats, drawn, executor, serialised, in_turns, setting, topology
+):
+    tree, hardware = load_tree(topology), HARDWARE[setting]
+    flow = [number for _ in range(repeats) for number in range(len(flows))]
+    arcs = [flows[number] for number in flow]
+    packets, pauses = zip(*drawn[: len(arcs)], strict=True)
+    engine = [{"source": s, "target": t, "none": -1}[executor] for s, t in arcs]
+    barrier = [t if serialised else -1 for _, t in arcs]
+    turns = len(flows) if in_turns else 0
+    tick_s = tick_clock(tree, hardware).tick_s
+    byte_s = 1 / hardware.raw_bytes_per_s
+    program = reference_packets.Program(
+        engine, barrier, flow, [pause * Fraction(round(tick_s / byte_s * 1000), 1000) for pause in pauses], turns
+    )
+    expected = reference_packets.simulate(tree, arcs, list(packets), hardware, program=program)
+    graphs = replace(from_arcs([arcs], size_bytes=1.0), size_bytes=np.array(packets) * float(hardware.payload_bytes))
+    order = CopyOrder(np.array(engine), np.array(barrier), np.array(flow), np.array(pauses) * tick_s, turns)
+    for fast_forward in (False, True):
+        found, _, _ = run_packets(tree, graphs, hardware, 1, fast_forward, None, 0, 0, order)
+        assert found.end_s == pytest.approx([float(end) * byte_s for end in expected], rel=1e-9)
+
+
+def test_a_program_packet_by_packet_shares_as_its_model_where_links_share_evenly():
+    """Copies alone, both ways, in turns, behind one another and across the root: within 1 % of the fluid model."""
+    tree, rates = load_tree("flat4x2"), LinkRates(56e9, 50e9, crossing_bytes_per_s=40e9)
+    patterns = (
+        [(0, 1)], [(0, 1), (1, 0)], [(0, 4)], [(0, 1), (0, 4)], [(1, 0), (2, 0), (4, 0)], [(0, 4), (1, 5)],
+        [(s, t) for s in range(4) for t in range(4) if s != t],
+    )  # fmt: skip
+    for program in ("independent", "ordered_writes"):
+        even = replace(PROGRAMS[program], switch_share=0.0)
+        for flows in patterns:
+            simulated = simulate_program(tree, flows, even, rates, size_bytes=2**20)
+            modelled = total_rate(tree, flows, even, rates, repeats=8)
+            assert simulated.bytes_per_s == pytest.approx(modelled.bytes_per_s, rel=0.01), (program, flows)
+
+
+def test_random_programs_packet_by_packet_depend_on_the_seed_alone():
+    tree, rates = load_tree("flat4x2"), LinkRates(56e9, 50e9)
+    flows = [(s, t) for s in range(4) for t in range(4) if s != t]
+    first, again, other = (
+        simulate_program(tree, flows, PROGRAMS["unordered_reads"], rates, draws=3, seed=seed) for seed in (1, 1, 2)
+    )
+    assert first.flow_bytes_per_s.tolist() == again.flow_bytes_per_s.tolist() != other.flow_bytes_per_s.tolist()
+    assert first.low_bytes_per_s < first.bytes_per_s < first.high_bytes_per_s
+    with pytest.raises(InputError, match="expected two endpoints"):
+        simulate_program(tree, [(1, 1)], PROGRAMS["unordered_reads"], rates)
+    with pytest.raises(InputError, match="expected at most 4,096 to simulate"):
+        simulate_program(tree, flows, PROGRAMS["unordered_reads"], rates, repeats=1000)
+    with pytest.raises(InputError, match="link_layer_share is 2"):
+        PacketHardware(link_layer_share=2.0)
 
 
 @pytest.mark.parametrize("hardware", [

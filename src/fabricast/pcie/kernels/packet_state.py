@@ -25,7 +25,7 @@ NEVER = np.int64(2**62)
     ARRIVAL_COUNT,
     CREDIT_HEAD,
     CREDIT_COUNT,
-    UNFINISHED_USERS,
+    ACTIVE_USERS,
     REVERSE,
     SENT,
     GRANTED_QUEUE,
@@ -35,8 +35,11 @@ HEAD, LENGTH, PIECES_LEFT, INPUT_LINK, OUTPUT_LINK = range(5)
 # Rows of `steps`: one column a hop of a communication.
 LINK, QUEUE_AFTER, KIND, TICKS, ARRIVAL_DELAY, PIECES, COMMUNICATION = range(7)
 # Rows of `messages`: one column a communication.
-FIRST_STEP, TO_SEND, TO_DELIVER, STATE, END = range(5)
-WAITING, RUNNING, DONE = range(3)
+FIRST_STEP, TO_SEND, TO_DELIVER, STATE, END, BEGIN = range(6)
+# A communication waits for its engine and for those before it, is ready to begin at its time, runs, is done.
+WAITING, READY, RUNNING, DONE = range(4)
+# Rows of `engines`: one column an endpoint. `BARRED`: a copy into it is not done, those behind wait.
+ENGINE_BUSY, LAST_FLOW, BARRED, CHOSEN = range(4)
 # Planes of `flight`: what travels on a link, and which credits travel back.
 ARRIVAL_TICK, ARRIVAL_STEP, CREDIT_TICK, CREDIT_KIND = range(4)
 
@@ -65,13 +68,23 @@ ARRIVAL_TICK, ARRIVAL_STEP, CREDIT_TICK, CREDIT_KIND = range(4)
 
 
 class Graphs(NamedTuple):
-    """Congestion graphs: where each begins, and source, target, packets and start of its communications."""
+    """Congestion graphs: where each begins, and source, target, packets and start of its communications.
+
+    Under a program, also the engine of each communication, the destination that it waits for (-1 for none), its flow,
+    and the pause of an engine that changes its flow; without one, these are empty. `turns` is the number of flows
+    among which engines take turns, 0 where they keep the order of rows.
+    """
 
     offset: Any
     source: Any
     target: Any
     packets: Any
     start_tick: Any
+    engine: Any
+    barrier: Any
+    flow: Any
+    pause_ticks: Any
+    turns: Any
 
 
 class Network(NamedTuple):
@@ -120,6 +133,7 @@ class _State(NamedTuple):
     slots: Any
     steps: Any
     messages: Any
+    engines: Any
     turns: Any
     local: Any
     flight: Any
@@ -151,7 +165,8 @@ def new_state(widest, graphs, network, hardware):
         queues=np.zeros((5, most_queues), dtype=np.int64),
         slots=np.zeros((most_queues, room), dtype=np.int64),
         steps=np.zeros((7, widest * network.longest_route), dtype=np.int64),
-        messages=np.zeros((5, widest), dtype=np.int64),
+        messages=np.zeros((6, widest), dtype=np.int64),
+        engines=np.zeros((4, network.endpoints), dtype=np.int64),
         turns=np.zeros((all_links, widest + all_links), dtype=np.int64),
         local=np.full(all_links + 1, -1, dtype=np.int64),
         flight=np.zeros((4, all_links, room if in_flight else 1), dtype=np.int64),
@@ -197,7 +212,8 @@ def _number_links(first, graphs, network, hardware, state):
         messages[FIRST_STEP, c] = step
         messages[TO_SEND, c] = graphs.packets[first + c]
         messages[TO_DELIVER, c] = graphs.packets[first + c] * (hardware.pieces if crosses else 1)
-        messages[STATE, c] = WAITING
+        messages[STATE, c] = WAITING if graphs.engine.size else READY
+        messages[BEGIN, c] = graphs.start_tick[first + c]
         messages[END, c] = -1
         for hop in range(hops):
             link = network.route_link[network.route_offset[pair] + hop]
@@ -213,7 +229,6 @@ def _number_links(first, graphs, network, hardware, state):
                 link_count += 1
             cut_here = hop == network.split_hop[pair]
             kind = 1 if hop >= network.split_hop[pair] else 0
-            links[UNFINISHED_USERS, state.local[link]] += 1
             steps[LINK, step] = state.local[link]
             steps[KIND, step] = kind
             steps[TICKS, step] = hardware.wire_ticks[kind, link] + (hardware.piece_cost_ticks if cut_here else 0)
@@ -292,6 +307,8 @@ def lay_out(first, count, graphs, network, hardware, phase, state):
     counters[UNFINISHED] = count
     counters[LEAST_HEADERS] = hardware.header_credits
     counters[LEAST_DATA] = hardware.data_credits
+    state.engines[ENGINE_BUSY] = 0
+    state.engines[LAST_FLOW] = -1
     counters[NEXT_START] = NEVER
     for c in range(count):
         counters[NEXT_START] = min(counters[NEXT_START], graphs.start_tick[first + c])

@@ -10,12 +10,15 @@ from __future__ import annotations
 import numpy as np
 
 from fabricast.pcie.kernels.packet_periods import look_for_period
+from fabricast.pcie.kernels.packet_programs import claim_engines, count_users
 from fabricast.pcie.kernels.packet_state import (
+    ACTIVE_USERS,
     ARRIVAL_COUNT,
     ARRIVAL_DELAY,
     ARRIVAL_HEAD,
     ARRIVAL_STEP,
     ARRIVAL_TICK,
+    BEGIN,
     BUSY_UNTIL,
     COMMUNICATION,
     CREDIT_COUNT,
@@ -26,6 +29,7 @@ from fabricast.pcie.kernels.packet_state import (
     DIRTY,
     DONE,
     END,
+    ENGINE_BUSY,
     EPOCH_ENDS,
     FIRST_STEP,
     FREES_INPUT,
@@ -49,6 +53,7 @@ from fabricast.pcie.kernels.packet_state import (
     PIECES,
     PIECES_LEFT,
     QUEUE_AFTER,
+    READY,
     REVERSE,
     RUNNING,
     SENDING_STEP,
@@ -62,7 +67,6 @@ from fabricast.pcie.kernels.packet_state import (
     TRACED,
     TURNS,
     UNFINISHED,
-    UNFINISHED_USERS,
     WAITING,
     lay_out,
     new_snapshot,
@@ -117,18 +121,20 @@ def _next_tick(state):
 
 
 @allocation_free(inline="always")
-def _start_sources(first, asked, graphs, state):
+def _start_sources(asked, state):
     """Start the communications whose time has come; return how many links ask."""
     counters, messages = state.counters, state.messages
     now = counters[TICK] + counters[SKIPPED]
     counters[NEXT_START] = NEVER
     for c in range(counters[MESSAGE_COUNT]):
-        if messages[STATE, c] != WAITING:
+        if messages[STATE, c] > READY:
             continue
-        if graphs.start_tick[first + c] > now:
-            counters[NEXT_START] = min(counters[NEXT_START], graphs.start_tick[first + c])
+        if messages[BEGIN, c] > now:
+            counters[NEXT_START] = min(counters[NEXT_START], messages[BEGIN, c])
+        if messages[BEGIN, c] > now or messages[STATE, c] == WAITING:
             continue
         messages[STATE, c] = RUNNING
+        count_users(c, 1, state)
         state.queues[LENGTH, c] = 1
         state.slots[c, 0] = messages[FIRST_STEP, c]
         asked = _ask(state.steps[LINK, messages[FIRST_STEP, c]], 0, asked, state)
@@ -192,11 +198,9 @@ def _collect_credits(asked, hardware, state):
 
 
 @allocation_free(inline="always")
-def _land(landed, asked, hardware, state):
+def _land(first, landed, asked, graphs, hardware, state):
     """Put packets that arrived into their next queues; targets take them at once; return how many links ask."""
-    counters, links, queues, steps, messages = (
-        state.counters, state.links, state.queues, state.steps, state.messages,
-    )  # fmt: skip
+    counters, queues, steps, messages = state.counters, state.queues, state.steps, state.messages
     room = state.slots.shape[1]
     for k in range(landed):
         m, step = state.landed[0, k], state.landed[1, k]
@@ -220,8 +224,12 @@ def _land(landed, asked, hardware, state):
             messages[END, c] = counters[TICK] + counters[SKIPPED]
             counters[UNFINISHED] -= 1
             counters[EPOCH_ENDS] = 1
-            for s in range(messages[FIRST_STEP, c], step + 1):
-                links[UNFINISHED_USERS, steps[LINK, s]] -= 1
+            count_users(c, -1, state)
+            if graphs.engine.size:
+                if graphs.engine[first + c] >= 0:
+                    state.engines[ENGINE_BUSY, graphs.engine[first + c]] = 0
+                # Whatever waited for it may start now.
+                counters[NEXT_START] = counters[TICK] + counters[SKIPPED]
         asked = _return_credits(m, steps[KIND, step], asked, hardware, state)
     return asked
 
@@ -238,7 +246,7 @@ def _send(m, q, step, hardware, trace, state):
     counters[LEAST_DATA] = min(counters[LEAST_DATA], links[DATA_CREDITS, m])
     extra = np.int64(0)
     reverse = links[REVERSE, m]
-    if reverse >= 0 and links[UNFINISHED_USERS, reverse] > 0:
+    if reverse >= 0 and links[ACTIVE_USERS, reverse] > 0:
         extra = hardware.link_layer_ticks[kind, links[GLOBAL_LINK, m]]
     end = tick + steps[TICKS, step] + extra
     links[BUSY_UNTIL, m] = end
@@ -327,17 +335,18 @@ def _take_from_queues(side, granted, state):
 
 @allocation_free(inline="always")
 def _run_tick(first, graphs, hardware, results, state):
-    """All that happens in one tick: starts, ends, arrivals, credits, arbitration."""
+    """All that happens in one tick: ends, arrivals, starts, credits, arbitration."""
     counters = state.counters
     counters[EPOCH_ENDS] = 0
     counters[MARKER_MOVED] = 0
-    asked = 0
-    if counters[TICK] + counters[SKIPPED] == counters[NEXT_START]:
-        asked = _start_sources(first, asked, graphs, state)
-    asked, landed = _end_transmissions(asked, hardware, state)
+    asked, landed = _end_transmissions(0, hardware, state)
     if state.in_flight:
         landed = _collect_arrivals(state)
-    asked = _land(landed, asked, hardware, state)
+    asked = _land(first, landed, asked, graphs, hardware, state)
+    if counters[TICK] + counters[SKIPPED] == counters[NEXT_START]:
+        if graphs.engine.size:
+            claim_engines(first, graphs, state)
+        asked = _start_sources(asked, state)
     if state.in_flight:
         asked = _collect_credits(asked, hardware, state)
     # The crossbar is faster than the links: once a packet leaves, the next one in its queue may

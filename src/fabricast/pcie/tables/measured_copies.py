@@ -10,6 +10,7 @@ import pandas as pd
 
 from fabricast.inputs.csv_files import read_csv
 from fabricast.pcie.machine_parameters import PROTOCOL_EFFICIENCY
+from fabricast.pcie.machine_simulation import simulate_machine
 from fabricast.pcie.machine_validation import validate_machine
 from fabricast.pcie.measured_copies import read_measured_copies
 from fabricast.pcie.topology_files import load_tree
@@ -20,6 +21,7 @@ __all__ = ["Machine", "MeasuredCopyTables", "measured_copy_tables", "one_way_of"
 #: Columns of a forecast, and the name of the model behind each.
 _MODELS = {
     "forecast_bytes_per_s": "endpoint_engines",
+    "packets_bytes_per_s": "packets_with_engines",
     "sharing_bytes_per_s": "sharing_on_the_tree",
     "no_contention_bytes_per_s": "no_contention",
 }
@@ -112,8 +114,11 @@ def measured_copy_tables(machines: list[Machine], *, seed: int) -> MeasuredCopyT
     for machine in machines:
         tree = load_tree(machine.topology)
         graphs = read_measured_copies(machine.path, program=machine.program, system=machine.system)
-        found = validate_machine(tree, graphs, one_way_bytes_per_s=one_way_of(tree), seed=seed % 2**31)
-        frames.append(found.rows.assign(machine=machine.name, topology=tree.name, own=machine.own))
+        seed %= 2**31
+        found = validate_machine(tree, graphs, one_way_bytes_per_s=one_way_of(tree), seed=seed)
+        simulated = simulate_machine(tree, graphs, found, seed=seed)
+        rows = pd.concat([found.rows, simulated], axis=1)
+        frames.append(rows.assign(machine=machine.name, topology=tree.name, own=machine.own))
         values = found.calibration.values
         for name, source in found.calibration.source.items():
             tag = "measured" if "measured," in source else "derived"
@@ -137,7 +142,9 @@ def _comparable(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
             "unit": "bytes/s",
         }
     )
-    predictions = [common.assign(model=model, value=judged[column]) for column, model in _MODELS.items()]
+    predictions = [
+        common.assign(model=model, value=judged[column]).dropna(subset="value") for column, model in _MODELS.items()
+    ]
     reference = common.assign(kind="measured", origin=judged["machine"], value=judged["measured_bytes_per_s"],
                               spread=judged["spread_bytes_per_s"], tag="measured")  # fmt: skip
     return pd.concat(predictions, ignore_index=True), reference

@@ -1,0 +1,140 @@
+"""Programs that copy between GPUs, packet by packet: the same engines, barriers and order as in `programs`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from fabricast.pcie.graphs import from_arcs
+from fabricast.pcie.packet_hardware import PacketHardware
+from fabricast.pcie.packets import CopyOrder, run_packets
+from fabricast.pcie.programs import CopyProgram, LinkRates, TotalRate, check_flows
+from fabricast.pcie.tree import PcieTree
+
+__all__ = ["hardware_with_rates", "simulate_program", "tree_with_rates"]
+
+#: Large against the buffers: four times as much gives the same rate to 0.2 %.
+_SIZE_BYTES = 2**18
+
+
+def hardware_with_rates(rates: LinkRates) -> PacketHardware:
+    """Return hardware on which one copy alone, and two opposite ones, reach measured rates.
+
+    Parameters
+    ----------
+    rates : LinkRates
+        Of the machine.
+
+    Returns
+    -------
+    PacketHardware
+        Packets of 256 bytes; link rate and share of acknowledgements follow from the rates.
+
+    Examples
+    --------
+    >>> hardware = hardware_with_rates(LinkRates(56e9, 50e9))
+    >>> round(hardware.raw_bytes_per_s / 1e9, 2), hardware.link_layer_share
+    (61.25, 0.12)
+    """
+    whole = PacketHardware()
+    return replace(
+        whole, link_bytes_per_s=rates.one_way_bytes_per_s * whole.packet_bytes[0] / whole.payload_bytes,
+        link_layer_packets=True, link_layer_share=round(rates.duplex_cost, 9),
+    )  # fmt: skip
+
+
+def tree_with_rates(tree: PcieTree, rates: LinkRates) -> PcieTree:
+    """Return a tree whose ports of root complexes carry what crosses them alone, and whose rate is the hardware's."""
+    share = 1.0
+    if rates.crossing_bytes_per_s is not None:
+        share = min(1.0, rates.crossing_bytes_per_s / rates.one_way_bytes_per_s)
+    roots = {vertex.name for vertex in tree.vertices if vertex.kind == "root_complex"}
+    vertices = tuple(
+        replace(
+            vertex, generation=None, width=None,
+            capacity=min(vertex.capacity, share) if roots & {vertex.name, vertex.parent} else vertex.capacity,
+        )
+        for vertex in tree.vertices
+    )  # fmt: skip
+    return replace(tree, vertices=vertices, link_bytes_per_s=None, bandwidth_bytes_per_s=None)
+
+
+def simulate_program(
+    tree: PcieTree,
+    flows: Sequence[tuple[int, int]],
+    program: CopyProgram,
+    rates: LinkRates,
+    *,
+    repeats: int = 8,
+    draws: int = 9,
+    size_bytes: float = _SIZE_BYTES,
+    seed: int = 0,
+) -> TotalRate:
+    """Simulate, packet by packet, the rate that repeated copies of several flows reach together.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology.
+    flows : sequence of (int, int)
+        Source and target of each flow as endpoint numbers, in the order in which the program issues them.
+    program : CopyProgram
+        Who executes copies, in which order.
+    rates : LinkRates
+        Of the machine: link rate and acknowledgements follow from them.
+    repeats : int, default 8
+        Copies of each flow.
+    draws : int, default 9
+        Runs with other random numbers, where the program has any.
+    size_bytes : float, default 256 KiB
+        Size of each copy.
+    seed : int, default 0
+        Of the draws.
+
+    Returns
+    -------
+    TotalRate
+        Total rate with its range over draws.
+
+    Raises
+    ------
+    InputError
+        If there is no flow, a flow has one end, or there are more copies than can be simulated.
+
+    Examples
+    --------
+    One source to a near and a far destination: one engine takes turns, as in `fabricast.pcie.programs.total_rate`.
+
+    >>> from fabricast.pcie.programs import PROGRAMS
+    >>> from fabricast.pcie.regular_tree import regular_tree
+    >>> tree = regular_tree("flat4x2", (2, 4))
+    >>> total = simulate_program(tree, [(0, 1), (0, 4)], PROGRAMS["unordered_writes"], LinkRates(50e9, 50e9))
+    >>> round(total.bytes_per_s / 1e9)
+    50
+    """
+    check_flows(flows)
+    hardware, whole = hardware_with_rates(rates), tree_with_rates(tree, rates)
+    random = program.random_turns or program.switch_share > 0
+    totals, shares = [], []
+    for draw in range(draws if random else 1):
+        generator = np.random.default_rng([seed, draw])
+        flow = np.tile(np.arange(len(flows)), repeats)
+        if program.random_turns:
+            flow = generator.permutation(flow)
+        pause_s = generator.exponential(program.switch_share * size_bytes / rates.one_way_bytes_per_s, flow.size)
+        ends = np.array(flows, dtype=np.int64)[flow]
+        none = np.full(flow.size, -1, dtype=np.int64)
+        executor = {"source": ends[:, 0], "target": ends[:, 1]}.get(program.executor, none)
+        order = CopyOrder(
+            np.ascontiguousarray(executor), np.ascontiguousarray(ends[:, 1]) if program.serialised else none,
+            flow.astype(np.int64), pause_s, 0 if program.random_turns else len(flows),
+        )  # fmt: skip
+        graphs = from_arcs([list(map(tuple, ends.tolist()))], size_bytes=size_bytes)
+        simulation, _, _ = run_packets(whole, graphs, hardware, 1, True, None, 0, 0, order)
+        last = np.zeros(len(flows))
+        np.maximum.at(last, flow, simulation.end_s)
+        totals.append(flow.size * size_bytes / last.max())
+        shares.append(repeats * size_bytes / last)
+    return TotalRate(float(np.median(totals)), min(totals), max(totals), np.median(shares, axis=0))
