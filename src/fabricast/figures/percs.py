@@ -186,15 +186,15 @@ def plot_sensitivity(case: pd.DataFrame) -> Figure:
     """
     rows = case[(case["routing"] == "direct") & case["workload"].str.match("4D|2D|MChalf")]
     label = (
-        rows["workload"] + ", " + rows["gateway"] + ", M = " + rows["multiplicity"].astype(str)
+        rows["workload"] + ", gateway " + rows["gateway"] + ", M = " + rows["multiplicity"].astype(str)
         + np.where(rows["wrap"], "", ", open") + np.where(rows["turned"], ", turned blocks", "")
-        + np.where(rows["placement"] == "whole", "", ", " + rows["placement"])
+        + np.where(rows["placement"] == "whole", "", ", " + rows["placement"].str.replace("_", " "))
     )  # fmt: skip
     table = rows.assign(label=label).groupby(["label", "mapping"], sort=False)["bottleneck_s"].mean().unstack()
     known = [mapping for mapping in _ORDER if mapping in table.columns]
     table = table[known].dropna(how="all").sort_index()
     relative = table.div(table.min(axis=1), axis=0)
-    figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 0.19 * len(relative) + 0.7))
+    figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 0.22 * len(relative) + 0.7))
     axes.imshow(np.log2(relative.to_numpy()), cmap="cividis_r", vmin=0, vmax=5, aspect="auto")
     for row in range(len(relative)):
         for column in range(len(known)):
@@ -202,10 +202,10 @@ def plot_sensitivity(case: pd.DataFrame) -> Figure:
             if np.isnan(value):
                 continue
             weight, colour = "bold" if value < 1.0001 else "normal", "white" if value > 6 else "black"
-            axes.text(column, row, f"{value:.3g}", ha="center", va="center", fontsize=5.5, color=colour,
+            axes.text(column, row, f"{value:.3g}", ha="center", va="center", fontsize=6.5, color=colour,
                       fontweight=weight)  # fmt: skip
     axes.set_xticks(range(len(known)), known)
-    axes.set_yticks(range(len(relative)), relative.index.tolist(), fontsize=5.5)
+    axes.set_yticks(range(len(relative)), relative.index.tolist(), fontsize=6.5)
     axes.set_title("time with direct routes / best of the row (bold: best)", fontsize=8)
     axes.grid(visible=False)
     return figure

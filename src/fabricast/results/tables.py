@@ -35,8 +35,8 @@ __all__ = [
     "write_table",
 ]
 
-#: Memory of DuckDB while tables are merged; with the interpreter, below 700 MB.
-_MERGING_MEMORY = "450MB"
+#: Memory of DuckDB while rows are put in order; with the interpreter, below 700 MB.
+_ORDERING_MEMORY = "450MB"
 
 
 @cache
@@ -234,6 +234,7 @@ def write_table(frame: pd.DataFrame, table: str, path: Path | str) -> None:
         If a row breaks a constraint of the schema.
     """
     with connect() as connection:
+        _limit_memory(connection, Path(path).parent)
         connection.register("frame", frame)
         _write_ordered(connection, "frame", table, path)
 
@@ -254,16 +255,19 @@ def merge_tables(parts: Mapping[str, Sequence[Path | str]], paths: Mapping[str, 
         If a row breaks a constraint of the schema.
     """
     with connect() as connection:
-        # What does not fit waits beside the merged files.
-        waiting = Path(next(iter(paths.values()))).parent / ".merging"
-        connection.execute(f"SET memory_limit = '{_MERGING_MEMORY}'")
-        connection.execute(f"SET temp_directory = '{_quoted(str(waiting))}'")
+        _limit_memory(connection, Path(next(iter(paths.values()))).parent)
         for table, files in parts.items():
             with report_damaged_files(files):
                 # Frames would turn millions of texts into objects; the rows stay in the database.
                 rows = connection.read_parquet([str(file) for file in files], union_by_name=True)
                 rows.create_view("parts", replace=True)
                 _write_ordered(connection, "parts", table, paths[table])
+
+
+def _limit_memory(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
+    # What does not fit waits beside the files that it is for.
+    connection.execute(f"SET memory_limit = '{_ORDERING_MEMORY}'")
+    connection.execute(f"SET temp_directory = '{_quoted(str(folder / f'.ordering.{os.getpid()}'))}'")
 
 
 @contextmanager

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from fabricast.pcie.models import MODELS, evaluate
 from fabricast.pcie.tables.graphs import graphs_from_rows
@@ -39,26 +41,36 @@ def elapsed_rows(
     Returns
     -------
     pandas.DataFrame
-        Rows of the table prediction with the quantity ``elapsed``.
+        Rows of the table prediction with the quantity ``elapsed``; texts are categories, of which each is kept once.
     """
     graphs = graphs_from_rows(tree, communication)
-    frames = []
-    for model in models:
+    rows, count = len(communication), len(models)
+    elapsed_s = np.empty((count, rows))
+    for number, model in enumerate(models):
         evaluation = evaluate(
             tree, graphs, MODELS[model], bandwidth_bytes_per_s=bandwidth_bytes_per_s, tau=tau,
             crossing_cost=crossing_cost, threads=threads,
         )  # fmt: skip
-        frames.append(
-            pd.DataFrame(
-                {
-                    "study": "pcie",
-                    "case_id": communication["graph"],
-                    "item": communication["communication"].astype(str),
-                    "quantity": "elapsed",
-                    "model": model,
-                    "value": evaluation.end_s - graphs.start_s,
-                    "unit": "s",
-                }
-            )
-        )
-    return pd.concat(frames, ignore_index=True)
+        elapsed_s[number] = evaluation.end_s - graphs.start_s
+
+    def repeated(codes: NDArray[np.integer], texts: list[str]) -> pd.Series:
+        return pd.Series(pd.Categorical.from_codes(codes, pd.Index(texts)))
+
+    def constant(text: str) -> pd.Series:
+        return repeated(np.zeros(rows * count, dtype=np.int8), [text])
+
+    def of_each_model(column: str) -> pd.Series:
+        found = pd.Categorical(communication[column])
+        return repeated(np.tile(found.codes, count), found.categories.astype(str).tolist())
+
+    return pd.DataFrame(
+        {
+            "study": constant("pcie"),
+            "case_id": of_each_model("graph"),
+            "item": of_each_model("communication"),
+            "quantity": constant("elapsed"),
+            "model": repeated(np.repeat(np.arange(count), rows), models),
+            "value": elapsed_s.ravel(),
+            "unit": constant("s"),
+        }
+    )
