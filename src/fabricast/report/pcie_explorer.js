@@ -35,13 +35,16 @@ const pcieExplorer = (root, data) => {
   const tau = slider("tau", "", 0, 0.49, 0.005);
   const cost = slider("crossing cost", "", 1, 1.5, 0.005);
   const said = element("p", { className: "small" });
+  const swatch = (background) => element("span", { className: "swatch", style: `background: ${background}` });
+  const key = element("p", { className: "small" }, "Load of a link: ", swatch("var(--line)"), " none, a little ",
+    swatch("linear-gradient(to right, #56B4E9, #D55E00)"), " full, ", swatch("#b3261e"), " a model asks for more than it carries. The left line of a pair leads up.");
   const picture = drawn("svg", { role: "group", "aria-label": "Tree; choose a source, then a target" });
   const body = element("tbody");
   const table = element("table", {}, element("caption", { className: "skip" }, "Copies"), element("thead", {}, element("tr", {},
     ...HEADS.map((text) => element("th", { scope: "col" }, text)))), body);
   const clear = element("button", { type: "button", className: "button" }, "Remove all");
   root.append(element("div", { className: "tools" }, treeLabel, modelLabel, clear), element("div", { className: "tools" }, size.label, bandwidth.label, tau.label, cost.label),
-    picture, said, table);
+    picture, key, said, table);
 
   const float = (values) => Float64Array.from(values), whole = (values) => Int32Array.from(values);
   const network = (one) => ({ ...one.routes, route_offset: whole(one.routes.route_offset), route_link: whole(one.routes.route_link),
@@ -116,7 +119,7 @@ const pcieExplorer = (root, data) => {
     const direct = copies.some(([from, to]) => tree.peers.some((ends) => ends.includes(from) && ends.includes(to)));
     said.textContent = (source !== null ? `From ${source} to which? ` : copies.length ? "" : "Click an endpoint, then the one that it copies to. ")
       + (tree.tag ? `Bandwidth of one copy alone: ${tree.tag}. ` : "Nothing is known of this tree's bandwidth: 25 GB/s only holds its place. ")
-      + "Colour and width of a line: load of the link, from a little (blue) to full (orange), grey if none, red if a model asks for more than it carries; the left line of a pair leads up. By the models of the paper a copy may wait for a link that is not full: what others leave unused there is not shared out again. "
+      + "By the models of the paper a copy may wait for a link that is not full: what others leave unused there is not shared out again. "
       + (direct ? "Direct links join some of these GPUs; their copies would not take this tree." : "");
   };
   const open = () => {
