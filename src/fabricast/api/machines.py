@@ -24,8 +24,8 @@ def validate_machine(
     tree : PcieTree
         The machine.
     measured : str or Path
-        CSV or Parquet of measured copies, or output of nvbandwidth, p2pBandwidthLatencyTest, rocm_bandwidth_test or
-        TransferBench.
+        CSV or Parquet of measured copies, or output of nvbandwidth, p2pBandwidthLatencyTest, p2pmark,
+        rocm_bandwidth_test or TransferBench.
     program : str, default 'independent'
         How rows were measured that do not say: ordered_writes (PyTorch), unordered_reads (p2pmark),
         unordered_writes or independent.

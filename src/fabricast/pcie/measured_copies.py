@@ -16,6 +16,7 @@ from fabricast.inputs.bandwidth_matrices import read_bandwidths
 from fabricast.inputs.csv_files import read_csv
 from fabricast.inputs.files import read_text
 from fabricast.pcie.measured_graph import CALIBRATION, HOST, MeasuredGraph
+from fabricast.pcie.p2pmark_copies import is_p2pmark_output, read_p2pmark_output
 from fabricast.pcie.programs import program_of
 from fabricast.pcie.rocm_copies import is_rocm_output, read_rocm_output
 
@@ -89,8 +90,8 @@ def read_measured_copies(
     Parameters
     ----------
     path : Path or str
-        CSV, Parquet, or what nvbandwidth (text or JSON), p2pBandwidthLatencyTest, rocm_bandwidth_test or TransferBench
-        printed. In tables either a row a graph: ``communications`` such as ``0>1 2>3`` and a total rate
+        CSV, Parquet, or what nvbandwidth (text or JSON), p2pBandwidthLatencyTest, p2pmark, rocm_bandwidth_test or
+        TransferBench printed. In tables either a row a graph: ``communications`` such as ``0>1 2>3`` and a total rate
         (``total_bytes_per_s``, ``total_gb_per_s``); or a row a copy: ``graph``, ``source``, ``target`` and its rate
         (``rate_bytes_per_s``, ``rate_gb_per_s``, ``rate_gib_per_s``) or ``size_bytes`` with ``elapsed_s``. Further:
         ``graph`` (a name), ``repetition``, ``program``, ``role``.
@@ -120,7 +121,7 @@ def read_measured_copies(
     """
     path = Path(path)
     if path.suffix.lower() not in (".csv", ".parquet"):
-        return _from_rocm(path) or _from_matrices(path)
+        return _from_printed(path) or _from_matrices(path)
     rows = _rows(path)
     systems = list(dict.fromkeys(row.get("system") for row in rows))
     if system is not None:
@@ -176,23 +177,30 @@ def _from_matrices(path: Path) -> list[MeasuredGraph]:
     return found
 
 
-def _from_rocm(path: Path) -> list[MeasuredGraph]:
-    """Return the copies that a program of ROCm printed, those alone or opposite as calibration; none of other files."""
+#: Programs that print lines of copies: how to know one, how to read it, and its name.
+_PRINTED = (
+    (is_rocm_output, read_rocm_output, "rocm_bandwidth_test or TransferBench"),
+    (is_p2pmark_output, read_p2pmark_output, "p2pmark"),
+)
+
+
+def _from_printed(path: Path) -> list[MeasuredGraph]:
+    """Return the copies that such a program printed, those alone or opposite as calibration; none of other files."""
     text = read_text(path)
-    if not is_rocm_output(text):
+    known = next(((read, name) for is_output, read, name in _PRINTED if is_output(text)), None)
+    if known is None:
         return []
+    read, name = known
     try:
-        found = read_rocm_output(text)
+        found = read(text)
     except ValueError as error:
-        raise InputError(f"is not as rocm_bandwidth_test or TransferBench prints it: {error}", path=path) from error
+        raise InputError(f"is not as {name} prints it: {error}", path=path) from error
     for one in found:
         if not 0 < one.total_bytes_per_s <= _FASTEST_BYTES_PER_S:
             rate = one.total_bytes_per_s / 1e9
             raise InputError(f"{one.name}: {rate:.4g} GB/s, expected a rate above 0 and below 10 TB/s", path=path)
     if not found:
-        raise InputError(
-            "holds no copies of rocm_bandwidth_test or TransferBench between GPUs, or of pinned host memory", path=path
-        )
+        raise InputError(f"holds no copies of {name} between GPUs, or of pinned host memory", path=path)
     return [replace(one, role=CALIBRATION if _is_calibration(one.flows) else "") for one in found]
 
 

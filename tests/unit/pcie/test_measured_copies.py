@@ -484,6 +484,92 @@ def test_damaged_output_of_rocm_programs_is_refused(tmp_path, text, old, new, me
         read_measured_copies(path)
 
 
+P2PMARK = """Found 3 GPUs
+
+=== Sequential P2P bandwidth (GB/s) ===
+Each transfer: 64 MB, 20 iterations
+
+Dst->  GPU0     GPU1     GPU2
+GPU 0:     -      56.10     40.20
+GPU 1:   56.12       -      40.21
+GPU 2:   40.22    40.23       -
+
+=== Topology probe: staggered reads by peer distance (GB/s) ===
+3 concurrent transfers per round, each GPU reading from one unique peer.
+Reveals PCIe switch topology: nearby peers are fast, cross-switch peers are slow.
+
++1  0<-1 1<-2 2<-0   45.00 avg   135.00 total
++2  0<-2 1<-0 2<-1   44.00 avg   132.00 total
+
+=== Single reader, all 2 peers concurrent (GB/s) ===
+
+GPU 0 reads from all peers: 47.00 GB/s
+GPU 1 reads from all peers: 48.00 GB/s
+GPU 2 reads from all peers: 40.00 GB/s
+
+Effective system bandwidth (sequential): 44.90 GB/s
+
+=== All GPUs read all peers simultaneously (GB/s) ===
+Each GPU has 2 streams, 6 total concurrent transfers.
+
+GPU 0: 40.00 GB/s
+GPU 1: 41.00 GB/s
+GPU 2: 39.00 GB/s
+
+Total system bandwidth: 120.00 GB/s
+
+===========================================================
+  PCIe LINK SCORE:           0.71
+"""
+
+
+def test_p2pmark_is_read(tmp_path):
+    (tmp_path / "p2pmark.txt").write_text(P2PMARK)
+    alone, together = [], []
+    for one in read_measured_copies(tmp_path / "p2pmark.txt"):
+        (alone if one.role == "calibration" else together).append(one)
+    expected = {
+        ("0", "1"): 56.1,
+        ("0", "2"): 40.2,
+        ("1", "0"): 56.12,
+        ("1", "2"): 40.21,
+        ("2", "0"): 40.22,
+        ("2", "1"): 40.23,
+    }
+    assert {one.flows[0]: one.total_bytes_per_s / 1e9 for one in alone} == pytest.approx(expected)
+    # Who reads is named first in the text, a flow begins where the bytes are.
+    reads = {
+        "staggered reads, distance 1": ("1>0 2>1 0>2", 135.0), "staggered reads, distance 2": ("2>0 0>1 1>2", 132.0),
+        "0 reads from all": ("1>0 2>0", 47.0), "1 reads from all": ("2>1 0>1", 48.0), "2 reads from all": ("0>2 1>2", 40.0),
+        "all read from all": ("1>0 2>0 2>1 0>1 0>2 1>2", 120.0),
+    }  # fmt: skip
+    found = {one.name: (" ".join(map(">".join, one.flows)), one.total_bytes_per_s / 1e9) for one in together}
+    assert found == reads
+    assert {one.program for one in together} == {"unordered_reads"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("GPU 1:   56.12       -      40.21\n", "", "row 'GPU 1:' of the sequential copies has 0 values, expected 3"),
+        ("56.12       -  ", "-  56.12", "row 'GPU 1:' of the sequential copies has 3 values"),
+        ("+2  0<-2 1<-0 2<-1   44.00 avg   132.00 total\n", "", "1 rounds of staggered reads are whole, expected +1 to +2"),
+        ("2<-0   45.00", "2<-2   45.00", "round +1 of the staggered reads does not name each of 3 GPUs"),
+        ("GPU 2 reads from all peers: 40.00 GB/s", "GPU 2 reads", "2 single readers are whole, expected 3"),
+        ("Total system bandwidth: 120.00 GB/s", "", "3 GPUs read from all others and a total, expected 3 and a total"),
+        ("GPU 2: 39.00", "GPU 2: 93.00", "the total of all GPUs is 120 GB/s, but their rates sum to 174"),
+        ("Found 3 GPUs", "", "has no copies in GB/s; expected the output of its bandwidth mode"),
+        ("56.10 ", "0.00  ", "0 GB/s, expected a rate above 0"),
+    ],
+)  # fmt: skip
+def test_damaged_output_of_p2pmark_is_refused(tmp_path, old, new, message):
+    path = tmp_path / "p2pmark.txt"
+    assert old in P2PMARK
+    path.write_text(P2PMARK.replace(old, new, 1))
+    with pytest.raises(InputError, match=re.escape(message)):
+        read_measured_copies(path)
+
+
 @pytest.mark.parametrize("content", [b"\x00\x01", "graph".encode("utf-16"), b"PAR1 no parquet"])
 def test_foreign_files_are_refused(tmp_path, content):
     for name in ("m.csv", "m.parquet"):
