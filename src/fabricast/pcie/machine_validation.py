@@ -194,4 +194,8 @@ def _disagreeing_links(tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd
     shared = set.intersection(*(links[name] for name in far)) - set().union(*(links[name] for name in near))
     names = [f"{tree.link_names[link][0]} to {tree.link_names[link][1]}" for link in sorted(shared)]
     if names:
-        yield f"all {len(far)} graphs more than {_FAR_OFF:.0%} off use {', '.join(names[:4])}, and no other graph does"
+        own = ", ".join(names[:4])
+        if len(far) == 1:
+            yield f"'{next(iter(far))}', the only graph more than {_FAR_OFF:.0%} off, alone uses {own}"
+        else:
+            yield f"all {len(far)} graphs more than {_FAR_OFF:.0%} off use {own}, and no other graph does"
