@@ -652,14 +652,20 @@ CREATE VIEW error_by_model AS
   ORDER BY ALL;
 -- The 50 largest errors of each study, with the graph as text.
 CREATE VIEW worst_cases AS
-  SELECT comparison.*, graph_text.graph_text
-  FROM comparison LEFT JOIN (
+  WITH bound AS (
+    SELECT study, list_min(max(abs(relative_error), 50)) AS least FROM comparison GROUP BY study
+  ), worst AS (
+    SELECT comparison.* FROM comparison JOIN bound ON bound.study = comparison.study
+    WHERE abs(relative_error) >= least
+    QUALIFY row_number() OVER (
+      PARTITION BY comparison.study ORDER BY abs(relative_error) DESC, case_id, item, quantity, model, kind, origin
+    ) <= 50
+  )
+  SELECT worst.*, graph_text.graph_text
+  FROM worst LEFT JOIN (
     SELECT graph, string_agg(source || '>' || target, ' ' ORDER BY communication) AS graph_text
-    FROM communication GROUP BY graph
-  ) AS graph_text ON graph_text.graph = comparison.case_id
-  QUALIFY row_number() OVER (
-    PARTITION BY study ORDER BY abs(relative_error) DESC, case_id, item, quantity, model, kind, origin
-  ) <= 50
+    FROM communication WHERE graph IN (SELECT case_id FROM worst) GROUP BY graph
+  ) AS graph_text ON graph_text.graph = worst.case_id
   ORDER BY study, abs(relative_error) DESC, case_id, item, model;
 -- Verdicts by study.
 CREATE VIEW claims_by_study AS
