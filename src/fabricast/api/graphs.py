@@ -220,12 +220,12 @@ def halo_exchange(tree: PcieTree, grid: Sequence[int], *, size: float | str = _S
 
 
 def read_graphs(path: str | Path, tree: PcieTree, *, size: float | str = _SIZE) -> CongestionGraphs:
-    """Read congestion graphs from a CSV file.
+    """Read congestion graphs from a CSV or Parquet file.
 
     Parameters
     ----------
     path : str or Path
-        CSV with the columns graph, source, target and, if wanted, size_bytes and start_s.
+        CSV or Parquet with the columns graph, source, target and, if wanted, size_bytes and start_s.
     tree : PcieTree
         Topology whose endpoints it names.
     size : float or str, default '300 MiB'

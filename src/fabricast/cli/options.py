@@ -13,7 +13,10 @@ from fabricast.core.errors import InputError
 TOPOLOGY = typer.Argument(help="Built-in name, .yaml file, hwloc .xml or NCCL .xml file.", show_default=False)
 SIZE = typer.Option(help="Size in MiB where the file has no size_bytes.")
 OUTPUT = typer.Option("--output", "-o", help="Write .parquet or .csv instead of printing CSV.")
-GRAPHS = typer.Argument(help="CSV with columns graph,source,target[,size_bytes,start_s].", show_default=False)
+GRAPHS = typer.Argument(
+    help="CSV or Parquet with columns graph,source,target[,size_bytes,start_s].", show_default=False
+)
+THREADS = typer.Option(help="Threads to use; by default one on each core that the process may use.", show_default=False)
 BANDWIDTH = typer.Option(
     help="Bandwidth of one copy alone in GiB/s; by default that of the machine: calibrated, published, or the payload "
     "share of its links.",
@@ -81,9 +84,14 @@ def check_name(option: str, name: str) -> None:
         raise InputError(f"{option} is '{name}', expected letters, digits, '.', '-' and '_'")
 
 
-def check_threads(threads: int) -> None:
-    """Refuse a number of threads that no machine has."""
+def check_threads(threads: int | None) -> int:
+    """Refuse a number of threads that no machine has; return it, or the cores of this process."""
+    from fabricast.runtime.machine import available_cores
+
+    if threads is None:
+        return available_cores()
     check_range("--threads", threads, 1, 4096)
+    return threads
 
 
 def check_seed(seed: int) -> None:

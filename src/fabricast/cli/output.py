@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from fabricast.inputs.files import atomic_write
 from fabricast.results.tables import connect
@@ -25,12 +27,23 @@ def write_elapsed(table: pd.DataFrame, output: Path | None) -> None:
     """
     if output is None:
         table.to_csv(sys.stdout, index=False, lineterminator="\n")
-    elif output.suffix.lower() == ".csv":
-        with atomic_write(output) as temporary:
-            table.to_csv(temporary, index=False, lineterminator="\n")
-    else:
-        text = ("graph", "source", "target", "bottleneck", "shared_with")
-        with atomic_write(output) as temporary, connect() as connection:
-            relation = connection.from_df(pd.DataFrame(table))
-            columns = [f"{name}::VARCHAR AS {name}" if name in text else name for name in relation.columns]
-            relation.project(", ".join(columns)).write_parquet(str(temporary))
+        return
+    is_csv = output.suffix.lower() == ".csv"
+    values: dict[str, NDArray[np.generic]] = {}
+    columns = []
+    for name in table.columns:
+        if not isinstance(table[name].dtype, pd.CategoricalDtype):
+            values[name] = table[name].to_numpy()
+            columns.append(name)
+            continue
+        # Each text is held once, rows point to it; -1 takes the last, which is none.
+        texts = np.array([*table[name].cat.categories, None], dtype=object)
+        values[name] = texts[table[name].cat.codes.to_numpy()]
+        # CSV would tell an empty text from none by quotes.
+        columns.append(f"nullif({name}::VARCHAR, '') AS {name}" if is_csv else f"{name}::VARCHAR AS {name}")
+    with atomic_write(output) as temporary, connect() as connection:
+        connection.register("elapsed", pd.DataFrame(values, copy=False))
+        connection.execute(
+            f"COPY (SELECT {', '.join(columns)} FROM elapsed) TO '{str(temporary).replace(chr(39), chr(39) * 2)}' "
+            f"(FORMAT {'csv' if is_csv else 'parquet'})"
+        )

@@ -17,6 +17,7 @@ from fabricast.cli.options import (
     PCIE_ONLY,
     SIZE,
     TAU,
+    THREADS,
     TOPOLOGY,
     check_model_parameters,
     check_output,
@@ -52,6 +53,7 @@ def predict(
         bool, typer.Option("--explain/--no-explain", help="Name what limits each communication, and who shares it.")
     ] = True,
     pcie_only: Annotated[bool, PCIE_ONLY] = False,
+    threads: Annotated[int | None, THREADS] = None,
     include_display: Annotated[bool, DISPLAY] = False,
 ) -> None:
     """Predict when each communication of each congestion graph ends."""
@@ -64,6 +66,7 @@ def predict(
     check_model_parameters(bandwidth_gib, tau, crossing_cost)
     check_size("--size-mib", size_mib, MIB)
     check_output(output, ".csv", ".parquet", inputs=(graphs, parameters, topology))
+    threads = check_threads(threads)
     chosen = named_model(model)
     tree = load_tree(topology, include_display=include_display)
     times = predict_times(
@@ -76,6 +79,7 @@ def predict(
         parameters=parameters,
         pcie_only=pcie_only,
         explain=explain,
+        threads=threads,
     )
     write_elapsed(times, output)
     print_notes(times.attrs["notes"])
@@ -111,7 +115,7 @@ def simulate(
     pcie_only: Annotated[bool, PCIE_ONLY] = False,
     include_display: Annotated[bool, DISPLAY] = False,
     size_mib: Annotated[float, SIZE] = 300.0,
-    threads: Annotated[int, typer.Option(help="Threads to use.")] = 1,
+    threads: Annotated[int | None, THREADS] = None,
     trace: Annotated[str | None, typer.Option(help="Trace this graph instead of simulating all.")] = None,
     transmissions: Annotated[int, typer.Option(help="Transmissions to trace.")] = 2000,
     trace_output: Annotated[Path, typer.Option(help="Parquet of the trace; a .png is drawn beside it.")] = Path(
@@ -129,7 +133,7 @@ def simulate(
 
     check_size("--size-mib", size_mib, MIB)
     check_output(output, ".csv", ".parquet", inputs=(graphs, parameters, topology))
-    check_threads(threads)
+    threads = check_threads(threads)
     chosen = _hardware(
         hardware, payload_bytes, split_bytes, piece_cost_ns=piece_cost_ns, buffering=buffering, switching=switching,
         hop_latency_ns=hop_latency_ns, header_credits=header_credits, data_credits=data_credits,
@@ -233,7 +237,7 @@ def schedule(
     latency_us: Annotated[float, typer.Option(help="Pause before each send in microseconds.")] = 0.0,
     size_kib: Annotated[float, typer.Option(help="Size in KiB where none is given.")] = 256.0,
     top: Annotated[int, typer.Option(help="How many of the fastest to print.")] = 10,
-    threads: Annotated[int, typer.Option(help="Threads to use.")] = 1,
+    threads: Annotated[int | None, THREADS] = None,
     pcie_only: Annotated[bool, PCIE_ONLY] = False,
     include_display: Annotated[bool, DISPLAY] = False,
     output: Annotated[
@@ -251,7 +255,7 @@ def schedule(
     check_size("--size-kib", size_kib, 1024.0)
     check_range("--latency-us", latency_us, 0, 1e9)
     check_range("--top", top, 1, 100_000)
-    check_threads(threads)
+    threads = check_threads(threads)
     check_output(output, ".csv", ".json", inputs=(communications, parameters, topology))
     if (halo is None) == (communications is None):
         raise InputError("expected either --halo GRID or --communications FILE")

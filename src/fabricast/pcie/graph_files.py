@@ -1,18 +1,20 @@
-"""Congestion graphs from CSV files."""
+"""Congestion graphs from CSV and Parquet files."""
 
 from __future__ import annotations
 
 import io
 import itertools
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from fabricast.core.errors import InputError
 from fabricast.inputs.csv_files import MOST_ROWS, CsvRow, read_csv
 from fabricast.inputs.files import read_text
+from fabricast.inputs.parquet_files import ParquetRow, parquet_rows, read_parquet
 from fabricast.pcie.graphs import OPTIONAL, REQUIRED, CongestionGraphs
 from fabricast.pcie.tree import PcieTree
 
@@ -24,12 +26,13 @@ LATEST_START_S = 1e6
 
 
 def read_graphs(path: Path | str, tree: PcieTree, *, size_bytes: float) -> CongestionGraphs:
-    """Read congestion graphs from a CSV file.
+    """Read congestion graphs from a CSV or Parquet file.
 
     Parameters
     ----------
     path : Path or str
-        File with the columns ``graph,source,target`` and optionally ``size_bytes,start_s``.
+        File, CSV unless it ends with ``.parquet``, with the columns ``graph,source,target`` and optionally
+        ``size_bytes,start_s``.
     tree : PcieTree
         Topology whose endpoint names the file uses.
     size_bytes : float
@@ -45,13 +48,18 @@ def read_graphs(path: Path | str, tree: PcieTree, *, size_bytes: float) -> Conge
     InputError
         On the first row that is wrong, with file, line, what was found and what was expected.
     """
-    text = read_text(path, strict=True)
     # A file without a flaw is read as columns; row by row only to name the first one that is wrong.
-    return _read_columns(text, tree, size_bytes) or _read_rows(path, text, tree, size_bytes)
+    if Path(path).suffix.lower() == ".parquet":
+        table = read_parquet(path, REQUIRED, OPTIONAL)
+        return _from_columns(table, tree, size_bytes) or _from_rows(path, parquet_rows(path, table), tree, size_bytes)
+    text = read_text(path, strict=True)
+    parsed = _parsed(text)
+    found = None if parsed is None else _from_columns(parsed, tree, size_bytes)
+    return found or _from_rows(path, read_csv(path, REQUIRED, OPTIONAL, text=text), tree, size_bytes)
 
 
-def _read_columns(text: str, tree: PcieTree, size_bytes: float) -> CongestionGraphs | None:
-    """Read graphs as columns; None where anything is unusual."""
+def _parsed(text: str) -> pd.DataFrame | None:
+    """Return the columns of CSV; None where anything is unusual."""
     header = text.partition("\n")[0].strip().split(",")
     if len(set(header)) != len(header) or not set(REQUIRED) <= set(header) <= {*REQUIRED, *OPTIONAL} or "#" in text:
         return None
@@ -59,12 +67,16 @@ def _read_columns(text: str, tree: PcieTree, size_bytes: float) -> CongestionGra
         return None
     kinds: dict[Hashable, Any] = dict.fromkeys(REQUIRED, str) | dict.fromkeys(OPTIONAL, np.float64)
     try:
-        table = pd.read_csv(
+        return pd.read_csv(
             io.StringIO(text), dtype={name: kinds[name] for name in header}, keep_default_na=False, na_values=[],
             index_col=False, on_bad_lines="error", float_precision="round_trip",
         )  # fmt: skip
     except (ValueError, pd.errors.ParserError, pd.errors.ParserWarning):
         return None
+
+
+def _from_columns(table: pd.DataFrame, tree: PcieTree, size_bytes: float) -> CongestionGraphs | None:
+    """Return the graphs of a table; None where a row is wrong."""
     if table.empty or table[list(REQUIRED)].isna().any().any():
         return None
     codes, names = pd.factorize(table["graph"])
@@ -97,9 +109,11 @@ def _read_columns(text: str, tree: PcieTree, size_bytes: float) -> CongestionGra
     )
 
 
-def _read_rows(path: Path | str, text: str, tree: PcieTree, size_bytes: float) -> CongestionGraphs:
+def _from_rows(
+    path: Path | str, table_rows: Iterable[CsvRow | ParquetRow], tree: PcieTree, size_bytes: float
+) -> CongestionGraphs:
     rows: dict[str, list[tuple[int, int, float, float]]] = {}
-    for row in read_csv(path, REQUIRED, OPTIONAL, text=text):
+    for row in table_rows:
         if not row["graph"]:
             raise row.error("graph is empty, expected a name")
         source, target, size = read_ends(row, tree, size_bytes=size_bytes)
@@ -110,6 +124,8 @@ def _read_rows(path: Path | str, text: str, tree: PcieTree, size_bytes: float) -
                 "start of the graph"
             )
         rows.setdefault(row["graph"], []).append((source, target, size, start))
+    if not rows:
+        raise InputError("holds no row, expected communications", path=path)
     flat = list(itertools.chain.from_iterable(rows.values()))
     table = np.array(flat, dtype=np.float64)
     return CongestionGraphs(
@@ -123,12 +139,12 @@ def _read_rows(path: Path | str, text: str, tree: PcieTree, size_bytes: float) -
     )
 
 
-def read_ends(row: CsvRow, tree: PcieTree, *, size_bytes: float) -> tuple[int, int, float]:
+def read_ends(row: CsvRow | ParquetRow, tree: PcieTree, *, size_bytes: float) -> tuple[int, int, float]:
     """Read one communication from a row with the columns source, target and, if wanted, size_bytes.
 
     Parameters
     ----------
-    row : CsvRow
+    row : CsvRow or ParquetRow
         The row.
     tree : PcieTree
         Topology whose endpoint names the file uses.

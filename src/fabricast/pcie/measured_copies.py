@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -15,6 +15,7 @@ from fabricast.core.errors import InputError
 from fabricast.inputs.bandwidth_matrices import read_bandwidths
 from fabricast.inputs.csv_files import read_csv
 from fabricast.inputs.files import read_text
+from fabricast.inputs.parquet_files import parquet_rows, read_parquet
 from fabricast.pcie.measured_graph import CALIBRATION, HOST, MeasuredGraph
 from fabricast.pcie.p2pmark_copies import is_p2pmark_output, read_p2pmark_output
 from fabricast.pcie.programs import program_of
@@ -49,37 +50,6 @@ class _Row(Protocol):
     def get(self, column: str, default: str = "") -> str: ...
     def number(self, column: str) -> float: ...
     def error(self, message: str) -> InputError: ...
-
-
-@dataclass(frozen=True)
-class _ParquetRow:
-    """A row of Parquet with the messages of a row of CSV."""
-
-    path: Path
-    line: int
-    values: Mapping[str, object]
-
-    def __contains__(self, column: str) -> bool:
-        return column in self.values
-
-    def __getitem__(self, column: str) -> str:
-        value = self.values[column]
-        return "" if value is None or value != value else str(value)
-
-    def get(self, column: str, default: str = "") -> str:
-        return self[column] if column in self.values else default
-
-    def number(self, column: str) -> float:
-        try:
-            found = float(self[column])
-        except ValueError:
-            found = math.nan
-        if not math.isfinite(found):
-            raise self.error(f"{column} is '{self[column]}', expected a number")
-        return found
-
-    def error(self, message: str) -> InputError:
-        return InputError(f"row {self.line}: {message}", path=self.path)
 
 
 def read_measured_copies(
@@ -229,16 +199,7 @@ def _cell(test: str, row: str, column: str) -> tuple[tuple[str, str], ...]:
 def _rows(path: Path) -> list[_Row]:
     if path.suffix.lower() != ".parquet":
         return list(read_csv(path, [], [*_READ, *_SAID, *_LISTS, *_RATES]))
-    # Imported here: a CSV file needs no database.
-    import duckdb
-
-    try:
-        frame = duckdb.read_parquet(str(path)).df()
-    except duckdb.Error as error:
-        raise InputError(f"is not a readable Parquet file ({str(error).splitlines()[0]})", path=path) from error
-    return [
-        _ParquetRow(path, number, values) for number, values in enumerate(frame.astype(object).to_dict("records"), 1)
-    ]
+    return list(parquet_rows(path, read_parquet(path)))
 
 
 def _rate(row: _Row, names: Iterable[str]) -> float:

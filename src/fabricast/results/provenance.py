@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import json
-import os
 import platform
 import subprocess
 from datetime import UTC, datetime
@@ -15,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from fabricast.results.tables import schema_digest
-from fabricast.runtime.machine import processor_name
+from fabricast.runtime.machine import available_cores, processor_name
 
 __all__ = ["run_rows"]
 
@@ -64,7 +63,7 @@ def run_rows(config: dict[str, Any], repository: Path) -> pd.DataFrame:
     identity = hashlib.sha256(f"{commit}\0{text}\0{lock_digest}".encode()).hexdigest()[:12]
     now = datetime.now(UTC).replace(tzinfo=None)
     versions = {name: importlib.metadata.version(name) for name in _RECORDED_PACKAGES}
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    cores = available_cores()
     return pd.DataFrame(
         [
             {

@@ -9,9 +9,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["pin_to_local_cores", "processor_name"]
+__all__ = ["available_cores", "pin_to_local_cores", "processor_name"]
 
 _DEVICES = Path("/sys/bus/pci/devices")
+
+
+def available_cores() -> int:
+    """Return on how many cores this process may run.
+
+    Examples
+    --------
+    >>> available_cores() >= 1
+    True
+    """
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def processor_name() -> str:

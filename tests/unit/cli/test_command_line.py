@@ -54,6 +54,42 @@ def test_predict_writes_files(graphs, tmp_path, ending):
     assert [row[6] * 1024 for row in rows] == pytest.approx([2.0] * 4)
 
 
+def test_predict_reads_parquet_and_writes_what_it_prints(graphs, tmp_path):
+    """One result, whatever the file of the graphs, the way out and the number of threads."""
+    duckdb.read_csv(str(graphs), all_varchar=True).write_parquet(str(tmp_path / "graphs.parquet"))
+    printed = run("predict", "storm8", graphs, "--threads", 1, cwd=tmp_path)
+    assert printed.returncode == 0, printed.stderr
+    for source in (graphs, tmp_path / "graphs.parquet"):
+        result = run("predict", "storm8", source, "-o", tmp_path / "out.csv", cwd=tmp_path)
+        assert result.returncode == 0, result.stderr
+        assert (tmp_path / "out.csv").read_text() == printed.stdout
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("SELECT 'g' AS graph, '0' AS source, '9' AS target", "row 1: target is '9', expected an endpoint of storm8"),
+        ("SELECT 'g' AS graph, '0' AS source, NULL AS target", "row 1: target is '', expected an endpoint"),
+        ("SELECT 'g' AS graph, 0 AS source, 1 AS target, -1.0 AS size_bytes", "row 1: size_bytes is -1, expected"),
+        (
+            "SELECT 'g' AS graph, 0 AS source, 1 AS target, 'x' AS size_bytes",
+            "'size_bytes' is VARCHAR, expected numbers",
+        ),
+        ("SELECT 'g' AS graph, 0 AS source", "lacks the column 'target', expected graph, source, target, [size_bytes]"),
+        ("SELECT 'g' AS graph, 0 AS source, 1 AS target, 2 AS what", "has the unknown column 'what'"),
+        ("SELECT 'g' AS graph, 0 AS source, 1 AS target WHERE false", "holds no row"),
+    ],
+)
+def test_bad_parquet_graphs_are_refused(tmp_path, query, message):
+    path = tmp_path / "bad.parquet"
+    duckdb.sql(query).write_parquet(str(path))
+    result = run("predict", "storm8", path, "-o", tmp_path / "out.csv", cwd=tmp_path)
+    assert result.returncode == 2
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert not (tmp_path / "out.csv").exists()
+
+
 def test_predict_warns_of_traffic_between_sockets(graphs, tmp_path):
     result = run("predict", "dgx1", graphs, "--bandwidth-gib", 12, cwd=tmp_path)
     assert result.returncode == 0

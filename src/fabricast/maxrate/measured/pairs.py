@@ -7,7 +7,6 @@ the node's copies.
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -20,7 +19,7 @@ from fabricast.core.errors import InputError, unknown_name
 from fabricast.inputs.csv_files import read_csv
 from fabricast.inputs.files import atomic_write
 from fabricast.maxrate.measured.ping_pong import COLUMNS
-from fabricast.runtime.machine import processor_name
+from fabricast.runtime.machine import available_cores, processor_name
 from fabricast.runtime.mpi_launch import launch, unavailable_reason
 
 __all__ = ["PATHS", "largest_pairs", "measure_all", "measure_pairs", "read_runs", "run_measurements", "write_cells"]
@@ -59,7 +58,7 @@ def largest_pairs(*, forced: int | None = None) -> int:
     """
     if forced is not None:
         return forced
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = available_cores()
     if cores < 2:
         raise InputError("nothing measured: one core only, expected two for a pair; or give the pairs")
     return cores // 2
