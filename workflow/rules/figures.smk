@@ -227,6 +227,7 @@ rule plot_claims:
     """Under which readings claims hold."""
     input:
         reading="<results>/tables/claim_reading.parquet",
+        claim="<results>/tables/claim.parquet",
     output:
         [
             file

@@ -7,9 +7,9 @@ from fabricast.results.tables import read_table
 from fabricast.runtime.jobs import log_to
 
 log_to(snakemake.log[0])
-reading = read_table(snakemake.input.reading)
+reading, claim = read_table(snakemake.input.reading), read_table(snakemake.input.claim)
 for study, names in snakemake.params.figures.items():
     catalogue = importlib.import_module(f"fabricast.figures.catalogue.{study}")
-    own = {"claim_reading": reading[reading["claim"].str.startswith(f"{study}_")]}
+    own = {"claim_reading": reading[reading["claim"].str.startswith(f"{study}_")], "claim": claim}
     files = [path for path in snakemake.output if f"/{study}." in path]
     save_entries([e for e in catalogue.FIGURES if e.name in names], own.__getitem__, {}, files)

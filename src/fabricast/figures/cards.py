@@ -139,6 +139,7 @@ def gpucentric_card(statement: pd.DataFrame) -> Figure:
         axes.plot(place[chosen], 100 * rows["share_of_draws"].to_numpy()[chosen], "o", color=colour, markersize=4,
                   label=label)  # fmt: skip
     axes.set_xticks(place, rows["statement"].tolist(), rotation=90, fontsize=6)
+    axes.set_xlabel("statements of the talk, by their number", fontsize=7)
     axes.set_ylabel("draws in which it holds in %")
     axes.set_ylim(0, 105)
     axes.grid(axis="x", visible=False)

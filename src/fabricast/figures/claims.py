@@ -18,15 +18,25 @@ _FILLS = {
     "not_testable": ("white", "not in this run, or not determined"),
 }
 _ROW_IN = 0.17
+#: Letters of a statement that is longer: its beginning, and its end, which tells similar ones apart.
+_BEGINNING, _END = 44, 26
 
 
-def plot_claim_readings(reading: pd.DataFrame) -> Figure:
+def _shortened(statement: str) -> str:
+    if len(statement) <= _BEGINNING + _END:
+        return statement
+    return f"{statement[:_BEGINNING].rpartition(' ')[0]} … {statement[-_END:].partition(' ')[2]}"
+
+
+def plot_claim_readings(reading: pd.DataFrame, claim: pd.DataFrame) -> Figure:
     """Draw one row a claim and one cell a reading of what its source leaves open.
 
     Parameters
     ----------
     reading : pandas.DataFrame
         Rows of the table claim_reading of one study, in the order of evaluation.
+    claim : pandas.DataFrame
+        Rows of the table claim: a row is named by its statement.
 
     Returns
     -------
@@ -48,7 +58,8 @@ def plot_claim_readings(reading: pd.DataFrame) -> Figure:
         tested = own[own["verdict"] != "not_testable"]
         held = int((tested["verdict"] != "deviates").sum())
         axes.text(len(own) + 0.4, row, f"{held} of {len(tested)}", va="center", fontsize=5.5)
-    axes.set_yticks(range(len(shown)), [str(name).partition("_")[2].replace("_", " ") for name in shown], fontsize=5.5)
+    statements = dict(zip(claim["claim"], claim["statement"], strict=True))
+    axes.set_yticks(range(len(shown)), [_shortened(statements[name]) for name in shown], fontsize=5.5)
     axes.set_xlim(0, most * 1.08 + 3)
     axes.set_ylim(len(shown) - 0.4, -0.6)
     axes.set_xticks([])

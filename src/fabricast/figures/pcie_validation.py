@@ -158,10 +158,12 @@ def plot_error_by_size(error_band: pd.DataFrame, set_name: str, origin: str, tol
                 continue
             share = 100 * part["share_within"]
             error = np.stack([share - 100 * part["share_within_low"], 100 * part["share_within_high"] - share])
-            left.errorbar(part["count"], share, yerr=error, color=colour, marker=marker, markersize=3,
-                          linestyle=style, linewidth=1, label=f"{_title(name)}, {kind}")  # fmt: skip
-            right.plot(part["count"], 100 * part["mean_absolute"], color=colour, marker=marker, markersize=3,
-                       linestyle=style, linewidth=1)  # fmt: skip
+            # The first model stays visible around one that lies on it.
+            width = 2.2 if name == VALIDATED[0] else 1.0
+            left.errorbar(part["count"], share, yerr=error, color=colour, marker=marker, markersize=2 + width,
+                          linestyle=style, linewidth=width, elinewidth=1, label=f"{_title(name)}, {kind}")  # fmt: skip
+            right.plot(part["count"], 100 * part["mean_absolute"], color=colour, marker=marker, markersize=2 + width,
+                       linestyle=style, linewidth=width)  # fmt: skip
     left.set_ylabel(f"within ±{tolerance:.0%} (%)")
     right.set_ylabel("mean absolute error (%)")
     for axes in (left, right):

@@ -125,7 +125,10 @@ def plot_times(case: pd.DataFrame, workloads: list[str]) -> Figure:
             axes.plot(place, mean, "o" if routing == "direct" else "s", color=colour, markersize=4, label=routing)
             axes.plot(place, floor[known] * 1e3, "_", color=colour, markersize=7, markeredgewidth=1.6,
                       label=f"even loads, {routing}")  # fmt: skip
-        axes.set_xticks(np.arange(len(known)), known, rotation=45, fontsize=6)
+        axes.set_xticks(np.arange(len(known)), known, rotation=60, fontsize=6)
+        axes.set_xlim(-0.6, len(known) - 0.4)
+        for edge in np.arange(len(known) - 1) + 0.5:
+            axes.axvline(edge, color="0.9", linewidth=0.5, zorder=0)
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.yaxis.set_minor_formatter(LogFormatter(labelOnlyBase=False, minor_thresholds=(1.3, 0.5)))
@@ -320,7 +323,7 @@ def plot_two_supernodes(example: pd.DataFrame, grid: tuple[int, int]) -> Figure:
                 left.plot(*zip((row, column), near, strict=True), color=COLOURS[3] if crosses else "0.75",
                           linewidth=2.2 if crosses else 0.8, zorder=2 if crosses else 1)  # fmt: skip
     left.set_xlabel("first coordinate")
-    left.set_ylabel("second")
+    left.set_ylabel("second coordinate")
     left.set_yticks(range(columns))
     left.set_title(f"{rows} x {columns} nodes in rank order on two supernodes", fontsize=8)
     left.grid(visible=False)
@@ -331,7 +334,7 @@ def plot_two_supernodes(example: pd.DataFrame, grid: tuple[int, int]) -> Figure:
         own = example[(example["wrap"] == wrap) & (example["fastest"] == columns)].set_index("class").loc[classes]
         right.bar(np.arange(len(classes)) + shift, own["max_messages"], width=0.38, color=colour, label=label)
     right.set_xticks(range(len(classes)), [f"{name} links" for name in classes])
-    right.set_ylabel("messages on the fullest")
+    right.set_ylabel("messages on the fullest link")
     right.legend(fontsize=6)
     right.grid(axis="x", visible=False)
     return figure

@@ -141,11 +141,13 @@ SIMULATED = {
               ORDER BY importance DESC, feature) AS place FROM error_feature WHERE study = 'pcie')
         GROUP BY ALL ORDER BY ALL""",
     "Candidate definitions of the accuracy of “over 97 %”": """
-        SELECT subset AS graphs, definition, max(value) FILTER (model = 'congestion_factor') AS slides,
-        max(value) FILTER (model = 'round_robin_upstream') AS round_robin_upstream,
-        max(value) FILTER (model = 'back_pressure') AS back_pressure
-        FROM accuracy WHERE study = 'pcie' AND subset LIKE '%.validation'
-        AND origin = (SELECT max(origin) FILTER (origin LIKE '%256_128') FROM accuracy)
+        SELECT definition, subset AS graphs, replace(origin, 'packets.', '') AS hardware,
+        max(shown) FILTER (model = 'congestion_factor') AS slides,
+        max(shown) FILTER (model = 'round_robin_upstream') AS round_robin_upstream,
+        max(shown) FILTER (model = 'back_pressure') AS back_pressure
+        FROM (SELECT *, CASE WHEN definition LIKE 'coefficient%' THEN printf('%.3f', value)
+              ELSE printf('%.1f %%', 100 * value) END AS shown FROM accuracy)
+        WHERE study = 'pcie' AND subset LIKE '%.validation'
         GROUP BY ALL ORDER BY ALL""",
     "The worst communications": """
         SELECT case_id AS graph, item, model, replace(origin, 'packets.', '') AS hardware,

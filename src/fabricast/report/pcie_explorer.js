@@ -35,9 +35,13 @@ const pcieExplorer = (root, data) => {
   const tau = slider("tau", "", 0, 0.49, 0.005);
   const cost = slider("crossing cost", "", 1, 1.5, 0.005);
   const said = element("p", { className: "small" });
+  const IDLE = "color-mix(in srgb, var(--soft) 45%, transparent)";
+  // By way of yellow: a mixture of blue and orange would be grey.
+  const colour = (load) => load > 1.001 ? "#b3261e" : load <= 0 ? IDLE : load < 0.5
+    ? `color-mix(in srgb, #E6B400 ${200 * load}%, #56B4E9)` : `color-mix(in srgb, #D55E00 ${200 * load - 100}%, #E6B400)`;
   const swatch = (background) => element("span", { className: "swatch", style: `background: ${background}` });
-  const key = element("p", { className: "small" }, "Load of a link: ", swatch("var(--line)"), " none, a little ",
-    swatch("linear-gradient(to right, #56B4E9, #D55E00)"), " full, ", swatch("#b3261e"), " a model asks for more than it carries. The left line of a pair leads up.");
+  const key = element("p", { className: "small" }, "Load of a link: ", swatch(IDLE), " none, a little ",
+    swatch("linear-gradient(to right, #56B4E9, #E6B400, #D55E00)"), " full, ", swatch("#b3261e"), " a model asks for more than it carries. Seen from below, the left line of a pair leads up.");
   const picture = drawn("svg", { role: "group", "aria-label": "Tree; choose a source, then a target" });
   const body = element("tbody");
   const table = element("table", {}, element("caption", { className: "skip" }, "Copies"), element("thead", {}, element("tr", {},
@@ -71,8 +75,10 @@ const pcieExplorer = (root, data) => {
     picture.style.maxWidth = `${Math.max(420, 78 * tree.endpoints.length)}px`;
     tree.links.forEach((link, number) => {
       const [x, y] = place(vertices.get(link.source)), [x2, y2] = place(vertices.get(link.target));
-      const shift = (link.up ? -4.5 : 4.5) + 12 * link.port, load = Math.min(1, loads[number]), over = loads[number] > 1.001;
-      const line = drawn("line", { x1: x + shift, y1: y, x2: x2 + shift, y2: y2, style: `stroke: ${over ? "#b3261e" : load > 0 ? `color-mix(in srgb, #D55E00 ${100 * load}%, #56B4E9)` : "var(--line)"}`, "stroke-width": 1.5 + 6 * load });
+      // Lines of a pair, and of parallel links, stand beside each other whatever their slope.
+      const ahead = link.up ? [x2 - x, y2 - y] : [x - x2, y - y2], length = Math.hypot(...ahead) || 1, load = Math.min(1, loads[number]);
+      const shift = (link.up ? -4.5 : 4.5) + 19 * link.port, aside = [-ahead[1] / length * shift, ahead[0] / length * shift];
+      const line = drawn("line", { x1: x + aside[0], y1: y + aside[1], x2: x2 + aside[0], y2: y2 + aside[1], style: `stroke: ${colour(loads[number])}`, "stroke-width": 1.5 + 6 * load });
       line.append(drawn("title", {}, `${link.source} to ${link.target}: ${Math.round(100 * loads[number])} % of its capacity`));
       picture.append(line);
     });
@@ -117,7 +123,7 @@ const pcieExplorer = (root, data) => {
       return row;
     }));
     const direct = copies.some(([from, to]) => tree.peers.some((ends) => ends.includes(from) && ends.includes(to)));
-    said.textContent = (source !== null ? `From ${source} to which? ` : copies.length ? "" : "Click an endpoint, then the one that it copies to. ")
+    said.textContent = (source !== null ? `From ${source} to which? ` : "To add a copy, click an endpoint, then the one that it copies to. ")
       + (tree.tag ? `Bandwidth of one copy alone: ${tree.tag}. ` : "Nothing is known of this tree's bandwidth: 25 GB/s only holds its place. ")
       + "By the models of the paper a copy may wait for a link that is not full: what others leave unused there is not shared out again. "
       + (direct ? "Direct links join some of these GPUs; their copies would not take this tree." : "");

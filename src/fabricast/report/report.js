@@ -70,7 +70,13 @@ for (const table of all("table")) {
 
 // Claims: by text, study, verdict and evidence.
 const claims = $("#claim-table");
-const texts = new Map(all("tbody tr", claims).map((row) => [row, row.textContent.toLowerCase()]));
+// What is read at once is searched; not queries, readings and their headings.
+const words_of = (row) => {
+  const said = $(".wide", row).cloneNode(true);
+  all("details, a", said).forEach((part) => part.remove());
+  return said.textContent.toLowerCase();
+};
+const texts = new Map(all("tbody tr", claims).map((row) => [row, words_of(row)]));
 const chosen = { study: $("#study"), evidence: $("#evidence") };
 const pills = all(".pill");
 const filter = () => {

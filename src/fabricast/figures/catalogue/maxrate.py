@@ -91,7 +91,8 @@ FIGURES = (
         lambda read, values: plots.plot_parameter_intervals(read("maxrate_fit")),
         "Rates of the refined model for messages of 8 KiB and more, with 95 % intervals: the wider of profile "
         'likelihood and bootstrap over whole numbers of processes. "Not determined": the parameter can be moved '
-        "without harm to the fit.",
+        "without harm to the fit; the max-rate form, which has a parameter less, may determine it all the same. Rates "
+        "are as fitted: of round trips (Blue Waters) half of what flows one way, of one-way data sets all of it.",
     ),
     Entry(
         "this_machine",

@@ -88,14 +88,16 @@ FIGURES = (
         lambda read, values: plots.plot_slowdown(
             read("prediction"), read("graph"), read("communication"), values["bandwidth_bytes_per_s"]
         ),
-        "How much longer a copy takes in its congestion graph than alone, over all graphs of the set. Left: "
+        "How much longer a copy takes in its congestion graph than alone, over all graphs of the first set (in the "
+        "default study the validation and stress graphs of storm8). Left: "
         "cumulative share for each model. Right: the slides' reading by family of graphs.",
     ),
     Entry(
         "model_differences",
         "Differences between models",
         lambda read, values: plots.plot_model_differences(read("prediction")),
-        "How far two models lie apart on the same communications. Below the diagonal the mean absolute "
+        "How far two models lie apart on the same communications of the first set of graphs (storm8 in the default "
+        "study). Below the diagonal the mean absolute "
         "difference of elapsed times, above it the share of communications that differ by more than 15 %, "
         "both in percent.",
     ),
@@ -106,7 +108,8 @@ FIGURES = (
         "Rates of concurrent copies between 8 GPUs, on one machine GPUs 0 to 7 of 16, measured by others "
         "(voipmonitor/rtx6kpro), against the "
         "congestion-factor model with tau = 0 and the bandwidth of one copy alone. Grey is the band of 15 %. "
-        "Patterns with many copies per GPU are missed: the copy engines of endpoints are not modelled.",
+        "Patterns with many copies per GPU are missed: this model knows no copy engines of endpoints; the one of the "
+        "first figure does.",
     ),
     Entry(
         "error_distribution",
@@ -114,10 +117,10 @@ FIGURES = (
         lambda read, values: validation.plot_error_distribution(
             read("error_histogram"), f"{values['simulated_set']}.all", values["origin"], values["tolerance"]
         ),
-        "Errors of the models against the packet-level simulator (kind: simulated), on hardware whose root "
-        "complex cuts 256-byte packets into 128-byte pieces. Left: histogram with the ±15 % band shaded. "
-        "Right: cumulative share of communications below an absolute error, all models. The parameters were "
-        "calibrated on three probes, never on these graphs.",
+        "Errors of the models against the packet-level simulator (kind: simulated), on the first simulated tree "
+        "(storm8 in the default study; so in the next figures), on hardware whose root complex cuts 256-byte packets "
+        "into 128-byte pieces. Left: histogram with the ±15 % band shaded. Right: cumulative share of communications "
+        "below an absolute error, all models. The parameters were calibrated on three probes, never on these graphs.",
         needs_simulation=True,
     ),
     Entry(
@@ -126,9 +129,9 @@ FIGURES = (
         lambda read, values: validation.plot_predicted_simulated(
             read("simulated"), values["origin"], values["tolerance"]
         ),
-        "Predicted against simulated elapsed times. Solid: equal; dashed: ±15 %. From left to right the "
-        "reading of the slides, its variant with round-robin sharing upstream, and the back-pressure rule "
-        "that goes beyond the paper.",
+        "Predicted against simulated elapsed times, tree and hardware as in the figure before. Solid: equal; dashed: "
+        "±15 %. From left to right the reading of the slides, its variant with round-robin sharing upstream, and the "
+        "back-pressure rule that goes beyond the paper.",
         needs_simulation=True,
     ),
     Entry(
@@ -138,7 +141,7 @@ FIGURES = (
             read("error_band"), values["simulated_set"], values["origin"], values["tolerance"]
         ),
         "Share within ±15 % (bars: 95 % interval, resampled by graph) and mean absolute error by the number "
-        "of communications in the graph, for the validation set and the stress set.",
+        "of communications in the graph, for the validation set and the stress set; tree and hardware as before.",
         needs_simulation=True,
     ),
     Entry(
@@ -175,7 +178,7 @@ FIGURES = (
         ),
         "Which features of a communication and its graph explain the absolute error: loss of the R² of a "
         "gradient-boosted model when one feature is shuffled, cross-validated over isomorphism classes of "
-        "graphs. Bars: spread over folds.",
+        "graphs. Bars: spread over folds. Tree and hardware as before.",
         needs_simulation=True,
     ),
     Entry(
