@@ -73,11 +73,13 @@ const pcieExplorer = (root, data) => {
     picture.replaceChildren();
     picture.setAttribute("viewBox", `0 0 ${52 * tree.endpoints.length + 16} ${62 * deepest + 60}`);
     picture.style.maxWidth = `${Math.max(420, 78 * tree.endpoints.length)}px`;
+    const ports = new Map(), pair = (link) => [link.source, link.target].sort().join(" ");
+    for (const link of tree.links) ports.set(pair(link), Math.max(ports.get(pair(link)) ?? 0, link.port));
     tree.links.forEach((link, number) => {
       const [x, y] = place(vertices.get(link.source)), [x2, y2] = place(vertices.get(link.target));
       // Lines of a pair, and of parallel links, stand beside each other whatever their slope.
       const ahead = link.up ? [x2 - x, y2 - y] : [x - x2, y - y2], length = Math.hypot(...ahead) || 1, load = Math.min(1, loads[number]);
-      const shift = (link.up ? -4.5 : 4.5) + 19 * link.port, aside = [-ahead[1] / length * shift, ahead[0] / length * shift];
+      const shift = (link.up ? -4 : 4) + 16 * (link.port - ports.get(pair(link)) / 2), aside = [-ahead[1] / length * shift, ahead[0] / length * shift];
       const line = drawn("line", { x1: x + aside[0], y1: y + aside[1], x2: x2 + aside[0], y2: y2 + aside[1], style: `stroke: ${colour(loads[number])}`, "stroke-width": 1.5 + 6 * load });
       line.append(drawn("title", {}, `${link.source} to ${link.target}: ${Math.round(100 * loads[number])} % of its capacity`));
       picture.append(line);
