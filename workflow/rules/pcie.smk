@@ -202,7 +202,14 @@ rule evaluate_measured_copies:
         **parts(
             "pcie",
             "copies",
-            ["measured_copy", "prediction", "reference", "parameter"],
+            [
+                "measured_copy",
+                "prediction",
+                "reference",
+                "parameter",
+                "error_histogram",
+                "error_feature",
+            ],
         ),
     log:
         "<logs>/evaluate_measured_copies.log",

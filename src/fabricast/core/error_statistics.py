@@ -3,14 +3,47 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-__all__ = ["COMMON_TOLERANCES", "draw_cases", "error_statistics", "share_intervals"]
+__all__ = ["COMMON_TOLERANCES", "draw_cases", "error_histogram", "error_statistics", "share_intervals"]
 
 #: Bands that every study reports beside its own tolerance.
 COMMON_TOLERANCES = (0.05, 0.10, 0.15, 0.25)
+#: Bins of 1 %, and what lies beyond.
+_HISTOGRAM_EDGES = np.concatenate([[-np.inf], np.linspace(-0.6, 0.6, 121), [np.inf]])
 #: Resamples that are multiplied at a time.
 _BLOCK = 256
+
+
+def error_histogram(error: NDArray[np.float64]) -> pd.DataFrame:
+    """Count relative errors in bins of 1 % from -60 to 60 %, and beyond.
+
+    Parameters
+    ----------
+    error : ndarray of float64
+        Relative errors.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns bin, lower, upper, communications (how many errors are in the bin).
+
+    Examples
+    --------
+    >>> found = error_histogram(np.array([0.005, 0.007, -2.0]))
+    >>> found[found["communications"] > 0].to_dict("list")
+    {'bin': [0, 61], 'lower': [-inf, 0.0], 'upper': [-0.6, 0.01], 'communications': [1, 2]}
+    """
+    counts = np.histogram(error, bins=_HISTOGRAM_EDGES)[0]
+    return pd.DataFrame(
+        {
+            "bin": np.arange(counts.size),
+            "lower": np.round(_HISTOGRAM_EDGES[:-1], 10),
+            "upper": np.round(_HISTOGRAM_EDGES[1:], 10),
+            "communications": counts,
+        }
+    )
 
 
 def draw_cases(cases: int, resamples: int, generator: np.random.Generator) -> NDArray[np.uint8]:

@@ -89,6 +89,14 @@ YOURS = {
             forecast_bytes_per_s / 1e9 AS forecast_gb_per_s,
             printf('%+.1f %%', 100 * relative_error) AS error, remark FROM measured_copy WHERE own
             ORDER BY judged DESC, abs(relative_error) DESC, machine, graph LIMIT 50""",
+    "What explains the errors on your machine: share of the variance on classes of graphs not seen": """
+        SELECT origin AS machine, model, printf('%.0f %%', 100 * greatest(max(r2), 0)) AS explained,
+        CASE WHEN max(r2) > 0.1 THEN string_agg(feature, ', ' ORDER BY importance DESC, feature)
+          FILTER (place <= 3) ELSE 'no feature tells much' END AS features
+        FROM (SELECT *, row_number() OVER (PARTITION BY origin, model ORDER BY importance DESC, feature) AS place
+              FROM error_feature WHERE study = 'pcie' AND kind = 'measured'
+              AND origin IN (SELECT machine FROM measured_copy WHERE own))
+        GROUP BY ALL ORDER BY ALL""",
     "Your graphs": """
         SELECT g.topology, g.graph, g.communications AS number_of_copies, 1e3 * max(p.value) AS forecast_ms,
         string_agg(c.source || '>' || c.target, ' ' ORDER BY c.communication) AS copies
@@ -138,7 +146,8 @@ SIMULATED = {
         CASE WHEN max(r2) > 0.1 THEN string_agg(replace(feature, '_', ' '), ', ' ORDER BY importance DESC, feature)
           FILTER (place <= 3) ELSE 'no feature tells much' END AS features
         FROM (SELECT *, row_number() OVER (PARTITION BY study, model, subset, origin
-              ORDER BY importance DESC, feature) AS place FROM error_feature WHERE study = 'pcie')
+              ORDER BY importance DESC, feature) AS place FROM error_feature WHERE study = 'pcie'
+              AND kind = 'simulated')
         GROUP BY ALL ORDER BY ALL""",
     "Candidate definitions of the accuracy of “over 97 %”": """
         SELECT definition, subset AS graphs, replace(origin, 'packets.', '') AS hardware,

@@ -23,6 +23,7 @@ from fabricast.pcie.packet_hardware import reverse_links
 from fabricast.pcie.programs import PROGRAMS, CopyProgram, LinkRates, program_of, total_rate
 from fabricast.pcie.regular_tree import regular_tree
 from fabricast.pcie.tables.measured_copies import measured_copy_tables, public_machines
+from fabricast.pcie.tables.measured_errors import error_rows, feature_rows
 from fabricast.pcie.topology_files import load_tree
 
 TREE = regular_tree("flat4x2", (2, 4))
@@ -149,7 +150,15 @@ def test_random_programs_depend_on_the_seed_alone():
 
 def test_public_machines_are_forecast():
     """Parameters of each machine from its copies alone; the classes of the issue, and both baselines."""
-    rows = measured_copy_tables(public_machines(PUBLIC), seed=1).measured_copy
+    tables = measured_copy_tables(public_machines(PUBLIC), seed=1)
+    rows = tables.measured_copy
+    judged = rows[rows["judged"]]
+    counts = tables.error_histogram.query("model == 'endpoint_engines' and subset == 'all'")["communications"].sum()
+    assert counts == len(judged), "every judged graph has its bin"
+    assert tables.error_feature.empty, "no machine has copies of 20 classes"
+    together = judged[judged["graph_class"] == "many copies of a GPU"]
+    apart = together["packets_bytes_per_s"] / together["forecast_bytes_per_s"] - 1
+    assert apart.abs().median() < 0.05, "packets and flows with the same engines come close"
     judged = rows[rows["judged"]]
     error = judged["relative_error"].abs()
     few, many = (judged["graph_class"] == name for name in ("few copies", "many copies of a GPU"))
@@ -609,6 +618,41 @@ def test_probes_are_read_back_and_identify_the_machine(tmp_path, topology):
     if "alone PIX" in {g.name for g in graphs}:
         assert found.calibration.rates.one_way_bytes_per_s == pytest.approx(56e9)
         assert found.calibration.rates.two_way_bytes_per_s == pytest.approx(54e9, rel=1e-3)
+
+
+def _machine_that_slows_down(generator, count):
+    """Random graphs on a machine whose rates are those of even sharing, less 4 % for each copy beyond the first."""
+    rates = LinkRates(50e9, 50e9)
+    measured = [MeasuredGraph("alone", (("0", "1"),), 50e9, "independent", "calibration")]
+    for number in range(count):
+        drawn = generator.permutation(8 * 7)[: generator.integers(2, 9)]
+        flows = [(int(pair // 7), int(pair % 7 + (pair % 7 >= pair // 7))) for pair in drawn]
+        rate = total_rate(TREE, flows, PROGRAMS["independent"], rates).bytes_per_s * (1 - 0.04 * (len(flows) - 1))
+        names = tuple((str(source), str(target)) for source, target in flows)
+        measured.append(MeasuredGraph(f"g{number}", names, rate, "independent"))
+    return measured
+
+
+def test_errors_of_measured_copies_have_a_distribution_and_reasons():
+    """What was put in comes out: each error in its bin, and the number of copies as their reason."""
+    measured = _machine_that_slows_down(np.random.default_rng(5), 60)
+    rows = validate_machine(TREE, measured, one_way_bytes_per_s=50e9).rows
+    rows = rows.assign(packets_bytes_per_s=np.nan)
+    histogram = error_rows(rows, "m")
+    sums = histogram.groupby(["model", "subset"])["communications"].sum().unstack()
+    assert (sums["all"] == 60).all()
+    assert (sums.drop(columns="all").sum(axis=1) == sums["all"]).all()
+    assert set(sums.index) == {"endpoint_engines", "sharing_on_the_tree", "no_contention"}, "packets were not simulated"
+    exact = histogram[(histogram["model"] == "sharing_on_the_tree") & (histogram["subset"] == "all")]
+    error = rows.loc[rows["judged"], "sharing_bytes_per_s"] / rows.loc[rows["judged"], "measured_bytes_per_s"] - 1
+    for _, one in exact[exact["communications"] > 0].iterrows():
+        assert ((error >= one["lower"] - 1e-9) & (error <= one["upper"] + 1e-9)).sum() >= one["communications"]
+    learnt = feature_rows(TREE, measured, rows, "m")
+    best = learnt[learnt["model"] == "sharing_on_the_tree"].nlargest(1, "importance").iloc[0]
+    assert best["feature"] == "communications in the graph"
+    assert best["r2"] > 0.3
+    few = feature_rows(TREE, measured[:12], rows.iloc[:12], "m")
+    assert few.empty, "twelve graphs tell nothing"
 
 
 def test_validate_prints_the_error_report(tmp_path):

@@ -13,18 +13,11 @@ from fabricast.pcie.machine_parameters import PROTOCOL_EFFICIENCY
 from fabricast.pcie.machine_simulation import simulate_machine
 from fabricast.pcie.machine_validation import validate_machine
 from fabricast.pcie.measured_copies import read_measured_copies
+from fabricast.pcie.tables.measured_errors import FORECASTS, error_rows, feature_rows
 from fabricast.pcie.topology_files import load_tree
 from fabricast.pcie.tree import PcieTree
 
 __all__ = ["Machine", "MeasuredCopyTables", "measured_copy_tables", "one_way_of", "public_machines"]
-
-#: Columns of a forecast, and the name of the model behind each.
-_MODELS = {
-    "forecast_bytes_per_s": "endpoint_engines",
-    "packets_bytes_per_s": "packets_with_engines",
-    "sharing_bytes_per_s": "sharing_on_the_tree",
-    "no_contention_bytes_per_s": "no_contention",
-}
 
 
 @dataclass(frozen=True)
@@ -59,7 +52,7 @@ class MeasuredCopyTables:
 
     Parameters
     ----------
-    measured_copy, prediction, reference, parameter : pandas.DataFrame
+    measured_copy, prediction, reference, parameter, error_histogram, error_feature : pandas.DataFrame
         Rows as in schema.sql; only judged graphs have predictions and references.
     """
 
@@ -67,6 +60,8 @@ class MeasuredCopyTables:
     prediction: pd.DataFrame
     reference: pd.DataFrame
     parameter: pd.DataFrame
+    error_histogram: pd.DataFrame
+    error_feature: pd.DataFrame
 
 
 def one_way_of(tree: PcieTree) -> float | None:
@@ -110,7 +105,7 @@ def measured_copy_tables(machines: list[Machine], *, seed: int) -> MeasuredCopyT
     InputError
         If a file is not as expected, or an endpoint is unknown.
     """
-    frames, parameters = [], []
+    frames, histograms, features, parameters = [], [], [], []
     for machine in machines:
         tree = load_tree(machine.topology)
         graphs = read_measured_copies(machine.path, program=machine.program, system=machine.system)
@@ -118,6 +113,8 @@ def measured_copy_tables(machines: list[Machine], *, seed: int) -> MeasuredCopyT
         found = validate_machine(tree, graphs, one_way_bytes_per_s=one_way_of(tree), seed=seed)
         simulated = simulate_machine(tree, graphs, found, seed=seed)
         rows = pd.concat([found.rows, simulated], axis=1)
+        histograms.append(error_rows(rows, machine.name))
+        features.append(feature_rows(tree, graphs, rows, machine.name))
         frames.append(rows.assign(machine=machine.name, topology=tree.name, own=machine.own))
         values = found.calibration.values
         for name, source in found.calibration.source.items():
@@ -126,8 +123,8 @@ def measured_copy_tables(machines: list[Machine], *, seed: int) -> MeasuredCopyT
                 {"study": "pcie", "system": f"machine.{machine.name}", "name": name, "value": values[name],
                  "unit": "bytes/s", "tag": tag, "source": source}
             )  # fmt: skip
-    rows = pd.concat(frames, ignore_index=True)
-    return MeasuredCopyTables(rows, *_comparable(rows), pd.DataFrame(parameters))
+    rows, histogram, feature = (pd.concat(parts, ignore_index=True) for parts in (frames, histograms, features))
+    return MeasuredCopyTables(rows, *_comparable(rows), pd.DataFrame(parameters), histogram, feature)
 
 
 def _comparable(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -143,7 +140,7 @@ def _comparable(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
         }
     )
     predictions = [
-        common.assign(model=model, value=judged[column]).dropna(subset="value") for column, model in _MODELS.items()
+        common.assign(model=model, value=judged[column]).dropna(subset="value") for column, model in FORECASTS.items()
     ]
     reference = common.assign(kind="measured", origin=judged["machine"], value=judged["measured_bytes_per_s"],
                               spread=judged["spread_bytes_per_s"], tag="measured")  # fmt: skip

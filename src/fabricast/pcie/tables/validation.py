@@ -10,7 +10,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fabricast.core.error_statistics import COMMON_TOLERANCES, draw_cases, error_statistics, share_intervals
+from fabricast.core.error_statistics import (
+    COMMON_TOLERANCES,
+    draw_cases,
+    error_histogram,
+    error_statistics,
+    share_intervals,
+)
 from fabricast.core.seeds import random_generator
 from fabricast.pcie.error_features import describe_graphs, explain_errors
 from fabricast.pcie.graph_symmetry import canonical_forms
@@ -25,7 +31,6 @@ __all__ = ["ValidationTables", "design_half", "validate_models"]
 _EXPLAINED = "packets.split_256_128"
 #: At these graphs of the validation set the author looked while he wrote the back-pressure rule.
 _SEEN_SEED, _SEEN_GRAPHS = 7, 1500
-_HISTOGRAM_EDGES = np.concatenate([[-np.inf], np.linspace(-0.6, 0.6, 121), [np.inf]])
 
 
 @dataclass(frozen=True)
@@ -311,19 +316,7 @@ def _accuracy(
 
 
 def _histogram(error: NDArray[np.float64], subsets: dict[str, NDArray[np.bool_]]) -> pd.DataFrame:
-    frames = []
-    for name, inside in subsets.items():
-        if name.count(".") == 1:
-            counts = np.histogram(error[inside], bins=_HISTOGRAM_EDGES)[0]
-            frames.append(
-                pd.DataFrame(
-                    {
-                        "subset": name,
-                        "bin": np.arange(counts.size),
-                        "lower": np.round(_HISTOGRAM_EDGES[:-1], 10),
-                        "upper": np.round(_HISTOGRAM_EDGES[1:], 10),
-                        "communications": counts,
-                    }
-                )
-            )
+    frames = [
+        error_histogram(error[inside]).assign(subset=name) for name, inside in subsets.items() if name.count(".") == 1
+    ]
     return pd.concat(frames, ignore_index=True)
