@@ -75,7 +75,7 @@ def _smoke_study(folder):
 
 
 def pytest_addoption(parser):
-    parser.addoption("--fuzz-seconds", type=float, default=40.0, help="time of the tests with damaged files, in all")
+    parser.addoption("--fuzz-seconds", type=float, default=25.0, help="time of the tests with damaged files, in all")
 
 
 @pytest.fixture
