@@ -143,6 +143,49 @@ percs: {proposals: 50000, workloads: [4D-64, 2D-64], simulated: [2D-64], searche
 """
 
 
+COPIES = """graph,communications,program,total_gb_per_s
+alone,0>1,torch,50
+both ways,0>1 1>0,torch,96
+four,0>4 1>5 2>6 3>7,unordered_writes,180
+memory,H>0 H>1,independent,90
+"""
+COPIES_ONE_BY_ONE = """graph,source,target,size_bytes,elapsed_s,repetition
+a,0,1,1000000,0.00002,1
+a,0,1,1000000,0.000021,2
+b,0,1,1000000,0.00003,1
+b,2,1,1000000,0.00004,1
+"""
+P2PMARK = """Found 2 GPUs
+
+=== Sequential P2P bandwidth (GB/s) ===
+Each transfer: 64 MB, 20 iterations
+
+Dst->  GPU0     GPU1
+GPU 0:     -      56.10
+GPU 1:   56.12       -
+
+=== Topology probe: staggered reads by peer distance (GB/s) ===
++1  0<-1 1<-0   52.00 avg   104.00 total
+
+=== Single reader, all 1 peers concurrent (GB/s) ===
+
+GPU 0 reads from all peers: 56.00 GB/s
+GPU 1 reads from all peers: 56.00 GB/s
+
+=== All GPUs read all peers simultaneously (GB/s) ===
+
+GPU 0: 52.00 GB/s
+GPU 1: 52.00 GB/s
+
+Total system bandwidth: 104.00 GB/s
+"""
+TRANSFER_BENCH = """TransferBench v1.62.00
+Test 1:
+ Executor: DMA 00 |   59.334 GB/s |    4.524 ms |    268435456 bytes | 60.973  GB/s (sum)
+     Transfer 00  |   60.973 GB/s |    4.403 ms |    268435456 bytes | G0 -> D000:001 -> G1
+"""
+
+
 @dataclass(frozen=True)
 class Door:
     """One way in.
@@ -191,6 +234,10 @@ DOORS = (
     _door("nvbandwidth", "nv.json", [NVBANDWIDTH, NVBANDWIDTH_TEXT], lambda f, o: ["bandwidth", f, "-o", o], {}, "out.csv"),
     _door("benchmark output", "osu.out", [OSU, NODECOMM], lambda f, o: ["collect", f, "-o", o], {}, "out.csv"),
     _door("measurements", "m.csv", [MEASUREMENTS], lambda f, o: ["collect", f, "-o", o], {}, "out.csv"),
+    _door("measured copies", "copies.csv", [COPIES, COPIES_ONE_BY_ONE],
+          lambda f, o: ["validate", "direct8", f, "-o", o], {}, "out.csv"),
+    _door("printed copies", "printed.txt", [P2PMARK, TRANSFER_BENCH, NVBANDWIDTH_TEXT],
+          lambda f, o: ["validate", "direct8", f, "-o", o], {}, "out.csv"),
     _door("timers", "timers.csv", [TIMERS], lambda f, o: ["breakdown", "derive", "--timers", f, "--name", "mine"]),
     _door("PCIe trace", "trace.csv", [TRACE],
           lambda f, o: ["breakdown", "derive", "--timers", "timers.csv", "--trace", f, "--name", "mine",

@@ -121,14 +121,14 @@ def flows_of(tree: PcieTree, graph: MeasuredGraph) -> list[tuple[int, int]]:
     number = tree.endpoint_number
     found = []
     for source, target in graph.flows:
+        for name in (source, target):
+            if name != HOST and name not in number:
+                raise InputError(f"'{graph.name}' (line {graph.line}): {tree.name} has no endpoint '{name}'"
+                                 f"{near_names(name, number)}")  # fmt: skip
         names = [source, target]
         for place, name in enumerate(names):
             if name == HOST:
                 names[place] = f"{HOST}@{root_complex_of(tree, names[1 - place])}"
-        for name in names:
-            if name not in number:
-                raise InputError(f"'{graph.name}' (line {graph.line}): {tree.name} has no endpoint '{name}'"
-                                 f"{near_names(name, number)}")  # fmt: skip
         found.append((number[names[0]], number[names[1]]))
     return found
 
