@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fabricast.inputs.files import atomic_write
-from fabricast.results.tables import connect
+from fabricast.results.tables import connect, quoted, report_full_disk
 
 __all__ = ["write_elapsed"]
 
@@ -41,9 +41,9 @@ def write_elapsed(table: pd.DataFrame, output: Path | None) -> None:
         values[name] = texts[table[name].cat.codes.to_numpy()]
         # CSV would tell an empty text from none by quotes.
         columns.append(f"nullif({name}::VARCHAR, '') AS {name}" if is_csv else f"{name}::VARCHAR AS {name}")
-    with atomic_write(output) as temporary, connect() as connection:
+    with atomic_write(output) as temporary, connect() as connection, report_full_disk(output):
         connection.register("elapsed", pd.DataFrame(values, copy=False))
         connection.execute(
-            f"COPY (SELECT {', '.join(columns)} FROM elapsed) TO '{str(temporary).replace(chr(39), chr(39) * 2)}' "
+            f"COPY (SELECT {', '.join(columns)} FROM elapsed) TO '{quoted(str(temporary))}' "
             f"(FORMAT {'csv' if is_csv else 'parquet'})"
         )

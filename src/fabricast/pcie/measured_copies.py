@@ -7,15 +7,14 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
 from fabricast.core.errors import InputError
 from fabricast.inputs.bandwidth_matrices import read_bandwidths
-from fabricast.inputs.csv_files import read_csv
+from fabricast.inputs.csv_files import CsvRow, read_csv
 from fabricast.inputs.files import read_text
-from fabricast.inputs.parquet_files import parquet_rows, read_parquet
+from fabricast.inputs.parquet_files import ParquetRow, parquet_rows, read_parquet
 from fabricast.pcie.measured_graph import CALIBRATION, HOST, MeasuredGraph
 from fabricast.pcie.p2pmark_copies import is_p2pmark_output, read_p2pmark_output
 from fabricast.pcie.programs import program_of
@@ -39,17 +38,8 @@ _SAID = ("topology", "nflows", "kind", "statistic", "note", "tool")
 _FASTEST_BYTES_PER_S = 1e13
 
 
-class _Row(Protocol):
-    """A row of CSV or Parquet."""
-
-    @property
-    def line(self) -> int: ...
-
-    def __contains__(self, column: str) -> bool: ...
-    def __getitem__(self, column: str) -> str: ...
-    def get(self, column: str, default: str = "") -> str: ...
-    def number(self, column: str) -> float: ...
-    def error(self, message: str) -> InputError: ...
+#: A row of CSV or Parquet.
+_Row = CsvRow | ParquetRow
 
 
 def read_measured_copies(

@@ -27,7 +27,7 @@ _ROUNDING = 0.005
 
 def is_p2pmark_output(text: str) -> bool:
     """Return whether a text is what p2pmark printed in any of its modes."""
-    return _STAGGERED.partition(" (")[0] in text or "=== LATENCY MODE" in text
+    return _SEQUENTIAL in text or "=== LATENCY MODE" in text
 
 
 def read_p2pmark_output(text: str) -> list[MeasuredGraph]:

@@ -116,21 +116,16 @@ def simulate_program(
     """
     check_flows(flows)
     hardware, whole = hardware_with_rates(rates), tree_with_rates(tree, rates)
-    random = program.random_turns or program.switch_share > 0
     totals, shares = [], []
-    for draw in range(draws if random else 1):
+    for draw in range(draws if program.is_random else 1):
         generator = np.random.default_rng([seed, draw])
         flow = np.tile(np.arange(len(flows)), repeats)
         if program.random_turns:
             flow = generator.permutation(flow)
         pause_s = generator.exponential(program.switch_share * size_bytes / rates.one_way_bytes_per_s, flow.size)
         ends = np.array(flows, dtype=np.int64)[flow]
-        none = np.full(flow.size, -1, dtype=np.int64)
-        executor = {"source": ends[:, 0], "target": ends[:, 1]}.get(program.executor, none)
-        order = CopyOrder(
-            np.ascontiguousarray(executor), np.ascontiguousarray(ends[:, 1]) if program.serialised else none,
-            flow.astype(np.int64), pause_s, 0 if program.random_turns else len(flows),
-        )  # fmt: skip
+        turns = 0 if program.random_turns else len(flows)
+        order = CopyOrder(program.engines(ends), program.barriers(ends), flow.astype(np.int64), pause_s, turns)
         graphs = from_arcs([list(map(tuple, ends.tolist()))], size_bytes=size_bytes)
         simulation, _, _ = run_packets(whole, graphs, hardware, 1, True, None, 0, 0, order)
         last = np.zeros(len(flows))

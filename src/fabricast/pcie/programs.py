@@ -48,6 +48,20 @@ class CopyProgram:
     random_turns: bool
     switch_share: float
 
+    @property
+    def is_random(self) -> bool:
+        """Whether two runs may differ."""
+        return self.random_turns or self.switch_share > 0
+
+    def engines(self, ends: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return whose engine executes each copy, given source and target in each row; -1 for none."""
+        column = {"source": 0, "target": 1}.get(self.executor)
+        return np.full(len(ends), -1, dtype=np.int64) if column is None else np.ascontiguousarray(ends[:, column])
+
+    def barriers(self, ends: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the destination for which each copy waits its turn; -1 for none."""
+        return np.ascontiguousarray(ends[:, 1]) if self.serialised else np.full(len(ends), -1, dtype=np.int64)
+
 
 #: The pause of ordered writes is the one number that was fitted, to all-to-all copies of four machines.
 PROGRAMS = {
@@ -209,17 +223,12 @@ def total_rate(
     alone = np.array([capacity[link[offset[f] : offset[f + 1]]].min() for f in range(len(flows))])
     links = Links(offset, link.astype(np.int64), reverse_links(tree), capacity, rates.duplex_cost)
     ends = np.array(flows, dtype=np.int64)
-    engine = {"source": ends[:, 0], "target": ends[:, 1]}.get(program.executor, np.full(len(flows), -1))
-    barrier = ends[:, 1] if program.serialised else np.full(len(flows), -1)
     size = np.full(len(flows), rates.one_way_bytes_per_s)
     kernel = Program(
-        np.ascontiguousarray(engine, dtype=np.int64), np.ascontiguousarray(barrier, dtype=np.int64), size, repeats,
-        program.random_turns, program.switch_share,
+        program.engines(ends), program.barriers(ends), size, repeats, program.random_turns, program.switch_share,
     )  # fmt: skip
-    random = program.random_turns or program.switch_share > 0
-    found = np.stack(
-        [run_program(links, kernel, routes.endpoints, alone, seed + draw) for draw in range(draws if random else 1)]
-    )
+    runs = range(draws if program.is_random else 1)
+    found = np.stack([run_program(links, kernel, routes.endpoints, alone, seed + draw) for draw in runs])
     totals = len(flows) * repeats * size[0] / found.max(axis=1)
     return TotalRate(
         float(np.median(totals)), float(totals.min()), float(totals.max()), np.median(repeats * size / found, axis=0)

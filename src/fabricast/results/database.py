@@ -15,6 +15,7 @@ from fabricast.results.tables import (
     connect,
     create_schema,
     is_failed_write,
+    quoted,
     read_table,
     report_full_disk,
     table_names,
@@ -91,9 +92,7 @@ def build_database(tables: dict[str, Path], path: Path) -> None:
         If a table breaks the schema.
     """
     with atomic_write(path) as temporary, connect() as connection, report_full_disk(path):
-        connection.execute(
-            f"ATTACH '{str(temporary).replace(chr(39), chr(39) * 2)}' AS study (STORAGE_VERSION 'v1.5.0')"
-        )
+        connection.execute(f"ATTACH '{quoted(str(temporary))}' AS study (STORAGE_VERSION 'v1.5.0')")
         connection.execute("USE study")
         create_schema(connection, large=_large(connection, tables))
         for table, source in tables.items():

@@ -25,6 +25,7 @@ __all__ = [
     "key_columns",
     "merge_tables",
     "open_run",
+    "quoted",
     "read_table",
     "read_tables",
     "report_damaged_files",
@@ -74,15 +75,16 @@ def _statements_of_block(block: list[str]) -> list[str]:
         return statements
     kind, name = created.groups()
     above = [line[3:] for line in block if line.startswith("-- ")]
-    statements.append(f"COMMENT ON {kind} {name} IS '{_quoted(above[-1])}'")
+    statements.append(f"COMMENT ON {kind} {name} IS '{quoted(above[-1])}'")
     for line in block:
         column = re.match(r"  (\w+) .*-- (.*)$", line)
         if kind == "TABLE" and column:
-            statements.append(f"COMMENT ON COLUMN {name}.{column[1]} IS '{_quoted(column[2])}'")
+            statements.append(f"COMMENT ON COLUMN {name}.{column[1]} IS '{quoted(column[2])}'")
     return statements
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """Return a text as it stands between the quotes of a statement of SQL, where no parameter can be."""
     return text.replace("'", "''")
 
 
@@ -169,7 +171,7 @@ def create_schema(connection: duckdb.DuckDBPyConnection, *, large: Collection[st
             0
         ]
         text = f"{comment} Key, checked when the tables were merged: {', '.join(key_columns(table))}."
-        connection.execute(f"COMMENT ON TABLE {table} IS '{_quoted(text)}'")
+        connection.execute(f"COMMENT ON TABLE {table} IS '{quoted(text)}'")
 
 
 def _without_key(statement: str) -> str:
@@ -267,7 +269,7 @@ def merge_tables(parts: Mapping[str, Sequence[Path | str]], paths: Mapping[str, 
 def _limit_memory(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
     # What does not fit waits beside the files that it is for.
     connection.execute(f"SET memory_limit = '{_ORDERING_MEMORY}'")
-    connection.execute(f"SET temp_directory = '{_quoted(str(folder / f'.ordering.{os.getpid()}'))}'")
+    connection.execute(f"SET temp_directory = '{quoted(str(folder / f'.ordering.{os.getpid()}'))}'")
 
 
 @contextmanager
@@ -309,7 +311,7 @@ def _write_ordered(connection: duckdb.DuckDBPyConnection, source: str, table: st
         with report_full_disk(path):
             connection.execute(
                 f"COPY (SELECT {columns} FROM {table} ORDER BY {_text_order(connection, table)}) "
-                f"TO '{_quoted(str(temporary))}' (FORMAT parquet)"
+                f"TO '{quoted(str(temporary))}' (FORMAT parquet)"
             )
         connection.execute(f"DROP TABLE {table}")
 

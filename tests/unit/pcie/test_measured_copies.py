@@ -577,6 +577,9 @@ def test_damaged_output_of_p2pmark_is_refused(tmp_path, old, new, message):
     path.write_text(P2PMARK.replace(old, new, 1))
     with pytest.raises(InputError, match=re.escape(message)):
         read_measured_copies(path)
+    path.write_text(P2PMARK[: P2PMARK.index("40.21")])
+    with pytest.raises(InputError, match="is not as p2pmark prints it: row 'GPU 1:'"):
+        read_measured_copies(path)
 
 
 @pytest.mark.parametrize("content", [b"\x00\x01", "graph".encode("utf-16"), b"PAR1 no parquet"])

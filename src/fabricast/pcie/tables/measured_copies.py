@@ -105,11 +105,11 @@ def measured_copy_tables(machines: list[Machine], *, seed: int) -> MeasuredCopyT
     InputError
         If a file is not as expected, or an endpoint is unknown.
     """
+    seed %= 2**31
     frames, histograms, features, parameters = [], [], [], []
     for machine in machines:
         tree = load_tree(machine.topology)
         graphs = read_measured_copies(machine.path, program=machine.program, system=machine.system)
-        seed %= 2**31
         found = validate_machine(tree, graphs, one_way_bytes_per_s=one_way_of(tree), seed=seed)
         simulated = simulate_machine(tree, graphs, found, seed=seed)
         rows = pd.concat([found.rows, simulated], axis=1)
