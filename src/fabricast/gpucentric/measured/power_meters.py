@@ -133,11 +133,14 @@ def mean_power_w(
     samples: list[tuple[float, float]] = []
     failures: list[InputError] = []
 
+    def sample() -> None:
+        asked, told, answered = time.perf_counter(), gpu.read(), time.perf_counter()
+        samples.append(((asked + answered) / 2, told))
+
     def look() -> None:
         try:
-            while not done.is_set():
-                samples.append((time.perf_counter(), gpu.read()))
-                done.wait(_SAMPLE_S)
+            while not done.wait(_SAMPLE_S):
+                sample()
         except InputError as error:
             failures.append(error)
 
@@ -145,6 +148,8 @@ def mean_power_w(
     work(0.1 * seconds)
     watcher = threading.Thread(target=look)
     before, start = processors.counters_uj(), time.perf_counter()
+    # The first and the last reading are taken here: on a busy machine the thread may get no turn.
+    sample()
     watcher.start()
     try:
         work(seconds)
@@ -153,10 +158,9 @@ def mean_power_w(
         watcher.join()
     if failures:
         raise failures[0]
+    sample()
     table = np.array(samples, dtype=np.float64)
-    powers = {}
-    if len(table) >= 2:
-        powers["gpu"] = _from_counter(table) if gpu.has_counter else float(table[:, 1].mean())
+    powers = {"gpu": _from_counter(table) if gpu.has_counter else float(table[:, 1].mean())}
     if processors.readable:
         used_j = processors.energy_j(before, processors.counters_uj())
         powers["processors"] = used_j / (time.perf_counter() - start)
