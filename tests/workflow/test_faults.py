@@ -29,8 +29,8 @@ PART = ("results/breakdown/all.error_band.parquet", *SMOKE)
 KILLED = (
     "results/pcie/storm8.error_band.parquet", "results/pcie/all.error_band.parquet",
     "results/pcie/halos.schedule.parquet", "results/percs/all.error_band.parquet",
-    "results/percs/searched.network_search.parquet", "results/maxrate/all.error_band.parquet",
-    "results/gpucentric/all.error_band.parquet", "reports/figures/breakdown.totals.svg", *SMOKE,
+    "results/percs/searched.network_search.parquet", "results/gpucentric/all.error_band.parquet",
+    "reports/figures/breakdown.totals.svg", *SMOKE,
 )  # fmt: skip
 
 
@@ -78,9 +78,11 @@ def test_ten_kills_and_a_resume_give_the_same_bytes(finished, tmp_path):
         code, output = kill_after(folder, generator.randint(1, 2), generator.uniform(0, 1.5), victim=victim)
         assert code != 0 or "Nothing to be done" not in output, output
         killed += code != 0
-        if victim == "snakemake":
-            # As README says.
+        if number == 0:
+            # As README says; further times by hand, which is quicker.
             assert snakemake(folder, "--unlock", *SMOKE)[0] == 0
+        elif victim == "snakemake":
+            shutil.rmtree(folder / ".snakemake" / "locks")
     assert killed >= 8
     code, output = snakemake(folder, *KILLED)
     assert code == 0, output
@@ -165,13 +167,15 @@ def test_damaged_table_is_named_and_made_again_once_deleted(finished, tmp_path):
     damaged = folder / "results" / "breakdown" / "systems.what_if.parquet"
     whole = damaged.read_bytes()
     damaged.write_bytes(whole[: len(whole) // 2])
-    code, output = snakemake(folder, *SMOKE, "--cores", "1")
+    # What reads it; all others are as they were.
+    read_by = ("reports/figures/breakdown.what_if.svg", "results/breakdown/systems.what_if.parquet", *SMOKE)
+    code, output = snakemake(folder, *read_by, "--cores", "1")
     assert code != 0
     assert "error: results/breakdown/systems.what_if.parquet: is not a readable Parquet table" in output
     assert "delete it, and snakemake makes it again" in output
     assert "Traceback" not in output
     damaged.unlink()
-    code, output = snakemake(folder, *SMOKE, "--cores", "1")
+    code, output = snakemake(folder, *read_by, "--cores", "1")
     assert code == 0, output
     one, two = contents(finished), contents(folder)
     assert [name for name in one if one[name] != two[name]] == []

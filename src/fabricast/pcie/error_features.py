@@ -183,10 +183,10 @@ def explain_errors(features: GraphFeatures, error: NDArray[np.float64]) -> pd.Da
         is shuffled, mean and standard deviation over folds), r2 (cross-validated by
         isomorphism class), sorted by importance; no rows if there are fewer than 20 classes.
     """
-    from sklearn.ensemble import HistGradientBoostingRegressor
-
     if np.unique(features.classes).size < _FEWEST_CLASSES:
         return pd.DataFrame(columns=["feature", "importance", "spread", "r2"])
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
     return explain_by_features(
         features.values, np.abs(error)[features.rows], features.classes,
         lambda: HistGradientBoostingRegressor(random_state=0, max_iter=50),

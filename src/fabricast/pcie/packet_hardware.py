@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -216,7 +217,12 @@ class Clock:
 
 def tick_clock(tree: PcieTree, hardware: PacketHardware) -> Clock:
     """Return the ticks in which all times of some hardware on a tree are whole."""
-    capacities = [Fraction(float(capacity)).limit_denominator(1000) for capacity in tree.routes.capacity]
+    return _clock_of(tuple(tree.routes.capacity.tolist()), hardware)
+
+
+@lru_cache(maxsize=64)
+def _clock_of(link_capacities: tuple[float, ...], hardware: PacketHardware) -> Clock:
+    capacities = [Fraction(capacity).limit_denominator(1000) for capacity in link_capacities]
     services = [[size / capacity for capacity in capacities] for size in hardware.packet_bytes]
     flat = [service for row in services for service in row]
     # Capacities without a common measure are rounded to a fine part of a byte time.

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import json
+import os
+import re
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from fabricast.runtime.caches import cache_folder
+
 __all__ = ["modules_below", "script_digest", "source_digest"]
 
 _PACKAGE = Path(__file__).parents[1]
+#: Strings that may be a module or a file.
+_NAME = re.compile(r"[\w.-]{1,100}")
+_Names = tuple[list[str], list[str]]
 
 
 @cache
@@ -41,7 +50,7 @@ def _nodes(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 class _Source(NamedTuple):
-    """What a file names: imported modules and whole strings; and the digest of its text."""
+    """What a file names: imported modules and whole strings that may be names; and the digest of its text."""
 
     imports: frozenset[str]
     strings: frozenset[str]
@@ -50,6 +59,12 @@ class _Source(NamedTuple):
 
 def _read_source(path: Path) -> _Source:
     text = path.read_bytes()
+    digest = hashlib.sha256(text)
+    names = _kept(digest.hexdigest()) or _keep(digest.hexdigest(), _names_in(text))
+    return _Source(frozenset(names[0]), frozenset(names[1]), digest.digest())
+
+
+def _names_in(text: bytes) -> _Names:
     imports, strings = set[str](), set[str]()
     for node in _nodes(ast.parse(text)):
         if isinstance(node, ast.Import):
@@ -57,9 +72,34 @@ def _read_source(path: Path) -> _Source:
         elif isinstance(node, ast.ImportFrom) and node.module:
             imports.add(node.module)
             imports |= {f"{node.module}.{alias.name}" for alias in node.names}
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _NAME.fullmatch(node.value):
             strings.add(node.value)
-    return _Source(frozenset(imports), frozenset(strings), hashlib.sha256(text).digest())
+    return sorted(imports), sorted(strings)
+
+
+@cache
+def _folder_of_names() -> Path | None:
+    return cache_folder(f"names-{hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:16]}")
+
+
+def _kept(digest: str) -> _Names | None:
+    """Return what a text names if it is known: parsing all sources takes a second at every start of a run."""
+    if (folder := _folder_of_names()) is None:
+        return None
+    try:
+        imports, strings = json.loads((folder / f"{digest}.json").read_bytes())
+    except (OSError, ValueError, TypeError):
+        return None
+    return imports, strings
+
+
+def _keep(digest: str, names: _Names) -> _Names:
+    if (folder := _folder_of_names()) is not None:
+        with suppress(OSError):
+            part = folder / f".{digest}.{os.getpid()}.part"
+            part.write_text(json.dumps(names))
+            part.replace(folder / f"{digest}.json")
+    return names
 
 
 _source_of = cache(_read_source)

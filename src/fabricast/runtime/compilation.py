@@ -8,7 +8,6 @@ the name of the processor.
 from __future__ import annotations
 
 import hashlib
-import os
 import tempfile
 from collections.abc import Callable
 from functools import cache
@@ -18,44 +17,32 @@ from typing import Any
 import numba
 from numba.core.caching import UserProvidedCacheLocator
 
+from fabricast.runtime.caches import cache_folder
 from fabricast.runtime.machine import processor_name
 
-__all__ = ["allocation_free", "cache_folder", "njit"]
+__all__ = ["allocation_free", "kernel_folder", "njit"]
 
 _PACKAGE = Path(__file__).parents[1]
 
 
-def cache_folder() -> Path:
+def kernel_folder() -> Path:
     """Return the folder for machine code of the kernels as they are now.
 
     Returns
     -------
     Path
-        A folder below ``FABRICAST_CACHE_DIR``, else the user's cache folder, else the
-        temporary folder, whichever is the first that can be written.
+        As `fabricast.runtime.caches.cache_folder`; a new temporary one if none can be written.
 
     Examples
     --------
-    >>> cache_folder() == cache_folder()
+    >>> kernel_folder() == kernel_folder()
     True
     """
     digest = hashlib.blake2b(processor_name().encode(), digest_size=8)
     for source in sorted(_PACKAGE.glob("*/kernels/*.py")):
         digest.update(source.relative_to(_PACKAGE).as_posix().encode() + source.read_bytes())
-    roots = [
-        os.environ.get("FABRICAST_CACHE_DIR"),
-        os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser()),
-        tempfile.gettempdir(),
-    ]
-    for root in filter(None, roots):
-        folder = Path(root) / "fabricast" / f"kernels-{digest.hexdigest()}"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError:
-            continue
-        if os.access(folder, os.W_OK):
-            return folder
-    return Path(tempfile.mkdtemp(prefix="fabricast-kernels-"))
+    found = cache_folder(f"kernels-{digest.hexdigest()}")
+    return found or Path(tempfile.mkdtemp(prefix="fabricast-kernels-"))
 
 
 class _PackageCacheLocator(UserProvidedCacheLocator):  # type: ignore[misc]
@@ -71,12 +58,12 @@ class _PackageCacheLocator(UserProvidedCacheLocator):  # type: ignore[misc]
         return cls(py_func, py_file)
 
 
-_folder = cache(cache_folder)
+_folder = cache(kernel_folder)
 _Decorate = Callable[[Callable[..., Any]], Any]
 
 
 def njit(**options: Any) -> _Decorate:
-    """Compile a kernel with `numba.njit`, its machine code kept in `cache_folder`.
+    """Compile a kernel with `numba.njit`, its machine code kept in `kernel_folder`.
 
     Only this package's kernels are kept there: numba's settings are as before afterwards.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from typing import TypeVar
 
 __all__ = ["in_order", "over_blocks"]
@@ -83,8 +84,9 @@ def in_order(
     [2, 1]
     """
     results = []
-    with ThreadPoolExecutor(threads) as pool:
-        for result in pool.map(work, items):
+    # One thread alone needs no pool: short work is then not slowed down by starting one.
+    with ThreadPoolExecutor(threads) if threads > 1 else nullcontext() as pool:
+        for result in map(work, items) if pool is None else pool.map(work, items):
             results.append(result)
             if progress is not None:
                 progress(parts(result))

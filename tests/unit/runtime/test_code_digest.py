@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from fabricast.runtime import code_digest
 from fabricast.runtime.code_digest import script_digest, source_digest
 from tests.conftest import REPOSITORY
 
@@ -76,3 +77,23 @@ def test_an_import_inside_a_function_and_a_module_named_in_a_string_count(tmp_pa
     assert script_digest(script) == inside
     with pytest.raises(ModuleNotFoundError):
         source_digest("fabricast.nothing")
+
+
+def test_what_is_kept_of_sources_changes_no_digest(monkeypatch, tmp_path):
+    def read(script):
+        code_digest._folder_of_names.cache_clear()
+        return code_digest._read_source(script)
+
+    monkeypatch.setenv("FABRICAST_CACHE_DIR", str(tmp_path))
+    first = [read(script) for script in SCRIPTS]
+    kept = list(tmp_path.rglob("*.json"))
+    assert len(kept) == len(SCRIPTS)
+    monkeypatch.setattr(code_digest, "_names_in", None)
+    assert [read(script) for script in SCRIPTS] == first, "nothing is parsed again"
+    monkeypatch.undo()
+    monkeypatch.setenv("FABRICAST_CACHE_DIR", str(tmp_path))
+    for path, damage in zip(kept, ("", "[", "3", "[[]]", "{}"), strict=False):
+        path.write_text(damage)
+    assert [read(script) for script in SCRIPTS] == first, "what is damaged is made again"
+    monkeypatch.undo()
+    code_digest._folder_of_names.cache_clear()
