@@ -52,6 +52,9 @@ def tree_text(tree: PcieTree) -> Tree:
 
     drawing = Tree(f"{escape(tree.name)} ({escape(tree.source)})")
     grow(drawing.add(describe(tree.root)), tree.root)
+    for node in tree.memory_nodes:
+        told = "" if node.capacity is None else f"  capacity {node.capacity:g}"
+        drawing.add(escape(f"{node.name}  memory at {node.parent}{told}"))
     for peers in tree.peer_links:
         drawing.add(
             escape(f"{peers.kind} joins {' '.join(peers.endpoints)}: copies between these do not take the tree")

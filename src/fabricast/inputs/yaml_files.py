@@ -100,8 +100,8 @@ def read_yaml(path: Path | str) -> tuple[Any, dict[Location, int]]:
     InputError
         If it cannot be read, is not YAML, uses aliases or repeats a key.
     """
+    text = read_text(path, strict=True, most_bytes=LARGEST_YAML_BYTES)
     try:
-        text = read_text(path, strict=True, most_bytes=LARGEST_YAML_BYTES)
         _refuse_traps(text)
         loader = _PlainLoader(text)
         node = loader.get_single_node()
@@ -109,7 +109,8 @@ def read_yaml(path: Path | str) -> tuple[Any, dict[Location, int]]:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or str(error)
-        line = None if mark is None else mark.line + 1
+        # What is missing at the end is missing in the last line.
+        line = None if mark is None else min(mark.line + 1, max(1, len(text.splitlines())))
         raise InputError(f"is not the YAML expected: {problem}", path=path, line=line) from error
 
 

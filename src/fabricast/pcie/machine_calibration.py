@@ -7,33 +7,36 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fabricast.core.errors import InputError, near_names
-from fabricast.pcie.measured_graph import CALIBRATION, HOST, MeasuredGraph
+from fabricast.core.errors import InputError
+from fabricast.pcie.host_memory import (
+    crosses_sockets,
+    ends_of,
+    flows_of,
+    is_host,
+    memory_of,
+    memory_of_flows,
+    root_complex_of,
+)
+from fabricast.pcie.measured_graph import CALIBRATION, MeasuredGraph
 from fabricast.pcie.programs import LinkRates
 from fabricast.pcie.tree import PcieTree
-from fabricast.pcie.tree_parts import Vertex
 
 __all__ = [
-    "UNLIMITED",
     "Calibration",
     "calibrate_machine",
-    "crosses_sockets",
-    "flows_of",
-    "is_host",
-    "root_complex_of",
-    "with_host_memory",
+    "memory_limit",
     "with_socket_capacity",
 ]
 
 #: What a byte of the other direction costs where no two-way pair was measured: median of three machines with PCIe 5.0
 #: switches (config/published/pcie_concurrent_copies.csv).
 DUPLEX_COST = 0.03
-#: A capacity that no copies of one machine fill.
-UNLIMITED = 1000.0
 #: What each limit was measured with.
 _PROBES = {
     "memory_read": "all GPUs of a root complex", "memory_write": "all GPUs of a root complex",
-    "memory_both_ways": "all GPUs of a root complex", "host_both_ways": "one GPU",
+    "memory_both_ways": "all GPUs of a root complex", "memory_read_of_a_node": "several GPUs, one NUMA node",
+    "memory_write_of_a_node": "several GPUs, one NUMA node",
+    "memory_both_ways_of_a_node": "several GPUs, one NUMA node", "host_both_ways": "one GPU",
     "socket": "several copies between two sockets", "socket_both_ways": "several copies between two sockets",
 }  # fmt: skip
 
@@ -48,7 +51,8 @@ class Calibration:
         One way, two ways, across the root complex.
     limits : dict of str to float
         In bytes/s, those that probes tell: ``memory_read``, ``memory_write`` and ``memory_both_ways``, what the memory
-        of a root complex serves to, takes from and carries for all its GPUs; ``host_both_ways``, what one GPU reads
+        of a root complex serves to, takes from and carries for all its GPUs; the same with ``_of_a_node``, of one of
+        several NUMA nodes below a root complex; ``host_both_ways``, what one GPU reads
         and writes there at once; ``socket`` and ``socket_both_ways``, what the link between two sockets carries.
     source : dict of str to str
         Origin of each by name.
@@ -87,18 +91,28 @@ class Calibration:
         return with_socket_capacity(tree, carried / self.rates.one_way_bytes_per_s)
 
 
-def with_host_memory(tree: PcieTree) -> PcieTree:
-    """Return a tree with host memory below every root complex, as the endpoint ``H@`` and its name.
+def memory_limit(tree: PcieTree, memory: str, reads: Sequence[bool]) -> str:
+    """Return the name of the limit of host memory that serves, takes, or both.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        With host memory.
+    memory : str
+        One of its endpoints.
+    reads : sequence of bool
+        Of each copy, whether it reads there.
 
     Examples
     --------
+    >>> from fabricast.pcie.host_memory import with_host_memory
     >>> from fabricast.pcie.regular_tree import regular_tree
-    >>> with_host_memory(regular_tree("flat4x2", (2, 4))).endpoint_names[-1]
-    'H@RC'
+    >>> memory_limit(with_host_memory(regular_tree("flat4x2", (2, 4))), "H@RC", [True, True])
+    'memory_read'
     """
-    roots = [vertex.name for vertex in tree.vertices if vertex.kind == "root_complex"]
-    memory = [Vertex(f"{HOST}@{name}", "endpoint", name, capacity=UNLIMITED) for name in roots]
-    return replace(tree, vertices=(*tree.vertices, *memory))
+    way = "memory_both_ways" if len(set(reads)) == 2 else "memory_read" if reads[0] else "memory_write"
+    whole = memory_of(tree, root_complex_of(tree, memory)) == memory
+    return way if whole else f"{way}_of_a_node"
 
 
 def with_socket_capacity(tree: PcieTree, capacity: float) -> PcieTree:
@@ -108,34 +122,6 @@ def with_socket_capacity(tree: PcieTree, capacity: float) -> PcieTree:
         for vertex in tree.vertices
     )
     return replace(tree, vertices=vertices)
-
-
-def root_complex_of(tree: PcieTree, endpoint: str) -> str:
-    """Return the root complex above an endpoint, or the root of the tree."""
-    above = [name for name in tree.ancestors(endpoint) if tree.vertex(name).kind == "root_complex"]
-    return above[-1] if above else tree.root
-
-
-def flows_of(tree: PcieTree, graph: MeasuredGraph) -> list[tuple[int, int]]:
-    """Return the endpoint numbers of a graph's flows; host memory is that next to the other end."""
-    number = tree.endpoint_number
-    found = []
-    for source, target in graph.flows:
-        for name in (source, target):
-            if name != HOST and name not in number:
-                raise InputError(f"'{graph.name}' (line {graph.line}): {tree.name} has no endpoint '{name}'"
-                                 f"{near_names(name, number)}")  # fmt: skip
-        names = [source, target]
-        for place, name in enumerate(names):
-            if name == HOST:
-                names[place] = f"{HOST}@{root_complex_of(tree, names[1 - place])}"
-        found.append((number[names[0]], number[names[1]]))
-    return found
-
-
-def is_host(graph: MeasuredGraph) -> bool:
-    """Whether some copy of a graph reads or writes host memory."""
-    return any(HOST in flow for flow in graph.flows)
 
 
 def _apart(tree: PcieTree, flows: Sequence[tuple[int, int]]) -> bool:
@@ -187,10 +173,13 @@ def calibrate_machine(
         probe = _probe_of(tree, graph, opposite) if marked else None
         if probe is not None:
             limits[probe[0]].append(graph.total_bytes_per_s / probe[1])
+        elif is_host(tree, graph) and _socket_ways(tree, graph):
+            # Memory of another socket: neither a path of the tree alone nor what memory carries.
+            continue
         elif len(flows) == 1 or (marked and not opposite and _apart(tree, flows)):
             crossing = any(tree.routes.crossing[s * tree.routes.endpoints + t] for s, t in flows)
-            alone["host" if is_host(graph) else "crossing" if crossing else "local"].append(each)
-        elif opposite and (marked or not graph.role) and not is_host(graph):
+            alone["host" if is_host(tree, graph) else "crossing" if crossing else "local"].append(each)
+        elif opposite and (marked or not graph.role) and not is_host(tree, graph):
             two_way.append(each)
         else:
             continue
@@ -202,13 +191,15 @@ def _probe_of(tree: PcieTree, graph: MeasuredGraph, opposite: bool) -> tuple[str
     """Return the limit that a marked graph of several copies tells, and how many times it is in the total."""
     if len(graph.flows) < 2:
         return None
-    if all(HOST in flow for flow in graph.flows):
-        roots = {root_complex_of(tree, s if t == HOST else t) for s, t in graph.flows}
-        reads = {source == HOST for source, _ in graph.flows}
-        if len(reads) == 2:
-            return ("host_both_ways", 1) if opposite else ("memory_both_ways", len(roots))
-        return "memory_read" if reads.pop() else "memory_write", len(roots)
     ways = _socket_ways(tree, graph)
+    used = memory_of_flows(tree, graph)
+    if sum(map(len, used.values())) == len(graph.flows) and not ways:
+        if opposite:
+            return "host_both_ways", 1
+        names = {memory_limit(tree, memory, reads) for memory, reads in used.items()}
+        return (names.pop(), len(used)) if len(names) == 1 else None
+    if used:
+        return None
     if len(ways) < len(graph.flows) or opposite or _apart(tree, flows_of(tree, graph)):
         return None
     limit = _socket_limit(ways)
@@ -216,14 +207,9 @@ def _probe_of(tree: PcieTree, graph: MeasuredGraph, opposite: bool) -> tuple[str
     return limit, len({source for source, _ in ways}) / (2 if limit == "socket_both_ways" else 1)
 
 
-def crosses_sockets(tree: PcieTree, flow: tuple[str, str]) -> bool:
-    """Whether a copy between two endpoints goes from one socket to another."""
-    return HOST not in flow and tree.vertex(tree.turn(*flow)).kind == "system"
-
-
 def _socket_ways(tree: PcieTree, graph: MeasuredGraph) -> list[tuple[str, str]]:
     """Return from which root complex to which the copies between sockets go."""
-    crossing = [flow for flow in graph.flows if crosses_sockets(tree, flow)]
+    crossing = [ends_of(tree, flow) for flow in graph.flows if crosses_sockets(tree, flow)]
     return [(root_complex_of(tree, source), root_complex_of(tree, target)) for source, target in crossing]
 
 

@@ -6,7 +6,7 @@ import csv
 import io
 from dataclasses import dataclass
 
-from fabricast.pcie.machine_calibration import root_complex_of
+from fabricast.pcie.host_memory import root_complex_of
 from fabricast.pcie.measured_graph import HOST
 from fabricast.pcie.tree import PcieTree
 
@@ -55,7 +55,7 @@ def proposed_probes(tree: PcieTree) -> list[Probe]:
     >>> [probe.graph for probe in proposed_probes(regular_tree("flat4x2", (2, 4)))][:3]
     ['alone PIX', 'both ways PIX', 'alone PHB']
     """
-    names = [name for name in tree.accelerator_names if not name.startswith(f"{HOST}@")]
+    names = list(tree.accelerator_names)
     pairs = [(s, t) for s in names for t in names if s != t and tree.peer_link(s, t) is None]
     first: dict[str, tuple[str, str]] = {}
     for source, target in pairs:
@@ -156,6 +156,20 @@ def _host(tree: PcieTree, names: list[str]) -> list[Probe]:
                   _both_ways([(HOST, name) for name in members]), "calibration",
                   "what root complex and memory carry for all its GPUs both ways at once"),
         ]  # fmt: skip
+    return found + _nodes(tree, roots)
+
+
+def _nodes(tree: PcieTree, roots: dict[str, list[str]]) -> list[Probe]:
+    """Memory of each NUMA node, where a root complex has several, to a GPU below it."""
+    found = []
+    for root, members in roots.items():
+        nodes = [node.name for node in tree.memory_nodes if node.parent == root]
+        if len(nodes) > 1:
+            found += [
+                Probe(f"{node} to {member}", ((node, member),), "test", f"whether {node} is next to {member}")
+                for member in members
+                for node in nodes
+            ]
     return found
 
 

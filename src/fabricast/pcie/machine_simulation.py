@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from fabricast.pcie.machine_calibration import flows_of, with_host_memory
+from fabricast.pcie.host_memory import flows_of, with_host_memory
 from fabricast.pcie.machine_validation import MachineValidation
 from fabricast.pcie.measured_graph import MeasuredGraph
 from fabricast.pcie.packet_programs import simulate_program

@@ -9,18 +9,16 @@ import numpy as np
 import pandas as pd
 
 from fabricast.pcie.hazards import DIVIDED_WRITES, divided_writes
-from fabricast.pcie.machine_calibration import (
+from fabricast.pcie.host_memory import (
     UNLIMITED,
-    Calibration,
-    calibrate_machine,
     crosses_sockets,
     flows_of,
     is_host,
-    root_complex_of,
+    memory_of_flows,
     with_host_memory,
-    with_socket_capacity,
 )
-from fabricast.pcie.measured_graph import HOST, MeasuredGraph
+from fabricast.pcie.machine_calibration import Calibration, calibrate_machine, memory_limit, with_socket_capacity
+from fabricast.pcie.measured_graph import MeasuredGraph
 from fabricast.pcie.programs import PROGRAMS, total_rate
 from fabricast.pcie.tree import PcieTree
 
@@ -57,7 +55,7 @@ class MachineValidation:
 
 def _graph_class(tree: PcieTree, graph: MeasuredGraph) -> str:
     """Return what kind of graph it is: its errors have another cause."""
-    if is_host(graph):
+    if is_host(tree, graph):
         return "host copies"
     ends = [end for flow in graph.flows for end in {f"{flow[0]}>", f">{flow[1]}"}]
     if len(graph.flows) > 1 and max(ends.count(end) for end in set(ends)) >= _MANY:
@@ -131,24 +129,26 @@ def _row(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: i
 
 def _host_forecast(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, total: float) -> tuple[float, str]:
     """Bound copies of host memory by what it serves and takes; without a probe of several GPUs they are not judged."""
-    needed: dict[str, list[str]] = {}
-    for source, target in graph.flows:
-        if HOST in (source, target):
-            way = "memory_read" if source == HOST else "memory_write"
-            needed.setdefault(root_complex_of(tree, target if source == HOST else source), []).append(way)
+    if not calibration.tells_sockets(tree, graph):
+        return total, "not judged: no probe tells what the link between sockets carries"
     limits = calibration.limits
     bound = 0.0
-    for ways in needed.values():
-        both = len(set(ways)) == 2
-        if both and len(ways) == 2 and "host_both_ways" in limits:
+    for memory, reads in memory_of_flows(tree, graph).items():
+        both = len(set(reads)) == 2
+        if both and len(reads) == 2 and "host_both_ways" in limits:
             bound += limits["host_both_ways"]
             continue
-        if both and "memory_both_ways" not in limits:
-            return total, "not judged: no probe tells what memory carries both ways"
-        if len(ways) > 1 and not both and ways[0] not in limits:
-            return total, "not judged: no probe tells what memory carries for several GPUs"
-        bound += limits["memory_both_ways"] if both else limits.get(ways[0], np.inf)
+        limit = memory_limit(tree, memory, reads)
+        if len(reads) > 1 and limit not in limits and not _is_told(tree, memory):
+            several = "both ways" if both else "for several GPUs"
+            return total, f"not judged: no probe tells what memory carries {several}"
+        bound += limits.get(limit, np.inf)
     return min(total, bound), ""
+
+
+def _is_told(tree: PcieTree, memory: str) -> bool:
+    """Whether the topology tells the capacity of memory."""
+    return tree.vertex(memory).capacity < UNLIMITED
 
 
 def _peer_link(tree: PcieTree, flows: Sequence[tuple[int, int]]) -> str | None:

@@ -266,10 +266,11 @@ def measure_probes(
         Probes that were left out, and why.
     """
     ordinals = gpus.ordinals(tree)
+    memory = {node.name for node in tree.memory_nodes}
     rows: list[tuple[Any, ...]] = []
     left_out = []
     for probe in probes:
-        reason = _cannot(gpus, ordinals, probe)
+        reason = _cannot(gpus, ordinals, memory, probe)
         if reason is None:
             flows = [(_ordinal(ordinals, source), _ordinal(ordinals, target)) for source, target in probe.flows]
             for repetition, times in enumerate(_repeated(gpus, flows, size_bytes, seconds, width)):
@@ -297,11 +298,13 @@ def _ordinal(ordinals: dict[str, int], name: str) -> int | None:
     return None if name == HOST else ordinals[name]
 
 
-def _cannot(gpus: MachineGpus, ordinals: dict[str, int], probe: Probe) -> str | None:
+def _cannot(gpus: MachineGpus, ordinals: dict[str, int], memory: set[str], probe: Probe) -> str | None:
     """Return why a probe cannot run here; None if it can."""
     for source, target in probe.flows:
         for name in (source, target):
             if name != HOST and name not in ordinals:
+                if name in memory:
+                    return f"memory of {name} alone is not taken here; run your own program under numactl --membind"
                 return f"CUDA shows no GPU at the address of endpoint {name}"
         if HOST not in (source, target) and not gpus.reaches(ordinals[source], ordinals[target]):
             return f"GPU {source} cannot reach memory of GPU {target} without the host"

@@ -19,7 +19,7 @@ from fabricast.inputs.parameters import Tag
 from fabricast.inputs.yaml_files import read_yaml, validate
 from fabricast.pcie.route_rules import RouteRule
 from fabricast.pcie.tree import PcieTree
-from fabricast.pcie.tree_parts import PeerLink, Vertex
+from fabricast.pcie.tree_parts import MemoryNode, PeerLink, Vertex
 from fabricast.pcie.xml_import import import_xml
 
 __all__ = ["builtin_names", "load_tree", "load_trees", "write_tree"]
@@ -58,6 +58,14 @@ class _RouteEntry(BaseModel):
     turn: str
 
 
+class _MemoryEntry(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True)
+
+    name: str = Field(min_length=1, max_length=200)
+    parent: str
+    capacity: float | None = Field(None, gt=0, allow_inf_nan=False)
+
+
 class _TreeFile(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -69,6 +77,7 @@ class _TreeFile(BaseModel):
     notes: list[str] = []
     peer_links: list[_PeerEntry] = []
     routes: list[_RouteEntry] = []
+    memory_nodes: list[_MemoryEntry] = []
     vertices: list[_VertexEntry] = Field(min_length=1)
 
 
@@ -172,11 +181,12 @@ def _read_tree(path: Path) -> PcieTree:
         tree = PcieTree(
             entry.name, vertices, entry.bandwidth_bytes_per_s, entry.source, entry.tag, tuple(entry.notes),
             entry.link_bytes_per_s, peers, rules,
+            tuple(MemoryNode(node.name, node.parent, node.capacity) for node in entry.memory_nodes),
         )  # fmt: skip
         _check_widths(tree)
         return tree
     except InputError as error:
-        raise InputError(str(error), path=path, line=_line_of_fault(str(error), vertices, rules, lines)) from error
+        raise InputError(str(error), path=path, line=_line_of_fault(str(error), entry, rules, lines)) from error
 
 
 def _check_widths(tree: PcieTree) -> None:
@@ -199,12 +209,16 @@ def _check_widths(tree: PcieTree) -> None:
 
 
 def _line_of_fault(
-    message: str, vertices: tuple[Vertex, ...], rules: tuple[RouteRule, ...], lines: dict[tuple[str | int, ...], int]
+    message: str, entry: _TreeFile, rules: tuple[RouteRule, ...], lines: dict[tuple[str | int, ...], int]
 ) -> int:
-    """Return the line of the rule of routes or of the last vertex that the message names, else that of the list."""
+    """Return the line of the rule, memory node or last vertex that the message names, else that of the vertices."""
     for place, rule in enumerate(rules):
         if message.startswith(f"{rule} "):
             return lines.get(("routes", place), 1)
+    nodes = [i for i, node in enumerate(entry.memory_nodes) if message.startswith(f"memory node '{node.name}' ")]
+    if nodes:
+        return lines.get(("memory_nodes", nodes[-1]), 1)
+    vertices = entry.vertices
     named = [i for i, vertex in enumerate(vertices) if f"'{vertex.name}'" in message]
     repeated = Counter(vertex.name for vertex in vertices)
     named = [i for i in named if repeated[vertices[i].name] > 1] or named[:1]
@@ -254,6 +268,11 @@ def tree_yaml(tree: PcieTree) -> str:
         for rule in tree.route_rules:
             ends = f"source: {json.dumps(rule.source)}, target: {json.dumps(rule.target)}"
             lines.append(f"  - {{{ends}, turn: {json.dumps(rule.turn)}}}")
+    if tree.memory_nodes:
+        lines.append("memory_nodes:")
+        for node in tree.memory_nodes:
+            told = "" if node.capacity is None else f", capacity: {node.capacity!r}"
+            lines.append(f"  - {{name: {json.dumps(node.name)}, parent: {json.dumps(node.parent)}{told}}}")
     lines.append("vertices:")
     for vertex in tree.vertices:
         entry = [f"name: {json.dumps(vertex.name)}", f"kind: {vertex.kind}"]

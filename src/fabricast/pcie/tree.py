@@ -13,19 +13,17 @@ from numpy.typing import NDArray
 
 from fabricast.core.errors import InputError
 from fabricast.pcie.route_rules import RouteRule, check_rule
-from fabricast.pcie.tree_parts import PeerLink, Routes, Vertex
+from fabricast.pcie.tree_checks import LARGEST_CAPACITY, SMALLEST_CAPACITY, check_memory_nodes, check_peer_links
+from fabricast.pcie.tree_parts import MemoryNode, PeerLink, Routes, Vertex
 
 __all__ = ["PcieTree"]
 
 #: Path classes as ``nvidia-smi topo`` prints them, nearest first.
 PATH_CLASSES = ("PIX", "PXB", "PHB", "SYS")
 
-#: Kinds of direct links between endpoints.
-PEER_LINK_KINDS = ("NVLink", "NVSwitch", "xGMI")
 #: No server holds more; routes of all pairs are tabulated.
 LARGEST_ENDPOINTS = 256
-#: Capacities and rates outside are typing errors: PCIe spans a factor of 500 from Gen1 x1 to Gen6 x16.
-SMALLEST_CAPACITY, LARGEST_CAPACITY = 1e-3, 1e3
+#: Rates outside are typing errors.
 SLOWEST_BYTES_PER_S, FASTEST_BYTES_PER_S = 1e6, 1e13
 _DEEPEST = 64
 _KINDS = ("system", "root_complex", "switch", "endpoint")
@@ -56,6 +54,8 @@ class PcieTree:
         Direct links between endpoints, which copies take instead of the tree.
     route_rules : tuple of RouteRule, default ()
         Routes that turn above the nearest vertex over both ends; of several that match, the last counts.
+    memory_nodes : tuple of MemoryNode, default ()
+        Host memory, which `fabricast.pcie.host_memory.with_host_memory` makes endpoints.
     builtin : bool, default False
         Whether it is one of this package's topologies, to which published numbers may belong.
 
@@ -85,6 +85,7 @@ class PcieTree:
     link_bytes_per_s: float | None = None
     peer_links: tuple[PeerLink, ...] = ()
     route_rules: tuple[RouteRule, ...] = ()
+    memory_nodes: tuple[MemoryNode, ...] = ()
     builtin: bool = field(default=False, compare=False)
     _by_name: dict[str, Vertex] = field(init=False, repr=False, compare=False)
 
@@ -132,6 +133,7 @@ class PcieTree:
         self._check_rates()
         for rule in self.route_rules:
             check_rule(self, rule)
+        check_memory_nodes(self.memory_nodes, {vertex.name: vertex.kind for vertex in self.vertices})
 
     def _check_rates(self) -> None:
         link, alone = self.link_bytes_per_s, self.bandwidth_bytes_per_s
@@ -146,13 +148,7 @@ class PcieTree:
                 f"bandwidth_bytes_per_s of topology '{self.name}' is {alone:g}, expected at most the {link:g} of its "
                 "links (link_bytes_per_s)"
             )
-        for peers in self.peer_links:
-            unknown = [name for name in peers.endpoints if name not in self.endpoint_number]
-            if unknown or peers.kind not in PEER_LINK_KINDS or len(set(peers.endpoints)) < 2:
-                raise InputError(
-                    f"peer_links of topology '{self.name}' joins {', '.join(peers.endpoints[:8])} by '{peers.kind}', "
-                    f"expected two or more endpoints of the tree and one of {', '.join(PEER_LINK_KINDS)}"
-                )
+        check_peer_links(self.peer_links, self.endpoint_names)
 
     def _check_vertex(self, vertex: Vertex) -> None:
         if vertex.parent is not None and self._by_name[vertex.parent].kind == "endpoint":
@@ -212,8 +208,9 @@ class PcieTree:
 
     @cached_property
     def accelerator_names(self) -> tuple[str, ...]:
-        """Names of the endpoints that are no network cards, in the order of their numbers."""
-        return tuple(name for name in self.endpoint_names if not self._by_name[name].network_card)
+        """Names of the endpoints that are neither network cards nor host memory, in the order of their numbers."""
+        marked = {vertex.name for vertex in self.vertices if vertex.network_card or vertex.host_memory}
+        return tuple(name for name in self.endpoint_names if name not in marked)
 
     @cached_property
     def endpoint_number(self) -> Mapping[str, int]:

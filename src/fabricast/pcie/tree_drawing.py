@@ -56,11 +56,14 @@ def tree_svg(tree: PcieTree) -> str:
         f"<p>{escape(link.kind)} joins {escape(', '.join(link.endpoints))}: such copies do not take the tree.</p>"
         for link in tree.peer_links
     )
+    memory = "".join(
+        f"<p>{escape(node.name)} is host memory at {escape(node.parent)}.</p>" for node in tree.memory_nodes
+    )
     return (
         f"<p><b>{escape(tree.name)}</b> ({kinds}) {escape(tree.source)}</p>"
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {width} {height}" width="{width}" '
         f'font-family="sans-serif"><title>PCIe tree {escape(tree.name)}: {kinds}</title>'
-        f"{''.join(links)}{''.join(boxes)}</svg>{peers}"
+        f"{''.join(links)}{''.join(boxes)}</svg>{peers}{memory}"
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["PeerLink", "Routes", "Vertex"]
+__all__ = ["MemoryNode", "PeerLink", "Routes", "Vertex"]
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,9 @@ class Vertex:
     switches_above : int, default 0
         Switches on the link to the parent that have no other child and are not drawn.
     network_card : bool, default False
-        Whether the endpoint is a network card; the others are accelerators, which run ranks of a program.
+        Whether the endpoint is a network card; accelerators run ranks of a program.
+    host_memory : bool, default False
+        Whether the endpoint is host memory.
     """
 
     name: str
@@ -47,6 +49,26 @@ class Vertex:
     width: int | None = None
     switches_above: int = 0
     network_card: bool = False
+    host_memory: bool = False
+
+
+@dataclass(frozen=True)
+class MemoryNode:
+    """Memory of a NUMA node, at a root complex.
+
+    Parameters
+    ----------
+    name : str
+        Unique name, also among vertices.
+    parent : str
+        Name of its root complex.
+    capacity : float or None, default None
+        What it serves to or takes from all GPUs, as a multiple of the reference bandwidth; None where nobody told.
+    """
+
+    name: str
+    parent: str
+    capacity: float | None = None
 
 
 @dataclass(frozen=True)

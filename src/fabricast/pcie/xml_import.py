@@ -16,7 +16,7 @@ from fabricast.core.errors import InputError, NoAcceleratorError
 from fabricast.pcie.hwloc_xml import read_hwloc
 from fabricast.pcie.nccl_xml import read_nccl
 from fabricast.pcie.tree import PcieTree
-from fabricast.pcie.tree_parts import PeerLink, Vertex
+from fabricast.pcie.tree_parts import MemoryNode, PeerLink, Vertex
 from fabricast.pcie.xml_devices import ACCELERATOR_CLASSES, Device, Machine, parse
 
 __all__ = ["import_xml"]
@@ -136,6 +136,7 @@ def _build(name: str, machine: Machine, dialect: str) -> PcieTree:
 
     inner: list[Vertex] = [Vertex("SYS", "system", None)] if len(sockets) > 1 else []
     leaves: list[tuple[int, Vertex]] = []
+    memory: list[MemoryNode] = []
     switch_number = itertools.count()
 
     def add(device: Device, parent: str) -> None:
@@ -151,6 +152,7 @@ def _build(name: str, machine: Machine, dialect: str) -> PcieTree:
         root_complex = f"RC{number}" if len(sockets) > 1 else "RC"
         parent = "SYS" if len(sockets) > 1 else None
         inner.append(Vertex(root_complex, "root_complex", parent, label=_numa_label(socket)))
+        memory += [MemoryNode(f"NUMA{node}", root_complex) for node in socket.numa_nodes]
         for child in socket.children:
             add(child, root_complex)
     vertices = (*inner, *(leaf for _, leaf in sorted(leaves, key=lambda pair: pair[0])))
@@ -159,6 +161,7 @@ def _build(name: str, machine: Machine, dialect: str) -> PcieTree:
         clean, vertices, None, f"imported from {dialect}", "measured",
         (*machine.notes, *_notes(below, sockets, reference)),
         reference, _peer_links(machine, {device.bus_id.lower(): labels[id(device)] for device in endpoints}),
+        memory_nodes=tuple(memory),
     )  # fmt: skip
 
 
@@ -192,8 +195,8 @@ def _notes(below: list[Device], sockets: list[Device], reference: float | None) 
     divided = [socket for socket in sockets if len(socket.numa_nodes) > 1]
     if divided:
         notes.append(
-            f"a socket has the {_numa_label(divided[0])}; their memory is one endpoint here, as the file does not tell "
-            "which host bridge is next to which: measure copies of each (fabricast probes)"
+            f"a socket has the {_numa_label(divided[0])}; the file does not tell which host bridge is next to which: "
+            "copies of 'H' are of any of them; measure copies of each (fabricast probes)"
         )
     if len(sockets) > 1:
         notes.append("the socket interconnect has capacity 1 (assumed); traffic over it is outside the study")

@@ -15,6 +15,7 @@ from fabricast.cli import app
 from fabricast.core.errors import InputError
 from fabricast.core.resources import published
 from fabricast.pcie.collectives import collective_arcs
+from fabricast.pcie.host_memory import with_host_memory
 from fabricast.pcie.machine_probes import probe_csv, proposed_probes
 from fabricast.pcie.machine_validation import validate_machine
 from fabricast.pcie.measured_copies import read_measured_copies
@@ -25,6 +26,7 @@ from fabricast.pcie.regular_tree import regular_tree
 from fabricast.pcie.tables.measured_copies import measured_copy_tables, public_machines
 from fabricast.pcie.tables.measured_errors import error_rows, feature_rows
 from fabricast.pcie.topology_files import load_tree
+from fabricast.pcie.tree_parts import MemoryNode
 
 TREE = regular_tree("flat4x2", (2, 4))
 EVEN, DUPLEX = LinkRates(50e9, 50e9), LinkRates(56e9, 54e9)
@@ -691,3 +693,79 @@ def test_collectives_reach_every_rank(name):
         collective_arcs("star", 8)
     with pytest.raises(InputError):
         collective_arcs(name, 1)
+
+
+def with_memory(*nodes):
+    return replace(
+        load_tree("two_sockets_host"), peer_links=(), memory_nodes=tuple(MemoryNode(*node) for node in nodes)
+    )
+
+
+def measured(name, flows, gb_per_s, role=""):
+    return MeasuredGraph(name, tuple(flows), gb_per_s * 1e9, "independent", role)
+
+
+def test_memory_of_the_only_node_of_a_root_complex_is_host_memory():
+    tree = with_memory(("NUMA0", "RC0"), ("NUMA1", "RC1"))
+    whole = with_host_memory(tree)
+    assert whole.endpoint_names[-2:] == ("NUMA0", "NUMA1")
+    assert whole.accelerator_names == tree.accelerator_names
+    four = [("H", str(gpu)) for gpu in range(4)]
+    named = [("NUMA0", str(gpu)) for gpu in range(4)]
+    graphs = [measured("alone", four[:1], 55, "calibration"), measured("four", four, 150, "calibration")]
+    judged = [measured("other root", [("H", str(gpu)) for gpu in range(4, 8)], 150), measured("named", named, 150)]
+    rows = validate_machine(tree, [*graphs, *judged]).rows.set_index("graph")
+    assert rows.loc[["other root", "named"], "judged"].all()
+    assert rows.loc[["other root", "named"], "forecast_bytes_per_s"].to_numpy() == pytest.approx(150e9)
+    # A tree that knows no nodes forecasts the same of 'H'.
+    blind = validate_machine(replace(tree, memory_nodes=()), [*graphs, judged[0]]).rows.set_index("graph")
+    assert blind.loc["other root", "forecast_bytes_per_s"] == rows.loc["other root", "forecast_bytes_per_s"]
+
+
+def test_capacity_of_a_memory_node_is_a_link_of_the_tree():
+    four = [("H", str(gpu)) for gpu in range(4)]
+    graphs = [measured("alone", four[:1], 50, "calibration"), measured("four", four, 100)]
+    wide = validate_machine(with_memory(("NUMA0", "RC0"), ("NUMA1", "RC1")), graphs).rows.set_index("graph")
+    assert wide.loc["four", "remark"] == "not judged: no probe tells what memory carries for several GPUs"
+    told = validate_machine(with_memory(("NUMA0", "RC0", 2.0), ("NUMA1", "RC1")), graphs).rows.set_index("graph")
+    assert told.loc["four", "judged"]
+    assert told.loc["four", "forecast_bytes_per_s"] == pytest.approx(100e9)
+
+
+def test_one_of_several_nodes_is_not_taken_for_all_of_them():
+    tree = with_memory(("NUMA0", "RC0"), ("NUMA1", "RC0"))
+    assert set(with_host_memory(tree).endpoint_names) - set(tree.endpoint_names) == {"NUMA0", "NUMA1", "H@RC0", "H@RC1"}
+    every, one = ([(source, str(gpu)) for gpu in range(4)] for source in ("H", "NUMA0"))
+    graphs = [measured("alone", every[:1], 50, "calibration"), measured("all nodes", every, 160, "calibration")]
+    rows = validate_machine(tree, [*graphs, measured("one node", one, 90)]).rows.set_index("graph")
+    assert rows.loc["one node", "remark"] == "not judged: no probe tells what memory carries for several GPUs"
+    known = [*graphs, measured("node", one, 90, "calibration"), measured("again", [("NUMA1", s) for _, s in one], 92)]
+    found = validate_machine(tree, known)
+    assert found.calibration.limits == {"memory_read": 160e9, "memory_read_of_a_node": 90e9}
+    assert found.rows.set_index("graph").loc["again", "forecast_bytes_per_s"] == pytest.approx(90e9)
+    proposed = [probe.graph for probe in proposed_probes(tree)]
+    assert {"NUMA0 to 0", "NUMA1 to 0", "NUMA0 to 3"} <= set(proposed)
+
+
+def test_memory_of_another_socket_is_reached_over_the_link_between_them():
+    tree = with_memory(("NUMA0", "RC0"), ("NUMA1", "RC1"))
+    alone = [measured("alone", [("0", "1")], 50, "calibration"), measured("opposite", [("0", "1"), ("1", "0")], 98)]
+    remote = measured("remote", [("NUMA1", "0")], 30, "calibration")
+    several = measured("several", [("NUMA1", str(gpu)) for gpu in range(4)], 60, "calibration")
+    found = validate_machine(tree, [*alone, remote, several])
+    assert found.calibration.rates.one_way_bytes_per_s == 50e9
+    assert found.calibration.limits == {}, "neither what memory carries nor what the link between GPUs does"
+    rows = found.rows.set_index("graph")
+    assert rows.loc["remote", "judged"]
+    assert rows.loc["several", "remark"] == "not judged: no probe tells what the link between sockets carries"
+    across = [measured("probe", [(str(gpu), str(gpu + 4)) for gpu in range(4)], 60, "calibration")]
+    told = validate_machine(tree, [*alone, *across, measured("memory", [("NUMA1", "0"), ("NUMA1", "1")], 60)])
+    assert told.rows.set_index("graph").loc["memory", "remark"] == (
+        "not judged: no probe tells what memory carries for several GPUs"
+    )
+
+
+def test_copies_between_memories_are_refused():
+    tree = with_memory(("NUMA0", "RC0"), ("NUMA1", "RC1"))
+    with pytest.raises(InputError, match=r"'m' \(line 0\): copies NUMA0 to NUMA1, expected a GPU at one end"):
+        validate_machine(tree, [measured("m", [("NUMA0", "NUMA1")], 10)])

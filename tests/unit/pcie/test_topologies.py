@@ -20,7 +20,7 @@ from fabricast.pcie.regular_tree import regular_tree
 from fabricast.pcie.route_rules import RouteRule
 from fabricast.pcie.topology_files import builtin_names, load_tree, tree_yaml, write_tree
 from fabricast.pcie.tree import PcieTree
-from fabricast.pcie.tree_parts import Vertex
+from fabricast.pcie.tree_parts import MemoryNode, Vertex
 from fabricast.pcie.xml_import import import_xml
 from tests.conftest import require_tool
 
@@ -160,7 +160,9 @@ def test_numa_nodes_of_sockets_are_kept(tmp_path):
     assert not [note for note in tree.notes if "NUMA" in note]
     divided = import_xml(write_xml(tmp_path, hwloc_xml(package(node(0), node(1), host(board(0))))))
     assert divided.vertex("RC").label == "NUMA nodes 0, 1"
-    assert [note for note in divided.notes if "their memory is one endpoint here" in note]
+    assert [note for note in divided.notes if "copies of 'H' are of any of them" in note]
+    assert tree.memory_nodes == (MemoryNode("NUMA0", "RC0"), MemoryNode("NUMA1", "RC1"))
+    assert divided.memory_nodes == (MemoryNode("NUMA0", "RC"), MemoryNode("NUMA1", "RC"))
     assert load_tree(written(tmp_path, divided)) == divided
 
 
@@ -286,6 +288,12 @@ BAD_YAML = {
         10,
         "turns at '0', expected a switch",
     ),
+    yaml_with() + "\nmemory_nodes:\n  - {name: N0, parent: RC}\n  - {name: N0, parent: RC}\n": (10, "'N0' is a duplicate"),
+    yaml_with() + "\nmemory_nodes:\n  - {name: N0, parent: RC}\n  - {name: N1, parent: '0'}\n": (
+        10,
+        "expected a root complex",
+    ),
+    yaml_with() + "\nmemory_nodes:\n  - {name: N0, parent: RC, capacity: 1000}\n": (9, "to below 1000"),
     "name: x\nvertices:\n  - {name: a, kind: switch, parent: b}\n  - {name: b, kind: switch, parent: a}\n": (2, "roots"),
     "name: x\nvertices:\n  - {name: r, kind: root_complex}\n  - {name: g, kind: endpoint, parent: r}\n"
     "  - {name: a, kind: switch, parent: b}\n  - {name: b, kind: switch, parent: a}\n": (5, "cycle"),

@@ -10,7 +10,7 @@ import pandas as pd
 from fabricast.core.error_statistics import error_histogram
 from fabricast.pcie.error_features import GraphFeatures, explain_errors, feature_frame, isomorphism_class
 from fabricast.pcie.graphs import from_arcs
-from fabricast.pcie.machine_calibration import flows_of, with_host_memory
+from fabricast.pcie.host_memory import flows_of, with_host_memory
 from fabricast.pcie.measured_graph import MeasuredGraph
 from fabricast.pcie.tree import PcieTree
 

@@ -1,0 +1,140 @@
+"""Host memory as endpoints of a PCIe tree: one of each NUMA node that the topology knows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fabricast.core.errors import InputError, near_names
+from fabricast.pcie.measured_graph import HOST, MeasuredGraph
+from fabricast.pcie.tree import PcieTree
+from fabricast.pcie.tree_parts import MemoryNode, Vertex
+
+__all__ = [
+    "UNLIMITED",
+    "crosses_sockets",
+    "ends_of",
+    "flows_of",
+    "is_host",
+    "memory_of",
+    "memory_of_flows",
+    "root_complex_of",
+    "with_host_memory",
+]
+
+#: A capacity that no copies of one machine fill.
+UNLIMITED = 1000.0
+
+
+def with_host_memory(tree: PcieTree) -> PcieTree:
+    """Return a tree with host memory as endpoints below its root complexes.
+
+    Every NUMA node of the topology is one, with its capacity where that is told. A root complex with no node, or with
+    several, has ``H@`` and its name too: memory of which nobody says on which node it lies.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology.
+
+    Returns
+    -------
+    PcieTree
+        The same with endpoints that are marked `host_memory`, after all others.
+
+    Examples
+    --------
+    >>> from fabricast.pcie.regular_tree import regular_tree
+    >>> with_host_memory(regular_tree("flat4x2", (2, 4))).endpoint_names[-1]
+    'H@RC'
+    """
+    roots = [vertex.name for vertex in tree.vertices if vertex.kind == "root_complex"] or [tree.root]
+    memory = []
+    for root in roots:
+        nodes = [node for node in tree.memory_nodes if node.parent == root]
+        memory += [_vertex(node.name, root, [node]) for node in nodes]
+        if len(nodes) != 1:
+            memory.append(_vertex(f"{HOST}@{root}", root, nodes))
+    return replace(tree, vertices=(*tree.vertices, *memory), memory_nodes=())
+
+
+def _vertex(name: str, root: str, nodes: list[MemoryNode]) -> Vertex:
+    told = [node.capacity for node in nodes if node.capacity is not None]
+    capacity = sum(told) if told and len(told) == len(nodes) else UNLIMITED
+    return Vertex(name, "endpoint", root, capacity=capacity, host_memory=True)
+
+
+def root_complex_of(tree: PcieTree, endpoint: str) -> str:
+    """Return the root complex above an endpoint, or the root of the tree."""
+    above = [name for name in tree.ancestors(endpoint) if tree.vertex(name).kind == "root_complex"]
+    return above[-1] if above else tree.root
+
+
+def memory_of(tree: PcieTree, root_complex: str) -> str:
+    """Return the endpoint that host memory next to a root complex is: its NUMA node, or ``H@`` where none is alone."""
+    nodes = [name for name in tree.children(root_complex) if tree.vertex(name).host_memory]
+    return nodes[0] if len(nodes) == 1 else f"{HOST}@{root_complex}"
+
+
+def ends_of(tree: PcieTree, flow: tuple[str, str]) -> tuple[str, str]:
+    """Return the endpoints of a copy; `HOST` is the memory next to the other end.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        With host memory.
+    flow : tuple of (str, str)
+        Names of source and target.
+
+    Examples
+    --------
+    >>> from fabricast.pcie.regular_tree import regular_tree
+    >>> ends_of(with_host_memory(regular_tree("flat4x2", (2, 4))), ("H", "3"))
+    ('H@RC', '3')
+    """
+    source, target = flow
+    if source == HOST:
+        return memory_of(tree, root_complex_of(tree, target)), target
+    return (source, memory_of(tree, root_complex_of(tree, source))) if target == HOST else flow
+
+
+def flows_of(tree: PcieTree, graph: MeasuredGraph) -> list[tuple[int, int]]:
+    """Return the endpoint numbers of a graph's flows.
+
+    Raises
+    ------
+    InputError
+        If the tree has no endpoint of a name, or a copy goes from memory to memory.
+    """
+    number = tree.endpoint_number
+    found = []
+    for flow in graph.flows:
+        for name in flow:
+            if name != HOST and name not in number:
+                raise InputError(f"'{graph.name}' (line {graph.line}): {tree.name} has no endpoint '{name}'"
+                                 f"{near_names(name, number)}")  # fmt: skip
+        source, target = ends_of(tree, flow)
+        if tree.vertex(source).host_memory and tree.vertex(target).host_memory:
+            raise InputError(f"'{graph.name}' (line {graph.line}): copies {source} to {target}, expected a GPU at one "
+                             "end")  # fmt: skip
+        found.append((number[source], number[target]))
+    return found
+
+
+def memory_of_flows(tree: PcieTree, graph: MeasuredGraph) -> dict[str, list[bool]]:
+    """Return the memory that copies of a graph use, and of each copy whether it reads there."""
+    used: dict[str, list[bool]] = {}
+    for flow in graph.flows:
+        for place, name in enumerate(ends_of(tree, flow)):
+            if tree.vertex(name).host_memory:
+                used.setdefault(name, []).append(place == 0)
+    return used
+
+
+def is_host(tree: PcieTree, graph: MeasuredGraph) -> bool:
+    """Whether some copy of a graph reads or writes host memory."""
+    return bool(memory_of_flows(tree, graph))
+
+
+def crosses_sockets(tree: PcieTree, flow: tuple[str, str]) -> bool:
+    """Whether a copy goes from one socket to another."""
+    return tree.vertex(tree.turn(*ends_of(tree, flow))).kind == "system"
