@@ -84,7 +84,7 @@ BOMBS = {
     "half.json": (
         lambda: b'{"testcases": [{"name": "a\\ud800", "bandwidth_matrix": [["1.0"]]}]}', ["bandwidth"], "surrogates not allowed"
     ),
-    "half.yaml": (lambda: b'name: "a\\ud800"\nvertices: 1\n', ["topology", "show"], "which is no str"),
+    "half.yaml": (lambda: b'name: "a\\ud800"\nvertices: 1\n', ["topology", "show"], "found invalid Unicode character"),
     "digits.yaml": (lambda: b"name: " + b"9" * 5000 + b"\nvertices: 1\n", ["topology", "show"], "which is no int"),
     "rows.csv": (lambda: b"graph,source,target\n" + b"g,0,1\n" * 9_000_000, ["predict", "storm8"], "more than 3,000,000 rows"),
     "dense.mtx": (

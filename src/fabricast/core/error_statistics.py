@@ -77,7 +77,7 @@ def draw_cases(cases: int, resamples: int, generator: np.random.Generator) -> ND
 
 
 def share_intervals(
-    hits: NDArray[np.float64], sizes: NDArray[np.float64], counts: NDArray[np.uint8]
+    hits: NDArray[np.floating], sizes: NDArray[np.floating], counts: NDArray[np.uint8]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the 95 % intervals of many shares from one set of bootstrap draws.
 
@@ -106,11 +106,12 @@ def share_intervals(
     """
     drawn_hits = np.empty((counts.shape[0], hits.shape[1]))
     drawn = np.empty((counts.shape[0], sizes.shape[1]))
+    # Sums of whole numbers below 2**24: exact in single precision.
+    hits, sizes = hits.astype(np.float32, copy=False), sizes.astype(np.float32, copy=False)
     for start in range(0, counts.shape[0], _BLOCK):
-        # Sums of whole numbers below 2**24: exact in single precision.
         block = counts[start : start + _BLOCK].astype(np.float32)
-        drawn_hits[start : start + _BLOCK] = block @ hits.astype(np.float32)
-        drawn[start : start + _BLOCK] = block @ sizes.astype(np.float32)
+        drawn_hits[start : start + _BLOCK] = block @ hits
+        drawn[start : start + _BLOCK] = block @ sizes
     drawn = np.repeat(drawn, hits.shape[1] // sizes.shape[1], axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
         shares = drawn_hits / drawn

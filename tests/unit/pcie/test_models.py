@@ -313,7 +313,7 @@ def test_editing_a_callee_is_noticed(tmp_path):
     kernels.mkdir(parents=True)
     (package / "runtime").mkdir()
     root = os.path.dirname(__import__("fabricast").__file__)
-    for name in ("runtime/__init__.py", "runtime/compilation.py", "runtime/machine.py"):
+    for name in ("runtime/__init__.py", "runtime/caches.py", "runtime/compilation.py", "runtime/machine.py"):
         shutil.copy(os.path.join(root, name), package / name)
     for folder in (package, package / "pcie", kernels):
         (folder / "__init__.py").write_text("")

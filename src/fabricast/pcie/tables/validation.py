@@ -155,10 +155,14 @@ def validate_models(
     cases = reference.groupby("origin")["case_id"].nunique()
     # Learning is slow: one hardware setting is explained, the one that is drawn.
     explained = _EXPLAINED if _EXPLAINED in cases else cases.index.min()
+    # A comparison has millions of rows; their texts are kept once.
+    names = ("study", "case_id", "item", "quantity", "kind", "origin")
+    texts = {name: pd.CategoricalDtype(pd.Index(reference[name].unique())) for name in names}
     found = [
         _validate_alike(
             set_name, tree, graph, communication, reference[reference["origin"].isin(alike.index)], parameter, models,
-            design=design, explained=explained, tolerance=tolerance, resamples=resamples, seed=seed, threads=threads,
+            texts=texts, design=design, explained=explained, tolerance=tolerance, resamples=resamples, seed=seed,
+            threads=threads,
         )
         for _, alike in cases.groupby(cases, sort=False)
     ]  # fmt: skip
@@ -179,6 +183,7 @@ def _validate_alike(
     parameter: pd.DataFrame,
     models: Iterable[str],
     *,
+    texts: dict[str, pd.CategoricalDtype],
     design: NDArray[np.bool_],
     explained: str,
     tolerance: float,
@@ -210,6 +215,7 @@ def _validate_alike(
         values = parameter[parameter["system"] == f"{tree.name}.{origin}"].set_index("name")["value"]
         keywords = {"tau": values.get("tau", 0.0), "crossing_cost": values.get("crossing_cost", 1.0)}
         rows = rows.set_index(["case_id", "item"], drop=False).loc[key]
+        identifiers = rows[list(texts)].reset_index(drop=True).astype(texts)
         simulated, least, most = (rows[name].to_numpy(dtype=np.float64) for name in ("value", "low", "high"))
         for name in models:
             evaluation = evaluate(
@@ -227,11 +233,12 @@ def _validate_alike(
                 parts["feature"].append(learnt.assign(subset=f"{set_name}.all", **common))
             if name in VALIDATED:
                 parts["comparison"].append(
-                    rows[["study", "case_id", "item", "quantity", "kind", "origin"]].assign(
-                        model=name, predicted=predicted, reference=simulated, reference_low=least,
+                    identifiers.assign(
+                        model=pd.Series(name, index=identifiers.index, dtype=pd.CategoricalDtype(list(VALIDATED))),
+                        predicted=predicted, reference=simulated, reference_low=least,
                         reference_high=most, relative_error=error,
                         tolerance=tolerance, within=np.abs(error) <= tolerance,
-                    ).reset_index(drop=True)
+                    )
                 )  # fmt: skip
     return ValidationTables(
         *(pd.concat(frames, ignore_index=True) if frames else pd.DataFrame() for frames in parts.values())
@@ -253,20 +260,19 @@ def _bands(
     farthest = np.abs(over_phases).max(axis=0)
     columns = [(name, limit) for name in subsets for limit in tolerances]
     graphs = counts.shape[1]
-    sizes = np.stack([np.bincount(case[inside], minlength=graphs) for inside in subsets.values()], axis=1)
-    hits = np.stack(
-        [
-            np.bincount(case[inside], weights=absolute[inside] <= limit, minlength=graphs)
-            for inside in subsets.values()
-            for limit in tolerances
-        ],
-        axis=1,
-    )
-    low, high = share_intervals(hits.astype(np.float64), sizes.astype(np.float64), counts)
+    # Whole numbers: exact in single precision, which is what they are multiplied in.
+    sizes = np.empty((graphs, len(subsets)), dtype=np.float32)
+    hits = np.empty((graphs, len(columns)), dtype=np.float32)
+    for position, inside in enumerate(subsets.values()):
+        sizes[:, position] = np.bincount(case[inside], minlength=graphs)
+    for position, (name, limit) in enumerate(columns):
+        inside = subsets[name]
+        hits[:, position] = np.bincount(case[inside][absolute[inside] <= limit], minlength=graphs)
+    low, high = share_intervals(hits, sizes, counts)
     rows = []
     statistics = {name: error_statistics(error[inside]) for name, inside in subsets.items()}
     for position, (name, limit) in enumerate(columns):
-        share = float(hits[:, position].sum() / statistics[name]["n"])
+        share = float(hits[:, position].sum(dtype=np.float64) / statistics[name]["n"])
         rows.append(
             {
                 "subset": name, "tolerance": limit, "share_within": share,
