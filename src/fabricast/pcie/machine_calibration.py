@@ -77,7 +77,10 @@ class Calibration:
     def tells_sockets(self, tree: PcieTree, graph: MeasuredGraph) -> bool:
         """Whether a probe tells what the link between sockets carries for the copies of a graph."""
         ways = _socket_ways(tree, graph)
-        return len(ways) < 2 or _socket_limit(ways) in self.limits
+        # One copy between GPUs is as fast as such copies are alone; of memory further away, nothing is known.
+        if not ways or (len(ways) == 1 and not is_host(tree, graph)):
+            return True
+        return _socket_limit(ways) in self.limits
 
     def with_sockets(self, tree: PcieTree, graph: MeasuredGraph) -> PcieTree:
         """Return the tree with the capacity between sockets that a probe tells for the copies of a graph."""

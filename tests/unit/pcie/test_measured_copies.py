@@ -756,13 +756,13 @@ def test_memory_of_another_socket_is_reached_over_the_link_between_them():
     assert found.calibration.rates.one_way_bytes_per_s == 50e9
     assert found.calibration.limits == {}, "neither what memory carries nor what the link between GPUs does"
     rows = found.rows.set_index("graph")
-    assert rows.loc["remote", "judged"]
-    assert rows.loc["several", "remark"] == "not judged: no probe tells what the link between sockets carries"
+    untold = "not judged: no probe tells what the link between sockets carries"
+    assert rows.loc[["remote", "several"], "remark"].tolist() == [untold, untold]
     across = [measured("probe", [(str(gpu), str(gpu + 4)) for gpu in range(4)], 60, "calibration")]
-    told = validate_machine(tree, [*alone, *across, measured("memory", [("NUMA1", "0"), ("NUMA1", "1")], 60)])
-    assert told.rows.set_index("graph").loc["memory", "remark"] == (
-        "not judged: no probe tells what memory carries for several GPUs"
-    )
+    two = measured("memory", [("NUMA1", "0"), ("NUMA1", "1")], 60)
+    told = validate_machine(tree, [*alone, *across, remote, two]).rows.set_index("graph")
+    assert told.loc["remote", "judged"]
+    assert told.loc["memory", "remark"] == "not judged: no probe tells what memory carries for several GPUs"
 
 
 def test_copies_between_memories_are_refused():
