@@ -187,14 +187,23 @@ def _different(
     routes = tree.routes
     wire = np.unique(routes.capacity, return_inverse=True)[1].astype(np.int64)
     hops = np.diff(routes.offset)[parts.source * routes.endpoints + parts.target] + 3
-    forms = np.zeros((len(parts), int(np.add.reduceat(hops, parts.offset[:-1]).max())), dtype=np.int64)
-    write_forms(
-        parts.offset, parts.source, parts.target, _keys(parts), routes.endpoints, routes.offset, routes.link,
-        split_hops(tree, hardware), wire, reverse_links(tree), forms,
-    )  # fmt: skip
-    as_bytes = np.ascontiguousarray(forms).view(np.dtype((np.void, forms.dtype.itemsize * forms.shape[1])))
-    _, first, copy_of = np.unique(as_bytes.ravel(), return_index=True, return_inverse=True)
-    return first, copy_of
+    lengths = np.add.reduceat(hops, parts.offset[:-1])
+    first, copy_of, found = [], np.empty(len(parts), dtype=np.int64), 0
+    # Forms of one length at a time: few are as long as the longest.
+    for length in np.unique(lengths):
+        alike = np.flatnonzero(lengths == length)
+        some = parts.chosen(alike)
+        forms = np.zeros((alike.size, int(length)), dtype=np.int64)
+        write_forms(
+            some.offset, some.source, some.target, _keys(some), routes.endpoints, routes.offset, routes.link,
+            split_hops(tree, hardware), wire, reverse_links(tree), forms,
+        )  # fmt: skip
+        as_bytes = forms.view(np.dtype((np.void, forms.dtype.itemsize * forms.shape[1]))).ravel()
+        _, own_first, own_copy_of = np.unique(as_bytes, return_index=True, return_inverse=True)
+        first.append(alike[own_first])
+        copy_of[alike] = own_copy_of + found
+        found += own_first.size
+    return np.concatenate(first), copy_of
 
 
 def _shuffled(graphs: CongestionGraphs, phase: int) -> NDArray[np.int64]:

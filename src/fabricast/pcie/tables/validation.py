@@ -152,12 +152,13 @@ def validate_models(
     """
     every = graphs_from_rows(tree, communication)
     design = design_half(tree, every, graph["subset"].to_numpy(dtype=object))
-    cases = reference.groupby("origin")["case_id"].nunique()
-    # Learning is slow: one hardware setting is explained, the one that is drawn.
-    explained = _EXPLAINED if _EXPLAINED in cases else cases.index.min()
     # A comparison has millions of rows; their texts are kept once.
     names = ("study", "case_id", "item", "quantity", "kind", "origin")
     texts = {name: pd.CategoricalDtype(pd.Index(reference[name].unique())) for name in names}
+    reference = reference.astype({name: texts[name] for name in ("study", "quantity", "kind")})
+    cases = reference.groupby("origin")["case_id"].nunique()
+    # Learning is slow: one hardware setting is explained, the one that is drawn.
+    explained = _EXPLAINED if _EXPLAINED in cases else cases.index.min()
     found = [
         _validate_alike(
             set_name, tree, graph, communication, reference[reference["origin"].isin(alike.index)], parameter, models,
