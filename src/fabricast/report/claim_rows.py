@@ -53,18 +53,23 @@ def claim_sections(claims: Rows, readings: Rows, baselines: Rows) -> dict[str, A
     for name in EVIDENCE:
         own = [row for row in claims if row["evidence"] == name]
         evidence.append({"evidence": name, "name": name.replace("_", " "), "all": len(own), "counts": _count_bars(own)})
-    testable = [
-        row["verdict"]
+    tested = [
+        row
         for row in claims
         if row["evidence"].startswith("independent") and row["verdict"] != "not_testable" and not row["of_ours"]
     ]
+    testable = [row["verdict"] for row in tested]
     return {
         "claims": claims,
         "readings": {name: own for name, own in _by_claim(readings).items() if len(own) > 1},
         "baselines": _by_claim(baselines),
         "evidence": [row for row in evidence if row["all"]],
         "evidence_order": {name: place for place, name in enumerate(EVIDENCE)},
-        "independent": {"reproduced": testable.count("reproduced"), "testable": len(testable)},
+        "independent": {
+            "reproduced": testable.count("reproduced"),
+            "testable": len(testable),
+            "studies": list(dict.fromkeys(row["study"] for row in tested)),
+        },
         "count_bars": _count_bars,
         "verdicts": [
             (verdict, word, sum(row["verdict"] == verdict for row in claims)) for verdict, word in VERDICT_WORDS.items()

@@ -110,7 +110,7 @@ ERRORS = {
         SELECT study, model, kind, origin, n, printf('%.1f %%', 100 * share_within) AS within_the_tolerance,
         CASE WHEN share_within_low < share_within_high
           THEN printf('%.1f to %.1f %%', 100 * share_within_low, 100 * share_within_high) END AS interval,
-        printf('%+.2f %%', 100 * "median") AS median_error,
+        printf('%+.2f %%', 100 * "median") AS median_signed_error,
         printf('%.2f %%', 100 * mean_absolute) AS mean_absolute_error,
         printf('%.2f %%', 100 * max_absolute) AS largest_error
         FROM error_by_model WHERE subset = 'all' AND kind <> 'simulated'

@@ -14,7 +14,7 @@ const pcieExplorer = (root, data) => {
     if (text !== undefined) found.textContent = text;
     return found;
   };
-  const HEADS = ["copy", "factor", "time (ms)", "slowdown", "waits for", ""];
+  const HEADS = ["copy", "factor at start", "time (ms)", "slowdown", "waits for", ""];
   let tree = data.trees[0], copies = [], source = null;
 
   const choice = (label, options) => {

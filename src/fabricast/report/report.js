@@ -113,7 +113,7 @@ pills.forEach((pill) => { pill.onclick = () => {
   filter();
 }; });
 $("#sort").onchange = (event) => event.target.value && claims.sort(+event.target.value, false);
-all("a[data-study]").forEach((link) => { link.onclick = () => { chosen.study.value = link.dataset.study; filter(); }; });
+all("a[data-study]").forEach((link) => { link.onclick = () => { clear(); chosen.study.value = link.dataset.study; filter(); }; });
 // A link to a claim that is filtered out or further down shows it.
 const reveal = () => {
   const row = document.getElementById(decodeURIComponent(location.hash.slice(1)));
@@ -125,6 +125,8 @@ const reveal = () => {
   row.scrollIntoView();
 };
 addEventListener("hashchange", reveal);
+// The same link once more changes no address.
+all('a[href^="#claim-"]').forEach((link) => link.addEventListener("click", () => setTimeout(reveal)));
 // On paper nothing can be opened: all pictures are there, queries are not.
 addEventListener("beforeprint", () => all("details.fold").forEach((fold) => { if ($("figure", fold)) fold.open = true; }));
 
