@@ -38,6 +38,9 @@ def claim_sections(claims: Rows, readings: Rows, baselines: Rows) -> dict[str, A
             "mark": _MARKS.get(row["verdict"], "–"),
         }  # fmt: skip
     spread = _by_claim(readings)
+    unit = {row["claim"]: row["unit"] for row in claims}
+    for one in (*readings, *baselines):
+        one["shown"] = observed_text(one["observed"], unit[one["claim"]])
     for row in claims:
         own = [one for one in spread.get(row["claim"], []) if one["observed"] is not None]
         found = [one["observed"] for one in own]

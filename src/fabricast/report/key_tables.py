@@ -48,7 +48,7 @@ KEY_TABLES = {
         "Statements and how firmly they hold": """
             SELECT statement, text, slides, decided_by, passed AS with_default_parameters,
             printf('%.0f %%', 100 * share_of_draws) AS share_of_draws FROM gpucentric_statement ORDER BY statement""",
-        "What the slides say, and what of it can be checked": """
+        "What the slides say, and what of it can be checked (of charts whose bars are lost, the axes are claims)": """
             SELECT observation, slide, text,
             CASE WHEN passed THEN 'holds by default' WHEN NOT passed THEN 'does not hold'
                  WHEN confidence = 'low' THEN 'count only'
@@ -115,8 +115,8 @@ ERRORS = {
         printf('%.2f %%', 100 * max_absolute) AS largest_error
         FROM error_by_model WHERE subset = 'all' AND kind <> 'simulated'
         ORDER BY study, kind, origin, share_within DESC, model""",
-    "Largest misses of the congestion-factor model": """
-        SELECT case_id AS case, item, kind, origin,
+    "Largest misses of the congestion-factor model, against measured and published references": """
+        SELECT case_id AS case, kind, origin,
         CASE quantity WHEN 'rate' THEN predicted / 1e9 ELSE 1e3 * predicted END AS predicted,
         CASE quantity WHEN 'rate' THEN reference / 1e9 ELSE 1e3 * reference END AS reference,
         CASE quantity WHEN 'rate' THEN 'GB/s' ELSE 'ms' END AS unit,
@@ -159,9 +159,9 @@ SIMULATED = {
         WHERE study = 'pcie' AND subset LIKE '%.validation'
         GROUP BY ALL ORDER BY ALL""",
     "The worst communications": """
-        SELECT case_id AS graph, item, model, replace(origin, 'packets.', '') AS hardware,
+        SELECT case_id AS graph, item AS copy, model, replace(origin, 'packets.', '') AS hardware,
         1e3 * predicted AS predicted_ms,
-        1e3 * reference AS simulated_ms, printf('%+.1f %%', 100 * relative_error) AS error, graph_text AS copies
+        1e3 * reference AS simulated_ms, printf('%+.1f %%', 100 * relative_error) AS error, graph_text AS all_copies
         FROM worst_cases WHERE kind = 'simulated' ORDER BY abs(relative_error) DESC, case_id, item, model""",
 }
 

@@ -162,7 +162,8 @@ def _environment() -> jinja2.Environment:
 
 def _with_units(text: object) -> str:
     """Keep a number and its unit on one line."""
-    return re.sub(r"(\d) (%|ms|ns|s|GB/s|bytes|MB|KiB|MiB|GiB)(?![\w/])", "\\1\u00a0\\2", str(text))
+    text = re.sub(r"(?<=\d )us\b", "µs", str(text))
+    return re.sub(r"(\d) (%|ms|µs|ns|s|GB/s|bytes|MB|KiB|MiB|GiB)(?![\w/])", "\\1\u00a0\\2", text)
 
 
 def _sheets(connection: duckdb.DuckDBPyConnection, queries: dict[str, str]) -> list[Sheet]:

@@ -24,7 +24,7 @@ const pcieExplorer = (root, data) => {
   const [treeLabel, trees] = choice("tree", data.trees.map((one, number) => [number, `${one.name}, ${one.endpoints.length} endpoints`]));
   const [modelLabel, models] = choice("model", data.models.map((one, number) => [number, one.title]));
   const slider = (label, unit, min, max, step) => {
-    const input = element("input", { type: "range", min, max, step, ariaLabel: `${label} in ${unit}` });
+    const input = element("input", { type: "range", min, max, step, ariaLabel: unit ? `${label} in ${unit}` : label });
     const shown = element("output");
     const text = () => { shown.textContent = `${+input.value}${unit ? `\u00a0${unit}` : ""}`; };
     input.addEventListener("input", () => { text(); update(); });
@@ -32,8 +32,8 @@ const pcieExplorer = (root, data) => {
   };
   const bandwidth = slider("one copy alone", "GB/s", 1, 64, 0.1);
   const size = slider("size", "MiB", 1, 1024, 1);
-  const tau = slider("tau", "", 0, 0.49, 0.005);
-  const cost = slider("crossing cost", "", 1, 1.5, 0.005);
+  const tau = slider("tau", "", 0, 0.49, 0.001);
+  const cost = slider("crossing cost", "", 1, 1.5, 0.001);
   const said = element("p", { className: "small" });
   const IDLE = "color-mix(in srgb, var(--soft) 45%, transparent)";
   // By way of yellow: a mixture of blue and orange would be grey.

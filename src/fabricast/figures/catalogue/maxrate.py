@@ -58,7 +58,8 @@ FIGURES = (
             read("maxrate_measurement"), read("maxrate_fit"), _shown(read, values)
         ),
         "Time of small messages by processes: measured (points), the refined model with one start-up time "
-        "(dashed), and with the latency term (solid).",
+        "(dashed), and with the latency term (solid). Times grow with processes: one start-up time cannot, the "
+        "term can.",
     ),
     Entry(
         "error_surface",
