@@ -43,8 +43,8 @@ FIGURES = (
         "Link usage, multicast",
         lambda read, values: plots.plot_link_usage(read("network_case"), read("network_link_class"), "MChalf-64"),
         "Least, mean and largest load of the links of each class for the multicast to 14 targets on 64 supernodes. "
-        "With default rank order and direct routes the fullest link between supernodes (D) carries many times the mean; "
-        "indirect routes bring it near.",
+        "With default rank order and direct routes the fullest link between supernodes (D) carries many times the "
+        "mean; indirect routes bring it near.",
         wanted=lambda settings: "MChalf-64" in settings.percs.workloads,
     ),
     Entry(
