@@ -24,7 +24,7 @@ from fabricast.pcie.packet_hardware import HARDWARE, PacketHardware
 from fabricast.pcie.packet_phases import simulate as simulate_phases
 from fabricast.pcie.tree import PcieTree
 
-__all__ = ["Prediction", "predict", "simulate"]
+__all__ = ["Prediction", "Predictor", "predict", "simulate"]
 
 #: A timeline with more bars than this is not read.
 _MOST_BARS = 40
@@ -174,41 +174,108 @@ def predict(
     >>> times["shared_with"].tolist()
     ['2>1', '0>1']
     """
-    check_count("threads", threads, MOST_THREADS)
-    chosen = named_model(model) if isinstance(model, str) else model
-    check_endpoints(tree, graphs)
-    if not pcie_only:
-        refuse_peer_copies(tree, graphs)
-    machine = machine_parameters(
-        tree, bandwidth_bytes_per_s=None if bandwidth is None else to_bytes_per_s(bandwidth), tau=tau,
-        crossing_cost=crossing_cost, parameters_file=parameters,
+    predictor = Predictor(
+        tree, model=model, bandwidth=bandwidth, tau=tau, crossing_cost=crossing_cost, parameters=parameters,
+        pcie_only=pcie_only, explain=explain, threads=threads,
     )  # fmt: skip
-    found = evaluate(
-        tree, graphs, chosen, bandwidth_bytes_per_s=machine.bandwidth_bytes_per_s, tau=machine.tau,
-        crossing_cost=machine.crossing_cost, threads=threads, explain=explain,
-    )  # fmt: skip
-    elapsed_s = found.end_s - graphs.start_s
-    table = Prediction(
-        {
-            **_communications(tree, graphs),
-            "elapsed_s": elapsed_s,
-            "slowdown": elapsed_s / _alone_s(tree, graphs, machine.bandwidth_bytes_per_s),
-            **(_explanation(tree, graphs, found) if explain else {}),
-        }
-    )
-    notes = [*tree.notes, *machine.notes(chosen)]
-    names = tree.endpoint_names
-    over_sockets = np.array([[s != t and tree.path_class(s, t) == "SYS" for t in names] for s in names])
-    between = int(over_sockets[graphs.source, graphs.target].sum())
-    if between:
-        notes.append(f"{between} communications cross sockets; the study validates one socket only")
-    divided = divided_writes(tree, graphs.graph_of_communication, graphs.source, graphs.target)
-    if divided.size:
-        notes.append(f"{divided.size} graphs, such as '{graphs.names[divided[0]]}', {DIVIDED_WRITES}")
-    if not np.isfinite(elapsed_s).all():
-        notes.append(f"model '{chosen.name}' starves some communications: their elapsed_s is infinite")
-    table.attrs["notes"] = notes
+    table = predictor.predict(graphs)
+    table.attrs["notes"] = predictor.notes()
     return table
+
+
+class Predictor:
+    """Predicts graphs of one topology, some at a time, as `predict` does all at once.
+
+    Parameters
+    ----------
+    tree, model, bandwidth, tau, crossing_cost, parameters, pcie_only, explain, threads
+        As for `predict`.
+
+    Raises
+    ------
+    InputError
+        If the model is unknown, a value is out of range, or nothing tells the bandwidth.
+
+    Examples
+    --------
+    >>> import fabricast as fc
+    >>> predictor = Predictor(fc.load_topology("storm8"), bandwidth="10 GiB/s")
+    >>> predictor.predict(fc.graph([(0, 1), (2, 1)]))["slowdown"].tolist()
+    [2.0, 2.0]
+    """
+
+    def __init__(
+        self,
+        tree: PcieTree,
+        *,
+        model: str | Model = "congestion_factor",
+        bandwidth: float | str | None = None,
+        tau: float | None = None,
+        crossing_cost: float | None = None,
+        parameters: str | Path | None = None,
+        pcie_only: bool = False,
+        explain: bool = True,
+        threads: int = 1,
+    ) -> None:
+        check_count("threads", threads, MOST_THREADS)
+        self._tree, self._pcie_only, self._explain, self._threads = tree, pcie_only, explain, threads
+        self._model = named_model(model) if isinstance(model, str) else model
+        self._machine = machine_parameters(
+            tree, bandwidth_bytes_per_s=None if bandwidth is None else to_bytes_per_s(bandwidth), tau=tau,
+            crossing_cost=crossing_cost, parameters_file=parameters,
+        )  # fmt: skip
+        names = tree.endpoint_names
+        self._crosses_sockets = np.array([[s != t and tree.path_class(s, t) == "SYS" for t in names] for s in names])
+        self._between_sockets, self._divided, self._starves = 0, 0, False
+        self._divided_example = ""
+
+    def predict(self, graphs: CongestionGraphs) -> Prediction:
+        """Return times of some graphs, and remember what `notes` says of them.
+
+        Parameters
+        ----------
+        graphs : CongestionGraphs
+            The graphs.
+
+        Raises
+        ------
+        InputError
+            If an endpoint is unknown or a copy would take a direct link.
+        """
+        tree, machine = self._tree, self._machine
+        check_endpoints(tree, graphs)
+        if not self._pcie_only:
+            refuse_peer_copies(tree, graphs)
+        found = evaluate(
+            tree, graphs, self._model, bandwidth_bytes_per_s=machine.bandwidth_bytes_per_s, tau=machine.tau,
+            crossing_cost=machine.crossing_cost, threads=self._threads, explain=self._explain,
+        )  # fmt: skip
+        elapsed_s = found.end_s - graphs.start_s
+        self._between_sockets += int(self._crosses_sockets[graphs.source, graphs.target].sum())
+        divided = divided_writes(tree, graphs.graph_of_communication, graphs.source, graphs.target)
+        if divided.size:
+            self._divided_example = self._divided_example or graphs.names[divided[0]]
+            self._divided += divided.size
+        self._starves |= not np.isfinite(elapsed_s).all()
+        return Prediction(
+            {
+                **_communications(tree, graphs),
+                "elapsed_s": elapsed_s,
+                "slowdown": elapsed_s / _alone_s(tree, graphs, machine.bandwidth_bytes_per_s),
+                **(_explanation(tree, graphs, found) if self._explain else {}),
+            }
+        )
+
+    def notes(self) -> list[str]:
+        """Return what the reader of all predictions so far should know, one line each."""
+        notes = [*self._tree.notes, *self._machine.notes(self._model)]
+        if self._between_sockets:
+            notes.append(f"{self._between_sockets} communications cross sockets; the study validates one socket only")
+        if self._divided:
+            notes.append(f"{self._divided} graphs, such as '{self._divided_example}', {DIVIDED_WRITES}")
+        if self._starves:
+            notes.append(f"model '{self._model.name}' starves some communications: their elapsed_s is infinite")
+        return notes
 
 
 def simulate(

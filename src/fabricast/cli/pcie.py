@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,7 +33,9 @@ from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.units import GIB, MIB
 
 if TYPE_CHECKING:
+    from fabricast.api.predictions import Predictor
     from fabricast.pcie.packet_hardware import PacketHardware
+    from fabricast.pcie.tree import PcieTree
 
 __all__ = ["app"]
 
@@ -57,9 +61,9 @@ def predict(
     include_display: Annotated[bool, DISPLAY] = False,
 ) -> None:
     """Predict when each communication of each congestion graph ends."""
-    from fabricast.api.predictions import predict as predict_times
+    from fabricast.api.predictions import Predictor
     from fabricast.cli.output import write_elapsed
-    from fabricast.pcie.graph_files import read_graphs
+    from fabricast.pcie.graph_files import ScatteredGraphError, read_graphs
     from fabricast.pcie.models import named_model
     from fabricast.pcie.topology_files import load_tree
 
@@ -69,20 +73,35 @@ def predict(
     threads = check_threads(threads)
     chosen = named_model(model)
     tree = load_tree(topology, include_display=include_display)
-    times = predict_times(
-        tree,
-        read_graphs(graphs, tree, size_bytes=size_mib * MIB),
-        model=chosen,
-        bandwidth=None if bandwidth_gib is None else bandwidth_gib * GIB,
-        tau=tau,
-        crossing_cost=crossing_cost,
-        parameters=parameters,
-        pcie_only=pcie_only,
-        explain=explain,
-        threads=threads,
-    )
-    write_elapsed(times, output)
-    print_notes(times.attrs["notes"])
+    predictor = partial(
+        Predictor, tree, model=chosen, bandwidth=None if bandwidth_gib is None else bandwidth_gib * GIB, tau=tau,
+        crossing_cost=crossing_cost, parameters=parameters, pcie_only=pcie_only, explain=explain, threads=threads,
+    )  # fmt: skip
+    if output is not None:
+        with suppress(ScatteredGraphError):
+            print_notes(_predict_blocks(predictor(), graphs, tree, size_mib * MIB, output))
+            return
+    whole = predictor()
+    write_elapsed(whole.predict(read_graphs(graphs, tree, size_bytes=size_mib * MIB)), output)
+    print_notes(whole.notes())
+
+
+def _predict_blocks(
+    predictor: Predictor, graphs_file: Path, tree: PcieTree, size_bytes: float, output: Path
+) -> list[str]:
+    """Predict the graphs of a file some at a time; return what the reader should know."""
+    from fabricast.cli.output import elapsed_file
+    from fabricast.pcie.graph_files import graph_blocks
+    from fabricast.runtime.jobs import progress_of
+
+    found = graph_blocks(graphs_file, tree, size_bytes=size_bytes)
+    with elapsed_file(output) as write, progress_of(f"predicting, {found.unit}", found.total) as advance:
+        for graphs, size in found.blocks:
+            write(predictor.predict(graphs))
+            # Of what is read at once there is no progress to show.
+            if size < found.total:
+                advance(size)
+    return predictor.notes()
 
 
 @app.command(

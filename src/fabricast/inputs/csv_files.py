@@ -95,7 +95,12 @@ class CsvRow:
 
 
 def read_csv(
-    path: Path | str, required: Sequence[str], optional: Sequence[str] = (), *, text: str | None = None
+    path: Path | str,
+    required: Sequence[str],
+    optional: Sequence[str] = (),
+    *,
+    text: str | None = None,
+    lines_before: int = 0,
 ) -> list[CsvRow]:
     r"""Read a CSV file with a header; lines that start with ``#`` are comments.
 
@@ -107,6 +112,8 @@ def read_csv(
         Columns that the file must and may have, in any order.
     text : str, optional
         Content of the file, where it has been read already.
+    lines_before : int, default 0
+        How many lines of the file are not in `text`, whose first line is the header.
 
     Returns
     -------
@@ -129,7 +136,7 @@ def read_csv(
     path = Path(path)
     text = read_text(path, strict=True) if text is None else text
     comment = text.partition("\n")[0]
-    lines = list(_lines(text, path))
+    lines = list(_lines(text, path, lines_before))
     expected = ",".join(required) + (f"[,{','.join(optional)}]" if optional else "")
     if not lines:
         raise InputError(f"is empty, expected the columns {expected}", path=path, line=1)
@@ -152,12 +159,12 @@ def read_csv(
     return [CsvRow(path, line, columns, tuple(fields)) for line, fields in lines[1:]]
 
 
-def _lines(content: str, path: Path) -> Iterator[tuple[int, list[str]]]:
+def _lines(content: str, path: Path, lines_before: int) -> Iterator[tuple[int, list[str]]]:
     line = 0
 
     def text() -> Iterator[str]:
         nonlocal line
-        for number, read in enumerate(io.StringIO(content, newline=""), start=1):
+        for number, read in enumerate(io.StringIO(content, newline=""), start=1 + lines_before):
             line = number
             if not read.startswith("#"):
                 yield read

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import sys
 from collections.abc import Iterator
@@ -14,13 +15,14 @@ from typing import IO, Any
 
 from fabricast.core.errors import InputError
 
-__all__ = ["atomic_write", "parse_json", "read_bytes", "read_text", "write_text"]
+__all__ = ["LARGEST_TEXT_BYTES", "atomic_write", "line_blocks", "parse_json", "read_bytes", "read_text", "write_text"]
 
 #: Most bytes that are read of any foreign file; formats whose objects need more memory have less.
 LARGEST_TEXT_BYTES = 64_000_000
 LARGEST_JSON_BYTES = 16_000_000
 LARGEST_YAML_BYTES = 1_000_000
 _BLOCK_BYTES = 1 << 20
+_COMMENT = re.compile(rb"^#[^\n]*", re.MULTILINE)
 
 
 def read_bytes(path: Path | str, *, most_bytes: int = LARGEST_TEXT_BYTES) -> bytes:
@@ -90,16 +92,69 @@ def read_text(path: Path | str, *, strict: bool = False, most_bytes: int = LARGE
     InputError
         If it cannot be read, is larger, or holds a NUL byte.
     """
-    content = read_bytes(path, most_bytes=most_bytes)
+    return _decoded(read_bytes(path, most_bytes=most_bytes), path, strict=strict)
+
+
+def _decoded(content: bytes, path: Path | str, *, strict: bool, lines_before: int = 0) -> str:
     nul = content.find(b"\0")
     if nul >= 0:
-        line = content.count(b"\n", 0, nul) + 1
+        line = content.count(b"\n", 0, nul) + 1 + lines_before
         raise InputError("holds a NUL byte, expected UTF-8 text", path=path, line=line)
     try:
-        return content.decode("utf-8-sig", errors="strict" if strict else "replace")
+        return content.decode("utf-8" if lines_before else "utf-8-sig", errors="strict" if strict else "replace")
     except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
+        line = content.count(b"\n", 0, error.start) + 1 + lines_before
         raise InputError(f"is not UTF-8 text: {error.reason}", path=path, line=line) from error
+
+
+def line_blocks(path: Path | str, block_bytes: int) -> Iterator[tuple[str, int]]:
+    """Read a file of any size some lines at a time.
+
+    Parameters
+    ----------
+    path : Path or str
+        Text in UTF-8, with or without a byte-order mark.
+    block_bytes : int
+        Least size of a block but the last.
+
+    Yields
+    ------
+    tuple of (str, int)
+        Whole lines, and how many lines of the file stand before them. Quotes are in pairs, so that no quoted
+        field is cut.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, is not UTF-8, or holds a NUL byte.
+    """
+    lines_before = 0
+    try:
+        with Path(path).open("rb") as file:
+            while block := file.read(block_bytes):
+                content = block + _rest_of_line(file, block, path, lines_before)
+                yield _decoded(content, path, strict=True, lines_before=lines_before), lines_before
+                lines_before += content.count(b"\n")
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", path=path) from error
+
+
+def _rest_of_line(file: IO[bytes], block: bytes, path: Path | str, lines_before: int) -> bytes:
+    """Read on to the end of a line at which quotes are in pairs, those of comments left out."""
+    quotes = (_COMMENT.sub(b"", block) if b"#" in block else block).count(b'"')
+    lines, size = [], 0
+    while line := file.readline(LARGEST_TEXT_BYTES):
+        lines.append(line)
+        # The first one may be the rest of a comment that the block has begun.
+        begun = block.rpartition(b"\n")[2] if not lines[1:] else b""
+        quotes += 0 if (begun + line).startswith(b"#") else line.count(b'"')
+        size += len(line)
+        if size >= LARGEST_TEXT_BYTES:
+            wide = f"holds a line, or an open quote, of more than {LARGEST_TEXT_BYTES / 1e6:g} MB, expected less"
+            raise InputError(wide, path=path, line=lines_before + 1)
+        if quotes % 2 == 0:
+            break
+    return b"".join(lines)
 
 
 def parse_json(text: str, path: Path | str) -> Any:

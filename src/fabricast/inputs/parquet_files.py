@@ -11,7 +11,11 @@ import pandas as pd
 
 from fabricast.core.errors import InputError
 
-__all__ = ["ParquetRow", "parquet_rows", "read_parquet"]
+__all__ = ["ParquetRow", "parquet_blocks", "parquet_rows", "read_parquet"]
+
+
+#: DuckDB gives rows in multiples of this.
+_VECTOR_ROWS = 2048
 
 
 @dataclass(frozen=True)
@@ -95,13 +99,70 @@ def read_parquet(path: Path | str, texts: Iterable[str] = (), numbers: Iterable[
             if not texts:
                 whole: pd.DataFrame = relation.df()
                 return whole
-            _check_columns(path, kinds, texts, numbers)
-            columns = [f"CAST({name} AS VARCHAR) AS {name}" for name in texts]
-            columns += [f"CAST({name} AS DOUBLE) AS {name}" for name in numbers if name in kinds]
-            chosen: pd.DataFrame = relation.project(", ".join(columns)).df()
+            chosen: pd.DataFrame = relation.project(_columns(path, kinds, texts, numbers)).df()
             return chosen
         except duckdb.Error as error:
-            raise InputError(f"is not a readable Parquet file ({str(error).splitlines()[0]})", path=path) from error
+            raise _unreadable(path, error) from error
+
+
+def parquet_blocks(
+    path: Path | str, texts: Iterable[str], numbers: Iterable[str], block_rows: int
+) -> tuple[int, Iterator[tuple[pd.DataFrame, int]]]:
+    """Read a Parquet file some rows at a time.
+
+    Parameters
+    ----------
+    path, texts, numbers
+        As for `read_parquet`.
+    block_rows : int
+        About how many rows at a time.
+
+    Returns
+    -------
+    tuple of (int, iterator)
+        How many rows the file has, and its rows in order, each block with the number of rows before it.
+
+    Raises
+    ------
+    InputError
+        As of `read_parquet`, also while blocks are taken.
+    """
+    import duckdb
+
+    texts, numbers = list(texts), list(numbers)
+    with duckdb.connect() as connection:
+        try:
+            total = len(connection.read_parquet(str(path)))
+        except duckdb.Error as error:
+            raise _unreadable(path, error) from error
+
+    def blocks() -> Iterator[tuple[pd.DataFrame, int]]:
+        before = 0
+        with duckdb.connect() as connection:
+            try:
+                relation = connection.read_parquet(str(path))
+                kinds = dict(zip(relation.columns, map(str, relation.types), strict=True))
+                chosen = _columns(path, kinds, texts, numbers)
+                found = connection.execute(f"SELECT {chosen} FROM read_parquet(?)", [str(path)])
+                while len(table := found.fetch_df_chunk(-(-block_rows // _VECTOR_ROWS))):
+                    yield table, before
+                    before += len(table)
+            except duckdb.Error as error:
+                raise _unreadable(path, error) from error
+
+    return total, blocks()
+
+
+def _unreadable(path: Path | str, error: Exception) -> InputError:
+    return InputError(f"is not a readable Parquet file ({str(error).splitlines()[0]})", path=path)
+
+
+def _columns(path: Path | str, kinds: Mapping[str, str], texts: list[str], numbers: list[str]) -> str:
+    """Return the columns of a query for texts and numbers."""
+    _check_columns(path, kinds, texts, numbers)
+    columns = [f"CAST({name} AS VARCHAR) AS {name}" for name in texts]
+    columns += [f"CAST({name} AS DOUBLE) AS {name}" for name in numbers if name in kinds]
+    return ", ".join(columns)
 
 
 def _check_columns(path: Path | str, kinds: Mapping[str, str], texts: list[str], numbers: list[str]) -> None:
@@ -116,7 +177,7 @@ def _check_columns(path: Path | str, kinds: Mapping[str, str], texts: list[str],
         raise InputError(f"column '{wrong[0]}' is {kinds[wrong[0]]}, expected numbers", path=path)
 
 
-def parquet_rows(path: Path | str, table: pd.DataFrame) -> Iterator[ParquetRow]:
-    """Give the rows of a table that `read_parquet` returned one by one."""
-    for number, values in enumerate(table.astype(object).to_dict("records"), 1):
+def parquet_rows(path: Path | str, table: pd.DataFrame, rows_before: int = 0) -> Iterator[ParquetRow]:
+    """Give the rows of a table that `read_parquet` returned, or of a block after some rows, one by one."""
+    for number, values in enumerate(table.astype(object).to_dict("records"), 1 + rows_before):
         yield ParquetRow(Path(path), number, {str(name): value for name, value in values.items()})

@@ -1,28 +1,104 @@
-"""Congestion graphs from CSV and Parquet files."""
+"""Congestion graphs from CSV and Parquet files, all at once or some at a time."""
 
 from __future__ import annotations
 
 import io
-import itertools
-from collections.abc import Hashable, Iterable
+import re
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from fabricast.core.errors import InputError
 from fabricast.inputs.csv_files import MOST_ROWS, CsvRow, read_csv
-from fabricast.inputs.files import read_text
-from fabricast.inputs.parquet_files import ParquetRow, parquet_rows, read_parquet
+from fabricast.inputs.files import LARGEST_TEXT_BYTES, line_blocks, read_text
+from fabricast.inputs.parquet_files import ParquetRow, parquet_blocks, parquet_rows, read_parquet
 from fabricast.pcie.graphs import OPTIONAL, REQUIRED, CongestionGraphs
 from fabricast.pcie.tree import PcieTree
 
-__all__ = ["read_ends", "read_graphs"]
+__all__ = ["GraphBlocks", "ScatteredGraphError", "graph_blocks", "read_ends", "read_graphs"]
 
 #: What a communication can be: beyond this, times lose their meaning or their digits.
 SMALLEST_BYTES, LARGEST_BYTES = 1e-3, 1e15
 LATEST_START_S = 1e6
+#: What is read of a file at a time: about as many communications of CSV as of Parquet.
+_BLOCK_BYTES, _BLOCK_ROWS = 2_000_000, 160_000
+#: A line that is neither blank nor a comment.
+_CONTENT = re.compile(r"^[^#\r\n][^\n]*\n?", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Communications in file order; `codes` are places of their graphs in `names`, which are in order of first rows."""
+
+    names: list[str]
+    codes: NDArray[np.int64]
+    source: NDArray[np.int64]
+    target: NDArray[np.int64]
+    size_bytes: NDArray[np.float64]
+    start_s: NDArray[np.float64]
+
+    def grouped(self) -> CongestionGraphs:
+        """Return graphs in order of their first row, communications of a graph in file order."""
+        order = np.argsort(self.codes, kind="stable")
+        return CongestionGraphs(
+            names=tuple(self.names),
+            families=("user",) * len(self.names),
+            offset=np.concatenate([[0], np.cumsum(np.bincount(self.codes))]).astype(np.int64),
+            source=self.source[order],
+            target=self.target[order],
+            size_bytes=self.size_bytes[order].astype(np.float64),
+            start_s=self.start_s[order].astype(np.float64),
+        )
+
+    def _some(self, names: list[str], rows: slice, first_code: int) -> _Rows:
+        return _Rows(
+            names, self.codes[rows] - first_code, self.source[rows], self.target[rows], self.size_bytes[rows],
+            self.start_s[rows],
+        )  # fmt: skip
+
+    def parted(self) -> tuple[_Rows, _Rows]:
+        """Return all graphs but the last, and the last."""
+        last = len(self.names) - 1
+        begins = int(np.searchsorted(self.codes, last))
+        return self._some(self.names[:last], slice(begins), 0), self._some(self.names[last:], slice(begins, None), last)
+
+    def followed_by(self, later: _Rows) -> _Rows:
+        """Return the rows of both; the first graph of the later ones may be the last of these."""
+        same = later.names[0] == self.names[-1]
+        codes = later.codes + len(self.names) - same
+        return _Rows(
+            self.names + later.names[same:], np.concatenate([self.codes, codes]),
+            *(np.concatenate([getattr(self, name), getattr(later, name)])
+              for name in ("source", "target", "size_bytes", "start_s")),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class GraphBlocks:
+    """The graphs of a file, some at a time.
+
+    Parameters
+    ----------
+    total : int
+        Size of the file, in `unit`.
+    unit : str
+        What the size counts.
+    blocks : iterator of (CongestionGraphs, int)
+        Whole graphs in file order, and how much of the size they take.
+    """
+
+    total: int
+    unit: str
+    blocks: Iterator[tuple[CongestionGraphs, int]]
+
+
+class ScatteredGraphError(Exception):
+    """Rows of one graph are in several places: its file cannot be read some graphs at a time."""
 
 
 def read_graphs(path: Path | str, tree: PcieTree, *, size_bytes: float) -> CongestionGraphs:
@@ -50,12 +126,109 @@ def read_graphs(path: Path | str, tree: PcieTree, *, size_bytes: float) -> Conge
     """
     # A file without a flaw is read as columns; row by row only to name the first one that is wrong.
     if Path(path).suffix.lower() == ".parquet":
-        table = read_parquet(path, REQUIRED, OPTIONAL)
-        return _from_columns(table, tree, size_bytes) or _from_rows(path, parquet_rows(path, table), tree, size_bytes)
-    text = read_text(path, strict=True)
+        return _parquet_rows(path, read_parquet(path, REQUIRED, OPTIONAL), 0, tree, size_bytes).grouped()
+    return _csv_rows(path, read_text(path, strict=True), 0, tree, size_bytes).grouped()
+
+
+def graph_blocks(path: Path | str, tree: PcieTree, *, size_bytes: float) -> GraphBlocks:
+    r"""Read congestion graphs from a CSV or Parquet file of any size, some at a time.
+
+    Parameters
+    ----------
+    path, tree, size_bytes
+        As for `read_graphs`; rows of a graph stand together in the file.
+
+    Returns
+    -------
+    GraphBlocks
+        The same graphs as of `read_graphs`, in the same order.
+
+    Raises
+    ------
+    InputError
+        While blocks are taken, on the first row that is wrong.
+    ScatteredGraphError
+        While blocks are taken, if the rows of a graph do not stand together. `read_graphs` reads such files,
+        CSV up to 64 MB; a larger one is refused here.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from fabricast.pcie.regular_tree import regular_tree
+    >>> path = Path(tempfile.mkdtemp()) / "graphs.csv"
+    >>> _ = path.write_text("graph,source,target\nhalo,0,1\nhalo,1,0\n")
+    >>> found = graph_blocks(path, regular_tree("pair", (2,)), size_bytes=1e6)
+    >>> [(graphs.names, size) for graphs, size in found.blocks], found.total, found.unit
+    ([(('halo',), 38)], 38, 'bytes')
+    """
+    if Path(path).suffix.lower() == ".parquet":
+        total, blocks = parquet_blocks(path, REQUIRED, OPTIONAL, _BLOCK_ROWS)
+        if total == 0:
+            read_graphs(path, tree, size_bytes=size_bytes)
+        parts = ((_parquet_rows(path, table, before, tree, size_bytes), len(table)) for table, before in blocks)
+        return GraphBlocks(total, "rows", _whole_graphs(parts, ScatteredGraphError()))
+    if not Path(path).is_file():
+        # A pipe is read once, and its size is not known.
+        graphs = read_graphs(path, tree, size_bytes=size_bytes)
+        return GraphBlocks(1, "files", iter([(graphs, 1)]))
+    total = Path(path).stat().st_size
+    most = f"{LARGEST_TEXT_BYTES / 1e6:g} MB"
+    scattered = (
+        ScatteredGraphError()
+        if total <= LARGEST_TEXT_BYTES
+        else InputError(f"has rows of a graph in several places, expected them together in more than {most}", path=path)
+    )
+    return GraphBlocks(total, "bytes", _whole_graphs(_csv_blocks(path, tree, size_bytes), scattered))
+
+
+def _csv_blocks(path: Path | str, tree: PcieTree, size_bytes: float) -> Iterator[tuple[_Rows, int]]:
+    header, held, before = "", "", 0
+    for block, lines_before in line_blocks(path, _BLOCK_BYTES):
+        text, before = held + block, before if held else lines_before
+        found = _CONTENT.search(text)
+        if found is None or not (header or _CONTENT.search(text, found.end())):
+            held = text
+            continue
+        # Every block is read as a file of its own, under the header of the first.
+        yield _csv_rows(path, header + text, before - bool(header), tree, size_bytes), len(text.encode())
+        header, held = header or found[0], ""
+    if not header:
+        # Says what is missing.
+        read_csv(path, REQUIRED, OPTIONAL, text=held)
+
+
+def _whole_graphs(parts: Iterable[tuple[_Rows, int]], scattered: Exception) -> Iterator[tuple[CongestionGraphs, int]]:
+    """Give graphs once all their rows are there; none may come again."""
+    rest, unseen, seen = None, 0, []
+    for rows, size in parts:
+        if (np.diff(rows.codes) < 0).any():
+            raise scattered
+        done, rest = (rows if rest is None else rest.followed_by(rows)).parted()
+        unseen += size
+        if done.names:
+            seen.append(pd.util.hash_array(np.array(done.names, dtype=object)))
+            yield done.grouped(), unseen
+            unseen = 0
+    if rest is not None:
+        seen.append(pd.util.hash_array(np.array(rest.names, dtype=object)))
+        yield rest.grouped(), unseen
+    every = np.concatenate(seen) if seen else np.zeros(0)
+    if np.unique(every).size < every.size:
+        raise scattered
+
+
+def _parquet_rows(path: Path | str, table: pd.DataFrame, rows_before: int, tree: PcieTree, size_bytes: float) -> _Rows:
+    found = _from_columns(table, tree, size_bytes)
+    return found or _from_rows(path, parquet_rows(path, table, rows_before), tree, size_bytes)
+
+
+def _csv_rows(path: Path | str, text: str, lines_before: int, tree: PcieTree, size_bytes: float) -> _Rows:
     parsed = _parsed(text)
     found = None if parsed is None else _from_columns(parsed, tree, size_bytes)
-    return found or _from_rows(path, read_csv(path, REQUIRED, OPTIONAL, text=text), tree, size_bytes)
+    if found is not None:
+        return found
+    table_rows = read_csv(path, REQUIRED, OPTIONAL, text=text, lines_before=lines_before)
+    return _from_rows(path, table_rows, tree, size_bytes)
 
 
 def _parsed(text: str) -> pd.DataFrame | None:
@@ -75,8 +248,8 @@ def _parsed(text: str) -> pd.DataFrame | None:
         return None
 
 
-def _from_columns(table: pd.DataFrame, tree: PcieTree, size_bytes: float) -> CongestionGraphs | None:
-    """Return the graphs of a table; None where a row is wrong."""
+def _from_columns(table: pd.DataFrame, tree: PcieTree, size_bytes: float) -> _Rows | None:
+    """Return the rows of a table; None where a row is wrong."""
     if table.empty or table[list(REQUIRED)].isna().any().any():
         return None
     codes, names = pd.factorize(table["graph"])
@@ -96,23 +269,12 @@ def _from_columns(table: pd.DataFrame, tree: PcieTree, size_bytes: float) -> Con
     in_range = (size >= SMALLEST_BYTES) & (size <= LARGEST_BYTES) & (start >= 0) & (start <= LATEST_START_S)
     if (source == target).any() or not in_range.all():
         return None
-    # Graphs in order of their first row, communications of a graph in file order.
-    order = np.argsort(codes, kind="stable")
-    return CongestionGraphs(
-        names=tuple(graph_names),
-        families=("user",) * len(graph_names),
-        offset=np.concatenate([[0], np.cumsum(np.bincount(codes))]).astype(np.int64),
-        source=source[order],
-        target=target[order],
-        size_bytes=size[order].astype(np.float64),
-        start_s=start[order].astype(np.float64),
-    )
+    return _Rows(graph_names, codes.astype(np.int64), source, target, size, start)
 
 
-def _from_rows(
-    path: Path | str, table_rows: Iterable[CsvRow | ParquetRow], tree: PcieTree, size_bytes: float
-) -> CongestionGraphs:
-    rows: dict[str, list[tuple[int, int, float, float]]] = {}
+def _from_rows(path: Path | str, table_rows: Iterable[CsvRow | ParquetRow], tree: PcieTree, size_bytes: float) -> _Rows:
+    codes: dict[str, int] = {}
+    rows: list[tuple[int, int, int, float, float]] = []
     for row in table_rows:
         if not row["graph"]:
             raise row.error("graph is empty, expected a name")
@@ -123,20 +285,12 @@ def _from_rows(
                 f"start_s is {start:g}, expected 0 or more and at most {LATEST_START_S:,.0f}: times count from the "
                 "start of the graph"
             )
-        rows.setdefault(row["graph"], []).append((source, target, size, start))
+        rows.append((codes.setdefault(row["graph"], len(codes)), source, target, size, start))
     if not rows:
         raise InputError("holds no row, expected communications", path=path)
-    flat = list(itertools.chain.from_iterable(rows.values()))
-    table = np.array(flat, dtype=np.float64)
-    return CongestionGraphs(
-        names=tuple(rows),
-        families=("user",) * len(rows),
-        offset=np.concatenate([[0], np.cumsum([len(part) for part in rows.values()])]).astype(np.int64),
-        source=table[:, 0].astype(np.int64),
-        target=table[:, 1].astype(np.int64),
-        size_bytes=table[:, 2].copy(),
-        start_s=table[:, 3].copy(),
-    )
+    table = np.array(rows, dtype=np.float64)
+    code, source_numbers, target_numbers = (column.astype(np.int64) for column in table.T[:3])
+    return _Rows(list(codes), code, source_numbers, target_numbers, table[:, 3].copy(), table[:, 4].copy())
 
 
 def read_ends(row: CsvRow | ParquetRow, tree: PcieTree, *, size_bytes: float) -> tuple[int, int, float]:

@@ -1,0 +1,178 @@
+"""Graphs read and predicted some at a time are those that are read at once."""
+
+import dataclasses
+import itertools
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from fabricast.cli import app
+from fabricast.core.errors import InputError
+from fabricast.inputs.files import line_blocks
+from fabricast.pcie import graph_files
+from fabricast.pcie.graph_files import ScatteredGraphError, graph_blocks, read_graphs
+from fabricast.pcie.topology_files import load_tree
+
+STORM8 = load_tree("storm8")
+HEADER = "graph,source,target\n"
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(graph_files, "_BLOCK_BYTES", 30)
+    monkeypatch.setattr(graph_files, "_BLOCK_ROWS", 2048)
+
+
+def written(folder, text):
+    path = folder / "graphs.csv"
+    path.write_bytes(text.encode())
+    return path
+
+
+def rows_of(graphs):
+    """One tuple a communication, in order."""
+    names = np.repeat(graphs.names, np.diff(graphs.offset)).tolist()
+    columns = (getattr(graphs, field.name).tolist() for field in dataclasses.fields(graphs)[3:])
+    return list(zip(names, *columns, strict=True))
+
+
+def rows_in_blocks(path):
+    found = graph_blocks(path, STORM8, size_bytes=7.0)
+    blocks = list(found.blocks)
+    assert sum(size for _, size in blocks) == found.total
+    return [row for graphs, _ in blocks for row in rows_of(graphs)], len(blocks)
+
+
+lines = st.lists(
+    st.tuples(st.integers(0, 3), st.sampled_from([(0, 1), (5, 2), (7, 0)]), st.sampled_from(["", "# a \"note\n", "\n"])),
+    min_size=1, max_size=25,
+)  # fmt: skip
+
+
+@given(lines, st.sampled_from(["\n", "\r\n"]), st.booleans(), st.sampled_from(["g{}", '"g, {}"', '"g\n{}"']))
+def test_blocks_hold_the_same_rows_in_the_same_order(lines, end, is_marked, name):
+    step, text = 0, ("\ufeff" if is_marked else "") + HEADER.replace("\n", end)
+    for later, (source, target), before in lines:
+        step += later
+        text += f"{before}{name.format(step)},{source},{target}{end}"
+    with TemporaryDirectory() as folder:
+        path = written(Path(folder), text)
+        # Comments count as bytes of the file, but give no graphs.
+        blocks = [rows_of(graphs) for graphs, _ in graph_blocks(path, STORM8, size_bytes=7.0).blocks]
+        assert list(itertools.chain(*blocks)) == rows_of(read_graphs(path, STORM8, size_bytes=7.0))
+
+
+def test_blocks_are_small_and_tell_how_far_they_are(tmp_path):
+    text = HEADER + "".join(f"g{k // 3},{k % 7},7\n" for k in range(60))
+    found, blocks = rows_in_blocks(written(tmp_path, text))
+    assert blocks > 10
+    assert found == rows_of(read_graphs(tmp_path / "graphs.csv", STORM8, size_bytes=7.0))
+
+
+def test_parquet_is_read_in_blocks(tmp_path):
+    number = np.arange(7001)
+    rows = pd.DataFrame({"graph": number // 10, "source": number % 7, "target": 7, "start_s": number / 1e3})
+    path = tmp_path / "graphs.parquet"
+    duckdb.from_df(rows).write_parquet(str(path))
+    found, blocks = rows_in_blocks(path)
+    assert blocks > 3
+    assert found == rows_of(read_graphs(path, STORM8, size_bytes=7.0))
+
+
+WRONG = {
+    "an unknown endpoint": ("g9,0,8\n", "target is '8'"),
+    "a line that is cut": ("g9,0\n", "has 2 fields, expected 3"),
+    "a number that is none": ("g9,0,0\n", "both '0'"),
+    "NUL": ("g9,0,\0\n", "holds a NUL byte"),
+    "an open quote": ('"g9,0,1\n', "is not CSV"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_line_is_named_and_nothing_is_written(tmp_path, name):
+    wrong, message = WRONG[name]
+    path = written(tmp_path, HEADER + "# note\n" + "".join(f"g{k},0,1\n" for k in range(20)) + wrong)
+    output = tmp_path / "out.csv"
+    output.write_text("as before")
+    result = CliRunner().invoke(app, ["predict", "storm8", str(path), "-o", str(output)])
+    assert isinstance(result.exception, InputError)
+    assert str(result.exception).startswith(f"{path}:")
+    assert message in str(result.exception)
+    if name != "an open quote":
+        assert str(result.exception).startswith(f"{path}:23:")
+    assert output.read_text() == "as before"
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["graphs.csv", "out.csv"]
+
+
+def test_a_wrong_row_of_parquet_is_named(tmp_path):
+    path = tmp_path / "graphs.parquet"
+    duckdb.sql(
+        f"COPY (SELECT range AS graph, 0 AS source, if(range = 5000, 9, 1) AS target FROM range(6000)) TO '{path}'"
+    )
+    with pytest.raises(InputError, match="row 5001: target is '9'"):
+        rows_in_blocks(path)
+
+
+@pytest.mark.parametrize("names", ["abab", "abbbbbbbbbbbbbbbbba", "aaaaaaabbbbbbbbbbbbba"])
+def test_a_scattered_graph_is_read_at_once_or_refused(tmp_path, monkeypatch, names):
+    path = written(tmp_path, HEADER + "".join(f"{name},0,1\n" for name in names))
+    with pytest.raises(ScatteredGraphError):
+        rows_in_blocks(path)
+    arguments = ["predict", "storm8", str(path), "-o", str(tmp_path / "out.csv")]
+    assert CliRunner().invoke(app, arguments).exit_code == 0
+    assert pd.read_csv(tmp_path / "out.csv")["graph"].tolist() == sorted(names)
+    monkeypatch.setattr(graph_files, "LARGEST_TEXT_BYTES", 40)
+    with pytest.raises(InputError, match="rows of a graph in several places"):
+        rows_in_blocks(path)
+
+
+@pytest.mark.parametrize("text", ["", "# only a note\n" * 5, HEADER])
+def test_a_file_without_rows_is_refused(tmp_path, text):
+    with pytest.raises(InputError, match="is empty|holds no rows"):
+        rows_in_blocks(written(tmp_path, text))
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_predictions_do_not_depend_on_blocks(tmp_path, monkeypatch, suffix):
+    path = written(tmp_path, HEADER + "".join(f"g{k // 3},{k % 4},{4 + 4 * (k % 3)}\n" for k in range(50)))
+    files, notes = [], []
+    for size in (30, 10_000):
+        monkeypatch.setattr(graph_files, "_BLOCK_BYTES", size)
+        # Brackets in a name are no pattern.
+        files.append(tmp_path / f"[{size}].{suffix}")
+        result = CliRunner().invoke(
+            app, ["predict", "flat4x4", str(path), "--bandwidth-gib", "12", "-o", str(files[-1])]
+        )
+        assert result.exit_code == 0, result.output
+        notes.append([line for line in result.stderr.splitlines() if "note:" in line])
+    small, whole = (
+        pd.read_csv(file)
+        if suffix == "csv"
+        else duckdb.sql(f"FROM read_parquet('{tmp_path}/[[]{file.stem[1:]}.parquet')").df()
+        for file in files
+    )
+    pd.testing.assert_frame_equal(small, whole)
+    assert len(small) == 50
+    assert notes[0] == notes[1]
+    assert any("write from one uplink" in line for line in notes[0])
+
+
+def test_lines_of_a_block_are_whole_and_counted(tmp_path):
+    path = written(tmp_path, 'a\n"b\nb\nb"\nc\nd')
+    assert list(line_blocks(path, 3)) == [('a\n"b\nb\nb"\n', 0), ("c\nd", 4)]
+    with pytest.raises(InputError, match="cannot be read"):
+        list(line_blocks(tmp_path / "none.csv", 3))
+
+
+def test_a_line_without_an_end_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("fabricast.inputs.files.LARGEST_TEXT_BYTES", 100)
+    path = written(tmp_path, "a\n" + "b" * 200)
+    with pytest.raises(InputError, match=r"graphs\.csv:1: holds a line, or an open quote, of more than"):
+        list(line_blocks(path, 2))
