@@ -1,4 +1,4 @@
-"""B1 to B3, B5, B6, B8 and B10: run with ``make benchmark``.
+"""B1 to B3, B5, B6, B8, B10, scale and shards: run with ``make benchmark``.
 
 Protocol: interleaved rounds (A/B/A/B), CPU seconds of one core, median and range, the
 largest error of every line against its oracle; a line above the bound is void.
@@ -13,7 +13,6 @@ import hashlib
 import json
 import os
 import random
-import shutil
 import statistics
 import subprocess
 import sys
@@ -32,6 +31,8 @@ from rich.table import Table
 
 from benchmarks.naive_peer import end_times
 from benchmarks.network_lines import network_lines
+from benchmarks.scale_lines import scale_lines
+from benchmarks.simgrid import build_simgrid_peer, run_simgrid_peer
 from fabricast.core.units import GIB, MIB
 from fabricast.inputs.files import atomic_write
 from fabricast.pcie.graph_sets import validation_set
@@ -63,15 +64,6 @@ tree = load_tree("storm8")
 graphs = from_arcs([arcs for _, arcs in validation_set(tree, 22259)], size_bytes=1.0)
 evaluate(tree, graphs, MODELS["congestion_factor"], bandwidth_bytes_per_s=1.0, tau=0.1735)
 """
-
-
-def find_simgrid_python() -> str | None:
-    """Return a Python that has SimGrid; Debian's python3-simgrid belongs to the system's."""
-    for python in ("/usr/bin/python3", sys.executable):
-        found = shutil.which(python)
-        if found and subprocess.run([found, "-c", "import simgrid"], capture_output=True).returncode == 0:
-            return found
-    return None
 
 
 def cpu_seconds(work: Callable[[], object]) -> float:
@@ -111,14 +103,12 @@ class Work:
         for i in self.sample:
             end_times(self.route_of, self.arcs[i], 1.0)
 
-    def for_simgrid(self) -> str:
-        """Return the work as the JSON that simgrid_peer.py reads."""
-        routes = [(s, t, route) for (s, t), route in self.route_of.items()]
-        capacity = [BANDWIDTH] * len(self.tree.link_names)
-        endpoints = len(self.tree.endpoint_names)
-        return json.dumps(
-            {"endpoints": endpoints, "capacity": capacity, "routes": routes, "graphs": self.arcs, "size_bytes": SIZE}
-        )
+    def by_simgrid(self, program: Path) -> tuple[float, np.ndarray]:
+        """Return SimGrid's CPU seconds and end times."""
+        return run_simgrid_peer(
+            program, endpoints=len(self.tree.endpoint_names), capacity=[BANDWIDTH] * len(self.tree.link_names),
+            routes=self.route_of, graphs=self.arcs, size_bytes=SIZE,
+        )  # fmt: skip
 
     def largest_error(self, model: str, sample: list[int], oracle: Callable[[int], list[Any]]) -> float:
         """Return the largest relative error against an oracle, in units of one copy alone."""
@@ -139,25 +129,18 @@ class Work:
         )  # fmt: skip
 
 
-def measure(work: Work) -> tuple[dict[str, list[float]], np.ndarray | None]:
+def measure(work: Work, simgrid: Path | None) -> tuple[dict[str, list[float]], np.ndarray | None]:
     """Run all sides in turn; return seconds of every round and SimGrid's end times."""
     times: dict[str, list[float]] = {"max_min": [], "congestion_factor": [], "naive": [], "simgrid": [], "process": []}
-    simgrid_python, simgrid_end = find_simgrid_python(), None
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "graphs.json").write_text(work.for_simgrid())
-        pin = ["taskset", "-c", "0"] if shutil.which("taskset") else []
-        for _ in range(ROUNDS):
-            for model in ("max_min", "congestion_factor"):
-                times[model].append(cpu_seconds(partial(work.ours, model)))
-            times["naive"].append(cpu_seconds(work.naive) * len(work.arcs) / SAMPLE)
-            if simgrid_python:
-                script = str(REPOSITORY / "benchmarks" / "simgrid_peer.py")
-                wall_seconds([*pin, simgrid_python, script, "graphs.json", "result.json"], folder)
-                result = json.loads((folder / "result.json").read_text())
-                times["simgrid"].append(result["cpu_s"])
-                simgrid_end = np.array(result["end_s"])
-            times["process"].append(wall_seconds([sys.executable, "-c", WHOLE_PROCESS], REPOSITORY))
+    simgrid_end = None
+    for _ in range(ROUNDS):
+        for model in ("max_min", "congestion_factor"):
+            times[model].append(cpu_seconds(partial(work.ours, model)))
+        times["naive"].append(cpu_seconds(work.naive) * len(work.arcs) / SAMPLE)
+        if simgrid is not None:
+            seconds, simgrid_end = work.by_simgrid(simgrid)
+            times["simgrid"].append(seconds)
+        times["process"].append(wall_seconds([sys.executable, "-c", WHOLE_PROCESS], REPOSITORY))
     return times, simgrid_end
 
 
@@ -239,8 +222,9 @@ def main() -> None:
     warm_up()
     work = Work()
     console = Console(width=150)
-    with console.status("measuring"):
-        times, simgrid_end = measure(work)
+    with console.status("measuring"), tempfile.TemporaryDirectory() as folder:
+        simgrid = build_simgrid_peer(Path(folder))
+        times, simgrid_end = measure(work, simgrid)
         against_simgrid = None if simgrid_end is None else float(np.abs(simgrid_end / work.ours("max_min") - 1).max())
         against_naive = work.largest_error(
             "max_min", work.sample, lambda i: end_times(work.route_of, work.arcs[i], 1.0)
@@ -248,14 +232,15 @@ def main() -> None:
         against_exact = work.largest_error("congestion_factor", work.sample[:EXACT_SAMPLE], work.exact)
         max_min, factors = times["max_min"], times["congestion_factor"]
         lines = [
-            line("B1", "max-min, 1 core", max_min, "SimGrid (Python)", times["simgrid"], against_simgrid),
+            line("B1", "max-min, 1 core", max_min, "SimGrid (C++)", times["simgrid"], against_simgrid),
             line("B1", "max-min, 1 core", max_min, "plain Python, scaled", times["naive"], against_naive),
             line("B1b", "congestion factors", factors, "SimGrid, max-min", times["simgrid"], against_exact),
             line("B1b", "congestion factors", factors, "plain Python, max-min", times["naive"], against_exact),
             line("B1c", "start, generate, evaluate; wall", times["process"]),
             *schedule_lines(work),
             *packet_lines(work),
-            *network_lines(line, find_simgrid_python()),
+            *network_lines(line, simgrid),
+            *scale_lines(line),
             *workflow_lines(),
         ]
     frame = pd.DataFrame(lines).assign(input_digest=work.digest, load=os.getloadavg()[0], cores=os.cpu_count())

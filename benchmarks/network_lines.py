@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
@@ -15,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.fluid import completion_time_s
+from benchmarks.simgrid import run_simgrid_peer
 from fabricast.percs.cases import WORKLOADS, Case, case_router, grid_cases
 from fabricast.percs.loads import LinkLoads, count_traffic, route
 from fabricast.percs.network import TwoLevelNetwork, percs
@@ -76,7 +74,7 @@ def seconds(work: Callable[[], object]) -> float:
     return time.process_time() - started
 
 
-def simgrid_line(line: Callable[..., dict[str, object]], python: str | None) -> dict[str, object]:
+def simgrid_line(line: Callable[..., dict[str, object]], simgrid: Path | None) -> dict[str, object]:
     """Measure flows to completion under fair sharing, against SimGrid on the same flows and links."""
     network = TwoLevelNetwork(8, 2, 4, 1)
     workload = stencil("4D-8", (4, 4, 4), 1e6)
@@ -95,25 +93,22 @@ def simgrid_line(line: Callable[..., dict[str, object]], python: str | None) -> 
     ours = partial(completion_time_s, offset, np.concatenate(paths), np.array(capacity), size)
     own, found = [seconds(ours) for _ in range(ROUNDS)], ours()
     title = f"{len(paths)} flows to completion, max-min, 1 core"
-    if python is None:
-        return line("B8", title, own, "SimGrid (Python)", None)
+    if simgrid is None:
+        return line("B8", title, own, "SimGrid (C++)", None)
     arcs = list(zip(source.tolist(), target.tolist(), strict=True))
-    work = {"endpoints": network.routers, "capacity": capacity, "graphs": [arcs], "size_bytes": workload.size_bytes,
-            "routes": [(s, t, path) for (s, t), path in zip(arcs, paths, strict=True)]}  # fmt: skip
-    peer = []
-    with tempfile.TemporaryDirectory() as name:
-        (Path(name) / "work.json").write_text(json.dumps(work))
-        for _ in range(ROUNDS):
-            script = str(Path(__file__).with_name("simgrid_peer.py"))
-            subprocess.run([python, script, "work.json", "result.json"], cwd=name, check=True, capture_output=True)
-            result = json.loads((Path(name) / "result.json").read_text())
-            peer.append(result["cpu_s"])
-    return line("B8", title, own, "SimGrid (Python)", peer, abs(found / max(result["end_s"]) - 1))
+    peer = [
+        run_simgrid_peer(
+            simgrid, endpoints=network.routers, capacity=capacity, routes=dict(zip(arcs, paths, strict=True)),
+            graphs=[arcs], size_bytes=workload.size_bytes,
+        )
+        for _ in range(ROUNDS)
+    ]  # fmt: skip
+    return line("B8", title, own, "SimGrid (C++)", [cpu_s for cpu_s, _ in peer], abs(found / peer[0][1].max() - 1))
 
 
-def network_lines(line: Callable[..., dict[str, object]], simgrid_python: str | None) -> list[dict[str, object]]:
+def network_lines(line: Callable[..., dict[str, object]], simgrid: Path | None) -> list[dict[str, object]]:
     """Measure link loads, the grid of the study, the packet level, and fair sharing."""
-    lines = [simgrid_line(line, simgrid_python)]
+    lines = [simgrid_line(line, simgrid)]
     network = percs(300)
 
     def ours(workload: Workload, router: NDArray[np.int32]) -> LinkLoads:
