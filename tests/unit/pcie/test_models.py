@@ -1,5 +1,6 @@
 """The congestion-factor model: worked examples, the exact reference, invariants."""
 
+import dataclasses
 import json
 import os
 import shutil
@@ -160,6 +161,39 @@ def test_max_min_equals_exact_reference(case):
     tree, arcs = case
     exact = [float(rate) for rate in max_min_rates(tree, arcs)]
     assert factors(tree, arcs, MODELS["max_min"], tau=0) == pytest.approx(exact, abs=1e-9)
+
+
+@settings(max_examples=60)
+@given(case=trees_and_arcs(most=62), data=st.data())
+def test_max_min_of_few_is_the_general_one_to_the_last_bit(case, data):
+    tree, arcs = case
+    times = data.draw(
+        st.lists(st.tuples(st.integers(1, 20), st.integers(0, 6)), min_size=len(arcs), max_size=len(arcs))
+    )
+    whole = from_arcs([arcs], size_bytes=1.0)
+    graphs = dataclasses.replace(
+        whole, size_bytes=np.array([float(size) for size, _ in times]), start_s=np.array([float(at) for _, at in times])
+    )
+    # What explains looks at users in full, and takes the general way.
+    few, general = (
+        evaluate(tree, graphs, MODELS["max_min"], bandwidth_bytes_per_s=1.0, tau=0.0, explain=explain)
+        for explain in (False, True)
+    )
+    assert few.end_s.tolist() == general.end_s.tolist()
+    assert few.initial_rho.tolist() == general.initial_rho.tolist()
+    assert few.phases.tolist() == general.phases.tolist()
+
+
+@pytest.mark.parametrize("count", [61, 62, 63, 240])
+def test_max_min_of_many_is_the_general_one(count):
+    tree = load_tree("flat4x4")
+    graphs = from_arcs([all_to_all(range(16))[:count], [(0, 1)]], size_bytes=1.0)
+    few, general = (
+        evaluate(tree, graphs, MODELS["max_min"], bandwidth_bytes_per_s=1.0, tau=0.0, explain=explain).end_s.tolist()
+        for explain in (False, True)
+    )
+    assert few == general
+    assert few[-1] == 1.0
 
 
 @settings(max_examples=40)

@@ -9,6 +9,8 @@ import numpy as np
 from fabricast.pcie.kernels.back_pressure import back_pressure
 from fabricast.pcie.kernels.bottlenecks import longest_held, note_bottlenecks
 from fabricast.pcie.kernels.congestion import congestion_factors
+from fabricast.pcie.kernels.max_min import max_min
+from fabricast.pcie.kernels.max_min_masks import MOST_IN_A_MASK, max_min_by_masks, users_as_masks
 from fabricast.pcie.kernels.working_memory import (
     ACTIVE,
     BUSY_DOWN,
@@ -19,17 +21,14 @@ from fabricast.pcie.kernels.working_memory import (
     FRESH,
     IN_PIECES,
     INPUT,
-    IS_FROZEN,
     MEMBER,
     NEXT,
     PAIR,
     PLACE,
     REMAINING,
-    RESIDUAL,
     RHO,
     ROOT_COMPLEX_IGNORED,
     STATE,
-    UNFROZEN,
     USERS,
 )
 from fabricast.runtime.compilation import allocation_free, njit
@@ -101,40 +100,6 @@ class Results(NamedTuple):
 
 
 @allocation_free()
-def _max_min(active_count, link_count, users, values, marks):
-    """Per-flow max-min fair rates by progressive filling."""
-    for link in range(link_count):
-        values[RESIDUAL, link] = values[CAPACITY, link]
-        marks[UNFROZEN, link] = marks[USERS, link]
-    for a in range(active_count):
-        marks[IS_FROZEN, marks[ACTIVE, a]] = 0
-    left = active_count
-    while left > 0:
-        level = np.inf
-        for link in range(link_count):
-            if marks[UNFROZEN, link] > 0:
-                level = min(level, values[RESIDUAL, link] / marks[UNFROZEN, link])
-        limit = level * (1.0 + 1e-12)
-        for link in range(link_count):
-            if marks[UNFROZEN, link] > 0 and values[RESIDUAL, link] / marks[UNFROZEN, link] <= limit:
-                for k in range(marks[USERS, link]):
-                    c = users[MEMBER, link, k]
-                    if not marks[IS_FROZEN, c]:
-                        marks[IS_FROZEN, c] = 1
-                        values[RHO, c] = level
-                        left -= 1
-        for link in range(link_count):
-            values[RESIDUAL, link] = values[CAPACITY, link]
-            marks[UNFROZEN, link] = 0
-            for k in range(marks[USERS, link]):
-                c = users[MEMBER, link, k]
-                if marks[IS_FROZEN, c]:
-                    values[RESIDUAL, link] -= values[RHO, c]
-                else:
-                    marks[UNFROZEN, link] += 1
-
-
-@allocation_free()
 def _link_shares(active_count, route_offset, route_link, values, marks, shared):
     """Smallest capacity on the route, divided by its users if `shared`."""
     for a in range(active_count):
@@ -203,7 +168,7 @@ def _rates(active_count, network, rule, users, values, marks, flows):
         links = network.capacity.size
         back_pressure(active_count, links, rule.piece_payload, rule.piece_cost, users, values, marks, flows)
     elif rule.method == MAX_MIN:
-        _max_min(active_count, network.capacity.size, users, values, marks)
+        max_min(active_count, network.capacity.size, users, values, marks)
     else:
         shared = rule.method == BUSIEST_LINK
         _link_shares(active_count, network.route_offset, network.route_link, values, marks, shared)
@@ -307,6 +272,7 @@ def evaluate_graphs(first_graph, last_graph, graphs, network, rule, results):
     marks = np.empty((17, widest), dtype=np.int64)
     users = np.empty((6, link_count, widest), dtype=np.int64)
     flows = np.empty((4 if rule.method == BACK_PRESSURE else 0, link_count, widest), dtype=np.float64)
+    masks = np.empty((2, link_count), dtype=np.int64)
     held_s = np.zeros((widest if explained else 0, link_count), dtype=np.float64)
     for link in range(link_count):
         values[CAPACITY, link] = network.capacity[link]
@@ -317,6 +283,8 @@ def evaluate_graphs(first_graph, last_graph, graphs, network, rule, results):
         first = graphs.offset[graph]
         count = graphs.offset[graph + 1] - first
         now = _prepare(first, count, graphs, network, values, marks)
+        by_masks = rule.method == MAX_MIN and count <= MOST_IN_A_MASK and not explained
+        links = users_as_masks(count, network, marks, masks) if by_masks else 0
         unfinished = count
         phase = 0
         while unfinished > 0:
@@ -328,7 +296,10 @@ def evaluate_graphs(first_graph, last_graph, graphs, network, rule, results):
             if active_count == 0:
                 now = next_start
                 continue
-            _rates(active_count, network, rule, users, values, marks, flows)
+            if by_masks:
+                max_min_by_masks(active_count, links, masks, values, marks)
+            else:
+                _rates(active_count, network, rule, users, values, marks, flows)
             step = _shortest_step(first, active_count, next_start - now, rule, initial_rho, values, marks)
             phase += 1
             if explained:

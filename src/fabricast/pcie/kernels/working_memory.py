@@ -23,6 +23,8 @@ FREEZE, TWO_ROUNDS, OFF = range(3)
 OPTION_COUNT = 10
 
 TINY = 1e-12
+# Shares that differ by less are one.
+TIE = 1.000000000001
 
 
 # All working memory of one thread stands in two arrays.
