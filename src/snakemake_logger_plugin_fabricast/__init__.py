@@ -60,7 +60,7 @@ class LogHandler(LogHandlerBase):
         self._silent = bool(settings.dryrun or settings.verbose or settings.printshellcmds or settings.debug_dag)
         self._console = Console(stderr=True, no_color=settings.nocolor or None, highlight=False, soft_wrap=True)
         self._running: dict[int, tuple[str, float]] = {}
-        self._done = self._total = 0
+        self._done = self._total = self._aside = 0
         self._started = time.monotonic()
         self._configuration = self._key = ""
         self._progress = Progress(
@@ -115,9 +115,10 @@ class LogHandler(LogHandlerBase):
         elif event == LogEvent.JOB_FINISHED:
             self._finish(values["job_id"])
         elif event == LogEvent.PROGRESS:
-            self._done, self._total = values["done"], values["total"]
+            self._total = values["total"] - self._aside
+            self._done = min(values["done"], self._total)
             self._progress.update(self._task, completed=self._done, total=self._total)
-            if self._done == self._total:
+            if values["done"] == values["total"]:
                 self._remember()
         elif event in (LogEvent.JOB_ERROR, LogEvent.GROUP_ERROR):
             self._running.pop(values.get("jobid", -1), None)
@@ -135,7 +136,9 @@ class LogHandler(LogHandlerBase):
     def _start(self, jobs: dict[str, int]) -> None:
         """Say how much there is to do, and how long the same took here last time."""
         self._started = time.monotonic()
-        self._total = total = jobs["total"]
+        # The last one only names what all others made.
+        self._aside = jobs.get("all", 0)
+        self._total = total = jobs["total"] - self._aside
         self._progress.update(self._task, total=total)
         if not total:
             return
@@ -159,7 +162,6 @@ class LogHandler(LogHandlerBase):
         """Say that a job ended, where no live line does."""
         self._done += 1
         name, started = self._running.pop(job, ("", time.monotonic()))
-        # The last one only names what all others made.
         if name and name != "all" and not self._console.is_terminal:
             text = f"{self._done:4d}/{self._total}  {time.monotonic() - started:4.0f} s  {name}"
             self._console.print(text, markup=False)
