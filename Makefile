@@ -17,7 +17,7 @@ all: results
 
 results: .venv/.run-stamp
 	@$(BIN)/snakemake
-	@$(MAKE) --no-print-directory reports/report.zip
+	@$(MAKE) --silent --no-print-directory reports/report.zip
 	@echo "claims:   $(BIN)/fabricast claims prints them all"
 	@echo "database: $(CURDIR)/results/fabricast.duckdb"
 	@echo "report:   $(CURDIR)/reports/report.html"
