@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,6 +21,7 @@ PLACEMENTS = ("contiguous", "random_supernodes", "random_drawers", "random_nodes
 Map = NDArray[np.int32]
 
 
+@lru_cache(maxsize=8)
 def block_numbers(grid: tuple[int, ...], shapes: tuple[tuple[int, ...], ...]) -> NDArray[np.int64]:
     """Return the number of every task's block: nested blocks, the outermost first, each row-major.
 
@@ -31,8 +34,8 @@ def block_numbers(grid: tuple[int, ...], shapes: tuple[tuple[int, ...], ...]) ->
 
     Returns
     -------
-    ndarray of int64, shape (tasks,)
-        Number of the smallest block of each task.
+    ndarray of int64, shape (tasks,), read-only
+        Number of the smallest block of each task. Cases of a study repeat few of them: the last are kept.
 
     Examples
     --------
@@ -49,6 +52,7 @@ def block_numbers(grid: tuple[int, ...], shapes: tuple[tuple[int, ...], ...]) ->
         number = number * int(np.prod(counts)) + place
         rest = np.stack([rest[d] % shape[d] for d in range(len(grid))])
         outer = shape
+    number.flags.writeable = False
     return number
 
 
