@@ -42,6 +42,8 @@ WAITING, READY, RUNNING, DONE = range(4)
 ENGINE_BUSY, LAST_FLOW, BARRED, CHOSEN = range(4)
 # Planes of `flight`: what travels on a link, and which credits travel back.
 ARRIVAL_TICK, ARRIVAL_STEP, CREDIT_TICK, CREDIT_KIND = range(4)
+# Rows of `ends`: a ring of the transmissions under way, in the order in which they end.
+END_TICK, END_LINK = range(2)
 
 
 # Places of `counters`.
@@ -64,7 +66,9 @@ ARRIVAL_TICK, ARRIVAL_STEP, CREDIT_TICK, CREDIT_KIND = range(4)
     LEAST_DATA,
     TRACED,
     MARKED,
-) = range(18)
+    ENDS_HEAD,
+    ENDS_COUNT,
+) = range(20)
 
 
 class Graphs(NamedTuple):
@@ -137,6 +141,7 @@ class _State(NamedTuple):
     turns: Any
     local: Any
     flight: Any
+    ends: Any
     landed: Any
     asked: Any
     granted: Any
@@ -152,6 +157,15 @@ class _Snapshot(NamedTuple):
     carried: Any
 
 
+@allocation_free()
+def _power_of_two(least):
+    """Return the smallest power of two that is not less."""
+    power = 1
+    while power < least:
+        power *= 2
+    return power
+
+
 @njit(cache=True, error_model="numpy")
 def new_state(widest, graphs, network, hardware):
     """Working memory for graphs of up to `widest` communications."""
@@ -160,7 +174,7 @@ def new_state(widest, graphs, network, hardware):
     most_queues = widest + max(all_links, widest * network.longest_route)
     in_flight = hardware.latency_ticks > 0 or hardware.header_ticks >= 0
     return _State(
-        counters=np.zeros(18, dtype=np.int64),
+        counters=np.zeros(20, dtype=np.int64),
         links=np.zeros((17, all_links), dtype=np.int64),
         queues=np.zeros((5, most_queues), dtype=np.int64),
         slots=np.zeros((most_queues, room), dtype=np.int64),
@@ -170,6 +184,7 @@ def new_state(widest, graphs, network, hardware):
         turns=np.zeros((all_links, widest + all_links), dtype=np.int64),
         local=np.full(all_links + 1, -1, dtype=np.int64),
         flight=np.zeros((4, all_links, room if in_flight else 1), dtype=np.int64),
+        ends=np.zeros((2, _power_of_two(all_links)), dtype=np.int64),
         landed=np.zeros((2, all_links), dtype=np.int64),
         asked=np.zeros((2, all_links), dtype=np.int64),
         granted=np.zeros(all_links, dtype=np.int64),
@@ -304,6 +319,7 @@ def lay_out(first, count, graphs, network, hardware, phase, state):
     _number_queues(_number_links(first, graphs, network, hardware, state), hardware, phase, state)
     counters[TICK] = 0
     counters[SKIPPED] = 0
+    counters[ENDS_COUNT] = 0
     counters[UNFINISHED] = count
     counters[LEAST_HEADERS] = hardware.header_credits
     counters[LEAST_DATA] = hardware.data_credits
