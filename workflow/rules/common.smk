@@ -1,7 +1,7 @@
 """Helpers of all rules: the checked configuration and what a table is made of.
 
 REQUIRED INPUTS: the merged configuration (config/README.md).
-PROVIDES: `settings`, `STUDIES`, `FIGURES`; digests of code; parts of tables.
+PROVIDES: `settings`, `STUDIES`, `FIGURES`, `HALF_OF_THE_CORES`; digests of code; parts of tables.
 """
 
 import os
@@ -44,6 +44,8 @@ except InputError as error:
 PUBLISHED = REPOSITORY / "config" / "published"
 STUDIES = study_names(PUBLISHED / "studies.csv")
 FIGURES = {study: figures_of(study, settings) for study in STUDIES}
+# Threads of a long job, so that others run beside it.
+HALF_OF_THE_CORES = max(1, workflow.cores // 2)
 # Parts of every table: `<results>/<study>/<part>.<table>.parquet`.
 TABLE_PARTS = {}
 

@@ -16,6 +16,8 @@ include: "pcie_graph_sets.smk"
 PCIE_MODELS = list(settings.pcie.models)
 # Parts that hold a prediction beside a published or measured reference.
 PCIE_CASES = ("graph", "communication", "prediction", "reference")
+# Priority of what decides how long a run takes: simulations, what they need and what waits for them.
+LONGEST_CHAIN = 2
 
 
 rule compile_pcie_kernels:
@@ -24,6 +26,7 @@ rule compile_pcie_kernels:
         "<results>/pcie/kernels.txt",
     log:
         "<logs>/compile_pcie_kernels.log",
+    priority: LONGEST_CHAIN
     conda:
         "../../envs/environment.yaml"
     params:
@@ -38,6 +41,7 @@ rule compile_packet_kernels:
         "<results>/pcie/packet_kernels.txt",
     log:
         "<logs>/compile_packet_kernels.log",
+    priority: LONGEST_CHAIN
     conda:
         "../../envs/environment.yaml"
     params:
@@ -59,6 +63,7 @@ rule generate_pcie_topologies:
         **parts("pcie", "trees", ["topology", "vertex", "link"]),
     log:
         "<logs>/generate_pcie_topologies.log",
+    priority: LONGEST_CHAIN
     conda:
         "../../envs/environment.yaml"
     params:
@@ -77,6 +82,7 @@ rule generate_pcie_graphs:
         **parts("pcie", "{graph_set}", ["graph", "communication"], graph_set=GRAPH_SETS),
     log:
         "<logs>/generate_pcie_graphs.{graph_set}.log",
+    priority: LONGEST_CHAIN
     conda:
         "../../envs/environment.yaml"
     params:
@@ -268,8 +274,10 @@ rule simulate_pcie_graphs:
         "<logs>/simulate_pcie_graphs.{graph_set}.{shard}.log",
     benchmark:
         "<logs>/benchmarks/simulate_pcie_graphs.{graph_set}.{shard}.tsv"
+    priority: LONGEST_CHAIN
     conda:
         "../../envs/environment.yaml"
+    threads: HALF_OF_THE_CORES
     params:
         graph_set=graph_set,
         hardware=settings.pcie.simulated_hardware,
@@ -293,6 +301,7 @@ rule calibrate_pcie_models:
         **parts("pcie", "calibrated", ["parameter"], taken=bool(SIMULATED_SETS)),
     log:
         "<logs>/calibrate_pcie_models.log",
+    priority: LONGEST_CHAIN
     conda:
         "../../envs/environment.yaml"
     params:
@@ -335,6 +344,7 @@ rule validate_pcie_models:
         "<logs>/validate_pcie_models.{graph_set}.log",
     benchmark:
         "<logs>/benchmarks/validate_pcie_models.{graph_set}.tsv"
+    priority: LONGEST_CHAIN
     conda:
         "../../envs/environment.yaml"
     params:

@@ -38,7 +38,7 @@ rule evaluate_percs_loads:
         "<logs>/benchmarks/evaluate_percs_loads.{shard}.tsv"
     conda:
         "../../envs/environment.yaml"
-    threads: 2
+    threads: HALF_OF_THE_CORES
     params:
         percs=settings.percs.model_dump(
             include={"workloads", "seeds", "sensitivity", "shards"}
@@ -59,7 +59,7 @@ rule simulate_percs_packets:
         "<logs>/benchmarks/simulate_percs_packets.{shard}.tsv"
     conda:
         "../../envs/environment.yaml"
-    threads: 2
+    threads: HALF_OF_THE_CORES
     params:
         percs=settings.percs.model_dump(
             include={"simulated", "simulated_seeds", "packet_kib", "window", "shards"}
