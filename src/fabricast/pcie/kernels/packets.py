@@ -87,7 +87,7 @@ __all__ = ["simulate_graphs"]
 @allocation_free(inline="always")
 def _ask(m, side, asked, state):
     """Have a link arbitrated in the next round; return how many are."""
-    if state.links[DIRTY, m] == 0:
+    if state.links[DIRTY, m] == 0 and state.links[BUSY_UNTIL, m] == NEVER:
         state.links[DIRTY, m] = 1
         state.asked[side, asked] = m
         asked += 1
@@ -310,8 +310,6 @@ def _grant(side, asked, hardware, trace, state):
     for k in range(asked):
         m = np.uint32(state.asked[side, k])
         links[DIRTY, m] = 0
-        if links[BUSY_UNTIL, m] != NEVER:
-            continue
         turn_count = links[TURNS, m]
         turn = links[LAST_TURN, m]
         for _ in range(turn_count):
