@@ -5,9 +5,42 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from fabricast.percs.kernels.common import pop, push
-
 __all__ = ["fill"]
+
+
+@njit(cache=True, nogil=True)
+def _push(keys, items, size, key, item):
+    """Put an item into a binary heap, smallest key first, ties by item; return the new size."""
+    child = size
+    while child > 0:
+        parent = (child - 1) >> 1
+        if keys[parent] < key or (keys[parent] == key and items[parent] < item):
+            break
+        keys[child], items[child] = keys[parent], items[parent]
+        child = parent
+    keys[child], items[child] = key, item
+    return size + 1
+
+
+@njit(cache=True, nogil=True)
+def _pop(keys, items, size):
+    """Take the first item, at index 0, out of a heap; return the new size."""
+    size -= 1
+    key, item = keys[size], items[size]
+    parent = 0
+    while True:
+        child = 2 * parent + 1
+        if child >= size:
+            break
+        other = child + 1
+        if other < size and (keys[other] < keys[child] or (keys[other] == keys[child] and items[other] < items[child])):
+            child = other
+        if key < keys[child] or (key == keys[child] and item < items[child]):
+            break
+        keys[parent], items[parent] = keys[child], items[child]
+        parent = child
+    keys[parent], items[parent] = key, item
+    return size
 
 
 @njit(cache=True, nogil=True)
@@ -29,11 +62,11 @@ def fill(offset, link, capacity, weight, first, member, rate):
     size = 0
     for n in range(links):
         if active[n] > 0:
-            size = push(shares, items, size, left[n] / active[n], n)
+            size = _push(shares, items, size, left[n] / active[n], n)
     frozen = np.zeros(offset.size - 1, dtype=np.bool_)
     while size > 0:
         share, n = shares[0], items[0]
-        size = pop(shares, items, size)
+        size = _pop(shares, items, size)
         # Summed anew: differences of the running sum would leave dust behind.
         waiting = 0.0
         for f in member[first[n] : first[n + 1]]:
@@ -43,7 +76,7 @@ def fill(offset, link, capacity, weight, first, member, rate):
             continue
         now = max(left[n], 0.0) / waiting
         if now > share * (1 + 1e-12) and size > 0 and now > shares[0] * (1 + 1e-12):
-            size = push(shares, items, size, now, n)
+            size = _push(shares, items, size, now, n)
             continue
         for f in member[first[n] : first[n + 1]]:
             if not frozen[f]:

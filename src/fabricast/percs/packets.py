@@ -159,12 +159,14 @@ def simulate_packets(
     service = np.maximum(1, np.rint(packet_bytes / capacity * _TICKS_PER_S)).astype(np.int64)
     injection = max(1, round(packet_bytes / network.injection_bytes_per_s * _TICKS_PER_S))
     latency = max(1, round(network.hop_latency_s * _TICKS_PER_S))
+    # Few links differ: what takes equally long stands in one ring.
+    durations, ring_of = np.unique(np.append(service, injection), return_inverse=True)
     offset = np.searchsorted(source, np.arange(network.routers + 1)).astype(np.int64)
     done, busy = np.zeros(source.size, np.int64), np.zeros(service.size, np.int64)
     flows = Flows(source=source, target=target, packets=packets, offset=offset)
     ticks = Network(
         gateway=network.gateways, routers=network.group_routers, indirect=routing == "indirect", seed=seed,
-        service=service, injection=injection, latency=latency, window=window,
+        durations=durations, ring_of=ring_of, latency=latency, window=window,
     )  # fmt: skip
     last, hops = run_packets(flows, ticks, done, busy)
     return PacketRun(

@@ -1,7 +1,8 @@
 """Compiled code of the packet-level network: FIFO links, windows, times in whole ticks.
 
-One heap entry a busy link or injecting router; packets on the wire stand in a ring, sorted
-because every hop takes equally long. Ties are broken by number, so that runs repeat.
+What takes equally long ends in the order in which it began, so a ring for each duration holds
+what busy links and injecting routers end next; packets on the wire stand in a ring likewise.
+Ties are broken by number, so that runs repeat.
 """
 
 from __future__ import annotations
@@ -10,15 +11,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fabricast.percs.kernels.common import mix, pop, push
+from fabricast.percs.kernels.common import mix
 from fabricast.runtime.compilation import allocation_free, njit
 
 __all__ = ["Flows", "Network", "run_packets"]
 
 _NONE = np.int32(-1)
 _MOST_HOPS = 5
-# Places of `counters`: the time, hops so far, entries of the heap, free slots, packets on the wire, packets drawn.
-NOW, HOPS, HEAP, FREE, WIRE_FIRST, WIRE_COUNT, DRAWN = range(7)
+# Places of `counters`: the time, hops so far, free slots, packets on the wire, packets drawn.
+NOW, HOPS, FREE, WIRE_FIRST, WIRE_COUNT, DRAWN = range(6)
+# Rows of `ring_state`: one column a ring.
+RING_FIRST, RING_COUNT = range(2)
 
 
 class Flows(NamedTuple):
@@ -31,20 +34,24 @@ class Flows(NamedTuple):
 
 
 class Network(NamedTuple):
-    """Owners of links between groups, routers of a group, routing, and ticks of links, injections and hops."""
+    """Owners of links between groups, routers of a group, routing, and ticks of links, injections and hops.
+
+    `durations` are the different ones of links and injections; `ring_of` tells which of them each link has, and
+    last that of injections.
+    """
 
     gateway: Any
     routers: Any
     indirect: Any
     seed: Any
-    service: Any
-    injection: Any
+    durations: Any
+    ring_of: Any
     latency: Any
     window: Any
 
 
 class _State(NamedTuple):
-    """What changes: by flow, by source, by packet slot, by link, then the heap of what ends and the wire."""
+    """What changes: by flow, by source, by packet slot, by link, then the rings of what ends and the wire."""
 
     counters: Any
     left: Any
@@ -61,8 +68,9 @@ class _State(NamedTuple):
     head: Any
     tail: Any
     serving: Any
-    times: Any
-    items: Any
+    ring_state: Any
+    ring_time: Any
+    ring_item: Any
     wire_time: Any
     wire: Any
     route: Any
@@ -110,7 +118,8 @@ def _route(source, target, draw, network, hops):
 @njit(cache=True, nogil=True)
 def _new_state(flows, network):
     """Working memory: a slot for every packet that may be under way."""
-    sources, links = flows.offset.size - 1, network.service.size
+    sources, links = flows.offset.size - 1, network.ring_of.size - 1
+    rings = network.durations.size
     slots = 0
     for q in range(sources):
         waiting = np.int64(0)
@@ -118,7 +127,7 @@ def _new_state(flows, network):
             waiting += flows.packets[f]
         slots += min(network.window, waiting)
     slots = max(slots, 1)
-    counters = np.zeros(7, dtype=np.int64)
+    counters = np.zeros(6, dtype=np.int64)
     counters[FREE] = slots
     return _State(
         counters=counters,
@@ -136,8 +145,9 @@ def _new_state(flows, network):
         head=np.full(links, _NONE, dtype=np.int32),
         tail=np.full(links, _NONE, dtype=np.int32),
         serving=np.full(links, _NONE, dtype=np.int32),
-        times=np.zeros(links + sources, dtype=np.int64),
-        items=np.zeros(links + sources, dtype=np.int64),
+        ring_state=np.zeros((2, rings), dtype=np.int64),
+        ring_time=np.zeros((rings, links + sources), dtype=np.int64),
+        ring_item=np.zeros((rings, links + sources), dtype=np.int64),
         wire_time=np.zeros(slots, dtype=np.int64),
         wire=np.zeros(slots, dtype=np.int32),
         route=np.zeros(_MOST_HOPS, dtype=np.int64),
@@ -145,9 +155,41 @@ def _new_state(flows, network):
 
 
 @allocation_free(inline="always")
-def _end_at(time, item, state):
-    """Note when a link or an injection ends its work."""
-    state.counters[HEAP] = push(state.times, state.items, state.counters[HEAP], time, item)
+def _start_work(ring, item, network, state):
+    """Note when the work of a link or an injection ends that starts now."""
+    ring_state, times, items = state.ring_state, state.ring_time, state.ring_item
+    room = times.shape[1]
+    end = state.counters[NOW] + network.durations[ring]
+    place = ring_state[RING_FIRST, ring] + ring_state[RING_COUNT, ring]
+    if place >= room:
+        place -= room
+    # Those that end at the same time stand by number.
+    for _ in range(ring_state[RING_COUNT, ring]):
+        before = place - 1 if place > 0 else room - 1
+        if times[ring, before] < end or items[ring, before] < item:
+            break
+        items[ring, place] = items[ring, before]
+        times[ring, place] = end
+        place = before
+    times[ring, place] = end
+    items[ring, place] = item
+    ring_state[RING_COUNT, ring] += 1
+
+
+@allocation_free(inline="always")
+def _next_work(state):
+    """Return the ring in which work ends next, -1 if there is none."""
+    ring_state, times, items = state.ring_state, state.ring_time, state.ring_item
+    found = np.int64(-1)
+    time, item = np.int64(0), np.int64(0)
+    for ring in range(ring_state.shape[1]):
+        if ring_state[RING_COUNT, ring] == 0:
+            continue
+        first = ring_state[RING_FIRST, ring]
+        own = times[ring, first]
+        if found < 0 or own < time or (own == time and items[ring, first] < item):
+            found, time, item = ring, own, items[ring, first]
+    return found
 
 
 @allocation_free()
@@ -182,7 +224,8 @@ def _inject(q, flows, network, state):
         state.hops_of[p, h] = state.route[h]
     state.injecting[q] = True
     state.pending[q] = p
-    _end_at(counters[NOW] + network.injection, network.service.size + q, state)
+    links = network.ring_of.size - 1
+    _start_work(network.ring_of[links], links + q, network, state)
 
 
 @allocation_free(inline="always")
@@ -208,13 +251,15 @@ def _arrive(flows, done, state):
 
 
 @allocation_free(inline="always")
-def _end_work(network, busy, state):
+def _end_work(ring, network, busy, state):
     """End an injection or a transmission; return the packet that enters a queue, and the router that may inject."""
-    counters = state.counters
-    links = network.service.size
-    counters[NOW] = state.times[0]
-    item = state.items[0]
-    counters[HEAP] = pop(state.times, state.items, counters[HEAP])
+    counters, ring_state = state.counters, state.ring_state
+    links = network.ring_of.size - 1
+    first = ring_state[RING_FIRST, ring]
+    counters[NOW] = state.ring_time[ring, first]
+    item = state.ring_item[ring, first]
+    ring_state[RING_FIRST, ring] = first + 1 if first + 1 < state.ring_time.shape[1] else 0
+    ring_state[RING_COUNT, ring] -= 1
     q = np.int64(-1)
     entering = np.int64(-1)
     if item >= links:
@@ -235,8 +280,8 @@ def _end_work(network, busy, state):
             state.head[item] = state.following[p]
             if state.head[item] == _NONE:
                 state.tail[item] = _NONE
-            busy[item] += network.service[item]
-            _end_at(counters[NOW] + network.service[item], item, state)
+            busy[item] += network.durations[ring]
+            _start_work(ring, item, network, state)
     return entering, q
 
 
@@ -246,8 +291,9 @@ def _enter(p, network, busy, state):
     link = state.hops_of[p, state.behind[p]]
     if state.serving[link] == _NONE:
         state.serving[link] = p
-        busy[link] += network.service[link]
-        _end_at(state.counters[NOW] + network.service[link], link, state)
+        ring = network.ring_of[link]
+        busy[link] += network.durations[ring]
+        _start_work(ring, np.int64(link), network, state)
     else:
         state.following[p] = _NONE
         if state.tail[link] == _NONE:
@@ -263,13 +309,17 @@ def _run(flows, network, done, busy, state):
     counters = state.counters
     for q in range(flows.offset.size - 1):
         _inject(q, flows, network, state)
-    while counters[HEAP] > 0 or counters[WIRE_COUNT] > 0:
-        first = counters[WIRE_FIRST]
-        arrives = counters[WIRE_COUNT] > 0 and (counters[HEAP] == 0 or state.wire_time[first] <= state.times[0])
+    while True:
+        ring = _next_work(state)
+        if ring < 0 and counters[WIRE_COUNT] == 0:
+            break
+        arrives = ring < 0
+        if not arrives and counters[WIRE_COUNT] > 0:
+            arrives = state.wire_time[counters[WIRE_FIRST]] <= state.ring_time[ring, state.ring_state[RING_FIRST, ring]]
         if arrives:
             entering, q = _arrive(flows, done, state)
         else:
-            entering, q = _end_work(network, busy, state)
+            entering, q = _end_work(ring, network, busy, state)
         if entering >= 0:
             _enter(entering, network, busy, state)
         if q >= 0:
@@ -285,8 +335,8 @@ def run_packets(flows, network, done, busy):
     flows : Flows
         Arrays of int64: pairs of routers, sorted by source, and packets of each.
     network : Network
-        Gateways, int64 of shape (groups, groups, stripes); ticks that each link needs for a packet;
-        ticks of an injection and of a hop's latency; packets in flight of a router.
+        Gateways, int64 of shape (groups, groups, stripes); ticks that links need for a packet and routers
+        for its injection; ticks of a hop's latency; packets in flight of a router.
     done : ndarray of int64, shape (flows,)
         Filled with the tick at which each flow's last packet arrives.
     busy : ndarray of int64, shape (links,)
