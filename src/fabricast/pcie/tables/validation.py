@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -86,7 +87,7 @@ def _subsets(
     graphs: CongestionGraphs,
     crossing: NDArray[np.bool_],
     design: NDArray[np.bool_],
-) -> dict[str, NDArray[np.bool_]]:
+) -> dict[str, NDArray[np.intp]]:
     """Return the communications of each subset for which errors are told apart."""
     of = graphs.graph_of_communication
     kind = graph["subset"].to_numpy(dtype=object)
@@ -104,7 +105,7 @@ def _subsets(
         found[f"{stem}.local"] = inside & ~crossing
     found[f"{set_name}.design"] = design[of]
     found[f"{set_name}.held_out"] = ~design[of]
-    return {name: inside for name, inside in found.items() if inside.any()}
+    return {name: np.flatnonzero(inside) for name, inside in found.items() if inside.any()}
 
 
 def validate_models(
@@ -250,7 +251,7 @@ def _bands(
     error: NDArray[np.float64],
     over_phases: tuple[NDArray[np.float64], NDArray[np.float64]],
     case: NDArray[np.int64],
-    subsets: dict[str, NDArray[np.bool_]],
+    subsets: dict[str, NDArray[np.intp]],
     counts: NDArray[np.uint8],
     tolerance: float,
 ) -> pd.DataFrame:
@@ -259,31 +260,29 @@ def _bands(
     # The error in some phase reaches from the first to the second.
     nearest = np.where(over_phases[0] * over_phases[1] < 0, 0.0, np.abs(over_phases).min(axis=0))
     farthest = np.abs(over_phases).max(axis=0)
-    columns = [(name, limit) for name in subsets for limit in tolerances]
     graphs = counts.shape[1]
     # Whole numbers: exact in single precision, which is what they are multiplied in.
     sizes = np.empty((graphs, len(subsets)), dtype=np.float32)
-    hits = np.empty((graphs, len(columns)), dtype=np.float32)
-    for position, inside in enumerate(subsets.values()):
-        sizes[:, position] = np.bincount(case[inside], minlength=graphs)
-    for position, (name, limit) in enumerate(columns):
-        inside = subsets[name]
-        hits[:, position] = np.bincount(case[inside][absolute[inside] <= limit], minlength=graphs)
+    hits = np.empty((graphs, len(subsets) * len(tolerances)), dtype=np.float32)
+    rows: list[dict[str, Any]] = []
+    for position, (name, inside) in enumerate(subsets.items()):
+        own_case, own_absolute = case[inside], absolute[inside]
+        own_nearest, own_farthest = nearest[inside], farthest[inside]
+        statistics = error_statistics(error[inside])
+        sizes[:, position] = np.bincount(own_case, minlength=graphs)
+        for limit in tolerances:
+            within = own_absolute <= limit
+            hits[:, len(rows)] = np.bincount(own_case[within], minlength=graphs)
+            rows.append(
+                {
+                    "subset": name, "tolerance": limit, "share_within": float(np.count_nonzero(within) / inside.size),
+                    "share_within_least": float((own_farthest <= limit).mean()),
+                    "share_within_most": float((own_nearest <= limit).mean()),
+                    **statistics,
+                }
+            )  # fmt: skip
     low, high = share_intervals(hits, sizes, counts)
-    rows = []
-    statistics = {name: error_statistics(error[inside]) for name, inside in subsets.items()}
-    for position, (name, limit) in enumerate(columns):
-        share = float(hits[:, position].sum(dtype=np.float64) / statistics[name]["n"])
-        rows.append(
-            {
-                "subset": name, "tolerance": limit, "share_within": share,
-                "share_within_low": low[position], "share_within_high": high[position],
-                "share_within_least": float((farthest[subsets[name]] <= limit).mean()),
-                "share_within_most": float((nearest[subsets[name]] <= limit).mean()),
-                **statistics[name],
-            }
-        )  # fmt: skip
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows).assign(share_within_low=low, share_within_high=high)
 
 
 def _accuracy(
@@ -291,7 +290,7 @@ def _accuracy(
     graphs: CongestionGraphs,
     simulated: NDArray[np.float64],
     predicted: NDArray[np.float64],
-    subsets: dict[str, NDArray[np.bool_]],
+    subsets: dict[str, NDArray[np.intp]],
 ) -> pd.DataFrame:
     """All candidate definitions of the abstract's accuracy, for every set as a whole."""
     case = graphs.graph_of_communication
@@ -322,7 +321,7 @@ def _accuracy(
     return pd.DataFrame(rows)
 
 
-def _histogram(error: NDArray[np.float64], subsets: dict[str, NDArray[np.bool_]]) -> pd.DataFrame:
+def _histogram(error: NDArray[np.float64], subsets: dict[str, NDArray[np.intp]]) -> pd.DataFrame:
     frames = [
         error_histogram(error[inside]).assign(subset=name) for name, inside in subsets.items() if name.count(".") == 1
     ]
