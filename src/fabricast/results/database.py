@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import tempfile
 from pathlib import Path
 
 import duckdb
@@ -25,6 +26,8 @@ __all__ = ["build_database", "table_digests"]
 
 #: Tables that hold when and where a run was made; they differ between equal runs.
 VOLATILE_TABLES = ("run", "table_digest")
+#: Sorts of millions of rows go to the disk beyond this, for hardly more time.
+_MEMORY_LIMIT = "400MB"
 #: From here on the index of a key costs more than it is worth.
 _LARGE_ROWS = 10_000
 #: Orders of rows in which equal numbers are neighbours and take hardly any room; other tables keep that of the key.
@@ -91,7 +94,14 @@ def build_database(tables: dict[str, Path], path: Path) -> None:
     InputError
         If a table breaks the schema.
     """
-    with atomic_write(path) as temporary, connect() as connection, report_full_disk(path):
+    with (
+        atomic_write(path) as temporary,
+        tempfile.TemporaryDirectory(prefix=".duckdb-", dir=path.parent) as spilled,
+        connect() as connection,
+        report_full_disk(path),
+    ):
+        connection.execute(f"SET memory_limit = '{_MEMORY_LIMIT}'")
+        connection.execute(f"SET temp_directory = '{quoted(spilled)}'")
         connection.execute(f"ATTACH '{quoted(str(temporary))}' AS study (STORAGE_VERSION 'v1.5.0')")
         connection.execute("USE study")
         create_schema(connection, large=_large(connection, tables))
