@@ -66,11 +66,12 @@ smoke() {
 (until victim=$(squeue -h -t running -o %i | head -1) && [ -n "$victim" ]; do sleep 0.5; done; sleep 3; scancel "$victim") &
 smoke > first.log 2>&1 &
 run=$!
-until [ "$(grep -c '^Finished jobid' first.log)" -ge 6 ] || ! kill -0 $run 2> /dev/null; do sleep 0.5; done
+ended() { grep -cE '^ *[0-9]+/[0-9]+ ' first.log; }
+until [ "$(ended)" -ge 6 ] || ! kill -0 $run 2> /dev/null; do sleep 0.5; done
 pkill -INT -P $run -f snakemake
 wait $run
 expect "the run that was cancelled in the middle ends with an error" \
-  '[ '$?' != 0 ] && [ "$(grep -c "^Finished jobid" first.log)" -ge 6 ] && [ ! -e results/smoke/fabricast.duckdb ]'
+  '[ '$?' != 0 ] && [ "$(ended)" -ge 6 ] && [ ! -e results/smoke/fabricast.duckdb ]'
 sleep 5
 expect "and leaves no job in the queue" '[ -z "$(squeue -h -t pending,running)" ]'
 smoke > second.log 2>&1
