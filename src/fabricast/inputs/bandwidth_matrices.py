@@ -37,15 +37,33 @@ def _matrix(lines: list[str], start: int) -> tuple[list[str], list[tuple[str, li
     for word in columns:
         if not re.fullmatch("[0-9]{1,4}", word):
             raise ValueError(f"a column is called '{word}', expected the number of a device")
-    rows = []
+    rows: list[tuple[str, list[float]]] = []
     for line in lines[start + 1 :]:
         words = line.split()
         if not words or not words[0].isdigit():
             break
         if len(words) != len(columns) + 1:
             raise ValueError(f"row {words[0][:20]} has {len(words) - 1} values, expected {len(columns)}")
+        if words[0] in (row for row, _ in rows):
+            raise ValueError(f"row {words[0]} is a duplicate")
         rows.append((words[0], [_number(word) for word in words[1:]]))
     return columns, rows
+
+
+def _check_unit(title: str, known: tuple[str, ...] = ("GB/s", "us", "ns")) -> None:
+    """Refuse a matrix in another unit than those that the programs print."""
+    # Other words in brackets, such as (row), come before it.
+    unit = (re.findall(r"\(([^()]*)\)", title) or ["no unit"])[-1]
+    if unit not in known:
+        raise ValueError(f"'{title.strip()[:80]}' has '{unit}', expected {' or '.join(known)}")
+
+
+def _check_square(name: str, columns: list[str], rows: list[str]) -> None:
+    """Refuse a matrix of pairs of devices of which rows are missing."""
+    if name.startswith("device_to_device") and rows != columns:
+        raise ValueError(f"the matrix of '{name}' has {len(rows)} rows, expected {len(columns)}")
+    if not rows:
+        raise ValueError(f"the matrix of '{name}' has no row")
 
 
 def _unit(description: str) -> str:
@@ -61,7 +79,9 @@ def _nvbandwidth_text(lines: list[str]) -> Iterator[_Row]:
         found = re.match(r"Running (\S+?)\.\s*$", line)
         if not found or number + 2 >= len(lines) or "bandwidth" not in lines[number + 1]:
             continue
+        _check_unit(lines[number + 1], ("GB/s",))
         columns, rows = _matrix(lines, number + 2)
+        _check_square(found[1], columns, [row for row, _ in rows])
         for row, values in rows:
             for column, value in zip(columns, values, strict=True):
                 yield "nvbandwidth", found[1], row, column, value * 1e9, "bytes/s"
@@ -71,17 +91,28 @@ def _nvbandwidth_json(document: dict[str, Any]) -> Iterator[_Row]:
     body: dict[str, Any] = document.get("nvbandwidth", document)
     for case in body.get("testcases", []):
         description = str(case.get("bandwidth_description", "(GB/s)"))
-        for row, cells in enumerate(case.get("bandwidth_matrix", [])):
+        matrix = case.get("bandwidth_matrix", [])
+        if not matrix:
+            continue
+        name, status = str(case["name"]), str(case.get("status", "Passed"))
+        if status != "Passed":
+            raise ValueError(f"test '{name}' has a matrix and the status '{status[:20]}', expected Passed")
+        _check_unit(description)
+        _check_square(name, [str(column) for column in range(len(matrix[0]))], [str(row) for row in range(len(matrix))])
+        for row, cells in enumerate(matrix):
+            if len(cells) != len(matrix[0]):
+                raise ValueError(f"row {row} of '{name}' has {len(cells)} values, expected {len(matrix[0])}")
             for column, cell in enumerate(cells):
                 value = _number(str(cell)) * _scale(description)
-                yield "nvbandwidth", str(case["name"]), str(row), str(column), value, _unit(description)
+                yield "nvbandwidth", name, str(row), str(column), value, _unit(description)
 
 
 def _peer_test(lines: list[str]) -> Iterator[_Row]:
     title = ""
     for number, line in enumerate(lines):
-        if "Matrix (" in line or re.search(r"Bandwidth \(GB/s\)", line):
+        if "Matrix (" in line or re.search(r"Bandwidth \(", line):
             title = line.strip()
+            _check_unit(title)
         if re.match(r"\s+(D\\D|GPU)\s+0", line) and title:
             columns, rows = _matrix(lines, number)
             if [row for row, _ in rows] != columns:
@@ -126,6 +157,12 @@ def read_bandwidths(path: Path | str) -> pd.DataFrame:
             raise
         raise InputError(f"is not as nvbandwidth or p2pBandwidthLatencyTest prints it: {error}", path=path) from error
     table = pd.DataFrame(rows, columns=_COLUMNS)
+    twice = table[table.duplicated(["test", "row", "column"])]
+    if len(twice):
+        one = twice.iloc[0]
+        raise InputError(
+            f"'{one['test']}' from {one['row']} to {one['column']} is a duplicate, expected each test once", path=path
+        )
     # Pairs that were not measured are N/A, or 0 in older versions.
     table = table[table["value"].notna() & (table["value"] != 0)].reset_index(drop=True)
     least, most = (table["unit"].map(_BOUNDS).str[end] for end in (0, 1))

@@ -16,6 +16,14 @@ DIVIDED_WRITES = (
 )
 
 
+def _is_port(tree: PcieTree, lower: str, upper: str) -> bool:
+    """Whether a link joins a root complex, or the root of a tree without one, with a device below it."""
+    kinds = {tree.vertex(lower).kind, tree.vertex(upper).kind}
+    if all(vertex.kind != "root_complex" for vertex in tree.vertices):
+        return tree.root in (lower, upper)
+    return "root_complex" in kinds and len(kinds) == 2 and "system" not in kinds
+
+
 def divided_writes(
     tree: PcieTree, graph: NDArray[np.int64], source: NDArray[np.int64], target: NDArray[np.int64]
 ) -> NDArray[np.int64]:
@@ -42,11 +50,13 @@ def divided_writes(
     """
     routes = tree.routes
     ends = np.full((routes.endpoints**2, 2), -1, dtype=np.int64)
+    # Uplink and port are the links of switches at a root complex, not those between root complexes.
+    ports = np.array([_is_port(tree, *names[:2]) for names in tree.link_names])
     for pair in np.flatnonzero(routes.crossing):
         own = routes.link[routes.offset[pair] : routes.offset[pair + 1]]
         up, down = own[own < routes.upstream_links], own[own >= routes.upstream_links]
-        if up.size > 1 and down.size > 1:
-            ends[pair] = up[-1], down[0]
+        if up.size > 1 and down.size > 1 and ports[up].any() and ports[down].any():
+            ends[pair] = up[ports[up]][-1], down[ports[down]][0]
     found = ends[source * routes.endpoints + target]
     shared = found[:, 0] >= 0
     # One number for graph, uplink and port: sorted far faster than rows.

@@ -9,6 +9,7 @@ import numpy as np
 
 from fabricast.core.errors import InputError
 from fabricast.pcie.host_memory import (
+    UNLIMITED,
     crosses_sockets,
     ends_of,
     flows_of,
@@ -18,19 +19,24 @@ from fabricast.pcie.host_memory import (
     root_complex_of,
 )
 from fabricast.pcie.measured_graph import CALIBRATION, MeasuredGraph
-from fabricast.pcie.programs import LinkRates
+from fabricast.pcie.programs import PROGRAMS, LinkRates, total_rate
 from fabricast.pcie.tree import PcieTree
 
 __all__ = [
+    "BEYOND",
     "Calibration",
     "calibrate_machine",
+    "links_carry",
     "memory_limit",
+    "peer_link_of",
     "with_socket_capacity",
 ]
 
 #: What a byte of the other direction costs where no two-way pair was measured: median of three machines with PCIe 5.0
 #: switches (config/published/pcie_concurrent_copies.csv).
 DUPLEX_COST = 0.03
+#: Measured rates beyond what the links can carry by this share contradict the tree, or are an artefact.
+BEYOND = 0.1
 #: What each limit was measured with.
 _PROBES = {
     "memory_read": "all GPUs of a root complex", "memory_write": "all GPUs of a root complex",
@@ -127,6 +133,32 @@ def with_socket_capacity(tree: PcieTree, capacity: float) -> PcieTree:
     return replace(tree, vertices=vertices)
 
 
+def peer_link_of(tree: PcieTree, flows: Sequence[tuple[int, int]]) -> str | None:
+    """Return the kind of direct link that some copy takes instead of the tree; None if all take the tree."""
+    names = tree.endpoint_names
+    return next((kind for s, t in flows if (kind := tree.peer_link(names[s], names[t])) is not None), None)
+
+
+def links_carry(tree: PcieTree, flows: Sequence[tuple[int, int]], bytes_per_s: float) -> float:
+    """Return the most that the links can carry of some copies, in bytes/s, with nothing else in the way.
+
+    What a probe does not tell (the link between sockets), what directions cost each other and slower turns at the
+    root complex limit a forecast; that a measurement is faster than these refutes the forecast, not the measurement.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology.
+    flows : sequence of (int, int)
+        Source and target of each copy as endpoint numbers.
+    bytes_per_s : float
+        Rate of a link of capacity 1.
+    """
+    wide = with_socket_capacity(tree, UNLIMITED)
+    found = total_rate(wide, flows, PROGRAMS["independent"], LinkRates(bytes_per_s, bytes_per_s))
+    return float(found.flow_bytes_per_s.sum())
+
+
 def _apart(tree: PcieTree, flows: Sequence[tuple[int, int]]) -> bool:
     """Whether no two flows use a link in the same direction."""
     routes = tree.routes
@@ -168,9 +200,18 @@ def calibrate_machine(
     two_way: list[float] = []
     limits: dict[str, list[float]] = {name: [] for name in _PROBES}
     used = set()
+    beyond: list[MeasuredGraph] = []
     for graph in graphs:
         flows = flows_of(tree, graph)
         each = graph.total_bytes_per_s / len(flows)
+        if peer_link_of(tree, flows) is not None:
+            # Such a copy says nothing of the tree.
+            continue
+        raw = tree.link_bytes_per_s
+        if raw is not None and graph.total_bytes_per_s > links_carry(tree, flows, raw) * (1 + BEYOND):
+            # No rate of these links, whatever was measured.
+            beyond.append(graph)
+            continue
         marked = graph.role == CALIBRATION
         opposite = {(t, s) for s, t in flows} == set(flows) and len(flows) == 2
         probe = _probe_of(tree, graph, opposite) if marked else None
@@ -187,6 +228,12 @@ def calibrate_machine(
         else:
             continue
         used.add(graph.name)
+    if beyond and one_way_bytes_per_s is None and not any(alone.values()):
+        raise InputError(
+            f"'{beyond[0].name}' reached {beyond[0].total_bytes_per_s / 1e9:.4g} GB/s, more than the links of "
+            f"'{tree.name}' carry ({(tree.link_bytes_per_s or 0.0) / 1e9:.4g} GB/s each): the topology is not that of "
+            "the machine, or the measurement is an artefact"
+        )
     return _estimated(alone, two_way, limits, used, one_way_bytes_per_s)
 
 
@@ -239,6 +286,8 @@ def _estimated(
     if two_way:
         both = min(float(np.median(two_way)), rate)
         source["two_way"] = f"{len(two_way)} measured, opposite pairs"
+        if float(np.median(two_way)) > rate * (1 + BEYOND):
+            source["two_way"] += "; faster than copies alone, so that one way counts"
     else:
         both = rate / (1 + DUPLEX_COST)
         source["two_way"] = "duplex cost of other machines; no opposite pair was measured"

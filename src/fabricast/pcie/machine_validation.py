@@ -17,18 +17,25 @@ from fabricast.pcie.host_memory import (
     memory_of_flows,
     with_host_memory,
 )
-from fabricast.pcie.machine_calibration import Calibration, calibrate_machine, memory_limit, with_socket_capacity
-from fabricast.pcie.measured_graph import MeasuredGraph
+from fabricast.pcie.machine_calibration import (
+    BEYOND,
+    Calibration,
+    calibrate_machine,
+    links_carry,
+    memory_limit,
+    peer_link_of,
+    with_socket_capacity,
+)
+from fabricast.pcie.measured_graph import SET_ASIDE, MeasuredGraph
 from fabricast.pcie.programs import PROGRAMS, total_rate
 from fabricast.pcie.tree import PcieTree
 
-__all__ = ["MachineValidation", "validate_machine"]
+__all__ = ["BEYOND_THE_LINKS", "UNTOLD_SOCKETS", "MachineValidation", "validate_machine"]
 
-#: Roles of rows that a file lists and does not want judged.
-_SET_ASIDE = ("impossible_over_line_rate", "circular_topology", "collapse", "partial_collapse")
-#: Measured rates beyond what the links can carry by this share contradict the tree, or are an artefact.
-_BEYOND = 0.1
 _FAR_OFF = 0.15
+#: Remarks of rows that are listed and not judged.
+BEYOND_THE_LINKS = "more than the links carry"
+UNTOLD_SOCKETS = "not judged: no probe tells what the link between sockets carries"
 #: Copies of one GPU from which on its engine, and not the links, decides.
 _MANY = 3
 
@@ -90,7 +97,7 @@ def validate_machine(
     calibration = calibrate_machine(whole, graphs, one_way_bytes_per_s=one_way_bytes_per_s)
     rows = [_row(whole, graph, calibration, seed) for graph in graphs]
     frame = pd.DataFrame(rows)
-    return MachineValidation(frame, calibration, tuple(_remarks(whole, graphs, frame)))
+    return MachineValidation(frame, calibration, tuple(_remarks(whole, graphs, frame, calibration)))
 
 
 def _row(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: int) -> dict[str, object]:
@@ -98,22 +105,32 @@ def _row(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: i
     rates, kind = calibration.rates, _graph_class(tree, graph)
     tree = calibration.with_sockets(tree, graph)
     forecast = total_rate(tree, flows, PROGRAMS[graph.program], rates, seed=seed)
-    total, low, high = forecast.bytes_per_s, forecast.low_bytes_per_s, forecast.high_bytes_per_s
+    # Of copies that end at different times, the sum of their own rates is more than all bytes until the last end.
+    summed = float(forecast.flow_bytes_per_s.sum()) / forecast.bytes_per_s if graph.rates_summed else 1.0
+    total, low, high = (
+        rate * summed for rate in (forecast.bytes_per_s, forecast.low_bytes_per_s, forecast.high_bytes_per_s)
+    )
+    high_of_sockets = 0.0
     if kind == "across sockets" and not calibration.tells_sockets(tree, graph):
         # Nothing tells how wide the link is: at most, it holds nobody back.
         wide = with_socket_capacity(tree, UNLIMITED)
-        high = max(high, total_rate(wide, flows, PROGRAMS[graph.program], rates, seed=seed).high_bytes_per_s)
-    sharing = total_rate(tree, flows, PROGRAMS["independent"], rates).bytes_per_s
+        without = total_rate(wide, flows, PROGRAMS[graph.program], rates, seed=seed)
+        high_of_sockets = without.high_bytes_per_s * summed
+        high = max(high, high_of_sockets)
+    shared = total_rate(tree, flows, PROGRAMS["independent"], rates)
+    sharing = float(shared.flow_bytes_per_s.sum()) if graph.rates_summed else shared.bytes_per_s
     measured = graph.total_bytes_per_s
     remark = ""
     if graph.name in calibration.used:
         remark = "calibration"
-    elif graph.role in _SET_ASIDE:
+    elif graph.role in SET_ASIDE:
         remark = f"set aside by the file: {graph.role.replace('_', ' ')}"
-    elif (peer := _peer_link(tree, flows)) is not None:
+    elif (peer := peer_link_of(tree, flows)) is not None:
         remark = f"not judged: copies take {peer}, of which the tree tells no rate"
-    elif measured > sharing * (1 + _BEYOND) and kind != "host copies":
-        remark = "more than the links carry"
+    elif measured > _carried(tree, flows, calibration) * (1 + BEYOND):
+        remark = BEYOND_THE_LINKS
+    elif high_of_sockets > total * (1 + BEYOND):
+        remark = UNTOLD_SOCKETS
     elif kind == "host copies":
         total, remark = _host_forecast(tree, graph, calibration, total)
         low, high = min(low, total), total if not remark else high
@@ -127,10 +144,16 @@ def _row(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: i
     }  # fmt: skip
 
 
+def _carried(tree: PcieTree, flows: list[tuple[int, int]], calibration: Calibration) -> float:
+    """Return the most that the links can carry, each at the fastest rate that is known."""
+    rates = calibration.rates
+    return links_carry(tree, flows, max(rates.one_way_bytes_per_s, rates.crossing_bytes_per_s or 0.0))
+
+
 def _host_forecast(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, total: float) -> tuple[float, str]:
     """Bound copies of host memory by what it serves and takes; without a probe of several GPUs they are not judged."""
     if not calibration.tells_sockets(tree, graph):
-        return total, "not judged: no probe tells what the link between sockets carries"
+        return total, UNTOLD_SOCKETS
     limits = calibration.limits
     bound = 0.0
     for memory, reads in memory_of_flows(tree, graph).items():
@@ -151,12 +174,6 @@ def _is_told(tree: PcieTree, memory: str) -> bool:
     return tree.vertex(memory).capacity < UNLIMITED
 
 
-def _peer_link(tree: PcieTree, flows: Sequence[tuple[int, int]]) -> str | None:
-    """Return the kind of direct link that some copy takes instead of the tree."""
-    names = tree.endpoint_names
-    return next((kind for s, t in flows if (kind := tree.peer_link(names[s], names[t])) is not None), None)
-
-
 def _hazard(tree: PcieTree, graph: MeasuredGraph) -> bool:
     """Whether posted writes of one uplink go to destinations behind different root ports."""
     if PROGRAMS[graph.program].executor == "target":
@@ -165,10 +182,14 @@ def _hazard(tree: PcieTree, graph: MeasuredGraph) -> bool:
     return bool(divided_writes(tree, np.zeros_like(source), source, target).size)
 
 
-def _remarks(tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.DataFrame) -> Iterable[str]:
-    exceeding = rows[rows["remark"] == "more than the links carry"]
+def _remarks(
+    tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.DataFrame, calibration: Calibration
+) -> Iterable[str]:
+    by_name = {graph.name: graph for graph in graphs}
+    exceeding = rows[rows["remark"] == BEYOND_THE_LINKS]
     for row in exceeding.to_dict("records"):
-        measured, carried = (float(row[f"{name}_bytes_per_s"]) / 1e9 for name in ("measured", "sharing"))
+        measured = float(row["measured_bytes_per_s"]) / 1e9
+        carried = _carried(tree, flows_of(tree, by_name[str(row["graph"])]), calibration) / 1e9
         yield (
             f"'{row['graph']}' reached {measured:.4g} GB/s, the links of {tree.name} carry {carried:.4g}: the tree "
             "cannot be the fabric, or the measurement is an artefact"

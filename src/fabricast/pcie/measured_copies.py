@@ -15,7 +15,7 @@ from fabricast.inputs.bandwidth_matrices import read_bandwidths
 from fabricast.inputs.csv_files import CsvRow, read_csv
 from fabricast.inputs.files import read_text
 from fabricast.inputs.parquet_files import ParquetRow, parquet_rows, read_parquet
-from fabricast.pcie.measured_graph import CALIBRATION, HOST, MeasuredGraph
+from fabricast.pcie.measured_graph import CALIBRATION, HOST, JUDGED, SET_ASIDE, MeasuredGraph
 from fabricast.pcie.p2pmark_copies import is_p2pmark_output, read_p2pmark_output
 from fabricast.pcie.programs import program_of
 from fabricast.pcie.rocm_copies import is_rocm_output, read_rocm_output
@@ -210,6 +210,15 @@ def _program(row: _Row, default: str) -> str:
         raise row.error(str(error)) from error
 
 
+def _role(row: _Row) -> str:
+    """Return the role of a row; one that is misspelt would be judged, or not."""
+    role: str = row.get("role") or ""
+    if role and role not in (CALIBRATION, *JUDGED, *SET_ASIDE) and not role.startswith("test_"):
+        expected = ", ".join((CALIBRATION, *JUDGED, *SET_ASIDE))
+        raise row.error(f"role is '{role}', expected {expected}, a name that begins with test_, or nothing")
+    return role
+
+
 def _name(row: _Row, default: str) -> str:
     return next((row[name] for name in _NAMES if row.get(name)), default)
 
@@ -224,9 +233,7 @@ def _total(row: _Row, column: str, program: str) -> MeasuredGraph:
     if not flows:
         raise row.error(f"{column} is empty, expected communications such as 0>1")
     rate = _rate(row, _TOTALS)
-    return MeasuredGraph(
-        _name(row, row[column]), tuple(flows), rate, _program(row, program), row.get("role"), line=row.line
-    )
+    return MeasuredGraph(_name(row, row[column]), tuple(flows), rate, _program(row, program), _role(row), line=row.line)
 
 
 def _from_copies(rows: list[_Row], program: str) -> list[MeasuredGraph]:
@@ -248,8 +255,9 @@ def _from_copies(rows: list[_Row], program: str) -> list[MeasuredGraph]:
         rates = np.array(totals)
         median = float(np.median(rates))
         graphs.append(
-            MeasuredGraph(name, flows, median, _program(first[0], program), first[0].get("role"), len(totals),
-                          float((rates.max() - rates.min()) / 2 / median), first[0].line)
+            MeasuredGraph(name, flows, median, _program(first[0], program), _role(first[0]), len(totals),
+                          float((rates.max() - rates.min()) / 2 / median), first[0].line,
+                          rates_summed=not first[0].get("elapsed_s"))
         )  # fmt: skip
     return graphs
 
@@ -271,6 +279,9 @@ def _missing(own: list[_Row], flows: tuple[tuple[str, str], ...]) -> str:
 
 def _total_of(rows: list[_Row]) -> float:
     """Return the rate of copies together: the sum of their rates, or all bytes until the last one ends."""
+    both = next((name for row in rows for name in _RATES if row.get("elapsed_s") and row.get(name)), None)
+    if both is not None:
+        raise rows[0].error(f"has elapsed_s and {both}, expected one of them")
     if rows[0].get("elapsed_s"):
         sizes, ends = [], []
         for row in rows:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["CALIBRATION", "HOST", "MeasuredGraph"]
+__all__ = ["CALIBRATION", "HOST", "JUDGED", "SET_ASIDE", "MeasuredGraph"]
 
 #: Host memory, next to the GPU of the copy.
 HOST = "H"
 #: Role of measurements from which parameters may be taken.
 CALIBRATION = "calibration"
+#: Roles of rows that are judged, as those without a role.
+JUDGED = ("test", "few_flows", "all_to_all", "host")
+#: Roles of rows that a file lists and does not want judged.
+SET_ASIDE = ("impossible_over_line_rate", "circular_topology", "collapse", "partial_collapse")
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,8 @@ class MeasuredGraph:
         Half of their relative range.
     line : int
         Line of the file where it stands first.
+    rates_summed : bool
+        Whether the rate is the sum of what each copy reached until its own end, not all bytes until the last end.
     """
 
     name: str
@@ -44,3 +50,4 @@ class MeasuredGraph:
     repetitions: int = 1
     spread: float = 0.0
     line: int = 0
+    rates_summed: bool = False

@@ -88,7 +88,10 @@ def _section(lines: list[str], title: str) -> list[str]:
 
 
 def _alone(lines: list[str], gpus: list[str]) -> Iterator[MeasuredGraph]:
-    rows = {row[1]: row[2].split() for line in lines if (row := _ROW.fullmatch(line))}
+    found = [row for line in lines if (row := _ROW.fullmatch(line))]
+    rows = {row[1]: row[2].split() for row in found}
+    if len(rows) < len(found):
+        raise ValueError("a row of the sequential copies is a duplicate")
     for source in gpus:
         rates = rows.get(source, [])
         if len(rates) != len(gpus) or rates[int(source)] != "-":
@@ -112,12 +115,18 @@ def _staggered(lines: list[str], gpus: list[str]) -> Iterator[MeasuredGraph]:
         if [reader for reader, _ in pairs] != gpus or {peer for _, peer in pairs} != set(gpus):
             raise ValueError(f"round +{found[1]} of the staggered reads does not name each of {len(gpus)} GPUs")
         flows = tuple((peer, reader) for reader, peer in pairs)
-        yield MeasuredGraph(f"staggered reads, distance {found[1]}", flows, float(found[4]) * 1e9, "unordered_reads")
+        # The program adds what each GPU reached until its own end.
+        total = float(found[4])
+        if abs(float(found[3]) * len(gpus) - total) > _ROUNDING * (len(gpus) + 1):
+            raise ValueError(f"round +{found[1]} has an average of {found[3]} GB/s, but a total of {total:g}")
+        yield MeasuredGraph(
+            f"staggered reads, distance {found[1]}", flows, total * 1e9, "unordered_reads", rates_summed=True
+        )
 
 
 def _single_readers(lines: list[str], gpus: list[str]) -> Iterator[MeasuredGraph]:
     rates = {found[1]: float(found[2]) for line in lines if (found := _READER.fullmatch(line))}
-    if list(rates) != gpus:
+    if list(rates) != gpus or len(rates) < sum(bool(_READER.fullmatch(line)) for line in lines):
         raise ValueError(f"{len(rates)} single readers are whole, expected {len(gpus)}")
     for reader, rate in rates.items():
         yield MeasuredGraph(f"{reader} reads from all", _reads(reader, gpus), rate * 1e9, "unordered_reads")

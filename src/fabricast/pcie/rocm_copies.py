@@ -36,7 +36,8 @@ def read_rocm_output(text: str) -> list[MeasuredGraph]:
     text : str
         What rocm_bandwidth_test (2.0 to 2.6) or TransferBench (config file, ``a2a``, ``p2p``) printed. Of ``p2p``
         the unidirectional matrix is taken. Tests of TransferBench with memory other than that of a GPU (G, F) or
-        pinned host memory (C, B) are left out, as are copies within one device.
+        pinned host memory (C, B) are left out, as are copies within one device. Host memory of one processor is
+        that next to the GPU; of several, each is a NUMA node, which the topology has to know.
 
     Returns
     -------
@@ -69,31 +70,52 @@ def read_rocm_output(text: str) -> list[MeasuredGraph]:
     return [*_tests(lines), *_peer_matrix(lines)]
 
 
-def _end(memory: str) -> str | None:
+def _host(number: int, processors: int) -> str:
+    """Return the memory of a processor: that next to the GPU where there is one, else its NUMA node."""
+    return HOST if processors < 2 else f"NUMA{number}"
+
+
+def _processors(lines: list[str]) -> int:
+    """Return how many processors, or NUMA nodes, the output of TransferBench names."""
+    text = "\n".join(lines)
+    pinned = re.findall(r"\b[CB]0*(\d+) ->|-> [CB]0*(\d+)\b", text)
+    return len({int(first or second) for first, second in [*pinned, *re.findall(r"\bCPU 0*(\d+)(\b)", text)]})
+
+
+def _end(memory: str, processors: int) -> str | None:
     """Return the endpoint of a memory such as G0; none where it is neither a GPU nor pinned host memory."""
     found = _MEMORY.fullmatch(memory)
     if found is None:
         return None
-    return str(int(found["number"])) if found["gpu"] else HOST
+    return str(int(found["number"])) if found["gpu"] else _host(int(found["number"]), processors)
 
 
 def _tests(lines: list[str]) -> Iterator[MeasuredGraph]:
     """Return the tests of TransferBench whose transfers all are copies between GPUs and host memory."""
-    name, rows = "", list[re.Match[str]]()
+    name, rows, processors = "", list[re.Match[str]](), _processors(lines)
     for line in [*lines, "Test end:"]:
         title = re.match(r"\s*(Test \S+?):\s*$", line)
         if title:
-            yield from _one_test(name, rows)
+            yield from _one_test(name, rows, processors)
             name, rows = title[1], []
         elif re.match(r"\s*Transfer\s+\d+\s*\|", line):
             found = _TRANSFER.fullmatch(line.replace("|", " "))
             if found is None:
                 raise ValueError(f"'{line.strip()[:60]}' is no whole row of a transfer")
+            _check_rate(found)
             rows.append(found)
 
 
-def _one_test(name: str, rows: list[re.Match[str]]) -> Iterator[MeasuredGraph]:
-    ends = [(_end(row["source"]), _end(row["target"])) for row in rows]
+def _check_rate(row: re.Match[str]) -> None:
+    """Refuse a rate that contradicts bytes and time, whose last digits are rounded."""
+    time_ms, rate = float(row["ms"]), float(row["rate"])
+    if time_ms >= 0.1 and abs(int(row["bytes"]) / time_ms * 1e-6 / rate - 1) > 0.02 + 0.0005 / time_ms:
+        follows = int(row["bytes"]) / time_ms * 1e-6
+        raise ValueError(f"a transfer of {rate:g} GB/s has bytes and time of {follows:.4g} GB/s")
+
+
+def _one_test(name: str, rows: list[re.Match[str]], processors: int) -> Iterator[MeasuredGraph]:
+    ends = [(_end(row["source"], processors), _end(row["target"], processors)) for row in rows]
     flows = tuple((source, target) for source, target in ends if source and target and source != target)
     if not rows or len(flows) < len(ends):
         return
@@ -115,6 +137,7 @@ def _cells(words: list[str], expected: int, row: str) -> list[float]:
 def _peer_matrix(lines: list[str]) -> Iterator[MeasuredGraph]:
     """Return the unidirectional copies of TransferBench p2p."""
     columns: list[tuple[str, str]] = []
+    processors = _processors(lines)
     for line in lines:
         if line.lstrip().startswith("Bidirectional copy"):
             return
@@ -123,17 +146,17 @@ def _peer_matrix(lines: list[str]) -> Iterator[MeasuredGraph]:
         row = re.match(r"\s*(CPU|GPU)\s+(\d+)\s+->\s+(.*)$", line)
         if not columns or row is None:
             continue
-        title, source = f"{row[1]} {row[2]}", _device_end(row[1], row[2])
+        title, source = f"{row[1]} {row[2]}", _device_end(row[1], row[2], processors)
         for column, rate in zip(columns, _cells(row[3].split(), len(columns), title), strict=True):
-            target = _device_end(*column)
-            if source != target and rate == rate:
+            target = _device_end(*column, processors)
+            if source != target and {row[1], column[0]} != {"CPU"} and rate == rate:
                 yield MeasuredGraph(
                     f"p2p {title} to {' '.join(column)}", ((source, target),), rate * 1e9, "independent"
                 )
 
 
-def _device_end(kind: str, number: str) -> str:
-    return HOST if kind == "CPU" else str(int(number))
+def _device_end(kind: str, number: str, processors: int) -> str:
+    return _host(int(number), processors) if kind == "CPU" else str(int(number))
 
 
 def _devices(line: str) -> list[tuple[str, str]]:
@@ -146,9 +169,11 @@ def _bandwidth_test(lines: list[str]) -> Iterator[MeasuredGraph]:
     for line in lines:
         device = _DEVICE.fullmatch(line)
         if device:
-            gpus = sum(end != HOST for end in ends.values())
-            ends[device[1]] = str(gpus) if _BUS.search(device[2]) else HOST
-    if all(end == HOST for end in ends.values()):
+            gpus = sum(end.isdigit() for end in ends.values())
+            ends[device[1]] = str(gpus) if _BUS.search(device[2]) else f"NUMA{len(ends) - gpus}"
+    processors = sum(not end.isdigit() for end in ends.values())
+    ends = {name: HOST if processors == 1 and not end.isdigit() else end for name, end in ends.items()}
+    if processors == len(ends):
         raise ValueError("no device has a PCI address, so GPUs and processors cannot be told apart")
     direction, columns = "", list[str]()
     for line in lines:
@@ -170,7 +195,7 @@ def _bandwidth_test(lines: list[str]) -> Iterator[MeasuredGraph]:
 def _matrix_row(direction: str, words: list[str], columns: list[str], ends: dict[str, str]) -> Iterator[MeasuredGraph]:
     for column, rate in zip(columns, _cells(words[1:], len(columns), words[0]), strict=True):
         source, target = ends[words[0]], ends[column]
-        if source == target or rate != rate:
+        if source == target or not (source.isdigit() or target.isdigit()) or rate != rate:
             continue
         # A bidirectional cell is the sum of both ways; its mirror image says the same again.
         if direction == "B" and int(words[0]) > int(column):
