@@ -23,6 +23,8 @@ _ORDER = ("deviates", "not_testable", "decided_by_tolerance", "reproduced")
 
 #: Relative difference up to which a baseline is as good as the model.
 _EQUAL = 1e-9
+#: A baseline whose distance from the bounds is the same to this share is as good: the data do not tell them apart.
+_AS_GOOD = 0.1
 #: Tables of fewer bytes are held in memory while claims are evaluated.
 _SMALL_BYTES = 1_000_000
 
@@ -195,6 +197,12 @@ def _decisive(claim: Claim, readings: list[dict[str, Any]]) -> dict[str, Any]:
     return min(readings, key=lambda reading: (_ORDER.index(reading["verdict"]), -_distance(claim, reading["observed"])))
 
 
+def _is_as_good(claim: Claim, baseline: float | None, observed: float | None) -> bool:
+    """Whether a baseline is about as far inside the bounds, or off the one value, as what it is held against."""
+    own = _distance(claim, observed)
+    return _distance(claim, baseline) <= own + _AS_GOOD * abs(own) + _EQUAL * abs(observed or 0)
+
+
 def _verdict(claim: Claim, found: str, observed: float | None, baselines: list[dict[str, Any]]) -> str:
     """Return the verdict of a claim from what is observed and what its evidence and baselines are worth."""
     if found not in HOLDS:
@@ -203,11 +211,7 @@ def _verdict(claim: Claim, found: str, observed: float | None, baselines: list[d
         return "follows_from_inputs"
     tested = [one for one in baselines if one["verdict"] != "not_testable"]
     passed = [one for one in tested if one["verdict"] in HOLDS]
-    as_good = [
-        one
-        for one in passed
-        if _distance(claim, one["observed"]) <= _distance(claim, observed) + _EQUAL * abs(observed or 0)
-    ]
+    as_good = [one for one in passed if _is_as_good(claim, one["observed"], observed)]
     return "does_not_discriminate" if tested and (len(passed) == len(tested) or as_good) else found
 
 

@@ -95,6 +95,11 @@ def test_a_claim_that_every_baseline_passes_does_not_discriminate(tables):
     # One alternative that is as good is enough, whatever a straw man does.
     both = {"as good": same, "straw man": other}
     assert verdict_of(tables, baselines=both, **common)["verdict"] == "does_not_discriminate"
+    # The data do not tell margins apart that differ by less than a tenth: 7.5 from 8, but 6 from 8.
+    bounded = {"relation": "at_most", "value": 10.0, "query": "SELECT {error}", "where": {"error": "2"}}
+    for error, verdict in (("2.5", "does_not_discriminate"), ("4", "reproduced")):
+        near = {"near": {"error": error}, "straw man": {"error": "20"}}
+        assert verdict_of(tables, baselines=near, **bounded)["verdict"] == verdict
     # A whole query may stand for an alternative; one without a value says nothing.
     found = evaluate_claims([claim(baselines={"none": "SELECT NULL", "four": "SELECT 4"})], tables)
     assert found.claim_baseline["verdict"].tolist() == ["not_testable", "deviates"]
