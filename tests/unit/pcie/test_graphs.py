@@ -2,6 +2,7 @@
 
 import itertools
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +13,7 @@ from fabricast.pcie.graph_files import read_graphs
 from fabricast.pcie.graph_sets import exhaustive_graphs, random_graphs, stress_set, validation_set
 from fabricast.pcie.graph_symmetry import canonical_form, count_graphs, subset_orbits
 from fabricast.pcie.graphs import all_to_all, from_arcs
+from fabricast.pcie.hazards import divided_writes
 from fabricast.pcie.topology_files import load_tree
 
 
@@ -169,3 +171,12 @@ def test_writes_of_one_uplink_to_several_root_ports_are_warned_of():
     (note,) = warned(one_port, divided, apart)
     assert note.startswith("1 graphs, such as ")
     assert warned(one_port, apart) == []
+
+
+def test_divided_writes_are_found_below_several_root_complexes():
+    """0 and 1 share an uplink: 2 and 3 lie behind another port of its root complex, 4 and 6 behind two of the next."""
+    tree = load_tree("pcie5_four_switches")
+    graphs = [[(0, 2), (1, 4)], [(0, 4), (1, 6)], [(0, 2), (1, 3)], [(0, 4), (2, 6)], [(0, 4), (1, 5)]]
+    number = np.repeat(np.arange(len(graphs)), 2)
+    source, target = np.array(graphs).reshape(-1, 2).T
+    assert divided_writes(tree, number, source, target).tolist() == [0, 1]
