@@ -73,17 +73,24 @@ def test_ten_kills_and_a_resume_give_the_same_bytes(finished, tmp_path):
     folder = copy_project(tmp_path)
     generator = random.Random(20161113)
     killed = 0
-    for number in range(10):
-        victim = "snakemake" if number % 2 == 0 else "job"
+    for _ in range(30):
+        victim = "snakemake" if killed % 2 == 0 else "job"
         code, output = kill_after(folder, generator.randint(1, 2), generator.uniform(0, 1.5), victim=victim)
-        assert code != 0 or "Nothing to be done" not in output, output
-        killed += code != 0
-        if number == 0:
+        if code == 0:
+            # Made before the next kill came, as a fast machine does: from the beginning again.
+            for made in ("results", "reports"):
+                shutil.rmtree(folder / made)
+            continue
+        if killed == 0:
             # As README says; further times by hand, which is quicker.
             assert snakemake(folder, "--unlock", *SMOKE)[0] == 0
         elif victim == "snakemake":
-            shutil.rmtree(folder / ".snakemake" / "locks")
-    assert killed >= 8
+            # Gone already where the kill came while the run itself was ending.
+            shutil.rmtree(folder / ".snakemake" / "locks", ignore_errors=True)
+        killed += 1
+        if killed == 10:
+            break
+    assert killed == 10
     code, output = snakemake(folder, *KILLED)
     assert code == 0, output
     assert not list(folder.rglob("*.part*"))
