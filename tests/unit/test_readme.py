@@ -19,7 +19,7 @@ README = (REPOSITORY / "README.md").read_text()
 PAGE = (REPOSITORY / "docs" / "howto" / "validate_machine.md").read_text()
 CONSOLES = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
 #: Sessions of a page follow each other in one folder; a file of the first serves the next.
-SESSIONS = [*CONSOLES, *re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL)]
+SESSIONS = [*CONSOLES, "".join(re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL))]
 
 
 @pytest.fixture(scope="module")

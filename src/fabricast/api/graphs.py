@@ -13,11 +13,21 @@ from fabricast.pcie.collectives import card_arcs, collective_arcs
 from fabricast.pcie.graph_files import read_graphs as read_graph_file
 from fabricast.pcie.graphs import CongestionGraphs, from_arcs
 from fabricast.pcie.graphs import all_to_all as all_arcs
+from fabricast.pcie.host_memory import memory_beside, with_host_memory
 from fabricast.pcie.patterns import halo_pattern
 from fabricast.pcie.topology_files import load_tree
 from fabricast.pcie.tree import PcieTree
 
-__all__ = ["all_to_all", "collective", "graph", "halo_exchange", "load_topology", "network_card_copies", "read_graphs"]
+__all__ = [
+    "all_to_all",
+    "collective",
+    "graph",
+    "halo_exchange",
+    "host_copies",
+    "load_topology",
+    "network_card_copies",
+    "read_graphs",
+]
 
 _SIZE = "300 MiB"
 
@@ -185,6 +195,38 @@ def network_card_copies(tree: PcieTree, *, from_cards: bool = False, size: float
     )  # fmt: skip
 
 
+def host_copies(tree: PcieTree, *, to_host: bool = False, size: float | str = _SIZE) -> CongestionGraphs:
+    """Return the congestion graph of all accelerators that read the host memory next to each, or write it.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology.
+    to_host : bool, default False
+        Whether accelerators write.
+    size : float or str, default '300 MiB'
+        Size of each communication, in bytes or with a unit.
+
+    Returns
+    -------
+    CongestionGraphs
+        One graph, for the model endpoint_engines: host memory has the numbers after all endpoints of the topology.
+
+    Examples
+    --------
+    >>> tree = load_topology("flat4x2")
+    >>> copies = host_copies(tree)
+    >>> copies.source.tolist(), copies.target.tolist()
+    ([8, 8, 8, 8, 8, 8, 8, 8], [0, 1, 2, 3, 4, 5, 6, 7])
+    """
+    beside = memory_beside(with_host_memory(tree)).tolist()
+    arcs = [(beside[rank], rank) for rank in _ranks(tree)]
+    return graph(
+        [(rank, memory) for memory, rank in arcs] if to_host else arcs, size=size,
+        name="all_to_host" if to_host else "host_to_all",
+    )  # fmt: skip
+
+
 def halo_exchange(tree: PcieTree, grid: Sequence[int], *, size: float | str = _SIZE) -> CongestionGraphs:
     """Return the congestion graph of a halo exchange: every process sends to its neighbours at once.
 
@@ -264,6 +306,7 @@ def check_endpoints(tree: PcieTree, graphs: CongestionGraphs, argument: str = "g
     largest = int(np.maximum(graphs.source, graphs.target).max(initial=0))
     if largest >= len(tree.endpoint_names):
         raise InputError(
-            f"names endpoint number {largest}, expected 0 to {len(tree.endpoint_names) - 1} of '{tree.name}'",
+            f"names endpoint number {largest}, expected 0 to {len(tree.endpoint_names) - 1} of '{tree.name}' (host "
+            "memory has further numbers, for model endpoint_engines)",
             argument=argument,
         )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fabricast.pcie.machine_parameters import one_way_of
 from fabricast.pcie.machine_validation import MachineValidation
 from fabricast.pcie.machine_validation import validate_machine as validate
 from fabricast.pcie.measured_copies import read_measured_copies
 from fabricast.pcie.programs import program_of
-from fabricast.pcie.tables.measured_copies import one_way_of
 from fabricast.pcie.tree import PcieTree
 
 __all__ = ["validate_machine"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 
 from fabricast.api.graphs import check_endpoints
 from fabricast.api.quantities import MOST_THREADS, check_count, to_bytes_per_s
-from fabricast.core.errors import unknown_name
+from fabricast.core.errors import InputError, unknown_name
 from fabricast.pcie.bottlenecks import link_labels, sharers
+from fabricast.pcie.engine_model import ENDPOINT_ENGINES, EngineModel, measured_calibration
 from fabricast.pcie.graphs import CongestionGraphs
 from fabricast.pcie.hazards import DIVIDED_WRITES, divided_writes
 from fabricast.pcie.link_rates import hardware_on
-from fabricast.pcie.machine_parameters import machine_parameters, refuse_peer_copies
+from fabricast.pcie.machine_parameters import MachineParameters, machine_parameters, one_way_of, refuse_peer_copies
 from fabricast.pcie.models import Evaluation, Model, evaluate, named_model
 from fabricast.pcie.packet_hardware import HARDWARE, PacketHardware
 from fabricast.pcie.packet_phases import simulate as simulate_phases
@@ -117,6 +118,9 @@ def predict(
     pcie_only: bool = False,
     explain: bool = True,
     threads: int = 1,
+    program: str | None = None,
+    measurements: str | Path | None = None,
+    system: str | None = None,
 ) -> Prediction:
     """Predict when each communication of each congestion graph ends, and what limits it.
 
@@ -127,7 +131,8 @@ def predict(
     graphs : CongestionGraphs
         Graphs, as `graph`, `halo_exchange`, `all_to_all` or `read_graphs` give.
     model : str or Model, default 'congestion_factor'
-        Name of a model; ``fabricast models`` lists them.
+        Name of a model; ``fabricast models`` lists them. ``"endpoint_engines"`` knows that a GPU executes one copy at a
+        time, in the order of a program, and takes copies of host memory.
     bandwidth : float or str, optional
         Bandwidth of one copy alone, in bytes/s or such as ``"24 GiB/s"``; by default that of the
         machine: calibrated, published, or the payload share of its links.
@@ -144,12 +149,21 @@ def predict(
         Whether to name the bottleneck of each communication and who shares it.
     threads : int, default 1
         Threads to use.
+    program : str, optional
+        Program of graphs that name none, for endpoint_engines: ordered_writes (PyTorch), unordered_reads (p2pmark),
+        unordered_writes (nvbandwidth) or independent.
+    measurements : str or Path, optional
+        Copies that were measured together on this machine, as for `validate_machine`: endpoint_engines takes its rates
+        from them.
+    system : str, optional
+        Take only measurements of this system.
 
     Returns
     -------
     Prediction
         One row a communication: graph, communication, source, target, size_bytes, start_s,
-        elapsed_s (end minus own start), slowdown (elapsed time by the time alone) and, if explained,
+        elapsed_s (end minus own start), slowdown (elapsed time by the time alone). Of endpoint_engines, earliest_s and
+        latest_s: the range where the order is random. Of other models and if explained,
         bottleneck (the link or endpoint that limits it for the longest time: the fullest of its route
         or, where none is full, the full link of those that hold it back) and shared_with.
 
@@ -173,10 +187,17 @@ def predict(
     ([2.0, 2.0], ['endpoint 1 receives', 'endpoint 1 receives'])
     >>> times["shared_with"].tolist()
     ['2>1', '0>1']
+
+    One GPU that copies to two others executes one copy after the other:
+
+    >>> engines = fc.predict(tree, fc.graph([(0, 1), (0, 4)]), model="endpoint_engines", program="torch")
+    >>> engines["slowdown"].round(1).tolist()
+    [1.0, 2.0]
     """
     predictor = Predictor(
         tree, model=model, bandwidth=bandwidth, tau=tau, crossing_cost=crossing_cost, parameters=parameters,
-        pcie_only=pcie_only, explain=explain, threads=threads,
+        pcie_only=pcie_only, explain=explain, threads=threads, program=program, measurements=measurements,
+        system=system,
     )  # fmt: skip
     table = predictor.predict(graphs)
     table.attrs["notes"] = predictor.notes()
@@ -188,7 +209,7 @@ class Predictor:
 
     Parameters
     ----------
-    tree, model, bandwidth, tau, crossing_cost, parameters, pcie_only, explain, threads
+    tree, model, bandwidth, tau, crossing_cost, parameters, pcie_only, explain, threads, program, measurements, system
         As for `predict`.
 
     Raises
@@ -216,18 +237,34 @@ class Predictor:
         pcie_only: bool = False,
         explain: bool = True,
         threads: int = 1,
+        program: str | None = None,
+        measurements: str | Path | None = None,
+        system: str | None = None,
     ) -> None:
         check_count("threads", threads, MOST_THREADS)
-        self._tree, self._pcie_only, self._explain, self._threads = tree, pcie_only, explain, threads
-        self._model = named_model(model) if isinstance(model, str) else model
-        self._machine = machine_parameters(
-            tree, bandwidth_bytes_per_s=None if bandwidth is None else to_bytes_per_s(bandwidth), tau=tau,
-            crossing_cost=crossing_cost, parameters_file=parameters,
-        )  # fmt: skip
+        self._pcie_only, self._explain, self._threads = pcie_only, explain, threads
+        given = {"bandwidth": bandwidth, "tau": tau, "crossing_cost": crossing_cost, "parameters": parameters}
+        self._engines: EngineModel | None = None
+        if model == ENDPOINT_ENGINES:
+            self._engines = _engine_model(tree, given, program, measurements, system, pcie_only)
+            tree = self._engines.tree
+        else:
+            for name, value in (("program", program), ("measurements", measurements), ("system", system)):
+                if value is not None:
+                    raise InputError(f"is given, and only model '{ENDPOINT_ENGINES}' takes it", argument=name)
+            self._model = named_model(model) if isinstance(model, str) else model
+            self._machine = _machine(tree, given)
+        self._tree = tree
         names = tree.endpoint_names
         self._crosses_sockets = np.array([[s != t and tree.path_class(s, t) == "SYS" for t in names] for s in names])
         self._between_sockets, self._divided, self._starves = 0, 0, False
         self._divided_example = ""
+        self._has_programs = False
+
+    @property
+    def tree(self) -> PcieTree:
+        """Topology of the graphs; of endpoint_engines host memory is among its endpoints."""
+        return self._tree
 
     def predict(self, graphs: CongestionGraphs) -> Prediction:
         """Return times of some graphs, and remember what `notes` says of them.
@@ -240,22 +277,44 @@ class Predictor:
         Raises
         ------
         InputError
-            If an endpoint is unknown or a copy would take a direct link.
+            If an endpoint is unknown, or a copy would take a direct link of which nothing tells the rate.
         """
+        check_endpoints(self._tree, graphs)
+        return self._of_model(graphs) if self._engines is None else self._of_engines(self._engines, graphs)
+
+    def _of_engines(self, engines: EngineModel, graphs: CongestionGraphs) -> Prediction:
+        found = engines.times(graphs)
+        written = graphs.chosen(engines.writes(graphs))
+        self._remember_divided(written)
+        return Prediction(
+            {
+                **_communications(self._tree, graphs),
+                "elapsed_s": found.end_s - graphs.start_s,
+                "slowdown": (found.end_s - graphs.start_s) / engines.alone_s(graphs),
+                "earliest_s": found.earliest_s - graphs.start_s,
+                "latest_s": found.latest_s - graphs.start_s,
+            }
+        )
+
+    def _remember_divided(self, graphs: CongestionGraphs) -> None:
+        divided = divided_writes(self._tree, graphs.graph_of_communication, graphs.source, graphs.target)
+        if divided.size:
+            self._divided_example = self._divided_example or graphs.names[divided[0]]
+            self._divided += divided.size
+
+    def _of_model(self, graphs: CongestionGraphs) -> Prediction:
         tree, machine = self._tree, self._machine
-        check_endpoints(tree, graphs)
         if not self._pcie_only:
             refuse_peer_copies(tree, graphs)
+        if any(graphs.programs):
+            self._has_programs = True
         found = evaluate(
             tree, graphs, self._model, bandwidth_bytes_per_s=machine.bandwidth_bytes_per_s, tau=machine.tau,
             crossing_cost=machine.crossing_cost, threads=self._threads, explain=self._explain,
         )  # fmt: skip
         elapsed_s = found.end_s - graphs.start_s
         self._between_sockets += int(self._crosses_sockets[graphs.source, graphs.target].sum())
-        divided = divided_writes(tree, graphs.graph_of_communication, graphs.source, graphs.target)
-        if divided.size:
-            self._divided_example = self._divided_example or graphs.names[divided[0]]
-            self._divided += divided.size
+        self._remember_divided(graphs)
         self._starves |= not np.isfinite(elapsed_s).all()
         return Prediction(
             {
@@ -268,7 +327,12 @@ class Predictor:
 
     def notes(self) -> list[str]:
         """Return what the reader of all predictions so far should know, one line each."""
-        notes = [*self._tree.notes, *self._machine.notes(self._model)]
+        if self._engines is not None:
+            notes = [*self._tree.notes, *self._engines.notes()]
+        else:
+            notes = [*self._tree.notes, *self._machine.notes(self._model)]
+        if self._has_programs:
+            notes.append(f"programs of graphs are for model '{ENDPOINT_ENGINES}': here every copy runs by itself")
         if self._between_sockets:
             notes.append(f"{self._between_sockets} communications cross sockets; the study validates one socket only")
         if self._divided:
@@ -276,6 +340,35 @@ class Predictor:
         if self._starves:
             notes.append(f"model '{self._model.name}' starves some communications: their elapsed_s is infinite")
         return notes
+
+
+def _machine(tree: PcieTree, given: Mapping[str, Any]) -> MachineParameters:
+    bandwidth = given["bandwidth"]
+    return machine_parameters(
+        tree, bandwidth_bytes_per_s=None if bandwidth is None else to_bytes_per_s(bandwidth), tau=given["tau"],
+        crossing_cost=given["crossing_cost"], parameters_file=given["parameters"],
+    )  # fmt: skip
+
+
+def _engine_model(
+    tree: PcieTree, given: Mapping[str, Any], program: str | None, measurements: str | Path | None, system: str | None,
+    pcie_only: bool,
+) -> EngineModel:  # fmt: skip
+    """Return the model with rates from measured copies of the machine, else from what else is known of it."""
+    if given["tau"] is not None:
+        raise InputError(
+            f"is no parameter of '{ENDPOINT_ENGINES}'; what copies lose behind the root complex is its crossing_cost",
+            argument="tau",
+        )
+    if measurements is None:
+        if system is not None:
+            raise InputError("is given without measurements", argument="system")
+        return EngineModel(tree, _machine(tree, given), program=program, pcie_only=pcie_only)
+    for name, value in given.items():
+        if value is not None:
+            raise InputError(f"excludes {name}: both tell the rates of copies", argument="measurements")
+    calibration = measured_calibration(tree, measurements, system=system, one_way_bytes_per_s=one_way_of(tree))
+    return EngineModel(tree, calibration, program=program, pcie_only=pcie_only)
 
 
 def simulate(

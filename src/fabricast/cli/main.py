@@ -46,7 +46,8 @@ def _root(
 #: Which option helps, by error.
 _HELP = {
     "NoAcceleratorError": "; --include-display also takes graphics cards (class 0300)",
-    "UnknownSpeedError": "; give --parameters or --bandwidth-gib (simulate: --generation and --width)",
+    "UnknownSpeedError": "; give --parameters, --bandwidth-gib or, for model endpoint_engines, --measurements "
+    "(simulate: --generation and --width)",
     "PeerLinkError": "; --pcie-only lets such copies take the tree all the same",
 }
 

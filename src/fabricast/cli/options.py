@@ -14,7 +14,7 @@ TOPOLOGY = typer.Argument(help="Built-in name, .yaml file, hwloc .xml or NCCL .x
 SIZE = typer.Option(help="Size in MiB where the file has no size_bytes.")
 OUTPUT = typer.Option("--output", "-o", help="Write .parquet or .csv instead of printing CSV.")
 GRAPHS = typer.Argument(
-    help="CSV or Parquet with columns graph,source,target[,size_bytes,start_s].", show_default=False
+    help="CSV or Parquet with columns graph,source,target[,size_bytes,start_s,program].", show_default=False
 )
 THREADS = typer.Option(help="Threads to use; by default one on each core that the process may use.", show_default=False)
 BANDWIDTH = typer.Option(

@@ -35,7 +35,6 @@ from fabricast.core.units import GIB, MIB
 if TYPE_CHECKING:
     from fabricast.api.predictions import Predictor
     from fabricast.pcie.packet_hardware import PacketHardware
-    from fabricast.pcie.tree import PcieTree
 
 __all__ = ["app"]
 
@@ -57,6 +56,23 @@ def predict(
         bool, typer.Option("--explain/--no-explain", help="Name what limits each communication, and who shares it.")
     ] = True,
     pcie_only: Annotated[bool, PCIE_ONLY] = False,
+    program: Annotated[
+        str | None,
+        typer.Option(
+            help="For endpoint_engines, where the file has no column program: ordered_writes (PyTorch), "
+            "unordered_reads (p2pmark), unordered_writes or independent.",
+            show_default=False,
+        ),
+    ] = None,
+    measurements: Annotated[
+        Path | None,
+        typer.Option(
+            help="For endpoint_engines: copies measured on this machine, as for 'fabricast validate'; they give its "
+            "rates.",
+            show_default=False,
+        ),
+    ] = None,
+    system: Annotated[str | None, typer.Option(help="Take only measurements of this system.")] = None,
     threads: Annotated[int | None, THREADS] = None,
     include_display: Annotated[bool, DISPLAY] = False,
 ) -> None:
@@ -64,37 +80,35 @@ def predict(
     from fabricast.api.predictions import Predictor
     from fabricast.cli.output import write_elapsed
     from fabricast.pcie.graph_files import ScatteredGraphError, read_graphs
-    from fabricast.pcie.models import named_model
     from fabricast.pcie.topology_files import load_tree
 
     check_model_parameters(bandwidth_gib, tau, crossing_cost)
     check_size("--size-mib", size_mib, MIB)
-    check_output(output, ".csv", ".parquet", inputs=(graphs, parameters, topology))
+    check_output(output, ".csv", ".parquet", inputs=(graphs, parameters, measurements, topology))
     threads = check_threads(threads)
-    chosen = named_model(model)
     tree = load_tree(topology, include_display=include_display)
     predictor = partial(
-        Predictor, tree, model=chosen, bandwidth=None if bandwidth_gib is None else bandwidth_gib * GIB, tau=tau,
+        Predictor, tree, model=model, bandwidth=None if bandwidth_gib is None else bandwidth_gib * GIB, tau=tau,
         crossing_cost=crossing_cost, parameters=parameters, pcie_only=pcie_only, explain=explain, threads=threads,
+        program=program, measurements=measurements, system=system,
     )  # fmt: skip
     if output is not None:
         with suppress(ScatteredGraphError):
-            print_notes(_predict_blocks(predictor(), graphs, tree, size_mib * MIB, output))
+            print_notes(_predict_blocks(predictor(), graphs, size_mib * MIB, output))
             return
     whole = predictor()
-    write_elapsed(whole.predict(read_graphs(graphs, tree, size_bytes=size_mib * MIB)), output)
+    read = read_graphs(graphs, whole.tree, size_bytes=size_mib * MIB, programs=True)
+    write_elapsed(whole.predict(read), output)
     print_notes(whole.notes())
 
 
-def _predict_blocks(
-    predictor: Predictor, graphs_file: Path, tree: PcieTree, size_bytes: float, output: Path
-) -> list[str]:
+def _predict_blocks(predictor: Predictor, graphs_file: Path, size_bytes: float, output: Path) -> list[str]:
     """Predict the graphs of a file some at a time; return what the reader should know."""
     from fabricast.cli.output import elapsed_file
     from fabricast.pcie.graph_files import graph_blocks
     from fabricast.runtime.jobs import progress_of
 
-    found = graph_blocks(graphs_file, tree, size_bytes=size_bytes)
+    found = graph_blocks(graphs_file, predictor.tree, size_bytes=size_bytes, programs=True)
     with elapsed_file(output) as write, progress_of(f"predicting, {found.unit}", found.total) as advance:
         for graphs, size in found.blocks:
             write(predictor.predict(graphs))
@@ -310,7 +324,9 @@ def schedule(
 @app.command(epilog="Example: fabricast models")
 def models() -> None:
     """List the models that 'predict --model' takes."""
+    from fabricast.pcie.engine_model import ENDPOINT_ENGINES, TITLE
     from fabricast.pcie.models import MODELS
 
     for name, entry in MODELS.items():
         typer.echo(f"{name:24} {entry.title}")
+    typer.echo(f"{ENDPOINT_ENGINES:24} {TITLE}")

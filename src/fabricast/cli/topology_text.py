@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.tree import Tree
 
 from fabricast.pcie.tree import PcieTree
+from fabricast.pcie.tree_parts import PeerLink
 
 __all__ = ["path_matrix", "tree_text"]
 
@@ -58,12 +59,17 @@ def tree_text(tree: PcieTree) -> Tree:
     for peers in tree.peer_links:
         drawing.add(
             escape(f"{peers.kind} joins {' '.join(peers.endpoints)}: copies between these do not take the tree")
+            + _rate(peers)
         )
     for rule in tree.route_rules:
         named = f"copies from {rule.source} to {rule.target}"
         copies = "all copies below it" if rule.source == rule.target == "*" else named
         drawing.add(escape(f"{copies} turn at {rule.turn}"))
     return drawing
+
+
+def _rate(peers: PeerLink) -> str:
+    return "" if peers.bytes_per_s is None else f"; {peers.bytes_per_s / 1e9:.4g} GB/s each way"
 
 
 def path_matrix(tree: PcieTree) -> Table:

@@ -98,10 +98,10 @@ def validate(
 
     from fabricast.cli.options import check_range
     from fabricast.cli.validation_text import validation_text
+    from fabricast.pcie.machine_parameters import one_way_of
     from fabricast.pcie.machine_validation import validate_machine
     from fabricast.pcie.measured_copies import read_measured_copies
     from fabricast.pcie.programs import program_of
-    from fabricast.pcie.tables.measured_copies import one_way_of
     from fabricast.pcie.topology_files import load_tree
 
     if bandwidth_gb is not None:

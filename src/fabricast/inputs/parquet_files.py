@@ -66,7 +66,9 @@ class ParquetRow:
         return InputError(f"row {self.line}: {message}", path=self.path)
 
 
-def read_parquet(path: Path | str, texts: Iterable[str] = (), numbers: Iterable[str] = ()) -> pd.DataFrame:
+def read_parquet(
+    path: Path | str, texts: Iterable[str] = (), numbers: Iterable[str] = (), other_texts: Iterable[str] = ()
+) -> pd.DataFrame:
     """Read a Parquet file.
 
     Parameters
@@ -77,6 +79,8 @@ def read_parquet(path: Path | str, texts: Iterable[str] = (), numbers: Iterable[
         Columns that must be there, and are read as texts. Without any, all columns are read as they are.
     numbers : iterable of str
         Columns that may be there, with numbers.
+    other_texts : iterable of str
+        Columns that may be there, and are read as texts.
 
     Returns
     -------
@@ -91,7 +95,7 @@ def read_parquet(path: Path | str, texts: Iterable[str] = (), numbers: Iterable[
     # Imported here: a CSV file needs no database.
     import duckdb
 
-    texts, numbers = list(texts), list(numbers)
+    texts, numbers, other_texts = list(texts), list(numbers), list(other_texts)
     with duckdb.connect() as connection:
         try:
             relation = connection.read_parquet(str(path))
@@ -99,20 +103,20 @@ def read_parquet(path: Path | str, texts: Iterable[str] = (), numbers: Iterable[
             if not texts:
                 whole: pd.DataFrame = relation.df()
                 return whole
-            chosen: pd.DataFrame = relation.project(_columns(path, kinds, texts, numbers)).df()
+            chosen: pd.DataFrame = relation.project(_columns(path, kinds, texts, numbers, other_texts)).df()
             return chosen
         except duckdb.Error as error:
             raise _unreadable(path, error) from error
 
 
 def parquet_blocks(
-    path: Path | str, texts: Iterable[str], numbers: Iterable[str], block_rows: int
+    path: Path | str, texts: Iterable[str], numbers: Iterable[str], block_rows: int, other_texts: Iterable[str] = ()
 ) -> tuple[int, Iterator[tuple[pd.DataFrame, int]]]:
     """Read a Parquet file some rows at a time.
 
     Parameters
     ----------
-    path, texts, numbers
+    path, texts, numbers, other_texts
         As for `read_parquet`.
     block_rows : int
         About how many rows at a time.
@@ -129,7 +133,7 @@ def parquet_blocks(
     """
     import duckdb
 
-    texts, numbers = list(texts), list(numbers)
+    texts, numbers, other_texts = list(texts), list(numbers), list(other_texts)
     with duckdb.connect() as connection:
         try:
             total = len(connection.read_parquet(str(path)))
@@ -142,7 +146,7 @@ def parquet_blocks(
             try:
                 relation = connection.read_parquet(str(path))
                 kinds = dict(zip(relation.columns, map(str, relation.types), strict=True))
-                chosen = _columns(path, kinds, texts, numbers)
+                chosen = _columns(path, kinds, texts, numbers, other_texts)
                 found = connection.execute(f"SELECT {chosen} FROM read_parquet(?)", [str(path)])
                 while len(table := found.fetch_df_chunk(-(-block_rows // _VECTOR_ROWS))):
                     yield table, before
@@ -157,18 +161,23 @@ def _unreadable(path: Path | str, error: Exception) -> InputError:
     return InputError(f"is not a readable Parquet file ({str(error).splitlines()[0]})", path=path)
 
 
-def _columns(path: Path | str, kinds: Mapping[str, str], texts: list[str], numbers: list[str]) -> str:
+def _columns(
+    path: Path | str, kinds: Mapping[str, str], texts: list[str], numbers: list[str], other_texts: list[str]
+) -> str:
     """Return the columns of a query for texts and numbers."""
-    _check_columns(path, kinds, texts, numbers)
-    columns = [f"CAST({name} AS VARCHAR) AS {name}" for name in texts]
+    _check_columns(path, kinds, texts, numbers, other_texts)
+    there = [*texts, *(name for name in other_texts if name in kinds)]
+    columns = [f"CAST({name} AS VARCHAR) AS {name}" for name in there]
     columns += [f"CAST({name} AS DOUBLE) AS {name}" for name in numbers if name in kinds]
     return ", ".join(columns)
 
 
-def _check_columns(path: Path | str, kinds: Mapping[str, str], texts: list[str], numbers: list[str]) -> None:
-    expected = ", ".join([*texts, *(f"[{name}]" for name in numbers)])
+def _check_columns(
+    path: Path | str, kinds: Mapping[str, str], texts: list[str], numbers: list[str], other_texts: list[str]
+) -> None:
+    expected = ", ".join([*texts, *(f"[{name}]" for name in (*numbers, *other_texts))])
     missing = [name for name in texts if name not in kinds]
-    unknown = [name for name in kinds if name not in (*texts, *numbers)]
+    unknown = [name for name in kinds if name not in (*texts, *numbers, *other_texts)]
     if missing or unknown:
         what = f"lacks the column '{missing[0]}'" if missing else f"has the unknown column '{unknown[0]}'"
         raise InputError(f"{what}, expected {expected}", path=path)

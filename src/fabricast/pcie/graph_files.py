@@ -18,6 +18,9 @@ from fabricast.inputs.csv_files import MOST_ROWS, CsvRow, read_csv
 from fabricast.inputs.files import LARGEST_TEXT_BYTES, line_blocks, read_text
 from fabricast.inputs.parquet_files import ParquetRow, parquet_blocks, parquet_rows, read_parquet
 from fabricast.pcie.graphs import OPTIONAL, REQUIRED, CongestionGraphs
+from fabricast.pcie.host_memory import memory_beside
+from fabricast.pcie.measured_graph import HOST
+from fabricast.pcie.programs import PROGRAMS, program_of
 from fabricast.pcie.tree import PcieTree
 
 __all__ = ["GraphBlocks", "ScatteredGraphError", "graph_blocks", "read_ends", "read_graphs"]
@@ -27,6 +30,8 @@ SMALLEST_BYTES, LARGEST_BYTES = 1e-3, 1e15
 LATEST_START_S = 1e6
 #: What is read of a file at a time: about as many communications of CSV as of Parquet.
 _BLOCK_BYTES, _BLOCK_ROWS = 2_000_000, 160_000
+#: Column that says who copies a graph, where that matters.
+_PROGRAM = "program"
 #: A line that is neither blank nor a comment.
 _CONTENT = re.compile(r"^[^#\r\n][^\n]*\n?", re.MULTILINE)
 
@@ -41,6 +46,8 @@ class _Rows:
     target: NDArray[np.int64]
     size_bytes: NDArray[np.float64]
     start_s: NDArray[np.float64]
+    #: Place of the program of each row in `PROGRAMS`, -1 where none is told; nothing without such a column.
+    program: NDArray[np.int64] | None = None
 
     def grouped(self) -> CongestionGraphs:
         """Return graphs in order of their first row, communications of a graph in file order."""
@@ -53,12 +60,23 @@ class _Rows:
             target=self.target[order],
             size_bytes=self.size_bytes[order].astype(np.float64),
             start_s=self.start_s[order].astype(np.float64),
+            programs=() if self.program is None else self._programs(self.program[order]),
         )
+
+    def _programs(self, by_graph: NDArray[np.int64]) -> tuple[str, ...]:
+        counts = np.bincount(self.codes)
+        first = by_graph[np.cumsum(counts) - counts]
+        several = np.flatnonzero(by_graph != np.repeat(first, counts))
+        if several.size:
+            graph = self.names[np.repeat(np.arange(len(counts)), counts)[several[0]]]
+            raise InputError(f"graph '{graph}' names several programs, expected one")
+        names = [*PROGRAMS, ""]
+        return tuple(names[place] for place in first.tolist())
 
     def _some(self, names: list[str], rows: slice, first_code: int) -> _Rows:
         return _Rows(
             names, self.codes[rows] - first_code, self.source[rows], self.target[rows], self.size_bytes[rows],
-            self.start_s[rows],
+            self.start_s[rows], None if self.program is None else self.program[rows],
         )  # fmt: skip
 
     def parted(self) -> tuple[_Rows, _Rows]:
@@ -71,10 +89,13 @@ class _Rows:
         """Return the rows of both; the first graph of the later ones may be the last of these."""
         same = later.names[0] == self.names[-1]
         codes = later.codes + len(self.names) - same
+        program = None
+        if self.program is not None and later.program is not None:
+            program = np.concatenate([self.program, later.program])
         return _Rows(
             self.names + later.names[same:], np.concatenate([self.codes, codes]),
-            *(np.concatenate([getattr(self, name), getattr(later, name)])
-              for name in ("source", "target", "size_bytes", "start_s")),
+            np.concatenate([self.source, later.source]), np.concatenate([self.target, later.target]),
+            np.concatenate([self.size_bytes, later.size_bytes]), np.concatenate([self.start_s, later.start_s]), program,
         )  # fmt: skip
 
 
@@ -101,7 +122,7 @@ class ScatteredGraphError(Exception):
     """Rows of one graph are in several places: its file cannot be read some graphs at a time."""
 
 
-def read_graphs(path: Path | str, tree: PcieTree, *, size_bytes: float) -> CongestionGraphs:
+def read_graphs(path: Path | str, tree: PcieTree, *, size_bytes: float, programs: bool = False) -> CongestionGraphs:
     """Read congestion graphs from a CSV or Parquet file.
 
     Parameters
@@ -113,6 +134,8 @@ def read_graphs(path: Path | str, tree: PcieTree, *, size_bytes: float) -> Conge
         Topology whose endpoint names the file uses.
     size_bytes : float
         Size where the file has no column ``size_bytes``.
+    programs : bool, default False
+        Whether the file may have a column ``program``, one a graph (`fabricast.pcie.programs.PROGRAMS`).
 
     Returns
     -------
@@ -124,18 +147,19 @@ def read_graphs(path: Path | str, tree: PcieTree, *, size_bytes: float) -> Conge
     InputError
         On the first row that is wrong, with file, line, what was found and what was expected.
     """
+    more = (_PROGRAM,) if programs else ()
     # A file without a flaw is read as columns; row by row only to name the first one that is wrong.
     if Path(path).suffix.lower() == ".parquet":
-        return _parquet_rows(path, read_parquet(path, REQUIRED, OPTIONAL), 0, tree, size_bytes).grouped()
-    return _csv_rows(path, read_text(path, strict=True), 0, tree, size_bytes).grouped()
+        return _parquet_rows(path, read_parquet(path, REQUIRED, OPTIONAL, more), 0, tree, size_bytes).grouped()
+    return _csv_rows(path, read_text(path, strict=True), 0, tree, size_bytes, (*OPTIONAL, *more)).grouped()
 
 
-def graph_blocks(path: Path | str, tree: PcieTree, *, size_bytes: float) -> GraphBlocks:
+def graph_blocks(path: Path | str, tree: PcieTree, *, size_bytes: float, programs: bool = False) -> GraphBlocks:
     r"""Read congestion graphs from a CSV or Parquet file of any size, some at a time.
 
     Parameters
     ----------
-    path, tree, size_bytes
+    path, tree, size_bytes, programs
         As for `read_graphs`; rows of a graph stand together in the file.
 
     Returns
@@ -161,15 +185,16 @@ def graph_blocks(path: Path | str, tree: PcieTree, *, size_bytes: float) -> Grap
     >>> [(graphs.names, size) for graphs, size in found.blocks], found.total, found.unit
     ([(('halo',), 38)], 38, 'bytes')
     """
+    more = (_PROGRAM,) if programs else ()
     if Path(path).suffix.lower() == ".parquet":
-        total, blocks = parquet_blocks(path, REQUIRED, OPTIONAL, _BLOCK_ROWS)
+        total, blocks = parquet_blocks(path, REQUIRED, OPTIONAL, _BLOCK_ROWS, more)
         if total == 0:
-            read_graphs(path, tree, size_bytes=size_bytes)
+            read_graphs(path, tree, size_bytes=size_bytes, programs=programs)
         parts = ((_parquet_rows(path, table, before, tree, size_bytes), len(table)) for table, before in blocks)
         return GraphBlocks(total, "rows", _whole_graphs(parts, ScatteredGraphError()))
     if not Path(path).is_file():
         # A pipe is read once, and its size is not known.
-        graphs = read_graphs(path, tree, size_bytes=size_bytes)
+        graphs = read_graphs(path, tree, size_bytes=size_bytes, programs=programs)
         return GraphBlocks(1, "files", iter([(graphs, 1)]))
     total = Path(path).stat().st_size
     most = f"{LARGEST_TEXT_BYTES / 1e6:g} MB"
@@ -178,10 +203,13 @@ def graph_blocks(path: Path | str, tree: PcieTree, *, size_bytes: float) -> Grap
         if total <= LARGEST_TEXT_BYTES
         else InputError(f"has rows of a graph in several places, expected them together in more than {most}", path=path)
     )
-    return GraphBlocks(total, "bytes", _whole_graphs(_csv_blocks(path, tree, size_bytes), scattered))
+    of_file = _csv_blocks(path, tree, size_bytes, (*OPTIONAL, *more))
+    return GraphBlocks(total, "bytes", _whole_graphs(of_file, scattered))
 
 
-def _csv_blocks(path: Path | str, tree: PcieTree, size_bytes: float) -> Iterator[tuple[_Rows, int]]:
+def _csv_blocks(
+    path: Path | str, tree: PcieTree, size_bytes: float, optional: tuple[str, ...]
+) -> Iterator[tuple[_Rows, int]]:
     header, held, before = "", "", 0
     for block, lines_before in line_blocks(path, _BLOCK_BYTES):
         text, before = held + block, before if held else lines_before
@@ -190,11 +218,11 @@ def _csv_blocks(path: Path | str, tree: PcieTree, size_bytes: float) -> Iterator
             held = text
             continue
         # Every block is read as a file of its own, under the header of the first.
-        yield _csv_rows(path, header + text, before - bool(header), tree, size_bytes), len(text.encode())
+        yield _csv_rows(path, header + text, before - bool(header), tree, size_bytes, optional), len(text.encode())
         header, held = header or found[0], ""
     if not header:
         # Says what is missing.
-        read_csv(path, REQUIRED, OPTIONAL, text=held)
+        read_csv(path, REQUIRED, optional, text=held)
 
 
 def _whole_graphs(parts: Iterable[tuple[_Rows, int]], scattered: Exception) -> Iterator[tuple[CongestionGraphs, int]]:
@@ -222,23 +250,25 @@ def _parquet_rows(path: Path | str, table: pd.DataFrame, rows_before: int, tree:
     return found or _from_rows(path, parquet_rows(path, table, rows_before), tree, size_bytes)
 
 
-def _csv_rows(path: Path | str, text: str, lines_before: int, tree: PcieTree, size_bytes: float) -> _Rows:
-    parsed = _parsed(text)
+def _csv_rows(
+    path: Path | str, text: str, lines_before: int, tree: PcieTree, size_bytes: float, optional: tuple[str, ...]
+) -> _Rows:
+    parsed = _parsed(text, optional)
     found = None if parsed is None else _from_columns(parsed, tree, size_bytes)
     if found is not None:
         return found
-    table_rows = read_csv(path, REQUIRED, OPTIONAL, text=text, lines_before=lines_before)
+    table_rows = read_csv(path, REQUIRED, optional, text=text, lines_before=lines_before)
     return _from_rows(path, table_rows, tree, size_bytes)
 
 
-def _parsed(text: str) -> pd.DataFrame | None:
+def _parsed(text: str, optional: tuple[str, ...]) -> pd.DataFrame | None:
     """Return the columns of CSV; None where anything is unusual."""
     header = text.partition("\n")[0].strip().split(",")
-    if len(set(header)) != len(header) or not set(REQUIRED) <= set(header) <= {*REQUIRED, *OPTIONAL} or "#" in text:
+    if len(set(header)) != len(header) or not set(REQUIRED) <= set(header) <= {*REQUIRED, *optional} or "#" in text:
         return None
     if text.count("\n") > MOST_ROWS:
         return None
-    kinds: dict[Hashable, Any] = dict.fromkeys(REQUIRED, str) | dict.fromkeys(OPTIONAL, np.float64)
+    kinds: dict[Hashable, Any] = dict.fromkeys((*REQUIRED, _PROGRAM), str) | dict.fromkeys(OPTIONAL, np.float64)
     try:
         return pd.read_csv(
             io.StringIO(text), dtype={name: kinds[name] for name in header}, keep_default_na=False, na_values=[],
@@ -256,24 +286,70 @@ def _from_columns(table: pd.DataFrame, tree: PcieTree, size_bytes: float) -> _Ro
     graph_names = [str(name) for name in names]
     if any(not name or name != name.strip() for name in graph_names):
         return None
-    ends = []
+    columns = []
     for column in ("source", "target"):
         places, texts = pd.factorize(table[column])
-        numbers = [tree.endpoint_number.get(str(text).strip(), -1) for text in texts]
-        if min(numbers) < 0:
+        numbers = [_number(tree, str(text).strip()) for text in texts]
+        if min(numbers) < _BESIDE:
             return None
-        ends.append(np.array(numbers, dtype=np.int64)[places])
+        columns.append(np.array(numbers, dtype=np.int64)[places])
+    ends = _with_memory(tree, *columns)
+    if ends is None:
+        return None
     source, target = ends
     size = table["size_bytes"].to_numpy() if "size_bytes" in table else np.full(len(table), float(size_bytes))
     start = table["start_s"].to_numpy() if "start_s" in table else np.zeros(len(table))
     in_range = (size >= SMALLEST_BYTES) & (size <= LARGEST_BYTES) & (start >= 0) & (start <= LATEST_START_S)
     if (source == target).any() or not in_range.all():
         return None
-    return _Rows(graph_names, codes.astype(np.int64), source, target, size, start)
+    program = _program_places(table[_PROGRAM]) if _PROGRAM in table else None
+    if program is not None:
+        of_graph = np.empty(len(graph_names), dtype=np.int64)
+        of_graph[codes[::-1]] = program[::-1]
+        if program.min() < -1 or (program != of_graph[codes]).any():
+            return None
+    return _Rows(graph_names, codes.astype(np.int64), source, target, size, start, program)
+
+
+def _program_places(column: pd.Series) -> NDArray[np.int64]:
+    """Return the place of each program in `PROGRAMS`; -1 for none, -2 for one that nobody knows."""
+    places, texts = pd.factorize(column, use_na_sentinel=False)
+    known = list(PROGRAMS)
+    found = []
+    for text in texts:
+        try:
+            name = "" if pd.isna(text) else str(text).strip()
+            found.append(known.index(program_of(name).name) if name else -1)
+        except InputError:
+            found.append(-2)
+    return np.array(found, dtype=np.int64)[places]
+
+
+#: Number of host memory next to the other end, until that is known.
+_BESIDE = -1
+
+
+def _number(tree: PcieTree, name: str) -> int:
+    return tree.endpoint_number.get(name, _BESIDE if name == HOST and tree.has_host_memory else _BESIDE - 1)
+
+
+def _with_memory(
+    tree: PcieTree, source: NDArray[np.int64], target: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    """Return ends with the memory next to the other end where host memory is asked for; None where both are memory."""
+    # Most trees have no memory: nothing to look for in millions of rows.
+    if not tree.has_host_memory:
+        return source, target
+    beside = memory_beside(tree)
+    ends = np.where(source == _BESIDE, beside[target], source), np.where(target == _BESIDE, beside[source], target)
+    is_memory = np.array([tree.vertex(name).host_memory for name in tree.endpoint_names])
+    both = (source == _BESIDE) & (target == _BESIDE) | is_memory[ends[0]] & is_memory[ends[1]]
+    return None if both.any() else ends
 
 
 def _from_rows(path: Path | str, table_rows: Iterable[CsvRow | ParquetRow], tree: PcieTree, size_bytes: float) -> _Rows:
     codes: dict[str, int] = {}
+    programs: dict[int, int] = {}
     rows: list[tuple[int, int, int, float, float]] = []
     for row in table_rows:
         if not row["graph"]:
@@ -285,12 +361,28 @@ def _from_rows(path: Path | str, table_rows: Iterable[CsvRow | ParquetRow], tree
                 f"start_s is {start:g}, expected 0 or more and at most {LATEST_START_S:,.0f}: times count from the "
                 "start of the graph"
             )
-        rows.append((codes.setdefault(row["graph"], len(codes)), source, target, size, start))
+        code = codes.setdefault(row["graph"], len(codes))
+        program = _program_place(row)
+        if programs.setdefault(code, program) != program:
+            raise row.error(f"program is '{row.get(_PROGRAM)}', expected that of the first row of the graph")
+        rows.append((code, source, target, size, start))
     if not rows:
         raise InputError("holds no row, expected communications", path=path)
     table = np.array(rows, dtype=np.float64)
     code, source_numbers, target_numbers = (column.astype(np.int64) for column in table.T[:3])
-    return _Rows(list(codes), code, source_numbers, target_numbers, table[:, 3].copy(), table[:, 4].copy())
+    of_rows = np.array([programs[number] for number in code.tolist()], dtype=np.int64)
+    return _Rows(
+        list(codes), code, source_numbers, target_numbers, table[:, 3].copy(), table[:, 4].copy(),
+        of_rows if _PROGRAM in row else None,
+    )  # fmt: skip
+
+
+def _program_place(row: CsvRow | ParquetRow) -> int:
+    name = str(row.get(_PROGRAM) or "").strip()
+    try:
+        return list(PROGRAMS).index(program_of(name).name) if name else -1
+    except InputError as error:
+        raise row.error(str(error)) from error
 
 
 def read_ends(row: CsvRow | ParquetRow, tree: PcieTree, *, size_bytes: float) -> tuple[int, int, float]:
@@ -315,14 +407,16 @@ def read_ends(row: CsvRow | ParquetRow, tree: PcieTree, *, size_bytes: float) ->
     InputError
         If an end is unknown, both are the same, or the size is out of range.
     """
-    ends = []
     for column in ("source", "target"):
-        number = tree.endpoint_number.get(row[column])
-        if number is None:
+        if _number(tree, row[column]) < _BESIDE:
             known = tree.endpoint_names
             shown = ", ".join(known[:16]) + (", ..." if len(known) > 16 else "")
-            raise row.error(f"{column} is '{row[column]}', expected an endpoint of {tree.name}: {shown}")
-        ends.append(number)
+            host = "; host memory is for the model endpoint_engines" if row[column] == HOST else ""
+            raise row.error(f"{column} is '{row[column]}', expected an endpoint of {tree.name}: {shown}{host}")
+    found = _with_memory(tree, *(np.array([_number(tree, row[column])]) for column in ("source", "target")))
+    if found is None:
+        raise row.error(f"copies {row['source']} to {row['target']}, expected a GPU at one end")
+    ends = [int(end[0]) for end in found]
     if ends[0] == ends[1]:
         raise row.error(f"source and target are both '{row['source']}', expected two endpoints")
     size = row.number("size_bytes") if "size_bytes" in row else size_bytes

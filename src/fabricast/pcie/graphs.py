@@ -30,6 +30,8 @@ class CongestionGraphs:
         Endpoint numbers.
     size_bytes, start_s : ndarray of float64, shape (communications,)
         Size and start of each communication.
+    programs : tuple of str, default ()
+        Name of the program that copies each graph, empty where none is told; nothing if none is of any graph.
     """
 
     names: tuple[str, ...]
@@ -39,6 +41,7 @@ class CongestionGraphs:
     target: NDArray[np.int64]
     size_bytes: NDArray[np.float64]
     start_s: NDArray[np.float64]
+    programs: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.names)
@@ -72,6 +75,7 @@ class CongestionGraphs:
             target=self.target[rows],
             size_bytes=self.size_bytes[rows],
             start_s=self.start_s[rows],
+            programs=tuple(self.programs[number] for number in numbers) if self.programs else (),
         )
 
     def arcs(self, graph: int) -> list[Arc]:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fabricast.core.errors import InputError, near_names
 from fabricast.pcie.measured_graph import HOST, MeasuredGraph
@@ -15,6 +19,7 @@ __all__ = [
     "ends_of",
     "flows_of",
     "is_host",
+    "memory_beside",
     "memory_of",
     "memory_of_flows",
     "root_complex_of",
@@ -75,6 +80,12 @@ def memory_of(tree: PcieTree, root_complex: str) -> str:
     return nodes[0] if len(nodes) == 1 else f"{HOST}@{root_complex}"
 
 
+def memory_beside(tree: PcieTree) -> NDArray[np.int64]:
+    """Return the endpoint number of the host memory next to each endpoint, shape (endpoints,)."""
+    beside = [tree.endpoint_number[memory_of(tree, root_complex_of(tree, name))] for name in tree.endpoint_names]
+    return np.array(beside, dtype=np.int64)
+
+
 def ends_of(tree: PcieTree, flow: tuple[str, str]) -> tuple[str, str]:
     """Return the endpoints of a copy; `HOST` is the memory next to the other end.
 
@@ -120,19 +131,19 @@ def flows_of(tree: PcieTree, graph: MeasuredGraph) -> list[tuple[int, int]]:
     return found
 
 
-def memory_of_flows(tree: PcieTree, graph: MeasuredGraph) -> dict[str, list[bool]]:
-    """Return the memory that copies of a graph use, and of each copy whether it reads there."""
+def memory_of_flows(tree: PcieTree, flows: Iterable[tuple[str, str]]) -> dict[str, list[bool]]:
+    """Return the memory that copies use, and of each copy whether it reads there."""
     used: dict[str, list[bool]] = {}
-    for flow in graph.flows:
+    for flow in flows:
         for place, name in enumerate(ends_of(tree, flow)):
             if tree.vertex(name).host_memory:
                 used.setdefault(name, []).append(place == 0)
     return used
 
 
-def is_host(tree: PcieTree, graph: MeasuredGraph) -> bool:
-    """Whether some copy of a graph reads or writes host memory."""
-    return bool(memory_of_flows(tree, graph))
+def is_host(tree: PcieTree, flows: Iterable[tuple[str, str]]) -> bool:
+    """Whether some copy reads or writes host memory."""
+    return bool(memory_of_flows(tree, flows))
 
 
 def crosses_sockets(tree: PcieTree, flow: tuple[str, str]) -> bool:

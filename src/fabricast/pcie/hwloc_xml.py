@@ -67,7 +67,7 @@ def read_hwloc(root: Element, include_display: bool, network_cards: bool, path: 
     if switches and not machine.peers:
         # The switches are there, who is joined is not said: all GPUs that could be.
         joined = tuple(bus_id for bus_id, vendor in accelerators if vendor == "10de")
-        machine.peers = [("NVSwitch", joined)] if len(joined) > 1 else []
+        machine.peers = [("NVSwitch", joined, None)] if len(joined) > 1 else []
         machine.notes.append(
             f"the file shows {len(switches)} NVSwitches, not which GPUs they join; all {len(joined)} assumed"
         )
@@ -95,9 +95,9 @@ _PEER_DISTANCES = {"NVLinkBandwidth": "NVLink", "XGMIBandwidth": "xGMI"}
 
 def _hwloc_peers(
     root: Element, bus_ids: dict[str, str], accelerators: set[str], switches: set[str], path: Path
-) -> list[tuple[str, tuple[str, ...]]]:
-    """Return direct links from hwloc's matrices of link bandwidths."""
-    peers: list[tuple[str, tuple[str, ...]]] = []
+) -> list[tuple[str, tuple[str, ...], float | None]]:
+    """Return direct links from hwloc's matrices of link bandwidths, which are in MB/s each way."""
+    peers: list[tuple[str, tuple[str, ...], float | None]] = []
     for matrix in (e for e in root.children if e.attributes.get("name") in _PEER_DISTANCES):
         kind = _PEER_DISTANCES[matrix.attributes["name"]]
         indexes = " ".join(e.text for e in matrix.children if e.tag == "indexes").split()
@@ -110,19 +110,21 @@ def _hwloc_peers(
                 path=path,
                 line=matrix.line,
             )
-        through_switch = []
-        for i, one in enumerate(ends):
-            row = values[i * len(ends) : (i + 1) * len(ends)]
-            joined = [other for other, value in zip(ends, row, strict=True) if int(value) and other != one]
-            if one in accelerators and switches.intersection(joined):
-                through_switch.append(one)
-            peers += [
-                (kind, (one, other))
-                for other in joined
-                if one in accelerators and other in accelerators and one < other
-            ]
-        if len(through_switch) > 1:
-            peers.append(("NVSwitch", tuple(dict.fromkeys(through_switch))))
+        # Several devices of a GPU may have a row each: what one of them lacks, another tells.
+        carried: dict[tuple[str, str], int] = {}
+        for place, value in enumerate(map(int, values)):
+            pair = ends[place // len(ends)], ends[place % len(ends)]
+            carried[pair] = max(carried.get(pair, 0), value)
+        to_switches: dict[str, int] = {}
+        for (one, other), value in carried.items():
+            if not value or one == other or one not in accelerators:
+                continue
+            if other in switches:
+                to_switches[one] = to_switches.get(one, 0) + value
+            elif other in accelerators and one < other:
+                peers.append((kind, (one, other), min(value, carried[other, one] or value) * 1e6))
+        if len(to_switches) > 1:
+            peers.append(("NVSwitch", tuple(to_switches), min(to_switches.values()) * 1e6))
     return list(dict.fromkeys(peers))
 
 

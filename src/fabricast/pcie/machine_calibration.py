@@ -18,6 +18,7 @@ from fabricast.pcie.host_memory import (
     memory_of_flows,
     root_complex_of,
 )
+from fabricast.pcie.machine_parameters import MachineParameters
 from fabricast.pcie.measured_graph import CALIBRATION, MeasuredGraph
 from fabricast.pcie.programs import PROGRAMS, LinkRates, total_rate
 from fabricast.pcie.tree import PcieTree
@@ -29,6 +30,7 @@ __all__ = [
     "links_carry",
     "memory_limit",
     "peer_link_of",
+    "uncalibrated",
     "with_socket_capacity",
 ]
 
@@ -80,24 +82,53 @@ class Calibration:
             "crossing": rates.crossing_bytes_per_s, **self.limits,
         }  # fmt: skip
 
-    def tells_sockets(self, tree: PcieTree, graph: MeasuredGraph) -> bool:
-        """Whether a probe tells what the link between sockets carries for the copies of a graph."""
-        ways = _socket_ways(tree, graph)
+    def tells_sockets(self, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> bool:
+        """Whether a probe tells what the link between sockets carries for some copies."""
+        ways = _socket_ways(tree, flows)
         # One copy between GPUs is as fast as such copies are alone; of memory further away, nothing is known.
-        if not ways or (len(ways) == 1 and not is_host(tree, graph)):
+        if not ways or (len(ways) == 1 and not is_host(tree, flows)):
             return True
         return _socket_limit(ways) in self.limits
 
-    def with_sockets(self, tree: PcieTree, graph: MeasuredGraph) -> PcieTree:
-        """Return the tree with the capacity between sockets that a probe tells for the copies of a graph."""
-        ways = _socket_ways(tree, graph)
-        limit = _socket_limit(ways)
-        if not ways or limit not in self.limits:
+    def untold_memory(self, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> str:
+        """Return what no probe and no topology tells of the memory that some copies use; nothing if all is told."""
+        for memory, reads in memory_of_flows(tree, flows).items():
+            told = tree.vertex(memory).capacity < UNLIMITED
+            if len(reads) > 1 and not told and self._memory_limit(tree, flows, memory, reads) is None:
+                return f"what memory carries {'both ways' if len(set(reads)) == 2 else 'for several GPUs'}"
+        return ""
+
+    def with_limits(self, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> PcieTree:
+        """Return the tree with what probes tell of memory and of the link between sockets for some copies."""
+        capacity: dict[str, float] = {}
+        for memory, reads in memory_of_flows(tree, flows).items():
+            limit = self._memory_limit(tree, flows, memory, reads) if len(reads) > 1 else None
+            if limit is not None:
+                capacity[memory] = self._capacity(limit, both_ways=len(set(reads)) == 2)
+        if capacity:
+            vertices = [replace(v, capacity=capacity.get(v.name, v.capacity)) for v in tree.vertices]
+            tree = replace(tree, vertices=tuple(vertices))
+        ways = _socket_ways(tree, flows)
+        name = _socket_limit(ways)
+        if not ways or name not in self.limits:
             return tree
-        carried = self.limits[limit]
-        if limit == "socket_both_ways":
-            return with_socket_capacity(tree, carried / 2 / self.rates.two_way_bytes_per_s)
-        return with_socket_capacity(tree, carried / self.rates.one_way_bytes_per_s)
+        return with_socket_capacity(tree, self._capacity(self.limits[name], both_ways=name == "socket_both_ways"))
+
+    def _memory_limit(
+        self, tree: PcieTree, flows: Sequence[tuple[str, str]], memory: str, reads: Sequence[bool]
+    ) -> float | None:
+        """Return what memory carries of several copies in bytes/s; None where no probe tells it."""
+        if len(set(reads)) == 2 and len(reads) == 2 and "host_both_ways" in self.limits:
+            ends = [set(ends_of(tree, flow)) for flow in flows]
+            if len({other for own in ends if memory in own for other in own - {memory}}) == 1:
+                return self.limits["host_both_ways"]
+        return self.limits.get(memory_limit(tree, memory, reads))
+
+    def _capacity(self, carried: float, *, both_ways: bool) -> float:
+        """Return the capacity of each direction that carries a rate, or half of it both ways."""
+        if both_ways:
+            return carried / 2 / self.rates.two_way_bytes_per_s
+        return carried / self.rates.one_way_bytes_per_s
 
 
 def memory_limit(tree: PcieTree, memory: str, reads: Sequence[bool]) -> str:
@@ -217,13 +248,13 @@ def calibrate_machine(
         probe = _probe_of(tree, graph, opposite) if marked else None
         if probe is not None:
             limits[probe[0]].append(graph.total_bytes_per_s / probe[1])
-        elif is_host(tree, graph) and _socket_ways(tree, graph):
+        elif is_host(tree, graph.flows) and _socket_ways(tree, graph.flows):
             # Memory of another socket: neither a path of the tree alone nor what memory carries.
             continue
         elif len(flows) == 1 or (marked and not opposite and _apart(tree, flows)):
             crossing = any(tree.routes.crossing[s * tree.routes.endpoints + t] for s, t in flows)
-            alone["host" if is_host(tree, graph) else "crossing" if crossing else "local"].append(each)
-        elif opposite and (marked or not graph.role) and not is_host(tree, graph):
+            alone["host" if is_host(tree, graph.flows) else "crossing" if crossing else "local"].append(each)
+        elif opposite and (marked or not graph.role) and not is_host(tree, graph.flows):
             two_way.append(each)
         else:
             continue
@@ -237,12 +268,37 @@ def calibrate_machine(
     return _estimated(alone, two_way, limits, used, one_way_bytes_per_s)
 
 
+def uncalibrated(machine: MachineParameters) -> Calibration:
+    """Return the rates of a machine of which no copies together were measured.
+
+    Parameters
+    ----------
+    machine : MachineParameters
+        Bandwidth of a copy alone, and what bytes behind the root complex cost.
+
+    Examples
+    --------
+    >>> from fabricast.pcie.machine_parameters import machine_parameters
+    >>> from fabricast.pcie.regular_tree import regular_tree
+    >>> machine = machine_parameters(regular_tree("flat4x2", (2, 4)), bandwidth_bytes_per_s=51.5e9)
+    >>> round(uncalibrated(machine).rates.two_way_bytes_per_s / 1e9, 1)
+    50.0
+    """
+    rate = machine.bandwidth_bytes_per_s
+    crossing = rate / machine.crossing_cost if machine.crossing_cost > 1 else None
+    known = {row.name: row.source for row in machine.rows}
+    source = {"one_way": known["bandwidth"], "two_way": "duplex cost of other machines; no opposite pair was measured"}
+    if crossing is not None:
+        source["crossing"] = f"crossing cost {machine.crossing_cost:g}: {known['crossing_cost']}"
+    return Calibration(LinkRates(rate, rate / (1 + DUPLEX_COST), crossing), {}, source, frozenset())
+
+
 def _probe_of(tree: PcieTree, graph: MeasuredGraph, opposite: bool) -> tuple[str, float] | None:
     """Return the limit that a marked graph of several copies tells, and how many times it is in the total."""
     if len(graph.flows) < 2:
         return None
-    ways = _socket_ways(tree, graph)
-    used = memory_of_flows(tree, graph)
+    ways = _socket_ways(tree, graph.flows)
+    used = memory_of_flows(tree, graph.flows)
     if sum(map(len, used.values())) == len(graph.flows) and not ways:
         if opposite:
             return "host_both_ways", 1
@@ -257,9 +313,9 @@ def _probe_of(tree: PcieTree, graph: MeasuredGraph, opposite: bool) -> tuple[str
     return limit, len({source for source, _ in ways}) / (2 if limit == "socket_both_ways" else 1)
 
 
-def _socket_ways(tree: PcieTree, graph: MeasuredGraph) -> list[tuple[str, str]]:
+def _socket_ways(tree: PcieTree, flows: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     """Return from which root complex to which the copies between sockets go."""
-    crossing = [ends_of(tree, flow) for flow in graph.flows if crosses_sockets(tree, flow)]
+    crossing = [ends_of(tree, flow) for flow in flows if crosses_sockets(tree, flow)]
     return [(root_complex_of(tree, source), root_complex_of(tree, target)) for source, target in crossing]
 
 

@@ -21,6 +21,7 @@ __all__ = [
     "PROTOCOL_EFFICIENCY",
     "MachineParameters",
     "machine_parameters",
+    "one_way_of",
     "read_machine_parameters",
     "refuse_peer_copies",
 ]
@@ -218,6 +219,20 @@ def _from_links(tree: PcieTree) -> dict[str, Parameter]:
 def _from_publication(topology: str) -> dict[str, Parameter]:
     rows = read_parameters(published() / "parameters.csv")
     return {row.name: row for row in rows if (row.study, row.system) == ("pcie", topology) and row.name in _UNITS}
+
+
+def one_way_of(tree: PcieTree) -> float | None:
+    """Return what the links of a machine's file tell of a copy alone, in bytes/s; None if they tell nothing.
+
+    Examples
+    --------
+    >>> from fabricast.pcie.topology_files import load_tree
+    >>> one_way_of(load_tree("flat4x2")) is None
+    True
+    """
+    if tree.bandwidth_bytes_per_s is not None:
+        return tree.bandwidth_bytes_per_s
+    return None if tree.link_bytes_per_s is None else tree.link_bytes_per_s * PROTOCOL_EFFICIENCY
 
 
 def refuse_peer_copies(tree: PcieTree, graphs: CongestionGraphs) -> None:

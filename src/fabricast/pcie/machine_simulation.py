@@ -48,7 +48,7 @@ def simulate_machine(
         if not judged or kind == "host copies":
             rows.append((None, None, None))
             continue
-        limited = calibration.with_sockets(whole, graph)
+        limited = calibration.with_limits(whole, graph.flows)
         found = simulate_program(
             limited, flows_of(limited, graph), PROGRAMS[graph.program], calibration.rates, seed=seed
         )

@@ -14,7 +14,6 @@ from fabricast.pcie.host_memory import (
     crosses_sockets,
     flows_of,
     is_host,
-    memory_of_flows,
     with_host_memory,
 )
 from fabricast.pcie.machine_calibration import (
@@ -22,7 +21,6 @@ from fabricast.pcie.machine_calibration import (
     Calibration,
     calibrate_machine,
     links_carry,
-    memory_limit,
     peer_link_of,
     with_socket_capacity,
 )
@@ -62,7 +60,7 @@ class MachineValidation:
 
 def _graph_class(tree: PcieTree, graph: MeasuredGraph) -> str:
     """Return what kind of graph it is: its errors have another cause."""
-    if is_host(tree, graph):
+    if is_host(tree, graph.flows):
         return "host copies"
     ends = [end for flow in graph.flows for end in {f"{flow[0]}>", f">{flow[1]}"}]
     if len(graph.flows) > 1 and max(ends.count(end) for end in set(ends)) >= _MANY:
@@ -103,7 +101,8 @@ def validate_machine(
 def _row(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: int) -> dict[str, object]:
     flows = flows_of(tree, graph)
     rates, kind = calibration.rates, _graph_class(tree, graph)
-    tree = calibration.with_sockets(tree, graph)
+    carried = _carried(tree, flows, calibration)
+    tree = calibration.with_limits(tree, graph.flows)
     forecast = total_rate(tree, flows, PROGRAMS[graph.program], rates, seed=seed)
     # Of copies that end at different times, the sum of their own rates is more than all bytes until the last end.
     summed = float(forecast.flow_bytes_per_s.sum()) / forecast.bytes_per_s if graph.rates_summed else 1.0
@@ -111,12 +110,13 @@ def _row(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: i
         rate * summed for rate in (forecast.bytes_per_s, forecast.low_bytes_per_s, forecast.high_bytes_per_s)
     )
     high_of_sockets = 0.0
-    if kind == "across sockets" and not calibration.tells_sockets(tree, graph):
+    if kind == "across sockets" and not calibration.tells_sockets(tree, graph.flows):
         # Nothing tells how wide the link is: at most, it holds nobody back.
         wide = with_socket_capacity(tree, UNLIMITED)
         without = total_rate(wide, flows, PROGRAMS[graph.program], rates, seed=seed)
         high_of_sockets = without.high_bytes_per_s * summed
         high = max(high, high_of_sockets)
+    # The baseline knows what probes tell of memory and sockets, too.
     shared = total_rate(tree, flows, PROGRAMS["independent"], rates)
     sharing = float(shared.flow_bytes_per_s.sum()) if graph.rates_summed else shared.bytes_per_s
     measured = graph.total_bytes_per_s
@@ -127,13 +127,12 @@ def _row(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: i
         remark = f"set aside by the file: {graph.role.replace('_', ' ')}"
     elif (peer := peer_link_of(tree, flows)) is not None:
         remark = f"not judged: copies take {peer}, of which the tree tells no rate"
-    elif measured > _carried(tree, flows, calibration) * (1 + BEYOND):
+    elif measured > carried * (1 + BEYOND):
         remark = BEYOND_THE_LINKS
     elif high_of_sockets > total * (1 + BEYOND):
         remark = UNTOLD_SOCKETS
     elif kind == "host copies":
-        total, remark = _host_forecast(tree, graph, calibration, total)
-        low, high = min(low, total), total if not remark else high
+        remark = _host_remark(tree, graph, calibration)
     return {
         "graph": graph.name, "communications": " ".join(f"{s}>{t}" for s, t in graph.flows), "flows": len(flows),
         "program": graph.program, "graph_class": kind, "judged": not remark, "measured_bytes_per_s": measured,
@@ -150,28 +149,12 @@ def _carried(tree: PcieTree, flows: list[tuple[int, int]], calibration: Calibrat
     return links_carry(tree, flows, max(rates.one_way_bytes_per_s, rates.crossing_bytes_per_s or 0.0))
 
 
-def _host_forecast(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, total: float) -> tuple[float, str]:
-    """Bound copies of host memory by what it serves and takes; without a probe of several GPUs they are not judged."""
-    if not calibration.tells_sockets(tree, graph):
-        return total, UNTOLD_SOCKETS
-    limits = calibration.limits
-    bound = 0.0
-    for memory, reads in memory_of_flows(tree, graph).items():
-        both = len(set(reads)) == 2
-        if both and len(reads) == 2 and "host_both_ways" in limits:
-            bound += limits["host_both_ways"]
-            continue
-        limit = memory_limit(tree, memory, reads)
-        if len(reads) > 1 and limit not in limits and not _is_told(tree, memory):
-            several = "both ways" if both else "for several GPUs"
-            return total, f"not judged: no probe tells what memory carries {several}"
-        bound += limits.get(limit, np.inf)
-    return min(total, bound), ""
-
-
-def _is_told(tree: PcieTree, memory: str) -> bool:
-    """Whether the topology tells the capacity of memory."""
-    return tree.vertex(memory).capacity < UNLIMITED
+def _host_remark(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration) -> str:
+    """Return why copies of host memory are not judged: no probe tells what sockets or several GPUs get."""
+    if not calibration.tells_sockets(tree, graph.flows):
+        return UNTOLD_SOCKETS
+    untold = calibration.untold_memory(tree, graph.flows)
+    return f"not judged: no probe tells {untold}" if untold else ""
 
 
 def _hazard(tree: PcieTree, graph: MeasuredGraph) -> bool:

@@ -72,20 +72,20 @@ def read_nccl(root: Element, include_display: bool, network_cards: bool, path: P
             path=path,
             line=list(hosts.values())[1],
         )
-    machine.peers = _nccl_peers(root, accelerators, path)
+    machine.peers = [*_nccl_peers(root, accelerators, path)]
     return machine
 
 
 _NCCL_PEERS = {"nvlink": "NVLink", "xgmi": "xGMI"}
 
 
-def _nccl_peers(root: Element, accelerators: set[str], path: Path) -> list[tuple[str, tuple[str, ...]]]:
-    """Return direct links from what GPUs list; links to a switch join all that have one."""
+def _nccl_peers(root: Element, accelerators: set[str], path: Path) -> list[tuple[str, tuple[str, ...], None]]:
+    """Return direct links from what GPUs list, without rates; links to a switch join all that have one."""
     owner: dict[int, str] = {}
     for pci in (e for e in root.walk() if e.tag == "pci"):
         for gpu in (e for e in pci.children if e.tag == "gpu"):
             owner[id(gpu)] = pci.attributes.get("busid", "").lower()
-    peers: list[tuple[str, tuple[str, ...]]] = []
+    peers: list[tuple[str, tuple[str, ...], None]] = []
     switched: list[str] = []
     for gpu in (e for e in root.walk() if id(e) in owner):
         own = owner[id(gpu)]
@@ -96,11 +96,11 @@ def _nccl_peers(root: Element, accelerators: set[str], path: Path) -> list[tuple
             if int(count) == 0:
                 continue
             if target in accelerators and target != own:
-                peers.append((_NCCL_PEERS[link.tag], (min(own, target), max(own, target))))
+                peers.append((_NCCL_PEERS[link.tag], (min(own, target), max(own, target)), None))
             elif link.attributes.get("tclass", "").lower().removeprefix("0x") == f"{SWITCH_CLASS}00":
                 switched.append(own)
     if len(set(switched)) > 1:
-        peers.append(("NVSwitch", tuple(dict.fromkeys(switched))))
+        peers.append(("NVSwitch", tuple(dict.fromkeys(switched)), None))
     return list(dict.fromkeys(peers))
 
 

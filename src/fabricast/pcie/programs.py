@@ -6,9 +6,10 @@ takes part in several copies; sharing on the tree alone then forecasts up to twi
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,21 @@ from fabricast.core.errors import InputError, unknown_name
 from fabricast.pcie.packet_hardware import reverse_links
 from fabricast.pcie.tree import PcieTree
 
-__all__ = ["PROGRAMS", "CopyProgram", "LinkRates", "TotalRate", "check_flows", "program_of", "total_rate"]
+if TYPE_CHECKING:
+    from fabricast.pcie.kernels.engines import Links
+
+__all__ = [
+    "PROGRAMS",
+    "CopyProgram",
+    "CopyTimes",
+    "LinkRates",
+    "TotalRate",
+    "check_flows",
+    "copy_times",
+    "program_of",
+    "rate_alone",
+    "total_rate",
+]
 
 #: Flows beyond are no probe: the time of a forecast grows with their square.
 MOST_FLOWS = 4096
@@ -141,6 +156,21 @@ class TotalRate:
     flow_bytes_per_s: NDArray[np.float64]
 
 
+@dataclass(frozen=True)
+class CopyTimes:
+    """When copies end, in s.
+
+    Parameters
+    ----------
+    end_s, earliest_s, latest_s : ndarray of float64, shape (copies,)
+        Mean, least and largest over draws of the order and the pauses; equal where nothing is random.
+    """
+
+    end_s: NDArray[np.float64]
+    earliest_s: NDArray[np.float64]
+    latest_s: NDArray[np.float64]
+
+
 def program_of(name: str) -> CopyProgram:
     """Return a program by its name, or by that of a measuring program.
 
@@ -211,28 +241,151 @@ def total_rate(
     >>> round(total.bytes_per_s / 1e9), bool((total.flow_bytes_per_s < 30e9).all())
     (50, True)
     """
-    from fabricast.pcie.kernels.engines import Links, Program, run_program
-
     check_flows(flows)
-    routes = tree.routes
-    pairs = np.array([source * routes.endpoints + target for source, target in flows])
-    counts = routes.offset[pairs + 1] - routes.offset[pairs]
-    offset = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    link = np.concatenate([routes.link[routes.offset[pair] : routes.offset[pair + 1]] for pair in pairs])
-    capacity = _capacities(tree, rates)
-    alone = np.array([capacity[link[offset[f] : offset[f + 1]]].min() for f in range(len(flows))])
-    links = Links(offset, link.astype(np.int64), reverse_links(tree), capacity, rates.duplex_cost)
-    ends = np.array(flows, dtype=np.int64)
     size = np.full(len(flows), rates.one_way_bytes_per_s)
-    kernel = Program(
-        program.engines(ends), program.barriers(ends), size, repeats, program.random_turns, program.switch_share,
-    )  # fmt: skip
-    runs = range(draws if program.is_random else 1)
-    found = np.stack([run_program(links, kernel, routes.endpoints, alone, seed + draw) for draw in runs])
+    links = _links(tree, flows, rates, over_peer_links=False)
+    found = _ends_s(links, flows, program, size, np.zeros(len(flows)), repeats, tree.routes.endpoints, draws, seed)
     totals = len(flows) * repeats * size[0] / found.max(axis=1)
     return TotalRate(
         float(np.median(totals)), float(totals.min()), float(totals.max()), np.median(repeats * size / found, axis=0)
     )
+
+
+def copy_times(
+    tree: PcieTree,
+    flows: Sequence[tuple[int, int]],
+    program: CopyProgram,
+    rates: LinkRates,
+    *,
+    size_bytes: NDArray[np.float64],
+    start_s: NDArray[np.float64],
+    over_peer_links: bool = False,
+    draws: int = 9,
+    seed: int = 0,
+) -> CopyTimes:
+    """Forecast when each of several copies ends that a program executes once.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology.
+    flows : sequence of (int, int)
+        Source and target of each copy as endpoint numbers, in the order in which the program issues them.
+    program : CopyProgram
+        Who executes copies, in which order.
+    rates : LinkRates
+        Of the machine.
+    size_bytes, start_s : ndarray of float64, shape (copies,)
+        Size of each copy, and when it is issued.
+    over_peer_links : bool, default False
+        Whether copies take direct links of which the topology tells a rate.
+    draws : int, default 9
+        Runs with other random numbers, where the program has any.
+    seed : int, default 0
+        Of the first draw.
+
+    Returns
+    -------
+    CopyTimes
+        Ends with their range over draws.
+
+    Raises
+    ------
+    InputError
+        If there is no copy, or a copy has one end.
+
+    References
+    ----------
+    As for `total_rate`.
+
+    Examples
+    --------
+    One engine executes one copy after the other; two sources share the link into their destination.
+
+    >>> from fabricast.pcie.regular_tree import regular_tree
+    >>> tree = regular_tree("flat4x2", (2, 4))
+    >>> from dataclasses import replace
+    >>> rates, size, start = LinkRates(50e9, 50e9), np.full(2, 50e9), np.zeros(2)
+    >>> independent = PROGRAMS["independent"]
+    >>> copy_times(tree, [(0, 1), (2, 1)], independent, rates, size_bytes=size, start_s=start).end_s.tolist()
+    [2.0, 2.0]
+    >>> in_turns = replace(PROGRAMS["unordered_writes"], random_turns=False)
+    >>> copy_times(tree, [(0, 1), (0, 4)], in_turns, rates, size_bytes=size, start_s=start).end_s.tolist()
+    [1.0, 2.0]
+    """
+    check_flows(flows)
+    links = _links(tree, flows, rates, over_peer_links)
+    found = _ends_s(links, flows, program, size_bytes, start_s, 1, tree.routes.endpoints, draws, seed)
+    return CopyTimes(found.mean(axis=0), found.min(axis=0), found.max(axis=0))
+
+
+def rate_alone(tree: PcieTree, flow: tuple[int, int], rates: LinkRates, *, over_peer_links: bool = False) -> float:
+    """Return the rate of a copy alone in bytes/s: that of its narrowest link.
+
+    Examples
+    --------
+    >>> from fabricast.pcie.regular_tree import regular_tree
+    >>> rate_alone(regular_tree("flat4x2", (2, 4)), (0, 4), LinkRates(50e9, 50e9, crossing_bytes_per_s=40e9))
+    40000000000.0
+    """
+    links = _links(tree, [flow], rates, over_peer_links)
+    return float(links.capacity[links.link].min())
+
+
+def _links(tree: PcieTree, flows: Sequence[tuple[int, int]], rates: LinkRates, over_peer_links: bool) -> Links:
+    """Return the routes of flows and what their links carry in bytes/s; direct links come after those of the tree."""
+    from fabricast.pcie.kernels.engines import Links
+
+    routes, names = tree.routes, tree.endpoint_names
+    capacity = _capacities(tree, rates).tolist()
+    opposite = reverse_links(tree).tolist()
+    direct: dict[tuple[str, str], int] = {}
+
+    def number(key: tuple[str, str], bytes_per_s: float) -> int:
+        if key not in direct:
+            direct[key] = len(capacity)
+            capacity.append(bytes_per_s)
+            # What one direction of such a link costs the other, nobody tells: nothing is assumed.
+            opposite.append(-1)
+        return direct[key]
+
+    links = []
+    for source, target in flows:
+        ends = names[source], names[target]
+        rate = tree.peer_bytes_per_s(*ends) if over_peer_links and tree.peer_links else None
+        if rate is None:
+            pair = source * routes.endpoints + target
+            links.append(routes.link[routes.offset[pair] : routes.offset[pair + 1]].tolist())
+        elif tree.peer_link(*ends) == "NVSwitch":
+            links.append([number((ends[0], ""), rate), number(("", ends[1]), rate)])
+        else:
+            links.append([number(ends, rate)])
+    if direct:
+        # A link that nothing takes stands in for what such links have not.
+        opposite = [len(capacity) if place < 0 else place for place in opposite] + [len(capacity)]
+        capacity.append(1.0)
+    return Links(
+        np.concatenate([[0], np.cumsum(list(map(len, links)))]).astype(np.int64),
+        np.array(list(itertools.chain.from_iterable(links)), dtype=np.int64),
+        np.array(opposite, dtype=np.int64), np.array(capacity), rates.duplex_cost,
+    )  # fmt: skip
+
+
+def _ends_s(
+    links: Links, flows: Sequence[tuple[int, int]], program: CopyProgram, size: NDArray[np.float64],
+    start_s: NDArray[np.float64], repeats: int, endpoints: int, draws: int, seed: int,
+) -> NDArray[np.float64]:  # fmt: skip
+    """Return when the last copy of each flow ends, a row a draw."""
+    from fabricast.pcie.kernels.engines import Program, run_program
+
+    ends = np.array(flows, dtype=np.int64)
+    alone = np.minimum.reduceat(links.capacity[links.link], links.offset[:-1])
+    executed = Program(
+        program.engines(ends), program.barriers(ends), size, start_s, repeats, program.random_turns,
+        program.switch_share,
+    )  # fmt: skip
+    runs = range(draws if program.is_random else 1)
+    return np.stack([run_program(links, executed, endpoints, alone, seed + draw) for draw in runs])
 
 
 def check_flows(flows: Sequence[tuple[int, int]]) -> None:

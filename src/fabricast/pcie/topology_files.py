@@ -48,6 +48,7 @@ class _PeerEntry(BaseModel):
 
     kind: Literal["NVLink", "NVSwitch", "xGMI"]
     endpoints: list[str] = Field(min_length=2)
+    bytes_per_s: float | None = Field(None, gt=0, allow_inf_nan=False)
 
 
 class _RouteEntry(BaseModel):
@@ -175,7 +176,7 @@ def _read_tree(path: Path) -> PcieTree:
         )
         for vertex in entry.vertices
     )
-    peers = tuple(PeerLink(peer.kind, tuple(peer.endpoints)) for peer in entry.peer_links)
+    peers = tuple(PeerLink(peer.kind, tuple(peer.endpoints), peer.bytes_per_s) for peer in entry.peer_links)
     rules = tuple(RouteRule(one.source, one.target, one.turn) for one in entry.routes)
     try:
         tree = PcieTree(
@@ -262,7 +263,8 @@ def tree_yaml(tree: PcieTree) -> str:
     if tree.peer_links:
         lines.append("peer_links:")
         for peers in tree.peer_links:
-            lines.append(f"  - {{kind: {peers.kind}, endpoints: {json.dumps(list(peers.endpoints))}}}")
+            told = "" if peers.bytes_per_s is None else f", bytes_per_s: {peers.bytes_per_s!r}"
+            lines.append(f"  - {{kind: {peers.kind}, endpoints: {json.dumps(list(peers.endpoints))}{told}}}")
     if tree.route_rules:
         lines.append("routes:")
         for rule in tree.route_rules:

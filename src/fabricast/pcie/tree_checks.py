@@ -13,6 +13,8 @@ __all__ = ["LARGEST_CAPACITY", "SMALLEST_CAPACITY", "check_memory_nodes", "check
 SMALLEST_CAPACITY, LARGEST_CAPACITY = 1e-3, 1e3
 #: Kinds of direct links between endpoints.
 _PEER_LINK_KINDS = ("NVLink", "NVSwitch", "xGMI")
+#: Rates of direct links outside are typing errors.
+_SLOWEST_PEER, _FASTEST_PEER = 1e6, 1e13
 
 
 def check_memory_nodes(nodes: Sequence[MemoryNode], kinds: Mapping[str, str]) -> None:
@@ -44,7 +46,7 @@ def check_memory_nodes(nodes: Sequence[MemoryNode], kinds: Mapping[str, str]) ->
 
 
 def check_peer_links(links: Sequence[PeerLink], endpoints: Sequence[str]) -> None:
-    """Refuse direct links of unknown kinds, and between what are not two endpoints.
+    """Refuse direct links of unknown kinds, between what are not two endpoints, and with rates that no link has.
 
     Parameters
     ----------
@@ -64,4 +66,9 @@ def check_peer_links(links: Sequence[PeerLink], endpoints: Sequence[str]) -> Non
             raise InputError(
                 f"peer_links joins {', '.join(link.endpoints[:8])} by '{link.kind}', expected two or more endpoints of "
                 f"the tree and one of {', '.join(_PEER_LINK_KINDS)}"
+            )
+        if link.bytes_per_s is not None and not _SLOWEST_PEER <= link.bytes_per_s <= _FASTEST_PEER:
+            raise InputError(
+                f"bytes_per_s of {link.kind} between {', '.join(link.endpoints[:8])} is {link.bytes_per_s:g}, expected "
+                f"{_SLOWEST_PEER:g} to {_FASTEST_PEER:g}"
             )

@@ -81,10 +81,14 @@ class PeerLink:
         What they are.
     endpoints : tuple of str
         Endpoints that they join, each with each other.
+    bytes_per_s : float or None, default None
+        What each direction carries between two of them, through an NVSwitch to and from each of them; None where the
+        file does not tell.
     """
 
     kind: str
     endpoints: tuple[str, ...]
+    bytes_per_s: float | None = None
 
 
 @dataclass(frozen=True)

@@ -91,8 +91,8 @@ class Machine:
     others: int
     #: Bridges of a file that make one switch: hwloc lists ports, NCCL whole switches.
     bridges_of_a_switch: int
-    #: Direct links as (kind, bus ids).
-    peers: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
+    #: Direct links as (kind, bus ids, bytes/s of each direction or None).
+    peers: list[tuple[str, tuple[str, ...], float | None]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 

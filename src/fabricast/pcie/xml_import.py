@@ -206,8 +206,8 @@ def _notes(below: list[Device], sockets: list[Device], reference: float | None) 
 def _peer_links(machine: Machine, labels: dict[str, str]) -> tuple[PeerLink, ...]:
     """Return direct links between endpoints of the tree."""
     found = []
-    for kind, bus_ids in machine.peers:
+    for kind, bus_ids, bytes_per_s in machine.peers:
         ends = tuple(labels[bus_id.lower()] for bus_id in bus_ids if bus_id.lower() in labels)
         if len(ends) > 1:
-            found.append(PeerLink(kind, ends))
+            found.append(PeerLink(kind, ends, bytes_per_s))
     return tuple(found)

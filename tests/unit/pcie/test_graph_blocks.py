@@ -39,7 +39,7 @@ def written(folder, text):
 def rows_of(graphs):
     """One tuple a communication, in order."""
     names = np.repeat(graphs.names, np.diff(graphs.offset)).tolist()
-    columns = (getattr(graphs, field.name).tolist() for field in dataclasses.fields(graphs)[3:])
+    columns = (getattr(graphs, field.name).tolist() for field in dataclasses.fields(graphs)[3:7])
     return list(zip(names, *columns, strict=True))
 
 

@@ -120,9 +120,10 @@ def test_without_engines_one_round_starts_with_max_min(flows, rates):
     assert (found.flow_bytes_per_s <= rates.one_way_bytes_per_s * (1 + 1e-9)).all()
 
 
-def test_the_duplex_cost_gives_the_two_way_rate_back():
-    both = total_rate(TREE, [(0, 1), (1, 0)], PROGRAMS["independent"], DUPLEX)
-    assert both.bytes_per_s == pytest.approx(2 * 54e9, rel=1e-6)
+@pytest.mark.parametrize("two_way", [54e9, 45e9, 34e9, 28e9])
+def test_the_duplex_cost_gives_the_two_way_rate_back(two_way):
+    both = total_rate(TREE, [(0, 1), (1, 0)], PROGRAMS["independent"], LinkRates(56e9, two_way))
+    assert both.bytes_per_s == pytest.approx(2 * two_way, rel=1e-6)
 
 
 def test_one_engine_gives_the_harmonic_mean():

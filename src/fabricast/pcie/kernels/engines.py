@@ -15,7 +15,7 @@ from fabricast.runtime.compilation import allocation_free, njit
 
 __all__ = ["Links", "Program", "run_program"]
 
-#: Rounds of sharing in which both directions of links settle; what remains falls with the duplex cost to this power.
+#: Rounds of sharing in which both directions of links settle.
 _SETTLE = 5
 _DONE = 1e-12
 
@@ -36,6 +36,7 @@ class Program(NamedTuple):
     engine: NDArray[np.int64]
     barrier: NDArray[np.int64]
     size: NDArray[np.float64]
+    earliest: NDArray[np.float64]
     repeats: int
     random_turns: bool
     switch_share: float
@@ -76,6 +77,8 @@ def _uniform(random: NDArray[np.uint64]) -> float:
 def _share(links: Links, state: _State, active: NDArray[np.bool_]) -> None:
     """Give every active flow its max-min rate; each round lessens a direction by the traffic of the other."""
     flows = active.size
+    # Weighted so, equal traffic both ways settles in one round, however much the directions cost each other.
+    weight = 1.0 / (1.0 + links.duplex_cost)
     state.load[:] = 0.0
     for _ in range(_SETTLE):
         for number in range(links.capacity.size):
@@ -106,42 +109,43 @@ def _share(links: Links, state: _State, active: NDArray[np.bool_]) -> None:
                     for place in range(links.offset[flow], links.offset[flow + 1]):
                         state.spare[links.link[place]] -= least
                         state.users[links.link[place]] -= 1
-        state.load[:] = 0.0
+        for number in range(links.capacity.size):
+            state.load[number] *= 1.0 - weight
         for flow in range(flows):
             if active[flow]:
                 for place in range(links.offset[flow], links.offset[flow + 1]):
-                    state.load[links.link[place]] += state.rate[flow]
+                    state.load[links.link[place]] += weight * state.rate[flow]
 
 
 @allocation_free()
-def _is_ready(flow: int, program: Program, state: _State) -> bool:
-    """Whether the next copy of a flow may start: its barrier is free, and it is its turn in order of issue."""
-    if state.running[flow] or state.done[flow] >= program.repeats:
+def _is_ready(flow: int, now: float, program: Program, state: _State) -> bool:
+    """Whether the next copy of a flow may start: it is issued, its barrier is free, and it is its turn there."""
+    if state.running[flow] or state.done[flow] >= program.repeats or program.earliest[flow] > now:
         return False
     barrier = program.barrier[flow]
     return barrier < 0 or (not state.barrier_busy[barrier] and state.barrier_next[barrier] == flow)
 
 
 @allocation_free()
-def _choose(engine: int, program: Program, state: _State) -> int:
+def _choose(engine: int, now: float, program: Program, state: _State) -> int:
     """Return the flow that an engine executes next: the first ready one after the last, or any; -1 for none."""
     flows = program.engine.size
     ready = 0
     for flow in range(flows):
-        if program.engine[flow] == engine and _is_ready(flow, program, state):
+        if program.engine[flow] == engine and _is_ready(flow, now, program, state):
             ready += 1
     if ready == 0:
         return -1
     if program.random_turns:
         skip = min(int(_uniform(state.random) * ready), ready - 1)
         for flow in range(flows):
-            if program.engine[flow] == engine and _is_ready(flow, program, state):
+            if program.engine[flow] == engine and _is_ready(flow, now, program, state):
                 if skip == 0:
                     return flow
                 skip -= 1
     for step in range(1, flows + 1):
         flow = (state.last_flow[engine] + step) % flows
-        if program.engine[flow] == engine and _is_ready(flow, program, state):
+        if program.engine[flow] == engine and _is_ready(flow, now, program, state):
             return flow
     return -1
 
@@ -193,7 +197,7 @@ def run_program(
     links : Links
         Routes and capacities in bytes/s.
     program : Program
-        Who executes what in which order; engine and barrier are endpoint numbers, -1 for none.
+        Who executes what in which order, and from when in s; engine and barrier are endpoint numbers, -1 for none.
     endpoints : int
         Number of endpoints.
     alone : ndarray of float64, shape (flows,)
@@ -222,17 +226,19 @@ def run_program(
     while left > 0:
         for engine in range(endpoints):
             if not state.engine_busy[engine]:
-                chosen = _choose(engine, program, state)
+                chosen = _choose(engine, now, program, state)
                 if chosen >= 0:
                     _start(chosen, now, program, state, alone)
         for flow in range(flows):
-            if program.engine[flow] < 0 and _is_ready(flow, program, state):
+            if program.engine[flow] < 0 and _is_ready(flow, now, program, state):
                 _start(flow, now, program, state, alone)
         following = np.inf
         for flow in range(flows):
             active[flow] = state.running[flow] and state.starts_at[flow] <= now
             if state.running[flow] and state.starts_at[flow] > now:
                 following = min(following, state.starts_at[flow])
+            if program.earliest[flow] > now:
+                following = min(following, program.earliest[flow])
         _share(links, state, active)
         for flow in range(flows):
             if active[flow]:

@@ -9,15 +9,14 @@ from pathlib import Path
 import pandas as pd
 
 from fabricast.inputs.csv_files import read_csv
-from fabricast.pcie.machine_parameters import PROTOCOL_EFFICIENCY
+from fabricast.pcie.machine_parameters import one_way_of
 from fabricast.pcie.machine_simulation import simulate_machine
 from fabricast.pcie.machine_validation import validate_machine
 from fabricast.pcie.measured_copies import read_measured_copies
 from fabricast.pcie.tables.measured_errors import FORECASTS, error_rows, feature_rows
 from fabricast.pcie.topology_files import load_tree
-from fabricast.pcie.tree import PcieTree
 
-__all__ = ["Machine", "MeasuredCopyTables", "measured_copy_tables", "one_way_of", "public_machines"]
+__all__ = ["Machine", "MeasuredCopyTables", "measured_copy_tables", "public_machines"]
 
 
 @dataclass(frozen=True)
@@ -62,20 +61,6 @@ class MeasuredCopyTables:
     parameter: pd.DataFrame
     error_histogram: pd.DataFrame
     error_feature: pd.DataFrame
-
-
-def one_way_of(tree: PcieTree) -> float | None:
-    """Return what the links of a machine's file tell of a copy alone, in bytes/s; None if they tell nothing.
-
-    Examples
-    --------
-    >>> from fabricast.pcie.topology_files import load_tree
-    >>> one_way_of(load_tree("flat4x2")) is None
-    True
-    """
-    if tree.bandwidth_bytes_per_s is not None:
-        return tree.bandwidth_bytes_per_s
-    return None if tree.link_bytes_per_s is None else tree.link_bytes_per_s * PROTOCOL_EFFICIENCY
 
 
 def public_machines(path: Path | str) -> list[Machine]:
