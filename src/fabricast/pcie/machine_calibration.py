@@ -19,7 +19,7 @@ from fabricast.pcie.host_memory import (
     root_complex_of,
 )
 from fabricast.pcie.machine_parameters import MachineParameters
-from fabricast.pcie.measured_graph import CALIBRATION, MeasuredGraph
+from fabricast.pcie.measured_graph import CALIBRATION, TEST, MeasuredGraph
 from fabricast.pcie.programs import PROGRAMS, LinkRates, total_rate
 from fabricast.pcie.tree import PcieTree
 
@@ -251,7 +251,7 @@ def calibrate_machine(
         elif is_host(tree, graph.flows) and _socket_ways(tree, graph.flows):
             # Memory of another socket: neither a path of the tree alone nor what memory carries.
             continue
-        elif len(flows) == 1 or (marked and not opposite and _apart(tree, flows)):
+        elif (len(flows) == 1 and not graph.role.startswith(TEST)) or (marked and not opposite and _apart(tree, flows)):
             crossing = any(tree.routes.crossing[s * tree.routes.endpoints + t] for s, t in flows)
             alone["host" if is_host(tree, graph.flows) else "crossing" if crossing else "local"].append(each)
         elif opposite and (marked or not graph.role) and not is_host(tree, graph.flows):

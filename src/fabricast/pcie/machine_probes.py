@@ -13,6 +13,13 @@ from fabricast.pcie.tree import PcieTree
 __all__ = ["Probe", "probe_csv", "proposed_probes"]
 
 
+_WRITES, _READS = "unordered_writes", "unordered_reads"
+#: Share of the usual size at which pauses between copies would show.
+_SMALL = 1 / 16
+#: Pairs across sockets up to which every number is tried.
+_MOST_PAIRS = 4
+
+
 @dataclass(frozen=True)
 class Probe:
     """Copies to run together.
@@ -27,12 +34,18 @@ class Probe:
         ``calibration`` if parameters come from it, ``test`` if it tests the tree or the program.
     purpose : str
         What it tells.
+    program : str, default 'unordered_writes'
+        How its copies are executed (`fabricast.pcie.programs.PROGRAMS`).
+    size_share : float, default 1
+        Size of its copies as a share of that of the others.
     """
 
     graph: str
     flows: tuple[tuple[str, str], ...]
     role: str
     purpose: str
+    program: str = _WRITES
+    size_share: float = 1.0
 
 
 def proposed_probes(tree: PcieTree) -> list[Probe]:
@@ -46,14 +59,15 @@ def proposed_probes(tree: PcieTree) -> list[Probe]:
     Returns
     -------
     list of Probe
-        Each class of path once, then pairs that share an uplink or do not, one source with a near and a far
-        destination, all-to-all below one switch, copies of host memory, and copies between sockets.
+        Each class of path, written and read and in both directions, then pairs that share an uplink or do not, one
+        GPU with a near and a far one, all-to-all below one switch at two sizes, copies of host memory to one, two and
+        all GPUs of each root complex, and copies between sockets.
 
     Examples
     --------
     >>> from fabricast.pcie.regular_tree import regular_tree
     >>> [probe.graph for probe in proposed_probes(regular_tree("flat4x2", (2, 4)))][:3]
-    ['alone PIX', 'both ways PIX', 'alone PHB']
+    ['alone PIX', 'both ways PIX', 'back PIX']
     """
     names = list(tree.accelerator_names)
     pairs = [(s, t) for s in names for t in names if s != t and tree.peer_link(s, t) is None]
@@ -71,6 +85,10 @@ def proposed_probes(tree: PcieTree) -> list[Probe]:
             Probe(f"both ways {kind}", ((source, target), (target, source)), "calibration",
                   "what one direction costs the other")
         )  # fmt: skip
+        found += [
+            Probe(f"back {kind}", ((target, source),), "test", "whether the other direction is as fast"),
+            Probe(f"read {kind}", ((source, target),), "test", "whether reads are as fast as writes", _READS),
+        ]
     found += _shared(tree, names, pairs, list(first))
     found += _engines(tree, names, list(first.values()))
     return found + _host(tree, names) + _sockets(tree, pairs)
@@ -84,27 +102,37 @@ def _groups(tree: PcieTree, names: list[str]) -> list[list[str]]:
     return [group for group in groups.values() if len(group) > 1]
 
 
+def _uplinks(tree: PcieTree, names: list[str]) -> list[list[str]]:
+    """Endpoints by the uplink of the vertex above them, those with several only."""
+    groups: dict[tuple[str, int], list[str]] = {}
+    for name in names:
+        above = tree.vertex(str(tree.vertex(name).parent))
+        port = next((port for port, group in enumerate(above.uplink_groups) if name in group), 0)
+        groups.setdefault((above.name, port), []).append(name)
+    return [group for group in groups.values() if len(group) > 1]
+
+
 def _shared(tree: PcieTree, names: list[str], pairs: list[tuple[str, str]], kinds: list[str]) -> list[Probe]:
     """Two copies over one uplink, and over two."""
-    groups = _groups(tree, names)
-    if len(groups) < 2 or len(kinds) < 2:
+    groups = _uplinks(tree, names)
+    # Below one switch copies take no uplink.
+    far = [group for group in groups[1:] if tree.vertex(group[0]).parent != tree.vertex(groups[0][0]).parent]
+    if not far or len(kinds) < 2:
         return []
-    (a, b), (c, d) = groups[0][:2], groups[1][:2]
+    (a, b), (c, d) = groups[0][:2], far[0][:2]
     if (a, c) not in pairs:
         return []
     found = [
         Probe("two over one uplink", ((a, c), (b, d)), "test", "whether both copies share one uplink as the tree says")
     ]
-    third = groups[2][0] if len(groups) > 2 else None
+    third = far[1][0] if len(far) > 1 else None
     if third is not None:
         found.append(
             Probe("one uplink to two switches", ((a, c), (b, third)), "test",
                   "whether writes of one uplink to two root ports collapse")
         )  # fmt: skip
         found.append(
-            Probe(
-                "two uplinks", ((a, c), (groups[1][1], third)), "test", "whether different uplinks share anything above"
-            )
+            Probe("two uplinks", ((a, c), (d, third)), "test", "whether different uplinks share anything above")
         )
     return found
 
@@ -120,6 +148,10 @@ def _engines(tree: PcieTree, names: list[str], first: list[tuple[str, str]]) -> 
             Probe("near and far", ((source, far), (source, near)), "test",
                   "whether a GPU executes one copy at a time: the total is then the harmonic mean of both rates")
         )  # fmt: skip
+        found.append(
+            Probe("near and far, read", ((far, source), (near, source)), "test",
+                  "whether a GPU that reads executes one copy at a time", _READS)
+        )  # fmt: skip
     groups = _groups(tree, names)
     if groups:
         group = max(groups, key=len)
@@ -128,6 +160,10 @@ def _engines(tree: PcieTree, names: list[str], first: list[tuple[str, str]]) -> 
             found.append(
                 Probe("all-to-all below a switch", flows, "test", "order and barriers of the measuring program")
             )
+            found.append(
+                Probe("small all-to-all below a switch", flows, "test",
+                      "whether pauses between copies tell at a sixteenth of the size", size_share=_SMALL)
+            )  # fmt: skip
     return found
 
 
@@ -145,18 +181,36 @@ def _host(tree: PcieTree, names: list[str]) -> list[Probe]:
             Probe("host and one both ways", _both_ways([(HOST, first)]), "calibration",
                   "what a GPU reads and writes of host memory at once"),
         ]  # fmt: skip
-    root, members = max(roots.items(), key=lambda entry: len(entry[1]), default=("", []))
-    if len(members) > 1:
-        found += [
-            Probe(f"host to all below {root}", tuple((HOST, name) for name in members), "calibration",
-                  "what root complex and memory serve to all its GPUs"),
-            Probe(f"all below {root} to host", tuple((name, HOST) for name in members), "calibration",
-                  "what root complex and memory take from all its GPUs"),
-            Probe(f"all below {root} and host both ways",
-                  _both_ways([(HOST, name) for name in members]), "calibration",
-                  "what root complex and memory carry for all its GPUs both ways at once"),
-        ]  # fmt: skip
+    largest = max(roots, key=lambda root: len(roots[root]), default="")
+    for root, members in roots.items():
+        if len(members) > 1:
+            found += _below_root_complex(root, members, is_first=root == largest)
+    if len(roots) > 1:
+        found.append(
+            Probe("host to all", tuple((HOST, name) for name in names), "test",
+                  "whether root complexes hold each other back")
+        )  # fmt: skip
     return found + _nodes(tree, roots)
+
+
+def _below_root_complex(root: str, members: list[str], *, is_first: bool) -> list[Probe]:
+    """Host memory and all GPUs of a root complex: the first tells the limits, others whether theirs are the same."""
+    role = "calibration" if is_first else "test"
+    found = [
+        Probe(f"host to all below {root}", tuple((HOST, name) for name in members), role,
+              "what root complex and memory serve to all its GPUs"),
+        Probe(f"all below {root} to host", tuple((name, HOST) for name in members), role,
+              "what root complex and memory take from all its GPUs"),
+        Probe(f"all below {root} and host both ways",
+              _both_ways([(HOST, name) for name in members]), role,
+              "what root complex and memory carry for all its GPUs both ways at once"),
+    ]  # fmt: skip
+    if is_first and len(members) > 2:
+        found.append(
+            Probe(f"host to two below {root}", tuple((HOST, name) for name in members[:2]), "test",
+                  "whether two GPUs already get less than each alone")
+        )  # fmt: skip
+    return found
 
 
 def _nodes(tree: PcieTree, roots: dict[str, list[str]]) -> list[Probe]:
@@ -184,7 +238,13 @@ def _sockets(tree: PcieTree, pairs: list[tuple[str, str]]) -> list[Probe]:
     ways = [pair for pair in zip(sources, targets, strict=False) if pair in across]
     if len(ways) < 2:
         return []
+    fewer = [
+        Probe(f"{count} pairs across sockets", tuple(ways[:count]), "test",
+              "from how many copies on the link between two sockets is full")
+        for count in range(2, min(len(ways), _MOST_PAIRS))
+    ]  # fmt: skip
     return [
+        *fewer,
         Probe("across sockets", tuple(ways), "calibration", "what the link between two sockets carries one way"),
         Probe("across sockets both ways", _both_ways(ways), "calibration",
               "what the link between two sockets carries both ways"),
@@ -202,5 +262,5 @@ def probe_csv(probes: list[Probe]) -> str:
     writer.writerow(["graph", "communications", "program", "role", "note", "total_gb_per_s"])
     for probe in probes:
         arcs = " ".join(f"{source}>{target}" for source, target in probe.flows)
-        writer.writerow([probe.graph, arcs, "unordered_writes", probe.role, probe.purpose, ""])
+        writer.writerow([probe.graph, arcs, probe.program, probe.role, probe.purpose, ""])
     return text.getvalue()

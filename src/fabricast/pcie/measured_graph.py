@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["CALIBRATION", "HOST", "JUDGED", "SET_ASIDE", "MeasuredGraph"]
+__all__ = ["CALIBRATION", "HOST", "JUDGED", "SET_ASIDE", "TEST", "MeasuredGraph"]
 
 #: Host memory, next to the GPU of the copy.
 HOST = "H"
 #: Role of measurements from which parameters may be taken.
 CALIBRATION = "calibration"
+#: Role of measurements that are judged, even where they are of a copy alone; also how longer names of it begin.
+TEST = "test"
 #: Roles of rows that are judged, as those without a role.
-JUDGED = ("test", "few_flows", "all_to_all", "host")
+JUDGED = (TEST, "few_flows", "all_to_all", "host")
 #: Roles of rows that a file lists and does not want judged.
 SET_ASIDE = ("impossible_over_line_rate", "circular_topology", "collapse", "partial_collapse")
 

@@ -20,6 +20,7 @@ from fabricast.core.errors import InputError
 from fabricast.inputs.files import write_text
 from fabricast.pcie.machine_probes import Probe, proposed_probes
 from fabricast.pcie.measured_graph import HOST
+from fabricast.pcie.programs import PROGRAMS
 from fabricast.pcie.topology_files import load_tree
 from fabricast.pcie.tree import PcieTree
 from fabricast.runtime.cuda_driver import c_text, checked, unavailable_reason
@@ -163,7 +164,9 @@ class MachineGpus:
             self._streams[key] = (stream, events[0], events[1])
         return self._streams[key]
 
-    def together(self, flows: Sequence[tuple[int | None, int | None]], size_bytes: int) -> list[float]:
+    def together(
+        self, flows: Sequence[tuple[int | None, int | None]], size_bytes: int, *, read: bool = False
+    ) -> list[float]:
         """Start four copies of each flow at the same moment and return their times by the clock of its GPU, in seconds.
 
         Parameters
@@ -172,6 +175,8 @@ class MachineGpus:
             GPU that is read and GPU that is written; None is host memory.
         size_bytes : int
             Bytes of each copy.
+        read : bool, default False
+            Whether copies run on streams of the GPU that is written.
 
         Returns
         -------
@@ -183,17 +188,17 @@ class MachineGpus:
         All copies are queued behind a flag in host memory first, so that calls of the host do not stagger them.
         """
         driver = self._driver
-        flag_address = self.host_memory(_executor(flows[0]), "flag", 4096)
+        flag_address = self.host_memory(_executor(flows[0], read), "flag", 4096)
         flag = ctypes.c_uint32.from_address(flag_address)
         flag.value = 0
         geq = driver.CUstreamWaitValue_flags.CU_STREAM_WAIT_VALUE_GEQ
         started = []
         used: dict[int, int] = {}
         for number, flow in enumerate(flows):
-            ordinal = _executor(flow)
+            ordinal = _executor(flow, read)
             used[ordinal] = used.get(ordinal, 0) + 1
             stream, first, last = self.stream(ordinal, used[ordinal])
-            target, source = self._addresses(flow, number, size_bytes)
+            target, source = self._addresses(flow, number, size_bytes, read)
             self._enter(ordinal)
             checked(driver.cuStreamWaitValue32(stream, flag_address, 1, geq))
             checked(driver.cuEventRecord(first, stream))
@@ -209,9 +214,11 @@ class MachineGpus:
             times.append(float(checked(driver.cuEventElapsedTime(first, last))) * 1e-3)
         return times
 
-    def _addresses(self, flow: tuple[int | None, int | None], number: int, size_bytes: int) -> tuple[int, int]:
+    def _addresses(
+        self, flow: tuple[int | None, int | None], number: int, size_bytes: int, read: bool
+    ) -> tuple[int, int]:
         source, target = flow
-        local = _executor(flow)
+        local = _executor(flow, read)
         ends = []
         for ordinal, use in ((target, ("to", number)), (source, ("from",))):
             ends.append(
@@ -220,10 +227,10 @@ class MachineGpus:
         return ends[0], ends[1]
 
 
-def _executor(flow: tuple[int | None, int | None]) -> int:
-    """Return the GPU on whose stream a copy runs: the source writes, host memory is copied by the other end."""
-    source, target = flow
-    found = source if source is not None else target
+def _executor(flow: tuple[int | None, int | None], read: bool) -> int:
+    """Return the GPU on whose stream a copy runs: the source writes or the target reads; host memory has none."""
+    first, second = flow[::-1] if read else flow
+    found = first if first is not None else second
     if found is None:
         raise InputError("a copy within host memory is none of a GPU")
     return found
@@ -273,16 +280,18 @@ def measure_probes(
         reason = _cannot(gpus, ordinals, memory, probe)
         if reason is None:
             flows = [(_ordinal(ordinals, source), _ordinal(ordinals, target)) for source, target in probe.flows]
-            for repetition, times in enumerate(_repeated(gpus, flows, size_bytes, seconds, width)):
+            size = max(1, round(size_bytes * probe.size_share))
+            read = PROGRAMS[probe.program].executor == "target"
+            for repetition, times in enumerate(_repeated(gpus, flows, size, seconds, width, read=read)):
                 rows += [
                     (
                         probe.graph,
                         source,
                         target,
-                        _IN_A_ROW * size_bytes,
+                        _IN_A_ROW * size,
                         elapsed,
                         repetition,
-                        "unordered_writes",
+                        probe.program,
                         probe.role,
                     )
                     for (source, target), elapsed in zip(probe.flows, times, strict=True)
@@ -312,14 +321,15 @@ def _cannot(gpus: MachineGpus, ordinals: dict[str, int], memory: set[str], probe
 
 
 def _repeated(
-    gpus: MachineGpus, flows: list[tuple[int | None, int | None]], size_bytes: int, seconds: float, width: float
-) -> list[list[float]]:
+    gpus: MachineGpus, flows: list[tuple[int | None, int | None]], size_bytes: int, seconds: float, width: float,
+    *, read: bool,
+) -> list[list[float]]:  # fmt: skip
     """Repeat copies until their total rate is known well enough, after one that is not kept."""
-    gpus.together(flows, size_bytes)
+    gpus.together(flows, size_bytes, read=read)
     found: list[list[float]] = []
     end = time.perf_counter() + seconds
     while len(found) < _LEAST_REPETITIONS or time.perf_counter() < end:
-        found.append(gpus.together(flows, size_bytes))
+        found.append(gpus.together(flows, size_bytes, read=read))
         rates = 1.0 / np.array([max(times) for times in found])
         if len(found) >= _LEAST_REPETITIONS and 1.96 * rates.std(ddof=1) / len(rates) ** 0.5 <= width * rates.mean():
             break

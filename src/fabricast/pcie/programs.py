@@ -68,10 +68,16 @@ class CopyProgram:
         """Whether two runs may differ."""
         return self.random_turns or self.switch_share > 0
 
-    def engines(self, ends: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return whose engine executes each copy, given source and target in each row; -1 for none."""
+    def engines(self, ends: NDArray[np.int64], memory: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
+        """Return whose engine executes each copy, given source and target in each row; -1 for none.
+
+        Memory has no engine, and GPUs have others for copies of host memory than for those between GPUs.
+        """
         column = {"source": 0, "target": 1}.get(self.executor)
-        return np.full(len(ends), -1, dtype=np.int64) if column is None else np.ascontiguousarray(ends[:, column])
+        if column is None:
+            return np.full(len(ends), -1, dtype=np.int64)
+        found = np.ascontiguousarray(ends[:, column])
+        return found if memory is None else np.where(memory[ends].any(axis=1), -1, found)
 
     def barriers(self, ends: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the destination for which each copy waits its turn; -1 for none."""
@@ -244,7 +250,7 @@ def total_rate(
     check_flows(flows)
     size = np.full(len(flows), rates.one_way_bytes_per_s)
     links = _links(tree, flows, rates, over_peer_links=False)
-    found = _ends_s(links, flows, program, size, np.zeros(len(flows)), repeats, tree.routes.endpoints, draws, seed)
+    found = _ends_s(tree, links, flows, program, size, np.zeros(len(flows)), repeats, draws, seed)
     totals = len(flows) * repeats * size[0] / found.max(axis=1)
     return TotalRate(
         float(np.median(totals)), float(totals.min()), float(totals.max()), np.median(repeats * size / found, axis=0)
@@ -315,7 +321,7 @@ def copy_times(
     """
     check_flows(flows)
     links = _links(tree, flows, rates, over_peer_links)
-    found = _ends_s(links, flows, program, size_bytes, start_s, 1, tree.routes.endpoints, draws, seed)
+    found = _ends_s(tree, links, flows, program, size_bytes, start_s, 1, draws, seed)
     return CopyTimes(found.mean(axis=0), found.min(axis=0), found.max(axis=0))
 
 
@@ -372,20 +378,21 @@ def _links(tree: PcieTree, flows: Sequence[tuple[int, int]], rates: LinkRates, o
 
 
 def _ends_s(
-    links: Links, flows: Sequence[tuple[int, int]], program: CopyProgram, size: NDArray[np.float64],
-    start_s: NDArray[np.float64], repeats: int, endpoints: int, draws: int, seed: int,
+    tree: PcieTree, links: Links, flows: Sequence[tuple[int, int]], program: CopyProgram, size: NDArray[np.float64],
+    start_s: NDArray[np.float64], repeats: int, draws: int, seed: int,
 ) -> NDArray[np.float64]:  # fmt: skip
     """Return when the last copy of each flow ends, a row a draw."""
     from fabricast.pcie.kernels.engines import Program, run_program
 
     ends = np.array(flows, dtype=np.int64)
+    memory = np.array([tree.vertex(name).host_memory for name in tree.endpoint_names])
     alone = np.minimum.reduceat(links.capacity[links.link], links.offset[:-1])
     executed = Program(
-        program.engines(ends), program.barriers(ends), size, start_s, repeats, program.random_turns,
+        program.engines(ends, memory), program.barriers(ends), size, start_s, repeats, program.random_turns,
         program.switch_share,
     )  # fmt: skip
     runs = range(draws if program.is_random else 1)
-    return np.stack([run_program(links, executed, endpoints, alone, seed + draw) for draw in runs])
+    return np.stack([run_program(links, executed, tree.routes.endpoints, alone, seed + draw) for draw in runs])
 
 
 def check_flows(flows: Sequence[tuple[int, int]]) -> None:

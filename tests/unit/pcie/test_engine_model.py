@@ -15,6 +15,7 @@ from fabricast.core.errors import InputError, PeerLinkError
 from fabricast.pcie.graph_files import graph_blocks, read_graphs
 from fabricast.pcie.host_memory import root_complex_of, with_host_memory
 from fabricast.pcie.machine_calibration import Calibration
+from fabricast.pcie.machine_probes import proposed_probes
 from fabricast.pcie.machine_validation import validate_machine
 from fabricast.pcie.measured_graph import MeasuredGraph
 from fabricast.pcie.programs import PROGRAMS, LinkRates, copy_times, total_rate
@@ -258,3 +259,39 @@ def test_rates_bound_what_two_directions_cost():
     both = times([(0, 1), (1, 0)], PROGRAMS["independent"], rates)
     assert both.end_s == pytest.approx([1.25, 1.25])
     assert regular_tree("pair", (2,)).peer_bytes_per_s("0", "1") is None
+
+
+@pytest.mark.parametrize("program", ["unordered_writes", "unordered_reads"])
+def test_memory_has_no_engine_and_host_copies_do_not_wait_for_those_between_gpus(program):
+    """Two reads of memory run at once, and beside a copy between GPUs of the same engine."""
+    numbers = [(8, 0), (8, 4), (0, 1)]
+    found = copy_times(MEMORY, numbers, PROGRAMS[program], EVEN, size_bytes=np.full(3, SIZE), start_s=np.zeros(3))
+    assert found.end_s == pytest.approx([1, 1, 1])
+
+
+def test_probes_ask_for_reads_other_directions_and_two_sizes():
+    probes = {probe.graph: probe for probe in proposed_probes(load_tree("crossed_virtual_switches"))}
+    assert probes["back PIX"].flows == tuple((t, s) for s, t in probes["alone PIX"].flows)
+    assert probes["read PHB"].program == probes["near and far, read"].program == "unordered_reads"
+    assert probes["small all-to-all below a switch"].size_share == 1 / 16
+    (a, c), (b, d) = probes["one uplink to two switches"].flows
+    tree = load_tree("crossed_virtual_switches")
+    routes = [tree.route(*flow) for flow in ((a, c), (b, d))]
+    # The uplink is the one that both use; destinations have ports of their own.
+    shared = set(routes[0]) & set(routes[1])
+    assert [tree.link_names[link][2] for link in shared] == ["pcie_up"]
+    assert tree.vertex(c).parent != tree.vertex(a).parent
+    sockets = {probe.graph: probe for probe in proposed_probes(replace(load_tree("two_sockets_host"), peer_links=()))}
+    assert [len(sockets[f"{count} pairs across sockets"].flows) for count in (2, 3)] == [2, 3]
+    assert sockets["host to all below RC1"].role == "test" and len(sockets["host to all"].flows) == 8
+
+
+def test_a_copy_alone_with_the_role_test_is_judged_and_gives_no_parameter():
+    graphs = [
+        MeasuredGraph("alone", (("0", "1"),), 50e9, "unordered_writes", "calibration"),
+        MeasuredGraph("back", (("1", "0"),), 40e9, "unordered_writes", "test"),
+    ]
+    found = validate_machine(TREE, graphs)
+    assert found.calibration.rates.one_way_bytes_per_s == 50e9
+    back = found.rows.set_index("graph").loc["back"]
+    assert back["judged"] and back["relative_error"] == pytest.approx(0.25)

@@ -66,7 +66,9 @@ def test_probes_are_measured_and_the_machine_is_validated(fake_driver, tmp_path,
     assert {graph.name: (graph.flows, graph.role) for graph in graphs} == {
         name: (probe.flows, probe.role) for name, probe in probes.items()
     }
-    assert all(graph.repetitions >= 5 and graph.program == "unordered_writes" for graph in graphs)
+    assert all(graph.repetitions >= 5 and graph.program == probes[graph.name].program for graph in graphs)
+    copies = pd.read_csv(tmp_path / "measured.csv", comment="#").groupby("graph")["size_bytes"].max()
+    assert copies["small all-to-all below a switch" if gpus == 8 else "alone PIX"] == 4e6 * (1 / 16 if gpus == 8 else 1)
     if gpus == 8:
         assert {"one uplink to two switches", "all-to-all below a switch"} & probes.keys()
     again = fabricast(fake_driver, tmp_path, "validate", "machine.xml", "measured.csv", FAKE_GPUS=str(gpus))
