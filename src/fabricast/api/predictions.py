@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -12,14 +12,15 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fabricast.api.graphs import check_endpoints
-from fabricast.api.quantities import MOST_THREADS, check_count, to_bytes_per_s
+from fabricast.api.model_parameters import engine_model, given_parameters
+from fabricast.api.quantities import MOST_THREADS, check_count
 from fabricast.core.errors import InputError, unknown_name
 from fabricast.pcie.bottlenecks import link_labels, sharers
-from fabricast.pcie.engine_model import ENDPOINT_ENGINES, EngineModel, measured_calibration
+from fabricast.pcie.engine_model import ENDPOINT_ENGINES, EngineModel
 from fabricast.pcie.graphs import CongestionGraphs
 from fabricast.pcie.hazards import DIVIDED_WRITES, divided_writes
 from fabricast.pcie.link_rates import hardware_on
-from fabricast.pcie.machine_parameters import MachineParameters, machine_parameters, one_way_of, refuse_peer_copies
+from fabricast.pcie.machine_parameters import refuse_peer_copies
 from fabricast.pcie.models import Evaluation, Model, evaluate, named_model
 from fabricast.pcie.packet_hardware import HARDWARE, PacketHardware
 from fabricast.pcie.packet_phases import simulate as simulate_phases
@@ -246,14 +247,14 @@ class Predictor:
         given = {"bandwidth": bandwidth, "tau": tau, "crossing_cost": crossing_cost, "parameters": parameters}
         self._engines: EngineModel | None = None
         if model == ENDPOINT_ENGINES:
-            self._engines = _engine_model(tree, given, program, measurements, system, pcie_only)
+            self._engines = engine_model(tree, given, program, measurements, system, pcie_only)
             tree = self._engines.tree
         else:
             for name, value in (("program", program), ("measurements", measurements), ("system", system)):
                 if value is not None:
                     raise InputError(f"is given, and only model '{ENDPOINT_ENGINES}' takes it", argument=name)
             self._model = named_model(model) if isinstance(model, str) else model
-            self._machine = _machine(tree, given)
+            self._machine = given_parameters(tree, given)
         self._tree = tree
         names = tree.endpoint_names
         self._crosses_sockets = np.array([[s != t and tree.path_class(s, t) == "SYS" for t in names] for s in names])
@@ -340,35 +341,6 @@ class Predictor:
         if self._starves:
             notes.append(f"model '{self._model.name}' starves some communications: their elapsed_s is infinite")
         return notes
-
-
-def _machine(tree: PcieTree, given: Mapping[str, Any]) -> MachineParameters:
-    bandwidth = given["bandwidth"]
-    return machine_parameters(
-        tree, bandwidth_bytes_per_s=None if bandwidth is None else to_bytes_per_s(bandwidth), tau=given["tau"],
-        crossing_cost=given["crossing_cost"], parameters_file=given["parameters"],
-    )  # fmt: skip
-
-
-def _engine_model(
-    tree: PcieTree, given: Mapping[str, Any], program: str | None, measurements: str | Path | None, system: str | None,
-    pcie_only: bool,
-) -> EngineModel:  # fmt: skip
-    """Return the model with rates from measured copies of the machine, else from what else is known of it."""
-    if given["tau"] is not None:
-        raise InputError(
-            f"is no parameter of '{ENDPOINT_ENGINES}'; what copies lose behind the root complex is its crossing_cost",
-            argument="tau",
-        )
-    if measurements is None:
-        if system is not None:
-            raise InputError("is given without measurements", argument="system")
-        return EngineModel(tree, _machine(tree, given), program=program, pcie_only=pcie_only)
-    for name, value in given.items():
-        if value is not None:
-            raise InputError(f"excludes {name}: both tell the rates of copies", argument="measurements")
-    calibration = measured_calibration(tree, measurements, system=system, one_way_bytes_per_s=one_way_of(tree))
-    return EngineModel(tree, calibration, program=program, pcie_only=pcie_only)
 
 
 def simulate(

@@ -47,6 +47,7 @@ def check(
     topology: Annotated[str, TOPOLOGY],
     measured: Annotated[Path, typer.Argument(help="Copies that were measured together, as for 'fabricast validate'.")],
     program: Annotated[str, typer.Option(help="How rows were measured that do not say.")] = "independent",
+    system: Annotated[str | None, typer.Option(help="Take only rows of this system.")] = None,
     include_display: Annotated[bool, DISPLAY] = False,
 ) -> None:
     """Say what measured copies say against a topology; exit code 1 if anything does."""
@@ -54,7 +55,9 @@ def check(
     from fabricast.pcie.hazards import DIVIDED_WRITES
     from fabricast.pcie.topology_files import load_tree
 
-    found = validate_machine(load_tree(topology, include_display=include_display), measured, program=program)
+    found = validate_machine(
+        load_tree(topology, include_display=include_display), measured, program=program, system=system
+    )
     for remark in found.remarks:
         typer.echo(remark)
     # A pattern that collapsed on some host says nothing of this tree.

@@ -75,16 +75,43 @@ def _scale(description: str) -> float:
 
 
 def _nvbandwidth_text(lines: list[str]) -> Iterator[_Row]:
+    name, sums = "", any(line.startswith("SUM ") for line in lines)
     for number, line in enumerate(lines):
-        found = re.match(r"Running (\S+?)\.\s*$", line)
-        if not found or number + 2 >= len(lines) or "bandwidth" not in lines[number + 1]:
+        running = re.match(r"Running (\S+?)\.\s*$", line)
+        if running:
+            name = running[1]
+            if not any(map(str.strip, lines[number + 1 :])):
+                raise ValueError(f"the output ends in test '{name}'")
+        # Bidirectional tests of newer versions have three matrices: each copy, and both.
+        found = re.match(r"memcpy .*?(?:\b(Read1|Read2|Write1|Write2|Total) )?bandwidth\b", line)
+        if not name or found is None:
             continue
-        _check_unit(lines[number + 1], ("GB/s",))
-        columns, rows = _matrix(lines, number + 2)
-        _check_square(found[1], columns, [row for row, _ in rows])
-        for row, values in rows:
-            for column, value in zip(columns, values, strict=True):
-                yield "nvbandwidth", found[1], row, column, value * 1e9, "bytes/s"
+        test = f"{name}_{found[1].lower()}" if found[1] else name
+        _check_unit(line, ("GB/s",))
+        columns, rows = _matrix(lines, number + 1) if number + 1 < len(lines) else ([], [])
+        _check_square(test, columns, [row for row, _ in rows])
+        values = [value for _, row in rows for value in row]
+        _check_sum(test, values, lines[number + 2 + len(rows) : number + 5 + len(rows)] if sums else None)
+        for row, cells in rows:
+            for column, value in zip(columns, cells, strict=True):
+                yield "nvbandwidth", test, row, column, value * 1e9, "bytes/s"
+
+
+def _check_sum(test: str, values: list[float], below: list[str] | None) -> None:
+    """Refuse a matrix that its own sum contradicts, or that has none where others have."""
+    if below is None:
+        return
+    sums = [found for line in below if (found := re.match(rf"SUM {re.escape(test)} ([0-9.]+)\s*$", line))]
+    if not sums:
+        raise ValueError(f"the matrix of '{test}' has no line 'SUM {test}' below it: the output is cut short")
+    _check_total(test, values, float(sums[0][1]))
+
+
+def _check_total(test: str, values: list[float], printed: float) -> None:
+    total = math.fsum(value for value in values if value == value)
+    # Every number has two digits after the point.
+    if abs(total - printed) > 0.005 * (len(values) + 1) + 1e-6 * printed:
+        raise ValueError(f"the sum of '{test}' is {printed:g}, but its values add up to {total:.2f}")
 
 
 def _nvbandwidth_json(document: dict[str, Any]) -> Iterator[_Row]:
@@ -99,6 +126,9 @@ def _nvbandwidth_json(document: dict[str, Any]) -> Iterator[_Row]:
             raise ValueError(f"test '{name}' has a matrix and the status '{status[:20]}', expected Passed")
         _check_unit(description)
         _check_square(name, [str(column) for column in range(len(matrix[0]))], [str(row) for row in range(len(matrix))])
+        printed = case.get("sum")
+        if isinstance(printed, int | float) and math.isfinite(printed):
+            _check_total(name, [_number(str(cell)) for cells in matrix for cell in cells], float(printed))
         for row, cells in enumerate(matrix):
             if len(cells) != len(matrix[0]):
                 raise ValueError(f"row {row} of '{name}' has {len(cells)} values, expected {len(matrix[0])}")
@@ -122,13 +152,15 @@ def _peer_test(lines: list[str]) -> Iterator[_Row]:
                     yield "p2pBandwidthLatencyTest", title, row, column, value * _scale(title), _unit(title)
 
 
-def read_bandwidths(path: Path | str) -> pd.DataFrame:
+def read_bandwidths(path: Path | str, others: str = "") -> pd.DataFrame:
     """Read matrices of bandwidths and latencies.
 
     Parameters
     ----------
     path : Path or str
         What nvbandwidth printed as text or JSON (``-j``), or p2pBandwidthLatencyTest.
+    others : str, default ''
+        Further programs that the caller knows, for the message about a file of none of them.
 
     Returns
     -------
@@ -151,7 +183,7 @@ def read_bandwidths(path: Path | str) -> pd.DataFrame:
         elif "P2P" in text and "D\\D" in text:
             rows = list(_peer_test(text.splitlines()))
         else:
-            raise InputError("is no output of nvbandwidth or p2pBandwidthLatencyTest", path=path)
+            raise InputError(f"is no output of {others}nvbandwidth or p2pBandwidthLatencyTest", path=path)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         if isinstance(error, InputError):
             raise

@@ -17,6 +17,7 @@ from fabricast.pcie.machine_parameters import MachineParameters
 from fabricast.pcie.measured_copies import read_measured_copies
 from fabricast.pcie.programs import PROGRAMS, CopyProgram, CopyTimes, copy_times, program_of, rate_alone
 from fabricast.pcie.tree import PcieTree
+from fabricast.pcie.tree_parts import direct_rates
 
 __all__ = ["ENDPOINT_ENGINES", "TITLE", "EngineModel", "measured_calibration"]
 
@@ -103,6 +104,7 @@ class EngineModel:
         self._program = program_of(_PROGRAM if program is None else program)
         self._is_default = program is None
         self._pcie_only, self._seed = pcie_only, seed
+        self._direct = direct_rates(tree.peer_links)
         self._trees: dict[tuple[float, ...], PcieTree] = {}
         self._alone: dict[tuple[int, int], float] = {}
         self._counts: Counter[str] = Counter()
@@ -195,7 +197,7 @@ class EngineModel:
         tree = self.tree
         for source, target in flows if tree.peer_links and not self._pcie_only else ():
             kind = tree.peer_link(source, target)
-            if kind is not None and tree.peer_bytes_per_s(source, target) is None:
+            if kind is not None and (source, target) not in self._direct:
                 raise PeerLinkError(
                     f"graph '{name}' copies {source} to {target}, which {kind} joins, and the topology does not tell "
                     "its rate (bytes_per_s of peer_links)"

@@ -18,7 +18,7 @@ from fabricast.inputs.csv_files import MOST_ROWS, CsvRow, read_csv
 from fabricast.inputs.files import LARGEST_TEXT_BYTES, line_blocks, read_text
 from fabricast.inputs.parquet_files import ParquetRow, parquet_blocks, parquet_rows, read_parquet
 from fabricast.pcie.graphs import OPTIONAL, REQUIRED, CongestionGraphs
-from fabricast.pcie.host_memory import memory_beside
+from fabricast.pcie.host_memory import has_host_memory, memory_beside
 from fabricast.pcie.measured_graph import HOST
 from fabricast.pcie.programs import PROGRAMS, program_of
 from fabricast.pcie.tree import PcieTree
@@ -330,7 +330,7 @@ _BESIDE = -1
 
 
 def _number(tree: PcieTree, name: str) -> int:
-    return tree.endpoint_number.get(name, _BESIDE if name == HOST and tree.has_host_memory else _BESIDE - 1)
+    return tree.endpoint_number.get(name, _BESIDE if name == HOST and has_host_memory(tree) else _BESIDE - 1)
 
 
 def _with_memory(
@@ -338,7 +338,7 @@ def _with_memory(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
     """Return ends with the memory next to the other end where host memory is asked for; None where both are memory."""
     # Most trees have no memory: nothing to look for in millions of rows.
-    if not tree.has_host_memory:
+    if not has_host_memory(tree):
         return source, target
     beside = memory_beside(tree)
     ends = np.where(source == _BESIDE, beside[target], source), np.where(target == _BESIDE, beside[source], target)

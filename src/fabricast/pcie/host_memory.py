@@ -18,6 +18,7 @@ __all__ = [
     "crosses_sockets",
     "ends_of",
     "flows_of",
+    "has_host_memory",
     "is_host",
     "memory_beside",
     "memory_of",
@@ -80,6 +81,11 @@ def memory_of(tree: PcieTree, root_complex: str) -> str:
     return nodes[0] if len(nodes) == 1 else f"{HOST}@{root_complex}"
 
 
+def has_host_memory(tree: PcieTree) -> bool:
+    """Whether host memory is among the endpoints of a tree."""
+    return any(vertex.host_memory for vertex in tree.vertices)
+
+
 def memory_beside(tree: PcieTree) -> NDArray[np.int64]:
     """Return the endpoint number of the host memory next to each endpoint, shape (endpoints,)."""
     beside = [tree.endpoint_number[memory_of(tree, root_complex_of(tree, name))] for name in tree.endpoint_names]
@@ -121,14 +127,18 @@ def flows_of(tree: PcieTree, graph: MeasuredGraph) -> list[tuple[int, int]]:
     for flow in graph.flows:
         for name in flow:
             if name != HOST and name not in number:
-                raise InputError(f"'{graph.name}' (line {graph.line}): {tree.name} has no endpoint '{name}'"
+                raise InputError(f"'{graph.name}'{_line(graph)}: {tree.name} has no endpoint '{name}'"
                                  f"{near_names(name, number)}")  # fmt: skip
         source, target = ends_of(tree, flow)
         if tree.vertex(source).host_memory and tree.vertex(target).host_memory:
-            raise InputError(f"'{graph.name}' (line {graph.line}): copies {source} to {target}, expected a GPU at one "
+            raise InputError(f"'{graph.name}'{_line(graph)}: copies {source} to {target}, expected a GPU at one "
                              "end")  # fmt: skip
         found.append((number[source], number[target]))
     return found
+
+
+def _line(graph: MeasuredGraph) -> str:
+    return f" (line {graph.line})" if graph.line else ""
 
 
 def memory_of_flows(tree: PcieTree, flows: Iterable[tuple[str, str]]) -> dict[str, list[bool]]:

@@ -28,12 +28,14 @@ from fabricast.pcie.measured_graph import SET_ASIDE, MeasuredGraph
 from fabricast.pcie.programs import PROGRAMS, total_rate
 from fabricast.pcie.tree import PcieTree
 
-__all__ = ["BEYOND_THE_LINKS", "UNTOLD_SOCKETS", "MachineValidation", "validate_machine"]
+__all__ = ["BEYOND_THE_LINKS", "MANY_COPIES", "UNTOLD_SOCKETS", "MachineValidation", "validate_machine"]
 
 _FAR_OFF = 0.15
 #: Remarks of rows that are listed and not judged.
 BEYOND_THE_LINKS = "more than the links carry"
 UNTOLD_SOCKETS = "not judged: no probe tells what the link between sockets carries"
+#: Class of graphs in which the engine of a GPU decides.
+MANY_COPIES = "many copies of a GPU"
 #: Copies of one GPU from which on its engine, and not the links, decides.
 _MANY = 3
 
@@ -64,7 +66,7 @@ def _graph_class(tree: PcieTree, graph: MeasuredGraph) -> str:
         return "host copies"
     ends = [end for flow in graph.flows for end in {f"{flow[0]}>", f">{flow[1]}"}]
     if len(graph.flows) > 1 and max(ends.count(end) for end in set(ends)) >= _MANY:
-        return "many copies of a GPU"
+        return MANY_COPIES
     if any(crosses_sockets(tree, flow) for flow in graph.flows):
         return "across sockets"
     return "few copies"

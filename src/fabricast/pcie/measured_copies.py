@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -111,30 +111,68 @@ def read_measured_copies(
 
 #: Tests of nvbandwidth by copy engines whose matrix has a copy alone, or two opposite ones, in each cell.
 _NVBANDWIDTH = re.compile(r"device_to_device_(bidirectional_)?memcpy_(read|write)_ce(_total)?")
-#: Tests in which all GPUs copy at the same time, and their direction.
+#: Tests in which all GPUs copy at the same time, and whether host memory is read.
 _TOGETHER = {"all_to_host_memcpy_ce": False, "host_to_all_memcpy_ce": True}
+#: Tests that print one direction each while both are used: reading of host memory, writing, and whether all GPUs do.
+_BOTH_WAYS = (
+    ("host_to_device_bidirectional_memcpy_ce", "device_to_host_bidirectional_memcpy_ce", False),
+    ("host_to_all_bidirectional_memcpy_ce", "all_to_host_bidirectional_memcpy_ce", True),
+)
+#: Tests of one GPU, of which each cell is the total, and all others.
+_ONE_AND_ALL = re.compile(r"(all_to_one|one_to_all)_(read|write)_ce")
 
 
 def _from_matrices(path: Path) -> list[MeasuredGraph]:
-    """Return the copies of a bandwidth program: alone and opposite ones as calibration, all GPUs and host together."""
-    found: list[MeasuredGraph] = []
-    together: dict[str, list[tuple[str, float]]] = {}
-    for row in read_bandwidths(path).to_dict("records"):
-        name, first, second, rate = str(row["test"]), str(row["row"]), str(row["column"]), float(row["value"])
-        if row["unit"] != "bytes/s":
-            continue
-        if name in _TOGETHER:
-            together.setdefault(name, []).append((second, rate))
-            continue
-        flows = _cell(name, first, second)
-        if flows:
-            found.append(MeasuredGraph(f"{name} {first} {second}", flows, rate, "independent", CALIBRATION))
-    for name, parts in together.items():
-        ends = [(HOST, gpu) if _TOGETHER[name] else (gpu, HOST) for gpu, _ in parts]
-        found.append(MeasuredGraph(name, tuple(ends), sum(rate for _, rate in parts), "independent", CALIBRATION))
+    """Return the copies of a bandwidth program: alone and opposite ones, and those of host memory, as calibration."""
+    tests: dict[str, list[tuple[str, str, float]]] = {}
+    others = ", ".join(name.replace(" or ", ", ") for *_, name in _PRINTED)
+    for row in read_bandwidths(path, f"{others}, ").to_dict("records"):
+        if row["unit"] == "bytes/s":
+            cell = (str(row["row"]), str(row["column"]), float(row["value"]))
+            tests.setdefault(str(row["test"]), []).append(cell)
+    found = [
+        MeasuredGraph(f"{name} {first} {second}", flows, rate, "independent", CALIBRATION)
+        for name, cells in tests.items()
+        for first, second, rate in cells
+        if (flows := _cell(name, first, second))
+    ]
+    for name, is_read in _TOGETHER.items():
+        if name in tests:
+            ends = tuple((HOST, gpu) if is_read else (gpu, HOST) for _, gpu, _ in tests[name])
+            total = sum(rate for *_, rate in tests[name])
+            found.append(MeasuredGraph(name, ends, total, "independent", CALIBRATION, rates_summed=True))
+    found += [*_both_ways(tests), *_one_and_all(tests)]
     if not found:
         raise InputError("holds no copies by copy engines between GPUs, or of host memory", path=path)
     return found
+
+
+def _both_ways(tests: dict[str, list[tuple[str, str, float]]]) -> Iterator[MeasuredGraph]:
+    """Return copies from and to host memory at once, from two tests that tell one direction each."""
+    for reads, writes, together in _BOTH_WAYS:
+        read = {gpu: rate for _, gpu, rate in tests.get(reads, [])}
+        written = {gpu: rate for _, gpu, rate in tests.get(writes, [])}
+        if not read or read.keys() != written.keys():
+            continue
+        for gpus in [list(read)] if together else [[gpu] for gpu in read]:
+            flows = tuple(flow for gpu in gpus for flow in ((HOST, gpu), (gpu, HOST)))
+            total = sum(read[gpu] + written[gpu] for gpu in gpus)
+            name = f"{reads} and back" + ("" if together else f" {gpus[0]}")
+            yield MeasuredGraph(name, flows, total, "independent", CALIBRATION, rates_summed=True)
+
+
+def _one_and_all(tests: dict[str, list[tuple[str, str, float]]]) -> Iterator[MeasuredGraph]:
+    """Return copies between one GPU and all others, which are judged."""
+    for name, cells in tests.items():
+        known = _ONE_AND_ALL.fullmatch(name)
+        gpus = [gpu for _, gpu, _ in cells]
+        if known is None or len(gpus) < 3:
+            continue
+        program = "unordered_reads" if known[2] == "read" else "unordered_writes"
+        for _, one, rate in cells:
+            others = [gpu for gpu in gpus if gpu != one]
+            flows = tuple((other, one) if known[1] == "all_to_one" else (one, other) for other in others)
+            yield MeasuredGraph(f"{name} {one}", flows, rate, program)
 
 
 #: Programs that print lines of copies: how to know one, how to read it, and its name.
@@ -189,7 +227,12 @@ def _cell(test: str, row: str, column: str) -> tuple[tuple[str, str], ...]:
 def _rows(path: Path) -> list[_Row]:
     if path.suffix.lower() != ".parquet":
         return list(read_csv(path, [], [*_READ, *_SAID, *_LISTS, *_RATES]))
-    return list(parquet_rows(path, read_parquet(path)))
+    table = read_parquet(path)
+    known = (*_READ, *_SAID, *_LISTS, *_RATES)
+    unknown = [name for name in table.columns if name not in known]
+    if unknown:
+        raise InputError(f"has the unknown column '{unknown[0]}', expected some of {', '.join(known)}", path=path)
+    return list(parquet_rows(path, table))
 
 
 def _rate(row: _Row, names: Iterable[str]) -> float:

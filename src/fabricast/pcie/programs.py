@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from fabricast.core.errors import InputError, unknown_name
 from fabricast.pcie.packet_hardware import reverse_links
 from fabricast.pcie.tree import PcieTree
+from fabricast.pcie.tree_parts import direct_rates
 
 if TYPE_CHECKING:
     from fabricast.pcie.kernels.engines import Links
@@ -346,6 +347,7 @@ def _links(tree: PcieTree, flows: Sequence[tuple[int, int]], rates: LinkRates, o
     capacity = _capacities(tree, rates).tolist()
     opposite = reverse_links(tree).tolist()
     direct: dict[tuple[str, str], int] = {}
+    told = direct_rates(tree.peer_links) if over_peer_links else {}
 
     def number(key: tuple[str, str], bytes_per_s: float) -> int:
         if key not in direct:
@@ -358,7 +360,7 @@ def _links(tree: PcieTree, flows: Sequence[tuple[int, int]], rates: LinkRates, o
     links = []
     for source, target in flows:
         ends = names[source], names[target]
-        rate = tree.peer_bytes_per_s(*ends) if over_peer_links and tree.peer_links else None
+        rate = told.get(ends)
         if rate is None:
             pair = source * routes.endpoints + target
             links.append(routes.link[routes.offset[pair] : routes.offset[pair + 1]].tolist())

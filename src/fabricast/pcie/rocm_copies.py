@@ -20,6 +20,8 @@ _TRANSFER = re.compile(
 _MEMORY = re.compile(r"(?:(?P<gpu>[GF])|(?P<host>[CB]))0*(?P<number>\d+)")
 _DEVICE = re.compile(r"\s*Device:\s+(\d+),\s*(.*?)\s*$")
 _BUS = re.compile(r",\s*[0-9a-fA-F]{1,4}:[0-9a-fA-F.:]+$")
+#: Both cells of two opposite copies are of one measurement.
+_MIRROR = 0.01
 _MATRIX = re.compile(r"\s*(Unidirectional|Bi?directional) copy peak bandwidth GB/s")
 
 
@@ -93,16 +95,21 @@ def _end(memory: str, processors: int) -> str | None:
 def _tests(lines: list[str]) -> Iterator[MeasuredGraph]:
     """Return the tests of TransferBench whose transfers all are copies between GPUs and host memory."""
     name, rows, processors = "", list[re.Match[str]](), _processors(lines)
+    numbers: set[str] = set()
     for line in [*lines, "Test end:"]:
         title = re.match(r"\s*(Test \S+?):\s*$", line)
         if title:
             yield from _one_test(name, rows, processors)
-            name, rows = title[1], []
+            name, rows, numbers = title[1], [], set()
         elif re.match(r"\s*Transfer\s+\d+\s*\|", line):
             found = _TRANSFER.fullmatch(line.replace("|", " "))
             if found is None:
                 raise ValueError(f"'{line.strip()[:60]}' is no whole row of a transfer")
             _check_rate(found)
+            number = line.split("|")[0].split()[1]
+            if number in numbers:
+                raise ValueError(f"transfer {number} of '{name}' is a duplicate")
+            numbers.add(number)
             rows.append(found)
 
 
@@ -175,7 +182,7 @@ def _bandwidth_test(lines: list[str]) -> Iterator[MeasuredGraph]:
     ends = {name: HOST if processors == 1 and not end.isdigit() else end for name, end in ends.items()}
     if processors == len(ends):
         raise ValueError("no device has a PCI address, so GPUs and processors cannot be told apart")
-    direction, columns = "", list[str]()
+    direction, columns, seen = "", list[str](), dict[tuple[str, str, str], float]()
     for line in lines:
         title = _MATRIX.match(line)
         words = line.split()
@@ -187,9 +194,21 @@ def _bandwidth_test(lines: list[str]) -> Iterator[MeasuredGraph]:
             if unknown:
                 raise ValueError(f"column {unknown[0]} is no device of the list")
         elif direction and columns and words and words[0] in ends:
+            _check_cells(direction, words, columns, seen)
             yield from _matrix_row(direction, words, columns, ends)
         elif words and words[0] not in ends:
             direction = ""
+
+
+def _check_cells(direction: str, words: list[str], columns: list[str], seen: dict[tuple[str, str, str], float]) -> None:
+    """Refuse a row that was there before, and one that contradicts the same two copies the other way round."""
+    for column, rate in zip(columns, _cells(words[1:], len(columns), words[0]), strict=True):
+        if (direction, words[0], column) in seen:
+            raise ValueError(f"row {words[0]} is a duplicate")
+        seen[direction, words[0], column] = rate
+        mirrored = seen.get((direction, column, words[0]), rate)
+        if direction == "B" and abs(mirrored - rate) > _MIRROR * rate:
+            raise ValueError(f"{words[0]} and {column} both ways are {mirrored:g} and {rate:g} GB/s, expected one rate")
 
 
 def _matrix_row(direction: str, words: list[str], columns: list[str], ends: dict[str, str]) -> Iterator[MeasuredGraph]:

@@ -213,11 +213,6 @@ class PcieTree:
         return tuple(name for name in self.endpoint_names if name not in marked)
 
     @cached_property
-    def has_host_memory(self) -> bool:
-        """Whether host memory is among the endpoints."""
-        return any(vertex.host_memory for vertex in self.vertices)
-
-    @cached_property
     def endpoint_number(self) -> Mapping[str, int]:
         """Number of each endpoint by name."""
         return {name: number for number, name in enumerate(self.endpoint_names)}
@@ -291,18 +286,12 @@ class PcieTree:
         return "PIX" if one_switch else "PXB"
 
     @cached_property
-    def _peers(self) -> Mapping[tuple[str, str], PeerLink]:
-        return {pair: peers for peers in self.peer_links for pair in itertools.permutations(peers.endpoints, 2)}
+    def _peer_kind(self) -> Mapping[tuple[str, str], str]:
+        return {pair: peers.kind for peers in self.peer_links for pair in itertools.permutations(peers.endpoints, 2)}
 
     def peer_link(self, source: str, target: str) -> str | None:
         """Return the kind of direct link between two endpoints, None where the tree is the only way."""
-        peers = self._peers.get((source, target))
-        return None if peers is None else peers.kind
-
-    def peer_bytes_per_s(self, source: str, target: str) -> float | None:
-        """Return what each direction of a direct link carries, None where there is none or nobody tells."""
-        peers = self._peers.get((source, target))
-        return None if peers is None else peers.bytes_per_s
+        return self._peer_kind.get((source, target))
 
     @cached_property
     def link_names(self) -> tuple[tuple[str, str, str, int], ...]:

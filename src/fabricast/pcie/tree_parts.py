@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MemoryNode", "PeerLink", "Routes", "Vertex"]
+__all__ = ["MemoryNode", "PeerLink", "Routes", "Vertex", "direct_rates"]
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,18 @@ class PeerLink:
     kind: str
     endpoints: tuple[str, ...]
     bytes_per_s: float | None = None
+
+
+def direct_rates(links: Sequence[PeerLink]) -> dict[tuple[str, str], float]:
+    """Return what each direction of direct links carries in bytes/s, by source and target; only where that is told.
+
+    Examples
+    --------
+    >>> direct_rates([PeerLink("NVLink", ("0", "1"), 50e9), PeerLink("xGMI", ("2", "3"))])
+    {('0', '1'): 50000000000.0, ('1', '0'): 50000000000.0}
+    """
+    told = [link for link in links if link.bytes_per_s is not None]
+    return {pair: link.bytes_per_s or 0.0 for link in told for pair in itertools.permutations(link.endpoints, 2)}
 
 
 @dataclass(frozen=True)

@@ -223,6 +223,7 @@ CREATE TABLE measured_copy (
   packets_bytes_per_s DOUBLE, -- packet by packet, same parameters and engines: median over draws; NULL for host memory and what is not judged
   packets_low_bytes_per_s DOUBLE, -- least over these draws
   packets_high_bytes_per_s DOUBLE, -- largest over these draws
+  left_out_bytes_per_s DOUBLE, -- many copies of a GPU with the pause of the program fitted to the public rows of other machines; else NULL
   sharing_bytes_per_s DOUBLE NOT NULL, -- sharing on the tree alone
   no_contention_bytes_per_s DOUBLE NOT NULL, -- each flow as if alone
   relative_error DOUBLE NOT NULL, -- (forecast - measured) / measured

@@ -19,9 +19,8 @@ from fabricast.pcie.machine_probes import proposed_probes
 from fabricast.pcie.machine_validation import validate_machine
 from fabricast.pcie.measured_graph import MeasuredGraph
 from fabricast.pcie.programs import PROGRAMS, LinkRates, copy_times, total_rate
-from fabricast.pcie.regular_tree import regular_tree
 from fabricast.pcie.topology_files import load_tree
-from fabricast.pcie.tree_parts import PeerLink
+from fabricast.pcie.tree_parts import PeerLink, direct_rates
 from tests.unit.pcie.test_measured_copies import DUPLEX, EVEN, IN_TURNS, ORDERED, TREE, arcs, simulated
 
 #: One copy alone of these bytes takes a second.
@@ -190,7 +189,7 @@ def test_rates_of_direct_links_are_kept_in_files(tmp_path):
         f"  - {{name: '{k}', kind: endpoint, parent: RC}}\n" for k in range(2)
     )
     path.write_text(text)
-    assert load_tree(path).peer_bytes_per_s("1", "0") == 50e9
+    assert direct_rates(load_tree(path).peer_links)["1", "0"] == 50e9
     shown = CliRunner().invoke(app, ["topology", "show", str(path)]).stdout
     assert "50 GB/s each way" in shown
 
@@ -258,7 +257,6 @@ def test_rates_bound_what_two_directions_cost():
     rates = LinkRates(50e9, 40e9)
     both = times([(0, 1), (1, 0)], PROGRAMS["independent"], rates)
     assert both.end_s == pytest.approx([1.25, 1.25])
-    assert regular_tree("pair", (2,)).peer_bytes_per_s("0", "1") is None
 
 
 @pytest.mark.parametrize("program", ["unordered_writes", "unordered_reads"])

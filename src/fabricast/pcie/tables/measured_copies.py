@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from fabricast.inputs.csv_files import read_csv
+from fabricast.pcie.left_out_pause import JudgedMachine, left_out_rates
 from fabricast.pcie.machine_parameters import one_way_of
 from fabricast.pcie.machine_simulation import simulate_machine
 from fabricast.pcie.machine_validation import validate_machine
@@ -92,12 +93,12 @@ def measured_copy_tables(machines: list[Machine], *, seed: int) -> MeasuredCopyT
     """
     seed %= 2**31
     frames, histograms, features, parameters = [], [], [], []
-    for machine in machines:
-        tree = load_tree(machine.topology)
-        graphs = read_measured_copies(machine.path, program=machine.program, system=machine.system)
-        found = validate_machine(tree, graphs, one_way_bytes_per_s=one_way_of(tree), seed=seed)
+    judged = [_judged(machine, seed) for machine in machines]
+    left_out = left_out_rates(judged, seed=seed)
+    for machine, one, rates in zip(machines, judged, left_out, strict=True):
+        tree, graphs, found = one.tree, one.graphs, one.validation
         simulated = simulate_machine(tree, graphs, found, seed=seed)
-        rows = pd.concat([found.rows, simulated], axis=1)
+        rows = pd.concat([found.rows, simulated], axis=1).assign(left_out_bytes_per_s=rates)
         histograms.append(error_rows(rows, machine.name))
         features.append(feature_rows(tree, graphs, rows, machine.name))
         frames.append(rows.assign(machine=machine.name, topology=tree.name, own=machine.own))
@@ -110,6 +111,13 @@ def measured_copy_tables(machines: list[Machine], *, seed: int) -> MeasuredCopyT
             )  # fmt: skip
     rows, histogram, feature = (pd.concat(parts, ignore_index=True) for parts in (frames, histograms, features))
     return MeasuredCopyTables(rows, *_comparable(rows), pd.DataFrame(parameters), histogram, feature)
+
+
+def _judged(machine: Machine, seed: int) -> JudgedMachine:
+    tree = load_tree(machine.topology)
+    graphs = read_measured_copies(machine.path, program=machine.program, system=machine.system)
+    found = validate_machine(tree, graphs, one_way_bytes_per_s=one_way_of(tree), seed=seed)
+    return JudgedMachine(tree, graphs, found, machine.own)
 
 
 def _comparable(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:

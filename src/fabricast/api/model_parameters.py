@@ -1,0 +1,45 @@
+"""Parameters of models from what callers give: numbers, files of parameters, measured copies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fabricast.api.quantities import to_bytes_per_s
+from fabricast.core.errors import InputError
+from fabricast.pcie.engine_model import ENDPOINT_ENGINES, EngineModel, measured_calibration
+from fabricast.pcie.machine_parameters import MachineParameters, machine_parameters, one_way_of
+from fabricast.pcie.tree import PcieTree
+
+__all__ = ["engine_model", "given_parameters"]
+
+
+def given_parameters(tree: PcieTree, given: Mapping[str, Any]) -> MachineParameters:
+    """Return the parameters of a machine with what the caller gives of bandwidth, tau, crossing_cost and a file."""
+    bandwidth = given["bandwidth"]
+    return machine_parameters(
+        tree, bandwidth_bytes_per_s=None if bandwidth is None else to_bytes_per_s(bandwidth), tau=given["tau"],
+        crossing_cost=given["crossing_cost"], parameters_file=given["parameters"],
+    )  # fmt: skip
+
+
+def engine_model(
+    tree: PcieTree, given: Mapping[str, Any], program: str | None, measurements: str | Path | None, system: str | None,
+    pcie_only: bool,
+) -> EngineModel:  # fmt: skip
+    """Return the model with rates from measured copies of the machine, else from what else is known of it."""
+    if given["tau"] is not None:
+        raise InputError(
+            f"is no parameter of '{ENDPOINT_ENGINES}'; what copies lose behind the root complex is its crossing_cost",
+            argument="tau",
+        )
+    if measurements is None:
+        if system is not None:
+            raise InputError("is given without measurements", argument="system")
+        return EngineModel(tree, given_parameters(tree, given), program=program, pcie_only=pcie_only)
+    for name, value in given.items():
+        if value is not None:
+            raise InputError(f"excludes {name}: both tell the rates of copies", argument="measurements")
+    calibration = measured_calibration(tree, measurements, system=system, one_way_bytes_per_s=one_way_of(tree))
+    return EngineModel(tree, calibration, program=program, pcie_only=pcie_only)
