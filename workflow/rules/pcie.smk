@@ -210,6 +210,7 @@ rule evaluate_measured_copies:
             "copies",
             [
                 "measured_copy",
+                "machine_remark",
                 "prediction",
                 "reference",
                 "parameter",

@@ -13,6 +13,8 @@ from fabricast.cli.options import DISPLAY, TOPOLOGY, check_output, print_notes
 
 __all__ = ["app"]
 
+NETWORK_CARDS = typer.Option("--network-cards", help="Take network cards of XML as endpoints too, such as mlx5_0.")
+
 app = typer.Typer(help="List, draw and import topologies.", no_args_is_help=True)
 
 
@@ -30,12 +32,13 @@ def list_topologies() -> None:
 def show(
     topology: Annotated[str, TOPOLOGY],
     include_display: Annotated[bool, DISPLAY] = False,
+    network_cards: Annotated[bool, NETWORK_CARDS] = False,
 ) -> None:
     """Draw a topology as text, with its path classes."""
     from fabricast.cli.topology_text import path_matrix, tree_text
     from fabricast.pcie.topology_files import load_tree
 
-    tree = load_tree(topology, include_display=include_display)
+    tree = load_tree(topology, include_display=include_display, network_cards=network_cards)
     console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
     console.print(tree_text(tree))
     console.print(path_matrix(tree))
@@ -76,9 +79,7 @@ def import_topology(
         Path | None, typer.Option("--output", "-o", help="Write YAML to this file instead of printing it.")
     ] = None,
     include_display: Annotated[bool, DISPLAY] = False,
-    network_cards: Annotated[
-        bool, typer.Option("--network-cards", help="Take network cards as endpoints too, such as mlx5_0.")
-    ] = False,
+    network_cards: Annotated[bool, NETWORK_CARDS] = False,
 ) -> None:
     """Turn hwloc or NCCL XML into a topology that all commands read."""
     from fabricast.pcie.topology_files import tree_yaml, write_tree

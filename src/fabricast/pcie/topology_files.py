@@ -87,7 +87,7 @@ def builtin_names() -> list[str]:
     return sorted(path.stem for path in resources.topologies().glob("*.yaml"))
 
 
-def load_tree(topology: str | Path, *, include_display: bool = False) -> PcieTree:
+def load_tree(topology: str | Path, *, include_display: bool = False, network_cards: bool = False) -> PcieTree:
     """Load a topology by built-in name, or from a YAML, hwloc XML or NCCL XML file.
 
     Parameters
@@ -97,6 +97,8 @@ def load_tree(topology: str | Path, *, include_display: bool = False) -> PcieTre
         ``.yml`` or ``.xml``.
     include_display : bool, default False
         Whether NVIDIA and AMD display controllers (class 0300) count as accelerators.
+    network_cards : bool, default False
+        Whether network cards of XML are endpoints too; YAML says itself which endpoints it has.
 
     Returns
     -------
@@ -117,7 +119,7 @@ def load_tree(topology: str | Path, *, include_display: bool = False) -> PcieTre
     if path.suffix.lower() in (".yaml", ".yml"):
         return _read_tree(path)
     if path.suffix.lower() == ".xml":
-        return import_xml(path, include_display=include_display)
+        return import_xml(path, include_display=include_display, network_cards=network_cards)
     names = builtin_names()
     if str(topology) in names:
         return replace(_read_tree(resources.topologies() / f"{topology}.yaml"), builtin=True)

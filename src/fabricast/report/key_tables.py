@@ -76,6 +76,8 @@ KEY_TABLES = {
 
 #: What a run says of the user's own graphs and measurements.
 YOURS = {
+    "What the measured copies say of the tree": """
+        SELECT machine, remark FROM machine_remark WHERE own ORDER BY machine, number""",
     "Measured copies, class by class": """
         SELECT machine, graph_class AS class, count(*) AS graphs, count(*) FILTER (judged) AS judged,
         printf('%.1f %%', 100 * median(abs(relative_error)) FILTER (judged)) AS median_error,

@@ -230,6 +230,14 @@ CREATE TABLE measured_copy (
   remark VARCHAR NOT NULL, -- why it is not judged; empty if it is
   PRIMARY KEY (machine, graph)
 );
+-- What measured copies say against a machine's tree, and what is known of such copies elsewhere.
+CREATE TABLE machine_remark (
+  machine VARCHAR NOT NULL, -- machine
+  number BIGINT NOT NULL, -- place among the remarks on it
+  own BOOLEAN NOT NULL, -- whether it is the user's machine
+  remark VARCHAR NOT NULL, -- what disagrees
+  PRIMARY KEY (machine, number)
+);
 -- Published statements as checkable rows: the verdict of the default reading, or the worst of equally good ones.
 CREATE TABLE claim (
   claim VARCHAR NOT NULL, -- identifier
@@ -651,15 +659,15 @@ CREATE VIEW error_by_model AS
          median, mean_absolute, max_absolute
   FROM error_band AS band JOIN study ON study.study = band.study AND study.tolerance = band.tolerance
   ORDER BY ALL;
--- The 50 largest errors of each study, with the graph as text.
+-- The 50 largest errors of each study against each kind of reference, with the graph as text.
 CREATE VIEW worst_cases AS
   WITH bound AS (
-    SELECT study, list_min(max(abs(relative_error), 50)) AS least FROM comparison GROUP BY study
+    SELECT study, kind, list_min(max(abs(relative_error), 50)) AS least FROM comparison GROUP BY study, kind
   ), worst AS (
-    SELECT comparison.* FROM comparison JOIN bound ON bound.study = comparison.study
+    SELECT comparison.* FROM comparison JOIN bound ON bound.study = comparison.study AND bound.kind = comparison.kind
     WHERE abs(relative_error) >= least
     QUALIFY row_number() OVER (
-      PARTITION BY comparison.study ORDER BY abs(relative_error) DESC, case_id, item, quantity, model, kind, origin
+      PARTITION BY comparison.study, comparison.kind ORDER BY abs(relative_error) DESC, case_id, item, quantity, model, kind, origin
     ) <= 50
   )
   SELECT worst.*, graph_text.graph_text

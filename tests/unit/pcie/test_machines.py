@@ -315,3 +315,19 @@ def test_output_is_never_written_onto_input(tmp_path, graphs):
     before = graphs.read_text()
     assert "which is read too" in str(run("predict", "storm8", graphs, "-o", graphs).exception)
     assert graphs.read_text() == before
+
+
+def test_topology_show_draws_network_cards_of_xml(tmp_path):
+    path = tmp_path / "machine.xml"
+    path.write_text(
+        '<system version="1"><cpu numaid="0"><pci busid="a" class="0x060400" link_speed="16 GT/s" link_width="16">'
+        '<pci busid="b" class="0x030200" link_speed="16 GT/s" link_width="16"><gpu dev="0"/></pci>'
+        '<pci busid="c" class="0x020700" link_speed="16 GT/s" link_width="16"><nic><net name="mlx5_0"/></nic></pci>'
+        "</pci></cpu></system>"
+    )
+    plain, drawn = (
+        CliRunner().invoke(app, ["topology", "show", str(path), *more]) for more in ([], ["--network-cards"])
+    )
+    assert plain.exit_code == drawn.exit_code == 0
+    assert "mlx5_0" not in plain.stdout
+    assert "mlx5_0 endpoint  Gen4 x16  31.51 GB/s  network card" in drawn.stdout

@@ -176,6 +176,9 @@ def test_public_machines_are_forecast():
     sharing = (judged["sharing_bytes_per_s"] / judged["measured_bytes_per_s"] - 1).abs()
     assert sharing[many].median() > 0.2, "links alone miss many copies of a GPU"
     assert rows.loc[rows["remark"].str.contains("collapse"), "judged"].eq(False).all()
+    remarks = tables.machine_remark
+    assert remarks["remark"].str.contains("no sharing model tells").any(), "the host of the collapse is warned of"
+    assert not remarks.duplicated(["machine", "number"]).any()
     left_out = rows[rows["left_out_bytes_per_s"].notna()]
     assert left_out.index.equals(judged.index[many]), "every one is of the program with a fitted pause"
     error = (left_out["left_out_bytes_per_s"] / left_out["measured_bytes_per_s"] - 1).abs()

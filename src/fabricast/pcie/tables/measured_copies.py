@@ -52,11 +52,12 @@ class MeasuredCopyTables:
 
     Parameters
     ----------
-    measured_copy, prediction, reference, parameter, error_histogram, error_feature : pandas.DataFrame
+    measured_copy, machine_remark, prediction, reference, parameter, error_histogram, error_feature : pandas.DataFrame
         Rows as in schema.sql; only judged graphs have predictions and references.
     """
 
     measured_copy: pd.DataFrame
+    machine_remark: pd.DataFrame
     prediction: pd.DataFrame
     reference: pd.DataFrame
     parameter: pd.DataFrame
@@ -93,12 +94,14 @@ def measured_copy_tables(machines: list[Machine], *, seed: int) -> MeasuredCopyT
     """
     seed %= 2**31
     frames, histograms, features, parameters = [], [], [], []
+    remarks: list[tuple[str, int, bool, str]] = []
     judged = [_judged(machine, seed) for machine in machines]
     left_out = left_out_rates(judged, seed=seed)
     for machine, one, rates in zip(machines, judged, left_out, strict=True):
         tree, graphs, found = one.tree, one.graphs, one.validation
         simulated = simulate_machine(tree, graphs, found, seed=seed)
         rows = pd.concat([found.rows, simulated], axis=1).assign(left_out_bytes_per_s=rates)
+        remarks += [(machine.name, number, machine.own, text) for number, text in enumerate(found.remarks, 1)]
         histograms.append(error_rows(rows, machine.name))
         features.append(feature_rows(tree, graphs, rows, machine.name))
         frames.append(rows.assign(machine=machine.name, topology=tree.name, own=machine.own))
@@ -110,7 +113,8 @@ def measured_copy_tables(machines: list[Machine], *, seed: int) -> MeasuredCopyT
                  "unit": "bytes/s", "tag": tag, "source": source}
             )  # fmt: skip
     rows, histogram, feature = (pd.concat(parts, ignore_index=True) for parts in (frames, histograms, features))
-    return MeasuredCopyTables(rows, *_comparable(rows), pd.DataFrame(parameters), histogram, feature)
+    remark = pd.DataFrame(remarks, columns=["machine", "number", "own", "remark"])
+    return MeasuredCopyTables(rows, remark, *_comparable(rows), pd.DataFrame(parameters), histogram, feature)
 
 
 def _judged(machine: Machine, seed: int) -> JudgedMachine:
