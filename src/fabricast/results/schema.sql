@@ -667,7 +667,7 @@ CREATE VIEW worst_cases AS
     SELECT comparison.* FROM comparison JOIN bound ON bound.study = comparison.study AND bound.kind = comparison.kind
     WHERE abs(relative_error) >= least
     QUALIFY row_number() OVER (
-      PARTITION BY comparison.study, comparison.kind ORDER BY abs(relative_error) DESC, case_id, item, quantity, model, kind, origin
+      PARTITION BY comparison.study, comparison.kind ORDER BY abs(relative_error) DESC, case_id, item, quantity, model, origin
     ) <= 50
   )
   SELECT worst.*, graph_text.graph_text
