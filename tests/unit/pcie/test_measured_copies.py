@@ -15,7 +15,7 @@ from fabricast.cli import app
 from fabricast.core.errors import InputError
 from fabricast.core.resources import published
 from fabricast.pcie.collectives import collective_arcs
-from fabricast.pcie.host_memory import root_complex_of, with_host_memory
+from fabricast.pcie.host_memory import flows_of, root_complex_of, with_host_memory
 from fabricast.pcie.left_out_pause import JudgedMachine, left_out_rates
 from fabricast.pcie.machine_probes import probe_csv, proposed_probes
 from fabricast.pcie.machine_validation import BEYOND_THE_LINKS, UNTOLD_SOCKETS, validate_machine
@@ -1072,3 +1072,69 @@ def test_the_pause_of_a_machine_is_fitted_to_the_others():
     assert np.isfinite(of_own[1])
     assert np.isnan(of_none[[0, 2]]).all(), "no pause in copies alone and in programs without one"
     assert np.isnan(left_out_rates([none, own])[0]).all(), "nothing is fitted to the machine of the user"
+
+
+@pytest.fixture(scope="module")
+def ordered_rows():
+    """Public graphs of ordered writes in which a GPU sends several copies: machine, graph and parameters."""
+    found = []
+    for machine in public_machines(PUBLIC):
+        tree = load_tree(machine.topology)
+        graphs = read_measured_copies(PUBLIC, system=machine.system)
+        report = validate_machine(tree, graphs, one_way_bytes_per_s=50e9)
+        judged = dict(zip(report.rows["graph"], report.rows["judged"], strict=True))
+        for graph in graphs:
+            several = len({source for source, _ in graph.flows}) < len(graph.flows)
+            if judged[graph.name] and several and graph.program == "ordered_writes":
+                found.append((with_host_memory(tree), graph, report.calibration))
+    assert len(found) >= 6
+    return found
+
+
+def errors_of(rows, program):
+    return [
+        total_rate(tree, flows_of(tree, graph), program, calibration.rates).bytes_per_s / graph.total_bytes_per_s - 1
+        for tree, graph, calibration in rows
+    ]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"serialised": False, "random_turns": True, "switch_share": 0.0},
+        {"executor": "none", "switch_share": 0.0},
+        {"executor": "target"},
+        {"executor": "none", "serialised": False, "switch_share": 0.0},
+    ],
+    ids=["engines without order", "order without engines", "engines of readers", "sharing alone"],
+)
+def test_public_rows_refute_the_alternatives_to_engines_and_order(ordered_rows, changes):
+    program = PROGRAMS["ordered_writes"]
+    ours, other = (np.abs(errors_of(ordered_rows, one)) for one in (program, replace(program, **changes)))
+    assert ours.max() < 0.15 < other.max()
+    assert ours.mean() < 0.6 * other.mean()
+
+
+def test_public_rows_refute_an_endpoint_that_carries_both_directions_together(ordered_rows):
+    """If in and out shared the rate of one copy, opposite copies would reach half of what was measured."""
+    for system in ("WRX90 2VS V1", "WRX90 2VS V2"):
+        graphs = read_measured_copies(PUBLIC, system=system)
+        alone = validate_machine(load_tree("crossed_virtual_switches"), graphs).calibration.rates.one_way_bytes_per_s
+        opposite = next(graph for graph in graphs if graph.name == "bidir 0<->1")
+        assert alone / opposite.total_bytes_per_s - 1 < -0.4
+
+
+def test_public_rows_refute_links_that_lose_with_the_number_of_copies(ordered_rows):
+    """A loss that explains all-to-all copies says too much of one source with a near and a far destination."""
+    sharing = errors_of(ordered_rows, PROGRAMS["independent"])
+    share = {
+        graph.name: (max(sum(flow[0] == s for flow in graph.flows) for s, _ in graph.flows), 1 / (1 + error))
+        for (_, graph, _), error in zip(ordered_rows, sharing, strict=True)
+    }
+    copies, kept = next(value for name, value in share.items() if name == "12 all-to-all chip A")
+    pair, measured = share["0>4 + 0>2"]
+    assert (copies, pair) == (3, 2)
+    linear = 1 - (1 - kept) * (pair - 1) / (copies - 1)
+    assert linear / measured - 1 > 0.05, "what the loss leaves of this pair is more than was measured"
+    (engine,) = errors_of([row for row in ordered_rows if row[1].name == "0>4 + 0>2"], PROGRAMS["ordered_writes"])
+    assert abs(engine) < 0.05
