@@ -99,12 +99,13 @@ class EngineModel:
         pcie_only: bool = False,
         seed: int = 0,
     ) -> None:
-        self.tree = with_host_memory(tree)
         self.calibration = rates if isinstance(rates, Calibration) else uncalibrated(rates)
+        links = self.calibration.direct_links or tree.peer_links
+        self.tree = replace(with_host_memory(tree), peer_links=links)
         self._program = program_of(_PROGRAM if program is None else program)
         self._is_default = program is None
         self._pcie_only, self._seed = pcie_only, seed
-        self._direct = direct_rates(tree.peer_links)
+        self._direct = direct_rates(links)
         self._trees: dict[tuple[float, ...], PcieTree] = {}
         self._alone: dict[tuple[int, int], float] = {}
         self._counts: Counter[str] = Counter()
@@ -202,7 +203,7 @@ class EngineModel:
                     f"graph '{name}' copies {source} to {target}, which {kind} joins, and the topology does not tell "
                     "its rate (bytes_per_s of peer_links)"
                 )
-            if kind is not None:
+            if kind is not None and "measured" not in self.calibration.source.get("direct_link", ""):
                 self._count("direct", name)
         untold = self.calibration.untold_memory(tree, flows)
         if untold:

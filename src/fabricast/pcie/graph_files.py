@@ -283,7 +283,8 @@ def _from_columns(table: pd.DataFrame, tree: PcieTree, size_bytes: float) -> _Ro
     if table.empty or table[list(REQUIRED)].isna().any().any():
         return None
     codes, names = pd.factorize(table["graph"])
-    graph_names = [str(name) for name in names]
+    # A list of the names at once: one by one, pandas makes a call of each.
+    graph_names = list(map(str, np.asarray(names, dtype=object)))
     if any(not name or name != name.strip() for name in graph_names):
         return None
     columns = []

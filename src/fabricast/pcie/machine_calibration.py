@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fabricast.core.errors import InputError
+from fabricast.pcie.direct_links import calibrated_links
 from fabricast.pcie.host_memory import (
     UNLIMITED,
     crosses_sockets,
@@ -22,6 +23,7 @@ from fabricast.pcie.machine_parameters import MachineParameters
 from fabricast.pcie.measured_graph import CALIBRATION, TEST, MeasuredGraph
 from fabricast.pcie.programs import PROGRAMS, LinkRates, total_rate
 from fabricast.pcie.tree import PcieTree
+from fabricast.pcie.tree_parts import PeerLink
 
 __all__ = [
     "BEYOND",
@@ -66,18 +68,22 @@ class Calibration:
         Origin of each by name.
     used : frozenset of str
         Graphs that were used, which are not judged.
+    direct_links : tuple of PeerLink, default ()
+        Direct links between GPUs with what copies alone reached over them, else with what the topology tells.
     """
 
     rates: LinkRates
     limits: dict[str, float]
     source: dict[str, str]
     used: frozenset[str]
+    direct_links: tuple[PeerLink, ...] = ()
 
     @property
     def values(self) -> dict[str, float | None]:
         """Every rate in bytes/s by the name that `source` has for it."""
-        rates = self.rates
+        rates, direct = self.rates, [link.bytes_per_s for link in self.direct_links if link.bytes_per_s is not None]
         return {
+            **({"direct_link": float(np.median(direct))} if direct else {}),
             "one_way": rates.one_way_bytes_per_s, "two_way": rates.two_way_bytes_per_s,
             "crossing": rates.crossing_bytes_per_s, **self.limits,
         }  # fmt: skip
@@ -230,6 +236,7 @@ def calibrate_machine(
     alone: dict[str, list[float]] = {"local": [], "crossing": [], "host": []}
     two_way: list[float] = []
     limits: dict[str, list[float]] = {name: [] for name in _PROBES}
+    direct: dict[tuple[str, str], list[float]] = {}
     used = set()
     beyond: list[MeasuredGraph] = []
     for graph in graphs:
@@ -237,6 +244,9 @@ def calibrate_machine(
         each = graph.total_bytes_per_s / len(flows)
         if peer_link_of(tree, flows) is not None:
             # Such a copy says nothing of the tree.
+            if len(flows) == 1 and not graph.role.startswith(TEST):
+                direct.setdefault(ends_of(tree, graph.flows[0]), []).append(each)
+                used.add(graph.name)
             continue
         raw = tree.link_bytes_per_s
         if raw is not None and graph.total_bytes_per_s > links_carry(tree, flows, raw) * (1 + BEYOND):
@@ -265,7 +275,16 @@ def calibrate_machine(
             f"'{tree.name}' carry ({(tree.link_bytes_per_s or 0.0) / 1e9:.4g} GB/s each): the topology is not that of "
             "the machine, or the measurement is an artefact"
         )
-    return _estimated(alone, two_way, limits, used, one_way_bytes_per_s)
+    found = _estimated(alone, two_way, limits, used, one_way_bytes_per_s)
+    if not tree.peer_links:
+        return found
+    links = calibrated_links(tree.peer_links, direct)
+    source = {**found.source}
+    if direct:
+        source["direct_link"] = f"{sum(map(len, direct.values()))} measured, copies alone over direct links"
+    elif any(link.bytes_per_s is not None for link in links):
+        source["direct_link"] = "told by the topology, headers included; no copy alone was measured"
+    return replace(found, source=source, direct_links=links)
 
 
 def uncalibrated(machine: MachineParameters) -> Calibration:

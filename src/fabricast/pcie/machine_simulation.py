@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from fabricast.pcie.host_memory import flows_of, with_host_memory
-from fabricast.pcie.machine_validation import MachineValidation
+from fabricast.pcie.machine_validation import DIRECT_LINKS, MachineValidation
 from fabricast.pcie.measured_graph import MeasuredGraph
 from fabricast.pcie.packet_programs import simulate_program
 from fabricast.pcie.programs import PROGRAMS
@@ -36,8 +36,8 @@ def simulate_machine(
     -------
     pandas.DataFrame
         ``packets_bytes_per_s``, ``packets_low_bytes_per_s`` and ``packets_high_bytes_per_s``, a row a graph in their
-        order: median and range over draws; missing for graphs that are not judged, and for copies of host memory,
-        which is no part of the simulator.
+        order: median and range over draws; missing for graphs that are not judged, and for copies of host memory
+        and over direct links, which are no part of the simulator.
     """
     whole = with_host_memory(tree)
     calibration = validation.calibration
@@ -45,7 +45,7 @@ def simulate_machine(
     for graph, judged, kind in zip(
         graphs, validation.rows["judged"], validation.rows["graph_class"], strict=True
     ):  # fmt: skip
-        if not judged or kind == "host copies":
+        if not judged or kind in ("host copies", DIRECT_LINKS):
             rows.append((None, None, None))
             continue
         limited = calibration.with_limits(whole, graph.flows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -21,19 +21,21 @@ from fabricast.pcie.machine_calibration import (
     Calibration,
     calibrate_machine,
     links_carry,
-    peer_link_of,
     with_socket_capacity,
 )
 from fabricast.pcie.measured_graph import SET_ASIDE, MeasuredGraph
-from fabricast.pcie.programs import PROGRAMS, total_rate
+from fabricast.pcie.programs import PROGRAMS, rate_alone, total_rate
 from fabricast.pcie.tree import PcieTree
+from fabricast.pcie.tree_parts import direct_rates
 
-__all__ = ["BEYOND_THE_LINKS", "MANY_COPIES", "UNTOLD_SOCKETS", "MachineValidation", "validate_machine"]
+__all__ = ["BEYOND_THE_LINKS", "DIRECT_LINKS", "MANY_COPIES", "UNTOLD_SOCKETS", "MachineValidation", "validate_machine"]
 
 _FAR_OFF = 0.15
 #: Remarks of rows that are listed and not judged.
 BEYOND_THE_LINKS = "more than the links carry"
 UNTOLD_SOCKETS = "not judged: no probe tells what the link between sockets carries"
+#: Class of graphs with copies over NVLink, NVSwitch or xGMI.
+DIRECT_LINKS = "direct links"
 #: Class of graphs in which the engine of a GPU decides.
 MANY_COPIES = "many copies of a GPU"
 #: Copies of one GPU from which on its engine, and not the links, decides.
@@ -64,6 +66,8 @@ def _graph_class(tree: PcieTree, graph: MeasuredGraph) -> str:
     """Return what kind of graph it is: its errors have another cause."""
     if is_host(tree, graph.flows):
         return "host copies"
+    if any(tree.peer_link(*flow) is not None for flow in graph.flows):
+        return DIRECT_LINKS
     ends = [end for flow in graph.flows for end in {f"{flow[0]}>", f">{flow[1]}"}]
     if len(graph.flows) > 1 and max(ends.count(end) for end in set(ends)) >= _MANY:
         return MANY_COPIES
@@ -104,8 +108,8 @@ def _row(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: i
     flows = flows_of(tree, graph)
     rates, kind = calibration.rates, _graph_class(tree, graph)
     carried = _carried(tree, flows, calibration)
-    tree = calibration.with_limits(tree, graph.flows)
-    forecast = total_rate(tree, flows, PROGRAMS[graph.program], rates, seed=seed)
+    tree = replace(calibration.with_limits(tree, graph.flows), peer_links=calibration.direct_links)
+    forecast = total_rate(tree, flows, PROGRAMS[graph.program], rates, over_peer_links=True, seed=seed)
     # Of copies that end at different times, the sum of their own rates is more than all bytes until the last end.
     summed = float(forecast.flow_bytes_per_s.sum()) / forecast.bytes_per_s if graph.rates_summed else 1.0
     total, low, high = (
@@ -119,7 +123,7 @@ def _row(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: i
         high_of_sockets = without.high_bytes_per_s * summed
         high = max(high, high_of_sockets)
     # The baseline knows what probes tell of memory and sockets, too.
-    shared = total_rate(tree, flows, PROGRAMS["independent"], rates)
+    shared = total_rate(tree, flows, PROGRAMS["independent"], rates, over_peer_links=True)
     sharing = float(shared.flow_bytes_per_s.sum()) if graph.rates_summed else shared.bytes_per_s
     measured = graph.total_bytes_per_s
     remark = ""
@@ -127,8 +131,8 @@ def _row(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: i
         remark = "calibration"
     elif graph.role in SET_ASIDE:
         remark = f"set aside by the file: {graph.role.replace('_', ' ')}"
-    elif (peer := peer_link_of(tree, flows)) is not None:
-        remark = f"not judged: copies take {peer}, of which the tree tells no rate"
+    elif kind == DIRECT_LINKS:
+        remark = _direct_remark(tree, graph)
     elif measured > carried * (1 + BEYOND):
         remark = BEYOND_THE_LINKS
     elif high_of_sockets > total * (1 + BEYOND):
@@ -139,10 +143,23 @@ def _row(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: i
         "graph": graph.name, "communications": " ".join(f"{s}>{t}" for s, t in graph.flows), "flows": len(flows),
         "program": graph.program, "graph_class": kind, "judged": not remark, "measured_bytes_per_s": measured,
         "forecast_bytes_per_s": total, "low_bytes_per_s": low, "high_bytes_per_s": high,
-        "sharing_bytes_per_s": sharing, "no_contention_bytes_per_s": rates.one_way_bytes_per_s * len(flows),
+        "sharing_bytes_per_s": sharing,
+        "no_contention_bytes_per_s": _no_contention(tree, flows, calibration) if kind == DIRECT_LINKS
+        else rates.one_way_bytes_per_s * len(flows),
         "spread_bytes_per_s": graph.spread * measured if graph.repetitions > 1 else None,
         "relative_error": total / measured - 1, "remark": remark,
     }  # fmt: skip
+
+
+def _direct_remark(tree: PcieTree, graph: MeasuredGraph) -> str:
+    """Return why copies over direct links are not judged: nothing tells the rate of one of them."""
+    told = direct_rates(tree.peer_links)
+    untold = [kind for flow in graph.flows if (kind := tree.peer_link(*flow)) is not None and flow not in told]
+    return f"not judged: copies take {untold[0]}, of which no copy alone was measured" if untold else ""
+
+
+def _no_contention(tree: PcieTree, flows: list[tuple[int, int]], calibration: Calibration) -> float:
+    return sum(rate_alone(tree, flow, calibration.rates, over_peer_links=True) for flow in flows)
 
 
 def _carried(tree: PcieTree, flows: list[tuple[int, int]], calibration: Calibration) -> float:
@@ -161,7 +178,7 @@ def _host_remark(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration)
 
 def _hazard(tree: PcieTree, graph: MeasuredGraph) -> bool:
     """Whether posted writes of one uplink go to destinations behind different root ports."""
-    if PROGRAMS[graph.program].executor == "target":
+    if PROGRAMS[graph.program].executor == "target" or _graph_class(tree, graph) == DIRECT_LINKS:
         return False
     source, target = np.array(flows_of(tree, graph), dtype=np.int64).T
     return bool(divided_writes(tree, np.zeros_like(source), source, target).size)
@@ -187,12 +204,16 @@ def _remarks(
 
 def _disagreeing_links(tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.DataFrame) -> Iterable[str]:
     """Name the links that all graphs far off have in common, and no other graph uses."""
-    judged = rows[rows["judged"]]
+    # Copies over direct links use none of the tree.
+    judged = rows[rows["judged"] & (rows["graph_class"] != DIRECT_LINKS)]
     far = set(judged["graph"][judged["relative_error"].abs() > _FAR_OFF])
     near = set(judged["graph"]) - far
     links: dict[str, set[int]] = {}
     routes = tree.routes
+    kinds = dict(zip(rows["graph"], rows["graph_class"], strict=True))
     for graph in graphs:
+        if kinds[graph.name] == DIRECT_LINKS:
+            continue
         pairs = [s * routes.endpoints + t for s, t in flows_of(tree, graph)]
         links[graph.name] = {int(x) for p in pairs for x in routes.link[routes.offset[p] : routes.offset[p + 1]]}
     if not far:

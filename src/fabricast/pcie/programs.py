@@ -198,6 +198,7 @@ def total_rate(
     program: CopyProgram,
     rates: LinkRates,
     *,
+    over_peer_links: bool = False,
     repeats: int = 20,
     draws: int = 9,
     seed: int = 0,
@@ -214,6 +215,8 @@ def total_rate(
         Who executes copies, in which order.
     rates : LinkRates
         Of the machine.
+    over_peer_links : bool, default False
+        Whether copies take direct links of which the topology tells a rate.
     repeats : int, default 20
         Copies of each flow; all of one size, that does not matter.
     draws : int, default 9
@@ -250,7 +253,7 @@ def total_rate(
     """
     check_flows(flows)
     size = np.full(len(flows), rates.one_way_bytes_per_s)
-    links = _links(tree, flows, rates, over_peer_links=False)
+    links = _links(tree, flows, rates, over_peer_links)
     found = _ends_s(tree, links, flows, program, size, np.zeros(len(flows)), repeats, draws, seed)
     totals = len(flows) * repeats * size[0] / found.max(axis=1)
     return TotalRate(

@@ -27,7 +27,7 @@ from fabricast.pcie.regular_tree import regular_tree
 from fabricast.pcie.tables.measured_copies import measured_copy_tables, public_machines
 from fabricast.pcie.tables.measured_errors import error_rows, feature_rows
 from fabricast.pcie.topology_files import load_tree
-from fabricast.pcie.tree_parts import MemoryNode
+from fabricast.pcie.tree_parts import MemoryNode, PeerLink
 
 TREE = regular_tree("flat4x2", (2, 4))
 EVEN, DUPLEX = LinkRates(50e9, 50e9), LinkRates(56e9, 54e9)
@@ -175,6 +175,9 @@ def test_public_machines_are_forecast():
     assert error[many].max() < 0.20
     sharing = (judged["sharing_bytes_per_s"] / judged["measured_bytes_per_s"] - 1).abs()
     assert sharing[many].median() > 0.2, "links alone miss many copies of a GPU"
+    direct = error[judged["graph_class"] == "direct links"]
+    # Reads of one GPU from all others fall short of one engine's rate; writes and reads by the others do not.
+    assert len(direct) == 32 and direct.median() < 0.03 and (direct <= 0.15).mean() == 0.75
     assert rows.loc[rows["remark"].str.contains("collapse"), "judged"].eq(False).all()
     remarks = tables.machine_remark
     assert remarks["remark"].str.contains("no sharing model tells").any(), "the host of the collapse is warned of"
@@ -670,7 +673,28 @@ def test_rates_above_the_links_calibrate_nothing():
 def test_copies_over_direct_links_calibrate_no_pcie_rate():
     found = validate_machine(load_tree("hgx_a100"), _measured(("0>1", 250, "calibration"), ("H>0", 25, "calibration")))
     assert found.calibration.rates.one_way_bytes_per_s == 25e9
-    assert "NVSwitch" in found.rows["remark"].iloc[0]
+    assert found.calibration.values["direct_link"] == 250e9
+    assert found.calibration.source["direct_link"] == "1 measured, copies alone over direct links"
+
+
+def test_copies_over_direct_links_are_judged_by_copies_alone_over_them():
+    """Through a switch each GPU has one port; pairs that nobody measured are listed, with no rate made up for them."""
+    tree = replace(TREE, peer_links=(PeerLink("NVSwitch", ("0", "1", "2", "3")),))
+    alone = _measured(("4>5", 50, "calibration"), ("0>1", 200, "calibration"))
+    both = _measured(("0>1 0>2", 200, ""), ("0>1 2>3", 400, ""), ("0>1 4>5", 100, ""))
+    found = validate_machine(tree, [*alone, *both])
+    judged = found.rows[found.rows["judged"]]
+    assert judged["graph_class"].tolist() == ["direct links"] * 3
+    assert judged["relative_error"].abs().max() < 1e-9
+    assert judged["sharing_bytes_per_s"].tolist() == pytest.approx([200e9, 400e9, 100e9])
+    assert judged["no_contention_bytes_per_s"].tolist() == pytest.approx([400e9, 400e9, 250e9])
+    assert not found.remarks
+    blind = validate_machine(tree, [alone[0], *both]).rows.set_index("graph")
+    assert blind.loc[both[0].name, "remark"] == "not judged: copies take NVSwitch, of which no copy alone was measured"
+    pairs = replace(TREE, peer_links=(PeerLink("xGMI", ("0", "1", "2"), 64e9),))
+    scaled = validate_machine(pairs, [alone[0], *_measured(("0>1", 48, "calibration"), ("0>1 1>2", 96, ""))])
+    assert [link.bytes_per_s for link in scaled.calibration.direct_links] == [48e9] * 3
+    assert scaled.rows["relative_error"].iloc[2] == pytest.approx(0, abs=1e-9)
 
 
 def test_copies_between_sockets_are_not_judged_without_a_probe():
