@@ -55,7 +55,7 @@ def results(claims: list[dict[str, str]]) -> str:
     lines = [
         f"The default study: {first}. Some of them:",
         "",
-        "| what is claimed | published | this run | verdict | what it rests on | holds in |",
+        "| what is claimed | expected | this run | verdict | what it rests on | holds in |",
         "|---|---|---|---|---|---|",
     ]
     for name, text in SHOWN.items():

@@ -39,6 +39,7 @@ rule record_run:
         "../../envs/environment.yaml"
     params:
         config=settings.model_dump(mode="json"),
+        config_files=[Path(path).name for path in workflow.configfiles],
         repository=REPOSITORY,
         code=code("record_run"),
     script:

@@ -10,5 +10,6 @@ from fabricast.results.tables import write_table
 from fabricast.runtime.jobs import log_to
 
 log_to(snakemake.log[0])
-write_table(run_rows(snakemake.params.config, Path(snakemake.params.repository)), "run", snakemake.output.run)
+row = run_rows(snakemake.params.config, Path(snakemake.params.repository), snakemake.params.config_files)
+write_table(row, "run", snakemake.output.run)
 write_text(snakemake.output.config, yaml.safe_dump(snakemake.params.config, sort_keys=False))

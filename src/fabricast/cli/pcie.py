@@ -316,6 +316,7 @@ def schedule(
         )
     for line in schedule_lines(tree, found.search):
         typer.echo(line)
+    typer.echo(f"model {model}; copies of {size_kib:g} KiB where no size is given")
     if output is not None:
         write_schedules(tree, found.search, output)
     print_notes(found.notes)

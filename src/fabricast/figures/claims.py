@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.figure import Figure
@@ -25,6 +27,10 @@ _BEGINNING, _END = 44, 26
 def _shortened(statement: str) -> str:
     if len(statement) <= _BEGINNING + _END:
         return statement
+    # What stands first in brackets, such as the workload, tells similar statements apart.
+    told = re.search(r"\(([^;,()]{1,30})[;,)]", statement)
+    if told is not None:
+        return f"{statement[:_BEGINNING].rpartition(' ')[0]} … ({told[1]})"
     return f"{statement[:_BEGINNING].rpartition(' ')[0]} … {statement[-_END:].partition(' ')[2]}"
 
 

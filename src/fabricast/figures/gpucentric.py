@@ -203,7 +203,9 @@ def plot_robustness(statement: pd.DataFrame) -> Figure:
         range(len(rows)), 100 * rows["share_of_draws"], color=[colours[name] for name in rows["decided_by"]], alpha=0.45
     )
     for place, (passed, text) in enumerate(zip(rows["passed"], rows["text"], strict=True)):
-        axes.text(1.5, place, f"{'' if passed else 'fails: '}{text}", va="center", fontsize=5.2, color="black")
+        axes.text(
+            1.5, place, f"{'' if passed else 'fails by default: '}{text}", va="center", fontsize=5.2, color="black"
+        )
     axes.set_yticks(range(len(rows)), rows["statement"].tolist(), fontsize=6)
     axes.set_xlim(0, 100)
     axes.set_xlabel("share of draws in which it holds, assumed values from half to double (%)")
@@ -338,7 +340,7 @@ def plot_this_gpu(measurement: pd.DataFrame, prediction: pd.DataFrame) -> Figure
     alone = rates.loc[rates["copies"] == 1, "value"].mean()
     panels[1].barh(several["item"], several["value"] / several["copies"] / alone, color=COLOURS[0])
     panels[1].axvline(1, color="black", linewidth=0.8)
-    panels[1].set_xlabel("rate of each copy\nby that of one alone")
+    panels[1].set_xlabel("rate of each copy /\nrate of one alone")
     if len(power):
         power = power.sort_values("value")
         panels[2].barh(power["item"], power["value"], color=COLOURS[1])

@@ -317,7 +317,8 @@ def plot_parameter_intervals(fit: pd.DataFrame) -> Figure:
     for own, (name, title) in zip(axes, titles.items(), strict=True):
         for place, (_, row) in enumerate(rows.iterrows()):
             if name not in list(row["identifiable"]):
-                own.text(0.03, place, "not determined", fontsize=6, va="center", transform=own.get_yaxis_transform())
+                own.text(0.03, place, "not determined", fontsize=6, va="center", transform=own.get_yaxis_transform(),
+                         bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})  # fmt: skip
                 continue
             ends = [row[f"{name}_low"] / 1e9, row[f"{name}_high"] / 1e9]
             own.plot(ends, [place, place], color=COLOURS[0], linewidth=1.2)

@@ -259,7 +259,9 @@ def plot_worst_case(
     scale = figure.colorbar(plt.cm.ScalarMappable(Normalize(0, 1), "magma_r"), ax=top, shrink=0.7, aspect=18)
     scale.set_label("link load (share of capacity)", fontsize=6)
     scale.ax.tick_params(labelsize=6)
-    top.set_title(f"{_title(model)}, {_short(origin)}: {worst['relative_error']:+.0%} at worst", fontsize=7)
+    ends_of_worst = ends.iloc[int(worst["item"])]
+    named = f"{ends_of_worst['source']}→{ends_of_worst['target']}"
+    top.set_title(f"{_title(model)}, {_short(origin)}: {named} {worst['relative_error']:+.0%}", fontsize=7)
     place = np.arange(len(arcs))
     bottom.barh(place - 0.2, own["predicted"] * 1e3, height=0.36, color=COLOURS[0], label="model")
     bottom.barh(place + 0.2, own["reference"] * 1e3, height=0.36, color=COLOURS[4], label="packet simulator")

@@ -342,7 +342,7 @@ def plot_two_supernodes(example: pd.DataFrame, grid: tuple[int, int]) -> Figure:
 
 #: What features of link loads are called; the classes D, LL and LR stay as they are.
 _FEATURES = {
-    "second_by_first": "second fullest class by the fullest", "floor_by_bottleneck": "even loads by busiest link",
+    "second_by_first": "second fullest class / fullest", "floor_by_bottleneck": "even loads / busiest link",
     "time_s": "time of the fullest link", "mean_by_max": "mean by largest load",
     "p90_by_max": "90th percentile by largest load",
     "p99_by_max": "99th percentile by largest load", "used": "share of links in use", "indirect": "indirect routes",

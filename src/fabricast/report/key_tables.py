@@ -22,6 +22,9 @@ KEY_TABLES = {
             FROM measured_copy GROUP BY own, measured_copy.machine, graph_class ORDER BY own DESC, 1, 2""",
     },
     "breakdown": {
+        "Times of the components, and where they come from": """
+            SELECT system, component, time_ns, spread_ns, tag::VARCHAR AS tag, source, tag::VARCHAR AS row_class
+            FROM breakdown_component ORDER BY ALL""",
         "Totals": """SELECT system, metric, round(model_ns, 2) AS model_ns, observed_ns,
                      printf('%+.2f %%', 100 * relative_error) AS error FROM breakdown_total ORDER BY ALL""",
     },
@@ -51,7 +54,7 @@ KEY_TABLES = {
         "What the slides say, and what of it can be checked (of charts whose bars are lost, the axes are claims)": """
             SELECT observation, slide, text,
             CASE WHEN passed THEN 'holds by default' WHEN NOT passed THEN 'does not hold'
-                 WHEN confidence = 'low' THEN 'count only'
+                 WHEN confidence = 'low' THEN 'too uncertain to test'
                  ELSE 'not testable' END AS verdict FROM gpucentric_observation ORDER BY observation""",
         "Sizes at which the fastest method changes": """
             SELECT system, size_bytes::BIGINT AS size_bytes, fastest_below, fastest_above FROM gpucentric_crossover

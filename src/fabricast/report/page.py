@@ -17,6 +17,7 @@ import pandas as pd
 
 from fabricast.core.number_text import number_text
 from fabricast.inputs.files import write_text
+from fabricast.pcie.models import MODELS
 from fabricast.report.claim_rows import claim_sections
 from fabricast.report.explorers import explorer_script, maxrate_explorer, network_explorer
 from fabricast.report.javascript_kernels import kernel_script
@@ -130,6 +131,7 @@ def write_report(
     order = list(stories())
     studies = sorted((study for study in studies if study["pictures"]), key=lambda study: order.index(study["study"]))
     text = _environment().get_template("report.html.jinja").render(
+        model_titles={name: model.title for name, model in MODELS.items()},
         studies=studies, run=tables["run"], has_own_copies=has_own_copies,
         sizes={picture.anchor: picture.size for picture in pictures},
         packed=json.dumps({picture.anchor: picture.packed for picture in pictures}),
@@ -199,6 +201,8 @@ def _run_words(run: list[dict[str, Any]]) -> dict[str, Any]:
         return {"machine": "a machine that is not recorded", "chips": []}
     row = run[0]
     chips = [f"run {str(row['run'])[:8]}", f"commit {str(row['git_commit'] or 'unknown')[:7]}"]
+    if row.get("config_files"):
+        chips.append(f"settings {str(row['config_files']).split()[-1]}")
     if row.get("started") is not None:
         chips.insert(0, f"{row['started']:%d %B %Y}".lstrip("0"))
     return {"machine": f"{row['cpu']}, {row['cores']} cores", "chips": chips}

@@ -7,6 +7,7 @@ import importlib.metadata
 import json
 import platform
 import subprocess
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,7 @@ def _git_commit(folder: Path) -> str | None:
     return result.stdout.strip()
 
 
-def run_rows(config: dict[str, Any], repository: Path) -> pd.DataFrame:
+def run_rows(config: dict[str, Any], repository: Path, config_files: Iterable[str] = ()) -> pd.DataFrame:
     """Return the row of the table run: commit, configuration, machine and versions.
 
     Parameters
@@ -50,6 +51,8 @@ def run_rows(config: dict[str, Any], repository: Path) -> pd.DataFrame:
         Merged configuration as plain values.
     repository : Path
         Folder of the checkout.
+    config_files : iterable of str, default ()
+        Names of the files that the configuration was read from.
 
     Returns
     -------
@@ -70,6 +73,7 @@ def run_rows(config: dict[str, Any], repository: Path) -> pd.DataFrame:
                 "run": identity,
                 "git_commit": commit,
                 "config": text,
+                "config_files": " ".join(config_files),
                 "seed": config["seed"],
                 "started": now,
                 "finished": now,

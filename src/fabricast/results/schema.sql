@@ -634,6 +634,7 @@ CREATE TABLE run (
   run VARCHAR NOT NULL, -- identifier: digest of commit, configuration and lock
   git_commit VARCHAR, -- commit, NULL outside a checkout
   config JSON NOT NULL, -- merged configuration
+  config_files VARCHAR NOT NULL, -- names of the files that it was read from, the last one decides
   seed BIGINT NOT NULL, -- root seed
   started TIMESTAMP, -- when the run was recorded first
   finished TIMESTAMP, -- when the database was built

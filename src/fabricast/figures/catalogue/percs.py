@@ -36,7 +36,7 @@ FIGURES = (
         lambda read, values: plots.plot_link_usage(read("network_case"), read("network_link_class"), "4D-64"),
         "Least, mean and largest load of the links of each class for the 4D stencil on 64 supernodes. Default "
         "rank order puts everything on few links between supernodes; random nodes raise the mean and lower "
-        "the maximum.",
+        "the maximum. The axis is even up to 1 MiB and logarithmic above.",
     ),
     Entry(
         "usage_mchalf",
@@ -44,14 +44,15 @@ FIGURES = (
         lambda read, values: plots.plot_link_usage(read("network_case"), read("network_link_class"), "MChalf-64"),
         "Least, mean and largest load of the links of each class for the multicast to 14 targets on 64 supernodes. "
         "With default rank order and direct routes the fullest link between supernodes (D) carries many times the "
-        "mean; indirect routes bring it near.",
+        "mean; indirect routes bring it near. The axis is even up to 1 MiB and logarithmic above.",
         wanted=lambda settings: "MChalf-64" in settings.percs.workloads,
     ),
     Entry(
         "usage_2d",
         "Link usage, 2D stencil",
         lambda read, values: plots.plot_link_usage(read("network_case"), read("network_link_class"), "2D-64"),
-        "Least, mean and largest load of the links of each class for the 2D stencil on 64 supernodes.",
+        "Least, mean and largest load of the links of each class for the 2D stencil on 64 supernodes. The axis is even "
+        "up to 1 MiB and logarithmic above.",
         wanted=lambda settings: "2D-64" in settings.percs.workloads,
     ),
     Entry(
