@@ -39,11 +39,11 @@ FIGURES = (
         "Forecast and measured rates of concurrent copies",
         lambda read, values: copies.plot_measured_copies(read("measured_copy"), values["tolerance"]),
         "Rates of copies that ran together on machines which others measured, and on yours if there are measurements "
-        "of it: forecast divided by measured rate, for every graph that is judged. While few copies run, even sharing "
-        "of links is enough to explain them; with many copies of a GPU its engine and the order of the measuring "
-        "program decide. The packet-level simulator with the same engines and program (crosses) comes close to the same rates. "
-        "Each machine has parameters from its copies alone and opposite pairs; the pause between streams was fitted to "
-        "all-to-all copies. Grey is the band of 15 %; arrows leave the axis.",
+        "of it: forecast divided by measured rate, for every graph that is judged. While few copies run, even sharing"
+        " of links is enough to explain them; with many copies of a GPU its engine and the order of the measuring "
+        "program decide. The packet-level simulator with the same engines and program (crosses) comes close to the "
+        "same rates. Each machine has parameters from its copies alone and opposite pairs; the pause between streams "
+        "was fitted to all-to-all copies. Grey is the band of 15 %; arrows leave the axis.",
     ),
     Entry(
         "dma_rates",
