@@ -31,7 +31,7 @@ SHOWN = {
     "maxrate_worst_error": "Gropp: largest error of the slides' parameters",
     "maxrate_unseen_processes": "beyond: median error on unseen numbers of processes, worst data set",
     "gpucentric_regret": "beyond: cost of a wrong choice of the selector, largest",
-    "gpucentric_g06": "Froening: MPI is best for large payloads",
+    "gpucentric_g06": "Froening: MPI beats RMA and GGAS, from GPU memory, for large payloads",
     "gpucentric_g12": "Froening: energy of in-kernel synchronisation, least",
     "percs_random_nodes_4d_64": "SC11: random nodes are best, 4D stencil, next best takes",
     "percs_random_nodes_2d_64": "SC11: the same for the 2D stencil",
