@@ -21,7 +21,7 @@ from fabricast.pcie.graphs import CongestionGraphs
 from fabricast.pcie.hazards import DIVIDED_WRITES, divided_writes
 from fabricast.pcie.link_rates import hardware_on
 from fabricast.pcie.machine_parameters import refuse_peer_copies
-from fabricast.pcie.models import Evaluation, Model, evaluate, named_model
+from fabricast.pcie.models import MODELS, Evaluation, Model, evaluate
 from fabricast.pcie.packet_hardware import HARDWARE, PacketHardware
 from fabricast.pcie.packet_phases import simulate as simulate_phases
 from fabricast.pcie.tree import PcieTree
@@ -253,7 +253,9 @@ class Predictor:
             for name, value in (("program", program), ("measurements", measurements), ("system", system)):
                 if value is not None:
                     raise InputError(f"is given, and only model '{ENDPOINT_ENGINES}' takes it", argument=name)
-            self._model = named_model(model) if isinstance(model, str) else model
+            if isinstance(model, str) and model not in MODELS:
+                raise unknown_name("model", model, [*MODELS, ENDPOINT_ENGINES])
+            self._model = MODELS[model] if isinstance(model, str) else model
             self._machine = given_parameters(tree, given)
         self._tree = tree
         names = tree.endpoint_names

@@ -15,7 +15,7 @@ from fabricast.pcie.host_memory import UNLIMITED, with_host_memory
 from fabricast.pcie.machine_calibration import Calibration, calibrate_machine, uncalibrated, with_socket_capacity
 from fabricast.pcie.machine_parameters import MachineParameters
 from fabricast.pcie.measured_copies import read_measured_copies
-from fabricast.pcie.programs import PROGRAMS, CopyProgram, CopyTimes, copy_times, program_of, rate_alone
+from fabricast.pcie.programs import MOST_FLOWS, PROGRAMS, CopyProgram, CopyTimes, copy_times, program_of, rate_alone
 from fabricast.pcie.tree import PcieTree
 from fabricast.pcie.tree_parts import direct_rates
 
@@ -196,6 +196,8 @@ class EngineModel:
 
     def _check(self, name: str, flows: list[tuple[str, str]]) -> None:
         tree = self.tree
+        if len(flows) > MOST_FLOWS:
+            raise InputError(f"graph '{name}' has {len(flows):,} communications, expected at most {MOST_FLOWS:,}")
         for source, target in flows if tree.peer_links and not self._pcie_only else ():
             kind = tree.peer_link(source, target)
             if kind is not None and (source, target) not in self._direct:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from fabricast.pcie.kernels.engines import Links
 
 __all__ = [
+    "MOST_FLOWS",
     "PROGRAMS",
     "CopyProgram",
     "CopyTimes",
