@@ -22,8 +22,8 @@ from fabricast.pcie.hazards import DIVIDED_WRITES, divided_writes
 from fabricast.pcie.link_rates import hardware_on
 from fabricast.pcie.machine_parameters import refuse_peer_copies
 from fabricast.pcie.models import MODELS, Evaluation, Model, evaluate
+from fabricast.pcie.packet_graphs import simulate_graphs
 from fabricast.pcie.packet_hardware import HARDWARE, PacketHardware
-from fabricast.pcie.packet_phases import simulate as simulate_phases
 from fabricast.pcie.tree import PcieTree
 
 __all__ = ["Prediction", "Predictor", "predict", "simulate"]
@@ -359,6 +359,9 @@ def simulate(
 ) -> Prediction:
     """Simulate each congestion graph packet by packet, independently of the models.
 
+    Graphs with a program (`CongestionGraphs.programs`, the column ``program`` of a file) are executed by one engine a
+    GPU in its order; others start all copies by themselves.
+
     Parameters
     ----------
     tree : PcieTree
@@ -408,7 +411,7 @@ def simulate(
     if not pcie_only:
         refuse_peer_copies(tree, graphs)
     chosen, notes = hardware_on(tree, hardware, generation=generation, width=width, parameters=parameters)
-    ends = simulate_phases(tree, graphs, chosen, threads=threads, progress=progress)
+    ends = simulate_graphs(tree, graphs, chosen, threads=threads, progress=progress)
     table = Prediction(
         {
             **_communications(tree, graphs),
@@ -420,8 +423,8 @@ def simulate(
     sensitive = int((ends.latest_s > ends.earliest_s * _SENSITIVE).sum())
     if sensitive:
         notes.append(
-            f"{sensitive} communications end more than 1 % earlier or later with other turns of the arbiters: "
-            "earliest_s and latest_s hold the range, elapsed_s the median"
+            f"{sensitive} communications end more than 1 % earlier or later with other turns of the arbiters or of "
+            "engines: earliest_s and latest_s hold the range, elapsed_s the median (with a program, the mean)"
         )
     table.attrs["notes"] = [*tree.notes, *notes]
     return table

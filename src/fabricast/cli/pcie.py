@@ -184,7 +184,7 @@ def simulate(
             typer.echo(line)
         return
     tree = load_tree(topology, include_display=include_display)
-    read = read_graphs(graphs, tree, size_bytes=size_mib * MIB)
+    read = read_graphs(graphs, tree, size_bytes=size_mib * MIB, programs=True)
     with progress_of("simulating", len(read)) as advance:
         times = simulate_times(
             tree, read, hardware=chosen, generation=generation, width=width, parameters=parameters,

@@ -7,16 +7,19 @@ from dataclasses import replace
 
 import numpy as np
 
-from fabricast.pcie.graphs import from_arcs
+from fabricast.pcie.graphs import CongestionGraphs, from_arcs
 from fabricast.pcie.packet_hardware import PacketHardware
+from fabricast.pcie.packet_phases import SimulatedEnds
 from fabricast.pcie.packets import CopyOrder, run_packets
-from fabricast.pcie.programs import CopyProgram, LinkRates, TotalRate, check_flows
+from fabricast.pcie.programs import PROGRAMS, CopyProgram, LinkRates, TotalRate, check_flows
 from fabricast.pcie.tree import PcieTree
 
-__all__ = ["hardware_with_rates", "simulate_program", "tree_with_rates"]
+__all__ = ["hardware_with_rates", "simulate_copies", "simulate_program", "tree_with_rates"]
 
 #: Large against the buffers: four times as much gives the same rate to 0.2 %.
 _SIZE_BYTES = 2**18
+#: Turns of the arbiters in which a program without random numbers runs.
+_PHASES = 3
 
 
 def hardware_with_rates(rates: LinkRates) -> PacketHardware:
@@ -133,3 +136,74 @@ def simulate_program(
         totals.append(flow.size * size_bytes / last.max())
         shares.append(repeats * size_bytes / last)
     return TotalRate(float(np.median(totals)), min(totals), max(totals), np.median(shares, axis=0))
+
+
+def simulate_copies(
+    tree: PcieTree, graphs: CongestionGraphs, hardware: PacketHardware, *, draws: int = 31, seed: int = 0
+) -> SimulatedEnds:
+    """Simulate, packet by packet, graphs whose copies their programs execute once.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology.
+    graphs : CongestionGraphs
+        The graphs, each with a program; communications are issued in their order.
+    hardware : PacketHardware
+        Packets, links, buffers and root complex.
+    draws : int, default 31
+        Runs of a graph whose program has random numbers; of others, three with other turns of the arbiters.
+    seed : int, default 0
+        Of the draws.
+
+    Returns
+    -------
+    SimulatedEnds
+        Mean over draws of the end of each communication, with its range.
+
+    Raises
+    ------
+    InputError
+        If there are more packets than can be simulated.
+
+    Examples
+    --------
+    One engine executes one copy after the other.
+
+    >>> from dataclasses import replace
+    >>> from fabricast.pcie.regular_tree import regular_tree
+    >>> graphs = from_arcs([[(0, 1), (0, 4)]], size_bytes=2**24)
+    >>> torch = replace(graphs, programs=("ordered_writes",))
+    >>> ends = simulate_copies(regular_tree("flat4x2", (2, 4)), torch, PacketHardware())
+    >>> round(float(ends.end_s.max() / ends.end_s.min()))
+    2
+    """
+    if not len(graphs):
+        return SimulatedEnds(*(np.zeros(0) for _ in range(3)))
+    payload_bytes_per_s = hardware.raw_bytes_per_s * hardware.payload_bytes / hardware.packet_bytes[0]
+    found = []
+    for number, name in enumerate(graphs.programs):
+        program = PROGRAMS[name]
+        one = graphs.chosen(np.array([number]))
+        ends_s = np.empty((draws if program.is_random else _PHASES, one.source.size))
+        for draw in range(len(ends_s)):
+            generator = np.random.default_rng([seed, number, draw])
+            order = np.arange(one.source.size)
+            if program.random_turns:
+                order = generator.permutation(order)
+            issued = replace(
+                one, source=one.source[order], target=one.target[order], size_bytes=one.size_bytes[order],
+                start_s=one.start_s[order],
+            )  # fmt: skip
+            ends = np.stack([issued.source, issued.target], axis=1)
+            pause_s = generator.exponential(1.0, order.size) * program.switch_share * issued.size_bytes
+            copies = CopyOrder(
+                program.engines(ends), program.barriers(ends), order.astype(np.int64), pause_s / payload_bytes_per_s,
+                0 if program.random_turns else order.size,
+            )  # fmt: skip
+            simulation, _, _ = run_packets(tree, issued, hardware, 1, True, None, 0, draw, copies)
+            ends_s[draw][order] = simulation.end_s
+        low, high = ends_s.min(axis=0), ends_s.max(axis=0)
+        # The mean of equal numbers may be rounded past them.
+        found.append((np.clip(ends_s.mean(axis=0), low, high), low, high))
+    return SimulatedEnds(*(np.concatenate(parts) for parts in zip(*found, strict=True)))

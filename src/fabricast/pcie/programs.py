@@ -271,7 +271,7 @@ def copy_times(
     size_bytes: NDArray[np.float64],
     start_s: NDArray[np.float64],
     over_peer_links: bool = False,
-    draws: int = 9,
+    draws: int = 31,
     seed: int = 0,
 ) -> CopyTimes:
     """Forecast when each of several copies ends that a program executes once.
@@ -290,7 +290,7 @@ def copy_times(
         Size of each copy, and when it is issued.
     over_peer_links : bool, default False
         Whether copies take direct links of which the topology tells a rate.
-    draws : int, default 9
+    draws : int, default 31
         Runs with other random numbers, where the program has any.
     seed : int, default 0
         Of the first draw.
@@ -327,7 +327,9 @@ def copy_times(
     check_flows(flows)
     links = _links(tree, flows, rates, over_peer_links)
     found = _ends_s(tree, links, flows, program, size_bytes, start_s, 1, draws, seed)
-    return CopyTimes(found.mean(axis=0), found.min(axis=0), found.max(axis=0))
+    low, high = found.min(axis=0), found.max(axis=0)
+    # The mean of equal numbers may be rounded past them.
+    return CopyTimes(np.clip(found.mean(axis=0), low, high), low, high)
 
 
 def rate_alone(tree: PcieTree, flow: tuple[int, int], rates: LinkRates, *, over_peer_links: bool = False) -> float:

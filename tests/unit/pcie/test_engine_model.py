@@ -13,11 +13,13 @@ import fabricast as fc
 from fabricast.cli import app
 from fabricast.core.errors import InputError, PeerLinkError
 from fabricast.pcie.graph_files import graph_blocks, read_graphs
+from fabricast.pcie.graphs import from_arcs
 from fabricast.pcie.host_memory import root_complex_of, with_host_memory
 from fabricast.pcie.machine_calibration import Calibration
 from fabricast.pcie.machine_probes import proposed_probes
 from fabricast.pcie.machine_validation import validate_machine
 from fabricast.pcie.measured_graph import MeasuredGraph
+from fabricast.pcie.packet_programs import hardware_with_rates, simulate_copies, tree_with_rates
 from fabricast.pcie.programs import PROGRAMS, LinkRates, copy_times, total_rate
 from fabricast.pcie.topology_files import load_tree
 from fabricast.pcie.tree_parts import PeerLink, direct_rates
@@ -293,3 +295,33 @@ def test_a_copy_alone_with_the_role_test_is_judged_and_gives_no_parameter():
     assert found.calibration.rates.one_way_bytes_per_s == 50e9
     back = found.rows.set_index("graph").loc["back"]
     assert back["judged"] and back["relative_error"] == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize("program", sorted(PROGRAMS))
+@pytest.mark.parametrize(
+    "flows", [[(0, 1), (0, 4), (2, 1)], [(0, 1), (1, 0), (0, 4), (4, 0)], [(a, b) for a in range(4) for b in range(4) if a != b]]
+)  # fmt: skip
+def test_packets_of_single_copies_end_as_the_engine_model_says(program, flows):
+    """The same engines and order in flows and in packets: alike where nothing is random, on the mean where it is."""
+    rates = LinkRates(50e9, 50e9)
+    hardware, tree = hardware_with_rates(rates), tree_with_rates(TREE, rates)
+    graphs = replace(from_arcs([flows], size_bytes=2**24), programs=(program,))
+    packets = simulate_copies(tree, graphs, hardware)
+    flowing = copy_times(TREE, flows, PROGRAMS[program], rates, size_bytes=graphs.size_bytes, start_s=graphs.start_s)
+    allowed = 0.15 if PROGRAMS[program].is_random else 0.002
+    assert packets.end_s.max() == pytest.approx(flowing.end_s.max(), rel=allowed)
+    assert packets.end_s.mean() == pytest.approx(flowing.end_s.mean(), rel=allowed)
+    assert (packets.earliest_s <= packets.end_s).all() and (packets.end_s <= packets.latest_s).all()
+
+
+def test_simulate_takes_programs_of_a_file(tmp_path):
+    path = tmp_path / "graphs.csv"
+    path.write_text("graph,source,target,program\npytorch,0,1,torch\npytorch,0,4,torch\nfree,0,1,\nfree,0,4,\n")
+    result = CliRunner().invoke(
+        app, ["simulate", "storm8", str(path), "--size-mib", "16", "-o", str(tmp_path / "out.csv")]
+    )
+    assert result.exit_code == 0, result.output
+    found = duckdb.read_csv(str(tmp_path / "out.csv")).df()
+    first, second, one, other = found["elapsed_s"]
+    assert second == pytest.approx(2 * first, rel=0.15) and one == pytest.approx(other, rel=1e-3)
+    assert one == pytest.approx(2 * first, rel=0.02), "both share the link of their source"
