@@ -193,7 +193,7 @@ def predict(
 
     >>> engines = fc.predict(tree, fc.graph([(0, 1), (0, 4)]), model="endpoint_engines", program="torch")
     >>> engines["slowdown"].round(1).tolist()
-    [1.0, 2.0]
+    [1.0, 2.1]
     """
     predictor = Predictor(
         tree, model=model, bandwidth=bandwidth, tau=tau, crossing_cost=crossing_cost, parameters=parameters,
