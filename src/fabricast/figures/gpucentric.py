@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from fabricast.figures.style import ASSUMED_COLOUR, COLOURS, PAGE_WIDTH_IN
+from fabricast.figures.style import ASSUMED_COLOUR, COLOURS, PAGE_WIDTH_IN, size_name
 from fabricast.gpucentric.methods import (
     CONTROLS,
     METHODS,
@@ -241,10 +241,10 @@ def plot_map(choice: pd.DataFrame, system: str) -> Figure:
             vmax=len(methods) - 0.5, cmap=ListedColormap([_METHOD_COLOURS[name] for name in methods]),
             edgecolors="white", linewidth=0.4, alpha=np.where(tie, 0.4, 1.0),
         )  # fmt: skip
-        exponents = np.log2(number.columns.to_numpy(dtype=np.float64))
-        axes.set_xticks(np.arange(0, number.shape[1], 4) + 0.5, [f"$2^{{{e:.0f}}}$" for e in exponents[::4]])
+        sizes = number.columns.to_numpy(dtype=np.float64)
+        axes.set_xticks(np.arange(0, number.shape[1], 4) + 0.5, [size_name(size) for size in sizes[::4]])
         axes.set_yticks(np.arange(number.shape[0]) + 0.5, [f"{v:g}" for v in number.index])
-        axes.set_xlabel("message size (bytes)")
+        axes.set_xlabel("message size")
         axes.set_title(f"least {objective}, 8 nodes; {_ASSUMED}", fontsize=7)
         axes.grid(visible=False)
     panels[0].set_ylabel("overlap")

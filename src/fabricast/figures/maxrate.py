@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
-from fabricast.figures.style import COLOURS, PAGE_WIDTH_IN, legend_below
+from fabricast.figures.style import COLOURS, PAGE_WIDTH_IN, legend_below, size_name
 from fabricast.maxrate.models import FORMS, SLIDE_PARAMETERS, predict_time
 from fabricast.maxrate.tables import SINGLE_FORMS
 
@@ -36,11 +36,14 @@ _CHOSEN = "overload_protocols"
 _STYLES = (":", "--", "-", "-.")
 
 
-def _size(value: float) -> str:
-    for unit, scale in (("MiB", 2**20), ("KiB", 2**10)):
-        if value >= scale:
-            return f"{value / scale:g} {unit}"
-    return f"{value:g} B"
+def _points(colour: str, marker: str, label: str) -> Line2D:
+    """Key of measured points."""
+    return Line2D([], [], color=colour, marker=marker, linestyle="", markersize=4, label=f"{label}, measured")
+
+
+def _line(style: str, label: str) -> Line2D:
+    """Key of a model, whose lines have the colours of the points."""
+    return Line2D([], [], color="black", linestyle=style, linewidth=0.9, label=label)
 
 
 def _parameters(fit: pd.DataFrame, dataset: str, model: str, protocol: str) -> dict[str, float]:
@@ -72,7 +75,7 @@ def plot_rates(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: str) -> Fi
     for size, colour, marker in zip(sorted(set(rows["size_bytes"]))[-3:], COLOURS, "os^", strict=False):
         own = rows[rows["size_bytes"] == size].sort_values("processes")
         left.plot(own["processes"], own["processes"] * size / own["time_s"] / 1e9, marker, color=colour,
-                  markersize=3.5, label=_size(size))  # fmt: skip
+                  markersize=3.5, label=size_name(size))  # fmt: skip
     processes = np.linspace(1, float(rows["processes"].max()), 120)
     largest = float(rows["size_bytes"].max())
     for name, style in zip(SINGLE_FORMS, _STYLES, strict=True):
@@ -117,19 +120,21 @@ def plot_small_messages(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: s
     """
     rows = measurement[measurement["dataset"] == dataset]
     figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 2.7))
+    named: list[Line2D] = []
     processes = np.linspace(1, float(rows["processes"].max()), 120)
     for size, colour, marker in zip(sorted(set(rows["size_bytes"]))[:7:3], COLOURS, "os^", strict=False):
         own = rows[rows["size_bytes"] == size].sort_values("processes")
-        axes.plot(own["processes"], own["time_s"] * 1e6, marker, color=colour, markersize=4, label=_size(size))
+        axes.plot(own["processes"], own["time_s"] * 1e6, marker, color=colour, markersize=4)
+        named.append(_points(colour, marker, size_name(size)))
         for name, style in (("refined", "--"), ("refined_latency", "-")):
             time = predict_time(name, _parameters(fit, dataset, name, "all"), np.full(120, size), processes)
-            axes.plot(processes, time * 1e6, color=colour, linestyle=style, linewidth=0.9,
-                      label=FORMS[name].title if marker == "o" else None)  # fmt: skip
+            axes.plot(processes, time * 1e6, color=colour, linestyle=style, linewidth=0.9)
     axes.set_xlabel("processes on the node")
     axes.set_ylabel("time (µs)")
     axes.set_ylim(0, None)
     axes.set_title(dataset)
-    axes.legend(fontsize=6)
+    lines = [_line(style, FORMS[name].title) for name, style in (("refined", "--"), ("refined_latency", "-"))]
+    axes.legend(handles=[*named, *lines], fontsize=6)
     return figure
 
 
@@ -205,7 +210,7 @@ def _surface(axes: Axes, values: pd.DataFrame, norm: Normalize, title: str) -> Q
         edgecolors="white", linewidth=0.2,
     )  # fmt: skip
     every = slice(None, None, 3)
-    columns = [_size(float(value)) for value in table.columns]
+    columns = [size_name(float(value)) for value in table.columns]
     axes.set_xticks((np.arange(table.shape[1]) + 0.5)[every], columns[every], rotation=45, fontsize=6)
     axes.set_yticks((np.arange(table.shape[0]) + 0.5)[every], [f"{k:g}" for k in table.index][every], fontsize=6)
     axes.set_xlabel("message size")
@@ -273,6 +278,7 @@ def plot_time_curves(measurement: pd.DataFrame, prediction: pd.DataFrame, datase
     known = sorted(set(rows["processes"]))
     chosen = sorted({known[0], known[len(known) // 4], known[len(known) // 2], known[-1]})
     figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 3.0))
+    named: list[Line2D] = []
     for k, colour, marker in zip(chosen, COLOURS, "os^D", strict=False):
         own = rows[rows["processes"] == k].sort_values("size_bytes")
         axes.plot(
@@ -281,20 +287,20 @@ def plot_time_curves(measurement: pd.DataFrame, prediction: pd.DataFrame, datase
             marker,
             color=colour,
             markersize=3.5,
-            label="1 process" if k == 1 else f"{k} processes",
         )
+        named.append(_points(colour, marker, "1 process" if k == 1 else f"{k} processes"))
         for model, style in (("refined", "--"), (_CHOSEN, "-")):
             modelled = _modelled(prediction, dataset, model)
             line = modelled[modelled["processes"] == k].sort_values("size_bytes")
-            axes.plot(line["size_bytes"], line["value"], color=colour, linestyle=style, linewidth=0.9,
-                      label=_TITLES[model] if k == chosen[0] else None)  # fmt: skip
+            axes.plot(line["size_bytes"], line["value"], color=colour, linestyle=style, linewidth=0.9)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _size(value)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: size_name(value)))
     axes.set_xlabel("message size")
     axes.set_ylabel("time (µs)")
     axes.set_title(dataset)
-    axes.legend(fontsize=6)
+    lines = [_line(style, _TITLES[model]) for model, style in (("refined", "--"), (_CHOSEN, "-"))]
+    axes.legend(handles=[*named, *lines], fontsize=6)
     return figure
 
 
@@ -357,7 +363,7 @@ def plot_this_machine(measurement: pd.DataFrame) -> Figure:
                       label=f"{path.replace('_', ' ')}, {k} pair{'s' if k > 1 else ''}")  # fmt: skip
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _size(value)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: size_name(value)))
     axes.set_xlabel("message size")
     axes.set_ylabel("round trip (µs)")
     axes.legend(fontsize=6)

@@ -46,7 +46,10 @@ def plot_schedule_distribution(histogram: pd.DataFrame, summary: pd.DataFrame, r
             share = 100 * bins["schedules"].to_numpy() / bins["schedules"].sum()
             ax.stairs(share, edges, color=colour, label=case["mode"], fill=True, alpha=0.35)
             ax.stairs(share, edges, color=colour)
-            ax.axvline(case["naive_s"] / reference_time_s, color=colour, linestyle=":", linewidth=1)
+        naive = own["naive_s"].to_numpy() / reference_time_s
+        for value, colour in zip(naive, COLOURS, strict=False):
+            # One line where all modes take equally long.
+            ax.axvline(value, color="black" if np.ptp(naive) == 0 else colour, linestyle=":", linewidth=1)
         published = float(own["published_s"].min()) / reference_time_s
         ax.annotate("published", (published, 0), (published, 0.45), xycoords=("data", "data"),
                     textcoords=("data", "axes fraction"), ha="center", fontsize=6.5, rotation=90,
@@ -59,7 +62,7 @@ def plot_schedule_distribution(histogram: pd.DataFrame, summary: pd.DataFrame, r
     handles: list[Patch | Line2D] = [
         Patch(color=colour, alpha=0.5, label=mode) for mode, colour in zip(modes, COLOURS, strict=False)
     ]
-    handles.append(Line2D([], [], color="black", linestyle=":", linewidth=1, label="naive order"))
+    handles.append(Line2D([], [], color="black", linestyle=":", linewidth=1, label="naive order (black: the same in both)"))
     figure.legend(handles=handles, fontsize=6, ncols=4, loc="outside upper center")
     for ax in list(axes.flat)[len(panels) :]:
         ax.axis("off")

@@ -37,6 +37,7 @@ __all__ = [
     "paper_style",
     "save_entries",
     "save_figure",
+    "size_name",
 ]
 
 #: With this variable set, what cannot be read in a figure goes into the job's log.
@@ -54,6 +55,20 @@ ASSUMED_COLOUR = "#999999"
 def legend_below(axes: Axes, columns: int = 2) -> None:
     """Put the legend of a panel below its horizontal axis, where no data are."""
     axes.legend(fontsize=6, ncols=columns, loc="upper center", bbox_to_anchor=(0.5, -0.2), borderaxespad=0)
+
+
+def size_name(size_bytes: float) -> str:
+    """Return a size in the largest binary unit that it fills.
+
+    Examples
+    --------
+    >>> size_name(8), size_name(2048), size_name(3 * 2**20)
+    ('8 B', '2 KiB', '3 MiB')
+    """
+    for unit, scale in (("MiB", 2**20), ("KiB", 2**10)):
+        if size_bytes >= scale:
+            return f"{size_bytes / scale:g} {unit}"
+    return f"{size_bytes:g} B"
 
 
 def ink_on(colour: str) -> str:

@@ -178,9 +178,12 @@ _VALUE = """CASE WHEN unit = 'bytes/s' THEN value / 1e9 WHEN unit = 's' AND abs(
       WHEN unit = 's' AND abs(value) < 1e-3 THEN 'µs' WHEN unit = 's/byte' THEN 'ns/byte' WHEN unit = '1' THEN NULL
       ELSE unit END AS unit"""
 
+#: A parameter's name without the unit, which has a column.
+_NAME = "replace(regexp_replace(replace(name, '_bytes_per_s', '_rate'), '_(ns|s|bytes)$', ''), '_', ' ')"
+
 PARAMETERS = {
     "Values and where they come from": f"""
-        SELECT study, system, replace(name, '_', ' ') AS name, {_VALUE}, tag::VARCHAR AS tag, source,
+        SELECT study, system, {_NAME} AS name, {_VALUE}, tag::VARCHAR AS tag, source,
         tag::VARCHAR AS row_class FROM parameter ORDER BY study, system, name""",
     "Topologies": """
         SELECT topology, endpoints, leaf_symmetries, tag::VARCHAR AS tag, source, tag::VARCHAR AS row_class
@@ -189,7 +192,7 @@ PARAMETERS = {
 
 #: Assumed and quoted numbers of a study.
 ASSUMED = f"""
-    SELECT system, replace(name, '_', ' ') AS name, {_VALUE}, tag::VARCHAR AS tag, source, 'assumed' AS row_class
+    SELECT system, {_NAME} AS name, {_VALUE}, tag::VARCHAR AS tag, source, 'assumed' AS row_class
     FROM parameter
     WHERE study = '{{study}}' AND tag::VARCHAR IN ('assumed', 'quoted', 'recalled') ORDER BY tag, system, name"""
 

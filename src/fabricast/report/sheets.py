@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import duckdb
 import pandas as pd
 
+from fabricast.breakdown.components import COMPONENTS, METRICS
 from fabricast.core.number_text import number_text
+from fabricast.gpucentric.methods import METHODS
 from fabricast.report.stories import study_name
 
 __all__ = ["Cell", "Sheet", "header_text", "sheet_of"]
@@ -19,6 +21,15 @@ _UNITS = {
 _SYMBOLS = {"gb": "GB", "r2": "R²", "digest": "content digest"}
 #: Lines of a narrow column may break between the parts of such a name.
 _NAME = re.compile(r"[A-Za-z][\w.]*[._]\w+")
+_METHODS = {name: method.title for name, method in METHODS.items()}
+#: What people read in place of identifiers, by column.
+_TITLES = {
+    "component": {name: f"{kind.title} ({name})" for name, kind in COMPONENTS.items()},
+    "metric": METRICS,
+    "fastest_below": _METHODS,
+    "fastest_above": _METHODS,
+    "measured_times": {"round_trip": "round trip", "one_way": "one way"},
+}
 _COMMUNICATIONS = ("communications", "copies")
 
 
@@ -79,7 +90,7 @@ def _cell(column: str, value: object) -> Cell:
         return Cell("yes" if value else "no")
     if isinstance(value, int | float):
         return Cell(number_text(value), float(value), True)
-    text = study_name(str(value)) if column == "study" else str(value)
+    text = study_name(str(value)) if column == "study" else _TITLES.get(column, {}).get(str(value), str(value))
     parts = tuple(text.split()) if column in _COMMUNICATIONS else ()
     return Cell(text, is_name=_NAME.fullmatch(text) is not None, parts=parts)
 
