@@ -85,7 +85,8 @@ def _write_part(
             columns.append(name)
             continue
         # Each text is held once, rows point to it; -1 takes the last, which is none.
-        texts = np.array([*table[name].cat.categories, None], dtype=object)
+        texts = table[name].cat.categories.to_numpy(dtype=object)
+        texts = np.concatenate([texts, np.array([None], dtype=object)])
         values[name] = texts[table[name].cat.codes.to_numpy()]
         # CSV would tell an empty text from none by quotes.
         columns.append(f"nullif({name}::VARCHAR, '') AS {name}" if is_csv else f"{name}::VARCHAR AS {name}")

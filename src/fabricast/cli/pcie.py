@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -94,7 +94,7 @@ def predict(
     )  # fmt: skip
     if output is not None:
         with suppress(ScatteredGraphError):
-            print_notes(_predict_blocks(predictor(), graphs, size_mib * MIB, output))
+            print_notes(_predict_blocks(predictor(), graphs, size_mib * MIB, output, threads))
             return
     whole = predictor()
     read = read_graphs(graphs, whole.tree, size_bytes=size_mib * MIB, programs=True)
@@ -102,15 +102,23 @@ def predict(
     print_notes(whole.notes())
 
 
-def _predict_blocks(predictor: Predictor, graphs_file: Path, size_bytes: float, output: Path) -> list[str]:
+def _predict_blocks(
+    predictor: Predictor, graphs_file: Path, size_bytes: float, output: Path, threads: int
+) -> list[str]:
     """Predict the graphs of a file some at a time; return what the reader should know."""
     from fabricast.cli.output import elapsed_file
     from fabricast.pcie.graph_files import graph_blocks
     from fabricast.runtime.jobs import progress_of
+    from fabricast.runtime.threads import made_ahead, one_behind
 
     found = graph_blocks(graphs_file, predictor.tree, size_bytes=size_bytes, programs=True)
-    with elapsed_file(output) as write, progress_of(f"predicting, {found.unit}", found.total) as advance:
-        for graphs, size in found.blocks:
+    blocks = made_ahead(found.blocks) if threads > 1 else found.blocks
+    with (
+        elapsed_file(output) as write_now,
+        one_behind(write_now) if threads > 1 else nullcontext(write_now) as write,
+        progress_of(f"predicting, {found.unit}", found.total) as advance,
+    ):
+        for graphs, size in blocks:
             write(predictor.predict(graphs))
             # Of what is read at once there is no progress to show.
             if size < found.total:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -41,7 +43,7 @@ def _points(colour: str, marker: str, label: str) -> Line2D:
     return Line2D([], [], color=colour, marker=marker, linestyle="", markersize=4, label=f"{label}, measured")
 
 
-def _line(style: str, label: str) -> Line2D:
+def _line(style: Literal["-", "--"], label: str) -> Line2D:
     """Key of a model, whose lines have the colours of the points."""
     return Line2D([], [], color="black", linestyle=style, linewidth=0.9, label=label)
 
@@ -133,7 +135,7 @@ def plot_small_messages(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: s
     axes.set_ylabel("time (µs)")
     axes.set_ylim(0, None)
     axes.set_title(dataset)
-    lines = [_line(style, FORMS[name].title) for name, style in (("refined", "--"), ("refined_latency", "-"))]
+    lines = [_line("--", FORMS["refined"].title), _line("-", FORMS["refined_latency"].title)]
     axes.legend(handles=[*named, *lines], fontsize=6)
     return figure
 
@@ -299,7 +301,7 @@ def plot_time_curves(measurement: pd.DataFrame, prediction: pd.DataFrame, datase
     axes.set_xlabel("message size")
     axes.set_ylabel("time (µs)")
     axes.set_title(dataset)
-    lines = [_line(style, _TITLES[model]) for model, style in (("refined", "--"), (_CHOSEN, "-"))]
+    lines = [_line("--", _TITLES["refined"]), _line("-", _TITLES[_CHOSEN])]
     axes.legend(handles=[*named, *lines], fontsize=6)
     return figure
 

@@ -62,7 +62,8 @@ def plot_schedule_distribution(histogram: pd.DataFrame, summary: pd.DataFrame, r
     handles: list[Patch | Line2D] = [
         Patch(color=colour, alpha=0.5, label=mode) for mode, colour in zip(modes, COLOURS, strict=False)
     ]
-    handles.append(Line2D([], [], color="black", linestyle=":", linewidth=1, label="naive order (black: the same in both)"))
+    naive_label = "naive order (black: the same in both)"
+    handles.append(Line2D([], [], color="black", linestyle=":", linewidth=1, label=naive_label))
     figure.legend(handles=handles, fontsize=6, ncols=4, loc="outside upper center")
     for ax in list(axes.flat)[len(panels) :]:
         ax.axis("off")

@@ -77,21 +77,35 @@ def sharers(
     routes, case = tree.routes, graphs.graph_of_communication
     pair = graphs.source * routes.endpoints + graphs.target
 
-    def listed(rows: NDArray[np.int64], columns: int) -> tuple[NDArray[np.uint64], NDArray[np.int64], int]:
-        digest, table = np.zeros(rows.size, dtype=np.uint64), np.full((rows.size, columns), -1, dtype=np.int64)
+    def listed(rows: NDArray[np.int64], columns: int) -> tuple[NDArray[np.uint64], NDArray[np.int64], _Table]:
+        digest, count = np.zeros(rows.size, dtype=np.uint64), np.zeros(rows.size, dtype=np.int64)
+        table = np.zeros((rows.size, columns), dtype=np.int64)
         first, last = graphs.offset[case[rows]], graphs.offset[case[rows] + 1]
-        most = list_sharers(
-            rows, first, last, pair, bottleneck, graphs.start_s, end_s, routes.offset, routes.link, digest, table
-        )
-        return digest, table, int(most)
+        list_sharers(
+            rows, first, last, pair, bottleneck, graphs.start_s, end_s, routes.offset, routes.link, digest, count,
+            table,
+        )  # fmt: skip
+        return digest, count, table
 
-    digest, _, _ = listed(np.arange(pair.size), 0)
+    digest, count, _ = listed(np.arange(pair.size), 0)
     # Graphs of few endpoints repeat the same sharers: each set is written out once.
     _, examples, codes = np.unique(digest, return_index=True, return_inverse=True)
-    _, _, most = listed(examples, 0)
-    _, table, _ = listed(examples, most)
+    _, own_count, table = listed(examples, int(count[examples].max(initial=0)))
     names = tree.endpoint_names
-    arcs = np.array([f"{source}>{target}" for source in names for target in names], dtype=object)
-    words = np.append(arcs[pair], "")[table]
-    texts = [" ".join(filter(None, row)) for row in words.tolist()]
-    return pd.Categorical.from_codes(codes, pd.Index(texts))
+    arcs = [f"{source}>{target}" for source in names for target in names]
+    return pd.Categorical.from_codes(codes, pd.Index(_joined(arcs, table, own_count)))
+
+
+_Table = NDArray[np.int64]
+
+
+def _joined(words: list[str], table: _Table, count: NDArray[np.int64]) -> list[str]:
+    """Return the first `count` words of each row with a space between them, all rows in one go."""
+    # Every word comes with what follows it: a space, or the end of its row.
+    followed = np.array([word + " " for word in words] + [word + "\0" for word in words] + ["\0"], dtype=object)
+    place = np.arange(table.shape[1] + 1)
+    number = np.pad(table, ((0, 0), (0, 1)))
+    number[place == count[:, None] - 1] += len(words)
+    number[(place == 0) & (count[:, None] == 0)] = 2 * len(words)
+    taken = number[place < np.maximum(count, 1)[:, None]]
+    return "".join(followed[taken].tolist()).split("\0")[:-1]

@@ -29,7 +29,7 @@ __all__ = ["GraphBlocks", "ScatteredGraphError", "graph_blocks", "read_ends", "r
 SMALLEST_BYTES, LARGEST_BYTES = 1e-3, 1e15
 LATEST_START_S = 1e6
 #: What is read of a file at a time: about as many communications of CSV as of Parquet.
-_BLOCK_BYTES, _BLOCK_ROWS = 2_000_000, 160_000
+_BLOCK_BYTES, _BLOCK_ROWS = 1_400_000, 110_000
 #: Column that says who copies a graph, where that matters.
 _PROGRAM = "program"
 #: A line that is neither blank nor a comment.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from typing import TypeVar
 
-__all__ = ["in_order", "over_blocks"]
+__all__ = ["in_order", "made_ahead", "one_behind", "over_blocks"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -91,3 +91,60 @@ def in_order(
             if progress is not None:
                 progress(parts(result))
     return results
+
+
+def made_ahead(items: Iterable[Item]) -> Iterator[Item]:
+    """Give items in their order; while one is in use, a thread makes the next.
+
+    Parameters
+    ----------
+    items : iterable
+        What is made one after the other; errors in it are raised here.
+
+    Examples
+    --------
+    >>> list(made_ahead(iter("ab")))
+    ['a', 'b']
+    """
+    end = object()
+    remaining = iter(items)
+    with ThreadPoolExecutor(1) as pool:
+        following = pool.submit(next, remaining, end)
+        while (item := following.result()) is not end:
+            following = pool.submit(next, remaining, end)
+            yield item  # type: ignore[misc]  # the mark of the end is not given
+
+
+@contextmanager
+def one_behind(work: Callable[[Item], object]) -> Iterator[Callable[[Item], None]]:
+    """Work on items in a thread, in their order; the caller goes on until the next one.
+
+    Parameters
+    ----------
+    work : callable
+        Takes an item; an error in it is raised at the next item, or at the end.
+
+    Yields
+    ------
+    callable
+        Takes the next item.
+
+    Examples
+    --------
+    >>> found = []
+    >>> with one_behind(found.append) as take:
+    ...     take("a")
+    ...     take("b")
+    >>> found
+    ['a', 'b']
+    """
+    with ThreadPoolExecutor(1) as pool:
+        last = pool.submit(lambda: None)
+
+        def take(item: Item) -> None:
+            nonlocal last
+            last.result()
+            last = pool.submit(work, item)  # type: ignore[arg-type]  # the result is not used
+
+        yield take
+        last.result()

@@ -64,8 +64,8 @@ FIGURES = (
         "Which method is best",
         lambda read, values: plots.plot_map(read("gpucentric_choice"), values["system"]),
         "The best method over message size and overlap (share of a transfer that computation can hide) on 8 nodes, for "
-        "time and for energy. MPI and RMA from host memory both stage data through host memory; MPI keeps the processor "
-        "polling, RMA leaves the transfer to hardware. Pale: a tie within the models' error.",
+        "time and for energy. MPI and RMA from host memory both stage data through host memory; MPI keeps the "
+        "processor polling, RMA leaves the transfer to hardware. Pale: a tie within the models' error.",
     ),
     Entry(
         "measured_paths",

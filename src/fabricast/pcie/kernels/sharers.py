@@ -24,13 +24,13 @@ def _shares(c, other, link, pair, start_s, end_s, route_offset, route_link):
 
 
 @njit(cache=True, nogil=True)
-def list_sharers(rows, first_of, end_of, pair, bottleneck, start_s, end_s, route_offset, route_link, digest, listed):
-    """Fill the digest of the pairs that share the bottleneck of each row; list them where there is room.
+def list_sharers(
+    rows, first_of, end_of, pair, bottleneck, start_s, end_s, route_offset, route_link, digest, count, listed
+):
+    """Fill number and digest of the pairs that share the bottleneck of each row; list them where there is room.
 
-    `listed` (rows, most) takes the communications themselves, -1 after the last; without columns they are left out.
-    Returns the largest number of them.
+    `listed` (rows, most) takes the pairs themselves; without columns they are left out.
     """
-    most = 0
     for place in range(rows.size):
         c = rows[place]
         found = 0
@@ -40,8 +40,7 @@ def list_sharers(rows, first_of, end_of, pair, bottleneck, start_s, end_s, route
                 if _shares(c, other, bottleneck[c], pair, start_s, end_s, route_offset, route_link):
                     value = (value ^ np.uint64(pair[other] + 1)) * _PRIME
                     if found < listed.shape[1]:
-                        listed[place, found] = other
+                        listed[place, found] = pair[other]
                     found += 1
         digest[place] = value if found else np.uint64(0)
-        most = max(most, found)
-    return most
+        count[place] = found
