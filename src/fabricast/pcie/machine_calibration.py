@@ -20,7 +20,7 @@ from fabricast.pcie.host_memory import (
     root_complex_of,
 )
 from fabricast.pcie.machine_parameters import MachineParameters
-from fabricast.pcie.measured_graph import CALIBRATION, TEST, MeasuredGraph
+from fabricast.pcie.measured_graph import CALIBRATION, MeasuredGraph
 from fabricast.pcie.programs import PROGRAMS, LinkRates, total_rate
 from fabricast.pcie.tree import PcieTree
 from fabricast.pcie.tree_parts import PeerLink
@@ -70,6 +70,9 @@ class Calibration:
         Graphs that were used, which are not judged.
     direct_links : tuple of PeerLink, default ()
         Direct links between GPUs with what copies alone reached over them, else with what the topology tells.
+    tells_links : bool, default True
+        Whether anything tells what a link carries; if not, `rates` has what a copy across the root complex reaches,
+        though the tree has shorter ways.
     """
 
     rates: LinkRates
@@ -77,6 +80,7 @@ class Calibration:
     source: dict[str, str]
     used: frozenset[str]
     direct_links: tuple[PeerLink, ...] = ()
+    tells_links: bool = True
 
     @property
     def values(self) -> dict[str, float | None]:
@@ -196,6 +200,13 @@ def links_carry(tree: PcieTree, flows: Sequence[tuple[int, int]], bytes_per_s: f
     return float(found.flow_bytes_per_s.sum())
 
 
+def _has_local(tree: PcieTree) -> bool:
+    """Whether some copy between GPUs does not cross the root complex."""
+    routes, names = tree.routes, tree.endpoint_names
+    gpus = [number for number, name in enumerate(names) if not is_host(tree, [(name, name)])]
+    return any(not routes.crossing[s * routes.endpoints + t] for s in gpus for t in gpus if s != t)
+
+
 def _apart(tree: PcieTree, flows: Sequence[tuple[int, int]]) -> bool:
     """Whether no two flows use a link in the same direction."""
     routes = tree.routes
@@ -244,7 +255,7 @@ def calibrate_machine(
         each = graph.total_bytes_per_s / len(flows)
         if peer_link_of(tree, flows) is not None:
             # Such a copy says nothing of the tree.
-            if len(flows) == 1 and not graph.role.startswith(TEST):
+            if len(flows) == 1 and graph.may_calibrate:
                 direct.setdefault(ends_of(tree, graph.flows[0]), []).append(each)
                 used.add(graph.name)
             continue
@@ -261,10 +272,10 @@ def calibrate_machine(
         elif is_host(tree, graph.flows) and _socket_ways(tree, graph.flows):
             # Memory of another socket: neither a path of the tree alone nor what memory carries.
             continue
-        elif (len(flows) == 1 and not graph.role.startswith(TEST)) or (marked and not opposite and _apart(tree, flows)):
+        elif (len(flows) == 1 and graph.may_calibrate) or (marked and not opposite and _apart(tree, flows)):
             crossing = any(tree.routes.crossing[s * tree.routes.endpoints + t] for s, t in flows)
             alone["host" if is_host(tree, graph.flows) else "crossing" if crossing else "local"].append(each)
-        elif opposite and (marked or not graph.role) and not is_host(tree, graph.flows):
+        elif opposite and graph.may_calibrate and not is_host(tree, graph.flows):
             two_way.append(each)
         else:
             continue
@@ -275,7 +286,7 @@ def calibrate_machine(
             f"'{tree.name}' carry ({(tree.link_bytes_per_s or 0.0) / 1e9:.4g} GB/s each): the topology is not that of "
             "the machine, or the measurement is an artefact"
         )
-    found = _estimated(alone, two_way, limits, used, one_way_bytes_per_s)
+    found = _estimated(alone, two_way, limits, used, one_way_bytes_per_s, has_local=_has_local(tree))
     if not tree.peer_links:
         return found
     links = calibrated_links(tree.peer_links, direct)
@@ -344,16 +355,25 @@ def _socket_limit(ways: Sequence[tuple[str, str]]) -> str:
 
 def _estimated(
     alone: dict[str, list[float]], two_way: list[float], limits: dict[str, list[float]], used: set[str],
-    default: float | None,
+    default: float | None, *, has_local: bool,
 ) -> Calibration:  # fmt: skip
     source = {}
     one_way = next((values for values in (alone["local"], alone["crossing"], alone["host"]) if values), None)
-    if one_way:
+    only_crossing = has_local and bool(alone["crossing"]) and not alone["local"]
+    slow_crossing = only_crossing and float(np.median(alone["crossing"])) < (default or 0.0) * (1 - BEYOND)
+    if one_way and not slow_crossing:
         rate = float(np.median(one_way))
         source["one_way"] = f"{len(one_way)} measured, copies alone"
+        if only_crossing:
+            source["one_way"] += ", all across the root complex"
+    elif two_way:
+        rate = float(np.median(two_way)) * (1 + DUPLEX_COST)
+        source["one_way"] = "opposite pairs and the duplex cost of other machines; no copy alone was measured"
     elif default is not None:
         rate = default
-        source["one_way"] = "payload share of the links of the file; no copy alone was measured"
+        source["one_way"] = "payload share of the links of the file; no copy alone was measured" + (
+            " but across the root complex" if slow_crossing else ""
+        )
     else:
         raise InputError(
             "no copy alone was measured, and the topology has no link rate; measure one (fabricast probes)"
@@ -367,9 +387,10 @@ def _estimated(
         both = rate / (1 + DUPLEX_COST)
         source["two_way"] = "duplex cost of other machines; no opposite pair was measured"
     crossing = None
-    if alone["crossing"] and alone["local"]:
+    if alone["crossing"] and (alone["local"] or slow_crossing):
         crossing = float(np.median(alone["crossing"]))
         source["crossing"] = f"{len(alone['crossing'])} measured, copies alone"
     found = {name: float(np.median(values)) for name, values in limits.items() if values}
     source |= {name: f"{len(limits[name])} measured, {_PROBES[name]}" for name in found}
-    return Calibration(LinkRates(rate, max(both, rate / 2), crossing), found, source, frozenset(used))
+    rates = LinkRates(rate, max(both, rate / 2), crossing)
+    return Calibration(rates, found, source, frozenset(used), tells_links=not only_crossing or slow_crossing)

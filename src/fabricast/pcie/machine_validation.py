@@ -28,12 +28,21 @@ from fabricast.pcie.programs import PROGRAMS, rate_alone, total_rate
 from fabricast.pcie.tree import PcieTree
 from fabricast.pcie.tree_parts import direct_rates
 
-__all__ = ["BEYOND_THE_LINKS", "DIRECT_LINKS", "MANY_COPIES", "UNTOLD_SOCKETS", "MachineValidation", "validate_machine"]
+__all__ = [
+    "BEYOND_THE_LINKS",
+    "DIRECT_LINKS",
+    "MANY_COPIES",
+    "UNTOLD_LINKS",
+    "UNTOLD_SOCKETS",
+    "MachineValidation",
+    "validate_machine",
+]
 
 _FAR_OFF = 0.15
 #: Remarks of rows that are listed and not judged.
 BEYOND_THE_LINKS = "more than the links carry"
 UNTOLD_SOCKETS = "not judged: no probe tells what the link between sockets carries"
+UNTOLD_LINKS = "not judged: more than a copy across the root complex, and no copy alone below it was measured"
 #: Class of graphs with copies over NVLink, NVSwitch or xGMI.
 DIRECT_LINKS = "direct links"
 #: Class of graphs in which the engine of a GPU decides.
@@ -134,7 +143,7 @@ def _row(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: i
     elif kind == DIRECT_LINKS:
         remark = _direct_remark(tree, graph)
     elif measured > carried * (1 + BEYOND):
-        remark = BEYOND_THE_LINKS
+        remark = BEYOND_THE_LINKS if calibration.tells_links else UNTOLD_LINKS
     elif high_of_sockets > total * (1 + BEYOND):
         remark = UNTOLD_SOCKETS
     elif kind == "host copies":

@@ -10,9 +10,10 @@ __all__ = ["CALIBRATION", "HOST", "JUDGED", "SET_ASIDE", "TEST", "MeasuredGraph"
 HOST = "H"
 #: Role of measurements from which parameters may be taken.
 CALIBRATION = "calibration"
-#: Role of measurements that are judged, even where they are of a copy alone; also how longer names of it begin.
+#: Role of measurements that are judged, even where they are of a copy alone or of an opposite pair.
 TEST = "test"
-#: Roles of rows that are judged, as those without a role.
+#: Roles of rows that are judged, as those without a role, but for copies alone and opposite pairs, which give
+#: parameters unless they are of the first; also with `test_` before the name of a class.
 JUDGED = (TEST, "few_flows", "all_to_all", "host")
 #: Roles of rows that a file lists and does not want judged.
 SET_ASIDE = ("impossible_over_line_rate", "circular_topology", "collapse", "partial_collapse")
@@ -53,3 +54,8 @@ class MeasuredGraph:
     spread: float = 0.0
     line: int = 0
     rates_summed: bool = False
+
+    @property
+    def may_calibrate(self) -> bool:
+        """Whether parameters may be taken from it, if it is of copies that tell any."""
+        return self.role not in (TEST, *SET_ASIDE)

@@ -18,7 +18,7 @@ from fabricast.pcie.collectives import collective_arcs
 from fabricast.pcie.host_memory import flows_of, root_complex_of, with_host_memory
 from fabricast.pcie.left_out_pause import JudgedMachine, left_out_rates
 from fabricast.pcie.machine_probes import probe_csv, proposed_probes
-from fabricast.pcie.machine_validation import BEYOND_THE_LINKS, UNTOLD_SOCKETS, validate_machine
+from fabricast.pcie.machine_validation import BEYOND_THE_LINKS, UNTOLD_LINKS, UNTOLD_SOCKETS, validate_machine
 from fabricast.pcie.measured_copies import read_measured_copies
 from fabricast.pcie.measured_graph import MeasuredGraph
 from fabricast.pcie.packet_hardware import reverse_links
@@ -668,6 +668,49 @@ def test_rates_above_the_links_calibrate_nothing():
         validate_machine(tree, _measured(("2>3", 54, "calibration")))
     host = validate_machine(tree, _measured(("0>1", 13, "calibration"), ("H>0 H>1", 900, ""))).rows.iloc[1]
     assert host["remark"] == BEYOND_THE_LINKS
+
+
+@pytest.mark.parametrize("role", ["", "few_flows", "test_few_flows"])
+def test_copies_alone_and_opposite_pairs_calibrate_whatever_class_their_role_names(role):
+    rows = [("0>1", 54, role), ("0>4", 38, role), ("0>1 1>0", 105, role), ("0>1 2>3", 108, role)]
+    result = validate_machine(load_tree("flat4x2"), _measured(*rows))
+    rates = result.calibration.rates
+    assert (rates.one_way_bytes_per_s, rates.two_way_bytes_per_s, rates.crossing_bytes_per_s) == pytest.approx(
+        (54e9, 52.5e9, 38e9)
+    )
+    assert result.rows["judged"].tolist() == [False, False, False, True]
+
+
+def test_rows_that_a_file_sets_aside_or_holds_back_calibrate_nothing():
+    rows = [("0>1", 20, "impossible_over_line_rate"), ("0>1 1>0", 20, "collapse"), ("0>1", 21, "test")]
+    known = [("2>3", 54, ""), ("0>1 2>3", 108, "")]
+    result = validate_machine(load_tree("flat4x2"), _measured(*rows, *known))
+    assert result.calibration.rates.one_way_bytes_per_s == pytest.approx(54e9)
+    assert "no opposite pair" in result.calibration.source["two_way"]
+    assert result.rows["judged"].tolist() == [False, False, True, False, True]
+
+
+def test_opposite_pairs_tell_the_rate_of_one_copy_where_none_was_measured_alone():
+    result = validate_machine(load_tree("flat4x2"), _measured(("0>1 1>0", 105, ""), ("0>1 2>3", 108, "")))
+    rates = result.calibration.rates
+    assert rates.two_way_bytes_per_s == pytest.approx(52.5e9)
+    assert 52.5e9 < rates.one_way_bytes_per_s < 55e9
+    assert "duplex cost of other machines" in result.calibration.source["one_way"]
+
+
+def test_copies_across_the_root_complex_alone_do_not_tell_what_links_carry():
+    rows = [("0>4", 38, ""), ("0>1", 54, "test"), ("0>4 2>6", 80, "")]
+    untold = validate_machine(load_tree("flat4x2"), _measured(*rows))
+    assert untold.rows["remark"].tolist() == ["calibration", UNTOLD_LINKS, UNTOLD_LINKS]
+    assert not any("cannot be the fabric" in remark for remark in untold.remarks)
+    # The links of the file tell it, or that there is no other way than across.
+    told = validate_machine(load_tree("flat4x2"), _measured(*rows), one_way_bytes_per_s=57e9)
+    assert (told.calibration.rates.one_way_bytes_per_s, told.calibration.rates.crossing_bytes_per_s) == pytest.approx(
+        (57e9, 38e9)
+    )
+    assert told.rows["remark"].tolist() == ["calibration", "", BEYOND_THE_LINKS]
+    no_other = validate_machine(load_tree("direct8"), _measured(*rows))
+    assert no_other.rows["remark"].tolist() == ["calibration", BEYOND_THE_LINKS, ""]
 
 
 def test_copies_over_direct_links_calibrate_no_pcie_rate():
