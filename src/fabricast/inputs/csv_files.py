@@ -138,6 +138,8 @@ def read_csv(
     comment = text.partition("\n")[0]
     lines = list(_lines(text, path, lines_before))
     expected = ",".join(required) + (f"[,{','.join(optional)}]" if optional else "")
+    if not required:
+        expected = f"some of {', '.join(optional)}"
     if not lines:
         raise InputError(f"is empty, expected the columns {expected}", path=path, line=1)
     line, names = lines[0]
