@@ -20,6 +20,7 @@ def read_hwloc(root: Element, include_display: bool, network_cards: bool, path: 
     bus_ids: dict[str, str] = {}
     accelerators: list[tuple[str, str]] = []
     switches: list[str] = []
+    numbers: list[tuple[Device, dict[str, int]]] = []
 
     def socket_of(above: list[Element]) -> Device:
         owner = above[0]
@@ -54,6 +55,7 @@ def read_hwloc(root: Element, include_display: bool, network_cards: bool, path: 
             others += kind == "PCIDev" and not device.is_endpoint
             if device.is_accelerator:
                 accelerators.append((bus_id, vendor))
+                numbers.append((device, _device_numbers(element)))
             if element.attributes.get("subtype") == "NVSwitch" or (pci_class, vendor) == (SWITCH_CLASS, "10de"):
                 switches.append(bus_id)
             bridge.children.append(device)
@@ -62,6 +64,9 @@ def read_hwloc(root: Element, include_display: bool, network_cards: bool, path: 
             visit(child, [*above, element], bridge, bus_id)
 
     visit(root, [], None, "")
+    kind = next((kind for kind in _NUMBERING if all(kind in own for _, own in numbers)), None)
+    for device, own in numbers:
+        device.number = own[kind] if kind is not None else None
     machine = Machine(list(packages.values()), others, bridges_of_a_switch=2)
     machine.peers = _hwloc_peers(root, bus_ids, {bus_id for bus_id, _ in accelerators}, set(switches), path)
     if switches and not machine.peers:
@@ -78,6 +83,17 @@ def _numa_nodes(socket: Element) -> tuple[int, ...]:
     """Return the numbers of the NUMA nodes of a package."""
     numbers = [e.attributes.get("os_index", "") for e in socket.walk() if e.attributes.get("type") == "NUMANode"]
     return tuple(sorted({int(number) for number in numbers if re.fullmatch("[0-9]{1,6}", number)}))
+
+
+#: Devices of the operating system that tell how programs number GPUs, the best first.
+_NUMBERING = ("cuda", "nvml", "rsmi")
+
+
+def _device_numbers(element: Element) -> dict[str, int]:
+    """Return the number of a GPU by the library that gives it."""
+    names = [e.attributes.get("name", "") for e in element.walk() if e.attributes.get("type") == "OSDev"]
+    found = [re.fullmatch(f"({'|'.join(_NUMBERING)})([0-9]{{1,6}})", name) for name in names]
+    return {match[1]: int(match[2]) for match in found if match is not None}
 
 
 def _card_name(element: Element) -> str:

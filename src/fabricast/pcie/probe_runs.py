@@ -23,6 +23,7 @@ from fabricast.pcie.measured_graph import HOST
 from fabricast.pcie.programs import PROGRAMS
 from fabricast.pcie.topology_files import load_tree
 from fabricast.pcie.tree import PcieTree
+from fabricast.pcie.xml_devices import pci_address
 from fabricast.runtime.cuda_driver import c_text, checked, unavailable_reason
 from fabricast.runtime.machine import pin_to_local_cores
 
@@ -34,15 +35,6 @@ _LEAST_REPETITIONS = 5
 #: Copies of a flow that follow each other: a forecast is of flows that copy again and again.
 _IN_A_ROW = 4
 _LSTOPO = ("lstopo-no-graphics", "lstopo")
-
-
-def _place(bus_id: str) -> tuple[int, ...]:
-    """Return domain, bus, device and function of a PCI address; CUDA and hwloc write the domain with other digits."""
-    try:
-        numbers = [int(part, 16) for part in bus_id.replace(".", ":").split(":")]
-    except ValueError:
-        return ()
-    return tuple(numbers if len(numbers) == 4 else [0, *numbers]) if len(numbers) in (3, 4) else ()
 
 
 class MachineGpus:
@@ -101,11 +93,11 @@ class MachineGpus:
         InputError
             If the topology has no GPU of this machine.
         """
-        places = {_place(bus_id): ordinal for ordinal, bus_id in enumerate(self.bus_ids)}
+        places = {pci_address(bus_id): ordinal for ordinal, bus_id in enumerate(self.bus_ids)}
         found = {
             name: places[place]
             for name in tree.endpoint_names
-            if (place := _place(tree.vertex(name).label)) and place in places
+            if (place := pci_address(tree.vertex(name).label)) and place in places
         }
         if not found:
             raise InputError(

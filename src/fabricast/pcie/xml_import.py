@@ -17,7 +17,7 @@ from fabricast.pcie.hwloc_xml import read_hwloc
 from fabricast.pcie.nccl_xml import read_nccl
 from fabricast.pcie.tree import PcieTree
 from fabricast.pcie.tree_parts import MemoryNode, PeerLink, Vertex
-from fabricast.pcie.xml_devices import ACCELERATOR_CLASSES, Device, Machine, parse
+from fabricast.pcie.xml_devices import ACCELERATOR_CLASSES, Device, Machine, parse, pci_address
 
 __all__ = ["import_xml"]
 
@@ -25,6 +25,13 @@ __all__ = ["import_xml"]
 _IDLE_BYTES_PER_S = 4.0e9
 #: Place of the first network card, above all device numbers.
 _AFTER_ACCELERATORS = 1 << 30
+
+
+#: What a reader should know who compares with a program's numbers.
+_NUMBERED = (
+    "the file does not number its GPUs; here they have the order of their bus ids, as nvidia-smi counts: see that your "
+    "program numbers them alike before you compare rates"
+)
 
 
 def import_xml(path: Path | str, *, include_display: bool = False, network_cards: bool = False) -> PcieTree:
@@ -42,7 +49,8 @@ def import_xml(path: Path | str, *, include_display: bool = False, network_cards
     Returns
     -------
     PcieTree
-        Endpoints numbered in document order (hwloc) or by device number (NCCL). Link
+        Endpoints have the numbers that the file gives them (hwloc: devices of CUDA, NVML or
+        ROCm SMI; NCCL: `dev`), else those of the order of bus ids, and the notes say so. Link
         capacities are multiples of the commonest accelerator link rate; missing speeds
         count as that rate, and the tree's notes say so.
 
@@ -111,13 +119,8 @@ def _build(name: str, machine: Machine, dialect: str) -> PcieTree:
         device.bytes_per_s for device in below if device.bytes_per_s
     )
     reference = max(rates, key=lambda rate: (rates[rate], rate)) if rates else None
-    numbers = [device.number for device in endpoints]
-    if None not in numbers and len(set(numbers)) == len(numbers):
-        labels = {id(device): str(device.number) for device in endpoints}
-        order = {id(device): device.number or 0 for device in endpoints}
-    else:
-        labels = {id(device): str(number) for number, device in enumerate(endpoints)}
-        order = {id(device): number for number, device in enumerate(endpoints)}
+    order, told = _numbers(endpoints)
+    labels = {device: str(number) for device, number in order.items()}
     taken = set(labels.values())
     for number, device in enumerate(device for device in below if device.network_card is not None):
         # Two functions of one card may have one name.
@@ -159,10 +162,21 @@ def _build(name: str, machine: Machine, dialect: str) -> PcieTree:
     clean = "".join(c if c.isalnum() or c in "_.-" else "_" for c in name)[:200] or "imported"
     return PcieTree(
         clean, vertices, None, f"imported from {dialect}", "measured",
-        (*machine.notes, *_notes(below, sockets, reference)),
+        (*machine.notes, *_notes(below, sockets, reference), *([] if told or len(endpoints) == 1 else [_NUMBERED])),
         reference, _peer_links(machine, {device.bus_id.lower(): labels[id(device)] for device in endpoints}),
         memory_nodes=tuple(memory),
     )  # fmt: skip
+
+
+def _numbers(endpoints: list[Device]) -> tuple[dict[int, int], bool]:
+    """Return the number of each accelerator by its identity, and whether the file tells it."""
+    given = [device.number for device in endpoints]
+    if None not in given and len(set(given)) == len(given):
+        return {id(device): device.number or 0 for device in endpoints}, True
+    addresses = [pci_address(device.bus_id) for device in endpoints]
+    # Where an address is missing, the order of the file stands.
+    in_order = sorted(endpoints, key=lambda device: pci_address(device.bus_id)) if all(addresses) else endpoints
+    return {id(device): number for number, device in enumerate(in_order)}, False
 
 
 def _numa_label(socket: Device) -> str:

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 import subprocess
 from dataclasses import replace
 
@@ -170,7 +171,7 @@ def test_hwloc_sockets_are_joined_and_version_three_is_read(tmp_path):
     text = hwloc_xml(package(host(board(0))) + package(host(board(1))), version="3.0")
     tree = import_xml(write_xml(tmp_path, text))
     assert tree.path_class("0", "2") == "SYS"
-    assert "outside the study" in tree.notes[-1]
+    assert [note for note in tree.notes if "outside the study" in note]
 
 
 def test_hwloc_missing_and_slow_speeds(tmp_path):
@@ -206,6 +207,36 @@ def test_nccl_numbers_endpoints_by_device(tmp_path):
     fast = pcie_bytes_per_s(8, 16)
     assert tree.link_bytes_per_s == pytest.approx(fast)
     assert [tree.vertex(name).capacity for name in tree.endpoint_names] == [0.5, 1.0]
+
+
+def test_gpus_that_the_file_does_not_number_have_the_order_of_bus_ids(tmp_path):
+    """Azure's file lists 0003:00:00.0 first; nvidia-smi and CUDA call 0001:00:00.0 number 0."""
+    text = re.sub("<gpu[^>]*/>", "", NCCL).replace("0000:1d", "0000:9d")
+    tree = import_xml(write_xml(tmp_path, text))
+    assert [tree.vertex(name).label for name in tree.endpoint_names] == ["0000:20:00.0", "0000:9d:00.0"]
+    assert [note for note in tree.notes if "order of their bus ids" in note]
+    assert not [note for note in import_xml(write_xml(tmp_path, NCCL)).notes if "bus ids" in note]
+    # Where a bus id is none, nothing tells an order but the file.
+    unordered = import_xml(write_xml(tmp_path, text.replace("0000:20:00.0", "unknown")))
+    assert [unordered.vertex(name).label for name in unordered.endpoint_names] == ["0000:9d:00.0", "unknown"]
+
+
+@pytest.mark.parametrize(("names", "labels"), [
+    (("cuda1", "cuda0"), ["1:00.0", "0:00.0"]),
+    (("nvml1", "nvml0"), ["1:00.0", "0:00.0"]),
+    (("rsmi1", "rsmi0"), ["1:00.0", "0:00.0"]),
+    (("cuda0", "nvml0"), ["0:00.0", "1:00.0"]),
+    (("cuda0", "cuda0"), ["0:00.0", "1:00.0"]),
+    (("card1", "card0"), ["0:00.0", "1:00.0"]),
+])  # fmt: skip
+def test_hwloc_numbers_gpus_as_programs_do(tmp_path, names, labels):
+    gpus = [
+        device(f"{bus}:00.0").replace("/>", f'><object type="OSDev" name="{name}" osdev_type="5"/></object>')
+        for bus, name in enumerate(names)
+    ]
+    tree = import_xml(write_xml(tmp_path, hwloc_xml(package(host("".join(gpus))))))
+    assert [tree.vertex(name).label for name in tree.endpoint_names] == labels
+    assert any("order of their bus ids" in note for note in tree.notes) == (labels[0] == "0:00.0")
 
 
 def test_network_cards_are_endpoints_only_if_asked_for(tmp_path):
@@ -345,7 +376,16 @@ def test_other_recorded_machines(shared_data):
     assert "3 of 3 links record no speed" in old.notes[0]
     assert shape(import_xml(shared_data / "nccl" / "topo_8p_rome_pcie.xml")) == [4, 4]
     assert shape(import_xml(shared_data / "nccl" / "topo_3p_pcie.xml")) == [1, 2]
-    assert shape(import_xml(shared_data / "nccl" / "ndv4-topo.xml")) == [[2]] * 4
+    azure = import_xml(shared_data / "nccl" / "ndv4-topo.xml")
+    assert shape(azure) == [[2]] * 4
+    # As nvidia-smi shows it there: GPUs 0 and 1 are next to NUMA node 1, 4 and 5 to 3.
+    assert [azure.vertex(name).label[:4] for name in azure.endpoint_names] == [
+        "0001", "0002", "0003", "0004", "000b", "000c", "000d", "000e"
+    ]  # fmt: skip
+    assert [azure.vertex(gpu).parent for gpu in ("0", "2", "4", "6")] == ["S1", "S0", "S3", "S2"]
+    assert [azure.vertex(gpu).parent for gpu in ("0", "2", "4", "6")] == [
+        load_tree("hgx_a100").vertex(gpu).parent for gpu in ("0", "2", "4", "6")
+    ]
 
 
 def test_this_machine_is_imported_or_refused_with_a_reason(tmp_path):
