@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fabricast.core.errors import InputError
+from fabricast.pcie.copy_links import LinkRates, Way, way_of
 from fabricast.pcie.direct_links import calibrated_links
 from fabricast.pcie.host_memory import (
     UNLIMITED,
@@ -21,7 +22,7 @@ from fabricast.pcie.host_memory import (
 )
 from fabricast.pcie.machine_parameters import MachineParameters
 from fabricast.pcie.measured_graph import CALIBRATION, MeasuredGraph
-from fabricast.pcie.programs import PROGRAMS, LinkRates, total_rate
+from fabricast.pcie.programs import PROGRAMS, total_rate
 from fabricast.pcie.tree import PcieTree
 from fabricast.pcie.tree_parts import PeerLink
 
@@ -41,6 +42,13 @@ __all__ = [
 DUPLEX_COST = 0.03
 #: Measured rates beyond what the links can carry by this share contradict the tree, or are an artefact.
 BEYOND = 0.1
+#: Kinds of ways, those that may be slower last, and in which order they tell one way of the links.
+_WAYS: tuple[Way, ...] = ("local", "host_in", "host_out", "crossing", "sockets")
+_ONE_WAY: tuple[Way, ...] = ("local", "crossing", "host_in", "sockets")
+_WORDS: dict[Way, str] = {
+    "local": "below one switch", "crossing": "across the root complex", "sockets": "between sockets",
+    "host_in": "from host memory", "host_out": "to host memory",
+}  # fmt: skip
 #: What each limit was measured with.
 _PROBES = {
     "memory_read": "all GPUs of a root complex", "memory_write": "all GPUs of a root complex",
@@ -89,7 +97,8 @@ class Calibration:
         return {
             **({"direct_link": float(np.median(direct))} if direct else {}),
             "one_way": rates.one_way_bytes_per_s, "two_way": rates.two_way_bytes_per_s,
-            "crossing": rates.crossing_bytes_per_s, **self.limits,
+            "crossing": rates.crossing_bytes_per_s, "sockets": rates.sockets_bytes_per_s,
+            "host_in": rates.host_in_bytes_per_s, "host_out": rates.host_out_bytes_per_s, **self.limits,
         }  # fmt: skip
 
     def tells_sockets(self, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> bool:
@@ -244,8 +253,8 @@ def calibrate_machine(
     InputError
         If nothing tells the rate of a copy alone.
     """
-    alone: dict[str, list[float]] = {"local": [], "crossing": [], "host": []}
-    two_way: list[float] = []
+    alone: dict[Way, list[float]] = {way: [] for way in _WAYS}
+    two_way: dict[Way, list[float]] = {way: [] for way in _WAYS}
     limits: dict[str, list[float]] = {name: [] for name in _PROBES}
     direct: dict[tuple[str, str], list[float]] = {}
     used = set()
@@ -273,10 +282,10 @@ def calibrate_machine(
             # Memory of another socket: neither a path of the tree alone nor what memory carries.
             continue
         elif (len(flows) == 1 and graph.may_calibrate) or (marked and not opposite and _apart(tree, flows)):
-            crossing = any(tree.routes.crossing[s * tree.routes.endpoints + t] for s, t in flows)
-            alone["host" if is_host(tree, graph.flows) else "crossing" if crossing else "local"].append(each)
+            # Of several copies that share nothing, the slowest ends last.
+            alone[max((way_of(tree, s, t) for s, t in flows), key=_WAYS.index)].append(each)
         elif opposite and graph.may_calibrate and not is_host(tree, graph.flows):
-            two_way.append(each)
+            two_way[way_of(tree, *flows[0])].append(each)
         else:
             continue
         used.add(graph.name)
@@ -354,43 +363,54 @@ def _socket_limit(ways: Sequence[tuple[str, str]]) -> str:
 
 
 def _estimated(
-    alone: dict[str, list[float]], two_way: list[float], limits: dict[str, list[float]], used: set[str],
+    alone: dict[Way, list[float]], two_way: dict[Way, list[float]], limits: dict[str, list[float]], used: set[str],
     default: float | None, *, has_local: bool,
 ) -> Calibration:  # fmt: skip
     source = {}
-    one_way = next((values for values in (alone["local"], alone["crossing"], alone["host"]) if values), None)
-    only_crossing = has_local and bool(alone["crossing"]) and not alone["local"]
-    slow_crossing = only_crossing and float(np.median(alone["crossing"])) < (default or 0.0) * (1 - BEYOND)
-    if one_way and not slow_crossing:
-        rate = float(np.median(one_way))
-        source["one_way"] = f"{len(one_way)} measured, copies alone"
-        if only_crossing:
-            source["one_way"] += ", all across the root complex"
-    elif two_way:
-        rate = float(np.median(two_way)) * (1 + DUPLEX_COST)
+    pooled = {**alone, "host_in": [*alone["host_in"], *alone["host_out"]]}
+    fastest: Way | None = next((way for way in _ONE_WAY if pooled[way]), None)
+    both_way: Way | None = next((way for way in _ONE_WAY if two_way[way]), None)
+    untold = has_local and fastest in ("crossing", "sockets")
+    # A copy through the root complex may be slower than its links.
+    measured = float(np.median(pooled[fastest])) if fastest is not None else 0.0
+    slow = untold and measured < (default or 0.0) * (1 - BEYOND)
+    if fastest is not None and not slow:
+        rate = measured
+        source["one_way"] = f"{len(pooled[fastest])} measured, copies alone"
+        if untold:
+            source["one_way"] += f", all {_WORDS[fastest]}"
+    elif both_way is not None and fastest is None:
+        rate = float(np.median(two_way[both_way])) * (1 + DUPLEX_COST)
         source["one_way"] = "opposite pairs and the duplex cost of other machines; no copy alone was measured"
     elif default is not None:
         rate = default
-        source["one_way"] = "payload share of the links of the file; no copy alone was measured" + (
-            " but across the root complex" if slow_crossing else ""
-        )
+        source["one_way"] = "payload share of the links of the file; no copy alone was measured"
+        if fastest is not None:
+            source["one_way"] += f" but {_WORDS[fastest]}"
     else:
         raise InputError(
             "no copy alone was measured, and the topology has no link rate; measure one (fabricast probes)"
         )
-    if two_way:
-        both = min(float(np.median(two_way)), rate)
-        source["two_way"] = f"{len(two_way)} measured, opposite pairs"
-        if float(np.median(two_way)) > rate * (1 + BEYOND):
+    both = rate / (1 + DUPLEX_COST)
+    source["two_way"] = "duplex cost of other machines; no opposite pair was measured"
+    if both_way is not None:
+        # What directions cost each other is told by copies of one kind, alone and both ways.
+        one, two = float(np.median(alone[both_way] or [rate])), float(np.median(two_way[both_way]))
+        both = min(max(two, one / 2), one) * (rate / one)
+        source["two_way"] = f"{len(two_way[both_way])} measured, opposite pairs"
+        if both_way != "local":
+            source["two_way"] += f" {_WORDS[both_way]}"
+        if two > one * (1 + BEYOND):
             source["two_way"] += "; faster than copies alone, so that one way counts"
-    else:
-        both = rate / (1 + DUPLEX_COST)
-        source["two_way"] = "duplex cost of other machines; no opposite pair was measured"
-    crossing = None
-    if alone["crossing"] and (alone["local"] or slow_crossing):
-        crossing = float(np.median(alone["crossing"]))
-        source["crossing"] = f"{len(alone['crossing'])} measured, copies alone"
+    slower: dict[Way, float] = {}
+    for way in ("crossing", "sockets", "host_in", "host_out"):
+        if alone[way] and (way != fastest or slow) and not (way == "host_out" and fastest == "host_in"):
+            slower[way] = float(np.median(alone[way]))
+            source[way] = f"{len(alone[way])} measured, copies alone {_WORDS[way]}"
     found = {name: float(np.median(values)) for name, values in limits.items() if values}
     source |= {name: f"{len(limits[name])} measured, {_PROBES[name]}" for name in found}
-    rates = LinkRates(rate, max(both, rate / 2), crossing)
-    return Calibration(rates, found, source, frozenset(used), tells_links=not only_crossing or slow_crossing)
+    rates = LinkRates(
+        rate, both, slower.get("crossing"), slower.get("sockets"), slower.get("host_in"),
+        slower.get("host_out"),
+    )  # fmt: skip
+    return Calibration(rates, found, source, frozenset(used), tells_links=not untold or slow)

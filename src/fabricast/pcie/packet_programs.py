@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from fabricast.pcie.copy_links import LinkRates
 from fabricast.pcie.graphs import CongestionGraphs, from_arcs
 from fabricast.pcie.packet_hardware import PacketHardware
 from fabricast.pcie.packet_phases import SimulatedEnds
 from fabricast.pcie.packets import CopyOrder, run_packets
-from fabricast.pcie.programs import PROGRAMS, CopyProgram, LinkRates, TotalRate, check_flows
+from fabricast.pcie.programs import PROGRAMS, CopyProgram, TotalRate, check_flows
 from fabricast.pcie.tree import PcieTree
 
 __all__ = ["hardware_with_rates", "simulate_copies", "simulate_program", "tree_with_rates"]

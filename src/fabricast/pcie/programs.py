@@ -6,7 +6,6 @@ takes part in several copies; sharing on the tree alone then forecasts up to twi
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -15,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabricast.core.errors import InputError, unknown_name
-from fabricast.pcie.packet_hardware import reverse_links
+from fabricast.pcie.copy_links import LinkRates, links_of
 from fabricast.pcie.tree import PcieTree
-from fabricast.pcie.tree_parts import direct_rates
 
 if TYPE_CHECKING:
     from fabricast.pcie.kernels.engines import Links
@@ -27,7 +25,6 @@ __all__ = [
     "PROGRAMS",
     "CopyProgram",
     "CopyTimes",
-    "LinkRates",
     "TotalRate",
     "check_flows",
     "copy_times",
@@ -112,38 +109,6 @@ _ALIASES = {
     "torch": "ordered_writes", "pytorch": "ordered_writes", "p2pmark": "unordered_reads",
     "nvbandwidth": "unordered_writes", "fabricast": "unordered_writes", "host copies": "independent",
 }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class LinkRates:
-    """What one copy alone, and two opposite ones, tell of the links of a machine.
-
-    Parameters
-    ----------
-    one_way_bytes_per_s : float
-        Rate of a copy alone.
-    two_way_bytes_per_s : float
-        Rate of each of two opposite copies between the same endpoints.
-    crossing_bytes_per_s : float or None, default None
-        Rate of a copy alone that crosses the root complex, where it is less.
-    """
-
-    one_way_bytes_per_s: float
-    two_way_bytes_per_s: float
-    crossing_bytes_per_s: float | None = None
-
-    def __post_init__(self) -> None:
-        one, two = self.one_way_bytes_per_s, self.two_way_bytes_per_s
-        if not 0 < one < 1e13 or not one / 2 <= two <= one * (1 + 1e-9):
-            raise InputError(
-                f"{one / 1e9:.4g} GB/s one way and {two / 1e9:.4g} GB/s each of two ways, expected a rate and from "
-                "half of it to all of it"
-            )
-
-    @property
-    def duplex_cost(self) -> float:
-        """What a byte in one direction takes from the other, in bytes: acknowledgements and credits."""
-        return self.one_way_bytes_per_s / min(self.two_way_bytes_per_s, self.one_way_bytes_per_s) - 1.0
 
 
 @dataclass(frozen=True)
@@ -254,7 +219,7 @@ def total_rate(
     """
     check_flows(flows)
     size = np.full(len(flows), rates.one_way_bytes_per_s)
-    links = _links(tree, flows, rates, over_peer_links)
+    links = links_of(tree, flows, rates, over_peer_links)
     found = _ends_s(tree, links, flows, program, size, np.zeros(len(flows)), repeats, draws, seed)
     totals = len(flows) * repeats * size[0] / found.max(axis=1)
     return TotalRate(
@@ -325,7 +290,7 @@ def copy_times(
     [1.0, 2.0]
     """
     check_flows(flows)
-    links = _links(tree, flows, rates, over_peer_links)
+    links = links_of(tree, flows, rates, over_peer_links)
     found = _ends_s(tree, links, flows, program, size_bytes, start_s, 1, draws, seed)
     low, high = found.min(axis=0), found.max(axis=0)
     # The mean of equal numbers may be rounded past them.
@@ -341,48 +306,8 @@ def rate_alone(tree: PcieTree, flow: tuple[int, int], rates: LinkRates, *, over_
     >>> rate_alone(regular_tree("flat4x2", (2, 4)), (0, 4), LinkRates(50e9, 50e9, crossing_bytes_per_s=40e9))
     40000000000.0
     """
-    links = _links(tree, [flow], rates, over_peer_links)
+    links = links_of(tree, [flow], rates, over_peer_links)
     return float(links.capacity[links.link].min())
-
-
-def _links(tree: PcieTree, flows: Sequence[tuple[int, int]], rates: LinkRates, over_peer_links: bool) -> Links:
-    """Return the routes of flows and what their links carry in bytes/s; direct links come after those of the tree."""
-    from fabricast.pcie.kernels.engines import Links
-
-    routes, names = tree.routes, tree.endpoint_names
-    capacity = _capacities(tree, rates).tolist()
-    opposite = reverse_links(tree).tolist()
-    direct: dict[tuple[str, str], int] = {}
-    told = direct_rates(tree.peer_links) if over_peer_links else {}
-
-    def number(key: tuple[str, str], bytes_per_s: float) -> int:
-        if key not in direct:
-            direct[key] = len(capacity)
-            capacity.append(bytes_per_s)
-            # What one direction of such a link costs the other, nobody tells: nothing is assumed.
-            opposite.append(-1)
-        return direct[key]
-
-    links = []
-    for source, target in flows:
-        ends = names[source], names[target]
-        rate = told.get(ends)
-        if rate is None:
-            pair = source * routes.endpoints + target
-            links.append(routes.link[routes.offset[pair] : routes.offset[pair + 1]].tolist())
-        elif tree.peer_link(*ends) == "NVSwitch":
-            links.append([number((ends[0], ""), rate), number(("", ends[1]), rate)])
-        else:
-            links.append([number(ends, rate)])
-    if direct:
-        # A link that nothing takes stands in for what such links have not.
-        opposite = [len(capacity) if place < 0 else place for place in opposite] + [len(capacity)]
-        capacity.append(1.0)
-    return Links(
-        np.concatenate([[0], np.cumsum(list(map(len, links)))]).astype(np.int64),
-        np.array(list(itertools.chain.from_iterable(links)), dtype=np.int64),
-        np.array(opposite, dtype=np.int64), np.array(capacity), rates.duplex_cost,
-    )  # fmt: skip
 
 
 def _ends_s(
@@ -410,14 +335,3 @@ def check_flows(flows: Sequence[tuple[int, int]]) -> None:
     own = next((flow for flow in flows if flow[0] == flow[1]), None)
     if own is not None:
         raise InputError(f"flow {own[0]} to {own[1]}, expected two endpoints")
-
-
-def _capacities(tree: PcieTree, rates: LinkRates) -> NDArray[np.float64]:
-    """Return the capacity of each link in bytes/s; ports of root complexes carry what crosses them alone."""
-    capacity = tree.routes.capacity * rates.one_way_bytes_per_s
-    if rates.crossing_bytes_per_s is None or rates.crossing_bytes_per_s >= rates.one_way_bytes_per_s:
-        return capacity
-    at_root = np.array(
-        ["root_complex" in (tree.vertex(lower).kind, tree.vertex(upper).kind) for lower, upper, *_ in tree.link_names]
-    )
-    return np.where(at_root, np.minimum(capacity, rates.crossing_bytes_per_s), capacity)

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 import fabricast as fc
 from fabricast.cli import app
 from fabricast.core.errors import InputError, PeerLinkError
+from fabricast.pcie.copy_links import LinkRates
 from fabricast.pcie.graph_files import graph_blocks, read_graphs
 from fabricast.pcie.graphs import from_arcs
 from fabricast.pcie.host_memory import root_complex_of, with_host_memory
@@ -20,7 +21,7 @@ from fabricast.pcie.machine_probes import proposed_probes
 from fabricast.pcie.machine_validation import validate_machine
 from fabricast.pcie.measured_graph import MeasuredGraph
 from fabricast.pcie.packet_programs import hardware_with_rates, simulate_copies, tree_with_rates
-from fabricast.pcie.programs import PROGRAMS, LinkRates, copy_times, total_rate
+from fabricast.pcie.programs import PROGRAMS, copy_times, total_rate
 from fabricast.pcie.topology_files import load_tree
 from fabricast.pcie.tree_parts import PeerLink, direct_rates
 from tests.unit.pcie.test_measured_copies import DUPLEX, EVEN, IN_TURNS, ORDERED, TREE, arcs, simulated

@@ -15,6 +15,7 @@ from fabricast.cli import app
 from fabricast.core.errors import InputError
 from fabricast.core.resources import published
 from fabricast.pcie.collectives import collective_arcs
+from fabricast.pcie.copy_links import LinkRates
 from fabricast.pcie.host_memory import flows_of, root_complex_of, with_host_memory
 from fabricast.pcie.left_out_pause import JudgedMachine, left_out_rates
 from fabricast.pcie.machine_probes import probe_csv, proposed_probes
@@ -22,7 +23,7 @@ from fabricast.pcie.machine_validation import BEYOND_THE_LINKS, UNTOLD_LINKS, UN
 from fabricast.pcie.measured_copies import read_measured_copies
 from fabricast.pcie.measured_graph import MeasuredGraph
 from fabricast.pcie.packet_hardware import reverse_links
-from fabricast.pcie.programs import PROGRAMS, CopyProgram, LinkRates, program_of, total_rate
+from fabricast.pcie.programs import PROGRAMS, CopyProgram, program_of, total_rate
 from fabricast.pcie.regular_tree import regular_tree
 from fabricast.pcie.tables.measured_copies import measured_copy_tables, public_machines
 from fabricast.pcie.tables.measured_errors import error_rows, feature_rows

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from fabricast.core.errors import InputError
 from fabricast.core.units import MIB
 from fabricast.pcie.calibration import calibrate, read_probe_times, simulate_probes
+from fabricast.pcie.copy_links import LinkRates
 from fabricast.pcie.graph_sets import stress_set, validation_set
 from fabricast.pcie.graphs import CongestionGraphs, all_to_all, from_arcs, gather, scatter
 from fabricast.pcie.models import MODELS, evaluate
@@ -19,7 +20,7 @@ from fabricast.pcie.packet_phases import simulate
 from fabricast.pcie.packet_programs import simulate_program
 from fabricast.pcie.packet_trace import trace_packets
 from fabricast.pcie.packets import CopyOrder, run_packets, simulate_once
-from fabricast.pcie.programs import PROGRAMS, LinkRates, total_rate
+from fabricast.pcie.programs import PROGRAMS, total_rate
 from fabricast.pcie.regular_tree import regular_tree
 from fabricast.pcie.topology_files import load_tree
 from fabricast.pcie.tree import PcieTree

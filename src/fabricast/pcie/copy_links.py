@@ -1,0 +1,160 @@
+"""Links that copies take, and what each of them carries: those of the tree, slower ways over its root, direct links."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from fabricast.core.errors import InputError
+from fabricast.pcie.packet_hardware import reverse_links
+from fabricast.pcie.tree import PcieTree
+from fabricast.pcie.tree_parts import direct_rates
+
+if TYPE_CHECKING:
+    from fabricast.pcie.kernels.engines import Links
+
+__all__ = ["LinkRates", "Way", "links_of", "way_of"]
+
+#: Kinds of ways over a tree of which a copy alone has its own rate.
+Way = Literal["local", "crossing", "sockets", "host_in", "host_out"]
+_BACK: dict[Way, Way] = {
+    "local": "local", "crossing": "crossing", "sockets": "sockets", "host_in": "host_out", "host_out": "host_in"
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class LinkRates:
+    """What one copy alone, and two opposite ones, tell of the links of a machine.
+
+    Parameters
+    ----------
+    one_way_bytes_per_s : float
+        Rate of a copy alone.
+    two_way_bytes_per_s : float
+        Rate of each of two opposite copies between the same endpoints.
+    crossing_bytes_per_s, sockets_bytes_per_s : float or None, default None
+        Rate of a copy alone between GPUs that crosses the root complex, and that goes to another socket, where it is
+        less.
+    host_in_bytes_per_s, host_out_bytes_per_s : float or None, default None
+        Rate of a copy alone from host memory, and to it, where it is less.
+    """
+
+    one_way_bytes_per_s: float
+    two_way_bytes_per_s: float
+    crossing_bytes_per_s: float | None = None
+    sockets_bytes_per_s: float | None = None
+    host_in_bytes_per_s: float | None = None
+    host_out_bytes_per_s: float | None = None
+
+    def __post_init__(self) -> None:
+        one, two = self.one_way_bytes_per_s, self.two_way_bytes_per_s
+        if not 0 < one < 1e13 or not one / 2 <= two <= one * (1 + 1e-9):
+            raise InputError(
+                f"{one / 1e9:.4g} GB/s one way and {two / 1e9:.4g} GB/s each of two ways, expected a rate and from "
+                "half of it to all of it"
+            )
+
+    def of_way(self, way: Way) -> float | None:
+        """Return the rate of a copy alone of a kind of way through the root complex; None where the links decide."""
+        rate = {
+            "crossing": self.crossing_bytes_per_s, "host_in": self.host_in_bytes_per_s,
+            "host_out": self.host_out_bytes_per_s,
+            "sockets": self.crossing_bytes_per_s if self.sockets_bytes_per_s is None else self.sockets_bytes_per_s,
+        }.get(way)  # fmt: skip
+        return rate if rate is not None and rate < self.one_way_bytes_per_s else None
+
+    @property
+    def duplex_cost(self) -> float:
+        """What a byte in one direction takes from the other, in bytes: acknowledgements and credits."""
+        return self.one_way_bytes_per_s / min(self.two_way_bytes_per_s, self.one_way_bytes_per_s) - 1.0
+
+
+def links_of(tree: PcieTree, flows: Sequence[tuple[int, int]], rates: LinkRates, over_peer_links: bool) -> Links:
+    """Return the routes of flows and what their links carry in bytes/s; direct links come after those of the tree."""
+    from fabricast.pcie.kernels.engines import Links
+
+    routes, names = tree.routes, tree.endpoint_names
+    capacity = (routes.capacity * rates.one_way_bytes_per_s).tolist()
+    opposite = reverse_links(tree).tolist()
+    direct: dict[tuple[str, str], int] = {}
+    told = direct_rates(tree.peer_links) if over_peer_links else {}
+
+    def number(key: tuple[str, str], bytes_per_s: float) -> int:
+        if key not in direct:
+            direct[key] = len(capacity)
+            capacity.append(bytes_per_s)
+            # What one direction of such a link costs the other, nobody tells: nothing is assumed.
+            opposite.append(-1)
+        return direct[key]
+
+    def through_root(route: list[int], way: Way) -> list[int]:
+        """Return what ports of root complexes carry of one kind of way, each with its opposite."""
+        rate = rates.of_way(way)
+        found = []
+        for link in route if rate is not None else ():
+            if not _is_root_port(tree, link):
+                continue
+            if (link, way) not in slow:
+                back = opposite[link]
+                for port, kind in ((link, way), (back, _BACK[way])):
+                    slow[port, kind] = len(capacity)
+                    alone = rates.of_way(kind)
+                    carried = capacity[port] if alone is None else min(alone, capacity[port])
+                    capacity.append(carried)
+                    opposite.append(-1)
+                opposite[slow[link, way]], opposite[slow[back, _BACK[way]]] = slow[back, _BACK[way]], slow[link, way]
+            found.append(slow[link, way])
+        return found
+
+    links = []
+    slow: dict[tuple[int, Way], int] = {}
+    for source, target in flows:
+        ends = names[source], names[target]
+        rate = told.get(ends)
+        if rate is None:
+            pair = source * routes.endpoints + target
+            route = routes.link[routes.offset[pair] : routes.offset[pair + 1]].tolist()
+            links.append([*route, *through_root(route, way_of(tree, source, target))])
+        elif tree.peer_link(*ends) == "NVSwitch":
+            links.append([number((ends[0], ""), rate), number(("", ends[1]), rate)])
+        else:
+            links.append([number(ends, rate)])
+    if direct:
+        # A link that nothing takes stands in for what such links have not.
+        opposite = [len(capacity) if place < 0 else place for place in opposite] + [len(capacity)]
+        capacity.append(1.0)
+    return Links(
+        np.concatenate([[0], np.cumsum(list(map(len, links)))]).astype(np.int64),
+        np.array(list(itertools.chain.from_iterable(links)), dtype=np.int64),
+        np.array(opposite, dtype=np.int64), np.array(capacity), rates.duplex_cost,
+    )  # fmt: skip
+
+
+def way_of(tree: PcieTree, source: int, target: int) -> Way:
+    """Return which kind of way a copy takes over the tree, given endpoint numbers: copies alone differ by it.
+
+    Examples
+    --------
+    >>> from fabricast.pcie.regular_tree import regular_tree
+    >>> tree = regular_tree("flat4x2", (2, 4))
+    >>> way_of(tree, 0, 1), way_of(tree, 0, 4)
+    ('local', 'crossing')
+    """
+    ends = tree.endpoint_names[source], tree.endpoint_names[target]
+    if tree.vertex(ends[0]).host_memory or tree.vertex(ends[1]).host_memory:
+        return "host_in" if tree.vertex(ends[0]).host_memory else "host_out"
+    if tree.vertex(tree.turn(*ends)).kind == "system":
+        return "sockets"
+    return "crossing" if tree.routes.crossing[source * tree.routes.endpoints + target] else "local"
+
+
+def _is_root_port(tree: PcieTree, link: int) -> bool:
+    """Whether a link joins a root complex with what is below it, other than memory."""
+    lower, upper, *_ = tree.link_names[link]
+    ends = [tree.vertex(lower), tree.vertex(upper)]
+    others = [vertex for vertex in ends if vertex.kind != "root_complex"]
+    return len(others) == 1 and others[0].kind != "system" and not others[0].host_memory
