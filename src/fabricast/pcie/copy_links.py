@@ -92,10 +92,17 @@ def links_of(tree: PcieTree, flows: Sequence[tuple[int, int]], rates: LinkRates,
         return direct[key]
 
     def through_root(route: list[int], way: Way) -> list[int]:
-        """Return what ports of root complexes carry of one kind of way, each with its opposite."""
+        """Return what holds back copies of one kind of way: ports of root complexes, each with its opposite."""
         rate = rates.of_way(way)
+        if rate is None:
+            return []
+        if way == "sockets":
+            # What holds such a copy back alone is no port: what several of them share is a limit of its own.
+            capacity.append(rate)
+            opposite.append(-1)
+            return [len(capacity) - 1]
         found = []
-        for link in route if rate is not None else ():
+        for link in route:
             if not _is_root_port(tree, link):
                 continue
             if (link, way) not in slow:
@@ -123,7 +130,7 @@ def links_of(tree: PcieTree, flows: Sequence[tuple[int, int]], rates: LinkRates,
             links.append([number((ends[0], ""), rate), number(("", ends[1]), rate)])
         else:
             links.append([number(ends, rate)])
-    if direct:
+    if -1 in opposite:
         # A link that nothing takes stands in for what such links have not.
         opposite = [len(capacity) if place < 0 else place for place in opposite] + [len(capacity)]
         capacity.append(1.0)

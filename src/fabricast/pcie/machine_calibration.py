@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -42,6 +42,8 @@ __all__ = [
 DUPLEX_COST = 0.03
 #: Measured rates beyond what the links can carry by this share contradict the tree, or are an artefact.
 BEYOND = 0.1
+#: Copies that are slower than their links by this share are held back by something else.
+_HELD_BACK = 0.05
 #: Kinds of ways, those that may be slower last, and in which order they tell one way of the links.
 _WAYS: tuple[Way, ...] = ("local", "host_in", "host_out", "crossing", "sockets")
 _ONE_WAY: tuple[Way, ...] = ("local", "crossing", "host_in", "sockets")
@@ -78,6 +80,8 @@ class Calibration:
         Graphs that were used, which are not judged.
     direct_links : tuple of PeerLink, default ()
         Direct links between GPUs with what copies alone reached over them, else with what the topology tells.
+    told_copies : dict of str to int
+        Up to how many copies of one memory a limit is told, where memory held those of its probe back by nothing.
     tells_links : bool, default True
         Whether anything tells what a link carries; if not, `rates` has what a copy across the root complex reaches,
         though the tree has shorter ways.
@@ -89,6 +93,7 @@ class Calibration:
     used: frozenset[str]
     direct_links: tuple[PeerLink, ...] = ()
     tells_links: bool = True
+    told_copies: dict[str, int] = field(default_factory=dict)
 
     @property
     def values(self) -> dict[str, float | None]:
@@ -113,8 +118,14 @@ class Calibration:
         """Return what no probe and no topology tells of the memory that some copies use; nothing if all is told."""
         for memory, reads in memory_of_flows(tree, flows).items():
             told = tree.vertex(memory).capacity < UNLIMITED
-            if len(reads) > 1 and not told and self._memory_limit(tree, flows, memory, reads) is None:
-                return f"what memory carries {'both ways' if len(set(reads)) == 2 else 'for several GPUs'}"
+            if len(reads) == 1 or told:
+                continue
+            ways = "both ways" if len(set(reads)) == 2 else "for several GPUs"
+            if self._memory_limit(tree, flows, memory, reads) is None:
+                return f"what memory carries {ways}"
+            most = self.told_copies.get(memory_limit(tree, memory, reads), len(reads))
+            if len(reads) > most:
+                return f"what memory carries {ways}, more than {most} copies that it did not hold back"
         return ""
 
     def with_limits(self, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> PcieTree:
@@ -259,6 +270,7 @@ def calibrate_machine(
     direct: dict[tuple[str, str], list[float]] = {}
     used = set()
     beyond: list[MeasuredGraph] = []
+    memory_probes: list[tuple[str, MeasuredGraph]] = []
     for graph in graphs:
         flows = flows_of(tree, graph)
         each = graph.total_bytes_per_s / len(flows)
@@ -278,6 +290,7 @@ def calibrate_machine(
         probe = _probe_of(tree, graph, opposite) if marked else None
         if probe is not None:
             limits[probe[0]].append(graph.total_bytes_per_s / probe[1])
+            memory_probes += [(probe[0], graph)] if probe[0].startswith("memory") else []
         elif is_host(tree, graph.flows) and _socket_ways(tree, graph.flows):
             # Memory of another socket: neither a path of the tree alone nor what memory carries.
             continue
@@ -296,6 +309,7 @@ def calibrate_machine(
             "the machine, or the measurement is an artefact"
         )
     found = _estimated(alone, two_way, limits, used, one_way_bytes_per_s, has_local=_has_local(tree))
+    found = replace(found, told_copies=_told_copies(tree, memory_probes, found.rates))
     if not tree.peer_links:
         return found
     links = calibrated_links(tree.peer_links, direct)
@@ -305,6 +319,19 @@ def calibrate_machine(
     elif any(link.bytes_per_s is not None for link in links):
         source["direct_link"] = "told by the topology, headers included; no copy alone was measured"
     return replace(found, source=source, direct_links=links)
+
+
+def _told_copies(tree: PcieTree, probes: list[tuple[str, MeasuredGraph]], rates: LinkRates) -> dict[str, int]:
+    """Return up to how many copies of one memory limits are told that no probe has reached, by name."""
+    most: dict[str, int] = {}
+    reached: set[str] = set()
+    for name, graph in probes:
+        links = total_rate(tree, flows_of(tree, graph), PROGRAMS["independent"], rates)
+        copies = max(map(len, memory_of_flows(tree, graph.flows).values()))
+        if graph.total_bytes_per_s < links.flow_bytes_per_s.sum() * (1 - _HELD_BACK):
+            reached.add(name)
+        most[name] = max(most.get(name, 0), copies)
+    return {name: copies for name, copies in most.items() if name not in reached}
 
 
 def uncalibrated(machine: MachineParameters) -> Calibration:
@@ -342,7 +369,9 @@ def _probe_of(tree: PcieTree, graph: MeasuredGraph, opposite: bool) -> tuple[str
         if opposite:
             return "host_both_ways", 1
         names = {memory_limit(tree, memory, reads) for memory, reads in used.items()}
-        return (names.pop(), len(used)) if len(names) == 1 else None
+        counts = {len(reads) for reads in used.values()}
+        # One copy of each memory tells no limit of it; of unequal numbers nobody knows which memory gave what.
+        return (names.pop(), len(used)) if len(names) == len(counts) == 1 and counts != {1} else None
     if used:
         return None
     if len(ways) < len(graph.flows) or opposite or _apart(tree, flows_of(tree, graph)):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from fabricast.pcie.host_memory import flows_of, with_host_memory
-from fabricast.pcie.machine_validation import DIRECT_LINKS, MachineValidation
+from fabricast.pcie.machine_validation import ACROSS_SOCKETS, DIRECT_LINKS, MachineValidation
 from fabricast.pcie.measured_graph import MeasuredGraph
 from fabricast.pcie.packet_programs import simulate_program
 from fabricast.pcie.programs import PROGRAMS
@@ -36,8 +36,8 @@ def simulate_machine(
     -------
     pandas.DataFrame
         ``packets_bytes_per_s``, ``packets_low_bytes_per_s`` and ``packets_high_bytes_per_s``, a row a graph in their
-        order: median and range over draws; missing for graphs that are not judged, and for copies of host memory
-        and over direct links, which are no part of the simulator.
+        order: median and range over draws; missing for graphs that are not judged, and for copies of host memory,
+        over direct links, and to another socket where they are slower alone, which are no part of the simulator.
     """
     whole = with_host_memory(tree)
     calibration = validation.calibration
@@ -45,7 +45,9 @@ def simulate_machine(
     for graph, judged, kind in zip(
         graphs, validation.rows["judged"], validation.rows["graph_class"], strict=True
     ):  # fmt: skip
-        if not judged or kind in ("host copies", DIRECT_LINKS):
+        # A copy that its way to another socket alone holds back is no matter of packets on links.
+        apart = kind == ACROSS_SOCKETS and calibration.rates.of_way("sockets") is not None
+        if not judged or apart or kind in ("host copies", DIRECT_LINKS):
             rows.append((None, None, None))
             continue
         limited = calibration.with_limits(whole, graph.flows)

@@ -29,6 +29,7 @@ from fabricast.pcie.tree import PcieTree
 from fabricast.pcie.tree_parts import direct_rates
 
 __all__ = [
+    "ACROSS_SOCKETS",
     "BEYOND_THE_LINKS",
     "DIRECT_LINKS",
     "MANY_COPIES",
@@ -43,6 +44,7 @@ _FAR_OFF = 0.15
 BEYOND_THE_LINKS = "more than the links carry"
 UNTOLD_SOCKETS = "not judged: no probe tells what the link between sockets carries"
 UNTOLD_LINKS = "not judged: more than a copy across the root complex, and no copy alone below it was measured"
+ACROSS_SOCKETS = "across sockets"
 #: Class of graphs with copies over NVLink, NVSwitch or xGMI.
 DIRECT_LINKS = "direct links"
 #: Class of graphs in which the engine of a GPU decides.
@@ -81,7 +83,7 @@ def _graph_class(tree: PcieTree, graph: MeasuredGraph) -> str:
     if len(graph.flows) > 1 and max(ends.count(end) for end in set(ends)) >= _MANY:
         return MANY_COPIES
     if any(crosses_sockets(tree, flow) for flow in graph.flows):
-        return "across sockets"
+        return ACROSS_SOCKETS
     return "few copies"
 
 
@@ -117,6 +119,7 @@ def _row(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: i
     flows = flows_of(tree, graph)
     rates, kind = calibration.rates, _graph_class(tree, graph)
     carried = _carried(tree, flows, calibration)
+    untold = _host_remark(tree, graph, calibration) if kind == "host copies" else ""
     tree = replace(calibration.with_limits(tree, graph.flows), peer_links=calibration.direct_links)
     forecast = total_rate(tree, flows, PROGRAMS[graph.program], rates, over_peer_links=True, seed=seed)
     # Of copies that end at different times, the sum of their own rates is more than all bytes until the last end.
@@ -125,7 +128,7 @@ def _row(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: i
         rate * summed for rate in (forecast.bytes_per_s, forecast.low_bytes_per_s, forecast.high_bytes_per_s)
     )
     high_of_sockets = 0.0
-    if kind == "across sockets" and not calibration.tells_sockets(tree, graph.flows):
+    if kind == ACROSS_SOCKETS and not calibration.tells_sockets(tree, graph.flows):
         # Nothing tells how wide the link is: at most, it holds nobody back.
         wide = with_socket_capacity(tree, UNLIMITED)
         without = total_rate(wide, flows, PROGRAMS[graph.program], rates, seed=seed)
@@ -147,7 +150,7 @@ def _row(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: i
     elif high_of_sockets > total * (1 + BEYOND):
         remark = UNTOLD_SOCKETS
     elif kind == "host copies":
-        remark = _host_remark(tree, graph, calibration)
+        remark = untold
     return {
         "graph": graph.name, "communications": " ".join(f"{s}>{t}" for s, t in graph.flows), "flows": len(flows),
         "program": graph.program, "graph_class": kind, "judged": not remark, "measured_bytes_per_s": measured,
@@ -205,10 +208,25 @@ def _remarks(
             f"'{row['graph']}' reached {measured:.4g} GB/s, the links of {tree.name} carry {carried:.4g}: the tree "
             "cannot be the fabric, or the measurement is an artefact"
         )
+    yield from _contradictions(rows)
     hazards = [graph.name for graph in graphs if _hazard(tree, graph)]
     if hazards:
         yield f"{len(hazards)} graphs, such as '{hazards[0]}', {DIVIDED_WRITES}"
     yield from _disagreeing_links(tree, graphs, rows)
+
+
+def _contradictions(rows: pd.DataFrame) -> Iterable[str]:
+    """Say which rows gave parameters that do not give them back: they contradict others of their kind, or the model."""
+    used = rows[rows["remark"] == "calibration"]
+    off = used[used["relative_error"].abs() > _FAR_OFF].sort_values("relative_error", key=abs, ascending=False)
+    if len(off):
+        worst = off.iloc[0]
+        yield (
+            f"{len(off)} of {len(used)} graphs that give parameters are more than {_FAR_OFF:.0%} off with them, such "
+            f"as '{worst['graph']}' ({worst['measured_bytes_per_s'] / 1e9:.4g} GB/s, with them "
+            f"{worst['forecast_bytes_per_s'] / 1e9:.4g}): copies of one kind differ, so that the tree is another, GPUs "
+            "are numbered otherwise, or something else was running"
+        )
 
 
 def _disagreeing_links(tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.DataFrame) -> Iterable[str]:

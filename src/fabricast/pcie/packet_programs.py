@@ -58,7 +58,8 @@ def tree_with_rates(tree: PcieTree, rates: LinkRates) -> PcieTree:
     vertices = tuple(
         replace(
             vertex, generation=None, width=None,
-            capacity=min(vertex.capacity, share) if roots & {vertex.name, vertex.parent} else vertex.capacity,
+            capacity=min(vertex.capacity, share) if vertex.parent in roots and not vertex.host_memory
+            else vertex.capacity,
         )
         for vertex in tree.vertices
     )  # fmt: skip

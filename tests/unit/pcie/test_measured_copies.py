@@ -714,6 +714,59 @@ def test_copies_across_the_root_complex_alone_do_not_tell_what_links_carry():
     assert no_other.rows["remark"].tolist() == ["calibration", BEYOND_THE_LINKS, ""]
 
 
+def test_ways_that_are_slower_alone_slow_no_others():
+    """Copies across the root complex, between sockets and of memory have rates of their own."""
+    rows = [
+        ("0>1", 55, ""), ("0>2", 50, ""), ("0>4", 25, ""), ("H>0", 54, ""), ("0>H", 53, ""),
+        ("H>0 H>1 H>2 H>3", 100, "calibration"),
+    ]  # fmt: skip
+    judged = [("2>0", 50, "test"), ("4>1", 25, "test"), ("H>3", 54, "test"), ("3>H", 53, "test"),
+              ("0>1 H>2", 108, "test"), ("0>2 4>6", 100, "test"), ("H>0 H>2", 100, "test")]  # fmt: skip
+    found = validate_machine(load_tree("pcie5_four_switches"), _measured(*rows, *judged))
+    rates = found.calibration.rates
+    assert [rates.of_way(way) for way in ("local", "crossing", "sockets", "host_in", "host_out")] == [
+        None, 50e9, 25e9, 54e9, 53e9
+    ]  # fmt: skip
+    assert found.rows["judged"].tolist() == [False] * 6 + [True] * 7
+    assert found.rows["relative_error"].abs().max() < 1e-9
+
+
+def test_what_directions_cost_is_told_by_copies_of_one_kind():
+    """Opposite pairs across the root complex, alone 40 there, say nothing of what local ones do, alone 55."""
+    local = [("0>1", 55, ""), ("0>1 1>0", 104.5, ""), ("0>4", 40, ""), ("0>4 4>0", 76, "")]
+    assert validate_machine(TREE, _measured(*local)).calibration.rates.two_way_bytes_per_s == 52.25e9
+    across = validate_machine(TREE, _measured(local[0], *local[2:])).calibration
+    assert across.rates.two_way_bytes_per_s == pytest.approx(55e9 * 38 / 40)
+    assert across.source["two_way"] == "1 measured, opposite pairs across the root complex"
+
+
+def test_probes_of_memory_tell_as_far_as_they_reach():
+    tree = load_tree("two_sockets_host")
+    alone = ("H>0", 55, "calibration")
+
+    def remarks(*rows):
+        return validate_machine(tree, _measured(alone, *rows)).rows["remark"].tolist()[2:]
+
+    untold = "not judged: no probe tells what memory carries for several GPUs"
+    four, six = ("H>0 H>1 H>2 H>3", 200, ""), ("H>0 H>1 H>2 H>4", 200, "")
+    # One copy of each memory tells nothing of several; of unequal numbers nobody knows who got what.
+    assert remarks(("H>0 H>4", 110, "calibration"), four) == [untold]
+    assert remarks(("H>0 H>1 H>4", 150, "calibration"), four) == [untold]
+    # Two copies that memory did not hold back do not say what four get; two that it did, do.
+    assert (
+        remarks(("H>0 H>1", 110, "calibration"), four, six)
+        == [f"{untold}, more than 2 copies that it did not hold back"] * 2
+    )
+    assert remarks(("H>0 H>1", 90, "calibration"), four) == [""]
+
+
+def test_parameters_that_contradict_each_other_are_said():
+    found = validate_machine(TREE, _measured(("0>1", 55, ""), ("0>2", 54, ""), ("2>3", 12, ""), ("0>1 2>3", 108, "")))
+    assert any("1 of 3 graphs that give parameters" in remark and "'2>3'" in remark for remark in found.remarks)
+    agreeing = validate_machine(TREE, _measured(("0>1", 55, ""), ("0>2", 54, ""), ("0>1 2>3", 108, "")))
+    assert not agreeing.remarks
+
+
 def test_copies_over_direct_links_calibrate_no_pcie_rate():
     found = validate_machine(load_tree("hgx_a100"), _measured(("0>1", 250, "calibration"), ("H>0", 25, "calibration")))
     assert found.calibration.rates.one_way_bytes_per_s == 25e9
