@@ -17,7 +17,7 @@ from fabricast.pcie.tree_parts import direct_rates
 if TYPE_CHECKING:
     from fabricast.pcie.kernels.engines import Links
 
-__all__ = ["LinkRates", "Way", "links_of", "way_of"]
+__all__ = ["LinkRates", "SharedLimit", "Way", "links_of", "way_of"]
 
 #: Kinds of ways over a tree of which a copy alone has its own rate.
 Way = Literal["local", "crossing", "sockets", "host_in", "host_out"]
@@ -73,8 +73,30 @@ class LinkRates:
         return self.one_way_bytes_per_s / min(self.two_way_bytes_per_s, self.one_way_bytes_per_s) - 1.0
 
 
-def links_of(tree: PcieTree, flows: Sequence[tuple[int, int]], rates: LinkRates, over_peer_links: bool) -> Links:
-    """Return the routes of flows and what their links carry in bytes/s; direct links come after those of the tree."""
+@dataclass(frozen=True)
+class SharedLimit:
+    """What some flows carry together, whatever links they take, such as those that read one memory.
+
+    Parameters
+    ----------
+    bytes_per_s : float
+        Their rates together.
+    flows : tuple of int
+        Numbers of the flows.
+    other_way : tuple of int, default ()
+        Flows of the other direction that count too; the limit is then in force only while both kinds run.
+    """
+
+    bytes_per_s: float
+    flows: tuple[int, ...]
+    other_way: tuple[int, ...] = ()
+
+
+def links_of(
+    tree: PcieTree, flows: Sequence[tuple[int, int]], rates: LinkRates, over_peer_links: bool,
+    limits: Sequence[SharedLimit] = (),
+) -> Links:  # fmt: skip
+    """Return the routes of flows and what their links carry in bytes/s; those that are none of the tree last."""
     from fabricast.pcie.kernels.engines import Links
 
     routes, names = tree.routes, tree.endpoint_names
@@ -130,6 +152,19 @@ def links_of(tree: PcieTree, flows: Sequence[tuple[int, int]], rates: LinkRates,
             links.append([number((ends[0], ""), rate), number(("", ends[1]), rate)])
         else:
             links.append([number(ends, rate)])
+    needs: dict[int, tuple[int, int]] = {}
+    for limit in limits:
+        own = len(capacity)
+        capacity.append(limit.bytes_per_s)
+        for flow in (*limit.flows, *limit.other_way):
+            links[flow].append(own)
+        if limit.other_way:
+            needs[own] = own + 1, own + 2
+            capacity += [np.inf, np.inf]
+            for marker, kind in zip(needs[own], (limit.flows, limit.other_way), strict=True):
+                for flow in kind:
+                    links[flow].append(marker)
+    opposite += [-1] * (len(capacity) - len(opposite))
     if -1 in opposite:
         # A link that nothing takes stands in for what such links have not.
         opposite = [len(capacity) if place < 0 else place for place in opposite] + [len(capacity)]
@@ -137,7 +172,8 @@ def links_of(tree: PcieTree, flows: Sequence[tuple[int, int]], rates: LinkRates,
     return Links(
         np.concatenate([[0], np.cumsum(list(map(len, links)))]).astype(np.int64),
         np.array(list(itertools.chain.from_iterable(links)), dtype=np.int64),
-        np.array(opposite, dtype=np.int64), np.array(capacity), rates.duplex_cost,
+        np.array(opposite, dtype=np.int64), np.array(capacity),
+        np.array([needs.get(number, (-1, -1)) for number in range(len(capacity))], dtype=np.int64), rates.duplex_cost,
     )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from fabricast.pcie.machine_calibration import Calibration, calibrate_machine, u
 from fabricast.pcie.machine_parameters import MachineParameters
 from fabricast.pcie.measured_copies import read_measured_copies
 from fabricast.pcie.programs import MOST_FLOWS, PROGRAMS, CopyProgram, CopyTimes, copy_times, program_of, rate_alone
+from fabricast.pcie.shared_limits import limits_of
 from fabricast.pcie.tree import PcieTree
 from fabricast.pcie.tree_parts import direct_rates
 
@@ -177,12 +178,12 @@ class EngineModel:
         program = self._program_of(graphs, number)
         if self._is_default and not (graphs.programs and graphs.programs[number]):
             self._count("default", name)
-        limited = self._limited(flows)
+        limited, limits = limits_of(self.calibration, tree, flows)
 
         def times(carrier: PcieTree) -> CopyTimes:
             return copy_times(
-                carrier, pairs, program, self.calibration.rates, size_bytes=graphs.size_bytes[part],
-                start_s=graphs.start_s[part], over_peer_links=not self._pcie_only, seed=self._seed,
+                self._same(carrier), pairs, program, self.calibration.rates, size_bytes=graphs.size_bytes[part],
+                start_s=graphs.start_s[part], over_peer_links=not self._pcie_only, limits=limits, seed=self._seed,
             )  # fmt: skip
 
         found = times(limited)
@@ -191,7 +192,7 @@ class EngineModel:
         if self.calibration.tells_sockets(tree, flows):
             return found
         self._count("sockets", name)
-        wide = times(self._same(with_socket_capacity(limited, UNLIMITED)))
+        wide = times(with_socket_capacity(limited, UNLIMITED))
         return replace(found, earliest_s=np.minimum(found.earliest_s, wide.earliest_s))
 
     def _check(self, name: str, flows: list[tuple[str, str]]) -> None:
@@ -220,9 +221,6 @@ class EngineModel:
             self._counts[what] += 1
         self._examples.setdefault(what, name)
         self._examples[f"last {what}"] = name
-
-    def _limited(self, flows: list[tuple[str, str]]) -> PcieTree:
-        return self._same(self.calibration.with_limits(self.tree, flows))
 
     def _same(self, tree: PcieTree) -> PcieTree:
         """Return the tree of the same capacities that was used before: its routes are known."""

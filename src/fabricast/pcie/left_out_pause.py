@@ -12,6 +12,7 @@ from fabricast.pcie.host_memory import flows_of, with_host_memory
 from fabricast.pcie.machine_validation import MANY_COPIES, MachineValidation
 from fabricast.pcie.measured_graph import MeasuredGraph
 from fabricast.pcie.programs import PROGRAMS, total_rate
+from fabricast.pcie.shared_limits import limits_of
 from fabricast.pcie.tree import PcieTree
 
 __all__ = ["JudgedMachine", "left_out_rates"]
@@ -97,9 +98,11 @@ def _tried(machine: JudgedMachine, seed: int) -> _Rates:
         program, row = PROGRAMS[graph.program], rows.iloc[number]
         if not row["judged"] or row["graph_class"] != MANY_COPIES or program.switch_share == 0:
             continue
-        tree = calibration.with_limits(whole, graph.flows)
+        tree, limits = limits_of(calibration, whole, graph.flows)
         flows = flows_of(tree, graph)
         programs = [replace(program, switch_share=float(pause)) for pause in _PAUSES]
-        totals = [total_rate(tree, flows, one, calibration.rates, draws=_DRAWS, seed=seed) for one in programs]
+        totals = [
+            total_rate(tree, flows, one, calibration.rates, limits=limits, draws=_DRAWS, seed=seed) for one in programs
+        ]
         tried[number] = np.array([total.bytes_per_s for total in totals])
     return tried

@@ -33,6 +33,8 @@ __all__ = [
     "links_carry",
     "memory_limit",
     "peer_link_of",
+    "socket_limit",
+    "socket_ways",
     "uncalibrated",
     "with_socket_capacity",
 ]
@@ -108,11 +110,11 @@ class Calibration:
 
     def tells_sockets(self, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> bool:
         """Whether a probe tells what the link between sockets carries for some copies."""
-        ways = _socket_ways(tree, flows)
+        ways = socket_ways(tree, flows)
         # One copy between GPUs is as fast as such copies are alone; of memory further away, nothing is known.
         if not ways or (len(ways) == 1 and not is_host(tree, flows)):
             return True
-        return _socket_limit(ways) in self.limits
+        return socket_limit(ways) in self.limits
 
     def untold_memory(self, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> str:
         """Return what no probe and no topology tells of the memory that some copies use; nothing if all is told."""
@@ -128,21 +130,14 @@ class Calibration:
                 return f"what memory carries {ways}, more than {most} copies that it did not hold back"
         return ""
 
-    def with_limits(self, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> PcieTree:
-        """Return the tree with what probes tell of memory and of the link between sockets for some copies."""
-        capacity: dict[str, float] = {}
-        for memory, reads in memory_of_flows(tree, flows).items():
-            limit = self._memory_limit(tree, flows, memory, reads) if len(reads) > 1 else None
-            if limit is not None:
-                capacity[memory] = self._capacity(limit, both_ways=len(set(reads)) == 2)
-        if capacity:
-            vertices = [replace(v, capacity=capacity.get(v.name, v.capacity)) for v in tree.vertices]
-            tree = replace(tree, vertices=tuple(vertices))
-        ways = _socket_ways(tree, flows)
-        name = _socket_limit(ways)
-        if not ways or name not in self.limits:
+    def with_socket_limit(self, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> PcieTree:
+        """Return the tree with what a probe tells of the link between sockets for some copies as its capacity."""
+        name = socket_limit(socket_ways(tree, flows))
+        if not socket_ways(tree, flows) or name not in self.limits:
             return tree
-        return with_socket_capacity(tree, self._capacity(self.limits[name], both_ways=name == "socket_both_ways"))
+        if name == "socket_both_ways":
+            return with_socket_capacity(tree, self.limits[name] / 2 / self.rates.two_way_bytes_per_s)
+        return with_socket_capacity(tree, self.limits[name] / self.rates.one_way_bytes_per_s)
 
     def _memory_limit(
         self, tree: PcieTree, flows: Sequence[tuple[str, str]], memory: str, reads: Sequence[bool]
@@ -153,12 +148,6 @@ class Calibration:
             if len({other for own in ends if memory in own for other in own - {memory}}) == 1:
                 return self.limits["host_both_ways"]
         return self.limits.get(memory_limit(tree, memory, reads))
-
-    def _capacity(self, carried: float, *, both_ways: bool) -> float:
-        """Return the capacity of each direction that carries a rate, or half of it both ways."""
-        if both_ways:
-            return carried / 2 / self.rates.two_way_bytes_per_s
-        return carried / self.rates.one_way_bytes_per_s
 
 
 def memory_limit(tree: PcieTree, memory: str, reads: Sequence[bool]) -> str:
@@ -291,7 +280,7 @@ def calibrate_machine(
         if probe is not None:
             limits[probe[0]].append(graph.total_bytes_per_s / probe[1])
             memory_probes += [(probe[0], graph)] if probe[0].startswith("memory") else []
-        elif is_host(tree, graph.flows) and _socket_ways(tree, graph.flows):
+        elif is_host(tree, graph.flows) and socket_ways(tree, graph.flows):
             # Memory of another socket: neither a path of the tree alone nor what memory carries.
             continue
         elif (len(flows) == 1 and graph.may_calibrate) or (marked and not opposite and _apart(tree, flows)):
@@ -363,7 +352,7 @@ def _probe_of(tree: PcieTree, graph: MeasuredGraph, opposite: bool) -> tuple[str
     """Return the limit that a marked graph of several copies tells, and how many times it is in the total."""
     if len(graph.flows) < 2:
         return None
-    ways = _socket_ways(tree, graph.flows)
+    ways = socket_ways(tree, graph.flows)
     used = memory_of_flows(tree, graph.flows)
     if sum(map(len, used.values())) == len(graph.flows) and not ways:
         if opposite:
@@ -376,18 +365,19 @@ def _probe_of(tree: PcieTree, graph: MeasuredGraph, opposite: bool) -> tuple[str
         return None
     if len(ways) < len(graph.flows) or opposite or _apart(tree, flows_of(tree, graph)):
         return None
-    limit = _socket_limit(ways)
+    limit = socket_limit(ways)
     # What one root complex sends; both ways, the links of two of them carry the total together.
     return limit, len({source for source, _ in ways}) / (2 if limit == "socket_both_ways" else 1)
 
 
-def _socket_ways(tree: PcieTree, flows: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+def socket_ways(tree: PcieTree, flows: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     """Return from which root complex to which the copies between sockets go."""
     crossing = [ends_of(tree, flow) for flow in flows if crosses_sockets(tree, flow)]
     return [(root_complex_of(tree, source), root_complex_of(tree, target)) for source, target in crossing]
 
 
-def _socket_limit(ways: Sequence[tuple[str, str]]) -> str:
+def socket_limit(ways: Sequence[tuple[str, str]]) -> str:
+    """Return the name of the limit of the link between sockets for copies that go these ways."""
     return "socket_both_ways" if any((target, source) in ways for source, target in ways) else "socket"
 
 

@@ -25,6 +25,7 @@ from fabricast.pcie.machine_calibration import (
 )
 from fabricast.pcie.measured_graph import SET_ASIDE, MeasuredGraph
 from fabricast.pcie.programs import PROGRAMS, rate_alone, total_rate
+from fabricast.pcie.shared_limits import limits_of
 from fabricast.pcie.tree import PcieTree
 from fabricast.pcie.tree_parts import direct_rates
 
@@ -120,8 +121,10 @@ def _row(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: i
     rates, kind = calibration.rates, _graph_class(tree, graph)
     carried = _carried(tree, flows, calibration)
     untold = _host_remark(tree, graph, calibration) if kind == "host copies" else ""
-    tree = replace(calibration.with_limits(tree, graph.flows), peer_links=calibration.direct_links)
-    forecast = total_rate(tree, flows, PROGRAMS[graph.program], rates, over_peer_links=True, seed=seed)
+    tree, limits = limits_of(calibration, tree, graph.flows)
+    tree = replace(tree, peer_links=calibration.direct_links)
+    program = PROGRAMS[graph.program]
+    forecast = total_rate(tree, flows, program, rates, over_peer_links=True, limits=limits, seed=seed)
     # Of copies that end at different times, the sum of their own rates is more than all bytes until the last end.
     summed = float(forecast.flow_bytes_per_s.sum()) / forecast.bytes_per_s if graph.rates_summed else 1.0
     total, low, high = (
@@ -131,11 +134,11 @@ def _row(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: i
     if kind == ACROSS_SOCKETS and not calibration.tells_sockets(tree, graph.flows):
         # Nothing tells how wide the link is: at most, it holds nobody back.
         wide = with_socket_capacity(tree, UNLIMITED)
-        without = total_rate(wide, flows, PROGRAMS[graph.program], rates, seed=seed)
+        without = total_rate(wide, flows, program, rates, limits=limits, seed=seed)
         high_of_sockets = without.high_bytes_per_s * summed
         high = max(high, high_of_sockets)
     # The baseline knows what probes tell of memory and sockets, too.
-    shared = total_rate(tree, flows, PROGRAMS["independent"], rates, over_peer_links=True)
+    shared = total_rate(tree, flows, PROGRAMS["independent"], rates, over_peer_links=True, limits=limits)
     sharing = float(shared.flow_bytes_per_s.sum()) if graph.rates_summed else shared.bytes_per_s
     measured = graph.total_bytes_per_s
     remark = ""

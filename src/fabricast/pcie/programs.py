@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabricast.core.errors import InputError, unknown_name
-from fabricast.pcie.copy_links import LinkRates, links_of
+from fabricast.pcie.copy_links import LinkRates, SharedLimit, links_of
 from fabricast.pcie.tree import PcieTree
 
 if TYPE_CHECKING:
@@ -165,6 +165,7 @@ def total_rate(
     rates: LinkRates,
     *,
     over_peer_links: bool = False,
+    limits: Sequence[SharedLimit] = (),
     repeats: int = 20,
     draws: int = 9,
     seed: int = 0,
@@ -183,6 +184,8 @@ def total_rate(
         Of the machine.
     over_peer_links : bool, default False
         Whether copies take direct links of which the topology tells a rate.
+    limits : sequence of SharedLimit, default ()
+        What some flows carry together, such as those that read one memory.
     repeats : int, default 20
         Copies of each flow; all of one size, that does not matter.
     draws : int, default 9
@@ -219,7 +222,7 @@ def total_rate(
     """
     check_flows(flows)
     size = np.full(len(flows), rates.one_way_bytes_per_s)
-    links = links_of(tree, flows, rates, over_peer_links)
+    links = links_of(tree, flows, rates, over_peer_links, limits)
     found = _ends_s(tree, links, flows, program, size, np.zeros(len(flows)), repeats, draws, seed)
     totals = len(flows) * repeats * size[0] / found.max(axis=1)
     return TotalRate(
@@ -236,6 +239,7 @@ def copy_times(
     size_bytes: NDArray[np.float64],
     start_s: NDArray[np.float64],
     over_peer_links: bool = False,
+    limits: Sequence[SharedLimit] = (),
     draws: int = 31,
     seed: int = 0,
 ) -> CopyTimes:
@@ -255,6 +259,8 @@ def copy_times(
         Size of each copy, and when it is issued.
     over_peer_links : bool, default False
         Whether copies take direct links of which the topology tells a rate.
+    limits : sequence of SharedLimit, default ()
+        What some flows carry together, such as those that read one memory.
     draws : int, default 31
         Runs with other random numbers, where the program has any.
     seed : int, default 0
@@ -290,7 +296,7 @@ def copy_times(
     [1.0, 2.0]
     """
     check_flows(flows)
-    links = links_of(tree, flows, rates, over_peer_links)
+    links = links_of(tree, flows, rates, over_peer_links, limits)
     found = _ends_s(tree, links, flows, program, size_bytes, start_s, 1, draws, seed)
     low, high = found.min(axis=0), found.max(axis=0)
     # The mean of equal numbers may be rounded past them.

@@ -22,6 +22,7 @@ from fabricast.pcie.machine_validation import validate_machine
 from fabricast.pcie.measured_graph import MeasuredGraph
 from fabricast.pcie.packet_programs import hardware_with_rates, simulate_copies, tree_with_rates
 from fabricast.pcie.programs import PROGRAMS, copy_times, total_rate
+from fabricast.pcie.shared_limits import limits_of
 from fabricast.pcie.topology_files import load_tree
 from fabricast.pcie.tree_parts import PeerLink, direct_rates
 from tests.unit.pcie.test_measured_copies import DUPLEX, EVEN, IN_TURNS, ORDERED, TREE, arcs, simulated
@@ -152,9 +153,11 @@ def test_memory_limits_do_not_hold_back_copies_between_gpus():
     """Memory that serves 40 GB/s takes nothing from copies beside it; the total of all is not its own."""
     limits = Calibration(EVEN, {"memory_read": 40e9}, {}, frozenset())
     flows = [("H", "0"), ("H", "1"), ("4", "5")]
-    tree = limits.with_limits(MEMORY, flows)
+    tree, shared = limits_of(limits, MEMORY, flows)
     numbers = [(8, 0), (8, 1), (4, 5)]
-    found = copy_times(tree, numbers, PROGRAMS["independent"], EVEN, size_bytes=np.full(3, SIZE), start_s=np.zeros(3))
+    found = copy_times(
+        tree, numbers, PROGRAMS["independent"], EVEN, limits=shared, size_bytes=np.full(3, SIZE), start_s=np.zeros(3)
+    )
     assert found.end_s == pytest.approx([2.5, 2.5, 1])
     graphs = [
         MeasuredGraph("alone", (("0", "1"),), 50e9, "independent"),

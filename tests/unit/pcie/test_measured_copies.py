@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from typing import NamedTuple
 
 import duckdb
 import numpy as np
@@ -15,7 +16,7 @@ from fabricast.cli import app
 from fabricast.core.errors import InputError
 from fabricast.core.resources import published
 from fabricast.pcie.collectives import collective_arcs
-from fabricast.pcie.copy_links import LinkRates
+from fabricast.pcie.copy_links import LinkRates, SharedLimit, way_of
 from fabricast.pcie.host_memory import flows_of, root_complex_of, with_host_memory
 from fabricast.pcie.left_out_pause import JudgedMachine, left_out_rates
 from fabricast.pcie.machine_probes import probe_csv, proposed_probes
@@ -23,7 +24,7 @@ from fabricast.pcie.machine_validation import BEYOND_THE_LINKS, UNTOLD_LINKS, UN
 from fabricast.pcie.measured_copies import read_measured_copies
 from fabricast.pcie.measured_graph import MeasuredGraph
 from fabricast.pcie.packet_hardware import reverse_links
-from fabricast.pcie.programs import PROGRAMS, CopyProgram, program_of, total_rate
+from fabricast.pcie.programs import PROGRAMS, CopyProgram, copy_times, program_of, total_rate
 from fabricast.pcie.regular_tree import regular_tree
 from fabricast.pcie.tables.measured_copies import measured_copy_tables, public_machines
 from fabricast.pcie.tables.measured_errors import error_rows, feature_rows
@@ -37,21 +38,48 @@ ORDERED = CopyProgram("ordered", "", "source", True, False, 0.0)
 IN_TURNS = CopyProgram("turns", "", "source", False, False, 0.0)
 
 
-def shares(tree, flows, rates):
+def held_back_by(tree, flows, rates, limits):
+    """What each flow takes, with its capacity and its opposite: links, slower ways over ports, and shared limits."""
+    opposite, capacity, back, found = reverse_links(tree), {}, {}, []
+    ways = {"host_in": "host_out", "host_out": "host_in", "crossing": "crossing"}
+    for number, (s, t) in enumerate(flows):
+        names, way = (tree.endpoint_names[s], tree.endpoint_names[t]), way_of(tree, s, t)
+        own = list(tree.route(*names))
+        for link in own[:]:
+            capacity[link], back[link] = rates.one_way_bytes_per_s * tree.routes.capacity[link], int(opposite[link])
+            lower, upper = (tree.vertex(name) for name in tree.link_names[link][:2])
+            kinds = {lower.kind, upper.kind}
+            is_port = "root_complex" in kinds and "system" not in kinds and not (lower.host_memory or upper.host_memory)
+            if is_port and way in ways and rates.of_way(way):
+                key = (link, way)
+                capacity[key], back[key] = min(capacity[link], rates.of_way(way)), (back[link], ways[way])
+                own.append(key)
+        if way == "sockets" and rates.of_way(way):
+            capacity["alone", number] = rates.of_way(way)
+            own.append(("alone", number))
+        for place, limit in enumerate(limits):
+            if number in (*limit.flows, *limit.other_way) and ((limit.flows and limit.other_way) or not limit.both):
+                capacity["limit", place] = limit.bytes_per_s
+                own.append(("limit", place))
+        found.append(own)
+    return found, capacity, back
+
+
+def shares(tree, flows, rates, limits=()):
     """Max-min sharing written plainly: the tightest link first, opposite traffic taken off, until nothing changes."""
-    routes = [tree.route(tree.endpoint_names[s], tree.endpoint_names[t]) for s, t in flows]
-    opposite = reverse_links(tree)
+    routes, capacity, opposite = held_back_by(tree, flows, rates, limits)
     load, found = {}, []
     for _ in range(60):
         left = {
-            link: rates.one_way_bytes_per_s * tree.routes.capacity[link]
-            - rates.duplex_cost * load.get(int(opposite[link]), 0.0)
+            link: capacity[link] - rates.duplex_cost * load.get(opposite.get(link), 0.0)
             for route in routes for link in route
         }  # fmt: skip
         found, open_flows = [0.0] * len(flows), set(range(len(flows)))
         while open_flows:
             users = {link: [f for f in open_flows if link in routes[f]] for link in left}
-            rate, tightest = min((left[link] / len(own), link) for link, own in users.items() if own)
+            rate, tightest = min(
+                ((left[link] / len(own), link) for link, own in users.items() if own), key=lambda x: x[0]
+            )
             for flow in users[tightest]:
                 found[flow] = rate
                 open_flows.remove(flow)
@@ -95,6 +123,80 @@ def simulated(tree, flows, program, rates, repeats):
                 own = [f for f in following if flows[f][1] == flows[flow][1] and done[f] < repeats]
                 turn[flows[flow][1]] = own[0] if own else -1
     return repeats * len(flows) * rates.one_way_bytes_per_s / now
+
+
+class Limit(NamedTuple):
+    """A shared limit of which only those flows are left that run."""
+
+    bytes_per_s: float
+    flows: tuple
+    other_way: tuple
+    both: bool
+
+
+def ends_together(tree, flows, rates, limits):
+    """When copies of a second each end that all start at once, in plain Python."""
+    left, ends, now = dict.fromkeys(range(len(flows)), 1.0), [0.0] * len(flows), 0.0
+    while left:
+        active = sorted(left)
+        running = [
+            Limit(
+                limit.bytes_per_s,
+                *(tuple(active.index(f) for f in kind if f in left) for kind in (limit.flows, limit.other_way)),
+                bool(limit.other_way),
+            )
+            for limit in limits
+        ]
+        rate = shares(tree, [flows[f] for f in active], rates, running)
+        step_s = min(left[f] * rates.one_way_bytes_per_s / r for f, r in zip(active, rate, strict=True))
+        now += step_s
+        for flow, r in zip(active, rate, strict=True):
+            left[flow] -= step_s * r / rates.one_way_bytes_per_s
+            if left[flow] < 1e-9:
+                del left[flow]
+                ends[flow] = now
+    return ends
+
+
+TWO_SOCKETS = with_host_memory(load_tree("pcie5_four_switches"))
+SLOWER = LinkRates(50e9, 50e9, crossing_bytes_per_s=40e9, sockets_bytes_per_s=30e9, host_in_bytes_per_s=45e9,
+                   host_out_bytes_per_s=35e9)  # fmt: skip
+#: Copies between GPUs, and of the memory of both sockets.
+some_copies = st.lists(
+    st.tuples(st.integers(0, 9), st.integers(0, 9)).filter(lambda arc: arc[0] != arc[1] and min(arc) < 8),
+    min_size=1, max_size=6,
+)  # fmt: skip
+
+
+@settings(max_examples=60, deadline=None)
+@given(some_copies, st.sampled_from([SLOWER, replace(SLOWER, two_way_bytes_per_s=45e9), EVEN]), st.data())
+def test_ways_and_shared_limits_equal_the_plain_simulation(flows, rates, data):
+    number = st.integers(0, len(flows) - 1)
+    limits = []
+    for _ in range(data.draw(st.integers(0, 2))):
+        kinds = [tuple(sorted(data.draw(st.sets(number, min_size=least)))) for least in (1, 0)]
+        other = tuple(flow for flow in kinds[1] if flow not in kinds[0])
+        limits.append(SharedLimit(data.draw(st.sampled_from([20e9, 60e9, 90e9])), kinds[0], other))
+    size = np.full(len(flows), rates.one_way_bytes_per_s)
+    found = copy_times(TWO_SOCKETS, flows, PROGRAMS["independent"], rates, limits=limits, size_bytes=size,
+                       start_s=np.zeros(len(flows)))  # fmt: skip
+    assert found.end_s == pytest.approx(ends_together(TWO_SOCKETS, flows, rates, limits), rel=1e-4)
+
+
+def test_limits_of_two_directions_hold_only_while_both_run():
+    both = SharedLimit(40e9, (0,), (1,))
+    size, flows = np.full(2, 50e9), [(8, 0), (1, 8)]
+
+    def ends(start_s):
+        return copy_times(
+            with_host_memory(TREE), flows, PROGRAMS["independent"], EVEN, limits=[both], size_bytes=size,
+            start_s=np.array([0.0, start_s]),
+        ).end_s.tolist()  # fmt: skip
+
+    assert ends(0.0) == [2.5, 2.5]
+    assert ends(10.0) == [1.0, 11.0]
+    # One second alone at 50, then both at 20 until the first has its bytes.
+    assert ends(0.5) == pytest.approx([0.5 + 25 / 20, 1.75 + 25 / 50])
 
 
 arcs = st.lists(

@@ -27,6 +27,8 @@ class Links(NamedTuple):
     link: NDArray[np.int64]
     opposite: NDArray[np.int64]
     capacity: NDArray[np.float64]
+    #: Links of which each must be in use for a link to limit anything, a row a link; -1 for none.
+    needs: NDArray[np.int64]
     duplex_cost: float
 
 
@@ -91,6 +93,10 @@ def _share(links: Links, state: _State, active: NDArray[np.bool_]) -> None:
                 left += 1
                 for place in range(links.offset[flow], links.offset[flow + 1]):
                     state.users[links.link[place]] += 1
+        for number in range(links.capacity.size):
+            for needed in links.needs[number]:
+                if needed >= 0 and state.users[needed] == 0:
+                    state.spare[number] = np.inf
         while left > 0:
             least, tightest = np.inf, -1
             for number in range(links.capacity.size):
