@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -29,6 +30,8 @@ __all__ = [
 
 #: A capacity that no copies of one machine fill.
 UNLIMITED = 1000.0
+#: What programs call the memory of the only processor, or of the first.
+_ONLY_NODE = "NUMA0"
 
 
 def with_host_memory(tree: PcieTree) -> PcieTree:
@@ -108,10 +111,18 @@ def ends_of(tree: PcieTree, flow: tuple[str, str]) -> tuple[str, str]:
     >>> ends_of(with_host_memory(regular_tree("flat4x2", (2, 4))), ("H", "3"))
     ('H@RC', '3')
     """
-    source, target = flow
+    source, target = (_memory_called(tree, name) for name in flow)
     if source == HOST:
         return memory_of(tree, root_complex_of(tree, target)), target
-    return (source, memory_of(tree, root_complex_of(tree, source))) if target == HOST else flow
+    return (source, memory_of(tree, root_complex_of(tree, source))) if target == HOST else (source, target)
+
+
+def _memory_called(tree: PcieTree, name: str) -> str:
+    """Return what a tree calls memory: the first NUMA node is the only memory there is, where it knows no nodes."""
+    if name in tree.endpoint_number or name != _ONLY_NODE:
+        return name
+    memory = [vertex.name for vertex in tree.vertices if vertex.host_memory]
+    return memory[0] if len(memory) == 1 and memory[0].startswith(HOST) else name
 
 
 def flows_of(tree: PcieTree, graph: MeasuredGraph) -> list[tuple[int, int]]:
@@ -126,8 +137,10 @@ def flows_of(tree: PcieTree, graph: MeasuredGraph) -> list[tuple[int, int]]:
     found = []
     for flow in graph.flows:
         for name in flow:
-            if name != HOST and name not in number:
-                raise InputError(f"'{graph.name}'{_line(graph)}: {tree.name} has no endpoint '{name}'"
+            if name != HOST and _memory_called(tree, name) not in number:
+                is_node = re.fullmatch("NUMA[0-9]+", name)
+                missing = "; its memory_nodes would say which root complex it is next to" if is_node else ""
+                raise InputError(f"'{graph.name}'{_line(graph)}: {tree.name} has no endpoint '{name}'{missing}"
                                  f"{near_names(name, number)}")  # fmt: skip
         source, target = ends_of(tree, flow)
         if tree.vertex(source).host_memory and tree.vertex(target).host_memory:

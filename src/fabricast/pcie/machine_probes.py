@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 from dataclasses import dataclass
 
 from fabricast.pcie.host_memory import root_complex_of
@@ -14,6 +15,7 @@ __all__ = ["Probe", "probe_csv", "proposed_probes"]
 
 
 _WRITES, _READS = "unordered_writes", "unordered_reads"
+_SWITCH = "NVSwitch"
 #: Share of the usual size at which pauses between copies would show.
 _SMALL = 1 / 16
 #: Pairs across sockets up to which every number is tried.
@@ -60,8 +62,8 @@ def proposed_probes(tree: PcieTree) -> list[Probe]:
     -------
     list of Probe
         Each class of path, written and read and in both directions, then pairs that share an uplink or do not, one
-        GPU with a near and a far one, all-to-all below one switch at two sizes, copies of host memory to one, two and
-        all GPUs of each root complex, and copies between sockets.
+        GPU with a near and a far one, all-to-all below one switch at two sizes, copies over direct links alone and
+        together, copies of host memory to one, two and all GPUs of each root complex, and copies between sockets.
 
     Examples
     --------
@@ -91,7 +93,38 @@ def proposed_probes(tree: PcieTree) -> list[Probe]:
         ]
     found += _shared(tree, names, pairs, list(first))
     found += _engines(tree, names, list(first.values()))
-    return found + _host(tree, names) + _sockets(tree, pairs)
+    return found + _direct(tree) + _host(tree, names) + _sockets(tree, pairs)
+
+
+def _direct(tree: PcieTree) -> list[Probe]:
+    """Propose copies alone over direct links, as many as have own rates, and the least that tests how they share."""
+    found = []
+    for number, link in enumerate(tree.peer_links):
+        kind = link.kind if len(tree.peer_links) == 1 else f"{link.kind} {number + 1}"
+        pairs = list(itertools.combinations(link.endpoints, 2))
+        # Through a switch, and where the topology tells a rate, one pair stands for all.
+        alone = pairs[:1] if link.kind == _SWITCH or link.bytes_per_s is not None else pairs
+        found += [
+            Probe(f"alone {kind} {source} {target}", ((source, target),), "calibration",
+                  f"rate of a copy alone over {link.kind}")
+            for source, target in alone
+        ]  # fmt: skip
+        if link.kind in [before.kind for before in tree.peer_links[:number]]:
+            continue
+        found.append(
+            Probe(f"both ways {kind}", _both_ways(pairs[:1]), "test", f"what directions of {link.kind} cost each other")
+        )
+        first, *others = link.endpoints
+        if len(others) > 1:
+            found += [
+                Probe(f"one to all {kind}", tuple((first, other) for other in others), "test",
+                      "what one GPU writes to all others"),
+                Probe(f"all to one {kind}", tuple((other, first) for other in others), "test",
+                      "what one GPU takes from all others"),
+                Probe(f"one reads all {kind}", tuple((other, first) for other in others), "test",
+                      "what one GPU reads of all others", _READS),
+            ]  # fmt: skip
+    return found
 
 
 def _groups(tree: PcieTree, names: list[str]) -> list[list[str]]:

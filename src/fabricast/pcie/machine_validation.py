@@ -46,6 +46,7 @@ BEYOND_THE_LINKS = "more than the links carry"
 UNTOLD_SOCKETS = "not judged: no probe tells what the link between sockets carries"
 UNTOLD_LINKS = "not judged: more than a copy across the root complex, and no copy alone below it was measured"
 ACROSS_SOCKETS = "across sockets"
+HOST_COPIES = "host copies"
 #: Class of graphs with copies over NVLink, NVSwitch or xGMI.
 DIRECT_LINKS = "direct links"
 #: Class of graphs in which the engine of a GPU decides.
@@ -77,7 +78,7 @@ class MachineValidation:
 def _graph_class(tree: PcieTree, graph: MeasuredGraph) -> str:
     """Return what kind of graph it is: its errors have another cause."""
     if is_host(tree, graph.flows):
-        return "host copies"
+        return HOST_COPIES
     if any(tree.peer_link(*flow) is not None for flow in graph.flows):
         return DIRECT_LINKS
     ends = [end for flow in graph.flows for end in {f"{flow[0]}>", f">{flow[1]}"}]
@@ -120,7 +121,7 @@ def _row(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: i
     flows = flows_of(tree, graph)
     rates, kind = calibration.rates, _graph_class(tree, graph)
     carried = _carried(tree, flows, calibration)
-    untold = _host_remark(tree, graph, calibration) if kind == "host copies" else ""
+    untold = _host_remark(tree, graph, calibration) if kind == HOST_COPIES else ""
     tree, limits = limits_of(calibration, tree, graph.flows)
     tree = replace(tree, peer_links=calibration.direct_links)
     program = PROGRAMS[graph.program]
@@ -152,7 +153,7 @@ def _row(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: i
         remark = BEYOND_THE_LINKS if calibration.tells_links else UNTOLD_LINKS
     elif high_of_sockets > total * (1 + BEYOND):
         remark = UNTOLD_SOCKETS
-    elif kind == "host copies":
+    elif kind == HOST_COPIES:
         remark = untold
     return {
         "graph": graph.name, "communications": " ".join(f"{s}>{t}" for s, t in graph.flows), "flows": len(flows),
@@ -193,7 +194,8 @@ def _host_remark(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration)
 
 def _hazard(tree: PcieTree, graph: MeasuredGraph) -> bool:
     """Whether posted writes of one uplink go to destinations behind different root ports."""
-    if PROGRAMS[graph.program].executor == "target" or _graph_class(tree, graph) == DIRECT_LINKS:
+    kind = _graph_class(tree, graph)
+    if PROGRAMS[graph.program].executor == "target" or kind in (DIRECT_LINKS, HOST_COPIES):
         return False
     source, target = np.array(flows_of(tree, graph), dtype=np.int64).T
     return bool(divided_writes(tree, np.zeros_like(source), source, target).size)

@@ -11,6 +11,8 @@ from fabricast.pcie.measured_graph import HOST, MeasuredGraph
 __all__ = ["is_rocm_output", "read_rocm_output"]
 
 _BANDWIDTH_TEST = "RocmBandwidthTest"
+#: Memory of a processor, whose number TransferBench always writes.
+_NODE = "NUMA"
 _TRANSFER = re.compile(
     r"\s*Transfer\s+\d+\s+(?P<rate>[\d.]+) GB/s\s+(?P<ms>[\d.]+) ms\s+(?P<bytes>\d+) bytes\s+"
     r"(?P<source>\S+) -> (?P<executor>\S+) -> (?P<target>\S+)\s*$"
@@ -38,8 +40,9 @@ def read_rocm_output(text: str) -> list[MeasuredGraph]:
     text : str
         What rocm_bandwidth_test (2.0 to 2.6) or TransferBench (config file, ``a2a``, ``p2p``) printed. Of ``p2p``
         the unidirectional matrix is taken. Tests of TransferBench with memory other than that of a GPU (G, F) or
-        pinned host memory (C, B) are left out, as are copies within one device. Host memory of one processor is
-        that next to the GPU; of several, each is a NUMA node, which the topology has to know.
+        pinned host memory (C, B) are left out, as are copies within one device. Host memory is that
+        of a NUMA node (``NUMA0``), which the topology has to know unless it has one memory; of rocm_bandwidth_test,
+        that next to the GPU where there is one processor.
 
     Returns
     -------
@@ -72,34 +75,22 @@ def read_rocm_output(text: str) -> list[MeasuredGraph]:
     return [*_tests(lines), *_peer_matrix(lines)]
 
 
-def _host(number: int, processors: int) -> str:
-    """Return the memory of a processor: that next to the GPU where there is one, else its NUMA node."""
-    return HOST if processors < 2 else f"NUMA{number}"
-
-
-def _processors(lines: list[str]) -> int:
-    """Return how many processors, or NUMA nodes, the output of TransferBench names."""
-    text = "\n".join(lines)
-    pinned = re.findall(r"\b[CB]0*(\d+) ->|-> [CB]0*(\d+)\b", text)
-    return len({int(first or second) for first, second in [*pinned, *re.findall(r"\bCPU 0*(\d+)(\b)", text)]})
-
-
-def _end(memory: str, processors: int) -> str | None:
+def _end(memory: str) -> str | None:
     """Return the endpoint of a memory such as G0; none where it is neither a GPU nor pinned host memory."""
     found = _MEMORY.fullmatch(memory)
     if found is None:
         return None
-    return str(int(found["number"])) if found["gpu"] else _host(int(found["number"]), processors)
+    return f"{'' if found['gpu'] else _NODE}{int(found['number'])}"
 
 
 def _tests(lines: list[str]) -> Iterator[MeasuredGraph]:
     """Return the tests of TransferBench whose transfers all are copies between GPUs and host memory."""
-    name, rows, processors = "", list[re.Match[str]](), _processors(lines)
+    name, rows = "", list[re.Match[str]]()
     numbers: set[str] = set()
     for line in [*lines, "Test end:"]:
         title = re.match(r"\s*(Test \S+?):\s*$", line)
         if title:
-            yield from _one_test(name, rows, processors)
+            yield from _one_test(name, rows)
             name, rows, numbers = title[1], [], set()
         elif re.match(r"\s*Transfer\s+\d+\s*\|", line):
             found = _TRANSFER.fullmatch(line.replace("|", " "))
@@ -121,8 +112,8 @@ def _check_rate(row: re.Match[str]) -> None:
         raise ValueError(f"a transfer of {rate:g} GB/s has bytes and time of {follows:.4g} GB/s")
 
 
-def _one_test(name: str, rows: list[re.Match[str]], processors: int) -> Iterator[MeasuredGraph]:
-    ends = [(_end(row["source"], processors), _end(row["target"], processors)) for row in rows]
+def _one_test(name: str, rows: list[re.Match[str]]) -> Iterator[MeasuredGraph]:
+    ends = [(_end(row["source"]), _end(row["target"])) for row in rows]
     flows = tuple((source, target) for source, target in ends if source and target and source != target)
     if not rows or len(flows) < len(ends):
         return
@@ -144,7 +135,6 @@ def _cells(words: list[str], expected: int, row: str) -> list[float]:
 def _peer_matrix(lines: list[str]) -> Iterator[MeasuredGraph]:
     """Return the unidirectional copies of TransferBench p2p."""
     columns: list[tuple[str, str]] = []
-    processors = _processors(lines)
     for line in lines:
         if line.lstrip().startswith("Bidirectional copy"):
             return
@@ -153,17 +143,17 @@ def _peer_matrix(lines: list[str]) -> Iterator[MeasuredGraph]:
         row = re.match(r"\s*(CPU|GPU)\s+(\d+)\s+->\s+(.*)$", line)
         if not columns or row is None:
             continue
-        title, source = f"{row[1]} {row[2]}", _device_end(row[1], row[2], processors)
+        title, source = f"{row[1]} {row[2]}", _device_end(row[1], row[2])
         for column, rate in zip(columns, _cells(row[3].split(), len(columns), title), strict=True):
-            target = _device_end(*column, processors)
+            target = _device_end(*column)
             if source != target and {row[1], column[0]} != {"CPU"} and rate == rate:
                 yield MeasuredGraph(
                     f"p2p {title} to {' '.join(column)}", ((source, target),), rate * 1e9, "independent"
                 )
 
 
-def _device_end(kind: str, number: str, processors: int) -> str:
-    return _host(int(number), processors) if kind == "CPU" else str(int(number))
+def _device_end(kind: str, number: str) -> str:
+    return f"{_NODE if kind == 'CPU' else ''}{int(number)}"
 
 
 def _devices(line: str) -> list[tuple[str, str]]:

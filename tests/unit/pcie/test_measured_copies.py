@@ -605,8 +605,13 @@ def test_memory_of_several_processors_keeps_its_number(tmp_path):
     assert {one.flows[0]: round(one.total_bytes_per_s / 1e9, 2) for one in graphs} == {
         ("NUMA0", "0"): 41.97, ("NUMA1", "0"): 21.97, ("0", "NUMA0"): 55.23, ("0", "NUMA1"): 28.11,
     }  # fmt: skip
-    with pytest.raises(InputError, match="NUMA0"):
+    with pytest.raises(InputError, match="no endpoint 'NUMA1'; its memory_nodes would say"):
         validate_machine(load_tree("flat4x2"), graphs)
+    # The first is the memory of a machine that has one.
+    first = [graph for graph in graphs if "NUMA0" in graph.flows[0]]
+    assert validate_machine(load_tree("flat4x2"), first).calibration.rates.one_way_bytes_per_s > 40e9
+    with pytest.raises(InputError, match="no endpoint 'NUMA0'; its memory_nodes would say"):
+        validate_machine(load_tree("two_sockets_host"), first)
 
 
 @pytest.mark.parametrize(
@@ -924,7 +929,7 @@ def test_probes_are_read_back_and_identify_the_machine(tmp_path, topology):
     probes = proposed_probes(tree)
     assert len({probe.graph for probe in probes}) == len(probes)
     assert {probe.role for probe in probes} <= {"calibration", "test"}
-    assert all(tree.peer_link(*flow) is None for probe in probes for flow in probe.flows if "H" not in flow)
+    direct = replace(tree, peer_links=tuple(replace(link, bytes_per_s=150e9) for link in tree.peer_links))
     path = tmp_path / "probes.csv"
     path.write_text("\n".join(
         line + ("50" if number else "") for number, line in enumerate(probe_csv(probes).splitlines())) + "\n")  # fmt: skip
@@ -938,7 +943,8 @@ def test_probes_are_read_back_and_identify_the_machine(tmp_path, topology):
             continue
         number = tree.endpoint_number
         flows = [(number[s], number[t]) for s, t in graph.flows]
-        known.append((graph, total_rate(tree, flows, PROGRAMS[graph.program], DUPLEX).bytes_per_s))
+        rate = total_rate(direct, flows, PROGRAMS[graph.program], DUPLEX, over_peer_links=True).bytes_per_s
+        known.append((graph, rate))
     measured = [
         MeasuredGraph(g.name, g.flows, rate, g.program, next(p.role for p in probes if p.graph == g.name))
         for g, rate in known
@@ -946,6 +952,7 @@ def test_probes_are_read_back_and_identify_the_machine(tmp_path, topology):
     found = validate_machine(tree, measured)
     judged = found.rows[found.rows["judged"]]
     assert (judged["relative_error"].abs() < 0.08).all()
+    assert bool(tree.peer_links) == ("direct links" in set(judged["graph_class"]))
     if "alone PIX" in {g.name for g in graphs}:
         assert found.calibration.rates.one_way_bytes_per_s == pytest.approx(56e9)
         assert found.calibration.rates.two_way_bytes_per_s == pytest.approx(54e9, rel=1e-3)
