@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fabricast.pcie.copies_of_machine import copies_of_machine
 from fabricast.pcie.machine_parameters import one_way_of
 from fabricast.pcie.machine_validation import MachineValidation
 from fabricast.pcie.machine_validation import validate_machine as validate
-from fabricast.pcie.measured_copies import read_measured_copies
 from fabricast.pcie.programs import program_of
 from fabricast.pcie.tree import PcieTree
 
@@ -56,5 +56,5 @@ def validate_machine(
     >>> bool(found.rows.loc[found.rows["judged"], "relative_error"].abs().median() < 0.02)
     True
     """
-    graphs = read_measured_copies(measured, program=program_of(program).name, system=system)
+    graphs = copies_of_machine(tree, measured, program=program_of(program).name, system=system)
     return validate(tree, graphs, one_way_bytes_per_s=one_way_of(tree))

@@ -98,9 +98,9 @@ def validate(
 
     from fabricast.cli.options import check_range
     from fabricast.cli.validation_text import validation_text
+    from fabricast.pcie.copies_of_machine import copies_of_machine
     from fabricast.pcie.machine_parameters import one_way_of
     from fabricast.pcie.machine_validation import validate_machine
-    from fabricast.pcie.measured_copies import read_measured_copies
     from fabricast.pcie.programs import program_of
     from fabricast.pcie.topology_files import load_tree
 
@@ -108,7 +108,7 @@ def validate(
         check_range("--bandwidth-gb", bandwidth_gb, 1e-3, 9e3)
     check_output(output, ".csv", inputs=[topology, measured])
     tree = load_tree(topology, include_display=include_display)
-    graphs = read_measured_copies(measured, program=program_of(program).name, system=system)
+    graphs = copies_of_machine(tree, measured, program=program_of(program).name, system=system)
     one_way = one_way_of(tree) if bandwidth_gb is None else bandwidth_gb * 1e9
     found = validate_machine(tree, graphs, one_way_bytes_per_s=one_way)
     if output is not None:

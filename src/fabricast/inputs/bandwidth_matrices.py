@@ -140,7 +140,9 @@ def _nvbandwidth_json(document: dict[str, Any]) -> Iterator[_Row]:
 def _peer_test(lines: list[str]) -> Iterator[_Row]:
     title = ""
     for number, line in enumerate(lines):
-        if "Matrix (" in line or re.search(r"Bandwidth \(", line):
+        if "Connectivity Matrix" in line:
+            title = ""
+        elif "Matrix (" in line:
             title = line.strip()
             _check_unit(title)
         if re.match(r"\s+(D\\D|GPU)\s+0", line) and title:

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabricast.core.errors import InputError, PeerLinkError
+from fabricast.pcie.copies_of_machine import copies_of_machine
 from fabricast.pcie.graphs import CongestionGraphs
 from fabricast.pcie.host_memory import UNLIMITED, with_host_memory
 from fabricast.pcie.machine_calibration import Calibration, calibrate_machine, uncalibrated, with_socket_capacity
 from fabricast.pcie.machine_parameters import MachineParameters
-from fabricast.pcie.measured_copies import read_measured_copies
 from fabricast.pcie.programs import MOST_FLOWS, PROGRAMS, CopyProgram, CopyTimes, copy_times, program_of, rate_alone
 from fabricast.pcie.shared_limits import limits_of
 from fabricast.pcie.tree import PcieTree
@@ -60,7 +60,7 @@ def measured_calibration(
     InputError
         If the file is refused, or nothing tells the rate of a copy alone.
     """
-    graphs = read_measured_copies(path, system=system)
+    graphs = copies_of_machine(tree, path, system=system)
     return calibrate_machine(with_host_memory(tree), graphs, one_way_bytes_per_s=one_way_bytes_per_s)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
+from fabricast.core.units import pcie_link_bytes_per_s
 from fabricast.pcie.hazards import DIVIDED_WRITES, divided_writes
 from fabricast.pcie.host_memory import (
     UNLIMITED,
@@ -41,6 +42,8 @@ __all__ = [
 ]
 
 _FAR_OFF = 0.15
+#: PCIe of the sixth generation with 16 lanes; and the share of a link below which a copy alone is in doubt.
+_FASTEST_LINK, _FAR_BELOW = pcie_link_bytes_per_s(6, 16), 0.25
 #: Remarks of rows that are listed and not judged.
 BEYOND_THE_LINKS = "more than the links carry"
 UNTOLD_SOCKETS = "not judged: no probe tells what the link between sockets carries"
@@ -214,10 +217,26 @@ def _remarks(
             "cannot be the fabric, or the measurement is an artefact"
         )
     yield from _contradictions(rows)
+    yield from _implausible(tree, calibration)
     hazards = [graph.name for graph in graphs if _hazard(tree, graph)]
     if hazards:
         yield f"{len(hazards)} graphs, such as '{hazards[0]}', {DIVIDED_WRITES}"
     yield from _disagreeing_links(tree, graphs, rows)
+
+
+def _implausible(tree: PcieTree, calibration: Calibration) -> Iterable[str]:
+    """Say so if copies alone are far from what links of PCIe carry: of a unit, or of links that sleep."""
+    rate, links = calibration.rates.one_way_bytes_per_s, tree.link_bytes_per_s
+    if links is None and rate > _FASTEST_LINK:
+        yield (
+            f"a copy alone at {rate / 1e9:.4g} GB/s is more than PCIe of the sixth generation with 16 lanes carries "
+            f"({_FASTEST_LINK / 1e9:.4g} GB/s): see whether rates are in Gbit/s, or copies take NVLink or xGMI"
+        )
+    if links is not None and rate < _FAR_BELOW * links:
+        yield (
+            f"a copy alone at {rate / 1e9:.4g} GB/s is {rate / links:.1%} of what the links of {tree.name} carry: see "
+            "whether the unit is right, links sleep, or copies go through host memory"
+        )
 
 
 def _contradictions(rows: pd.DataFrame) -> Iterable[str]:

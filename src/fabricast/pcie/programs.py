@@ -67,16 +67,17 @@ class CopyProgram:
         """Whether two runs may differ."""
         return self.random_turns or self.switch_share > 0
 
-    def engines(self, ends: NDArray[np.int64], memory: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
+    def engines(self, ends: NDArray[np.int64], others: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
         """Return whose engine executes each copy, given source and target in each row; -1 for none.
 
-        Memory has no engine, and GPUs have others for copies of host memory than for those between GPUs.
+        Memory has no engine, GPUs have others for copies of host memory than for those between GPUs, and network cards
+        execute their own: `others` tells which endpoints are no GPUs.
         """
         column = {"source": 0, "target": 1}.get(self.executor)
         if column is None:
             return np.full(len(ends), -1, dtype=np.int64)
         found = np.ascontiguousarray(ends[:, column])
-        return found if memory is None else np.where(memory[ends].any(axis=1), -1, found)
+        return found if others is None else np.where(others[ends].any(axis=1), -1, found)
 
     def barriers(self, ends: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the destination for which each copy waits its turn; -1 for none."""
@@ -324,10 +325,10 @@ def _ends_s(
     from fabricast.pcie.kernels.engines import Program, run_program
 
     ends = np.array(flows, dtype=np.int64)
-    memory = np.array([tree.vertex(name).host_memory for name in tree.endpoint_names])
+    others = np.array([tree.vertex(name).host_memory or tree.vertex(name).network_card for name in tree.endpoint_names])
     alone = np.minimum.reduceat(links.capacity[links.link], links.offset[:-1])
     executed = Program(
-        program.engines(ends, memory), program.barriers(ends), size, start_s, repeats, program.random_turns,
+        program.engines(ends, others), program.barriers(ends), size, start_s, repeats, program.random_turns,
         program.switch_share,
     )  # fmt: skip
     runs = range(draws if program.is_random else 1)

@@ -16,6 +16,7 @@ from fabricast.cli import app
 from fabricast.core.errors import InputError
 from fabricast.core.resources import published
 from fabricast.pcie.collectives import collective_arcs
+from fabricast.pcie.copies_of_machine import copies_of_machine
 from fabricast.pcie.copy_links import LinkRates, SharedLimit, way_of
 from fabricast.pcie.host_memory import flows_of, root_complex_of, with_host_memory
 from fabricast.pcie.left_out_pause import JudgedMachine, left_out_rates
@@ -865,6 +866,63 @@ def test_probes_of_memory_tell_as_far_as_they_reach():
         == [f"{untold}, more than 2 copies that it did not hold back"] * 2
     )
     assert remarks(("H>0 H>1", 90, "calibration"), four) == [""]
+
+
+P2P = """[P2P (Peer-to-Peer) GPU Bandwidth Latency Test]
+Device: 0, Some GPU, pciBusID: 3b, pciDeviceID: 0, pciDomainID:0
+Device: 1, Some GPU, pciBusID: 1a, pciDeviceID: 0, pciDomainID:0
+P2P Connectivity Matrix
+So you can see lesser Bandwidth (GB/s) and unstable Latency (us) in those cases.
+     D\\D     0     1
+     0       1     1
+     1       1     1
+Unidirectional P2P=Enabled Bandwidth (P2P Writes) Matrix (GB/s)
+   D\\D     0      1
+     0 700.00  20.00
+     1  24.00 700.00
+"""
+
+
+def test_gpus_are_told_by_the_addresses_that_programs_print(tmp_path):
+    """The program calls 3b GPU 0, the topology calls it 1: names are those of the topology."""
+    (tmp_path / "p2p.txt").write_text(P2P)
+    assert len(read_measured_copies(tmp_path / "p2p.txt")) == 2, "the matrix of who reaches whom has no rates"
+
+    def rates(domain):
+        buses = dict(zip("01234567", ("1a", "3b", "4c", "5d", "6e", "7f", "8a", "9b"), strict=True))
+        vertices = [
+            replace(v, label=f"{domain}:{buses[v.name]}:00.0" if v.name in buses and domain else "")
+            for v in TREE.vertices
+        ]
+        found = copies_of_machine(replace(TREE, vertices=tuple(vertices)), tmp_path / "p2p.txt")
+        return {graph.flows[0]: graph.total_bytes_per_s / 1e9 for graph in found}
+
+    as_printed = {("0", "1"): 20, ("1", "0"): 24}
+    assert rates("0000") == {("1", "0"): 20, ("0", "1"): 24}
+    assert rates("") == as_printed, "a topology without addresses"
+    assert rates("0001") == as_printed, "another machine of that build"
+    (tmp_path / "p2p.txt").write_text(P2P.replace("pciBusID: 3b", "pciBusID: ff"))
+    with pytest.raises(InputError, match="GPU 0 of the measurements is at 0:ff:0.0, where 'flat4x2' has none"):
+        rates("0000")
+
+
+def test_rates_of_another_unit_are_doubted():
+    gbit = validate_machine(TREE, _measured(("0>1", 440, ""), ("0>1 2>3", 880, "")))
+    assert any("more than PCIe of the sixth generation" in remark for remark in gbit.remarks)
+    slow = validate_machine(load_tree("pcie5_four_switches"), _measured(("0>1", 6.9, ""), ("0>1 2>3", 13.8, "")))
+    assert any("10.9% of what the links of pcie5_four_switches carry" in remark for remark in slow.remarks)
+    assert not validate_machine(load_tree("pcie5_four_switches"), _measured(("0>1", 55, ""))).remarks
+
+
+def test_network_cards_execute_copies_of_their_own():
+    """A GPU takes turns among copies to GPUs, not among those that two cards read of it."""
+    vertices = [*TREE.vertices]
+    cards = [replace(v, network_card=v.name in ("4", "5")) for v in vertices]
+    flows, size = [(0, 4), (0, 5)], np.full(2, 50e9)
+    for tree, ends in ((TREE, [1, 2]), (replace(TREE, vertices=tuple(cards)), [2, 2])):
+        found = copy_times(tree, flows, replace(PROGRAMS["unordered_writes"], random_turns=False), EVEN,
+                           size_bytes=size, start_s=np.zeros(2))  # fmt: skip
+        assert found.end_s.tolist() == ends
 
 
 def test_parameters_that_contradict_each_other_are_said():

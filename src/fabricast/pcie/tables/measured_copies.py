@@ -9,11 +9,11 @@ from pathlib import Path
 import pandas as pd
 
 from fabricast.inputs.csv_files import read_csv
+from fabricast.pcie.copies_of_machine import copies_of_machine
 from fabricast.pcie.left_out_pause import JudgedMachine, left_out_rates
 from fabricast.pcie.machine_parameters import one_way_of
 from fabricast.pcie.machine_simulation import simulate_machine
 from fabricast.pcie.machine_validation import validate_machine
-from fabricast.pcie.measured_copies import read_measured_copies
 from fabricast.pcie.tables.measured_errors import FORECASTS, error_rows, feature_rows
 from fabricast.pcie.topology_files import load_tree
 
@@ -119,7 +119,7 @@ def measured_copy_tables(machines: list[Machine], *, seed: int) -> MeasuredCopyT
 
 def _judged(machine: Machine, seed: int) -> JudgedMachine:
     tree = load_tree(machine.topology)
-    graphs = read_measured_copies(machine.path, program=machine.program, system=machine.system)
+    graphs = copies_of_machine(tree, machine.path, program=machine.program, system=machine.system)
     found = validate_machine(tree, graphs, one_way_bytes_per_s=one_way_of(tree), seed=seed)
     return JudgedMachine(tree, graphs, found, machine.own)
 

@@ -1,0 +1,109 @@
+"""Measured copies of a machine: GPUs whose PCI address a program prints are told by it, whatever their numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from fabricast.core.errors import InputError
+from fabricast.inputs.files import read_text
+from fabricast.pcie.measured_copies import read_measured_copies
+from fabricast.pcie.measured_graph import MeasuredGraph
+from fabricast.pcie.tree import PcieTree
+from fabricast.pcie.xml_devices import pci_address
+
+__all__ = ["by_address", "copies_of_machine", "printed_addresses"]
+
+#: Lines of p2pBandwidthLatencyTest, whose numbers are hexadecimal, and of rocm_bandwidth_test, which numbers GPUs in
+#: the order of its lines.
+_P2P = re.compile(
+    r"^Device: (\d+), .*pciBusID: ([0-9a-f]+), pciDeviceID: ([0-9a-f]+), pciDomainID: ?([0-9a-f]+)", re.MULTILINE
+)
+_ROCM = re.compile(r"^\s*Device:\s+\d+,.*,\s*([0-9a-fA-F]{1,4}:[0-9a-fA-F.:]+)\s*$", re.MULTILINE)
+
+
+def printed_addresses(text: str) -> dict[str, str]:
+    """Return the PCI address of each GPU that an output numbers.
+
+    Parameters
+    ----------
+    text : str
+        Output of a measuring program; those that print no addresses give none.
+
+    Examples
+    --------
+    >>> printed_addresses("Device: 0, NVIDIA A100, pciBusID: 3b, pciDeviceID: 0, pciDomainID:1")
+    {'0': '1:3b:0.0'}
+    """
+    found = {number: f"{domain}:{bus}:{device}.0" for number, bus, device, domain in _P2P.findall(text)}
+    return found or {str(number): bus_id for number, bus_id in enumerate(_ROCM.findall(text))}
+
+
+def by_address(tree: PcieTree, graphs: Sequence[MeasuredGraph], addresses: Mapping[str, str]) -> list[MeasuredGraph]:
+    """Return measured copies with the names that the topology has for their GPUs.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        The machine.
+    graphs : sequence of MeasuredGraph
+        Copies between the numbers of a program.
+    addresses : mapping of str to str
+        PCI address of each number, as `printed_addresses` gives.
+
+    Returns
+    -------
+    list of MeasuredGraph
+        The same graphs where no address is one of the topology: it may describe another machine of that build.
+
+    Raises
+    ------
+    InputError
+        If the topology has some of the addresses and not all.
+    """
+    places = {pci_address(tree.vertex(name).label): name for name in tree.accelerator_names}
+    found = {number: places.get(pci_address(bus_id)) for number, bus_id in addresses.items()}
+    known = {number: name for number, name in found.items() if name is not None}
+    if not known or () in places:
+        return list(graphs)
+    if len(known) < len(found):
+        missing = next(number for number, name in found.items() if name is None)
+        raise InputError(
+            f"GPU {missing} of the measurements is at {addresses[missing]}, where '{tree.name}' has none, and others "
+            "are where it has them: expected the topology of the same machine"
+        )
+    return [
+        replace(
+            graph, flows=tuple((known.get(source, source), known.get(target, target)) for source, target in graph.flows)
+        )
+        for graph in graphs
+    ]
+
+
+def copies_of_machine(
+    tree: PcieTree, path: Path | str, *, program: str = "independent", system: str | None = None
+) -> list[MeasuredGraph]:
+    """Read measured copies with the names that the topology has for their GPUs.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        The machine.
+    path : Path or str
+        As for `read_measured_copies`.
+    program : str, default 'independent'
+        Program of rows that do not say.
+    system : str, optional
+        Take only rows of this system.
+
+    Raises
+    ------
+    InputError
+        If the file is refused, or prints PCI addresses of which the topology has some and not all.
+    """
+    graphs = read_measured_copies(path, program=program, system=system)
+    if Path(path).suffix.lower() in (".csv", ".parquet", ".json"):
+        return graphs
+    return by_address(tree, graphs, printed_addresses(read_text(path)))
