@@ -288,6 +288,12 @@ def _from_copies(rows: list[_Row], program: str) -> list[MeasuredGraph]:
     for name, repetitions in found.items():
         first = next(iter(repetitions.values()))
         flows = tuple(_ends(row) for row in first)
+        again = next((place for place, flow in enumerate(flows) if flow in flows[:place]), None)
+        if again is not None:
+            raise first[again].error(
+                f"graph '{name}' copies {' to '.join(flows[again])} a second time in one repetition, expected another "
+                "'repetition', or a row with 'communications' of copies side by side"
+            )
         totals = []
         for own in repetitions.values():
             if sorted(_ends(row) for row in own) != sorted(flows):

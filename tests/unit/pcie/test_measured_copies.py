@@ -495,6 +495,13 @@ def test_matrices_of_bandwidth_programs_calibrate(tmp_path):
         read_measured_copies(tmp_path / "other.txt")
 
 
+def test_repetitions_without_a_number_are_no_copies_side_by_side(tmp_path):
+    path = tmp_path / "measured.csv"
+    path.write_text("graph,source,target,rate_gb_per_s\na,0,1,55\na,1,0,55\na,0,1,54\n")
+    with pytest.raises(InputError, match=r"measured\.csv:4: graph 'a' copies 0 to 1 a second time in one repetition"):
+        read_measured_copies(path)
+
+
 def test_a_topology_is_checked_against_copies(tmp_path):
     known = "graph,communications,program,role,total_gb_per_s\nalone,0>4 1>5,torch,calibration,112.5\n"
     path = tmp_path / "measured.csv"
