@@ -32,6 +32,8 @@ __all__ = [
 UNLIMITED = 1000.0
 #: What programs call the memory of the only processor, or of the first.
 _ONLY_NODE = "NUMA0"
+#: Endpoints that a message names.
+_MOST_NAMES = 20
 
 
 def with_host_memory(tree: PcieTree) -> PcieTree:
@@ -141,13 +143,18 @@ def flows_of(tree: PcieTree, graph: MeasuredGraph) -> list[tuple[int, int]]:
                 is_node = re.fullmatch("NUMA[0-9]+", name)
                 missing = "; its memory_nodes would say which root complex it is next to" if is_node else ""
                 raise InputError(f"'{graph.name}'{_line(graph)}: {tree.name} has no endpoint '{name}'{missing}"
-                                 f"{near_names(name, number)}")  # fmt: skip
+                                 f"{near_names(name, number)}, expected {_some(number)} or {HOST}")  # fmt: skip
         source, target = ends_of(tree, flow)
         if tree.vertex(source).host_memory and tree.vertex(target).host_memory:
             raise InputError(f"'{graph.name}'{_line(graph)}: copies {source} to {target}, expected a GPU at one "
                              "end")  # fmt: skip
         found.append((number[source], number[target]))
     return found
+
+
+def _some(names: Iterable[str]) -> str:
+    known = list(names)
+    return ", ".join(known) if len(known) <= _MOST_NAMES else f"{', '.join(known[:_MOST_NAMES])}, ..."
 
 
 def _line(graph: MeasuredGraph) -> str:

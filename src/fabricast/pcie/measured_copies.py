@@ -238,7 +238,9 @@ def _rows(path: Path) -> list[_Row]:
 def _rate(row: _Row, names: Iterable[str]) -> float:
     """Return the one rate of a row in bytes/s."""
     given = [name for name in names if row.get(name)]
-    if len(given) != 1:
+    if not given:
+        raise row.error(f"has no rate, expected one of {', '.join(names)}; leave out what was not measured")
+    if len(given) > 1:
         raise row.error(f"has {len(given)} rates, expected one of {', '.join(names)}")
     rate = row.number(given[0]) * _RATES[given[0]]
     if not 0 < rate <= _FASTEST_BYTES_PER_S:
