@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -100,81 +100,94 @@ def links_of(
     from fabricast.pcie.kernels.engines import Links
 
     routes, names = tree.routes, tree.endpoint_names
-    capacity = (routes.capacity * rates.one_way_bytes_per_s).tolist()
-    opposite = reverse_links(tree).tolist()
-    direct: dict[tuple[str, str], int] = {}
+    table = _LinkTable((routes.capacity * rates.one_way_bytes_per_s).tolist(), reverse_links(tree).tolist())
     told = direct_rates(tree.peer_links) if over_peer_links else {}
-
-    def number(key: tuple[str, str], bytes_per_s: float) -> int:
-        if key not in direct:
-            direct[key] = len(capacity)
-            capacity.append(bytes_per_s)
-            # What one direction of such a link costs the other, nobody tells: nothing is assumed.
-            opposite.append(-1)
-        return direct[key]
-
-    def through_root(route: list[int], way: Way) -> list[int]:
-        """Return what holds back copies of one kind of way: ports of root complexes, each with its opposite."""
-        rate = rates.of_way(way)
-        if rate is None:
-            return []
-        if way == "sockets":
-            # What holds such a copy back alone is no port: what several of them share is a limit of its own.
-            capacity.append(rate)
-            opposite.append(-1)
-            return [len(capacity) - 1]
-        found = []
-        for link in route:
-            if not _is_root_port(tree, link):
-                continue
-            if (link, way) not in slow:
-                back = opposite[link]
-                for port, kind in ((link, way), (back, _BACK[way])):
-                    slow[port, kind] = len(capacity)
-                    alone = rates.of_way(kind)
-                    carried = capacity[port] if alone is None else min(alone, capacity[port])
-                    capacity.append(carried)
-                    opposite.append(-1)
-                opposite[slow[link, way]], opposite[slow[back, _BACK[way]]] = slow[back, _BACK[way]], slow[link, way]
-            found.append(slow[link, way])
-        return found
-
     links = []
-    slow: dict[tuple[int, Way], int] = {}
     for source, target in flows:
         ends = names[source], names[target]
         rate = told.get(ends)
         if rate is None:
             pair = source * routes.endpoints + target
             route = routes.link[routes.offset[pair] : routes.offset[pair + 1]].tolist()
-            links.append([*route, *through_root(route, way_of(tree, source, target))])
+            links.append([*route, *table.through_root(tree, route, way_of(tree, source, target), rates)])
         elif tree.peer_link(*ends) == "NVSwitch":
-            links.append([number((ends[0], ""), rate), number(("", ends[1]), rate)])
+            links.append([table.direct((ends[0], ""), rate), table.direct(("", ends[1]), rate)])
         else:
-            links.append([number(ends, rate)])
-    needs: dict[int, tuple[int, int]] = {}
+            links.append([table.direct(ends, rate)])
     for limit in limits:
-        own = len(capacity)
-        capacity.append(limit.bytes_per_s)
-        for flow in (*limit.flows, *limit.other_way):
-            links[flow].append(own)
-        if limit.other_way:
-            needs[own] = own + 1, own + 2
-            capacity += [np.inf, np.inf]
-            for marker, kind in zip(needs[own], (limit.flows, limit.other_way), strict=True):
-                for flow in kind:
-                    links[flow].append(marker)
-    opposite += [-1] * (len(capacity) - len(opposite))
+        table.share(limit, links)
+    capacity, opposite = table.capacity, table.opposite
     if -1 in opposite:
         # A link that nothing takes stands in for what such links have not.
         opposite = [len(capacity) if place < 0 else place for place in opposite] + [len(capacity)]
-        capacity.append(1.0)
+        capacity = [*capacity, 1.0]
     return Links(
         np.concatenate([[0], np.cumsum(list(map(len, links)))]).astype(np.int64),
         np.array(list(itertools.chain.from_iterable(links)), dtype=np.int64),
         np.array(opposite, dtype=np.int64), np.array(capacity),
-        np.array([needs.get(number, (-1, -1)) for number in range(len(capacity))], dtype=np.int64), rates.duplex_cost,
+        np.array([table.needs.get(number, (-1, -1)) for number in range(len(capacity))], dtype=np.int64),
+        rates.duplex_cost,
     )  # fmt: skip
+
+
+@dataclass
+class _LinkTable:
+    """Links by number: those of the tree, then what else holds copies back, each where it is first needed."""
+
+    capacity: list[float]
+    #: The link of the other direction; -1 where there is none.
+    opposite: list[int]
+    #: Limits in force only while both of two other links are taken.
+    needs: dict[int, tuple[int, int]] = field(default_factory=dict)
+    _direct: dict[tuple[str, str], int] = field(default_factory=dict)
+    _slow: dict[tuple[int, Way], int] = field(default_factory=dict)
+
+    def add(self, bytes_per_s: float) -> int:
+        """Return the number of a new link without an opposite."""
+        self.capacity.append(bytes_per_s)
+        self.opposite.append(-1)
+        return len(self.capacity) - 1
+
+    def direct(self, key: tuple[str, str], bytes_per_s: float) -> int:
+        """Return the number of a direct link; what one direction of it costs the other nobody tells."""
+        if key not in self._direct:
+            self._direct[key] = self.add(bytes_per_s)
+        return self._direct[key]
+
+    def through_root(self, tree: PcieTree, route: list[int], way: Way, rates: LinkRates) -> list[int]:
+        """Return what holds back copies of one kind of way: ports of root complexes, each with its opposite."""
+        rate = rates.of_way(way)
+        if rate is None:
+            return []
+        if way == "sockets":
+            # What holds such a copy back alone is no port: what several of them share is a limit of its own.
+            return [self.add(rate)]
+        found = []
+        for link in route:
+            if not _is_root_port(tree, link):
+                continue
+            if (link, way) not in self._slow:
+                ports = (link, way), (self.opposite[link], _BACK[way])
+                for port, kind in ports:
+                    alone = rates.of_way(kind)
+                    carried = self.capacity[port]
+                    self._slow[port, kind] = self.add(carried if alone is None else min(alone, carried))
+                there, back = (self._slow[port] for port in ports)
+                self.opposite[there], self.opposite[back] = back, there
+            found.append(self._slow[link, way])
+        return found
+
+    def share(self, limit: SharedLimit, links: list[list[int]]) -> None:
+        """Add what some flows carry together to the links that they take."""
+        own = self.add(limit.bytes_per_s)
+        for flow in (*limit.flows, *limit.other_way):
+            links[flow].append(own)
+        if limit.other_way:
+            # One mark a direction, which holds nothing back: the limit is in force while both are taken.
+            self.needs[own] = self.add(np.inf), self.add(np.inf)
+            for mark, kind in zip(self.needs[own], (limit.flows, limit.other_way), strict=True):
+                for flow in kind:
+                    links[flow].append(mark)
 
 
 def way_of(tree: PcieTree, source: int, target: int) -> Way:
