@@ -259,8 +259,8 @@ class Predictor:
             self._machine = given_parameters(tree, given)
         self._tree = tree
         names = tree.endpoint_names
-        self._crosses_sockets = np.array([[s != t and tree.path_class(s, t) == "SYS" for t in names] for s in names])
-        self._between_sockets, self._divided, self._starves = 0, 0, False
+        self._is_between_roots = np.array([[s != t and tree.path_class(s, t) == "SYS" for t in names] for s in names])
+        self._between_roots, self._divided, self._starves = 0, 0, False
         self._divided_example = ""
         self._has_programs = False
 
@@ -316,7 +316,7 @@ class Predictor:
             crossing_cost=machine.crossing_cost, threads=self._threads, explain=self._explain,
         )  # fmt: skip
         elapsed_s = found.end_s - graphs.start_s
-        self._between_sockets += int(self._crosses_sockets[graphs.source, graphs.target].sum())
+        self._between_roots += int(self._is_between_roots[graphs.source, graphs.target].sum())
         self._remember_divided(graphs)
         self._starves |= not np.isfinite(elapsed_s).all()
         return Prediction(
@@ -336,8 +336,10 @@ class Predictor:
             notes = [*self._tree.notes, *self._machine.notes(self._model)]
         if self._has_programs:
             notes.append(f"programs of graphs are for model '{ENDPOINT_ENGINES}': here every copy runs by itself")
-        if self._between_sockets:
-            notes.append(f"{self._between_sockets} communications cross sockets; the study validates one socket only")
+        if self._between_roots:
+            notes.append(
+                f"{self._between_roots} communications go between root complexes; the study validates one only"
+            )
         if self._divided:
             notes.append(f"{self._divided} graphs, such as '{self._divided_example}', {DIVIDED_WRITES}")
         if self._starves:

@@ -81,7 +81,10 @@ def _measure(tree: PcieTree, found: list[Probe], output: Path | None, size_bytes
 @app.command(epilog="Example: fabricast validate machine.xml measured.csv")
 def validate(
     topology: Annotated[str, typer.Argument(help="Built-in topology, or a .yaml, hwloc or NCCL .xml file.")],
-    measured: Annotated[Path, typer.Argument(help="CSV or Parquet of copies that were measured together.")],
+    measured: Annotated[Path, typer.Argument(
+        help="Measured copies: CSV or Parquet, or output of nvbandwidth, p2pBandwidthLatencyTest, p2pmark, "
+             "rocm_bandwidth_test or TransferBench.",
+    )],
     program: Annotated[
         str, typer.Option(help="How rows were measured that do not say: ordered_writes (PyTorch), unordered_reads "
                                "(p2pmark), unordered_writes or independent."),
@@ -109,8 +112,12 @@ def validate(
     check_output(output, ".csv", inputs=[topology, measured])
     tree = load_tree(topology, include_display=include_display)
     graphs = copies_of_machine(tree, measured, program=program_of(program).name, system=system)
-    one_way = one_way_of(tree) if bandwidth_gb is None else bandwidth_gb * 1e9
-    found = validate_machine(tree, graphs, one_way_bytes_per_s=one_way)
+    if bandwidth_gb is None:
+        found = validate_machine(tree, graphs, one_way_bytes_per_s=one_way_of(tree))
+    else:
+        found = validate_machine(
+            tree, graphs, one_way_bytes_per_s=bandwidth_gb * 1e9, one_way_source="option --bandwidth-gb"
+        )
     if output is not None:
         from fabricast.inputs.files import write_text
 

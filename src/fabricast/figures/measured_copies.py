@@ -18,7 +18,7 @@ _MODELS = (
     ("forecast_bytes_per_s", "with engines and program", COLOURS[0], "o"),
     ("packets_bytes_per_s", "the same, packet by packet", COLOURS[3], "x"),
 )
-_CLASSES = ("few copies", "across sockets", "many copies of a GPU", "direct links", "host copies")
+_CLASSES = ("few copies", "between root complexes", "many copies of a GPU", "direct links", "host copies")
 _HIGHEST = 3.0
 
 

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 __all__ = ["LinkRates", "SharedLimit", "Way", "links_of", "way_of"]
 
 #: Kinds of ways over a tree of which a copy alone has its own rate.
-Way = Literal["local", "crossing", "sockets", "host_in", "host_out"]
+Way = Literal["local", "crossing", "between_roots", "host_in", "host_out"]
 _BACK: dict[Way, Way] = {
-    "local": "local", "crossing": "crossing", "sockets": "sockets", "host_in": "host_out", "host_out": "host_in"
+    "local": "local", "crossing": "crossing", "between_roots": "between_roots",
+    "host_in": "host_out", "host_out": "host_in",
 }  # fmt: skip
 
 
@@ -36,7 +37,7 @@ class LinkRates:
         Rate of a copy alone.
     two_way_bytes_per_s : float
         Rate of each of two opposite copies between the same endpoints.
-    crossing_bytes_per_s, sockets_bytes_per_s : float or None, default None
+    crossing_bytes_per_s, between_roots_bytes_per_s : float or None, default None
         Rate of a copy alone between GPUs that crosses the root complex, and that goes to another socket, where it is
         less.
     host_in_bytes_per_s, host_out_bytes_per_s : float or None, default None
@@ -46,7 +47,7 @@ class LinkRates:
     one_way_bytes_per_s: float
     two_way_bytes_per_s: float
     crossing_bytes_per_s: float | None = None
-    sockets_bytes_per_s: float | None = None
+    between_roots_bytes_per_s: float | None = None
     host_in_bytes_per_s: float | None = None
     host_out_bytes_per_s: float | None = None
 
@@ -60,10 +61,11 @@ class LinkRates:
 
     def of_way(self, way: Way) -> float | None:
         """Return the rate of a copy alone of a kind of way through the root complex; None where the links decide."""
+        apart = self.between_roots_bytes_per_s
         rate = {
             "crossing": self.crossing_bytes_per_s, "host_in": self.host_in_bytes_per_s,
             "host_out": self.host_out_bytes_per_s,
-            "sockets": self.crossing_bytes_per_s if self.sockets_bytes_per_s is None else self.sockets_bytes_per_s,
+            "between_roots": self.crossing_bytes_per_s if apart is None else apart,
         }.get(way)  # fmt: skip
         return rate if rate is not None and rate < self.one_way_bytes_per_s else None
 
@@ -159,7 +161,7 @@ class _LinkTable:
         rate = rates.of_way(way)
         if rate is None:
             return []
-        if way == "sockets":
+        if way == "between_roots":
             # What holds such a copy back alone is no port: what several of them share is a limit of its own.
             return [self.add(rate)]
         found = []
@@ -204,7 +206,7 @@ def way_of(tree: PcieTree, source: int, target: int) -> Way:
     if tree.vertex(ends[0]).host_memory or tree.vertex(ends[1]).host_memory:
         return "host_in" if tree.vertex(ends[0]).host_memory else "host_out"
     if tree.vertex(tree.turn(*ends)).kind == "system":
-        return "sockets"
+        return "between_roots"
     return "crossing" if tree.routes.crossing[source * tree.routes.endpoints + target] else "local"
 
 

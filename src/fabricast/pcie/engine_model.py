@@ -13,7 +13,7 @@ from fabricast.core.errors import InputError, PeerLinkError
 from fabricast.pcie.copies_of_machine import copies_of_machine
 from fabricast.pcie.graphs import CongestionGraphs
 from fabricast.pcie.host_memory import UNLIMITED, with_host_memory
-from fabricast.pcie.machine_calibration import Calibration, calibrate_machine, uncalibrated, with_socket_capacity
+from fabricast.pcie.machine_calibration import Calibration, calibrate_machine, uncalibrated, with_root_link_capacity
 from fabricast.pcie.machine_parameters import MachineParameters
 from fabricast.pcie.programs import MOST_FLOWS, PROGRAMS, CopyProgram, CopyTimes, copy_times, program_of, rate_alone
 from fabricast.pcie.shared_limits import limits_of
@@ -32,8 +32,8 @@ _SENSITIVE = 1.01
 _REMARKS = {
     "default": "no program is named, so that each copy is a write on a stream of its own",
     "random": "the order is random and decides, elapsed_s is the mean and earliest_s to latest_s the range of draws",
-    "sockets": "no probe tells what the link between sockets carries, elapsed_s is with one link of the tree, "
-    "earliest_s with one that holds nobody back",
+    "between_roots": "no probe tells what the link between root complexes carries, elapsed_s is with one link of the "
+    "tree, earliest_s with one that holds nobody back",
     "direct": "copies take NVLink, NVSwitch or xGMI at the rate that the topology tells, headers included, so that "
     "elapsed_s is the least they can take",
 }
@@ -189,10 +189,10 @@ class EngineModel:
         found = times(limited)
         if (found.latest_s > found.earliest_s * _SENSITIVE).any():
             self._count("random", name)
-        if self.calibration.tells_sockets(tree, flows):
+        if self.calibration.tells_root_link(tree, flows):
             return found
-        self._count("sockets", name)
-        wide = times(with_socket_capacity(limited, UNLIMITED))
+        self._count("between_roots", name)
+        wide = times(with_root_link_capacity(limited, UNLIMITED))
         return replace(found, earliest_s=np.minimum(found.earliest_s, wide.earliest_s))
 
     def _check(self, name: str, flows: list[tuple[str, str]]) -> None:

@@ -16,10 +16,10 @@ from fabricast.pcie.tree_parts import MemoryNode, Vertex
 
 __all__ = [
     "UNLIMITED",
-    "crosses_sockets",
     "ends_of",
     "flows_of",
     "has_host_memory",
+    "is_between_roots",
     "is_host",
     "memory_beside",
     "memory_of",
@@ -176,6 +176,6 @@ def is_host(tree: PcieTree, flows: Iterable[tuple[str, str]]) -> bool:
     return bool(memory_of_flows(tree, flows))
 
 
-def crosses_sockets(tree: PcieTree, flow: tuple[str, str]) -> bool:
+def is_between_roots(tree: PcieTree, flow: tuple[str, str]) -> bool:
     """Whether a copy goes from one socket to another."""
     return tree.vertex(tree.turn(*ends_of(tree, flow))).kind == "system"

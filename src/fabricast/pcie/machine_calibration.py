@@ -1,4 +1,4 @@
-"""Rates of a machine from what was measured on it: copies alone, opposite pairs, and probes of memory and sockets."""
+"""Rates of a machine from what was measured on it: copies alone, opposite pairs, and probes of what copies share."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from fabricast.pcie.copy_links import LinkRates, Way, way_of
 from fabricast.pcie.direct_links import calibrated_links
 from fabricast.pcie.host_memory import (
     UNLIMITED,
-    crosses_sockets,
     ends_of,
     flows_of,
+    is_between_roots,
     is_host,
     memory_of,
     memory_of_flows,
@@ -28,15 +28,16 @@ from fabricast.pcie.tree_parts import PeerLink
 
 __all__ = [
     "BEYOND",
+    "LINK_PAYLOAD",
     "Calibration",
     "calibrate_machine",
     "links_carry",
     "memory_limit",
     "peer_link_of",
-    "socket_limit",
-    "socket_ways",
+    "root_link_limit",
     "uncalibrated",
-    "with_socket_capacity",
+    "ways_between_roots",
+    "with_root_link_capacity",
 ]
 
 #: What a byte of the other direction costs where no two-way pair was measured: median of three machines with PCIe 5.0
@@ -44,13 +45,15 @@ __all__ = [
 DUPLEX_COST = 0.03
 #: Measured rates beyond what the links can carry by this share contradict the tree, or are an artefact.
 BEYOND = 0.1
+#: Where the rate of a copy alone comes from that nobody measured or gave.
+LINK_PAYLOAD = "payload share of the links of the file"
 #: Copies that are slower than their links by this share are held back by something else.
 _HELD_BACK = 0.05
 #: Kinds of ways, those that may be slower last, and in which order they tell one way of the links.
-_WAYS: tuple[Way, ...] = ("local", "host_in", "host_out", "crossing", "sockets")
-_ONE_WAY: tuple[Way, ...] = ("local", "crossing", "host_in", "sockets")
+_WAYS: tuple[Way, ...] = ("local", "host_in", "host_out", "crossing", "between_roots")
+_ONE_WAY: tuple[Way, ...] = ("local", "crossing", "host_in", "between_roots")
 _WORDS: dict[Way, str] = {
-    "local": "below one switch", "crossing": "across the root complex", "sockets": "between sockets",
+    "local": "below one switch", "crossing": "across the root complex", "between_roots": "between root complexes",
     "host_in": "from host memory", "host_out": "to host memory",
 }  # fmt: skip
 #: What each limit was measured with.
@@ -59,7 +62,8 @@ _PROBES = {
     "memory_both_ways": "all GPUs of a root complex", "memory_read_of_a_node": "several GPUs, one NUMA node",
     "memory_write_of_a_node": "several GPUs, one NUMA node",
     "memory_both_ways_of_a_node": "several GPUs, one NUMA node", "host_both_ways": "one GPU",
-    "socket": "several copies between two sockets", "socket_both_ways": "several copies between two sockets",
+    "root_complex_link": "several copies between two root complexes",
+    "root_complex_link_both_ways": "several copies between two root complexes",
 }  # fmt: skip
 
 
@@ -74,8 +78,8 @@ class Calibration:
     limits : dict of str to float
         In bytes/s, those that probes tell: ``memory_read``, ``memory_write`` and ``memory_both_ways``, what the memory
         of a root complex serves to, takes from and carries for all its GPUs; the same with ``_of_a_node``, of one of
-        several NUMA nodes below a root complex; ``host_both_ways``, what one GPU reads
-        and writes there at once; ``socket`` and ``socket_both_ways``, what the link between two sockets carries.
+        several NUMA nodes below a root complex; ``host_both_ways``, what one GPU reads and writes there at once;
+        ``root_complex_link`` and ``root_complex_link_both_ways``, what the link between two root complexes carries.
     source : dict of str to str
         Origin of each by name.
     used : frozenset of str
@@ -104,17 +108,17 @@ class Calibration:
         return {
             **({"direct_link": float(np.median(direct))} if direct else {}),
             "one_way": rates.one_way_bytes_per_s, "two_way": rates.two_way_bytes_per_s,
-            "crossing": rates.crossing_bytes_per_s, "sockets": rates.sockets_bytes_per_s,
+            "crossing": rates.crossing_bytes_per_s, "between_roots": rates.between_roots_bytes_per_s,
             "host_in": rates.host_in_bytes_per_s, "host_out": rates.host_out_bytes_per_s, **self.limits,
         }  # fmt: skip
 
-    def tells_sockets(self, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> bool:
-        """Whether a probe tells what the link between sockets carries for some copies."""
-        ways = socket_ways(tree, flows)
+    def tells_root_link(self, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> bool:
+        """Whether a probe tells what the link between root complexes carries for some copies."""
+        ways = ways_between_roots(tree, flows)
         # One copy between GPUs is as fast as such copies are alone; of memory further away, nothing is known.
         if not ways or (len(ways) == 1 and not is_host(tree, flows)):
             return True
-        return socket_limit(ways) in self.limits
+        return root_link_limit(ways) in self.limits
 
     def untold_memory(self, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> str:
         """Return what no probe and no topology tells of the memory that some copies use; nothing if all is told."""
@@ -130,14 +134,14 @@ class Calibration:
                 return f"what memory carries {ways}, more than {most} copies that it did not hold back"
         return ""
 
-    def with_socket_limit(self, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> PcieTree:
-        """Return the tree with what a probe tells of the link between sockets for some copies as its capacity."""
-        name = socket_limit(socket_ways(tree, flows))
-        if not socket_ways(tree, flows) or name not in self.limits:
+    def with_root_link_limit(self, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> PcieTree:
+        """Return the tree with what a probe tells of the link between root complexes as its capacity."""
+        name = root_link_limit(ways_between_roots(tree, flows))
+        if not ways_between_roots(tree, flows) or name not in self.limits:
             return tree
-        if name == "socket_both_ways":
-            return with_socket_capacity(tree, self.limits[name] / 2 / self.rates.two_way_bytes_per_s)
-        return with_socket_capacity(tree, self.limits[name] / self.rates.one_way_bytes_per_s)
+        if name == "root_complex_link_both_ways":
+            return with_root_link_capacity(tree, self.limits[name] / 2 / self.rates.two_way_bytes_per_s)
+        return with_root_link_capacity(tree, self.limits[name] / self.rates.one_way_bytes_per_s)
 
     def _memory_limit(
         self, tree: PcieTree, flows: Sequence[tuple[str, str]], memory: str, reads: Sequence[bool]
@@ -174,8 +178,8 @@ def memory_limit(tree: PcieTree, memory: str, reads: Sequence[bool]) -> str:
     return way if whole else f"{way}_of_a_node"
 
 
-def with_socket_capacity(tree: PcieTree, capacity: float) -> PcieTree:
-    """Return a tree whose links between sockets have another capacity; a tree of one socket has none."""
+def with_root_link_capacity(tree: PcieTree, capacity: float) -> PcieTree:
+    """Return a tree whose links between root complexes have another capacity; a tree of one socket has none."""
     vertices = tuple(
         replace(vertex, capacity=capacity) if vertex.kind == "root_complex" and vertex.parent is not None else vertex
         for vertex in tree.vertices
@@ -192,8 +196,9 @@ def peer_link_of(tree: PcieTree, flows: Sequence[tuple[int, int]]) -> str | None
 def links_carry(tree: PcieTree, flows: Sequence[tuple[int, int]], bytes_per_s: float) -> float:
     """Return the most that the links can carry of some copies, in bytes/s, with nothing else in the way.
 
-    What a probe does not tell (the link between sockets), what directions cost each other and slower turns at the
-    root complex limit a forecast; that a measurement is faster than these refutes the forecast, not the measurement.
+    What a probe does not tell (the link between root complexes), what directions cost each other and slower turns at
+    the root complex limit a forecast; that a measurement is faster than these refutes the forecast, not the
+    measurement.
 
     Parameters
     ----------
@@ -204,7 +209,7 @@ def links_carry(tree: PcieTree, flows: Sequence[tuple[int, int]], bytes_per_s: f
     bytes_per_s : float
         Rate of a link of capacity 1.
     """
-    wide = with_socket_capacity(tree, UNLIMITED)
+    wide = with_root_link_capacity(tree, UNLIMITED)
     found = total_rate(wide, flows, PROGRAMS["independent"], LinkRates(bytes_per_s, bytes_per_s))
     return float(found.flow_bytes_per_s.sum())
 
@@ -230,8 +235,9 @@ def _apart(tree: PcieTree, flows: Sequence[tuple[int, int]]) -> bool:
 
 
 def calibrate_machine(
-    tree: PcieTree, graphs: Iterable[MeasuredGraph], *, one_way_bytes_per_s: float | None = None
-) -> Calibration:
+    tree: PcieTree, graphs: Iterable[MeasuredGraph], *, one_way_bytes_per_s: float | None = None,
+    one_way_source: str = LINK_PAYLOAD,
+) -> Calibration:  # fmt: skip
     """Take the parameters of a machine from copies alone, opposite pairs, and rows that the file marks.
 
     Parameters
@@ -242,6 +248,8 @@ def calibrate_machine(
         All of the machine.
     one_way_bytes_per_s : float, optional
         Rate of a copy alone where none was measured, such as the payload share of the links.
+    one_way_source : str, optional
+        Where that rate comes from.
 
     Returns
     -------
@@ -280,7 +288,7 @@ def calibrate_machine(
         if probe is not None:
             limits[probe[0]].append(graph.total_bytes_per_s / probe[1])
             memory_probes += [(probe[0], graph)] if probe[0].startswith("memory") else []
-        elif is_host(tree, graph.flows) and socket_ways(tree, graph.flows):
+        elif is_host(tree, graph.flows) and ways_between_roots(tree, graph.flows):
             # Memory of another socket: neither a path of the tree alone nor what memory carries.
             continue
         elif (len(flows) == 1 and graph.may_calibrate) or (marked and not opposite and _apart(tree, flows)):
@@ -297,7 +305,8 @@ def calibrate_machine(
             f"'{tree.name}' carry ({(tree.link_bytes_per_s or 0.0) / 1e9:.4g} GB/s each): the topology is not that of "
             "the machine, or the measurement is an artefact"
         )
-    found = _estimated(alone, two_way, limits, used, one_way_bytes_per_s, has_local=_has_local(tree))
+    default = None if one_way_bytes_per_s is None else (one_way_bytes_per_s, one_way_source)
+    found = _estimated(alone, two_way, limits, used, default, has_local=_has_local(tree))
     found = replace(found, told_copies=_told_copies(tree, memory_probes, found.rates))
     if not tree.peer_links:
         return found
@@ -352,7 +361,7 @@ def _probe_of(tree: PcieTree, graph: MeasuredGraph, opposite: bool) -> tuple[str
     """Return the limit that a marked graph of several copies tells, and how many times it is in the total."""
     if len(graph.flows) < 2:
         return None
-    ways = socket_ways(tree, graph.flows)
+    ways = ways_between_roots(tree, graph.flows)
     used = memory_of_flows(tree, graph.flows)
     if sum(map(len, used.values())) == len(graph.flows) and not ways:
         if opposite:
@@ -365,34 +374,38 @@ def _probe_of(tree: PcieTree, graph: MeasuredGraph, opposite: bool) -> tuple[str
         return None
     if len(ways) < len(graph.flows) or opposite or _apart(tree, flows_of(tree, graph)):
         return None
-    limit = socket_limit(ways)
+    limit = root_link_limit(ways)
     # What one root complex sends; both ways, the links of two of them carry the total together.
-    return limit, len({source for source, _ in ways}) / (2 if limit == "socket_both_ways" else 1)
+    return limit, len({source for source, _ in ways}) / (2 if limit == "root_complex_link_both_ways" else 1)
 
 
-def socket_ways(tree: PcieTree, flows: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return from which root complex to which the copies between sockets go."""
-    crossing = [ends_of(tree, flow) for flow in flows if crosses_sockets(tree, flow)]
+def ways_between_roots(tree: PcieTree, flows: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return from which root complex to which the copies between root complexes go."""
+    crossing = [ends_of(tree, flow) for flow in flows if is_between_roots(tree, flow)]
     return [(root_complex_of(tree, source), root_complex_of(tree, target)) for source, target in crossing]
 
 
-def socket_limit(ways: Sequence[tuple[str, str]]) -> str:
-    """Return the name of the limit of the link between sockets for copies that go these ways."""
-    return "socket_both_ways" if any((target, source) in ways for source, target in ways) else "socket"
+def root_link_limit(ways: Sequence[tuple[str, str]]) -> str:
+    """Return the name of the limit of the link between root complexes for copies that go these ways."""
+    return (
+        "root_complex_link_both_ways"
+        if any((target, source) in ways for source, target in ways)
+        else "root_complex_link"
+    )
 
 
 def _estimated(
     alone: dict[Way, list[float]], two_way: dict[Way, list[float]], limits: dict[str, list[float]], used: set[str],
-    default: float | None, *, has_local: bool,
+    default: tuple[float, str] | None, *, has_local: bool,
 ) -> Calibration:  # fmt: skip
     source = {}
     pooled = {**alone, "host_in": [*alone["host_in"], *alone["host_out"]]}
     fastest: Way | None = next((way for way in _ONE_WAY if pooled[way]), None)
     both_way: Way | None = next((way for way in _ONE_WAY if two_way[way]), None)
-    untold = has_local and fastest in ("crossing", "sockets")
+    untold = has_local and fastest in ("crossing", "between_roots")
     # A copy through the root complex may be slower than its links.
     measured = float(np.median(pooled[fastest])) if fastest is not None else 0.0
-    slow = untold and measured < (default or 0.0) * (1 - BEYOND)
+    slow = untold and default is not None and measured < default[0] * (1 - BEYOND)
     if fastest is not None and not slow:
         rate = measured
         source["one_way"] = f"{len(pooled[fastest])} measured, copies alone"
@@ -402,8 +415,8 @@ def _estimated(
         rate = float(np.median(two_way[both_way])) * (1 + DUPLEX_COST)
         source["one_way"] = "opposite pairs and the duplex cost of other machines; no copy alone was measured"
     elif default is not None:
-        rate = default
-        source["one_way"] = "payload share of the links of the file; no copy alone was measured"
+        rate = default[0]
+        source["one_way"] = f"{default[1]}; no copy alone was measured"
         if fastest is not None:
             source["one_way"] += f" but {_WORDS[fastest]}"
     else:
@@ -422,14 +435,14 @@ def _estimated(
         if two > one * (1 + BEYOND):
             source["two_way"] += "; faster than copies alone, so that one way counts"
     slower: dict[Way, float] = {}
-    for way in ("crossing", "sockets", "host_in", "host_out"):
+    for way in ("crossing", "between_roots", "host_in", "host_out"):
         if alone[way] and (way != fastest or slow) and not (way == "host_out" and fastest == "host_in"):
             slower[way] = float(np.median(alone[way]))
             source[way] = f"{len(alone[way])} measured, copies alone {_WORDS[way]}"
     found = {name: float(np.median(values)) for name, values in limits.items() if values}
     source |= {name: f"{len(limits[name])} measured, {_PROBES[name]}" for name in found}
     rates = LinkRates(
-        rate, both, slower.get("crossing"), slower.get("sockets"), slower.get("host_in"),
+        rate, both, slower.get("crossing"), slower.get("between_roots"), slower.get("host_in"),
         slower.get("host_out"),
     )  # fmt: skip
     return Calibration(rates, found, source, frozenset(used), tells_links=not untold or slow)

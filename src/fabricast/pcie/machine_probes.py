@@ -18,7 +18,7 @@ _WRITES, _READS = "unordered_writes", "unordered_reads"
 _SWITCH = "NVSwitch"
 #: Share of the usual size at which pauses between copies would show.
 _SMALL = 1 / 16
-#: Pairs across sockets up to which every number is tried.
+#: Pairs between root complexes up to which every number is tried.
 _MOST_PAIRS = 4
 
 
@@ -63,7 +63,8 @@ def proposed_probes(tree: PcieTree) -> list[Probe]:
     list of Probe
         Each class of path, written and read and in both directions, then pairs that share an uplink or do not, one
         GPU with a near and a far one, all-to-all below one switch at two sizes, copies over direct links alone and
-        together, copies of host memory to one, two and all GPUs of each root complex, and copies between sockets.
+        together, copies of host memory to one, two and all GPUs of each root complex, and copies between root
+        complexes.
 
     Examples
     --------
@@ -261,7 +262,7 @@ def _nodes(tree: PcieTree, roots: dict[str, list[str]]) -> list[Probe]:
 
 
 def _sockets(tree: PcieTree, pairs: list[tuple[str, str]]) -> list[Probe]:
-    """Propose copies of as many pairs as there are between two sockets, one way and both ways."""
+    """Propose copies of as many pairs as there are between two root complexes, one way and both ways."""
     across = [pair for pair in pairs if tree.path_class(*pair) == "SYS"]
     if not across:
         return []
@@ -272,15 +273,16 @@ def _sockets(tree: PcieTree, pairs: list[tuple[str, str]]) -> list[Probe]:
     if len(ways) < 2:
         return []
     fewer = [
-        Probe(f"{count} pairs across sockets", tuple(ways[:count]), "test",
-              "from how many copies on the link between two sockets is full")
+        Probe(f"{count} pairs between root complexes", tuple(ways[:count]), "test",
+              "from how many copies on the link between two root complexes is full")
         for count in range(2, min(len(ways), _MOST_PAIRS))
     ]  # fmt: skip
     return [
         *fewer,
-        Probe("across sockets", tuple(ways), "calibration", "what the link between two sockets carries one way"),
-        Probe("across sockets both ways", _both_ways(ways), "calibration",
-              "what the link between two sockets carries both ways"),
+        Probe("between root complexes", tuple(ways), "calibration",
+              "what the link between two root complexes carries one way"),
+        Probe("between root complexes both ways", _both_ways(ways), "calibration",
+              "what the link between two root complexes carries both ways"),
     ]  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from fabricast.pcie.host_memory import flows_of, with_host_memory
-from fabricast.pcie.machine_validation import ACROSS_SOCKETS, DIRECT_LINKS, MachineValidation
+from fabricast.pcie.machine_validation import BETWEEN_ROOTS, DIRECT_LINKS, MachineValidation
 from fabricast.pcie.measured_graph import MeasuredGraph
 from fabricast.pcie.packet_programs import simulate_program
 from fabricast.pcie.programs import PROGRAMS
@@ -46,11 +46,11 @@ def simulate_machine(
         graphs, validation.rows["judged"], validation.rows["graph_class"], strict=True
     ):  # fmt: skip
         # A copy that its way to another socket alone holds back is no matter of packets on links.
-        apart = kind == ACROSS_SOCKETS and calibration.rates.of_way("sockets") is not None
+        apart = kind == BETWEEN_ROOTS and calibration.rates.of_way("between_roots") is not None
         if not judged or apart or kind in ("host copies", DIRECT_LINKS):
             rows.append((None, None, None))
             continue
-        limited = calibration.with_socket_limit(whole, graph.flows)
+        limited = calibration.with_root_link_limit(whole, graph.flows)
         found = simulate_program(
             limited, flows_of(limited, graph), PROGRAMS[graph.program], calibration.rates, seed=seed
         )

@@ -12,17 +12,18 @@ from fabricast.core.units import pcie_link_bytes_per_s
 from fabricast.pcie.hazards import DIVIDED_WRITES, divided_writes
 from fabricast.pcie.host_memory import (
     UNLIMITED,
-    crosses_sockets,
     flows_of,
+    is_between_roots,
     is_host,
     with_host_memory,
 )
 from fabricast.pcie.machine_calibration import (
     BEYOND,
+    LINK_PAYLOAD,
     Calibration,
     calibrate_machine,
     links_carry,
-    with_socket_capacity,
+    with_root_link_capacity,
 )
 from fabricast.pcie.measured_graph import SET_ASIDE, MeasuredGraph
 from fabricast.pcie.programs import PROGRAMS, rate_alone, total_rate
@@ -31,12 +32,12 @@ from fabricast.pcie.tree import PcieTree
 from fabricast.pcie.tree_parts import direct_rates
 
 __all__ = [
-    "ACROSS_SOCKETS",
+    "BETWEEN_ROOTS",
     "BEYOND_THE_LINKS",
     "DIRECT_LINKS",
     "MANY_COPIES",
     "UNTOLD_LINKS",
-    "UNTOLD_SOCKETS",
+    "UNTOLD_ROOT_LINK",
     "MachineValidation",
     "validate_machine",
 ]
@@ -46,9 +47,9 @@ _FAR_OFF = 0.15
 _FASTEST_LINK, _FAR_BELOW = pcie_link_bytes_per_s(6, 16), 0.25
 #: Remarks of rows that are listed and not judged.
 BEYOND_THE_LINKS = "more than the links carry"
-UNTOLD_SOCKETS = "not judged: no probe tells what the link between sockets carries"
+UNTOLD_ROOT_LINK = "not judged: no probe tells what the link between root complexes carries"
 UNTOLD_LINKS = "not judged: more than a copy across the root complex, and no copy alone below it was measured"
-ACROSS_SOCKETS = "across sockets"
+BETWEEN_ROOTS = "between root complexes"
 HOST_COPIES = "host copies"
 #: Class of graphs with copies over NVLink, NVSwitch or xGMI.
 DIRECT_LINKS = "direct links"
@@ -87,14 +88,15 @@ def _graph_class(tree: PcieTree, graph: MeasuredGraph) -> str:
     ends = [end for flow in graph.flows for end in {f"{flow[0]}>", f">{flow[1]}"}]
     if len(graph.flows) > 1 and max(ends.count(end) for end in set(ends)) >= _MANY:
         return MANY_COPIES
-    if any(crosses_sockets(tree, flow) for flow in graph.flows):
-        return ACROSS_SOCKETS
+    if any(is_between_roots(tree, flow) for flow in graph.flows):
+        return BETWEEN_ROOTS
     return "few copies"
 
 
 def validate_machine(
-    tree: PcieTree, graphs: Sequence[MeasuredGraph], *, one_way_bytes_per_s: float | None = None, seed: int = 0
-) -> MachineValidation:
+    tree: PcieTree, graphs: Sequence[MeasuredGraph], *, one_way_bytes_per_s: float | None = None,
+    one_way_source: str = LINK_PAYLOAD, seed: int = 0,
+) -> MachineValidation:  # fmt: skip
     """Forecast every measured graph of a machine with parameters from its copies alone, and say what disagrees.
 
     Parameters
@@ -105,6 +107,8 @@ def validate_machine(
         Its measurements.
     one_way_bytes_per_s : float, optional
         Rate of a copy alone where none was measured.
+    one_way_source : str, optional
+        Where that rate comes from.
     seed : int, default 0
         Of programs with a random order.
 
@@ -114,7 +118,9 @@ def validate_machine(
         Rows, parameters, and remarks.
     """
     whole = with_host_memory(tree)
-    calibration = calibrate_machine(whole, graphs, one_way_bytes_per_s=one_way_bytes_per_s)
+    calibration = calibrate_machine(
+        whole, graphs, one_way_bytes_per_s=one_way_bytes_per_s, one_way_source=one_way_source
+    )
     rows = [_row(whole, graph, calibration, seed) for graph in graphs]
     frame = pd.DataFrame(rows)
     return MachineValidation(frame, calibration, tuple(_remarks(whole, graphs, frame, calibration)))
@@ -134,14 +140,14 @@ def _row(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: i
     total, low, high = (
         rate * summed for rate in (forecast.bytes_per_s, forecast.low_bytes_per_s, forecast.high_bytes_per_s)
     )
-    high_of_sockets = 0.0
-    if kind == ACROSS_SOCKETS and not calibration.tells_sockets(tree, graph.flows):
+    high_of_root_link = 0.0
+    if kind == BETWEEN_ROOTS and not calibration.tells_root_link(tree, graph.flows):
         # Nothing tells how wide the link is: at most, it holds nobody back.
-        wide = with_socket_capacity(tree, UNLIMITED)
+        wide = with_root_link_capacity(tree, UNLIMITED)
         without = total_rate(wide, flows, program, rates, limits=limits, seed=seed)
-        high_of_sockets = without.high_bytes_per_s * summed
-        high = max(high, high_of_sockets)
-    # The baseline knows what probes tell of memory and sockets, too.
+        high_of_root_link = without.high_bytes_per_s * summed
+        high = max(high, high_of_root_link)
+    # The baseline knows what probes tell of memory and of the link between root complexes, too.
     shared = total_rate(tree, flows, PROGRAMS["independent"], rates, over_peer_links=True, limits=limits)
     sharing = float(shared.flow_bytes_per_s.sum()) if graph.rates_summed else shared.bytes_per_s
     measured = graph.total_bytes_per_s
@@ -154,8 +160,8 @@ def _row(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: i
         remark = _direct_remark(tree, graph)
     elif measured > carried * (1 + BEYOND):
         remark = BEYOND_THE_LINKS if calibration.tells_links else UNTOLD_LINKS
-    elif high_of_sockets > total * (1 + BEYOND):
-        remark = UNTOLD_SOCKETS
+    elif high_of_root_link > total * (1 + BEYOND):
+        remark = UNTOLD_ROOT_LINK
     elif kind == HOST_COPIES:
         remark = untold
     return {
@@ -188,9 +194,9 @@ def _carried(tree: PcieTree, flows: list[tuple[int, int]], calibration: Calibrat
 
 
 def _host_remark(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration) -> str:
-    """Return why copies of host memory are not judged: no probe tells what sockets or several GPUs get."""
-    if not calibration.tells_sockets(tree, graph.flows):
-        return UNTOLD_SOCKETS
+    """Return why copies of host memory are not judged: no probe tells what other root complexes or several GPUs get."""
+    if not calibration.tells_root_link(tree, graph.flows):
+        return UNTOLD_ROOT_LINK
     untold = calibration.untold_memory(tree, graph.flows)
     return f"not judged: no probe tells {untold}" if untold else ""
 

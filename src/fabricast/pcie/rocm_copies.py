@@ -17,6 +17,7 @@ _TRANSFER = re.compile(
     r"\s*Transfer\s+\d+\s+(?P<rate>[\d.]+) GB/s\s+(?P<ms>[\d.]+) ms\s+(?P<bytes>\d+) bytes\s+"
     r"(?P<source>\S+) -> (?P<executor>\S+) -> (?P<target>\S+)\s*$"
 )
+_EXECUTOR = re.compile(r"\s*Executor:.*?(\d+) bytes")
 #: Device memory that is coarse- or fine-grained, host memory that is pinned. Others mean different things in
 #: different versions, or hold no data.
 _MEMORY = re.compile(r"(?:(?P<gpu>[GF])|(?P<host>[CB]))0*(?P<number>\d+)")
@@ -24,6 +25,7 @@ _DEVICE = re.compile(r"\s*Device:\s+(\d+),\s*(.*?)\s*$")
 _BUS = re.compile(r",\s*[0-9a-fA-F]{1,4}:[0-9a-fA-F.:]+$")
 #: Both cells of two opposite copies are of one measurement.
 _MIRROR = 0.01
+_WAYS = {"U": "unidirectional", "B": "bidirectional"}
 _MATRIX = re.compile(r"\s*(Unidirectional|Bi?directional) copy peak bandwidth GB/s")
 
 
@@ -85,13 +87,18 @@ def _end(memory: str) -> str | None:
 
 def _tests(lines: list[str]) -> Iterator[MeasuredGraph]:
     """Return the tests of TransferBench whose transfers all are copies between GPUs and host memory."""
-    name, rows = "", list[re.Match[str]]()
+    name, rows, moved = "Test", list[re.Match[str]](), 0
     numbers: set[str] = set()
     for line in [*lines, "Test end:"]:
         title = re.match(r"\s*(Test \S+?):\s*$", line)
+        executor = _EXECUTOR.match(line)
         if title:
+            if sum(int(row["bytes"]) for row in rows) < moved:
+                raise ValueError(f"'{name}' lacks transfers of its executors: the output is cut short")
             yield from _one_test(name, rows)
-            name, rows, numbers = title[1], [], set()
+            name, rows, numbers, moved = title[1], [], set(), 0
+        elif executor:
+            moved += int(executor[1])
         elif re.match(r"\s*Transfer\s+\d+\s*\|", line):
             found = _TRANSFER.fullmatch(line.replace("|", " "))
             if found is None:
@@ -135,14 +142,16 @@ def _cells(words: list[str], expected: int, row: str) -> list[float]:
 def _peer_matrix(lines: list[str]) -> Iterator[MeasuredGraph]:
     """Return the unidirectional copies of TransferBench p2p."""
     columns: list[tuple[str, str]] = []
+    found = 0
     for line in lines:
         if line.lstrip().startswith("Bidirectional copy"):
-            return
+            break
         if "SRC+EXE\\DST" in line:
             columns = _devices(line)
         row = re.match(r"\s*(CPU|GPU)\s+(\d+)\s+->\s+(.*)$", line)
         if not columns or row is None:
             continue
+        found += 1
         title, source = f"{row[1]} {row[2]}", _device_end(row[1], row[2])
         for column, rate in zip(columns, _cells(row[3].split(), len(columns), title), strict=True):
             target = _device_end(*column)
@@ -150,6 +159,8 @@ def _peer_matrix(lines: list[str]) -> Iterator[MeasuredGraph]:
                 yield MeasuredGraph(
                     f"p2p {title} to {' '.join(column)}", ((source, target),), rate * 1e9, "independent"
                 )
+    if found != len(columns):
+        raise ValueError(f"the unidirectional matrix has {found} of {len(columns)} rows: the output is cut short")
 
 
 def _device_end(kind: str, number: str) -> str:
@@ -173,6 +184,7 @@ def _bandwidth_test(lines: list[str]) -> Iterator[MeasuredGraph]:
     if processors == len(ends):
         raise ValueError("no device has a PCI address, so GPUs and processors cannot be told apart")
     direction, columns, seen = "", list[str](), dict[tuple[str, str, str], float]()
+    expected: set[tuple[str, str]] = set()
     for line in lines:
         title = _MATRIX.match(line)
         words = line.split()
@@ -183,11 +195,16 @@ def _bandwidth_test(lines: list[str]) -> Iterator[MeasuredGraph]:
             unknown = [word for word in columns if word not in ends]
             if unknown:
                 raise ValueError(f"column {unknown[0]} is no device of the list")
+            expected |= {(direction, column) for column in columns}
         elif direction and columns and words and words[0] in ends:
             _check_cells(direction, words, columns, seen)
             yield from _matrix_row(direction, words, columns, ends)
         elif words and words[0] not in ends:
             direction = ""
+    missing = expected - {(direction, row) for direction, row, _ in seen}
+    if missing:
+        direction, row = min(missing)
+        raise ValueError(f"the matrix of {_WAYS[direction]} copies has no row {row}: the output is cut short")
 
 
 def _check_cells(direction: str, words: list[str], columns: list[str], seen: dict[tuple[str, str, str], float]) -> None:
@@ -210,5 +227,4 @@ def _matrix_row(direction: str, words: list[str], columns: list[str], ends: dict
         if direction == "B" and int(words[0]) > int(column):
             continue
         flows = ((source, target),) if direction == "U" else ((source, target), (target, source))
-        way = "unidirectional" if direction == "U" else "bidirectional"
-        yield MeasuredGraph(f"{way} {words[0]} {column}", flows, rate * 1e9, "independent")
+        yield MeasuredGraph(f"{_WAYS[direction]} {words[0]} {column}", flows, rate * 1e9, "independent")

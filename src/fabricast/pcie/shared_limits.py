@@ -1,4 +1,4 @@
-"""What copies carry together beside the links: limits of host memory, of one GPU there, and of the link of sockets."""
+"""What copies carry together beside the links: limits of host memory, of one GPU there, and between root complexes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from fabricast.pcie.host_memory import UNLIMITED, ends_of, memory_of_flows
 from fabricast.pcie.machine_calibration import (
     Calibration,
     memory_limit,
-    socket_limit,
-    socket_ways,
-    with_socket_capacity,
+    root_link_limit,
+    ways_between_roots,
+    with_root_link_capacity,
 )
 from fabricast.pcie.tree import PcieTree
 
@@ -21,7 +21,7 @@ __all__ = ["limits_of"]
 def limits_of(
     calibration: Calibration, tree: PcieTree, flows: Sequence[tuple[str, str]]
 ) -> tuple[PcieTree, tuple[SharedLimit, ...]]:
-    """Return what probes tell of memory and sockets for some copies, and the tree without what it assumes of these.
+    """Return what probes tell of memory and root complexes for some copies, and the tree without what it assumes.
 
     Parameters
     ----------
@@ -48,9 +48,9 @@ def limits_of(
     (SharedLimit(bytes_per_s=80000000000.0, flows=(0, 1), other_way=()),)
     """
     found = [*_of_memory(calibration, tree, flows), *_of_gpus(calibration, tree, flows)]
-    if socket_ways(tree, flows) and socket_limit(socket_ways(tree, flows)) in calibration.limits:
-        found += _of_sockets(calibration, tree, flows)
-        tree = with_socket_capacity(tree, UNLIMITED)
+    if ways_between_roots(tree, flows) and root_link_limit(ways_between_roots(tree, flows)) in calibration.limits:
+        found += _of_root_link(calibration, tree, flows)
+        tree = with_root_link_capacity(tree, UNLIMITED)
     return tree, tuple(found)
 
 
@@ -80,9 +80,9 @@ def _of_gpus(calibration: Calibration, tree: PcieTree, flows: Sequence[tuple[str
             yield SharedLimit(limit, in_, out)
 
 
-def _of_sockets(calibration: Calibration, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> Iterator[SharedLimit]:
-    ways = [(number, way) for number, flow in enumerate(flows) for way in socket_ways(tree, [flow])]
-    one_way, both_ways = (calibration.limits.get(name) for name in ("socket", "socket_both_ways"))
+def _of_root_link(calibration: Calibration, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> Iterator[SharedLimit]:
+    ways = [(number, way) for number, flow in enumerate(flows) for way in ways_between_roots(tree, [flow])]
+    one_way, both_ways = (calibration.limits.get(name) for name in ("root_complex_link", "root_complex_link_both_ways"))
     for root in dict.fromkeys(end for _, way in ways for end in way):
         out = tuple(number for number, (source, _) in ways if source == root)
         in_ = tuple(number for number, (_, target) in ways if target == root)

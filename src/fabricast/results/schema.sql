@@ -213,7 +213,7 @@ CREATE TABLE measured_copy (
   communications VARCHAR NOT NULL, -- source>target of each flow, H is host memory
   flows BIGINT NOT NULL CHECK (flows > 0), -- number of flows
   program VARCHAR NOT NULL, -- how the measuring program copied
-  graph_class VARCHAR NOT NULL, -- few copies, many copies of a GPU, across sockets, direct links (NVLink, NVSwitch, xGMI), or host copies
+  graph_class VARCHAR NOT NULL, -- few copies, many copies of a GPU, between root complexes, direct links (NVLink, NVSwitch, xGMI), or host copies
   judged BOOLEAN NOT NULL, -- whether its error counts
   measured_bytes_per_s DOUBLE NOT NULL CHECK (measured_bytes_per_s > 0), -- rate of all flows together
   spread_bytes_per_s DOUBLE, -- half the range over repetitions, NULL for one

@@ -200,7 +200,7 @@ def test_rates_of_direct_links_are_kept_in_files(tmp_path):
     assert "50 GB/s each way" in shown
 
 
-def test_between_sockets_without_a_probe_the_range_says_so():
+def test_between_root_complexes_without_a_probe_the_range_says_so():
     tree = replace(load_tree("two_sockets_host"), peer_links=())
     first, *_ = names = tree.accelerator_names
     here = [name for name in names if root_complex_of(tree, name) == root_complex_of(tree, first)]
@@ -209,7 +209,7 @@ def test_between_sockets_without_a_probe_the_range_says_so():
     assert len(pairs) >= 2
     several = predict(fc.graph(pairs[:2], size=SIZE), tree=tree, bandwidth="20 GB/s", program="independent")
     assert (several["earliest_s"] < several["elapsed_s"] - 0.1).any()
-    assert any("no probe tells what the link between sockets carries" in note for note in several.attrs["notes"])
+    assert any("no probe tells what the link between root complexes carries" in note for note in several.attrs["notes"])
 
 
 @pytest.mark.parametrize(
@@ -286,7 +286,7 @@ def test_probes_ask_for_reads_other_directions_and_two_sizes():
     assert [tree.link_names[link][2] for link in shared] == ["pcie_up"]
     assert tree.vertex(c).parent != tree.vertex(a).parent
     sockets = {probe.graph: probe for probe in proposed_probes(replace(load_tree("two_sockets_host"), peer_links=()))}
-    assert [len(sockets[f"{count} pairs across sockets"].flows) for count in (2, 3)] == [2, 3]
+    assert [len(sockets[f"{count} pairs between root complexes"].flows) for count in (2, 3)] == [2, 3]
     assert sockets["host to all below RC1"].role == "test" and len(sockets["host to all"].flows) == 8
 
 

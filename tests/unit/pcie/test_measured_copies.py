@@ -21,7 +21,7 @@ from fabricast.pcie.copy_links import LinkRates, SharedLimit, way_of
 from fabricast.pcie.host_memory import flows_of, root_complex_of, with_host_memory
 from fabricast.pcie.left_out_pause import JudgedMachine, left_out_rates
 from fabricast.pcie.machine_probes import probe_csv, proposed_probes
-from fabricast.pcie.machine_validation import BEYOND_THE_LINKS, UNTOLD_LINKS, UNTOLD_SOCKETS, validate_machine
+from fabricast.pcie.machine_validation import BEYOND_THE_LINKS, UNTOLD_LINKS, UNTOLD_ROOT_LINK, validate_machine
 from fabricast.pcie.measured_copies import read_measured_copies
 from fabricast.pcie.measured_graph import MeasuredGraph
 from fabricast.pcie.packet_hardware import reverse_links
@@ -55,7 +55,7 @@ def held_back_by(tree, flows, rates, limits):
                 key = (link, way)
                 capacity[key], back[key] = min(capacity[link], rates.of_way(way)), (back[link], ways[way])
                 own.append(key)
-        if way == "sockets" and rates.of_way(way):
+        if way == "between_roots" and rates.of_way(way):
             capacity["alone", number] = rates.of_way(way)
             own.append(("alone", number))
         for place, limit in enumerate(limits):
@@ -160,7 +160,7 @@ def ends_together(tree, flows, rates, limits):
 
 
 TWO_SOCKETS = with_host_memory(load_tree("pcie5_four_switches"))
-SLOWER = LinkRates(50e9, 50e9, crossing_bytes_per_s=40e9, sockets_bytes_per_s=30e9, host_in_bytes_per_s=45e9,
+SLOWER = LinkRates(50e9, 50e9, crossing_bytes_per_s=40e9, between_roots_bytes_per_s=30e9, host_in_bytes_per_s=45e9,
                    host_out_bytes_per_s=35e9)  # fmt: skip
 #: Copies between GPUs, and of the memory of both sockets.
 some_copies = st.lists(
@@ -345,7 +345,7 @@ def test_copies_of_host_memory_do_not_tell_what_directions_cost_between_gpus():
     assert rates.two_way_bytes_per_s == pytest.approx(53e9)
 
 
-def test_probes_tell_what_the_link_between_sockets_carries():
+def test_probes_tell_what_the_link_between_root_complexes_carries():
     tree = replace(load_tree("two_sockets_host"), peer_links=())
     across = [(str(gpu), str(gpu + 4)) for gpu in range(4)]
     parts = [
@@ -368,7 +368,7 @@ def test_probes_tell_what_the_link_between_sockets_carries():
     assert wide["low_bytes_per_s"] == pytest.approx(50e9)
     assert wide["high_bytes_per_s"] == pytest.approx(200e9), "nothing tells how wide the link is"
     told = validate_machine(tree, parts + probes + judged)
-    assert told.calibration.limits == {"socket": 120e9, "socket_both_ways": 160e9}
+    assert told.calibration.limits == {"root_complex_link": 120e9, "root_complex_link_both_ways": 160e9}
     rows = told.rows.set_index("graph")
     forecast = rows.loc[["back", "three", "two", "others"], "forecast_bytes_per_s"]
     assert forecast.tolist() == pytest.approx([120e9, 120e9, 100e9, 160e9], rel=1e-3)
@@ -378,11 +378,11 @@ def test_probes_tell_what_the_link_between_sockets_carries():
 def test_probes_of_sockets_and_of_memory_are_proposed():
     tree = replace(load_tree("two_sockets_host"), peer_links=())
     proposed = {probe.graph: probe.flows for probe in proposed_probes(tree)}
-    assert proposed["across sockets"] == (("0", "4"), ("1", "5"), ("2", "6"), ("3", "7"))
-    assert set(proposed["across sockets both ways"]) == set(both_ways(proposed["across sockets"]))
+    assert proposed["between root complexes"] == (("0", "4"), ("1", "5"), ("2", "6"), ("3", "7"))
+    assert set(proposed["between root complexes both ways"]) == set(both_ways(proposed["between root complexes"]))
     assert len(proposed["all below RC0 and host both ways"]) == 8
     assert proposed["host and one both ways"] == (("H", "0"), ("0", "H"))
-    assert "across sockets" not in {probe.graph for probe in proposed_probes(load_tree("flat4x2"))}
+    assert "between root complexes" not in {probe.graph for probe in proposed_probes(load_tree("flat4x2"))}
 
 
 def test_what_contradicts_the_tree_is_said():
@@ -449,6 +449,15 @@ def test_wrong_measurements_are_refused_in_one_line(tmp_path, text, message):
     assert message in str(result.exception)
     assert "\n" not in str(result.exception)
     assert not (tmp_path / "out.csv").exists()
+
+
+def test_a_rate_given_by_the_user_is_named_as_such(tmp_path):
+    (tmp_path / "m.csv").write_text("graph,communications,total_gb_per_s,role\nboth,0>2 0>3,40,test\n")
+    for arguments, source in (([], "payload share of the links"), (["--bandwidth-gb", "50"], "option --bandwidth-gb")):
+        result = CliRunner().invoke(app, ["validate", "pcie5_four_switches", str(tmp_path / "m.csv"), *arguments])
+        assert result.exit_code == 0, result.output
+        assert f"({source}" in result.output
+    assert "one way: 50 GB/s" in result.output
 
 
 PEER_TEST = """P2P Connectivity Matrix
@@ -632,6 +641,15 @@ def test_memory_of_several_processors_keeps_its_number(tmp_path):
         (TRANSFER_BENCH, "bytes | G0", "byt", "is no whole row of a transfer"),
         (TRANSFER_BENCH, " -> G1", "", "is no whole row of a transfer"),
         (TRANSFER_BENCH, "42.33", "", "row CPU 00 has 2 values, expected 3"),
+        # Cut between whole rows.
+        (TRANSFER_BENCH, "  GPU 01  ->     55.24        48.51       N/A\n", "",
+         "the unidirectional matrix has 2 of 3 rows: the output is cut short"),
+        (TRANSFER_BENCH, "     Transfer 00  |   37.857 GB/s |    0.028 ms |      1048576 bytes | G0 -> G000:004 -> G1\n",
+         "", "'Test 1' lacks transfers of its executors: the output is cut short"),
+        (ROCM_BANDWIDTH_TEST, "          2         28.0        14.046      540.064\n", "",
+         "the matrix of unidirectional copies has no row 2: the output is cut short"),
+        (ROCM_BANDWIDTH_TEST, "          2         49.0        27.5        N/A\n", "",
+         "the matrix of bidirectional copies has no row 2: the output is cut short"),
         ("TransferBench v1.62.00\n", "", "", "holds no copies of"),
         (ROCM_BANDWIDTH_TEST.replace("05:0.0", "").replace("08:0.0", ""), "", "", "cannot be told apart"),
     ],
@@ -830,7 +848,7 @@ def test_copies_across_the_root_complex_alone_do_not_tell_what_links_carry():
 
 
 def test_ways_that_are_slower_alone_slow_no_others():
-    """Copies across the root complex, between sockets and of memory have rates of their own."""
+    """Copies across the root complex, between root complexes and of memory have rates of their own."""
     rows = [
         ("0>1", 55, ""), ("0>2", 50, ""), ("0>4", 25, ""), ("H>0", 54, ""), ("0>H", 53, ""),
         ("H>0 H>1 H>2 H>3", 100, "calibration"),
@@ -839,7 +857,7 @@ def test_ways_that_are_slower_alone_slow_no_others():
               ("0>1 H>2", 108, "test"), ("0>2 4>6", 100, "test"), ("H>0 H>2", 100, "test")]  # fmt: skip
     found = validate_machine(load_tree("pcie5_four_switches"), _measured(*rows, *judged))
     rates = found.calibration.rates
-    assert [rates.of_way(way) for way in ("local", "crossing", "sockets", "host_in", "host_out")] == [
+    assert [rates.of_way(way) for way in ("local", "crossing", "between_roots", "host_in", "host_out")] == [
         None, 50e9, 25e9, 54e9, 53e9
     ]  # fmt: skip
     assert found.rows["judged"].tolist() == [False] * 6 + [True] * 7
@@ -966,12 +984,12 @@ def test_copies_over_direct_links_are_judged_by_copies_alone_over_them():
     assert scaled.rows["relative_error"].iloc[2] == pytest.approx(0, abs=1e-9)
 
 
-def test_copies_between_sockets_are_not_judged_without_a_probe():
+def test_copies_between_root_complexes_are_not_judged_without_a_probe():
     """Two to the socket and back: one link, or no limit; nothing tells which, and no measurement refutes the tree."""
     tree = load_tree("pcie5_four_switches")
     found = validate_machine(tree, _measured(("0>1", 54, "calibration"), ("0>4 1>5 2>6 3>7", 100, "")))
     row = found.rows.iloc[1]
-    assert row["remark"] == UNTOLD_SOCKETS
+    assert row["remark"] == UNTOLD_ROOT_LINK
     assert row["low_bytes_per_s"] <= 100e9 <= row["high_bytes_per_s"]
     assert not found.remarks
 
@@ -1154,7 +1172,7 @@ def test_memory_of_another_socket_is_reached_over_the_link_between_them():
     assert found.calibration.rates.one_way_bytes_per_s == 50e9
     assert found.calibration.limits == {}, "neither what memory carries nor what the link between GPUs does"
     rows = found.rows.set_index("graph")
-    untold = "not judged: no probe tells what the link between sockets carries"
+    untold = "not judged: no probe tells what the link between root complexes carries"
     assert rows.loc[["remote", "several"], "remark"].tolist() == [untold, untold]
     across = [measured("probe", [(str(gpu), str(gpu + 4)) for gpu in range(4)], 60, "calibration")]
     two = measured("memory", [("NUMA1", "0"), ("NUMA1", "1")], 60)
