@@ -56,6 +56,8 @@ rule measure_breakdown:
         timers="<results>/breakdown/measured.timers.csv",
     log:
         "<logs>/measure_breakdown.log",
+    benchmark:
+        "<logs>/benchmarks/measure_breakdown.tsv"
     conda:
         "../../envs/measure.yaml"
     # On the host: the image has neither its MPI nor a CUDA binding.

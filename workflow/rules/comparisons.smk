@@ -20,6 +20,8 @@ rule compare_study:
         **parts("{study}", "all", ["comparison", "error_band"], study=COMPARED),
     log:
         "<logs>/compare_study.{study}.log",
+    benchmark:
+        "<logs>/benchmarks/compare_study.{study}.tsv"
     conda:
         "../../envs/environment.yaml"
     params:
@@ -38,6 +40,8 @@ rule collect_parameters:
         **parts("{study}", "published", ["parameter"], study=["pcie", "percs"]),
     log:
         "<logs>/collect_parameters.{study}.log",
+    benchmark:
+        "<logs>/benchmarks/collect_parameters.{study}.tsv"
     conda:
         "../../envs/environment.yaml"
     params:

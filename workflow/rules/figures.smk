@@ -71,6 +71,8 @@ rule plot_pcie:
         figure_outputs("pcie", PLAIN_FIGURES),
     log:
         "<logs>/plot_pcie.log",
+    benchmark:
+        "<logs>/benchmarks/plot_pcie.tsv"
     conda:
         "../../envs/environment.yaml"
     params:
@@ -130,6 +132,8 @@ rule plot_breakdown:
         figure_outputs("breakdown", STUDY_FIGURES["breakdown"]),
     log:
         "<logs>/plot_breakdown.log",
+    benchmark:
+        "<logs>/benchmarks/plot_breakdown.tsv"
     conda:
         "../../envs/environment.yaml"
     params:
@@ -153,6 +157,8 @@ rule plot_maxrate:
         figure_outputs("maxrate", STUDY_FIGURES["maxrate"]),
     log:
         "<logs>/plot_maxrate.log",
+    benchmark:
+        "<logs>/benchmarks/plot_maxrate.tsv"
     conda:
         "../../envs/environment.yaml"
     params:
@@ -190,6 +196,8 @@ rule plot_gpucentric:
         figure_outputs("gpucentric", STUDY_FIGURES["gpucentric"]),
     log:
         "<logs>/plot_gpucentric.log",
+    benchmark:
+        "<logs>/benchmarks/plot_gpucentric.tsv"
     conda:
         "../../envs/environment.yaml"
     params:
@@ -213,6 +221,8 @@ rule plot_percs:
         figure_outputs("percs", STUDY_FIGURES["percs"]),
     log:
         "<logs>/plot_percs.log",
+    benchmark:
+        "<logs>/benchmarks/plot_percs.tsv"
     conda:
         "../../envs/environment.yaml"
     params:
@@ -236,6 +246,8 @@ rule plot_claims:
         ],
     log:
         "<logs>/plot_claims.log",
+    benchmark:
+        "<logs>/benchmarks/plot_claims.tsv"
     conda:
         "../../envs/environment.yaml"
     params:

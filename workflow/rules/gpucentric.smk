@@ -53,6 +53,8 @@ rule measure_gpucentric:
         cells="<results>/gpucentric/this_gpu.csv",
     log:
         "<logs>/measure_gpucentric.log",
+    benchmark:
+        "<logs>/benchmarks/measure_gpucentric.tsv"
     conda:
         "../../envs/measure.yaml"
     # On the host: the image has neither its MPI nor a CUDA binding.
@@ -77,6 +79,8 @@ rule derive_gpu_inputs:
         probes="<results>/gpucentric/this_gpu.probes.csv",
     log:
         "<logs>/derive_gpu_inputs.log",
+    benchmark:
+        "<logs>/benchmarks/derive_gpu_inputs.tsv"
     conda:
         "../../envs/environment.yaml"
     params:
@@ -98,6 +102,8 @@ rule evaluate_gpu_run:
         ),
     log:
         "<logs>/evaluate_gpu_run.log",
+    benchmark:
+        "<logs>/benchmarks/evaluate_gpu_run.tsv"
     conda:
         "../../envs/environment.yaml"
     params:

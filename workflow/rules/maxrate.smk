@@ -49,6 +49,8 @@ rule measure_maxrate:
         cells=THIS_MACHINE,
     log:
         "<logs>/measure_maxrate.log",
+    benchmark:
+        "<logs>/benchmarks/measure_maxrate.tsv"
     conda:
         "../../envs/measure.yaml"
     # On the host: the image has neither its MPI nor a CUDA binding.

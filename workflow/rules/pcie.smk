@@ -26,6 +26,8 @@ rule compile_pcie_kernels:
         "<results>/pcie/kernels.txt",
     log:
         "<logs>/compile_pcie_kernels.log",
+    benchmark:
+        "<logs>/benchmarks/compile_pcie_kernels.tsv"
     priority: LONGEST_CHAIN
     conda:
         "../../envs/environment.yaml"
@@ -41,6 +43,8 @@ rule compile_packet_kernels:
         "<results>/pcie/packet_kernels.txt",
     log:
         "<logs>/compile_packet_kernels.log",
+    benchmark:
+        "<logs>/benchmarks/compile_packet_kernels.tsv"
     priority: LONGEST_CHAIN
     conda:
         "../../envs/environment.yaml"
@@ -63,6 +67,8 @@ rule generate_pcie_topologies:
         **parts("pcie", "trees", ["topology", "vertex", "link"]),
     log:
         "<logs>/generate_pcie_topologies.log",
+    benchmark:
+        "<logs>/benchmarks/generate_pcie_topologies.tsv"
     priority: LONGEST_CHAIN
     conda:
         "../../envs/environment.yaml"
@@ -82,6 +88,8 @@ rule generate_pcie_graphs:
         **parts("pcie", "{graph_set}", ["graph", "communication"], graph_set=GRAPH_SETS),
     log:
         "<logs>/generate_pcie_graphs.{graph_set}.log",
+    benchmark:
+        "<logs>/benchmarks/generate_pcie_graphs.{graph_set}.tsv"
     priority: LONGEST_CHAIN
     conda:
         "../../envs/environment.yaml"
@@ -129,6 +137,8 @@ rule trace_pcie_example:
         **parts("pcie", "example", [*PCIE_CASES, "phase"]),
     log:
         "<logs>/trace_pcie_example.log",
+    benchmark:
+        "<logs>/benchmarks/trace_pcie_example.tsv"
     conda:
         "../../envs/environment.yaml"
     params:
@@ -153,6 +163,8 @@ rule evaluate_pcie_probes:
         **parts("pcie", "probes", PCIE_CASES),
     log:
         "<logs>/evaluate_pcie_probes.log",
+    benchmark:
+        "<logs>/benchmarks/evaluate_pcie_probes.tsv"
     conda:
         "../../envs/environment.yaml"
     params:
@@ -169,6 +181,8 @@ rule measure_pcie_copies:
         copies="<results>/pcie/this_machine.copies.csv",
     log:
         "<logs>/measure_pcie_copies.log",
+    benchmark:
+        "<logs>/benchmarks/measure_pcie_copies.tsv"
     conda:
         "../../envs/measure.yaml"
     # On the host: the image has no CUDA binding.
@@ -248,6 +262,8 @@ rule evaluate_pcie_dma_rates:
         **parts("pcie", "dma", ["prediction", "reference", "parameter"]),
     log:
         "<logs>/evaluate_pcie_dma_rates.log",
+    benchmark:
+        "<logs>/benchmarks/evaluate_pcie_dma_rates.tsv"
     conda:
         "../../envs/environment.yaml"
     params:
@@ -302,6 +318,8 @@ rule calibrate_pcie_models:
         **parts("pcie", "calibrated", ["parameter"], taken=bool(SIMULATED_SETS)),
     log:
         "<logs>/calibrate_pcie_models.log",
+    benchmark:
+        "<logs>/benchmarks/calibrate_pcie_models.tsv"
     priority: LONGEST_CHAIN
     conda:
         "../../envs/environment.yaml"

@@ -15,6 +15,8 @@ rule count_percs_links:
         **parts("percs", "links", ["network_count", "network_example"]),
     log:
         "<logs>/count_percs_links.log",
+    benchmark:
+        "<logs>/benchmarks/count_percs_links.tsv"
     conda:
         "../../envs/environment.yaml"
     params:
@@ -82,6 +84,8 @@ rule compare_percs_packets:
         **parts("percs", "packets", ["prediction", "reference", "error_feature"]),
     log:
         "<logs>/compare_percs_packets.log",
+    benchmark:
+        "<logs>/benchmarks/compare_percs_packets.tsv"
     conda:
         "../../envs/environment.yaml"
     params:

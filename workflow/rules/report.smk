@@ -52,6 +52,8 @@ rule archive_run:
         crate="ro-crate-metadata.json",
     log:
         "<logs>/archive_run.log",
+    benchmark:
+        "<logs>/benchmarks/archive_run.tsv"
     conda:
         "../../envs/environment.yaml"
     params:

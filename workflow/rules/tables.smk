@@ -35,6 +35,8 @@ rule record_run:
         config="<results>/run_config.yaml",
     log:
         "<logs>/record_run.log",
+    benchmark:
+        "<logs>/benchmarks/record_run.tsv"
     conda:
         "../../envs/environment.yaml"
     params:

@@ -10,10 +10,10 @@ from fabricast.runtime.jobs import log_to
 log_to(snakemake.log[0])
 values = snakemake.params
 models = list(dict.fromkeys([*values.models, *(ABLATIONS if values.ablations else ())]))
-read = {name: read_table(snakemake.input[name]) for name in ("graph", "communication", "parameter")}
 tables = validate_models(
-    snakemake.wildcards.graph_set, load_tree(values.graph_set["topology"]), read["graph"], read["communication"],
-    read_table(*snakemake.input.reference), read["parameter"], models,
+    snakemake.wildcards.graph_set, load_tree(values.graph_set["topology"]), read_table(snakemake.input.graph),
+    read_table(snakemake.input.communication, categories=True),
+    read_table(*snakemake.input.reference, categories=True), read_table(snakemake.input.parameter), models,
     tolerance=study_tolerance(snakemake.input.studies, "pcie"), resamples=values.resamples, seed=values.seed,
     threads=snakemake.threads,
 )  # fmt: skip

@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 #: Memory of DuckDB while rows are put in order; with the interpreter, below 700 MB.
-_ORDERING_MEMORY = "450MB"
+_ORDERING_MEMORY = "250MB"
 
 
 @cache
@@ -167,9 +167,8 @@ def create_schema(connection: duckdb.DuckDBPyConnection, *, large: Collection[st
             statement = _without_key(statement)
         connection.execute(statement)
     for table in large:
-        (comment,) = connection.execute("SELECT comment FROM duckdb_tables() WHERE table_name = ?", [table]).fetchall()[
-            0
-        ]
+        told = connection.execute("SELECT comment FROM duckdb_tables() WHERE table_name = ?", [table])
+        [(comment,)] = told.fetchall()
         text = f"{comment} Key, checked when the tables were merged: {', '.join(key_columns(table))}."
         connection.execute(f"COMMENT ON TABLE {table} IS '{quoted(text)}'")
 
@@ -321,9 +320,8 @@ def _refuse_duplicates(connection: duckdb.DuckDBPyConnection, table: str) -> Non
     # Different hashes are different keys; only where some are equal, maybe by chance, the keys are compared.
     (equal_hashes,) = connection.execute(f"SELECT count(*) - count(DISTINCT hash({key})) FROM {table}").fetchall()[0]
     if equal_hashes:
-        twice = connection.execute(
-            f"SELECT {key} FROM {table} GROUP BY ALL HAVING count(*) > 1 ORDER BY ALL LIMIT 1"
-        ).fetchall()
+        counted = f"SELECT {key} FROM {table} GROUP BY ALL HAVING count(*) > 1 ORDER BY ALL LIMIT 1"
+        twice = connection.execute(counted).fetchall()
         if twice:
             raise duckdb.ConstraintException(f"table {table}: duplicate key {twice[0]}")
 
@@ -359,10 +357,8 @@ def report_full_disk(path: Path | str) -> Iterator[None]:
 
 
 def _types(connection: duckdb.DuckDBPyConnection, table: str) -> dict[str, str]:
-    rows = connection.execute(
-        "SELECT column_name, data_type FROM duckdb_columns() WHERE table_name = ? ORDER BY column_index", [table]
-    ).fetchall()
-    return dict(rows)
+    query = "SELECT column_name, data_type FROM duckdb_columns() WHERE table_name = ? ORDER BY column_index"
+    return dict(connection.execute(query, [table]).fetchall())
 
 
 def column_names(connection: duckdb.DuckDBPyConnection, table: str) -> list[str]:
@@ -410,13 +406,15 @@ def read_tables(files: Mapping[str, Path | str | Sequence[Path | str]]) -> Calla
     return read
 
 
-def read_table(*paths: Path | str) -> pd.DataFrame:
+def read_table(*paths: Path | str, categories: bool = False) -> pd.DataFrame:
     """Read one or more Parquet files of the same table.
 
     Parameters
     ----------
     *paths : Path or str
         The files, read in this order.
+    categories : bool, default False
+        Whether texts are read as categories: of millions of rows each text is held once.
 
     Returns
     -------
@@ -430,12 +428,22 @@ def read_table(*paths: Path | str) -> pd.DataFrame:
     """
     frames: list[pd.DataFrame] = []
     with connect() as connection:
+        with report_damaged_files(paths):
+            types = _text_types(connection, paths) if categories else ""
         for path in paths:
             try:
-                frames.append(connection.read_parquet(str(path)).df())
+                frames.append(connection.execute(f"SELECT * {types} FROM read_parquet(?)", [str(path)]).df())
             except duckdb.Error as error:
-                reason = str(error).splitlines()[0]
-                raise InputError(
-                    f"is not a readable Parquet table ({reason}); delete it, and snakemake makes it again", path=path
-                ) from error
+                said = f"is not a readable Parquet table ({str(error).splitlines()[0]})"
+                raise InputError(f"{said}; delete it, and snakemake makes it again", path=path) from error
     return frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
+
+
+def _text_types(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path | str]) -> str:
+    """Make a type of the texts of each column, over all files, and return the clause that reads them so."""
+    connection.read_parquet([str(path) for path in paths]).create_view("every_file")
+    names = [name for name, kind in _types(connection, "every_file").items() if kind == "VARCHAR"]
+    for name in names:
+        texts = f"SELECT DISTINCT {name} FROM every_file WHERE {name} IS NOT NULL ORDER BY ALL"
+        connection.execute(f"CREATE TYPE {name}_texts AS ENUM ({texts})")
+    return f"REPLACE ({', '.join(f'{name}::{name}_texts AS {name}' for name in names)})"

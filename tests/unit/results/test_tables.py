@@ -133,6 +133,22 @@ def test_corrupt_parquet_is_named(tmp_path):
         read_table(tmp_path / "bad.parquet")
 
 
+def test_texts_are_read_as_categories_of_all_files(tmp_path):
+    for name, graph in (("a", "first"), ("b", "second")):
+        write_table(communications(3).assign(graph=graph), "communication", tmp_path / f"{name}.parquet")
+    paths = [tmp_path / "b.parquet", tmp_path / "a.parquet"]
+    plain, held_once = read_table(*paths), read_table(*paths, categories=True)
+    assert held_once["graph"].cat.categories.tolist() == ["first", "second"]
+    assert held_once["path_class"].isna().all()
+    texts = held_once.select_dtypes("category").columns
+    assert list(texts) == ["graph", "source", "target", "path_class"]
+    pd.testing.assert_frame_equal(held_once.drop(columns=texts), plain.drop(columns=texts))
+    assert all(held_once[name].astype(str).equals(plain[name].astype(str)) for name in texts)
+    (tmp_path / "a.parquet").write_text("no")
+    with pytest.raises(InputError, match=r"a\.parquet"):
+        read_table(*paths, categories=True)
+
+
 def test_database_has_digests_of_content(tmp_path):
     for name, count in (("a", 3), ("b", 3), ("c", 4)):
         write_table(communications(count), "communication", tmp_path / f"{name}.parquet")
