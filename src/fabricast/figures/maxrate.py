@@ -15,6 +15,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
 from fabricast.figures.style import COLOURS, PAGE_WIDTH_IN, legend_below, size_name
+from fabricast.maxrate.datasets import dataset_title
 from fabricast.maxrate.models import FORMS, SLIDE_PARAMETERS, predict_time
 from fabricast.maxrate.tables import SINGLE_FORMS
 
@@ -88,7 +89,7 @@ def plot_rates(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: str) -> Fi
     left.set_ylim(0, 1.15 * top)
     left.set_xlabel("processes on the node")
     left.set_ylabel("k n / T (GB/s)")
-    left.set_title(dataset)
+    left.set_title(dataset_title(dataset))
     legend_below(left)
     for number, (label, part) in enumerate(measurement.groupby("dataset", sort=True)):
         # Five colours, then the same with other lines and marks.
@@ -96,7 +97,7 @@ def plot_rates(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: str) -> Fi
         big = part[part["size_bytes"] == part["size_bytes"].max()].sort_values("processes")
         rate = big["processes"] * big["size_bytes"] / big["time_s"]
         right.plot(big["processes"], rate / rate.max(), color=colour, marker="o^s"[again], markersize=3, linewidth=0.9,
-                   linestyle=("-", "--", ":")[again], label=str(label).replace("_", " "))  # fmt: skip
+                   linestyle=("-", "--", ":")[again], label=dataset_title(str(label)))  # fmt: skip
     right.set_xscale("log", base=2)
     right.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     right.set_xlabel("processes on the node")
@@ -134,7 +135,7 @@ def plot_small_messages(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: s
     axes.set_xlabel("processes on the node")
     axes.set_ylabel("time (µs)")
     axes.set_ylim(0, None)
-    axes.set_title(dataset)
+    axes.set_title(dataset_title(dataset))
     lines = [_line("--", FORMS["refined"].title), _line("-", FORMS["refined_latency"].title)]
     axes.legend(handles=[*named, *lines], fontsize=6)
     return figure
@@ -162,7 +163,8 @@ def plot_error_surface(measurement: pd.DataFrame) -> Figure:
         size, processes = (rows[name].to_numpy(dtype=np.float64) for name in ("size_bytes", "processes"))
         error = np.abs(predict_time("refined", SLIDE_PARAMETERS, size, processes) / rows["time_s"].to_numpy() - 1)
         table = pd.DataFrame({"size_bytes": size, "processes": processes, "value": error})
-        shown = _surface(axes, table, BoundaryNorm([0.0, 0.1, 0.2, 0.4, 0.6, 0.8], 256, extend="max"), dataset)
+        bands = BoundaryNorm([0.0, 0.1, 0.2, 0.4, 0.6, 0.8], 256, extend="max")
+        shown = _surface(axes, table, bands, dataset_title(dataset).removeprefix(f"{_SLIDE_SYSTEM}, "))
     panels[0, 0].set_ylabel("processes on the node")
     if shown is not None:
         figure.colorbar(shown, ax=panels[0].tolist(), label="absolute relative error")
@@ -193,7 +195,7 @@ def plot_model_errors(fit: pd.DataFrame) -> Figure:
         axes.bar(place, 100 * own["median_error"], width=width, color=COLOURS[number], label=_TITLES[model])
         axes.vlines(place, 100 * own["median_error"], 100 * own["p90_error"], color=COLOURS[number], linewidth=0.8)
     axes.axhline(5, color="0.4", linewidth=0.7, linestyle="--", label="5 %")
-    axes.set_xticks(range(len(datasets)), datasets, rotation=30, ha="right", fontsize=6)
+    axes.set_xticks(range(len(datasets)), map(dataset_title, datasets), rotation=30, ha="right", fontsize=6)
     axes.set_ylabel("absolute relative error (%)")
     axes.set_yscale("log")
     axes.set_ylim(0.2, 600)
@@ -300,7 +302,7 @@ def plot_time_curves(measurement: pd.DataFrame, prediction: pd.DataFrame, datase
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: size_name(value)))
     axes.set_xlabel("message size")
     axes.set_ylabel("time (µs)")
-    axes.set_title(dataset)
+    axes.set_title(dataset_title(dataset))
     lines = [_line("--", _TITLES["refined"]), _line("-", _TITLES[_CHOSEN])]
     axes.legend(handles=[*named, *lines], fontsize=6)
     return figure
@@ -335,7 +337,7 @@ def plot_parameter_intervals(fit: pd.DataFrame) -> Figure:
         own.set_xlim(0.02, 200)
         own.set_title(title, fontsize=8)
         own.set_xlabel("GB/s")
-    axes[0].set_yticks(range(len(rows)), rows["dataset"].tolist(), fontsize=6)
+    axes[0].set_yticks(range(len(rows)), rows["dataset"].map(dataset_title).tolist(), fontsize=6)
     fitted = Line2D([], [], color=COLOURS[0], marker="o", markersize=3.5, label="fitted rate with its 95 % interval")
     said = "not determined: the data hold no case in which this rate decides"
     figure.legend(handles=[fitted], fontsize=6, loc="outside upper center", title=said, title_fontsize=6)

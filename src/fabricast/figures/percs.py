@@ -27,6 +27,8 @@ __all__ = [
 _MARKERS = ("o", "s", "^", "D", "v", "P")
 _ORDER = ("DEF", "BNM", "BDM", "BSM", "RNM", "RDM", "RNMu", "RDMu")
 _CLASSES = ("LL", "LR", "D")
+#: What a label says of the rule of gateways, where it is not the default.
+_GATEWAYS = {"mod": "", "rel": ", gateways by place", "block": ", gateways in blocks"}
 
 
 def plot_counts(count: pd.DataFrame) -> Figure:
@@ -189,8 +191,9 @@ def plot_sensitivity(case: pd.DataFrame) -> Figure:
     """
     rows = case[(case["routing"] == "direct") & case["workload"].str.match("4D|2D|MChalf")]
     label = (
-        rows["workload"] + ", gateway " + rows["gateway"] + ", M = " + rows["multiplicity"].astype(str)
-        + np.where(rows["wrap"], "", ", open") + np.where(rows["turned"], ", turned blocks", "")
+        rows["workload"] + rows["gateway"].map(_GATEWAYS)
+        + np.where(rows["multiplicity"] == 1, "", ", " + rows["multiplicity"].astype(str) + " links")
+        + np.where(rows["wrap"], "", ", no wrap-around") + np.where(rows["turned"], ", turned blocks", "")
         + np.where(rows["placement"] == "whole", "", ", " + rows["placement"].str.replace("_", " "))
     )  # fmt: skip
     table = rows.assign(label=label).groupby(["label", "mapping"], sort=False)["bottleneck_s"].mean().unstack()

@@ -9,6 +9,7 @@ import pandas as pd
 
 from fabricast.figures.percs_cases import plain_cases
 from fabricast.figures.style import COLOURS
+from fabricast.maxrate.datasets import dataset_title
 
 __all__ = ["explorer_script", "maxrate_explorer", "network_explorer"]
 
@@ -72,12 +73,11 @@ def maxrate_explorer(measurement: pd.DataFrame, prediction: pd.DataFrame) -> dic
         # Five digits are more than a picture shows.
         table[name] = (table[name] * 1e6).map(lambda value: float(f"{value:.5g}") if value == value else None)
     # One choice of what was measured: not every data set has every number of processes.
-    table["c"] = (
-        table["d"] + ", " + table["k"].astype(str) + table["k"].map(lambda k: " process" if k == 1 else " processes")
-    )
+    processes = table["k"].map(lambda k: f"{k} process{'' if k == 1 else 'es'}")
+    table["c"] = table["d"].map(dataset_title) + ", " + processes
     table = _whole_cases(table.sort_values(["d", "k", "n"], ignore_index=True), "c").drop(columns=["d", "k"])
     cases = list(dict.fromkeys(table["c"]))
-    first = next((name for name in cases if name.startswith("bluewaters_irecv_2,")), cases[0])
+    first = next((name for name in cases if name.startswith(dataset_title("bluewaters_irecv_2"))), cases[0])
     case = alt.param("data_set", value=first, bind=alt.binding_select(options=cases, name="data set "))
     model = alt.param(
         "model", value="refined" if "refined" in models else models[0],

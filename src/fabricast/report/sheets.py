@@ -11,6 +11,7 @@ import pandas as pd
 from fabricast.breakdown.components import COMPONENTS, METRICS
 from fabricast.core.number_text import number_text
 from fabricast.gpucentric.methods import METHODS
+from fabricast.maxrate.datasets import DATASET_TITLES
 from fabricast.report.stories import study_name
 
 __all__ = ["Cell", "Sheet", "header_text", "sheet_of"]
@@ -25,6 +26,7 @@ _METHODS = {name: method.title for name, method in METHODS.items()}
 #: What people read in place of identifiers, by column.
 _TITLES = {
     "component": {name: f"{kind.title} ({name})" for name, kind in COMPONENTS.items()},
+    "dataset": DATASET_TITLES,
     "metric": METRICS,
     "fastest_below": _METHODS,
     "fastest_above": _METHODS,

@@ -87,9 +87,10 @@ FIGURES = (
         "What decides the best mapping",
         lambda read, values: plots.plot_sensitivity(read("network_case")),
         "Which mapping is best with direct routing when the rule of gateways, the parallel links between "
-        "supernodes (M), the wrap-around or the placement change. Message size scales all times alike. Most "
-        "of these are assumptions: gateways by remainder (mod), by relative place (rel) or in blocks (block); open: no "
-        "wrap-around; turned: dimensions of the grid in another order. White: not computed.",
+        "supernodes, the wrap-around or the placement change; most of these are assumptions. The first row of each "
+        "workload has gateways by remainder, one link, wrap-around and whole supernodes; the others name what differs "
+        "(by place: by relative place of the supernodes; turned: dimensions of the grid in another order). Message "
+        "size scales all times alike. White: not computed.",
     ),
     Entry(
         "packets",

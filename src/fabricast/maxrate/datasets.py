@@ -1,0 +1,40 @@
+"""Names of the public data sets, as people say them."""
+
+from __future__ import annotations
+
+__all__ = ["DATASET_TITLES", "dataset_title"]
+
+#: By name in config/published/maxrate_measurements.csv, where the source of each stands.
+DATASET_TITLES = {
+    "alaska_ib": "Alaska, InfiniBand",
+    "alaska_roce": "Alaska, RoCE",
+    "bluewaters_blocking_2": "Blue Waters, adjacent nodes, blocking",
+    "bluewaters_irecv_1": "Blue Waters, adjacent nodes",
+    "bluewaters_irecv_2": "Blue Waters, two nodes away",
+    "csd3_ib": "CSD3, InfiniBand",
+    "lassen_mvapich_gpu": "Lassen, MVAPICH, GPU",
+    "lassen_spectrum_cpu": "Lassen, Spectrum MPI, CPU",
+    "lassen_spectrum_gpu": "Lassen, Spectrum MPI, GPU",
+    "summit_spectrum_gpu": "Summit, Spectrum MPI, GPU",
+}
+
+
+def dataset_title(dataset: str) -> str:
+    """Return how a data set is named in pictures and tables; the user's own keep their names.
+
+    Parameters
+    ----------
+    dataset : str
+        Name in the tables.
+
+    Returns
+    -------
+    str
+        Machine, network or MPI library, and memory.
+
+    Examples
+    --------
+    >>> dataset_title("csd3_ib"), dataset_title("my_cluster")
+    ('CSD3, InfiniBand', 'my_cluster')
+    """
+    return DATASET_TITLES.get(dataset, dataset)
