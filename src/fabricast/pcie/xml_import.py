@@ -122,7 +122,8 @@ def _build(name: str, machine: Machine, dialect: str) -> PcieTree:
     order, told = _numbers(endpoints)
     labels = {device: str(number) for device, number in order.items()}
     taken = set(labels.values())
-    for number, device in enumerate(device for device in below if device.network_card is not None):
+    cards = [device for device in below if device.network_card is not None]
+    for number, device in enumerate(_in_bus_order(cards)):
         # Two functions of one card may have one name.
         card = device.network_card or ""
         labels[id(device)] = f"NIC{number}" if card in taken or not card else card
@@ -168,15 +169,18 @@ def _build(name: str, machine: Machine, dialect: str) -> PcieTree:
     )  # fmt: skip
 
 
+def _in_bus_order(devices: list[Device]) -> list[Device]:
+    """Return devices in the order of their PCI addresses, or of the file where one has none."""
+    known = all(pci_address(device.bus_id) for device in devices)
+    return sorted(devices, key=lambda device: pci_address(device.bus_id)) if known else devices
+
+
 def _numbers(endpoints: list[Device]) -> tuple[dict[int, int], bool]:
     """Return the number of each accelerator by its identity, and whether the file tells it."""
     given = [device.number for device in endpoints]
     if None not in given and len(set(given)) == len(given):
         return {id(device): device.number or 0 for device in endpoints}, True
-    addresses = [pci_address(device.bus_id) for device in endpoints]
-    # Where an address is missing, the order of the file stands.
-    in_order = sorted(endpoints, key=lambda device: pci_address(device.bus_id)) if all(addresses) else endpoints
-    return {id(device): number for number, device in enumerate(in_order)}, False
+    return {id(device): number for number, device in enumerate(_in_bus_order(endpoints))}, False
 
 
 def _numa_label(socket: Device) -> str:

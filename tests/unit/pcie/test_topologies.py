@@ -383,6 +383,8 @@ def test_other_recorded_machines(shared_data):
         "0001", "0002", "0003", "0004", "000b", "000c", "000d", "000e"
     ]  # fmt: skip
     assert [azure.vertex(gpu).parent for gpu in ("0", "2", "4", "6")] == ["S1", "S0", "S3", "S2"]
+    cards = import_xml(shared_data / "nccl" / "ndv4-topo.xml", network_cards=True)
+    assert [cards.vertex(f"NIC{number}").parent for number in (0, 2, 4, 6)] == ["S1", "S0", "S3", "S2"]
     assert [azure.vertex(gpu).parent for gpu in ("0", "2", "4", "6")] == [
         load_tree("hgx_a100").vertex(gpu).parent for gpu in ("0", "2", "4", "6")
     ]
