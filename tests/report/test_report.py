@@ -79,6 +79,11 @@ def test_report_prints_whole(finished, browser, tmp_path):
     assert not page.locator(".side").is_visible()
     claims = page.locator("#claim-table tbody tr")
     assert claims.last.is_visible(), "rows beyond the fifteenth are printed"
+    # Queries and readings would be half of all pages: they are printed where a reader opened them.
+    query = claims.locator("details", has_text="query").first
+    assert not query.is_visible()
+    query.evaluate("(fold) => { fold.open = true }")
+    assert query.locator("code").is_visible()
     assert problems == []
 
 
