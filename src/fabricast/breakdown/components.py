@@ -23,6 +23,7 @@ __all__ = [
     "COMPONENTS",
     "GROUPS",
     "METRICS",
+    "SYSTEM_TITLES",
     "Component",
     "ComponentKind",
     "System",
@@ -56,6 +57,9 @@ class ComponentKind:
     side: str
     parent: str
 
+
+#: How pictures and tables name the systems of the repository; others keep their names.
+SYSTEM_TITLES = {"thunderx2": "ThunderX2", "integrated_nic": "integrated NIC"}
 
 #: Components by name, in the order of the path. HLP is MPICH with UCP, LLP is UCT.
 COMPONENTS = {

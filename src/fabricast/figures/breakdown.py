@@ -11,7 +11,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from fabricast.breakdown.components import COMPONENTS, METRICS
+from fabricast.breakdown.components import COMPONENTS, METRICS, SYSTEM_TITLES
 from fabricast.figures.style import ASSUMED_COLOUR, COLOURS, LAYER_COLOURS, PAGE_WIDTH_IN, ink_on
 
 __all__ = ["plot_accuracy", "plot_sensitivity", "plot_shares", "plot_totals", "plot_what_if"]
@@ -70,7 +70,7 @@ def plot_totals(component: pd.DataFrame, what_if: pd.DataFrame) -> Figure:
                               va="center", fontsize=5.5, color=ink_on(colour))  # fmt: skip
                 bottom += value
             axes.text(place, bottom, f"{bottom:.1f}", ha="center", va="bottom", fontsize=7)
-        axes.set_xticks(range(len(systems)), systems)
+        axes.set_xticks(range(len(systems)), [SYSTEM_TITLES.get(name, name) for name in systems])
         axes.set_ylabel(f"{'injection overhead' if metric == 'injection' else 'end-to-end latency'} (ns)")
         axes.grid(axis="x", visible=False)
     handles = [Patch(color=colours[name], label=COMPONENTS[name].title) for name in COMPONENTS if name in used]
@@ -191,7 +191,7 @@ def plot_accuracy(total: pd.DataFrame, tolerance: float) -> Figure:
     """
     rows = total.dropna(subset=["observed_ns"]).sort_values(["system", "metric"]).reset_index(drop=True)
     figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 0.42 * len(rows) + 1.0))
-    axes.axvspan(-100 * tolerance, 100 * tolerance, color="0.92", label=f"±{tolerance:.0%}")
+    axes.axvspan(-100 * tolerance, 100 * tolerance, color="0.92", label=f"±{100 * tolerance:g} %")
     error = 100 * rows["relative_error"]
     low = error - 100 * (rows["model_low_ns"] / rows["observed_ns"] - 1)
     high = 100 * (rows["model_high_ns"] / rows["observed_ns"] - 1) - error
@@ -200,7 +200,7 @@ def plot_accuracy(total: pd.DataFrame, tolerance: float) -> Figure:
         text = f"{row['model_ns']:.2f} against {row['observed_ns']:.2f} ns"
         axes.text(100 * row["relative_error"], place - 0.18, text, ha="center", va="bottom", fontsize=6)
     axes.axvline(0, color="0.5", linewidth=0.8)
-    labels = [f"{row.system}\n{METRICS[str(row.metric)]}" for row in rows.itertuples()]
+    labels = rows["system"].replace(SYSTEM_TITLES) + "\n" + rows["metric"].map(METRICS)
     axes.set_yticks(np.arange(len(rows)), labels)
     axes.set_ylim(len(rows) - 0.5, -0.6)
     axes.set_xlabel("model against observed (%)")

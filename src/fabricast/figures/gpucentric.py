@@ -34,6 +34,13 @@ __all__ = [
 
 _ASSUMED = "rests on assumed parameters"
 _MARKERS = "os^DvP"
+#: How panels name workloads, and systems with their MPI library.
+_TITLES = {
+    "sum_small": "sum, small", "sum_large": "sum, large", "nbody_small": "n-body, small",
+    "nbody_large": "n-body, large", "random_access": "random access", "himeno": "Himeno",
+    "lassen_mvapich": "Lassen, MVAPICH", "lassen_spectrum": "Lassen, Spectrum MPI",
+    "summit_spectrum": "Summit, Spectrum MPI",
+}  # fmt: skip
 #: One colour a method in all figures.
 _METHOD_COLOURS = dict(zip(METHODS, COLOURS, strict=False))
 
@@ -67,7 +74,7 @@ def plot_controls(control: pd.DataFrame) -> Figure:
             axes.vlines(place, rows[f"{quantity}_low"], rows[f"{quantity}_high"], color=colour, alpha=0.35,
                         linewidth=2)  # fmt: skip
             axes.plot(place, rows[quantity], marker=marker, markersize=3, color=colour, linestyle="none",
-                      label=name.replace("_", "-"))  # fmt: skip
+                      label="CPU" if name == "cpu" else name.replace("_", "-"))  # fmt: skip
         axes.set_xticks(range(len(grids)), grids, rotation=90, fontsize=6)
         axes.set_xlabel("grid of slides 9 and 10 (points)")
         axes.set_ylabel(f"{quantity} / that of CPU control")
@@ -172,7 +179,7 @@ def plot_workloads(workload: pd.DataFrame, quantity: str) -> Figure:
             colour = _METHOD_COLOURS[method]
             own = rows[rows["method"] == method].sort_values("nodes")
             axes.plot(own["nodes"], own[quantity], marker=marker, markersize=3, color=colour, label=method.upper())
-        axes.set_title(name.replace("_", " "), fontsize=8)
+        axes.set_title(_TITLES[name], fontsize=8)
         axes.set_ylim(0, 1.15 * float(rows[quantity].max()))
     for axes in panels[1]:
         axes.set_xlabel("nodes")
@@ -277,7 +284,7 @@ def plot_measured_paths(path: pd.DataFrame) -> Figure:
             axes.plot(own["size_bytes"], own[f"{name}_s"] * 1e6, marker, color=colour, markersize=3, label=name)
         axes.set_xscale("log", base=2)
         axes.set_yscale("log")
-        axes.set_title(system.replace("_", " "), fontsize=8)
+        axes.set_title(_TITLES.get(system, system), fontsize=8)
         axes.set_xlabel("message size (bytes)")
     np.atleast_1d(panels)[0].set_ylabel("time one way (µs)")
     handles, labels = np.atleast_1d(panels)[0].get_legend_handles_labels()

@@ -331,7 +331,9 @@ def plot_probes(comparison: pd.DataFrame, tolerance: float) -> Figure:
     )
     figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 3.5))
     ends = np.array([8.0, 500.0])
-    left.fill_between(ends, ends * (1 - tolerance), ends * (1 + tolerance), color="0.9", label=f"±{tolerance:.0%}")
+    left.fill_between(
+        ends, ends * (1 - tolerance), ends * (1 + tolerance), color="0.9", label=f"±{100 * tolerance:g} %"
+    )
     left.plot(ends, ends, color="0.6", linewidth=0.8)
     markers = {"staggered": "o", "few flows": "s", "many copies per GPU": "X"}
     for (pattern, marker), colour in zip(markers.items(), COLOURS, strict=False):

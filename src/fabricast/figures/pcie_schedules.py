@@ -145,6 +145,8 @@ def plot_schedule_timeline(schedule: pd.DataFrame, reference_time_s: float) -> F
     axes.set_yticks(range(len(sources)), [f"GPU {source}" for source in sources])
     axes.invert_yaxis()
     axes.set_xlabel("time / one message alone")
-    axes.set_title(f"{shown['decomposition']}: {shown['elapsed_s'] / reference_time_s:.3f} times one message")
+    topology, pattern, grid, mode, _ = shown["decomposition"].split()
+    times = shown["elapsed_s"] / reference_time_s
+    axes.set_title(f"{pattern} {grid} on {topology}, {mode}, congestion factors: {times:.3g} times one message")
     axes.grid(axis="y", visible=False)
     return figure

@@ -164,7 +164,7 @@ def plot_error_by_size(error_band: pd.DataFrame, set_name: str, origin: str, tol
                           linestyle=style, linewidth=width, elinewidth=1, label=f"{_title(name)}, {kind}")  # fmt: skip
             right.plot(part["count"], 100 * part["mean_absolute"], color=colour, marker=marker, markersize=2 + width,
                        linestyle=style, linewidth=width)  # fmt: skip
-    left.set_ylabel(f"within ±{tolerance:.0%} (%)")
+    left.set_ylabel(f"within ±{100 * tolerance:g} % (%)")
     right.set_ylabel("mean absolute error (%)")
     for axes in (left, right):
         axes.set_xlabel("communications in the graph")
@@ -212,7 +212,7 @@ def plot_model_hardware(error_band: pd.DataFrame, subsets: dict[str, str], toler
     sns.heatmap(np.array(grid), annot=True, fmt=".1f", cmap="mako", vmin=50, vmax=100, ax=axes,
                 annot_kws={"size": 6}, linewidths=0.5, yticklabels=[_title(name) for name in models],
                 xticklabels=[f"{subsets[subset]}\n{_short(origin)}" for subset, origin in columns],
-                cbar_kws={"label": f"within ±{tolerance:.0%} (%); below 50: darkest", "extend": "min"})  # fmt: skip
+                cbar_kws={"label": f"within ±{100 * tolerance:g} % (%); black: below 50", "extend": "min"})  # fmt: skip
     many = len(columns) > 6
     axes.tick_params(axis="x", rotation=40 if many else 0, labelsize=5.5)
     if many:

@@ -7,10 +7,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogFormatter
 
 from fabricast.figures.percs_cases import plain_cases
-from fabricast.figures.style import COLOURS, PAGE_WIDTH_IN
+from fabricast.figures.style import COLOURS, PAGE_WIDTH_IN, plain_log_scale
 
 __all__ = [
     "plot_counts",
@@ -131,9 +130,7 @@ def plot_times(case: pd.DataFrame, workloads: list[str]) -> Figure:
         axes.set_xlim(-0.6, len(known) - 0.4)
         for edge in np.arange(len(known) - 1) + 0.5:
             axes.axvline(edge, color="0.9", linewidth=0.5, zorder=0)
-        axes.set_yscale("log")
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axes.yaxis.set_minor_formatter(LogFormatter(labelOnlyBase=False, minor_thresholds=(1.3, 0.5)))
+        plain_log_scale(axes, "y")
         axes.tick_params(axis="y", which="both", labelsize=6)
         axes.set_title(name, fontsize=8)
         axes.grid(axis="x", visible=False)
@@ -168,7 +165,7 @@ def plot_placement(case: pd.DataFrame) -> Figure:
             axes.plot(place, table.loc[placement, known], _MARKERS[number], color=colour, markersize=4,
                       label=placement.replace("_", " "))  # fmt: skip
         axes.set_xticks(np.arange(len(known)), known)
-        axes.set_yscale("log")
+        plain_log_scale(axes, "y")
         axes.set_title(f"4D-64 on 512 supernodes, {routing}", fontsize=8)
         axes.grid(axis="x", visible=False)
     panels[0].set_ylabel("time of the busiest link (ms)")
@@ -284,7 +281,7 @@ def plot_search(search: pd.DataFrame, case: pd.DataFrame, comparison: pd.DataFra
             if packet is not None:
                 axes.plot(packet * 1e3, place, "x", color=colour, markersize=4)
         axes.set_yticks(range(len(shown)), [entry[0] for entry in shown], fontsize=6)
-        axes.set_xscale("log")
+        plain_log_scale(axes, "x")
         axes.set_xlabel("time (ms)")
         axes.set_title(name, fontsize=8)
     marks = [

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
@@ -17,6 +17,7 @@ from matplotlib.backends.backend_pdf import FigureCanvasPdf
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogFormatter
 
 from fabricast.figures.lint import text_problems
 from fabricast.inputs.files import atomic_write
@@ -35,6 +36,7 @@ __all__ = [
     "ink_on",
     "legend_below",
     "paper_style",
+    "plain_log_scale",
     "save_entries",
     "save_figure",
     "size_name",
@@ -55,6 +57,14 @@ ASSUMED_COLOUR = "#999999"
 def legend_below(axes: Axes, columns: int = 2) -> None:
     """Put the legend of a panel below its horizontal axis, where no data are."""
     axes.legend(fontsize=6, ncols=columns, loc="upper center", bbox_to_anchor=(0.5, -0.2), borderaxespad=0)
+
+
+def plain_log_scale(axes: Axes, name: Literal["x", "y"]) -> None:
+    """Make an axis of few decades logarithmic, with plain numbers also between the powers of ten."""
+    axes.set(**{f"{name}scale": "log"})
+    axis = axes.xaxis if name == "x" else axes.yaxis
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(LogFormatter(labelOnlyBase=False, minor_thresholds=(1.3, 0.5)))
 
 
 def size_name(size_bytes: float) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import duckdb
 import pandas as pd
 
-from fabricast.breakdown.components import COMPONENTS, METRICS
+from fabricast.breakdown.components import COMPONENTS, METRICS, SYSTEM_TITLES
 from fabricast.core.number_text import number_text
 from fabricast.gpucentric.methods import METHODS
 from fabricast.maxrate.datasets import DATASET_TITLES
@@ -28,6 +28,7 @@ _TITLES = {
     "component": {name: f"{kind.title} ({name})" for name, kind in COMPONENTS.items()},
     "dataset": DATASET_TITLES,
     "metric": METRICS,
+    "system": SYSTEM_TITLES,
     "fastest_below": _METHODS,
     "fastest_above": _METHODS,
     "measured_times": {"round_trip": "round trip", "one_way": "one way"},
