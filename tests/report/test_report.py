@@ -105,7 +105,7 @@ def test_explorers_act(finished, browser):
     assert network.locator("select").input_value() == "4D-64, DEF, indirect", "what was chosen stays chosen in the dark"
     assert "17.32 ms (D)" in network.inner_text()
     drawn = page.locator("#explorer-maxrate svg").inner_html()
-    page.locator("#explorer-maxrate select").nth(0).select_option("bluewaters_irecv_2, 16 processes")
+    page.locator("#explorer-maxrate select").nth(0).select_option("Blue Waters, two nodes away, 16 processes")
     page.wait_for_timeout(300)
     assert page.locator("#explorer-maxrate svg").inner_html() != drawn
     assert problems == []
