@@ -61,6 +61,9 @@ class _State(NamedTuple):
     spare: NDArray[np.float64]
     users: NDArray[np.int64]
     frozen: NDArray[np.bool_]
+    #: Active flows and links in use, in order; only the first places count.
+    acting: NDArray[np.int64]
+    used: NDArray[np.int64]
     random: NDArray[np.uint64]
 
 
@@ -76,33 +79,46 @@ def _uniform(random: NDArray[np.uint64]) -> float:
 
 
 @allocation_free()
+def _use(links: Links, state: _State, active: NDArray[np.bool_]) -> tuple[int, int]:
+    """List the active flows, count the users of their links, and list these; return how many there are of each."""
+    acting = 0
+    for flow in range(active.size):
+        if active[flow]:
+            state.acting[acting] = flow
+            acting += 1
+            for place in range(links.offset[flow], links.offset[flow + 1]):
+                state.users[links.link[place]] += 1
+    used = 0
+    for number in range(links.capacity.size):
+        if state.users[number] > 0:
+            state.used[used] = number
+            used += 1
+    return acting, used
+
+
+@allocation_free()
 def _share(links: Links, state: _State, active: NDArray[np.bool_]) -> None:
     """Give every active flow its max-min rate; each round lessens a direction by the traffic of the other."""
-    flows = active.size
     # Weighted so, equal traffic both ways settles in one round, however much the directions cost each other.
     weight = 1.0 / (1.0 + links.duplex_cost)
     state.load[:] = 0.0
     for _ in range(_SETTLE):
-        for number in range(links.capacity.size):
+        # All users of the links are gone when their flows have rates: each round counts them again.
+        acting, used = _use(links, state, active)
+        for number in state.used[:used]:
             state.spare[number] = links.capacity[number] - links.duplex_cost * state.load[links.opposite[number]]
-            state.users[number] = 0
-        left = 0
-        for flow in range(flows):
-            state.frozen[flow] = not active[flow]
-            if active[flow]:
-                left += 1
-                for place in range(links.offset[flow], links.offset[flow + 1]):
-                    state.users[links.link[place]] += 1
-        for number in range(links.capacity.size):
             for needed in links.needs[number]:
                 if needed >= 0 and state.users[needed] == 0:
                     state.spare[number] = np.inf
+        for place in range(acting):
+            state.frozen[state.acting[place]] = False
+        left = acting
         while left > 0:
             least, tightest = np.inf, -1
-            for number in range(links.capacity.size):
+            for number in state.used[:used]:
                 if state.users[number] > 0 and state.spare[number] / state.users[number] < least:
                     least, tightest = state.spare[number] / state.users[number], number
-            for flow in range(flows):
+            for flow in state.acting[:acting]:
                 if state.frozen[flow]:
                     continue
                 crosses = False
@@ -115,12 +131,11 @@ def _share(links: Links, state: _State, active: NDArray[np.bool_]) -> None:
                     for place in range(links.offset[flow], links.offset[flow + 1]):
                         state.spare[links.link[place]] -= least
                         state.users[links.link[place]] -= 1
-        for number in range(links.capacity.size):
+        for number in state.used[:used]:
             state.load[number] *= 1.0 - weight
-        for flow in range(flows):
-            if active[flow]:
-                for place in range(links.offset[flow], links.offset[flow + 1]):
-                    state.load[links.link[place]] += weight * state.rate[flow]
+        for flow in state.acting[:acting]:
+            for place in range(links.offset[flow], links.offset[flow + 1]):
+                state.load[links.link[place]] += weight * state.rate[flow]
 
 
 @allocation_free()
@@ -222,6 +237,7 @@ def run_program(
         np.zeros(flows), np.zeros(endpoints, np.bool_), np.full(endpoints, -1, np.int64),
         np.zeros(endpoints, np.bool_), np.full(endpoints, -1, np.int64), np.zeros(links.capacity.size),
         np.zeros(links.capacity.size), np.zeros(links.capacity.size, np.int64), np.zeros(flows, np.bool_),
+        np.zeros(flows, np.int64), np.zeros(links.capacity.size, np.int64),
         np.array([np.uint64(seed) * np.uint64(2654435769) + np.uint64(88172645463325252)], np.uint64),
     )  # fmt: skip
     for flow in range(flows - 1, -1, -1):
