@@ -16,8 +16,7 @@ from matplotlib.ticker import FuncFormatter
 
 from fabricast.figures.style import COLOURS, PAGE_WIDTH_IN, legend_below, size_name
 from fabricast.maxrate.datasets import dataset_title
-from fabricast.maxrate.models import FORMS, SLIDE_PARAMETERS, predict_time
-from fabricast.maxrate.tables import SINGLE_FORMS
+from fabricast.maxrate.models import FORMS, SINGLE_FORMS, SLIDE_PARAMETERS, predict_time
 
 __all__ = [
     "plot_error_surface",

@@ -15,7 +15,16 @@ from numpy.typing import NDArray
 
 from fabricast.core.errors import InputError, unknown_name
 
-__all__ = ["CONVENTIONS", "FORMS", "SLIDE_PARAMETERS", "RateForm", "convert_time", "predict_time", "time_and_gradient"]
+__all__ = [
+    "CONVENTIONS",
+    "FORMS",
+    "SINGLE_FORMS",
+    "SLIDE_PARAMETERS",
+    "RateForm",
+    "convert_time",
+    "predict_time",
+    "time_and_gradient",
+]
 
 #: Messages one way per measured time: what a rate in bytes per second divides.
 CONVENTIONS = {"round_trip": 2.0, "one_way": 1.0, "windowed": 1.0}
@@ -58,6 +67,8 @@ FORMS = {
         ),
     )
 }  # fmt: skip
+#: The forms of the slides, fitted to all sizes and to large ones.
+SINGLE_FORMS = ("postal", "maxrate", "refined", "refined_latency")
 #: Gropp et al., slides: Blue Waters, full ping-pong.
 SLIDE_PARAMETERS = {"s": 3.26e-6, "r_n": 5.7e9, "r_b": 2.9e9, "r_i": 1.0e9}
 

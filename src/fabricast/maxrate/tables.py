@@ -13,15 +13,13 @@ from numpy.typing import NDArray
 from fabricast.core.seeds import random_generator
 from fabricast.maxrate.fitting import MaxRateRegressor, TimeRegressor, blocked_predictions, summarise
 from fabricast.maxrate.intervals import parameter_intervals
-from fabricast.maxrate.models import FORMS, SLIDE_PARAMETERS, predict_time
+from fabricast.maxrate.models import FORMS, SINGLE_FORMS, SLIDE_PARAMETERS, predict_time
 from fabricast.maxrate.protocols import ProtocolRegressor
 
 __all__ = ["LARGE_BYTES", "PROTOCOL_MODELS", "MaxRateTables", "maxrate_tables"]
 
 #: From here on messages are long enough that rates, not start-up times, decide.
 LARGE_BYTES = 8192
-#: The slides' forms, fitted to all sizes and to large ones.
-SINGLE_FORMS = ("postal", "maxrate", "refined", "refined_latency")
 #: Models with one parameter set a protocol, and the form of each.
 PROTOCOL_MODELS = {"protocols": "refined_latency", "overload_protocols": "overload"}
 

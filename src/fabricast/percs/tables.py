@@ -18,7 +18,6 @@ from fabricast.percs.mapping_search import MappingSearch, search_indirect, searc
 from fabricast.percs.mappings import map_tasks
 from fabricast.percs.network import TwoLevelNetwork, percs
 from fabricast.percs.packets import router_pairs, simulate_packets
-from fabricast.percs.time_features import explain_times, load_features
 from fabricast.percs.workloads import EXAMPLE_GRID, Workload, stencil
 from fabricast.runtime.threads import in_order
 
@@ -256,6 +255,9 @@ def packet_tables(
     PacketTables
         Bounds as predictions, times as references, importance of features.
     """
+    # scikit-learn takes half a second to load, and no other table of the study needs it.
+    from fabricast.percs.time_features import explain_times, load_features
+
     reference = reference.sort_values("case_id", ignore_index=True)
     names = reference["case_id"]
     bound = network_case.set_index("case_id")["bottleneck_s"].loc[names]
