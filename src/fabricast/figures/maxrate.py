@@ -16,7 +16,7 @@ from matplotlib.ticker import FuncFormatter
 
 from fabricast.figures.style import COLOURS, PAGE_WIDTH_IN, legend_below, size_name
 from fabricast.maxrate.datasets import dataset_title
-from fabricast.maxrate.models import FORMS, SINGLE_FORMS, SLIDE_PARAMETERS, predict_time
+from fabricast.maxrate.models import FORMS, MODEL_TITLES, SINGLE_FORMS, SLIDE_PARAMETERS, predict_time
 
 __all__ = [
     "plot_error_surface",
@@ -29,11 +29,6 @@ __all__ = [
     "plot_time_surfaces",
 ]
 
-_TITLES = {name: form.title for name, form in FORMS.items()} | {
-    "slides": "slides, not fitted",
-    "protocols": "one set a protocol",
-    "overload_protocols": "one set a protocol, with overload",
-}
 _CHOSEN = "overload_protocols"
 _STYLES = (":", "--", "-", "-.")
 
@@ -184,14 +179,14 @@ def plot_model_errors(fit: pd.DataFrame) -> Figure:
         One group of bars a data set.
     """
     rows = fit[fit["protocol"] == "all"]
-    models = [name for name in _TITLES if name in set(rows["model"])]
+    models = [name for name in MODEL_TITLES if name in set(rows["model"])]
     datasets = sorted(set(rows["dataset"]))
     figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 3.1))
     width = 0.8 / len(models)
     for number, model in enumerate(models):
         own = rows[rows["model"] == model].set_index("dataset")
         place = np.array([datasets.index(name) for name in own.index]) + (number - len(models) / 2 + 0.5) * width
-        axes.bar(place, 100 * own["median_error"], width=width, color=COLOURS[number], label=_TITLES[model])
+        axes.bar(place, 100 * own["median_error"], width=width, color=COLOURS[number], label=MODEL_TITLES[model])
         axes.vlines(place, 100 * own["median_error"], 100 * own["p90_error"], color=COLOURS[number], linewidth=0.8)
     axes.axhline(5, color="0.4", linewidth=0.7, linestyle="--", label="5 %")
     axes.set_xticks(range(len(datasets)), map(dataset_title, datasets), rotation=30, ha="right", fontsize=6)
@@ -250,7 +245,7 @@ def plot_time_surfaces(
     """
     rows = measurement[measurement["dataset"] == dataset]
     panels = {"measured": rows.assign(value=rows["time_s"] * 1e6)} | {
-        _TITLES[model]: _modelled(prediction, dataset, model) for model in models
+        MODEL_TITLES[model]: _modelled(prediction, dataset, model) for model in models
     }
     values = pd.concat([panel["value"] for panel in panels.values()])
     norm = LogNorm(values.min(), values.max())
@@ -302,7 +297,7 @@ def plot_time_curves(measurement: pd.DataFrame, prediction: pd.DataFrame, datase
     axes.set_xlabel("message size")
     axes.set_ylabel("time (µs)")
     axes.set_title(dataset_title(dataset))
-    lines = [_line("--", _TITLES["refined"]), _line("-", _TITLES[_CHOSEN])]
+    lines = [_line("--", MODEL_TITLES["refined"]), _line("-", MODEL_TITLES[_CHOSEN])]
     axes.legend(handles=[*named, *lines], fontsize=6)
     return figure
 

@@ -18,6 +18,7 @@ from fabricast.core.errors import InputError, unknown_name
 __all__ = [
     "CONVENTIONS",
     "FORMS",
+    "MODEL_TITLES",
     "SINGLE_FORMS",
     "SLIDE_PARAMETERS",
     "RateForm",
@@ -67,6 +68,12 @@ FORMS = {
         ),
     )
 }  # fmt: skip
+#: What people read in place of the names of models: forms, and those built of forms.
+MODEL_TITLES = {name: form.title for name, form in FORMS.items()} | {
+    "slides": "slides, not fitted",
+    "protocols": "one set a protocol",
+    "overload_protocols": "one set a protocol, with overload",
+}
 #: The forms of the slides, fitted to all sizes and to large ones.
 SINGLE_FORMS = ("postal", "maxrate", "refined", "refined_latency")
 #: Gropp et al., slides: Blue Waters, full ping-pong.

@@ -17,6 +17,7 @@ import pandas as pd
 
 from fabricast.core.number_text import number_text
 from fabricast.inputs.files import write_text
+from fabricast.maxrate.models import MODEL_TITLES
 from fabricast.pcie.models import MODELS
 from fabricast.report.claim_rows import claim_sections
 from fabricast.report.explorers import explorer_script, maxrate_explorer, network_explorer
@@ -131,7 +132,7 @@ def write_report(
     order = list(stories())
     studies = sorted((study for study in studies if study["pictures"]), key=lambda study: order.index(study["study"]))
     text = _environment().get_template("report.html.jinja").render(
-        model_titles={name: model.title for name, model in MODELS.items()},
+        model_titles=MODEL_TITLES | {name: model.title for name, model in MODELS.items()},
         studies=studies, run=tables["run"], has_own_copies=has_own_copies,
         sizes={picture.anchor: picture.size for picture in pictures},
         packed=json.dumps({picture.anchor: picture.packed for picture in pictures}),

@@ -12,6 +12,8 @@ from fabricast.breakdown.components import COMPONENTS, METRICS, SYSTEM_TITLES
 from fabricast.core.number_text import number_text
 from fabricast.gpucentric.methods import METHODS
 from fabricast.maxrate.datasets import DATASET_TITLES
+from fabricast.maxrate.models import MODEL_TITLES
+from fabricast.pcie.models import MODELS
 from fabricast.report.stories import study_name
 
 __all__ = ["Cell", "Sheet", "header_text", "sheet_of"]
@@ -28,6 +30,7 @@ _TITLES = {
     "component": {name: f"{kind.title} ({name})" for name, kind in COMPONENTS.items()},
     "dataset": DATASET_TITLES,
     "metric": METRICS,
+    "model": MODEL_TITLES | {name: model.title for name, model in MODELS.items()},
     "system": SYSTEM_TITLES,
     "fastest_below": _METHODS,
     "fastest_above": _METHODS,
