@@ -18,7 +18,7 @@ from fabricast.core.errors import InputError, unknown_name
 from fabricast.pcie.bottlenecks import link_labels, sharers
 from fabricast.pcie.engine_model import ENDPOINT_ENGINES, EngineModel
 from fabricast.pcie.graphs import CongestionGraphs
-from fabricast.pcie.hazards import DIVIDED_WRITES, divided_writes
+from fabricast.pcie.hazards import divided_writes, divided_writes_text
 from fabricast.pcie.link_rates import hardware_on
 from fabricast.pcie.machine_parameters import refuse_peer_copies
 from fabricast.pcie.models import MODELS, Evaluation, Model, evaluate
@@ -341,7 +341,7 @@ class Predictor:
                 f"{self._between_roots} communications go between root complexes; the study validates one only"
             )
         if self._divided:
-            notes.append(f"{self._divided} graphs, such as '{self._divided_example}', {DIVIDED_WRITES}")
+            notes.append(divided_writes_text(self._divided, self._divided_example))
         if self._starves:
             notes.append(f"model '{self._model.name}' starves some communications: their elapsed_s is infinite")
         return notes

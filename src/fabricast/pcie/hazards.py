@@ -7,12 +7,12 @@ from numpy.typing import NDArray
 
 from fabricast.pcie.tree import PcieTree
 
-__all__ = ["DIVIDED_WRITES", "divided_writes"]
+__all__ = ["DIVIDED_WRITES", "divided_writes", "divided_writes_text"]
 
 #: What was seen of them, and where.
 DIVIDED_WRITES = (
-    "write from one uplink to destinations behind different root ports: on one host such copies fell to a tenth "
-    "(voipmonitor/rtx6kpro, ASUS ESC8000A-E13P); no sharing model tells"
+    "writes from one uplink to destinations behind different root ports fell to a tenth on one host "
+    "(voipmonitor/rtx6kpro, ASUS ESC8000A-E13P), and no sharing model tells"
 )
 
 
@@ -65,3 +65,15 @@ def divided_writes(
     uplinks = streams // links
     divided: NDArray[np.int64] = np.unique(uplinks[1:][uplinks[1:] == uplinks[:-1]] // links)
     return divided
+
+
+def divided_writes_text(count: int, example: str) -> str:
+    """Return the warning of graphs with such writes.
+
+    Examples
+    --------
+    >>> divided_writes_text(3, "a").removeprefix(DIVIDED_WRITES)
+    ": 'a' and 2 more graphs"
+    """
+    more = f" and {count - 1} more {'graph' if count == 2 else 'graphs'}" if count > 1 else ""
+    return f"{DIVIDED_WRITES}: '{example}'{more}"

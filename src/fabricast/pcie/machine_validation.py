@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from fabricast.core.units import pcie_link_bytes_per_s
-from fabricast.pcie.hazards import DIVIDED_WRITES, divided_writes
+from fabricast.pcie.hazards import divided_writes, divided_writes_text
 from fabricast.pcie.host_memory import (
     UNLIMITED,
     flows_of,
@@ -226,7 +226,7 @@ def _remarks(
     yield from _implausible(tree, calibration)
     hazards = [graph.name for graph in graphs if _hazard(tree, graph)]
     if hazards:
-        yield f"{len(hazards)} graphs, such as '{hazards[0]}', {DIVIDED_WRITES}"
+        yield divided_writes_text(len(hazards), hazards[0])
     yield from _disagreeing_links(tree, graphs, rows)
 
 

@@ -4,6 +4,17 @@ from __future__ import annotations
 
 __all__ = ["ASSUMED", "DIGESTS", "ERRORS", "KEY_TABLES", "PARAMETERS", "SIMULATED", "YOURS"]
 
+#: A parameter's value and unit as people write them.
+_VALUE = """CASE WHEN unit = 'bytes/s' THEN value / 1e9 WHEN unit = 's' AND abs(value) < 1e-6 THEN value * 1e9
+      WHEN unit = 's' AND abs(value) < 1e-3 THEN value * 1e6 WHEN unit = 's/byte' THEN value * 1e9 ELSE value
+      END AS value,
+    CASE WHEN unit = 'bytes/s' THEN 'GB/s' WHEN unit = 's' AND abs(value) < 1e-6 THEN 'ns'
+      WHEN unit = 's' AND abs(value) < 1e-3 THEN 'µs' WHEN unit = 's/byte' THEN 'ns/byte' WHEN unit = '1' THEN NULL
+      ELSE unit END AS unit"""
+
+#: A parameter's name without the unit, which has a column.
+_NAME = "replace(regexp_replace(replace(name, '_bytes_per_s', '_rate'), '_(ns|s|bytes)$', ''), '_', ' ')"
+
 #: Tables of each study.
 KEY_TABLES = {
     "pcie": {
@@ -81,9 +92,14 @@ KEY_TABLES = {
 YOURS = {
     "What the measured copies say of the tree": """
         SELECT machine, remark FROM machine_remark WHERE own ORDER BY machine, number""",
+    "What was calibrated on your machine, and on what": f"""
+        SELECT substr(system, 9) AS machine, {_NAME} AS name, {_VALUE}, source
+        FROM parameter WHERE study = 'pcie'
+        AND system IN (SELECT DISTINCT 'machine.' || machine FROM measured_copy WHERE own) ORDER BY ALL""",
     "Measured copies, class by class": """
         SELECT machine, graph_class AS class, count(*) AS graphs, count(*) FILTER (judged) AS judged,
         printf('%.1f %%', 100 * median(abs(relative_error)) FILTER (judged)) AS median_error,
+        printf('%.0f %%', 100 * avg(CAST(abs(relative_error) <= 0.15 AS INTEGER)) FILTER (judged)) AS "within 15 %",
         printf('%.1f %%', 100 * max(abs(relative_error)) FILTER (judged)) AS worst,
         printf('%.1f %%', 100 * median(abs(sharing_bytes_per_s / measured_bytes_per_s - 1)) FILTER (judged))
           AS median_sharing_alone
@@ -169,17 +185,6 @@ SIMULATED = {
         1e3 * reference AS simulated_ms, printf('%+.1f %%', 100 * relative_error) AS error, graph_text AS all_copies
         FROM worst_cases WHERE kind = 'simulated' ORDER BY abs(relative_error) DESC, case_id, item, model""",
 }
-
-#: A parameter's value and unit as people write them.
-_VALUE = """CASE WHEN unit = 'bytes/s' THEN value / 1e9 WHEN unit = 's' AND abs(value) < 1e-6 THEN value * 1e9
-      WHEN unit = 's' AND abs(value) < 1e-3 THEN value * 1e6 WHEN unit = 's/byte' THEN value * 1e9 ELSE value
-      END AS value,
-    CASE WHEN unit = 'bytes/s' THEN 'GB/s' WHEN unit = 's' AND abs(value) < 1e-6 THEN 'ns'
-      WHEN unit = 's' AND abs(value) < 1e-3 THEN 'µs' WHEN unit = 's/byte' THEN 'ns/byte' WHEN unit = '1' THEN NULL
-      ELSE unit END AS unit"""
-
-#: A parameter's name without the unit, which has a column.
-_NAME = "replace(regexp_replace(replace(name, '_bytes_per_s', '_rate'), '_(ns|s|bytes)$', ''), '_', ' ')"
 
 PARAMETERS = {
     "Values and where they come from": f"""

@@ -25,7 +25,7 @@ from fabricast.report.javascript_kernels import kernel_script
 from fabricast.report.key_tables import ASSUMED, DIGESTS, ERRORS, KEY_TABLES, PARAMETERS, SIMULATED, YOURS
 from fabricast.report.pcie_explorer import pcie_explorer
 from fabricast.report.sheets import Sheet, sheet_of
-from fabricast.report.stories import answers_of, stories, study_name
+from fabricast.report.stories import answers_of, machine_answers, stories, study_name
 from fabricast.results.tables import open_run
 
 __all__ = ["Picture", "write_report"]
@@ -127,13 +127,14 @@ def write_report(
             for row in _records(connection.sql("SELECT * FROM study").df())
         ]
         explorers = _explorers(connection)
+        machines = machine_answers(connection)
         trees = _json(pcie_explorer(connection, graph_sets or {}))
         (has_own_copies,) = connection.sql("SELECT count(*) > 0 FROM measured_copy WHERE own").fetchall()[0]
     order = list(stories())
     studies = sorted((study for study in studies if study["pictures"]), key=lambda study: order.index(study["study"]))
     text = _environment().get_template("report.html.jinja").render(
         model_titles=MODEL_TITLES | {name: model.title for name, model in MODELS.items()},
-        studies=studies, run=tables["run"], has_own_copies=has_own_copies,
+        studies=studies, run=tables["run"], has_own_copies=has_own_copies, machines=machines,
         sizes={picture.anchor: picture.size for picture in pictures},
         packed=json.dumps({picture.anchor: picture.packed for picture in pictures}),
         explorers=explorers, explorer_script=_packed_text(explorer_script()) if explorers else "",

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 from fabricast.inputs.yaml_files import load_model
 
-__all__ = ["Answer", "Story", "answers_of", "answers_text", "stories", "study_name"]
+__all__ = ["Answer", "Story", "answers_of", "answers_text", "machine_answers", "stories", "study_name"]
 
 _FILE = "stories.yaml"
 
@@ -46,6 +46,7 @@ class Story(BaseModel):
 class _Stories(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    machines: str
     stories: dict[str, Story]
 
 
@@ -58,6 +59,10 @@ class Answer:
 
 
 @cache
+def _file() -> _Stories:
+    return load_model(Path(__file__).with_name(_FILE), _Stories)
+
+
 def stories() -> dict[str, Story]:
     """Return the story of every study, in the order of the page.
 
@@ -66,7 +71,7 @@ def stories() -> dict[str, Story]:
     >>> stories()["maxrate"].short
     'Max-rate'
     """
-    return load_model(Path(__file__).with_name(_FILE), _Stories).stories
+    return _file().stories
 
 
 def study_name(study: str) -> str:
@@ -103,9 +108,27 @@ def answers_of(connection: duckdb.DuckDBPyConnection, study: str) -> list[Answer
     return found
 
 
+def machine_answers(connection: duckdb.DuckDBPyConnection) -> list[Answer]:
+    """Return how far forecasts and measured copies of each machine of the user agree.
+
+    Parameters
+    ----------
+    connection : duckdb.DuckDBPyConnection
+        The run's database.
+
+    Returns
+    -------
+    list of Answer
+        By the name of the machine; empty if the run has none.
+    """
+    query = _file().machines
+    rows: list[tuple[str]] = connection.execute(query).fetchall()
+    return [Answer(sentence, query) for (sentence,) in rows]
+
+
 def answers_text(connection: duckdb.DuckDBPyConnection) -> list[str]:
-    """Return one line a study for a terminal: its name and the first answer of the run."""
-    return [
+    """Return lines for a terminal: one a machine of the user, then each study's name and first answer of the run."""
+    return [f"your machine {answer.sentence}" for answer in machine_answers(connection)] + [
         f"{story.short}: {answer.sentence}"
         for study, story in stories().items()
         for answer in answers_of(connection, study)[:1]

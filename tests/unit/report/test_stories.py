@@ -1,0 +1,57 @@
+"""Sentences of a run on the machines of its user."""
+
+from __future__ import annotations
+
+import duckdb
+import pytest
+
+from fabricast.report.stories import answers_text, machine_answers
+
+_ROWS = [
+    ("node", True, True, 0.02, 110.0, ""),
+    ("node", True, True, -0.40, 150.0, ""),
+    ("node", True, False, None, 100.0, "calibration"),
+    ("blind", True, False, None, 100.0, "not judged: no probe tells what memory carries for several GPUs"),
+    ("bare", True, False, None, 100.0, "calibration"),
+    ("public", False, True, 0.5, 100.0, ""),
+]
+
+
+@pytest.fixture
+def run():
+    """Return a database with measured copies of three machines of the user, and of one of others."""
+    with duckdb.connect() as connection:
+        connection.execute("CREATE TABLE study (study VARCHAR, tolerance DOUBLE)")
+        connection.execute("INSERT INTO study VALUES ('pcie', 0.15), ('maxrate', 0.1)")
+        connection.execute(
+            "CREATE TABLE measured_copy (machine VARCHAR, own BOOLEAN, judged BOOLEAN, relative_error DOUBLE, "
+            "sharing_bytes_per_s DOUBLE, measured_bytes_per_s DOUBLE DEFAULT 100, remark VARCHAR)"
+        )
+        for row in _ROWS:
+            connection.execute(
+                "INSERT INTO measured_copy BY NAME SELECT ? AS machine, ? AS own, ? AS judged, ?::DOUBLE AS "
+                "relative_error, ? AS sharing_bytes_per_s, ? AS remark",
+                row,
+            )
+        yield connection
+
+
+def test_each_machine_of_the_user_has_a_sentence(run):
+    bare, blind, node = (answer.sentence for answer in machine_answers(run))
+    assert bare == "bare: none of 1 measured graphs is judged: all of them give parameters."
+    assert blind.endswith("is judged: no probe tells what memory carries for several GPUs.")
+    # Errors of 2 and 40 %; sharing alone misses by 10 and 50 %.
+    assert node == (
+        "node: 2 of 3 measured graphs are judged, with a median error of 21.0 % (sharing on the tree alone 30.0 %); "
+        "1 within 15 %."
+    )
+
+
+def test_a_run_without_own_machines_says_nothing_of_them(run):
+    run.execute("DELETE FROM measured_copy WHERE own")
+    assert machine_answers(run) == []
+
+
+def test_the_terminal_hears_of_own_machines_first(run, monkeypatch):
+    monkeypatch.setattr("fabricast.report.stories.stories", dict)
+    assert [line[:17] for line in answers_text(run)] == ["your machine bare", "your machine blin", "your machine node"]
