@@ -131,7 +131,8 @@ def simulate_once(
     References
     ----------
     Link model: Neugebauer et al., "Understanding PCIe performance for end host
-    networking", SIGCOMM 2018. Detection of periods: Brent 1980.
+    networking", SIGCOMM 2018. Detection of periods: Sedgewick,
+    Szymanski and Yao, "The complexity of finding cycles in periodic functions", SIAM J. Computing 1982.
 
     Examples
     --------

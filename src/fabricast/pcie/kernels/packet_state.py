@@ -9,6 +9,8 @@ import numpy as np
 from fabricast.runtime.compilation import allocation_free, njit
 
 NEVER = np.int64(2**62)
+#: States that each is compared with; an even number. More find repetitions earlier, and take time themselves.
+_SNAPSHOTS = 16
 
 # Rows of `links`: one column a used link.
 (
@@ -59,9 +61,9 @@ END_TICK, END_LINK = range(2)
     MARKER,
     MARKER_MOVED,
     SEARCHING,
-    POWER,
+    SPACING,
     SINCE,
-    SNAPSHOT_TICK,
+    KEPT,
     LEAST_HEADERS,
     LEAST_DATA,
     TRACED,
@@ -148,9 +150,15 @@ class _State(NamedTuple):
     in_flight: Any
 
 
-class _Snapshot(NamedTuple):
-    """An earlier state, and what was sent, delivered and carried by then."""
+class _Snapshots(NamedTuple):
+    """Earlier states, a row each: their time and signature, and what was sent, delivered and carried by then.
 
+    The first of `order` are those in use.
+    """
+
+    order: Any
+    tick: Any
+    signature: Any
     values: Any
     sent: Any
     delivered: Any
@@ -193,15 +201,19 @@ def new_state(widest, graphs, network, hardware):
 
 
 @njit(cache=True, error_model="numpy")
-def new_snapshot(widest, state):
-    """Memory for a state of `new_state`."""
+def new_snapshots(widest, state):
+    """Memory for states of `new_state`."""
     most_queues, room = state.slots.shape
     all_links = state.links.shape[1]
-    return _Snapshot(
-        values=np.zeros(most_queues + 6 * all_links + widest + all_links * room * 5, dtype=np.int64),
-        sent=np.zeros(widest, dtype=np.int64),
-        delivered=np.zeros(widest, dtype=np.int64),
-        carried=np.zeros(all_links, dtype=np.int64),
+    words = most_queues + 6 * all_links + widest + all_links * room * 5
+    return _Snapshots(
+        order=np.arange(_SNAPSHOTS),
+        tick=np.zeros(_SNAPSHOTS, dtype=np.int64),
+        signature=np.zeros(_SNAPSHOTS, dtype=np.int64),
+        values=np.zeros((_SNAPSHOTS, words), dtype=np.int64),
+        sent=np.zeros((_SNAPSHOTS, widest), dtype=np.int64),
+        delivered=np.zeros((_SNAPSHOTS, widest), dtype=np.int64),
+        carried=np.zeros((_SNAPSHOTS, all_links), dtype=np.int64),
     )
 
 
@@ -328,9 +340,5 @@ def lay_out(first, count, graphs, network, hardware, phase, state):
     counters[NEXT_START] = NEVER
     for c in range(count):
         counters[NEXT_START] = min(counters[NEXT_START], graphs.start_tick[first + c])
-    # Brent: compare with one snapshot, taken anew after 1, 2, 4, ... turns of the marker.
     counters[SEARCHING] = 0
     counters[MARKER] = -1
-    counters[POWER] = 1
-    counters[SINCE] = 0
-    counters[SNAPSHOT_TICK] = -1

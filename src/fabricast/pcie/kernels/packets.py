@@ -76,7 +76,7 @@ from fabricast.pcie.kernels.packet_state import (
     UNFINISHED,
     WAITING,
     lay_out,
-    new_snapshot,
+    new_snapshots,
     new_state,
 )
 from fabricast.runtime.compilation import allocation_free, njit
@@ -397,7 +397,7 @@ def _run_tick(first, graphs, hardware, results, state):
 
 
 @allocation_free()
-def _run_graph(first, graphs, hardware, fast_forward, results, state, snapshot):
+def _run_graph(first, graphs, hardware, fast_forward, results, state, snapshots):
     """Run one graph to its end, or until nothing can move."""
     counters = state.counters
     while counters[UNFINISHED] > 0:
@@ -408,7 +408,7 @@ def _run_graph(first, graphs, hardware, fast_forward, results, state, snapshot):
         _run_tick(first, graphs, hardware, results, state)
         # A trace has no gaps: repetitions are skipped once it is full.
         if fast_forward and counters[TRACED] == results.trace.shape[0]:
-            look_for_period(snapshot, state)
+            look_for_period(snapshots, state)
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
@@ -425,12 +425,12 @@ def simulate_graphs(first_graph, last_graph, graphs, network, hardware, fast_for
     for graph in range(first_graph, last_graph):
         widest = max(widest, graphs.offset[graph + 1] - graphs.offset[graph])
     state = new_state(widest, graphs, network, hardware)
-    snapshot = new_snapshot(widest, state)
+    snapshots = new_snapshots(widest, state)
     counters = state.counters
     for graph in range(first_graph, last_graph):
         first = graphs.offset[graph]
         lay_out(first, graphs.offset[graph + 1] - first, graphs, network, hardware, phase, state)
-        _run_graph(first, graphs, hardware, fast_forward, results, state, snapshot)
+        _run_graph(first, graphs, hardware, fast_forward, results, state, snapshots)
         for c in range(counters[MESSAGE_COUNT]):
             results.end_tick[first + c] = state.messages[END, c]
         for m in range(counters[LINK_COUNT]):
