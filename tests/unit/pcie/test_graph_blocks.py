@@ -161,7 +161,7 @@ def test_predictions_do_not_depend_on_blocks(tmp_path, monkeypatch, suffix):
     pd.testing.assert_frame_equal(small, whole)
     assert len(small) == 50
     assert notes[0] == notes[1]
-    assert any("write from one uplink" in line for line in notes[0])
+    assert any("writes from one uplink" in line for line in notes[0])
 
 
 def test_lines_of_a_block_are_whole_and_counted(tmp_path):
