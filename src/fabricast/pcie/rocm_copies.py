@@ -112,8 +112,10 @@ def _tests(lines: list[str]) -> Iterator[MeasuredGraph]:
 
 
 def _check_rate(row: re.Match[str]) -> None:
-    """Refuse a rate that contradicts bytes and time, whose last digits are rounded."""
+    """Refuse a rate that is none, or that contradicts bytes and time, whose last digits are rounded."""
     time_ms, rate = float(row["ms"]), float(row["rate"])
+    if rate == 0:
+        raise ValueError(f"'{' '.join(row[0].split())[:60]}' has a rate of 0 GB/s, expected a positive rate")
     if time_ms >= 0.1 and abs(int(row["bytes"]) / time_ms * 1e-6 / rate - 1) > 0.02 + 0.0005 / time_ms:
         follows = int(row["bytes"]) / time_ms * 1e-6
         raise ValueError(f"a transfer of {rate:g} GB/s has bytes and time of {follows:.4g} GB/s")

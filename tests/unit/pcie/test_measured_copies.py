@@ -635,6 +635,7 @@ def test_memory_of_several_processors_keeps_its_number(tmp_path):
     ("text", "old", "new", "message"),
     [
         (TRANSFER_BENCH, "25.000 GB/s", "90.000 GB/s", "has bytes and time of"),
+        (TRANSFER_BENCH, "25.000 GB/s", "0 GB/s", "has a rate of 0 GB/s, expected a positive rate"),
         (ROCM_BANDWIDTH_TEST, "26.0\n", "\n", "row 0 has 2 values, expected 3"),
         (ROCM_BANDWIDTH_TEST, "14.045", "14.0x5", "could not convert string to float: '14.0x5'"),
         (ROCM_BANDWIDTH_TEST, "14.045", "-14", "-14 GB/s, expected a rate above 0"),
