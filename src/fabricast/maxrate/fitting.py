@@ -204,14 +204,21 @@ def optimise(
     if fixed is not None:
         start = np.delete(start, fixed[0])
 
+    last: tuple[Array, Array, dict[str, Array], dict[str, float]] | None = None
+
+    def evaluated(logs: Array) -> tuple[Array, dict[str, Array], dict[str, float]]:
+        # The optimiser asks for residuals first and for the Jacobian at the same place after.
+        nonlocal last
+        if last is None or not np.array_equal(last[0], logs):
+            values = held | dict(zip(free, np.exp(logs).tolist(), strict=True))
+            last = logs.copy(), *time_and_gradient(form, values, size, processes), values
+        return last[1:]
+
     def residual(logs: Array) -> Array:
-        values = held | dict(zip(free, np.exp(logs).tolist(), strict=True))
-        modelled: Array = np.log(predict_time(form, values, size, processes))
-        return modelled - log_time
+        return np.log(evaluated(logs)[0]) - log_time
 
     def jacobian(logs: Array) -> Array:
-        values = held | dict(zip(free, np.exp(logs).tolist(), strict=True))
-        time, gradient = time_and_gradient(form, values, size, processes)
+        time, gradient, values = evaluated(logs)
         return np.stack([gradient[name] * values[name] / time for name in free], axis=1)
 
     inside = np.clip(start, low + 1e-9, high - 1e-9)

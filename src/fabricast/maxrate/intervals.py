@@ -152,10 +152,15 @@ def _profile_end(
     def harmless(distance: float) -> bool:
         nonlocal warm
         fixed = best[column] + sign * distance
-        fits = [optimise(form, start, cells, times, fixed=(column, fixed)) for start in (warm, best, first)]
-        fit = min(fits, key=lambda one: float(one.cost))
-        warm = np.insert(fit.x, column, fixed)
-        return bool(fit.cost <= limit)
+        # One fit that stays below the limit is enough; the other starts are for those that end in a local optimum.
+        lowest = np.inf
+        for start in (warm, best, first):
+            fit = optimise(form, start, cells, times, fixed=(column, fixed))
+            if fit.cost < lowest:
+                lowest, warm = fit.cost, np.insert(fit.x, column, fixed)
+            if lowest <= limit:
+                break
+        return bool(lowest <= limit)
 
     inside, outside = 0.0, None
     for factor in _FACTORS:
