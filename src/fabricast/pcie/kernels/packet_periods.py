@@ -45,10 +45,10 @@ from fabricast.pcie.kernels.packet_state import (
 )
 from fabricast.runtime.compilation import allocation_free
 
-__all__ = ["look_for_period"]
+__all__ = ["look_for_period", "may_have_repeated"]
 
 #: Moves of the marked communication between the first snapshots: to keep one takes time itself.
-_FIRST_SPACING = 4
+_FIRST_SPACING = 8
 
 
 @allocation_free()
@@ -127,10 +127,8 @@ def _same_state(keep, values, state):
 
 
 @allocation_free()
-def _signature(state):
+def _signature(link_count, tick, links):
     """Return a number that equal states share: what links do, and who was served last."""
-    link_count = state.counters[LINK_COUNT]
-    tick, links = state.counters[TICK], state.links
     signature = np.int64(0)
     for m in range(link_count):
         busy = np.int64(-1) if links[BUSY_UNTIL, m] == NEVER else links[BUSY_UNTIL, m] - tick
@@ -186,9 +184,15 @@ def _keep(k, signature, snapshots, state):
         snapshots.carried[k, m] = state.links[SENT, m]
 
 
-@allocation_free()
+@allocation_free(inline="always")
+def may_have_repeated(counters):
+    """Tell whether to look for a period: the marked communication moved, or what ran has changed."""
+    return counters[EPOCH_ENDS] or (counters[SEARCHING] and counters[MARKER_MOVED])
+
+
+@allocation_free(inline="always")
 def look_for_period(snapshots, state):
-    """Compare with the snapshots when the marked communication has moved, and skip what repeats."""
+    """Compare with the snapshots, now that the marked communication has moved, and skip what repeats."""
     counters, messages = state.counters, state.messages
     if counters[EPOCH_ENDS]:
         # A source started, drained or finished: periods seen before mean nothing now.
@@ -202,9 +206,7 @@ def look_for_period(snapshots, state):
         counters[SPACING] = _FIRST_SPACING
         counters[SINCE] = 0
         return
-    if not (counters[SEARCHING] and counters[MARKER_MOVED]):
-        return
-    signature = _signature(state)
+    signature = _signature(counters[LINK_COUNT], counters[TICK], state.links)
     kept = counters[KEPT]
     for place in range(kept):
         k = np.uint32(snapshots.order[place])
