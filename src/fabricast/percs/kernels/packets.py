@@ -76,7 +76,7 @@ class _State(NamedTuple):
     route: Any
 
 
-@allocation_free()
+@allocation_free(inline="always")
 def _route(source, target, draw, network, hops):
     """Write the links of a packet's route and return how many there are."""
     gateway, routers = network.gateway, network.routers
@@ -192,7 +192,7 @@ def _next_work(state):
     return found
 
 
-@allocation_free()
+@allocation_free(inline="always")
 def _inject(q, flows, network, state):
     """Start the injection of a router's next packet, flow by flow in turn, if its window allows."""
     counters = state.counters
