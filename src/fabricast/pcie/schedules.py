@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabricast.core.errors import InputError
-from fabricast.pcie.graphs import Arc, CongestionGraphs, from_arcs
+from fabricast.pcie.graphs import CongestionGraphs
 from fabricast.pcie.models import MODELS, Model, evaluate
 from fabricast.pcie.patterns import Pattern
 from fabricast.pcie.schedule_results import SAME, Mode, SchedulePlan, ScheduleSearch
@@ -148,53 +148,37 @@ def run_schedule(
 def evaluated_plans(
     run: Run, pattern: Pattern, orders: Sequence[Sequence[Sequence[int]]], mode: Mode
 ) -> list[SchedulePlan]:
-    """Evaluate schedules through the event loop, all at once."""
-    size_of = {
-        (s, t): size
-        for s, (own, sizes) in enumerate(zip(pattern.targets, pattern.size_bytes, strict=True))
-        for t, size in zip(own, sizes, strict=True)
-    }
-    arcs: list[list[Arc]] = []
-    after: list[int] = []
-    for order in orders:
-        if mode == "synchronised":
-            steps_of = itertools.zip_longest(*order)
-            arcs.extend([(s, t) for s, t in enumerate(step) if t is not None] for step in steps_of)
-        else:
-            graph: list[Arc] = []
-            for s, own in enumerate(order):
-                for k, t in enumerate(own):
-                    after.append(len(graph) - 1 if k else -1)
-                    graph.append((s, t))
-            arcs.append(graph)
-    sizes = np.array([size_of[arc] for graph in arcs for arc in graph], dtype=np.float64)
-    graphs = from_arcs(arcs, size_bytes=1.0)
+    """Evaluate schedules through the event loop, all at once; all send equally often from each source."""
+    lengths = [len(own) for own in orders[0]]
+    source = np.repeat(np.arange(len(lengths)), lengths)
+    step = np.concatenate([np.arange(length) for length in lengths])
+    target = np.array([list(itertools.chain.from_iterable(order)) for order in orders], dtype=np.int64)
+    sends, steps, count = source.size, max(lengths), len(orders)
+    if mode == "synchronised":
+        # Step by step, each a graph of its own.
+        place = np.lexsort((source, step))
+        source, step, target = source[place], step[place], target[:, place]
+        offset = np.concatenate([[0], np.cumsum(np.tile(np.bincount(step), count))])
+        after = None
+    else:
+        offset = np.arange(count + 1) * sends
+        after = np.tile(np.where(step > 0, np.arange(sends) - 1, -1), count)
+    size = np.full((len(lengths), run.tree.routes.endpoints), np.nan)
+    for row, own, sizes in zip(size, pattern.targets, pattern.size_bytes, strict=True):
+        row[list(own)] = sizes
     graphs = CongestionGraphs(
-        graphs.names, graphs.families, graphs.offset, graphs.source, graphs.target, sizes, graphs.start_s
-    )
-    predecessors = np.array(after, dtype=np.int64) if mode == "asynchronous" else None
-    end_s = run.evaluate(graphs, after=predecessors).end_s
-    plans, position = [], 0
-    for order in orders:
-        kept = tuple(tuple(own) for own in order)
-        steps = max(len(own) for own in kept)
-        if mode == "synchronised":
-            ends = [
-                float(end_s[graphs.offset[position + k] : graphs.offset[position + k + 1]].max()) + run.latency_s
-                for k in range(steps)
-            ]
-            position += steps
-            plans.append(SchedulePlan(kept, math.fsum(ends), tuple(ends)))
-        else:
-            own_ends = iter(end_s[graphs.offset[position] : graphs.offset[position + 1]].tolist())
-            last = [0.0] * steps
-            for own in kept:
-                for k, _ in enumerate(own):
-                    # The first send waits too, which the event loop does not know.
-                    last[k] = max(last[k], next(own_ends) + run.latency_s)
-            position += 1
-            plans.append(SchedulePlan(kept, max(last), tuple(last)))
-    return plans
+        names=tuple(map(str, range(offset.size - 1))), families=("user",) * (offset.size - 1), offset=offset,
+        source=np.tile(source, count), target=target.ravel(), size_bytes=size[source, target].ravel(),
+        start_s=np.zeros(target.size),
+    )  # fmt: skip
+    # The first send waits too, which the event loop does not know.
+    end_s = run.evaluate(graphs, after=after).end_s.reshape(count, sends) + run.latency_s
+    last = np.stack([end_s[:, step == k].max(axis=1) for k in range(steps)], axis=1).tolist()
+    together = math.fsum if mode == "synchronised" else max
+    return [
+        SchedulePlan(tuple(tuple(own) for own in order), together(ends), tuple(ends))
+        for order, ends in zip(orders, last, strict=True)
+    ]
 
 
 def _symmetries(run: Run, space: Space) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from fabricast.percs.kernels.common import mix
-from fabricast.runtime.compilation import njit
+from fabricast.runtime.compilation import allocation_free, njit
 
-__all__ = ["anneal", "put_flows", "swap_cost"]
+__all__ = ["anneal", "put_flows"]
 
 
-@njit(cache=True, inline="always")
+@allocation_free(inline="always")
 def _power(x):
     """Eighth power: large enough that the busiest links decide, small enough to guide."""
     square = x * x
@@ -18,7 +18,7 @@ def _power(x):
     return fourth * fourth
 
 
-@njit(cache=True, inline="always")
+@allocation_free(inline="always")
 def _change(links, undo, undo_index, index, amount):
     """Change the load of a link, remember what it was, and return by how much the cost changes.
 
@@ -37,7 +37,7 @@ def _change(links, undo, undo_index, index, amount):
     return change
 
 
-@njit(cache=True, nogil=True)
+@allocation_free()
 def _add(first, second, amount, gateway, lanes, links, undo, undo_index):
     """Add a flow on its direct route and return the change of the cost.
 
@@ -78,7 +78,7 @@ def put_flows(offset, other, flows, position, gateway, lanes, links, undo, undo_
     return cost
 
 
-@njit(cache=True, nogil=True)
+@allocation_free()
 def _touch(x, without, sign, offset, other, flows, position, gateway, lanes, links, undo, undo_index):
     """Add or take away all flows of a block, but for those with one other block."""
     change = 0.0
@@ -92,8 +92,8 @@ def _touch(x, without, sign, offset, other, flows, position, gateway, lanes, lin
     return change
 
 
-@njit(cache=True, nogil=True)
-def swap_cost(a, b, offset, other, flows, position, gateway, lanes, links, undo, undo_index):
+@allocation_free()
+def _swap_cost(a, b, offset, other, flows, position, gateway, lanes, links, undo, undo_index):
     """Swap two blocks, loads and positions, and return the change of the cost."""
     undo_index[0] = 0
     change = _touch(a, -1, -1.0, offset, other, flows, position, gateway, lanes, links, undo, undo_index)
@@ -124,7 +124,7 @@ def anneal(
         temperature *= ratio
         if a == b:
             continue
-        change = swap_cost(a, b, offset, other, flows, position, gateway, lanes, links, undo, undo_index)
+        change = _swap_cost(a, b, offset, other, flows, position, gateway, lanes, links, undo, undo_index)
         accept = change <= 0.0
         if not accept:
             y = (z * np.uint64(0xD6E8FEB86659FD93)) >> np.uint64(11)
