@@ -47,7 +47,8 @@ _FAR_OFF = 0.15
 _FASTEST_LINK, _FAR_BELOW = pcie_link_bytes_per_s(6, 16), 0.25
 #: Remarks of rows that are listed and not judged.
 BEYOND_THE_LINKS = "more than the links carry"
-UNTOLD_ROOT_LINK = "not judged: no probe tells what the link between root complexes carries"
+_NO_PROBE = "not judged: no probe tells"
+UNTOLD_ROOT_LINK = f"{_NO_PROBE} what the link between root complexes carries"
 UNTOLD_LINKS = "not judged: more than a copy across the root complex, and no copy alone below it was measured"
 BETWEEN_ROOTS = "between root complexes"
 HOST_COPIES = "host copies"
@@ -198,7 +199,7 @@ def _host_remark(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration)
     if not calibration.tells_root_link(tree, graph.flows):
         return UNTOLD_ROOT_LINK
     untold = calibration.untold_memory(tree, graph.flows)
-    return f"not judged: no probe tells {untold}" if untold else ""
+    return f"{_NO_PROBE} {untold}" if untold else ""
 
 
 def _hazard(tree: PcieTree, graph: MeasuredGraph) -> bool:
@@ -228,6 +229,18 @@ def _remarks(
     if hazards:
         yield divided_writes_text(len(hazards), hazards[0])
     yield from _disagreeing_links(tree, graphs, rows)
+    yield from _missing_probes(rows)
+
+
+def _missing_probes(rows: pd.DataFrame) -> Iterable[str]:
+    """Say what would tell the parameters for want of which graphs are not judged."""
+    waiting = rows["graph"][rows["remark"].str.startswith(_NO_PROBE)]
+    if len(waiting):
+        more = f" and {len(waiting) - 1} more" if len(waiting) > 1 else ""
+        yield (
+            f"'{waiting.iloc[0]}'{more} can be judged once probes are measured: `fabricast probes` lists them for this "
+            "topology, those with role calibration tell the parameters"
+        )
 
 
 def _implausible(tree: PcieTree, calibration: Calibration) -> Iterable[str]:

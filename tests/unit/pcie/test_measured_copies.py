@@ -992,7 +992,10 @@ def test_copies_between_root_complexes_are_not_judged_without_a_probe():
     row = found.rows.iloc[1]
     assert row["remark"] == UNTOLD_ROOT_LINK
     assert row["low_bytes_per_s"] <= 100e9 <= row["high_bytes_per_s"]
-    assert not found.remarks
+    (remark,) = found.remarks
+    assert remark.startswith(f"'{row['graph']}' can be judged once probes are measured: `fabricast probes`")
+    told = validate_machine(tree, _measured(("0>1", 54, "calibration"), ("0>4 1>5 2>6 3>7", 100, "calibration")))
+    assert not told.remarks
 
 
 def test_rates_until_their_own_ends_sum_to_more_than_all_bytes_until_the_last():
