@@ -1,45 +1,41 @@
 """Robust fits of the max-rate models, as a scikit-learn estimator, and what the data can tell.
 
 Plain least squares in seconds fits only the largest messages, and the minimum in the
-models makes local optima: residuals are logarithms, the loss is soft, starts are many.
+models makes local optima: residuals are logarithms, the loss is soft, and fits go from one
+switch to the next (`fabricast.maxrate.switching`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import OptimizeResult, least_squares
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.model_selection import GroupKFold, cross_val_predict
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fabricast.core.errors import unknown_name
-from fabricast.maxrate.models import FORMS, predict_time, time_and_gradient
+from fabricast.maxrate.models import FORMS, predict_time
+from fabricast.maxrate.switching import BOUNDS, Array, fit_switched
 
 __all__ = [
-    "BOUNDS",
     "Array",
     "ErrorSummary",
     "MaxRateRegressor",
     "TimeRegressor",
     "blocked_predictions",
-    "first_start",
-    "optimise",
+    "starting_points",
     "summarise",
 ]
 
-#: Bounds and ranges of random starts by the first letter of a parameter.
-BOUNDS = {"s": (1e-10, 1e-2), "r": (1e6, 1e13), "k": (0.5, 1e3)}
+#: Ranges of random starts by the first letter of a parameter.
 _STARTS = {"s": (3e-8, 1e-5), "r": (2e8, 5e10), "k": (2.0, 40.0)}
-_SOFT = 0.1
-#: Changes below which a fit stops: of the cost, relative, and of the logs of parameters.
-_COST_TOLERANCE, _LOG_TOLERANCE, _MOST_EVALUATIONS = 1e-6, 1e-6, 60
+#: Costs that differ by rounding only.
+_SAME_COST = 1 + 1e-4
 _FOLDS = 4
-
-Array = NDArray[np.float64]
 
 
 class TimeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -110,10 +106,10 @@ class MaxRateRegressor(TimeRegressor):
     ----------
     form : str, default 'refined'
         Key of `fabricast.maxrate.models.FORMS`.
-    starts : int, default 25
-        Random starts of the optimiser; the fit with the lowest cost is kept.
+    starts : int, default 4
+        Starts of the fit; the one that ends at the lowest cost is kept.
     random_state : int, default 0
-        Seed of the starts.
+        Seed of those starts that are random.
 
     Attributes
     ----------
@@ -138,7 +134,7 @@ class MaxRateRegressor(TimeRegressor):
     {'s': '3.00e-06', 'r_n': '6.00e+09', 'r_b': '3.00e+09', 'r_i': '1.00e+09'}
     """
 
-    def __init__(self, form: str = "refined", starts: int = 25, random_state: int = 0) -> None:
+    def __init__(self, form: str = "refined", starts: int = 4, random_state: int = 0) -> None:
         self.form = form
         self.starts = starts
         self.random_state = random_state
@@ -161,71 +157,62 @@ class MaxRateRegressor(TimeRegressor):
         if self.form not in FORMS:
             raise unknown_name("model", self.form, FORMS)
         cells, times = self._checked(X, y)
-        names = FORMS[self.form].parameters
         generator = np.random.default_rng(self.random_state)
-        # The first start is read off the data, the others are random.
-        starts = [first_start(names, cells, times)]
-        starts += [
-            np.array([generator.uniform(*np.log(_STARTS[name[0]])) for name in names]) for _ in range(self.starts - 1)
-        ]
-        results = [optimise(self.form, start, cells, times) for start in starts]
-        best = min(results, key=lambda result: float(result.cost))
-        self.parameters_ = dict(zip(names, np.exp(best.x).tolist(), strict=True))
-        self.cost_ = float(best.cost)
-        self.starts_reached_ = int(sum(result.cost <= best.cost * 1.001 + 1e-12 for result in results))
+        points = starting_points(self.form, cells, times, self.starts, generator)
+        fits = [fit_switched(self.form, cells, times, point) for point in points]
+        # Of starts that end at the same cost, the first: the last digits do not choose.
+        lowest = min(fit.cost for fit in fits)
+        best = next(fit for fit in fits if fit.cost <= lowest * _SAME_COST)
+        self.parameters_ = best.parameters
+        self.cost_ = best.cost
+        self.starts_reached_ = sum(fit.cost <= lowest * 1.001 + 1e-12 for fit in fits)
         return self
 
     def _predict(self, cells: Array) -> Array:
         return predict_time(self.form, self.parameters_, cells[:, 0], cells[:, 1])
 
 
-def first_start(names: tuple[str, ...], cells: Array, times: Array) -> Array:
-    """Start-up from the fastest cell, rates from the largest rates of one process and of the node."""
-    rate = cells[:, 0] * cells[:, 1] / times
-    alone = rate[cells[:, 1] == cells[:, 1].min()].max()
-    guess = {
-        "s": times.min(), "s0": times.min(), "s1": times.min() / 100, "s2": times.min() / 10,
-        "r_c": alone, "r_b": alone, "r_i": alone / 2, "r_n": rate.max(), "r_x": rate.max(),
-        "k0": float(np.median(cells[:, 1])),
-    }  # fmt: skip
-    return np.log([np.clip(guess[name], *BOUNDS[name[0]]) for name in names])
+def starting_points(
+    form: str, cells: Array, times: Array, count: int, generator: np.random.Generator
+) -> Iterator[dict[str, float]]:
+    """Yield where fits start: read off the data, the same with the second switch at either end, then random.
 
+    Parameters
+    ----------
+    form : str
+        Key of `fabricast.maxrate.models.FORMS`.
+    cells : ndarray of float64, shape (cells, 2)
+        Size in bytes and processes.
+    times : ndarray of float64, shape (cells,)
+        Times in s.
+    count : int
+        How many.
+    generator : numpy.random.Generator
+        Source of the random ones.
 
-def optimise(
-    form: str, start: Array, cells: Array, times: Array, *, fixed: tuple[int, float] | None = None
-) -> OptimizeResult:
-    """Fit from a start, all parameters or all but one that is fixed (position and log of its value)."""
+    Yields
+    ------
+    dict of str to float
+        Parameters of the form, in s, bytes/s and processes.
+    """
     names = FORMS[form].parameters
-    free = [name for place, name in enumerate(names) if fixed is None or place != fixed[0]]
-    held = {} if fixed is None else {names[fixed[0]]: float(np.exp(fixed[1]))}
-    low, high = (np.log([BOUNDS[name[0]][end] for name in free]) for end in (0, 1))
-    log_time = np.log(times)
-    size, processes = cells[:, 0], cells[:, 1]
-    if fixed is not None:
-        start = np.delete(start, fixed[0])
-
-    last: tuple[Array, Array, dict[str, Array], dict[str, float]] | None = None
-
-    def evaluated(logs: Array) -> tuple[Array, dict[str, Array], dict[str, float]]:
-        # The optimiser asks for residuals first and for the Jacobian at the same place after.
-        nonlocal last
-        if last is None or not np.array_equal(last[0], logs):
-            values = held | dict(zip(free, np.exp(logs).tolist(), strict=True))
-            last = logs.copy(), *time_and_gradient(form, values, size, processes), values
-        return last[1:]
-
-    def residual(logs: Array) -> Array:
-        return np.log(evaluated(logs)[0]) - log_time
-
-    def jacobian(logs: Array) -> Array:
-        time, gradient, values = evaluated(logs)
-        return np.stack([gradient[name] * values[name] / time for name in free], axis=1)
-
-    inside = np.clip(start, low + 1e-9, high - 1e-9)
-    return least_squares(
-        residual, inside, jac=jacobian, bounds=(low, high), loss="soft_l1", f_scale=_SOFT, ftol=_COST_TOLERANCE,
-        xtol=_LOG_TOLERANCE, max_nfev=_MOST_EVALUATIONS,
-    )  # fmt: skip
+    rate = cells[:, 0] * cells[:, 1] / times
+    known = np.unique(cells[:, 1])
+    alone, fastest = rate[cells[:, 1] == known[0]].max(), times.min()
+    guess = {
+        "s": fastest, "s0": fastest, "s1": fastest / 100, "s2": fastest / 10, "r_c": alone, "r_b": alone,
+        "r_i": alone / 2, "r_n": rate.max(), "r_x": rate.max(), "k0": float(np.median(known)),
+    }  # fmt: skip
+    first = {name: float(np.clip(guess[name], *BOUNDS[name[0]])) for name in names}
+    points = [first]
+    for switch in (float(known[0]), float(known[-1])):
+        if form == "overload":
+            points.append(first | {"k0": switch})
+        elif form == "refined_latency":
+            points.append(first | {"s0": first["s1"] + switch * first["s2"]})
+    yield from points[:count]
+    for _ in range(count - len(points)):
+        yield {name: float(np.exp(generator.uniform(*np.log(_STARTS[name[0]])))) for name in names}
 
 
 @dataclass(frozen=True)

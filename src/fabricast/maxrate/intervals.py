@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fabricast.maxrate.fitting import BOUNDS, Array, MaxRateRegressor, first_start, optimise
+from fabricast.maxrate.fitting import MaxRateRegressor, starting_points
 from fabricast.maxrate.models import FORMS
+from fabricast.maxrate.switching import BOUNDS, Array, fit_switched
 
 __all__ = ["bootstrap_intervals", "parameter_intervals", "profile_intervals"]
 
@@ -47,7 +48,6 @@ def bootstrap_intervals(
         Lower and upper end by parameter.
     """
     names = FORMS[regressor.form].parameters
-    start = np.log([regressor.parameters_[name] for name in names])
     key = cells[:, 1] if blocks is None else blocks
     if np.unique(key).size == 1:
         # One block tells nothing of its own spread; its cells are then drawn one by one.
@@ -56,7 +56,8 @@ def bootstrap_intervals(
     found = []
     for _ in range(draws):
         rows = np.concatenate([rows_of[i] for i in generator.integers(0, len(rows_of), len(rows_of))])
-        found.append(np.exp(optimise(regressor.form, start, cells[rows], times[rows]).x))
+        fit = fit_switched(regressor.form, cells[rows], times[rows], regressor.parameters_)
+        found.append([fit.parameters[name] for name in names])
     ends = np.percentile(np.array(found), [2.5, 97.5], axis=0)
     return {name: (float(ends[0, i]), float(ends[1, i])) for i, name in enumerate(names)}
 
@@ -110,18 +111,16 @@ def profile_intervals(regressor: MaxRateRegressor, cells: Array, times: Array) -
     True
     """
     names = FORMS[regressor.form].parameters
-    best = np.log([regressor.parameters_[name] for name in names])
     residual = np.log(regressor.predict(cells) / times)
     freedom = max(1, times.size - len(names))
     variance = max(2 * regressor.cost_ / freedom, _FINEST_RESIDUAL**2)
     limit = regressor.cost_ + _CHI_SQUARED / 2 * variance * _design_effect(residual, cells[:, 1])
-    first = first_start(names, cells, times)
     found: dict[str, tuple[float, float] | None] = {}
-    for column, name in enumerate(names):
-        ends = [_profile_end(regressor.form, best, first, column, sign, limit, cells, times) for sign in (-1.0, 1.0)]
-        told = all(end is not None for end in ends)
+    for name in names:
+        low, high = (_profile_end(regressor, name, sign, limit, cells, times) for sign in (-1.0, 1.0))
         value = regressor.parameters_[name]
-        found[name] = (value * float(np.exp(-ends[0])), value * float(np.exp(ends[1]))) if told else None  # type: ignore[arg-type,operator]
+        told = low is not None and high is not None
+        found[name] = (value * float(np.exp(-low)), value * float(np.exp(high))) if told else None  # type: ignore[operator,arg-type]
     return found
 
 
@@ -142,22 +141,23 @@ def _design_effect(residual: Array, block: Array) -> float:
 
 
 def _profile_end(
-    form: str, best: Array, first: Array, column: int, sign: float, limit: float, cells: Array, times: Array
+    regressor: MaxRateRegressor, name: str, sign: float, limit: float, cells: Array, times: Array
 ) -> float | None:
     """Return how far, in logs, a parameter can be moved without harm; None where the data do not determine it."""
-    names = FORMS[form].parameters
-    low, high = np.log(BOUNDS[names[column][0]])
+    form, best = regressor.form, regressor.parameters_
+    low, high = np.log(BOUNDS[name[0]])
+    at = float(np.log(best[name]))
+    first = next(starting_points(form, cells, times, 1, np.random.default_rng(0)))
     warm = best
 
     def harmless(distance: float) -> bool:
         nonlocal warm
-        fixed = best[column] + sign * distance
         # One fit that stays below the limit is enough; the other starts are for those that end in a local optimum.
         lowest = np.inf
         for start in (warm, best, first):
-            fit = optimise(form, start, cells, times, fixed=(column, fixed))
+            fit = fit_switched(form, cells, times, start, held=(name, float(np.exp(at + sign * distance))))
             if fit.cost < lowest:
-                lowest, warm = fit.cost, np.insert(fit.x, column, fixed)
+                lowest, warm = fit.cost, fit.parameters
             if lowest <= limit:
                 break
         return bool(lowest <= limit)
@@ -165,7 +165,7 @@ def _profile_end(
     inside, outside = 0.0, None
     for factor in _FACTORS:
         distance = float(np.log(factor))
-        if not low < best[column] + sign * distance < high:
+        if not low < at + sign * distance < high:
             # The bound of the fit is met before any harm: nothing holds the parameter on this side.
             if outside is None:
                 return None

@@ -24,7 +24,6 @@ __all__ = [
     "RateForm",
     "convert_time",
     "predict_time",
-    "time_and_gradient",
 ]
 
 #: Messages one way per measured time: what a rate in bytes per second divides.
@@ -117,64 +116,23 @@ def predict_time(form: str, parameters: Mapping[str, float], size_bytes: Array, 
     >>> [round(float(t) * 1e6, 2) for t in predict_time("refined", SLIDE_PARAMETERS, size, k)]
     [3.26, 348.09, 705.01]
     """
-    return time_and_gradient(form, parameters, size_bytes, processes)[0]
-
-
-def time_and_gradient(
-    form: str, parameters: Mapping[str, float], size_bytes: Array, processes: Array
-) -> tuple[Array, dict[str, Array]]:
-    """Return the times of a form and their derivatives by its parameters.
-
-    Parameters
-    ----------
-    form, parameters, size_bytes, processes
-        As for `predict_time`.
-
-    Returns
-    -------
-    (ndarray of float64, dict)
-        Times in s, and by parameter an ndarray of the same shape.
-
-    Raises
-    ------
-    InputError
-        If there is no such form.
-    """
     if form not in FORMS:
         raise unknown_name("model", form, FORMS)
     value, n, k = parameters, size_bytes, processes
     if form == "postal":
-        return value["s"] + n / value["r_c"], {"s": np.ones_like(n), "r_c": -n / value["r_c"] ** 2}
-    start, gradient = _start_up(form, value, n, k)
-    rate, by_rate = _node_rate(form, value, k)
-    gradient |= {name: -k * n / rate**2 * slope for name, slope in by_rate.items()}
-    return start + k * n / rate, gradient
+        return value["s"] + n / value["r_c"]
+    own = k * value["r_c"] if form == "maxrate" else value["r_b"] + (k - 1) * value["r_i"]
+    rate = np.minimum(own, min(value["r_n"], value.get("r_m", np.inf) / 2))
+    return _start_up(form, value, n, k) + k * n / rate
 
 
-def _start_up(form: str, value: Mapping[str, float], n: Array, k: Array) -> tuple[Array, dict[str, Array]]:
-    one = np.ones_like(n)
+def _start_up(form: str, value: Mapping[str, float], n: Array, k: Array) -> Array:
     if form == "refined_latency":
-        queued = value["s1"] + k * value["s2"]
-        later = queued > value["s0"]
-        return np.where(later, queued, value["s0"]), {"s0": one * ~later, "s1": one * later, "s2": k * later}
+        return np.maximum(value["s0"], value["s1"] + k * value["s2"])
     if form == "overload":
-        beyond = np.maximum(0.0, k - value["k0"])
-        each = value["s2"] + n / value["r_x"]
-        return value["s0"] + k * value["s1"] + beyond * each, {
-            "s0": one, "s1": k, "s2": beyond, "k0": -each * (beyond > 0), "r_x": -beyond * n / value["r_x"] ** 2,
-        }  # fmt: skip
-    return value["s"] * one, {"s": one}
-
-
-def _node_rate(form: str, value: Mapping[str, float], k: Array) -> tuple[Array, dict[str, Array]]:
-    one = np.ones_like(k)
-    if form == "maxrate":
-        own, slopes = k * value["r_c"], {"r_c": k}
-    else:
-        own, slopes = value["r_b"] + (k - 1) * value["r_i"], {"r_b": one, "r_i": k - 1}
-    limit = min(value["r_n"], value.get("r_m", np.inf) / 2)
-    free = own < limit
-    return np.where(free, own, limit), {"r_n": one * ~free, **{name: slope * free for name, slope in slopes.items()}}
+        further = np.maximum(0.0, k - value["k0"])
+        return value["s0"] + k * value["s1"] + further * (value["s2"] + n / value["r_x"])
+    return np.full_like(n, value["s"])
 
 
 def convert_time(time_s: NDArray[np.float64], source: str, target: str) -> NDArray[np.float64]:

@@ -29,7 +29,7 @@ class ProtocolRegressor(TimeRegressor):
     protocols : int, default 4
         Most ranges.
     starts : int, default 3
-        Starts of each fit.
+        Starts of the fit of each range.
     random_state : int, default 0
         Seed of the starts.
     breakpoints : list of float, optional
@@ -74,23 +74,25 @@ class ProtocolRegressor(TimeRegressor):
         """
         cells, times = self._checked(X, y)
         sizes = cells[:, 0]
-        fits: dict[tuple[float, float], MaxRateRegressor] = {}
+        costs: dict[tuple[float, float], float] = {}
 
-        def piece(low: float, high: float) -> MaxRateRegressor:
-            if (low, high) not in fits:
-                inside = (sizes >= low) & (sizes < high)
-                fits[low, high] = MaxRateRegressor(self.form, self.starts, self.random_state).fit(
-                    cells[inside], times[inside]
-                )
-            return fits[low, high]
+        def piece(low: float, high: float, starts: int) -> MaxRateRegressor:
+            inside = (sizes >= low) & (sizes < high)
+            return MaxRateRegressor(self.form, starts, self.random_state).fit(cells[inside], times[inside])
+
+        def cost(part: tuple[float, float]) -> float:
+            # One start tells well enough where to cut; the ranges found are fitted from all.
+            if part not in costs:
+                costs[part] = piece(*part, starts=1).cost_
+            return costs[part]
 
         def ranges(cuts: list[float]) -> list[tuple[float, float]]:
             return list(zip([-np.inf, *cuts], [*cuts, np.inf], strict=True))
 
         def criterion(cuts: list[float]) -> float:
-            cost = sum(piece(*part).cost_ for part in ranges(cuts))
+            total = sum(cost(part) for part in ranges(cuts))
             free = len(FORMS[self.form].parameters) * (len(cuts) + 1) + len(cuts)
-            return _corrected_akaike(cost, sizes.size, free)
+            return _corrected_akaike(total, sizes.size, free)
 
         known = np.unique(sizes)
         cuts = list(self.breakpoints or [])
@@ -107,7 +109,7 @@ class ProtocolRegressor(TimeRegressor):
                 lowest, cut = min(found)
                 insort(cuts, cut)
         self.breakpoints_ = cuts
-        self.regressors_ = [piece(*part) for part in ranges(cuts)]
+        self.regressors_ = [piece(*part, starts=self.starts) for part in ranges(cuts)]
         return self
 
     def _predict(self, cells: NDArray[np.float64]) -> NDArray[np.float64]:

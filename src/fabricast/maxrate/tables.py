@@ -185,7 +185,7 @@ def _protocol_fits(dataset: str, cells: Array, times: Array, seed: int) -> _Fits
     found: _Fits = []
     for model, form in PROTOCOL_MODELS.items():
         split = ProtocolRegressor(form, random_state=seed % 2**32).fit(cells, times)
-        again = ProtocolRegressor(form, starts=2, random_state=seed % 2**32, breakpoints=split.breakpoints_)
+        again = ProtocolRegressor(form, starts=1, random_state=seed % 2**32, breakpoints=split.breakpoints_)
         modelled = split.predict(cells)
         more = {"breakpoints": list(split.breakpoints_), **_unseen(again, cells, times)}
         found.append((_fit_row(dataset, model, "all", modelled, times, {}, **more), modelled))

@@ -406,7 +406,7 @@ CREATE TABLE maxrate_fit (
   share_within_10 DOUBLE NOT NULL, -- share within 10 %
   identifiable VARCHAR[] NOT NULL, -- parameters that the data tell by profile likelihood, where intervals were computed; values of others mean nothing
   cells BIGINT NOT NULL, -- measurements behind the fit
-  starts_reached BIGINT, -- random starts that ended at the lowest cost
+  starts_reached BIGINT, -- starts that ended at the lowest cost
   breakpoints DOUBLE[], -- sizes at which the protocol changes, in bytes
   s DOUBLE, -- start-up time in s
   s0 DOUBLE, -- start-up time that does not depend on processes, in s

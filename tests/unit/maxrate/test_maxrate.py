@@ -13,7 +13,7 @@ from fabricast.core.resources import published
 from fabricast.maxrate.fitting import MaxRateRegressor, summarise
 from fabricast.maxrate.intervals import parameter_intervals, profile_intervals
 from fabricast.maxrate.measurements import choose_datasets, read_measurements
-from fabricast.maxrate.models import FORMS, SLIDE_PARAMETERS, convert_time, predict_time, time_and_gradient
+from fabricast.maxrate.models import FORMS, SLIDE_PARAMETERS, convert_time, predict_time
 from fabricast.maxrate.protocols import ProtocolRegressor
 from fabricast.maxrate.tables import PROTOCOL_MODELS, SINGLE_FORMS, maxrate_tables
 
@@ -47,20 +47,6 @@ def test_limits_in_which_models_agree(size, processes, start, rate, node):
     for form, values in (("maxrate", many), ("refined", many), ("refined_latency", latency)):
         assert predict_time(form, values, 2 * n, k) >= predict_time(form, values, n, k)
         assert predict_time(form, values, n, k + 1) >= predict_time(form, values, n, k) * (1 - 1e-12)
-
-
-@given(SIZES, COUNTS, st.sampled_from(sorted(FORMS)), st.integers(0, 10**6))
-def test_gradients_are_those_of_the_times(size, processes, form, seed):
-    rng = np.random.default_rng(seed)
-    scale = {"s": 1e-6, "r": 1e9, "k": 5.3}
-    values = {name: scale[name[0]] * rng.uniform(0.5, 2) for name in FORMS[form].parameters}
-    n, k = np.array([size]), np.array([float(processes)])
-    time, gradient = time_and_gradient(form, values, n, k)
-    assert set(gradient) == set(FORMS[form].parameters)
-    for name, value in values.items():
-        ends = [predict_time(form, {**values, name: value * (1 + h)}, n, k)[0] for h in (-1e-6, 1e-6)]
-        slope = (ends[1] - ends[0]) / (2e-6 * value)
-        assert gradient[name][0] * value == pytest.approx(slope * value, rel=1e-3, abs=1e-7 * time[0])
 
 
 def test_overload_without_overload_is_the_refined_form_and_memory_caps_the_rate():
@@ -135,7 +121,8 @@ def test_what_data_cannot_tell_is_refused():
     for name, interval in intervals.items():
         assert interval is not None, name
         assert interval[0] <= TRUTH[name] <= interval[1], name
-        assert interval[1] < 1.3 * interval[0], name
+        # A tenth of the draws has neither one process nor two, which alone tell r_b.
+        assert interval[1] < (1.5 if name == "r_b" else 1.3) * interval[0], name
 
 
 @pytest.mark.parametrize(("processes", "told", "untold"), [
