@@ -31,6 +31,8 @@ __all__ = ["Prediction", "Predictor", "predict", "simulate"]
 #: A timeline with more bars than this is not read.
 _MOST_BARS = 40
 _SENSITIVE = 1.01
+#: Copies smaller than this take longer to start than the models, which have no start-up time, say in all.
+_LATENCY_BYTES = 2.0**20
 
 
 class Prediction(pd.DataFrame):
@@ -262,6 +264,7 @@ class Predictor:
         self._is_between_roots = np.array([[s != t and tree.path_class(s, t) == "SYS" for t in names] for s in names])
         self._between_roots, self._divided, self._starves = 0, 0, False
         self._divided_example = ""
+        self._smallest_bytes = np.inf
         self._has_programs = False
 
     @property
@@ -283,6 +286,7 @@ class Predictor:
             If an endpoint is unknown, or a copy would take a direct link of which nothing tells the rate.
         """
         check_endpoints(self._tree, graphs)
+        self._smallest_bytes = min(self._smallest_bytes, float(graphs.size_bytes.min(initial=np.inf)))
         return self._of_model(graphs) if self._engines is None else self._of_engines(self._engines, graphs)
 
     def _of_engines(self, engines: EngineModel, graphs: CongestionGraphs) -> Prediction:
@@ -338,10 +342,15 @@ class Predictor:
             notes.append(f"programs of graphs are for model '{ENDPOINT_ENGINES}': here every copy runs by itself")
         if self._between_roots:
             notes.append(
-                f"{self._between_roots} communications go between root complexes; the study validates one only"
+                f"copies between root complexes: {self._between_roots:,}; the study validates those below one only"
             )
         if self._divided:
             notes.append(divided_writes_text(self._divided, self._divided_example))
+        if self._smallest_bytes < _LATENCY_BYTES:
+            notes.append(
+                f"the smallest copy has {self._smallest_bytes:,.0f} bytes: models have no start-up time, which is most "
+                "of what copies below about a MiB take"
+            )
         if self._starves:
             notes.append(f"model '{self._model.name}' starves some communications: their elapsed_s is infinite")
         return notes

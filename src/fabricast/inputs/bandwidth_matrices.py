@@ -137,8 +137,13 @@ def _nvbandwidth_json(document: dict[str, Any]) -> Iterator[_Row]:
                 yield "nvbandwidth", name, str(row), str(column), value, _unit(description)
 
 
+_NO_PEER_ACCESS = re.compile(r"^Device=(\d+) CANNOT Access Peer Device=(\d+)", re.MULTILINE)
+
+
 def _peer_test(lines: list[str]) -> Iterator[_Row]:
     title = ""
+    # Copies of such pairs go by host memory in pieces, whatever the title of their matrix says.
+    apart = set(_NO_PEER_ACCESS.findall("\n".join(lines)))
     for number, line in enumerate(lines):
         if "Connectivity Matrix" in line:
             title = ""
@@ -151,6 +156,8 @@ def _peer_test(lines: list[str]) -> Iterator[_Row]:
                 raise ValueError(f"the matrix of '{title}' has {len(rows)} rows, expected {len(columns)}")
             for row, values in rows:
                 for column, value in zip(columns, values, strict=True):
+                    if "P2P=Enabled" in title and (row, column) in apart:
+                        continue
                     yield "p2pBandwidthLatencyTest", title, row, column, value * _scale(title), _unit(title)
 
 
@@ -168,7 +175,8 @@ def read_bandwidths(path: Path | str, others: str = "") -> pd.DataFrame:
     -------
     pandas.DataFrame
         Columns program, test, row, column, value, unit (bytes/s or s); pairs that were not
-        measured, and pairs that nvbandwidth prints as 0, are left out.
+        measured, pairs that nvbandwidth prints as 0, and pairs without peer access in matrices of peer
+        access are left out.
 
     Raises
     ------

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.special import stdtrit
 
 from fabricast.core.errors import InputError
 from fabricast.core.seeds import random_generator
@@ -29,6 +30,8 @@ __all__ = ["PARAMETER_UNITS", "Estimate", "calibrate", "estimate_frame", "read_p
 PARAMETER_UNITS = {"bandwidth": "bytes/s", "crossing_cost": "1", "tau": "1"}
 _COLUMNS = ("probe", "repeat", "source", "target", "size_bytes", "elapsed_s")
 _RESAMPLES = 2000
+#: Resamples of fewer runs than this reach no further than the runs themselves.
+_FEW_RUNS = 20
 #: Beyond these the probes contradict the model; less is noise, and taken as no cost.
 _FASTEST_CROSSING, _TAU_NOISE = 1.05, 0.02
 
@@ -42,7 +45,7 @@ class Estimate:
     name : str
         Key of `PARAMETER_UNITS`.
     value, ci_low, ci_high : float
-        Estimate and its 95 % bootstrap interval; equal if every probe ran once.
+        Estimate and its 95 % interval, by bootstrap and of few runs Student's t; equal if every probe ran once.
     probes : int
         Runs behind it.
     """
@@ -253,9 +256,20 @@ def calibrate(tree: PcieTree, times: pd.DataFrame, *, seed: int, resamples: int 
     estimates = []
     for name in PARAMETER_UNITS:
         if name in values:
-            low, high = np.percentile([draw[name] for draw in draws], [2.5, 97.5])
-            estimates.append(Estimate(name, values[name], float(low), float(high), counts[kind_of[name]]))
+            count = counts[kind_of[name]]
+            low, high = _interval(values[name], [draw[name] for draw in draws], count)
+            estimates.append(Estimate(name, values[name], low, high, count))
     return estimates
+
+
+def _interval(value: float, draws: list[float], count: int) -> tuple[float, float]:
+    """Return a 95 % interval; of few runs by Student's t, as their resamples reach no further than the runs."""
+    low, high = (float(end) for end in np.percentile(draws, [2.5, 97.5]))
+    if not 1 < count < _FEW_RUNS:
+        return low, high
+    # A resample of n runs spreads less than means of n runs do, by the part that their own mean takes.
+    half = float(stdtrit(count - 1, 0.975) * np.std(draws) * np.sqrt(count / (count - 1)))
+    return min(low, max(value - half, 0.0)), max(high, value + half)
 
 
 def estimate_frame(estimates: list[Estimate], *, system: str, tag: str, source: str) -> pd.DataFrame:

@@ -14,7 +14,7 @@ from fabricast.pcie.measured_graph import MeasuredGraph
 from fabricast.pcie.tree import PcieTree
 from fabricast.pcie.xml_devices import pci_address
 
-__all__ = ["by_address", "copies_of_machine", "printed_addresses"]
+__all__ = ["address_doubt", "by_address", "copies_of_machine", "printed_addresses"]
 
 #: Lines of p2pBandwidthLatencyTest, whose numbers are hexadecimal, and of rocm_bandwidth_test, which numbers GPUs in
 #: the order of its lines.
@@ -80,6 +80,28 @@ def by_address(tree: PcieTree, graphs: Sequence[MeasuredGraph], addresses: Mappi
         )
         for graph in graphs
     ]
+
+
+def address_doubt(tree: PcieTree, path: Path | str) -> str | None:
+    """Say that measurements print PCI addresses of which the topology has none; nothing if it has, or none are printed.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        The machine.
+    path : Path or str
+        As for `copies_of_machine`.
+    """
+    if Path(path).suffix.lower() in (".csv", ".parquet", ".json"):
+        return None
+    addresses = printed_addresses(read_text(path))
+    places = {pci_address(tree.vertex(name).label) for name in tree.accelerator_names}
+    if not addresses or () in places or places & {pci_address(bus_id) for bus_id in addresses.values()}:
+        return None
+    return (
+        f"no GPU of the measurements ({next(iter(addresses.values()))}, ...) is at a PCI address of '{tree.name}': "
+        "GPUs are told by their numbers, and rates mean something only if it is a machine of the same build"
+    )
 
 
 def copies_of_machine(

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fabricast.core.errors import InputError, PeerLinkError
 from fabricast.pcie.copies_of_machine import copies_of_machine
+from fabricast.pcie.copy_links import Way, way_of
 from fabricast.pcie.graphs import CongestionGraphs
 from fabricast.pcie.host_memory import UNLIMITED, with_host_memory
 from fabricast.pcie.machine_calibration import Calibration, calibrate_machine, uncalibrated, with_root_link_capacity
@@ -30,6 +31,8 @@ _PROGRAM = "unordered_writes"
 _SENSITIVE = 1.01
 #: What a reader should know of graphs of each kind.
 _REMARKS = {
+    "unmeasured": "no copy alone of this kind was measured (below one switch, across the root complex, between "
+    "sockets, from or to host memory), its links are taken at the rate of another kind",
     "default": "no program is named, so that each copy is a write on a stream of its own",
     "random": "the order is random and decides, elapsed_s is the mean and earliest_s to latest_s the range of draws",
     "between_roots": "no probe tells what the link between root complexes carries, elapsed_s is with one link of the "
@@ -208,12 +211,21 @@ class EngineModel:
                 )
             if kind is not None and "measured" not in self.calibration.source.get("direct_link", ""):
                 self._count("direct", name)
+        measured = self.calibration.measured_ways
+        if measured is not None and not self._ways(flows) <= measured:
+            self._count("unmeasured", name)
         untold = self.calibration.untold_memory(tree, flows)
         if untold:
             raise InputError(
                 f"graph '{name}' copies host memory, and no probe tells {untold}: measure it (fabricast probes) and "
                 "give the measurements"
             )
+
+    def _ways(self, flows: list[tuple[str, str]]) -> set[Way]:
+        """Return the kinds of ways of those copies that take the tree."""
+        tree = self.tree
+        on_tree = [flow for flow in flows if self._pcie_only or tree.peer_link(*flow) is None]
+        return {way_of(tree, *(tree.endpoint_number[end] for end in flow)) for flow in on_tree}
 
     def _count(self, what: str, name: str) -> None:
         # One graph counts once, whatever number of its copies does.

@@ -9,6 +9,7 @@ import numpy as np
 
 from fabricast.core.errors import InputError
 from fabricast.pcie.copy_links import LinkRates, Way, way_of
+from fabricast.pcie.copy_ways import ONE_WAY, apart, has_local, telling_way
 from fabricast.pcie.direct_links import calibrated_links
 from fabricast.pcie.host_memory import (
     UNLIMITED,
@@ -51,7 +52,6 @@ LINK_PAYLOAD = "payload share of the links of the file"
 _HELD_BACK = 0.05
 #: Kinds of ways, those that may be slower last, and in which order they tell one way of the links.
 _WAYS: tuple[Way, ...] = ("local", "host_in", "host_out", "crossing", "between_roots")
-_ONE_WAY: tuple[Way, ...] = ("local", "crossing", "host_in", "between_roots")
 _WORDS: dict[Way, str] = {
     "local": "below one switch", "crossing": "across the root complex", "between_roots": "between root complexes",
     "host_in": "from host memory", "host_out": "to host memory",
@@ -88,6 +88,8 @@ class Calibration:
         Direct links between GPUs with what copies alone reached over them, else with what the topology tells.
     told_copies : dict of str to int
         Up to how many copies of one memory a limit is told, where memory held those of its probe back by nothing.
+    measured_ways : frozenset of str, optional
+        Kinds of ways of which a copy alone was measured; None if nothing was.
     tells_links : bool, default True
         Whether anything tells what a link carries; if not, `rates` has what a copy across the root complex reaches,
         though the tree has shorter ways.
@@ -100,6 +102,7 @@ class Calibration:
     direct_links: tuple[PeerLink, ...] = ()
     tells_links: bool = True
     told_copies: dict[str, int] = field(default_factory=dict)
+    measured_ways: frozenset[Way] | None = None
 
     @property
     def values(self) -> dict[str, float | None]:
@@ -214,26 +217,6 @@ def links_carry(tree: PcieTree, flows: Sequence[tuple[int, int]], bytes_per_s: f
     return float(found.flow_bytes_per_s.sum())
 
 
-def _has_local(tree: PcieTree) -> bool:
-    """Whether some copy between GPUs does not cross the root complex."""
-    routes, names = tree.routes, tree.endpoint_names
-    gpus = [number for number, name in enumerate(names) if not is_host(tree, [(name, name)])]
-    return any(not routes.crossing[s * routes.endpoints + t] for s in gpus for t in gpus if s != t)
-
-
-def _apart(tree: PcieTree, flows: Sequence[tuple[int, int]]) -> bool:
-    """Whether no two flows use a link in the same direction."""
-    routes = tree.routes
-    used: set[int] = set()
-    for source, target in flows:
-        pair = source * routes.endpoints + target
-        own = set(routes.link[routes.offset[pair] : routes.offset[pair + 1]].tolist())
-        if own & used:
-            return False
-        used |= own
-    return True
-
-
 def calibrate_machine(
     tree: PcieTree, graphs: Iterable[MeasuredGraph], *, one_way_bytes_per_s: float | None = None,
     one_way_source: str = LINK_PAYLOAD,
@@ -291,7 +274,7 @@ def calibrate_machine(
         elif is_host(tree, graph.flows) and ways_between_roots(tree, graph.flows):
             # Memory of another socket: neither a path of the tree alone nor what memory carries.
             continue
-        elif (len(flows) == 1 and graph.may_calibrate) or (marked and not opposite and _apart(tree, flows)):
+        elif (len(flows) == 1 and graph.may_calibrate) or (marked and not opposite and apart(tree, flows)):
             # Of several copies that share nothing, the slowest ends last.
             alone[max((way_of(tree, s, t) for s, t in flows), key=_WAYS.index)].append(each)
         elif opposite and graph.may_calibrate and not is_host(tree, graph.flows):
@@ -306,7 +289,7 @@ def calibrate_machine(
             "the machine, or the measurement is an artefact"
         )
     default = None if one_way_bytes_per_s is None else (one_way_bytes_per_s, one_way_source)
-    found = _estimated(alone, two_way, limits, used, default, has_local=_has_local(tree))
+    found = _estimated(alone, two_way, limits, used, default, local=has_local(tree))
     found = replace(found, told_copies=_told_copies(tree, memory_probes, found.rates))
     if not tree.peer_links:
         return found
@@ -372,7 +355,7 @@ def _probe_of(tree: PcieTree, graph: MeasuredGraph, opposite: bool) -> tuple[str
         return (names.pop(), len(used)) if len(names) == len(counts) == 1 and counts != {1} else None
     if used:
         return None
-    if len(ways) < len(graph.flows) or opposite or _apart(tree, flows_of(tree, graph)):
+    if len(ways) < len(graph.flows) or opposite or apart(tree, flows_of(tree, graph)):
         return None
     limit = root_link_limit(ways)
     # What one root complex sends; both ways, the links of two of them carry the total together.
@@ -396,21 +379,21 @@ def root_link_limit(ways: Sequence[tuple[str, str]]) -> str:
 
 def _estimated(
     alone: dict[Way, list[float]], two_way: dict[Way, list[float]], limits: dict[str, list[float]], used: set[str],
-    default: tuple[float, str] | None, *, has_local: bool,
+    default: tuple[float, str] | None, *, local: bool,
 ) -> Calibration:  # fmt: skip
     source = {}
     pooled = {**alone, "host_in": [*alone["host_in"], *alone["host_out"]]}
-    fastest: Way | None = next((way for way in _ONE_WAY if pooled[way]), None)
-    both_way: Way | None = next((way for way in _ONE_WAY if two_way[way]), None)
-    untold = has_local and fastest in ("crossing", "between_roots")
+    fastest = telling_way(pooled)
+    both_way: Way | None = next((way for way in ONE_WAY if two_way[way]), None)
+    untold = local and fastest in ("crossing", "between_roots")
     # A copy through the root complex may be slower than its links.
     measured = float(np.median(pooled[fastest])) if fastest is not None else 0.0
     slow = untold and default is not None and measured < default[0] * (1 - BEYOND)
     if fastest is not None and not slow:
         rate = measured
         source["one_way"] = f"{len(pooled[fastest])} measured, copies alone"
-        if untold:
-            source["one_way"] += f", all {_WORDS[fastest]}"
+        if untold or fastest != "local":
+            source["one_way"] += f", all {'from and to host memory' if fastest == 'host_in' else _WORDS[fastest]}"
     elif both_way is not None and fastest is None:
         rate = float(np.median(two_way[both_way])) * (1 + DUPLEX_COST)
         source["one_way"] = "opposite pairs and the duplex cost of other machines; no copy alone was measured"
@@ -445,4 +428,5 @@ def _estimated(
         rate, both, slower.get("crossing"), slower.get("between_roots"), slower.get("host_in"),
         slower.get("host_out"),
     )  # fmt: skip
-    return Calibration(rates, found, source, frozenset(used), tells_links=not untold or slow)
+    ways = frozenset(way for way in _WAYS if alone[way])
+    return Calibration(rates, found, source, frozenset(used), tells_links=not untold or slow, measured_ways=ways)

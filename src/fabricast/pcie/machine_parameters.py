@@ -67,7 +67,13 @@ class MachineParameters:
         """
         used = {"bandwidth"} | ({"tau"} if model.uses_tau else set())
         used |= {"crossing_cost"} if model.method == "back_pressure" else set()
-        return [
+        unused = [
+            f"crossing_cost {row.value:g} is not used by model '{model.name}', by which a copy alone across the root "
+            "complex is as fast as any; back_pressure and endpoint_engines use it"
+            for row in self.rows
+            if row.name == "crossing_cost" and row.name not in used and row.value > 1
+        ]
+        return unused + [
             f"{row.name} {row.value / 1e9:.2f} GB/s: {row.source}"
             if row.unit == "bytes/s"
             else f"{row.name} {row.value:g}: {row.source}"

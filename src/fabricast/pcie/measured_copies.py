@@ -143,7 +143,9 @@ def _from_matrices(path: Path) -> list[MeasuredGraph]:
             found.append(MeasuredGraph(name, ends, total, "independent", CALIBRATION, rates_summed=True))
     found += [*_both_ways(tests), *_one_and_all(tests)]
     if not found:
-        raise InputError("holds no copies by copy engines between GPUs, or of host memory", path=path)
+        refused = "CANNOT Access Peer" in read_text(path)
+        without = "; no GPU of it has peer access to another (CANNOT Access Peer)" if refused else ""
+        raise InputError(f"holds no copies by copy engines between GPUs, or of host memory{without}", path=path)
     return found
 
 

@@ -73,6 +73,11 @@ def read_nccl(root: Element, include_display: bool, network_cards: bool, path: P
             line=list(hosts.values())[1],
         )
     machine.peers = [*_nccl_peers(root, accelerators, path)]
+    if len(accelerators) > 1 and not any(element.tag == "gpu" for element in root.walk()):
+        machine.notes.append(
+            "no GPU of the file says what it is (<gpu>): NVLink and xGMI cannot be seen in it, and all copies are "
+            "forecast over PCIe; what NCCL_TOPO_DUMP_FILE writes on the machine, or nvidia-smi topo -m, tells"
+        )
     return machine
 
 

@@ -121,8 +121,8 @@ def test_what_data_cannot_tell_is_refused():
     for name, interval in intervals.items():
         assert interval is not None, name
         assert interval[0] <= TRUTH[name] <= interval[1], name
-        # A tenth of the draws has neither one process nor two, which alone tell r_b.
-        assert interval[1] < (1.5 if name == "r_b" else 1.3) * interval[0], name
+        # A tenth of the draws has neither one process nor two: those that remain tell r_b and r_i together only.
+        assert interval[1] < (2.5 if name in ("r_b", "r_i") else 1.3) * interval[0], name
 
 
 @pytest.mark.parametrize(("processes", "told", "untold"), [
