@@ -27,7 +27,7 @@ def claims(
     from fabricast.results.claim_record import claim_text, lost_claims, read_baseline, write_baseline
 
     baseline = published() / "claims_baseline.csv"
-    Console(width=None if sys.stdout.isatty() else 160).print(claim_text(database))
+    Console(width=None if sys.stdout.isatty() else 400).print(claim_text(database))
     if record:
         typer.echo(f"{write_baseline(database, baseline)} claims that hold recorded in {baseline}")
     if strict:

@@ -125,7 +125,8 @@ def plot_shares(share: pd.DataFrame, system: str, figures: Sequence[str]) -> Fig
     axes.set_xticks(range(0, 101, 25))
     axes.set_xlim(0, 100)
     axes.invert_yaxis()
-    axes.set_xlabel("share (%); slide: what it prints where that differs")
+    differing = rows.loc[rows["figure"].isin(figures), "agreement"] == "differs"
+    axes.set_xlabel("share (%)" + ("; slide: what it prints where that differs" if differing.any() else ""))
     axes.grid(axis="y", visible=False)
     if unnamed:
         handles = [Patch(color=colour, label=text) for text, colour in unnamed.items()]

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, SymmetricalLogLocator
 
 from fabricast.figures.percs_cases import plain_cases
 from fabricast.figures.style import COLOURS, PAGE_WIDTH_IN, plain_log_scale
@@ -88,7 +89,9 @@ def plot_link_usage(case: pd.DataFrame, link_class: pd.DataFrame, workload: str)
             axes.plot(place, values["mean_bytes"] / 2**20, "o", color=colour, markersize=3, label=f"mean, {routing}",
                       clip_on=False)  # fmt: skip
         axes.set_xticks(np.arange(len(known)), known, rotation=45, fontsize=6)
-        axes.set_yscale("symlog", linthresh=1.0)
+        axes.set_yscale("symlog", linthresh=1.0, subs=[2, 5])
+        axes.yaxis.set_major_locator(SymmetricalLogLocator(base=10, linthresh=1.0, subs=[1.0, 2.0, 5.0]))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.set_ylim(0, 1.3 * axes.get_ylim()[1])
         axes.set_title(f"{workload}, {name}", fontsize=8)
     panels[0].set_ylabel("load of a link (MiB)")
@@ -343,9 +346,9 @@ def plot_two_supernodes(example: pd.DataFrame, grid: tuple[int, int]) -> Figure:
 #: What features of link loads are called; the classes D, LL and LR stay as they are.
 _FEATURES = {
     "second_by_first": "second fullest class / fullest", "floor_by_bottleneck": "even loads / busiest link",
-    "time_s": "time of the fullest link", "mean_by_max": "mean by largest load",
-    "p90_by_max": "90th percentile by largest load",
-    "p99_by_max": "99th percentile by largest load", "used": "share of links in use", "indirect": "indirect routes",
+    "time_s": "time of the fullest link", "mean_by_max": "mean / largest load",
+    "p90_by_max": "90th percentile / largest load",
+    "p99_by_max": "99th percentile / largest load", "used": "share of links in use", "indirect": "indirect routes",
 }  # fmt: skip
 
 

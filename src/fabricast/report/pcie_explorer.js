@@ -40,8 +40,8 @@ const pcieExplorer = (root, data) => {
   const colour = (load) => load > 1.001 ? "#b3261e" : load <= 0 ? IDLE : load < 0.5
     ? `color-mix(in srgb, #E6B400 ${200 * load}%, #56B4E9)` : `color-mix(in srgb, #D55E00 ${200 * load - 100}%, #E6B400)`;
   const swatch = (background) => element("span", { className: "swatch", style: `background: ${background}` });
-  const key = element("p", { className: "small" }, "Load of a link: ", swatch(IDLE), " none, a little ",
-    swatch("linear-gradient(to right, #56B4E9, #E6B400, #D55E00)"), " full, ", swatch("#b3261e"), " a model asks for more than it carries. Seen from below, the left line of a pair leads up.");
+  const key = element("p", { className: "small" }, "Load of a link: ", swatch(IDLE), " none; ",
+    swatch("linear-gradient(to right, #56B4E9, #E6B400, #D55E00)"), " from a little to full; ", swatch("#b3261e"), " more than it carries, as a model asks. Seen from below, the left line of a pair leads up.");
   const picture = drawn("svg", { role: "group", "aria-label": "Tree; choose a source, then a target" });
   const body = element("tbody");
   const table = element("table", {}, element("caption", { className: "skip" }, "Copies"), element("thead", {}, element("tr", {},

@@ -201,10 +201,11 @@ def claim_text(database: Path) -> Group:
     query = """SELECT claim, statement, relation::VARCHAR, low, high, unit, observed, verdict::VARCHAR,
                evidence::VARCHAR, readings, holds_in, share_of_draws, note, of_ours FROM claim ORDER BY study, claim"""
     rows = _finished_claims(database, query)
-    table = Table(
-        Column("claim", overflow="fold", min_width=24), "statement", "published", "observed", "verdict", "evidence",
-        "holds in", "note",
-    )  # fmt: skip
+    titles = {
+        "claim": 20, "statement": 24, "published": 9, "observed": 9, "verdict": 8, "evidence": 8,
+        "holds in": 5, "note": 16,
+    }  # fmt: skip
+    table = Table(*(Column(title, overflow="fold", min_width=width) for title, width in titles.items()))
     for (
         claim,
         statement,

@@ -19,7 +19,8 @@ FIGURES = (
         "controls",
         "Forms of control",
         lambda read, values: plots.plot_controls(read("gpucentric_control")),
-        "Forms of control of a Himeno stencil relative to control by the CPU: performance and energy by grid. "
+        "Forms of control of a Himeno stencil relative to control by the CPU: performance and energy by grid; "
+        "the GPU waits for streams, for the device, or inside the kernel. "
         "Performance differs by less than a percent (the axis does not begin at 0); energy by a tenth, where the CPU "
         "may sleep. The grids are those of slides 9 and 10, whose bars are lost; pale: 5th to 95th percentile while "
         "the assumed parameters vary from half to double.",

@@ -58,8 +58,8 @@ FIGURES = (
             read("maxrate_measurement"), read("maxrate_fit"), _shown(read, values)
         ),
         "Time of small messages by processes: measured (points), the refined model with one start-up time "
-        "(dashed), and with the latency term (solid). Times grow with processes: one start-up time cannot, the "
-        "term can.",
+        "(dashed), and with the latency term (solid). Times grow with processes: one start-up time cannot follow "
+        "them; the term can in part, and with most processes may end above what was measured.",
     ),
     Entry(
         "error_surface",
