@@ -169,6 +169,7 @@ def plot_placement(case: pd.DataFrame) -> Figure:
                       label=placement.replace("_", " "))  # fmt: skip
         axes.set_xticks(np.arange(len(known)), known)
         plain_log_scale(axes, "y")
+        axes.margins(y=0.1)
         axes.set_title(f"4D-64 on 512 supernodes, {routing}", fontsize=8)
         axes.grid(axis="x", visible=False)
     panels[0].set_ylabel("time of the busiest link (ms)")

@@ -64,7 +64,7 @@ def plain_log_scale(axes: Axes, name: Literal["x", "y"]) -> None:
     axes.set(**{f"{name}scale": "log"})
     axis = axes.xaxis if name == "x" else axes.yaxis
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axis.set_minor_formatter(LogFormatter(labelOnlyBase=False, minor_thresholds=(1.3, 0.5)))
+    axis.set_minor_formatter(LogFormatter(labelOnlyBase=False, minor_thresholds=(1.8, 0.5)))
 
 
 def size_name(size_bytes: float) -> str:

@@ -20,13 +20,15 @@ FIGURES = (
         lambda read, values: cards.breakdown_card(
             read("breakdown_component"), read("what_if"), read("breakdown_total"), values["system"]
         ),
-        "Parts of the end-to-end latency of a small message, in the order of its way; colours are layers.",
+        "Parts of the end-to-end latency of a small message, in the order of its way; colours are layers. PCIe is "
+        "passed twice, once at each node.",
     ),
     Entry(
         "totals",
         "Injection and latency",
         lambda read, values: plots.plot_totals(read("breakdown_component"), read("what_if")),
-        "Injection overhead and end-to-end latency of one small message, stacked by their parts. A "
+        "Injection overhead and end-to-end latency of one small message, stacked by their parts; the latency "
+        "passes PCIe twice, once at each node. A "
         "network card on the processor is taken to shorten three of them: the PIO copy, PCIe and the way to memory "
         "(grey: assumed).",
     ),

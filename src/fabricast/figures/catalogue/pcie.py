@@ -54,8 +54,8 @@ FIGURES = (
         "writes of one host (Xeon E5-2637v3) at 512 bytes and more; reads and the other hosts are forecast with it. "
         "Below 512 bytes (grey) the device limits writes: they are alike on all hosts. Reads of "
         "two hosts fall short of it at many sizes, for which no packet rule accounts. The growth of latency with size "
-        "is twice what the link explains, and alike on all hosts: it is the device's. Sizes come in pairs such as "
-        "256 and 257 bytes, where one more packet begins; dashed: the formula of the paper.",
+        "is twice what the link explains, and alike on all hosts: it is the device's. Sizes come in pairs a byte "
+        "apart, where one more packet begins; dashed: the formula of the paper.",
     ),
     Entry(
         "topology_loads",
