@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 
 import matplotlib.pyplot as plt
 import pandas as pd
@@ -19,19 +20,20 @@ _FILLS = {
     "deviates": (COLOURS[1], "does not hold"),
     "not_testable": ("white", "not in this run, or not determined"),
 }
-_ROW_IN = 0.17
-#: Letters of a statement that is longer: its beginning, and its end, which tells similar ones apart.
-_BEGINNING, _END = 44, 26
+_ROW_IN = 0.25
+#: Letters of a line of a statement.
+_LINE = 58
 
 
-def _shortened(statement: str) -> str:
-    if len(statement) <= _BEGINNING + _END:
-        return statement
-    # What stands first in brackets, such as the workload, tells similar statements apart.
+def _in_two_lines(statement: str) -> str:
+    lines = textwrap.wrap(statement, _LINE)
+    if len(lines) <= 2:
+        return "\n".join(lines)
+    # Of longer ones what stands first in brackets, such as the workload, or the end tells similar ones apart.
     told = re.search(r"\(([^;,()]{1,30})[;,)]", statement)
-    if told is not None:
-        return f"{statement[:_BEGINNING].rpartition(' ')[0]} … ({told[1]})"
-    return f"{statement[:_BEGINNING].rpartition(' ')[0]} … {statement[-_END:].partition(' ')[2]}"
+    if told is not None and told[1] not in lines[0]:
+        return f"{lines[0]}\n… ({told[1]})"
+    return f"{lines[0]}\n… {statement[-_LINE:].partition(' ')[2]}"
 
 
 def plot_claim_readings(reading: pd.DataFrame, claim: pd.DataFrame) -> Figure:
@@ -47,7 +49,7 @@ def plot_claim_readings(reading: pd.DataFrame, claim: pd.DataFrame) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        Framed cells are the readings that the verdict rests on; the number is how many of those tested hold.
+        The readings in the frame are those that the verdict rests on; the number is how many of those tested hold.
     """
     counts = reading.groupby("claim")["reading"].size()
     shown = [name for name, count in counts.items() if count > 1]
@@ -56,17 +58,20 @@ def plot_claim_readings(reading: pd.DataFrame, claim: pd.DataFrame) -> Figure:
     most = int(counts.max()) if shown else 1
     for row, name in enumerate(shown):
         own = reading[reading["claim"] == name].sort_values(["is_default", "reading"], ascending=[False, True])
-        for column, (verdict, default) in enumerate(zip(own["verdict"], own["is_default"], strict=True)):
+        for column, verdict in enumerate(own["verdict"]):
             colour, _ = _FILLS[verdict]
-            axes.add_patch(Rectangle((column + 0.06, row - 0.36), 0.88, 0.72, facecolor=colour,
-                                     edgecolor="black" if default else ASSUMED_COLOUR,
-                                     linewidth=1.1 if default else 0.3))  # fmt: skip
+            axes.add_patch(Rectangle((column + 0.06, row - 0.3), 0.88, 0.6, facecolor=colour,
+                                     edgecolor=ASSUMED_COLOUR, linewidth=0.3))  # fmt: skip
+        decisive = int(own["is_default"].sum())
+        axes.add_patch(
+            Rectangle((-0.06, row - 0.4), decisive + 0.06, 0.8, fill=False, edgecolor="black", linewidth=0.9)
+        )
         tested = own[own["verdict"] != "not_testable"]
         held = int((tested["verdict"] != "deviates").sum())
         axes.text(len(own) + 0.4, row, f"{held} of {len(tested)}", va="center", fontsize=5.5)
     statements = dict(zip(claim["claim"], claim["statement"], strict=True))
-    axes.set_yticks(range(len(shown)), [_shortened(statements[name]) for name in shown], fontsize=5.5)
-    axes.set_xlim(0, most * 1.08 + 3)
+    axes.set_yticks(range(len(shown)), [_in_two_lines(statements[name]) for name in shown], fontsize=5.5)
+    axes.set_xlim(-0.3, most * 1.08 + 3)
     axes.set_ylim(len(shown) - 0.4, -0.6)
     axes.set_xticks([])
     axes.set_xlabel(
