@@ -32,8 +32,8 @@ SHOWN = {
     "maxrate_unseen_processes": "beyond: median error on unseen numbers of processes, worst data set",
     "gpucentric_regret": "beyond: cost of a wrong choice of the selector, largest",
     "gpucentric_g06": "Froening: MPI beats RMA and GGAS, from GPU memory, for large payloads",
-    "gpucentric_g12": "Froening: energy of in-kernel synchronisation, least",
-    "percs_random_nodes_4d_64": "SC11: random nodes are best, 4D stencil, next best takes",
+    "gpucentric_g12": "Froening: energy of in-kernel synchronisation relative to the CPU's, least",
+    "percs_random_nodes_4d_64": "SC11: random nodes are best, 4D stencil; time of the next best relative to theirs",
     "percs_random_nodes_2d_64": "SC11: the same for the 2D stencil",
     "percs_searched_mapping": "beyond: a searched mapping takes",
 }

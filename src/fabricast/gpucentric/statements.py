@@ -124,7 +124,7 @@ def _in_kernel_grows(value: Values) -> NDArray[np.bool_]:
 
 
 def _kernel_energy(value: Values) -> Any:
-    """Least energy on any grid of in-kernel synchronisation, by that of the CPU."""
+    """Least energy on any grid of in-kernel synchronisation, relative to that of the CPU."""
     return _by_grid(value, "in_kernel")[1].min(axis=1)
 
 
@@ -220,8 +220,8 @@ STATEMENTS = (
     Statement("G11", "A sleeping CPU saves about 10 % energy on all nine grids (least saving).", "10",
               "assumed values", lambda v: np.abs(_sleeping_saves(v)[0] - 0.1) <= 0.005,
               _mean(lambda v: _sleeping_saves(v)[0])),
-    Statement("G12", "In-kernel synchronisation takes more energy on all nine grids (least energy by that of the CPU).",
-              "10", "assumed values", lambda v: _kernel_energy(v) > 1, _mean(_kernel_energy)),
+    Statement("G12", "In-kernel synchronisation takes more energy on all nine grids (least energy relative to that of "
+              "the CPU).", "10", "assumed values", lambda v: _kernel_energy(v) > 1, _mean(_kernel_energy)),
     Statement("G13", "A small allreduce with GGAS saves at least 50 % energy.", "18", "assumed values",
               lambda v: _every(_allreduce_saves(v) >= 0.5), _mean(_allreduce_saves)),
     Statement("G14", "For small, irregular accesses GGAS saves time and energy.", "26", "assumed values", _irregular),
@@ -236,7 +236,7 @@ STATEMENTS = (
               _mean(_grids_with_slowest_kernel)),
     Statement("G20", "Stream synchronisation is faster than device synchronisation (grids on which it is).", "9",
               "assumed values", lambda v: _grids_with_stream_first(v) == len(GRIDS), _mean(_grids_with_stream_first)),
-    Statement("G21", "In-kernel synchronisation saves much more power than that of streams (its power by theirs, where "
-              "largest).",
+    Statement("G21", "In-kernel synchronisation saves much more power than that of streams (its power relative to "
+              "theirs, where largest).",
               "10", "assumed values", lambda v: _kernel_power(v) <= 0.9, _mean(_kernel_power)),
 )  # fmt: skip

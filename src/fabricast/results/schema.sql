@@ -502,10 +502,10 @@ CREATE TABLE gpucentric_control (
   control VARCHAR NOT NULL, -- cpu, stream, device or in_kernel
   grid VARCHAR NOT NULL, -- grid of slides 9 and 10, points in each direction
   points BIGINT NOT NULL, -- points of the grid
-  performance DOUBLE NOT NULL, -- performance by that of the CPU
+  performance DOUBLE NOT NULL, -- performance relative to that of the CPU
   performance_low DOUBLE NOT NULL, -- 5th percentile over draws of the assumed parameters
   performance_high DOUBLE NOT NULL, -- 95th percentile
-  energy DOUBLE NOT NULL, -- energy by that of the CPU
+  energy DOUBLE NOT NULL, -- energy relative to that of the CPU
   energy_low DOUBLE NOT NULL, -- 5th percentile
   energy_high DOUBLE NOT NULL, -- 95th percentile
   PRIMARY KEY (control, grid)
