@@ -46,5 +46,5 @@ class MaxRateConfig(Section):
         False, description="Measure pairs of processes here and fit them too; needs the group 'measure' and two cores."
     )
     pairs: PairsConfig = Field(default_factory=PairsConfig, description="The measured pairs.")
-    starts: int = Field(8, ge=1, le=1000, description="Starts of each fit; the first three are read off the data.")
+    starts: int = Field(8, ge=1, le=1000, description="Starts of each fit; those read off the data come first.")
     draws: int = Field(60, ge=20, le=100_000, description="Bootstrap draws behind the intervals of parameters.")

@@ -185,20 +185,20 @@ class _Problem:
     def __init__(
         self, form: str, cells: Array, times: Array, held: tuple[str, float] | None, later_only: bool = False
     ) -> None:
-        self.form, self.held, self.later_only = form, held, later_only
+        self.form, self.later_only = form, later_only
+        self.held, self.held_value = held or ("", np.nan)
         self.size, self.processes, self.log_time = cells[:, 0], cells[:, 1], np.log(times)
         self.known = np.unique(self.processes)
         follows = _FOLLOWS.get(form, {})
-        name = held[0] if held is not None else ""
         #: The switch and the parameter that follow from a held one that is none of `SWITCHED`.
         nothing: tuple[str | None, str | None] = (None, None)
-        self.switch, self.following = nothing if later_only else follows.get(name, nothing)
+        self.switch, self.following = nothing if later_only else follows.get(self.held, nothing)
         self.intervals = {
             switch: found
             for switch in SWITCHED[form]
-            if switch.startswith("k") and (found := self._intervals_of(switch)) and switch != name
+            if switch.startswith("k") and (found := self._intervals_of(switch)) and switch != self.held
         }
-        fixed = {name, self.following} | {s for s in SWITCHED[form] if s[0] == "k" and s not in self.intervals}
+        fixed = {self.held, self.following} | {s for s in SWITCHED[form] if s[0] == "k" and s not in self.intervals}
         self.free = [parameter for parameter in SWITCHED[form] if parameter not in fixed]
 
     def _intervals_of(self, switch: str) -> list[_Interval]:
@@ -214,7 +214,7 @@ class _Problem:
         if switch == "k_n":
             # A node may be limited before the fewest processes measured; where, they do not tell. Below one process
             # it is where the rate of one is held above that of the node.
-            before = [_LEAST_SWITCH] if self.held is not None and self.held[0] in ("r_b", "r_c") else []
+            before = [_LEAST_SWITCH] if self.held in ("r_b", "r_c") else []
             inner = list(pairwise(sorted({*before, 1.0, *self.known.tolist()})))
         if switch == self.switch:
             # What is held may be met at no measured number of processes, or at all.
@@ -237,8 +237,8 @@ class _Problem:
                 values[name] = float(np.clip(values[name], least, last))
         if self.later_only:
             values["k_s"] = 0.0
-        if self.held is not None and self.held[0] in SWITCHED[self.form]:
-            values[self.held[0]] = self.held[1]
+        if self.held in SWITCHED[self.form]:
+            values[self.held] = self.held_value
         return values
 
     def best_interval(self, values: dict[str, float]) -> SwitchedFit:
@@ -271,9 +271,7 @@ class _Problem:
 
     def _fit_within(self, place: tuple[int, ...], logs: Array, values: Mapping[str, float]) -> OptimizeResult:
         """Fit with every switch in one interval, where nothing switches."""
-        within = dict(
-            zip(self.intervals, (own[i] for own, i in zip(self.intervals.values(), place, strict=True)), strict=True)
-        )
+        within = {switch: own[i] for (switch, own), i in zip(self.intervals.items(), place, strict=True)}
         low, high = np.log([self._bounds_of(name, within) for name in self.free]).T
         beyond = {
             switch: self.processes > (within[switch][0] if switch in within else values[switch])
@@ -301,27 +299,24 @@ class _Problem:
 
     def _bounds_of(self, name: str, within: Mapping[str, _Interval]) -> _Interval:
         low, high = within.get(name, BOUNDS[name[0]])
-        if self.held is not None and name == self.switch and self.following == "r_i":
+        if name == self.switch and self.following == "r_i":
             low = max(low, _BEYOND_ONE)
-        if self.held is not None and self.later_only and name == "s1":
-            low = self.held[1]
+        if self.later_only and name == "s1":
+            low = self.held_value
         # Below what is held: the following parameter is positive.
-        if (self.following, name) in {("r_i", "r_b"), ("s2", "s1")} and self.held is not None:
-            high = self.held[1]
+        if (self.following, name) in {("r_i", "r_b"), ("s2", "s1")}:
+            high = self.held_value
         return low, high
 
     def _all_values(self, logs: Array, values: Mapping[str, float]) -> dict[str, float]:
         """Return the value of every parameter of `SWITCHED`, that which follows from a held one included."""
         found = dict(values) | dict(zip(self.free, np.exp(logs).tolist(), strict=True))
-        if self.held is None or self.following is None:
-            return found
-        value = self.held[1]
         if self.following == "r_c":
-            found["r_c"] = value / found["k_n"]
+            found["r_c"] = self.held_value / found["k_n"]
         elif self.following == "r_i":
-            found["r_i"] = (value - found["r_b"]) / (found["k_n"] - 1)
-        else:
-            found["s2"] = (value - found["s1"]) / found["k_s"]
+            found["r_i"] = (self.held_value - found["r_b"]) / (found["k_n"] - 1)
+        elif self.following == "s2":
+            found["s2"] = (self.held_value - found["s1"]) / found["k_s"]
         return found
 
     def _follow(self, values: Mapping[str, float], gradient: dict[str, Array]) -> None:
@@ -347,6 +342,6 @@ class _Problem:
             found["r_n"] = values["r_b"] + (values["k_n"] - 1) * values["r_i"]
         if self.form == "refined_latency":
             found["s0"] = values["s1"] + values["k_s"] * values["s2"]
-        if self.held is not None:
-            found[self.held[0]] = self.held[1]
+        if self.held:
+            found[self.held] = self.held_value
         return {name: found[name] for name in FORMS[self.form].parameters}

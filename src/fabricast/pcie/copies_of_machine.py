@@ -63,7 +63,7 @@ def by_address(tree: PcieTree, graphs: Sequence[MeasuredGraph], addresses: Mappi
     InputError
         If the topology has some of the addresses and not all.
     """
-    places = {pci_address(tree.vertex(name).label): name for name in tree.accelerator_names}
+    places = _places(tree)
     found = {number: places.get(pci_address(bus_id)) for number, bus_id in addresses.items()}
     known = {number: name for number, name in found.items() if name is not None}
     if not known or () in places:
@@ -92,11 +92,8 @@ def address_doubt(tree: PcieTree, path: Path | str) -> str | None:
     path : Path or str
         As for `copies_of_machine`.
     """
-    if Path(path).suffix.lower() in (".csv", ".parquet", ".json"):
-        return None
-    addresses = printed_addresses(read_text(path))
-    places = {pci_address(tree.vertex(name).label) for name in tree.accelerator_names}
-    if not addresses or () in places or places & {pci_address(bus_id) for bus_id in addresses.values()}:
+    addresses, places = _addresses_of(path), _places(tree)
+    if not addresses or () in places or any(pci_address(bus_id) in places for bus_id in addresses.values()):
         return None
     return (
         f"no GPU of the measurements ({next(iter(addresses.values()))}, ...) is at a PCI address of '{tree.name}': "
@@ -126,6 +123,15 @@ def copies_of_machine(
         If the file is refused, or prints PCI addresses of which the topology has some and not all.
     """
     graphs = read_measured_copies(path, program=program, system=system)
-    if Path(path).suffix.lower() in (".csv", ".parquet", ".json"):
-        return graphs
-    return by_address(tree, graphs, printed_addresses(read_text(path)))
+    return by_address(tree, graphs, _addresses_of(path))
+
+
+def _addresses_of(path: Path | str) -> dict[str, str]:
+    """Return the PCI address of each GPU that a file prints; tables and JSON print none."""
+    is_table = Path(path).suffix.lower() in (".csv", ".parquet", ".json")
+    return {} if is_table else printed_addresses(read_text(path))
+
+
+def _places(tree: PcieTree) -> dict[tuple[int, ...], str]:
+    """Return the accelerators of a tree by PCI address; an empty one is not known."""
+    return {pci_address(tree.vertex(name).label): name for name in tree.accelerator_names}

@@ -54,13 +54,7 @@ def telling_way(alone: Mapping[Way, Sequence[float]]) -> Way | None:
     'local'
     """
     found = next((way for way in ONE_WAY if alone[way]), None)
-    through_root = found in ("crossing", "between_roots")
+    if found not in ("crossing", "between_roots") or not alone["host_in"]:
+        return found
     # The links of a GPU carry what they carry from memory, however slowly GPUs reach each other through the root.
-    if (
-        found
-        and through_root
-        and alone["host_in"]
-        and np.median(alone["host_in"]) > np.median(alone[found]) * (1 + _FASTER)
-    ):
-        return "host_in"
-    return found
+    return "host_in" if np.median(alone["host_in"]) > np.median(alone[found]) * (1 + _FASTER) else found

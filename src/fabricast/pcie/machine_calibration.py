@@ -50,7 +50,7 @@ BEYOND = 0.1
 LINK_PAYLOAD = "payload share of the links of the file"
 #: Copies that are slower than their links by this share are held back by something else.
 _HELD_BACK = 0.05
-#: Kinds of ways, those that may be slower last, and in which order they tell one way of the links.
+#: Kinds of ways, those that may be slower last.
 _WAYS: tuple[Way, ...] = ("local", "host_in", "host_out", "crossing", "between_roots")
 _WORDS: dict[Way, str] = {
     "local": "below one switch", "crossing": "across the root complex", "between_roots": "between root complexes",
@@ -89,7 +89,7 @@ class Calibration:
     told_copies : dict of str to int
         Up to how many copies of one memory a limit is told, where memory held those of its probe back by nothing.
     measured_ways : frozenset of str, optional
-        Kinds of ways of which a copy alone was measured; None if nothing was.
+        Kinds of ways of which a copy alone was measured; None if there are no measurements.
     tells_links : bool, default True
         Whether anything tells what a link carries; if not, `rates` has what a copy across the root complex reaches,
         though the tree has shorter ways.
