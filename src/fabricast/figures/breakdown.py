@@ -28,8 +28,18 @@ _CHARTS = (
     ("latency", "latency, I/O", ("integrated_nic", "pcie", "rc_to_mem")),
     ("latency", "latency, network", ("wire", "switch")),
 )
+#: A part keeps its colour where its time is assumed.
+_ASSUMED_HATCH = "////"
 _MARKERS = "osD^vPX*"
-_MORE_COLOURS = ("#44AA99", "#882255", "#DDCC77", "#332288", "#117733", "#88CCEE", "#AA4499", "#661100", "#6699CC")
+_MORE_COLOURS = ("#44AA99", "#882255", "#DDCC77", "#332288", "#117733", "#F0E442", "#AA4499", "#661100", "#6699CC")
+#: One colour a component in all figures.
+_COMPONENT_COLOURS = dict(zip(COMPONENTS, [*COLOURS[:7], *_MORE_COLOURS], strict=True))
+#: What the slides call components.
+_SLIDE_NAMES = {
+    "MD setup": "md_setup", "Barrier for MD": "md_barrier", "Barrier for DBC": "dbc_barrier", "PIO copy": "pio_copy",
+    "Other": "llp_post_other", "PCIe": "pcie", "RC-to-MEM": "rc_to_mem", "Wire": "wire", "Switch": "switch",
+    "Misc": "injection_misc",
+}  # fmt: skip
 
 
 def plot_totals(component: pd.DataFrame, what_if: pd.DataFrame) -> Figure:
@@ -50,7 +60,6 @@ def plot_totals(component: pd.DataFrame, what_if: pd.DataFrame) -> Figure:
     systems.sort(key=lambda name: (name != "thunderx2", name))
     times = component.set_index(["system", "component"])
     figure, panels = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 4.2))
-    colours = dict(zip(COMPONENTS, [*COLOURS[:7], *_MORE_COLOURS], strict=True))
     used: set[str] = set()
     for axes, metric in zip(panels, ("injection", "latency"), strict=True):
         for place, system in enumerate(systems):
@@ -62,19 +71,22 @@ def plot_totals(component: pd.DataFrame, what_if: pd.DataFrame) -> Figure:
                 value = whole[system, metric, name] * _total(times, whole, system, metric)
                 used.add(name)
                 assumed = times.loc[(system, name), "tag"] == "assumed"
-                colour = ASSUMED_COLOUR if assumed else colours[name]
+                colour = _COMPONENT_COLOURS[name]
                 axes.bar(place, value, bottom=bottom, width=0.75, edgecolor="white", linewidth=0.5, color=colour,
-                         label=COMPONENTS[name].title if place == 0 else None)  # fmt: skip
-                if value > 0.045 * _total(times, whole, system, metric):
+                         hatch=_ASSUMED_HATCH if assumed else None)  # fmt: skip
+                if value > 0.04 * _total(times, whole, system, metric):
                     axes.text(place, bottom + value / 2, f"{COMPONENTS[name].title} {value:.0f}", ha="center",
-                              va="center", fontsize=5.5, color=ink_on(colour))  # fmt: skip
+                              va="center", fontsize=5.5, color=ink_on(colour),
+                              bbox={"facecolor": colour, "edgecolor": "none", "pad": 0.8})  # fmt: skip
                 bottom += value
             axes.text(place, bottom, f"{bottom:.1f}", ha="center", va="bottom", fontsize=7)
         axes.set_xticks(range(len(systems)), [SYSTEM_TITLES.get(name, name) for name in systems])
         axes.set_ylabel(f"{'injection overhead' if metric == 'injection' else 'end-to-end latency'} (ns)")
         axes.grid(axis="x", visible=False)
-    handles = [Patch(color=colours[name], label=COMPONENTS[name].title) for name in COMPONENTS if name in used]
-    handles.append(Patch(color=ASSUMED_COLOUR, label="assumed"))
+    handles = [
+        Patch(color=_COMPONENT_COLOURS[name], label=COMPONENTS[name].title) for name in COMPONENTS if name in used
+    ]
+    handles.append(Patch(facecolor=ASSUMED_COLOUR, edgecolor="white", hatch=_ASSUMED_HATCH, label="hatched: assumed"))
     figure.legend(handles=handles, fontsize=5.5, ncols=6, loc="outside lower center")
     return figure
 
@@ -137,9 +149,10 @@ def plot_shares(share: pd.DataFrame, system: str, figures: Sequence[str]) -> Fig
 
 def _part_colours(components: pd.Series) -> dict[str, str]:
     """Return one colour a part, the same in every figure of shares; grey stands for what is assumed."""
-    others = [name for name in dict.fromkeys(components) if name not in LAYER_COLOURS]
-    free = [colour for colour in (*COLOURS, *_MORE_COLOURS) if colour not in (ASSUMED_COLOUR, *LAYER_COLOURS.values())]
-    return LAYER_COLOURS | dict(zip(others, cycle(free)))
+    known = LAYER_COLOURS | {name: _COMPONENT_COLOURS[component] for name, component in _SLIDE_NAMES.items()}
+    others = [name for name in dict.fromkeys(components) if name not in known]
+    free = [colour for colour in (*_MORE_COLOURS[::-1], *COLOURS) if colour not in (ASSUMED_COLOUR, *known.values())]
+    return known | dict(zip(others, cycle(free)))
 
 
 def plot_what_if(what_if: pd.DataFrame, system: str) -> Figure:

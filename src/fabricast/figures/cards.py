@@ -13,11 +13,24 @@ from fabricast.breakdown.components import COMPONENTS
 from fabricast.figures.percs_cases import plain_cases
 from fabricast.figures.style import COLOURS, COLUMN_WIDTH_IN, LAYER_COLOURS
 from fabricast.maxrate.models import FORMS, predict_time
+from fabricast.percs.mappings import MAPPING_TITLES
 
 __all__ = ["breakdown_card", "gpucentric_card", "maxrate_card", "pcie_card", "percs_card"]
 
 _HEIGHT_IN = 2.2
 _FIRM = 0.95
+
+
+def _workload_words(workload: str) -> str:
+    """Return a workload in words.
+
+    Examples
+    --------
+    >>> _workload_words("4D-64"), _workload_words("MChalf-64")
+    ('4D stencil on 64 supernodes', 'MChalf on 64 supernodes')
+    """
+    kind, _, supernodes = workload.partition("-")
+    return f"{kind}{' stencil' if kind.endswith('D') else ''} on {supernodes} supernodes"
 
 
 def pcie_card(communication: pd.DataFrame, phase: pd.DataFrame, graph: str) -> Figure:
@@ -138,8 +151,8 @@ def gpucentric_card(statement: pd.DataFrame) -> Figure:
         axes.vlines(place[chosen], 0, 100 * rows["share_of_draws"].to_numpy()[chosen], color=colour, linewidth=2)
         axes.plot(place[chosen], 100 * rows["share_of_draws"].to_numpy()[chosen], "o", color=colour, markersize=4,
                   label=label)  # fmt: skip
-    axes.set_xticks(place, rows["statement"].tolist(), rotation=90, fontsize=6)
-    axes.set_xlabel("statements of the talk, by their number", fontsize=7)
+    axes.set_xticks([])
+    axes.set_xlabel(f"the {len(rows)} statements of the talk, the firmest first", fontsize=7)
     axes.set_ylabel("draws in which it holds in %")
     axes.set_ylim(0, 105)
     axes.grid(axis="x", visible=False)
@@ -174,11 +187,11 @@ def percs_card(case: pd.DataFrame, search: pd.DataFrame) -> Figure:
         axes.plot(1e3 * times[name], place, "o", color=colour, markersize=5)
         axes.annotate(f"{1e3 * times[name]:.3g}", (1e3 * times[name], place), (6, 0), textcoords="offset points",
                       va="center", fontsize=6)  # fmt: skip
-    axes.set_yticks(range(len(names)), names, fontsize=6)
+    axes.set_yticks(range(len(names)), [MAPPING_TITLES.get(name, name) for name in names], fontsize=6)
     axes.set_xscale("log")
     axes.margins(x=0.15)
     axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.set_xlabel(f"busiest link in ms, {workload}, direct routes")
+    axes.set_xlabel(f"busiest link in ms, {_workload_words(workload)}", fontsize=6.5)
     return figure

@@ -60,7 +60,7 @@ def plot_measured_copies(copies: pd.DataFrame, tolerance: float) -> Figure:
             )
         own = rows["own"].to_numpy(dtype=bool)
         axes.plot(place[own], np.full(own.sum(), 0.55), "*", color="black", markersize=4)
-        axes.set_title(f"{name} ({len(rows)})", fontsize=7)
+        axes.set_title(f"{name} ({len(rows)})", fontsize=6.5)
         machines = rows["machine"].to_numpy()
         centres = [float(place[machines == machine].mean()) for machine in dict.fromkeys(machines)]
         axes.set_xticks(centres, [letters[machine] for machine in dict.fromkeys(machines)])

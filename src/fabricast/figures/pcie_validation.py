@@ -261,7 +261,8 @@ def plot_worst_case(
     scale.ax.tick_params(labelsize=6)
     ends_of_worst = ends.iloc[int(worst["item"])]
     named = f"{ends_of_worst['source']}→{ends_of_worst['target']}"
-    top.set_title(f"{_title(model)}, {_short(origin)}: {named} {worst['relative_error']:+.0%}", fontsize=7)
+    error = f"time {worst['relative_error']:+.0%} against the packet simulator"
+    top.set_title(f"{_title(model)}, {_short(origin)}: {named}\n{error}", fontsize=7)
     place = np.arange(len(arcs))
     bottom.barh(place - 0.2, own["predicted"] * 1e3, height=0.36, color=COLOURS[0], label="model")
     bottom.barh(place + 0.2, own["reference"] * 1e3, height=0.36, color=COLOURS[4], label="packet simulator")

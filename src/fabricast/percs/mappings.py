@@ -11,10 +11,16 @@ from fabricast.core.errors import InputError, unknown_name
 from fabricast.percs.network import TwoLevelNetwork
 from fabricast.percs.workloads import Workload, blocks_of
 
-__all__ = ["MAPPINGS", "PLACEMENTS", "RANDOM_MAPPINGS", "block_numbers", "map_tasks", "place"]
+__all__ = ["MAPPINGS", "MAPPING_TITLES", "PLACEMENTS", "RANDOM_MAPPINGS", "block_numbers", "map_tasks", "place"]
 
 #: Default rank order; blocks by node, drawer, supernode; random nodes and drawers, of blocks and of ranks.
 MAPPINGS = ("DEF", "BNM", "BDM", "BSM", "RNM", "RDM", "RNMu", "RDMu")
+#: The mappings in words.
+MAPPING_TITLES = {
+    "DEF": "rank order", "BNM": "blocks on nodes", "BDM": "blocks on drawers", "BSM": "blocks on supernodes",
+    "RNM": "blocks on random nodes", "RDM": "blocks on random drawers", "RNMu": "ranks on random nodes",
+    "RDMu": "ranks on random drawers",
+}  # fmt: skip
 RANDOM_MAPPINGS = ("RNM", "RDM", "RNMu", "RDMu")
 PLACEMENTS = ("contiguous", "random_supernodes", "random_drawers", "random_nodes", "spread_drawers")
 

@@ -6,8 +6,9 @@ import base64
 import json
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,10 @@ __all__ = ["Picture", "write_report"]
 
 #: The figure of a study that stands on its card and in no gallery.
 _CARD = "card"
+#: Pictures of a study that are shown before the reader asks for more.
+_FIRST_PICTURES = 4
+#: Wider pictures (points) take both columns of a gallery.
+_COLUMN_PT = 300
 _QUERIES = {
     "claims": "SELECT * FROM claim ORDER BY study, claim",
     "readings": "SELECT * FROM claim_reading ORDER BY claim, is_default DESC, reading",
@@ -179,6 +184,7 @@ def _study(
 ) -> dict[str, Any]:
     """Return what the page says of a study."""
     story = stories()[row["study"]]
+    gallery = [picture for picture in pictures if not picture.path.stem.endswith(f".{_CARD}")]
     own = [claim for claim in sections["claims"] if claim["study"] == row["study"]]
     # Published statements first, and among them those that independent data judge.
     own.sort(key=lambda claim: (claim["of_ours"], sections["evidence_order"][claim["evidence"]]))
@@ -187,7 +193,8 @@ def _study(
         "short": story.short, "question": story.question, "model": story.model, "terms": story.terms,
         "answers": answers_of(connection, row["study"]),
         "card": next((picture for picture in pictures if picture.path.stem.endswith(f".{_CARD}")), None),
-        "pictures": [picture for picture in pictures if not picture.path.stem.endswith(f".{_CARD}")],
+        "pictures": gallery_layout(gallery[:_FIRST_PICTURES]),
+        "more_pictures": gallery_layout(gallery[_FIRST_PICTURES:]),
         "tables": [sheet for sheet in _sheets(connection, KEY_TABLES.get(row["study"], {})) if sheet.rows],
         "claims": len(own),
         "counts": sections["count_bars"](own),
@@ -195,6 +202,29 @@ def _study(
         "deviating": [claim for claim in own if claim["verdict"] == "deviates"],
         "assumed": assumed if assumed.rows else None,
     }  # fmt: skip
+
+
+def gallery_layout(pictures: Sequence[Picture]) -> list[tuple[Picture, str]]:
+    """Return how each picture stands in a gallery of two columns.
+
+    Parameters
+    ----------
+    pictures : sequence of Picture
+        In the order in which they are shown.
+
+    Returns
+    -------
+    list of tuple of Picture and str
+        ``wide`` over both columns; ``lone`` for one that would leave the other column empty: its caption stands there;
+        else an empty text.
+    """
+    layout: list[tuple[Picture, str]] = []
+    for wide, group in groupby(pictures, key=lambda picture: picture.size[0] > _COLUMN_PT):
+        row = list(group)
+        layout += [(picture, "wide" if wide else "") for picture in row]
+        if not wide and len(row) % 2:
+            layout[-1] = (row[-1], "lone")
+    return layout
 
 
 def _run_words(run: list[dict[str, Any]]) -> dict[str, Any]:

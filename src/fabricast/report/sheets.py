@@ -21,6 +21,9 @@ __all__ = ["Cell", "Sheet", "header_text", "sheet_of"]
 _UNITS = {
     "_gb_per_s": "GB/s", "_bytes_per_s": "bytes/s", "_bytes": "bytes", "_ms": "ms", "_ns": "ns", "_us": "µs", "_s": "s",
 }  # fmt: skip
+#: A number that a query has written with its unit stands and sorts as a number.
+_SCALES = {"%": 1.0, "×": 1.0, "GB/s": 1.0, "s": 1.0, "ms": 1e-3, "µs": 1e-6, "ns": 1e-9}
+_QUANTITY = re.compile(rf"([+-]?\d[\d,]*(?:\.\d+)?) ?({'|'.join(_SCALES)})")
 _SYMBOLS = {"gb": "GB", "r2": "R²", "digest": "content digest"}
 #: Lines of a narrow column may break between the parts of such a name.
 _NAME = re.compile(r"[A-Za-z][\w.]*[._]\w+")
@@ -97,6 +100,9 @@ def _cell(column: str, value: object) -> Cell:
     if isinstance(value, int | float):
         return Cell(number_text(value), float(value), True)
     text = study_name(str(value)) if column == "study" else _TITLES.get(column, {}).get(str(value), str(value))
+    quantity = _QUANTITY.fullmatch(text)
+    if quantity:
+        return Cell(text, float(quantity[1].replace(",", "")) * _SCALES[quantity[2]], True)
     parts = tuple(text.split()) if column in _COMMUNICATIONS else ()
     return Cell(text, is_name=_NAME.fullmatch(text) is not None, parts=parts)
 

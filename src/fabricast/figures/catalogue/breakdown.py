@@ -30,7 +30,7 @@ FIGURES = (
         "Injection overhead and end-to-end latency of one small message, stacked by their parts; the latency "
         "passes PCIe twice, once at each node. A "
         "network card on the processor is taken to shorten three of them: the PIO copy, PCIe and the way to memory "
-        "(grey: assumed).",
+        "(hatched: assumed).",
     ),
     Entry(
         "injection_shares",

@@ -62,8 +62,9 @@ FIGURES = (
             read("network_case"),
             [name for name in values["workloads"] if name.endswith("-64") and not name.startswith("MCs")],
         ),
-        "Time of the busiest link by mapping and routing on 64 supernodes: mean and range over random "
-        "mappings. Ticks: the time if every class of links were evenly loaded. MCstride-64 stands in the table.",
+        "Time of the busiest link by mapping and routing on 64 supernodes. Points: means over random mappings, upright "
+        "lines their ranges. Dashes: the time if every class of links were evenly loaded. MCstride-64 stands in the "
+        "table.",
     ),
     Entry(
         "times_large",
@@ -71,7 +72,8 @@ FIGURES = (
         lambda read, values: plots.plot_times(
             read("network_case"), [name for name in values["workloads"] if name.endswith("-300")]
         ),
-        "Time of the busiest link by mapping and routing on 300 supernodes, 307,200 tasks.",
+        "Time of the busiest link by mapping and routing on 300 supernodes, 307,200 tasks. Points: means over random "
+        "mappings, upright lines their ranges. Dashes: the time if every class of links were evenly loaded.",
         wanted=lambda settings: any(name.endswith("-300") for name in settings.percs.workloads),
     ),
     Entry(
