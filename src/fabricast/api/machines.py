@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fabricast.pcie.copies_of_machine import copies_of_machine
+from fabricast.pcie.copies_of_machine import address_doubts, copies_of_machine
 from fabricast.pcie.machine_parameters import one_way_of
 from fabricast.pcie.machine_validation import MachineValidation
 from fabricast.pcie.machine_validation import validate_machine as validate
@@ -57,4 +57,5 @@ def validate_machine(
     True
     """
     graphs = copies_of_machine(tree, measured, program=program_of(program).name, system=system)
-    return validate(tree, graphs, one_way_bytes_per_s=one_way_of(tree))
+    doubts = address_doubts(tree, measured)
+    return validate(tree, graphs, one_way_bytes_per_s=one_way_of(tree), doubts=doubts)

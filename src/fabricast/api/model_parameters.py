@@ -9,7 +9,7 @@ from typing import Any
 
 from fabricast.api.quantities import to_bytes_per_s
 from fabricast.core.errors import InputError
-from fabricast.pcie.copies_of_machine import address_doubt
+from fabricast.pcie.copies_of_machine import address_doubts
 from fabricast.pcie.engine_model import ENDPOINT_ENGINES, EngineModel, measured_calibration
 from fabricast.pcie.machine_parameters import MachineParameters, machine_parameters, one_way_of
 from fabricast.pcie.tree import PcieTree
@@ -43,8 +43,6 @@ def engine_model(
     for name, value in given.items():
         if value is not None:
             raise InputError(f"excludes {name}: both tell the rates of copies", argument="measurements")
-    doubt = address_doubt(tree, measurements)
-    if doubt is not None:
-        tree = replace(tree, notes=(*tree.notes, doubt))
+    tree = replace(tree, notes=(*tree.notes, *address_doubts(tree, measurements)))
     calibration = measured_calibration(tree, measurements, system=system, one_way_bytes_per_s=one_way_of(tree))
     return EngineModel(tree, calibration, program=program, pcie_only=pcie_only)

@@ -101,7 +101,7 @@ def validate(
 
     from fabricast.cli.options import check_range
     from fabricast.cli.validation_text import validation_text
-    from fabricast.pcie.copies_of_machine import address_doubt, copies_of_machine
+    from fabricast.pcie.copies_of_machine import address_doubts, copies_of_machine
     from fabricast.pcie.machine_parameters import one_way_of
     from fabricast.pcie.machine_validation import validate_machine
     from fabricast.pcie.programs import program_of
@@ -112,15 +112,12 @@ def validate(
     check_output(output, ".csv", inputs=[topology, measured])
     tree = load_tree(topology, include_display=include_display)
     graphs = copies_of_machine(tree, measured, program=program_of(program).name, system=system)
-    doubt = address_doubt(tree, measured)
-    if doubt is not None:
-        typer.echo(f"note: {doubt}", err=True)
+    doubts = address_doubts(tree, measured)
     if bandwidth_gb is None:
-        found = validate_machine(tree, graphs, one_way_bytes_per_s=one_way_of(tree))
+        found = validate_machine(tree, graphs, one_way_bytes_per_s=one_way_of(tree), doubts=doubts)
     else:
-        found = validate_machine(
-            tree, graphs, one_way_bytes_per_s=bandwidth_gb * 1e9, one_way_source="option --bandwidth-gb"
-        )
+        rate, source = bandwidth_gb * 1e9, "option --bandwidth-gb"
+        found = validate_machine(tree, graphs, one_way_bytes_per_s=rate, one_way_source=source, doubts=doubts)
     if output is not None:
         from fabricast.inputs.files import write_text
 

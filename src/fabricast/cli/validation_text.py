@@ -12,6 +12,8 @@ from fabricast.pcie.machine_validation import MachineValidation
 __all__ = ["validation_text"]
 
 _WORST = 5
+#: Graphs that a line names before it counts the others.
+_NAMED = 3
 
 
 def validation_text(name: str, found: MachineValidation) -> Group:
@@ -28,9 +30,15 @@ def validation_text(name: str, found: MachineValidation) -> Group:
     else:
         parts.append("no graph is judged: all were used for parameters or set aside")
     aside = found.rows[~found.rows["judged"] & (found.rows["remark"] != "calibration")]
-    parts += [f"'{escape(row['graph'])}': {escape(row['remark'])}" for row in aside.to_dict("records")]
+    parts += [_aside(str(remark), list(rows["graph"])) for remark, rows in aside.groupby("remark", sort=False)]
     parts += [escape(remark) for remark in found.remarks]
     return Group(*parts)  # type: ignore[arg-type]
+
+
+def _aside(remark: str, graphs: list[str]) -> str:
+    named = ", ".join(f"'{escape(graph)}'" for graph in graphs[:_NAMED])
+    more = f" and {len(graphs) - _NAMED} more" if len(graphs) > _NAMED else ""
+    return f"{named}{more}: {escape(remark)}"
 
 
 def _percent(value: float) -> str:

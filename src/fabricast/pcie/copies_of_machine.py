@@ -14,7 +14,7 @@ from fabricast.pcie.measured_graph import MeasuredGraph
 from fabricast.pcie.tree import PcieTree
 from fabricast.pcie.xml_devices import pci_address
 
-__all__ = ["address_doubt", "by_address", "copies_of_machine", "printed_addresses"]
+__all__ = ["address_doubts", "by_address", "copies_of_machine", "printed_addresses"]
 
 #: Lines of p2pBandwidthLatencyTest, whose numbers are hexadecimal, and of rocm_bandwidth_test, which numbers GPUs in
 #: the order of its lines.
@@ -82,7 +82,7 @@ def by_address(tree: PcieTree, graphs: Sequence[MeasuredGraph], addresses: Mappi
     ]
 
 
-def address_doubt(tree: PcieTree, path: Path | str) -> str | None:
+def address_doubts(tree: PcieTree, path: Path | str) -> tuple[str, ...]:
     """Say that measurements print PCI addresses of which the topology has none; nothing if it has, or none are printed.
 
     Parameters
@@ -94,11 +94,12 @@ def address_doubt(tree: PcieTree, path: Path | str) -> str | None:
     """
     addresses, places = _addresses_of(path), _places(tree)
     if not addresses or () in places or any(pci_address(bus_id) in places for bus_id in addresses.values()):
-        return None
-    return (
+        return ()
+    text = (
         f"no GPU of the measurements ({next(iter(addresses.values()))}, ...) is at a PCI address of '{tree.name}': "
         "GPUs are told by their numbers, and rates mean something only if it is a machine of the same build"
     )
+    return (text,)
 
 
 def copies_of_machine(

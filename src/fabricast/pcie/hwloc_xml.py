@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 from fabricast.core.errors import InputError
@@ -20,6 +21,7 @@ def read_hwloc(root: Element, include_display: bool, network_cards: bool, path: 
     bus_ids: dict[str, str] = {}
     accelerators: list[tuple[str, str]] = []
     switches: list[str] = []
+    gpus: dict[str, _Place] = {}
     numbers: list[tuple[Device, dict[str, int]]] = []
 
     def socket_of(above: list[Element]) -> Device:
@@ -55,6 +57,7 @@ def read_hwloc(root: Element, include_display: bool, network_cards: bool, path: 
             others += kind == "PCIDev" and not device.is_endpoint
             if device.is_accelerator:
                 accelerators.append((bus_id, vendor))
+                gpus[bus_id] = _Place(device, bridge, socket_of(above))
                 numbers.append((device, _device_numbers(element)))
             if element.attributes.get("subtype") == "NVSwitch" or (pci_class, vendor) == (SWITCH_CLASS, "10de"):
                 switches.append(bus_id)
@@ -68,7 +71,9 @@ def read_hwloc(root: Element, include_display: bool, network_cards: bool, path: 
     for device, own in numbers:
         device.number = own[kind] if kind is not None else None
     machine = Machine(list(packages.values()), others, bridges_of_a_switch=2)
-    machine.peers = _hwloc_peers(root, bus_ids, {bus_id for bus_id, _ in accelerators}, set(switches), path)
+    matrices = _matrices(root, bus_ids, path)
+    machine.peers = _hwloc_peers(matrices, set(gpus), set(switches))
+    machine.notes += _links_to_sockets(matrices, gpus)
     if switches and not machine.peers:
         # The switches are there, who is joined is not said: all GPUs that could be.
         joined = tuple(bus_id for bus_id, vendor in accelerators if vendor == "10de")
@@ -109,16 +114,21 @@ def _card_name(element: Element) -> str:
 _PEER_DISTANCES = {"NVLinkBandwidth": "NVLink", "XGMIBandwidth": "xGMI"}
 
 
-def _hwloc_peers(
-    root: Element, bus_ids: dict[str, str], accelerators: set[str], switches: set[str], path: Path
-) -> list[tuple[str, tuple[str, ...], float | None]]:
-    """Return direct links from hwloc's matrices of link bandwidths, which are in MB/s each way."""
-    peers: list[tuple[str, tuple[str, ...], float | None]] = []
+#: End of a link that is the processor, as on machines with POWER, and what hwloc calls it.
+_SOCKET, _SOCKET_TYPES = "socket", ("Package", "NUMANode", "Group", "Machine")
+
+
+def _matrices(root: Element, bus_ids: dict[str, str], path: Path) -> list[tuple[str, dict[tuple[str, str], int]]]:
+    """Return the kind of hwloc's matrices of link bandwidths, and what each pair of ends carries in MB/s each way."""
+    found = []
     for matrix in (e for e in root.children if e.attributes.get("name") in _PEER_DISTANCES):
         kind = _PEER_DISTANCES[matrix.attributes["name"]]
         indexes = " ".join(e.text for e in matrix.children if e.tag == "indexes").split()
         values = " ".join(e.text for e in matrix.children if e.tag == "u64values").split()
-        ends = [bus_ids.get(index.rpartition(":")[2], "") for index in indexes]
+        ends = [
+            _SOCKET if index.partition(":")[0] in _SOCKET_TYPES else bus_ids.get(index.rpartition(":")[2], "")
+            for index in indexes
+        ]
         if len(values) != len(ends) ** 2 or not all(re.fullmatch("[0-9]{1,20}", value) for value in values):
             raise InputError(
                 f"{matrix.attributes['name']} holds {len(values)} values for {len(ends)} devices, expected "
@@ -131,6 +141,48 @@ def _hwloc_peers(
         for place, value in enumerate(map(int, values)):
             pair = ends[place // len(ends)], ends[place % len(ends)]
             carried[pair] = max(carried.get(pair, 0), value)
+        found.append((kind, carried))
+    return found
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a GPU is: its bridge, and its socket."""
+
+    device: Device
+    bridge: Device
+    socket: Device
+
+
+def _links_to_sockets(matrices: list[tuple[str, dict[tuple[str, str], int]]], gpus: dict[str, _Place]) -> list[str]:
+    """Put GPUs that NVLink joins to their processor on a link of that rate, and say so: copies take it, not PCIe."""
+    notes = []
+    for kind, carried in matrices:
+        joined = {
+            bus_id: value * 1e6
+            for (bus_id, end), value in carried.items()
+            if end == _SOCKET and bus_id in gpus and value * 1e6 > (gpus[bus_id].device.bytes_per_s or 0.0)
+        }
+        for bus_id, bytes_per_s in joined.items():
+            place = gpus[bus_id]
+            place.device.bytes_per_s = bytes_per_s
+            # Switches of PCIe above it are not on the way.
+            place.bridge.children = [child for child in place.bridge.children if child is not place.device]
+            place.socket.children.append(place.device)
+        if joined:
+            notes.append(
+                f"{kind} joins {len(joined)} GPUs to their processor at {min(joined.values()) / 1e9:.4g} GB/s or more: "
+                "copies over the processor take it here, not PCIe"
+            )
+    return notes
+
+
+def _hwloc_peers(
+    matrices: list[tuple[str, dict[tuple[str, str], int]]], accelerators: set[str], switches: set[str]
+) -> list[tuple[str, tuple[str, ...], float | None]]:
+    """Return direct links between GPUs from matrices of link bandwidths."""
+    peers: list[tuple[str, tuple[str, ...], float | None]] = []
+    for kind, carried in matrices:
         to_switches: dict[str, int] = {}
         for (one, other), value in carried.items():
             if not value or one == other or one not in accelerators:

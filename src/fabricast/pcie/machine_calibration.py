@@ -289,7 +289,8 @@ def calibrate_machine(
             "the machine, or the measurement is an artefact"
         )
     default = None if one_way_bytes_per_s is None else (one_way_bytes_per_s, one_way_source)
-    found = _estimated(alone, two_way, limits, used, default, local=has_local(tree))
+    faster = sum(len(graph.flows) == 1 for graph in beyond)
+    found = _estimated(alone, two_way, limits, used, default, faster, local=has_local(tree))
     found = replace(found, told_copies=_told_copies(tree, memory_probes, found.rates))
     if not tree.peer_links:
         return found
@@ -379,7 +380,7 @@ def root_link_limit(ways: Sequence[tuple[str, str]]) -> str:
 
 def _estimated(
     alone: dict[Way, list[float]], two_way: dict[Way, list[float]], limits: dict[str, list[float]], used: set[str],
-    default: tuple[float, str] | None, *, local: bool,
+    default: tuple[float, str] | None, faster: int, *, local: bool,
 ) -> Calibration:  # fmt: skip
     source = {}
     pooled = {**alone, "host_in": [*alone["host_in"], *alone["host_out"]]}
@@ -396,15 +397,23 @@ def _estimated(
             source["one_way"] += f", all {'from and to host memory' if fastest == 'host_in' else _WORDS[fastest]}"
     elif both_way is not None and fastest is None:
         rate = float(np.median(two_way[both_way])) * (1 + DUPLEX_COST)
-        source["one_way"] = "opposite pairs and the duplex cost of other machines; no copy alone was measured"
+        source["one_way"] = "opposite pairs and the duplex cost of other machines"
+        source["one_way"] += "" if faster else "; no copy alone was measured"
     elif default is not None:
         rate = default[0]
-        source["one_way"] = f"{default[1]}; no copy alone was measured"
+        source["one_way"] = default[1]
+        if not faster or fastest is not None:
+            source["one_way"] += "; no copy alone was measured"
         if fastest is not None:
             source["one_way"] += f" but {_WORDS[fastest]}"
     else:
         raise InputError(
             "no copy alone was measured, and the topology has no link rate; measure one (fabricast probes)"
+        )
+    if faster:
+        source["one_way"] += (
+            f"; {faster} copies alone are left out, faster than the links of the topology: did these sleep when it was "
+            "written?"
         )
     both = rate / (1 + DUPLEX_COST)
     source["two_way"] = "duplex cost of other machines; no opposite pair was measured"

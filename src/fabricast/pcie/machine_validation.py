@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from fabricast.core.units import pcie_link_bytes_per_s
 from fabricast.pcie.hazards import divided_writes, divided_writes_text
@@ -45,6 +46,8 @@ __all__ = [
 _FAR_OFF = 0.15
 #: PCIe of the sixth generation with 16 lanes; and the share of a link below which a copy alone is in doubt.
 _FASTEST_LINK, _FAR_BELOW = pcie_link_bytes_per_s(6, 16), 0.25
+#: By how much rates in Gbit/s, taken for GB/s, exceed what links carry that they fill mostly or wholly.
+_BITS = (4.0, 8.5)
 #: Remarks of rows that are listed and not judged.
 BEYOND_THE_LINKS = "more than the links carry"
 _NO_PROBE = "not judged: no probe tells"
@@ -96,7 +99,7 @@ def _graph_class(tree: PcieTree, graph: MeasuredGraph) -> str:
 
 def validate_machine(
     tree: PcieTree, graphs: Sequence[MeasuredGraph], *, one_way_bytes_per_s: float | None = None,
-    one_way_source: str = LINK_PAYLOAD, seed: int = 0,
+    one_way_source: str = LINK_PAYLOAD, seed: int = 0, doubts: Sequence[str] = (),
 ) -> MachineValidation:  # fmt: skip
     """Forecast every measured graph of a machine with parameters from its copies alone, and say what disagrees.
 
@@ -112,6 +115,8 @@ def validate_machine(
         Where that rate comes from.
     seed : int, default 0
         Of programs with a random order.
+    doubts : sequence of str, optional
+        What the measurements themselves leave in doubt; they come first among the remarks.
 
     Returns
     -------
@@ -124,7 +129,7 @@ def validate_machine(
     )
     rows = [_row(whole, graph, calibration, seed) for graph in graphs]
     frame = pd.DataFrame(rows)
-    return MachineValidation(frame, calibration, tuple(_remarks(whole, graphs, frame, calibration)))
+    return MachineValidation(frame, calibration, (*doubts, *_remarks(whole, graphs, frame, calibration)))
 
 
 def _row(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: int) -> dict[str, object]:
@@ -216,20 +221,50 @@ def _remarks(
 ) -> Iterable[str]:
     by_name = {graph.name: graph for graph in graphs}
     exceeding = rows[rows["remark"] == BEYOND_THE_LINKS]
-    for row in exceeding.to_dict("records"):
-        measured = float(row["measured_bytes_per_s"]) / 1e9
-        carried = _carried(tree, flows_of(tree, by_name[str(row["graph"])]), calibration) / 1e9
-        yield (
-            f"'{row['graph']}' reached {measured:.4g} GB/s, the links of {tree.name} carry {carried:.4g}: the tree "
-            "cannot be the fabric, or the measurement is an artefact"
-        )
+    if len(exceeding):
+        flows = [flows_of(tree, by_name[str(name)]) for name in exceeding["graph"]]
+        carried = np.array([_carried(tree, own, calibration) for own in flows])
+        yield _beyond_text(tree, exceeding, carried)
     yield from _contradictions(rows)
     yield from _implausible(tree, calibration)
+    yield from _slow_direct_links(tree, calibration)
     hazards = [graph.name for graph in graphs if _hazard(tree, graph)]
     if hazards:
         yield divided_writes_text(len(hazards), hazards[0])
     yield from _disagreeing_links(tree, graphs, rows)
     yield from _missing_probes(rows)
+
+
+def _beyond_text(tree: PcieTree, rows: pd.DataFrame, carried: NDArray[np.float64]) -> str:
+    """Say which graphs are faster than the links carry, the furthest first, and what may be the cause."""
+    measured = rows["measured_bytes_per_s"].to_numpy(dtype=np.float64)
+    times = measured / carried
+    worst = int(np.argmax(times))
+    more = f" (and {len(rows) - 1} more graphs)" if len(rows) > 1 else ""
+    text = (
+        f"'{rows['graph'].iloc[worst]}' reached {measured[worst] / 1e9:.4g} GB/s, the links of {tree.name} carry "
+        f"{carried[worst] / 1e9:.4g}{more}: the tree cannot be the fabric, the measurement is an artefact, or links "
+        "slept when the topology was written"
+    )
+    if times.min() > _BITS[0] and times.max() < _BITS[1]:
+        text += f", or rates are in Gbit/s (up to {times.max():.2g} times as fast as the links)"
+    return text
+
+
+def _slow_direct_links(tree: PcieTree, calibration: Calibration) -> Iterable[str]:
+    """Say so if copies alone over direct links are far from what the topology tells of them."""
+    if "measured" not in calibration.source.get("direct_link", ""):
+        return
+    told, reached = direct_rates(tree.peer_links), direct_rates(calibration.direct_links)
+    shares = {pair: reached[pair] / rate for pair, rate in told.items() if pair in reached}
+    slowest = min(shares, key=lambda pair: shares[pair], default=None)
+    if slowest is not None and shares[slowest] < _FAR_BELOW:
+        kind = tree.peer_link(*slowest)
+        yield (
+            f"a copy alone from {slowest[0]} to {slowest[1]} at {reached[slowest] / 1e9:.4g} GB/s is "
+            f"{shares[slowest]:.1%} of what the topology tells of their {kind}: see whether the unit is right, peer "
+            "access is on, or GPUs are numbered otherwise"
+        )
 
 
 def _missing_probes(rows: pd.DataFrame) -> Iterable[str]:

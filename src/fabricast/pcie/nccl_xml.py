@@ -7,6 +7,7 @@ from pathlib import Path
 
 from fabricast.core.errors import InputError
 from fabricast.core.units import pcie_bytes_per_s, pcie_generation
+from fabricast.pcie.machine_parameters import PROTOCOL_EFFICIENCY
 from fabricast.pcie.xml_devices import (
     BRIDGE_CLASS,
     NETWORK_CLASSES,
@@ -52,6 +53,7 @@ def read_nccl(root: Element, include_display: bool, network_cards: bool, path: P
             cards = [e for nic in child.children if nic.tag == "nic" for e in nic.children if e.tag == "net"]
             if network_cards and (cards or pci_class in NETWORK_CLASSES):
                 device.network_card = cards[0].attributes.get("name", "") if cards else ""
+                machine.notes += _ports(device, cards, path)
             machine.others += not device.is_endpoint and pci_class != BRIDGE_CLASS
             if gpus and re.fullmatch("[0-9]{1,6}", gpus[0].attributes.get("dev", "")):
                 device.number = int(gpus[0].attributes["dev"])
@@ -79,6 +81,34 @@ def read_nccl(root: Element, include_display: bool, network_cards: bool, path: P
             "forecast over PCIe; what NCCL_TOPO_DUMP_FILE writes on the machine, or nvidia-smi topo -m, tells"
         )
     return machine
+
+
+def _ports(device: Device, cards: list[Element], path: Path) -> list[str]:
+    """Hold a network card to what its ports carry together, where its link of PCIe carries more, and say so."""
+    speeds = [card.attributes.get("speed", "") for card in cards]
+    for speed, card in zip(speeds, cards, strict=True):
+        if not re.fullmatch("[0-9]{0,8}", speed):
+            raise InputError(f"speed is '{speed}', expected Mbit/s as a whole number", path=path, line=card.line)
+    names = [card.attributes.get("name", "") for card in cards]
+    notes = []
+    if len(names) > 1:
+        notes.append(f"network card {names[0]} has {len(names)} ports ({', '.join(names)}); here they are one endpoint")
+    # A port that tells none, or none that is up, tells nothing of the card.
+    carried = sum(int(speed) for speed in speeds) * 1e6 / 8 if speeds and all(map(_is_told, speeds)) else None
+    if carried is None:
+        return notes
+    link = carried / PROTOCOL_EFFICIENCY
+    if device.bytes_per_s is not None and link < device.bytes_per_s:
+        notes.append(
+            f"network card {names[0]} carries {carried / 1e9:.4g} GB/s to the network, less than its link of PCIe: "
+            "copies to it are held to that"
+        )
+        device.bytes_per_s, device.generation, device.width = link, None, None
+    return notes
+
+
+def _is_told(speed: str) -> bool:
+    return speed != "" and int(speed) > 0
 
 
 _NCCL_PEERS = {"nvlink": "NVLink", "xgmi": "xGMI"}

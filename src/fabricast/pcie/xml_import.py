@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from fabricast.core.errors import InputError, NoAcceleratorError
@@ -161,11 +161,12 @@ def _build(name: str, machine: Machine, dialect: str) -> PcieTree:
             add(child, root_complex)
     vertices = (*inner, *(leaf for _, leaf in sorted(leaves, key=lambda pair: pair[0])))
     clean = "".join(c if c.isalnum() or c in "_.-" else "_" for c in name)[:200] or "imported"
+    peers = _peer_links(machine, {device.bus_id.lower(): labels[id(device)] for device in endpoints})
+    unnumbered = [] if told or len(endpoints) == 1 else [_NUMBERED]
     return PcieTree(
         clean, vertices, None, f"imported from {dialect}", "measured",
-        (*machine.notes, *_notes(below, sockets, reference), *([] if told or len(endpoints) == 1 else [_NUMBERED])),
-        reference, _peer_links(machine, {device.bus_id.lower(): labels[id(device)] for device in endpoints}),
-        memory_nodes=tuple(memory),
+        (*machine.notes, *_notes(below, sockets, reference), *_over_others(peers), *unnumbered),
+        reference, peers, memory_nodes=tuple(memory),
     )  # fmt: skip
 
 
@@ -219,6 +220,27 @@ def _notes(below: list[Device], sockets: list[Device], reference: float | None) 
     if len(sockets) > 1:
         notes.append("the socket interconnect has capacity 1 (assumed); traffic over it is outside the study")
     return notes
+
+
+def _over_others(peers: Sequence[PeerLink]) -> list[str]:
+    """Say which pairs xGMI joins over other GPUs only: it forwards, so that copies may take no link of the tree."""
+    joined = [link.endpoints for link in peers if link.kind == "xGMI"]
+    links = {frozenset(pair) for ends in joined for pair in itertools.combinations(ends, 2)}
+    groups: list[set[str]] = []
+    for ends in joined:
+        near = [group for group in groups if group & set(ends)]
+        groups = [group for group in groups if group not in near] + [set(ends).union(*near)]
+    # Numbers in their order, whatever their digits.
+    ordered = [sorted(group, key=lambda name: (len(name), name)) for group in groups]
+    pairs = [pair for group in ordered for pair in itertools.combinations(group, 2) if frozenset(pair) not in links]
+    if not pairs:
+        return []
+    text = (
+        f"xGMI joins {len(pairs)} pair{'s' if len(pairs) > 1 else ''} of GPUs, such as {pairs[0][0]} and "
+        f"{pairs[0][1]}, over other GPUs only; the file does not tell whether their copies take it: they are forecast "
+        "over PCIe, and one measured alone tells"
+    )
+    return [text]
 
 
 def _peer_links(machine: Machine, labels: dict[str, str]) -> tuple[PeerLink, ...]:

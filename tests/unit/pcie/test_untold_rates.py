@@ -6,7 +6,7 @@ import pytest
 import fabricast as fc
 from fabricast.core.errors import InputError
 from fabricast.pcie.calibration import _interval
-from fabricast.pcie.copies_of_machine import address_doubt, copies_of_machine
+from fabricast.pcie.copies_of_machine import address_doubts, copies_of_machine
 from fabricast.pcie.host_memory import with_host_memory
 from fabricast.pcie.machine_calibration import calibrate_machine
 from fabricast.pcie.topology_files import load_tree
@@ -88,8 +88,11 @@ def test_measurements_of_other_addresses_are_doubted(tmp_path):
     tree = machine(tmp_path)
     own = written(tmp_path, "own.txt", NO_ACCESS.format(first="3b", second="5e", refused=""))
     other = written(tmp_path, "other.txt", NO_ACCESS.format(first="1", second="21", refused=""))
-    assert address_doubt(tree, own) is None
-    assert "no GPU of the measurements" in address_doubt(tree, other)
+    assert address_doubts(tree, own) == ()
+    (doubt,) = address_doubts(tree, other)
+    assert "no GPU of the measurements" in doubt
+    assert doubt in fc.validate_machine(tree, other).remarks
+    assert doubt not in fc.validate_machine(tree, own).remarks
     notes = fc.predict(tree, fc.graph([(0, 1)], size="1 GB"), model="endpoint_engines", measurements=other).attrs[
         "notes"
     ]
@@ -117,3 +120,91 @@ def test_intervals_of_two_runs_are_those_of_student():
     assert high - rates.mean() == pytest.approx(half, rel=0.05)
     assert rates.mean() - low == pytest.approx(half, rel=0.05)
     assert _interval(13.0, [13.0], 1) == (13.0, 13.0)
+
+
+def hwloc_machine(tmp_path, ends, carried, *, kind="NVLinkBandwidth", gpus=2):
+    """GPUs below one PCIe switch of one package, and a matrix of direct links between ends of hwloc's file."""
+    devices = "".join(
+        f'<object type="PCIDev" gp_index="{10 + n}" pci_busid="0004:0{n + 4}:00.0" '
+        f'pci_type="0302 [10de:1db1] [10de:1212] a1" pci_link_speed="7.876923">'
+        f'<object type="OSDev" gp_index="{50 + n}" name="nvml{n}" osdev_type="5"/></object>'
+        for n in range(gpus)
+    )
+    bridge = '<object type="Bridge" gp_index="{0}" bridge_type="{1}-1" depth="{1}" bridge_pci="0004:[00-09]"{2}>'
+    switch = ' pci_busid="0004:00:00.0" pci_type="0604 [1014:04c1]" pci_link_speed="7.876923"'
+    values = " ".join(str(value) for row in carried for value in row)
+    matrix = (
+        f'<distances2hetero nbobjs="{len(ends)}" kind="25" name="{kind}"><indexes>{" ".join(ends)}</indexes>'
+        f"<u64values>{values}</u64values></distances2hetero>"
+    )
+    path = tmp_path / "machine.xml"
+    path.write_text(
+        '<topology version="2.0"><object type="Machine" gp_index="1"><object type="Package" gp_index="2">'
+        f"{bridge.format(3, 0, '')}{bridge.format(4, 1, switch)}{devices}</object></object></object></object>"
+        f"{matrix}</topology>"
+    )
+    return load_tree(path)
+
+
+def test_gpus_with_nvlink_to_their_processor_have_links_of_its_rate(tmp_path):
+    ends = ("OSDev:50", "OSDev:51", "Package:2")
+    tree = hwloc_machine(tmp_path, ends, [[0, 75000, 75000], [75000, 0, 75000], [75000, 75000, 0]])
+    assert tree.link_bytes_per_s == 75e9
+    assert {tree.vertex(name).parent for name in tree.accelerator_names} == {"RC"}
+    assert any("NVLink joins 2 GPUs to their processor at 75 GB/s" in note for note in tree.notes)
+    without = hwloc_machine(tmp_path, ends[:2], [[0, 75000], [75000, 0]])
+    assert without.link_bytes_per_s == pytest.approx(7.876923e9)
+    assert not any("processor" in note for note in without.notes)
+
+
+def test_pairs_that_xgmi_joins_over_other_gpus_only_are_named(tmp_path):
+    ends = ("OSDev:50", "OSDev:51", "OSDev:52")
+    chain = [[0, 50000, 0], [50000, 0, 50000], [0, 50000, 0]]
+    mesh = [[0, 50000, 50000], [50000, 0, 50000], [50000, 50000, 0]]
+    notes = hwloc_machine(tmp_path, ends, chain, kind="XGMIBandwidth", gpus=3).notes
+    assert any("xGMI joins 1 pair of GPUs, such as 0 and 2, over other GPUs only" in note for note in notes)
+    notes = hwloc_machine(tmp_path, ends, mesh, kind="XGMIBandwidth", gpus=3).notes
+    assert not any("over other GPUs only" in note for note in notes)
+
+
+def test_direct_links_far_slower_than_told_are_doubted(tmp_path):
+    tree = hwloc_machine(tmp_path, ("OSDev:50", "OSDev:51"), [[0, 75000], [75000, 0]])
+    rows = "graph,communications,role,total_gb_per_s\none,0>1,calibration,{}\n"
+    slow, fast = (written(tmp_path, f"{rate}.csv", rows.format(rate)) for rate in (5.2, 68))
+    (remark,) = [text for text in fc.validate_machine(tree, slow).remarks if "of their NVLink" in text]
+    assert "5.2 GB/s is 6.9%" in remark
+    assert not any("of their NVLink" in text for text in fc.validate_machine(tree, fast).remarks)
+
+
+def test_copies_faster_than_the_links_of_the_file_are_said_to_be_left_out(tmp_path):
+    path = tmp_path / "idle.xml"
+    gpus = "".join(GPU.format(bus=bus, inside=f'<gpu dev="{n}" sm="80"/>') for n, bus in enumerate(("3b", "5e")))
+    path.write_text(f'<system version="1"><cpu numaid="0">{gpus}</cpu></system>'.replace("16.0 GT/s", "2.5 GT/s"))
+    tree = load_tree(path)
+    rows = "graph,communications,role,total_gb_per_s\none,0>1,calibration,24\nback,1>0,calibration,24.5\n"
+    found = fc.validate_machine(tree, written(tmp_path, "m.csv", rows))
+    assert "2 copies alone are left out, faster than the links of the topology" in found.calibration.source["one_way"]
+    assert "no copy alone was measured" not in found.calibration.source["one_way"]
+    assert sum("links slept when the topology was written" in text for text in found.remarks) == 1
+    assert any("rates are in Gbit/s" in text for text in found.remarks)
+
+
+def test_ports_of_network_cards_hold_them_and_are_named(tmp_path):
+    path = tmp_path / "cards.xml"
+    net = '<net name="mlx5_{}" dev="{}" speed="{}" port="1"/>'
+    gpu = GPU.format(bus="3b", inside='<gpu dev="0" sm="80"/>')
+    card = GPU.replace("{bus}", "5e").replace("0x030200", "0x020700").replace("10de", "15b3")
+
+    def tree(*speeds):
+        nets = "".join(net.format(n, n, speed) for n, speed in enumerate(speeds))
+        inside = card.format(inside=f"<nic>{nets}</nic>")
+        path.write_text(f'<system version="1"><cpu numaid="0">{gpu}{inside}</cpu></system>')
+        return load_tree(path, network_cards=True)
+
+    slow = tree(100000)
+    assert slow.vertex("mlx5_0").capacity * slow.link_bytes_per_s * 256 / 280 == pytest.approx(12.5e9)
+    assert any("carries 12.5 GB/s to the network" in note for note in slow.notes)
+    assert tree(400000).vertex("mlx5_0").capacity == 1.0
+    assert any("has 2 ports (mlx5_0, mlx5_1)" in note for note in tree(100000, 100000).notes)
+    with pytest.raises(InputError, match="speed is 'fast', expected Mbit/s"):
+        tree("fast")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from fabricast.inputs.csv_files import read_csv
-from fabricast.pcie.copies_of_machine import copies_of_machine
+from fabricast.pcie.copies_of_machine import address_doubts, copies_of_machine
 from fabricast.pcie.left_out_pause import JudgedMachine, left_out_rates
 from fabricast.pcie.machine_parameters import one_way_of
 from fabricast.pcie.machine_simulation import simulate_machine
@@ -120,7 +120,8 @@ def measured_copy_tables(machines: list[Machine], *, seed: int) -> MeasuredCopyT
 def _judged(machine: Machine, seed: int) -> JudgedMachine:
     tree = load_tree(machine.topology)
     graphs = copies_of_machine(tree, machine.path, program=machine.program, system=machine.system)
-    found = validate_machine(tree, graphs, one_way_bytes_per_s=one_way_of(tree), seed=seed)
+    doubts = address_doubts(tree, machine.path)
+    found = validate_machine(tree, graphs, one_way_bytes_per_s=one_way_of(tree), seed=seed, doubts=doubts)
     return JudgedMachine(tree, graphs, found, machine.own)
 
 
