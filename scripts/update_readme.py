@@ -20,8 +20,8 @@ README = REPOSITORY / "README.md"
 BEGIN, END = "<!-- results: written by scripts/update_readme.py -->\n", "<!-- end of results -->\n"
 #: Claims of the table in README.md, in few words.
 SHOWN = {
-    "pcie_staggered_probes": "staggered copies between 8 GPUs, largest error",
-    "pcie_all_to_all_probes": "all-to-all copies on the same machines, largest error",
+    "pcie_staggered_probes": "beyond: staggered copies between 8 GPUs, two machines of two switches, worst",
+    "pcie_all_to_all_probes": "beyond: all-to-all copies on these and one of paired virtual switches, worst",
     "pcie_within_fifteen_percent": "SC16: communications within ±15 %",
     "pcie_example_step_two": "SC16: the example ends after",
     "pcie_example_data_remaining": "SC16: data that remain after its first step",
@@ -33,7 +33,7 @@ SHOWN = {
     "gpucentric_regret": "beyond: cost of a wrong choice of the selector, largest",
     "gpucentric_g06": "Froening: MPI beats RMA and GGAS, from GPU memory, for large payloads",
     "gpucentric_g12": "Froening: energy of in-kernel synchronisation relative to the CPU's, least",
-    "percs_random_nodes_4d_64": "SC11: random nodes are best, 4D stencil; time of the next best relative to theirs",
+    "percs_random_nodes_4d_64": "SC11: random nodes (of blocks, or of ranks) are best, 4D stencil; next best / theirs",
     "percs_random_nodes_2d_64": "SC11: the same for the 2D stencil",
     "percs_searched_mapping": "beyond: a searched mapping takes",
 }

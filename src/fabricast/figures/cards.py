@@ -11,7 +11,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from fabricast.breakdown.components import COMPONENTS
 from fabricast.figures.percs_cases import plain_cases
-from fabricast.figures.style import COLOURS, COLUMN_WIDTH_IN, LAYER_COLOURS
+from fabricast.figures.style import COLOURS, COLUMN_WIDTH_IN, LAYER_COLOURS, size_name
+from fabricast.maxrate.datasets import dataset_title
 from fabricast.maxrate.models import FORMS, predict_time
 from fabricast.percs.mappings import MAPPING_TITLES
 
@@ -120,12 +121,17 @@ def maxrate_card(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: str) -> 
         row = fit[(fit["dataset"] == dataset) & (fit["model"] == name) & (fit["protocol"] == "large")].iloc[0]
         values = {parameter: float(row[parameter]) for parameter in FORMS[name].parameters}
         time = predict_time(name, values, np.full(100, size), processes)
-        axes.plot(processes, processes * size / time / 1e9, style, color=colour, label=FORMS[name].title)
+        axes.plot(
+            processes, processes * size / time / 1e9, style, color=colour, label=f"{FORMS[name].title}, fitted to all"
+        )
     rate = own["processes"] * size / own["time_s"] / 1e9
     axes.plot(own["processes"], rate, "o", color="black", markersize=4, label="measured")
     axes.set_ylim(0, 1.35 * float(rate.max()))
     axes.set_xlabel("processes that send at once")
-    axes.set_ylabel("rate of the node in GB/s")
+    trips = "round_trip" in set(own["convention"])
+    counted = ",\nbytes of one way a round trip" if trips else ""
+    axes.set_ylabel(f"rate of the node in GB/s{counted}", fontsize=7)
+    axes.set_title(f"{dataset_title(dataset)}, {size_name(size)}", fontsize=6)
     figure.legend(ncols=3, loc="outside upper center", fontsize=6)
     return figure
 

@@ -16,13 +16,13 @@ __all__ = ["plot_claim_readings"]
 
 _FILLS = {
     "reproduced": (COLOURS[0], "holds"),
-    "decided_by_tolerance": ("#9ecae1", "within our tolerance only"),
+    "decided_by_tolerance": ("#9ecae1", "holds, only within our tolerance"),
     "deviates": (COLOURS[1], "does not hold"),
     "not_testable": ("white", "not in this run, or not determined"),
 }
 _ROW_IN = 0.25
 #: Letters of a line of a statement.
-_LINE = 58
+_LINE = 76
 
 
 def _in_two_lines(statement: str) -> str:
@@ -68,7 +68,10 @@ def plot_claim_readings(reading: pd.DataFrame, claim: pd.DataFrame) -> Figure:
         )
         tested = own[own["verdict"] != "not_testable"]
         held = int((tested["verdict"] != "deviates").sum())
-        axes.text(len(own) + 0.4, row, f"{held} of {len(tested)}", va="center", fontsize=5.5)
+        # Without one of its framed readings a claim has no verdict.
+        missing = bool((own["is_default"] & (own["verdict"] == "not_testable")).any())
+        text = f"{held} of {len(tested)}{', no verdict' if missing else ''}"
+        axes.text(len(own) + 0.4, row, text, va="center", fontsize=5.5)
     statements = dict(zip(claim["claim"], claim["statement"], strict=True))
     axes.set_yticks(range(len(shown)), [_in_two_lines(statements[name]) for name in shown], fontsize=5.5)
     axes.set_xlim(-0.3, most * 1.08 + 3)

@@ -255,7 +255,7 @@ def plot_map(choice: pd.DataFrame, system: str) -> Figure:
         axes.set_xlabel("message size")
         axes.set_title(f"least {objective}, 8 nodes; {_ASSUMED}", fontsize=7)
         axes.grid(visible=False)
-    panels[0].set_ylabel("overlap")
+    panels[0].set_ylabel("overlap (share of a transfer)")
     handles = [Patch(color=_METHOD_COLOURS[name], label=METHODS[name].title) for name in methods]
     handles.append(Patch(color="0.3", alpha=0.4, label="pale: leads by less than the models err"))
     figure.legend(handles=handles, fontsize=6, ncols=3, loc="outside lower center")

@@ -82,7 +82,8 @@ def plot_rates(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: str) -> Fi
     top = float((rows["processes"] * rows["size_bytes"] / rows["time_s"]).max()) / 1e9
     left.set_ylim(0, 1.15 * top)
     left.set_xlabel("processes on the node")
-    left.set_ylabel("k n / T (GB/s)")
+    trips = "round_trip" in set(rows["convention"])
+    left.set_ylabel(f"rate of the node{', one way a round trip' if trips else ''} (GB/s)")
     left.set_title(dataset_title(dataset))
     legend_below(left)
     for number, (label, part) in enumerate(measurement.groupby("dataset", sort=True)):
@@ -253,6 +254,7 @@ def plot_time_surfaces(
     for own, (title, panel) in zip(axes, panels.items(), strict=True):
         shown = _surface(own, panel, norm, title)
     axes[0].set_ylabel("processes on the node")
+    figure.suptitle(dataset_title(dataset), fontsize=8)
     figure.colorbar(shown, ax=list(axes), label="time (µs)")
     return figure
 
@@ -302,13 +304,13 @@ def plot_time_curves(measurement: pd.DataFrame, prediction: pd.DataFrame, datase
     return figure
 
 
-def plot_parameter_intervals(fit: pd.DataFrame) -> Figure:
+def plot_parameter_intervals(fit: pd.DataFrame, measurement: pd.DataFrame) -> Figure:
     """Draw the rates of the refined model with their 95 % intervals.
 
     Parameters
     ----------
-    fit : pandas.DataFrame
-        Rows of the table maxrate_fit.
+    fit, measurement : pandas.DataFrame
+        Rows of the tables maxrate_fit and maxrate_measurement.
 
     Returns
     -------
@@ -331,7 +333,9 @@ def plot_parameter_intervals(fit: pd.DataFrame) -> Figure:
         own.set_xlim(0.02, 200)
         own.set_title(title, fontsize=8)
         own.set_xlabel("GB/s")
-    axes[0].set_yticks(range(len(rows)), rows["dataset"].map(dataset_title).tolist(), fontsize=6)
+    trips = set(measurement["dataset"][measurement["convention"] == "round_trip"])
+    named = [dataset_title(name) + (" (round trip)" if name in trips else "") for name in rows["dataset"]]
+    axes[0].set_yticks(range(len(rows)), named, fontsize=6)
     fitted = Line2D([], [], color=COLOURS[0], marker="o", markersize=3.5, label="fitted rate with its 95 % interval")
     said = "not determined: the data hold no case in which this rate decides"
     figure.legend(handles=[fitted], fontsize=6, loc="outside upper center", title=said, title_fontsize=6)

@@ -326,7 +326,7 @@ def plot_probes(comparison: pd.DataFrame, tolerance: float) -> Figure:
         pattern=np.select(
             [rows["case_id"].str.contains("staggered"), rows["case_id"].str.contains("all_to_all|16_cross")],
             ["staggered", "many copies per GPU"],
-            default="few flows",
+            default="few copies",
         )
     )
     figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 3.5))
@@ -335,7 +335,7 @@ def plot_probes(comparison: pd.DataFrame, tolerance: float) -> Figure:
         ends, ends * (1 - tolerance), ends * (1 + tolerance), color="0.9", label=f"±{100 * tolerance:g} %"
     )
     left.plot(ends, ends, color="0.6", linewidth=0.8)
-    markers = {"staggered": "o", "few flows": "s", "many copies per GPU": "X"}
+    markers = {"staggered": "o", "few copies": "s", "many copies per GPU": "X"}
     for (pattern, marker), colour in zip(markers.items(), COLOURS, strict=False):
         part = rows[rows["pattern"] == pattern]
         left.plot(part["reference"] / 1e9, part["predicted"] / 1e9, marker, color=colour, markersize=4,

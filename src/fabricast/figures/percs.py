@@ -130,7 +130,7 @@ def plot_times(case: pd.DataFrame, workloads: list[str]) -> Figure:
             axes.plot(place, floor[known] * 1e3, "_", color=colour, markersize=7, markeredgewidth=1.6,
                       label=f"even loads, {routing}")  # fmt: skip
         axes.set_xticks(np.arange(len(known)), known, rotation=60, fontsize=6)
-        axes.set_xlim(-0.6, len(known) - 0.4)
+        axes.set_xlim(-0.75, len(known) - 0.25)
         for edge in np.arange(len(known) - 1) + 0.5:
             axes.axvline(edge, color="0.9", linewidth=0.5, zorder=0)
         plain_log_scale(axes, "y")

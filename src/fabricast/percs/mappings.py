@@ -18,8 +18,8 @@ MAPPINGS = ("DEF", "BNM", "BDM", "BSM", "RNM", "RDM", "RNMu", "RDMu")
 #: The mappings in words.
 MAPPING_TITLES = {
     "DEF": "rank order", "BNM": "blocks on nodes", "BDM": "blocks on drawers", "BSM": "blocks on supernodes",
-    "RNM": "blocks on random nodes", "RDM": "blocks on random drawers", "RNMu": "ranks on random nodes",
-    "RDMu": "ranks on random drawers",
+    "RNM": "blocks on random nodes", "RDM": "blocks on random drawers", "RNMu": "rank-order chunks on random nodes",
+    "RDMu": "rank-order chunks on random drawers",
 }  # fmt: skip
 RANDOM_MAPPINGS = ("RNM", "RDM", "RNMu", "RDMu")
 PLACEMENTS = ("contiguous", "random_supernodes", "random_drawers", "random_nodes", "spread_drawers")

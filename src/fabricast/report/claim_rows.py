@@ -82,10 +82,10 @@ def claim_sections(claims: Rows, readings: Rows, baselines: Rows) -> dict[str, A
 
 
 def _count_bars(claims: Rows) -> list[tuple[str, str, int]]:
-    """Return colour, word and number of the three parts of a bar: holds, deviates, says nothing new."""
+    """Return colour, word and number of the three parts of a bar: holds, deviates, decides nothing."""
     holds = sum(row["verdict"] == "reproduced" for row in claims)
     deviates = sum(row["verdict"] == "deviates" for row in claims)
-    return [("g", "hold", holds), ("b", "deviate", deviates), ("n", "say nothing new", len(claims) - holds - deviates)]
+    return [("g", "hold", holds), ("b", "deviate", deviates), ("n", "decide nothing", len(claims) - holds - deviates)]
 
 
 def _by_claim(rows: Rows) -> dict[str, Rows]:

@@ -10,6 +10,7 @@ import pandas as pd
 from fabricast.figures.percs_cases import plain_cases
 from fabricast.figures.style import COLOURS
 from fabricast.maxrate.datasets import dataset_title
+from fabricast.maxrate.models import MODEL_TITLES
 
 __all__ = ["explorer_script", "maxrate_explorer", "network_explorer"]
 
@@ -81,7 +82,7 @@ def maxrate_explorer(measurement: pd.DataFrame, prediction: pd.DataFrame) -> dic
     case = alt.param("data_set", value=first, bind=alt.binding_select(options=cases, name="data set "))
     model = alt.param(
         "model", value="refined" if "refined" in models else models[0],
-        bind=alt.binding_select(options=models, name="model "),
+        bind=alt.binding_select(options=models, labels=[MODEL_TITLES[name] for name in models], name="model "),
     )  # fmt: skip
     base = (
         alt.Chart(table)

@@ -24,6 +24,8 @@ KEY_TABLES = {
             printf('%.1f %%', 100 * median(abs(relative_error)) FILTER (judged)) AS median_error,
             printf('%.0f %%', 100 * avg(CAST(abs(relative_error) <= 0.15 AS INTEGER)) FILTER (judged)) AS "within 15 %",
             printf('%.1f %%', 100 * max(abs(relative_error)) FILTER (judged)) AS worst,
+            printf('%.1f %%', 100 * median(abs(left_out_bytes_per_s / measured_bytes_per_s - 1)) FILTER (judged))
+              AS "median, number fitted on others",
             printf('%.1f %%', 100 * median(abs(packets_bytes_per_s / measured_bytes_per_s - 1)) FILTER (judged))
               AS median_packet_by_packet,
             printf('%.1f %%', 100 * median(abs(sharing_bytes_per_s / measured_bytes_per_s - 1)) FILTER (judged))
@@ -79,7 +81,8 @@ KEY_TABLES = {
             PIVOT (SELECT workload, routing, mapping, printf('%.3g', 1000 * avg(bottleneck_s)) AS t FROM network_case
                    WHERE gateway = 'mod' AND multiplicity = 1 AND placement = 'whole' AND wrap AND NOT turned
                    GROUP BY ALL)
-            ON mapping USING first(t) GROUP BY workload, routing ORDER BY workload, routing""",
+            ON mapping IN ('DEF', 'BNM', 'BDM', 'BSM', 'RNM', 'RDM', 'RNMu', 'RDMu') USING first(t)
+            GROUP BY workload, routing ORDER BY workload, routing""",
         "Mappings found by search": """
             SELECT workload, routing, start AS starts_from, printf('%.3g', 1e3 * start_s) AS start_ms,
             printf('%.3g', 1e3 * bottleneck_s) AS found_ms, bottleneck_class AS class,
@@ -180,10 +183,13 @@ SIMULATED = {
         WHERE study = 'pcie' AND subset LIKE '%.validation'
         GROUP BY ALL ORDER BY ALL""",
     "The worst communications": """
-        SELECT case_id AS graph, item AS copy, model, replace(origin, 'packets.', '') AS hardware,
+        SELECT case_id AS graph, coalesce(copy, worst_cases.item) AS copy, model,
+        replace(origin, 'packets.', '') AS hardware,
         1e3 * predicted AS predicted_ms,
         1e3 * reference AS simulated_ms, printf('%+.1f %%', 100 * relative_error) AS error, graph_text AS all_copies
-        FROM worst_cases WHERE kind = 'simulated' ORDER BY abs(relative_error) DESC, case_id, item, model""",
+        FROM worst_cases LEFT JOIN (SELECT graph, communication::VARCHAR AS item, source || '>' || target AS copy
+          FROM communication) AS ends ON ends.graph = case_id AND ends.item = worst_cases.item
+        WHERE kind = 'simulated' ORDER BY abs(relative_error) DESC, case_id, worst_cases.item, model""",
 }
 
 PARAMETERS = {

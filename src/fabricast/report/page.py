@@ -18,14 +18,12 @@ import pandas as pd
 
 from fabricast.core.number_text import number_text
 from fabricast.inputs.files import write_text
-from fabricast.maxrate.models import MODEL_TITLES
-from fabricast.pcie.models import MODELS
 from fabricast.report.claim_rows import claim_sections
 from fabricast.report.explorers import explorer_script, maxrate_explorer, network_explorer
 from fabricast.report.javascript_kernels import kernel_script
 from fabricast.report.key_tables import ASSUMED, DIGESTS, ERRORS, KEY_TABLES, PARAMETERS, SIMULATED, YOURS
 from fabricast.report.pcie_explorer import pcie_explorer
-from fabricast.report.sheets import Sheet, sheet_of
+from fabricast.report.sheets import READABLE_MODELS, Sheet, sheet_of
 from fabricast.report.stories import answers_of, machine_answers, stories, study_name
 from fabricast.results.tables import open_run
 
@@ -138,7 +136,7 @@ def write_report(
     order = list(stories())
     studies = sorted((study for study in studies if study["pictures"]), key=lambda study: order.index(study["study"]))
     text = _environment().get_template("report.html.jinja").render(
-        model_titles=MODEL_TITLES | {name: model.title for name, model in MODELS.items()},
+        model_titles=READABLE_MODELS,
         studies=studies, run=tables["run"], has_own_copies=has_own_copies, machines=machines,
         sizes={picture.anchor: picture.size for picture in pictures},
         packed=json.dumps({picture.anchor: picture.packed for picture in pictures}),

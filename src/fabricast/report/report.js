@@ -95,6 +95,7 @@ const filter = () => {
       && Object.entries(chosen).every(([name, field]) => !field.value || row.dataset[name] === field.value)).length;
   }
   $("#none").hidden = shown > 0;
+  $("#claim-table").hidden = shown === 0;
   $("#clear").hidden = shown === texts.size;
   $("#found").textContent = shown === texts.size ? `${shown} claims` : `${shown} of ${texts.size} claims`;
   claims.refresh();

@@ -16,24 +16,30 @@ from fabricast.maxrate.models import MODEL_TITLES
 from fabricast.pcie.models import MODELS
 from fabricast.report.stories import study_name
 
-__all__ = ["Cell", "Sheet", "header_text", "sheet_of"]
+__all__ = ["READABLE_MODELS", "Cell", "Sheet", "header_text", "sheet_of"]
 
 _UNITS = {
     "_gb_per_s": "GB/s", "_bytes_per_s": "bytes/s", "_bytes": "bytes", "_ms": "ms", "_ns": "ns", "_us": "µs", "_s": "s",
 }  # fmt: skip
 #: A number that a query has written with its unit stands and sorts as a number.
 _SCALES = {"%": 1.0, "×": 1.0, "GB/s": 1.0, "s": 1.0, "ms": 1e-3, "µs": 1e-6, "ns": 1e-9}
-_QUANTITY = re.compile(rf"([+-]?\d[\d,]*(?:\.\d+)?) ?({'|'.join(_SCALES)})")
+_QUANTITY = re.compile(rf"([+-]?\d[\d,]*(?:\.\d+)?)(?: ?({'|'.join(_SCALES)}))?")
 _SYMBOLS = {"gb": "GB", "r2": "R²", "digest": "content digest"}
 #: Lines of a narrow column may break between the parts of such a name.
 _NAME = re.compile(r"[A-Za-z][\w.]*[._]\w+")
+#: Models of all studies in words.
+READABLE_MODELS = MODEL_TITLES | {name: model.title for name, model in MODELS.items()} | {
+    "endpoint_engines": "engines and program", "packets_with_engines": "engines and program, packet by packet",
+    "sharing_on_the_tree": "sharing on the tree", "packets": "packets and headers",
+    "packets_with_gap": "packets, headers and the device's gap", "published_formula": "formula of the paper",
+}  # fmt: skip
 _METHODS = {name: method.title for name, method in METHODS.items()}
 #: What people read in place of identifiers, by column.
 _TITLES = {
     "component": {name: f"{kind.title} ({name})" for name, kind in COMPONENTS.items()},
     "dataset": DATASET_TITLES,
     "metric": METRICS,
-    "model": MODEL_TITLES | {name: model.title for name, model in MODELS.items()},
+    "model": READABLE_MODELS,
     "system": SYSTEM_TITLES,
     "fastest_below": _METHODS,
     "fastest_above": _METHODS,
@@ -102,7 +108,7 @@ def _cell(column: str, value: object) -> Cell:
     text = study_name(str(value)) if column == "study" else _TITLES.get(column, {}).get(str(value), str(value))
     quantity = _QUANTITY.fullmatch(text)
     if quantity:
-        return Cell(text, float(quantity[1].replace(",", "")) * _SCALES[quantity[2]], True)
+        return Cell(text, float(quantity[1].replace(",", "")) * _SCALES.get(quantity[2], 1.0), True)
     parts = tuple(text.split()) if column in _COMMUNICATIONS else ()
     return Cell(text, is_name=_NAME.fullmatch(text) is not None, parts=parts)
 

@@ -36,8 +36,9 @@ FIGURES = (
         "injection_shares",
         "What injection is made of",
         lambda read, values: plots.plot_shares(read("breakdown_share"), values["system"], _INJECTION),
-        "Shares of injection overhead: the parts of a post and of its progress, and the parts of the low-level post. "
-        "Where the slide prints another percentage, it stands beside ours (slide).",
+        "Shares of injection overhead: the parts of a post and of its progress, and the parts of the low-level post, "
+        "by the names of the slides (MD: descriptor, DBC: doorbell). Where the slide prints another percentage, it "
+        "stands beside ours (slide).",
     ),
     Entry(
         "latency_shares",
@@ -51,7 +52,7 @@ FIGURES = (
         "What if a part were faster",
         lambda read, values: plots.plot_what_if(read("what_if"), values["system"]),
         "Share of the total that a faster part removes (what the talk plots as speed-up), in the order of the "
-        "talk's legends.",
+        "talk's legends. Drawn wide: LLP, on which the line of its largest part lies.",
     ),
     Entry(
         "accuracy",
@@ -67,6 +68,7 @@ FIGURES = (
         lambda read, values: plots.plot_sensitivity(
             read("what_if"), read("breakdown_component"), read("breakdown_total"), values["system"]
         ),
-        "Change of each total when one component changes by 10 %.",
+        "Change of each total when one component changes by 10 %: pale where it gets shorter, full where it gets "
+        "longer.",
     ),
 )

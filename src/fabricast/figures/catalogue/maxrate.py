@@ -22,14 +22,15 @@ FIGURES = (
         "Rate of a node by processes",
         lambda read, values: cards.maxrate_card(read("maxrate_measurement"), read("maxrate_fit"), _shown(read, values)),
         "Rate of a node whose processes send large messages at once: the postal model knows no limit, the max-rate "
-        "model one.",
+        "model one. Both are fitted to all numbers of processes.",
     ),
     Entry(
         "rates",
         "Rate of a node",
         lambda read, values: plots.plot_rates(read("maxrate_measurement"), read("maxrate_fit"), _shown(read, values)),
-        "Rate k n / T of a node by processes, at large messages: measured (points) and models fitted to "
-        "messages of 8 KiB and more. Right: all data sets, relative to their largest rate.",
+        "Rate of a node by processes (bytes of all messages over the time of their exchange), at large messages: "
+        "measured (points) and models fitted to messages of 8 KiB and more. Right: all data sets, relative to their "
+        "largest rate.",
     ),
     Entry(
         "time_surfaces",
@@ -89,11 +90,11 @@ FIGURES = (
     Entry(
         "parameter_intervals",
         "What the data tell of the rates",
-        lambda read, values: plots.plot_parameter_intervals(read("maxrate_fit")),
+        lambda read, values: plots.plot_parameter_intervals(read("maxrate_fit"), read("maxrate_measurement")),
         "Rates of the refined model for messages of 8 KiB and more, with 95 % intervals: the wider of profile "
         'likelihood and bootstrap over whole numbers of processes. "Not determined": the parameter can be moved '
         "without harm to the fit; the max-rate form, which has a parameter less, may determine it all the same. Rates "
-        "are as fitted: of round trips (Blue Waters) half of what flows one way, of one-way data sets all of it.",
+        "are as fitted: of round trips half of what flows one way, of one-way data sets all of it.",
     ),
     Entry(
         "this_machine",

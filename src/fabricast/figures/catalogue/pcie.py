@@ -98,9 +98,9 @@ FIGURES = (
         "Differences between models",
         lambda read, values: plots.plot_model_differences(read("prediction")),
         "How far two models lie apart on the same communications of the first set of graphs (storm8 in the default "
-        "study). Below the diagonal the mean absolute "
-        "difference of elapsed times, above it the share of communications that differ by more than 15 %, "
-        "both in percent.",
+        "study). Below the diagonal the mean absolute difference of elapsed times, in percent of that of the model "
+        "whose column it is; above it the share of communications that differ by more than 15 %, in percent of all. "
+        "One scale of colours serves both.",
     ),
     Entry(
         "measured_probes",
@@ -121,7 +121,8 @@ FIGURES = (
         "Errors of the models against the packet-level simulator (kind: simulated), on the first simulated tree "
         "(storm8 in the default study; so in the next figures), on hardware whose root complex cuts 256-byte packets "
         "into 128-byte pieces. Left: histogram with the ±15 % band shaded. Right: cumulative share of communications "
-        "below an absolute error, all models. The parameters were calibrated on three probes, never on these graphs.",
+        "below an absolute error, all models; the line is at the edge of the band. The parameters were calibrated on "
+        "three probes, never on these graphs.",
         needs_simulation=True,
     ),
     Entry(
@@ -142,7 +143,8 @@ FIGURES = (
             read("error_band"), values["simulated_set"], values["origin"], values["tolerance"]
         ),
         "Share within ±15 % (bars: 95 % interval, resampled by graph) and mean absolute error by the number "
-        "of communications in the graph, for the validation set and the stress set; tree and hardware as before.",
+        "of communications in the graph, for the validation set and the stress set; tree and hardware as before. Drawn "
+        "wide: a line on which another lies.",
         needs_simulation=True,
     ),
     Entry(
@@ -153,8 +155,10 @@ FIGURES = (
             {f"{name}.held_out": f"{name}, held out" for name in values["held_out"]},
             values["tolerance"],
         ),
-        "Share of communications within ±15 % of the simulated time for every model and hardware setting, on "
-        "graphs held out from the design of the back-pressure rule.",
+        "Share of communications within ±15 % of the simulated time for every model and hardware setting, on graphs "
+        "held out from the design of the back-pressure rule (shares of all graphs differ from these a little). A row "
+        "that equals that of the slides' reading takes one rule of it otherwise, which makes no difference to these "
+        "shares.",
         needs_simulation=True,
     ),
     Entry(
@@ -167,8 +171,9 @@ FIGURES = (
             read("parameter"),
             "congestion_factor",
         ),
-        "The communication on which the slides' reading errs most: link loads that the model predicts at the "
-        "start, and elapsed times of model and packet-level simulator side by side.",
+        "The communication on which the slides' reading errs most: link loads that the model predicts at the start, "
+        "and elapsed times of model and packet-level simulator side by side. The tree is that of the figures before, "
+        "the hardware is named above.",
         needs_simulation=True,
     ),
     Entry(
@@ -188,8 +193,9 @@ FIGURES = (
         lambda read, values: schedules.plot_schedule_distribution(
             read("schedule_histogram"), read("schedule_summary"), values["reference_time_s"]
         ),
-        "Times of all schedules of the halo exchanges on which the talk shows a fastest one, in units of one "
-        "message alone. Arrow: the published schedule; dotted: the naive order, neighbour by neighbour.",
+        "Times of all schedules of the halo exchanges of which the talk shows a fastest one, on the trees named "
+        "above, in units of one message alone. Arrow: the published schedule; dotted: the naive order, neighbour by "
+        "neighbour.",
     ),
     Entry(
         "schedule_gain",

@@ -21,7 +21,8 @@ FIGURES = (
         "The talk's example: two supernodes",
         lambda read, values: plots.plot_two_supernodes(read("network_example"), EXAMPLE_GRID),
         "A two-dimensional stencil of 16 x 4 nodes on two supernodes in rank order. All messages that leave a "
-        "supernode (thick lines) share the only link between the two, each way.",
+        "supernode (thick lines) share the only link between the two, each way. Right: on the torus further messages "
+        "join the first and the last row, which are not drawn.",
     ),
     Entry(
         "link_counts",
@@ -98,10 +99,10 @@ FIGURES = (
         "packets",
         "Packet level and bound",
         lambda read, values: plots.plot_packets(read("comparison")),
-        "Packet-level times beside the time of the busiest link. With direct routes that time is a bound, which "
-        "packets exceed by more where a message is few packets. With indirect routes it is that of expected "
-        "loads: each packet draws its "
-        "third group, so single runs queue at random and may also end a little earlier.",
+        "Packet-level times beside the time of the busiest link, a point a workload and mapping; grey: both equal. "
+        "With direct routes that time is a bound, which packets exceed by more where a message is few packets. With "
+        "indirect routes it is that of expected loads: each packet draws its third group, so single runs queue at "
+        "random and may also end a little earlier.",
     ),
     Entry(
         "mapping_search",
