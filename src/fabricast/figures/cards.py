@@ -195,9 +195,9 @@ def percs_card(case: pd.DataFrame, search: pd.DataFrame) -> Figure:
                       va="center", fontsize=6)  # fmt: skip
     axes.set_yticks(range(len(names)), [MAPPING_TITLES.get(name, name) for name in names], fontsize=6)
     axes.set_xscale("log")
-    axes.margins(x=0.15)
+    axes.margins(x=0.22)
     axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.set_xlabel(f"busiest link in ms, {_workload_words(workload)}", fontsize=6.5)
+    axes.set_xlabel(f"busiest link in ms, {_workload_words(workload)}", fontsize=6.5, loc="right")
     return figure

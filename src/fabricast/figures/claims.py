@@ -70,11 +70,11 @@ def plot_claim_readings(reading: pd.DataFrame, claim: pd.DataFrame) -> Figure:
         held = int((tested["verdict"] != "deviates").sum())
         # Without one of its framed readings a claim has no verdict.
         missing = bool((own["is_default"] & (own["verdict"] == "not_testable")).any())
-        text = f"{held} of {len(tested)}{', no verdict' if missing else ''}"
+        text = ", ".join([f"{held} of {len(tested)}"] * bool(len(tested)) + ["no verdict"] * missing)
         axes.text(len(own) + 0.4, row, text, va="center", fontsize=5.5)
     statements = dict(zip(claim["claim"], claim["statement"], strict=True))
     axes.set_yticks(range(len(shown)), [_in_two_lines(statements[name]) for name in shown], fontsize=5.5)
-    axes.set_xlim(-0.3, most * 1.08 + 3)
+    axes.set_xlim(-0.3, most * 1.08 + 4)
     axes.set_ylim(len(shown) - 0.4, -0.6)
     axes.set_xticks([])
     axes.set_xlabel(

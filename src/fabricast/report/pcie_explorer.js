@@ -14,6 +14,9 @@ const pcieExplorer = (root, data) => {
     if (text !== undefined) found.textContent = text;
     return found;
   };
+  // In the words of `fabricast predict`.
+  const waited = (tree, link) => tree.endpoints.includes(link.source) ? `endpoint ${link.source} sends`
+    : tree.endpoints.includes(link.target) ? `endpoint ${link.target} receives` : `link ${link.source} > ${link.target}`;
   const HEADS = ["copy", "factor at start", "time (ms)", "slowdown", "waits for", ""];
   let tree = data.trees[0], copies = [], source = null;
 
@@ -41,7 +44,7 @@ const pcieExplorer = (root, data) => {
     ? `color-mix(in srgb, #E6B400 ${200 * load}%, #56B4E9)` : `color-mix(in srgb, #D55E00 ${200 * load - 100}%, #E6B400)`;
   const swatch = (background) => element("span", { className: "swatch", style: `background: ${background}` });
   const key = element("p", { className: "small" }, "Load of a link: ", swatch(IDLE), " none; ",
-    swatch("linear-gradient(to right, #56B4E9, #E6B400, #D55E00)"), " from a little to full; ", swatch("#b3261e"), " more than it carries, as a model asks. Seen from below, the left line of a pair leads up.");
+    swatch("linear-gradient(to right, #56B4E9, #E6B400, #D55E00)"), " from a little to full; ", swatch("#b3261e"), " more than it carries, as a model asks. Arrows show the direction of links in use.");
   const picture = drawn("svg", { role: "group", "aria-label": "Tree; choose a source, then a target" });
   const body = element("tbody");
   const table = element("table", {}, element("caption", { className: "skip" }, "Copies"), element("thead", {}, element("tr", {},
@@ -83,6 +86,11 @@ const pcieExplorer = (root, data) => {
       const line = drawn("line", { x1: x + aside[0], y1: y + aside[1], x2: x2 + aside[0], y2: y2 + aside[1], style: `stroke: ${colour(loads[number])}`, "stroke-width": 1.5 + 6 * load });
       line.append(drawn("title", {}, `${link.source} to ${link.target}: ${Math.round(100 * loads[number])} % of its capacity`));
       picture.append(line);
+      if (load > 0) {
+        const angle = Math.atan2(y2 - y, x2 - x) * 180 / Math.PI, size = 4 + 3 * load;
+        const middle = [x + 0.55 * (x2 - x) + aside[0], y + 0.55 * (y2 - y) + aside[1]];
+        picture.append(drawn("polygon", { points: `${-size},${-size} ${size},0 ${-size},${size}`, transform: `translate(${middle}) rotate(${angle})`, fill: "#16202c", stroke: "#fff", "stroke-width": .7 }));
+      }
     });
     for (const vertex of tree.vertices) {
       const [x, y] = place(vertex), end = vertex.kind === "endpoint";
@@ -120,7 +128,7 @@ const pcieExplorer = (root, data) => {
       const remove = element("button", { type: "button", className: "button", ariaLabel: `Remove ${from} to ${to}` }, "×");
       remove.onclick = () => { copies.splice(copy, 1); update(); };
       const slower = results.end_s[copy] / alone;
-      const cells = [`${from} → ${to}`, results.initial_rho[copy].toFixed(2), (1e3 * results.end_s[copy]).toFixed(1), slower.toFixed(2), slower > 1.0001 && link ? `${link.source} to ${link.target}` : "nothing"];
+      const cells = [`${from} → ${to}`, results.initial_rho[copy].toFixed(2), (1e3 * results.end_s[copy]).toFixed(1), slower.toFixed(2), slower > 1.0001 && link ? waited(tree, link) : "nothing"];
       const row = element("tr", {}, ...cells.map((text, column) => element("td", { "data-label": HEADS[column], ...(column && column < 4 ? { className: "r" } : {}) }, text)), element("td", {}, remove));
       return row;
     }));

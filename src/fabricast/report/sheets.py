@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import duckdb
 import pandas as pd
@@ -132,5 +132,14 @@ def sheet_of(connection: duckdb.DuckDBPyConnection, title: str, query: str) -> S
         (str(kind), tuple(_cell(name, row[name]) for name in names))
         for kind, row in zip(classes, frame.astype(object).to_dict("records"), strict=True)
     )
-    numbers = [any(cells[place].is_number for _, cells in rows) for place in range(len(names))]
+    # A column of numbers holds nothing else, but where a value is missing.
+    numbers = [
+        any(cells[place].is_number for _, cells in rows)
+        and all(cells[place].is_number or cells[place].text == "–" for _, cells in rows)
+        for place in range(len(names))
+    ]
+    rows = tuple(
+        (kind, tuple(replace(cell, is_number=number) for cell, number in zip(cells, numbers, strict=True)))
+        for kind, cells in rows
+    )
     return Sheet(title, tuple(zip(map(header_text, names), numbers, strict=True)), rows)
