@@ -118,7 +118,9 @@ def share_intervals(
     # Resamples that draw no case of a small subset say nothing of its share.
     never = ~(drawn > 0).any(axis=0)
     shares[:, never] = 0.0
-    low, high = np.nanpercentile(shares, [2.5, 97.5], axis=0)
+    # The same without missing values, and many times as fast.
+    percentile = np.nanpercentile if np.isnan(shares).any() else np.percentile
+    low, high = percentile(shares, [2.5, 97.5], axis=0)
     high[never] = 1.0
     return low, high
 

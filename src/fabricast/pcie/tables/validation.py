@@ -213,21 +213,21 @@ def _validate_alike(
         "histogram": [],
         "feature": [],
     }
+    found: list[_Errors] = []
     for origin, rows in reference.groupby("origin", sort=True):
         values = parameter[parameter["system"] == f"{tree.name}.{origin}"].set_index("name")["value"]
         keywords = {"tau": values.get("tau", 0.0), "crossing_cost": values.get("crossing_cost", 1.0)}
         rows = rows.set_index(["case_id", "item"], drop=False).loc[key]
         identifiers = rows[list(texts)].reset_index(drop=True).astype(texts)
-        simulated, least, most = (rows[name].to_numpy(dtype=np.float64) for name in ("value", "low", "high"))
+        simulated = rows["value"].to_numpy(dtype=np.float64)
         for name in models:
             evaluation = evaluate(
                 tree, graphs, MODELS[name], bandwidth_bytes_per_s=values["bandwidth"], threads=threads, **keywords
             )
             predicted = evaluation.end_s - graphs.start_s
-            error = predicted / simulated - 1.0
-            common = {"study": "pcie", "model": name, "kind": "simulated", "origin": origin}
-            over_phases = (predicted / most - 1.0, predicted / least - 1.0)
-            parts["band"].append(_bands(error, over_phases, case, subsets, counts, tolerance).assign(**common))
+            common = {"study": "pcie", "model": name, "kind": "simulated", "origin": str(origin)}
+            found.append(_errors(predicted, rows, common))
+            error = found[-1].error
             parts["accuracy"].append(_accuracy(error, graphs, simulated, predicted, subsets).assign(**common))
             parts["histogram"].append(_histogram(error, subsets).assign(**common))
             if name in VALIDATED and origin == explained:
@@ -237,52 +237,71 @@ def _validate_alike(
                 parts["comparison"].append(
                     identifiers.assign(
                         model=pd.Series(name, index=identifiers.index, dtype=pd.CategoricalDtype(list(VALIDATED))),
-                        predicted=predicted, reference=simulated, reference_low=least,
-                        reference_high=most, relative_error=error,
+                        predicted=predicted, reference=simulated, reference_low=rows["low"].to_numpy(),
+                        reference_high=rows["high"].to_numpy(), relative_error=error,
                         tolerance=tolerance, within=np.abs(error) <= tolerance,
                     )
                 )  # fmt: skip
+    parts["band"].append(_bands(found, case, subsets, counts, tolerance))
     return ValidationTables(
         *(pd.concat(frames, ignore_index=True) if frames else pd.DataFrame() for frames in parts.values())
     )
 
 
+@dataclass(frozen=True)
+class _Errors:
+    """Errors of one model against one hardware setting, and from the first to the last of those over its phases."""
+
+    error: NDArray[np.float64]
+    nearest: NDArray[np.float64]
+    farthest: NDArray[np.float64]
+    common: dict[str, str]
+
+
+def _errors(predicted: NDArray[np.float64], rows: pd.DataFrame, common: dict[str, str]) -> _Errors:
+    simulated, least, most = (rows[name].to_numpy(dtype=np.float64) for name in ("value", "low", "high"))
+    over_phases = (predicted / most - 1.0, predicted / least - 1.0)
+    nearest = np.where(over_phases[0] * over_phases[1] < 0, 0.0, np.abs(over_phases).min(axis=0))
+    return _Errors(predicted / simulated - 1.0, nearest, np.abs(over_phases).max(axis=0), common)
+
+
 def _bands(
-    error: NDArray[np.float64],
-    over_phases: tuple[NDArray[np.float64], NDArray[np.float64]],
+    found: list[_Errors],
     case: NDArray[np.int64],
     subsets: dict[str, NDArray[np.intp]],
     counts: NDArray[np.uint8],
     tolerance: float,
 ) -> pd.DataFrame:
+    """Return shares within tolerances with their intervals, for every model, hardware setting and subset."""
     tolerances = sorted({tolerance, *COMMON_TOLERANCES})
-    absolute = np.abs(error)
-    # The error in some phase reaches from the first to the second.
-    nearest = np.where(over_phases[0] * over_phases[1] < 0, 0.0, np.abs(over_phases).min(axis=0))
-    farthest = np.abs(over_phases).max(axis=0)
-    graphs = counts.shape[1]
-    # Whole numbers: exact in single precision, which is what they are multiplied in.
-    sizes = np.empty((graphs, len(subsets)), dtype=np.float32)
-    hits = np.empty((graphs, len(subsets) * len(tolerances)), dtype=np.float32)
-    rows: list[dict[str, Any]] = []
-    for position, (name, inside) in enumerate(subsets.items()):
-        own_case, own_absolute = case[inside], absolute[inside]
-        own_nearest, own_farthest = nearest[inside], farthest[inside]
-        statistics = error_statistics(error[inside])
-        sizes[:, position] = np.bincount(own_case, minlength=graphs)
-        for limit in tolerances:
-            within = own_absolute <= limit
-            hits[:, len(rows)] = np.bincount(own_case[within], minlength=graphs)
-            rows.append(
-                {
-                    "subset": name, "tolerance": limit, "share_within": float(np.count_nonzero(within) / inside.size),
-                    "share_within_least": float((own_farthest <= limit).mean()),
-                    "share_within_most": float((own_nearest <= limit).mean()),
-                    **statistics,
-                }
-            )  # fmt: skip
-    low, high = share_intervals(hits, sizes, counts)
-    return pd.DataFrame(rows).assign(share_within_low=low, share_within_high=high)
+    rows: list[list[dict[str, Any]]] = [[] for _ in found]
+    for name, inside in subsets.items():
+        # Resamples of all models at once, of the graphs of the subset alone.
+        numbers, place, sizes = np.unique(case[inside], return_inverse=True, return_counts=True)
+        # Whole numbers: exact in single precision, which is what they are multiplied in.
+        hits = np.empty((numbers.size, len(found) * len(tolerances)), dtype=np.float32)
+        for position, one in enumerate(found):
+            absolute, nearest, farthest = np.abs(one.error[inside]), one.nearest[inside], one.farthest[inside]
+            statistics = error_statistics(one.error[inside])
+            for number, limit in enumerate(tolerances, position * len(tolerances)):
+                within = absolute <= limit
+                hits[:, number] = np.bincount(place[within], minlength=numbers.size)
+                rows[position].append(
+                    {
+                        "subset": name, "tolerance": limit,
+                        "share_within": float(np.count_nonzero(within) / inside.size),
+                        "share_within_least": float((farthest <= limit).mean()),
+                        "share_within_most": float((nearest <= limit).mean()),
+                        **statistics,
+                    }
+                )  # fmt: skip
+        low, high = share_intervals(hits, sizes[:, np.newaxis].astype(np.float32), counts[:, numbers])
+        for position, own in enumerate(rows):
+            for number, row in enumerate(own[-len(tolerances) :], position * len(tolerances)):
+                row |= {"share_within_low": low[number], "share_within_high": high[number]}
+    return pd.concat(
+        [pd.DataFrame(own).assign(**one.common) for own, one in zip(rows, found, strict=True)], ignore_index=True
+    )
 
 
 def _accuracy(
