@@ -70,7 +70,7 @@ def test_copies_are_added_changed_and_removed(finished, browser):
     root.get_by_role("button", name="endpoint 3").click()
     root.get_by_role("button", name="endpoint 2").click()
     assert {cells.split("\t")[3] for cells in rows.all_inner_texts()} == {"2.00"}
-    assert "to 2" in rows.first.inner_text(), "both wait for the link into 2"
+    assert "endpoint 2 receives" in rows.first.inner_text(), "both wait for the link into 2"
     before = rows.first.inner_text()
     root.get_by_label("size in MiB").fill("600")
     assert rows.first.inner_text() != before

@@ -7,11 +7,26 @@ import re
 
 from fabricast.core.errors import InputError
 
-__all__ = ["GIB", "MIB", "MILLISECOND", "parse_bytes", "pcie_bytes_per_s", "pcie_generation", "pcie_link_bytes_per_s"]
+__all__ = [
+    "GIB",
+    "HEADER_BYTES",
+    "MIB",
+    "MILLISECOND",
+    "PAYLOAD_BYTES",
+    "PROTOCOL_EFFICIENCY",
+    "parse_bytes",
+    "pcie_bytes_per_s",
+    "pcie_generation",
+    "pcie_link_bytes_per_s",
+]
 
 MIB = float(1 << 20)
 GIB = float(1 << 30)
 MILLISECOND = 1e-3
+#: Packets of PCIe where nothing else is known. [assumed]
+PAYLOAD_BYTES, HEADER_BYTES = 256, 24
+#: Share of the raw rate of a link that is payload. [assumed]
+PROTOCOL_EFFICIENCY = PAYLOAD_BYTES / (PAYLOAD_BYTES + HEADER_BYTES)
 #: Widths of links that PCIe defines.
 PCIE_WIDTHS = (1, 2, 4, 8, 12, 16, 32)
 _BYTE_UNITS = {"": 1.0, "b": 1.0, "kb": 1e3, "mb": 1e6, "gb": 1e9, "kib": 1024.0, "mib": MIB, "gib": GIB}

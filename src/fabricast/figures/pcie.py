@@ -233,7 +233,8 @@ def plot_slowdown(
     rows["slowdown"] = rows["value"] / (rows["size_bytes"] / bandwidth_bytes_per_s)
     rows = rows[np.isfinite(rows["slowdown"])]
     figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 3.8))
-    models = [name for name in MODELS if name in set(rows["model"])]
+    known = set(rows["model"].unique())
+    models = [name for name in MODELS if name in known]
     seen: set[str] = set()
     for name in greys_first(models):
         colour, style = model_look(name)

@@ -53,7 +53,8 @@ def plot_error_distribution(histogram: pd.DataFrame, subset: str, origin: str, t
     rows = histogram[(histogram["subset"] == subset) & (histogram["origin"] == origin)]
     figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 3.8))
     left.axvspan(-100 * tolerance, 100 * tolerance, color="0.92")
-    order = [name for name in MODELS if name in set(rows["model"])]
+    known = set(rows["model"].unique())
+    order = [name for name in MODELS if name in known]
     for name in VALIDATED:
         colour, style = model_look(name)
         part = rows[(rows["model"] == name) & np.isfinite(rows["lower"]) & np.isfinite(rows["upper"])]
@@ -203,7 +204,8 @@ def plot_model_hardware(error_band: pd.DataFrame, subsets: dict[str, str], toler
         for subset, title in subsets.items()
     }
     rows = rows[rows["subset"].isin(list(subsets))]
-    models = [name for name in MODELS if name in set(rows["model"])]
+    known = set(rows["model"].unique())
+    models = [name for name in MODELS if name in known]
     origins = sorted(set(rows["origin"]))
     columns = [(subset, origin) for subset in subsets for origin in origins if (rows["subset"] == subset).any()]
     values = rows.set_index(["model", "subset", "origin"])["share_within"]

@@ -12,13 +12,13 @@ from pathlib import Path
 
 from fabricast.core.errors import InputError, PeerLinkError, UnknownSpeedError
 from fabricast.core.resources import published
+from fabricast.core.units import HEADER_BYTES, PAYLOAD_BYTES, PROTOCOL_EFFICIENCY
 from fabricast.inputs.parameters import Parameter, read_parameter_rows, read_parameters
 from fabricast.pcie.graphs import CongestionGraphs
 from fabricast.pcie.models import Model
 from fabricast.pcie.tree import PcieTree
 
 __all__ = [
-    "PROTOCOL_EFFICIENCY",
     "MachineParameters",
     "machine_parameters",
     "one_way_of",
@@ -26,9 +26,6 @@ __all__ = [
     "refuse_peer_copies",
 ]
 
-_PAYLOAD_BYTES, _HEADER_BYTES = 256, 24
-#: Share of the raw rate of a link that is payload: packets of 256 bytes with 24 bytes of header. [assumed]
-PROTOCOL_EFFICIENCY = _PAYLOAD_BYTES / (_PAYLOAD_BYTES + _HEADER_BYTES)
 #: How the sources of values begin that come from the links alone.
 _DEFAULTS = ("links of", "not given")
 _UNITS = {"bandwidth": "bytes/s", "tau": "1", "crossing_cost": "1"}
@@ -217,7 +214,7 @@ def _from_links(tree: PcieTree) -> dict[str, Parameter]:
         found["bandwidth"] = Parameter(
             "pcie", tree.name, "bandwidth", tree.link_bytes_per_s * PROTOCOL_EFFICIENCY, "bytes/s", "derived",
             f"links of {tree.link_bytes_per_s / 1e9:.2f} GB/s times {PROTOCOL_EFFICIENCY:.3f}, the payload share of "
-            f"packets of {_PAYLOAD_BYTES} + {_HEADER_BYTES} bytes (assumed)",
+            f"packets of {PAYLOAD_BYTES} + {HEADER_BYTES} bytes (assumed)",
         )  # fmt: skip
     return found
 

@@ -6,8 +6,7 @@ import re
 from pathlib import Path
 
 from fabricast.core.errors import InputError
-from fabricast.core.units import pcie_bytes_per_s, pcie_generation
-from fabricast.pcie.machine_parameters import PROTOCOL_EFFICIENCY
+from fabricast.core.units import PROTOCOL_EFFICIENCY, pcie_bytes_per_s, pcie_generation
 from fabricast.pcie.xml_devices import (
     BRIDGE_CLASS,
     NETWORK_CLASSES,

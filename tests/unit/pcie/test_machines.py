@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from fabricast.cli import app
 from fabricast.core.errors import InputError, PeerLinkError, UnknownSpeedError
-from fabricast.core.units import GIB, MIB, pcie_link_bytes_per_s
-from fabricast.pcie.machine_parameters import PROTOCOL_EFFICIENCY, machine_parameters, read_machine_parameters
+from fabricast.core.units import GIB, MIB, PROTOCOL_EFFICIENCY, pcie_link_bytes_per_s
+from fabricast.pcie.machine_parameters import machine_parameters, read_machine_parameters
 from fabricast.pcie.topology_files import load_tree
 from fabricast.pcie.xml_import import import_xml
 from tests.fuzz.doors import GRAPHS, HWLOC, NCCL
