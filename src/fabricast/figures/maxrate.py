@@ -83,7 +83,7 @@ def plot_rates(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: str) -> Fi
     left.set_ylim(0, 1.15 * top)
     left.set_xlabel("processes on the node")
     trips = "round_trip" in set(rows["convention"])
-    left.set_ylabel(f"rate of the node{', one way a round trip' if trips else ''} (GB/s)")
+    left.set_ylabel(f"rate of the node{', one way a round trip' if trips else ''} (GB/s)", fontsize=7)
     left.set_title(dataset_title(dataset))
     legend_below(left)
     for number, (label, part) in enumerate(measurement.groupby("dataset", sort=True)):
