@@ -39,11 +39,12 @@ FIGURES = (
         "Forecast and measured rates of concurrent copies",
         lambda read, values: copies.plot_measured_copies(read("measured_copy"), values["tolerance"]),
         "Rates of copies that ran together on machines which others measured, and on yours if there are measurements "
-        "of it: forecast divided by measured rate, for every graph that is judged. While few copies run, even sharing"
-        " of links is enough to explain them; with many copies of a GPU its engine and the order of the measuring "
+        "of it: forecast divided by measured rate, for every graph that is judged. While few copies run, even sharing "
+        "of links is enough to explain them; with many copies of a GPU its engine and the order of the measuring "
         "program decide. The packet-level simulator with the same engines and program (crosses) comes close to the "
-        "same rates. Each machine has parameters from its copies alone and opposite pairs; the pause between streams "
-        "was fitted to all-to-all copies. Grey is the band of 15 %; arrows leave the axis.",
+        "same rates. Each machine has parameters from its copies alone and opposite pairs where these were measured, "
+        "else from its links and the duplex cost of other machines; the pause between streams was fitted to "
+        "all-to-all copies. Grey is the band of 15 %; arrows leave the axis.",
     ),
     Entry(
         "dma_rates",
@@ -51,11 +52,12 @@ FIGURES = (
         lambda read, values: dma.plot_dma_rates(read("dma_prediction"), read("dma_reference")),
         "Rates and read latencies of one PCIe 3.0 x8 network device on three hosts, measured by others (Neugebauer et "
         "al., SIGCOMM 2018), beside packets of 256 bytes with their headers. The gap after each packet is fitted to "
-        "writes of one host (Xeon E5-2637v3) at 512 bytes and more; reads and the other hosts are forecast with it. "
-        "Below 512 bytes (grey) the device limits writes: they are alike on all hosts. Reads of "
-        "two hosts fall short of it at many sizes, for which no packet rule accounts. The growth of latency with size "
-        "is twice what the link explains, and alike on all hosts: it is the device's. Sizes come in pairs a byte "
-        "apart, where one more packet begins; dashed: the formula of the paper.",
+        "writes of one host (Xeon E5-2637v3) at 512 bytes and more; reads and the other hosts are forecast with it; "
+        "of latencies each host has its own at 64 bytes, and the growth is fitted to that one host. Below 512 bytes "
+        "(grey) the device limits writes: they are alike on all hosts. Reads of two hosts fall short of it at many "
+        "sizes, for which no packet rule accounts. The growth of latency with size is twice what the link explains, "
+        "and alike on all hosts: it is the device's. Sizes come in pairs a byte apart, where one more packet begins; "
+        "dashed: the formula of the paper.",
     ),
     Entry(
         "topology_loads",
