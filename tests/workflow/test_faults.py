@@ -104,11 +104,16 @@ def test_two_runs_at_once_the_second_refuses(tmp_path):
     folder = copy_project(tmp_path)
     process = start(folder, *PART, "--cores", "1", start_new_session=True)
     try:
-        while not list((folder / ".snakemake" / "locks").glob("*.lock")) and process.poll() is None:
+        # The outputs are locked last, and an empty lock holds nobody.
+        def locked():
+            locks = (folder / ".snakemake" / "locks").glob("*.output.lock")
+            return any(lock.stat().st_size for lock in locks)
+
+        while not locked() and process.poll() is None:
             time.sleep(0.02)
         # The first run is held until the second has been refused.
         os.killpg(process.pid, signal.SIGSTOP)
-        assert list((folder / ".snakemake" / "locks").glob("*.lock"))
+        assert locked()
         code, output = snakemake(folder, *PART, "--cores", "1")
         assert code != 0
         assert "Directory cannot be locked" in output
