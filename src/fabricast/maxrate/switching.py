@@ -11,14 +11,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import OptimizeResult, least_squares
 
+from fabricast.maxrate.kernels.fits import FORM_CODES, PARAMETERS, Cells, Piece, fit_piece
 from fabricast.maxrate.models import FORMS
 
-__all__ = ["BOUNDS", "SWITCHED", "Array", "SwitchedFit", "fit_switched", "switched_time"]
+__all__ = ["BOUNDS", "SWITCHED", "Array", "SwitchedFit", "fit_switched"]
 
 Array = NDArray[np.float64]
 _Interval = tuple[float, float]
@@ -42,8 +43,11 @@ _FOLLOWS = {
 }
 #: Residuals of logs beyond which the loss grows linearly.
 _SOFT = 0.1
-#: Changes below which a fit in one interval stops: of the cost, relative, and of the logs of parameters.
-_TOLERANCE, _MOST_EVALUATIONS = 1e-7, 60
+#: Relative change of the cost below which a fit in one interval stops.
+_TOLERANCE, _MOST_EVALUATIONS = 1e-9, 200
+#: The switch of a start-up time, by form.
+_START_UP_SWITCH = {"refined_latency": "k_s", "overload": "k0"}
+_NUMBER_OF = {name: number for number, name in enumerate(PARAMETERS)}
 #: Another interval is better if its cost is less by more than rounding.
 _BETTER = 1 - 1e-6
 #: Where a held start-up time meets the latency term, or a held rate that of the node, before the first process.
@@ -68,70 +72,12 @@ class SwitchedFit:
     cost: float
 
 
-def switched_time(
-    form: str, values: Mapping[str, float], beyond: Mapping[str, NDArray[np.bool_]], size_bytes: Array, processes: Array
-) -> tuple[Array, dict[str, Array]]:
-    """Return the times of a form and their derivatives by the parameters of `SWITCHED`.
+class _Interim(NamedTuple):
+    """A fit within one interval of each switch: its cost, the logs of the free parameters, and all values."""
 
-    Parameters
-    ----------
-    form : str
-        Key of `SWITCHED`.
-    values : mapping of str to float
-        Value of each parameter, in s, bytes/s and processes.
-    beyond : mapping of str to ndarray of bool
-        For each switch, which cells are beyond it.
-    size_bytes, processes : ndarray of float64, shape (cells,)
-        Bytes that each process sends, and processes of the node that send.
-
-    Returns
-    -------
-    (ndarray of float64, dict)
-        Times in s, and by parameter an ndarray of the same shape.
-
-    Examples
-    --------
-    >>> n, k = np.full(3, 1e6), np.array([1.0, 2.0, 4.0])
-    >>> values = {"s": 3e-6, "r_c": 2e9, "k_n": 2.5}
-    >>> time, _ = switched_time("maxrate", values, {"k_n": k > 2.5}, n, k)
-    >>> [round(float(t) * 1e6, 1) for t in time]
-    [503.0, 503.0, 803.0]
-    """
-    n, k, one = size_bytes, processes, np.ones_like(processes)
-    if form == "postal":
-        return values["s"] + n / values["r_c"], {"s": one, "r_c": -n / values["r_c"] ** 2}
-    start, gradient = _start_up(form, values, beyond, n, k)
-    limited = beyond["k_n"]
-    sending = np.where(limited, values["k_n"], k)
-    if form == "maxrate":
-        rate = values["r_c"] * sending
-        slopes = {"r_c": sending, "k_n": values["r_c"] * limited}
-    elif values["k_n"] < 1:
-        # The node is slower than one process: all are limited, at a share of its rate.
-        rate = np.full_like(k, values["r_b"] * values["k_n"])
-        slopes = {"r_b": one * values["k_n"], "r_i": 0 * one, "k_n": values["r_b"] * one}
-    else:
-        rate = values["r_b"] + (sending - 1) * values["r_i"]
-        slopes = {"r_b": one, "r_i": sending - 1, "k_n": values["r_i"] * limited}
-    by_rate = -k * n / rate**2
-    return start + k * n / rate, gradient | {name: by_rate * slope for name, slope in slopes.items()}
-
-
-def _start_up(
-    form: str, values: Mapping[str, float], beyond: Mapping[str, NDArray[np.bool_]], n: Array, k: Array
-) -> tuple[Array, dict[str, Array]]:
-    one = np.ones_like(k)
-    if form == "refined_latency":
-        later = beyond["k_s"]
-        queued = np.where(later, k, values["k_s"])
-        return values["s1"] + queued * values["s2"], {"s1": one, "s2": queued, "k_s": values["s2"] * ~later}
-    if form == "overload":
-        further = np.where(beyond["k0"], k - values["k0"], 0.0)
-        each = values["s2"] + n / values["r_x"]
-        return values["s0"] + k * values["s1"] + further * each, {
-            "s0": one, "s1": k, "s2": further, "k0": -each * beyond["k0"], "r_x": -further * n / values["r_x"] ** 2,
-        }  # fmt: skip
-    return values["s"] * one, {"s": one}
+    cost: float
+    logs: Array
+    values: dict[str, float]
 
 
 def fit_switched(
@@ -187,8 +133,9 @@ class _Problem:
     ) -> None:
         self.form, self.later_only = form, later_only
         self.held, self.held_value = held or ("", np.nan)
-        self.size, self.processes, self.log_time = cells[:, 0], cells[:, 1], np.log(times)
-        self.known = np.unique(self.processes)
+        size, processes = np.ascontiguousarray(cells.T)
+        self.cells = Cells(size, processes, np.log(times))
+        self.known = np.unique(processes)
         follows = _FOLLOWS.get(form, {})
         #: The switch and the parameter that follow from a held one that is none of `SWITCHED`.
         nothing: tuple[str | None, str | None] = (None, None)
@@ -243,9 +190,9 @@ class _Problem:
 
     def best_interval(self, values: dict[str, float]) -> SwitchedFit:
         """Go to the neighbouring interval with the best fit until none is better than here."""
-        found: dict[tuple[int, ...], OptimizeResult] = {}
+        found: dict[tuple[int, ...], _Interim] = {}
 
-        def fit(place: tuple[int, ...], logs: Array) -> OptimizeResult:
+        def fit(place: tuple[int, ...], logs: Array) -> _Interim:
             if place not in found:
                 found[place] = self._fit_within(place, logs, values)
             return found[place]
@@ -263,39 +210,32 @@ class _Problem:
                 for step in (-1, 1)
                 if 0 <= place[i] + step < count
             ]
-            nearest = min(around, key=lambda other: float(fit(other, best.x).cost), default=place)
+            nearest = min(around, key=lambda other: fit(other, best.logs).cost, default=place)
             if not found[nearest].cost < best.cost * _BETTER:
                 break
             place, best = nearest, found[nearest]
-        return SwitchedFit(self._parameters_of(self._all_values(best.x, values)), float(best.cost))
+        return SwitchedFit(self._parameters_of(best.values), best.cost)
 
-    def _fit_within(self, place: tuple[int, ...], logs: Array, values: Mapping[str, float]) -> OptimizeResult:
+    def _fit_within(self, place: tuple[int, ...], logs: Array, values: Mapping[str, float]) -> _Interim:
         """Fit with every switch in one interval, where nothing switches."""
         within = {switch: own[i] for (switch, own), i in zip(self.intervals.items(), place, strict=True)}
         low, high = np.log([self._bounds_of(name, within) for name in self.free]).T
-        beyond = {
-            switch: self.processes > (within[switch][0] if switch in within else values[switch])
-            for switch in SWITCHED[self.form]
-            if switch.startswith("k")
-        }
-        last: tuple[Array, Array, Array] | None = None
-
-        def evaluated(at: Array) -> tuple[Array, Array, Array]:
-            # The optimiser asks for residuals first and for the Jacobian at the same place after.
-            nonlocal last
-            if last is None or not np.array_equal(last[0], at):
-                inside = self._all_values(at, values)
-                time, gradient = switched_time(self.form, inside, beyond, self.size, self.processes)
-                self._follow(inside, gradient)
-                slopes = np.stack([gradient[name] * inside[name] / time for name in self.free], axis=1)
-                last = at.copy(), np.log(time) - self.log_time, slopes
-            return last
-
-        return least_squares(
-            lambda at: evaluated(at)[1], np.clip(logs, low, high), jac=lambda at: evaluated(at)[2], bounds=(low, high),
-            loss="soft_l1", f_scale=_SOFT, ftol=_TOLERANCE, xtol=_TOLERANCE, gtol=_TOLERANCE,
-            max_nfev=_MOST_EVALUATIONS,
+        after = {switch: within[switch][0] if switch in within else value for switch, value in values.items()}
+        piece = Piece(
+            FORM_CODES[self.form],
+            after.get("k_n", np.inf),
+            after.get(_START_UP_SWITCH.get(self.form, ""), np.inf),
+            _NUMBER_OF[self.following] if self.following else -1,
+            self.held_value,
+        )
+        all_values = np.array([values.get(name, np.nan) for name in PARAMETERS])
+        free = np.array([_NUMBER_OF[name] for name in self.free], dtype=np.int64)
+        at = np.clip(logs, low, high)
+        cost, _ = fit_piece(
+            piece, all_values, free, at, np.ascontiguousarray(low), np.ascontiguousarray(high), self.cells,
+            _SOFT, _TOLERANCE, _MOST_EVALUATIONS,
         )  # fmt: skip
+        return _Interim(cost, at, dict(zip(PARAMETERS, all_values.tolist(), strict=True)))
 
     def _bounds_of(self, name: str, within: Mapping[str, _Interval]) -> _Interval:
         low, high = within.get(name, BOUNDS[name[0]])
@@ -308,37 +248,14 @@ class _Problem:
             high = self.held_value
         return low, high
 
-    def _all_values(self, logs: Array, values: Mapping[str, float]) -> dict[str, float]:
-        """Return the value of every parameter of `SWITCHED`, that which follows from a held one included."""
-        found = dict(values) | dict(zip(self.free, np.exp(logs).tolist(), strict=True))
-        if self.following == "r_c":
-            found["r_c"] = self.held_value / found["k_n"]
-        elif self.following == "r_i":
-            found["r_i"] = (self.held_value - found["r_b"]) / (found["k_n"] - 1)
-        elif self.following == "s2":
-            found["s2"] = (self.held_value - found["s1"]) / found["k_s"]
-        return found
-
-    def _follow(self, values: Mapping[str, float], gradient: dict[str, Array]) -> None:
-        """Add the derivatives by way of the parameter that follows (chain rule)."""
-        if self.following == "r_c":
-            gradient["k_n"] = gradient["k_n"] - gradient["r_c"] * values["r_c"] / values["k_n"]
-        elif self.following == "r_i":
-            beyond_first = values["k_n"] - 1
-            gradient["r_b"] = gradient["r_b"] - gradient["r_i"] / beyond_first
-            gradient["k_n"] = gradient["k_n"] - gradient["r_i"] * values["r_i"] / beyond_first
-        elif self.following == "s2":
-            gradient["s1"] = gradient["s1"] - gradient["s2"] / values["k_s"]
-            gradient["k_s"] = gradient["k_s"] - gradient["s2"] * values["s2"] / values["k_s"]
-
     def _parameters_of(self, values: Mapping[str, float]) -> dict[str, float]:
         """Return the parameters of the form."""
         found = dict(values)
         if self.form == "maxrate":
             found["r_n"] = values["r_c"] * values["k_n"]
-        elif "k_n" in values and values["k_n"] < 1:
+        elif values["k_n"] < 1:
             found["r_n"] = values["r_b"] * values["k_n"]
-        elif "k_n" in values:
+        else:
             found["r_n"] = values["r_b"] + (values["k_n"] - 1) * values["r_i"]
         if self.form == "refined_latency":
             found["s0"] = values["s1"] + values["k_s"] * values["s2"]

@@ -7,9 +7,11 @@ from hypothesis import strategies as st
 
 from fabricast.core.resources import published
 from fabricast.maxrate.fitting import MaxRateRegressor, starting_points
+from fabricast.maxrate.kernels.fits import FORM_CODES, PARAMETERS, Cells, Piece, fit_piece, piece_times
 from fabricast.maxrate.measurements import read_measurements
 from fabricast.maxrate.models import FORMS, predict_time
-from fabricast.maxrate.switching import SWITCHED, fit_switched, switched_time
+from fabricast.maxrate.switching import BOUNDS, SWITCHED, fit_switched
+from tests.reference_maxrate import fitted_by_scipy, switched_time
 
 FORM_NAMES = sorted(FORMS)
 SEEDS = st.integers(0, 10**6)
@@ -32,18 +34,70 @@ def cost_of(form, parameters, cells, times):
     return 0.01 * float((np.sqrt(1 + (residual / 0.1) ** 2) - 1).sum())
 
 
-@given(st.floats(1, 1e7), st.integers(1, 64), st.sampled_from(FORM_NAMES), SEEDS)
-def test_derivatives_are_those_of_the_times(size, processes, form, seed):
-    rng = np.random.default_rng(seed)
+def random_piece(form, rng):
+    """Values of a form, and the piece that its own switches make."""
     values = {name: SCALE[name[0]] * rng.uniform(0.5, 2) for name in SWITCHED[form]}
-    n, k = np.array([size]), np.array([float(processes)])
-    beyond = {name: k > value for name, value in values.items() if name[0] == "k"}
-    time, gradient = switched_time(form, values, beyond, n, k)
-    assert set(gradient) == set(SWITCHED[form])
+    if rng.random() < 0.2 and "k_n" in values:
+        values["k_n"] = rng.uniform(0.1, 0.9)
+    start_up = next((values[name] for name in ("k_s", "k0") if name in values), np.inf)
+    return values, Piece(FORM_CODES[form], values.get("k_n", np.inf), start_up, -1, np.nan)
+
+
+def in_order(values):
+    return np.array([values.get(name, np.nan) for name in PARAMETERS])
+
+
+@given(SEEDS, st.sampled_from(FORM_NAMES))
+def test_compiled_times_and_derivatives_are_those_of_the_reference(seed, form):
+    rng = np.random.default_rng(seed)
+    cells, times = noisy_times(seed, form)
+    values, piece = random_piece(form, rng)
+    found, slopes = piece_times(piece, in_order(values), Cells(*np.ascontiguousarray(cells.T), np.log(times)))
+    beyond = {name: cells[:, 1] > value for name, value in values.items() if name[0] == "k"}
+    expected, gradient = switched_time(form, values, beyond, *cells.T)
+    assert found == pytest.approx(expected, rel=1e-12)
+    for name in SWITCHED[form]:
+        assert slopes[:, PARAMETERS.index(name)] == pytest.approx(gradient[name], rel=1e-12), name
+
+
+@given(SEEDS, st.sampled_from(FORM_NAMES))
+def test_derivatives_are_those_of_the_times(seed, form):
+    rng = np.random.default_rng(seed)
+    cells = Cells(np.array([rng.uniform(1, 1e7)]), np.array([float(rng.integers(1, 65))]), np.zeros(1))
+    values, piece = random_piece(form, rng)
+    (time,), slopes = piece_times(piece, in_order(values), cells)
     for name, value in values.items():
-        ends = [switched_time(form, {**values, name: value * (1 + h)}, beyond, n, k)[0][0] for h in (-1e-6, 1e-6)]
-        slope = (ends[1] - ends[0]) / (2e-6 * value)
-        assert gradient[name][0] * value == pytest.approx(slope * value, rel=1e-3, abs=1e-7 * time[0])
+        moved = [in_order(values | {name: value * (1 + h)}) for h in (-1e-6, 1e-6)]
+        ends = [piece_times(piece, own, cells)[0][0] for own in moved]
+        slope = (ends[1] - ends[0]) / 2e-6
+        assert slopes[0, PARAMETERS.index(name)] * value == pytest.approx(slope, rel=1e-3, abs=1e-7 * time)
+
+
+@settings(max_examples=25)
+@given(SEEDS, st.sampled_from(FORM_NAMES))
+def test_a_compiled_fit_costs_no_more_than_that_of_scipy(seed, form):
+    rng = np.random.default_rng(seed)
+    cells, times = noisy_times(seed, form, noise=rng.choice([0.0, 0.03, 0.3]))
+    values, piece = random_piece(form, rng)
+    beyond = {name: cells[:, 1] > value for name, value in values.items() if name[0] == "k"}
+    free = [name for name in SWITCHED[form] if name[0] != "k"]
+    low, high = np.log([BOUNDS[name[0]] for name in free]).T
+    if rng.random() < 0.5:
+        # Narrow bounds, so that some parameters end there.
+        middle = np.log([values[name] for name in free])
+        low, high = middle - 0.3, middle + 0.3
+    least = fitted_by_scipy(form, values, beyond, free, low, high, cells, times, 0.1)
+    numbers = np.array([PARAMETERS.index(name) for name in free])
+    own, logs = in_order(values), np.log([values[name] for name in free])
+    measured = Cells(*np.ascontiguousarray(cells.T), np.log(times))
+    bounds = np.ascontiguousarray(low), np.ascontiguousarray(high)
+    cost, evaluations = fit_piece(piece, own, numbers, logs, *bounds, measured, 0.1, 1e-9, 200)
+    assert cost <= least * (1 + 1e-5) + 1e-15
+    assert evaluations < 200
+    assert (low <= logs).all()
+    assert (logs <= high).all()
+    residual = np.log(piece_times(piece, own, measured)[0] / times)
+    assert cost == pytest.approx(0.01 * float((np.sqrt(1 + (residual / 0.1) ** 2) - 1).sum()), rel=1e-9, abs=1e-20)
 
 
 @settings(max_examples=15)
