@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 __all__ = ["LinkRates", "SharedLimit", "Way", "links_of", "way_of"]
 
 #: Kinds of ways over a tree of which a copy alone has its own rate.
-Way = Literal["local", "crossing", "between_roots", "host_in", "host_out"]
+Way = Literal["local", "crossing", "between_roots", "host_in", "host_out", "remote_in", "remote_out"]
 _BACK: dict[Way, Way] = {
     "local": "local", "crossing": "crossing", "between_roots": "between_roots",
-    "host_in": "host_out", "host_out": "host_in",
+    "host_in": "host_out", "host_out": "host_in", "remote_in": "remote_out", "remote_out": "remote_in",
 }  # fmt: skip
 
 
@@ -42,6 +42,8 @@ class LinkRates:
         less.
     host_in_bytes_per_s, host_out_bytes_per_s : float or None, default None
         Rate of a copy alone from host memory, and to it, where it is less.
+    remote_in_bytes_per_s, remote_out_bytes_per_s : float or None, default None
+        The same of memory of another socket.
     """
 
     one_way_bytes_per_s: float
@@ -50,6 +52,8 @@ class LinkRates:
     between_roots_bytes_per_s: float | None = None
     host_in_bytes_per_s: float | None = None
     host_out_bytes_per_s: float | None = None
+    remote_in_bytes_per_s: float | None = None
+    remote_out_bytes_per_s: float | None = None
 
     def __post_init__(self) -> None:
         one, two = self.one_way_bytes_per_s, self.two_way_bytes_per_s
@@ -65,6 +69,8 @@ class LinkRates:
         rate = {
             "crossing": self.crossing_bytes_per_s, "host_in": self.host_in_bytes_per_s,
             "host_out": self.host_out_bytes_per_s,
+            "remote_in": self.remote_in_bytes_per_s or self.host_in_bytes_per_s,
+            "remote_out": self.remote_out_bytes_per_s or self.host_out_bytes_per_s,
             "between_roots": self.crossing_bytes_per_s if apart is None else apart,
         }.get(way)  # fmt: skip
         return rate if rate is not None and rate < self.one_way_bytes_per_s else None
@@ -203,9 +209,12 @@ def way_of(tree: PcieTree, source: int, target: int) -> Way:
     ('local', 'crossing')
     """
     ends = tree.endpoint_names[source], tree.endpoint_names[target]
-    if tree.vertex(ends[0]).host_memory or tree.vertex(ends[1]).host_memory:
-        return "host_in" if tree.vertex(ends[0]).host_memory else "host_out"
-    if tree.vertex(tree.turn(*ends)).kind == "system":
+    between = tree.vertex(tree.turn(*ends)).kind == "system"
+    if tree.vertex(ends[0]).host_memory:
+        return "remote_in" if between else "host_in"
+    if tree.vertex(ends[1]).host_memory:
+        return "remote_out" if between else "host_out"
+    if between:
         return "between_roots"
     return "crossing" if tree.routes.crossing[source * tree.routes.endpoints + target] else "local"
 

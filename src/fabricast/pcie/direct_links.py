@@ -30,7 +30,8 @@ def calibrated_links(
     -------
     tuple of PeerLink
         Through a switch all GPUs have the median rate. Other pairs have their own; of pairs that nobody measured the
-        told rate counts, less what the measured ones fall short of theirs, and none where none is told.
+        told rate counts, less what the measured ones fall short of theirs, and none where none is told: pairs may be
+        joined by more links than others.
 
     Examples
     --------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,11 +12,13 @@ from numpy.typing import NDArray
 
 from fabricast.core.errors import InputError, PeerLinkError
 from fabricast.pcie.copies_of_machine import copies_of_machine
-from fabricast.pcie.copy_links import Way, way_of
+from fabricast.pcie.copy_links import SharedLimit, Way, way_of
 from fabricast.pcie.graphs import CongestionGraphs
 from fabricast.pcie.host_memory import UNLIMITED, with_host_memory
-from fabricast.pcie.machine_calibration import Calibration, calibrate_machine, uncalibrated, with_root_link_capacity
+from fabricast.pcie.machine_calibration import calibrate_machine
+from fabricast.pcie.machine_limits import with_root_link_capacity
 from fabricast.pcie.machine_parameters import MachineParameters
+from fabricast.pcie.machine_rates import Calibration, uncalibrated
 from fabricast.pcie.programs import MOST_FLOWS, PROGRAMS, CopyProgram, CopyTimes, copy_times, program_of, rate_alone
 from fabricast.pcie.shared_limits import limits_of
 from fabricast.pcie.tree import PcieTree
@@ -35,8 +38,8 @@ _REMARKS = {
     "sockets, from or to host memory), its links are taken at the rate of another kind",
     "default": "no program is named, so that each copy is a write on a stream of its own",
     "random": "the order is random and decides, elapsed_s is the mean and earliest_s to latest_s the range of draws",
-    "between_roots": "no probe tells what the link between root complexes carries, elapsed_s is with one link of the "
-    "tree, earliest_s with one that holds nobody back",
+    "between_roots": "nothing tells what the link between root complexes carries for these copies, elapsed_s is with "
+    "one link of the tree, earliest_s with one that holds nobody back, latest_s with one that carries a copy alone",
     "direct": "copies take NVLink, NVSwitch or xGMI at the rate that the topology tells, headers included, so that "
     "elapsed_s is the least they can take",
 }
@@ -105,7 +108,7 @@ class EngineModel:
     ) -> None:
         self.calibration = rates if isinstance(rates, Calibration) else uncalibrated(rates)
         links = self.calibration.direct_links or tree.peer_links
-        self.tree = replace(with_host_memory(tree), peer_links=links)
+        self.tree = replace(with_host_memory(tree), peer_links=() if pcie_only else links)
         self._program = program_of(_PROGRAM if program is None else program)
         self._is_default = program is None
         self._pcie_only, self._seed = pcie_only, seed
@@ -183,7 +186,7 @@ class EngineModel:
             self._count("default", name)
         limited, limits = limits_of(self.calibration, tree, flows)
 
-        def times(carrier: PcieTree) -> CopyTimes:
+        def times(carrier: PcieTree, limits: Sequence[SharedLimit] = limits) -> CopyTimes:
             return copy_times(
                 self._same(carrier), pairs, program, self.calibration.rates, size_bytes=graphs.size_bytes[part],
                 start_s=graphs.start_s[part], over_peer_links=not self._pcie_only, limits=limits, seed=self._seed,
@@ -196,7 +199,12 @@ class EngineModel:
             return found
         self._count("between_roots", name)
         wide = times(with_root_link_capacity(limited, UNLIMITED))
-        return replace(found, earliest_s=np.minimum(found.earliest_s, wide.earliest_s))
+        found = replace(found, earliest_s=np.minimum(found.earliest_s, wide.earliest_s))
+        least = self.calibration.least_of_root_link(tree, flows)
+        if least is None:
+            return found
+        narrow = times(*limits_of(least, tree, flows))
+        return replace(found, latest_s=np.maximum(found.latest_s, narrow.latest_s))
 
     def _check(self, name: str, flows: list[tuple[str, str]]) -> None:
         tree = self.tree

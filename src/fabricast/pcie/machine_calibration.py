@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,183 +12,32 @@ from fabricast.core.errors import InputError
 from fabricast.pcie.copy_links import LinkRates, Way, way_of
 from fabricast.pcie.copy_ways import ONE_WAY, apart, has_local, telling_way
 from fabricast.pcie.direct_links import calibrated_links
-from fabricast.pcie.host_memory import (
-    UNLIMITED,
-    ends_of,
-    flows_of,
-    is_between_roots,
-    is_host,
-    memory_of,
-    memory_of_flows,
-    root_complex_of,
-)
-from fabricast.pcie.machine_parameters import MachineParameters
+from fabricast.pcie.host_memory import UNLIMITED, ends_of, flows_of, is_host
+from fabricast.pcie.machine_limits import PROBES, limit_of_probe, with_root_link_capacity
+from fabricast.pcie.machine_rates import DUPLEX_COST, HELD_BACK, Calibration, by_links
 from fabricast.pcie.measured_graph import CALIBRATION, MeasuredGraph
 from fabricast.pcie.programs import PROGRAMS, total_rate
 from fabricast.pcie.tree import PcieTree
-from fabricast.pcie.tree_parts import PeerLink
 
 __all__ = [
     "BEYOND",
     "LINK_PAYLOAD",
-    "Calibration",
     "calibrate_machine",
     "links_carry",
-    "memory_limit",
     "peer_link_of",
-    "root_link_limit",
-    "uncalibrated",
-    "ways_between_roots",
-    "with_root_link_capacity",
 ]
 
-#: What a byte of the other direction costs where no two-way pair was measured: median of three machines with PCIe 5.0
-#: switches (config/published/pcie_concurrent_copies.csv).
-DUPLEX_COST = 0.03
 #: Measured rates beyond what the links can carry by this share contradict the tree, or are an artefact.
 BEYOND = 0.1
 #: Where the rate of a copy alone comes from that nobody measured or gave.
 LINK_PAYLOAD = "payload share of the links of the file"
-#: Copies that are slower than their links by this share are held back by something else.
-_HELD_BACK = 0.05
 #: Kinds of ways, those that may be slower last.
-_WAYS: tuple[Way, ...] = ("local", "host_in", "host_out", "crossing", "between_roots")
+_WAYS: tuple[Way, ...] = ("local", "host_in", "host_out", "crossing", "between_roots", "remote_in", "remote_out")
 _WORDS: dict[Way, str] = {
     "local": "below one switch", "crossing": "across the root complex", "between_roots": "between root complexes",
     "host_in": "from host memory", "host_out": "to host memory",
+    "remote_in": "from memory of another socket", "remote_out": "to memory of another socket",
 }  # fmt: skip
-#: What each limit was measured with.
-_PROBES = {
-    "memory_read": "all GPUs of a root complex", "memory_write": "all GPUs of a root complex",
-    "memory_both_ways": "all GPUs of a root complex", "memory_read_of_a_node": "several GPUs, one NUMA node",
-    "memory_write_of_a_node": "several GPUs, one NUMA node",
-    "memory_both_ways_of_a_node": "several GPUs, one NUMA node", "host_both_ways": "one GPU",
-    "root_complex_link": "several copies between two root complexes",
-    "root_complex_link_both_ways": "several copies between two root complexes",
-}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """Rates of a machine, and where each of them comes from.
-
-    Parameters
-    ----------
-    rates : LinkRates
-        One way, two ways, across the root complex.
-    limits : dict of str to float
-        In bytes/s, those that probes tell: ``memory_read``, ``memory_write`` and ``memory_both_ways``, what the memory
-        of a root complex serves to, takes from and carries for all its GPUs; the same with ``_of_a_node``, of one of
-        several NUMA nodes below a root complex; ``host_both_ways``, what one GPU reads and writes there at once;
-        ``root_complex_link`` and ``root_complex_link_both_ways``, what the link between two root complexes carries.
-    source : dict of str to str
-        Origin of each by name.
-    used : frozenset of str
-        Graphs that were used, which are not judged.
-    direct_links : tuple of PeerLink, default ()
-        Direct links between GPUs with what copies alone reached over them, else with what the topology tells.
-    told_copies : dict of str to int
-        Up to how many copies of one memory a limit is told, where memory held those of its probe back by nothing.
-    measured_ways : frozenset of str, optional
-        Kinds of ways of which a copy alone was measured; None if there are no measurements.
-    tells_links : bool, default True
-        Whether anything tells what a link carries; if not, `rates` has what a copy across the root complex reaches,
-        though the tree has shorter ways.
-    """
-
-    rates: LinkRates
-    limits: dict[str, float]
-    source: dict[str, str]
-    used: frozenset[str]
-    direct_links: tuple[PeerLink, ...] = ()
-    tells_links: bool = True
-    told_copies: dict[str, int] = field(default_factory=dict)
-    measured_ways: frozenset[Way] | None = None
-
-    @property
-    def values(self) -> dict[str, float | None]:
-        """Every rate in bytes/s by the name that `source` has for it."""
-        rates, direct = self.rates, [link.bytes_per_s for link in self.direct_links if link.bytes_per_s is not None]
-        return {
-            **({"direct_link": float(np.median(direct))} if direct else {}),
-            "one_way": rates.one_way_bytes_per_s, "two_way": rates.two_way_bytes_per_s,
-            "crossing": rates.crossing_bytes_per_s, "between_roots": rates.between_roots_bytes_per_s,
-            "host_in": rates.host_in_bytes_per_s, "host_out": rates.host_out_bytes_per_s, **self.limits,
-        }  # fmt: skip
-
-    def tells_root_link(self, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> bool:
-        """Whether a probe tells what the link between root complexes carries for some copies."""
-        ways = ways_between_roots(tree, flows)
-        # One copy between GPUs is as fast as such copies are alone; of memory further away, nothing is known.
-        if not ways or (len(ways) == 1 and not is_host(tree, flows)):
-            return True
-        return root_link_limit(ways) in self.limits
-
-    def untold_memory(self, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> str:
-        """Return what no probe and no topology tells of the memory that some copies use; nothing if all is told."""
-        for memory, reads in memory_of_flows(tree, flows).items():
-            told = tree.vertex(memory).capacity < UNLIMITED
-            if len(reads) == 1 or told:
-                continue
-            ways = "both ways" if len(set(reads)) == 2 else "for several GPUs"
-            if self._memory_limit(tree, flows, memory, reads) is None:
-                return f"what memory carries {ways}"
-            most = self.told_copies.get(memory_limit(tree, memory, reads), len(reads))
-            if len(reads) > most:
-                return f"what memory carries {ways}, more than {most} copies that it did not hold back"
-        return ""
-
-    def with_root_link_limit(self, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> PcieTree:
-        """Return the tree with what a probe tells of the link between root complexes as its capacity."""
-        name = root_link_limit(ways_between_roots(tree, flows))
-        if not ways_between_roots(tree, flows) or name not in self.limits:
-            return tree
-        if name == "root_complex_link_both_ways":
-            return with_root_link_capacity(tree, self.limits[name] / 2 / self.rates.two_way_bytes_per_s)
-        return with_root_link_capacity(tree, self.limits[name] / self.rates.one_way_bytes_per_s)
-
-    def _memory_limit(
-        self, tree: PcieTree, flows: Sequence[tuple[str, str]], memory: str, reads: Sequence[bool]
-    ) -> float | None:
-        """Return what memory carries of several copies in bytes/s; None where no probe tells it."""
-        if len(set(reads)) == 2 and len(reads) == 2 and "host_both_ways" in self.limits:
-            ends = [set(ends_of(tree, flow)) for flow in flows]
-            if len({other for own in ends if memory in own for other in own - {memory}}) == 1:
-                return self.limits["host_both_ways"]
-        return self.limits.get(memory_limit(tree, memory, reads))
-
-
-def memory_limit(tree: PcieTree, memory: str, reads: Sequence[bool]) -> str:
-    """Return the name of the limit of host memory that serves, takes, or both.
-
-    Parameters
-    ----------
-    tree : PcieTree
-        With host memory.
-    memory : str
-        One of its endpoints.
-    reads : sequence of bool
-        Of each copy, whether it reads there.
-
-    Examples
-    --------
-    >>> from fabricast.pcie.host_memory import with_host_memory
-    >>> from fabricast.pcie.regular_tree import regular_tree
-    >>> memory_limit(with_host_memory(regular_tree("flat4x2", (2, 4))), "H@RC", [True, True])
-    'memory_read'
-    """
-    way = "memory_both_ways" if len(set(reads)) == 2 else "memory_read" if reads[0] else "memory_write"
-    whole = memory_of(tree, root_complex_of(tree, memory)) == memory
-    return way if whole else f"{way}_of_a_node"
-
-
-def with_root_link_capacity(tree: PcieTree, capacity: float) -> PcieTree:
-    """Return a tree whose links between root complexes have another capacity; a tree of one socket has none."""
-    vertices = tuple(
-        replace(vertex, capacity=capacity) if vertex.kind == "root_complex" and vertex.parent is not None else vertex
-        for vertex in tree.vertices
-    )
-    return replace(tree, vertices=vertices)
 
 
 def peer_link_of(tree: PcieTree, flows: Sequence[tuple[int, int]]) -> str | None:
@@ -244,20 +94,20 @@ def calibrate_machine(
     InputError
         If nothing tells the rate of a copy alone.
     """
-    alone: dict[Way, list[float]] = {way: [] for way in _WAYS}
-    two_way: dict[Way, list[float]] = {way: [] for way in _WAYS}
-    limits: dict[str, list[float]] = {name: [] for name in _PROBES}
+    alone: dict[Way, list[_Measured]] = {way: [] for way in _WAYS}
+    two_way: dict[Way, list[_Measured]] = {way: [] for way in _WAYS}
     direct: dict[tuple[str, str], list[float]] = {}
     used = set()
     beyond: list[MeasuredGraph] = []
-    memory_probes: list[tuple[str, MeasuredGraph]] = []
+    probes: list[_Probed] = []
+    carried_both_ways: list[float] = []
     for graph in graphs:
         flows = flows_of(tree, graph)
-        each = graph.total_bytes_per_s / len(flows)
+        each = _Measured(_narrowest(tree, flows), graph.total_bytes_per_s / len(flows))
         if peer_link_of(tree, flows) is not None:
             # Such a copy says nothing of the tree.
             if len(flows) == 1 and graph.may_calibrate:
-                direct.setdefault(ends_of(tree, graph.flows[0]), []).append(each)
+                direct.setdefault(ends_of(tree, graph.flows[0]), []).append(each.bytes_per_s)
                 used.add(graph.name)
             continue
         raw = tree.link_bytes_per_s
@@ -267,18 +117,16 @@ def calibrate_machine(
             continue
         marked = graph.role == CALIBRATION
         opposite = {(t, s) for s, t in flows} == set(flows) and len(flows) == 2
-        probe = _probe_of(tree, graph, opposite) if marked else None
+        probe = limit_of_probe(tree, graph, opposite=opposite) if marked else None
         if probe is not None:
-            limits[probe[0]].append(graph.total_bytes_per_s / probe[1])
-            memory_probes += [(probe[0], graph)] if probe[0].startswith("memory") else []
-        elif is_host(tree, graph.flows) and ways_between_roots(tree, graph.flows):
-            # Memory of another socket: neither a path of the tree alone nor what memory carries.
-            continue
+            probes.append(_Probed(*probe, graph))
         elif (len(flows) == 1 and graph.may_calibrate) or (marked and not opposite and apart(tree, flows)):
             # Of several copies that share nothing, the slowest ends last.
             alone[max((way_of(tree, s, t) for s, t in flows), key=_WAYS.index)].append(each)
         elif opposite and graph.may_calibrate and not is_host(tree, graph.flows):
             two_way[way_of(tree, *flows[0])].append(each)
+            if way_of(tree, *flows[0]) == "between_roots":
+                carried_both_ways.append(graph.total_bytes_per_s)
         else:
             continue
         used.add(graph.name)
@@ -290,8 +138,18 @@ def calibrate_machine(
         )
     default = None if one_way_bytes_per_s is None else (one_way_bytes_per_s, one_way_source)
     faster = sum(len(graph.flows) == 1 for graph in beyond)
-    found = _estimated(alone, two_way, limits, used, default, faster, local=has_local(tree))
-    found = replace(found, told_copies=_told_copies(tree, memory_probes, found.rates))
+    found = _estimated(
+        {way: _of_the_widest(rates) for way, rates in alone.items()},
+        {way: _of_the_widest(rates) for way, rates in two_way.items()}, used, default, faster, local=has_local(tree),
+    )  # fmt: skip
+    found = _with_limits(tree, found, probes)
+    name = "root_complex_link_both_ways"
+    if carried_both_ways and name not in found.limits:
+        most = max(*carried_both_ways, found.at_least.get(name, 0.0))
+        found = replace(
+            found, at_least={**found.at_least, name: most},
+            source={name: f"at least: {len(carried_both_ways)} measured, an opposite pair"} | found.source,
+        )  # fmt: skip
     if not tree.peer_links:
         return found
     links = calibrated_links(tree.peer_links, direct)
@@ -303,83 +161,57 @@ def calibrate_machine(
     return replace(found, source=source, direct_links=links)
 
 
-def _told_copies(tree: PcieTree, probes: list[tuple[str, MeasuredGraph]], rates: LinkRates) -> dict[str, int]:
-    """Return up to how many copies of one memory limits are told that no probe has reached, by name."""
-    most: dict[str, int] = {}
-    reached: set[str] = set()
-    for name, graph in probes:
-        links = total_rate(tree, flows_of(tree, graph), PROGRAMS["independent"], rates)
-        copies = max(map(len, memory_of_flows(tree, graph.flows).values()))
-        if graph.total_bytes_per_s < links.flow_bytes_per_s.sum() * (1 - _HELD_BACK):
-            reached.add(name)
-        most[name] = max(most.get(name, 0), copies)
-    return {name: copies for name, copies in most.items() if name not in reached}
+class _Measured(NamedTuple):
+    """The rate of each of some copies, and the narrowest link of their routes as a share of a link of capacity 1."""
+
+    width: float
+    bytes_per_s: float
 
 
-def uncalibrated(machine: MachineParameters) -> Calibration:
-    """Return the rates of a machine of which no copies together were measured.
+class _Probed(NamedTuple):
+    """A limit that some copies tell, and how many times it is in their total."""
 
-    Parameters
-    ----------
-    machine : MachineParameters
-        Bandwidth of a copy alone, and what bytes behind the root complex cost.
-
-    Examples
-    --------
-    >>> from fabricast.pcie.machine_parameters import machine_parameters
-    >>> from fabricast.pcie.regular_tree import regular_tree
-    >>> machine = machine_parameters(regular_tree("flat4x2", (2, 4)), bandwidth_bytes_per_s=51.5e9)
-    >>> round(uncalibrated(machine).rates.two_way_bytes_per_s / 1e9, 1)
-    50.0
-    """
-    rate = machine.bandwidth_bytes_per_s
-    crossing = rate / machine.crossing_cost if machine.crossing_cost > 1 else None
-    known = {row.name: row.source for row in machine.rows}
-    source = {"one_way": known["bandwidth"], "two_way": "duplex cost of other machines; no opposite pair was measured"}
-    if crossing is not None:
-        source["crossing"] = f"crossing cost {machine.crossing_cost:g}: {known['crossing_cost']}"
-    return Calibration(LinkRates(rate, rate / (1 + DUPLEX_COST), crossing), {}, source, frozenset())
+    name: str
+    times: float
+    graph: MeasuredGraph
 
 
-def _probe_of(tree: PcieTree, graph: MeasuredGraph, opposite: bool) -> tuple[str, float] | None:
-    """Return the limit that a marked graph of several copies tells, and how many times it is in the total."""
-    if len(graph.flows) < 2:
-        return None
-    ways = ways_between_roots(tree, graph.flows)
-    used = memory_of_flows(tree, graph.flows)
-    if sum(map(len, used.values())) == len(graph.flows) and not ways:
-        if opposite:
-            return "host_both_ways", 1
-        names = {memory_limit(tree, memory, reads) for memory, reads in used.items()}
-        counts = {len(reads) for reads in used.values()}
-        # One copy of each memory tells no limit of it; of unequal numbers nobody knows which memory gave what.
-        return (names.pop(), len(used)) if len(names) == len(counts) == 1 and counts != {1} else None
-    if used:
-        return None
-    if len(ways) < len(graph.flows) or opposite or apart(tree, flows_of(tree, graph)):
-        return None
-    limit = root_link_limit(ways)
-    # What one root complex sends; both ways, the links of two of them carry the total together.
-    return limit, len({source for source, _ in ways}) / (2 if limit == "root_complex_link_both_ways" else 1)
+def _narrowest(tree: PcieTree, flows: Sequence[tuple[int, int]]) -> float:
+    """Return the capacity of the narrowest link of some copies: that of an x8 link is half that of an x16 one."""
+    routes = tree.routes
+    pairs = [source * routes.endpoints + target for source, target in flows]
+    return min(float(routes.capacity[routes.link[routes.offset[p] : routes.offset[p + 1]]].min()) for p in pairs)
 
 
-def ways_between_roots(tree: PcieTree, flows: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return from which root complex to which the copies between root complexes go."""
-    crossing = [ends_of(tree, flow) for flow in flows if is_between_roots(tree, flow)]
-    return [(root_complex_of(tree, source), root_complex_of(tree, target)) for source, target in crossing]
+def _of_the_widest(measured: Sequence[_Measured]) -> list[float]:
+    """Return what a link of capacity 1 carries by those copies whose narrowest link is the widest."""
+    widest = max((one.width for one in measured), default=1.0)
+    return [one.bytes_per_s / one.width for one in measured if one.width == widest]
 
 
-def root_link_limit(ways: Sequence[tuple[str, str]]) -> str:
-    """Return the name of the limit of the link between root complexes for copies that go these ways."""
-    return (
-        "root_complex_link_both_ways"
-        if any((target, source) in ways for source, target in ways)
-        else "root_complex_link"
-    )
+def _with_limits(tree: PcieTree, calibration: Calibration, probes: Sequence[_Probed]) -> Calibration:
+    """Add what probes tell: a limit where copies got less than their links carry, else the least that it is."""
+    limits: dict[str, float] = {}
+    at_least: dict[str, float] = {}
+    source = dict(calibration.source)
+    for name in dict.fromkeys(probe.name for probe in probes):
+        own = [probe for probe in probes if probe.name == name]
+        held_back = [
+            probe.graph.total_bytes_per_s / probe.times
+            for probe in own
+            if probe.graph.total_bytes_per_s < by_links(tree, probe.graph.flows, calibration.rates) * (1 - HELD_BACK)
+        ]
+        if held_back:
+            limits[name] = float(np.median(held_back))
+            source[name] = f"{len(held_back)} measured, {PROBES[name]}"
+        else:
+            at_least[name] = max(probe.graph.total_bytes_per_s / probe.times for probe in own)
+            source[name] = f"at least: {len(own)} measured, {PROBES[name]}, and only links held these back"
+    return replace(calibration, limits=limits, at_least=at_least, source=source)
 
 
 def _estimated(
-    alone: dict[Way, list[float]], two_way: dict[Way, list[float]], limits: dict[str, list[float]], used: set[str],
+    alone: dict[Way, list[float]], two_way: dict[Way, list[float]], used: set[str],
     default: tuple[float, str] | None, faster: int, *, local: bool,
 ) -> Calibration:  # fmt: skip
     source = {}
@@ -417,6 +249,9 @@ def _estimated(
         )
     both = rate / (1 + DUPLEX_COST)
     source["two_way"] = "duplex cost of other machines; no opposite pair was measured"
+    if both_way == "between_roots" and not alone[both_way] and np.median(two_way[both_way]) < rate * (1 - BEYOND):
+        # What is slower to another socket either way says nothing of what directions cost on one link.
+        both_way = None
     if both_way is not None:
         # What directions cost each other is told by copies of one kind, alone and both ways.
         one, two = float(np.median(alone[both_way] or [rate])), float(np.median(two_way[both_way]))
@@ -427,15 +262,20 @@ def _estimated(
         if two > one * (1 + BEYOND):
             source["two_way"] += "; faster than copies alone, so that one way counts"
     slower: dict[Way, float] = {}
-    for way in ("crossing", "between_roots", "host_in", "host_out"):
+    for way in ("crossing", "between_roots", "host_in", "host_out", "remote_in", "remote_out"):
         if alone[way] and (way != fastest or slow) and not (way == "host_out" and fastest == "host_in"):
             slower[way] = float(np.median(alone[way]))
             source[way] = f"{len(alone[way])} measured, copies alone {_WORDS[way]}"
-    found = {name: float(np.median(values)) for name, values in limits.items() if values}
-    source |= {name: f"{len(limits[name])} measured, {_PROBES[name]}" for name in found}
+    paired: tuple[Way, ...] = ("crossing", "between_roots")
+    for way in paired:
+        # Each of two opposite copies, were it alone.
+        each = float(np.median(two_way[way])) * rate / both if two_way[way] and not alone[way] else rate
+        if each < rate * (1 - BEYOND):
+            slower[way] = each
+            source[way] = f"{len(two_way[way])} measured, opposite pairs {_WORDS[way]}"
     rates = LinkRates(
         rate, both, slower.get("crossing"), slower.get("between_roots"), slower.get("host_in"),
-        slower.get("host_out"),
+        slower.get("host_out"), slower.get("remote_in"), slower.get("remote_out"),
     )  # fmt: skip
-    ways = frozenset(way for way in _WAYS if alone[way])
-    return Calibration(rates, found, source, frozenset(used), tells_links=not untold or slow, measured_ways=ways)
+    ways = frozenset(way for way in _WAYS if alone[way] or two_way[way])
+    return Calibration(rates, {}, source, frozenset(used), tells_links=not untold or slow, measured_ways=ways)

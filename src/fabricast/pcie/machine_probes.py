@@ -7,6 +7,7 @@ import io
 import itertools
 from dataclasses import dataclass
 
+from fabricast.pcie.copy_links import way_of
 from fabricast.pcie.host_memory import root_complex_of
 from fabricast.pcie.measured_graph import HOST
 from fabricast.pcie.tree import PcieTree
@@ -63,8 +64,8 @@ def proposed_probes(tree: PcieTree) -> list[Probe]:
     list of Probe
         Each class of path, written and read and in both directions, then pairs that share an uplink or do not, one
         GPU with a near and a far one, all-to-all below one switch at two sizes, copies over direct links alone and
-        together, copies of host memory to one, two and all GPUs of each root complex, and copies between root
-        complexes.
+        together, pairs side by side across a root complex, copies of host memory to one, two and all GPUs of each
+        root complex, copies between root complexes, and copies of memory of another socket.
 
     Examples
     --------
@@ -94,7 +95,8 @@ def proposed_probes(tree: PcieTree) -> list[Probe]:
         ]
     found += _shared(tree, names, pairs, list(first))
     found += _engines(tree, names, list(first.values()))
-    return found + _direct(tree) + _host(tree, names) + _sockets(tree, pairs)
+    found += _across_root_complex(tree, pairs)
+    return found + _direct(tree) + _host(tree, names) + _sockets(tree, pairs) + _remote_memory(tree, names)
 
 
 def _direct(tree: PcieTree) -> list[Probe]:
@@ -169,6 +171,33 @@ def _shared(tree: PcieTree, names: list[str], pairs: list[tuple[str, str]], kind
             Probe("two uplinks", ((a, c), (d, third)), "test", "whether different uplinks share anything above")
         )
     return found
+
+
+def _across_root_complex(tree: PcieTree, pairs: list[tuple[str, str]]) -> list[Probe]:
+    """Propose pairs side by side across the root complex that share no link, where it has ports for several."""
+    pairs_of: dict[str, list[tuple[str, str]]] = {}
+    number = tree.endpoint_number
+    taken: dict[str, set[int]] = {}
+    for source, target in pairs:
+        root = tree.turn(source, target)
+        own, links = pairs_of.setdefault(root, []), taken.setdefault(root, set())
+        ends = {source, target}
+        if way_of(tree, number[source], number[target]) != "crossing" or ends & {end for pair in own for end in pair}:
+            continue
+        routes, pair = tree.routes, number[source] * tree.routes.endpoints + number[target]
+        route = set(routes.link[routes.offset[pair] : routes.offset[pair + 1]].tolist())
+        if not route & links:
+            own.append((source, target))
+            links |= route
+    largest = max(pairs_of.values(), key=len, default=[])
+    if len(largest) < 2:
+        return []
+    return [
+        Probe("across the root complex", tuple(largest), "calibration",
+              "what the root complex carries of several copies between GPUs"),
+        Probe("across the root complex both ways", _both_ways(largest), "calibration",
+              "what the root complex carries of several copies between GPUs both ways"),
+    ]  # fmt: skip
 
 
 def _engines(tree: PcieTree, names: list[str], first: list[tuple[str, str]]) -> list[Probe]:
@@ -284,6 +313,36 @@ def _sockets(tree: PcieTree, pairs: list[tuple[str, str]]) -> list[Probe]:
         Probe("between root complexes both ways", _both_ways(ways), "calibration",
               "what the link between two root complexes carries both ways"),
     ]  # fmt: skip
+
+
+def _remote_memory(tree: PcieTree, names: list[str]) -> list[Probe]:
+    """Propose copies of memory of another socket: alone each way, and to and from all its GPUs."""
+    nodes: dict[str, str] = {}
+    for known in tree.memory_nodes:
+        nodes.setdefault(known.parent, known.name)
+    far = next(
+        ((nodes[root], [name for name in names if root_complex_of(tree, name) == other])
+         for root in nodes for other in nodes
+         if root != other and any(root_complex_of(tree, name) == other for name in names)),
+        None,
+    )  # fmt: skip
+    if far is None:
+        return []
+    node, members = far
+    found = [
+        Probe(f"{node} to {members[0]} on another socket", ((node, members[0]),), "calibration",
+              "rate of a copy alone from memory of another socket"),
+        Probe(f"{members[0]} to {node} on another socket", ((members[0], node),), "calibration",
+              "rate of a copy alone to memory of another socket"),
+    ]  # fmt: skip
+    if len(members) > 1:
+        found += [
+            Probe(f"{node} to all on another socket", tuple((node, member) for member in members), "calibration",
+                  "what the link between sockets carries of memory that is read"),
+            Probe(f"all on another socket to {node}", tuple((member, node) for member in members), "test",
+                  "whether memory of another socket is written as fast as it is read"),
+        ]  # fmt: skip
+    return found
 
 
 def _both_ways(flows: list[tuple[str, str]]) -> tuple[tuple[str, str], ...]:

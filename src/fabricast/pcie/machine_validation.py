@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,15 +19,10 @@ from fabricast.pcie.host_memory import (
     is_host,
     with_host_memory,
 )
-from fabricast.pcie.machine_calibration import (
-    BEYOND,
-    LINK_PAYLOAD,
-    Calibration,
-    calibrate_machine,
-    links_carry,
-    with_root_link_capacity,
-)
-from fabricast.pcie.measured_graph import SET_ASIDE, MeasuredGraph
+from fabricast.pcie.machine_calibration import BEYOND, LINK_PAYLOAD, calibrate_machine, links_carry
+from fabricast.pcie.machine_limits import root_complex_limits, with_root_link_capacity
+from fabricast.pcie.machine_rates import Calibration
+from fabricast.pcie.measured_graph import CALIBRATION, SET_ASIDE, MeasuredGraph
 from fabricast.pcie.programs import PROGRAMS, rate_alone, total_rate
 from fabricast.pcie.shared_limits import limits_of
 from fabricast.pcie.tree import PcieTree
@@ -37,6 +33,8 @@ __all__ = [
     "BEYOND_THE_LINKS",
     "DIRECT_LINKS",
     "MANY_COPIES",
+    "MISSING_PROBES",
+    "UNLIMITED_ROOT_COMPLEX",
     "UNTOLD_LINKS",
     "UNTOLD_ROOT_LINK",
     "MachineValidation",
@@ -53,6 +51,9 @@ BEYOND_THE_LINKS = "more than the links carry"
 _NO_PROBE = "not judged: no probe tells"
 UNTOLD_ROOT_LINK = f"{_NO_PROBE} what the link between root complexes carries"
 UNTOLD_LINKS = "not judged: more than a copy across the root complex, and no copy alone below it was measured"
+#: Parts of remarks that say what was not measured, and nothing against a tree.
+MISSING_PROBES = "can be judged once probes are measured"
+UNLIMITED_ROOT_COMPLEX = "is taken to hold back nobody"
 BETWEEN_ROOTS = "between root complexes"
 HOST_COPIES = "host copies"
 #: Class of graphs with copies over NVLink, NVSwitch or xGMI.
@@ -132,61 +133,99 @@ def validate_machine(
     return MachineValidation(frame, calibration, (*doubts, *_remarks(whole, graphs, frame, calibration)))
 
 
+class _Forecast(NamedTuple):
+    """Total rate of a graph in bytes/s, with its range over draws and over what nothing tells."""
+
+    total: float
+    low: float
+    high: float
+
+
 def _row(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: int) -> dict[str, object]:
     flows = flows_of(tree, graph)
-    rates, kind = calibration.rates, _graph_class(tree, graph)
+    kind = _graph_class(tree, graph)
     carried = _carried(tree, flows, calibration)
-    untold = _host_remark(tree, graph, calibration) if kind == HOST_COPIES else ""
-    tree, limits = limits_of(calibration, tree, graph.flows)
-    tree = replace(tree, peer_links=calibration.direct_links)
-    program = PROGRAMS[graph.program]
-    forecast = total_rate(tree, flows, program, rates, over_peer_links=True, limits=limits, seed=seed)
-    # Of copies that end at different times, the sum of their own rates is more than all bytes until the last end.
-    summed = float(forecast.flow_bytes_per_s.sum()) / forecast.bytes_per_s if graph.rates_summed else 1.0
-    total, low, high = (
-        rate * summed for rate in (forecast.bytes_per_s, forecast.low_bytes_per_s, forecast.high_bytes_per_s)
-    )
-    high_of_root_link = 0.0
-    if kind == BETWEEN_ROOTS and not calibration.tells_root_link(tree, graph.flows):
-        # Nothing tells how wide the link is: at most, it holds nobody back.
-        wide = with_root_link_capacity(tree, UNLIMITED)
-        without = total_rate(wide, flows, program, rates, limits=limits, seed=seed)
-        high_of_root_link = without.high_bytes_per_s * summed
-        high = max(high, high_of_root_link)
+    forecast = _forecast(tree, graph, calibration, seed)
     # The baseline knows what probes tell of memory and of the link between root complexes, too.
-    shared = total_rate(tree, flows, PROGRAMS["independent"], rates, over_peer_links=True, limits=limits)
-    sharing = float(shared.flow_bytes_per_s.sum()) if graph.rates_summed else shared.bytes_per_s
+    limited, limits = limits_of(calibration, tree, graph.flows)
+    joined = replace(limited, peer_links=calibration.direct_links)
+    shared = total_rate(joined, flows, PROGRAMS["independent"], calibration.rates, over_peer_links=True, limits=limits)
     measured = graph.total_bytes_per_s
+    untold = _untold(joined, graph, calibration)
     remark = ""
     if graph.name in calibration.used:
         remark = "calibration"
     elif graph.role in SET_ASIDE:
         remark = f"set aside by the file: {graph.role.replace('_', ' ')}"
-    elif kind == DIRECT_LINKS:
-        remark = _direct_remark(tree, graph)
     elif measured > carried * (1 + BEYOND):
         remark = BEYOND_THE_LINKS if calibration.tells_links else UNTOLD_LINKS
-    elif high_of_root_link > total * (1 + BEYOND):
-        remark = UNTOLD_ROOT_LINK
-    elif kind == HOST_COPIES:
+    elif graph.role == CALIBRATION:
+        remark = "not judged: marked as calibration, and tells no parameter"
+    elif untold and (forecast is None or untold != UNTOLD_ROOT_LINK or forecast.high > forecast.low * (1 + BEYOND)):
         remark = untold
+    if untold and untold != UNTOLD_ROOT_LINK:
+        forecast = None
+    total, low, high = (np.nan,) * 3 if forecast is None else forecast
     return {
         "graph": graph.name, "communications": " ".join(f"{s}>{t}" for s, t in graph.flows), "flows": len(flows),
         "program": graph.program, "graph_class": kind, "judged": not remark, "measured_bytes_per_s": measured,
         "forecast_bytes_per_s": total, "low_bytes_per_s": low, "high_bytes_per_s": high,
-        "sharing_bytes_per_s": sharing,
-        "no_contention_bytes_per_s": _no_contention(tree, flows, calibration) if kind == DIRECT_LINKS
-        else rates.one_way_bytes_per_s * len(flows),
+        "sharing_bytes_per_s": float(shared.flow_bytes_per_s.sum()) if graph.rates_summed else shared.bytes_per_s,
+        "no_contention_bytes_per_s": _no_contention(joined, flows, calibration) if kind == DIRECT_LINKS
+        else calibration.rates.one_way_bytes_per_s * len(flows),
         "spread_bytes_per_s": graph.spread * measured if graph.repetitions > 1 else None,
         "relative_error": total / measured - 1, "remark": remark,
     }  # fmt: skip
 
 
+def _forecast(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: int) -> _Forecast | None:
+    """Forecast the total rate of a graph; None where no copy alone tells the least of a link between root complexes."""
+    flows, program = flows_of(tree, graph), PROGRAMS[graph.program]
+
+    def total(known: Calibration, capacity: float | None = None) -> _Forecast:
+        limited, limits = limits_of(known, tree, graph.flows)
+        carrier = replace(limited, peer_links=calibration.direct_links)
+        if capacity is not None:
+            carrier = with_root_link_capacity(carrier, capacity)
+        found = total_rate(
+            carrier, flows, program, known.rates, over_peer_links=True, limits=limits, seed=seed
+        )  # fmt: skip
+        # Of copies that end at different times, the sum of their own rates is more than all bytes until the last end.
+        summed = float(found.flow_bytes_per_s.sum()) / found.bytes_per_s if graph.rates_summed else 1.0
+        return _Forecast(
+            *(rate * summed for rate in (found.bytes_per_s, found.low_bytes_per_s, found.high_bytes_per_s))
+        )
+
+    if calibration.tells_root_link(tree, graph.flows):
+        return total(calibration)
+    least = calibration.least_of_root_link(tree, graph.flows)
+    if least is None:
+        return None
+    # From a link that carries what one copy alone reached, to one that holds nobody back.
+    low, high = total(least), total(calibration, UNLIMITED)
+    return _Forecast(float(np.sqrt(low.total * high.total)), low.low, high.high)
+
+
+def _untold(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration) -> str:
+    """Return why a graph is not judged: what neither file nor measurements tell; nothing if all is told."""
+    direct = _direct_remark(tree, graph)
+    if direct:
+        return direct
+    if not calibration.tells_root_link(tree, graph.flows):
+        return UNTOLD_ROOT_LINK
+    untold = calibration.untold_memory(tree, graph.flows) or calibration.untold_root_complex(tree, graph.flows)
+    return f"{_NO_PROBE} {untold}" if untold else ""
+
+
 def _direct_remark(tree: PcieTree, graph: MeasuredGraph) -> str:
     """Return why copies over direct links are not judged: nothing tells the rate of one of them."""
     told = direct_rates(tree.peer_links)
-    untold = [kind for flow in graph.flows if (kind := tree.peer_link(*flow)) is not None and flow not in told]
-    return f"not judged: copies take {untold[0]}, of which no copy alone was measured" if untold else ""
+    untold = next((flow for flow in graph.flows if tree.peer_link(*flow) is not None and flow not in told), None)
+    if untold is None:
+        return ""
+    kind = tree.peer_link(*untold)
+    between = "" if kind == "NVSwitch" else f" between {untold[0]} and {untold[1]}"
+    return f"not judged: copies take {kind}, of which no copy alone{between} was measured"
 
 
 def _no_contention(tree: PcieTree, flows: list[tuple[int, int]], calibration: Calibration) -> float:
@@ -194,17 +233,18 @@ def _no_contention(tree: PcieTree, flows: list[tuple[int, int]], calibration: Ca
 
 
 def _carried(tree: PcieTree, flows: list[tuple[int, int]], calibration: Calibration) -> float:
-    """Return the most that the links can carry, each at the fastest rate that is known."""
-    rates = calibration.rates
-    return links_carry(tree, flows, max(rates.one_way_bytes_per_s, rates.crossing_bytes_per_s or 0.0))
+    """Return the most that the links can carry, each at the fastest rate that is known.
 
-
-def _host_remark(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration) -> str:
-    """Return why copies of host memory are not judged: no probe tells what other root complexes or several GPUs get."""
-    if not calibration.tells_root_link(tree, graph.flows):
-        return UNTOLD_ROOT_LINK
-    untold = calibration.untold_memory(tree, graph.flows)
-    return f"{_NO_PROBE} {untold}" if untold else ""
+    Copies over direct links add what these carry; where nothing tells it, there is no most.
+    """
+    rates, names = calibration.rates, tree.endpoint_names
+    told = direct_rates(calibration.direct_links or tree.peer_links)
+    direct = [flow for flow in flows if tree.peer_link(names[flow[0]], names[flow[1]]) is not None]
+    most = sum(told.get((names[source], names[target]), np.inf) for source, target in direct)
+    on_tree = [flow for flow in flows if flow not in direct]
+    if on_tree:
+        most += links_carry(tree, on_tree, max(rates.one_way_bytes_per_s, rates.crossing_bytes_per_s or 0.0))
+    return most
 
 
 def _hazard(tree: PcieTree, graph: MeasuredGraph) -> bool:
@@ -233,6 +273,7 @@ def _remarks(
         yield divided_writes_text(len(hazards), hazards[0])
     yield from _disagreeing_links(tree, graphs, rows)
     yield from _missing_probes(rows)
+    yield from _unlimited_root_complex(tree, graphs, rows, calibration)
 
 
 def _beyond_text(tree: PcieTree, rows: pd.DataFrame, carried: NDArray[np.float64]) -> str:
@@ -273,9 +314,39 @@ def _missing_probes(rows: pd.DataFrame) -> Iterable[str]:
     if len(waiting):
         more = f" and {len(waiting) - 1} more" if len(waiting) > 1 else ""
         yield (
-            f"'{waiting.iloc[0]}'{more} can be judged once probes are measured: `fabricast probes` lists them for this "
+            f"'{waiting.iloc[0]}'{more} {MISSING_PROBES}: `fabricast probes` lists them for this "
             "topology, those with role calibration tell the parameters"
         )
+
+
+def _unlimited_root_complex(
+    tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.DataFrame, calibration: Calibration
+) -> Iterable[str]:
+    """Say so if graphs are judged that cross a root complex side by side, of which nothing tells what it carries."""
+    judged = set(rows["graph"][rows["judged"]])
+    told = {*calibration.limits, *calibration.at_least}
+    own = [
+        graph.name
+        for graph in graphs
+        if graph.name in judged
+        and any(
+            name not in told and not _share_all(tree, graph, numbers)
+            for name, numbers in root_complex_limits(tree, graph.flows).values()
+        )
+    ]
+    if own and "root_complex" not in told:
+        resting = f"'{own[0]}' rests" if len(own) == 1 else f"{len(own)} graphs, such as '{own[0]}', rest"
+        yield (
+            f"the root complex {UNLIMITED_ROOT_COMPLEX}, on which {resting}: no probe tells what it carries of "
+            "several copies between GPUs"
+        )
+
+
+def _share_all(tree: PcieTree, graph: MeasuredGraph, numbers: Sequence[int]) -> bool:
+    """Whether all of some copies share a link, which tells more of them than the root complex does."""
+    routes, flows = tree.routes, flows_of(tree, graph)
+    own = [flows[number][0] * routes.endpoints + flows[number][1] for number in numbers]
+    return bool(set.intersection(*(set(routes.link[routes.offset[p] : routes.offset[p + 1]].tolist()) for p in own)))
 
 
 def _implausible(tree: PcieTree, calibration: Calibration) -> Iterable[str]:

@@ -26,6 +26,7 @@ def read_nccl(root: Element, include_display: bool, network_cards: bool, path: P
     hosts: dict[str, int] = {}
     known: set[str] = set()
     accelerators: set[str] = set()
+    numbers: set[int] = set()
 
     def visit(element: Element, above: Device) -> None:
         for child in element.children:
@@ -56,6 +57,12 @@ def read_nccl(root: Element, include_display: bool, network_cards: bool, path: P
             machine.others += not device.is_endpoint and pci_class != BRIDGE_CLASS
             if gpus and re.fullmatch("[0-9]{1,6}", gpus[0].attributes.get("dev", "")):
                 device.number = int(gpus[0].attributes["dev"])
+                if device.number in numbers:
+                    raise InputError(
+                        f"GPU dev '{device.number}' is a duplicate, expected another number for each",
+                        path=path, line=gpus[0].line,
+                    )  # fmt: skip
+                numbers.add(device.number)
             visit(child, device)
 
     for cpu in (element for element in root.children if element.tag == "cpu"):
@@ -145,9 +152,10 @@ def _nccl_device(element: Element, path: Path) -> Device:
     if not speed or speed.lower().startswith("unknown") or width in ("", "0"):
         return device
     try:
-        if not re.fullmatch("[0-9]{1,3}", width):
+        # A number alone, as NCCL prints it, or as the kernel writes it.
+        if not re.fullmatch("[0-9]{1,3}", width) or not re.fullmatch(r"[0-9.]+(\s*GT/s.*)?", speed.strip()):
             raise ValueError
-        rate = float(speed.split()[0])
+        rate = float(speed.split("GT/s")[0])
         device.bytes_per_s = pcie_bytes_per_s(rate, int(width))
         device.generation, device.width = pcie_generation(rate), int(width)
     except (ValueError, IndexError) as error:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from fabricast.pcie.copy_links import SharedLimit
-from fabricast.pcie.host_memory import UNLIMITED, ends_of, memory_of_flows
-from fabricast.pcie.machine_calibration import (
-    Calibration,
+from fabricast.pcie.host_memory import UNLIMITED, ends_of, is_host, memory_of_flows
+from fabricast.pcie.machine_limits import (
     memory_limit,
-    root_link_limit,
+    root_complex_limits,
+    root_link_limits,
     ways_between_roots,
     with_root_link_capacity,
 )
+from fabricast.pcie.machine_rates import Calibration
 from fabricast.pcie.tree import PcieTree
 
 __all__ = ["limits_of"]
@@ -47,9 +48,13 @@ def limits_of(
     >>> limits_of(known, tree, [("H", "0"), ("H", "4")])[1]
     (SharedLimit(bytes_per_s=80000000000.0, flows=(0, 1), other_way=()),)
     """
-    found = [*_of_memory(calibration, tree, flows), *_of_gpus(calibration, tree, flows)]
-    if ways_between_roots(tree, flows) and root_link_limit(ways_between_roots(tree, flows)) in calibration.limits:
-        found += _of_root_link(calibration, tree, flows)
+    found = [
+        *_of_memory(calibration, tree, flows), *_of_gpus(calibration, tree, flows),
+        *_of_root_complex(calibration, tree, flows),
+    ]  # fmt: skip
+    if any(name in calibration.limits or name in calibration.at_least for name in root_link_limits(tree, flows)):
+        for stem, of_memory in (("root_complex_link", False), ("remote_memory", True)):
+            found += _of_root_link(calibration, tree, flows, stem, of_memory=of_memory)
         tree = with_root_link_capacity(tree, UNLIMITED)
     return tree, tuple(found)
 
@@ -80,9 +85,24 @@ def _of_gpus(calibration: Calibration, tree: PcieTree, flows: Sequence[tuple[str
             yield SharedLimit(limit, in_, out)
 
 
-def _of_root_link(calibration: Calibration, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> Iterator[SharedLimit]:
-    ways = [(number, way) for number, flow in enumerate(flows) for way in ways_between_roots(tree, [flow])]
-    one_way, both_ways = (calibration.limits.get(name) for name in ("root_complex_link", "root_complex_link_both_ways"))
+def _of_root_complex(
+    calibration: Calibration, tree: PcieTree, flows: Sequence[tuple[str, str]]
+) -> Iterator[SharedLimit]:
+    for name, numbers in root_complex_limits(tree, flows).values():
+        if name in calibration.limits:
+            yield SharedLimit(calibration.limits[name], tuple(numbers))
+
+
+def _of_root_link(
+    calibration: Calibration, tree: PcieTree, flows: Sequence[tuple[str, str]], stem: str, *, of_memory: bool
+) -> Iterator[SharedLimit]:
+    ways = [
+        (number, way)
+        for number, flow in enumerate(flows)
+        if is_host(tree, [flow]) is of_memory
+        for way in ways_between_roots(tree, [flow])
+    ]
+    one_way, both_ways = (calibration.limits.get(name) for name in (stem, f"{stem}_both_ways"))
     for root in dict.fromkeys(end for _, way in ways for end in way):
         out = tuple(number for number, (source, _) in ways if source == root)
         in_ = tuple(number for number, (_, target) in ways if target == root)

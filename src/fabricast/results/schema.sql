@@ -217,16 +217,16 @@ CREATE TABLE measured_copy (
   judged BOOLEAN NOT NULL, -- whether its error counts
   measured_bytes_per_s DOUBLE NOT NULL CHECK (measured_bytes_per_s > 0), -- rate of all flows together
   spread_bytes_per_s DOUBLE, -- half the range over repetitions, NULL for one
-  forecast_bytes_per_s DOUBLE NOT NULL, -- engines, barriers and links: median over draws of what is random
-  low_bytes_per_s DOUBLE NOT NULL, -- least over these draws
-  high_bytes_per_s DOUBLE NOT NULL, -- largest over these draws
+  forecast_bytes_per_s DOUBLE, -- engines, barriers and links: median over draws of what is random; NULL where a probe is missing
+  low_bytes_per_s DOUBLE, -- least over these draws, and over what nothing tells of links between root complexes
+  high_bytes_per_s DOUBLE, -- largest over these
   packets_bytes_per_s DOUBLE, -- packet by packet, same parameters and engines: median over draws; NULL for host memory and what is not judged
   packets_low_bytes_per_s DOUBLE, -- least over these draws
   packets_high_bytes_per_s DOUBLE, -- largest over these draws
   left_out_bytes_per_s DOUBLE, -- many copies of a GPU with the pause of the program fitted to the public rows of other machines; else NULL
   sharing_bytes_per_s DOUBLE NOT NULL, -- sharing on the tree alone
   no_contention_bytes_per_s DOUBLE NOT NULL, -- each flow as if alone
-  relative_error DOUBLE NOT NULL, -- (forecast - measured) / measured
+  relative_error DOUBLE, -- (forecast - measured) / measured; NULL without a forecast
   remark VARCHAR NOT NULL, -- why it is not judged; empty if it is
   PRIMARY KEY (machine, graph)
 );

@@ -16,8 +16,8 @@ from fabricast.pcie.copy_links import LinkRates
 from fabricast.pcie.graph_files import graph_blocks, read_graphs
 from fabricast.pcie.graphs import from_arcs
 from fabricast.pcie.host_memory import root_complex_of, with_host_memory
-from fabricast.pcie.machine_calibration import Calibration
 from fabricast.pcie.machine_probes import proposed_probes
+from fabricast.pcie.machine_rates import Calibration
 from fabricast.pcie.machine_validation import validate_machine
 from fabricast.pcie.measured_graph import MeasuredGraph
 from fabricast.pcie.packet_programs import hardware_with_rates, simulate_copies, tree_with_rates
@@ -209,7 +209,7 @@ def test_between_root_complexes_without_a_probe_the_range_says_so():
     assert len(pairs) >= 2
     several = predict(fc.graph(pairs[:2], size=SIZE), tree=tree, bandwidth="20 GB/s", program="independent")
     assert (several["earliest_s"] < several["elapsed_s"] - 0.1).any()
-    assert any("no probe tells what the link between root complexes carries" in note for note in several.attrs["notes"])
+    assert any("nothing tells what the link between root complexes carries" in note for note in several.attrs["notes"])
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,10 @@ IN_TURNS = CopyProgram("turns", "", "source", False, False, 0.0)
 def held_back_by(tree, flows, rates, limits):
     """What each flow takes, with its capacity and its opposite: links, slower ways over ports, and shared limits."""
     opposite, capacity, back, found = reverse_links(tree), {}, {}, []
-    ways = {"host_in": "host_out", "host_out": "host_in", "crossing": "crossing"}
+    ways = {
+        "host_in": "host_out", "host_out": "host_in", "crossing": "crossing",
+        "remote_in": "remote_out", "remote_out": "remote_in",
+    }  # fmt: skip
     for number, (s, t) in enumerate(flows):
         names, way = (tree.endpoint_names[s], tree.endpoint_names[t]), way_of(tree, s, t)
         own = list(tree.route(*names))
@@ -351,6 +354,7 @@ def test_probes_tell_what_the_link_between_root_complexes_carries():
     parts = [
         MeasuredGraph("alone", (("0", "1"),), 50e9, "independent", "calibration"),
         MeasuredGraph("opposite", (("0", "1"), ("1", "0")), 98e9, "independent", "calibration"),
+        MeasuredGraph("far", (("0", "4"),), 50e9, "independent", "calibration"),
     ]
     judged = [
         MeasuredGraph("back", tuple((b, a) for a, b in across), 120e9, "independent"),
@@ -889,9 +893,91 @@ def test_probes_of_memory_tell_as_far_as_they_reach():
     # Two copies that memory did not hold back do not say what four get; two that it did, do.
     assert (
         remarks(("H>0 H>1", 110, "calibration"), four, six)
-        == [f"{untold}, more than 2 copies that it did not hold back"] * 2
+        == [f"{untold} beyond 110 GB/s, to which only links held copies back"] * 2
     )
     assert remarks(("H>0 H>1", 90, "calibration"), four) == [""]
+
+
+def test_a_full_uplink_is_not_taken_for_the_limit_of_memory():
+    tree = load_tree("pcie5_four_switches")
+    alone = [("H>0", 55, "calibration"), ("0>H", 56, "calibration")]
+    one_switch, two_switches = ("H>0 H>1", 55, "calibration"), ("H>0 H>2", 109, "")
+    found = validate_machine(tree, _measured(*alone, one_switch, two_switches))
+    assert not found.calibration.limits
+    assert found.calibration.at_least == {"memory_read": 55e9}
+    assert "only links held these back" in found.calibration.source["memory_read"]
+    row = found.rows.iloc[-1]
+    assert "beyond 55 GB/s" in row["remark"] and np.isnan(row["forecast_bytes_per_s"])
+    told = validate_machine(tree, _measured(*alone, one_switch, ("H>0 H>2", 109, "calibration"), ("H>1 H>3", 109, "")))
+    assert told.rows.iloc[-1]["judged"] and abs(told.rows.iloc[-1]["relative_error"]) < 0.03
+
+
+def test_a_narrow_link_says_what_a_link_of_full_width_carries():
+    """One GPU of four has eight lanes: its rate is half that of the others, whichever of them was measured."""
+    tree = regular_tree("mixed", (4,))
+    vertices = tuple(replace(v, capacity=0.5) if v.name == "0" else v for v in tree.vertices)
+    tree = replace(tree, vertices=vertices)
+    for measured_alone in ([("H>0", 12.5, "")], [("H>1", 25, "")], [("H>0", 12.5, ""), ("H>1", 25, "")]):
+        judged = [("H>1", 25, "test"), ("H>0", 12.5, "test"), ("0>1", 12.5, "test")]
+        graphs = [replace(g, name=str(n)) for n, g in enumerate(_measured(*measured_alone, *judged))]
+        found = validate_machine(tree, graphs)
+        assert found.calibration.rates.one_way_bytes_per_s == 25e9
+        assert found.rows["relative_error"].abs().max() < 1e-9
+
+
+def test_copies_over_direct_links_and_of_memory_each_fill_their_own_link():
+    tree = load_tree("mi300x")
+    rows = [("0>1", 48, "calibration"), ("H>0", 55, "calibration"), ("0>1 H>1", 103, "")]
+    found = validate_machine(tree, _measured(*rows))
+    assert found.rows["judged"].tolist() == [False, False, True]
+    assert not any("cannot be the fabric" in remark for remark in found.remarks)
+    beyond = validate_machine(tree, _measured(*rows[:2], ("0>1 H>1", 120, "")))
+    assert any("the links of mi300x carry 103" in remark for remark in beyond.remarks)
+
+
+def test_pairs_side_by_side_tell_what_a_root_complex_carries():
+    tree = load_tree("direct8")
+    alone, four = ("0>1", 20, "calibration"), ("0>1 2>3 4>5 6>7", 45, "calibration")
+    others = [("0>1 2>3", 40, ""), ("0>4 1>5 2>6", 45, ""), ("0>1 1>2 2>3 3>0", 50, "")]
+    blind = validate_machine(tree, _measured(alone, *others))
+    assert blind.rows["judged"].tolist() == [False, True, True, True]
+    assert any("the root complex is taken to hold back nobody, on which 3 graphs" in text for text in blind.remarks)
+    found = validate_machine(tree, _measured(alone, four, *others))
+    assert found.calibration.rates.one_way_bytes_per_s == 20e9, "copies side by side are not copies alone"
+    assert found.calibration.limits == {"root_complex": 45e9}
+    assert found.rows["relative_error"].iloc[2:4].abs().max() < 1e-9
+    assert found.rows["remark"].iloc[4] == "not judged: no probe tells what the root complex carries both ways"
+    proposed = {probe.graph: probe for probe in proposed_probes(tree)}
+    assert proposed["across the root complex"].flows == (("0", "1"), ("2", "3"), ("4", "5"), ("6", "7"))
+    assert proposed["across the root complex"].role == "calibration"
+
+
+def test_a_copy_to_another_socket_is_not_taken_at_the_rate_of_another_kind():
+    tree = load_tree("dual4x2")
+    near, far = ("0>1", 26, "calibration"), ("0>4", 9, "calibration")
+    judged = [("0>4", 12, "test"), ("0>4 0>5 0>6", 9, ""), ("0>4 1>5", 9.3, "")]
+    graphs = [replace(graph, name=str(number)) for number, graph in enumerate(_measured(near, *judged))]
+    blind = validate_machine(tree, graphs).rows
+    assert blind["remark"].iloc[1:].eq(UNTOLD_ROOT_LINK).all() and blind["forecast_bytes_per_s"].iloc[1:].isna().all()
+    # Of a copy alone, several reach between as much together and as much each.
+    known = validate_machine(tree, _measured(near, far, *judged[1:])).rows.iloc[2:]
+    assert known["remark"].eq(UNTOLD_ROOT_LINK).all()
+    assert known["low_bytes_per_s"].tolist() == pytest.approx([9e9, 9e9])
+    assert known["high_bytes_per_s"].tolist() == pytest.approx([26e9, 18e9])
+
+
+def test_an_opposite_pair_between_sockets_tells_its_way_and_not_what_directions_cost():
+    rows = _measured(("0>1", 26, ""), ("0>4 4>0", 18, ""), ("0>4", 9, "test"), ("0>4 0>5 0>6", 9, ""))
+    found = validate_machine(load_tree("dual4x2"), rows)
+    assert "no opposite pair was measured" in found.calibration.source["two_way"]
+    assert found.calibration.rates.between_roots_bytes_per_s == pytest.approx(9e9, rel=0.04)
+    assert found.calibration.at_least == {"root_complex_link_both_ways": 18e9}
+    assert found.rows["judged"].tolist() == [False, False, True, False]
+
+
+def test_role_calibration_is_not_judged_where_it_tells_nothing():
+    rows = validate_machine(TREE, _measured(("0>1", 50, "calibration"), ("0>1 0>2", 50, "calibration"))).rows
+    assert rows["remark"].tolist() == ["calibration", "not judged: marked as calibration, and tells no parameter"]
 
 
 P2P = """[P2P (Peer-to-Peer) GPU Bandwidth Latency Test]
@@ -988,13 +1074,14 @@ def test_copies_over_direct_links_are_judged_by_copies_alone_over_them():
 def test_copies_between_root_complexes_are_not_judged_without_a_probe():
     """Two to the socket and back: one link, or no limit; nothing tells which, and no measurement refutes the tree."""
     tree = load_tree("pcie5_four_switches")
-    found = validate_machine(tree, _measured(("0>1", 54, "calibration"), ("0>4 1>5 2>6 3>7", 100, "")))
-    row = found.rows.iloc[1]
+    alone = ("0>1", 54, "calibration"), ("0>4", 50, "calibration")
+    found = validate_machine(tree, _measured(*alone, ("0>4 1>5 2>6 3>7", 100, "")))
+    row = found.rows.iloc[2]
     assert row["remark"] == UNTOLD_ROOT_LINK
     assert row["low_bytes_per_s"] <= 100e9 <= row["high_bytes_per_s"]
     (remark,) = found.remarks
     assert remark.startswith(f"'{row['graph']}' can be judged once probes are measured: `fabricast probes`")
-    told = validate_machine(tree, _measured(("0>1", 54, "calibration"), ("0>4 1>5 2>6 3>7", 100, "calibration")))
+    told = validate_machine(tree, _measured(*alone, ("0>4 1>5 2>6 3>7", 100, "calibration")))
     assert not told.remarks
 
 
@@ -1174,15 +1261,22 @@ def test_memory_of_another_socket_is_reached_over_the_link_between_them():
     several = measured("several", [("NUMA1", str(gpu)) for gpu in range(4)], 60, "calibration")
     found = validate_machine(tree, [*alone, remote, several])
     assert found.calibration.rates.one_way_bytes_per_s == 50e9
-    assert found.calibration.limits == {}, "neither what memory carries nor what the link between GPUs does"
-    rows = found.rows.set_index("graph")
+    assert found.calibration.rates.remote_in_bytes_per_s == 30e9
+    assert found.calibration.limits == {"remote_memory": 60e9}, "neither what memory carries nor what GPUs reach"
+    across = measured("probe", [(str(gpu), str(gpu + 4)) for gpu in range(4)], 50, "calibration")
+    judged = [
+        measured("two", [("NUMA0", "4"), ("NUMA0", "5")], 60), measured("one", [("NUMA0", "6")], 30, "test"),
+        measured("write", [("0", "NUMA1")], 30, "test"), measured("gpus", [("0", "4"), ("1", "5"), ("2", "6")], 50),
+        measured("mixed", [("0", "4"), ("NUMA0", "5")], 60),
+    ]  # fmt: skip
     untold = "not judged: no probe tells what the link between root complexes carries"
-    assert rows.loc[["remote", "several"], "remark"].tolist() == [untold, untold]
-    across = [measured("probe", [(str(gpu), str(gpu + 4)) for gpu in range(4)], 60, "calibration")]
-    two = measured("memory", [("NUMA1", "0"), ("NUMA1", "1")], 60)
-    told = validate_machine(tree, [*alone, *across, remote, two]).rows.set_index("graph")
-    assert told.loc["remote", "judged"]
-    assert told.loc["memory", "remark"] == "not judged: no probe tells what memory carries for several GPUs"
+    blind = validate_machine(tree, [*alone, across, *judged]).rows.set_index("graph")
+    assert blind["remark"][["two", "one", "write", "gpus", "mixed"]].tolist() == [untold] * 3 + ["", untold]
+    told = validate_machine(tree, [*alone, across, remote, several, *judged]).rows.set_index("graph")
+    assert told["remark"][["two", "one", "write", "gpus", "mixed"]].tolist() == ["", "", untold, "", untold]
+    assert told["relative_error"][["two", "one", "gpus"]].abs().max() < 1e-9
+    proposed = {probe.graph: probe.flows for probe in proposed_probes(tree)}
+    assert proposed["NUMA0 to all on another socket"] == tuple(("NUMA0", str(gpu)) for gpu in range(4, 8))
 
 
 def test_copies_between_memories_are_refused():
@@ -1302,7 +1396,7 @@ def test_every_test_of_nvbandwidth_by_copy_engines_is_read(tmp_path):
     report = validate_machine(TREE, list(found.values()))
     assert report.calibration.rates.two_way_bytes_per_s == 48.5e9
     assert report.calibration.limits["host_both_ways"] == pytest.approx(70e9)
-    assert report.calibration.limits["memory_both_ways"] == pytest.approx(135e9)
+    assert report.calibration.values["memory_both_ways"] == pytest.approx(135e9)
     judged = report.rows[report.rows["judged"]]
     assert len(judged) == 6 and (judged["relative_error"].abs() < 0.01).all()
 

@@ -208,3 +208,21 @@ def test_ports_of_network_cards_hold_them_and_are_named(tmp_path):
     assert any("has 2 ports (mlx5_0, mlx5_1)" in note for note in tree(100000, 100000).notes)
     with pytest.raises(InputError, match="speed is 'fast', expected Mbit/s"):
         tree("fast")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (('dev="1"', 'dev="0"'), "GPU dev '0' is a duplicate, expected another number for each"),
+        (("16.0 GT/s", "16.0 Gb/s"), "link_speed is '16.0 Gb/s"),
+    ],
+)
+def test_nccl_files_that_contradict_themselves_are_refused(tmp_path, change, message):
+    path = tmp_path / "machine.xml"
+    gpus = "".join(GPU.format(bus=bus, inside=f'<gpu dev="{n}" sm="80"/>') for n, bus in enumerate(("3b", "5e")))
+    text = f'<system version="1"><cpu numaid="0">{gpus}</cpu></system>'
+    path.write_text(text)
+    assert load_tree(path).accelerator_names == ("0", "1")
+    path.write_text(text.replace(*change))
+    with pytest.raises(InputError, match=message):
+        load_tree(path)
