@@ -121,9 +121,7 @@ def maxrate_card(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: str) -> 
         row = fit[(fit["dataset"] == dataset) & (fit["model"] == name) & (fit["protocol"] == "large")].iloc[0]
         values = {parameter: float(row[parameter]) for parameter in FORMS[name].parameters}
         time = predict_time(name, values, np.full(100, size), processes)
-        axes.plot(
-            processes, processes * size / time / 1e9, style, color=colour, label=f"{FORMS[name].title}, fitted to all"
-        )
+        axes.plot(processes, processes * size / time / 1e9, style, color=colour, label=f"{FORMS[name].title}, fitted")
     rate = own["processes"] * size / own["time_s"] / 1e9
     axes.plot(own["processes"], rate, "o", color="black", markersize=4, label="measured")
     axes.set_ylim(0, 1.35 * float(rate.max()))

@@ -215,6 +215,7 @@ def plot_robustness(statement: pd.DataFrame) -> Figure:
             1.5, place, f"{'' if passed else 'fails by default: '}{text}", va="center", fontsize=5.2, color="black"
         )
     axes.set_yticks(range(len(rows)), rows["statement"].tolist(), fontsize=6)
+    axes.grid(visible=False)
     axes.set_xlim(0, 100)
     axes.set_xlabel("share of draws in which it holds, assumed values from half to double (%)")
     handles = [Patch(color=colour, alpha=0.45, label=f"decided by {name}") for name, colour in colours.items()]

@@ -50,7 +50,7 @@ def plot_measured_copies(copies: pd.DataFrame, tolerance: float) -> Figure:
         place = np.arange(len(rows))
         axes.axhspan(1 - tolerance, 1 + tolerance, color="0.9", zorder=0)
         axes.axhline(1, color="0.5", linewidth=0.8, zorder=1)
-        for shift, (column, _, colour, marker) in zip((-0.3, -0.1, 0.1, 0.3), _MODELS, strict=True):
+        for shift, (column, _, colour, marker) in zip((-0.24, -0.08, 0.08, 0.24), _MODELS, strict=True):
             ratio = (rows[column] / rows["measured_bytes_per_s"]).to_numpy()
             shown = np.minimum(ratio, _HIGHEST)
             axes.plot(place + shift, shown, marker, color=colour, markersize=3, alpha=0.9)

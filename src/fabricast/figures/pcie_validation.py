@@ -33,6 +33,11 @@ def _short(origin: str) -> str:
     return origin.removeprefix("packets.").replace("_", " ")
 
 
+def _name_place(figure: Figure, tree: str, origin: str) -> None:
+    """Write above a figure on which tree, and on which hardware, its graphs were simulated."""
+    figure.suptitle(f"{tree}, {_short(origin)}", fontsize=7)
+
+
 def plot_error_distribution(histogram: pd.DataFrame, subset: str, origin: str, tolerance: float) -> Figure:
     """Draw the paper's validation picture: histogram of errors with the band, and ECDF by model.
 
@@ -51,7 +56,8 @@ def plot_error_distribution(histogram: pd.DataFrame, subset: str, origin: str, t
         Left the histogram of the validated models, right the ECDF of absolute errors of all.
     """
     rows = histogram[(histogram["subset"] == subset) & (histogram["origin"] == origin)]
-    figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 3.8))
+    figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 3.9))
+    _name_place(figure, subset.split(".")[0], origin)
     left.axvspan(-100 * tolerance, 100 * tolerance, color="0.92")
     known = set(rows["model"].unique())
     order = [name for name in MODELS if name in known]
@@ -88,15 +94,15 @@ def plot_error_distribution(histogram: pd.DataFrame, subset: str, origin: str, t
     return figure
 
 
-def plot_predicted_simulated(comparison: pd.DataFrame, origin: str, tolerance: float) -> Figure:
+def plot_predicted_simulated(comparison: pd.DataFrame, set_name: str, origin: str, tolerance: float) -> Figure:
     """Draw predicted against simulated times, one panel a model.
 
     Parameters
     ----------
     comparison : pandas.DataFrame
         Rows of the table comparison with simulated references.
-    origin : str
-        Hardware setting.
+    set_name, origin : str
+        Graph set and hardware setting.
     tolerance : float
         Half width of the band.
 
@@ -106,7 +112,8 @@ def plot_predicted_simulated(comparison: pd.DataFrame, origin: str, tolerance: f
         Hexagons coloured by the number of communications.
     """
     rows = comparison[comparison["origin"] == origin]
-    figure, panels = plt.subplots(1, len(VALIDATED), figsize=(PAGE_WIDTH_IN, 2.6), sharex=True, sharey=True)
+    figure, panels = plt.subplots(1, len(VALIDATED), figsize=(PAGE_WIDTH_IN, 2.7), sharex=True, sharey=True)
+    _name_place(figure, set_name, origin)
     top = float(rows["reference"].max()) * 1.1e3
     low = float(rows["reference"].min()) * 0.9e3
     shown = None
@@ -150,7 +157,8 @@ def plot_error_by_size(error_band: pd.DataFrame, set_name: str, origin: str, tol
     rows = error_band[(error_band["origin"] == origin) & (error_band["tolerance"] == tolerance)]
     found = rows["subset"].str.extract(rf"^{set_name}\.(?P<set>\w+)\.communications\.(?P<count>\d+)$")
     rows = rows.assign(set=found["set"], count=found["count"].astype(float)).dropna(subset=["count"])
-    figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 2.6), sharex=True)
+    figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 2.7), sharex=True)
+    _name_place(figure, set_name, origin)
     for name in VALIDATED:
         colour, _ = model_look(name)
         for kind, marker, style in (("validation", "o", "-"), ("stress", "s", ":"), ("user", "D", "--")):
@@ -263,8 +271,8 @@ def plot_worst_case(
     scale.ax.tick_params(labelsize=6)
     ends_of_worst = ends.iloc[int(worst["item"])]
     named = f"{ends_of_worst['source']}→{ends_of_worst['target']}"
-    error = f"time {worst['relative_error']:+.0%} against the packet simulator"
-    top.set_title(f"{_title(model)}, {_short(origin)}: {named}\n{error}", fontsize=7)
+    error = f"time {100 * worst['relative_error']:+.0f} % against the packet simulator"
+    top.set_title(f"{tree.name}, {_short(origin)}, {_title(model)}: {named}\n{error}", fontsize=7)
     place = np.arange(len(arcs))
     bottom.barh(place - 0.2, own["predicted"] * 1e3, height=0.36, color=COLOURS[0], label="model")
     bottom.barh(place + 0.2, own["reference"] * 1e3, height=0.36, color=COLOURS[4], label="packet simulator")
@@ -293,7 +301,8 @@ def plot_error_features(feature: pd.DataFrame, subset: str, origin: str) -> Figu
     """
     rows = feature[(feature["subset"] == subset) & (feature["origin"] == origin)]
     order = rows.groupby("feature")["importance"].max().sort_values(ascending=False).index[:10]
-    figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 3.0))
+    figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 3.1))
+    _name_place(figure, subset.split(".")[0], origin)
     if rows.empty:
         axes.text(0.5, 0.5, "too few classes of graphs to learn from", ha="center", va="center")
         axes.axis("off")

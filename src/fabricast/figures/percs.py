@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -50,6 +52,11 @@ def plot_counts(count: pd.DataFrame) -> Figure:
         axes.plot(own["supernodes"], own["links"], marker=marker, markersize=3.5, color=colour, label=f"{name} links")
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
+    sizes = sorted(set(count["supernodes"]))
+    # Numbers need room: of two near each other the larger is named.
+    axes.set_xticks([size for size, following in pairwise([*sizes, np.inf]) if following >= 1.5 * size])
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.tick_params(axis="x", labelsize=6)
     axes.set_xlabel("supernodes")
     axes.set_ylabel("directed links")
     axes.legend()

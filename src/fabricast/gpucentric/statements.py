@@ -230,7 +230,7 @@ STATEMENTS = (
     Statement("G16", "Polling less often saves energy up to an optimum.", "11", "structure", _polling_optimum),
     Statement("G17", "Time dominates energy: their rank correlation is above 0.95.", "26", "assumed values",
               lambda v: np.asarray(_time_energy_correlation(v) > 0.95), _mean(_time_energy_correlation)),
-    Statement("G18", "Staging adds power of CPU, DRAM and copy engine.", "26", "structure", _staging_power),
+    Statement("G18", "Staging adds power of CPU, DRAM and copy engine.", "26", "assumed values", _staging_power),
     Statement("G19", "In-kernel synchronisation is slowest on all nine grids (grids on which it is).", "9",
               "assumed values", lambda v: _grids_with_slowest_kernel(v) == len(GRIDS),
               _mean(_grids_with_slowest_kernel)),

@@ -34,7 +34,9 @@ def claim_sections(claims: Rows, readings: Rows, baselines: Rows) -> dict[str, A
             "published": bound_text(row["relation"], row["low"], row["high"], row["unit"]),
             "shown": observed_text(row["observed"], row["unit"]),
             "word": VERDICT_WORDS[row["verdict"]],
-            "holds": holds_text(row["readings"], row["holds_in"], row["share_of_draws"]),
+            # Of no value nothing holds.
+            "holds": "" if row["verdict"] == "not_testable"
+            else holds_text(row["readings"], row["holds_in"], row["share_of_draws"]),
             "mark": _MARKS.get(row["verdict"], "–"),
         }  # fmt: skip
     spread = _by_claim(readings)

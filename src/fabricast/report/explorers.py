@@ -110,7 +110,9 @@ def maxrate_explorer(measurement: pd.DataFrame, prediction: pd.DataFrame) -> dic
             width="container",
             height=300,
             autosize=alt.AutoSizeParams(type="fit", contains="padding", resize=True),
-            title=alt.Title("points: measured; line: the chosen model", fontSize=12, anchor="start"),
+            title=alt.Title(
+                alt.ExprRef("[data_set, 'points: measured; line: the chosen model']"), fontSize=12, anchor="start"
+            ),
         )
     )
     return _specification(chart)

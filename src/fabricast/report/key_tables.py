@@ -6,8 +6,9 @@ __all__ = ["ASSUMED", "DIGESTS", "ERRORS", "KEY_TABLES", "PARAMETERS", "SIMULATE
 
 #: A parameter's value and unit as people write them.
 _VALUE = """CASE WHEN unit = 'bytes/s' THEN value / 1e9 WHEN unit = 's' AND abs(value) < 1e-6 THEN value * 1e9
-      WHEN unit = 's' AND abs(value) < 1e-3 THEN value * 1e6 WHEN unit = 's/byte' THEN value * 1e9 ELSE value
-      END AS value,
+      WHEN unit = 's' AND abs(value) < 1e-3 THEN value * 1e6 WHEN unit = 's/byte' THEN value * 1e9
+      WHEN unit = '1' AND abs(value) < 1e-5 THEN 0
+      ELSE value END AS value,
     CASE WHEN unit = 'bytes/s' THEN 'GB/s' WHEN unit = 's' AND abs(value) < 1e-6 THEN 'ns'
       WHEN unit = 's' AND abs(value) < 1e-3 THEN 'µs' WHEN unit = 's/byte' THEN 'ns/byte' WHEN unit = '1' THEN NULL
       ELSE unit END AS unit"""
@@ -67,7 +68,8 @@ KEY_TABLES = {
         "What the slides say, and what of it can be checked (of charts whose bars are lost, the axes are claims)": """
             SELECT observation, slide, text,
             CASE WHEN passed THEN 'holds by default' WHEN NOT passed THEN 'does not hold'
-                 WHEN confidence = 'low' THEN 'too uncertain to test'
+                 WHEN confidence = 'low'
+                   THEN 'workloads too uncertain to test' || coalesce(', see ' || nullif(statement, ''), '')
                  ELSE 'not testable' END AS verdict FROM gpucentric_observation ORDER BY observation""",
         "Sizes at which the fastest method changes": """
             SELECT system, size_bytes::BIGINT AS size_bytes, fastest_below, fastest_above FROM gpucentric_crossover
@@ -136,7 +138,7 @@ ERRORS = {
           THEN printf('%.1f to %.1f %%', 100 * share_within_low, 100 * share_within_high) END AS interval,
         printf('%+.2f %%', 100 * "median") AS median_signed_error,
         printf('%.2f %%', 100 * mean_absolute) AS mean_absolute_error,
-        printf('%.2f %%', 100 * max_absolute) AS largest_error
+        format('{:,.2f} %', 100 * max_absolute) AS largest_error
         FROM error_by_model WHERE subset = 'all' AND kind <> 'simulated'
         ORDER BY study, kind, origin, share_within DESC, model""",
     "Largest misses of the congestion-factor model, against measured and published references": """
@@ -175,9 +177,9 @@ SIMULATED = {
         GROUP BY ALL ORDER BY ALL""",
     "Candidate definitions of the accuracy of “over 97 %”": """
         SELECT definition, subset AS graphs, replace(origin, 'packets.', '') AS hardware,
-        max(shown) FILTER (model = 'congestion_factor') AS slides,
-        max(shown) FILTER (model = 'round_robin_upstream') AS round_robin_upstream,
-        max(shown) FILTER (model = 'back_pressure') AS back_pressure
+        max(shown) FILTER (model = 'congestion_factor') AS "congestion factors (slides)",
+        max(shown) FILTER (model = 'round_robin_upstream') AS "round-robin upstream",
+        max(shown) FILTER (model = 'back_pressure') AS "back-pressure"
         FROM (SELECT *, CASE WHEN definition LIKE 'coefficient%' THEN printf('%.3f', value)
               ELSE printf('%.1f %%', 100 * value) END AS shown FROM accuracy)
         WHERE study = 'pcie' AND subset LIKE '%.validation'

@@ -39,7 +39,16 @@ def explored_tree(tree: PcieTree) -> dict[str, Any]:
     ['0', '1', '2']
     """
     routes = tree.routes
-    place = {name: float(number) for number, name in enumerate(tree.endpoint_names)}
+    place: dict[str, float] = {}
+
+    def stand(name: str) -> None:
+        """Give endpoints their places below what joins them, so that no two links cross."""
+        if tree.vertex(name).kind == "endpoint":
+            place[name] = float(len(place))
+        for child in sorted(tree.children(name), key=lambda child: _first_below(tree, child)):
+            stand(child)
+
+    stand(tree.root)
     for vertex in sorted(tree.vertices, key=lambda vertex: -tree.depth[vertex.name]):
         if vertex.kind != "endpoint":
             place[vertex.name] = float(np.mean([place[child] for child in tree.children(vertex.name)]))
@@ -59,6 +68,13 @@ def explored_tree(tree: PcieTree) -> dict[str, Any]:
             "upstream_links": routes.upstream_links,
         },
     }  # fmt: skip
+
+
+def _first_below(tree: PcieTree, name: str) -> int:
+    """Return the smallest number of an endpoint at or below a vertex."""
+    if tree.vertex(name).kind == "endpoint":
+        return tree.endpoint_number[name]
+    return min((_first_below(tree, child) for child in tree.children(name)), default=len(tree.endpoint_names))
 
 
 def pcie_explorer(connection: duckdb.DuckDBPyConnection, sets: Mapping[str, str]) -> dict[str, Any]:

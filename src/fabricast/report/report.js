@@ -137,12 +137,13 @@ all(".paper").forEach((button) => { button.onclick = () => {
   const from = $("img", button), to = $("img", box);
   to.src = from.src;
   to.alt = from.alt;
+  to.style.setProperty("--aspect", from.getAttribute("width") / from.getAttribute("height"));
   const caption = $("figcaption", button.closest("figure") ?? button)?.cloneNode(true);
   $(".words", box).replaceChildren(...(caption ? caption.childNodes : [from.alt]));
   box.showModal();
   const whole = $(".whole", box);
   whole.scrollTo(0, 0);
-  $(".sideways", box).hidden = whole.scrollWidth <= whole.clientWidth;
+  $(".sideways", box).hidden = whole.scrollWidth <= whole.clientWidth && whole.scrollHeight <= whole.clientHeight;
 }; });
 $("button", box).onclick = () => box.close();
 box.onclick = (event) => event.target === box && box.close();

@@ -40,6 +40,7 @@ _TITLES = {
     "dataset": DATASET_TITLES,
     "metric": METRICS,
     "model": READABLE_MODELS,
+    "origin": DATASET_TITLES,
     "system": SYSTEM_TITLES,
     "fastest_below": _METHODS,
     "fastest_above": _METHODS,
@@ -89,7 +90,12 @@ def header_text(column: str) -> str:
     for suffix, unit in _UNITS.items():
         if column.endswith(suffix):
             return f"{column.removesuffix(suffix).replace('_', ' ')} ({unit})"
-    return _SYMBOLS.get(column, column.replace("_", " "))
+    # A number keeps its sign of percent on the line.
+    return _SYMBOLS.get(column, column.replace("_", " ").replace(" %", "\u00a0%"))
+
+
+def _with_minus(number: str) -> str:
+    return f"−{number[1:]}" if number.startswith("-") else number
 
 
 def _cell(column: str, value: object) -> Cell:
@@ -104,11 +110,11 @@ def _cell(column: str, value: object) -> Cell:
     if isinstance(value, bool):
         return Cell("yes" if value else "no")
     if isinstance(value, int | float):
-        return Cell(number_text(value), float(value), True)
+        return Cell(_with_minus(number_text(value)), float(value), True)
     text = study_name(str(value)) if column == "study" else _TITLES.get(column, {}).get(str(value), str(value))
     quantity = _QUANTITY.fullmatch(text)
     if quantity:
-        return Cell(text, float(quantity[1].replace(",", "")) * _SCALES.get(quantity[2], 1.0), True)
+        return Cell(_with_minus(text), float(quantity[1].replace(",", "")) * _SCALES.get(quantity[2], 1.0), True)
     parts = tuple(text.split()) if column in _COMMUNICATIONS else ()
     return Cell(text, is_name=_NAME.fullmatch(text) is not None, parts=parts)
 

@@ -27,8 +27,8 @@ FIGURES = (
         "totals",
         "Injection and latency",
         lambda read, values: plots.plot_totals(read("breakdown_component"), read("what_if")),
-        "Injection overhead and end-to-end latency of one small message, stacked by their parts; the latency "
-        "passes PCIe twice, once at each node. A "
+        "Injection overhead and end-to-end latency of one small message, stacked by their parts; the latency passes "
+        "PCIe twice, once at each node; one progress of the low-level protocol completes 64 posts of injection. A "
         "network card on the processor is taken to shorten three of them: the PIO copy, PCIe and the way to memory "
         "(hatched: assumed).",
     ),
@@ -44,15 +44,16 @@ FIGURES = (
         "latency_shares",
         "What latency is made of",
         lambda read, values: plots.plot_shares(read("breakdown_share"), values["system"], _LATENCY),
-        "Shares of end-to-end latency: layers, layers within each, and the two nodes. Where the "
-        "slide prints another percentage, it stands beside ours (slide).",
+        "Shares of end-to-end latency: layers, layers within each, and the two nodes. A percentage of the slide stands "
+        "beside ours only where it is another one.",
     ),
     Entry(
         "what_if",
         "What if a part were faster",
         lambda read, values: plots.plot_what_if(read("what_if"), values["system"]),
-        "Share of the total that a faster part removes (what the talk plots as speed-up), in the order of the "
-        "talk's legends. Drawn wide: LLP, on which the line of its largest part lies.",
+        "Share of the total that a faster part removes (what the talk plots as speed-up), in the order of the talk's "
+        "legends. Drawn wide: LLP, on which in injection the line of its largest part lies. Integrated NIC: PCIe and "
+        "the way to memory together.",
     ),
     Entry(
         "accuracy",

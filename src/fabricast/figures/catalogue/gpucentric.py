@@ -31,8 +31,9 @@ FIGURES = (
         lambda read, values: plots.plot_curves(read("parameter")),
         "Time and bandwidth of a message between two GPUs by method. Dashed: without the limit of peer-to-peer reads. "
         "Drawn wide: verbs, on which the line of RMA lies for large messages. MPI stages data through host memory, so "
-        "that its start-up is more than that of verbs driven by the CPU, which are not drawn. Latency floors are "
-        "published, rates are assumed.",
+        "that its start-up is more than that of verbs driven by the CPU, which are not drawn. RMA is from GPU memory, "
+        "as in the statements, or from host memory; what is staged there goes piece by piece from one chunk on (the "
+        "kink). Latency floors are published, rates are assumed.",
     ),
     Entry(
         "allreduce_power",

@@ -22,7 +22,7 @@ FIGURES = (
         "Rate of a node by processes",
         lambda read, values: cards.maxrate_card(read("maxrate_measurement"), read("maxrate_fit"), _shown(read, values)),
         "Rate of a node whose processes send large messages at once: the postal model knows no limit, the max-rate "
-        "model one. Both are fitted to all numbers of processes.",
+        "model one. Both are fitted to messages of 8 KiB and more at all numbers of processes.",
     ),
     Entry(
         "rates",
@@ -84,8 +84,9 @@ FIGURES = (
         "model_errors",
         "Errors of all models on all data",
         lambda read, values: plots.plot_model_errors(read("maxrate_fit")),
-        "Median (bar) and 90th percentile (line) of the absolute relative error of every model on every data "
-        "set. The last model fits one parameter set for each protocol, with switch points found in the data.",
+        "Median (bar) and 90th percentile (line) of the absolute relative error of every model on every data set. The "
+        "last two fit one parameter set for each protocol, with switch points found in the data; the numbers of the "
+        "slides are of one machine, and held against its data alone.",
     ),
     Entry(
         "parameter_intervals",

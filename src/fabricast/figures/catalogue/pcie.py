@@ -42,8 +42,9 @@ FIGURES = (
         "of it: forecast divided by measured rate, for every graph that is judged. While few copies run, even sharing "
         "of links is enough to explain them; with many copies of a GPU its engine and the order of the measuring "
         "program decide. The packet-level simulator with the same engines and program (crosses) comes close to the "
-        "same rates. Each machine has parameters from its copies alone and opposite pairs where these were measured, "
-        "else from its links and the duplex cost of other machines; the pause between streams was fitted to "
+        "same rates (none for direct links and host memory, of which it knows nothing); where forecasts agree, one "
+        "mark hides another. Each machine has parameters from its copies alone and opposite pairs where these were "
+        "measured, else from its links and the duplex cost of other machines; the pause between streams was fitted to "
         "all-to-all copies. Grey is the band of 15 %; arrows leave the axis.",
     ),
     Entry(
@@ -120,20 +121,19 @@ FIGURES = (
         lambda read, values: validation.plot_error_distribution(
             read("error_histogram"), f"{values['simulated_set']}.all", values["origin"], values["tolerance"]
         ),
-        "Errors of the models against the packet-level simulator (kind: simulated), on the first simulated tree "
-        "(storm8 in the default study; so in the next figures), on hardware whose root complex cuts 256-byte packets "
-        "into 128-byte pieces. Left: histogram with the ±15 % band shaded. Right: cumulative share of communications "
-        "below an absolute error, all models; the line is at the edge of the band. The parameters were calibrated on "
-        "three probes, never on these graphs.",
+        "Errors of the models against the packet-level simulator (kind: simulated), on the tree and the hardware named "
+        "above (split 256 128: a root complex that cuts packets of 256 bytes into 128). Left: histogram with the ±15 % "
+        "band shaded. Right: cumulative share of communications below an absolute error, all models; the line is at "
+        "the edge of the band. The parameters were calibrated on three probes, never on these graphs.",
         needs_simulation=True,
     ),
     Entry(
         "predicted_simulated",
         "Predicted against simulated",
         lambda read, values: validation.plot_predicted_simulated(
-            read("simulated"), values["origin"], values["tolerance"]
+            read("simulated"), values["simulated_set"], values["origin"], values["tolerance"]
         ),
-        "Predicted against simulated elapsed times, tree and hardware as in the figure before. Solid: equal; dashed: "
+        "Predicted against simulated elapsed times, on the tree and the hardware named above. Solid: equal; dashed: "
         "±15 %. From left to right the reading of the slides, its variant with round-robin sharing upstream, and the "
         "back-pressure rule that goes beyond the paper.",
         needs_simulation=True,
@@ -145,7 +145,7 @@ FIGURES = (
             read("error_band"), values["simulated_set"], values["origin"], values["tolerance"]
         ),
         "Share within ±15 % (bars: 95 % interval, resampled by graph) and mean absolute error by the number "
-        "of communications in the graph, for the validation set and the stress set; tree and hardware as before. Drawn "
+        "of communications in the graph, for the validation set and the stress set. Drawn "
         "wide: a line on which another lies.",
         needs_simulation=True,
     ),
@@ -174,8 +174,8 @@ FIGURES = (
             "congestion_factor",
         ),
         "The communication on which the slides' reading errs most: link loads that the model predicts at the start, "
-        "and elapsed times of model and packet-level simulator side by side. The tree is that of the figures before, "
-        "the hardware is named above.",
+        "and elapsed times of model and packet-level simulator side by side. "
+        "Tree and hardware are named above.",
         needs_simulation=True,
     ),
     Entry(
@@ -186,7 +186,7 @@ FIGURES = (
         ),
         "Which features of a communication and its graph explain the absolute error: loss of the R² of a "
         "gradient-boosted model when one feature is shuffled, cross-validated over isomorphism classes of "
-        "graphs. Bars: spread over folds. Tree and hardware as before.",
+        "graphs. Bars: spread over folds.",
         needs_simulation=True,
     ),
     Entry(

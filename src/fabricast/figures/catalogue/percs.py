@@ -22,7 +22,7 @@ FIGURES = (
         lambda read, values: plots.plot_two_supernodes(read("network_example"), EXAMPLE_GRID),
         "A two-dimensional stencil of 16 x 4 nodes on two supernodes in rank order. All messages that leave a "
         "supernode (thick lines) share the only link between the two, each way. Right: on the torus further messages "
-        "join the first and the last row, which are not drawn.",
+        "join opposite sides of the grid, which are not drawn.",
     ),
     Entry(
         "link_counts",
@@ -81,8 +81,9 @@ FIGURES = (
         "placement",
         "Placement of a job",
         lambda read, values: plots.plot_placement(read("network_case")),
-        "A 4D job of 64 supernodes on a machine of 512, by placement. Scattering helps direct routing, which "
-        "then has more pairs of supernodes to use.",
+        "A 4D job of 64 supernodes on a machine of 512, by placement. Spread over the drawers of all supernodes it has "
+        "more pairs of supernodes to use, with direct routes and with indirect ones; on supernodes drawn at random, "
+        "each of them whole, it has no more than on neighbouring ones.",
         wanted=lambda settings: settings.percs.sensitivity,
     ),
     Entry(
