@@ -60,12 +60,14 @@ class LinkLoads:
     @cached_property
     def by_class(self) -> dict[str, NDArray[np.float64]]:
         """Loads of all links of each class, those between groups once for each parallel link."""
-        kind = self.network.local_class
-        off = ~np.eye(self.network.groups, dtype=bool)
+        groups, kind = self.network.groups, self.network.local_class.ravel()
+        links = self.link.reshape(groups, -1)
+        # Without the diagonal: each row of the others begins after the last of it.
+        between = self.between.ravel()[1:].reshape(groups - 1, groups + 1)[:, :-1].ravel()
         return {
-            "LL": self.link[:, kind == 0].ravel(),
-            "LR": self.link[:, kind == 1].ravel(),
-            "D": np.repeat(self.between[off], self.network.multiplicity),
+            "LL": np.take(links, np.flatnonzero(kind == 0), axis=1).ravel(),
+            "LR": np.take(links, np.flatnonzero(kind == 1), axis=1).ravel(),
+            "D": between if self.network.multiplicity == 1 else np.repeat(between, self.network.multiplicity),
         }
 
     @property
@@ -194,4 +196,6 @@ def route(traffic: Traffic, network: TwoLevelNetwork, routing: Routing) -> LinkL
         indirect_loads(traffic.local, traffic.out, traffic.into, network.gateways, fixed, link, between)
     else:
         raise unknown_name("routing", routing, ROUTINGS)
-    return LinkLoads(network, link * traffic.unit_bytes, between * traffic.unit_bytes)
+    link *= traffic.unit_bytes
+    between *= traffic.unit_bytes
+    return LinkLoads(network, link, between)

@@ -142,24 +142,37 @@ def indirect_loads(local, out, into, gateway, gateway_is_fixed, link, between):
     part = 1.0 / (groups - 2)
     share = 1.0 / stripes
     total = np.zeros((groups, groups))
+    owned = np.empty(routers)
+    sent_by, got_by = np.empty(routers), np.empty(routers)
     for group in range(groups):
+        # Links to other groups that each router of this one has.
+        owned[:] = 0.0
+        for k in range(groups):
+            if k != group:
+                for s in range(stripes):
+                    owned[gateway[group, k, s]] += 1.0
         for a in range(routers):
             q = group * routers + a
             sent_all, got_all = 0.0, 0.0
+            sent_by[:] = 0.0
+            got_by[:] = 0.0
+            # Most pairs of a router and a group exchange nothing.
             for other in range(groups):
-                total[group, other] += out[q, other]
-                sent_all += out[q, other]
-                got_all += into[q, other]
-            for b in range(routers):
-                link[group, a, b] += local[q, b]
-            for k in range(groups):
-                if k != group:
-                    sent = part * share * (sent_all - out[q, k])
-                    got = part * share * (got_all - into[q, k])
+                sent, got = out[q, other], into[q, other]
+                if sent != 0:
+                    total[group, other] += sent
+                    sent_all += sent
                     for s in range(stripes):
-                        owner = gateway[group, k, s]
-                        link[group, a, owner] += sent
-                        link[group, owner, a] += got
+                        sent_by[gateway[group, other, s]] += sent
+                if got != 0:
+                    got_all += got
+                    for s in range(stripes):
+                        got_by[gateway[group, other, s]] += got
+            for owner in range(routers):
+                link[group, a, owner] += local[q, owner]
+                # Over each link of an owner goes the same share of all but what its group sends or gets itself.
+                link[group, a, owner] += part * share * (owned[owner] * sent_all - sent_by[owner])
+                link[group, owner, a] += part * share * (owned[owner] * got_all - got_by[owner])
     rows, columns = total.sum(axis=1), total.sum(axis=0)
     for i in range(groups):
         for k in range(groups):
@@ -184,14 +197,14 @@ def indirect_loads(local, out, into, gateway, gateway_is_fixed, link, between):
                         link[k, gateway[0, k, s], gateway[0, j, r]] -= transit * total[k, j]
                         link[k, gateway[0, j, s], gateway[0, k, r]] -= transit * total[j, k]
     else:
+        first, second = np.nonzero(total)
         for k in range(groups):
-            for i in range(groups):
-                if i != k:
-                    for j in range(groups):
-                        if j != k and total[i, j] != 0:
-                            for s in range(stripes):
-                                for r in range(stripes):
-                                    link[k, gateway[k, i, s], gateway[k, j, r]] += transit * total[i, j]
+            for pair in range(first.size):
+                i, j = first[pair], second[pair]
+                if i != k and j != k:
+                    for s in range(stripes):
+                        for r in range(stripes):
+                            link[k, gateway[k, i, s], gateway[k, j, r]] += transit * total[i, j]
     for group in range(groups):
         for a in range(routers):
             link[group, a, a] = 0.0
