@@ -23,8 +23,10 @@ __all__ = ["LinkRates", "SharedLimit", "Way", "links_of", "way_of"]
 Way = Literal["local", "crossing", "between_roots", "host_in", "host_out", "remote_in", "remote_out"]
 _BACK: dict[Way, Way] = {
     "local": "local", "crossing": "crossing", "between_roots": "between_roots",
-    "host_in": "host_out", "host_out": "host_in", "remote_in": "remote_out", "remote_out": "remote_in",
+    "host_in": "host_out", "host_out": "host_in",
 }  # fmt: skip
+#: Ways to and from memory of another socket.
+_REMOTE = ("remote_in", "remote_out")
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,10 @@ def links_of(
         if rate is None:
             pair = source * routes.endpoints + target
             route = routes.link[routes.offset[pair] : routes.offset[pair + 1]].tolist()
-            links.append([*route, *table.through_root(tree, route, way_of(tree, source, target), rates)])
+            way = way_of(tree, source, target)
+            links.append([*route, *table.through_root(tree, route, way, rates)])
+            if way in _REMOTE:
+                links[-1] += table.of_gpu(target if way == "remote_in" else source, way, rates)
         elif tree.peer_link(*ends) == "NVSwitch":
             links.append([table.direct((ends[0], ""), rate), table.direct(("", ends[1]), rate)])
         else:
@@ -149,6 +154,7 @@ class _LinkTable:
     needs: dict[int, tuple[int, int]] = field(default_factory=dict)
     _direct: dict[tuple[str, str], int] = field(default_factory=dict)
     _slow: dict[tuple[int, Way], int] = field(default_factory=dict)
+    _of_gpu: dict[tuple[int, Way], int] = field(default_factory=dict)
 
     def add(self, bytes_per_s: float) -> int:
         """Return the number of a new link without an opposite."""
@@ -165,7 +171,7 @@ class _LinkTable:
     def through_root(self, tree: PcieTree, route: list[int], way: Way, rates: LinkRates) -> list[int]:
         """Return what holds back copies of one kind of way: ports of root complexes, each with its opposite."""
         rate = rates.of_way(way)
-        if rate is None:
+        if rate is None or way in _REMOTE:
             return []
         if way == "between_roots":
             # What holds such a copy back alone is no port: what several of them share is a limit of its own.
@@ -184,6 +190,15 @@ class _LinkTable:
                 self.opposite[there], self.opposite[back] = back, there
             found.append(self._slow[link, way])
         return found
+
+    def of_gpu(self, gpu: int, way: Way, rates: LinkRates) -> list[int]:
+        """Return what holds back copies of a GPU and memory of another socket: its own requests on a long way."""
+        rate = rates.of_way(way)
+        if rate is None:
+            return []
+        if (gpu, way) not in self._of_gpu:
+            self._of_gpu[gpu, way] = self.add(rate)
+        return [self._of_gpu[gpu, way]]
 
     def share(self, limit: SharedLimit, links: list[list[int]]) -> None:
         """Add what some flows carry together to the links that they take."""

@@ -200,9 +200,14 @@ class EngineModel:
         self._count("between_roots", name)
         wide = times(with_root_link_capacity(limited, UNLIMITED))
         found = replace(found, earliest_s=np.minimum(found.earliest_s, wide.earliest_s))
+        if self.calibration.measured_ways is None:
+            return found
         least = self.calibration.least_of_root_link(tree, flows)
         if least is None:
-            return found
+            raise InputError(
+                f"graph '{name}' copies from one root complex to another, and no copy alone of that kind was measured, "
+                "or copies between GPUs and of memory go together: nothing tells what they get (fabricast probes)"
+            )
         narrow = times(*limits_of(least, tree, flows))
         return replace(found, latest_s=np.maximum(found.latest_s, narrow.latest_s))
 

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabricast.pcie.host_memory import flows_of, with_host_memory
-from fabricast.pcie.machine_validation import MANY_COPIES, MachineValidation
+from fabricast.pcie.machine_validation import MachineValidation
+from fabricast.pcie.measured_classes import MANY_COPIES
 from fabricast.pcie.measured_graph import MeasuredGraph
 from fabricast.pcie.programs import PROGRAMS, total_rate
 from fabricast.pcie.shared_limits import limits_of

@@ -13,7 +13,7 @@ from fabricast.pcie.copy_links import LinkRates, Way, way_of
 from fabricast.pcie.copy_ways import ONE_WAY, apart, has_local, telling_way
 from fabricast.pcie.direct_links import calibrated_links
 from fabricast.pcie.host_memory import UNLIMITED, ends_of, flows_of, is_host
-from fabricast.pcie.machine_limits import PROBES, limit_of_probe, with_root_link_capacity
+from fabricast.pcie.machine_limits import PROBES, limit_of_probe, narrowest_link, with_root_link_capacity
 from fabricast.pcie.machine_rates import DUPLEX_COST, HELD_BACK, Calibration, by_links
 from fabricast.pcie.measured_graph import CALIBRATION, MeasuredGraph
 from fabricast.pcie.programs import PROGRAMS, total_rate
@@ -33,6 +33,8 @@ BEYOND = 0.1
 LINK_PAYLOAD = "payload share of the links of the file"
 #: Kinds of ways, those that may be slower last.
 _WAYS: tuple[Way, ...] = ("local", "host_in", "host_out", "crossing", "between_roots", "remote_in", "remote_out")
+_THROUGH_ROOT: tuple[Way, ...] = ("crossing", "between_roots")
+_SLOWER: tuple[Way, ...] = ("crossing", "between_roots", "host_in", "host_out", "remote_in", "remote_out")
 _WORDS: dict[Way, str] = {
     "local": "below one switch", "crossing": "across the root complex", "between_roots": "between root complexes",
     "host_in": "from host memory", "host_out": "to host memory",
@@ -100,10 +102,10 @@ def calibrate_machine(
     used = set()
     beyond: list[MeasuredGraph] = []
     probes: list[_Probed] = []
-    carried_both_ways: list[float] = []
+    carried_both_ways: dict[Way, list[float]] = {}
     for graph in graphs:
         flows = flows_of(tree, graph)
-        each = _Measured(_narrowest(tree, flows), graph.total_bytes_per_s / len(flows))
+        each = _Measured(narrowest_link(tree, flows), graph.total_bytes_per_s / len(flows))
         if peer_link_of(tree, flows) is not None:
             # Such a copy says nothing of the tree.
             if len(flows) == 1 and graph.may_calibrate:
@@ -125,8 +127,7 @@ def calibrate_machine(
             alone[max((way_of(tree, s, t) for s, t in flows), key=_WAYS.index)].append(each)
         elif opposite and graph.may_calibrate and not is_host(tree, graph.flows):
             two_way[way_of(tree, *flows[0])].append(each)
-            if way_of(tree, *flows[0]) == "between_roots":
-                carried_both_ways.append(graph.total_bytes_per_s)
+            carried_both_ways.setdefault(way_of(tree, *flows[0]), []).append(graph.total_bytes_per_s)
         else:
             continue
         used.add(graph.name)
@@ -143,13 +144,14 @@ def calibrate_machine(
         {way: _of_the_widest(rates) for way, rates in two_way.items()}, used, default, faster, local=has_local(tree),
     )  # fmt: skip
     found = _with_limits(tree, found, probes)
-    name = "root_complex_link_both_ways"
-    if carried_both_ways and name not in found.limits:
-        most = max(*carried_both_ways, found.at_least.get(name, 0.0))
-        found = replace(
-            found, at_least={**found.at_least, name: most},
-            source={name: f"at least: {len(carried_both_ways)} measured, an opposite pair"} | found.source,
-        )  # fmt: skip
+    for way, name in (("between_roots", "root_complex_link_both_ways"), ("crossing", "root_complex_both_ways")):
+        carried = carried_both_ways.get(way, [])  # type: ignore[call-overload]
+        if carried and name not in found.limits and (way == "between_roots" or found.slow_opposite):
+            most = max(*carried, found.at_least.get(name, 0.0))
+            found = replace(
+                found, at_least={**found.at_least, name: most},
+                source={name: f"at least: {len(carried)} measured, an opposite pair"} | found.source,
+            )  # fmt: skip
     if not tree.peer_links:
         return found
     links = calibrated_links(tree.peer_links, direct)
@@ -176,45 +178,52 @@ class _Probed(NamedTuple):
     graph: MeasuredGraph
 
 
-def _narrowest(tree: PcieTree, flows: Sequence[tuple[int, int]]) -> float:
-    """Return the capacity of the narrowest link of some copies: that of an x8 link is half that of an x16 one."""
-    routes = tree.routes
-    pairs = [source * routes.endpoints + target for source, target in flows]
-    return min(float(routes.capacity[routes.link[routes.offset[p] : routes.offset[p + 1]]].min()) for p in pairs)
+class _Rates(NamedTuple):
+    """What a link of capacity 1 carries, by those copies whose narrowest link is the widest, and how wide that is."""
+
+    width: float
+    of_link: list[float]
+
+    @property
+    def median(self) -> float:
+        return float(np.median(self.of_link))
 
 
-def _of_the_widest(measured: Sequence[_Measured]) -> list[float]:
-    """Return what a link of capacity 1 carries by those copies whose narrowest link is the widest."""
+def _of_the_widest(measured: Sequence[_Measured]) -> _Rates:
     widest = max((one.width for one in measured), default=1.0)
-    return [one.bytes_per_s / one.width for one in measured if one.width == widest]
+    return _Rates(widest, [one.bytes_per_s / one.width for one in measured if one.width == widest])
 
 
 def _with_limits(tree: PcieTree, calibration: Calibration, probes: Sequence[_Probed]) -> Calibration:
     """Add what probes tell: a limit where copies got less than their links carry, else the least that it is."""
     limits: dict[str, float] = {}
     at_least: dict[str, float] = {}
+    reached_with: dict[str, float] = {}
     source = dict(calibration.source)
     for name in dict.fromkeys(probe.name for probe in probes):
         own = [probe for probe in probes if probe.name == name]
         held_back = [
-            probe.graph.total_bytes_per_s / probe.times
+            probe
             for probe in own
             if probe.graph.total_bytes_per_s < by_links(tree, probe.graph.flows, calibration.rates) * (1 - HELD_BACK)
         ]
         if held_back:
-            limits[name] = float(np.median(held_back))
+            limits[name] = float(np.median([probe.graph.total_bytes_per_s / probe.times for probe in held_back]))
+            reached_with[name] = min(len(probe.graph.flows) / probe.times for probe in held_back)
             source[name] = f"{len(held_back)} measured, {PROBES[name]}"
         else:
             at_least[name] = max(probe.graph.total_bytes_per_s / probe.times for probe in own)
             source[name] = f"at least: {len(own)} measured, {PROBES[name]}, and only links held these back"
-    return replace(calibration, limits=limits, at_least=at_least, source=source)
+    return replace(calibration, limits=limits, at_least=at_least, reached_with=reached_with, source=source)
 
 
 def _estimated(
-    alone: dict[Way, list[float]], two_way: dict[Way, list[float]], used: set[str],
+    rates_alone: dict[Way, _Rates], rates_both: dict[Way, _Rates], used: set[str],
     default: tuple[float, str] | None, faster: int, *, local: bool,
 ) -> Calibration:  # fmt: skip
     source = {}
+    alone = {way: rates.of_link for way, rates in rates_alone.items()}
+    two_way = {way: rates.of_link for way, rates in rates_both.items()}
     pooled = {**alone, "host_in": [*alone["host_in"], *alone["host_out"]]}
     fastest = telling_way(pooled)
     both_way: Way | None = next((way for way in ONE_WAY if two_way[way]), None)
@@ -249,9 +258,15 @@ def _estimated(
         )
     both = rate / (1 + DUPLEX_COST)
     source["two_way"] = "duplex cost of other machines; no opposite pair was measured"
-    if both_way == "between_roots" and not alone[both_way] and np.median(two_way[both_way]) < rate * (1 - BEYOND):
-        # What is slower to another socket either way says nothing of what directions cost on one link.
+    # What holds pairs back at a root complex, or between two, says nothing of what directions cost on one link.
+    slow_opposite = {
+        way: bool(two_way[way])
+        and float(np.median(two_way[way])) < float(np.median(alone[way] or [rate])) * (1 - BEYOND)
+        for way in _THROUGH_ROOT
+    }
+    if both_way is not None and slow_opposite.get(both_way):
         both_way = None
+        source["two_way"] = "duplex cost of other machines; opposite pairs get less at root complexes"
     if both_way is not None:
         # What directions cost each other is told by copies of one kind, alone and both ways.
         one, two = float(np.median(alone[both_way] or [rate])), float(np.median(two_way[both_way]))
@@ -261,21 +276,47 @@ def _estimated(
             source["two_way"] += f" {_WORDS[both_way]}"
         if two > one * (1 + BEYOND):
             source["two_way"] += "; faster than copies alone, so that one way counts"
-    slower: dict[Way, float] = {}
-    for way in ("crossing", "between_roots", "host_in", "host_out", "remote_in", "remote_out"):
-        if alone[way] and (way != fastest or slow) and not (way == "host_out" and fastest == "host_in"):
-            slower[way] = float(np.median(alone[way]))
-            source[way] = f"{len(alone[way])} measured, copies alone {_WORDS[way]}"
-    paired: tuple[Way, ...] = ("crossing", "between_roots")
-    for way in paired:
-        # Each of two opposite copies, were it alone.
-        each = float(np.median(two_way[way])) * rate / both if two_way[way] and not alone[way] else rate
-        if each < rate * (1 - BEYOND):
-            slower[way] = each
-            source[way] = f"{len(two_way[way])} measured, opposite pairs {_WORDS[way]}"
+    counted = [way for way in _SLOWER if (way != fastest or slow) and not (way == "host_out" and fastest == "host_in")]
+    slower, told_widths, told = _slower_ways(counted, rates_alone, rates_both, rate, both)
+    source |= told
     rates = LinkRates(
         rate, both, slower.get("crossing"), slower.get("between_roots"), slower.get("host_in"),
         slower.get("host_out"), slower.get("remote_in"), slower.get("remote_out"),
     )  # fmt: skip
     ways = frozenset(way for way in _WAYS if alone[way] or two_way[way])
-    return Calibration(rates, {}, source, frozenset(used), tells_links=not untold or slow, measured_ways=ways)
+    return Calibration(
+        rates, {}, source, frozenset(used), tells_links=not untold or slow, measured_ways=ways,
+        told_widths=told_widths, slow_opposite=slow_opposite["crossing"],
+    )  # fmt: skip
+
+
+def _slower_ways(
+    counted: Sequence[Way], rates_alone: dict[Way, _Rates], rates_both: dict[Way, _Rates], one_way: float, both: float
+) -> tuple[dict[Way, float], dict[Way, float], dict[str, str]]:
+    """Return rates of ways that may be slower than links, up to which width each is told, and what it comes from."""
+    slower: dict[Way, float] = {}
+    told_widths: dict[Way, float] = {}
+    source: dict[str, str] = {}
+    for way in counted:
+        if alone := rates_alone[way].of_link:
+            slower[way], told_widths[way] = _absolute(rates_alone[way], one_way)
+            source[way] = f"{len(alone)} measured, copies alone {_WORDS[way]}"
+    for way in _THROUGH_ROOT:
+        if rates_both[way].of_link and not rates_alone[way].of_link:
+            # Each of two opposite copies, were it alone.
+            each = rates_both[way]._replace(of_link=[rates_both[way].median * one_way / both])
+            absolute, told_widths[way] = _absolute(each, one_way)
+            if each.median < one_way * (1 - BEYOND):
+                slower[way] = absolute
+                source[way] = f"{len(rates_both[way].of_link)} measured, opposite pairs {_WORDS[way]}"
+    return slower, told_widths, source
+
+
+def _absolute(measured: _Rates, one_way: float) -> tuple[float, float]:
+    """Return the rate of a copy on its way, and up to how narrow links of others it is told.
+
+    A copy that fills its own narrow link tells that the way carries this much, and nothing of wider links.
+    """
+    if measured.median < one_way * (1 - HELD_BACK):
+        return measured.median * measured.width, np.inf
+    return measured.median, measured.width

@@ -23,6 +23,7 @@ __all__ = [
     "PROBES",
     "limit_of_probe",
     "memory_limit",
+    "narrowest_link",
     "root_complex_limits",
     "root_link_count",
     "root_link_limits",
@@ -118,6 +119,13 @@ def root_link_count(name: str, ways: Sequence[tuple[str, str]]) -> float:
     return len({source for source, _ in ways}) / (2 if name.endswith("both_ways") else 1)
 
 
+def narrowest_link(tree: PcieTree, flows: Sequence[tuple[int, int]]) -> float:
+    """Return the capacity of the narrowest link of some copies: that of an x8 link is half that of an x16 one."""
+    routes = tree.routes
+    pairs = [source * routes.endpoints + target for source, target in flows]
+    return min(float(routes.capacity[routes.link[routes.offset[p] : routes.offset[p + 1]]].min()) for p in pairs)
+
+
 def root_complex_limits(tree: PcieTree, flows: Sequence[tuple[str, str]]) -> dict[str, tuple[str, list[int]]]:
     """Return by root complex the limit that several copies between GPUs across it meet, and their numbers."""
     crossing: dict[str, list[int]] = {}
@@ -170,7 +178,7 @@ def limit_of_probe(tree: PcieTree, graph: MeasuredGraph, *, opposite: bool) -> t
         return (names.pop(), len(used)) if len(names) == len(counts) == 1 and counts != {1} else None
     if len(between) == 1:
         (limit, ways), *_ = between.items()
-        if len(ways) < len(graph.flows) or (opposite and not used) or apart(tree, flows_of(tree, graph)):
+        if len(ways) < len(graph.flows) or (not used and (opposite or apart(tree, flows_of(tree, graph)))):
             return None
         return limit, root_link_count(limit, ways)
     crossing = root_complex_limits(tree, graph.flows)

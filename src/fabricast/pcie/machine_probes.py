@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from fabricast.pcie.copy_links import way_of
 from fabricast.pcie.host_memory import root_complex_of
+from fabricast.pcie.machine_limits import narrowest_link
 from fabricast.pcie.measured_graph import HOST
 from fabricast.pcie.tree import PcieTree
 
@@ -77,7 +78,10 @@ def proposed_probes(tree: PcieTree) -> list[Probe]:
     pairs = [(s, t) for s in names for t in names if s != t and tree.peer_link(s, t) is None]
     first: dict[str, tuple[str, str]] = {}
     for source, target in pairs:
-        first.setdefault(tree.path_class(source, target), (source, target))
+        kind = tree.path_class(source, target)
+        # Over a narrow link a copy alone tells nothing of wider ones.
+        if kind not in first or _width(tree, source, target) > _width(tree, *first[kind]):
+            first[kind] = source, target
     found = []
     for kind, (source, target) in first.items():
         found.append(
@@ -97,6 +101,10 @@ def proposed_probes(tree: PcieTree) -> list[Probe]:
     found += _engines(tree, names, list(first.values()))
     found += _across_root_complex(tree, pairs)
     return found + _direct(tree) + _host(tree, names) + _sockets(tree, pairs) + _remote_memory(tree, names)
+
+
+def _width(tree: PcieTree, source: str, target: str) -> float:
+    return narrowest_link(tree, [(tree.endpoint_number[source], tree.endpoint_number[target])])
 
 
 def _direct(tree: PcieTree) -> list[Probe]:
@@ -341,6 +349,8 @@ def _remote_memory(tree: PcieTree, names: list[str]) -> list[Probe]:
                   "what the link between sockets carries of memory that is read"),
             Probe(f"all on another socket to {node}", tuple((member, node) for member in members), "test",
                   "whether memory of another socket is written as fast as it is read"),
+            Probe(f"{node} and all on another socket both ways", _both_ways([(node, member) for member in members]),
+                  "calibration", "what the link between sockets carries of memory both ways"),
         ]  # fmt: skip
     return found
 

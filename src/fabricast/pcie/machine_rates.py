@@ -11,6 +11,7 @@ from fabricast.pcie.copy_links import LinkRates, Way, way_of
 from fabricast.pcie.host_memory import UNLIMITED, ends_of, is_between_roots, is_host, memory_of_flows
 from fabricast.pcie.machine_limits import (
     memory_limit,
+    narrowest_link,
     root_complex_limits,
     root_link_count,
     root_link_limits,
@@ -55,6 +56,12 @@ class Calibration:
         In bytes/s, what copies of a probe reached that links alone held back: the limit is this or more.
     measured_ways : frozenset of str, optional
         Kinds of ways of which a copy alone or an opposite pair was measured; None if there are no measurements.
+    reached_with : dict of str to float
+        With how many copies each limit was reached, which more of them reach too.
+    told_widths : dict of str to float
+        Up to which narrowest link, as a share of a link of capacity 1, a kind of way is told; others are in full.
+    slow_opposite : bool, default False
+        Whether opposite pairs across a root complex get far less than copies alone.
     tells_links : bool, default True
         Whether anything tells what a link carries; if not, `rates` has what a copy across the root complex reaches,
         though the tree has shorter ways.
@@ -68,6 +75,9 @@ class Calibration:
     tells_links: bool = True
     at_least: dict[str, float] = field(default_factory=dict)
     measured_ways: frozenset[Way] | None = None
+    reached_with: dict[str, float] = field(default_factory=dict)
+    told_widths: dict[Way, float] = field(default_factory=dict)
+    slow_opposite: bool = False
 
     @property
     def values(self) -> dict[str, float | None]:
@@ -90,8 +100,11 @@ class Calibration:
             # Nobody measured copies between GPUs and copies of memory together.
             return False
         for name, ways in needed.items():
-            if len(ways) == 1:
-                return self._tells_alone(tree, own[0])
+            if len(ways) / root_link_count(name, ways) >= self.reached_with.get(name, np.inf):
+                return True
+            alone = all(self._tells_alone(tree, flow) for flow in own)
+            if len(ways) == 1 or (self.measured_ways is not None and not alone):
+                return alone
             most = self.at_least.get(name, 0.0) * root_link_count(name, ways)
             return name in self.limits or self._links_alone(tree, own) <= most * (1 + HELD_BACK)
         return True
@@ -101,7 +114,10 @@ class Calibration:
         if self.measured_ways is None:
             return not is_host(tree, [flow])
         source, target = (tree.endpoint_number[end] for end in ends_of(tree, flow))
-        return way_of(tree, source, target) in self.measured_ways
+        way = way_of(tree, source, target)
+        return way in self.measured_ways and narrowest_link(tree, [(source, target)]) <= self.told_widths.get(
+            way, np.inf
+        )
 
     def _links_alone(self, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> float:
         """Return what some copies reach together if links alone hold them back, in bytes/s."""
@@ -110,10 +126,13 @@ class Calibration:
     def least_of_root_link(self, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> Calibration | None:
         """Return these parameters with the least that links between root complexes carry: one copy of those measured.
 
-        None where none was measured alone.
+        None where none was measured alone, or copies between GPUs and copies of memory share them.
         """
         least: dict[str, float] = {}
-        for name in root_link_limits(tree, flows):
+        needed = root_link_limits(tree, flows)
+        if len(needed) > 1:
+            return None
+        for name in needed:
             own = _between_roots(tree, flows)
             if self.measured_ways is None or not all(self._tells_alone(tree, flow) for flow in own):
                 return None
@@ -135,12 +154,11 @@ class Calibration:
                 # What carries such copies to another socket, memory serves.
                 continue
             ways = "both ways" if len(set(reads)) == 2 else "for several GPUs"
-            names = [memory_limit(tree, memory, reads)]
-            if self._is_one_gpu_both_ways(tree, flows, memory, reads):
-                names.insert(0, "host_both_ways")
-            if any(name in self.limits for name in names):
+            one_gpu = self._is_one_gpu_both_ways(tree, flows, memory, reads)
+            name = "host_both_ways" if one_gpu else memory_limit(tree, memory, reads)
+            most = self.at_least.get(name)
+            if name in self.limits:
                 continue
-            most = max((self.at_least[name] for name in names if name in self.at_least), default=None)
             if most is None:
                 return f"what memory carries {ways}"
             if self._links_alone(tree, own) > most * (1 + HELD_BACK):
@@ -149,10 +167,15 @@ class Calibration:
 
     def untold_root_complex(self, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> str:
         """Return what no probe tells of a root complex that is known to hold copies back one way; nothing if all."""
-        one_way = self.limits.get("root_complex", np.inf)
         for name, numbers in root_complex_limits(tree, flows).values():
-            unknown = name == "root_complex_both_ways" and name not in self.limits and name not in self.at_least
-            if unknown and self._links_alone(tree, [flows[number] for number in numbers]) > one_way:
+            if name != "root_complex_both_ways" or name in self.limits:
+                continue
+            least = self.limits.get("root_complex", np.inf)
+            if self.slow_opposite:
+                least = min(least, self.at_least.get(name, np.inf) * (1 + HELD_BACK))
+            elif name in self.at_least:
+                continue
+            if self._links_alone(tree, [flows[number] for number in numbers]) > least:
                 return "what the root complex carries both ways"
         return ""
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import pandas as pd
 
 from fabricast.pcie.host_memory import flows_of, with_host_memory
-from fabricast.pcie.machine_validation import BETWEEN_ROOTS, DIRECT_LINKS, MachineValidation
+from fabricast.pcie.machine_validation import MachineValidation
+from fabricast.pcie.measured_classes import BETWEEN_ROOTS, DIRECT_LINKS
 from fabricast.pcie.measured_graph import MeasuredGraph
 from fabricast.pcie.packet_programs import simulate_program
 from fabricast.pcie.programs import PROGRAMS

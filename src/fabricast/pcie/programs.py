@@ -79,9 +79,15 @@ class CopyProgram:
         found = np.ascontiguousarray(ends[:, column])
         return found if others is None else np.where(others[ends].any(axis=1), -1, found)
 
-    def barriers(self, ends: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the destination for which each copy waits its turn; -1 for none."""
-        return np.ascontiguousarray(ends[:, 1]) if self.serialised else np.full(len(ends), -1, dtype=np.int64)
+    def barriers(self, ends: NDArray[np.int64], others: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
+        """Return the destination for which each copy waits its turn; -1 for none.
+
+        Copies wait for streams of a GPU: those into memory, or to what else is no GPU (`others`), wait for nothing.
+        """
+        if not self.serialised:
+            return np.full(len(ends), -1, dtype=np.int64)
+        found = np.ascontiguousarray(ends[:, 1])
+        return found if others is None else np.where(others[found], -1, found)
 
 
 #: The pause of ordered writes is the one number that was fitted, to all-to-all copies of four machines.
@@ -328,7 +334,7 @@ def _ends_s(
     others = np.array([tree.vertex(name).host_memory or tree.vertex(name).network_card for name in tree.endpoint_names])
     alone = np.minimum.reduceat(links.capacity[links.link], links.offset[:-1])
     executed = Program(
-        program.engines(ends, others), program.barriers(ends), size, start_s, repeats, program.random_turns,
+        program.engines(ends, others), program.barriers(ends, others), size, start_s, repeats, program.random_turns,
         program.switch_share,
     )  # fmt: skip
     runs = range(draws if program.is_random else 1)

@@ -21,7 +21,8 @@ from fabricast.pcie.copy_links import LinkRates, SharedLimit, way_of
 from fabricast.pcie.host_memory import flows_of, root_complex_of, with_host_memory
 from fabricast.pcie.left_out_pause import JudgedMachine, left_out_rates
 from fabricast.pcie.machine_probes import probe_csv, proposed_probes
-from fabricast.pcie.machine_validation import BEYOND_THE_LINKS, UNTOLD_LINKS, UNTOLD_ROOT_LINK, validate_machine
+from fabricast.pcie.machine_remarks import BEYOND_THE_LINKS
+from fabricast.pcie.machine_validation import UNTOLD_LINKS, UNTOLD_ROOT_LINK, validate_machine
 from fabricast.pcie.measured_copies import read_measured_copies
 from fabricast.pcie.measured_graph import MeasuredGraph
 from fabricast.pcie.packet_hardware import reverse_links
@@ -30,7 +31,8 @@ from fabricast.pcie.regular_tree import regular_tree
 from fabricast.pcie.tables.measured_copies import measured_copy_tables, public_machines
 from fabricast.pcie.tables.measured_errors import error_rows, feature_rows
 from fabricast.pcie.topology_files import load_tree
-from fabricast.pcie.tree_parts import MemoryNode, PeerLink
+from fabricast.pcie.tree import PcieTree
+from fabricast.pcie.tree_parts import MemoryNode, PeerLink, Vertex
 
 TREE = regular_tree("flat4x2", (2, 4))
 EVEN, DUPLEX = LinkRates(50e9, 50e9), LinkRates(56e9, 54e9)
@@ -969,10 +971,119 @@ def test_a_copy_to_another_socket_is_not_taken_at_the_rate_of_another_kind():
 def test_an_opposite_pair_between_sockets_tells_its_way_and_not_what_directions_cost():
     rows = _measured(("0>1", 26, ""), ("0>4 4>0", 18, ""), ("0>4", 9, "test"), ("0>4 0>5 0>6", 9, ""))
     found = validate_machine(load_tree("dual4x2"), rows)
-    assert "no opposite pair was measured" in found.calibration.source["two_way"]
+    assert "opposite pairs get less at root complexes" in found.calibration.source["two_way"]
     assert found.calibration.rates.between_roots_bytes_per_s == pytest.approx(9e9, rel=0.04)
     assert found.calibration.at_least == {"root_complex_link_both_ways": 18e9}
     assert found.rows["judged"].tolist() == [False, False, True, False]
+
+
+def two_roots(first, second, *, switches=False, widths=None):
+    """GPUs on two root complexes, straight on them or two below each switch, with a NUMA node each."""
+    vertices = [
+        Vertex("SYS", "system", None),
+        Vertex("RC0", "root_complex", "SYS"),
+        Vertex("RC1", "root_complex", "SYS"),
+    ]
+    for root, gpus in (("RC0", first), ("RC1", second)):
+        above = f"S{root[-1]}" if switches else root
+        vertices += [Vertex(above, "switch", root)] if switches else []
+        vertices += [Vertex(gpu, "endpoint", above, capacity=(widths or {}).get(gpu, 1.0)) for gpu in gpus]
+    nodes = (MemoryNode("NUMA0", "RC0"), MemoryNode("NUMA1", "RC1"))
+    return PcieTree("two_roots", tuple(vertices), memory_nodes=nodes, link_bytes_per_s=31507692307.7)
+
+
+def test_ordered_writes_into_memory_wait_for_nothing():
+    """Streams of a GPU order copies into it; memory has none."""
+    rows = [("0>1", 26.3, "calibration"), ("0>H", 26.2, "calibration"), ("0>H 1>H 2>H 3>H", 100, "calibration"),
+            ("0>H 1>H 2>H", 78, "")]  # fmt: skip
+    graphs = [replace(graph, program="ordered_writes") for graph in _measured(*rows)]
+    found = validate_machine(two_roots("0123", "4567"), graphs)
+    assert found.rows["judged"].tolist() == [False, False, False, True]
+    assert abs(found.rows["relative_error"].iloc[3]) < 0.03
+
+
+@pytest.mark.parametrize("across", [("0>1", "01", "2"), ("0>1", "0", "1")])
+def test_slow_opposite_pairs_at_root_complexes_are_no_duplex_cost_of_links(across):
+    """Across one root complex, or between two: 26 alone and 33 both ways; host copies both ways get 48 on each GPU."""
+    pair, first, second = across
+    back = f"{pair[-1]}>{pair[0]}"
+    rows = [(pair, 25.8, "calibration"), (f"{pair} {back}", 33, "calibration"), ("H>0", 26.2, "calibration"),
+            ("0>H", 26.2, "calibration"), ("H>0 0>H", 48, "calibration"), ("H>1 1>H", 48, "")]  # fmt: skip
+    found = validate_machine(two_roots(first, second), _measured(*rows))
+    assert "opposite pairs get less" in found.calibration.source["two_way"]
+    assert abs(found.rows["relative_error"].iloc[-1]) < 0.05
+    assert not any("otherwise" in remark for remark in found.remarks)
+
+
+def test_a_limit_between_roots_says_nothing_of_a_copy_alone():
+    tree = two_roots("0123", "4567")
+    probe = ("0>4 1>5 2>6 3>7", 46, "calibration")
+    judged = [("3>7", 13.2, "test"), ("0>4 1>5", 26.4, ""), ("0>4 0>5", 13.2, "")]
+    blind = validate_machine(tree, _measured(("H>0", 26.2, "calibration"), probe, *judged)).rows
+    assert blind["remark"].iloc[2:].eq(UNTOLD_ROOT_LINK).all()
+    told = validate_machine(
+        tree, _measured(("H>0", 26.2, "calibration"), ("0>4", 13.2, "calibration"), probe, *judged[1:])
+    )
+    assert told.rows["judged"].iloc[3:].tolist() == [True, True]
+    assert abs(told.rows["relative_error"].iloc[3]) < 0.02
+
+
+def test_copies_of_remote_memory_are_held_back_gpu_by_gpu():
+    rows = [("0>1", 26.4, "calibration"), ("NUMA0>2", 20, "calibration"), ("2>NUMA0", 18, "calibration"),
+            ("NUMA0>2 NUMA0>3", 26.3, "calibration"), ("2>NUMA0 3>NUMA0", 26.2, "test")]  # fmt: skip
+    found = validate_machine(two_roots("01", "23", switches=True), _measured(*rows))
+    assert found.rows["relative_error"].iloc[3:].abs().max() < 0.02
+    assert not any("otherwise" in remark for remark in found.remarks)
+
+
+def test_a_full_narrow_link_says_nothing_of_wider_ones():
+    tree = two_roots("01", "23", widths={"2": 0.5})
+    alone = [("H>0", 26.2, "calibration"), ("0>1", 26.2, "calibration"), ("0>2", 13.1, "calibration")]
+    rows = validate_machine(tree, _measured(*alone, ("3>1", 18, "test"), ("1>2", 13.1, "test"))).rows
+    assert rows["remark"].tolist()[3:] == [UNTOLD_ROOT_LINK, ""]
+    wide = validate_machine(tree, _measured(*alone[:2], ("1>3", 18, "calibration"), ("3>1", 18, "test")))
+    assert wide.rows["relative_error"].iloc[-1] == pytest.approx(0)
+    proposed = {probe.graph: probe.flows for probe in proposed_probes(tree)}
+    assert proposed["alone SYS"] == (("0", "3"),)
+
+
+def test_random_orders_are_no_untold_link():
+    tree = two_roots("01", "23", switches=True)
+    rows = [("0>1", 25, "calibration"), ("0>1 1>0", 48, "calibration"), ("0>2", 13, "calibration"),
+            ("0>2 2>0", 26, "calibration"), ("0>2 1>3", 26, "calibration"),
+            ("0>2 2>0 1>3 3>1", 52, "calibration")]  # fmt: skip
+    every = tuple((s, t) for s in "0123" for t in "0123" if s != t)
+    all_to_all = MeasuredGraph("all", every, 45e9, "ordered_writes")
+    found = validate_machine(tree, [*_measured(*rows), all_to_all]).rows.iloc[-1]
+    assert found["judged"] and found["low_bytes_per_s"] < found["high_bytes_per_s"]
+
+
+def test_memory_of_another_socket_both_ways_has_a_probe():
+    tree = two_roots("01", "23", switches=True)
+    proposed = {probe.graph: probe for probe in proposed_probes(tree)}
+    both = proposed["NUMA0 and all on another socket both ways"]
+    assert both.role == "calibration" and len(both.flows) == 4
+    alone = [("0>1", 26, "calibration"), ("NUMA0>2", 20, "calibration"), ("2>NUMA0", 20, "calibration")]
+    graph = MeasuredGraph("both", both.flows, 34e9, "independent", "calibration")
+    found = validate_machine(tree, [*_measured(*alone), graph, replace(graph, name="again", role="test")])
+    assert found.calibration.limits == {"remote_memory_both_ways": 34e9}
+    assert found.rows["judged"].iloc[-1] and abs(found.rows["relative_error"].iloc[-1]) < 1e-3
+
+
+def test_graphs_with_a_copy_that_takes_another_way_are_not_judged():
+    tree = two_roots("0123", "4567")
+    rows = [("H>0", 28.2, "calibration"), ("0>4", 37, "calibration"), ("0>4 1>5 2>6 3>7", 149, ""), ("0>1 0>4", 30, "")]
+    found = validate_machine(tree, _measured(*rows)).rows
+    assert not found["judged"].any()
+    assert "takes another way" in found["remark"].iloc[3] or found["remark"].iloc[3] == UNTOLD_ROOT_LINK
+
+
+def test_copies_across_a_root_complex_that_none_crossed_alone_are_said():
+    tree = two_roots("0123", "4567")
+    found = validate_machine(
+        tree, _measured(("H>0", 26.2, "calibration"), ("0>1", 15.8, "test"), ("0>1 2>3", 31.6, ""))
+    )
+    assert any("is taken to be as fast as other copies, on which 2 graphs" in remark for remark in found.remarks)
 
 
 def test_role_calibration_is_not_judged_where_it_tells_nothing():
@@ -1264,6 +1375,7 @@ def test_memory_of_another_socket_is_reached_over_the_link_between_them():
     assert found.calibration.rates.remote_in_bytes_per_s == 30e9
     assert found.calibration.limits == {"remote_memory": 60e9}, "neither what memory carries nor what GPUs reach"
     across = measured("probe", [(str(gpu), str(gpu + 4)) for gpu in range(4)], 50, "calibration")
+    alone.append(measured("far", [("0", "4")], 25, "calibration"))
     judged = [
         measured("two", [("NUMA0", "4"), ("NUMA0", "5")], 60), measured("one", [("NUMA0", "6")], 30, "test"),
         measured("write", [("0", "NUMA1")], 30, "test"), measured("gpus", [("0", "4"), ("1", "5"), ("2", "6")], 50),
