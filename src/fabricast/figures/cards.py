@@ -62,6 +62,7 @@ def pcie_card(communication: pd.DataFrame, phase: pd.DataFrame, graph: str) -> F
     axes.set_yticks(list(order.values()), [f"{ends.loc[n, 'source']}→{ends.loc[n, 'target']}" for n in order])
     axes.set_xlabel("time in ms; height: share of the link")
     axes.grid(axis="y", visible=False)
+    axes.set_title("worked example of the talk (storm8, tau 0.2)", fontsize=6)
     return figure
 
 

@@ -209,6 +209,12 @@ def plot_worked_example(communication: pd.DataFrame, phase: pd.DataFrame, graph:
     return figure
 
 
+def _name_graphs(figure: Figure, graph: pd.DataFrame) -> None:
+    """Write above a figure which graphs on which tree it is of."""
+    sets = dict.fromkeys(graph["subset"])
+    figure.suptitle(f"{graph['topology'].iloc[0]}: {' and '.join(map(str, sets))} graphs", fontsize=7)
+
+
 def plot_slowdown(
     prediction: pd.DataFrame, graph: pd.DataFrame, communication: pd.DataFrame, bandwidth_bytes_per_s: float
 ) -> Figure:
@@ -232,7 +238,8 @@ def plot_slowdown(
     ).merge(graph[["graph", "family"]], on="graph")
     rows["slowdown"] = rows["value"] / (rows["size_bytes"] / bandwidth_bytes_per_s)
     rows = rows[np.isfinite(rows["slowdown"])]
-    figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 3.8))
+    figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 3.9))
+    _name_graphs(figure, graph)
     known = set(rows["model"].unique())
     models = [name for name in MODELS if name in known]
     seen: set[str] = set()
@@ -267,13 +274,13 @@ def plot_slowdown(
     return figure
 
 
-def plot_model_differences(prediction: pd.DataFrame) -> Figure:
+def plot_model_differences(prediction: pd.DataFrame, graph: pd.DataFrame) -> Figure:
     """Draw how far models lie apart on the same communications.
 
     Parameters
     ----------
-    prediction : pandas.DataFrame
-        Rows of the table prediction for one graph set.
+    prediction, graph : pandas.DataFrame
+        Rows of the tables of that name for one graph set.
 
     Returns
     -------
@@ -292,7 +299,8 @@ def plot_model_differences(prediction: pd.DataFrame) -> Figure:
             difference = (wide[one] / wide[other] - 1).abs()
             if i != j:
                 values[i, j] = 100 * (difference.mean() if i > j else (difference > 0.15).mean())
-    figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 0.42 * len(models) + 1.6))
+    figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 0.42 * len(models) + 1.7))
+    _name_graphs(figure, graph)
     titles = [MODELS[name].title for name in models]
     sns.heatmap(values, annot=True, fmt=".1f", cmap="mako_r", xticklabels=titles, yticklabels=titles, ax=axes,
                 annot_kws={"size": 6}, linewidths=0.5,

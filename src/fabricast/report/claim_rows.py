@@ -55,9 +55,14 @@ def claim_sections(claims: Rows, readings: Rows, baselines: Rows) -> dict[str, A
         else:
             row["range"] = ""
     evidence = []
+    untested = [row for row in claims if row["verdict"] == "not_testable"]
     for name in EVIDENCE:
-        own = [row for row in claims if row["evidence"] == name]
+        own = [row for row in claims if row["evidence"] == name and row not in untested]
         evidence.append({"evidence": name, "name": name.replace("_", " "), "all": len(own), "counts": _count_bars(own)})
+    # What this run has no value for rests on nothing.
+    evidence.append(
+        {"evidence": "", "name": "none: not testable", "all": len(untested), "counts": _count_bars(untested)}
+    )
     tested = [
         row
         for row in claims

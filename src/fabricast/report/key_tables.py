@@ -31,13 +31,16 @@ KEY_TABLES = {
               AS median_packet_by_packet,
             printf('%.1f %%', 100 * median(abs(sharing_bytes_per_s / measured_bytes_per_s - 1)) FILTER (judged))
               AS median_sharing_alone,
-            string_agg(DISTINCT remark, '; ' ORDER BY remark) FILTER (NOT judged AND remark <> 'calibration')
-              AS set_aside
+            count(*) FILTER (NOT judged AND remark <> 'calibration') AS not_judged,
+            string_agg(DISTINCT regexp_replace(remark, '^(not judged|set aside by the file): ', ''), '; '
+              ORDER BY regexp_replace(remark, '^(not judged|set aside by the file): ', ''))
+              FILTER (NOT judged AND remark <> 'calibration') AS why_not
             FROM measured_copy GROUP BY own, measured_copy.machine, graph_class ORDER BY own DESC, 1, 2""",
     },
     "breakdown": {
         "Times of the components, and where they come from": """
-            SELECT system, component, time_ns, spread_ns, tag::VARCHAR AS tag, source, tag::VARCHAR AS row_class
+            SELECT system, component, time_ns, round(spread_ns, 2) AS spread_ns, tag::VARCHAR AS tag, source,
+              tag::VARCHAR AS row_class
             FROM breakdown_component ORDER BY ALL""",
         "Totals": """SELECT system, metric, round(model_ns, 2) AS model_ns, observed_ns,
                      printf('%+.2f %%', 100 * relative_error) AS error FROM breakdown_total ORDER BY ALL""",
@@ -86,7 +89,7 @@ KEY_TABLES = {
             ON mapping IN ('DEF', 'BNM', 'BDM', 'BSM', 'RNM', 'RDM', 'RNMu', 'RDMu') USING first(t)
             GROUP BY workload, routing ORDER BY workload, routing""",
         "Mappings found by search": """
-            SELECT workload, routing, start AS starts_from, printf('%.3g', 1e3 * start_s) AS start_ms,
+            SELECT workload, routing, start AS starts_from, printf('%.3g', 1e3 * start_s) AS start_of_this_draw_ms,
             printf('%.3g', 1e3 * bottleneck_s) AS found_ms, bottleneck_class AS class,
             printf('%.3g', 1e3 * packets_s) AS packet_level_ms, printf('%.3g', 1e3 * floor_s) AS even_loads_ms,
             proposals FROM network_search ORDER BY workload, routing""",

@@ -170,6 +170,8 @@ def _environment() -> jinja2.Environment:
 def _with_units(text: object) -> str:
     """Keep a number and its unit on one line."""
     text = re.sub(r"(?<=\d )us\b", "µs", str(text))
+    # A minus, where a number stands alone behind it.
+    text = re.sub(r"(?<![^\s(])-(?=\d)", "−", text)
     return re.sub(r"(\d) (%|ms|µs|ns|s|GB/s|bytes|MB|KiB|MiB|GiB)(?![\w/])", "\\1\u00a0\\2", text)
 
 

@@ -46,12 +46,13 @@ const pcieExplorer = (root, data) => {
   const key = element("p", { className: "small" }, "Load of a link: ", swatch(IDLE), " none; ",
     swatch("linear-gradient(to right, #56B4E9, #E6B400, #D55E00)"), " from a little to full; ", swatch("#b3261e"), " more than it carries, as a model asks. Arrows show the direction of links in use.");
   const picture = drawn("svg", { role: "group", "aria-label": "Tree; choose a source, then a target" });
+  const sideways = element("p", { className: "small", hidden: true }, "Scroll the tree sideways to see all of it.");
   const body = element("tbody");
   const table = element("table", {}, element("caption", { className: "skip" }, "Copies"), element("thead", {}, element("tr", {},
     ...HEADS.map((text) => element("th", { scope: "col" }, text)))), body);
   const clear = element("button", { type: "button", className: "button" }, "Remove all");
   root.append(element("div", { className: "tools" }, treeLabel, modelLabel, clear), element("div", { className: "tools" }, size.label, bandwidth.label, tau.label, cost.label),
-    element("div", { className: "tree" }, picture), key, said, table);
+    element("div", { className: "tree" }, picture), sideways, key, said, table);
 
   const float = (values) => Float64Array.from(values), whole = (values) => Int32Array.from(values);
   const network = (one) => ({ ...one.routes, route_offset: whole(one.routes.route_offset), route_link: whole(one.routes.route_link),
@@ -77,6 +78,7 @@ const pcieExplorer = (root, data) => {
     picture.setAttribute("viewBox", `0 0 ${52 * tree.endpoints.length + 16} ${62 * deepest + 60}`);
     // Narrower, its boxes could be neither read nor tapped.
     picture.style.minWidth = `${38 * tree.endpoints.length}px`;
+    requestAnimationFrame(() => { const box = picture.parentElement; sideways.hidden = box.scrollWidth <= box.clientWidth; });
     picture.style.maxWidth = `${Math.max(420, 78 * tree.endpoints.length)}px`;
     const ports = new Map(), pair = (link) => [link.source, link.target].sort().join(" ");
     for (const link of tree.links) ports.set(pair(link), Math.max(ports.get(pair(link)) ?? 0, link.port));
@@ -137,7 +139,7 @@ const pcieExplorer = (root, data) => {
     const direct = copies.some(([from, to]) => tree.peers.some((ends) => ends.includes(from) && ends.includes(to)));
     said.textContent = (source !== null ? `From ${source} to which? ` : "To add a copy, click an endpoint, then the one that it copies to. ")
       + (tree.tag ? `Bandwidth of one copy alone: ${tree.tag}. ` : "Nothing is known of this tree's bandwidth: 25 GB/s only holds its place. ")
-      + (tree.tau ? `Tau starts at ${tree.tau}, what was published of this machine; the example of the talk takes 0.2. ` : "")
+      + (tree.tau ? `Tau starts at ${tree.tau}, what was published of this machine; the example of the talk, whose four copies are shown first, takes 0.2. ` : "")
       + (tau.label.hidden ? "" : "By the models of the paper a copy may wait for a link that is not full: what others leave unused there is not shared out again. ")
       + (direct ? "Direct links join some of these GPUs; their copies would not take this tree." : "");
   };

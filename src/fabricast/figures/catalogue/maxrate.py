@@ -29,8 +29,8 @@ FIGURES = (
         "Rate of a node",
         lambda read, values: plots.plot_rates(read("maxrate_measurement"), read("maxrate_fit"), _shown(read, values)),
         "Rate of a node by processes (bytes of all messages over the time of their exchange), at large messages: "
-        "measured (points) and models fitted to messages of 8 KiB and more. Right: all data sets, relative to their "
-        "largest rate.",
+        "measured (points) and models fitted to messages of 8 KiB and more (lines, at the largest size). Right: all "
+        "data sets, relative to their largest rate.",
     ),
     Entry(
         "time_surfaces",
@@ -67,8 +67,8 @@ FIGURES = (
         "Where the published parameters err",
         lambda read, values: plots.plot_error_surface(read("maxrate_measurement")),
         "Absolute relative error of the refined model with the parameters that the slides print, unfitted, over "
-        "message size and processes, for every public run on their machine; bands as on the slides. The slides name "
-        "adjacent nodes (first panel); the runs are not the authors' own.",
+        "message size and processes, for every public run on their machine (Blue Waters); bands as on the slides. The "
+        "slides name adjacent nodes (first panel); the runs are not the authors' own.",
     ),
     Entry(
         "slides_estimate",

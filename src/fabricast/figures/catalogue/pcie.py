@@ -92,18 +92,17 @@ FIGURES = (
         lambda read, values: plots.plot_slowdown(
             read("prediction"), read("graph"), read("communication"), values["bandwidth_bytes_per_s"]
         ),
-        "How much longer a copy takes in its congestion graph than alone, over all graphs of the first set (in the "
-        "default study the validation and stress graphs of storm8). Left: "
-        "cumulative share for each model. Right: the slides' reading by family of graphs.",
+        "How much longer a copy takes in its congestion graph than alone, over all graphs of the set named above. "
+        "Left: cumulative share for each model. Right: the slides' reading by family of graphs.",
     ),
     Entry(
         "model_differences",
         "Differences between models",
-        lambda read, values: plots.plot_model_differences(read("prediction")),
-        "How far two models lie apart on the same communications of the first set of graphs (storm8 in the default "
-        "study). Below the diagonal the mean absolute difference of elapsed times, in percent of that of the model "
-        "whose column it is; above it the share of communications that differ by more than 15 %, in percent of all. "
-        "One scale of colours serves both.",
+        lambda read, values: plots.plot_model_differences(read("prediction"), read("graph")),
+        "How far two models lie apart on the same communications of the set of graphs named above. Below the diagonal "
+        "the mean absolute difference of elapsed times, in percent of that of the model whose column it is; above it "
+        "the share of communications that differ by more than 15 %, in percent of all. One scale of colours serves "
+        "both.",
     ),
     Entry(
         "measured_probes",
