@@ -31,6 +31,8 @@ rule fit_maxrate:
         "<logs>/fit_maxrate.log",
     benchmark:
         "<logs>/benchmarks/fit_maxrate.tsv"
+    # Pictures wait for it.
+    priority: 1
     conda:
         "../../envs/environment.yaml"
     params:

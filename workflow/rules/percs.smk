@@ -38,6 +38,8 @@ rule evaluate_percs_loads:
         "<logs>/evaluate_percs_loads.{shard}.log",
     benchmark:
         "<logs>/benchmarks/evaluate_percs_loads.{shard}.tsv"
+    # Pictures wait for it.
+    priority: 1
     conda:
         "../../envs/environment.yaml"
     threads: HALF_OF_THE_CORES
@@ -59,6 +61,8 @@ rule simulate_percs_packets:
         "<logs>/simulate_percs_packets.{shard}.log",
     benchmark:
         "<logs>/benchmarks/simulate_percs_packets.{shard}.tsv"
+    # Pictures wait for it.
+    priority: 1
     conda:
         "../../envs/environment.yaml"
     threads: HALF_OF_THE_CORES
