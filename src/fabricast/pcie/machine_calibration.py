@@ -205,7 +205,9 @@ def _with_limits(tree: PcieTree, calibration: Calibration, probes: Sequence[_Pro
         held_back = [
             probe
             for probe in own
-            if probe.graph.total_bytes_per_s < by_links(tree, probe.graph.flows, calibration.rates) * (1 - HELD_BACK)
+            if probe.graph.total_bytes_per_s
+            < (1 - HELD_BACK)
+            * by_links(tree, probe.graph.flows, calibration.rates, rates_summed=probe.graph.rates_summed)
         ]
         if held_back:
             limits[name] = float(np.median([probe.graph.total_bytes_per_s / probe.times for probe in held_back]))
@@ -285,8 +287,8 @@ def _estimated(
     )  # fmt: skip
     ways = frozenset(way for way in _WAYS if alone[way] or two_way[way])
     return Calibration(
-        rates, {}, source, frozenset(used), tells_links=not untold or slow, measured_ways=ways,
-        told_widths=told_widths, slow_opposite=slow_opposite["crossing"],
+        rates, {}, source, frozenset(used), tells_links=slow or not (untold or fastest == "host_in"),
+        measured_ways=ways, told_widths=told_widths, slow_opposite=slow_opposite["crossing"],
     )  # fmt: skip
 
 

@@ -252,7 +252,8 @@ def _host(tree: PcieTree, names: list[str]) -> list[Probe]:
             Probe("host and one both ways", _both_ways([(HOST, first)]), "calibration",
                   "what a GPU reads and writes of host memory at once"),
         ]  # fmt: skip
-    largest = max(roots, key=lambda root: len(roots[root]), default="")
+    # The root complex whose ports carry most asks most of memory.
+    largest = max(roots, key=lambda root: (len(_ports_below(tree, root, roots[root])), len(roots[root])), default="")
     for root, members in roots.items():
         if len(members) > 1:
             found += _below_root_complex(root, members, is_first=root == largest)
@@ -262,6 +263,11 @@ def _host(tree: PcieTree, names: list[str]) -> list[Probe]:
                   "whether root complexes hold each other back")
         )  # fmt: skip
     return found + _nodes(tree, roots)
+
+
+def _ports_below(tree: PcieTree, root: str, members: list[str]) -> set[str]:
+    """Return what joins some endpoints with a root complex right below it."""
+    return {next(end for end in [name, *tree.ancestors(name)] if tree.vertex(end).parent == root) for name in members}
 
 
 def _below_root_complex(root: str, members: list[str], *, is_first: bool) -> list[Probe]:

@@ -8,7 +8,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from fabricast.pcie.copy_links import LinkRates, Way, way_of
-from fabricast.pcie.host_memory import UNLIMITED, ends_of, is_between_roots, is_host, memory_of_flows
+from fabricast.pcie.host_memory import (
+    UNLIMITED,
+    ends_of,
+    is_between_roots,
+    is_host,
+    memory_of_flows,
+    root_complex_of,
+)
 from fabricast.pcie.machine_limits import (
     memory_limit,
     narrowest_link,
@@ -100,7 +107,9 @@ class Calibration:
             # Nobody measured copies between GPUs and copies of memory together.
             return False
         for name, ways in needed.items():
-            if len(ways) / root_link_count(name, ways) >= self.reached_with.get(name, np.inf):
+            if not self._tells_each_direction(tree, name, own):
+                return False
+            if _at_once(tree, own) / root_link_count(name, ways) >= self.reached_with.get(name, np.inf):
                 return True
             alone = all(self._tells_alone(tree, flow) for flow in own)
             if len(ways) == 1 or (self.measured_ways is not None and not alone):
@@ -108,6 +117,20 @@ class Calibration:
             most = self.at_least.get(name, 0.0) * root_link_count(name, ways)
             return name in self.limits or self._links_alone(tree, own) <= most * (1 + HELD_BACK)
         return True
+
+    def _tells_each_direction(self, tree: PcieTree, name: str, flows: Sequence[tuple[str, str]]) -> bool:
+        """Whether each direction of copies both ways gets what it got when both were as many, or is told by itself."""
+        stem = name.removesuffix("_both_ways")
+        if stem == name or stem in self.limits or stem in self.at_least:
+            return True
+        known = self.limits.get(name, self.at_least.get(name, np.inf))
+        directions: dict[tuple[str, str], list[tuple[str, str]]] = {}
+        for flow in flows:
+            source, target = ends_of(tree, flow)
+            directions.setdefault((root_complex_of(tree, source), root_complex_of(tree, target)), []).append(flow)
+        if len({len(own) for own in directions.values()}) == 1:
+            return True
+        return all(self._links_alone(tree, own) <= known / 2 * (1 + HELD_BACK) for own in directions.values())
 
     def _tells_alone(self, tree: PcieTree, flow: tuple[str, str]) -> bool:
         """Whether the rate of a copy alone to another root complex is known."""
@@ -158,7 +181,9 @@ class Calibration:
             name = "host_both_ways" if one_gpu else memory_limit(tree, memory, reads)
             most = self.at_least.get(name)
             if name in self.limits:
-                continue
+                if self._tells_each_gpu(tree, own, name):
+                    continue
+                return "what one GPU reads and writes of memory at once"
             if most is None:
                 return f"what memory carries {ways}"
             if self._links_alone(tree, own) > most * (1 + HELD_BACK):
@@ -189,6 +214,14 @@ class Calibration:
             return with_root_link_capacity(tree, known[name] / 2 / self.rates.two_way_bytes_per_s)
         return with_root_link_capacity(tree, known[name] / self.rates.one_way_bytes_per_s)
 
+    def _tells_each_gpu(self, tree: PcieTree, flows: Sequence[tuple[str, str]], name: str) -> bool:
+        """Whether what a GPU reads and writes of memory at once is told, or decides less than memory does."""
+        ends = [ends_of(tree, flow) for flow in flows]
+        both = {source for source, _ in ends} & {target for _, target in ends}
+        gpus = [end for end in both if not tree.vertex(end).host_memory]
+        known = "host_both_ways" in self.limits or "host_both_ways" in self.at_least
+        return known or not gpus or len(flows) >= self.reached_with.get(name, np.inf)
+
     @staticmethod
     def _is_one_gpu_both_ways(
         tree: PcieTree, flows: Sequence[tuple[str, str]], memory: str, reads: Sequence[bool]
@@ -199,15 +232,25 @@ class Calibration:
         return len({other for own in ends if memory in own for other in own - {memory}}) == 1
 
 
+def _at_once(tree: PcieTree, flows: Sequence[tuple[str, str]]) -> int:
+    """Return how many copies run at once at most, where a GPU sends and receives one at a time."""
+    ends = [ends_of(tree, flow) for flow in flows]
+    sides = [{end for end in side if not tree.vertex(end).host_memory} for side in zip(*ends, strict=True)]
+    return min(len(flows), *(len(gpus) if len(gpus) else len(flows) for gpus in sides))
+
+
 def _between_roots(tree: PcieTree, flows: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     return [flow for flow in flows if is_between_roots(tree, flow) and tree.peer_link(*flow) is None]
 
 
-def by_links(tree: PcieTree, flows: Sequence[tuple[str, str]], rates: LinkRates) -> float:
-    """Return what some copies reach together if links alone hold them back, in bytes/s."""
+def by_links(tree: PcieTree, flows: Sequence[tuple[str, str]], rates: LinkRates, *, rates_summed: bool = True) -> float:
+    """Return what some copies reach together if links alone hold them back, in bytes/s.
+
+    Either the sum of what each reaches until its own end, or all bytes until the last end.
+    """
     pairs = [(tree.endpoint_number[s], tree.endpoint_number[t]) for s, t in (ends_of(tree, flow) for flow in flows)]
     found = total_rate(with_root_link_capacity(tree, UNLIMITED), pairs, PROGRAMS["independent"], rates)
-    return float(found.flow_bytes_per_s.sum())
+    return float(found.flow_bytes_per_s.sum()) if rates_summed else found.bytes_per_s
 
 
 def uncalibrated(machine: MachineParameters) -> Calibration:

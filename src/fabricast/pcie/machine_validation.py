@@ -25,7 +25,7 @@ __all__ = ["UNTOLD_LINKS", "UNTOLD_ROOT_LINK", "MachineValidation", "validate_ma
 
 #: Remarks of rows that are listed and not judged.
 UNTOLD_ROOT_LINK = f"{NO_PROBE} what the link between root complexes carries"
-UNTOLD_LINKS = "not judged: more than a copy across the root complex, and no copy alone below it was measured"
+UNTOLD_LINKS = "not judged: more than copies through the root complex, and no copy alone below it was measured"
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def _row(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: i
     joined = replace(limited, peer_links=calibration.direct_links)
     shared = total_rate(joined, flows, PROGRAMS["independent"], calibration.rates, over_peer_links=True, limits=limits)
     measured = graph.total_bytes_per_s
-    untold = _untold(joined, graph, calibration)
+    reasons = _untold(joined, graph, calibration)
     remark = ""
     if graph.name in calibration.used:
         remark = "calibration"
@@ -129,9 +129,10 @@ def _row(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: i
         remark = BEYOND_THE_LINKS if calibration.tells_links else UNTOLD_LINKS
     elif graph.role == CALIBRATION:
         remark = "not judged: marked as calibration, and tells no parameter"
-    elif untold and (forecast is None or untold != UNTOLD_ROOT_LINK or forecast.is_wide):
-        remark = untold
-    if untold and (untold != UNTOLD_ROOT_LINK or graph.name in calibration.used):
+    else:
+        # A range that is narrow tells enough.
+        remark = next((r for r in reasons if r != UNTOLD_ROOT_LINK or forecast is None or forecast.is_wide), "")
+    if any(reason != UNTOLD_ROOT_LINK or graph.name in calibration.used for reason in reasons):
         forecast = None
     total, low, high = (np.nan,) * 3 if forecast is None else (forecast.total, forecast.low, forecast.high)
     return {
@@ -174,15 +175,12 @@ def _forecast(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, se
     return _Forecast(float(np.sqrt(low.total * high.total)), low.low, high.high, is_wide)
 
 
-def _untold(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration) -> str:
-    """Return why a graph is not judged: what neither file nor measurements tell; nothing if all is told."""
+def _untold(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration) -> list[str]:
+    """Return why a graph is not judged: what neither file nor measurements tell."""
     direct = _direct_remark(tree, graph)
-    if direct:
-        return direct
-    if not calibration.tells_root_link(tree, graph.flows):
-        return UNTOLD_ROOT_LINK
+    root_link = "" if calibration.tells_root_link(tree, graph.flows) else UNTOLD_ROOT_LINK
     untold = calibration.untold_memory(tree, graph.flows) or calibration.untold_root_complex(tree, graph.flows)
-    return f"{NO_PROBE} {untold}" if untold else ""
+    return [reason for reason in (direct, root_link, f"{NO_PROBE} {untold}" if untold else "") if reason]
 
 
 def _direct_remark(tree: PcieTree, graph: MeasuredGraph) -> str:
