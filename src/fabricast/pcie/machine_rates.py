@@ -70,8 +70,8 @@ class Calibration:
     slow_opposite : bool, default False
         Whether opposite pairs across a root complex get far less than copies alone.
     tells_links : bool, default True
-        Whether anything tells what a link carries; if not, `rates` has what a copy across the root complex reaches,
-        though the tree has shorter ways.
+        Whether anything tells what a link carries; if not, `rates` has what copies through the root complex reach,
+        between GPUs or of memory.
     """
 
     rates: LinkRates

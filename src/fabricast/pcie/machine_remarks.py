@@ -142,9 +142,8 @@ def _unlimited_root_complex(
         )
     ]
     if own and "root_complex" not in told:
-        resting = f"'{own[0]}' rests" if len(own) == 1 else f"{len(own)} graphs, such as '{own[0]}', rest"
         yield (
-            f"the root complex {UNLIMITED_ROOT_COMPLEX}, on which {resting}: no probe tells what it carries of "
+            f"the root complex {UNLIMITED_ROOT_COMPLEX}, on which {_resting(own)}: no probe tells what it carries of "
             "several copies between GPUs"
         )
 
@@ -166,11 +165,14 @@ def _unmeasured_crossing(
         )
     ]
     if own:
-        resting = f"'{own[0]}' rests" if len(own) == 1 else f"{len(own)} graphs, such as '{own[0]}', rest"
         yield (
-            f"a copy across the root complex {AS_FAST_AS_OTHERS}, on which {resting}: none was measured alone, and on "
+            f"a copy across the root complex {AS_FAST_AS_OTHERS}, on which {_resting(own)}: none was measured alone, and on "
             "some hosts it is slower"
         )
+
+
+def _resting(graphs: Sequence[str]) -> str:
+    return f"'{graphs[0]}' rests" if len(graphs) == 1 else f"{len(graphs)} graphs, such as '{graphs[0]}', rest"
 
 
 def _share_all(tree: PcieTree, graph: MeasuredGraph, numbers: Sequence[int]) -> bool:
