@@ -166,8 +166,8 @@ def _unmeasured_crossing(
     ]
     if own:
         yield (
-            f"a copy across the root complex {AS_FAST_AS_OTHERS}, on which {_resting(own)}: none was measured alone, and on "
-            "some hosts it is slower"
+            f"a copy across the root complex {AS_FAST_AS_OTHERS}, on which {_resting(own)}: none was measured alone, "
+            "and on some hosts it is slower"
         )
 
 
