@@ -121,7 +121,7 @@ def _missing_probes(rows: pd.DataFrame) -> Iterable[str]:
     if len(waiting):
         more = f" and {len(waiting) - 1} more" if len(waiting) > 1 else ""
         yield (
-            f"'{waiting.iloc[0]}'{more} {MISSING_PROBES}: `fabricast probes` lists them for this "
+            f"'{waiting.iloc[0]}'{more} {MISSING_PROBES}: `fabricast probes` lists those of this "
             "topology, those with role calibration tell the parameters"
         )
 
