@@ -25,10 +25,6 @@ os.environ.update(
     )
 )
 
-# Jobs run beside each other: threads of libraries would wait for cores that other jobs have.
-for _library in ("OMP", "OPENBLAS", "MKL"):
-    os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
-
 from fabricast.config import checked_config
 from fabricast.core.errors import InputError
 from fabricast.figures.catalogue import figures_of

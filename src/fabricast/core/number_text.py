@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 
-__all__ = ["number_text"]
+__all__ = ["number_text", "with_minus"]
 
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -39,3 +40,14 @@ def number_text(value: float | int | None, digits: int = 4) -> str:
 
 def _trimmed(text: str) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def with_minus(text: str) -> str:
+    """Write a minus in place of the hyphen where a number stands alone behind it.
+
+    Examples
+    --------
+    >>> with_minus("-113 to 92.78 %, 0-7")
+    '−113 to 92.78 %, 0-7'
+    """
+    return re.sub(r"(?<![^\s(])-(?=\d)", "−", text)

@@ -120,9 +120,11 @@ def links_of(
             pair = source * routes.endpoints + target
             route = routes.link[routes.offset[pair] : routes.offset[pair + 1]].tolist()
             way = way_of(tree, source, target)
-            links.append([*route, *table.through_root(tree, route, way, rates)])
             if way in _REMOTE:
-                links[-1] += table.of_gpu(target if way == "remote_in" else source, way, rates)
+                slower = table.of_gpu(target if way == "remote_in" else source, way, rates)
+            else:
+                slower = table.through_root(tree, route, way, rates)
+            links.append([*route, *slower])
         elif tree.peer_link(*ends) == "NVSwitch":
             links.append([table.direct((ends[0], ""), rate), table.direct(("", ends[1]), rate)])
         else:
@@ -171,7 +173,7 @@ class _LinkTable:
     def through_root(self, tree: PcieTree, route: list[int], way: Way, rates: LinkRates) -> list[int]:
         """Return what holds back copies of one kind of way: ports of root complexes, each with its opposite."""
         rate = rates.of_way(way)
-        if rate is None or way in _REMOTE:
+        if rate is None:
             return []
         if way == "between_roots":
             # What holds such a copy back alone is no port: what several of them share is a limit of its own.

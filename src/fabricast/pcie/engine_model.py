@@ -111,7 +111,7 @@ class EngineModel:
         self.tree = replace(with_host_memory(tree), peer_links=() if pcie_only else links)
         self._program = program_of(_PROGRAM if program is None else program)
         self._is_default = program is None
-        self._pcie_only, self._seed = pcie_only, seed
+        self._seed = seed
         self._direct = direct_rates(links)
         self._trees: dict[tuple[float, ...], PcieTree] = {}
         self._alone: dict[tuple[int, int], float] = {}
@@ -147,7 +147,7 @@ class EngineModel:
         """Return how long each communication takes alone, in s."""
         pairs = list(zip(graphs.source.tolist(), graphs.target.tolist(), strict=True))
         for pair in set(pairs) - self._alone.keys():
-            self._alone[pair] = rate_alone(self.tree, pair, self.calibration.rates, over_peer_links=not self._pcie_only)
+            self._alone[pair] = rate_alone(self.tree, pair, self.calibration.rates, over_peer_links=True)
         rate = np.array([self._alone[pair] for pair in pairs], dtype=np.float64)
         alone: NDArray[np.float64] = graphs.size_bytes / rate
         return alone
@@ -189,7 +189,7 @@ class EngineModel:
         def times(carrier: PcieTree, limits: Sequence[SharedLimit] = limits) -> CopyTimes:
             return copy_times(
                 self._same(carrier), pairs, program, self.calibration.rates, size_bytes=graphs.size_bytes[part],
-                start_s=graphs.start_s[part], over_peer_links=not self._pcie_only, limits=limits, seed=self._seed,
+                start_s=graphs.start_s[part], over_peer_links=True, limits=limits, seed=self._seed,
             )  # fmt: skip
 
         found = times(limited)
@@ -215,7 +215,7 @@ class EngineModel:
         tree = self.tree
         if len(flows) > MOST_FLOWS:
             raise InputError(f"graph '{name}' has {len(flows):,} communications, expected at most {MOST_FLOWS:,}")
-        for source, target in flows if tree.peer_links and not self._pcie_only else ():
+        for source, target in flows if tree.peer_links else ():
             kind = tree.peer_link(source, target)
             if kind is not None and (source, target) not in self._direct:
                 raise PeerLinkError(
@@ -237,7 +237,7 @@ class EngineModel:
     def _ways(self, flows: list[tuple[str, str]]) -> set[Way]:
         """Return the kinds of ways of those copies that take the tree."""
         tree = self.tree
-        on_tree = [flow for flow in flows if self._pcie_only or tree.peer_link(*flow) is None]
+        on_tree = [flow for flow in flows if tree.peer_link(*flow) is None]
         return {way_of(tree, *(tree.endpoint_number[end] for end in flow)) for flow in on_tree}
 
     def _count(self, what: str, name: str) -> None:

@@ -34,6 +34,8 @@ LINK_PAYLOAD = "payload share of the links of the file"
 #: Kinds of ways, those that may be slower last.
 _WAYS: tuple[Way, ...] = ("local", "host_in", "host_out", "crossing", "between_roots", "remote_in", "remote_out")
 _THROUGH_ROOT: tuple[Way, ...] = ("crossing", "between_roots")
+#: Limits of which an opposite pair tells the least.
+_OPPOSITE: dict[Way, str] = {"between_roots": "root_complex_link_both_ways", "crossing": "root_complex_both_ways"}
 _SLOWER: tuple[Way, ...] = ("crossing", "between_roots", "host_in", "host_out", "remote_in", "remote_out")
 _WORDS: dict[Way, str] = {
     "local": "below one switch", "crossing": "across the root complex", "between_roots": "between root complexes",
@@ -144,8 +146,8 @@ def calibrate_machine(
         {way: _of_the_widest(rates) for way, rates in two_way.items()}, used, default, faster, local=has_local(tree),
     )  # fmt: skip
     found = _with_limits(tree, found, probes)
-    for way, name in (("between_roots", "root_complex_link_both_ways"), ("crossing", "root_complex_both_ways")):
-        carried = carried_both_ways.get(way, [])  # type: ignore[call-overload]
+    for way, name in _OPPOSITE.items():
+        carried = carried_both_ways.get(way, [])
         if carried and name not in found.limits and (way == "between_roots" or found.slow_opposite):
             most = max(*carried, found.at_least.get(name, 0.0))
             found = replace(

@@ -21,6 +21,8 @@ from fabricast.pcie.tree import PcieTree
 
 __all__ = [
     "PROBES",
+    "ROOT_LINKS",
+    "child_above",
     "limit_of_probe",
     "memory_limit",
     "narrowest_link",
@@ -44,6 +46,9 @@ PROBES = {
     "remote_memory": "several copies of memory of another socket",
     "remote_memory_both_ways": "several copies of memory of another socket",
 }  # fmt: skip
+
+#: Limits of what joins two root complexes, and whether each is of copies of memory, not of those between GPUs.
+ROOT_LINKS = {"root_complex_link": False, "remote_memory": True}
 
 
 def memory_limit(tree: PcieTree, memory: str, reads: Sequence[bool]) -> str:
@@ -105,7 +110,7 @@ def root_link_limits(tree: PcieTree, flows: Sequence[tuple[str, str]]) -> dict[s
     Copies between GPUs and copies of memory take the same link, and are held back by different things on the way.
     """
     found = {}
-    for name, of_memory in (("root_complex_link", False), ("remote_memory", True)):
+    for name, of_memory in ROOT_LINKS.items():
         ways = ways_between_roots(tree, flows, of_memory=of_memory)
         if ways:
             both = any((target, source) in ways for source, target in ways)
@@ -137,13 +142,13 @@ def root_complex_limits(tree: PcieTree, flows: Sequence[tuple[str, str]]) -> dic
     found = {}
     for root, numbers in crossing.items():
         if len(numbers) > 1:
-            left = {_child_above(tree, root, ends[number][0]) for number in numbers}
-            entered = {_child_above(tree, root, ends[number][1]) for number in numbers}
+            left = {child_above(tree, root, ends[number][0]) for number in numbers}
+            entered = {child_above(tree, root, ends[number][1]) for number in numbers}
             found[root] = ("root_complex_both_ways" if left & entered else "root_complex", numbers)
     return found
 
 
-def _child_above(tree: PcieTree, root: str, endpoint: str) -> str:
+def child_above(tree: PcieTree, root: str, endpoint: str) -> str:
     """Return what joins an endpoint with a root complex right below that."""
     below = endpoint
     for name in tree.ancestors(endpoint):

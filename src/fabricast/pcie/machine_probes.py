@@ -8,8 +8,9 @@ import itertools
 from dataclasses import dataclass
 
 from fabricast.pcie.copy_links import way_of
+from fabricast.pcie.copy_ways import apart
 from fabricast.pcie.host_memory import root_complex_of
-from fabricast.pcie.machine_limits import narrowest_link
+from fabricast.pcie.machine_limits import child_above, narrowest_link
 from fabricast.pcie.measured_graph import HOST
 from fabricast.pcie.tree import PcieTree
 
@@ -185,18 +186,14 @@ def _across_root_complex(tree: PcieTree, pairs: list[tuple[str, str]]) -> list[P
     """Propose pairs side by side across the root complex that share no link, where it has ports for several."""
     pairs_of: dict[str, list[tuple[str, str]]] = {}
     number = tree.endpoint_number
-    taken: dict[str, set[int]] = {}
     for source, target in pairs:
-        root = tree.turn(source, target)
-        own, links = pairs_of.setdefault(root, []), taken.setdefault(root, set())
-        ends = {source, target}
-        if way_of(tree, number[source], number[target]) != "crossing" or ends & {end for pair in own for end in pair}:
+        if way_of(tree, number[source], number[target]) != "crossing":
             continue
-        routes, pair = tree.routes, number[source] * tree.routes.endpoints + number[target]
-        route = set(routes.link[routes.offset[pair] : routes.offset[pair + 1]].tolist())
-        if not route & links:
+        own = pairs_of.setdefault(tree.turn(source, target), [])
+        beside = [*own, (source, target)]
+        alone = not {source, target} & {end for pair in own for end in pair}
+        if alone and apart(tree, [(number[s], number[t]) for s, t in beside]):
             own.append((source, target))
-            links |= route
     largest = max(pairs_of.values(), key=len, default=[])
     if len(largest) < 2:
         return []
@@ -253,7 +250,8 @@ def _host(tree: PcieTree, names: list[str]) -> list[Probe]:
                   "what a GPU reads and writes of host memory at once"),
         ]  # fmt: skip
     # The root complex whose ports carry most asks most of memory.
-    largest = max(roots, key=lambda root: (len(_ports_below(tree, root, roots[root])), len(roots[root])), default="")
+    ports = {root: {child_above(tree, root, name) for name in members} for root, members in roots.items()}
+    largest = max(roots, key=lambda root: (len(ports[root]), len(roots[root])), default="")
     for root, members in roots.items():
         if len(members) > 1:
             found += _below_root_complex(root, members, is_first=root == largest)
@@ -263,11 +261,6 @@ def _host(tree: PcieTree, names: list[str]) -> list[Probe]:
                   "whether root complexes hold each other back")
         )  # fmt: skip
     return found + _nodes(tree, roots)
-
-
-def _ports_below(tree: PcieTree, root: str, members: list[str]) -> set[str]:
-    """Return what joins some endpoints with a root complex right below it."""
-    return {next(end for end in [name, *tree.ancestors(name)] if tree.vertex(end).parent == root) for name in members}
 
 
 def _below_root_complex(root: str, members: list[str], *, is_first: bool) -> list[Probe]:

@@ -14,7 +14,6 @@ from fabricast.pcie.host_memory import (
     is_between_roots,
     is_host,
     memory_of_flows,
-    root_complex_of,
 )
 from fabricast.pcie.machine_limits import (
     memory_limit,
@@ -22,6 +21,7 @@ from fabricast.pcie.machine_limits import (
     root_complex_limits,
     root_link_count,
     root_link_limits,
+    ways_between_roots,
     with_root_link_capacity,
 )
 from fabricast.pcie.machine_parameters import MachineParameters
@@ -115,7 +115,7 @@ class Calibration:
             if len(ways) == 1 or (self.measured_ways is not None and not alone):
                 return alone
             most = self.at_least.get(name, 0.0) * root_link_count(name, ways)
-            return name in self.limits or self._links_alone(tree, own) <= most * (1 + HELD_BACK)
+            return name in self.limits or by_links(tree, own, self.rates) <= most * (1 + HELD_BACK)
         return True
 
     def _tells_each_direction(self, tree: PcieTree, name: str, flows: Sequence[tuple[str, str]]) -> bool:
@@ -125,12 +125,11 @@ class Calibration:
             return True
         known = self.limits.get(name, self.at_least.get(name, np.inf))
         directions: dict[tuple[str, str], list[tuple[str, str]]] = {}
-        for flow in flows:
-            source, target = ends_of(tree, flow)
-            directions.setdefault((root_complex_of(tree, source), root_complex_of(tree, target)), []).append(flow)
+        for flow, way in zip(flows, ways_between_roots(tree, flows), strict=True):
+            directions.setdefault(way, []).append(flow)
         if len({len(own) for own in directions.values()}) == 1:
             return True
-        return all(self._links_alone(tree, own) <= known / 2 * (1 + HELD_BACK) for own in directions.values())
+        return all(by_links(tree, own, self.rates) <= known / 2 * (1 + HELD_BACK) for own in directions.values())
 
     def _tells_alone(self, tree: PcieTree, flow: tuple[str, str]) -> bool:
         """Whether the rate of a copy alone to another root complex is known."""
@@ -141,10 +140,6 @@ class Calibration:
         return way in self.measured_ways and narrowest_link(tree, [(source, target)]) <= self.told_widths.get(
             way, np.inf
         )
-
-    def _links_alone(self, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> float:
-        """Return what some copies reach together if links alone hold them back, in bytes/s."""
-        return by_links(tree, flows, self.rates)
 
     def least_of_root_link(self, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> Calibration | None:
         """Return these parameters with the least that links between root complexes carry: one copy of those measured.
@@ -186,7 +181,7 @@ class Calibration:
                 return "what one GPU reads and writes of memory at once"
             if most is None:
                 return f"what memory carries {ways}"
-            if self._links_alone(tree, own) > most * (1 + HELD_BACK):
+            if by_links(tree, own, self.rates) > most * (1 + HELD_BACK):
                 return f"what memory carries {ways} beyond {most / 1e9:.4g} GB/s, to which only links held copies back"
         return ""
 
@@ -200,7 +195,7 @@ class Calibration:
                 least = min(least, self.at_least.get(name, np.inf) * (1 + HELD_BACK))
             elif name in self.at_least:
                 continue
-            if self._links_alone(tree, [flows[number] for number in numbers]) > least:
+            if by_links(tree, [flows[number] for number in numbers], self.rates) > least:
                 return "what the root complex carries both ways"
         return ""
 

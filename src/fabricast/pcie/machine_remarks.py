@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fabricast.core.units import pcie_link_bytes_per_s
 from fabricast.pcie.copy_links import way_of
 from fabricast.pcie.hazards import divided_writes, divided_writes_text
-from fabricast.pcie.host_memory import flows_of
+from fabricast.pcie.host_memory import ends_of, flows_of
 from fabricast.pcie.machine_limits import root_complex_limits
 from fabricast.pcie.machine_rates import Calibration
 from fabricast.pcie.measured_classes import DIRECT_LINKS, HOST_COPIES, graph_class, most_carried
@@ -130,8 +130,10 @@ def _unlimited_root_complex(
     tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.DataFrame, calibration: Calibration
 ) -> Iterable[str]:
     """Say so if graphs are judged that cross a root complex side by side, of which nothing tells what it carries."""
-    judged = set(rows["graph"][rows["judged"]])
     told = {*calibration.limits, *calibration.at_least}
+    if "root_complex" in told:
+        return
+    judged = set(rows["graph"][rows["judged"]])
     own = [
         graph.name
         for graph in graphs
@@ -141,7 +143,7 @@ def _unlimited_root_complex(
             for name, numbers in root_complex_limits(tree, graph.flows).values()
         )
     ]
-    if own and "root_complex" not in told:
+    if own:
         yield (
             f"the root complex {UNLIMITED_ROOT_COMPLEX}, on which {_resting(own)}: no probe tells what it carries of "
             "several copies between GPUs"
@@ -177,9 +179,7 @@ def _resting(graphs: Sequence[str]) -> str:
 
 def _share_all(tree: PcieTree, graph: MeasuredGraph, numbers: Sequence[int]) -> bool:
     """Whether all of some copies share a link, which tells more of them than the root complex does."""
-    routes, flows = tree.routes, flows_of(tree, graph)
-    own = [flows[number][0] * routes.endpoints + flows[number][1] for number in numbers]
-    return bool(set.intersection(*(set(routes.link[routes.offset[p] : routes.offset[p + 1]].tolist()) for p in own)))
+    return bool(set.intersection(*(set(tree.route(*ends_of(tree, graph.flows[number]))) for number in numbers)))
 
 
 def _implausible(tree: PcieTree, calibration: Calibration) -> Iterable[str]:

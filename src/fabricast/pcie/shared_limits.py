@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from fabricast.pcie.copy_links import SharedLimit
 from fabricast.pcie.host_memory import UNLIMITED, ends_of, is_host, memory_of_flows
 from fabricast.pcie.machine_limits import (
+    ROOT_LINKS,
     memory_limit,
     root_complex_limits,
     root_link_limits,
@@ -53,7 +54,7 @@ def limits_of(
         *_of_root_complex(calibration, tree, flows),
     ]  # fmt: skip
     if any(name in calibration.limits or name in calibration.at_least for name in root_link_limits(tree, flows)):
-        for stem, of_memory in (("root_complex_link", False), ("remote_memory", True)):
+        for stem, of_memory in ROOT_LINKS.items():
             found += _of_root_link(calibration, tree, flows, stem, of_memory=of_memory)
         tree = with_root_link_capacity(tree, UNLIMITED)
     return tree, tuple(found)

@@ -16,7 +16,7 @@ import duckdb
 import jinja2
 import pandas as pd
 
-from fabricast.core.number_text import number_text
+from fabricast.core.number_text import number_text, with_minus
 from fabricast.inputs.files import write_text
 from fabricast.report.claim_rows import claim_sections
 from fabricast.report.explorers import explorer_script, maxrate_explorer, network_explorer
@@ -169,9 +169,7 @@ def _environment() -> jinja2.Environment:
 
 def _with_units(text: object) -> str:
     """Keep a number and its unit on one line."""
-    text = re.sub(r"(?<=\d )us\b", "µs", str(text))
-    # A minus, where a number stands alone behind it.
-    text = re.sub(r"(?<![^\s(])-(?=\d)", "−", text)
+    text = with_minus(re.sub(r"(?<=\d )us\b", "µs", str(text)))
     return re.sub(r"(\d) (%|ms|µs|ns|s|GB/s|bytes|MB|KiB|MiB|GiB)(?![\w/])", "\\1\u00a0\\2", text)
 
 

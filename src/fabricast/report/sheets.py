@@ -9,7 +9,7 @@ import duckdb
 import pandas as pd
 
 from fabricast.breakdown.components import COMPONENTS, METRICS, SYSTEM_TITLES
-from fabricast.core.number_text import number_text
+from fabricast.core.number_text import number_text, with_minus
 from fabricast.gpucentric.methods import METHODS
 from fabricast.maxrate.datasets import DATASET_TITLES
 from fabricast.maxrate.models import MODEL_TITLES
@@ -94,10 +94,6 @@ def header_text(column: str) -> str:
     return _SYMBOLS.get(column, column.replace("_", " ").replace(" %", "\u00a0%"))
 
 
-def _with_minus(number: str) -> str:
-    return f"−{number[1:]}" if number.startswith("-") else number
-
-
 def _cell(column: str, value: object) -> Cell:
     if hasattr(value, "tolist"):
         value = value.tolist()
@@ -110,11 +106,11 @@ def _cell(column: str, value: object) -> Cell:
     if isinstance(value, bool):
         return Cell("yes" if value else "no")
     if isinstance(value, int | float):
-        return Cell(_with_minus(number_text(value)), float(value), True)
+        return Cell(with_minus(number_text(value)), float(value), True)
     text = study_name(str(value)) if column == "study" else _TITLES.get(column, {}).get(str(value), str(value))
     quantity = _QUANTITY.fullmatch(text)
     if quantity:
-        return Cell(_with_minus(text), float(quantity[1].replace(",", "")) * _SCALES.get(quantity[2], 1.0), True)
+        return Cell(with_minus(text), float(quantity[1].replace(",", "")) * _SCALES.get(quantity[2], 1.0), True)
     parts = tuple(text.split()) if column in _COMMUNICATIONS else ()
     return Cell(text, is_name=_NAME.fullmatch(text) is not None, parts=parts)
 
