@@ -6,11 +6,13 @@ import re
 import textwrap
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
-from fabricast.figures.style import ASSUMED_COLOUR, COLOURS, PAGE_WIDTH_IN
+from fabricast.figures.style import ASSUMED_COLOUR, COLOURS, COLUMN_WIDTH_IN
 
 __all__ = ["plot_claim_readings"]
 
@@ -20,9 +22,12 @@ _FILLS = {
     "deviates": (COLOURS[1], "does not hold"),
     "not_testable": ("white", "not in this run, or not determined"),
 }
-_ROW_IN = 0.25
+#: Heights of a line of a statement, of the cells below it, and of the space to the next claim.
+_LINE_IN, _CELL_IN, _GAP_IN = 0.09, 0.12, 0.07
+#: Width kept for the count at the end of the longest row.
+_COUNT_IN = 0.8
 #: Letters of a line of a statement.
-_LINE = 76
+_LINE = 78
 
 
 def _in_two_lines(statement: str) -> str:
@@ -53,35 +58,35 @@ def plot_claim_readings(reading: pd.DataFrame, claim: pd.DataFrame) -> Figure:
     """
     counts = reading.groupby("claim")["reading"].size()
     shown = [name for name, count in counts.items() if count > 1]
-    height = _ROW_IN * max(len(shown), 1) + 0.7
-    figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, height))
-    most = int(counts.max()) if shown else 1
-    for row, name in enumerate(shown):
-        own = reading[reading["claim"] == name].sort_values(["is_default", "reading"], ascending=[False, True])
-        for column, verdict in enumerate(own["verdict"]):
-            colour, _ = _FILLS[verdict]
-            axes.add_patch(Rectangle((column + 0.06, row - 0.3), 0.88, 0.6, facecolor=colour,
-                                     edgecolor=ASSUMED_COLOUR, linewidth=0.3))  # fmt: skip
-        decisive = int(own["is_default"].sum())
-        axes.add_patch(
-            Rectangle((-0.06, row - 0.4), decisive + 0.06, 0.8, fill=False, edgecolor="black", linewidth=0.9)
-        )
-        tested = own[own["verdict"] != "not_testable"]
-        held = int((tested["verdict"] != "deviates").sum())
-        # Without one of its framed readings a claim has no verdict.
-        missing = bool((own["is_default"] & (own["verdict"] == "not_testable")).any())
-        text = ", ".join([f"{held} of {len(tested)}"] * bool(len(tested)) + ["no verdict"] * missing)
-        axes.text(len(own) + 0.4, row, text, va="center", fontsize=5.5)
     statements = dict(zip(claim["claim"], claim["statement"], strict=True))
-    axes.set_yticks(range(len(shown)), [_in_two_lines(statements[name]) for name in shown], fontsize=5.5)
-    axes.set_xlim(-0.3, most * 1.08 + 4)
-    axes.set_ylim(len(shown) - 0.4, -0.6)
-    axes.set_xticks([])
-    axes.set_xlabel(
-        "readings, named in the table of claims\n(framed: those that the verdict rests on; the worst of them decides)",
-        fontsize=7,
-    )
-    axes.grid(visible=False)
+    texts = [_in_two_lines(statements[name]) for name in shown]
+    tops = np.cumsum([0.0, *((text.count("\n") + 1) * _LINE_IN + _CELL_IN + _GAP_IN for text in texts)])
+    figure, axes = plt.subplots(figsize=(COLUMN_WIDTH_IN, float(tops[-1]) + 0.6))
+    # Upright and across in inches of the page, so that cells of all studies are of one size.
+    axes.set(xlim=(0, COLUMN_WIDTH_IN), ylim=(float(tops[-1]), 0))
+    axes.axis("off")
+    for name, text, top in zip(shown, texts, tops[:-1], strict=True):
+        own = reading[reading["claim"] == name].sort_values(["is_default", "reading"], ascending=[False, True])
+        # A statement stands above its cells, not beside them: both stay in sight where a picture is enlarged.
+        axes.text(0, top, text, va="top", fontsize=5.5)
+        _draw_cells(axes, own, top + (text.count("\n") + 1) * _LINE_IN + 0.02)
     handles = [Patch(facecolor=colour, edgecolor="0.4", linewidth=0.4, label=text) for colour, text in _FILLS.values()]
-    figure.legend(handles=handles, loc="outside upper center", ncols=4, fontsize=6)
+    framed = Patch(fill=False, edgecolor="black", linewidth=0.9, label="what the verdict rests on")
+    figure.legend(handles=[*handles, framed], loc="outside upper left", ncols=2, fontsize=5.5)
     return figure
+
+
+def _draw_cells(axes: Axes, own: pd.DataFrame, top: float) -> None:
+    width_in = min(_CELL_IN, (COLUMN_WIDTH_IN - _COUNT_IN) / len(own))
+    for column, verdict in enumerate(own["verdict"]):
+        colour, _ = _FILLS[verdict]
+        axes.add_patch(Rectangle(((column + 0.1) * width_in, top + 0.015), 0.8 * width_in, _CELL_IN - 0.03,
+                                 facecolor=colour, edgecolor=ASSUMED_COLOUR, linewidth=0.3))  # fmt: skip
+    decisive = int(own["is_default"].sum())
+    axes.add_patch(Rectangle((0, top), decisive * width_in, _CELL_IN, fill=False, edgecolor="black", linewidth=0.9))
+    tested = own[own["verdict"] != "not_testable"]
+    held = int((tested["verdict"] != "deviates").sum())
+    # Without one of its framed readings a claim has no verdict.
+    missing = bool((own["is_default"] & (own["verdict"] == "not_testable")).any())
+    text = ", ".join([f"{held} of {len(tested)}"] * bool(len(tested)) + ["no verdict"] * missing)
+    axes.text(len(own) * width_in + 0.05, top + _CELL_IN / 2, text, va="center", fontsize=5.5)

@@ -69,7 +69,7 @@ def readings_entry(study: str) -> Entry:
         "readings",
         "Under which readings claims hold",
         lambda read, values: claims.plot_claim_readings(read("claim_reading"), read("claim")),
-        "One row a claim, named by its statement, one cell a defensible reading of what its source leaves open; the "
+        "Below the statement of each claim one cell for each defensible reading of what its source leaves open; the "
         "table of claims below lists them. Framed cells are the readings that the verdict rests on. A claim holds "
         "only if it does for every framed reading; the number says for how many of those tested it does.",
         needs_claims=True,
