@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,8 @@ __all__ = ["explain_by_features"]
 _FOLDS = 4
 #: How often each feature is shuffled in each fold.
 _REPEATS = 3
+#: Samples that are predicted at a time: few calls of a model, and little memory.
+_BLOCK_ROWS = 100_000
 
 
 def explain_by_features(
@@ -56,7 +59,6 @@ def explain_by_features(
     >>> table["feature"].tolist(), bool(table["importance"][1] < 1e-9)
     (['determined', 'noise'], True)
     """
-    from sklearn.inspection import permutation_importance
     from sklearn.model_selection import GroupKFold
 
     x = features.to_numpy(dtype=np.float64)
@@ -65,8 +67,8 @@ def explain_by_features(
     for train, test in folds.split(x, quantity, groups):
         model = new_model().fit(x[train], quantity[train])
         scores.append(model.score(x[test], quantity[test]))
-        shuffled = permutation_importance(model, x[test], quantity[test], n_repeats=_REPEATS, random_state=seed)
-        importances.append(shuffled.importances_mean)
+        shuffled = _scores_of_shuffled(model, x[test], quantity[test], seed)
+        importances.append(scores[-1] - shuffled.mean(axis=1))
     table = pd.DataFrame(
         {
             "feature": features.columns,
@@ -76,3 +78,34 @@ def explain_by_features(
         }
     )
     return table.sort_values(["importance", "feature"], ascending=[False, True], ignore_index=True)
+
+
+def _scores_of_shuffled(
+    model: RegressorMixin, x: NDArray[np.float64], quantity: NDArray[np.float64], seed: int
+) -> NDArray[np.float64]:
+    """Return the R2 of a model for each feature and shuffling of it, shape (features, repeats).
+
+    Shuffles as `sklearn.inspection.permutation_importance` does, which calls the model for each shuffling: a call of
+    hundreds of trees takes longer than its few samples.
+    """
+    from sklearn.metrics import r2_score
+
+    samples, features = x.shape
+    # The same for each feature, each shuffled further than the one before.
+    generator = np.random.RandomState(np.random.RandomState(seed).randint(np.iinfo(np.int32).max + 1))
+    orders: list[NDArray[np.int64]] = []
+    order = np.arange(samples)
+    for _ in range(_REPEATS):
+        generator.shuffle(order)
+        orders.append(order.copy() if not orders else orders[-1][order])
+    at_a_time = max(1, _BLOCK_ROWS // (samples * _REPEATS))
+    scores = []
+    for first in range(0, features, at_a_time):
+        columns = range(first, min(first + at_a_time, features))
+        block = np.tile(x, (len(columns) * _REPEATS, 1, 1))
+        for place, (column, order) in enumerate(itertools.product(columns, orders)):
+            block[place, :, column] = x[order, column]
+        predicted = model.predict(block.reshape(-1, features)).reshape(-1, samples)
+        truth = np.broadcast_to(quantity, predicted.shape)
+        scores.append(r2_score(truth.T, predicted.T, multioutput="raw_values").reshape(-1, _REPEATS))
+    return np.concatenate(scores)

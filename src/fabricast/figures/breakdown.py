@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import cycle
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -19,7 +18,7 @@ __all__ = ["plot_accuracy", "plot_sensitivity", "plot_shares", "plot_totals", "p
 _TITLES = {
     "hlp": "HLP", "llp": "LLP", "llp_post": "LLP post", "pio_copy": "PIO copy", "hlp_tx_prog": "HLP send progress",
     "hlp_post": "HLP post", "llp_prog": "LLP progress", "hlp_rx_prog": "HLP receive progress",
-    "integrated_nic": "integrated NIC", "pcie": "PCIe", "rc_to_mem": "root complex to memory", "wire": "wire",
+    "integrated_nic": "PCIe and RC to memory", "pcie": "PCIe", "rc_to_mem": "RC to memory", "wire": "wire",
     "switch": "switch",
 }  # fmt: skip
 _CHARTS = (
@@ -31,9 +30,18 @@ _CHARTS = (
 #: A part keeps its colour where its time is assumed.
 _ASSUMED_HATCH = "////"
 _MARKERS = "osD^vPX*"
-_MORE_COLOURS = ("#44AA99", "#882255", "#DDCC77", "#332288", "#117733", "#F0E442", "#AA4499", "#661100", "#6699CC")
-#: One colour a component in all figures.
-_COMPONENT_COLOURS = dict(zip(COMPONENTS, [*COLOURS[:7], *_MORE_COLOURS], strict=True))
+_MORE_COLOURS = (
+    "#44AA99", "#882255", "#DDCC77", "#332288", "#117733", "#F0E442", "#AA4499", "#661100", "#6699CC", "#999933",
+    "#CC6677", "#A6761D",
+)  # fmt: skip
+#: One colour a component in all figures; the first three are those of the layers.
+_COMPONENT_COLOURS = dict(zip(COMPONENTS, [*COLOURS[3:7], *_MORE_COLOURS], strict=True))
+#: Groups of components are grey: the darker of two that make a whole, the paler.
+_DARK, _PALE = "#595959", "#a6a6a6"
+_GROUP_COLOURS = {
+    "hlp": _DARK, "llp": _PALE, "llp_post": "#7f7f7f", "integrated_nic": _DARK, "Post": _PALE, "Progress": _DARK,
+    "HLP": _DARK, "LLP": _PALE, "Initiator": _DARK, "Target": _PALE,
+}  # fmt: skip
 #: What the slides call components.
 _SLIDE_NAMES = {
     "MD setup": "md_setup", "Barrier for MD": "md_barrier", "Barrier for DBC": "dbc_barrier", "PIO copy": "pio_copy",
@@ -148,11 +156,10 @@ def plot_shares(share: pd.DataFrame, system: str, figures: Sequence[str]) -> Fig
 
 
 def _part_colours(components: pd.Series) -> dict[str, str]:
-    """Return one colour a part, the same in every figure of shares; grey stands for what is assumed."""
-    known = LAYER_COLOURS | {name: _COMPONENT_COLOURS[component] for name, component in _SLIDE_NAMES.items()}
-    others = [name for name in dict.fromkeys(components) if name not in known]
-    free = [colour for colour in (*_MORE_COLOURS[::-1], *COLOURS) if colour not in (ASSUMED_COLOUR, *known.values())]
-    return known | dict(zip(others, cycle(free)))
+    """Return one colour a part, the same in every figure."""
+    known = LAYER_COLOURS | _GROUP_COLOURS
+    known |= {name: _COMPONENT_COLOURS[component] for name, component in _SLIDE_NAMES.items()}
+    return {name: known.get(name, _PALE) for name in components}
 
 
 def plot_what_if(what_if: pd.DataFrame, system: str) -> Figure:
@@ -173,12 +180,14 @@ def plot_what_if(what_if: pd.DataFrame, system: str) -> Figure:
     rows = what_if[(what_if["system"] == system) & (what_if["reduction"] < 1.0)]
     figure, panels = plt.subplots(2, 2, figsize=(PAGE_WIDTH_IN, 4.6), sharex=True)
     for axes, (metric, title, names) in zip(panels.flat, _CHARTS, strict=True):
-        for name, colour, marker in zip(names, COLOURS, _MARKERS, strict=False):
+        for name, marker in zip(names, _MARKERS, strict=False):
+            colour = _COMPONENT_COLOURS.get(name) or _GROUP_COLOURS[name]
             # Nearly all of the LLP is its post: the line of the whole shows at both sides of that of the part.
             width, size = (3.6, 6.5) if name == "llp" else (1.4, 3.5)
             part = rows[(rows["metric"] == metric) & (rows["component"] == name)].sort_values("reduction")
             axes.plot(100 * part["reduction"], 100 * part["share_removed"], color=colour, marker=marker,
-                      linewidth=width, markersize=size, label=_TITLES[name])  # fmt: skip
+                      linestyle="--" if name in ("hlp", "llp_post", "integrated_nic") else "-", linewidth=width,
+                      markersize=size, label=_TITLES[name])  # fmt: skip
         axes.set_title(title)
         axes.set_ylim(0, None)
         axes.set_ylabel(f"{metric} removed (%)")

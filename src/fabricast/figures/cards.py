@@ -10,10 +10,11 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from fabricast.breakdown.components import COMPONENTS
+from fabricast.figures.maxrate import MODEL_COLOURS
 from fabricast.figures.percs_cases import plain_cases
-from fabricast.figures.style import COLOURS, COLUMN_WIDTH_IN, LAYER_COLOURS, size_name
+from fabricast.figures.style import ASSUMED_COLOUR, COLOURS, COLUMN_WIDTH_IN, LAYER_COLOURS, size_name
 from fabricast.maxrate.datasets import dataset_title
-from fabricast.maxrate.models import FORMS, predict_time
+from fabricast.maxrate.models import CONVENTIONS, FORMS, predict_time
 from fabricast.percs.mappings import MAPPING_TITLES
 
 __all__ = ["breakdown_card", "gpucentric_card", "maxrate_card", "pcie_card", "percs_card"]
@@ -111,25 +112,25 @@ def maxrate_card(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: str) -> 
     Returns
     -------
     matplotlib.figure.Figure
-        Marks are measured, lines are the postal and the max-rate model.
+        Marks are measured, lines are what one process reaches, times their number, and the max-rate model.
     """
     rows = measurement[measurement["dataset"] == dataset]
     size = float(rows["size_bytes"].max())
     own = rows[rows["size_bytes"] == size].sort_values("processes")
     figure, axes = plt.subplots(figsize=(COLUMN_WIDTH_IN, _HEIGHT_IN))
     processes = np.linspace(1, float(own["processes"].max()), 100)
-    for name, style, colour in (("postal", "--", COLOURS[1]), ("maxrate", "-", COLOURS[0])):
-        row = fit[(fit["dataset"] == dataset) & (fit["model"] == name) & (fit["protocol"] == "large")].iloc[0]
-        values = {parameter: float(row[parameter]) for parameter in FORMS[name].parameters}
-        time = predict_time(name, values, np.full(100, size), processes)
-        axes.plot(processes, processes * size / time / 1e9, style, color=colour, label=f"{FORMS[name].title}, fitted")
-    rate = own["processes"] * size / own["time_s"] / 1e9
+    ways = CONVENTIONS[str(own["convention"].iloc[0])]
+    rate = ways * own["processes"] * size / own["time_s"] / 1e9
+    axes.plot(processes, processes * rate.iloc[0] / own["processes"].iloc[0], "--", color=ASSUMED_COLOUR,
+              label="one process × number")  # fmt: skip
+    row = fit[(fit["dataset"] == dataset) & (fit["model"] == "maxrate") & (fit["protocol"] == "large")].iloc[0]
+    values = {parameter: float(row[parameter]) for parameter in FORMS["maxrate"].parameters}
+    time = predict_time("maxrate", values, np.full(100, size), processes)
+    axes.plot(processes, ways * processes * size / time / 1e9, color=MODEL_COLOURS["maxrate"], label="max-rate")
     axes.plot(own["processes"], rate, "o", color="black", markersize=4, label="measured")
     axes.set_ylim(0, 1.35 * float(rate.max()))
     axes.set_xlabel("processes that send at once")
-    trips = "round_trip" in set(own["convention"])
-    counted = ",\nbytes of one way a round trip" if trips else ""
-    axes.set_ylabel(f"rate of the node in GB/s{counted}", fontsize=7)
+    axes.set_ylabel("rate of the node one way in GB/s", fontsize=7)
     axes.set_title(f"{dataset_title(dataset)}, {size_name(size)}", fontsize=6)
     figure.legend(ncols=3, loc="outside upper center", fontsize=6)
     return figure
@@ -148,11 +149,17 @@ def gpucentric_card(statement: pd.DataFrame) -> Figure:
     matplotlib.figure.Figure
         One mark a statement, from the firmest to the least.
     """
-    rows = statement.sort_values(["share_of_draws", "statement"], ascending=[False, True])
+    rows = statement.assign(certain=statement["decided_by"] != "assumed values").sort_values(
+        ["certain", "share_of_draws", "statement"], ascending=[False, False, True]
+    )
     figure, axes = plt.subplots(figsize=(COLUMN_WIDTH_IN, _HEIGHT_IN))
-    firm = (rows["share_of_draws"] >= _FIRM).to_numpy()
+    certain = rows["certain"].to_numpy()
+    firm = ~certain & (rows["share_of_draws"] >= _FIRM).to_numpy()
     place = np.arange(len(rows))
-    for chosen, colour, label in ((firm, COLOURS[0], "in 95 % of draws or more"), (~firm, COLOURS[1], "in fewer")):
+    for chosen, colour, label in (
+        (certain, ASSUMED_COLOUR, "by construction"), (firm, COLOURS[0], "95 % of draws or more"),
+        (~certain & ~firm, COLOURS[1], "fewer"),
+    ):  # fmt: skip
         axes.vlines(place[chosen], 0, 100 * rows["share_of_draws"].to_numpy()[chosen], color=colour, linewidth=2)
         axes.plot(place[chosen], 100 * rows["share_of_draws"].to_numpy()[chosen], "o", color=colour, markersize=4,
                   label=label)  # fmt: skip
@@ -161,7 +168,7 @@ def gpucentric_card(statement: pd.DataFrame) -> Figure:
     axes.set_ylabel("draws in which it holds in %")
     axes.set_ylim(0, 105)
     axes.grid(axis="x", visible=False)
-    figure.legend(ncols=2, loc="outside upper center", fontsize=6)
+    figure.legend(ncols=3, loc="outside upper center", fontsize=6)
     return figure
 
 

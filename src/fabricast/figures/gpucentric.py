@@ -19,6 +19,7 @@ from fabricast.gpucentric.methods import (
     powers_w,
     without_peer_limit,
 )
+from fabricast.gpucentric.statements import ALLREDUCE_BYTES, ALLREDUCE_NODES
 
 __all__ = [
     "plot_allreduce_power",
@@ -32,6 +33,8 @@ __all__ = [
     "plot_workloads",
 ]
 
+#: Sizes of a curve for each doubling.
+_STEPS = 16
 _ASSUMED = "rests on assumed parameters"
 _MARKERS = "os^DvP"
 #: How panels name workloads, and systems with their MPI library.
@@ -41,6 +44,8 @@ _TITLES = {
     "lassen_mvapich": "Lassen, MVAPICH", "lassen_spectrum": "Lassen, Spectrum MPI",
     "summit_spectrum": "Summit, Spectrum MPI",
 }  # fmt: skip
+#: Forms of control are no methods, and have colours of their own.
+_CONTROL_COLOURS = (COLOURS[6], COLOURS[5], COLOURS[4], "#882255")
 #: One colour a method in all figures.
 _METHOD_COLOURS = dict(zip(METHODS, COLOURS, strict=False))
 
@@ -67,7 +72,7 @@ def plot_controls(control: pd.DataFrame) -> Figure:
     grids = sorted(set(control["grid"]), key=lambda grid: [int(side) for side in grid.split("x")])
     forms = [name for name in CONTROLS if name in set(control["control"])]
     for axes, quantity in zip(panels, ("performance", "energy"), strict=True):
-        for number, (name, colour, marker) in enumerate(zip(forms, COLOURS, _MARKERS, strict=False)):
+        for number, (name, colour, marker) in enumerate(zip(forms, _CONTROL_COLOURS, _MARKERS, strict=False)):
             rows = control[control["control"] == name].set_index("grid").loc[grids]
             # Beside each other, so that forms which hardly differ are all seen.
             place = np.arange(len(grids)) + 0.16 * (number - (len(forms) - 1) / 2)
@@ -100,12 +105,14 @@ def plot_curves(parameter: pd.DataFrame) -> Figure:
         Left time of small messages, right bandwidth.
     """
     value = _values(parameter)
-    size = 2.0 ** np.arange(3, 26)
+    # Between powers of two as well, so that a jump is one.
+    size = 2.0 ** (np.arange(0, 22 * _STEPS + 1) / _STEPS + 3)
     figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 2.9))
     for name in ("mpi", "ggas", "verbs", "rma", "rma_host"):
         colour = _METHOD_COLOURS[name]
         time = message_time_s(name, value, size)
-        left.plot(size[:14], time[:14] * 1e6, color=colour, label=METHODS[name].title)
+        small = size <= 2.0**16
+        left.plot(size[small], time[small] * 1e6, color=colour, label=METHODS[name].title)
         # Verbs end at the rate of RMA: the line below shows at both sides of that above.
         right.plot(size, size / time / 1e9, color=colour, linewidth=3.2 if name == "verbs" else None)
         if name == "rma":
@@ -126,7 +133,7 @@ def plot_curves(parameter: pd.DataFrame) -> Figure:
 
 
 def plot_allreduce_power(parameter: pd.DataFrame) -> Figure:
-    """Draw the power of a node over one allreduce of 8 bytes on 12 nodes; areas are energies.
+    """Draw the power of a node over one small allreduce; areas are energies.
 
     Parameters
     ----------
@@ -143,7 +150,7 @@ def plot_allreduce_power(parameter: pd.DataFrame) -> Figure:
     idle = sum(part[0] for part in powers_w("ggas", value).values())
     for name in ("mpi", "ggas"):
         colour = _METHOD_COLOURS[name]
-        end = float(allreduce_time_s(name, value, 8.0, 12)) * 1e6
+        end = float(allreduce_time_s(name, value, ALLREDUCE_BYTES, ALLREDUCE_NODES)) * 1e6
         power = sum(sum(part) for part in powers_w(name, value).values())
         axes.fill_between([0, end], [power, power], step="post", alpha=0.25, color=colour, linewidth=0)
         axes.step([0, end, end], [power, power, idle], where="post", color=colour,
@@ -152,8 +159,10 @@ def plot_allreduce_power(parameter: pd.DataFrame) -> Figure:
     axes.set_xlabel("time (µs)")
     axes.set_ylabel("power of a node (W)")
     axes.set_ylim(0, None)
-    axes.set_title(f"allreduce of 8 bytes on 12 nodes, model, {_ASSUMED}", fontsize=7)
-    axes.legend(fontsize=6)
+    axes.set_title(
+        f"allreduce of {size_name(ALLREDUCE_BYTES)} on {ALLREDUCE_NODES} nodes, model, {_ASSUMED}", fontsize=7
+    )
+    figure.legend(fontsize=6, ncols=3, loc="outside upper center")
     return figure
 
 
@@ -258,7 +267,7 @@ def plot_map(choice: pd.DataFrame, system: str) -> Figure:
         axes.grid(visible=False)
     panels[0].set_ylabel("overlap (share of a transfer)")
     handles = [Patch(color=_METHOD_COLOURS[name], label=METHODS[name].title) for name in methods]
-    handles.append(Patch(color="0.3", alpha=0.4, label="pale: leads by less than the models err"))
+    handles.append(Patch(color="0.3", alpha=0.4, label="pale: leads by less than 10 % of the step"))
     figure.legend(handles=handles, fontsize=6, ncols=3, loc="outside lower center")
     return figure
 
@@ -375,7 +384,7 @@ def plot_feasible(feasible: pd.DataFrame, parameter: pd.DataFrame) -> Figure:
     """
     state = feasible.assign(number=feasible["small_holds"].astype(int) + 2 * feasible["large_holds"].astype(int))
     table = state.pivot(index="peer_rate_large", columns="store_rate", values="number")
-    labels = ("neither", "small payloads only (G04)", "large payloads only (G06)", "both")
+    labels = ("neither", "only: GGAS fastest, small", "only: MPI fastest, large", "both")
     colours = ("#dddddd", COLOURS[5], COLOURS[4], COLOURS[2])
     figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 3.2))
     axes.pcolormesh(

@@ -16,9 +16,10 @@ from matplotlib.ticker import FuncFormatter
 
 from fabricast.figures.style import COLOURS, PAGE_WIDTH_IN, legend_below, size_name
 from fabricast.maxrate.datasets import dataset_title
-from fabricast.maxrate.models import FORMS, MODEL_TITLES, SINGLE_FORMS, SLIDE_PARAMETERS, predict_time
+from fabricast.maxrate.models import CONVENTIONS, FORMS, MODEL_TITLES, SINGLE_FORMS, SLIDE_PARAMETERS, predict_time
 
 __all__ = [
+    "MODEL_COLOURS",
     "plot_error_surface",
     "plot_model_errors",
     "plot_parameter_intervals",
@@ -30,7 +31,11 @@ __all__ = [
 ]
 
 _CHOSEN = "overload_protocols"
+#: One colour a model in all figures.
+MODEL_COLOURS = dict(zip(MODEL_TITLES, COLOURS, strict=True))
 _STYLES = (":", "--", "-", "-.")
+#: In %; what a reader sees as no error is below 5 %.
+_ERROR_BANDS = BoundaryNorm([-80, -40, -20, -10, -5, 5, 10, 20, 40, 80], 256, extend="both")
 
 
 def _points(colour: str, marker: str, label: str) -> Line2D:
@@ -69,21 +74,21 @@ def plot_rates(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: str) -> Fi
     """
     figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 3.7))
     rows = measurement[measurement["dataset"] == dataset]
+    ways = CONVENTIONS[str(rows["convention"].iloc[0])]
     for size, colour, marker in zip(sorted(set(rows["size_bytes"]))[-3:], COLOURS, "os^", strict=False):
         own = rows[rows["size_bytes"] == size].sort_values("processes")
-        left.plot(own["processes"], own["processes"] * size / own["time_s"] / 1e9, marker, color=colour,
+        left.plot(own["processes"], ways * own["processes"] * size / own["time_s"] / 1e9, marker, color=colour,
                   markersize=3.5, label=size_name(size))  # fmt: skip
     processes = np.linspace(1, float(rows["processes"].max()), 120)
     largest = float(rows["size_bytes"].max())
     for name, style in zip(SINGLE_FORMS, _STYLES, strict=True):
         time = predict_time(name, _parameters(fit, dataset, name, "large"), np.full(120, largest), processes)
-        left.plot(processes, processes * largest / time / 1e9, color="black", linestyle=style, linewidth=1,
+        left.plot(processes, ways * processes * largest / time / 1e9, color="black", linestyle=style, linewidth=1,
                   label=FORMS[name].title)  # fmt: skip
-    top = float((rows["processes"] * rows["size_bytes"] / rows["time_s"]).max()) / 1e9
+    top = ways * float((rows["processes"] * rows["size_bytes"] / rows["time_s"]).max()) / 1e9
     left.set_ylim(0, 1.15 * top)
     left.set_xlabel("processes on the node")
-    trips = "round_trip" in set(rows["convention"])
-    left.set_ylabel(f"rate of the node{', one way a round trip' if trips else ''} (GB/s)", fontsize=7)
+    left.set_ylabel("rate of the node one way (GB/s)")
     left.set_title(dataset_title(dataset))
     legend_below(left)
     for number, (label, part) in enumerate(measurement.groupby("dataset", sort=True)):
@@ -167,7 +172,7 @@ def plot_error_surface(measurement: pd.DataFrame) -> Figure:
 
 
 def plot_model_errors(fit: pd.DataFrame) -> Figure:
-    """Draw median and 90th percentile of the error of every model on every data set.
+    """Draw errors of every model on every data set, on the data of the fit and on those left out of it.
 
     Parameters
     ----------
@@ -177,7 +182,7 @@ def plot_model_errors(fit: pd.DataFrame) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        One group of bars a data set.
+        One group of marks a data set.
     """
     rows = fit[fit["protocol"] == "all"]
     models = [name for name in MODEL_TITLES if name in set(rows["model"])]
@@ -187,25 +192,31 @@ def plot_model_errors(fit: pd.DataFrame) -> Figure:
     for number, model in enumerate(models):
         own = rows[rows["model"] == model].set_index("dataset")
         place = np.array([datasets.index(name) for name in own.index]) + (number - len(models) / 2 + 0.5) * width
-        axes.bar(place, 100 * own["median_error"], width=width, color=COLOURS[number], label=MODEL_TITLES[model])
-        axes.vlines(place, 100 * own["median_error"], 100 * own["p90_error"], color=COLOURS[number], linewidth=0.8)
-    axes.axhline(5, color="0.4", linewidth=0.7, linestyle="--", label="5 %")
+        colour = MODEL_COLOURS[model]
+        axes.vlines(place, 100 * own["median_error"], 100 * own["p90_error"], color=colour, linewidth=0.8)
+        axes.plot(place, 100 * own["median_error"], "o", color=colour, markersize=3, markerfacecolor="white")
+        # Parameters that were not fitted have no data of a fit.
+        unseen = own["median_error"] if model == "slides" else own["unseen_median_error"]
+        axes.plot(place, 100 * unseen, "o", color=colour, markersize=3.2, label=MODEL_TITLES[model])
+    for edge in np.arange(len(datasets) - 1) + 0.5:
+        axes.axvline(edge, color="0.85", linewidth=0.5, zorder=0)
     axes.set_xticks(range(len(datasets)), map(dataset_title, datasets), rotation=30, ha="right", fontsize=6)
     axes.set_ylabel("absolute relative error (%)")
     axes.set_yscale("log")
     axes.set_ylim(0.2, 600)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    figure.legend(fontsize=6, ncols=4, loc="outside upper center", title="bars: median, lines: to the 90th percentile",
-                  title_fontsize=6)  # fmt: skip
+    figure.legend(fontsize=6, ncols=4, loc="outside upper center", title_fontsize=6,
+                  title="filled: median on processes left out; hollow: on the data of the fit, line to its 90th "
+                  "percentile")  # fmt: skip
     axes.grid(axis="x", visible=False)
     return figure
 
 
-def _surface(axes: Axes, values: pd.DataFrame, norm: Normalize, title: str) -> QuadMesh:
+def _surface(axes: Axes, values: pd.DataFrame, norm: Normalize, title: str, colours: str = "cividis") -> QuadMesh:
     """Draw a table of sizes by processes as coloured cells."""
     table = values.pivot(index="processes", columns="size_bytes", values="value")
     shown = axes.pcolormesh(
-        np.arange(table.shape[1] + 1), np.arange(table.shape[0] + 1), table.to_numpy(), cmap="cividis", norm=norm,
+        np.arange(table.shape[1] + 1), np.arange(table.shape[0] + 1), table.to_numpy(), cmap=colours, norm=norm,
         edgecolors="white", linewidth=0.2,
     )  # fmt: skip
     every = slice(None, None, 3)
@@ -228,7 +239,7 @@ def _modelled(prediction: pd.DataFrame, dataset: str, model: str) -> pd.DataFram
 def plot_time_surfaces(
     measurement: pd.DataFrame, prediction: pd.DataFrame, dataset: str, models: tuple[str, ...]
 ) -> Figure:
-    """Draw measured and modelled time over size and processes.
+    """Draw measured time over size and processes, and how far models lie from it.
 
     Parameters
     ----------
@@ -242,20 +253,25 @@ def plot_time_surfaces(
     Returns
     -------
     matplotlib.figure.Figure
-        Maps on one logarithmic scale: measured, then a map a model.
+        Maps: measured time, the estimated one if there is one model, then the error of each model.
     """
     rows = measurement[measurement["dataset"] == dataset]
-    panels = {"measured": rows.assign(value=rows["time_s"] * 1e6)} | {
-        MODEL_TITLES[model]: _modelled(prediction, dataset, model) for model in models
-    }
-    values = pd.concat([panel["value"] for panel in panels.values()])
+    measured = rows[["processes", "size_bytes"]].assign(value=rows["time_s"] * 1e6)
+    modelled = {MODEL_TITLES[model]: _modelled(prediction, dataset, model) for model in models}
+    times = {"measured": measured} | (modelled if len(models) == 1 else {})
+    values = pd.concat([panel["value"] for panel in times.values()])
     norm = LogNorm(values.min(), values.max())
-    figure, axes = plt.subplots(1, len(panels), figsize=(PAGE_WIDTH_IN, 2.7), sharey=True)
-    for own, (title, panel) in zip(axes, panels.items(), strict=True):
+    figure, axes = plt.subplots(1, len(times) + len(models), figsize=(PAGE_WIDTH_IN, 2.7), sharey=True)
+    for own, (title, panel) in zip(axes, times.items(), strict=False):
         shown = _surface(own, panel, norm, title)
+    for own, (title, panel) in zip(axes[len(times) :], modelled.items(), strict=True):
+        both = panel.merge(measured, on=["processes", "size_bytes"], suffixes=("", "_measured"))
+        both["value"] = 100 * (both["value"] / both["value_measured"] - 1)
+        error = _surface(own, both, _ERROR_BANDS, f"error, {title}".replace(", with", ",\nwith"), "PuOr")
     axes[0].set_ylabel("processes on the node")
     figure.suptitle(dataset_title(dataset), fontsize=8)
-    figure.colorbar(shown, ax=list(axes), label="time (µs)")
+    figure.colorbar(shown, ax=list(axes[: len(times)]), label="time (µs)")
+    figure.colorbar(error, ax=list(axes[len(times) :]), label="modelled / measured - 1 (%)")
     return figure
 
 
@@ -319,6 +335,7 @@ def plot_parameter_intervals(fit: pd.DataFrame, measurement: pd.DataFrame) -> Fi
     """
     rows = fit[(fit["model"] == "refined") & (fit["protocol"] == "large")].sort_values("dataset", ascending=False)
     figure, axes = plt.subplots(1, 3, figsize=(PAGE_WIDTH_IN, 2.6), sharey=True)
+    trips = set(measurement["dataset"][measurement["convention"] == "round_trip"])
     titles = {"r_n": "node, r_n", "r_b": "first process, r_b", "r_i": "next process, r_i"}
     for own, (name, title) in zip(axes, titles.items(), strict=True):
         for place, (_, row) in enumerate(rows.iterrows()):
@@ -326,18 +343,17 @@ def plot_parameter_intervals(fit: pd.DataFrame, measurement: pd.DataFrame) -> Fi
                 own.text(0.03, place, "not determined", fontsize=6, va="center", transform=own.get_yaxis_transform(),
                          bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})  # fmt: skip
                 continue
-            ends = [row[f"{name}_low"] / 1e9, row[f"{name}_high"] / 1e9]
+            scale = 2e-9 if row["dataset"] in trips else 1e-9
+            ends = [scale * row[f"{name}_low"], scale * row[f"{name}_high"]]
             own.plot(ends, [place, place], color=COLOURS[0], linewidth=1.2)
-            own.plot(row[name] / 1e9, place, "o", color=COLOURS[0], markersize=3.5)
+            own.plot(scale * row[name], place, "o", color=COLOURS[0], markersize=3.5)
         own.set_xscale("log")
         own.set_xlim(0.02, 200)
         own.set_title(title, fontsize=8)
-        own.set_xlabel("GB/s")
-    trips = set(measurement["dataset"][measurement["convention"] == "round_trip"])
-    named = [dataset_title(name) + (" (round trip)" if name in trips else "") for name in rows["dataset"]]
-    axes[0].set_yticks(range(len(rows)), named, fontsize=6)
+        own.set_xlabel("GB/s one way")
+    axes[0].set_yticks(range(len(rows)), map(dataset_title, rows["dataset"]), fontsize=6)
     fitted = Line2D([], [], color=COLOURS[0], marker="o", markersize=3.5, label="fitted rate with its 95 % interval")
-    said = "not determined: the data hold no case in which this rate decides"
+    said = "not determined: other values of this rate fit as well"
     figure.legend(handles=[fitted], fontsize=6, loc="outside upper center", title=said, title_fontsize=6)
     return figure
 

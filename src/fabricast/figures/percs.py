@@ -7,12 +7,13 @@ from itertools import pairwise
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, SymmetricalLogLocator
 
 from fabricast.figures.percs_cases import plain_cases
-from fabricast.figures.style import COLOURS, PAGE_WIDTH_IN, plain_log_scale
+from fabricast.figures.style import ASSUMED_COLOUR, COLOURS, PAGE_WIDTH_IN, plain_log_scale
 
 __all__ = [
     "plot_counts",
@@ -29,6 +30,8 @@ __all__ = [
 _MARKERS = ("o", "s", "^", "D", "v", "P")
 _ORDER = ("DEF", "BNM", "BDM", "BSM", "RNM", "RDM", "RNMu", "RDMu")
 _CLASSES = ("LL", "LR", "D")
+#: Blue and orange stand for direct and indirect routes.
+_CLASS_COLOURS = (COLOURS[2], COLOURS[3], COLOURS[4])
 #: What a label says of the rule of gateways, where it is not the default.
 _GATEWAYS = {"mod": "", "rel": ", gateways by place", "block": ", gateways in blocks"}
 
@@ -47,7 +50,7 @@ def plot_counts(count: pd.DataFrame) -> Figure:
         One line a class.
     """
     figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 2.6))
-    for name, colour, marker in zip(_CLASSES, COLOURS, "os^", strict=False):
+    for name, colour, marker in zip(_CLASSES, _CLASS_COLOURS, "os^", strict=True):
         own = count[count["class"] == name].sort_values("supernodes")
         axes.plot(own["supernodes"], own["links"], marker=marker, markersize=3.5, color=colour, label=f"{name} links")
     axes.set_xscale("log", base=2)
@@ -91,12 +94,13 @@ def plot_link_usage(case: pd.DataFrame, link_class: pd.DataFrame, workload: str)
             values = part.loc[known]
             axes.vlines(place, values["min_bytes"] / 2**20, values["max_bytes"] / 2**20, color=colour, linewidth=1,
                         label=f"least to max, {routing}")  # fmt: skip
-            axes.plot(place, values["max_bytes"] / 2**20, "^", color=colour, markersize=4, label=f"max, {routing}",
-                      clip_on=False)  # fmt: skip
+            axes.plot(place, values["max_bytes"] / 2**20, "^", color=colour, markersize=5, fillstyle="none",
+                      label=f"max, {routing}", clip_on=False)  # fmt: skip
             axes.plot(place, values["mean_bytes"] / 2**20, "o", color=colour, markersize=3, label=f"mean, {routing}",
                       clip_on=False)  # fmt: skip
         axes.set_xticks(np.arange(len(known)), known, rotation=45, fontsize=6)
-        axes.set_yscale("symlog", linthresh=1.0, subs=[2, 5])
+        # Little room for what is below 1 MiB.
+        axes.set_yscale("symlog", linthresh=1.0, linscale=0.3, subs=[2, 5])
         axes.yaxis.set_major_locator(SymmetricalLogLocator(base=10, linthresh=1.0, subs=[1.0, 2.0, 5.0]))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.set_ylim(0, 1.3 * axes.get_ylim()[1])
@@ -137,9 +141,7 @@ def plot_times(case: pd.DataFrame, workloads: list[str]) -> Figure:
             axes.plot(place, floor[known] * 1e3, "_", color=colour, markersize=7, markeredgewidth=1.6,
                       label=f"even loads, {routing}")  # fmt: skip
         axes.set_xticks(np.arange(len(known)), known, rotation=60, fontsize=6)
-        axes.set_xlim(-0.75, len(known) - 0.25)
-        for edge in np.arange(len(known) - 1) + 0.5:
-            axes.axvline(edge, color="0.9", linewidth=0.5, zorder=0)
+        _part_columns(axes, len(known))
         plain_log_scale(axes, "y")
         axes.tick_params(axis="y", which="both", labelsize=6)
         axes.set_title(name, fontsize=8)
@@ -147,6 +149,13 @@ def plot_times(case: pd.DataFrame, workloads: list[str]) -> Figure:
     panels[0][0].set_ylabel("time of the busiest link (ms)")
     figure.legend(*panels[0][0].get_legend_handles_labels(), fontsize=6, ncols=4, loc="outside upper right")
     return figure
+
+
+def _part_columns(axes: Axes, columns: int) -> None:
+    """Draw lines between the columns of a panel whose marks stand beside each other."""
+    axes.set_xlim(-0.75, columns - 0.25)
+    for edge in np.arange(columns - 1) + 0.5:
+        axes.axvline(edge, color="0.9", linewidth=0.5, zorder=0)
 
 
 def plot_placement(case: pd.DataFrame) -> Figure:
@@ -172,9 +181,10 @@ def plot_placement(case: pd.DataFrame) -> Figure:
         known = [mapping for mapping in _ORDER if mapping in table.columns]
         for number, (placement, colour) in enumerate(zip(placements, COLOURS, strict=False)):
             place = np.arange(len(known)) + (number - 2) * 0.16
-            axes.plot(place, table.loc[placement, known], _MARKERS[number], color=colour, markersize=4,
+            axes.plot(place, table.loc[placement, known], _MARKERS[number], color=colour, markersize=3.5,
                       label=placement.replace("_", " "))  # fmt: skip
         axes.set_xticks(np.arange(len(known)), known)
+        _part_columns(axes, len(known))
         plain_log_scale(axes, "y")
         axes.margins(y=0.1)
         axes.set_title(f"4D-64 on 512 supernodes, {routing}", fontsize=8)
@@ -327,7 +337,7 @@ def plot_two_supernodes(example: pd.DataFrame, grid: tuple[int, int]) -> Figure:
     half = rows * columns // 2
     for rank in range(rows * columns):
         row, column = divmod(rank, columns)
-        left.plot(row, column, "o", color=COLOURS[0] if rank < half else COLOURS[1], markersize=5, zorder=3)
+        left.plot(row, column, "o", color="black" if rank < half else COLOURS[5], markersize=5, zorder=3)
         for near in ((row + 1, column), (row, column + 1)):
             if near[0] < rows and near[1] < columns:
                 crosses = (rank < half) != (near[0] * columns + near[1] < half)
@@ -336,7 +346,7 @@ def plot_two_supernodes(example: pd.DataFrame, grid: tuple[int, int]) -> Figure:
     left.set_xlabel("first coordinate")
     left.set_ylabel("second coordinate")
     left.set_yticks(range(columns))
-    left.set_title(f"{rows} x {columns} nodes in rank order on two supernodes", fontsize=8)
+    left.set_title(f"{rows} x {columns} nodes in rank order; black and blue: two supernodes", fontsize=8)
     left.grid(visible=False)
     classes = [name for name in _CLASSES if name in set(example["class"])]
     for shift, (wrap, label, colour) in zip(
@@ -389,9 +399,13 @@ def plot_importance(feature: pd.DataFrame) -> Figure:
     """
     rows = feature.sort_values(["importance", "feature"]).tail(10)
     figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 2.8))
-    axes.barh(range(len(rows)), rows["importance"], color=COLOURS[0])
+    firm = rows["importance"] > rows["spread"]
+    axes.barh(range(len(rows)), rows["importance"], color=np.where(firm, COLOURS[0], ASSUMED_COLOUR),
+              xerr=rows["spread"], error_kw={"elinewidth": 0.8})  # fmt: skip
     axes.set_yticks(range(len(rows)), [_feature_text(name) for name in rows["feature"]], fontsize=6)
     axes.set_xlabel("loss of R² when the feature is shuffled, on unseen workloads and mappings")
     explained = 100 * float(rows["r2"].iloc[0])
-    axes.set_title(f"explains {max(explained, 0):.0f} % of the variance on unseen workloads and mappings", fontsize=8)
+    axes.set_title(
+        f"all together explain {max(explained, 0):.0f} % of the variance there; grey: less than its spread", fontsize=8
+    )
     return figure

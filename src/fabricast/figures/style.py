@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import matplotlib.pyplot as plt
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_pdf import FigureCanvasPdf
@@ -63,6 +64,11 @@ def plain_log_scale(axes: Axes, name: Literal["x", "y"]) -> None:
     """Make an axis of few decades logarithmic, with plain numbers also between the powers of ten."""
     axes.set(**{f"{name}scale": "log"})
     axis = axes.xaxis if name == "x" else axes.yaxis
+    low, high = axis.get_view_interval()
+    if 0 < low < high < 4 * low:
+        # So short an axis begins at a number, or has too few of them.
+        decade = 10.0 ** np.floor(np.log10(low))
+        axes.set(**{f"{name}lim": (np.floor(low / decade) * decade, high)})
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_formatter(LogFormatter(labelOnlyBase=False, minor_thresholds=(1.8, 0.5)))
 

@@ -230,7 +230,7 @@ def simgrid_properties(regressor: ProtocolRegressor, convention: str) -> list[st
     Parameters
     ----------
     regressor : ProtocolRegressor
-        A fitted model with one parameter set a protocol.
+        A fitted model with one parameter set per protocol.
     convention : str
         Convention of its times.
 

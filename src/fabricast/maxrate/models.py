@@ -70,8 +70,8 @@ FORMS = {
 #: What people read in place of the names of models: forms, and those built of forms.
 MODEL_TITLES = {name: form.title for name, form in FORMS.items()} | {
     "slides": "slides, not fitted",
-    "protocols": "one set a protocol",
-    "overload_protocols": "one set a protocol, with overload",
+    "protocols": "one set per protocol",
+    "overload_protocols": "one set per protocol, with overload",
 }
 #: The forms of the slides, fitted to all sizes and to large ones.
 SINGLE_FORMS = ("postal", "maxrate", "refined", "refined_latency")

@@ -20,7 +20,7 @@ __all__ = ["LARGE_BYTES", "PROTOCOL_MODELS", "MaxRateTables", "maxrate_tables"]
 
 #: From here on messages are long enough that rates, not start-up times, decide.
 LARGE_BYTES = 8192
-#: Models with one parameter set a protocol, and the form of each.
+#: Models with one parameter set per protocol, and the form of each.
 PROTOCOL_MODELS = {"protocols": "refined_latency", "overload_protocols": "overload"}
 
 Array = NDArray[np.float64]
@@ -181,7 +181,7 @@ def _form_fits(
 
 
 def _protocol_fits(dataset: str, cells: Array, times: Array, seed: int) -> _Fits:
-    """One parameter set a protocol, of the slides' last form and of ours."""
+    """One parameter set per protocol, of the slides' last form and of ours."""
     found: _Fits = []
     for model, form in PROTOCOL_MODELS.items():
         split = ProtocolRegressor(form, random_state=seed % 2**32).fit(cells, times)

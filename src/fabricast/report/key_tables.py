@@ -73,13 +73,16 @@ KEY_TABLES = {
             CASE WHEN passed THEN 'holds by default' WHEN NOT passed THEN 'does not hold'
                  WHEN confidence = 'low'
                    THEN 'workloads too uncertain to test' || coalesce(', see ' || nullif(statement, ''), '')
+                 WHEN slide IN ('24', '25') THEN 'bars are lost; the end of the axis is a claim'
                  ELSE 'not testable' END AS verdict FROM gpucentric_observation ORDER BY observation""",
-        "Sizes at which the fastest method changes": """
-            SELECT system, size_bytes::BIGINT AS size_bytes, fastest_below, fastest_above FROM gpucentric_crossover
-            ORDER BY ALL""",
+        "Sizes at which the fastest method of a single message changes: modelled, or between measured sizes": """
+            SELECT system, round(size_bytes, 1 - floor(log10(size_bytes))::INTEGER)::BIGINT AS about_bytes,
+            fastest_below, fastest_above FROM gpucentric_crossover
+            ORDER BY system, size_bytes""",
         "What the selector chooses on measured paths": """
-            SELECT system, model, count(*) FILTER (correct) AS correct, count(*) AS sizes,
-            printf('%.1f %%', 100 * max(regret)) AS largest_regret FROM gpucentric_path GROUP BY ALL ORDER BY ALL""",
+            SELECT system, model, count(*) FILTER (correct) AS correct, count(*) FILTER (direct_s <= staged_s)
+            AS direct_faster, count(*) AS sizes, printf('%.1f %%', 100 * max(regret)) AS largest_regret
+            FROM gpucentric_path GROUP BY ALL ORDER BY ALL""",
     },
     "percs": {
         "Time of the busiest link in ms, mean over seeds": """

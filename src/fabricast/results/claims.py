@@ -18,12 +18,12 @@ __all__ = ["BY_CONSTRUCTION", "EVIDENCE", "Claim", "Evidence", "Reading", "Toler
 
 Relation = Literal["equals", "at_least", "at_most", "between", "first"]
 Evidence = Literal[
-    "independent_measurement", "independent_fit", "own_simulator", "in_sample", "published_inputs", "assumed_inputs",
-    "definition",
+    "independent_measurement", "independent_fit", "own_simulator", "in_sample", "published_inputs", "recalled_inputs",
+    "assumed_inputs", "definition",
 ]  # fmt: skip
 EVIDENCE: tuple[Evidence, ...] = get_args(Evidence)
 #: Evidence with which a row cannot fail, or fails only by an error of arithmetic.
-BY_CONSTRUCTION: tuple[Evidence, ...] = ("published_inputs", "assumed_inputs", "definition")
+BY_CONSTRUCTION: tuple[Evidence, ...] = ("published_inputs", "recalled_inputs", "assumed_inputs", "definition")
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _MUTATION = re.compile(r"(\w+)\.(\w+) = (.+)", re.DOTALL)

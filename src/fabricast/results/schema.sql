@@ -6,7 +6,7 @@ CREATE TYPE reference_kind AS ENUM ('measured', 'simulated', 'published');
 CREATE TYPE provenance_tag AS ENUM ('published', 'quoted', 'recalled', 'derived', 'assumed', 'measured');
 CREATE TYPE claim_verdict AS ENUM ('reproduced', 'deviates', 'follows_from_inputs', 'does_not_discriminate', 'decided_by_tolerance', 'not_testable');
 CREATE TYPE claim_relation AS ENUM ('equals', 'at_least', 'at_most', 'between', 'first');
-CREATE TYPE claim_evidence AS ENUM ('independent_measurement', 'independent_fit', 'own_simulator', 'in_sample', 'published_inputs', 'assumed_inputs', 'definition');
+CREATE TYPE claim_evidence AS ENUM ('independent_measurement', 'independent_fit', 'own_simulator', 'in_sample', 'published_inputs', 'recalled_inputs', 'assumed_inputs', 'definition');
 CREATE TYPE tolerance_reason AS ENUM ('authors', 'ours');
 CREATE TYPE topology_kind AS ENUM ('pcie_tree', 'two_level_direct', 'node', 'path');
 CREATE TYPE graph_family AS ENUM ('scatter', 'gather', 'all_to_all', 'exhaustive', 'random', 'halo_2d', 'halo_3d', 'probe', 'example', 'user');

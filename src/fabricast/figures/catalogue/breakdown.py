@@ -29,16 +29,17 @@ FIGURES = (
         lambda read, values: plots.plot_totals(read("breakdown_component"), read("what_if")),
         "Injection overhead and end-to-end latency of one small message, stacked by their parts; the latency passes "
         "PCIe twice, once at each node; one progress of the low-level protocol completes 64 posts of injection. A "
-        "network card on the processor is taken to shorten three of them: the PIO copy, PCIe and the way to memory "
-        "(hatched: assumed).",
+        "network card on the processor is taken to shorten three of them, by values that are assumed (hatched): the "
+        "PIO copy, PCIe and the way to memory; in the picture of faster parts it is the latter two alone, as on the "
+        "slides.",
     ),
     Entry(
         "injection_shares",
         "What injection is made of",
         lambda read, values: plots.plot_shares(read("breakdown_share"), values["system"], _INJECTION),
         "Shares of injection overhead: the parts of a post and of its progress, and the parts of the low-level post, "
-        "by the names of the slides (MD: descriptor, DBC: doorbell). Where the slide prints another percentage, it "
-        "stands beside ours (slide).",
+        "by the names of the slides (MD: descriptor, DBC: doorbell counter). Where the slide prints another "
+        "percentage, it stands beside ours (slide).",
     ),
     Entry(
         "latency_shares",
@@ -52,8 +53,9 @@ FIGURES = (
         "What if a part were faster",
         lambda read, values: plots.plot_what_if(read("what_if"), values["system"]),
         "Share of the total that a faster part removes (what the talk plots as speed-up), in the order of the talk's "
-        "legends. Drawn wide: LLP, on which in injection the line of its largest part lies. Integrated NIC: PCIe and "
-        "the way to memory together.",
+        "legends. Drawn wide: LLP, on which in injection the line of its largest part lies; grey: groups of "
+        "parts. PCIe and the way to memory together are what an integrated NIC stands for on the slides. Panels have "
+        "scales of their own.",
     ),
     Entry(
         "accuracy",
@@ -61,7 +63,9 @@ FIGURES = (
         lambda read, values: plots.plot_accuracy(read("breakdown_total"), values["tolerance"]),
         "Modelled against observed totals. Whiskers: 2.5th to 97.5th percentile over draws of the components, whose "
         "spreads are assumed; they are no interval of anything measured. The band is the tolerance of the talk. Times "
-        "of the paper are recalled: attributed to it from memory, and to be compared with it.",
+        "of the paper, those observed too, are recalled: attributed to it from memory, and to be compared with it. "
+        "Injection by the low-level protocol alone is what its own benchmark measures, with busy posts and the update "
+        "of its own measurement: it is no part of injection by all layers, and takes longer.",
     ),
     Entry(
         "sensitivity",

@@ -21,16 +21,17 @@ FIGURES = (
         "card",
         "Rate of a node by processes",
         lambda read, values: cards.maxrate_card(read("maxrate_measurement"), read("maxrate_fit"), _shown(read, values)),
-        "Rate of a node whose processes send large messages at once: the postal model knows no limit, the max-rate "
-        "model one. Both are fitted to messages of 8 KiB and more at all numbers of processes.",
+        "Rate of a node whose processes send large messages at once: what a test of one process tells knows no limit, "
+        "the max-rate model, fitted to messages of 8 KiB and more at all numbers of processes, has one.",
     ),
     Entry(
         "rates",
         "Rate of a node",
         lambda read, values: plots.plot_rates(read("maxrate_measurement"), read("maxrate_fit"), _shown(read, values)),
-        "Rate of a node by processes (bytes of all messages over the time of their exchange), at large messages: "
-        "measured (points) and models fitted to messages of 8 KiB and more (lines, at the largest size). Right: all "
-        "data sets, relative to their largest rate.",
+        "Rate of a node by processes at large messages, in one direction (of round trips: the bytes of one way over "
+        "half the time): measured (points) and models fitted to messages of 8 KiB and more at all numbers of processes "
+        "(lines, at the largest size); the postal model, with one rate whatever their number, then misses one process "
+        "too. Right: all data sets, relative to their largest rate.",
     ),
     Entry(
         "time_surfaces",
@@ -38,9 +39,9 @@ FIGURES = (
         lambda read, values: plots.plot_time_surfaces(
             read("maxrate_measurement"), read("prediction"), _shown(read, values), ("refined", "overload_protocols")
         ),
-        "Time in which every process of a node has exchanged a message, by size and number of processes: "
-        "measured, by the refined model with one parameter set, and by our model with one set a protocol and "
-        "an overload term.",
+        "Left: measured time in which every process of a node has exchanged a message, by size and number of "
+        "processes. Beside it how far the refined model with one parameter set, and our model with one set per "
+        "protocol and an overload term, lie above or below it; both are fitted to these data.",
     ),
     Entry(
         "time_curves",
@@ -49,7 +50,7 @@ FIGURES = (
             read("maxrate_measurement"), read("prediction"), _shown(read, values)
         ),
         "Time by message size for some numbers of processes. Points are measured. The refined model (dashed) "
-        "cannot follow the change of protocol; one parameter set a protocol with an overload term (solid) "
+        "cannot follow the change of protocol; one parameter set per protocol with an overload term (solid) "
         "does.",
     ),
     Entry(
@@ -77,16 +78,19 @@ FIGURES = (
             read("maxrate_measurement"), read("prediction"), _shown(read, values), ("slides",)
         ),
         "The slides' figures of measured and estimated time: an independent run between adjacent nodes of the same "
-        "machine, and the refined model with the parameters that the slides print for illustration, fitted by eye.",
+        "machine, and the refined model with the parameters that the slides print for illustration, fitted by eye. On "
+        "the right how far the estimate lies above or below the measured time.",
         wanted=lambda settings: settings.maxrate.datasets is None or "bluewaters_irecv_1" in settings.maxrate.datasets,
     ),
     Entry(
         "model_errors",
         "Errors of all models on all data",
         lambda read, values: plots.plot_model_errors(read("maxrate_fit")),
-        "Median (bar) and 90th percentile (line) of the absolute relative error of every model on every data set. The "
-        "last two fit one parameter set for each protocol, with switch points found in the data; the numbers of the "
-        "slides are of one machine, and held against its data alone.",
+        "Absolute relative error of every model on every data set: its median on numbers of processes that were left "
+        "out of the fit (filled), by which the best form is chosen, and median (hollow) and 90th percentile (end of "
+        "the line) on the data of the fit, where more parameters always help. The last two fit one parameter set for "
+        "each protocol, with switch points found in the data; the numbers of the slides are of one machine, were not "
+        "fitted, and are held against its data alone.",
     ),
     Entry(
         "parameter_intervals",
@@ -95,7 +99,7 @@ FIGURES = (
         "Rates of the refined model for messages of 8 KiB and more, with 95 % intervals: the wider of profile "
         'likelihood and bootstrap over whole numbers of processes. "Not determined": the parameter can be moved '
         "without harm to the fit; the max-rate form, which has a parameter less, may determine it all the same. Rates "
-        "are as fitted: of round trips half of what flows one way, of one-way data sets all of it.",
+        "are of one direction.",
     ),
     Entry(
         "this_machine",

@@ -8,6 +8,14 @@ from fabricast.percs.workloads import EXAMPLE_GRID
 cards = lazy_module("fabricast.figures.cards")
 plots = lazy_module("fabricast.figures.percs")
 
+#: Ends captions of pictures with short names of mappings.
+_MAPPINGS = (
+    " Mappings: DEF is rank order; BNM, BDM, BSM are blocks of the grid on nodes, drawers, supernodes; RNM and RDM "
+    "such blocks on random nodes and drawers; RNMu and RDMu chunks in rank order on these."
+)
+_CLASSES = " Links: LL within a drawer, LR between drawers of a supernode, D between supernodes."
+_EXPECTED = " Times of indirect routes are those of expected loads: at packet level nearly all runs take longer."
+
 
 FIGURES = (
     Entry(
@@ -29,7 +37,7 @@ FIGURES = (
         "Links by supernodes",
         lambda read, values: plots.plot_counts(read("network_count")),
         "Directed links of PERCS by class. Links between supernodes grow with the square of their number, so "
-        "that small jobs have few.",
+        "that small jobs have few." + _CLASSES,
     ),
     Entry(
         "usage_4d",
@@ -37,7 +45,7 @@ FIGURES = (
         lambda read, values: plots.plot_link_usage(read("network_case"), read("network_link_class"), "4D-64"),
         "Least, mean and largest load of the links of each class for the 4D stencil on 64 supernodes. Default "
         "rank order puts everything on few links between supernodes; random nodes raise the mean and lower "
-        "the maximum. The axis is even up to 1 MiB and logarithmic above.",
+        "the maximum. The axis is even up to 1 MiB and logarithmic above." + _MAPPINGS + _CLASSES,
     ),
     Entry(
         "usage_mchalf",
@@ -45,7 +53,9 @@ FIGURES = (
         lambda read, values: plots.plot_link_usage(read("network_case"), read("network_link_class"), "MChalf-64"),
         "Least, mean and largest load of the links of each class for the multicast to 14 targets on 64 supernodes. "
         "With default rank order and direct routes the fullest link between supernodes (D) carries many times the "
-        "mean; indirect routes bring it near. The axis is even up to 1 MiB and logarithmic above.",
+        "mean; indirect routes bring it near. The axis is even up to 1 MiB and logarithmic above."
+        + _MAPPINGS
+        + _CLASSES,
         wanted=lambda settings: "MChalf-64" in settings.percs.workloads,
     ),
     Entry(
@@ -53,7 +63,7 @@ FIGURES = (
         "Link usage, 2D stencil",
         lambda read, values: plots.plot_link_usage(read("network_case"), read("network_link_class"), "2D-64"),
         "Least, mean and largest load of the links of each class for the 2D stencil on 64 supernodes. The axis is even "
-        "up to 1 MiB and logarithmic above.",
+        "up to 1 MiB and logarithmic above." + _MAPPINGS + _CLASSES,
         wanted=lambda settings: "2D-64" in settings.percs.workloads,
     ),
     Entry(
@@ -65,7 +75,7 @@ FIGURES = (
         ),
         "Time of the busiest link by mapping and routing on 64 supernodes. Points: means over random mappings, upright "
         "lines their ranges. Dashes: the time if every class of links were evenly loaded. MCstride-64 stands in the "
-        "table.",
+        "table." + _EXPECTED + _MAPPINGS,
     ),
     Entry(
         "times_large",
@@ -74,7 +84,9 @@ FIGURES = (
             read("network_case"), [name for name in values["workloads"] if name.endswith("-300")]
         ),
         "Time of the busiest link by mapping and routing on 300 supernodes, 307,200 tasks. Points: means over random "
-        "mappings, upright lines their ranges. Dashes: the time if every class of links were evenly loaded.",
+        "mappings, upright lines their ranges. Dashes: the time if every class of links were evenly loaded."
+        + _EXPECTED
+        + _MAPPINGS,
         wanted=lambda settings: any(name.endswith("-300") for name in settings.percs.workloads),
     ),
     Entry(
@@ -84,7 +96,9 @@ FIGURES = (
         "A 4D job of 64 supernodes on a machine of 512, by placement. Spread over the drawers of all supernodes it has "
         "more pairs of supernodes to use, with direct routes and with indirect ones; on supernodes drawn at random, "
         "each of them whole, it has no more than on neighbouring ones. Indirect routes go over all 512 supernodes, so "
-        "that they are faster than on a machine of 64.",
+        "that they are faster than on a machine of 64; on nodes drawn at random blocks lose what they gain."
+        + _EXPECTED
+        + _MAPPINGS,
         wanted=lambda settings: settings.percs.sensitivity,
     ),
     Entry(
@@ -95,32 +109,34 @@ FIGURES = (
         "supernodes, the wrap-around or the placement change; most of these are assumptions. The first row of each "
         "workload has gateways by remainder, one link, wrap-around and whole supernodes; the others name what differs "
         "(by place: by relative place of the supernodes; turned: dimensions of the grid in another order). Message "
-        "size scales all times alike. White: not computed.",
+        "size scales all times alike. White: not computed." + _MAPPINGS,
     ),
     Entry(
         "packets",
         "Packet level and bound",
         lambda read, values: plots.plot_packets(read("comparison")),
-        "Packet-level times beside the time of the busiest link, a point a workload and mapping; grey: both equal. "
+        "Packet-level times beside the time of the busiest link, one point per workload and mapping; grey: both equal. "
         "With direct routes that time is a bound, which packets exceed by more where a message is few packets. With "
-        "indirect routes it is that of expected loads: each packet draws its third group, so single runs queue at "
-        "random and may also end a little earlier.",
+        "indirect routes it is that of expected loads: each packet draws its third group, so queues form by chance and "
+        "nearly all runs take longer, some more than twice as long: other pictures show indirect routes without these "
+        "queues.",
     ),
     Entry(
         "mapping_search",
         "Mappings found by search",
         lambda read, values: plots.plot_search(read("network_search"), read("network_case"), read("comparison")),
         "Mappings found by swapping nodes, for direct and for indirect routes, beside those of the talk: the time of "
-        "the busiest link, and that at packet level, which is longer. Regular blocks with indirect routes are "
-        "faster than what was found for direct ones.",
+        "the busiest link, and that at packet level, which is longer. Regular blocks with indirect routes are faster "
+        "than what was found for direct ones, by less at packet level. The search with indirect routes is short, as "
+        "each proposal moves loads everywhere: the table has the numbers of proposals." + _MAPPINGS,
     ),
     Entry(
         "time_features",
-        "What tells the packet level from its bound",
+        "What may tell the packet level from its bound",
         lambda read, values: plots.plot_importance(read("error_feature")),
-        "Which features of link loads tell how much longer than its bound a case takes at packet level "
-        "(extra-trees): loss of the R² on workloads and mappings that were not learnt from when the "
-        "feature is shuffled; below zero the model predicts better without it.",
+        "Which features of link loads tell how much longer than its bound a case takes at packet level, learnt by many "
+        "random regression trees: loss of the R² on workloads and mappings that were not learnt from when the feature "
+        "is shuffled, mean and spread over folds. What is no larger than its spread, or below zero, tells nothing.",
     ),
     readings_entry("percs"),
 )
