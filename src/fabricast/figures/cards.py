@@ -56,8 +56,7 @@ def pcie_card(communication: pd.DataFrame, phase: pd.DataFrame, graph: str) -> F
     order = {number: place for place, number in enumerate(reversed(ends.index))}
     for row in rows.to_dict("records"):
         place, start, duration = order[row["communication"]], 1e3 * row["start_s"], 1e3 * row["duration_s"]
-        axes.barh(place, duration, left=start, height=0.85 * row["rho"], color=COLOURS[row["communication"]],
-                  edgecolor="white")  # fmt: skip
+        axes.barh(place, duration, left=start, height=0.85 * row["rho"], color=COLOURS[row["communication"]])
         axes.text(start + duration / 2, place, f"{row['rho']:.2g}", ha="center", va="center", fontsize=7,
                   color="black", bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})  # fmt: skip
     axes.set_yticks(list(order.values()), [f"{ends.loc[n, 'source']}→{ends.loc[n, 'target']}" for n in order])

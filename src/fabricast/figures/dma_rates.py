@@ -62,7 +62,7 @@ def plot_dma_rates(prediction: pd.DataFrame, reference: pd.DataFrame) -> Figure:
         axes.set_xticks([64, 256, 1024], ["64", "256", "1024"])
         axes.set_xlabel("transfer in bytes")
         axes.set_ylabel(f"{title} in {unit}")
-        if quantity == "DMA write rate":
+        if quantity.endswith("rate"):
             axes.axvspan(axes.get_xlim()[0], _DEVICE_LIMITS_BYTES, color="0.92", zorder=0)
         axes.set_xlim(56, 2400)
         axes.set_ylim(bottom=0)

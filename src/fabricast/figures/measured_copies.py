@@ -18,8 +18,11 @@ _MODELS = (
     ("forecast_bytes_per_s", "with engines and program", COLOURS[0], "o"),
     ("packets_bytes_per_s", "the same, packet by packet", COLOURS[3], "x"),
 )
+#: Hollow where another mark would lie within.
+_FILLS = {"s": "none"}
 _CLASSES = ("few copies", "between root complexes", "many copies of a GPU", "direct links", "host copies")
-_HIGHEST = 3.0
+#: What is beyond has an arrow: half of the axis is for errors of a third and less.
+_HIGHEST = 1.8
 
 
 def plot_measured_copies(copies: pd.DataFrame, tolerance: float) -> Figure:
@@ -53,10 +56,11 @@ def plot_measured_copies(copies: pd.DataFrame, tolerance: float) -> Figure:
         for shift, (column, _, colour, marker) in zip((-0.24, -0.08, 0.08, 0.24), _MODELS, strict=True):
             ratio = (rows[column] / rows["measured_bytes_per_s"]).to_numpy()
             shown = np.minimum(ratio, _HIGHEST)
-            axes.plot(place + shift, shown, marker, color=colour, markersize=3, alpha=0.9)
+            axes.plot(place + shift, shown, marker, color=colour, markersize=3, fillstyle=_FILLS.get(marker, "full"),
+                      markeredgewidth=0.7)  # fmt: skip
             beyond = ratio > _HIGHEST
             axes.plot(
-                place[beyond] + shift, shown[beyond] + 0.06, marker="$↑$", color=colour, linestyle="none", markersize=4
+                place[beyond] + shift, shown[beyond] + 0.05, marker="$↑$", color=colour, linestyle="none", markersize=4
             )
         own = rows["own"].to_numpy(dtype=bool)
         axes.plot(place[own], np.full(own.sum(), 0.55), "*", color="black", markersize=4)
@@ -67,14 +71,15 @@ def plot_measured_copies(copies: pd.DataFrame, tolerance: float) -> Figure:
         axes.tick_params(axis="x", length=0)
         axes.grid(visible=False, axis="x")
         axes.set_xlim(-1, len(rows))
-        axes.set_ylim(0.5, _HIGHEST + 0.15)
+        axes.set_ylim(0.5, _HIGHEST + 0.1)
         for edge in np.flatnonzero(machines[1:] != machines[:-1]):
             axes.axvline(edge + 0.5, color="0.7", linewidth=0.6)
         axes.set_xlabel("graphs by machine")
     names = [f"{letter}: {machine}" for machine, letter in letters.items()]
     figure.supxlabel("\n".join("; ".join(names[i : i + 4]) for i in range(0, len(names), 4)), fontsize=6)
     panels[0][0].set_ylabel("forecast / measured rate")
-    handles = [Line2D([], [], color=c, marker=m, linestyle="none", markersize=4, label=t) for _, t, c, m in _MODELS]
+    handles = [Line2D([], [], color=c, marker=m, linestyle="none", markersize=4, label=t,
+               fillstyle=_FILLS.get(m, "full")) for _, t, c, m in _MODELS]  # fmt: skip
     if judged["own"].any():
         handles.append(Line2D([], [], color="black", marker="*", linestyle="none", markersize=5, label="your machine"))
     figure.legend(handles=handles, fontsize=6, ncols=4, loc="outside upper center")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch
 from matplotlib.ticker import FuncFormatter
@@ -18,9 +18,11 @@ from fabricast.figures.style import COLOURS, COLUMN_WIDTH_IN, PAGE_WIDTH_IN, leg
 from fabricast.pcie.models import MODELS
 from fabricast.pcie.tree import PcieTree
 
-__all__ = ["plot_link_loads", "plot_model_differences", "plot_probes", "plot_slowdown", "plot_worked_example"]
+__all__ = ["LOADS", "plot_link_loads", "plot_model_differences", "plot_probes", "plot_slowdown", "plot_worked_example"]
 
 _FAMILIES = ("exhaustive", "scatter", "gather", "all_to_all", "random", "user")
+#: Families are no models, and have colours of their own.
+_FAMILY_COLOURS = ("#882255", COLOURS[5], "#117733", "#332288", "#999933", "#661100")
 _LINE_STYLES = ("-", "--", ":", "-.", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (5, 3)))
 
 
@@ -70,10 +72,13 @@ def model_label(name: str, shown: set[str]) -> str | None:
     return "other readings of the slides"
 
 
+#: From a little to full, as in the explorer of the report.
+LOADS = LinearSegmentedColormap.from_list("load", ["#56B4E9", "#E6B400", "#D55E00"])
+
+
 def draw_tree(tree: PcieTree, load: np.ndarray, axes: Axes) -> None:
     """Draw a tree; both directions of each link are coloured by their load in [0, 1]."""
     place = _positions(tree)
-    colours = mpl.colormaps["magma_r"]
     for number, (source, target, direction, port) in enumerate(tree.link_names):
         lower = source if direction == "pcie_up" else target
         ports = max(1, len(tree.vertex(lower).uplink_groups))
@@ -83,7 +88,7 @@ def draw_tree(tree: PcieTree, load: np.ndarray, axes: Axes) -> None:
         axes.add_patch(
             FancyArrowPatch(
                 (x0 + shift, y0), (x1 + shift, y1), arrowstyle="-|>", mutation_scale=6, shrinkA=7, shrinkB=7,
-                linewidth=1.8 if busy else 0.6, color=colours(min(1.0, load[number])) if busy else "0.8",
+                linewidth=1.8 if busy else 0.6, color=LOADS(min(1.0, load[number])) if busy else "0.8",
             )
         )  # fmt: skip
     for vertex in tree.vertices:
@@ -138,7 +143,7 @@ def plot_link_loads(tree: PcieTree, communication: pd.DataFrame, phase: pd.DataF
         draw_tree(tree, link_load(tree, arcs, rows["rho"].to_numpy()), axes)
         text = ", ".join(f"{s}→{t}" for s, t in zip(ends["source"], ends["target"], strict=True))
         axes.set_title(f"phase {index + 1}: {text}")
-    colours = plt.cm.ScalarMappable(cmap=mpl.colormaps["magma_r"])
+    colours = plt.cm.ScalarMappable(cmap=LOADS)
     colours.set_clim(0, 1)
     bar = figure.colorbar(colours, ax=panels[:, 0].tolist(), shrink=0.6, aspect=30)
     bar.set_label("link load (share of capacity)")
@@ -198,7 +203,7 @@ def plot_worked_example(communication: pd.DataFrame, phase: pd.DataFrame, graph:
     for bar in phase.to_dict("records"):
         c = int(bar["communication"])
         timeline.barh(c, bar['duration_s'] * 1e3, left=bar['start_s'] * 1e3, height=0.7 * bar['rho'],
-                      color=COLOURS[c % len(COLOURS)], edgecolor="white")  # fmt: skip
+                      color=COLOURS[c % len(COLOURS)], edgecolor="none")  # fmt: skip
         timeline.text((bar['start_s'] + bar['duration_s'] / 2) * 1e3, c, f"{bar['transferred_bytes'] / 2**20:.1f} MiB",
                       ha="center", va="center", fontsize=6.5,
                       bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8})  # fmt: skip
@@ -262,14 +267,14 @@ def plot_slowdown(
     legend_below(left)
     own = rows[rows["model"] == "congestion_factor"]
     families = [family for family in _FAMILIES if (own["family"] == family).any()]
-    for family, colour, dashes in zip(families, COLOURS, _LINE_STYLES, strict=False):
+    for family, colour, dashes in zip(families, _FAMILY_COLOURS, _LINE_STYLES, strict=False):
         values = np.sort(own.loc[own["family"] == family, "slowdown"].to_numpy())
         right.step(values, np.arange(1, values.size + 1) / values.size, color=colour, linestyle=dashes, where="post",
-                   label=f"{family.replace('_', ' ')} ({values.size:,})")  # fmt: skip
+                   label=f"{family.replace('_', ' ')}, {values.size:,} communications")  # fmt: skip
     right.set_xscale("log", base=2)
     right.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     right.set_xlabel("predicted slowdown, congestion factors")
-    right.set_ylabel("share of the family's copies")
+    right.set_ylabel("share of communications of the family")
     legend_below(right)
     return figure
 

@@ -9,7 +9,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from fabricast.figures.pcie import draw_tree, greys_first, link_load, model_label, model_look
+from fabricast.figures.pcie import LOADS, draw_tree, greys_first, link_load, model_label, model_look
 from fabricast.figures.style import COLOURS, COLUMN_WIDTH_IN, PAGE_WIDTH_IN, legend_below
 from fabricast.pcie.models import MODELS, VALIDATED, factors
 from fabricast.pcie.tables.graphs import graphs_from_rows
@@ -161,7 +161,7 @@ def plot_error_by_size(error_band: pd.DataFrame, set_name: str, origin: str, tol
     _name_place(figure, set_name, origin)
     for name in VALIDATED:
         colour, _ = model_look(name)
-        for kind, marker, style in (("validation", "o", "-"), ("stress", "s", ":"), ("user", "D", "--")):
+        for kind, marker, style in (("validation", "o", "-"), ("stress", "s", "none"), ("user", "D", "--")):
             part = rows[(rows["model"] == name) & (rows["set"] == kind)].sort_values("count")
             if part.empty:
                 continue
@@ -266,7 +266,7 @@ def plot_worst_case(
         2, 1, figsize=(COLUMN_WIDTH_IN, 2.3 + 0.24 * len(arcs)), height_ratios=[2.1, 0.4 + 0.24 * len(arcs)]
     )
     draw_tree(tree, link_load(tree, arcs, rho), top)
-    scale = figure.colorbar(plt.cm.ScalarMappable(Normalize(0, 1), "magma_r"), ax=top, shrink=0.7, aspect=18)
+    scale = figure.colorbar(plt.cm.ScalarMappable(Normalize(0, 1), LOADS), ax=top, shrink=0.7, aspect=18)
     scale.set_label("link load (share of capacity)", fontsize=6)
     scale.ax.tick_params(labelsize=6)
     ends_of_worst = ends.iloc[int(worst["item"])]

@@ -33,7 +33,7 @@ _CLASSES = ("LL", "LR", "D")
 #: Blue and orange stand for direct and indirect routes.
 _CLASS_COLOURS = (COLOURS[2], COLOURS[3], COLOURS[4])
 #: What a label says of the rule of gateways, where it is not the default.
-_GATEWAYS = {"mod": "", "rel": ", gateways by place", "block": ", gateways in blocks"}
+_GATEWAYS = {"mod": "", "rel": ", gateways by distance", "block": ", gateways in blocks"}
 
 
 def plot_counts(count: pd.DataFrame) -> Figure:
@@ -211,7 +211,7 @@ def plot_sensitivity(case: pd.DataFrame) -> Figure:
     label = (
         rows["workload"] + rows["gateway"].map(_GATEWAYS)
         + np.where(rows["multiplicity"] == 1, "", ", " + rows["multiplicity"].astype(str) + " links")
-        + np.where(rows["wrap"], "", ", no wrap-around") + np.where(rows["turned"], ", turned blocks", "")
+        + np.where(rows["wrap"], "", ", open grid") + np.where(rows["turned"], ", turned blocks", "")
         + np.where(rows["placement"] == "whole", "", ", " + rows["placement"].str.replace("_", " "))
     )  # fmt: skip
     table = rows.assign(label=label).groupby(["label", "mapping"], sort=False)["bottleneck_s"].mean().unstack()

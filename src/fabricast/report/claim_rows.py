@@ -84,6 +84,7 @@ def claim_sections(claims: Rows, readings: Rows, baselines: Rows) -> dict[str, A
         "verdicts": [
             (verdict, word, sum(row["verdict"] == verdict for row in claims)) for verdict, word in VERDICT_WORDS.items()
         ],
+        "verdict_order": {verdict: place for place, verdict in enumerate(VERDICT_WORDS)},
         "headline": headline((row["verdict"], row["evidence"], bool(row["of_ours"])) for row in claims),
     }
 

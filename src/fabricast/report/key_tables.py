@@ -36,6 +36,13 @@ KEY_TABLES = {
               ORDER BY regexp_replace(remark, '^(not judged|set aside by the file): ', ''))
               FILTER (NOT judged AND remark <> 'calibration') AS why_not
             FROM measured_copy GROUP BY own, measured_copy.machine, graph_class ORDER BY own DESC, 1, 2""",
+        "Machines whose copies were measured": """
+            SELECT machine, copies.topology AS tree, nullif(count(*) FILTER (kind = 'endpoint'), 0) AS endpoints,
+            nullif(count(*) FILTER (kind = 'switch'), 0) AS switches,
+            nullif(count(*) FILTER (kind = 'root_complex'), 0) AS root_complexes, graphs, judged
+            FROM (SELECT machine, any_value(topology) AS topology, bool_or(own) AS own, count(*) AS graphs,
+              count(*) FILTER (judged) AS judged FROM measured_copy GROUP BY machine) AS copies
+            LEFT JOIN vertex USING (topology) GROUP BY ALL ORDER BY any_value(own) DESC, machine""",
     },
     "breakdown": {
         "Times of the components, and where they come from": """

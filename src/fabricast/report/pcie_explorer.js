@@ -33,7 +33,7 @@ const pcieExplorer = (root, data) => {
     input.addEventListener("input", () => { text(); update(); });
     return { input, set: (value) => { input.value = value; text(); }, label: element("label", {}, `${label} `, input, " ", shown) };
   };
-  const bandwidth = slider("one copy alone", "GB/s", 1, 64, 0.1);
+  const bandwidth = slider("one copy alone", "GB/s", 1, 64, 0.01);
   const size = slider("size", "MiB", 1, 1024, 1);
   const tau = slider("tau", "", 0, 0.49, 0.001);
   const cost = slider("crossing cost", "", 1, 1.5, 0.001);
@@ -147,7 +147,7 @@ const pcieExplorer = (root, data) => {
     tree = data.trees[+trees.value];
     source = null;
     copies = data.first.map((ends) => ends.map((place_) => tree.endpoints[place_])).filter((ends) => ends.every((name) => name !== undefined));
-    bandwidth.set(Math.round((tree.bandwidth ?? 25e9) / 1e8) / 10);
+    bandwidth.set(Math.round((tree.bandwidth ?? 25e9) / 1e7) / 100);
     tau.set(tree.tau ?? 0);
     cost.set(tree.crossing_cost ?? 1);
     update();

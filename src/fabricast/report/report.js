@@ -5,17 +5,17 @@ const $ = (selector, root = document) => root.querySelector(selector);
 const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 
 // Pictures are packed once each; cards and sections show the same one.
-const inflate = async (packed) => {
-  const bytes = Uint8Array.from(atob(packed), (c) => c.charCodeAt(0));
-  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate")));
+const inflate = async (packed, type = "text/plain") => {
+  // The browser reads base64 itself, many times as fast as a loop over its letters.
+  const { body } = await fetch(`data:application/octet-stream;base64,${packed}`);
+  return new Response(body.pipeThrough(new DecompressionStream("deflate")), { headers: { "Content-Type": type } });
 };
 const packed = JSON.parse($("#pictures").textContent);
 const unpack = async () => {
   for (const [name, data] of Object.entries(packed)) {
     const images = all(`img[data-picture="${CSS.escape(name)}"]`);
     if (!images.length) continue;
-    const blob = new Blob([await (await inflate(data)).text()], { type: "image/svg+xml" });
-    const address = URL.createObjectURL(blob);
+    const address = URL.createObjectURL(await (await inflate(data, "image/svg+xml")).blob());
     for (const image of images) image.src = address;
     await new Promise((ready) => setTimeout(ready));
   }
@@ -138,6 +138,7 @@ all(".paper").forEach((button) => { button.onclick = () => {
   to.src = from.src;
   to.alt = from.alt;
   to.style.setProperty("--aspect", from.getAttribute("width") / from.getAttribute("height"));
+  to.style.setProperty("--points", from.getAttribute("width"));
   const caption = $("figcaption", button.closest("figure") ?? button)?.cloneNode(true);
   $(".words", box).replaceChildren(...(caption ? caption.childNodes : [from.alt]));
   box.showModal();

@@ -53,12 +53,13 @@ FIGURES = (
         lambda read, values: dma.plot_dma_rates(read("dma_prediction"), read("dma_reference")),
         "Rates and read latencies of one PCIe 3.0 x8 network device on three hosts, measured by others (Neugebauer et "
         "al., SIGCOMM 2018), beside packets of 256 bytes with their headers. The gap after each packet is fitted to "
-        "writes of one host (Xeon E5-2637v3) at 512 bytes and more; reads and the other hosts are forecast with it; "
-        "of latencies each host has its own at 64 bytes, and the growth is fitted to that one host. Below 512 bytes "
-        "(grey) the device limits writes: they are alike on all hosts. Reads of two hosts fall short of it at many "
-        "sizes, for which no packet rule accounts. The growth of latency with size is twice what the link explains, "
-        "and alike on all hosts: it is the device's. Sizes come in pairs a byte apart, where one more packet begins; "
-        "dashed: the formula of the paper.",
+        "writes of one host (Xeon E5-2637v3) at 512 bytes and more; reads and the other hosts are forecast with it; of "
+        "latencies each host has its own at 64 bytes, and the growth is fitted to that one host. Below 512 bytes "
+        "(grey) nothing is judged: the device limits writes, which are alike on all hosts. Reads of two hosts fall "
+        "short of it at many sizes, for which no packet rule accounts. The growth of latency with size is twice what "
+        "the link explains, and alike on all hosts: it is the device's; there lines have the colours of the hosts, and "
+        "the solid ones that growth. Sizes come in pairs a byte apart, where one more packet begins; dashed: the "
+        "formula of the paper.",
     ),
     Entry(
         "topology_loads",
@@ -109,10 +110,9 @@ FIGURES = (
         "Predicted against measured",
         lambda read, values: plots.plot_probes(read("measured"), tolerance=values["tolerance"]),
         "Rates of concurrent copies between 8 GPUs, on one machine GPUs 0 to 7 of 16, measured by others "
-        "(voipmonitor/rtx6kpro), against the "
-        "congestion-factor model with tau = 0 and the bandwidth of one copy alone. Grey is the band of 15 %. "
-        "Patterns with many copies per GPU are missed: this model knows no copy engines of endpoints; the one of the "
-        "first figure does.",
+        "(voipmonitor/rtx6kpro), against the congestion-factor model with tau = 0 and the bandwidth of one copy alone. "
+        "Grey is the band of 15 %. Most patterns with many copies per GPU are missed: this model knows no copy engines "
+        "of endpoints; the one of the first figure does.",
     ),
     Entry(
         "error_distribution",
@@ -145,7 +145,7 @@ FIGURES = (
         ),
         "Share within ±15 % (bars: 95 % interval, resampled by graph) and mean absolute error by the number "
         "of communications in the graph, for the validation set and the stress set. Drawn "
-        "wide: a line on which another lies.",
+        "wide: a line on which another lies. Squares without a line: the stress set.",
         needs_simulation=True,
     ),
     Entry(
@@ -157,7 +157,7 @@ FIGURES = (
             values["tolerance"],
         ),
         "Share of communications within ±15 % of the simulated time for every model and hardware setting, on graphs "
-        "held out from the design of the back-pressure rule (shares of all graphs differ from these a little). A row "
+        "held out from the design of the back-pressure rule. A row "
         "that equals that of the slides' reading takes one rule of it otherwise, which makes no difference to these "
         "shares.",
         needs_simulation=True,

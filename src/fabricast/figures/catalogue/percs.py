@@ -106,9 +106,9 @@ FIGURES = (
         "What decides the best mapping",
         lambda read, values: plots.plot_sensitivity(read("network_case")),
         "Which mapping is best with direct routing when the rule of gateways, the parallel links between "
-        "supernodes, the wrap-around or the placement change; most of these are assumptions. The first row of each "
-        "workload has gateways by remainder, one link, wrap-around and whole supernodes; the others name what differs "
-        "(by place: by relative place of the supernodes; turned: dimensions of the grid in another order). Message "
+        "supernodes, the ends of the grid or the placement change; most are assumptions. The first row of each "
+        "workload has gateways by remainder, one link, a torus and whole supernodes; the others name what differs "
+        "(by distance: by the distance of the supernodes; turned: dimensions of the grid in another order). Message "
         "size scales all times alike. White: not computed." + _MAPPINGS,
     ),
     Entry(
