@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from fabricast.report.page import Picture, write_report
+from fabricast.results.claim_record import VERDICT_WORDS
 from fabricast.results.database import build_database
 from fabricast.results.tables import write_table
 from tests.report.conftest import open_page
@@ -87,6 +88,21 @@ def test_report_prints_whole(finished, browser, tmp_path):
     assert problems == []
 
 
+def test_paper_is_white_and_says_what_it_leaves_out(finished, browser):
+    page, _ = open_report(finished, browser, color_scheme="dark")
+    page.evaluate("document.documentElement.dataset.theme = 'dark'")
+    page.wait_for_selector("html[data-pictures=shown]")
+    page.emulate_media(media="print", color_scheme="dark")
+    ink = page.evaluate("getComputedStyle(document.querySelector('#overview h1')).color")
+    assert all(int(part) < 80 for part in re.findall(r"\d+", ink)), ink
+    said = "element => getComputedStyle(element, '::before').content"
+    rows = page.locator(".more:not(#claims .more)").first
+    assert "The first 15 of" in rows.evaluate(said)
+    assert page.locator("main").evaluate(said) == "none", "all pictures are there"
+    page.evaluate("delete document.documentElement.dataset.pictures")
+    assert "print again" in page.locator("main").evaluate(said)
+
+
 def test_explorers_act(finished, browser):
     page, problems = open_report(finished, browser, viewport={"width": 1280, "height": 900})
     page.locator("#explorer-maxrate svg").wait_for(timeout=20_000)
@@ -138,8 +154,9 @@ def test_claims_are_found_sorted_and_linked(finished, browser):
     assert visible.count() == total
     heads = page.locator("#claim-table thead th")
     heads.nth(4).locator("button").click()
-    verdicts = rows.locator("td:nth-child(5)").all_inner_texts()
-    assert [text.lower() for text in verdicts] == sorted(text.lower() for text in verdicts)
+    # What holds comes first, what this run cannot test last.
+    verdicts = rows.evaluate_all("all => all.map(row => row.dataset.verdict)")
+    assert verdicts == sorted(verdicts, key=list(VERDICT_WORDS).index)
     assert heads.nth(4).get_attribute("aria-sort") == "ascending"
     assert heads.nth(2).locator("button").count() == heads.nth(3).locator("button").count() == 0, (
         "units are mixed there"
