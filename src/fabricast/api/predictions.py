@@ -167,8 +167,9 @@ def predict(
         One row a communication: graph, communication, source, target, size_bytes, start_s,
         elapsed_s (end minus own start), slowdown (elapsed time by the time alone). Of endpoint_engines, earliest_s and
         latest_s: the range where the order is random. Of other models and if explained,
-        bottleneck (the link or endpoint that limits it for the longest time: the fullest of its route
-        or, where none is full, the full link of those that hold it back) and shared_with.
+        bottleneck (the link or endpoint that limits it for the longest time: a full one of its route
+        where it gets its part, and not only what others leave; else the one that limits those that hold it back at a
+        port that they share) and shared_with.
 
     Raises
     ------

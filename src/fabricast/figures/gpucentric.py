@@ -211,10 +211,10 @@ def plot_robustness(statement: pd.DataFrame) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        One bar a statement; grey where assumed values decide.
+        One bar a statement; grey where no assumed value decides.
     """
     rows = statement.sort_values("statement", ascending=False)
-    colours = {"structure": COLOURS[0], "published numbers": COLOURS[2], "assumed values": ASSUMED_COLOUR}
+    colours = {"assumed values": COLOURS[0], "structure": ASSUMED_COLOUR, "published numbers": "0.35"}
     figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 4.2))
     axes.barh(
         range(len(rows)), 100 * rows["share_of_draws"], color=[colours[name] for name in rows["decided_by"]], alpha=0.45

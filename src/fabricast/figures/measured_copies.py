@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -19,7 +21,7 @@ _MODELS = (
     ("packets_bytes_per_s", "the same, packet by packet", COLOURS[3], "x"),
 )
 #: Hollow where another mark would lie within.
-_FILLS = {"s": "none"}
+_FILLS: dict[str, Literal["none"]] = {"s": "none"}
 _CLASSES = ("few copies", "between root complexes", "many copies of a GPU", "direct links", "host copies")
 #: What is beyond has an arrow: half of the axis is for errors of a third and less.
 _HIGHEST = 1.8

@@ -229,6 +229,7 @@ def plot_sensitivity(case: pd.DataFrame) -> Figure:
             axes.text(column, row, f"{value:.3g}", ha="center", va="center", fontsize=6.5, color=colour,
                       fontweight=weight)  # fmt: skip
     axes.set_xticks(range(len(known)), known)
+    axes.tick_params(axis="x", labeltop=True)
     axes.set_yticks(range(len(relative)), relative.index.tolist(), fontsize=6.5)
     axes.set_title("time with direct routes / best of the row (bold: best)", fontsize=8)
     axes.grid(visible=False)

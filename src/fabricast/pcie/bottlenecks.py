@@ -72,19 +72,17 @@ def sharers(
     >>> sharers(tree, graphs, receives, np.ones(2)).tolist()
     ['2>1', '0>1']
     """
-    from fabricast.pcie.kernels.sharers import list_sharers
+    from fabricast.pcie.kernels.sharers import links_in_use, list_sharers
 
     routes, case = tree.routes, graphs.graph_of_communication
     pair = graphs.source * routes.endpoints + graphs.target
+    uses = links_in_use(routes.capacity.size, routes.offset, routes.link)
 
     def listed(rows: NDArray[np.int64], columns: int) -> tuple[NDArray[np.uint64], NDArray[np.int64], _Table]:
         digest, count = np.zeros(rows.size, dtype=np.uint64), np.zeros(rows.size, dtype=np.int64)
         table = np.zeros((rows.size, columns), dtype=np.int64)
         first, last = graphs.offset[case[rows]], graphs.offset[case[rows] + 1]
-        list_sharers(
-            rows, first, last, pair, bottleneck, graphs.start_s, end_s, routes.offset, routes.link, digest, count,
-            table,
-        )  # fmt: skip
+        list_sharers(rows, first, last, pair, bottleneck, graphs.start_s, end_s, uses, digest, count, table)
         return digest, count, table
 
     digest, count, _ = listed(np.arange(pair.size), 0)

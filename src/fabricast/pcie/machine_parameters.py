@@ -7,6 +7,7 @@ them tells the bandwidth, it is refused, never filled in.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -181,6 +182,9 @@ def machine_parameters(
     for name, value in given.items():
         if value is not None:
             _check(name, value)
+            # What is known stays known if it is given once more.
+            if name in values and math.isclose(values[name].value, value, rel_tol=1e-9):
+                continue
             values[name] = Parameter(
                 "pcie", tree.name, name, value, _UNITS[name], "assumed", "given by option or configuration"
             )

@@ -196,7 +196,7 @@ class Evaluation:
         Number of phases of each graph.
     bottleneck : ndarray of int64, shape (communications,), or None
         Number of the link that limits each communication for the longest time, if asked for: the
-        fullest of its route or, where none is full, the full link of those that hold it back.
+        full one of its route where it gets its part, else the link that limits those that hold it back.
     """
 
     end_s: NDArray[np.float64]

@@ -69,7 +69,7 @@ def network_parameters() -> list[Parameter]:
 
 def _workload(workload: Workload) -> list[Parameter]:
     name = workload.name
-    said = _PUBLISHED_SIZES.get(name) or (_PUBLISHED_MULTICAST if name in ("MChalf-64", "MCnear-64") else "")
+    said = _PUBLISHED_SIZES.get(name) or (_PUBLISHED_MULTICAST if name.startswith("MC") else "")
     if name.endswith("-300"):
         said = "messages of 1 MB on 300 supernodes"
     tag: Tag = "published" if said else "assumed"

@@ -141,7 +141,8 @@ def _evaluated(connection: duckdb.DuckDBPyConnection, claim: Claim) -> dict[str,
         "readings": len(tested),
         "holds_in": sum(reading["verdict"] in HOLDS for reading in tested) / len(tested) if tested else None,
     }
-    baselines = [_baseline(connection, claim, name) for name in claim.baselines]
+    values = next(reading.values for reading in claim.all_readings() if reading.name == default["reading"])
+    baselines = [_baseline(connection, claim, name, values) for name in claim.baselines]
     mutations = _mutation(connection, claim, default)
     row["verdict"] = _verdict(claim, default["verdict"], default["observed"], baselines)
     if row["verdict"] == "not_testable":
@@ -219,9 +220,9 @@ def _what_lacks(reading: dict[str, Any]) -> str:
     return "this run holds no value for it" + (f" ({reading['reading']})" if reading["reading"] else "")
 
 
-def _baseline(connection: duckdb.DuckDBPyConnection, claim: Claim, name: str) -> dict[str, Any]:
+def _baseline(connection: duckdb.DuckDBPyConnection, claim: Claim, name: str, values: dict[str, str]) -> dict[str, Any]:
+    """Observe a trivial alternative in the reading that decides."""
     change = claim.baselines[name]
-    values = claim.all_readings()[0].values
     query = claim.query_with(values, change) if isinstance(change, str) else claim.query_with(values | change)
     observed = _observe(connection, claim, query)
     return {"claim": claim.claim, "baseline": name, "observed": observed, "verdict": judge(claim, observed)}

@@ -52,8 +52,8 @@ FIGURES = (
         "Performance of workloads",
         lambda read, values: plots.plot_workloads(read("gpucentric_workload"), "performance_ratio"),
         "Performance relative to MPI on 2 to 12 nodes in the model. Small and irregular messages gain from control by "
-        "the GPU. Where messages are large, GGAS loses, as its stores are slower than copies (sum, large; Himeno on "
-        "many nodes), and so does RMA beyond the limit of peer-to-peer reads (sum, large); the large n-body problem "
+        "the GPU. Where messages are large, GGAS loses, as its stores are slower than copies (sum, large; Himeno), "
+        "and so does RMA beyond the limit of peer-to-peer reads (sum, large); the large n-body problem "
         "computes so long that methods are alike. Panels have scales of their own. The bars of the slide are lost and "
         "not invented here; all profiles of workloads are assumed.",
     ),
@@ -67,8 +67,9 @@ FIGURES = (
         "robustness",
         "How firmly statements hold",
         lambda read, values: plots.plot_robustness(read("gpucentric_statement")),
-        "How often each statement of the talk holds when assumed parameters are varied from half to double. "
-        "Grey statements are decided by assumed values: that they hold with the defaults is no evidence.",
+        "How often each statement of the talk holds when assumed parameters are varied from half to double. Grey "
+        "statements follow from the form of the model or from numbers of the slides and could not fail; blue ones are "
+        "decided by assumed values: that they hold with the defaults is no evidence.",
     ),
     Entry(
         "choice_map",

@@ -111,7 +111,7 @@ FIGURES = (
         lambda read, values: plots.plot_probes(read("measured"), tolerance=values["tolerance"]),
         "Rates of concurrent copies between 8 GPUs, on one machine GPUs 0 to 7 of 16, measured by others "
         "(voipmonitor/rtx6kpro), against the congestion-factor model with tau = 0 and the bandwidth of one copy alone. "
-        "Grey is the band of 15 %. Most patterns with many copies per GPU are missed: this model knows no copy engines "
+        "Grey is the band of 15 %. The patterns with most copies per GPU are missed: this model knows no copy engines "
         "of endpoints; the one of the first figure does.",
     ),
     Entry(

@@ -118,7 +118,7 @@ FIGURES = (
         "Packet-level times beside the time of the busiest link, one point per workload and mapping; grey: both equal. "
         "With direct routes that time is a bound, which packets exceed by more where a message is few packets. With "
         "indirect routes it is that of expected loads: each packet draws its third group, so queues form by chance and "
-        "nearly all runs take longer, some more than twice as long: other pictures show indirect routes without these "
+        "nearly all runs take longer, some by more than half: other pictures show indirect routes without these "
         "queues.",
     ),
     Entry(
@@ -126,9 +126,10 @@ FIGURES = (
         "Mappings found by search",
         lambda read, values: plots.plot_search(read("network_search"), read("network_case"), read("comparison")),
         "Mappings found by swapping nodes, for direct and for indirect routes, beside those of the talk: the time of "
-        "the busiest link, and that at packet level, which is longer. Regular blocks with indirect routes are faster "
-        "than what was found for direct ones, by less at packet level. The search with indirect routes is short, as "
-        "each proposal moves loads everywhere: the table has the numbers of proposals." + _MAPPINGS,
+        "the busiest link, and that at packet level, which is longer. Regular blocks on drawers and supernodes with "
+        "indirect routes are faster than what was found for direct ones, by less at packet level. The search with "
+        "indirect routes is short, as each proposal moves loads everywhere: the table has the numbers of proposals."
+        + _MAPPINGS,
     ),
     Entry(
         "time_features",

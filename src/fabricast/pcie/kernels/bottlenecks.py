@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
-from fabricast.pcie.kernels.working_memory import ACTIVE, CAPACITY, FULLNESS, LIMITING, MEMBER, PAIR, RHO, USERS, load
+from fabricast.pcie.kernels.working_memory import (
+    ACTIVE,
+    CAPACITY,
+    CROSSING,
+    FULLNESS,
+    GROUP,
+    HELD_BY,
+    INPUT,
+    LIMITING,
+    MEMBER,
+    PAIR,
+    RHO,
+    USERS,
+    load,
+)
 from fabricast.runtime.compilation import allocation_free
 
-__all__ = ["longest_held", "note_bottlenecks"]
+__all__ = ["BY_COPY", "BY_INPUT_PORT", "longest_held", "note_bottlenecks"]
+
+# How a model shares a full link; else all its users are limited there.
+BY_INPUT_PORT = 1
+BY_COPY = 2
 
 #: A link is full when its load is this close to its capacity.
 _FULL = 1e-6
@@ -18,40 +36,136 @@ def _utilisation(link, users, values, marks):
 
 
 @allocation_free()
-def note_bottlenecks(active_count, step, network, users, values, marks, held_s):
+def _crossing_only(link, users, marks):
+    """Whether all users of a link cross the root complex."""
+    only = 1
+    for k in range(marks[USERS, link]):
+        only = min(only, marks[CROSSING, users[MEMBER, link, k]])
+    return only
+
+
+@allocation_free()
+def _mark_limited_groups(link, tau, users, values, marks):
+    """Mark the users whose input port gets its part of a link: who gets less is held back elsewhere."""
+    count = marks[USERS, link]
+    groups = 0
+    for k in range(count):
+        first = 1
+        for other in range(k):
+            if users[INPUT, link, other] == users[INPUT, link, k] and users[INPUT, link, k] >= 0:
+                first = 0
+        groups += first
+    # Who crosses the root complex gives up a part to those beside it.
+    penalty = 0.0 if _crossing_only(link, users, marks) else tau
+    for k in range(count):
+        part = 0.0
+        crosses = 0
+        for other in range(count):
+            alike = users[INPUT, link, other] == users[INPUT, link, k] and users[INPUT, link, k] >= 0
+            if other == k or alike:
+                part += values[RHO, users[MEMBER, link, other]]
+                crosses = max(crosses, marks[CROSSING, users[MEMBER, link, other]])
+        least = values[CAPACITY, link] * (1.0 / groups - penalty * crosses)
+        users[GROUP, link, k] = 1 if part >= least - _FULL else 0
+
+
+@allocation_free()
+def _mark_limited(link, sharing, tau, upstream_links, users, values, marks):
+    """Mark the users that a link limits: those of a full one that do not merely get what others leave."""
+    count = marks[USERS, link]
+    full = values[FULLNESS, link] >= 1.0 - _FULL
+    most = 0.0
+    for k in range(count):
+        users[GROUP, link, k] = 1 if full else 0
+        most = max(most, values[RHO, users[MEMBER, link, k]])
+    if full and sharing == BY_COPY:
+        for k in range(count):
+            users[GROUP, link, k] = 1 if values[RHO, users[MEMBER, link, k]] >= most - _FULL else 0
+    # Upstream all that leave by a full port are held to the ratio of what they ask for.
+    if full and sharing == BY_INPUT_PORT and link >= upstream_links:
+        _mark_limited_groups(link, tau, users, values, marks)
+
+
+@allocation_free()
+def _fullest(c, limited_only, network, users, values, marks):
+    """Return the fullest link of a route, or of those that limit the communication; -1 if none does.
+
+    Of equally full ones it is that with most users, and then that of an endpoint.
+    """
+    first, end = network.route_offset[marks[PAIR, c]], network.route_offset[marks[PAIR, c] + 1]
+    best = -1
+    for hop in range(first, end):
+        link = network.route_link[hop]
+        limits = not limited_only
+        for k in range(marks[USERS, link]):
+            limits = limits or (users[MEMBER, link, k] == c and users[GROUP, link, k] == 1)
+        if not limits:
+            continue
+        if best < 0:
+            best = link
+            continue
+        more = values[FULLNESS, link] - values[FULLNESS, best]
+        users_more = marks[USERS, link] - marks[USERS, best]
+        # Of links that carry the same, the endpoint's is the cause.
+        last = hop + 1 == end and best != network.route_link[first]
+        if more > _FULL or (more > -_FULL and (users_more > 0 or (users_more == 0 and last))):
+            best = link
+    return best
+
+
+@allocation_free()
+def _of_those_that_hold_back(c, network, users, values, marks):
+    """Return the link that limits the slowest of those that share a link with a communication; -1 if none is known."""
+    limiting = -1
+    slowest = 0.0
+    for hop in range(network.route_offset[marks[PAIR, c]], network.route_offset[marks[PAIR, c] + 1]):
+        link = network.route_link[hop]
+        for k in range(marks[USERS, link]):
+            other = users[MEMBER, link, k]
+            known = marks[LIMITING, other]
+            if other == c or known < 0:
+                continue
+            rate = values[RHO, other]
+            if limiting < 0 or rate < slowest - _FULL or (rate < slowest + _FULL and known < limiting):
+                limiting = known
+                slowest = rate
+    return limiting
+
+
+@allocation_free()
+def note_bottlenecks(active_count, step, sharing, tau, network, users, values, marks, held_s):
     """Add the time of a phase to the link that limits each communication.
 
-    That is the fullest link of its route; of equally full ones that with most users, and then that
-    of an endpoint. Where none is full, others hold it back at a port that they share (head-of-line blocking): it is
-    then their full link.
+    That is a full link of its route at which it gets its part, and not only what others leave. Where there is none,
+    others hold it back at a port that they share (head-of-line blocking): it is then the link that limits them.
     """
     for link in range(network.capacity.size):
         values[FULLNESS, link] = _utilisation(link, users, values, marks) if marks[USERS, link] else 0.0
+        _mark_limited(link, sharing, tau, network.upstream_links, users, values, marks)
+    left = 0
     for a in range(active_count):
         c = marks[ACTIVE, a]
-        first, end = network.route_offset[marks[PAIR, c]], network.route_offset[marks[PAIR, c] + 1]
-        best = network.route_link[first]
-        for hop in range(first + 1, end):
-            link = network.route_link[hop]
-            more = values[FULLNESS, link] - values[FULLNESS, best]
-            users_more = marks[USERS, link] - marks[USERS, best]
-            # Of links that carry the same, the endpoint's is the cause.
-            last = hop + 1 == end and best != network.route_link[first]
-            if more > _FULL or (more > -_FULL and (users_more > 0 or (users_more == 0 and last))):
-                best = link
-        marks[LIMITING, c] = best
+        marks[LIMITING, c] = _fullest(c, True, network, users, values, marks)
+        left += 1 if marks[LIMITING, c] < 0 else 0
+    found = 1
+    while left > 0 and found > 0:
+        # What a round finds counts from the next one on: the order of communications must not.
+        found = 0
+        for a in range(active_count):
+            c = marks[ACTIVE, a]
+            if marks[LIMITING, c] < 0:
+                marks[HELD_BY, c] = _of_those_that_hold_back(c, network, users, values, marks)
+        for a in range(active_count):
+            c = marks[ACTIVE, a]
+            if marks[LIMITING, c] < 0 and marks[HELD_BY, c] >= 0:
+                marks[LIMITING, c] = marks[HELD_BY, c]
+                found += 1
+        left -= found
     for a in range(active_count):
         c = marks[ACTIVE, a]
-        limiting = marks[LIMITING, c]
-        for hop in range(network.route_offset[marks[PAIR, c]], network.route_offset[marks[PAIR, c] + 1]):
-            if values[FULLNESS, limiting] >= 1.0 - _FULL:
-                break
-            link = network.route_link[hop]
-            for k in range(marks[USERS, link]):
-                other = marks[LIMITING, users[MEMBER, link, k]]
-                if values[FULLNESS, other] > values[FULLNESS, limiting] + _FULL:
-                    limiting = other
-        held_s[c, limiting] += step
+        if marks[LIMITING, c] < 0:
+            marks[LIMITING, c] = _fullest(c, False, network, users, values, marks)
+        held_s[c, marks[LIMITING, c]] += step
 
 
 @allocation_free()

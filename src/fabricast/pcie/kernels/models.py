@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fabricast.pcie.kernels.back_pressure import back_pressure
-from fabricast.pcie.kernels.bottlenecks import longest_held, note_bottlenecks
+from fabricast.pcie.kernels.bottlenecks import BY_COPY, BY_INPUT_PORT, longest_held, note_bottlenecks
 from fabricast.pcie.kernels.congestion import congestion_factors
 from fabricast.pcie.kernels.max_min import max_min
 from fabricast.pcie.kernels.max_min_masks import MOST_IN_A_MASK, max_min_by_masks, users_as_masks
@@ -268,8 +268,13 @@ def evaluate_graphs(first_graph, last_graph, graphs, network, rule, results):
         widest = max(widest, graphs.offset[graph + 1] - graphs.offset[graph])
     link_count = network.capacity.size
     explained = results.bottleneck.size > 0
+    sharing = 0
+    if rule.method == CONGESTION_FACTOR or rule.method == BACK_PRESSURE:
+        sharing = BY_INPUT_PORT
+    elif rule.method == MAX_MIN:
+        sharing = BY_COPY
     values = np.empty((13, widest), dtype=np.float64)
-    marks = np.empty((17, widest), dtype=np.int64)
+    marks = np.empty((18, widest), dtype=np.int64)
     users = np.empty((6, link_count, widest), dtype=np.int64)
     flows = np.empty((4 if rule.method == BACK_PRESSURE else 0, link_count, widest), dtype=np.float64)
     masks = np.empty((2, link_count), dtype=np.int64)
@@ -304,7 +309,7 @@ def evaluate_graphs(first_graph, last_graph, graphs, network, rule, results):
             phase += 1
             if explained:
                 lasting = step if step < np.inf else 1.0
-                note_bottlenecks(active_count, lasting, network, users, values, marks, held_s)
+                note_bottlenecks(active_count, lasting, sharing, rule.tau, network, users, values, marks, held_s)
             if rule.first_phase_only:
                 break
             if step == np.inf:

@@ -49,7 +49,8 @@ RHO, DEMAND_UP, FROZEN, WORST, LOWEST, REMAINING, DEMAND, FIXED, SHARE, CAPACITY
     GROUPS,
     FRESH,
     LIMITING,
-) = range(17)
+    HELD_BY,
+) = range(18)
 # Planes of `users`: which communications use a link, by which input port each enters it and where
 # it stands among the users of that port, where it goes next, whether it comes in pieces, its group.
 MEMBER, INPUT, PLACE, NEXT, IN_PIECES, GROUP = range(6)
