@@ -1,11 +1,14 @@
 """Who shares a bottleneck: the compiled listing against plain loops."""
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fabricast.pcie.bottlenecks import sharers
-from fabricast.pcie.graphs import CongestionGraphs
+from fabricast.pcie.graphs import CongestionGraphs, from_arcs
+from fabricast.pcie.models import MODELS, evaluate
 from fabricast.pcie.regular_tree import regular_tree
 
 TREE = regular_tree("storm8", (2, 2, 2))
@@ -46,3 +49,74 @@ def test_sharers_equal_plain_loops(drawn, random):
         if random.random() < 0.7:
             bottleneck[number] = random.choice(TREE.route(str(source[number]), str(target[number])))
     assert sharers(TREE, graphs, bottleneck, end_s).tolist() == plain(graphs, bottleneck, end_s)
+
+
+def plain_bottlenecks(arcs, rho, tau, sharing):
+    """Which link limits each copy: where it gets its part of a full link, or what limits those that hold it back."""
+    routes = [TREE.route(TREE.endpoint_names[s], TREE.endpoint_names[t]) for s, t in arcs]
+    users = {link: [c for c, route in enumerate(routes) if link in route] for route in routes for link in route}
+    crosses = [TREE.routes.crossing[s * 8 + t] for s, t in arcs]
+    up = TREE.routes.upstream_links
+
+    def port(c, link):
+        place = routes[c].index(link)
+        return routes[c][place - 1] if place else ("own", c)
+
+    def load(link):
+        return sum(rho[c] for c in users[link])
+
+    def is_limited(c, link):
+        if load(link) < 1 - 1e-6:
+            return False
+        if sharing == "copy":
+            return rho[c] >= max(rho[other] for other in users[link]) - 1e-6
+        if link < up:
+            return True
+        ports = {port(other, link) for other in users[link]}
+        own = [other for other in users[link] if port(other, link) == port(c, link)]
+        penalty = 0 if all(crosses[other] for other in users[link]) else tau * any(crosses[other] for other in own)
+        return sum(rho[other] for other in own) >= 1 / len(ports) - penalty - 1e-6
+
+    def first_of(c, links):
+        best = None
+        for link in links:
+            more = None if best is None else (len(users[link]) - len(users[best]))
+            is_end = link == routes[c][-1] and best != routes[c][0]
+            if (
+                best is None
+                or load(link) > load(best) + 1e-6
+                or (load(link) > load(best) - 1e-6 and (more > 0 or (more == 0 and is_end)))
+            ):
+                best = link
+        return best
+
+    limits = [first_of(c, [link for link in routes[c] if is_limited(c, link)]) for c in range(len(arcs))]
+    while None in limits:
+        held = {}
+        for c, own in enumerate(limits):
+            near = [o for link in routes[c] for o in users[link] if o != c and limits[o] is not None]
+            if own is None and near:
+                slowest = min(rho[o] for o in near)
+                held[c] = min(limits[o] for o in near if rho[o] < slowest + 1e-6)
+        if not held:
+            break
+        limits = [held.get(c, own) for c, own in enumerate(limits)]
+    return [first_of(c, routes[c]) if own is None else own for c, own in enumerate(limits)]
+
+
+PAIRS = st.tuples(st.integers(0, 7), st.integers(1, 7)).map(lambda pair: (pair[0], (pair[0] + pair[1]) % 8))
+
+
+@given(
+    st.lists(PAIRS, min_size=1, max_size=9),
+    st.sampled_from([("congestion_factor", "port"), ("back_pressure", "port"), ("max_min", "copy")]),
+)
+def test_bottlenecks_equal_plain_loops(arcs, model):
+    name, sharing = model
+    machine = {"bandwidth_bytes_per_s": 1.0, "tau": 0.1735}
+    rho = evaluate(TREE, from_arcs([arcs], size_bytes=1.0), MODELS[name], **machine).initial_rho
+    # Sizes with which all end together: one phase, and what limits in it.
+    graphs = replace(from_arcs([arcs], size_bytes=1.0), size_bytes=rho.copy())
+    found = evaluate(TREE, graphs, MODELS[name], explain=True, **machine)
+    assert found.phases.tolist() == [1]
+    assert found.bottleneck.tolist() == plain_bottlenecks(arcs, rho.tolist(), 0.1735, sharing)
