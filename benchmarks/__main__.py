@@ -1,4 +1,4 @@
-"""B1 to B3, B5, B6, B8, B10, scale and shards: run with ``make benchmark``.
+"""B1 to B3, B5, B6, B8, B10, B11, scale and shards: run with ``make benchmark``.
 
 Protocol: interleaved rounds (A/B/A/B), CPU seconds of one core, median and range, the
 largest error of every line against its oracle; a line above the bound is void.
@@ -33,6 +33,7 @@ from benchmarks.naive_peer import end_times
 from benchmarks.network_lines import network_lines
 from benchmarks.scale_lines import scale_lines
 from benchmarks.simgrid import build_simgrid_peer, run_simgrid_peer
+from benchmarks.table_lines import table_lines
 from fabricast.core.units import GIB, MIB
 from fabricast.inputs.files import atomic_write
 from fabricast.pcie.graph_sets import validation_set
@@ -211,10 +212,13 @@ def workflow_lines() -> list[dict[str, object]]:
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(["git", "clone", "--quiet", str(REPOSITORY), folder], check=True)
         command = [sys.executable, "-m", "snakemake", "--cores", "2"]
-        return [
+        lines = [
             line("B10", what, [wall_seconds(command, Path(folder))])
             for what in ("default study, compiled kernels, wall", "second run, wall")
         ]
+        size_mb = (Path(folder) / "results" / "fabricast.duckdb").stat().st_size / 1e6
+        job = pd.read_csv(Path(folder) / "logs" / "benchmarks" / "build_database.tsv", sep="\t")
+        return [*lines, line("B10", f"its database, {size_mb:.0f} MB, wall", [float(job["s"].iloc[0])])]
 
 
 def main() -> None:
@@ -241,6 +245,7 @@ def main() -> None:
             *packet_lines(work),
             *network_lines(line, simgrid),
             *scale_lines(line),
+            *table_lines(line),
             *workflow_lines(),
         ]
     frame = pd.DataFrame(lines).assign(input_digest=work.digest, load=os.getloadavg()[0], cores=os.cpu_count())

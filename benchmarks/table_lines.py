@@ -1,0 +1,107 @@
+"""Reading graphs, and forecasts of a file as large as they come, against libraries that read the same files.
+
+The peers only read: they check no row, and number no graph. The command reads, checks, evaluates, explains and writes.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from fabricast.pcie.graph_files import graph_blocks
+from fabricast.pcie.topology_files import load_tree
+from fabricast.results.tables import connect
+
+__all__ = ["table_lines"]
+
+ROUNDS = 3
+GRAPHS, MOST_COPIES = 300_000, 14
+#: The command in a process of its own, which says its peak memory last.
+COMMAND = """
+import sys
+from pathlib import Path
+from fabricast.cli import app
+app(["predict", "storm8", sys.argv[1], "-o", sys.argv[2]], standalone_mode=False)
+print(next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")))
+"""
+
+
+def write_graphs(folder: Path) -> int:
+    """Write graphs of 2 to 13 copies as CSV and as Parquet; return how many copies there are."""
+    generator = np.random.default_rng(1)
+    copies = generator.integers(2, MOST_COPIES, size=GRAPHS)
+    source = generator.integers(0, 8, size=copies.sum())
+    target = (source + generator.integers(1, 8, size=source.size)) % 8
+    names = np.repeat(np.array([f"g{number}" for number in range(GRAPHS)], dtype=object), copies)
+    table = pd.DataFrame({"graph": names, "source": source.astype(str), "target": target.astype(str)})
+    with connect() as connection:
+        relation = connection.from_df(table)
+        relation.write_csv(str(folder / "graphs.csv"))
+        relation.write_parquet(str(folder / "graphs.parquet"))
+    return len(table)
+
+
+def read_by_us(path: Path) -> None:
+    """Read, check and number all graphs."""
+    for _ in graph_blocks(path, load_tree("storm8"), size_bytes=1.0).blocks:
+        pass
+
+
+def read_by_pandas(path: Path) -> None:
+    """Read the columns as texts."""
+    pd.read_csv(path, dtype=str)
+
+
+def read_by_duckdb(path: Path) -> None:
+    """Read the columns into a frame, with one thread."""
+    with connect() as connection:
+        connection.execute("SET threads = 1")
+        connection.read_parquet(str(path)).df()
+
+
+def predicted(folder: Path) -> tuple[float, str]:
+    """Return the wall-clock seconds of ``fabricast predict`` on the CSV file, and its peak memory."""
+    command = [sys.executable, "-c", COMMAND, str(folder / "graphs.csv"), str(folder / "times.parquet")]
+    started = time.perf_counter()
+    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    seconds = time.perf_counter() - started
+    memory = re.search(r"VmHWM:\s*(\d+) kB", printed)
+    return seconds, f"{float(memory[1]) / 1024:.0f} MB" if memory else "memory unknown"
+
+
+def cpu_seconds(work: Callable[[Path], None], path: Path) -> float:
+    """Return the CPU seconds of a call."""
+    started = time.process_time()
+    work(path)
+    return time.process_time() - started
+
+
+def table_lines(line: Callable[..., dict[str, object]]) -> list[dict[str, object]]:
+    """Measure B11: reading CSV and Parquet, and the whole command."""
+    lines = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        rows = write_graphs(folder)
+        for path, peer, read in (
+            (folder / "graphs.csv", "pandas, texts only", read_by_pandas),
+            (folder / "graphs.parquet", "DuckDB, frame only", read_by_duckdb),
+        ):
+            read_by_us(path)
+            times: dict[Callable[[Path], None], list[float]] = {read_by_us: [], read: []}
+            for _ in range(ROUNDS):
+                for work, found in times.items():
+                    found.append(cpu_seconds(work, path))
+            what = f"read {rows / 1e6:.2f} M rows of {path.suffix[1:]}, 1 core"
+            lines.append(line("B11", what, times[read_by_us], peer, times[read]))
+        runs = [predicted(folder) for _ in range(ROUNDS)]
+        what = f"predict on them, whole command, {runs[-1][1]}, wall"
+        lines.append(line("B11", what, [seconds for seconds, _ in runs]))
+    return lines
