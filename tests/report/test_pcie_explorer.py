@@ -61,6 +61,8 @@ def test_copies_are_added_changed_and_removed(finished, browser):
     rows = root.locator("tbody tr")
     root.locator("select").nth(0).select_option(label="storm8, 8 endpoints")
     assert [row.split("\t")[0] for row in rows.all_inner_texts()] == ["0 → 2", "1 → 4", "3 → 2", "6 → 4"]
+    assert "endpoint 4 receives, behind 1 → 4 at the port they share" in rows.first.inner_text()
+    assert "behind" not in "".join(rows.all_inner_texts()[1:])
     root.get_by_role("button", name="Remove all").click()
     assert rows.count() == 0
     root.get_by_role("button", name="endpoint 0").click()

@@ -107,6 +107,8 @@ rule search_percs_mappings:
         "<logs>/search_percs_mappings.log",
     benchmark:
         "<logs>/benchmarks/search_percs_mappings.tsv"
+    # One thread, and the longest job of the full study: others run beside it.
+    priority: LONGEST_CHAIN
     conda:
         "../../envs/environment.yaml"
     params:

@@ -267,11 +267,12 @@ def plot_time_surfaces(
     for own, (title, panel) in zip(axes[len(times) :], modelled.items(), strict=True):
         both = panel.merge(measured, on=["processes", "size_bytes"], suffixes=("", "_measured"))
         both["value"] = 100 * (both["value"] / both["value_measured"] - 1)
-        error = _surface(own, both, _ERROR_BANDS, f"error, {title}".replace(", with", ",\nwith"), "PuOr")
+        error = _surface(own, both, _ERROR_BANDS, f"error of {title}".replace(", with", ",\nwith"), "PuOr")
     axes[0].set_ylabel("processes on the node")
     figure.suptitle(dataset_title(dataset), fontsize=8)
-    figure.colorbar(shown, ax=list(axes[: len(times)]), label="time (µs)")
-    figure.colorbar(error, ax=list(axes[len(times) :]), label="modelled / measured - 1 (%)")
+    # Beside a bar its name would stand at the axis of the next panel.
+    for mesh, own, name in ((shown, axes[: len(times)], "µs"), (error, axes[len(times) :], "%")):
+        figure.colorbar(mesh, ax=list(own)).ax.set_title(name, fontsize=7)
     return figure
 
 

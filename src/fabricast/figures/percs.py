@@ -212,7 +212,7 @@ def plot_sensitivity(case: pd.DataFrame) -> Figure:
         rows["workload"] + rows["gateway"].map(_GATEWAYS)
         + np.where(rows["multiplicity"] == 1, "", ", " + rows["multiplicity"].astype(str) + " links")
         + np.where(rows["wrap"], "", ", open grid") + np.where(rows["turned"], ", turned blocks", "")
-        + np.where(rows["placement"] == "whole", "", ", " + rows["placement"].str.replace("_", " "))
+        + np.where(rows["placement"] == "whole", "", " of 512, " + rows["placement"].str.replace("_", " "))
     )  # fmt: skip
     table = rows.assign(label=label).groupby(["label", "mapping"], sort=False)["bottleneck_s"].mean().unstack()
     known = [mapping for mapping in _ORDER if mapping in table.columns]

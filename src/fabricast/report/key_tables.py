@@ -39,8 +39,9 @@ KEY_TABLES = {
         "Machines whose copies were measured": """
             SELECT machine, copies.topology AS tree, nullif(count(*) FILTER (kind = 'endpoint'), 0) AS endpoints,
             nullif(count(*) FILTER (kind = 'switch'), 0) AS switches,
-            nullif(count(*) FILTER (kind = 'root_complex'), 0) AS root_complexes, graphs, judged
+            nullif(count(*) FILTER (kind = 'root_complex'), 0) AS root_complexes, graphs, gave_parameters, judged
             FROM (SELECT machine, any_value(topology) AS topology, bool_or(own) AS own, count(*) AS graphs,
+              count(*) FILTER (remark = 'calibration') AS gave_parameters,
               count(*) FILTER (judged) AS judged FROM measured_copy GROUP BY machine) AS copies
             LEFT JOIN vertex USING (topology) GROUP BY ALL ORDER BY any_value(own) DESC, machine""",
     },

@@ -122,17 +122,22 @@ const pcieExplorer = (root, data) => {
     const bytes = 2 ** 20 * size.input.value, values = { bandwidth: 1e9 * bandwidth.input.value, tau: +tau.input.value, crossing_cost: +cost.input.value };
     const results = root.evaluate(tree, model, { offset: [0, copies.length], source: copies.map(([from]) => number.get(from)), target: copies.map(([, to]) => number.get(to)), size_bytes: copies.map(() => bytes) }, values);
     const routes = tree.routes, loads = tree.links.map(() => 0);
-    copies.forEach(([from, to], copy) => {
-      const pair = number.get(from) * routes.endpoints + number.get(to);
-      for (let hop = routes.route_offset[pair]; hop < routes.route_offset[pair + 1]; hop += 1) loads[routes.route_link[hop]] += results.initial_rho[copy];
-    });
+    const links_of = (copy) => {
+      const [from, to] = copies[copy], pair = number.get(from) * routes.endpoints + number.get(to);
+      return routes.route_link.slice(routes.route_offset[pair], routes.route_offset[pair + 1]);
+    };
+    copies.forEach((_, copy) => links_of(copy).forEach((link) => { loads[link] += results.initial_rho[copy]; }));
     draw(loads.map((load, link) => load / routes.capacity[link]));
     body.replaceChildren(...copies.map(([from, to], copy) => {
       const link = tree.links[results.bottleneck[copy]], alone = bytes / values.bandwidth;
       const remove = element("button", { type: "button", className: "button", ariaLabel: `Remove ${from} to ${to}` }, "×");
       remove.onclick = () => { copies.splice(copy, 1); update(); };
       const slower = results.end_s[copy] / alone;
-      const cells = [`${from} → ${to}`, results.initial_rho[copy].toFixed(2), (1e3 * results.end_s[copy]).toFixed(1), slower.toFixed(2), slower > 1.0001 && link ? waited(tree, link) : "nothing"];
+      // A link that is not on its own way: others, with which it shares a port, wait there.
+      const way = links_of(copy), behind = way.includes(results.bottleneck[copy]) ? undefined
+        : copies.find((_, other) => results.bottleneck[other] === results.bottleneck[copy] && links_of(other).includes(results.bottleneck[copy]) && links_of(other).some((shared) => way.includes(shared)));
+      const queue = behind ? `, behind ${behind[0]} → ${behind[1]} at the port they share` : "";
+      const cells = [`${from} → ${to}`, results.initial_rho[copy].toFixed(2), (1e3 * results.end_s[copy]).toFixed(1), slower.toFixed(2), slower > 1.0001 && link ? waited(tree, link) + queue : "nothing"];
       const row = element("tr", {}, ...cells.map((text, column) => element("td", { "data-label": HEADS[column], ...(column && column < 4 ? { className: "r" } : {}) }, text)), element("td", {}, remove));
       return row;
     }));

@@ -105,11 +105,11 @@ FIGURES = (
         "sensitivity",
         "What decides the best mapping",
         lambda read, values: plots.plot_sensitivity(read("network_case")),
-        "Which mapping is best with direct routing when the rule of gateways, the parallel links between "
-        "supernodes, the ends of the grid or the placement change; most are assumptions. The first row of each "
-        "workload has gateways by remainder, one link, a torus and whole supernodes; the others name what differs "
-        "(by distance: by the distance of the supernodes; turned: dimensions of the grid in another order). Message "
-        "size scales all times alike. White: not computed." + _MAPPINGS,
+        "Which mapping is best with direct routing when the rule of gateways, the parallel links between supernodes, "
+        "the ends of the grid or the placement change; most are assumptions. The first row of each workload has "
+        "gateways by remainder, one link, a torus and whole supernodes; the others name what differs (by distance: by "
+        "the distance of the supernodes; turned: dimensions of the grid in another order; of 512: a job on a machine "
+        "of 512 supernodes, by its placement). Message size scales all times alike. White: not computed." + _MAPPINGS,
     ),
     Entry(
         "packets",
