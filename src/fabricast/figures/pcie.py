@@ -237,20 +237,25 @@ def plot_slowdown(
     matplotlib.figure.Figure
         Left the ECDF by model, right that by family for the slides' reading.
     """
-    size = communication.assign(item=communication["communication"].astype(str))
-    rows = prediction.merge(
-        size[["graph", "item", "size_bytes"]], left_on=["case_id", "item"], right_on=["graph", "item"]
-    ).merge(graph[["graph", "family"]], on="graph")
-    rows["slowdown"] = rows["value"] / (rows["size_bytes"] / bandwidth_bytes_per_s)
-    rows = rows[np.isfinite(rows["slowdown"])]
+    copies = communication.assign(item=communication["communication"].astype(str)).merge(graph[["graph", "family"]])
+    copies = copies.set_index(["graph", "item"])[["size_bytes", "family"]]
+
+    def slowdowns(model: str) -> pd.DataFrame:
+        # Model by model: all at once would be the largest table of the study several times over.
+        rows = prediction.loc[prediction["model"] == model, ["case_id", "item", "value"]]
+        rows = rows.join(copies, on=["case_id", "item"], how="inner")
+        rows["slowdown"] = rows["value"] / (rows["size_bytes"] / bandwidth_bytes_per_s)
+        finite: pd.DataFrame = rows[np.isfinite(rows["slowdown"])]
+        return finite
+
     figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 3.9))
     _name_graphs(figure, graph)
-    known = set(rows["model"].unique())
+    known = set(prediction["model"].unique())
     models = [name for name in MODELS if name in known]
     seen: set[str] = set()
     for name in greys_first(models):
         colour, style = model_look(name)
-        values = np.sort(rows.loc[rows["model"] == name, "slowdown"].to_numpy())
+        values = np.sort(slowdowns(name)["slowdown"].to_numpy())
         shown = np.unique(np.linspace(0, values.size - 1, min(values.size, 2000)).astype(int))
         left.plot(
             values[shown],
@@ -265,7 +270,7 @@ def plot_slowdown(
     left.set_xlabel("predicted slowdown (elapsed / alone)")
     left.set_ylabel("share of communications")
     legend_below(left)
-    own = rows[rows["model"] == "congestion_factor"]
+    own = slowdowns("congestion_factor")
     families = [family for family in _FAMILIES if (own["family"] == family).any()]
     for family, colour, dashes in zip(families, _FAMILY_COLOURS, _LINE_STYLES, strict=False):
         values = np.sort(own.loc[own["family"] == family, "slowdown"].to_numpy())
