@@ -32,6 +32,7 @@ READABLE_MODELS = MODEL_TITLES | {name: model.title for name, model in MODELS.it
     "endpoint_engines": "engines and program", "packets_with_engines": "engines and program, packet by packet",
     "sharing_on_the_tree": "sharing on the tree", "packets": "packets and headers",
     "packets_with_gap": "packets, headers and the device's gap", "published_formula": "formula of the paper",
+    "breakdown": "sums of components",
 }  # fmt: skip
 _METHODS = {name: method.title for name, method in METHODS.items()}
 #: What people read in place of identifiers, by column.

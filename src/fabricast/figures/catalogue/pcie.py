@@ -55,7 +55,7 @@ FIGURES = (
         "al., SIGCOMM 2018), beside packets of 256 bytes with their headers. The gap after each packet is fitted to "
         "writes of one host (Xeon E5-2637v3) at 512 bytes and more; reads and the other hosts are forecast with it; of "
         "latencies each host has its own at 64 bytes, and the growth is fitted to that one host. Below 512 bytes "
-        "(grey) nothing is judged: the device limits writes, which are alike on all hosts. Reads of two hosts fall "
+        "(grey) no claim judges: the device limits writes, which are alike on all hosts. Reads of two hosts fall "
         "short of it at many sizes, for which no packet rule accounts. The growth of latency with size is twice what "
         "the link explains, and alike on all hosts: it is the device's; there lines have the colours of the hosts, and "
         "the solid ones that growth. Sizes come in pairs a byte apart, where one more packet begins; dashed: the "

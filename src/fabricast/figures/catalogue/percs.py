@@ -13,6 +13,7 @@ _MAPPINGS = (
     " Mappings: DEF is rank order; BNM, BDM, BSM are blocks of the grid on nodes, drawers, supernodes; RNM and RDM "
     "such blocks on random nodes and drawers; RNMu and RDMu chunks in rank order on these."
 )
+_USAGE = " Where the mean is near the largest load, the dot fills the triangle."
 _CLASSES = " Links: LL within a drawer, LR between drawers of a supernode, D between supernodes."
 _EXPECTED = " Times of indirect routes are those of expected loads: at packet level nearly all runs take longer."
 
@@ -45,7 +46,7 @@ FIGURES = (
         lambda read, values: plots.plot_link_usage(read("network_case"), read("network_link_class"), "4D-64"),
         "Least, mean and largest load of the links of each class for the 4D stencil on 64 supernodes. Default "
         "rank order puts everything on few links between supernodes; random nodes raise the mean and lower "
-        "the maximum. The axis is even up to 1 MiB and logarithmic above." + _MAPPINGS + _CLASSES,
+        "the maximum. The axis is even up to 1 MiB and logarithmic above." + _USAGE + _MAPPINGS + _CLASSES,
     ),
     Entry(
         "usage_mchalf",
@@ -54,6 +55,7 @@ FIGURES = (
         "Least, mean and largest load of the links of each class for the multicast to 14 targets on 64 supernodes. "
         "With default rank order and direct routes the fullest link between supernodes (D) carries many times the "
         "mean; indirect routes bring it near. The axis is even up to 1 MiB and logarithmic above."
+        + _USAGE
         + _MAPPINGS
         + _CLASSES,
         wanted=lambda settings: "MChalf-64" in settings.percs.workloads,
@@ -63,7 +65,7 @@ FIGURES = (
         "Link usage, 2D stencil",
         lambda read, values: plots.plot_link_usage(read("network_case"), read("network_link_class"), "2D-64"),
         "Least, mean and largest load of the links of each class for the 2D stencil on 64 supernodes. The axis is even "
-        "up to 1 MiB and logarithmic above." + _MAPPINGS + _CLASSES,
+        "up to 1 MiB and logarithmic above." + _USAGE + _MAPPINGS + _CLASSES,
         wanted=lambda settings: "2D-64" in settings.percs.workloads,
     ),
     Entry(
@@ -107,9 +109,11 @@ FIGURES = (
         lambda read, values: plots.plot_sensitivity(read("network_case")),
         "Which mapping is best with direct routing when the rule of gateways, the parallel links between supernodes, "
         "the ends of the grid or the placement change; most are assumptions. The first row of each workload has "
-        "gateways by remainder, one link, a torus and whole supernodes; the others name what differs (by distance: by "
-        "the distance of the supernodes; turned: dimensions of the grid in another order; of 512: a job on a machine "
-        "of 512 supernodes, by its placement). Message size scales all times alike. White: not computed." + _MAPPINGS,
+        "gateways by remainder, one link, a torus and whole supernodes; the others name what differs. A gateway is the "
+        "node of a supernode that holds its link to another one: by the remainder of that one's number, by the "
+        "distance of the two numbers, or by blocks of numbers (turned: dimensions of the grid in another order; of "
+        "512: a job on a machine of 512 supernodes, by its placement). Message size scales all times alike. White: not "
+        "computed." + _MAPPINGS,
     ),
     Entry(
         "packets",
