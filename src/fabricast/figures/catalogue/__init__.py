@@ -70,9 +70,9 @@ def readings_entry(study: str) -> Entry:
         "Under which readings claims hold",
         lambda read, values: claims.plot_claim_readings(read("claim_reading"), read("claim")),
         "Below the statement of each claim one cell for each defensible reading of what its source leaves open; the "
-        "table of claims below lists them in the same order. Framed cells are the readings that the verdict rests "
-        "on. A claim holds only if it does for every framed reading; the number says for how many of those tested it "
-        "does.",
+        "table of claims on the page lists them in the same order. Framed cells are the readings that the verdict "
+        "rests on. A claim holds only if it does for every framed reading; the number says for how many of those "
+        "tested it does.",
         needs_claims=True,
     )
 

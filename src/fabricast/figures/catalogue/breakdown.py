@@ -37,23 +37,23 @@ FIGURES = (
         "injection_shares",
         "What injection is made of",
         lambda read, values: plots.plot_shares(read("breakdown_share"), values["system"], _INJECTION),
-        "Shares of injection overhead: the parts of a post and of its progress, and the parts of the low-level post, "
-        "by the names of the slides (MD: descriptor, DBC: doorbell counter). Where the slide prints another "
-        "percentage, it stands beside ours (slide).",
+        "Shares of injection overhead on ThunderX2: the parts of a post and of its progress, and the parts of the "
+        "low-level post, by the names of the slides (MD: descriptor, DBC: doorbell counter). Where the slide prints "
+        "another percentage, it stands beside ours (slide).",
     ),
     Entry(
         "latency_shares",
         "What latency is made of",
         lambda read, values: plots.plot_shares(read("breakdown_share"), values["system"], _LATENCY),
-        "Shares of end-to-end latency: layers, layers within each, and the two nodes. A percentage of the slide stands "
-        "beside ours only where it is another one.",
+        "Shares of end-to-end latency on ThunderX2: layers, layers within each, and the two nodes. A percentage of the "
+        "slide stands beside ours only where it is another one.",
     ),
     Entry(
         "what_if",
         "What if a part were faster",
         lambda read, values: plots.plot_what_if(read("what_if"), values["system"]),
-        "Share of the total that a faster part removes (what the talk plots as speed-up), in the order of the talk's "
-        "legends. Drawn wide: LLP, on which in injection the line of its largest part lies; grey: groups of "
+        "Share of the total on ThunderX2 that a faster part removes (what the talk plots as speed-up), in the order of "
+        "the talk's legends. Drawn wide: LLP, on which in injection the line of its largest part lies; grey: groups of "
         "parts. PCIe and the way to memory together are what an integrated NIC stands for on the slides. Panels have "
         "scales of their own.",
     ),
@@ -73,7 +73,7 @@ FIGURES = (
         lambda read, values: plots.plot_sensitivity(
             read("what_if"), read("breakdown_component"), read("breakdown_total"), values["system"]
         ),
-        "Change of each total when one component changes by 10 %: pale where it gets shorter, full where it gets "
-        "longer.",
+        "Change of injection and latency on ThunderX2 when one component changes by 10 %: pale where it gets shorter, "
+        "full where it gets longer.",
     ),
 )

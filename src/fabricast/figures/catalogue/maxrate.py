@@ -31,7 +31,7 @@ FIGURES = (
         "Rate of a node by processes at large messages, in one direction (of round trips: the bytes of one way over "
         "half the time): measured (points) and models fitted to messages of 8 KiB and more at all numbers of processes "
         "(lines, at the largest size); the postal model, with one rate whatever their number, then misses one process "
-        "too. Right: all data sets, relative to their largest rate.",
+        "too. Right: all data sets, relative to their largest rate; where rates are alike, one line hides another.",
     ),
     Entry(
         "time_surfaces",

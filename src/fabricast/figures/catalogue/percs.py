@@ -121,9 +121,9 @@ FIGURES = (
         lambda read, values: plots.plot_packets(read("comparison")),
         "Packet-level times beside the time of the busiest link, one point per workload and mapping; grey: both equal. "
         "With direct routes that time is a bound, which packets exceed by more where a message is few packets. With "
-        "indirect routes it is that of expected loads: each packet draws its third group, so queues form by chance and "
-        "nearly all runs take longer, some by more than half: other pictures show indirect routes without these "
-        "queues.",
+        "indirect routes it is that of expected loads: each packet draws the supernode that it goes over, so queues "
+        "form by chance and nearly all runs take longer, some by more than half: other pictures show indirect routes "
+        "without these queues.",
     ),
     Entry(
         "mapping_search",
