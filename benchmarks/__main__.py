@@ -29,6 +29,7 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.clocks import cpu_seconds
 from benchmarks.naive_peer import end_times
 from benchmarks.network_lines import network_lines
 from benchmarks.scale_lines import scale_lines
@@ -65,13 +66,6 @@ tree = load_tree("storm8")
 graphs = from_arcs([arcs for _, arcs in validation_set(tree, 22259)], size_bytes=1.0)
 evaluate(tree, graphs, MODELS["congestion_factor"], bandwidth_bytes_per_s=1.0, tau=0.1735)
 """
-
-
-def cpu_seconds(work: Callable[[], object]) -> float:
-    """Return the CPU seconds that a call takes in this process."""
-    started = time.process_time()
-    work()
-    return time.process_time() - started
 
 
 def wall_seconds(command: list[str], folder: Path) -> float:

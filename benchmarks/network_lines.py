@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.clocks import cpu_seconds
 from benchmarks.fluid import completion_time_s
 from benchmarks.simgrid import run_simgrid_peer
 from fabricast.percs.cases import WORKLOADS, Case, case_router, grid_cases
@@ -67,13 +68,6 @@ def numpy_loads(
     return link, between
 
 
-def seconds(work: Callable[[], object]) -> float:
-    """Return the CPU seconds of a call."""
-    started = time.process_time()
-    work()
-    return time.process_time() - started
-
-
 def simgrid_line(line: Callable[..., dict[str, object]], simgrid: Path | None) -> dict[str, object]:
     """Measure flows to completion under fair sharing, against SimGrid on the same flows and links."""
     network = TwoLevelNetwork(8, 2, 4, 1)
@@ -91,7 +85,7 @@ def simgrid_line(line: Callable[..., dict[str, object]], simgrid: Path | None) -
     ]
     offset = np.concatenate([[0], np.cumsum([len(path) for path in paths])])
     ours = partial(completion_time_s, offset, np.concatenate(paths), np.array(capacity), size)
-    own, found = [seconds(ours) for _ in range(ROUNDS)], ours()
+    own, found = [cpu_seconds(ours) for _ in range(ROUNDS)], ours()
     title = f"{len(paths)} flows to completion, max-min, 1 core"
     if simgrid is None:
         return line("B8", title, own, "SimGrid (C++)", None)
@@ -133,8 +127,8 @@ def network_lines(line: Callable[..., dict[str, object]], simgrid: Path | None) 
         )  # fmt: skip
         own, peer = [], []
         for _ in range(ROUNDS):
-            own.append(seconds(partial(ours, workload, router)))
-            peer.append(seconds(partial(numpy_loads, first, second, network)))
+            own.append(cpu_seconds(partial(ours, workload, router)))
+            peer.append(cpu_seconds(partial(numpy_loads, first, second, network)))
         lines.append(line("B6", f"{title}, loads, 1 core", own, "NumPy bincount", peer, error))
     started = time.perf_counter()
     load_tables(grid_cases(list(WORKLOADS), 30, sensitivity=True), seed=SEED, threads=2)
@@ -149,5 +143,5 @@ def network_lines(line: Callable[..., dict[str, object]], simgrid: Path | None) 
     ).bottleneck[0]
     run = packets()
     title = f"4D-64, {run.packets / 1e6:.1f} M packets, {run.elapsed_s / bound - 1:+.1%} of the bound, 1 core"
-    lines.append(line("packets", title, [seconds(packets) for _ in range(3)]))
+    lines.append(line("packets", title, [cpu_seconds(packets) for _ in range(3)]))
     return lines

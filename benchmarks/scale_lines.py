@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
-import resource
 import statistics
 import subprocess
 import sys
@@ -25,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.clocks import cpu_seconds, peak_mb
 from fabricast.pcie.graph_sets import validation_set
 from fabricast.pcie.graphs import from_arcs
 from fabricast.pcie.models import MODELS, evaluate
@@ -104,18 +103,9 @@ def measured(what: str, argument: int) -> dict[str, Any]:
     """Return CPU seconds and peak memory of one size, in this process."""
     prepare, arguments, _ = GROWING[what]
     prepare(arguments[0])()
-    work, seconds = prepare(argument), []
-    for _ in range(ROUNDS):
-        started = time.process_time()
-        work()
-        seconds.append(time.process_time() - started)
+    work = prepare(argument)
+    seconds = [cpu_seconds(work) for _ in range(ROUNDS)]
     return {"seconds": seconds, "peak_mb": peak_mb()}
-
-
-def peak_mb() -> float:
-    """Return the peak memory of this program; that of `getrusage` begins with what the process that started it had."""
-    line = re.search(r"^VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text(encoding="ascii"), re.MULTILINE)
-    return float(line[1]) / 1024 if line else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def started(*arguments: object) -> subprocess.Popen[str]:

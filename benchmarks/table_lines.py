@@ -5,17 +5,18 @@ The peers only read: they check no row, and number no graph. The command reads, 
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from benchmarks.clocks import cpu_seconds
 from fabricast.pcie.graph_files import graph_blocks
 from fabricast.pcie.topology_files import load_tree
 from fabricast.results.tables import connect
@@ -24,13 +25,14 @@ __all__ = ["table_lines"]
 
 ROUNDS = 3
 GRAPHS, MOST_COPIES = 300_000, 14
+REPOSITORY = Path(__file__).parents[1]
 #: The command in a process of its own, which says its peak memory last.
 COMMAND = """
 import sys
-from pathlib import Path
+from benchmarks.clocks import peak_mb
 from fabricast.cli import app
 app(["predict", "storm8", sys.argv[1], "-o", sys.argv[2]], standalone_mode=False)
-print(next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")))
+print(f"{peak_mb():.0f} MB")
 """
 
 
@@ -71,17 +73,8 @@ def predicted(folder: Path) -> tuple[float, str]:
     """Return the wall-clock seconds of ``fabricast predict`` on the CSV file, and its peak memory."""
     command = [sys.executable, "-c", COMMAND, str(folder / "graphs.csv"), str(folder / "times.parquet")]
     started = time.perf_counter()
-    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    seconds = time.perf_counter() - started
-    memory = re.search(r"VmHWM:\s*(\d+) kB", printed)
-    return seconds, f"{float(memory[1]) / 1024:.0f} MB" if memory else "memory unknown"
-
-
-def cpu_seconds(work: Callable[[Path], None], path: Path) -> float:
-    """Return the CPU seconds of a call."""
-    started = time.process_time()
-    work(path)
-    return time.process_time() - started
+    printed = subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True, text=True).stdout
+    return time.perf_counter() - started, printed.splitlines()[-1]
 
 
 def table_lines(line: Callable[..., dict[str, object]]) -> list[dict[str, object]]:
@@ -98,7 +91,7 @@ def table_lines(line: Callable[..., dict[str, object]]) -> list[dict[str, object
             times: dict[Callable[[Path], None], list[float]] = {read_by_us: [], read: []}
             for _ in range(ROUNDS):
                 for work, found in times.items():
-                    found.append(cpu_seconds(work, path))
+                    found.append(cpu_seconds(partial(work, path)))
             what = f"read {rows / 1e6:.2f} M rows of {path.suffix[1:]}, 1 core"
             lines.append(line("B11", what, times[read_by_us], peer, times[read]))
         runs = [predicted(folder) for _ in range(ROUNDS)]

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from fabricast.breakdown.components import COMPONENTS, METRICS, SYSTEM_TITLES
-from fabricast.figures.style import ASSUMED_COLOUR, COLOURS, LAYER_COLOURS, PAGE_WIDTH_IN, ink_on
+from fabricast.figures.style import ASSUMED_COLOUR, COLOURS, LAYER_COLOURS, MORE_COLOURS, PAGE_WIDTH_IN, ink_on
 
 __all__ = ["plot_accuracy", "plot_sensitivity", "plot_shares", "plot_totals", "plot_what_if"]
 
@@ -30,17 +30,13 @@ _CHARTS = (
 #: A part keeps its colour where its time is assumed.
 _ASSUMED_HATCH = "////"
 _MARKERS = "osD^vPX*"
-_MORE_COLOURS = (
-    "#44AA99", "#882255", "#DDCC77", "#332288", "#117733", "#F0E442", "#AA4499", "#661100", "#6699CC", "#999933",
-    "#CC6677", "#A6761D",
-)  # fmt: skip
 #: One colour a component in all figures; the first three are those of the layers.
-_COMPONENT_COLOURS = dict(zip(COMPONENTS, [*COLOURS[3:7], *_MORE_COLOURS], strict=True))
+_COMPONENT_COLOURS = dict(zip(COMPONENTS, [*COLOURS[3:7], *MORE_COLOURS], strict=True))
 #: Groups of components are grey: the darker of two that make a whole, the paler.
 _DARK, _PALE = "#595959", "#a6a6a6"
 _GROUP_COLOURS = {
-    "hlp": _DARK, "llp": _PALE, "llp_post": "#7f7f7f", "integrated_nic": _DARK, "Post": _PALE, "Progress": _DARK,
-    "HLP": _DARK, "LLP": _PALE, "Initiator": _DARK, "Target": _PALE,
+    "hlp": _DARK, "llp": _PALE, "llp_post": "#7f7f7f", "integrated_nic": _DARK, "post": _PALE, "progress": _DARK,
+    "initiator": _DARK, "target": _PALE,
 }  # fmt: skip
 #: What the slides call components.
 _SLIDE_NAMES = {
@@ -157,9 +153,8 @@ def plot_shares(share: pd.DataFrame, system: str, figures: Sequence[str]) -> Fig
 
 def _part_colours(components: pd.Series) -> dict[str, str]:
     """Return one colour a part, the same in every figure."""
-    known = LAYER_COLOURS | _GROUP_COLOURS
-    known |= {name: _COMPONENT_COLOURS[component] for name, component in _SLIDE_NAMES.items()}
-    return {name: known.get(name, _PALE) for name in components}
+    known = LAYER_COLOURS | {name: _COMPONENT_COLOURS[component] for name, component in _SLIDE_NAMES.items()}
+    return {name: known.get(name) or _GROUP_COLOURS[name.lower()] for name in components}
 
 
 def plot_what_if(what_if: pd.DataFrame, system: str) -> Figure:

@@ -10,11 +10,11 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from fabricast.breakdown.components import COMPONENTS
-from fabricast.figures.maxrate import MODEL_COLOURS
+from fabricast.figures.maxrate import MODEL_COLOURS, fitted_parameters, node_rate_gb_per_s
 from fabricast.figures.percs_cases import plain_cases
 from fabricast.figures.style import ASSUMED_COLOUR, COLOURS, COLUMN_WIDTH_IN, LAYER_COLOURS, size_name
 from fabricast.maxrate.datasets import dataset_title
-from fabricast.maxrate.models import CONVENTIONS, FORMS, predict_time
+from fabricast.maxrate.models import CONVENTIONS, predict_time
 from fabricast.percs.mappings import MAPPING_TITLES
 
 __all__ = ["breakdown_card", "gpucentric_card", "maxrate_card", "pcie_card", "percs_card"]
@@ -119,11 +119,10 @@ def maxrate_card(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: str) -> 
     figure, axes = plt.subplots(figsize=(COLUMN_WIDTH_IN, _HEIGHT_IN))
     processes = np.linspace(1, float(own["processes"].max()), 100)
     ways = CONVENTIONS[str(own["convention"].iloc[0])]
-    rate = ways * own["processes"] * size / own["time_s"] / 1e9
+    rate = node_rate_gb_per_s(own)
     axes.plot(processes, processes * rate.iloc[0] / own["processes"].iloc[0], "--", color=ASSUMED_COLOUR,
               label="one process × number")  # fmt: skip
-    row = fit[(fit["dataset"] == dataset) & (fit["model"] == "maxrate") & (fit["protocol"] == "large")].iloc[0]
-    values = {parameter: float(row[parameter]) for parameter in FORMS["maxrate"].parameters}
+    values = fitted_parameters(fit, dataset, "maxrate", "large")
     time = predict_time("maxrate", values, np.full(100, size), processes)
     axes.plot(processes, ways * processes * size / time / 1e9, color=MODEL_COLOURS["maxrate"], label="max-rate")
     axes.plot(own["processes"], rate, "o", color="black", markersize=4, label="measured")

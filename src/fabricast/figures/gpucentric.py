@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from fabricast.figures.style import ASSUMED_COLOUR, COLOURS, PAGE_WIDTH_IN, size_name
+from fabricast.figures.style import ASSUMED_COLOUR, COLOURS, MORE_COLOURS, PAGE_WIDTH_IN, size_name
 from fabricast.gpucentric.methods import (
     CONTROLS,
     METHODS,
@@ -45,7 +45,7 @@ _TITLES = {
     "summit_spectrum": "Summit, Spectrum MPI",
 }  # fmt: skip
 #: Forms of control are no methods, and have colours of their own.
-_CONTROL_COLOURS = (COLOURS[6], COLOURS[5], COLOURS[4], "#882255")
+_CONTROL_COLOURS = (COLOURS[6], COLOURS[5], COLOURS[4], MORE_COLOURS[1])
 #: One colour a method in all figures.
 _METHOD_COLOURS = dict(zip(METHODS, COLOURS, strict=False))
 

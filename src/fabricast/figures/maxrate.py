@@ -14,12 +14,14 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
-from fabricast.figures.style import COLOURS, PAGE_WIDTH_IN, legend_below, size_name
+from fabricast.figures.style import COLOURS, PAGE_WIDTH_IN, legend_below, lines_between_columns, size_name
 from fabricast.maxrate.datasets import dataset_title
 from fabricast.maxrate.models import CONVENTIONS, FORMS, MODEL_TITLES, SINGLE_FORMS, SLIDE_PARAMETERS, predict_time
 
 __all__ = [
     "MODEL_COLOURS",
+    "fitted_parameters",
+    "node_rate_gb_per_s",
     "plot_error_surface",
     "plot_model_errors",
     "plot_parameter_intervals",
@@ -48,9 +50,16 @@ def _line(style: Literal["-", "--"], label: str) -> Line2D:
     return Line2D([], [], color="black", linestyle=style, linewidth=0.9, label=label)
 
 
-def _parameters(fit: pd.DataFrame, dataset: str, model: str, protocol: str) -> dict[str, float]:
+def fitted_parameters(fit: pd.DataFrame, dataset: str, model: str, protocol: str) -> dict[str, float]:
+    """Return the parameters of a model as fitted to a data set, for messages of one protocol or ``all``."""
     row = fit[(fit["dataset"] == dataset) & (fit["model"] == model) & (fit["protocol"] == protocol)].iloc[0]
     return {name: float(row[name]) for name in FORMS[model].parameters}
+
+
+def node_rate_gb_per_s(rows: pd.DataFrame) -> pd.Series:
+    """Return the rate of a node in one direction, for each of some rows of maxrate_measurement."""
+    ways = rows["convention"].map(CONVENTIONS)
+    return ways * rows["processes"] * rows["size_bytes"] / rows["time_s"] / 1e9
 
 
 #: Machine of the slides, and the run between adjacent nodes, which the slides name.
@@ -77,16 +86,15 @@ def plot_rates(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: str) -> Fi
     ways = CONVENTIONS[str(rows["convention"].iloc[0])]
     for size, colour, marker in zip(sorted(set(rows["size_bytes"]))[-3:], COLOURS, "os^", strict=False):
         own = rows[rows["size_bytes"] == size].sort_values("processes")
-        left.plot(own["processes"], ways * own["processes"] * size / own["time_s"] / 1e9, marker, color=colour,
+        left.plot(own["processes"], node_rate_gb_per_s(own), marker, color=colour,
                   markersize=3.5, label=size_name(size))  # fmt: skip
     processes = np.linspace(1, float(rows["processes"].max()), 120)
     largest = float(rows["size_bytes"].max())
     for name, style in zip(SINGLE_FORMS, _STYLES, strict=True):
-        time = predict_time(name, _parameters(fit, dataset, name, "large"), np.full(120, largest), processes)
+        time = predict_time(name, fitted_parameters(fit, dataset, name, "large"), np.full(120, largest), processes)
         left.plot(processes, ways * processes * largest / time / 1e9, color="black", linestyle=style, linewidth=1,
                   label=FORMS[name].title)  # fmt: skip
-    top = ways * float((rows["processes"] * rows["size_bytes"] / rows["time_s"]).max()) / 1e9
-    left.set_ylim(0, 1.15 * top)
+    left.set_ylim(0, 1.15 * float(node_rate_gb_per_s(rows).max()))
     left.set_xlabel("processes on the node")
     left.set_ylabel("rate of the node one way (GB/s)")
     left.set_title(dataset_title(dataset))
@@ -95,7 +103,7 @@ def plot_rates(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: str) -> Fi
         # Five colours, then the same with other lines and marks.
         colour, again = (*COLOURS[:4], COLOURS[6])[number % 5], number // 5 % 3
         big = part[part["size_bytes"] == part["size_bytes"].max()].sort_values("processes")
-        rate = big["processes"] * big["size_bytes"] / big["time_s"]
+        rate = node_rate_gb_per_s(big)
         right.plot(big["processes"], rate / rate.max(), color=colour, marker="o^s"[again], markersize=3, linewidth=0.9,
                    linestyle=("-", "--", ":")[again], label=dataset_title(str(label)))  # fmt: skip
     right.set_xscale("log", base=2)
@@ -130,7 +138,7 @@ def plot_small_messages(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: s
         axes.plot(own["processes"], own["time_s"] * 1e6, marker, color=colour, markersize=4)
         named.append(_points(colour, marker, size_name(size)))
         for name, style in (("refined", "--"), ("refined_latency", "-")):
-            time = predict_time(name, _parameters(fit, dataset, name, "all"), np.full(120, size), processes)
+            time = predict_time(name, fitted_parameters(fit, dataset, name, "all"), np.full(120, size), processes)
             axes.plot(processes, time * 1e6, color=colour, linestyle=style, linewidth=0.9)
     axes.set_xlabel("processes on the node")
     axes.set_ylabel("time (µs)")
@@ -198,8 +206,7 @@ def plot_model_errors(fit: pd.DataFrame) -> Figure:
         # Parameters that were not fitted have no data of a fit.
         unseen = own["median_error"] if model == "slides" else own["unseen_median_error"]
         axes.plot(place, 100 * unseen, "o", color=colour, markersize=3.2, label=MODEL_TITLES[model])
-    for edge in np.arange(len(datasets) - 1) + 0.5:
-        axes.axvline(edge, color="0.85", linewidth=0.5, zorder=0)
+    lines_between_columns(axes, len(datasets))
     axes.set_xticks(range(len(datasets)), map(dataset_title, datasets), rotation=30, ha="right", fontsize=6)
     axes.set_ylabel("absolute relative error (%)")
     axes.set_yscale("log")
@@ -336,7 +343,7 @@ def plot_parameter_intervals(fit: pd.DataFrame, measurement: pd.DataFrame) -> Fi
     """
     rows = fit[(fit["model"] == "refined") & (fit["protocol"] == "large")].sort_values("dataset", ascending=False)
     figure, axes = plt.subplots(1, 3, figsize=(PAGE_WIDTH_IN, 2.6), sharey=True)
-    trips = set(measurement["dataset"][measurement["convention"] == "round_trip"])
+    conventions = dict(zip(measurement["dataset"], measurement["convention"], strict=True))
     titles = {"r_n": "node, r_n", "r_b": "first process, r_b", "r_i": "next process, r_i"}
     for own, (name, title) in zip(axes, titles.items(), strict=True):
         for place, (_, row) in enumerate(rows.iterrows()):
@@ -344,7 +351,7 @@ def plot_parameter_intervals(fit: pd.DataFrame, measurement: pd.DataFrame) -> Fi
                 own.text(0.03, place, "not determined", fontsize=6, va="center", transform=own.get_yaxis_transform(),
                          bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})  # fmt: skip
                 continue
-            scale = 2e-9 if row["dataset"] in trips else 1e-9
+            scale = 1e-9 * CONVENTIONS[conventions[row["dataset"]]]
             ends = [scale * row[f"{name}_low"], scale * row[f"{name}_high"]]
             own.plot(ends, [place, place], color=COLOURS[0], linewidth=1.2)
             own.plot(scale * row[name], place, "o", color=COLOURS[0], markersize=3.5)

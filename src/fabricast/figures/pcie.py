@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch
 from matplotlib.ticker import FuncFormatter
 
-from fabricast.figures.style import COLOURS, COLUMN_WIDTH_IN, PAGE_WIDTH_IN, legend_below
+from fabricast.figures.style import COLOURS, COLUMN_WIDTH_IN, MORE_COLOURS, PAGE_WIDTH_IN, legend_below
 from fabricast.pcie.models import MODELS
 from fabricast.pcie.tree import PcieTree
 
@@ -22,7 +22,7 @@ __all__ = ["LOADS", "plot_link_loads", "plot_model_differences", "plot_probes", 
 
 _FAMILIES = ("exhaustive", "scatter", "gather", "all_to_all", "random", "user")
 #: Families are no models, and have colours of their own.
-_FAMILY_COLOURS = ("#882255", COLOURS[5], "#117733", "#332288", "#999933", "#661100")
+_FAMILY_COLOURS = (MORE_COLOURS[1], COLOURS[5], MORE_COLOURS[4], MORE_COLOURS[3], MORE_COLOURS[9], MORE_COLOURS[7])
 _LINE_STYLES = ("-", "--", ":", "-.", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (5, 3)))
 
 

@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, SymmetricalLogLocator
 
 from fabricast.figures.percs_cases import plain_cases
-from fabricast.figures.style import ASSUMED_COLOUR, COLOURS, PAGE_WIDTH_IN, plain_log_scale
+from fabricast.figures.style import ASSUMED_COLOUR, COLOURS, PAGE_WIDTH_IN, lines_between_columns, plain_log_scale
 
 __all__ = [
     "plot_counts",
@@ -154,8 +154,7 @@ def plot_times(case: pd.DataFrame, workloads: list[str]) -> Figure:
 def _part_columns(axes: Axes, columns: int) -> None:
     """Draw lines between the columns of a panel whose marks stand beside each other."""
     axes.set_xlim(-0.75, columns - 0.25)
-    for edge in np.arange(columns - 1) + 0.5:
-        axes.axvline(edge, color="0.9", linewidth=0.5, zorder=0)
+    lines_between_columns(axes, columns)
 
 
 def plot_placement(case: pd.DataFrame) -> Figure:

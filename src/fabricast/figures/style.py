@@ -33,9 +33,11 @@ __all__ = [
     "COLOURS",
     "COLUMN_WIDTH_IN",
     "LAYER_COLOURS",
+    "MORE_COLOURS",
     "PAGE_WIDTH_IN",
     "ink_on",
     "legend_below",
+    "lines_between_columns",
     "paper_style",
     "plain_log_scale",
     "save_entries",
@@ -49,6 +51,11 @@ COLUMN_WIDTH_IN = 3.5
 PAGE_WIDTH_IN = 7.0
 #: Okabe-Ito colours, told apart by colour-blind readers.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
+#: More of them, after Tol, where parts are many.
+MORE_COLOURS = (
+    "#44AA99", "#882255", "#DDCC77", "#332288", "#117733", "#F0E442", "#AA4499", "#661100", "#6699CC", "#999933",
+    "#CC6677", "#A6761D",
+)  # fmt: skip
 #: Layers of a message, the same in every figure.
 LAYER_COLOURS = {"CPU": COLOURS[0], "I/O": COLOURS[1], "Network": COLOURS[2]}
 #: What is assumed is drawn in grey.
@@ -58,6 +65,12 @@ ASSUMED_COLOUR = "#999999"
 def legend_below(axes: Axes, columns: int = 2) -> None:
     """Put the legend of a panel below its horizontal axis, where no data are."""
     axes.legend(fontsize=6, ncols=columns, loc="upper center", bbox_to_anchor=(0.5, -0.2), borderaxespad=0)
+
+
+def lines_between_columns(axes: Axes, columns: int) -> None:
+    """Draw lines between columns at whole numbers whose marks stand beside each other."""
+    for edge in np.arange(columns - 1) + 0.5:
+        axes.axvline(edge, color="0.9", linewidth=0.5, zorder=0)
 
 
 def plain_log_scale(axes: Axes, name: Literal["x", "y"]) -> None:
