@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,9 +20,11 @@ __all__ = [
     "Case",
     "case_router",
     "case_traffic",
+    "evaluate_alike",
     "evaluate_case",
     "grid_cases",
     "supernodes_of",
+    "without_gateways",
     "workload",
 ]
 
@@ -183,8 +185,18 @@ def case_traffic(case: Case, root_seed: int) -> tuple[Traffic, int]:
     return count_traffic(one, case_router(case, root_seed), case.network(), seed=root_seed % 2**32)
 
 
+def without_gateways(case: Case) -> Case:
+    """Return a case of the same traffic: neither gateways nor parallel links change where messages go."""
+    return replace(case, gateway="mod", multiplicity=1)
+
+
+def evaluate_alike(cases: Sequence[Case], root_seed: int) -> list[tuple[int, dict[Routing, LinkLoads]]]:
+    """Return messages and loads under both routings of cases that share their traffic."""
+    traffic, messages = case_traffic(cases[0], root_seed)
+    networks = [case.network() for case in cases]
+    return [(messages, {routing: route(traffic, network, routing) for routing in ROUTINGS}) for network in networks]
+
+
 def evaluate_case(case: Case, root_seed: int) -> tuple[int, dict[Routing, LinkLoads]]:
     """Return the messages of a case and its loads under both routings."""
-    traffic, messages = case_traffic(case, root_seed)
-    network = case.network()
-    return messages, {routing: route(traffic, network, routing) for routing in ROUTINGS}
+    return evaluate_alike([case], root_seed)[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fabricast.core.seeds import random_generator
-from fabricast.percs.cases import WORKLOADS, Case, case_router, evaluate_case, grid_cases, supernodes_of, workload
+from fabricast.percs.cases import (
+    WORKLOADS,
+    Case,
+    case_router,
+    evaluate_alike,
+    grid_cases,
+    supernodes_of,
+    without_gateways,
+    workload,
+)
 from fabricast.percs.loads import ROUTINGS, LinkLoads, Routing, count_traffic, route
 from fabricast.percs.mapping_search import MappingSearch, search_indirect, search_mapping
 from fabricast.percs.mappings import map_tasks
@@ -120,12 +130,21 @@ def load_tables(
     LoadTables
         Rows in the order of the cases.
     """
+    ordered = list(cases)
+    # Cases of the same traffic, which is counted once, by their numbers.
+    alike: dict[Case, list[int]] = {}
+    for number, case in enumerate(ordered):
+        alike.setdefault(without_gateways(case), []).append(number)
 
-    def one(case: Case) -> list[_CaseRows]:
-        messages, loads = evaluate_case(case, seed)
-        return [_case_rows(case, routing, load, messages) for routing, load in loads.items()]
+    def rows(numbers: list[int]) -> list[tuple[int, list[_CaseRows]]]:
+        some = [ordered[number] for number in numbers]
+        return [
+            (number, [_case_rows(case, routing, load, messages) for routing, load in loads.items()])
+            for number, case, (messages, loads) in zip(numbers, some, evaluate_alike(some, seed), strict=True)
+        ]
 
-    found = [part for parts in in_order(one, cases, threads=threads, progress=progress) for part in parts]
+    evaluated = in_order(rows, alike.values(), threads=threads, progress=progress, parts=len)
+    found = [part for _, parts in sorted(itertools.chain.from_iterable(evaluated), key=itemgetter(0)) for part in parts]
     if not found:
         # A shard may have no case: more shards than cases.
         return LoadTables(*(pd.DataFrame({"case_id": []}) for _ in LoadTables.__dataclass_fields__))

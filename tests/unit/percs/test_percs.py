@@ -63,7 +63,7 @@ def test_counts_of_the_specification(groups, expected):
 def test_loads_are_those_of_every_single_message(gateway, groups, stripes, wrap, seed, routing, grid):
     network = small(groups, gateway, stripes)
     rng = np.random.default_rng(seed)
-    offsets = tuple(tuple(int(c) for c in o) for o in rng.integers(-2, 3, size=(3, len(grid))))
+    offsets = tuple(tuple(int(c) for c in o) for o in rng.integers(-4, 5, size=(3, len(grid))))
     workload = Workload("any", grid, offsets, 1.0, wrap)
     router = rng.integers(0, network.routers, workload.tasks).astype(np.int32)
     traffic, _ = count_traffic(workload, router, network)

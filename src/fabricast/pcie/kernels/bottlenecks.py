@@ -5,16 +5,19 @@ from __future__ import annotations
 from fabricast.pcie.kernels.working_memory import (
     ACTIVE,
     CAPACITY,
+    CROSSES,
     CROSSING,
+    DEMAND,
     FULLNESS,
-    GROUP,
+    GROUP_OF,
     HELD_BY,
-    INPUT,
+    LIMITED,
     LIMITING,
     MEMBER,
     PAIR,
     RHO,
     USERS,
+    group_members,
     load,
 )
 from fabricast.runtime.compilation import allocation_free
@@ -29,13 +32,13 @@ BY_COPY = 2
 _FULL = 1e-6
 
 
-@allocation_free()
+@allocation_free(inline="always")
 def _utilisation(link, users, values, marks):
     """Load of a link by all its users, relative to its capacity."""
     return load(link, users, values, marks, RHO) / values[CAPACITY, link]
 
 
-@allocation_free()
+@allocation_free(inline="always")
 def _crossing_only(link, users, marks):
     """Whether all users of a link cross the root complex."""
     only = 1
@@ -47,46 +50,35 @@ def _crossing_only(link, users, marks):
 @allocation_free()
 def _mark_limited_groups(link, tau, users, values, marks):
     """Mark the users whose input port gets its part of a link: who gets less is held back elsewhere."""
-    count = marks[USERS, link]
-    groups = 0
-    for k in range(count):
-        first = 1
-        for other in range(k):
-            if users[INPUT, link, other] == users[INPUT, link, k] and users[INPUT, link, k] >= 0:
-                first = 0
-        groups += first
+    groups = group_members(link, users, values, marks, RHO, False)
     # Who crosses the root complex gives up a part to those beside it.
     penalty = 0.0 if _crossing_only(link, users, marks) else tau
-    for k in range(count):
-        part = 0.0
-        crosses = 0
-        for other in range(count):
-            alike = users[INPUT, link, other] == users[INPUT, link, k] and users[INPUT, link, k] >= 0
-            if other == k or alike:
-                part += values[RHO, users[MEMBER, link, other]]
-                crosses = max(crosses, marks[CROSSING, users[MEMBER, link, other]])
-        least = values[CAPACITY, link] * (1.0 / groups - penalty * crosses)
-        users[GROUP, link, k] = 1 if part >= least - _FULL else 0
+    for k in range(marks[USERS, link]):
+        g = marks[GROUP_OF, k]
+        least = values[CAPACITY, link] * (1.0 / groups - penalty * marks[CROSSES, g])
+        users[LIMITED, link, users[MEMBER, link, k]] = 1 if values[DEMAND, g] >= least - _FULL else 0
 
 
-@allocation_free()
+@allocation_free(inline="always")
 def _mark_limited(link, sharing, tau, upstream_links, users, values, marks):
     """Mark the users that a link limits: those of a full one that do not merely get what others leave."""
     count = marks[USERS, link]
     full = values[FULLNESS, link] >= 1.0 - _FULL
-    most = 0.0
-    for k in range(count):
-        users[GROUP, link, k] = 1 if full else 0
-        most = max(most, values[RHO, users[MEMBER, link, k]])
-    if full and sharing == BY_COPY:
-        for k in range(count):
-            users[GROUP, link, k] = 1 if values[RHO, users[MEMBER, link, k]] >= most - _FULL else 0
     # Upstream all that leave by a full port are held to the ratio of what they ask for.
     if full and sharing == BY_INPUT_PORT and link >= upstream_links:
         _mark_limited_groups(link, tau, users, values, marks)
+        return
+    least = 0.0
+    if full and sharing == BY_COPY:
+        for k in range(count):
+            least = max(least, values[RHO, users[MEMBER, link, k]])
+        least -= _FULL
+    for k in range(count):
+        c = users[MEMBER, link, k]
+        users[LIMITED, link, c] = 1 if full and values[RHO, c] >= least else 0
 
 
-@allocation_free()
+@allocation_free(inline="always")
 def _fullest(c, limited_only, network, users, values, marks):
     """Return the fullest link of a route, or of those that limit the communication; -1 if none does.
 
@@ -96,10 +88,7 @@ def _fullest(c, limited_only, network, users, values, marks):
     best = -1
     for hop in range(first, end):
         link = network.route_link[hop]
-        limits = not limited_only
-        for k in range(marks[USERS, link]):
-            limits = limits or (users[MEMBER, link, k] == c and users[GROUP, link, k] == 1)
-        if not limits:
+        if limited_only and users[LIMITED, link, c] == 0:
             continue
         if best < 0:
             best = link
@@ -113,7 +102,7 @@ def _fullest(c, limited_only, network, users, values, marks):
     return best
 
 
-@allocation_free()
+@allocation_free(inline="always")
 def _of_those_that_hold_back(c, network, users, values, marks):
     """Return the link that limits the slowest of those that share a link with a communication; -1 if none is known."""
     limiting = -1
@@ -140,7 +129,10 @@ def note_bottlenecks(active_count, step, sharing, tau, network, users, values, m
     others hold it back at a port that they share (head-of-line blocking): it is then the link that limits them.
     """
     for link in range(network.capacity.size):
-        values[FULLNESS, link] = _utilisation(link, users, values, marks) if marks[USERS, link] else 0.0
+        values[FULLNESS, link] = 0.0
+        if marks[USERS, link] == 0:
+            continue
+        values[FULLNESS, link] = _utilisation(link, users, values, marks)
         _mark_limited(link, sharing, tau, network.upstream_links, users, values, marks)
     left = 0
     for a in range(active_count):

@@ -275,7 +275,7 @@ def evaluate_graphs(first_graph, last_graph, graphs, network, rule, results):
         sharing = BY_COPY
     values = np.empty((13, widest), dtype=np.float64)
     marks = np.empty((18, widest), dtype=np.int64)
-    users = np.empty((6, link_count, widest), dtype=np.int64)
+    users = np.empty((7, link_count, widest), dtype=np.int64)
     flows = np.empty((4 if rule.method == BACK_PRESSURE else 0, link_count, widest), dtype=np.float64)
     masks = np.empty((2, link_count), dtype=np.int64)
     held_s = np.zeros((widest if explained else 0, link_count), dtype=np.float64)

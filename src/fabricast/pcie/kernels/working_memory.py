@@ -52,8 +52,9 @@ RHO, DEMAND_UP, FROZEN, WORST, LOWEST, REMAINING, DEMAND, FIXED, SHARE, CAPACITY
     HELD_BY,
 ) = range(18)
 # Planes of `users`: which communications use a link, by which input port each enters it and where
-# it stands among the users of that port, where it goes next, whether it comes in pieces, its group.
-MEMBER, INPUT, PLACE, NEXT, IN_PIECES, GROUP = range(6)
+# it stands among the users of that port, where it goes next, whether it comes in pieces, its group;
+# by communication, whether the link limits it.
+MEMBER, INPUT, PLACE, NEXT, IN_PIECES, GROUP, LIMITED = range(7)
 # Planes of `flows`: the rate of each user behind the link; demand, payload and cost of a packet, by group.
 RATE, GROUP_DEMAND, GROUP_PAYLOAD, GROUP_COST = range(4)
 

@@ -20,15 +20,10 @@ def count_grid(grid, offsets, strides, wrap, router, group_of, routers, local, o
     """
     dimensions = grid.size
     last = grid[dimensions - 1]
-    count = offsets.shape[0]
     place = np.zeros(dimensions, dtype=np.int64)
-    base = np.zeros(count, dtype=np.int64)
-    step = np.zeros(count, dtype=np.int64)
     sent = 0
     for row in range(router.size // last):
-        # Along the last direction a neighbour lies at a fixed distance, but for the ends of the row.
-        used = 0
-        for m in range(count):
+        for m in range(offsets.shape[0]):
             delta = 0
             inside = True
             for d in range(dimensions - 1):
@@ -37,29 +32,31 @@ def count_grid(grid, offsets, strides, wrap, router, group_of, routers, local, o
                     inside = inside and wrap
                     to %= grid[d]
                 delta += (to - place[d]) * strides[d]
-            if inside:
-                base[used] = row * last + delta
-                step[used] = offsets[m, dimensions - 1]
-                used += 1
-        for c in range(last):
-            first = router[np.uint64(row * last + c)]
-            group = group_of[first]
-            start = np.uint32(group) * np.uint32(routers)
-            for m in range(used):
-                to = c + step[m]
-                if to < 0 or to >= last:
-                    if not wrap:
+            if not inside:
+                continue
+            # Along the last direction a neighbour lies at a fixed distance; in a closed grid, at another at its end.
+            step = offsets[m, dimensions - 1] % last if wrap else offsets[m, dimensions - 1]
+            begin, end = max(0, -step), min(last, last - step)
+            while begin < end:
+                sent += end - begin
+                here, there = np.uint64(row * last), np.uint64(row * last + delta + step)
+                first, second, number = router[here + np.uint64(begin)], router[there + np.uint64(begin)], 0
+                # Tasks beside each other often share a router, and so do their neighbours: such runs are added at once.
+                for c in range(begin, end + 1):
+                    k = np.uint64(c)
+                    if c < end and router[here + k] == first and router[there + k] == second:
+                        number += 1
                         continue
-                    to %= last
-                second = router[np.uint64(base[m] + to)]
-                sent += 1
-                if first != second:
-                    other = group_of[second]
-                    if group == other:
-                        local[first, np.uint32(second) - start] += 1
-                    else:
-                        out[first, other] += 1
-                        into[second, group] += 1
+                    if first != second:
+                        group, other = group_of[first], group_of[second]
+                        if group == other:
+                            local[first, np.uint32(second) - np.uint32(group) * np.uint32(routers)] += number
+                        else:
+                            out[first, other] += number
+                            into[second, group] += number
+                    if c < end:
+                        first, second, number = router[here + k], router[there + k], 1
+                begin, end, step = end, last if wrap else end, step - last
         d = dimensions - 2
         while d >= 0:
             place[d] += 1
