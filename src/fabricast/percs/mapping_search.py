@@ -86,27 +86,27 @@ def search_mapping(
     InputError
         If two blocks stand on one router.
     """
-    from fabricast.percs.kernels.search import anneal, put_flows
+    from fabricast.percs.kernels.search import COST, LOAD, SCALE, anneal, put_flows
 
     # Empty nodes take part, so that blocks can move to them.
     empty = np.setdiff1d(np.arange(network.routers, dtype=np.int64), start)
     position, tables, inverse = _tables(pairs, np.concatenate([np.asarray(start, dtype=np.int64), empty]), network)
     links = tables[6]
     put_flows(*tables)
-    first = best = float((links[0] * inverse).max())
+    first = best = float((links[:, LOAD] * inverse).max())
     best_position = position.copy()
-    floor = _even_load_s(links[0], network)
-    links[1] = inverse / (_TARGET_OVER_FLOOR * floor)
+    floor = _even_load_s(links[:, LOAD], network)
+    links[:, SCALE] = inverse / (_TARGET_OVER_FLOOR * floor)
     temperatures = np.geomspace(_WARM, _COLD, _EPOCHS + 1)
     state, kept = np.uint64(seed), 0
     for epoch in range(_EPOCHS):
         # Loads are summed anew, so that rounding does not build up.
-        links[0], links[2] = 0.0, 0.0
+        links[:, LOAD], links[:, COST] = 0.0, 0.0
         put_flows(*tables)
         part = proposals // _EPOCHS + (1 if epoch < proposals % _EPOCHS else 0)
         state, accepted = anneal(part, temperatures[epoch], temperatures[epoch + 1], np.uint64(state), *tables)
         kept += int(accepted)
-        now = float((links[0] * inverse).max())
+        now = float((links[:, LOAD] * inverse).max())
         if now < best * (1 - 1e-12):
             best, best_position = now, position.copy()
         if progress is not None:
@@ -173,28 +173,32 @@ def bottleneck_s(pairs: Pairs, position: NDArray[np.int64], network: TwoLevelNet
     float
         Seconds.
     """
-    from fabricast.percs.kernels.search import put_flows
+    from fabricast.percs.kernels.search import LOAD, put_flows
 
     _, tables, inverse = _tables(pairs, position, network)
     put_flows(*tables)
-    return float((tables[6][0] * inverse).max())
+    return float((tables[6][:, LOAD] * inverse).max())
 
 
 def _tables(
     pairs: Pairs, start: NDArray[np.int64], network: TwoLevelNetwork
 ) -> tuple[NDArray[np.int64], tuple[Any, ...], NDArray[np.float64]]:
     """Return positions, what the kernels read and write, and the inverse capacities of all links."""
+    from fabricast.percs.kernels.search import SCALE
+
     position = np.array(start, dtype=np.int64)
     if np.unique(position).size != position.size or position.min() < 0 or position.max() >= network.routers:
         raise InputError(f"blocks share routers or exceed the {network.routers} of the network")
     offset, other, flows = _neighbours(pairs, position.size)
     inverse = 1 / network.link_capacities(1)
-    lanes = np.stack(np.divmod(np.arange(network.routers), network.group_routers))
+    group, number = np.divmod(np.arange(network.routers), network.group_routers)
+    first_link = np.arange(network.routers) * network.group_routers
+    lanes = np.stack([group, number, first_link, network.routers * network.group_routers + group * network.groups])
     # A swap takes away and puts back two flows a neighbour of two blocks, each on a link a stripe and end.
     touched = 2 * 2 * 2 * int(np.diff(offset).max(initial=1)) * (1 + 2 * network.multiplicity) + 2
     undo, undo_index = np.zeros((2, touched)), np.zeros(touched, dtype=np.int64)
-    links = np.zeros((3, inverse.size))
-    links[1] = inverse
+    links = np.zeros((inverse.size, 4))
+    links[:, SCALE] = inverse
     return position, (offset, other, flows, position, network.gateways, lanes, links, undo, undo_index), inverse
 
 

@@ -7,7 +7,12 @@ import numpy as np
 from fabricast.percs.kernels.common import mix
 from fabricast.runtime.compilation import allocation_free, njit
 
-__all__ = ["anneal", "put_flows"]
+__all__ = ["COST", "LOAD", "SCALE", "anneal", "put_flows"]
+
+# Columns of `links`; a fourth one makes a row half a line of the cache.
+LOAD, SCALE, COST = range(3)
+# Rows of `lanes`.
+GROUP, NUMBER, LINKS, LINKS_BETWEEN = range(4)
 
 
 @allocation_free(inline="always")
@@ -22,44 +27,44 @@ def _power(x):
 def _change(links, undo, undo_index, index, amount):
     """Change the load of a link, remember what it was, and return by how much the cost changes.
 
-    links[0] holds loads, links[1] inverse capacities by the target time, links[2] costs.
+    A row of `links` holds load, inverse capacity by the target time and cost of a link, all in one line of the cache.
     """
-    n = undo_index[0] + 1
+    # Unsigned: an index that may be negative costs a comparison each time.
+    index, n = np.uint32(index), np.uint32(undo_index[0] + 1)
     undo_index[0] = n
     undo_index[n] = index
-    undo[0, n] = links[0, index]
-    undo[1, n] = links[2, index]
-    after = links[0, index] + amount
-    links[0, index] = after
-    cost = _power(after * links[1, index])
-    change = cost - links[2, index]
-    links[2, index] = cost
+    undo[0, n] = links[index, LOAD]
+    undo[1, n] = links[index, COST]
+    after = links[index, LOAD] + amount
+    links[index, LOAD] = after
+    cost = _power(after * links[index, SCALE])
+    change = cost - links[index, COST]
+    links[index, COST] = cost
     return change
 
 
-@allocation_free()
+@allocation_free(inline="always")
 def _add(first, second, amount, gateway, lanes, links, undo, undo_index):
     """Add a flow on its direct route and return the change of the cost.
 
-    lanes[0] holds the group of every router, lanes[1] its number in the group.
+    A column of `lanes` tells of a router its group, its number there, its first link, and that of its group to others.
     """
     if first == second:
         return 0.0
-    groups, stripes = gateway.shape[0], gateway.shape[2]
-    routers = lanes.shape[1] // groups
-    square = routers * routers
-    one, two = lanes[0, first], lanes[0, second]
-    a, b = lanes[1, first], lanes[1, second]
+    stripes = gateway.shape[2]
+    one, two = lanes[GROUP, first], lanes[GROUP, second]
+    a, b = lanes[NUMBER, first], lanes[NUMBER, second]
     if one == two:
-        return _change(links, undo, undo_index, one * square + a * routers + b, amount)
+        return _change(links, undo, undo_index, lanes[LINKS, first] + b, amount)
     part = amount / stripes
-    change = _change(links, undo, undo_index, groups * square + one * groups + two, part)
+    change = _change(links, undo, undo_index, lanes[LINKS_BETWEEN, first] + two, part)
     for k in range(stripes):
         owner, arrival = gateway[one, two, k], gateway[two, one, k]
         if owner != a:
-            change += _change(links, undo, undo_index, one * square + a * routers + owner, part)
+            change += _change(links, undo, undo_index, lanes[LINKS, first] + owner, part)
         if arrival != b:
-            change += _change(links, undo, undo_index, two * square + arrival * routers + b, part)
+            other = second - b + arrival
+            change += _change(links, undo, undo_index, lanes[LINKS, other] + b, part)
     return change
 
 
@@ -78,7 +83,7 @@ def put_flows(offset, other, flows, position, gateway, lanes, links, undo, undo_
     return cost
 
 
-@allocation_free()
+@allocation_free(inline="always")
 def _touch(x, without, sign, offset, other, flows, position, gateway, lanes, links, undo, undo_index):
     """Add or take away all flows of a block, but for those with one other block."""
     change = 0.0
@@ -94,7 +99,10 @@ def _touch(x, without, sign, offset, other, flows, position, gateway, lanes, lin
 
 @allocation_free()
 def _swap_cost(a, b, offset, other, flows, position, gateway, lanes, links, undo, undo_index):
-    """Swap two blocks, loads and positions, and return the change of the cost."""
+    """Swap two blocks, loads and positions, and return the change of the cost.
+
+    Called, not inlined: in `anneal` numba would count references to each array, atomically, at every use.
+    """
     undo_index[0] = 0
     change = _touch(a, -1, -1.0, offset, other, flows, position, gateway, lanes, links, undo, undo_index)
     change += _touch(b, a, -1.0, offset, other, flows, position, gateway, lanes, links, undo, undo_index)
@@ -134,6 +142,6 @@ def anneal(
         else:
             position[a], position[b] = position[b], position[a]
             for n in range(undo_index[0], 0, -1):
-                links[0, undo_index[n]] = undo[0, n]
-                links[2, undo_index[n]] = undo[1, n]
+                links[undo_index[n], LOAD] = undo[0, n]
+                links[undo_index[n], COST] = undo[1, n]
     return state, kept
