@@ -22,6 +22,8 @@ _MOST_HOPS = 5
 NOW, HOPS, FREE, WIRE_FIRST, WIRE_COUNT, DRAWN = range(6)
 # Rows of `ring_state`: one column a ring.
 RING_FIRST, RING_COUNT = range(2)
+# Columns of `packets` after the links that one has yet to pass, the next one last; `FOLLOWING` waits behind it.
+LEFT, FLOW, FOLLOWING = range(_MOST_HOPS, _MOST_HOPS + 3)
 
 
 class Flows(NamedTuple):
@@ -51,7 +53,10 @@ class Network(NamedTuple):
 
 
 class _State(NamedTuple):
-    """What changes: by flow, by source, by packet slot, by link, then the rings of what ends and the wire."""
+    """What changes: by flow, by source, by packet slot, by link, then the rings of what ends and the wire.
+
+    What is known of a packet stands in one row, half a line of the cache.
+    """
 
     counters: Any
     left: Any
@@ -59,11 +64,7 @@ class _State(NamedTuple):
     flying: Any
     injecting: Any
     pending: Any
-    flow_of: Any
-    hops_of: Any
-    length: Any
-    behind: Any
-    following: Any
+    packets: Any
     free: Any
     head: Any
     tail: Any
@@ -136,11 +137,7 @@ def _new_state(flows, network):
         flying=np.zeros(sources, dtype=np.int64),
         injecting=np.zeros(sources, dtype=np.bool_),
         pending=np.full(sources, _NONE, dtype=np.int32),
-        flow_of=np.zeros(slots, dtype=np.int32),
-        hops_of=np.zeros((slots, _MOST_HOPS), dtype=np.int32),
-        length=np.zeros(slots, dtype=np.int8),
-        behind=np.zeros(slots, dtype=np.int8),
-        following=np.full(slots, _NONE, dtype=np.int32),
+        packets=np.zeros((slots, _MOST_HOPS + 3), dtype=np.int32),
         free=np.arange(slots).astype(np.int32),
         head=np.full(links, _NONE, dtype=np.int32),
         tail=np.full(links, _NONE, dtype=np.int32),
@@ -212,16 +209,15 @@ def _inject(q, flows, network, state):
     state.left[f] -= 1
     state.flying[q] += 1
     counters[FREE] -= 1
-    p = state.free[counters[FREE]]
+    p = np.uint32(state.free[counters[FREE]])
     number = np.uint64(counters[DRAWN]) * np.uint64(2) + np.uint64(1) + (np.uint64(network.seed) << np.uint64(44))
     draw = mix(number * np.uint64(0x9E3779B97F4A7C15))
     counters[DRAWN] += 1
     count = _route(flows.source[f], flows.target[f], draw, network, state.route)
-    state.flow_of[p] = f
-    state.length[p] = count
-    state.behind[p] = 0
+    state.packets[p, FLOW] = f
+    state.packets[p, LEFT] = count
     for h in range(count):
-        state.hops_of[p, h] = state.route[h]
+        state.packets[p, count - 1 - h] = state.route[h]
     state.injecting[q] = True
     state.pending[q] = p
     links = network.ring_of.size - 1
@@ -233,14 +229,14 @@ def _arrive(flows, done, state):
     """Take the first packet off the wire; return the packet that enters a queue, and the router that may inject."""
     counters = state.counters
     counters[NOW] = state.wire_time[counters[WIRE_FIRST]]
-    p = state.wire[counters[WIRE_FIRST]]
+    p = np.uint32(state.wire[counters[WIRE_FIRST]])
     counters[WIRE_FIRST] = counters[WIRE_FIRST] + 1 if counters[WIRE_FIRST] + 1 < state.wire.size else 0
     counters[WIRE_COUNT] -= 1
-    state.behind[p] += 1
+    state.packets[p, LEFT] -= 1
     q = np.int64(-1)
     entering = np.int64(p)
-    if state.behind[p] == state.length[p]:
-        f = state.flow_of[p]
+    if state.packets[p, LEFT] == 0:
+        f = state.packets[p, FLOW]
         done[f] = counters[NOW]
         q = flows.source[f]
         state.flying[q] -= 1
@@ -277,7 +273,7 @@ def _end_work(ring, network, busy, state):
         p = state.head[item]
         state.serving[item] = p
         if p != _NONE:
-            state.head[item] = state.following[p]
+            state.head[item] = state.packets[np.uint32(p), FOLLOWING]
             if state.head[item] == _NONE:
                 state.tail[item] = _NONE
             busy[item] += network.durations[ring]
@@ -288,18 +284,19 @@ def _end_work(ring, network, busy, state):
 @allocation_free(inline="always")
 def _enter(p, network, busy, state):
     """Put a packet into the queue of its next link, or onto the link if that is idle."""
-    link = state.hops_of[p, state.behind[p]]
+    packets = state.packets
+    link = np.uint32(packets[np.uint32(p), np.uint32(packets[np.uint32(p), LEFT] - 1)])
     if state.serving[link] == _NONE:
         state.serving[link] = p
         ring = network.ring_of[link]
         busy[link] += network.durations[ring]
         _start_work(ring, np.int64(link), network, state)
     else:
-        state.following[p] = _NONE
+        packets[np.uint32(p), FOLLOWING] = _NONE
         if state.tail[link] == _NONE:
             state.head[link] = p
         else:
-            state.following[state.tail[link]] = p
+            packets[np.uint32(state.tail[link]), FOLLOWING] = p
         state.tail[link] = p
 
 
