@@ -21,7 +21,6 @@ __all__ = [
     "case_router",
     "case_traffic",
     "evaluate_alike",
-    "evaluate_case",
     "grid_cases",
     "supernodes_of",
     "without_gateways",
@@ -195,8 +194,3 @@ def evaluate_alike(cases: Sequence[Case], root_seed: int) -> list[tuple[int, dic
     traffic, messages = case_traffic(cases[0], root_seed)
     networks = [case.network() for case in cases]
     return [(messages, {routing: route(traffic, network, routing) for routing in ROUTINGS}) for network in networks]
-
-
-def evaluate_case(case: Case, root_seed: int) -> tuple[int, dict[Routing, LinkLoads]]:
-    """Return the messages of a case and its loads under both routings."""
-    return evaluate_alike([case], root_seed)[0]

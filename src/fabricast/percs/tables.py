@@ -123,7 +123,7 @@ def load_tables(
     threads : int
         Threads to use; rows do not depend on it.
     progress : callable, optional
-        Called with 1 after every case.
+        Called with the number of cases that were finished since the last call.
 
     Returns
     -------

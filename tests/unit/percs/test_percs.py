@@ -1,6 +1,7 @@
 """Two-level direct networks: counts, exact loads, published table, fluid and packet level, search."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,7 @@ from typer.testing import CliRunner
 from benchmarks.fluid import completion_time_s, max_min_rates
 from fabricast.cli import app
 from fabricast.core.errors import InputError
-from fabricast.percs.cases import WORKLOADS, Case, evaluate_case, grid_cases
+from fabricast.percs.cases import WORKLOADS, Case, evaluate_alike, grid_cases, without_gateways
 from fabricast.percs.loads import ROUTINGS, count_traffic, matrix_traffic, route
 from fabricast.percs.mapping_search import bottleneck_s, search_mapping, write_rank_files
 from fabricast.percs.mappings import MAPPINGS, PLACEMENTS, map_tasks, place
@@ -35,6 +36,10 @@ from tests.reference_network import max_min_rates as plain_rates
 from tests.reference_network import routes as plain_routes
 
 SEED = 20161113
+
+
+def evaluate_case(case, root_seed):
+    return evaluate_alike([case], root_seed)[0]
 
 
 def small(groups=4, gateway="mod", multiplicity=1):
@@ -307,6 +312,18 @@ def test_search_keeps_loads_exact_and_beats_random_nodes():
     assert bottleneck_s(pairs, start, network) == pytest.approx(found.start_s)
     with pytest.raises(InputError, match="share routers"):
         search_mapping(pairs, np.zeros(256, np.int64), network, proposals=1000, seed=1)
+
+
+def test_cases_that_share_their_traffic_have_the_loads_of_each_alone():
+    base = Case("2D-64", "RNM", seed=1)
+    cases = [base, *(replace(base, gateway=gateway) for gateway in GATEWAYS[1:]), replace(base, multiplicity=8)]
+    assert {without_gateways(case) for case in cases} == {base}
+    for case, (messages, loads) in zip(cases, evaluate_alike(cases, SEED), strict=True):
+        own_messages, own = evaluate_case(case, SEED)
+        assert messages == own_messages
+        for routing in ROUTINGS:
+            assert (loads[routing].link == own[routing].link).all()
+            assert (loads[routing].between == own[routing].between).all()
 
 
 def test_tables_do_not_depend_on_threads():

@@ -284,15 +284,15 @@ def _end_work(ring, network, busy, state):
 @allocation_free(inline="always")
 def _enter(p, network, busy, state):
     """Put a packet into the queue of its next link, or onto the link if that is idle."""
-    packets = state.packets
-    link = np.uint32(packets[np.uint32(p), np.uint32(packets[np.uint32(p), LEFT] - 1)])
+    packets, packet = state.packets, np.uint32(p)
+    link = np.uint32(packets[packet, np.uint32(packets[packet, LEFT] - 1)])
     if state.serving[link] == _NONE:
         state.serving[link] = p
         ring = network.ring_of[link]
         busy[link] += network.durations[ring]
         _start_work(ring, np.int64(link), network, state)
     else:
-        packets[np.uint32(p), FOLLOWING] = _NONE
+        packets[packet, FOLLOWING] = _NONE
         if state.tail[link] == _NONE:
             state.head[link] = p
         else:
