@@ -28,7 +28,7 @@ from fabricast.pcie.graph_sets import validation_set
 from fabricast.pcie.graphs import from_arcs
 from fabricast.pcie.models import MODELS, evaluate
 from fabricast.pcie.packet_hardware import HARDWARE
-from fabricast.pcie.packets import simulate_once
+from fabricast.pcie.packets import simulate_ends
 from fabricast.pcie.patterns import halo_pattern
 from fabricast.pcie.schedules import enumerate_schedules
 from fabricast.pcie.topology_files import load_tree
@@ -87,7 +87,7 @@ def shard(number: int, shards: int) -> Callable[[], object]:
     tree = load_tree("storm8")
     known = [arcs for _, arcs in validation_set(tree, 22259)]
     own = from_arcs(known[number::shards], size_bytes=SIZE)
-    return lambda: simulate_once(tree, own, HARDWARE["split_256_128"])
+    return lambda: simulate_ends(tree, own, HARDWARE["split_256_128"])
 
 
 #: What grows, by which arguments, and how many of it these are.

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fabricast.pcie.graphs import CongestionGraphs, from_arcs
 from fabricast.pcie.packet_hardware import HARDWARE, PacketHardware, reverse_links, split_hops
-from fabricast.pcie.packets import simulate_once
+from fabricast.pcie.packets import simulate_ends
 from fabricast.pcie.regular_tree import regular_tree
 from fabricast.pcie.tree import PcieTree
 
@@ -79,7 +79,7 @@ def simulate(
     Raises
     ------
     InputError
-        As `fabricast.pcie.packets.simulate_once`.
+        As `fabricast.pcie.packets.simulate_ends`.
 
     Examples
     --------
@@ -103,9 +103,9 @@ def simulate(
         ends = np.empty((len(phases), some.source.size))
         for row, phase in zip(ends, phases, strict=True):
             order = _shuffled(some, phase)
-            row[order] = simulate_once(
+            row[order] = simulate_ends(
                 tree, _reordered(some, order), hardware, threads=threads, phase=phase, progress=advance
-            ).end_s
+            )
         return ends
 
     # The bar counts graphs, of which each phase does its part.

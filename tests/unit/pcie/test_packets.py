@@ -19,7 +19,7 @@ from fabricast.pcie.packet_hardware import HARDWARE, PacketHardware, solo_time_s
 from fabricast.pcie.packet_phases import simulate
 from fabricast.pcie.packet_programs import simulate_program
 from fabricast.pcie.packet_trace import trace_packets
-from fabricast.pcie.packets import CopyOrder, run_packets, simulate_once
+from fabricast.pcie.packets import CopyOrder, run_packets, simulate_ends, simulate_once
 from fabricast.pcie.programs import PROGRAMS, total_rate
 from fabricast.pcie.regular_tree import regular_tree
 from fabricast.pcie.topology_files import load_tree
@@ -170,6 +170,37 @@ def test_kernel_equals_the_plain_simulator(arcs, packets, starts, setting, topol
     for fast_forward in (False, True):
         found = simulate_once(tree, graphs, hardware, fast_forward=fast_forward).end_s
         assert found == pytest.approx([float(end) * byte_s for end in expected], rel=1e-9)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(ARC, min_size=1, max_size=14),
+    st.lists(st.sampled_from([1, 2, 90, 150, 150]), min_size=14, max_size=14),
+    st.lists(st.sampled_from([0, 0, 0, 0, 0, 30]), min_size=14, max_size=14),
+    st.sampled_from([
+        *HARDWARE.values(),
+        PacketHardware(split_bytes=64, piece_cost_ns=2.0, buffering="virtual_output_queues"),
+        PacketHardware(payload_bytes=512, split_bytes=128, data_credits=32 * 8, header_credits=9),
+    ]),
+    st.lists(st.sampled_from([1.0, 1.0, 1.0, 2.0, 0.5]), min_size=12, max_size=12),
+    st.integers(0, 8),
+)  # fmt: skip
+def test_links_at_which_nothing_is_decided_change_no_end(arcs, packets, starts, hardware, capacities, phase):
+    """Ends alone, from shortened routes, are those of whole routes to the last bit, on trees with links of any width."""
+    parents = ["RC", "RC", "S", "S", "S", "T", "T", "U", "U", "RC", "U", "RC"]
+    names = ["S", "T", "U", *map(str, range(7)), "V", "7"]
+    parents = dict(zip(names, parents, strict=True)) | {"U": "S", "V": "T", "6": "V", "7": "RC"}
+    widths = sorted(zip(names, capacities, strict=True), key=lambda one: one[0].isdigit())
+    below = [Vertex(name, "endpoint" if name.isdigit() else "switch", parents[name], width) for name, width in widths]
+    vertices = (Vertex("RC", "root_complex", None), *below)
+    graphs = replace(
+        from_arcs([arcs], size_bytes=1.0),
+        size_bytes=np.array(packets[: len(arcs)], dtype=np.float64) * hardware.payload_bytes,
+        start_s=np.array(starts[: len(arcs)]) * 1e-7,
+    )
+    for tree in (load_tree("storm8"), PcieTree("mixed", vertices)):
+        whole = simulate_once(tree, graphs, hardware, phase=phase)
+        assert simulate_ends(tree, graphs, hardware, phase=phase).tobytes() == whole.end_s.tobytes()
 
 
 @settings(max_examples=60, deadline=None)

@@ -22,7 +22,15 @@ from fabricast.pcie.models import MODELS
 from fabricast.pcie.tables.probes import read_probes
 from fabricast.results.comparisons import compare, error_bands
 from fabricast.results.database import build_database, table_digests
-from fabricast.results.tables import connect, create_schema, merge_tables, read_table, table_names, write_table
+from fabricast.results.tables import (
+    connect,
+    create_schema,
+    key_columns,
+    merge_tables,
+    read_table,
+    table_names,
+    write_table,
+)
 from tests.conftest import REPOSITORY
 
 PUBLISHED = REPOSITORY / "config" / "published"
@@ -82,7 +90,8 @@ def test_all_tables_of_the_contract_exist_with_comments():
         ).fetchall()
         views = connection.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()
         keys = connection.execute(
-            "SELECT table_name FROM duckdb_constraints() WHERE constraint_type = 'PRIMARY KEY'"
+            "SELECT table_name, constraint_column_names FROM duckdb_constraints() JOIN duckdb_tables() "
+            "USING (table_name) WHERE constraint_type = 'PRIMARY KEY' ORDER BY duckdb_tables.table_oid"
         ).fetchall()
     assert tables == []
     assert columns == []
@@ -94,7 +103,7 @@ def test_all_tables_of_the_contract_exist_with_comments():
         "best_schedules",
         "hot_links",
     }
-    assert {name for (name,) in keys} == set(table_names())
+    assert keys == [(name, list(key_columns(name))) for name in table_names()]
 
 
 def test_parquet_is_ordered_and_equal_for_equal_rows(tmp_path):

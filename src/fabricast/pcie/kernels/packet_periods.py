@@ -15,6 +15,7 @@ from fabricast.pcie.kernels.packet_state import (
     ARRIVAL_STEP,
     ARRIVAL_TICK,
     BUSY_UNTIL,
+    CLEAR,
     DATA_CREDITS,
     EPOCH_ENDS,
     FREES_INPUT,
@@ -42,6 +43,7 @@ from fabricast.pcie.kernels.packet_state import (
     TICK,
     TO_DELIVER,
     TO_SEND,
+    USED_COUNT,
 )
 from fabricast.runtime.compilation import allocation_free
 
@@ -109,6 +111,10 @@ def _same_state(keep, values, state):
             if not _same(keep, values, at, links[row, m]):
                 return False
             at += 1
+    for m in range(link_count, counters[USED_COUNT]):
+        if not _same(keep, values, at, max(links[CLEAR, m] - tick, 0)):
+            return False
+        at += 1
     for q in range(message_count):
         # A source that is between two pieces cannot be: pieces exist behind the root complex only.
         if not _same(keep, values, at, queues[LENGTH, q]):

@@ -12,7 +12,8 @@ NEVER = np.int64(2**62)
 #: States that each is compared with; an even number. More find repetitions earlier, and take time themselves.
 _SNAPSHOTS = 16
 
-# Rows of `links`: one column a used link.
+# Rows of `links`: one column a used link. `NUMBER`: its place in the order of first use, which the phase of its arbiter
+# follows. `CLEAR`: when a link that was left out of routes has sent what has arrived there.
 (
     BUSY_UNTIL,
     SENDING_STEP,
@@ -31,13 +32,20 @@ _SNAPSHOTS = 16
     REVERSE,
     SENT,
     GRANTED_QUEUE,
-) = range(17)
+    NUMBER,
+    CLEAR,
+) = range(19)
 # Rows of `queues`: the first are the sources, one a communication; then input buffers.
 HEAD, LENGTH, PIECES_LEFT, INPUT_LINK, OUTPUT_LINK = range(5)
 # Rows of `steps`: one column a hop of a communication.
 LINK, QUEUE_AFTER, KIND, TICKS, ARRIVAL_DELAY, PIECES, COMMUNICATION = range(7)
-# Rows of `messages`: one column a communication.
-FIRST_STEP, TO_SEND, TO_DELIVER, STATE, END, BEGIN = range(6)
+# Rows of `around`, what is known of each link while routes are laid out: its number by its place in the topology; the
+# only link before it and after it, the time that it needs for every packet (negative where several differ), how many
+# communications use it and begin on it, whether what has crossed it is never held back, its number in the end.
+LOCAL, BEFORE, AFTER, ONLY_TICKS, USERS, BEGINNERS, FREE, RENUMBERED = range(8)
+# Rows of `messages`: one column a communication. Its steps end before `END_STEP`; those up to `ROUTE_END` are left out
+# and take `TAIL_TICKS`, -1 if packets may wait for each other there.
+FIRST_STEP, TO_SEND, TO_DELIVER, STATE, END, BEGIN, END_STEP, ROUTE_END, TAIL_TICKS = range(9)
 # A communication waits for its engine and for those before it, is ready to begin at its time, runs, is done.
 WAITING, READY, RUNNING, DONE = range(4)
 # Rows of `engines`: one column an endpoint. `BARRED`: a copy into it is not done, those behind wait.
@@ -70,7 +78,8 @@ END_TICK, END_LINK = range(2)
     MARKED,
     ENDS_HEAD,
     ENDS_COUNT,
-) = range(20)
+    USED_COUNT,
+) = range(21)
 
 
 class Graphs(NamedTuple):
@@ -141,7 +150,7 @@ class _State(NamedTuple):
     messages: Any
     engines: Any
     turns: Any
-    local: Any
+    around: Any
     flight: Any
     ends: Any
     landed: Any
@@ -182,15 +191,15 @@ def new_state(widest, graphs, network, hardware):
     most_queues = widest + max(all_links, widest * network.longest_route)
     in_flight = hardware.latency_ticks > 0 or hardware.header_ticks >= 0
     return _State(
-        counters=np.zeros(20, dtype=np.int64),
-        links=np.zeros((17, all_links), dtype=np.int64),
+        counters=np.zeros(21, dtype=np.int64),
+        links=np.zeros((19, all_links), dtype=np.int64),
         queues=np.zeros((5, most_queues), dtype=np.int64),
         slots=np.zeros((most_queues, room), dtype=np.int64),
         steps=np.zeros((7, widest * network.longest_route), dtype=np.int64),
-        messages=np.zeros((6, widest), dtype=np.int64),
+        messages=np.zeros((9, widest), dtype=np.int64),
         engines=np.zeros((4, network.endpoints), dtype=np.int64),
         turns=np.zeros((all_links, widest + all_links), dtype=np.int64),
-        local=np.full(all_links + 1, -1, dtype=np.int64),
+        around=np.zeros((8, all_links), dtype=np.int64),
         flight=np.zeros((4, all_links, room if in_flight else 1), dtype=np.int64),
         ends=np.zeros((2, _power_of_two(all_links)), dtype=np.int64),
         landed=np.zeros((2, all_links), dtype=np.int64),
@@ -226,10 +235,10 @@ def _phase_of(link, phase):
 
 @allocation_free()
 def _number_links(first, graphs, network, hardware, state):
-    """Give numbers to the links and hops of one graph, in the order of first use; return how many hops."""
+    """Give numbers to the links and hops of one graph, in the order of first use."""
     links, steps, messages = state.links, state.steps, state.messages
-    for link in range(state.local.size):
-        state.local[link] = -1
+    local = state.around[LOCAL]
+    local[:] = -1
     link_count = 0
     step = 0
     for c in range(state.counters[MESSAGE_COUNT]):
@@ -244,47 +253,53 @@ def _number_links(first, graphs, network, hardware, state):
         messages[END, c] = -1
         for hop in range(hops):
             link = network.route_link[network.route_offset[pair] + hop]
-            if state.local[link] < 0:
+            if local[link] < 0:
                 m = link_count
-                state.local[link] = m
+                local[link] = m
                 for row in range(links.shape[0]):
                     links[row, m] = 0
                 links[BUSY_UNTIL, m] = NEVER
                 links[HEADER_CREDITS, m] = hardware.header_credits
                 links[DATA_CREDITS, m] = hardware.data_credits
                 links[GLOBAL_LINK, m] = link
+                links[NUMBER, m] = m
                 link_count += 1
             cut_here = hop == network.split_hop[pair]
             kind = 1 if hop >= network.split_hop[pair] else 0
-            steps[LINK, step] = state.local[link]
+            steps[LINK, step] = local[link]
             steps[KIND, step] = kind
             steps[TICKS, step] = hardware.wire_ticks[kind, link] + (hardware.piece_cost_ticks if cut_here else 0)
             steps[PIECES, step] = hardware.pieces if cut_here else 1
             steps[COMMUNICATION, step] = c
             step += 1
+        messages[END_STEP, c] = step
+        messages[ROUTE_END, c] = step
+        messages[TAIL_TICKS, c] = 0
     for m in range(link_count):
-        links[REVERSE, m] = state.local[network.reverse_link[links[GLOBAL_LINK, m]]]
+        links[REVERSE, m] = local[network.reverse_link[links[GLOBAL_LINK, m]]]
     state.counters[LINK_COUNT] = link_count
-    return step
+    state.counters[USED_COUNT] = link_count
 
 
 @allocation_free()
-def _number_queues(hops, hardware, phase, state):
+def number_queues(hardware, phase, state):
     """Give every hop the queue that it fills, and every link the queues that take turns on it."""
     links, queues, steps, messages, turns = state.links, state.queues, state.steps, state.messages, state.turns
     message_count, link_count = state.counters[MESSAGE_COUNT], state.counters[LINK_COUNT]
+    state.counters[NEXT_START] = NEVER
     for c in range(message_count):
         queues[HEAD, c] = 0
         queues[LENGTH, c] = 0
         queues[PIECES_LEFT, c] = 1
         queues[INPUT_LINK, c] = -1
+        state.counters[NEXT_START] = min(state.counters[NEXT_START], messages[BEGIN, c])
     queue_count = message_count
     if not hardware.virtual_output_queues:
         for m in range(link_count):
             queues[INPUT_LINK, queue_count + m] = m
         queue_count += link_count
     for c in range(message_count):
-        end = hops if c + 1 == message_count else messages[FIRST_STEP, c + 1]
+        end = messages[END_STEP, c]
         queue = c
         for s in range(messages[FIRST_STEP, c], end):
             m = steps[LINK, s]
@@ -319,16 +334,16 @@ def _number_queues(hops, hardware, phase, state):
         queues[LENGTH, q] = 0
         queues[PIECES_LEFT, q] = 0
     for m in range(link_count):
-        links[LAST_TURN, m] = (links[TURNS, m] - 1 + _phase_of(m, phase)) % links[TURNS, m]
+        links[LAST_TURN, m] = (links[TURNS, m] - 1 + _phase_of(links[NUMBER, m], phase)) % links[TURNS, m]
     state.counters[QUEUE_COUNT] = queue_count
 
 
 @allocation_free()
-def lay_out(first, count, graphs, network, hardware, phase, state):
-    """Prepare the state for one graph."""
+def lay_out(first, count, graphs, network, hardware, state):
+    """Prepare the state for one graph, but for its queues."""
     counters = state.counters
     counters[MESSAGE_COUNT] = count
-    _number_queues(_number_links(first, graphs, network, hardware, state), hardware, phase, state)
+    _number_links(first, graphs, network, hardware, state)
     counters[TICK] = 0
     counters[SKIPPED] = 0
     counters[ENDS_COUNT] = 0
@@ -337,8 +352,5 @@ def lay_out(first, count, graphs, network, hardware, phase, state):
     counters[LEAST_DATA] = hardware.data_credits
     state.engines[ENGINE_BUSY] = 0
     state.engines[LAST_FLOW] = -1
-    counters[NEXT_START] = NEVER
-    for c in range(count):
-        counters[NEXT_START] = min(counters[NEXT_START], graphs.start_tick[first + c])
     counters[SEARCHING] = 0
     counters[MARKER] = -1

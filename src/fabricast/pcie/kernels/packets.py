@@ -14,6 +14,7 @@ import numpy as np
 
 from fabricast.pcie.kernels.packet_periods import look_for_period, may_have_repeated
 from fabricast.pcie.kernels.packet_programs import claim_engines, count_users
+from fabricast.pcie.kernels.packet_routes import arrival, shorten_routes
 from fabricast.pcie.kernels.packet_state import (
     ACTIVE_USERS,
     ARRIVAL_COUNT,
@@ -78,6 +79,7 @@ from fabricast.pcie.kernels.packet_state import (
     lay_out,
     new_snapshots,
     new_state,
+    number_queues,
 )
 from fabricast.runtime.compilation import allocation_free, njit
 
@@ -230,12 +232,13 @@ def _land(first, landed, asked, graphs, hardware, state):
                 asked = _ask(np.uint32(steps[LINK, after]), 0, asked, state)
             continue
         c = np.uint32(steps[COMMUNICATION, step])
+        arrived = arrival(c, counters[TICK], state)
         messages[TO_DELIVER, c] -= 1
         if c == counters[MARKER]:
             counters[MARKER_MOVED] = 1
         if messages[TO_DELIVER, c] == 0:
             messages[STATE, c] = DONE
-            messages[END, c] = counters[TICK] + counters[SKIPPED]
+            messages[END, c] = arrived + counters[SKIPPED]
             counters[UNFINISHED] -= 1
             counters[EPOCH_ENDS] = 1
             count_users(c, -1, state)
@@ -413,14 +416,15 @@ def _run_graph(first, graphs, hardware, fast_forward, results, state, snapshots)
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
-def simulate_graphs(first_graph, last_graph, graphs, network, hardware, fast_forward, phase, results):
+def simulate_graphs(first_graph, last_graph, graphs, network, hardware, fast_forward, ends_only, phase, results):
     """Simulate consecutive graphs; fills their part of the arrays of `results`.
 
     A deadlocked communication keeps the end -1. `link_packets` counts transmissions,
     `least_credits` holds the fewest header and data credits ever left, `simulated_ticks`
     the ticks that were not skipped. `trace` takes one row a transmission (communication,
     link, number, start, end) until it is full. `milestones` takes one row whenever a source
-    starts, drains or ends (time, packets that each communication has yet to deliver).
+    starts, drains or ends (time, packets that each communication has yet to deliver). With
+    `ends_only` links at which nothing is decided are left out, and only `end_tick` is filled.
     """
     widest = 1
     for graph in range(first_graph, last_graph):
@@ -430,10 +434,15 @@ def simulate_graphs(first_graph, last_graph, graphs, network, hardware, fast_for
     counters = state.counters
     for graph in range(first_graph, last_graph):
         first = graphs.offset[graph]
-        lay_out(first, graphs.offset[graph + 1] - first, graphs, network, hardware, phase, state)
+        lay_out(first, graphs.offset[graph + 1] - first, graphs, network, hardware, state)
+        if ends_only:
+            shorten_routes(state)
+        number_queues(hardware, phase, state)
         _run_graph(first, graphs, hardware, fast_forward, results, state, snapshots)
         for c in range(counters[MESSAGE_COUNT]):
             results.end_tick[first + c] = state.messages[END, c]
+        if ends_only:
+            continue
         for m in range(counters[LINK_COUNT]):
             results.link_packets[graph, state.links[GLOBAL_LINK, m]] = state.links[SENT, m]
         results.least_credits[graph, 0] = counters[LEAST_HEADERS]
