@@ -59,3 +59,9 @@ rule claims:
     """Only what the claim table needs."""
     input:
         "<results>/tables/claim.parquet",
+
+
+# Claims, database and report wait for all tables: pictures are drawn on the cores that these leave.
+for _rule in workflow.rules:
+    if not _rule.name.startswith("plot_"):
+        _rule.priority = max(_rule.priority, 1)

@@ -20,6 +20,10 @@ onstart:
             "'squeue --me --name ID' shows what is left and 'scancel --name ID' cancels it "
             "(ID: the SLURM run ID that Snakemake prints)"
         )
+    else:
+        # A limit of jobs a second is for clusters; on one machine it only wakes Snakemake up, once a second for each
+        # job that has ended, and again after the last.
+        workflow.scheduler.job_rate_limiter = None
 
 
 onsuccess:
