@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fabricast.core.errors import unknown_name
 from fabricast.core.seeds import random_generator
-from fabricast.percs.loads import ROUTINGS, LinkLoads, Routing, Traffic, count_traffic, route
+from fabricast.percs.loads import LinkLoads, Routing, Traffic, count_traffic, route_each
 from fabricast.percs.mappings import PLACEMENTS, RANDOM_MAPPINGS, map_tasks, place
 from fabricast.percs.network import GATEWAYS, Gateway, TwoLevelNetwork, percs
 from fabricast.percs.workloads import Workload, multicast, stencil
@@ -193,4 +193,4 @@ def evaluate_alike(cases: Sequence[Case], root_seed: int) -> list[tuple[int, dic
     """Return messages and loads under both routings of cases that share their traffic."""
     traffic, messages = case_traffic(cases[0], root_seed)
     networks = [case.network() for case in cases]
-    return [(messages, {routing: route(traffic, network, routing) for routing in ROUTINGS}) for network in networks]
+    return [(messages, route_each(traffic, network)) for network in networks]

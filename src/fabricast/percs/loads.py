@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -13,7 +14,7 @@ from fabricast.core.errors import InputError, unknown_name
 from fabricast.percs.network import LINK_CLASSES, TwoLevelNetwork
 from fabricast.percs.workloads import Workload
 
-__all__ = ["ROUTINGS", "LinkLoads", "Routing", "Traffic", "count_traffic", "matrix_traffic", "route"]
+__all__ = ["ROUTINGS", "LinkLoads", "Routing", "Traffic", "count_traffic", "matrix_traffic", "route", "route_each"]
 
 Routing = Literal["direct", "indirect"]
 ROUTINGS: tuple[Routing, ...] = ("direct", "indirect")
@@ -183,19 +184,53 @@ def route(traffic: Traffic, network: TwoLevelNetwork, routing: Routing) -> LinkL
     InputError
         If there are too few groups for indirect routes.
     """
-    from fabricast.percs.kernels.loads import direct_loads, indirect_loads
+    return route_each(traffic, network, (routing,))[routing]
 
-    link = np.zeros((network.groups, network.group_routers, network.group_routers))
-    between = np.zeros((network.groups, network.groups))
-    if routing == "direct":
-        direct_loads(traffic.local, traffic.out, traffic.into, network.gateways, link, between)
-    elif routing == "indirect":
-        if network.groups < 3:
-            raise InputError(f"{network.groups} groups have no third one, expected 3 or more for indirect routes")
-        fixed = network.gateway != "rel"
-        indirect_loads(traffic.local, traffic.out, traffic.into, network.gateways, fixed, link, between)
-    else:
-        raise unknown_name("routing", routing, ROUTINGS)
-    link *= traffic.unit_bytes
-    between *= traffic.unit_bytes
-    return LinkLoads(network, link, between)
+
+def route_each(
+    traffic: Traffic, network: TwoLevelNetwork, routings: Sequence[Routing] = ROUTINGS
+) -> dict[Routing, LinkLoads]:
+    """Put traffic on links under several routings, as `route` does under one.
+
+    Parameters
+    ----------
+    traffic : Traffic
+        Counts.
+    network : TwoLevelNetwork
+        Network, whose rule of gateways and parallel links apply.
+    routings : sequence of str, default both
+        As for `route`.
+
+    Returns
+    -------
+    dict of str to LinkLoads
+        Bytes on every link, by routing.
+
+    Raises
+    ------
+    InputError
+        As `route`.
+    """
+    from fabricast.percs.kernels.loads import direct_loads, indirect_loads, sum_by_gateway
+
+    groups, routers, gateways = network.groups, network.group_routers, network.gateways
+    sent_by, got_by = np.zeros((network.routers, routers)), np.zeros((network.routers, routers))
+    sent, got = np.zeros(network.routers), np.zeros(network.routers)
+    total = np.zeros((groups, groups))
+    sum_by_gateway(traffic.out, traffic.into, gateways, sent_by, got_by, sent, got, total)
+    found: dict[Routing, LinkLoads] = {}
+    for routing in routings:
+        link, between = np.zeros((groups, routers, routers)), np.zeros((groups, groups))
+        if routing == "direct":
+            direct_loads(traffic.local, sent_by, got_by, total, network.multiplicity, link, between)
+        elif routing == "indirect":
+            if groups < 3:
+                raise InputError(f"{groups} groups have no third one, expected 3 or more for indirect routes")
+            fixed = network.gateway != "rel"
+            indirect_loads(traffic.local, sent_by, got_by, sent, got, total, gateways, fixed, link, between)
+        else:
+            raise unknown_name("routing", routing, ROUTINGS)
+        link *= traffic.unit_bytes
+        between *= traffic.unit_bytes
+        found[routing] = LinkLoads(network, link, between)
+    return found

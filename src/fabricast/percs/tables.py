@@ -28,6 +28,7 @@ from fabricast.percs.mapping_search import MappingSearch, search_indirect, searc
 from fabricast.percs.mappings import map_tasks
 from fabricast.percs.network import TwoLevelNetwork, percs
 from fabricast.percs.packets import router_pairs, simulate_packets
+from fabricast.percs.percentiles import percentiles
 from fabricast.percs.workloads import EXAMPLE_GRID, Workload, stencil
 from fabricast.runtime.threads import in_order
 
@@ -170,7 +171,7 @@ def _case_rows(case: Case, routing: Routing, loads: LinkLoads, messages: int) ->
     histograms: _Rows = []
     times = loads.class_times_s()
     for kind, load in loads.by_class.items():
-        p50, p90, p99 = np.percentile(load, [50, 90, 99]).tolist()
+        p50, p90, p99 = percentiles(load, (50, 90, 99))
         largest = float(load.max())
         classes.append(
             {"case_id": name, "class": kind, "links": load.size, "used": int((load > 0).sum()),

@@ -20,6 +20,7 @@ from fabricast.percs.mapping_search import bottleneck_s, search_mapping, write_r
 from fabricast.percs.mappings import MAPPINGS, PLACEMENTS, map_tasks, place
 from fabricast.percs.network import GATEWAYS, TwoLevelNetwork, percs
 from fabricast.percs.packets import router_pairs, simulate_packets
+from fabricast.percs.percentiles import percentiles
 from fabricast.percs.tables import (
     count_rows,
     example_rows,
@@ -324,6 +325,22 @@ def test_cases_that_share_their_traffic_have_the_loads_of_each_alone():
         for routing in ROUTINGS:
             assert (loads[routing].link == own[routing].link).all()
             assert (loads[routing].between == own[routing].between).all()
+
+
+LOADS = st.sampled_from([0.0, 5e-324, 1.0, 1.5, 3.0, 1e6, 1e300]) | st.floats(0, 1e300)
+
+
+@given(st.lists(LOADS, min_size=1, max_size=60), st.lists(st.floats(0, 100), min_size=1, max_size=4), st.integers(1, 3))
+def test_percentiles_are_those_of_numpy(values, percents, copies):
+    values = np.tile(np.array(values), copies)
+    assert percentiles(values, percents) == np.percentile(values, percents).tolist()
+
+
+def test_percentiles_of_many_loads_are_those_of_numpy():
+    generator = np.random.default_rng(5)
+    for different in (1, 2, 7, 600, 50_000):
+        values = generator.choice(generator.random(different) * 1e6, size=50_000)
+        assert percentiles(values, (0, 50, 90, 99, 100)) == np.percentile(values, (0, 50, 90, 99, 100)).tolist()
 
 
 def test_tables_do_not_depend_on_threads():

@@ -7,7 +7,7 @@ import numpy as np
 from fabricast.percs.kernels.common import mix
 from fabricast.runtime.compilation import njit
 
-__all__ = ["count_grid", "count_pairs", "count_random", "direct_loads", "indirect_loads"]
+__all__ = ["count_grid", "count_pairs", "count_random", "direct_loads", "indirect_loads", "sum_by_gateway"]
 
 
 @njit(cache=True, nogil=True)
@@ -108,39 +108,55 @@ def count_pairs(source, target, size, router, routers, local, out, into):
 
 
 @njit(cache=True, nogil=True)
-def direct_loads(local, out, into, gateway, link, between):
-    """Put messages on the links of direct routes: to the gateway, across, from the gateway."""
+def sum_by_gateway(out, into, gateway, sent_by, got_by, sent, got, total):
+    """Sum what each router sends and gets through each gateway of its group, and what groups exchange.
+
+    sent_by[q, b] counts messages from router q to the groups of whose links router b of its group has one, got_by[q, b]
+    those to q; sent[q] and got[q] all of them, total[i, j] those from group i to group j.
+    """
     groups, stripes = gateway.shape[0], gateway.shape[2]
-    routers = link.shape[1]
+    routers = out.shape[0] // groups
+    for q in range(out.shape[0]):
+        group = q // routers
+        # Most pairs of a router and a group exchange nothing.
+        for other in range(groups):
+            one, back = out[q, other], into[q, other]
+            if one != 0:
+                total[group, other] += one
+                sent[q] += one
+                for k in range(stripes):
+                    sent_by[q, gateway[group, other, k]] += one
+            if back != 0:
+                got[q] += back
+                for k in range(stripes):
+                    got_by[q, gateway[group, other, k]] += back
+
+
+@njit(cache=True, nogil=True)
+def direct_loads(local, sent_by, got_by, total, stripes, link, between):
+    """Put messages on the links of direct routes: to the gateway, across, from the gateway."""
+    groups, routers = link.shape[0], link.shape[1]
     share = 1.0 / stripes
     for group in range(groups):
         for a in range(routers):
             q = group * routers + a
             for b in range(routers):
-                link[group, a, b] += local[q, b]
-            for other in range(groups):
-                sent, got = out[q, other], into[q, other]
-                if sent != 0:
-                    between[group, other] += sent * share
-                    for k in range(stripes):
-                        link[group, a, gateway[group, other, k]] += sent * share
-                if got != 0:
-                    for k in range(stripes):
-                        link[group, gateway[group, other, k], a] += got * share
+                link[group, a, b] += local[q, b] + share * sent_by[q, b]
+                link[group, b, a] += share * got_by[q, b]
         for a in range(routers):
             link[group, a, a] = 0.0
+        for other in range(groups):
+            between[group, other] = share * total[group, other]
 
 
 @njit(cache=True, nogil=True)
-def indirect_loads(local, out, into, gateway, gateway_is_fixed, link, between):
+def indirect_loads(local, sent_by, got_by, sent, got, total, gateway, gateway_is_fixed, link, between):
     """Put expected loads on links when every packet goes through a random third group."""
     groups, stripes = gateway.shape[0], gateway.shape[2]
     routers = link.shape[1]
     part = 1.0 / (groups - 2)
     share = 1.0 / stripes
-    total = np.zeros((groups, groups))
     owned = np.empty(routers)
-    sent_by, got_by = np.empty(routers), np.empty(routers)
     for group in range(groups):
         # Links to other groups that each router of this one has.
         owned[:] = 0.0
@@ -150,26 +166,11 @@ def indirect_loads(local, out, into, gateway, gateway_is_fixed, link, between):
                     owned[gateway[group, k, s]] += 1.0
         for a in range(routers):
             q = group * routers + a
-            sent_all, got_all = 0.0, 0.0
-            sent_by[:] = 0.0
-            got_by[:] = 0.0
-            # Most pairs of a router and a group exchange nothing.
-            for other in range(groups):
-                sent, got = out[q, other], into[q, other]
-                if sent != 0:
-                    total[group, other] += sent
-                    sent_all += sent
-                    for s in range(stripes):
-                        sent_by[gateway[group, other, s]] += sent
-                if got != 0:
-                    got_all += got
-                    for s in range(stripes):
-                        got_by[gateway[group, other, s]] += got
             for owner in range(routers):
                 link[group, a, owner] += local[q, owner]
                 # Over each link of an owner goes the same share of all but what its group sends or gets itself.
-                link[group, a, owner] += part * share * (owned[owner] * sent_all - sent_by[owner])
-                link[group, owner, a] += part * share * (owned[owner] * got_all - got_by[owner])
+                link[group, a, owner] += part * share * (owned[owner] * sent[q] - sent_by[q, owner])
+                link[group, owner, a] += part * share * (owned[owner] * got[q] - got_by[q, owner])
     rows, columns = total.sum(axis=1), total.sum(axis=0)
     for i in range(groups):
         for k in range(groups):
