@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from fabricast.core.errors import InputError
 
-__all__ = ["ParquetRow", "parquet_blocks", "parquet_rows", "read_parquet"]
+__all__ = ["ParquetBlock", "ParquetRow", "parquet_blocks", "parquet_rows", "read_parquet"]
 
 
 #: DuckDB gives rows in multiples of this.
@@ -66,9 +68,32 @@ class ParquetRow:
         return InputError(f"row {self.line}: {message}", path=self.path)
 
 
+@dataclass(frozen=True)
+class ParquetBlock:
+    """Some rows of a file.
+
+    Parameters
+    ----------
+    texts : list of str
+        Text of each run of rows.
+    begins : ndarray of bool, shape (rows,)
+        Whether a run begins in a row; the first of the block always counts as one.
+    columns : pandas.DataFrame
+        The other columns.
+    rows_before : int
+        How many rows stand before these.
+    """
+
+    texts: list[str]
+    begins: NDArray[np.bool_]
+    columns: pd.DataFrame
+    rows_before: int
+
+
 def read_parquet(
-    path: Path | str, texts: Iterable[str] = (), numbers: Iterable[str] = (), other_texts: Iterable[str] = ()
-) -> pd.DataFrame:
+    path: Path | str, texts: Iterable[str] = (), numbers: Iterable[str] = (), other_texts: Iterable[str] = (),
+    rows: range | None = None,
+) -> pd.DataFrame:  # fmt: skip
     """Read a Parquet file.
 
     Parameters
@@ -81,6 +106,8 @@ def read_parquet(
         Columns that may be there, with numbers.
     other_texts : iterable of str
         Columns that may be there, and are read as texts.
+    rows : range, optional
+        Which rows; without, all of them.
 
     Returns
     -------
@@ -103,20 +130,31 @@ def read_parquet(
             if not texts:
                 whole: pd.DataFrame = relation.df()
                 return whole
-            chosen: pd.DataFrame = relation.project(_columns(path, kinds, texts, numbers, other_texts)).df()
-            return chosen
+            columns = _columns(path, kinds, texts, numbers, other_texts)
+            chosen = relation.project(", ".join(f"{column} AS {name}" for name, column in columns.items()))
+            some: pd.DataFrame = chosen.limit(rows.stop - rows.start, offset=rows.start).df() if rows else chosen.df()
+            return some
         except duckdb.Error as error:
             raise _unreadable(path, error) from error
 
 
 def parquet_blocks(
-    path: Path | str, texts: Iterable[str], numbers: Iterable[str], block_rows: int, other_texts: Iterable[str] = ()
-) -> tuple[int, Iterator[tuple[pd.DataFrame, int]]]:
-    """Read a Parquet file some rows at a time.
+    path: Path | str, run: str, places: Iterable[str], known: Sequence[str], numbers: Iterable[str], block_rows: int,
+    other_texts: Iterable[str] = (),
+) -> tuple[int, Iterator[ParquetBlock]]:  # fmt: skip
+    """Read a Parquet file some rows at a time, with as few texts as tell its rows: each costs as much as a whole row.
 
     Parameters
     ----------
-    path, texts, numbers, other_texts
+    path : Path or str
+        The file.
+    run : str
+        Column of texts of which equal ones stand together.
+    places : iterable of str
+        Columns of texts of which few are known, read as their places among these; -1 for any other.
+    known : sequence of str
+        These texts.
+    numbers, other_texts : iterable of str
         As for `read_parquet`.
     block_rows : int
         About how many rows at a time.
@@ -124,7 +162,7 @@ def parquet_blocks(
     Returns
     -------
     tuple of (int, iterator)
-        How many rows the file has, and its rows in order, each block with the number of rows before it.
+        How many rows the file has, and its rows in order.
 
     Raises
     ------
@@ -133,28 +171,47 @@ def parquet_blocks(
     """
     import duckdb
 
-    texts, numbers, other_texts = list(texts), list(numbers), list(other_texts)
+    places, numbers, other_texts = list(places), list(numbers), list(other_texts)
     with duckdb.connect() as connection:
         try:
             total = len(connection.read_parquet(str(path)))
         except duckdb.Error as error:
             raise _unreadable(path, error) from error
 
-    def blocks() -> Iterator[tuple[pd.DataFrame, int]]:
-        before = 0
+    def blocks() -> Iterator[ParquetBlock]:
+        before, last = 0, ""
         with duckdb.connect() as connection:
             try:
                 relation = connection.read_parquet(str(path))
                 kinds = dict(zip(relation.columns, map(str, relation.types), strict=True))
-                chosen = _columns(path, kinds, texts, numbers, other_texts)
-                found = connection.execute(f"SELECT {chosen} FROM read_parquet(?)", [str(path)])
+                columns = _columns(path, kinds, [run, *places], numbers, other_texts)
+                connection.execute(f"CREATE TYPE known AS ENUM ({', '.join(map(_quoted, known))})")
+                text = f"coalesce({columns.pop(run)}, '')"
+                begins = f"{text} IS DISTINCT FROM lag({text}) OVER ()"
+                for name in places:
+                    columns[name] = f"coalesce(enum_code(TRY_CAST(trim({columns[name]}) AS known))::INTEGER, -1)"
+                chosen = ", ".join(f"{column} AS {name}" for name, column in columns.items())
+                found = connection.execute(f"SELECT {begins} AS begins, {chosen} FROM read_parquet(?)", [str(path)])
+                texts = connection.cursor().execute(
+                    f"SELECT text FROM (SELECT {text} AS text, {begins} AS begins FROM read_parquet(?)) WHERE begins",
+                    [str(path)],
+                )
                 while len(table := found.fetch_df_chunk(-(-block_rows // _VECTOR_ROWS))):
-                    yield table, before
+                    first = table.pop("begins").to_numpy(copy=True)
+                    own = [one for (one,) in texts.fetchmany(int(first.sum()))]
+                    if not first[0]:
+                        own, first[0] = [last, *own], True
+                    last = own[-1]
+                    yield ParquetBlock(own, first, table, before)
                     before += len(table)
             except duckdb.Error as error:
                 raise _unreadable(path, error) from error
 
     return total, blocks()
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 def _unreadable(path: Path | str, error: Exception) -> InputError:
@@ -163,13 +220,12 @@ def _unreadable(path: Path | str, error: Exception) -> InputError:
 
 def _columns(
     path: Path | str, kinds: Mapping[str, str], texts: list[str], numbers: list[str], other_texts: list[str]
-) -> str:
-    """Return the columns of a query for texts and numbers."""
+) -> dict[str, str]:
+    """Return what a query asks for, texts and numbers, by column."""
     _check_columns(path, kinds, texts, numbers, other_texts)
     there = [*texts, *(name for name in other_texts if name in kinds)]
-    columns = [f"CAST({name} AS VARCHAR) AS {name}" for name in there]
-    columns += [f"CAST({name} AS DOUBLE) AS {name}" for name in numbers if name in kinds]
-    return ", ".join(columns)
+    as_texts = {name: f"CAST({name} AS VARCHAR)" for name in there}
+    return as_texts | {name: f"CAST({name} AS DOUBLE)" for name in numbers if name in kinds}
 
 
 def _check_columns(

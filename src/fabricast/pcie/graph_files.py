@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from fabricast.core.errors import InputError
 from fabricast.inputs.csv_files import MOST_ROWS, CsvRow, read_csv
 from fabricast.inputs.files import LARGEST_TEXT_BYTES, line_blocks, read_text
-from fabricast.inputs.parquet_files import ParquetRow, parquet_blocks, parquet_rows, read_parquet
+from fabricast.inputs.parquet_files import ParquetBlock, ParquetRow, parquet_blocks, parquet_rows, read_parquet
+from fabricast.pcie.graph_rows import GraphRows
 from fabricast.pcie.graphs import OPTIONAL, REQUIRED, CongestionGraphs
 from fabricast.pcie.host_memory import has_host_memory, memory_beside
 from fabricast.pcie.measured_graph import HOST
@@ -34,69 +35,6 @@ _BLOCK_BYTES, _BLOCK_ROWS = 1_400_000, 110_000
 _PROGRAM = "program"
 #: A line that is neither blank nor a comment.
 _CONTENT = re.compile(r"^[^#\r\n][^\n]*\n?", re.MULTILINE)
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """Communications in file order; `codes` are places of their graphs in `names`, which are in order of first rows."""
-
-    names: list[str]
-    codes: NDArray[np.int64]
-    source: NDArray[np.int64]
-    target: NDArray[np.int64]
-    size_bytes: NDArray[np.float64]
-    start_s: NDArray[np.float64]
-    #: Place of the program of each row in `PROGRAMS`, -1 where none is told; nothing without such a column.
-    program: NDArray[np.int64] | None = None
-
-    def grouped(self) -> CongestionGraphs:
-        """Return graphs in order of their first row, communications of a graph in file order."""
-        order = np.argsort(self.codes, kind="stable")
-        return CongestionGraphs(
-            names=tuple(self.names),
-            families=("user",) * len(self.names),
-            offset=np.concatenate([[0], np.cumsum(np.bincount(self.codes))]).astype(np.int64),
-            source=self.source[order],
-            target=self.target[order],
-            size_bytes=self.size_bytes[order].astype(np.float64),
-            start_s=self.start_s[order].astype(np.float64),
-            programs=() if self.program is None else self._programs(self.program[order]),
-        )
-
-    def _programs(self, by_graph: NDArray[np.int64]) -> tuple[str, ...]:
-        counts = np.bincount(self.codes)
-        first = by_graph[np.cumsum(counts) - counts]
-        several = np.flatnonzero(by_graph != np.repeat(first, counts))
-        if several.size:
-            graph = self.names[np.repeat(np.arange(len(counts)), counts)[several[0]]]
-            raise InputError(f"graph '{graph}' names several programs, expected one")
-        names = [*PROGRAMS, ""]
-        return tuple(names[place] for place in first.tolist())
-
-    def _some(self, names: list[str], rows: slice, first_code: int) -> _Rows:
-        return _Rows(
-            names, self.codes[rows] - first_code, self.source[rows], self.target[rows], self.size_bytes[rows],
-            self.start_s[rows], None if self.program is None else self.program[rows],
-        )  # fmt: skip
-
-    def parted(self) -> tuple[_Rows, _Rows]:
-        """Return all graphs but the last, and the last."""
-        last = len(self.names) - 1
-        begins = int(np.searchsorted(self.codes, last))
-        return self._some(self.names[:last], slice(begins), 0), self._some(self.names[last:], slice(begins, None), last)
-
-    def followed_by(self, later: _Rows) -> _Rows:
-        """Return the rows of both; the first graph of the later ones may be the last of these."""
-        same = later.names[0] == self.names[-1]
-        codes = later.codes + len(self.names) - same
-        program = None
-        if self.program is not None and later.program is not None:
-            program = np.concatenate([self.program, later.program])
-        return _Rows(
-            self.names + later.names[same:], np.concatenate([self.codes, codes]),
-            np.concatenate([self.source, later.source]), np.concatenate([self.target, later.target]),
-            np.concatenate([self.size_bytes, later.size_bytes]), np.concatenate([self.start_s, later.start_s]), program,
-        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -187,10 +125,21 @@ def graph_blocks(path: Path | str, tree: PcieTree, *, size_bytes: float, program
     """
     more = (_PROGRAM,) if programs else ()
     if Path(path).suffix.lower() == ".parquet":
-        total, blocks = parquet_blocks(path, REQUIRED, OPTIONAL, _BLOCK_ROWS, more)
+        known = [*tree.endpoint_names, *([HOST] if HOST not in tree.endpoint_names else [])]
+        total, blocks = parquet_blocks(path, REQUIRED[0], REQUIRED[1:], known, OPTIONAL, _BLOCK_ROWS, more)
         if total == 0:
             read_graphs(path, tree, size_bytes=size_bytes, programs=programs)
-        parts = ((_parquet_rows(path, table, before, tree, size_bytes), len(table)) for table, before in blocks)
+        numbers = np.array([*(_number(tree, name) for name in known), _UNKNOWN])
+
+        def rows_of(block: ParquetBlock) -> GraphRows:
+            found = _from_block(block, tree, numbers, size_bytes)
+            if found is not None:
+                return found
+            before = block.rows_before
+            texts = read_parquet(path, REQUIRED, OPTIONAL, more, rows=range(before, before + len(block.begins)))
+            return _parquet_rows(path, texts, before, tree, size_bytes)
+
+        parts = ((rows_of(block), len(block.begins)) for block in blocks)
         return GraphBlocks(total, "rows", _whole_graphs(parts, ScatteredGraphError()))
     if not Path(path).is_file():
         # A pipe is read once, and its size is not known.
@@ -209,7 +158,7 @@ def graph_blocks(path: Path | str, tree: PcieTree, *, size_bytes: float, program
 
 def _csv_blocks(
     path: Path | str, tree: PcieTree, size_bytes: float, optional: tuple[str, ...]
-) -> Iterator[tuple[_Rows, int]]:
+) -> Iterator[tuple[GraphRows, int]]:
     header, held, before = "", "", 0
     for block, lines_before in line_blocks(path, _BLOCK_BYTES):
         text, before = held + block, before if held else lines_before
@@ -225,7 +174,9 @@ def _csv_blocks(
         read_csv(path, REQUIRED, optional, text=held)
 
 
-def _whole_graphs(parts: Iterable[tuple[_Rows, int]], scattered: Exception) -> Iterator[tuple[CongestionGraphs, int]]:
+def _whole_graphs(
+    parts: Iterable[tuple[GraphRows, int]], scattered: Exception
+) -> Iterator[tuple[CongestionGraphs, int]]:
     """Give graphs once all their rows are there; none may come again."""
     rest, unseen, seen = None, 0, []
     for rows, size in parts:
@@ -240,19 +191,21 @@ def _whole_graphs(parts: Iterable[tuple[_Rows, int]], scattered: Exception) -> I
     if rest is not None:
         seen.append(pd.util.hash_array(np.array(rest.names, dtype=object)))
         yield rest.grouped(), unseen
-    every = np.concatenate(seen) if seen else np.zeros(0)
-    if np.unique(every).size < every.size:
+    every = np.sort(np.concatenate(seen)) if seen else np.zeros(0)
+    if (every[1:] == every[:-1]).any():
         raise scattered
 
 
-def _parquet_rows(path: Path | str, table: pd.DataFrame, rows_before: int, tree: PcieTree, size_bytes: float) -> _Rows:
+def _parquet_rows(
+    path: Path | str, table: pd.DataFrame, rows_before: int, tree: PcieTree, size_bytes: float
+) -> GraphRows:
     found = _from_columns(table, tree, size_bytes)
     return found or _from_rows(path, parquet_rows(path, table, rows_before), tree, size_bytes)
 
 
 def _csv_rows(
     path: Path | str, text: str, lines_before: int, tree: PcieTree, size_bytes: float, optional: tuple[str, ...]
-) -> _Rows:
+) -> GraphRows:
     parsed = _parsed(text, optional)
     found = None if parsed is None else _from_columns(parsed, tree, size_bytes)
     if found is not None:
@@ -278,23 +231,39 @@ def _parsed(text: str, optional: tuple[str, ...]) -> pd.DataFrame | None:
         return None
 
 
-def _from_columns(table: pd.DataFrame, tree: PcieTree, size_bytes: float) -> _Rows | None:
-    """Return the rows of a table; None where a row is wrong."""
+def _from_columns(table: pd.DataFrame, tree: PcieTree, size_bytes: float) -> GraphRows | None:
+    """Return the rows of a table of texts; None where a row is wrong."""
     if table.empty or table[list(REQUIRED)].isna().any().any():
         return None
     codes, names = pd.factorize(table["graph"])
+    ends = []
+    for column in REQUIRED[1:]:
+        places, texts = pd.factorize(table[column])
+        ends.append(np.array([_number(tree, str(text).strip()) for text in texts], dtype=np.int64)[places])
     # A list of the names at once: one by one, pandas makes a call of each.
     graph_names = list(map(str, np.asarray(names, dtype=object)))
-    if any(not name or name != name.strip() for name in graph_names):
+    return _checked(graph_names, codes.astype(np.int64), ends, table, tree, size_bytes)
+
+
+def _from_block(block: ParquetBlock, tree: PcieTree, numbers: NDArray[np.int64], size_bytes: float) -> GraphRows | None:
+    """Return the rows of a block, whose ends are places in `numbers`; None where a row is wrong."""
+    if len(set(block.texts)) < len(block.texts):
         return None
-    columns = []
-    for column in ("source", "target"):
-        places, texts = pd.factorize(table[column])
-        numbers = [_number(tree, str(text).strip()) for text in texts]
-        if min(numbers) < _BESIDE:
-            return None
-        columns.append(np.array(numbers, dtype=np.int64)[places])
-    ends = _with_memory(tree, *columns)
+    ends = [numbers[block.columns[column].to_numpy()] for column in REQUIRED[1:]]
+    return _checked(block.texts, np.cumsum(block.begins) - 1, ends, block.columns, tree, size_bytes)
+
+
+def _checked(
+    names: list[str], codes: NDArray[np.int64], numbers: Sequence[NDArray[np.int64]], table: pd.DataFrame,
+    tree: PcieTree, size_bytes: float,
+) -> GraphRows | None:  # fmt: skip
+    """Return rows; None where one is wrong."""
+    first, second = numbers
+    # Of a million names, looked at one by one only where some hold a space.
+    spaced = len("".join(names).split()) != 1 and any(name != name.strip() for name in names)
+    if spaced or not all(names) or min(first.min(), second.min()) < _BESIDE:
+        return None
+    ends = _with_memory(tree, first, second)
     if ends is None:
         return None
     source, target = ends
@@ -305,11 +274,11 @@ def _from_columns(table: pd.DataFrame, tree: PcieTree, size_bytes: float) -> _Ro
         return None
     program = _program_places(table[_PROGRAM]) if _PROGRAM in table else None
     if program is not None:
-        of_graph = np.empty(len(graph_names), dtype=np.int64)
+        of_graph = np.empty(len(names), dtype=np.int64)
         of_graph[codes[::-1]] = program[::-1]
         if program.min() < -1 or (program != of_graph[codes]).any():
             return None
-    return _Rows(graph_names, codes.astype(np.int64), source, target, size, start, program)
+    return GraphRows(names, codes, source, target, size, start, program)
 
 
 def _program_places(column: pd.Series) -> NDArray[np.int64]:
@@ -326,12 +295,12 @@ def _program_places(column: pd.Series) -> NDArray[np.int64]:
     return np.array(found, dtype=np.int64)[places]
 
 
-#: Number of host memory next to the other end, until that is known.
-_BESIDE = -1
+#: Number of host memory next to the other end, until that is known, and of what is no end.
+_BESIDE, _UNKNOWN = -1, -2
 
 
 def _number(tree: PcieTree, name: str) -> int:
-    return tree.endpoint_number.get(name, _BESIDE if name == HOST and has_host_memory(tree) else _BESIDE - 1)
+    return tree.endpoint_number.get(name, _BESIDE if name == HOST and has_host_memory(tree) else _UNKNOWN)
 
 
 def _with_memory(
@@ -348,7 +317,9 @@ def _with_memory(
     return None if both.any() else ends
 
 
-def _from_rows(path: Path | str, table_rows: Iterable[CsvRow | ParquetRow], tree: PcieTree, size_bytes: float) -> _Rows:
+def _from_rows(
+    path: Path | str, table_rows: Iterable[CsvRow | ParquetRow], tree: PcieTree, size_bytes: float
+) -> GraphRows:
     codes: dict[str, int] = {}
     programs: dict[int, int] = {}
     rows: list[tuple[int, int, int, float, float]] = []
@@ -372,7 +343,7 @@ def _from_rows(path: Path | str, table_rows: Iterable[CsvRow | ParquetRow], tree
     table = np.array(rows, dtype=np.float64)
     code, source_numbers, target_numbers = (column.astype(np.int64) for column in table.T[:3])
     of_rows = np.array([programs[number] for number in code.tolist()], dtype=np.int64)
-    return _Rows(
+    return GraphRows(
         list(codes), code, source_numbers, target_numbers, table[:, 3].copy(), table[:, 4].copy(),
         of_rows if _PROGRAM in row else None,
     )  # fmt: skip

@@ -40,4 +40,5 @@ def percentiles(values: NDArray[np.float64], percents: Sequence[float]) -> list[
     low, high = ordered[numbers.reshape(2, -1)]
     share = place - below
     # From the nearer end, as NumPy does, so that results rise with the percentage.
-    return np.where(share < 0.5, low + (high - low) * share, high - (high - low) * (1 - share)).tolist()
+    found: list[float] = np.where(share < 0.5, low + (high - low) * share, high - (high - low) * (1 - share)).tolist()
+    return found

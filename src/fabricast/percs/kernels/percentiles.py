@@ -14,7 +14,7 @@ _BINS = 1024
 
 @njit(cache=True, nogil=True)
 def order_statistics(values, low, high, ranks, found):
-    """Fill the numbers that would stand at some ranks, ascending, if the values, from `low` to `high`, were in order."""
+    """Fill the numbers that would stand at some ranks, ascending, if values from `low` to `high` were in order."""
     found[:] = low
     # Numbers so close that their distance underflows are as good as equal bins apart.
     scale = (_BINS - 1) / (high - low) if high > low else 0.0
@@ -34,7 +34,7 @@ def order_statistics(values, low, high, ranks, found):
             before += counts[searched]
             searched += 1
         if searched != known:
-            # Written whether it is one or not, at the next free place: guesses of the processor would be wrong too often.
+            # Each is written, to be overwritten if it is none: guesses of the processor would be wrong too often.
             members = np.empty(counts[searched] + 1)
             kept = np.uint64(0)
             for value in values:
