@@ -120,6 +120,48 @@ def test_a_wrong_row_of_parquet_is_named(tmp_path):
         rows_in_blocks(path)
 
 
+def answer(read):
+    try:
+        return read()
+    except (InputError, ScatteredGraphError) as error:
+        return type(error), str(error)
+
+
+@pytest.mark.parametrize("odd", [
+    {"graph": "two words"}, {"graph": "Größe"}, {"graph": " padded"}, {"graph": ""}, {"graph": None},
+    {"source": " 3 "}, {"source": "\t3"}, {"source": None}, {"source": "host"}, {"target": "it's"},
+    {"size_bytes": -1.0}, {"size_bytes": float("nan")},
+])  # fmt: skip
+@pytest.mark.parametrize("row", [0, 4095, 4096, 6999])
+def test_odd_rows_of_parquet_are_read_in_blocks_as_at_once(tmp_path, odd, row):
+    number = np.arange(7000)
+    rows = pd.DataFrame(
+        {"graph": [f"g{k}" for k in number // 7], "source": (number % 7).astype(str), "target": "7", "size_bytes": 1e6},
+        dtype=object,
+    )
+    [(column, value)] = odd.items()
+    rows.loc[row, column] = value
+    path = tmp_path / "graphs.parquet"
+    rows = rows.astype({"size_bytes": float})
+    duckdb.from_df(rows).write_parquet(str(path))
+    expected = answer(lambda: rows_of(read_graphs(path, STORM8, size_bytes=7.0)))
+    found = answer(lambda: rows_in_blocks(path)[0])
+    if found == (ScatteredGraphError, ""):
+        # A graph that another interrupts has rows in two places.
+        assert column == "graph"
+        assert rows["graph"][row - 1 : row + 2].nunique() > 1
+    else:
+        assert found == expected
+
+
+def test_graphs_of_parquet_that_come_again_are_scattered(tmp_path):
+    path = tmp_path / "graphs.parquet"
+    duckdb.sql(f"COPY (SELECT range % 3000 AS graph, 0 AS source, 1 AS target FROM range(6000)) TO '{path}'")
+    with pytest.raises(ScatteredGraphError):
+        rows_in_blocks(path)
+    assert len(read_graphs(path, STORM8, size_bytes=7.0)) == 3000
+
+
 @pytest.mark.parametrize("names", ["abab", "abbbbbbbbbbbbbbbbba", "aaaaaaabbbbbbbbbbbbba"])
 def test_a_scattered_graph_is_read_at_once_or_refused(tmp_path, monkeypatch, names):
     path = written(tmp_path, HEADER + "".join(f"{name},0,1\n" for name in names))
