@@ -12,7 +12,7 @@ from fabricast.pcie.host_memory import flows_of, with_host_memory
 from fabricast.pcie.machine_validation import MachineValidation
 from fabricast.pcie.measured_classes import MANY_COPIES
 from fabricast.pcie.measured_graph import MeasuredGraph
-from fabricast.pcie.programs import PROGRAMS, total_rate
+from fabricast.pcie.programs import PROGRAMS, total_rates
 from fabricast.pcie.shared_limits import limits_of
 from fabricast.pcie.tree import PcieTree
 
@@ -102,8 +102,6 @@ def _tried(machine: JudgedMachine, seed: int) -> _Rates:
         tree, limits = limits_of(calibration, whole, graph.flows)
         flows = flows_of(tree, graph)
         programs = [replace(program, switch_share=float(pause)) for pause in _PAUSES]
-        totals = [
-            total_rate(tree, flows, one, calibration.rates, limits=limits, draws=_DRAWS, seed=seed) for one in programs
-        ]
+        totals = total_rates(tree, flows, programs, calibration.rates, limits=limits, draws=_DRAWS, seed=seed)
         tried[number] = np.array([total.bytes_per_s for total in totals])
     return tried

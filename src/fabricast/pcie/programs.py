@@ -31,6 +31,7 @@ __all__ = [
     "program_of",
     "rate_alone",
     "total_rate",
+    "total_rates",
 ]
 
 #: Flows beyond are no probe: the time of a forecast grows with their square.
@@ -227,14 +228,62 @@ def total_rate(
     >>> round(total.bytes_per_s / 1e9), bool((total.flow_bytes_per_s < 30e9).all())
     (50, True)
     """
+    (found,) = total_rates(
+        tree, flows, [program], rates, over_peer_links=over_peer_links, limits=limits, repeats=repeats, draws=draws,
+        seed=seed,
+    )  # fmt: skip
+    return found
+
+
+def total_rates(
+    tree: PcieTree,
+    flows: Sequence[tuple[int, int]],
+    programs: Sequence[CopyProgram],
+    rates: LinkRates,
+    *,
+    over_peer_links: bool = False,
+    limits: Sequence[SharedLimit] = (),
+    repeats: int = 20,
+    draws: int = 9,
+    seed: int = 0,
+) -> list[TotalRate]:
+    """Forecast the rate of several flows under several programs, as `total_rate` does under one.
+
+    Parameters
+    ----------
+    tree, flows, rates, over_peer_links, limits, repeats, draws, seed
+        As for `total_rate`.
+    programs : sequence of CopyProgram
+        The programs.
+
+    Returns
+    -------
+    list of TotalRate
+        In the order of the programs.
+
+    Raises
+    ------
+    InputError
+        As `total_rate`.
+
+    Examples
+    --------
+    >>> from fabricast.pcie.regular_tree import regular_tree
+    >>> tree, rates = regular_tree("flat4x2", (2, 4)), LinkRates(50e9, 50e9)
+    >>> one, other = total_rates(tree, [(0, 1), (0, 4)], list(PROGRAMS.values())[:2], rates)
+    >>> one.bytes_per_s == total_rate(tree, [(0, 1), (0, 4)], PROGRAMS["ordered_writes"], rates).bytes_per_s
+    True
+    """
     check_flows(flows)
     size = np.full(len(flows), rates.one_way_bytes_per_s)
     links = links_of(tree, flows, rates, over_peer_links, limits)
-    found = _ends_s(tree, links, flows, program, size, np.zeros(len(flows)), repeats, draws, seed)
-    totals = len(flows) * repeats * size[0] / found.max(axis=1)
-    return TotalRate(
-        float(np.median(totals)), float(totals.min()), float(totals.max()), np.median(repeats * size / found, axis=0)
-    )
+    found = []
+    for program in programs:
+        ends_s = _ends_s(tree, links, flows, program, size, np.zeros(len(flows)), repeats, draws, seed)
+        totals = len(flows) * repeats * size[0] / ends_s.max(axis=1)
+        by_flow = np.median(repeats * size / ends_s, axis=0)
+        found.append(TotalRate(float(np.median(totals)), float(totals.min()), float(totals.max()), by_flow))
+    return found
 
 
 def copy_times(

@@ -59,15 +59,25 @@ class _State(NamedTuple):
     barrier_next: NDArray[np.int64]
     load: NDArray[np.float64]
     spare: NDArray[np.float64]
+    #: What each link would give every flow that has no rate yet.
+    offer: NDArray[np.float64]
+    #: How many flows cross each link, and how many of them have no rate yet.
+    sharers: NDArray[np.int64]
     users: NDArray[np.int64]
     frozen: NDArray[np.bool_]
     #: Active flows and links in use, in order; only the first places count.
     acting: NDArray[np.int64]
     used: NDArray[np.int64]
     random: NDArray[np.uint64]
+    #: Flows of each engine in order, one engine after the other, and where each begins.
+    engine_flows: NDArray[np.int64]
+    engine_begin: NDArray[np.int64]
+    #: Flows that have started and not ended, in order, and, in an array of one, how many there are.
+    started: NDArray[np.int64]
+    started_count: NDArray[np.int64]
 
 
-@njit(cache=True, error_model="numpy")
+@allocation_free(inline="always")
 def _uniform(random: NDArray[np.uint64]) -> float:
     """Next number of xorshift64*, above 0 and up to 1."""
     x = random[0]
@@ -79,45 +89,43 @@ def _uniform(random: NDArray[np.uint64]) -> float:
 
 
 @allocation_free()
-def _use(links: Links, state: _State, active: NDArray[np.bool_]) -> tuple[int, int]:
-    """List the active flows, count the users of their links, and list these; return how many there are of each."""
-    acting = 0
-    for flow in range(active.size):
-        if active[flow]:
-            state.acting[acting] = flow
-            acting += 1
-            for place in range(links.offset[flow], links.offset[flow + 1]):
-                state.users[links.link[place]] += 1
+def _use(links: Links, state: _State, acting: int) -> int:
+    """Count the flows on each link, and list the links that have any; return how many have."""
+    state.sharers[:] = 0
+    for flow in state.acting[:acting]:
+        for place in range(links.offset[flow], links.offset[flow + 1]):
+            state.sharers[links.link[place]] += 1
     used = 0
     for number in range(links.capacity.size):
-        if state.users[number] > 0:
+        if state.sharers[number] > 0:
             state.used[used] = number
             used += 1
-    return acting, used
+    return used
 
 
 @allocation_free()
-def _share(links: Links, state: _State, active: NDArray[np.bool_]) -> None:
+def _share(links: Links, state: _State, acting: int) -> None:
     """Give every active flow its max-min rate; each round lessens a direction by the traffic of the other."""
     # Weighted so, equal traffic both ways settles in one round, however much the directions cost each other.
     weight = 1.0 / (1.0 + links.duplex_cost)
     state.load[:] = 0.0
+    used = _use(links, state, acting)
     for _ in range(_SETTLE):
-        # All users of the links are gone when their flows have rates: each round counts them again.
-        acting, used = _use(links, state, active)
         for number in state.used[:used]:
+            state.users[number] = state.sharers[number]
             state.spare[number] = links.capacity[number] - links.duplex_cost * state.load[links.opposite[number]]
             for needed in links.needs[number]:
-                if needed >= 0 and state.users[needed] == 0:
+                if needed >= 0 and state.sharers[needed] == 0:
                     state.spare[number] = np.inf
+            state.offer[number] = state.spare[number] / state.users[number]
         for place in range(acting):
             state.frozen[state.acting[place]] = False
         left = acting
         while left > 0:
             least, tightest = np.inf, -1
             for number in state.used[:used]:
-                if state.users[number] > 0 and state.spare[number] / state.users[number] < least:
-                    least, tightest = state.spare[number] / state.users[number], number
+                if state.offer[number] < least:
+                    least, tightest = state.offer[number], number
             for flow in state.acting[:acting]:
                 if state.frozen[flow]:
                     continue
@@ -129,8 +137,11 @@ def _share(links: Links, state: _State, active: NDArray[np.bool_]) -> None:
                     state.rate[flow] = least
                     left -= 1
                     for place in range(links.offset[flow], links.offset[flow + 1]):
-                        state.spare[links.link[place]] -= least
-                        state.users[links.link[place]] -= 1
+                        number = links.link[place]
+                        state.spare[number] -= least
+                        state.users[number] -= 1
+                        left_over = state.spare[number] / state.users[number] if state.users[number] > 0 else np.inf
+                        state.offer[number] = left_over
         for number in state.used[:used]:
             state.load[number] *= 1.0 - weight
         for flow in state.acting[:acting]:
@@ -138,7 +149,7 @@ def _share(links: Links, state: _State, active: NDArray[np.bool_]) -> None:
                 state.load[links.link[place]] += weight * state.rate[flow]
 
 
-@allocation_free()
+@allocation_free(inline="always")
 def _is_ready(flow: int, now: float, program: Program, state: _State) -> bool:
     """Whether the next copy of a flow may start: it is issued, its barrier is free, and it is its turn there."""
     if state.running[flow] or state.done[flow] >= program.repeats or program.earliest[flow] > now:
@@ -147,31 +158,28 @@ def _is_ready(flow: int, now: float, program: Program, state: _State) -> bool:
     return barrier < 0 or (not state.barrier_busy[barrier] and state.barrier_next[barrier] == flow)
 
 
-@allocation_free()
+@allocation_free(inline="always")
 def _choose(engine: int, now: float, program: Program, state: _State) -> int:
     """Return the flow that an engine executes next: the first ready one after the last, or any; -1 for none."""
-    flows = program.engine.size
-    ready = 0
-    for flow in range(flows):
-        if program.engine[flow] == engine and _is_ready(flow, now, program, state):
+    ready, first, after = 0, -1, -1
+    for place in range(state.engine_begin[engine], state.engine_begin[engine + 1]):
+        flow = state.engine_flows[place]
+        if _is_ready(flow, now, program, state):
             ready += 1
-    if ready == 0:
-        return -1
-    if program.random_turns:
+            first = flow if first < 0 else first
+            after = flow if after < 0 and flow > state.last_flow[engine] else after
+    chosen = after if after >= 0 else first
+    if ready > 0 and program.random_turns:
         skip = min(int(_uniform(state.random) * ready), ready - 1)
-        for flow in range(flows):
-            if program.engine[flow] == engine and _is_ready(flow, now, program, state):
-                if skip == 0:
-                    return flow
+        for place in range(state.engine_begin[engine], state.engine_begin[engine + 1]):
+            flow = state.engine_flows[place]
+            if _is_ready(flow, now, program, state):
+                chosen = flow if skip == 0 else chosen
                 skip -= 1
-    for step in range(1, flows + 1):
-        flow = (state.last_flow[engine] + step) % flows
-        if program.engine[flow] == engine and _is_ready(flow, now, program, state):
-            return flow
-    return -1
+    return chosen
 
 
-@allocation_free()
+@allocation_free(inline="always")
 def _start(flow: int, now: float, program: Program, state: _State, alone: NDArray[np.float64]) -> None:
     """Start the next copy of a flow, after the pause of an engine that changes its stream."""
     engine, barrier = program.engine[flow], program.barrier[flow]
@@ -186,9 +194,15 @@ def _start(flow: int, now: float, program: Program, state: _State, alone: NDArra
     state.running[flow] = True
     state.starts_at[flow] = now + pause
     state.remaining[flow] = program.size[flow]
+    place = state.started_count[0]
+    while place > 0 and state.started[place - 1] > flow:
+        state.started[place] = state.started[place - 1]
+        place -= 1
+    state.started[place] = flow
+    state.started_count[0] += 1
 
 
-@allocation_free()
+@allocation_free(inline="always")
 def _finish(flow: int, now: float, program: Program, state: _State) -> None:
     """End a copy: its engine and its barrier are free, and the next copy in order of issue has its turn."""
     state.running[flow] = False
@@ -205,6 +219,56 @@ def _finish(flow: int, now: float, program: Program, state: _State) -> None:
             if program.barrier[following] == barrier and state.done[following] < program.repeats:
                 state.barrier_next[barrier] = following
                 break
+
+
+@allocation_free()
+def _run(links: Links, program: Program, endpoints: int, alone: NDArray[np.float64], state: _State) -> None:
+    """Run all copies, event by event."""
+    flows = program.engine.size
+    without_engine, last_issue = False, 0.0
+    for flow in range(flows - 1, -1, -1):
+        without_engine = without_engine or program.engine[flow] < 0
+        last_issue = max(last_issue, program.earliest[flow])
+        if program.barrier[flow] >= 0:
+            state.barrier_next[program.barrier[flow]] = flow
+    now, left = 0.0, flows * program.repeats
+    while left > 0:
+        for engine in range(endpoints):
+            if not state.engine_busy[engine]:
+                chosen = _choose(engine, now, program, state)
+                if chosen >= 0:
+                    _start(chosen, now, program, state, alone)
+        if without_engine:
+            for flow in range(flows):
+                if program.engine[flow] < 0 and _is_ready(flow, now, program, state):
+                    _start(flow, now, program, state, alone)
+        following = np.inf
+        if now < last_issue:
+            for flow in range(flows):
+                if program.earliest[flow] > now:
+                    following = min(following, program.earliest[flow])
+        acting = 0
+        for flow in state.started[: state.started_count[0]]:
+            if state.starts_at[flow] > now:
+                following = min(following, state.starts_at[flow])
+                continue
+            state.acting[acting] = flow
+            acting += 1
+        _share(links, state, acting)
+        for flow in state.acting[:acting]:
+            following = min(following, now + state.remaining[flow] / state.rate[flow])
+        for flow in state.acting[:acting]:
+            state.remaining[flow] -= state.rate[flow] * (following - now)
+            if state.remaining[flow] <= _DONE * program.size[flow] + state.rate[flow] * 1e-15 * following:
+                _finish(flow, following, program, state)
+                left -= 1
+        kept = 0
+        for flow in state.started[: state.started_count[0]]:
+            if state.running[flow]:
+                state.started[kept] = flow
+                kept += 1
+        state.started_count[0] = kept
+        now = following
 
 
 @njit(cache=True, error_model="numpy")
@@ -231,45 +295,18 @@ def run_program(
     ndarray of float64, shape (flows,)
         Ends.
     """
-    flows = program.engine.size
+    flows, without_engine = program.engine.size, np.sum(program.engine < 0)
     state = _State(
         np.zeros(flows), np.zeros(flows), np.zeros(flows), np.zeros(flows, np.int64), np.zeros(flows, np.bool_),
         np.zeros(flows), np.zeros(endpoints, np.bool_), np.full(endpoints, -1, np.int64),
         np.zeros(endpoints, np.bool_), np.full(endpoints, -1, np.int64), np.zeros(links.capacity.size),
-        np.zeros(links.capacity.size), np.zeros(links.capacity.size, np.int64), np.zeros(flows, np.bool_),
+        np.zeros(links.capacity.size), np.zeros(links.capacity.size), np.zeros(links.capacity.size, np.int64),
+        np.zeros(links.capacity.size, np.int64), np.zeros(flows, np.bool_),
         np.zeros(flows, np.int64), np.zeros(links.capacity.size, np.int64),
         np.array([np.uint64(seed) * np.uint64(2654435769) + np.uint64(88172645463325252)], np.uint64),
+        np.argsort(program.engine, kind="mergesort")[without_engine:],
+        np.searchsorted(np.sort(program.engine)[without_engine:], np.arange(endpoints + 1)),
+        np.zeros(flows, np.int64), np.zeros(1, np.int64),
     )  # fmt: skip
-    for flow in range(flows - 1, -1, -1):
-        if program.barrier[flow] >= 0:
-            state.barrier_next[program.barrier[flow]] = flow
-    active = np.zeros(flows, np.bool_)
-    now, left = 0.0, flows * program.repeats
-    while left > 0:
-        for engine in range(endpoints):
-            if not state.engine_busy[engine]:
-                chosen = _choose(engine, now, program, state)
-                if chosen >= 0:
-                    _start(chosen, now, program, state, alone)
-        for flow in range(flows):
-            if program.engine[flow] < 0 and _is_ready(flow, now, program, state):
-                _start(flow, now, program, state, alone)
-        following = np.inf
-        for flow in range(flows):
-            active[flow] = state.running[flow] and state.starts_at[flow] <= now
-            if state.running[flow] and state.starts_at[flow] > now:
-                following = min(following, state.starts_at[flow])
-            if program.earliest[flow] > now:
-                following = min(following, program.earliest[flow])
-        _share(links, state, active)
-        for flow in range(flows):
-            if active[flow]:
-                following = min(following, now + state.remaining[flow] / state.rate[flow])
-        for flow in range(flows):
-            if active[flow]:
-                state.remaining[flow] -= state.rate[flow] * (following - now)
-                if state.remaining[flow] <= _DONE * program.size[flow] + state.rate[flow] * 1e-15 * following:
-                    _finish(flow, following, program, state)
-                    left -= 1
-        now = following
+    _run(links, program, endpoints, alone, state)
     return state.end
