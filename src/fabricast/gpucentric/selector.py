@@ -11,7 +11,6 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import bisect
 
 from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.node_rate import NodeRates, node_rate_bytes_per_s
@@ -309,6 +308,8 @@ def crossovers(curves: Mapping[str, Callable[[float], float]], low_bytes: float,
     >>> crossovers({"a": lambda n: 1.0 + n, "b": lambda n: 5.0 + n / 2}, 1, 64)["size_bytes"].round(6).tolist()
     [8.0]
     """
+    from scipy.optimize import bisect  # half a second: only where it is needed
+
     points = np.geomspace(low_bytes, high_bytes, int(16 * np.log2(high_bytes / low_bytes)) + 1)
     best = [min(curves, key=lambda name: curves[name](n)) for n in points.tolist()]
     rows = []

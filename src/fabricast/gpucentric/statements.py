@@ -13,7 +13,6 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import spearmanr
 
 from fabricast.gpucentric.methods import (
     CONTROLS,
@@ -172,6 +171,8 @@ def _polling_optimum(value: Values) -> NDArray[np.bool_]:
 
 
 def _time_energy_correlation(value: Values) -> Any:
+    from scipy.stats import spearmanr  # half a second: only where it is needed
+
     times, energies = [], []
     for name in ("mpi", "ggas", "rma", "rma_host"):
         time = message_time_s(name, value, ALL_BYTES)

@@ -14,7 +14,8 @@ from fabricast.core.errors import InputError
 
 __all__ = ["log_to", "progress_of"]
 
-_OBJECTS_BETWEEN_COLLECTIONS = 50_000
+#: More take memory, fewer time.
+_OBJECTS_BETWEEN_COLLECTIONS = 10_000
 
 
 def log_to(path: Path | str) -> None:
