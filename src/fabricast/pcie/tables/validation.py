@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -168,12 +169,14 @@ def validate_models(
         )
         for _, alike in cases.groupby(cases, sort=False)
     ]  # fmt: skip
-    return ValidationTables(
-        *(
-            pd.concat([getattr(tables, name) for tables in found], ignore_index=True)
-            for name in ValidationTables.__dataclass_fields__
-        )
-    )
+    # Put together once: to do so for each of the settings first would hold the rows three times.
+    together = zip(*(parts.values() for parts in found), strict=True)
+    return ValidationTables(*(_concatenated(itertools.chain.from_iterable(of_settings)) for of_settings in together))
+
+
+def _concatenated(frames: Iterable[pd.DataFrame]) -> pd.DataFrame:
+    some = list(frames)
+    return pd.concat(some, ignore_index=True) if some else pd.DataFrame()
 
 
 def _validate_alike(
@@ -192,8 +195,8 @@ def _validate_alike(
     resamples: int,
     seed: int,
     threads: int,
-) -> ValidationTables:
-    """Hold every model against the references of hardware settings that simulate the same graphs."""
+) -> dict[str, list[pd.DataFrame]]:
+    """Hold every model against references of settings that simulate the same graphs; return rows of the tables."""
     chosen = graph["graph"].isin(set(reference["case_id"]))
     design = design[chosen.to_numpy()]
     graph = graph[chosen].reset_index(drop=True)
@@ -243,9 +246,7 @@ def _validate_alike(
                     )
                 )  # fmt: skip
     parts["band"].append(_bands(found, case, subsets, counts, tolerance))
-    return ValidationTables(
-        *(pd.concat(frames, ignore_index=True) if frames else pd.DataFrame() for frames in parts.values())
-    )
+    return parts
 
 
 @dataclass(frozen=True)
