@@ -28,6 +28,7 @@ include: "workflow/rules/tables.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/report.smk"
 include: "workflow/rules/summary.smk"
+include: "workflow/rules/priorities.smk"
 
 
 rule all:
@@ -59,9 +60,3 @@ rule claims:
     """Only what the claim table needs."""
     input:
         "<results>/tables/claim.parquet",
-
-
-# Claims, database and report wait for all tables: pictures are drawn on the cores that these leave.
-for _rule in workflow.rules:
-    if not _rule.name.startswith("plot_"):
-        _rule.priority = max(_rule.priority, 1)

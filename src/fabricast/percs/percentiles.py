@@ -27,8 +27,8 @@ def percentiles(values: NDArray[np.float64], percents: Sequence[float]) -> list[
 
     Examples
     --------
-    >>> percentiles(np.array([4.0, 0.0, 1.0]), [50, 90])
-    [1.0, 3.4]
+    >>> percentiles(np.array([4.0, 0.0, 1.0]), [50, 75])
+    [1.0, 2.5]
     """
     from fabricast.percs.kernels.percentiles import order_statistics
 
