@@ -83,11 +83,11 @@ def endpoints(groups: int) -> Callable[[], object]:
 
 
 def shard(number: int, shards: int) -> Callable[[], object]:
-    """Simulate a share of some graphs packet by packet."""
+    """Simulate a share of some graphs packet by packet on each hardware setting, as a job of the workflow does."""
     tree = load_tree("storm8")
     known = [arcs for _, arcs in validation_set(tree, 22259)]
     own = from_arcs(known[number::shards], size_bytes=SIZE)
-    return lambda: simulate_ends(tree, own, HARDWARE["split_256_128"])
+    return lambda: [simulate_ends(tree, own, HARDWARE[name]) for name in ("no_split", "split_256_128", "split_128_64")]
 
 
 #: What grows, by which arguments, and how many of it these are.
