@@ -32,7 +32,7 @@ from rich.table import Table
 from benchmarks.clocks import cpu_seconds
 from benchmarks.naive_peer import end_times
 from benchmarks.network_lines import network_lines
-from benchmarks.scale_lines import scale_lines
+from benchmarks.scale_lines import SETTINGS, scale_lines
 from benchmarks.simgrid import build_simgrid_peer, run_simgrid_peer
 from benchmarks.table_lines import table_lines
 from fabricast.core.units import GIB, MIB
@@ -181,7 +181,7 @@ def packet_lines(work: Work) -> list[dict[str, object]]:
     """Measure B5: 22,259 graphs of 300 MiB packet by packet, against brute force on smaller messages."""
     small = [work.arcs[i] for i in work.sample[:PACKET_SAMPLE]]
     lines = []
-    for name in ("no_split", "split_256_128", "split_128_64"):
+    for name in SETTINGS:
         hardware = HARDWARE[name]
         ours = [cpu_seconds(partial(simulate_ends, work.tree, work.graphs, hardware)) for _ in range(3)]
         graphs = from_arcs(small, size_bytes=float(2**20))

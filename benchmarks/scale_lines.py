@@ -36,7 +36,7 @@ from fabricast.percs.loads import count_traffic, route
 from fabricast.percs.network import TwoLevelNetwork
 from fabricast.percs.workloads import multicast, stencil
 
-__all__ = ["scale_lines"]
+__all__ = ["SETTINGS", "scale_lines"]
 
 ROUNDS = 3
 BANDWIDTH, TAU, SIZE = 12.5e9, 0.1735, 300 * 2.0**20
@@ -82,12 +82,16 @@ def endpoints(groups: int) -> Callable[[], object]:
     return lambda: route(count_traffic(workload, router, network, seed=1)[0], network, "direct")
 
 
+#: Settings of the hardware on which every graph is simulated, in the default study too.
+SETTINGS = ("no_split", "split_256_128", "split_128_64")
+
+
 def shard(number: int, shards: int) -> Callable[[], object]:
     """Simulate a share of some graphs packet by packet on each hardware setting, as a job of the workflow does."""
     tree = load_tree("storm8")
     known = [arcs for _, arcs in validation_set(tree, 22259)]
     own = from_arcs(known[number::shards], size_bytes=SIZE)
-    return lambda: [simulate_ends(tree, own, HARDWARE[name]) for name in ("no_split", "split_256_128", "split_128_64")]
+    return lambda: [simulate_ends(tree, own, HARDWARE[name]) for name in SETTINGS]
 
 
 #: What grows, by which arguments, and how many of it these are.

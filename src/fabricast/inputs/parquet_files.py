@@ -185,7 +185,8 @@ def parquet_blocks(
                 relation = connection.read_parquet(str(path))
                 kinds = dict(zip(relation.columns, map(str, relation.types), strict=True))
                 columns = _columns(path, kinds, [run, *places], numbers, other_texts)
-                connection.execute(f"CREATE TYPE known AS ENUM ({', '.join(map(_quoted, known))})")
+                connection.register("known_texts", pd.DataFrame({"text": known}))
+                connection.execute("CREATE TYPE known AS ENUM (SELECT text FROM known_texts)")
                 text = f"coalesce({columns.pop(run)}, '')"
                 begins = f"{text} IS DISTINCT FROM lag({text}) OVER ()"
                 for name in places:
@@ -208,10 +209,6 @@ def parquet_blocks(
                 raise _unreadable(path, error) from error
 
     return total, blocks()
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 def _unreadable(path: Path | str, error: Exception) -> InputError:
