@@ -10,7 +10,8 @@ from fabricast.core.seeds import random_generator
 from fabricast.pcie.models import MODELS, Model
 from fabricast.pcie.patterns import Pattern
 from fabricast.pcie.schedule_results import SAME, Mode, ScheduleSearch
-from fabricast.pcie.schedules import Run, evaluated_plans, lower_bound_s
+from fabricast.pcie.schedule_runs import Run
+from fabricast.pcie.schedules import evaluated_plans, lower_bound_s
 from fabricast.pcie.tree import PcieTree
 
 __all__ = ["search_schedules"]

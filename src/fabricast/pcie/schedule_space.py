@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -50,13 +50,21 @@ class Space:
             found[s] = tuple(self.pattern.targets[s][choice] for choice in own[digit])
         return tuple(found)
 
-    def combine(self, digit: Callable[[int, int], NDArray[np.int64]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Sum what each source adds for its permutation, over the low and over the high sources."""
+    @cached_property
+    def scales(self) -> NDArray[np.int64]:
+        """What the next order of each source adds to the number of a schedule."""
+        return np.cumprod([1, *self.counts[:-1].tolist()], dtype=np.int64)
+
+    def combine(
+        self, digit: Callable[[int, int], NDArray[np.int64]], counts: Sequence[int] | NDArray[np.int64] | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Sum what each source adds for its permutation, or its other digit, over the low and over the high sources."""
+        counts = self.counts if counts is None else counts
         halves = []
         for part in (range(self.half), range(self.half, len(self.sources))):
             rows = np.zeros((1, digit(0, 0).size), dtype=np.int64)
             for place in part:
-                own = np.stack([digit(place, k) for k in range(int(self.counts[place]))])
+                own = np.stack([digit(place, k) for k in range(int(counts[place]))])
                 rows = (own[:, None, :] + rows[None, :, :]).reshape(-1, rows.shape[1])
             halves.append(rows)
         return halves[0], halves[1]

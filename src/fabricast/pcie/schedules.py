@@ -11,21 +11,22 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fabricast.core.errors import InputError
+from fabricast.pcie.asynchronous_schedules import asynchronous_times_s
 from fabricast.pcie.graphs import CongestionGraphs
-from fabricast.pcie.models import MODELS, Model, evaluate
+from fabricast.pcie.models import MODELS, Model
 from fabricast.pcie.patterns import Pattern
 from fabricast.pcie.schedule_results import SAME, Mode, SchedulePlan, ScheduleSearch
+from fabricast.pcie.schedule_runs import Run
 from fabricast.pcie.schedule_space import Space, schedule_space
 from fabricast.pcie.tree import PcieTree
 from fabricast.runtime.threads import over_blocks
 
-__all__ = ["Run", "enumerate_schedules", "evaluated_plans", "lower_bound_s", "run_schedule"]
+__all__ = ["enumerate_schedules", "evaluated_plans", "lower_bound_s", "run_schedule"]
 
 #: Larger spaces are searched, not enumerated.
 MOST_SCHEDULES = 20_000_000
@@ -72,27 +73,6 @@ def lower_bound_s(tree: PcieTree, pattern: Pattern, *, bandwidth_bytes_per_s: fl
             alone_s += size / float(routes.capacity[links].min())
         busiest_source = max(busiest_source, alone_s / bandwidth_bytes_per_s + len(own) * latency_s)
     return max(float((load / routes.capacity).max()) / bandwidth_bytes_per_s + latency_s, busiest_source)
-
-
-@dataclass(frozen=True)
-class Run:
-    """Parameters of the model under which schedules are evaluated."""
-
-    tree: PcieTree
-    model: Model
-    bandwidth_bytes_per_s: float
-    tau: float
-    crossing_cost: float
-    latency_s: float
-    threads: int
-
-    def evaluate(self, graphs: CongestionGraphs, *, after: NDArray[np.int64] | None = None, first: bool = False):  # type: ignore[no-untyped-def]
-        """Evaluate graphs with the model and the machine of this search."""
-        return evaluate(
-            self.tree, graphs, self.model, bandwidth_bytes_per_s=self.bandwidth_bytes_per_s, tau=self.tau,
-            crossing_cost=self.crossing_cost, threads=self.threads, after=after, latency_s=self.latency_s,
-            first_phase_only=first,
-        )  # fmt: skip
 
 
 def run_schedule(
@@ -181,35 +161,6 @@ def evaluated_plans(
     ]
 
 
-def _symmetries(run: Run, space: Space) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Symmetries of the tree that keep the pattern and its sizes, as what each adds to the number."""
-    pattern = space.pattern
-    if len(pattern.targets) > 8:
-        return []
-    size_of = {
-        (s, t): size for s in space.sources for t, size in zip(pattern.targets[s], pattern.size_bytes[s], strict=True)
-    }
-    scales = dict(
-        zip(space.sources, itertools.accumulate([1, *space.counts.tolist()], lambda a, b: a * b), strict=False)
-    )
-    place_of = {s: place for place, s in enumerate(space.sources)}
-    found = []
-    for image in run.tree.automorphisms.tolist():
-        if {(image[s], image[t]): size for (s, t), size in size_of.items()} != size_of:
-            continue
-
-        def digit(place: int, k: int, image: list[int] = image) -> NDArray[np.int64]:
-            source = space.sources[place]
-            other = image[source]
-            moved = [image[pattern.targets[source][choice]] for choice in space.permutations[place][k]]
-            choices = tuple(pattern.targets[other].index(target) for target in moved)
-            return np.array([scales[other] * space.permutations[place_of[other]].index(choices)], dtype=np.int64)
-
-        low, high = space.combine(digit)
-        found.append((low[:, 0], high[:, 0]))
-    return found
-
-
 def can_enumerate(pattern: Pattern) -> bool:
     """Return whether a pattern has few enough schedules to evaluate them all.
 
@@ -287,16 +238,23 @@ def enumerate_schedules(
         )
     space = schedule_space(pattern)
     run = Run(tree, model, bandwidth_bytes_per_s, tau, crossing_cost, latency_s, threads)
-    elapsed_s = _synchronised(run, space) if mode == "synchronised" else _asynchronous(run, space)
+    elapsed_s = _synchronised(run, space) if mode == "synchronised" else asynchronous_times_s(run, space)
     count = min(top, elapsed_s.size)
-    edge = np.partition(elapsed_s, count - 1)[count - 1] * (1 + SAME)
-    near = np.flatnonzero(elapsed_s <= edge)
+    near = _fastest(elapsed_s, count)
     # Times that differ by rounding are ties: the smaller number comes first.
     fastest = near[np.lexsort((near, np.round(elapsed_s[near] / elapsed_s.min(), 9)))][:count]
     chosen = [space.orders(int(number)) for number in (*fastest, np.argmax(elapsed_s))]
     *best, worst, naive = evaluated_plans(run, pattern, [*chosen, pattern.targets], mode)
     bound_s = lower_bound_s(tree, pattern, bandwidth_bytes_per_s=bandwidth_bytes_per_s, latency_s=latency_s)
     return ScheduleSearch(mode, pattern.schedules, bound_s, tuple(best), naive, elapsed_s, worst, pattern.schedules)
+
+
+def _fastest(elapsed_s: NDArray[np.float64], count: int) -> NDArray[np.intp]:
+    """Numbers of the `count` fastest schedules and of those that tie with the last of them."""
+    # Each block has one as fast as its fastest: few are left to be ordered.
+    blocks = np.minimum.reduceat(elapsed_s, np.arange(0, elapsed_s.size, max(1, elapsed_s.size // (100 * count))))
+    few = elapsed_s[elapsed_s <= np.partition(blocks, count - 1)[count - 1]]
+    return np.flatnonzero(elapsed_s <= np.partition(few, count - 1)[count - 1] * (1 + SAME))
 
 
 def _synchronised(run: Run, space: Space) -> NDArray[np.float64]:
@@ -318,43 +276,3 @@ def _synchronised(run: Run, space: Space) -> NDArray[np.float64]:
         high.shape[0], threads=run.threads, block=max(1, high.shape[0] // (4 * run.threads)),
     )  # fmt: skip
     return elapsed_s
-
-
-def _asynchronous(run: Run, space: Space) -> NDArray[np.float64]:
-    from fabricast.pcie.kernels.schedules import asynchronous_times, smallest_images
-
-    codes = np.arange(1, space.codes)
-    graphs = space.active_sets(codes, sized=False)
-    rates = np.zeros((space.codes, len(space.sources)), dtype=np.float64)
-    place = np.full(len(space.pattern.targets), -1, dtype=np.int64)
-    place[list(space.sources)] = np.arange(len(space.sources))
-    rho = run.evaluate(graphs, first=True).initial_rho
-    rates[1 + graphs.graph_of_communication, place[graphs.source]] = rho
-    symmetries = _symmetries(run, space)
-    if len(symmetries) > 1:
-        smallest = smallest_images(np.stack([low for low, _ in symmetries]), np.stack([high for _, high in symmetries]))
-        numbers = np.flatnonzero(smallest == np.arange(smallest.size))
-    else:
-        numbers = np.arange(space.pattern.schedules)
-    most = max(len(own) for own in space.pattern.targets)
-    choices = np.full((len(space.sources), int(space.counts.max()), most), -1, dtype=np.int64)
-    sizes = np.ones((len(space.sources), most), dtype=np.float64)
-    degrees = np.array([len(space.pattern.targets[s]) for s in space.sources], dtype=np.int64)
-    for row, (s, own) in enumerate(zip(space.sources, space.permutations, strict=True)):
-        """Evaluate graphs with the model and the machine of this search."""
-        choices[row, : len(own), : degrees[row]] = own
-        sizes[row, : degrees[row]] = space.pattern.size_bytes[s]
-    found = np.empty(numbers.size, dtype=np.float64)
-    over_blocks(
-        lambda first, last: asynchronous_times(
-            first, last, numbers, space.counts, degrees, choices, space.weights, sizes, rates,
-            run.bandwidth_bytes_per_s, run.latency_s, found,
-        ),
-        numbers.size, threads=run.threads, block=4096,
-    )  # fmt: skip
-    if numbers.size == space.pattern.schedules:
-        return found
-    elapsed_s = np.empty(space.pattern.schedules, dtype=np.float64)
-    elapsed_s[numbers] = found
-    expanded: NDArray[np.float64] = elapsed_s[smallest]
-    return expanded

@@ -97,10 +97,10 @@ def plain_times(tree, order, sizes, mode, latency):
     return now
 
 
-@pytest.mark.parametrize("mode", ["synchronised", "asynchronous"])
-def test_enumeration_equals_the_general_event_loop_on_2000_schedules(storm8, mode):
+@pytest.mark.parametrize(("mode", "latency_s"), [("synchronised", 0.0), ("asynchronous", 0.0), ("asynchronous", 0.3)])
+def test_enumeration_equals_the_general_event_loop_on_2000_schedules(storm8, mode, latency_s):
     pattern = halo_pattern((2, 2, 2), 8, size_bytes=1.0)
-    found = enumerate_schedules(storm8, pattern, mode, threads=2, **UNIT)
+    found = enumerate_schedules(storm8, pattern, mode, threads=2, latency_s=latency_s, **UNIT)
     generator = np.random.default_rng(5)
     counts = [6] * 8
     orders = list(itertools.permutations(range(3)))
@@ -110,7 +110,7 @@ def test_enumeration_equals_the_general_event_loop_on_2000_schedules(storm8, mod
             rest, digit = divmod(rest, count)
             digits.append(digit)
         order = [[pattern.targets[s][choice] for choice in orders[digit]] for s, digit in enumerate(digits)]
-        plan = run_schedule(storm8, pattern, order, mode, **UNIT)
+        plan = run_schedule(storm8, pattern, order, mode, latency_s=latency_s, **UNIT)
         assert plan.elapsed_s == pytest.approx(found.elapsed_s[number], rel=1e-9)
 
 

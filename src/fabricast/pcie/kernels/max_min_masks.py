@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from fabricast.pcie.kernels.bit_masks import bits, lowest, without_lowest
 from fabricast.pcie.kernels.working_memory import ACTIVE, CAPACITY, PAIR, RESIDUAL, RHO, SHARE, TIE
 from fabricast.runtime.compilation import allocation_free
 
@@ -13,26 +14,6 @@ __all__ = ["MOST_IN_A_MASK", "max_min_by_masks", "users_as_masks"]
 MOST_IN_A_MASK = 62
 #: Rows of `masks`, by link: the bits of its users; by place: the links that any communication uses.
 _USERS, _USED = range(2)
-_PAIRS, _FOURS, _BYTES, _SUM = 0x5555555555555555, 0x3333333333333333, 0x0F0F0F0F0F0F0F0F, 0x0101010101010101
-
-
-@allocation_free(inline="always")
-def _bits(mask):
-    """Count the bits of a number (Warren, Hacker's Delight, 5-1)."""
-    pairs = mask - ((mask >> 1) & _PAIRS)
-    fours = (pairs & _FOURS) + ((pairs >> 2) & _FOURS)
-    return (((fours + (fours >> 4)) & _BYTES) * _SUM) >> 56
-
-
-@allocation_free(inline="always")
-def _without_lowest(mask):
-    return mask & (mask - 1)
-
-
-@allocation_free(inline="always")
-def _lowest(mask):
-    """Return the place of the lowest bit."""
-    return _bits((mask ^ (mask - 1)) >> 1)
 
 
 @allocation_free()
@@ -64,7 +45,7 @@ def max_min_by_masks(active_count, links, masks, values, marks):
     while rising != 0:
         level = np.inf
         for place in range(links):
-            sharing = _bits(masks[_USERS, masks[_USED, place]] & rising)
+            sharing = bits(masks[_USERS, masks[_USED, place]] & rising)
             values[SHARE, place] = values[RESIDUAL, place] / sharing if sharing > 0 else np.inf
             level = min(level, values[SHARE, place])
         limit = level * TIE
@@ -75,8 +56,8 @@ def max_min_by_masks(active_count, links, masks, values, marks):
         full &= rising
         rising ^= full
         while full != 0:
-            values[RHO, _lowest(full)] = level
-            full = _without_lowest(full)
+            values[RHO, lowest(full)] = level
+            full = without_lowest(full)
         if rising == 0:
             return
         for place in range(links):
@@ -86,5 +67,5 @@ def max_min_by_masks(active_count, links, masks, values, marks):
             settled = mask & (active ^ rising)
             values[RESIDUAL, place] = values[CAPACITY, masks[_USED, place]]
             while settled != 0:
-                values[RESIDUAL, place] -= values[RHO, _lowest(settled)]
-                settled = _without_lowest(settled)
+                values[RESIDUAL, place] -= values[RHO, lowest(settled)]
+                settled = without_lowest(settled)

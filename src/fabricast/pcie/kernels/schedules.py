@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from fabricast.pcie.kernels.bit_masks import lowest, without_lowest
 from fabricast.runtime.compilation import njit
 
 __all__ = ["asynchronous_times", "smallest_images", "synchronised_times"]
 
-_SAME_TIME = 1e-9
+#: Schedules that a thread runs side by side.
+_ABREAST = 64
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
@@ -30,93 +32,94 @@ def synchronised_times(first_high, last_high, low_codes, high_codes, step_s, ela
             elapsed_s[base + low] = total
 
 
-@njit(cache=True, error_model="numpy")
-def smallest_images(low_images, high_images):
-    """Return the smallest number that a symmetry gives each schedule, itself included."""
+@njit(cache=True, error_model="numpy", nogil=True)
+def smallest_images(first_high, last_high, low_images, high_images, smallest, symmetry):
+    """Fill in the smallest number that a symmetry gives each schedule or step of these highs, and which does."""
     symmetries, lows = low_images.shape
-    highs = high_images.shape[1]
-    smallest = np.empty(lows * highs, dtype=np.int64)
-    for high in range(highs):
+    for high in range(first_high, last_high):
+        base = high * lows
         for low in range(lows):
-            own = low + lows * high
-            best = own
-            for g in range(symmetries):
+            smallest[base + low] = low_images[0, low] + high_images[0, high]
+            symmetry[base + low] = 0
+        for g in range(1, symmetries):
+            for low in range(lows):
                 image = low_images[g, low] + high_images[g, high]
-                if image < best:
-                    best = image
-            smallest[own] = best
-    return smallest
+                is_smaller = image < smallest[base + low]
+                smallest[base + low] = image if is_smaller else smallest[base + low]
+                symmetry[base + low] = g if is_smaller else symmetry[base + low]
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
 def asynchronous_times(
-    first, last, schedules, counts, degrees, permutations, weights, size_bytes, rates, bandwidth_bytes_per_s,
-    latency_s, elapsed_s
+    first, last, schedules, counts, begins, amount, limit, pace, part, rates_bytes_per_s, elapsed_s
 ):  # fmt: skip
     """Run schedules in which a source starts its next send when its previous one ends.
 
-    `counts` are the permutations of each source, `permutations[source, number, k]` its k-th
-    target, `rates[code, source]` the congestion factors of an active set.
+    A source goes through phases, from `begins[source, order]` on: pauses, sends, and at last
+    one without end. Phase p takes `amount[p]` seconds or bytes, is over when `limit[p]` is
+    left, passes at `pace[p]` besides the rate of the source, and adds `part[p]` to the code
+    of the active set, whose rates are `rates_bytes_per_s[code, source]`. Schedules advance
+    side by side, an event of each at a time, as the processor computes many at once.
     """
     sources = counts.size
-    order = np.empty(sources, dtype=np.int64)
-    done = np.empty(sources, dtype=np.int64)
-    digit = np.empty(sources, dtype=np.int64)
-    remaining = np.empty(sources, dtype=np.float64)
-    waiting = np.empty(sources, dtype=np.float64)
-    for position in range(first, last):
-        number = schedules[position]
-        code = 0
-        busy = 0
+    shape = (sources, _ABREAST)
+    left, over, paces, rate = np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape)
+    phase = np.empty(shape, dtype=np.int64)
+    place, code = np.full(_ABREAST, -1, dtype=np.int64), np.zeros(_ABREAST, dtype=np.int64)
+    busy, ended = np.zeros(_ABREAST, dtype=np.int64), np.empty(_ABREAST, dtype=np.int64)
+    now, step = np.empty(_ABREAST), np.empty(_ABREAST)
+    left[:] = np.inf
+    over[:] = 0.0
+    paces[:] = 0.0
+    position = first
+    running = 1
+    while running > 0:
+        running = 0
+        for lane in range(_ABREAST):
+            if busy[lane] == 0:
+                if place[lane] >= 0:
+                    elapsed_s[place[lane]] = now[lane]
+                    place[lane] = -1
+                if position == last:
+                    continue
+                number = schedules[position]
+                for s in range(sources):
+                    p = begins[s, number % counts[s]]
+                    number //= counts[s]
+                    phase[s, lane] = p
+                    left[s, lane] = amount[p]
+                    over[s, lane] = limit[p]
+                    paces[s, lane] = pace[p]
+                    code[lane] += part[p]
+                now[lane] = 0.0
+                busy[lane] = sources
+                place[lane] = position
+                position += 1
+            running += 1
+        for lane in range(_ABREAST):
+            for s in range(sources):
+                rate[s, lane] = rates_bytes_per_s[code[lane], s]
+        for lane in range(_ABREAST):
+            step[lane] = np.inf
+            ended[lane] = 0
         for s in range(sources):
-            order[s] = number % counts[s]
-            number //= counts[s]
-            done[s] = 0
-            waiting[s] = latency_s
-            if degrees[s] > 0:
-                choice = permutations[s, order[s], 0]
-                digit[s] = choice + 1
-                remaining[s] = size_bytes[s, choice]
-                busy += 1
-                if latency_s == 0.0:
-                    code += weights[s] * digit[s]
-            else:
-                digit[s] = 0
-        now = 0.0
-        while busy > 0:
-            step = np.inf
-            for s in range(sources):
-                if digit[s] > 0:
-                    if waiting[s] > 0.0:
-                        step = min(step, waiting[s])
-                    else:
-                        step = min(step, remaining[s] / (bandwidth_bytes_per_s * rates[code, s]))
-            now += step
-            moved = code
-            for s in range(sources):
-                if digit[s] == 0:
-                    continue
-                if waiting[s] > 0.0:
-                    waiting[s] -= step
-                    if waiting[s] <= _SAME_TIME * latency_s:
-                        waiting[s] = 0.0
-                        code += weights[s] * digit[s]
-                    continue
-                size = size_bytes[s, digit[s] - 1]
-                remaining[s] -= bandwidth_bytes_per_s * rates[moved, s] * step
-                if remaining[s] > _SAME_TIME * size:
-                    continue
-                code -= weights[s] * digit[s]
-                done[s] += 1
-                if done[s] == degrees[s]:
-                    digit[s] = 0
-                    busy -= 1
-                    continue
-                choice = permutations[s, order[s], done[s]]
-                digit[s] = choice + 1
-                remaining[s] = size_bytes[s, choice]
-                if latency_s > 0.0:
-                    waiting[s] = latency_s
-                else:
-                    code += weights[s] * digit[s]
-        elapsed_s[position] = now
+            for lane in range(_ABREAST):
+                time = left[s, lane] / (rate[s, lane] + paces[s, lane])
+                step[lane] = time if time < step[lane] else step[lane]
+        for s in range(sources):
+            for lane in range(_ABREAST):
+                rest = left[s, lane] - (rate[s, lane] + paces[s, lane]) * step[lane]
+                left[s, lane] = rest
+                ended[lane] |= (1 << s) if rest <= over[s, lane] else 0
+        for lane in range(_ABREAST):
+            now[lane] += step[lane]
+            while ended[lane] > 0:
+                s = lowest(ended[lane])
+                ended[lane] = without_lowest(ended[lane])
+                p = phase[s, lane] + 1
+                phase[s, lane] = p
+                left[s, lane] = amount[p]
+                over[s, lane] = limit[p]
+                paces[s, lane] = pace[p]
+                code[lane] += part[p] - part[p - 1]
+                busy[lane] -= np.int64(amount[p] == np.inf)
