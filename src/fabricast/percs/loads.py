@@ -29,7 +29,7 @@ class Traffic:
     local : ndarray, shape (routers, routers of a group)
         Units from a router to each of its group.
     out, into : ndarray, shape (routers, groups)
-        Units from a router to each other group, and from each other group to a router.
+        Units from a router to each other group, and from each other group to a router; one array where they are equal.
     unit_bytes : float
         Bytes of a unit.
     """
@@ -91,11 +91,12 @@ class LinkLoads:
         return float(max(load.mean() / self._rates[name] for name, load in self.by_class.items() if load.size))
 
 
-def _empty(
-    network: TwoLevelNetwork, kind: type[np.generic]
-) -> tuple[NDArray[np.generic], NDArray[np.generic], NDArray[np.generic]]:
-    shape = (network.routers, network.groups)
-    return np.zeros((network.routers, network.group_routers), kind), np.zeros(shape, kind), np.zeros(shape, kind)
+def _empty(network: TwoLevelNetwork, kind: type[np.generic]) -> tuple[NDArray[np.generic], NDArray[np.generic]]:
+    return np.zeros((network.routers, network.group_routers), kind), _empty_by_group(network, kind)
+
+
+def _empty_by_group(network: TwoLevelNetwork, kind: type[np.generic]) -> NDArray[np.generic]:
+    return np.zeros((network.routers, network.groups), kind)
 
 
 def count_traffic(
@@ -127,14 +128,20 @@ def count_traffic(
     group_of = (np.arange(network.routers) // network.group_routers).astype(np.uint16)
     mapped = (router.astype(small), group_of, network.group_routers)
     if workload.random_targets:
-        counts = _empty(network, np.int32)
+        counts = (*_empty(network, np.int32), _empty_by_group(network, np.int32))
         sent = count_random(workload.random_targets, seed, *mapped, *counts)
     else:
         grid, offsets, strides = workload.tables()
         # No router sends or gets more; counts of half the size are added up to twice as fast.
         most = int(np.bincount(router).max()) * len(offsets)
-        counts = _empty(network, np.uint16 if most <= np.iinfo(np.uint16).max else np.int32)
-        sent = count_grid(grid, offsets, strides, workload.wrap, *mapped, *counts)
+        kind = np.uint16 if most <= np.iinfo(np.uint16).max else np.int32
+        local, out = _empty(network, kind)
+        mutual = workload.is_mutual
+        counts = (local, out, out if mutual else _empty_by_group(network, kind))
+        if mutual:
+            # Of two opposite neighbours, one: the message back is counted with it.
+            offsets = offsets[[offset > tuple(-step for step in offset) for offset in workload.offsets]]
+        sent = count_grid(grid, offsets, strides, workload.wrap, mutual, *mapped, *counts) * (2 if mutual else 1)
     return Traffic(*counts, workload.size_bytes), int(sent)
 
 
@@ -163,7 +170,7 @@ def matrix_traffic(
     """
     from fabricast.percs.kernels.loads import count_pairs
 
-    counts = _empty(network, np.float64)
+    counts = (*_empty(network, np.float64), _empty_by_group(network, np.float64))
     count_pairs(source, target, size_bytes, router, network.group_routers, *counts)
     return Traffic(*counts, 1.0)
 
@@ -220,10 +227,11 @@ def route_each(
     from fabricast.percs.kernels.loads import direct_loads, indirect_loads, sum_by_gateway
 
     groups, routers, gateways = network.groups, network.group_routers, network.gateways
-    sent_by, got_by = np.zeros((network.routers, routers)), np.zeros((network.routers, routers))
-    sent, got = np.zeros(network.routers), np.zeros(network.routers)
-    total, local = np.zeros((groups, groups)), traffic.local.astype(np.float64)
-    sum_by_gateway(traffic.out, traffic.into, gateways, sent_by, got_by, sent, got, total)
+    local = traffic.local.astype(np.float64)
+    sent_by, sent, total = sum_by_gateway(traffic.out, gateways, routers)
+    got_by, got = sent_by, sent
+    if traffic.into is not traffic.out:
+        got_by, got, _ = sum_by_gateway(traffic.into, gateways, routers)
     found: dict[Routing, LinkLoads] = {}
     for routing in routings:
         link, between = np.zeros((groups, routers, routers)), np.zeros((groups, groups))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import itertools
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,6 +64,20 @@ class Workload:
     def messages(self) -> int:
         """Messages of a step on a torus; an upper bound without wrap-around."""
         return self.tasks * (self.random_targets or len(self.offsets))
+
+    @property
+    def is_mutual(self) -> bool:
+        """Whether each message to another task is answered by one: each neighbour has an opposite one.
+
+        Examples
+        --------
+        >>> stencil("2D", (4, 4), 1.0).is_mutual
+        True
+        >>> Workload("shift", (4,), ((1,),), 1.0).is_mutual
+        False
+        """
+        opposite = Counter(tuple(-step for step in offset) for offset in self.offsets)
+        return opposite == Counter(self.offsets) and (0,) * len(self.grid) not in opposite and not self.random_targets
 
     def tables(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Return what the kernel reads: grid, offsets, and the stride of each dimension."""

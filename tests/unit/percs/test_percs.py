@@ -64,15 +64,19 @@ def test_counts_of_the_specification(groups, expected):
 
 @given(
     st.sampled_from(GATEWAYS), st.integers(3, 5), st.integers(1, 3), st.booleans(), st.integers(0, 10**6),
-    st.sampled_from(ROUTINGS), st.sampled_from([(4, 3), (2, 3, 4), (24,)]),
+    st.sampled_from(ROUTINGS), st.sampled_from([(4, 3), (2, 3, 4), (24,)]), st.booleans(),
 )  # fmt: skip
-def test_loads_are_those_of_every_single_message(gateway, groups, stripes, wrap, seed, routing, grid):
+def test_loads_are_those_of_every_single_message(gateway, groups, stripes, wrap, seed, routing, grid, mutual):
     network = small(groups, gateway, stripes)
     rng = np.random.default_rng(seed)
     offsets = tuple(tuple(int(c) for c in o) for o in rng.integers(-4, 5, size=(3, len(grid))))
+    if mutual:
+        offsets = (*filter(any, offsets), *(tuple(-c for c in o) for o in offsets if any(o)))
     workload = Workload("any", grid, offsets, 1.0, wrap)
+    assert workload.is_mutual or not mutual
     router = rng.integers(0, network.routers, workload.tasks).astype(np.int32)
-    traffic, _ = count_traffic(workload, router, network)
+    traffic, messages = count_traffic(workload, router, network)
+    assert messages == workload.messages if wrap else messages <= workload.messages
     found = route(traffic, network, routing)
     expected = plain_loads(workload, router, network, routing)
     link, between = np.zeros_like(found.link), np.zeros_like(found.between)

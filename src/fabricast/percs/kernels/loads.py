@@ -11,12 +11,13 @@ __all__ = ["count_grid", "count_pairs", "count_random", "direct_loads", "indirec
 
 
 @njit(cache=True, nogil=True)
-def count_grid(grid, offsets, strides, wrap, router, group_of, routers, local, out, into):
-    """Count the messages of every task of a grid to its neighbours.
+def count_grid(grid, offsets, strides, wrap, mutual, router, group_of, routers, local, out, into):
+    """Count the messages of every task of a grid to its neighbours; where `mutual`, of these to the task as well.
 
     local[q, b] counts messages from router q to router b of its group, out[q, j] those from q
     to group j, into[q, i] those from group i to q: all that any routing and any rule of
-    gateways needs. Maps are unsigned, so that indices need no check of their sign.
+    gateways needs. Where all messages are mutual, `into` is `out`. Maps are unsigned, so that indices need no check of
+    their sign.
     """
     dimensions = grid.size
     last = grid[dimensions - 1]
@@ -50,7 +51,10 @@ def count_grid(grid, offsets, strides, wrap, router, group_of, routers, local, o
                     if first != second:
                         group, other = group_of[first], group_of[second]
                         if group == other:
-                            local[first, np.uint32(second) - np.uint32(group) * np.uint32(routers)] += number
+                            start = np.uint32(group) * np.uint32(routers)
+                            local[first, np.uint32(second) - start] += number
+                            if mutual:
+                                local[second, np.uint32(first) - start] += number
                         else:
                             out[first, other] += number
                             into[second, group] += number
@@ -108,28 +112,26 @@ def count_pairs(source, target, size, router, routers, local, out, into):
 
 
 @njit(cache=True, nogil=True)
-def sum_by_gateway(out, into, gateway, sent_by, got_by, sent, got, total):
-    """Sum what each router sends and gets through each gateway of its group, and what groups exchange.
+def sum_by_gateway(counts, gateway, routers):
+    """Sum what each router exchanges with other groups, by gateway of its own, and of each group with each other.
 
-    sent_by[q, b] counts messages from router q to the groups of whose links router b of its group has one, got_by[q, b]
-    those to q; sent[q] and got[q] all of them, total[i, j] those from group i to group j.
+    counts[q, j] are messages between router q and group j. Returns those between router q and the groups of whose links
+    router b of its group has one, for each q and b; all of each router; and those between groups.
     """
     groups, stripes = gateway.shape[0], gateway.shape[2]
-    routers = out.shape[0] // groups
-    for q in range(out.shape[0]):
+    by_gateway, by_router = np.zeros((counts.shape[0], routers)), np.zeros(counts.shape[0])
+    by_group = np.zeros((groups, groups))
+    for q in range(counts.shape[0]):
         group = q // routers
         # Most pairs of a router and a group exchange nothing.
         for other in range(groups):
-            one, back = out[q, other], into[q, other]
-            if one != 0:
-                total[group, other] += one
-                sent[q] += one
+            number = counts[q, other]
+            if number != 0:
+                by_group[group, other] += number
+                by_router[q] += number
                 for k in range(stripes):
-                    sent_by[q, gateway[group, other, k]] += one
-            if back != 0:
-                got[q] += back
-                for k in range(stripes):
-                    got_by[q, gateway[group, other, k]] += back
+                    by_gateway[q, gateway[group, other, k]] += number
+    return by_gateway, by_router, by_group
 
 
 @njit(cache=True, nogil=True)
