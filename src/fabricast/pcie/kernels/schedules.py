@@ -97,8 +97,9 @@ def asynchronous_times(
                 position += 1
             running += 1
         for lane in range(_ABREAST):
+            active = np.uint64(code[lane])
             for s in range(sources):
-                rate[s, lane] = rates_bytes_per_s[code[lane], s]
+                rate[s, lane] = rates_bytes_per_s[active, s]
         for lane in range(_ABREAST):
             step[lane] = np.inf
             ended[lane] = 0
