@@ -212,3 +212,22 @@ def test_bad_pattern_files(storm8, tmp_path, text):
     path.write_text(text)
     with pytest.raises(InputError, match="pattern.csv"):
         read_pattern(path, storm8, size_bytes=1.0)
+
+
+@pytest.mark.parametrize("latency_s", [0.0, 0.2])
+def test_schedules_that_a_literal_reading_starves_never_end(storm8, latency_s):
+    targets = ((3,), (7,), (), (7, 2, 5), (1, 5, 6), (0,), (7,), (1, 3))
+    sizes = ((1.0,), (2.0,), (), (2.0, 1.0, 1.0), (1.0, 1.0, 1.0), (2.0,), (1.0,), (2.0, 1.0))
+    pattern = Pattern("starving", targets, sizes)
+    # What this reading leaves unused may be all that a copy could have.
+    keywords = {
+        "model": MODELS["not_work_conserving"],
+        "bandwidth_bytes_per_s": 1.0,
+        "tau": 0.5,
+        "latency_s": latency_s,
+    }
+    found = enumerate_schedules(storm8, pattern, "asynchronous", **keywords)
+    orders = itertools.product(*(itertools.permutations(own) for own in reversed(targets)))
+    alone = [run_schedule(storm8, pattern, order[::-1], "asynchronous", **keywords).elapsed_s for order in orders]
+    assert np.isinf(alone).any()
+    assert found.elapsed_s == pytest.approx(alone, rel=1e-9)

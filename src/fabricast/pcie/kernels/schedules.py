@@ -83,6 +83,7 @@ def asynchronous_times(
                 if position == last:
                     continue
                 number = schedules[position]
+                code[lane] = 0
                 for s in range(sources):
                     p = begins[s, number % counts[s]]
                     number //= counts[s]
@@ -114,6 +115,9 @@ def asynchronous_times(
                 ended[lane] |= (1 << s) if rest <= over[s, lane] else 0
         for lane in range(_ABREAST):
             now[lane] += step[lane]
+            if step[lane] == np.inf:
+                # What is left never ends: only literal readings can starve a communication for ever.
+                busy[lane] = 0
             while ended[lane] > 0:
                 s = lowest(ended[lane])
                 ended[lane] = without_lowest(ended[lane])
