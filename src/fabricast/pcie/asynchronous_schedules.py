@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +13,15 @@ from fabricast.pcie.schedule_runs import Run
 from fabricast.pcie.schedule_space import Space
 from fabricast.runtime.threads import over_blocks
 
+if TYPE_CHECKING:
+    from fabricast.pcie.kernels.schedules import Phases
+
 __all__ = ["asynchronous_times_s"]
 
 #: Of what a phase has to go, what is left when it counts as over.
 _SAME_TIME = 1e-9
+#: Kinds of phases; the next ones are the sends, source after source.
+_END, _PAUSE = range(2)
 
 
 def asynchronous_times_s(run: Run, space: Space) -> NDArray[np.float64]:
@@ -44,7 +51,7 @@ def asynchronous_times_s(run: Run, space: Space) -> NDArray[np.float64]:
         numbers = np.arange(space.pattern.schedules)
     found = np.empty(numbers.size, dtype=np.float64)
     over_blocks(
-        lambda first, last: asynchronous_times(first, last, numbers, space.counts, *phases, rates, found),
+        lambda first, last: asynchronous_times(first, last, numbers, space.counts, phases, rates, found),
         numbers.size, threads=run.threads, block=max(4096, numbers.size // (6 * run.threads)),
     )  # fmt: skip
     if numbers.size == space.pattern.schedules:
@@ -55,32 +62,29 @@ def asynchronous_times_s(run: Run, space: Space) -> NDArray[np.float64]:
     return expanded
 
 
-def _phases(
-    run: Run, space: Space
-) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+def _phases(run: Run, space: Space) -> Phases:
     """Lay out what each order of each source goes through, as the kernel takes it."""
+    from fabricast.pcie.kernels.schedules import Phases
+
     begins = np.zeros((len(space.sources), int(space.counts.max())), dtype=np.int64)
-    amounts: list[NDArray[np.float64]] = []
-    paces: list[NDArray[np.float64]] = []
-    parts: list[NDArray[np.int64]] = []
+    amount, part = [np.inf, run.latency_s], [0, 0]
+    kinds: list[NDArray[np.uint16]] = []
+    # With pauses every second phase is a send.
     every = 2 if run.latency_s > 0.0 else 1
-    laid_out = 0
     for place, (source, orders) in enumerate(zip(space.sources, space.permutations, strict=True)):
-        choices = np.array(orders, dtype=np.int64)
-        amount = np.full((choices.shape[0], every * choices.shape[1] + 1), np.inf, dtype=np.float64)
-        pace, part = np.zeros(amount.shape, dtype=np.float64), np.zeros(amount.shape, dtype=np.int64)
-        begins[place, : choices.shape[0]] = laid_out + amount.shape[1] * np.arange(choices.shape[0])
-        laid_out += amount.size
-        if every == 2:
-            amount[:, :-1:2], pace[:, :-1:2] = run.latency_s, 1.0
-        amount[:, every - 1 : -1 : every] = np.array(space.pattern.size_bytes[source], dtype=np.float64)[choices]
-        part[:, every - 1 : -1 : every] = space.weights[place] * (choices + 1)
-        amounts.append(amount.ravel())
-        paces.append(pace.ravel())
-        parts.append(part.ravel())
-    amount = np.concatenate(amounts)
-    limit = np.where(np.isfinite(amount), _SAME_TIME * amount, 0.0)
-    return begins, amount, limit, np.concatenate(paces), np.concatenate(parts)
+        choices = np.array(orders, dtype=np.uint16)
+        own = np.full((choices.shape[0], every * choices.shape[1] + 1), _PAUSE, dtype=np.uint16)
+        own[:, -1] = _END
+        own[:, every - 1 : -1 : every] = len(amount) + choices
+        begins[place, : own.shape[0]] = sum(one.size for one in kinds) + own.shape[1] * np.arange(own.shape[0])
+        kinds.append(own.ravel())
+        amount += space.pattern.size_bytes[source]
+        part += (space.weights[place] * np.arange(1, choices.shape[1] + 1)).tolist()
+    amounts = np.array(amount, dtype=np.float64)
+    limit = np.where(np.isfinite(amounts), _SAME_TIME * amounts, 0.0)
+    pace = np.zeros(amounts.size, dtype=np.float64)
+    pace[_PAUSE] = 1.0
+    return Phases(begins, np.concatenate(kinds), amounts, limit, pace, np.array(part, dtype=np.int64))
 
 
 def _rates_of_active_sets(run: Run, space: Space, symmetries: list[_Symmetry]) -> NDArray[np.float64]:
@@ -104,12 +108,14 @@ def _rates_of_active_sets(run: Run, space: Space, symmetries: list[_Symmetry]) -
 
 def _smallest_images(
     images: list[tuple[NDArray[np.int64], NDArray[np.int64]]], threads: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[NDArray[np.int64], NDArray[np.uint16]]:
     """Return the smallest image of each number under symmetries, itself included, and which of them gives it."""
     from fabricast.pcie.kernels.schedules import smallest_images
 
     low, high = map(np.stack, zip(*images, strict=True))
-    smallest, symmetry = np.empty((2, low.shape[1] * high.shape[1]), dtype=np.int64)
+    # Eight endpoints have 40,320 symmetries at most.
+    smallest = np.empty(low.shape[1] * high.shape[1], dtype=np.int64)
+    symmetry = np.empty(smallest.size, dtype=np.uint16)
     over_blocks(
         lambda first, last: smallest_images(first, last, low, high, smallest, symmetry),
         high.shape[1], threads=threads, block=max(1, high.shape[1] // (4 * threads)),
@@ -133,7 +139,6 @@ def _symmetries(run: Run, space: Space) -> list[_Symmetry]:
     size_of = {
         (s, t): size for s in space.sources for t, size in zip(pattern.targets[s], pattern.size_bytes[s], strict=True)
     }
-    degrees = [len(own) for own in pattern.targets]
     found = []
     for image in run.tree.automorphisms.tolist():
         if {(image[s], image[t]): size for (s, t), size in size_of.items()} != size_of:
@@ -144,21 +149,27 @@ def _symmetries(run: Run, space: Space) -> list[_Symmetry]:
             [pattern.targets[image[source]].index(image[target]) for target in pattern.targets[source]]
             for source in space.sources
         ]
-
-        def step(
-            place: int, digit: int, places: NDArray[np.int64] = places, becomes: list[list[int]] = becomes
-        ) -> NDArray[np.int64]:
-            return space.weights[places[place], np.newaxis] * (becomes[place][digit - 1] + 1 if digit else 0)
-
-        def schedule(
-            place: int, k: int, places: NDArray[np.int64] = places, becomes: list[list[int]] = becomes
-        ) -> NDArray[np.int64]:
-            choices = tuple(becomes[place][choice] for choice in space.permutations[place][k])
-            return space.scales[places[place], np.newaxis] * space.permutations[places[place]].index(choices)
-
-        digits = [degrees[source] + 1 for source in space.sources]
-        found.append(_Symmetry(places, _flat(space.combine(step, digits)), _flat(space.combine(schedule))))
+        of_step = partial(_image_of_digit, space, places, becomes)
+        of_order = partial(_image_of_order, space, places, becomes)
+        found.append(
+            _Symmetry(places, _flat(space.combine(space.digits, of_step)), _flat(space.combine(space.counts, of_order)))
+        )
     return found
+
+
+def _image_of_digit(
+    space: Space, places: NDArray[np.int64], becomes: list[list[int]], place: int, digit: int
+) -> NDArray[np.int64]:
+    """Return what a source adds to the code of the image of a step."""
+    return space.weights[places[place], np.newaxis] * (becomes[place][digit - 1] + 1 if digit else 0)
+
+
+def _image_of_order(
+    space: Space, places: NDArray[np.int64], becomes: list[list[int]], place: int, k: int
+) -> NDArray[np.int64]:
+    """Return what a source adds to the number of the image of a schedule."""
+    choices = tuple(becomes[place][choice] for choice in space.permutations[place][k])
+    return space.scales[places[place], np.newaxis] * space.permutations[places[place]].index(choices)
 
 
 def _flat(halves: tuple[NDArray[np.int64], NDArray[np.int64]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -27,20 +27,20 @@ class Space:
     weights: NDArray[np.int64]
     half: int
 
+    @cached_property
+    def digits(self) -> NDArray[np.int64]:
+        """In how many ways each source can take part in a step: one for each of its targets, and idle."""
+        return np.array([len(self.pattern.targets[s]) + 1 for s in self.sources], dtype=np.int64)
+
     @property
     def codes(self) -> int:
         """Number of distinct steps: which target each source sends to, or none."""
-        return math.prod(len(self.pattern.targets[s]) + 1 for s in self.sources)
+        return math.prod(self.digits.tolist())
 
     @cached_property
     def counts(self) -> NDArray[np.int64]:
         """Number of orders of each source."""
         return np.array([len(own) for own in self.permutations], dtype=np.int64)
-
-    @cached_property
-    def lows(self) -> int:
-        """Number of orders of the first half of the sources together."""
-        return int(np.prod(self.counts[: self.half], dtype=np.int64))
 
     def orders(self, number: int) -> tuple[tuple[int, ...], ...]:
         """Targets of every endpoint in the order of sending."""
@@ -56,15 +56,14 @@ class Space:
         return np.cumprod([1, *self.counts[:-1].tolist()], dtype=np.int64)
 
     def combine(
-        self, digit: Callable[[int, int], NDArray[np.int64]], counts: Sequence[int] | NDArray[np.int64] | None = None
+        self, counts: NDArray[np.int64], part_of: Callable[[int, int], NDArray[np.int64]]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Sum what each source adds for its permutation, or its other digit, over the low and over the high sources."""
-        counts = self.counts if counts is None else counts
+        """Sum what each source adds for each of its `counts` values, over the low and over the high sources."""
         halves = []
         for part in (range(self.half), range(self.half, len(self.sources))):
-            rows = np.zeros((1, digit(0, 0).size), dtype=np.int64)
+            rows = np.zeros((1, part_of(0, 0).size), dtype=np.int64)
             for place in part:
-                own = np.stack([digit(place, k) for k in range(int(counts[place]))])
+                own = np.stack([part_of(place, k) for k in range(int(counts[place]))])
                 rows = (own[:, None, :] + rows[None, :, :]).reshape(-1, rows.shape[1])
             halves.append(rows)
         return halves[0], halves[1]
@@ -72,17 +71,17 @@ class Space:
     def step_codes(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Codes of all steps, of the low and of the high sources, shape (schedules of half, steps)."""
 
-        def digit(place: int, k: int) -> NDArray[np.int64]:
+        def codes_of(place: int, k: int) -> NDArray[np.int64]:
             codes = np.zeros(self.pattern.steps, dtype=np.int64)
             for step, choice in enumerate(self.permutations[place][k]):
                 codes[step] = self.weights[place] * (choice + 1)
             return codes
 
-        return self.combine(digit)
+        return self.combine(self.counts, codes_of)
 
     def active_sets(self, codes: NDArray[np.int64], *, sized: bool) -> CongestionGraphs:
         """Return the communications of steps as congestion graphs."""
-        digits = [codes // weight % (len(self.pattern.targets[s]) + 1) for s, weight in self._weighted]
+        digits = [codes // weight % ways for weight, ways in zip(self.weights, self.digits, strict=True)]
         active = np.stack([digit > 0 for digit in digits], axis=1)
         target = np.stack(
             [np.array((0, *self.pattern.targets[s]))[digit] for s, digit in zip(self.sources, digits, strict=True)],
@@ -106,10 +105,6 @@ class Space:
             size_bytes=size[active].astype(np.float64),
             start_s=np.zeros(count, dtype=np.float64),
         )
-
-    @property
-    def _weighted(self) -> list[tuple[int, int]]:
-        return [(s, int(weight)) for s, weight in zip(self.sources, self.weights, strict=True)]
 
 
 def schedule_space(pattern: Pattern) -> Space:

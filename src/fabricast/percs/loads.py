@@ -91,12 +91,12 @@ class LinkLoads:
         return float(max(load.mean() / self._rates[name] for name, load in self.by_class.items() if load.size))
 
 
-def _empty(network: TwoLevelNetwork, kind: type[np.generic]) -> tuple[NDArray[np.generic], NDArray[np.generic]]:
-    return np.zeros((network.routers, network.group_routers), kind), _empty_by_group(network, kind)
-
-
-def _empty_by_group(network: TwoLevelNetwork, kind: type[np.generic]) -> NDArray[np.generic]:
-    return np.zeros((network.routers, network.groups), kind)
+def _empty(
+    network: TwoLevelNetwork, kind: type[np.generic], *, mutual: bool = False
+) -> tuple[NDArray[np.generic], NDArray[np.generic], NDArray[np.generic]]:
+    shape = (network.routers, network.groups)
+    local, out = np.zeros((network.routers, network.group_routers), kind), np.zeros(shape, kind)
+    return local, out, out if mutual else np.zeros(shape, kind)
 
 
 def count_traffic(
@@ -128,20 +128,15 @@ def count_traffic(
     group_of = (np.arange(network.routers) // network.group_routers).astype(np.uint16)
     mapped = (router.astype(small), group_of, network.group_routers)
     if workload.random_targets:
-        counts = (*_empty(network, np.int32), _empty_by_group(network, np.int32))
+        counts = _empty(network, np.int32)
         sent = count_random(workload.random_targets, seed, *mapped, *counts)
     else:
         grid, offsets, strides = workload.tables()
         # No router sends or gets more; counts of half the size are added up to twice as fast.
-        most = int(np.bincount(router).max()) * len(offsets)
-        kind = np.uint16 if most <= np.iinfo(np.uint16).max else np.int32
-        local, out = _empty(network, kind)
+        most = int(np.bincount(router).max()) * len(workload.offsets)
         mutual = workload.is_mutual
-        counts = (local, out, out if mutual else _empty_by_group(network, kind))
-        if mutual:
-            # Of two opposite neighbours, one: the message back is counted with it.
-            offsets = offsets[[offset > tuple(-step for step in offset) for offset in workload.offsets]]
-        sent = count_grid(grid, offsets, strides, workload.wrap, mutual, *mapped, *counts) * (2 if mutual else 1)
+        counts = _empty(network, np.uint16 if most <= np.iinfo(np.uint16).max else np.int32, mutual=mutual)
+        sent = count_grid(grid, offsets, strides, workload.wrap, mutual, *mapped, *counts)
     return Traffic(*counts, workload.size_bytes), int(sent)
 
 
@@ -170,7 +165,7 @@ def matrix_traffic(
     """
     from fabricast.percs.kernels.loads import count_pairs
 
-    counts = (*_empty(network, np.float64), _empty_by_group(network, np.float64))
+    counts = _empty(network, np.float64)
     count_pairs(source, target, size_bytes, router, network.group_routers, *counts)
     return Traffic(*counts, 1.0)
 

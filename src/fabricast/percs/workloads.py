@@ -80,11 +80,16 @@ class Workload:
         return opposite == Counter(self.offsets) and (0,) * len(self.grid) not in opposite and not self.random_targets
 
     def tables(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Return what the kernel reads: grid, offsets, and the stride of each dimension."""
+        """Return what the kernel reads: grid, offsets, and the stride of each dimension.
+
+        Of two opposite neighbours, one where all are mutual: the message back is counted with it.
+        """
+        mutual = self.is_mutual
+        offsets = [one for one in self.offsets if not mutual or one > tuple(-step for step in one)]
         strides = np.cumprod([1, *self.grid[:0:-1]])[::-1]
         return (
             np.array(self.grid, dtype=np.int64),
-            np.array(self.offsets, dtype=np.int64).reshape(len(self.offsets), len(self.grid)),
+            np.array(offsets, dtype=np.int64).reshape(len(offsets), len(self.grid)),
             np.ascontiguousarray(strides, dtype=np.int64),
         )
 

@@ -7,15 +7,32 @@ first and of the last sources.
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from fabricast.pcie.kernels.bit_masks import lowest, without_lowest
 from fabricast.runtime.compilation import njit
 
-__all__ = ["asynchronous_times", "smallest_images", "synchronised_times"]
+__all__ = ["Phases", "asynchronous_times", "smallest_images", "synchronised_times"]
 
 #: Schedules that a thread runs side by side.
 _ABREAST = 64
+
+
+class Phases(NamedTuple):
+    """What sources go through: from place `begins[source, order]` of `kinds` on pauses, sends, and one without end.
+
+    A phase of kind k takes `amount[k]` seconds or bytes, is over when `limit[k]` is left, passes at `pace[k]` besides
+    the rate of the source, and adds `part[k]` to the code of the active set.
+    """
+
+    begins: Any
+    kinds: Any
+    amount: Any
+    limit: Any
+    pace: Any
+    part: Any
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
@@ -50,31 +67,26 @@ def smallest_images(first_high, last_high, low_images, high_images, smallest, sy
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
-def asynchronous_times(
-    first, last, schedules, counts, begins, amount, limit, pace, part, rates_bytes_per_s, elapsed_s
-):  # fmt: skip
+def asynchronous_times(first, last, schedules, counts, phases, rates_bytes_per_s, elapsed_s):
     """Run schedules in which a source starts its next send when its previous one ends.
 
-    A source goes through phases, from `begins[source, order]` on: pauses, sends, and at last
-    one without end. Phase p takes `amount[p]` seconds or bytes, is over when `limit[p]` is
-    left, passes at `pace[p]` besides the rate of the source, and adds `part[p]` to the code
-    of the active set, whose rates are `rates_bytes_per_s[code, source]`. Schedules advance
-    side by side, an event of each at a time, as the processor computes many at once.
+    `rates_bytes_per_s[code, source]` are the rates of an active set. Schedules advance side by
+    side, an event of each at a time, as the processor computes many at once.
     """
+    begins, kinds = phases.begins, phases.kinds
+    amount, limit, pace, part = phases.amount, phases.limit, phases.pace, phases.part
     sources = counts.size
     shape = (sources, _ABREAST)
-    left, over, paces, rate = np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape)
+    # Places without a schedule have nothing that ends.
+    left, over, paces, rate = np.full(shape, np.inf), np.zeros(shape), np.zeros(shape), np.empty(shape)
     phase = np.empty(shape, dtype=np.int64)
     place, code = np.full(_ABREAST, -1, dtype=np.int64), np.zeros(_ABREAST, dtype=np.int64)
     busy, ended = np.zeros(_ABREAST, dtype=np.int64), np.empty(_ABREAST, dtype=np.int64)
     now, step = np.empty(_ABREAST), np.empty(_ABREAST)
-    left[:] = np.inf
-    over[:] = 0.0
-    paces[:] = 0.0
     position = first
-    running = 1
-    while running > 0:
-        running = 0
+    running = True
+    while running:
+        running = False
         for lane in range(_ABREAST):
             if busy[lane] == 0:
                 if place[lane] >= 0:
@@ -87,16 +99,17 @@ def asynchronous_times(
                 for s in range(sources):
                     p = begins[s, number % counts[s]]
                     number //= counts[s]
+                    k = kinds[p]
                     phase[s, lane] = p
-                    left[s, lane] = amount[p]
-                    over[s, lane] = limit[p]
-                    paces[s, lane] = pace[p]
-                    code[lane] += part[p]
+                    left[s, lane] = amount[k]
+                    over[s, lane] = limit[k]
+                    paces[s, lane] = pace[k]
+                    code[lane] += part[k]
                 now[lane] = 0.0
                 busy[lane] = sources
                 place[lane] = position
                 position += 1
-            running += 1
+            running = True
         for lane in range(_ABREAST):
             active = np.uint64(code[lane])
             for s in range(sources):
@@ -122,9 +135,10 @@ def asynchronous_times(
                 s = lowest(ended[lane])
                 ended[lane] = without_lowest(ended[lane])
                 p = phase[s, lane] + 1
+                k = kinds[p]
                 phase[s, lane] = p
-                left[s, lane] = amount[p]
-                over[s, lane] = limit[p]
-                paces[s, lane] = pace[p]
-                code[lane] += part[p] - part[p - 1]
-                busy[lane] -= np.int64(amount[p] == np.inf)
+                left[s, lane] = amount[k]
+                over[s, lane] = limit[k]
+                paces[s, lane] = pace[k]
+                code[lane] += part[k] - part[kinds[p - 1]]
+                busy[lane] -= np.int64(amount[k] == np.inf)

@@ -68,7 +68,7 @@ def count_grid(grid, offsets, strides, wrap, mutual, router, group_of, routers, 
                 break
             place[d] = 0
             d -= 1
-    return sent
+    return 2 * sent if mutual else sent
 
 
 @njit(cache=True, nogil=True)
