@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["OPTIONAL", "REQUIRED", "Arc", "CongestionGraphs", "all_to_all", "from_arcs", "gather", "scatter"]
+__all__ = ["OPTIONAL", "REQUIRED", "Arc", "CongestionGraphs", "all_to_all", "from_arcs", "gather", "joined", "scatter"]
 
 Arc = tuple[int, int]
 
@@ -123,6 +123,38 @@ def from_arcs(
         target=pairs[:, 1].copy(),
         size_bytes=np.full(len(pairs), size_bytes, dtype=np.float64),
         start_s=np.zeros(len(pairs), dtype=np.float64),
+    )
+
+
+def joined(parts: Sequence[CongestionGraphs]) -> CongestionGraphs:
+    """Return the graphs of several sets as one set, in their order.
+
+    Parameters
+    ----------
+    parts : sequence of CongestionGraphs
+        At least one; of all of them, or of none, programs are told.
+
+    Returns
+    -------
+    CongestionGraphs
+        All graphs.
+
+    Examples
+    --------
+    >>> one, other = from_arcs([[(0, 1)]], size_bytes=1e6), from_arcs([[(0, 2), (1, 2)]], size_bytes=1e6)
+    >>> joined([one, other, one]).offset
+    array([0, 1, 3, 4])
+    """
+    lengths = np.concatenate([np.diff(part.offset) for part in parts])
+    return CongestionGraphs(
+        names=tuple(name for part in parts for name in part.names),
+        families=tuple(family for part in parts for family in part.families),
+        offset=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        source=np.concatenate([part.source for part in parts]),
+        target=np.concatenate([part.target for part in parts]),
+        size_bytes=np.concatenate([part.size_bytes for part in parts]),
+        start_s=np.concatenate([part.start_s for part in parts]),
+        programs=tuple(program for part in parts for program in part.programs),
     )
 
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fabricast.pcie.graphs import CongestionGraphs, from_arcs
-from fabricast.pcie.packet_hardware import HARDWARE, PacketHardware, reverse_links, split_hops
+from fabricast.pcie.graphs import CongestionGraphs, from_arcs, joined
+from fabricast.pcie.packet_hardware import HARDWARE, PacketHardware, reverse_links
 from fabricast.pcie.packets import simulate_ends
 from fabricast.pcie.regular_tree import regular_tree
 from fabricast.pcie.tree import PcieTree
@@ -95,17 +95,16 @@ def simulate(
     if not len(graphs):
         return SimulatedEnds(*(np.zeros(0) for _ in range(3)))
     parts, row_of, alike = _in_order_of_form(tree, graphs, _components(tree, graphs, hardware))
-    first, copy_of = _different(tree, parts, hardware)
-    few = parts.chosen(first)
-    own_alike = alike[parts.rows_of(first)]
 
     def run(some: CongestionGraphs, phases: range, advance: Callable[[int], None] | None) -> NDArray[np.float64]:
+        # Together, since a graph proceeds alike in many phases.
+        orders = [_shuffled(some, phase) for phase in phases]
+        every = joined([_reordered(some, order) for order in orders])
+        phase_of_graph = np.repeat(np.array(phases, dtype=np.int64), len(some))
+        found = simulate_ends(tree, every, hardware, threads=threads, phase=phase_of_graph, progress=advance)
         ends = np.empty((len(phases), some.source.size))
-        for row, phase in zip(ends, phases, strict=True):
-            order = _shuffled(some, phase)
-            row[order] = simulate_ends(
-                tree, _reordered(some, order), hardware, threads=threads, phase=phase, progress=advance
-            )
+        for row, order, own in zip(ends, orders, np.split(found, len(phases)), strict=True):
+            row[order] = own
         return ends
 
     # The bar counts graphs, of which each phase does its part.
@@ -114,23 +113,21 @@ def simulate(
     def advance(finished: int) -> None:
         nonlocal done
         before, done = done, done + finished
-        total = _FIRST_PHASES * len(few)
+        total = _FIRST_PHASES * len(parts)
         if progress is not None:
             progress(done * len(graphs) // total - before * len(graphs) // total)
 
-    ends = run(few, range(_FIRST_PHASES), advance)
-    low, high, middle = _pooled(ends, few, own_alike)
-    unsure = np.flatnonzero(np.logical_or.reduceat(high > low * (1 + _AGREED), few.offset[:-1]))
+    ends = run(parts, range(_FIRST_PHASES), advance)
+    low, high, middle = _pooled(ends, parts, alike)
+    unsure = np.flatnonzero(np.logical_or.reduceat(high > low * (1 + _AGREED), parts.offset[:-1]))
     if unsure.size:
-        rows = few.rows_of(unsure)
-        more = run(few.chosen(unsure), range(_FIRST_PHASES, _ALL_PHASES), None)
+        rows = parts.rows_of(unsure)
+        more = run(parts.chosen(unsure), range(_FIRST_PHASES, _ALL_PHASES), None)
         every = np.concatenate([ends[:, rows], more])
-        low[rows], high[rows], middle[rows] = _pooled(every, few.chosen(unsure), own_alike[rows])
-    # Back to all components, which are copies of the simulated ones, and to the order of rows.
-    lengths = np.diff(parts.offset)
-    of_part = np.repeat(few.offset[:-1][copy_of], lengths) + parts.number_in_graph
+        low[rows], high[rows], middle[rows] = _pooled(every, parts.chosen(unsure), alike[rows])
+    # Back to the order of rows.
     found = np.empty((3, row_of.size))
-    found[:, row_of] = np.stack([middle, low, high])[:, of_part]
+    found[:, row_of] = np.stack([middle, low, high])
     return SimulatedEnds(*found)
 
 
@@ -176,34 +173,6 @@ def _in_order_of_form(
 def _keys(graphs: CongestionGraphs) -> NDArray[np.uint64]:
     """Sizes and starts of communications as one number each."""
     return graphs.size_bytes.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + graphs.start_s.view(np.uint64)
-
-
-def _different(
-    tree: PcieTree, parts: CongestionGraphs, hardware: PacketHardware
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return one component of each form, and of which of them each component is a copy."""
-    from fabricast.pcie.kernels.symmetry import write_forms
-
-    routes = tree.routes
-    wire = np.unique(routes.capacity, return_inverse=True)[1].astype(np.int64)
-    hops = np.diff(routes.offset)[parts.source * routes.endpoints + parts.target] + 3
-    lengths = np.add.reduceat(hops, parts.offset[:-1])
-    first, copy_of, found = [], np.empty(len(parts), dtype=np.int64), 0
-    # Forms of one length at a time: few are as long as the longest.
-    for length in np.unique(lengths):
-        alike = np.flatnonzero(lengths == length)
-        some = parts.chosen(alike)
-        forms = np.zeros((alike.size, int(length)), dtype=np.int64)
-        write_forms(
-            some.offset, some.source, some.target, _keys(some), routes.endpoints, routes.offset, routes.link,
-            split_hops(tree, hardware), wire, reverse_links(tree), forms,
-        )  # fmt: skip
-        as_bytes = forms.view(np.dtype((np.void, forms.dtype.itemsize * forms.shape[1]))).ravel()
-        _, own_first, own_copy_of = np.unique(as_bytes, return_index=True, return_inverse=True)
-        first.append(alike[own_first])
-        copy_of[alike] = own_copy_of + found
-        found += own_first.size
-    return np.concatenate(first), copy_of
 
 
 def _shuffled(graphs: CongestionGraphs, phase: int) -> NDArray[np.int64]:

@@ -8,8 +8,10 @@ Its results are of kind ``simulated``, never measured.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +22,10 @@ from fabricast.pcie.packet_hardware import CREDIT_BYTES, Clock, PacketHardware, 
 from fabricast.pcie.tree import PcieTree
 from fabricast.runtime.threads import over_blocks
 
-__all__ = ["CopyOrder", "Simulation", "run_packets", "simulate_ends", "simulate_once"]
+if TYPE_CHECKING:
+    from fabricast.pcie.kernels.packet_state import Graphs, Hardware, Network
+
+__all__ = ["CopyOrder", "Runs", "Simulation", "compare_runs", "run_packets", "simulate_ends", "simulate_once"]
 
 _MOST_COMMUNICATIONS = 4096
 #: The longest run that whole ticks can hold.
@@ -33,7 +38,7 @@ class Simulation:
 
     Parameters
     ----------
-    end_s : ndarray of float64, shape (communications,)
+    end_tick : ndarray of int64, shape (communications,)
         When the last packet of each communication has arrived, from time 0.
     link_packets : ndarray of int64, shape (graphs, links)
         Packets and pieces that each link carried.
@@ -45,12 +50,17 @@ class Simulation:
         Duration of a tick.
     """
 
-    end_s: NDArray[np.float64]
+    end_tick: NDArray[np.int64]
     link_packets: NDArray[np.int64]
     least_credits: NDArray[np.int64]
     simulated_ticks: NDArray[np.int64]
     skipped_ticks: NDArray[np.int64]
     tick_s: float
+
+    @property
+    def end_s(self) -> NDArray[np.float64]:
+        """`end_tick` in seconds, float64."""
+        return np.multiply(self.end_tick, self.tick_s, dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -83,6 +93,8 @@ _NO_ORDER = CopyOrder(_NONE, _NONE, _NONE, np.zeros(0))
 
 #: Graphs that a thread takes at a time.
 _BLOCK = 64
+#: Graphs of more communications are not compared: hardly two of them proceed alike.
+_MOST_COMPARED = 64
 
 
 def simulate_once(
@@ -155,17 +167,20 @@ def simulate_ends(
     hardware: PacketHardware,
     *,
     threads: int = 1,
-    phase: int = 0,
+    phase: int | NDArray[np.int64] = 0,
     progress: Callable[[int], None] | None = None,
 ) -> NDArray[np.float64]:
-    """Return when communications end as `simulate_once` does, in two thirds of its time.
+    """Return when communications end as `simulate_once` does, in less of its time.
 
-    Links at which nothing is decided are left out, where buffers take a few packets and links add no delay.
+    Links at which nothing is decided are left out, where buffers take a few packets and links add no delay. Runs that
+    proceed alike, because what decides them is the same, are simulated once.
 
     Parameters
     ----------
-    tree, graphs, hardware, threads, phase, progress
+    tree, graphs, hardware, threads, progress
         As for `simulate_once`.
+    phase : int or ndarray of int64, shape (graphs,), default 0
+        Where the arbiters stand at the start, of all graphs or of each.
 
     Returns
     -------
@@ -183,15 +198,118 @@ def simulate_ends(
     >>> from fabricast.pcie.packet_hardware import HARDWARE
     >>> from fabricast.pcie.regular_tree import regular_tree
     >>> storm8 = regular_tree("storm8", (2, 2, 2))
-    >>> graphs = from_arcs([[(0, 1), (0, 4), (2, 5)]], size_bytes=2**20)
+    >>> graphs = from_arcs([[(0, 1), (0, 4), (2, 5)], [(6, 1), (4, 3), (4, 5)]], size_bytes=2**20)
     >>> whole = simulate_once(storm8, graphs, HARDWARE["split_128_64"]).end_s
     >>> bool((simulate_ends(storm8, graphs, HARDWARE["split_128_64"]) == whole).all())
     True
     """
+    phases = _phase_of_each(graphs, phase)
+    runs = compare_runs(tree, graphs, hardware, threads=threads, phase=phases)
+    few = graphs.chosen(runs.first)
+    done = 0
+
+    def advance(finished: int) -> None:
+        nonlocal done
+        before, done = done, done + finished
+        if progress is not None:
+            progress(done * len(graphs) // len(few) - before * len(graphs) // len(few))
+
     simulation, _, _ = run_packets(
-        tree, graphs, hardware, threads, True, progress, 0, phase, ends_only=_only_merging_links_decide(tree, hardware)
-    )
-    return simulation.end_s
+        tree, few, hardware, threads, True, advance, 0, phases[runs.first],
+        ends_only=_only_merging_links_decide(tree, hardware),
+    )  # fmt: skip
+    # From the run that was simulated, by place, to those that proceed alike.
+    unshifted = np.empty(few.source.size, dtype=np.int64)
+    rows = graphs.rows_of(runs.first)
+    unshifted[few.offset[few.graph_of_communication] + runs.place[rows]] = simulation.end_tick - runs.shift_ticks[rows]
+    same = few.offset[runs.kind[graphs.graph_of_communication]] + runs.place
+    end_tick: NDArray[np.int64] = unshifted[same] + runs.shift_ticks
+    return np.multiply(end_tick, simulation.tick_s, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Which runs proceed alike.
+
+    Parameters
+    ----------
+    kind : ndarray of int64, shape (graphs,)
+        Number of the kind of each run, in the order in which kinds appear.
+    first : ndarray of int64, shape (kinds,)
+        The first graph of each kind.
+    place : ndarray of int64, shape (communications,)
+        Communications of two runs of a kind that stand at the same place proceed alike.
+    shift_ticks : ndarray of int64, shape (communications,)
+        By how much each of them ends later than what is alike.
+    """
+
+    kind: NDArray[np.int64]
+    first: NDArray[np.int64]
+    place: NDArray[np.int64]
+    shift_ticks: NDArray[np.int64]
+
+
+def compare_runs(
+    tree: PcieTree,
+    graphs: CongestionGraphs,
+    hardware: PacketHardware,
+    *,
+    threads: int = 1,
+    phase: int | NDArray[np.int64] = 0,
+) -> Runs:
+    """Find the runs that proceed alike, because what decides them is the same.
+
+    Parameters
+    ----------
+    tree, graphs, hardware, threads, phase
+        As for `simulate_ends`. A graph of more than 64 communications is taken to be alike to none.
+
+    Returns
+    -------
+    Runs
+        Kinds of runs.
+
+    Raises
+    ------
+    InputError
+        If a graph is too wide or too long to simulate.
+
+    Examples
+    --------
+    >>> from fabricast.pcie.graphs import from_arcs
+    >>> from fabricast.pcie.packet_hardware import HARDWARE
+    >>> from fabricast.pcie.regular_tree import regular_tree
+    >>> storm8 = regular_tree("storm8", (2, 2, 2))
+    >>> graphs = from_arcs([[(0, 1), (0, 4)], [(7, 2), (7, 6)], [(0, 1), (4, 1)]], size_bytes=2**20)
+    >>> compare_runs(storm8, graphs, HARDWARE["no_split"]).kind
+    array([0, 0, 1])
+    """
+    from fabricast.pcie.kernels.packet_forms import describe_runs, words_of_description
+
+    arrays, network, ticks, _ = _kernel_arguments(tree, graphs, hardware, _NO_ORDER)
+    ends_only = _only_merging_links_decide(tree, hardware)
+    phases = _phase_of_each(graphs, phase)
+    place, shift_ticks = graphs.number_in_graph, np.zeros(graphs.source.size, dtype=np.int64)
+    lengths = np.diff(graphs.offset)
+    described: list[bytes | int] = list(range(len(graphs)))
+
+    def describe(first: int, last: int) -> None:
+        widest = min(int(lengths[first:last].max()), _MOST_COMPARED)
+        words = np.empty((last - first, words_of_description(widest, network.longest_route)), dtype=np.int64)
+        used = np.empty(last - first, dtype=np.int64)
+        describe_runs(first, last, arrays, network, ticks, ends_only, phases, words, used, place, shift_ticks)
+        for graph, own, count in zip(range(first, last), words, used.tolist(), strict=True):
+            if count:
+                described[graph] = hashlib.blake2b(own[:count].tobytes(), digest_size=16).digest()
+
+    over_blocks(describe, len(graphs), threads=threads, block=_BLOCK)
+    number_of: dict[bytes | int, int] = {}
+    kind = np.array([number_of.setdefault(each, len(number_of)) for each in described], dtype=np.int64)
+    return Runs(kind, np.unique(kind, return_index=True)[1], place, shift_ticks)
+
+
+def _phase_of_each(graphs: CongestionGraphs, phase: int | NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.broadcast_to(np.asarray(phase, dtype=np.int64), len(graphs)).copy()
 
 
 def _only_merging_links_decide(tree: PcieTree, hardware: PacketHardware) -> bool:
@@ -230,34 +348,14 @@ def _checked_starts(
     return start.astype(np.int64)
 
 
-def run_packets(
-    tree: PcieTree,
-    graphs: CongestionGraphs,
-    hardware: PacketHardware,
-    threads: int,
-    fast_forward: bool,
-    progress: Callable[[int], None] | None,
-    trace_rows: int,
-    phase: int,
-    order: CopyOrder = _NO_ORDER,
-    ends_only: bool = False,
-) -> tuple[Simulation, NDArray[np.int64], NDArray[np.int64]]:
-    """Simulate graphs, with the trace and the milestones of the first of them if rows are given for a trace."""
-    from fabricast.pcie.kernels.packet_state import Graphs, Hardware, Network, Results
-    from fabricast.pcie.kernels.packets import simulate_graphs
+def _kernel_arguments(
+    tree: PcieTree, graphs: CongestionGraphs, hardware: PacketHardware, order: CopyOrder
+) -> tuple[Graphs, Network, Hardware, Clock]:
+    """Return graphs, routes and hardware as the kernels take them, in whole ticks."""
+    from fabricast.pcie.kernels.packet_state import Graphs, Hardware, Network
 
     clock, routes = tick_clock(tree, hardware), tree.routes
     packets = np.maximum(1, np.ceil(graphs.size_bytes / hardware.payload_bytes)).astype(np.int64)
-    start_tick = _checked_starts(graphs, packets, hardware, clock)
-    links = len(tree.link_names)
-    widest = int(np.diff(graphs.offset).max(initial=0))
-    end_tick = np.full(graphs.source.size, -1, dtype=np.int64)
-    link_packets = np.zeros((len(graphs), links), dtype=np.int64)
-    least_credits = np.zeros((len(graphs), 2), dtype=np.int64)
-    simulated_ticks = np.zeros(len(graphs), dtype=np.int64)
-    trace = np.full((trace_rows, 5), -1, dtype=np.int64)
-    # A source starts, drains and ends once.
-    milestones = np.full((3 * widest if trace_rows else 0, 1 + widest), -1, dtype=np.int64)
     credit_units = np.array(
         [
             -(-payload // CREDIT_BYTES)
@@ -265,9 +363,9 @@ def run_packets(
         ],
         dtype=np.int64,
     )
-
     arrays = Graphs(
-        offset=graphs.offset, source=graphs.source, target=graphs.target, packets=packets, start_tick=start_tick,
+        offset=graphs.offset, source=graphs.source, target=graphs.target, packets=packets,
+        start_tick=_checked_starts(graphs, packets, hardware, clock),
         engine=order.engine, barrier=order.barrier, flow=order.flow,
         pause_ticks=np.rint(order.pause_s / clock.tick_s).astype(np.int64), turns=order.turns,
     )  # fmt: skip
@@ -283,31 +381,50 @@ def run_packets(
         header_credits=hardware.header_credits, data_credits=hardware.data_credits, credit_units=credit_units,
         link_layer_ticks=clock.link_layer,
     )  # fmt: skip
-    results = Results(
-        end_tick=end_tick, link_packets=link_packets, least_credits=least_credits, simulated_ticks=simulated_ticks,
-        trace=trace, milestones=milestones,
-    )  # fmt: skip
+    return arrays, network, ticks, clock
 
+
+def run_packets(
+    tree: PcieTree,
+    graphs: CongestionGraphs,
+    hardware: PacketHardware,
+    threads: int,
+    fast_forward: bool,
+    progress: Callable[[int], None] | None,
+    trace_rows: int,
+    phase: int | NDArray[np.int64],
+    order: CopyOrder = _NO_ORDER,
+    ends_only: bool = False,
+) -> tuple[Simulation, NDArray[np.int64], NDArray[np.int64]]:
+    """Simulate graphs, with the trace and the milestones of the first of them if rows are given for a trace."""
+    from fabricast.pcie.kernels.packet_state import Results
+    from fabricast.pcie.kernels.packets import simulate_graphs
+
+    arrays, network, ticks, clock = _kernel_arguments(tree, graphs, hardware, order)
+    phases = _phase_of_each(graphs, phase)
+    widest = int(np.diff(graphs.offset).max(initial=0))
+    results = Results(
+        end_tick=np.full(graphs.source.size, -1, dtype=np.int64),
+        link_packets=np.zeros((len(graphs), len(tree.link_names)), dtype=np.int64),
+        least_credits=np.zeros((len(graphs), 2), dtype=np.int64),
+        simulated_ticks=np.zeros(len(graphs), dtype=np.int64),
+        trace=np.full((trace_rows, 5), -1, dtype=np.int64),
+        # A source starts, drains and ends once.
+        milestones=np.full((3 * widest if trace_rows else 0, 1 + widest), -1, dtype=np.int64),
+    )
     over_blocks(
         lambda first, last: simulate_graphs(
-            first, last, arrays, network, ticks, fast_forward, ends_only, phase, results
+            first, last, arrays, network, ticks, fast_forward, ends_only, phases, results
         ),
         len(graphs), threads=threads, block=_BLOCK, progress=progress,
     )  # fmt: skip
-    stuck = np.flatnonzero(end_tick < 0)
+    stuck = np.flatnonzero(results.end_tick < 0)
     if stuck.size:
         graph = int(np.searchsorted(graphs.offset, stuck[0], side="right")) - 1
         raise InputError(f"graph '{graphs.names[graph]}' deadlocks: no packet can move")
-    last_tick = np.maximum.reduceat(end_tick, graphs.offset[:-1]) if len(graphs) else end_tick
-    return (
-        Simulation(
-            np.multiply(end_tick, clock.tick_s, dtype=np.float64),
-            link_packets,
-            least_credits,
-            simulated_ticks,
-            last_tick - simulated_ticks,
-            clock.tick_s,
-        ),
-        trace,
-        milestones,
-    )
+    last_tick = np.maximum.reduceat(results.end_tick, graphs.offset[:-1]) if len(graphs) else results.end_tick
+    simulation = Simulation(
+        results.end_tick, results.link_packets, results.least_credits, results.simulated_ticks,
+        last_tick - results.simulated_ticks, clock.tick_s,
+    )  # fmt: skip
+    return simulation, results.trace, results.milestones

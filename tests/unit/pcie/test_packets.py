@@ -13,13 +13,13 @@ from fabricast.core.units import MIB
 from fabricast.pcie.calibration import calibrate, read_probe_times, simulate_probes
 from fabricast.pcie.copy_links import LinkRates
 from fabricast.pcie.graph_sets import stress_set, validation_set
-from fabricast.pcie.graphs import CongestionGraphs, all_to_all, from_arcs, gather, scatter
+from fabricast.pcie.graphs import CongestionGraphs, all_to_all, from_arcs, gather, joined, scatter
 from fabricast.pcie.models import MODELS, evaluate
 from fabricast.pcie.packet_hardware import HARDWARE, PacketHardware, solo_time_s, tick_clock
 from fabricast.pcie.packet_phases import simulate
 from fabricast.pcie.packet_programs import simulate_program
 from fabricast.pcie.packet_trace import trace_packets
-from fabricast.pcie.packets import CopyOrder, run_packets, simulate_ends, simulate_once
+from fabricast.pcie.packets import CopyOrder, compare_runs, run_packets, simulate_ends, simulate_once
 from fabricast.pcie.programs import PROGRAMS, total_rate
 from fabricast.pcie.regular_tree import regular_tree
 from fabricast.pcie.topology_files import load_tree
@@ -201,6 +201,55 @@ def test_links_at_which_nothing_is_decided_change_no_end(arcs, packets, starts, 
     for tree in (load_tree("storm8"), PcieTree("mixed", vertices)):
         whole = simulate_once(tree, graphs, hardware, phase=phase)
         assert simulate_ends(tree, graphs, hardware, phase=phase).tobytes() == whole.end_s.tobytes()
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(ARC, min_size=1, max_size=8),
+    st.lists(st.sampled_from([0, 0, 0, 30, 31]), min_size=8, max_size=8),
+    st.sampled_from([
+        *HARDWARE.values(),
+        PacketHardware(split_bytes=64, buffering="virtual_output_queues", hop_latency_ns=20.0),
+        PacketHardware(split_bytes=128, link_layer_packets=True),
+    ]),
+    st.lists(st.tuples(st.permutations(range(8)), st.integers(0, 7), st.integers(0, 3)), min_size=1, max_size=6),
+)  # fmt: skip
+def test_runs_that_proceed_alike_end_alike(arcs, starts, hardware, copies):
+    """Rows mixed, endpoints exchanged as the tree allows, arbiters in several phases: each as it ends by itself."""
+    tree = load_tree("storm8")
+    every, phases = [], []
+    for order, exchanged, phase in copies:
+        rows = [row for row in order if row < len(arcs)]
+        # Exchanging both endpoints of a switch, both switches below another or both halves leaves the tree as it is.
+        changed = [(arcs[row][0] ^ exchanged, arcs[row][1] ^ exchanged) for row in rows]
+        every.append(
+            replace(from_arcs([changed], size_bytes=40e3), start_s=np.array([starts[row] * 1e-7 for row in rows]))
+        )
+        phases.append(phase)
+    together = simulate_ends(tree, joined(every), hardware, phase=np.array(phases))
+    alone = [simulate_once(tree, one, hardware, phase=phase).end_s for one, phase in zip(every, phases, strict=True)]
+    assert together.tobytes() == np.concatenate(alone).tobytes()
+
+
+def test_a_graph_and_its_mirror_image_are_one_run(storm8):
+    """Endpoints exchanged, or all starts shifted, change nothing; one size, one start, whose turn is first do."""
+    graphs = [[(0, 1), (0, 4), (2, 5)], [(1, 0), (1, 5), (3, 4)], [(0, 1), (0, 4), (2, 5)], [(0, 1), (0, 4), (2, 5)]]
+    together = from_arcs(graphs, size_bytes=1e6)
+    size, start = together.size_bytes.copy(), together.start_s.copy()
+    start[6:9] += 1e-3
+    start[9] += 1e-3
+    size[0] = 2e6
+    # More communications than are compared.
+    wide = from_arcs([all_to_all(range(8)) * 2, all_to_all(range(8)) * 2, [(0, 1)], [(6, 7)]], size_bytes=1e6)
+    for graphs, expected in (
+        (replace(together, start_s=start), [0, 0, 0, 1]),
+        (replace(together, size_bytes=size), [0, 1, 1, 1]),
+        (wide, [0, 1, 2, 2]),
+    ):
+        assert compare_runs(storm8, graphs, HARDWARE["split_128_64"]).kind.tolist() == expected
+    # Who has the first turn where two meet.
+    two = from_arcs([[(1, 0), (4, 0)]] * 9, size_bytes=1e6)
+    assert set(compare_runs(storm8, two, HARDWARE["no_split"], phase=np.arange(9)).kind) == {0, 1}
 
 
 @settings(max_examples=60, deadline=None)

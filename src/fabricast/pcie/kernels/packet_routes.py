@@ -35,10 +35,12 @@ from fabricast.pcie.kernels.packet_state import (
     TICKS,
     USED_COUNT,
     USERS,
+    lay_out,
+    number_queues,
 )
 from fabricast.runtime.compilation import allocation_free
 
-__all__ = ["arrival", "shorten_routes"]
+__all__ = ["arrival", "lay_out_run"]
 
 _NONE, _SEVERAL = np.int64(-1), np.int64(-2)
 
@@ -177,7 +179,7 @@ def _number_anew(state):
 
 
 @allocation_free()
-def shorten_routes(state):
+def _shorten_routes(state):
     """Leave out links at which nothing is decided."""
     changed = True
     while changed:
@@ -202,3 +204,13 @@ def arrival(c, tick, state):
         tick = max(tick, state.links[CLEAR, m]) + state.steps[TICKS, step]
         state.links[CLEAR, m] = tick
     return tick
+
+
+@allocation_free()
+def lay_out_run(graph, graphs, network, hardware, ends_only, phase, state):
+    """Prepare the state for the run of a graph in one phase of the arbiters; of its ends alone on shortened routes."""
+    first = graphs.offset[graph]
+    lay_out(first, graphs.offset[graph + 1] - first, graphs, network, hardware, state)
+    if ends_only:
+        _shorten_routes(state)
+    number_queues(hardware, phase, state)

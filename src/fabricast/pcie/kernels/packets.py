@@ -14,7 +14,7 @@ import numpy as np
 
 from fabricast.pcie.kernels.packet_periods import look_for_period, may_have_repeated
 from fabricast.pcie.kernels.packet_programs import claim_engines, count_users
-from fabricast.pcie.kernels.packet_routes import arrival, shorten_routes
+from fabricast.pcie.kernels.packet_routes import arrival, lay_out_run
 from fabricast.pcie.kernels.packet_state import (
     ACTIVE_USERS,
     ARRIVAL_COUNT,
@@ -76,10 +76,8 @@ from fabricast.pcie.kernels.packet_state import (
     TURNS,
     UNFINISHED,
     WAITING,
-    lay_out,
     new_snapshots,
     new_state,
-    number_queues,
 )
 from fabricast.runtime.compilation import allocation_free, njit
 
@@ -416,8 +414,8 @@ def _run_graph(first, graphs, hardware, fast_forward, results, state, snapshots)
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
-def simulate_graphs(first_graph, last_graph, graphs, network, hardware, fast_forward, ends_only, phase, results):
-    """Simulate consecutive graphs; fills their part of the arrays of `results`.
+def simulate_graphs(first_graph, last_graph, graphs, network, hardware, fast_forward, ends_only, phases, results):
+    """Simulate consecutive graphs, each in a phase of the arbiters; fills their part of the arrays of `results`.
 
     A deadlocked communication keeps the end -1. `link_packets` counts transmissions,
     `least_credits` holds the fewest header and data credits ever left, `simulated_ticks`
@@ -434,10 +432,7 @@ def simulate_graphs(first_graph, last_graph, graphs, network, hardware, fast_for
     counters = state.counters
     for graph in range(first_graph, last_graph):
         first = graphs.offset[graph]
-        lay_out(first, graphs.offset[graph + 1] - first, graphs, network, hardware, state)
-        if ends_only:
-            shorten_routes(state)
-        number_queues(hardware, phase, state)
+        lay_out_run(graph, graphs, network, hardware, ends_only, phases[graph], state)
         _run_graph(first, graphs, hardware, fast_forward, results, state, snapshots)
         for c in range(counters[MESSAGE_COUNT]):
             results.end_tick[first + c] = state.messages[END, c]

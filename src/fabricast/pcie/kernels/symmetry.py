@@ -11,7 +11,7 @@ import numpy as np
 
 from fabricast.runtime.compilation import njit
 
-__all__ = ["number_components", "order_communications", "write_forms"]
+__all__ = ["number_components", "order_communications"]
 
 
 @njit(cache=True, error_model="numpy")
@@ -154,34 +154,3 @@ def number_components(graph_offset, source, target, endpoints, route_offset, rou
             while component[one] != one:
                 one = component[one]
             component[c] = one
-
-
-@njit(cache=True, error_model="numpy", nogil=True)
-def write_forms(
-    graph_offset, source, target, key, endpoints, route_offset, route_link, split_hop, wire, reverse, forms
-):
-    """Write what a simulation sees of every graph: key, cut and links of each communication in order.
-
-    Links are numbered as they appear, with the time that each of them needs; equal rows of
-    `forms` therefore stand for equal simulations.
-    """
-    local = np.empty(reverse.size, dtype=np.int64)
-    for graph in range(graph_offset.size - 1):
-        first = graph_offset[graph]
-        local[:] = -1
-        count = 0
-        at = 0
-        for c in range(first, graph_offset[graph + 1]):
-            pair = source[c] * endpoints + target[c]
-            forms[graph, at] = np.int64(key[c])
-            forms[graph, at + 1] = split_hop[pair]
-            at += 2
-            for hop in range(route_offset[pair], route_offset[pair + 1]):
-                link = route_link[hop]
-                if local[link] < 0:
-                    local[link] = count
-                    count += 1
-                forms[graph, at] = (local[link] * 4096 + local[reverse[link]] + 1) * 65536 + wire[link]
-                at += 1
-            forms[graph, at] = -1
-            at += 1

@@ -1,0 +1,215 @@
+"""What decides a run of the packet-level simulator, written so that runs that proceed alike are written alike.
+
+A run follows from when each communication begins, from the queues and times along its route, and from the order in
+which queues take turns on each link. Names of links, endpoints and rows decide nothing, nor do links that were left
+out of routes. Each communication in turn is the first of a description in order of discovery: along its route, and on
+each link those that take turns there. The smallest of these descriptions does not depend on the order of rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fabricast.pcie.kernels.packet_routes import lay_out_run
+from fabricast.pcie.kernels.packet_state import (
+    ARRIVAL_DELAY,
+    BEGIN,
+    END_STEP,
+    FIRST_STEP,
+    GLOBAL_LINK,
+    INPUT_LINK,
+    KIND,
+    LAST_TURN,
+    LINK,
+    LINK_COUNT,
+    MESSAGE_COUNT,
+    NEVER,
+    PIECES,
+    REVERSE,
+    ROUTE_END,
+    TAIL_TICKS,
+    TICKS,
+    TO_DELIVER,
+    TO_SEND,
+    TURNS,
+    USED_COUNT,
+    new_state,
+)
+from fabricast.runtime.compilation import allocation_free, njit
+
+__all__ = ["describe_runs", "words_of_description"]
+
+# Words of a communication, of a link, and of a hop with its turn on the link.
+_OF_COMMUNICATION, _OF_LINK, _OF_HOP = 5, 4, 6
+
+
+class _Discovered(NamedTuple):
+    """Communications and links in the order in which they were met: which they are, and the place of each."""
+
+    communication: Any
+    communication_place: Any
+    link: Any
+    link_place: Any
+    counts: Any
+
+
+# Places of `counts`.
+_COMMUNICATIONS, _LINKS = range(2)
+
+
+@allocation_free()
+def words_of_description(communications, longest_route):
+    """Return how many words describe a run of so many communications, at most."""
+    return communications * (_OF_COMMUNICATION + longest_route * (_OF_LINK + _OF_HOP))
+
+
+@allocation_free(inline="always")
+def _communication_place(c, found):
+    """Return the place of a communication; one that is met for the first time gets the next one."""
+    if found.communication_place[c] < 0:
+        place = found.counts[_COMMUNICATIONS]
+        found.communication[place] = c
+        found.communication_place[c] = place
+        found.counts[_COMMUNICATIONS] += 1
+    return found.communication_place[c]
+
+
+@allocation_free(inline="always")
+def _link_place(m, found):
+    """Return the place of a link; one that is met for the first time gets the next one."""
+    if found.link_place[m] < 0:
+        place = found.counts[_LINKS]
+        found.link[place] = m
+        found.link_place[m] = place
+        found.counts[_LINKS] += 1
+    return found.link_place[m]
+
+
+@allocation_free()
+def _write_communication(c, earliest, words, at, found, state):
+    """Write a communication and its route; return where the next word goes."""
+    messages, steps = state.messages, state.steps
+    first, end = messages[FIRST_STEP, c], messages[END_STEP, c]
+    waits = messages[TAIL_TICKS, c] < 0
+    words[at] = messages[BEGIN, c] - earliest
+    words[at + 1] = messages[TO_SEND, c]
+    words[at + 2] = messages[TO_DELIVER, c]
+    words[at + 3] = end - first
+    # A tail in which nobody waits only adds its time.
+    words[at + 4] = messages[ROUTE_END, c] - end if waits else 0
+    at += 5
+    for step in range(first, end):
+        words[at] = _link_place(steps[LINK, step], found)
+        words[at + 1] = steps[KIND, step]
+        words[at + 2] = steps[TICKS, step]
+        words[at + 3] = steps[PIECES, step]
+        words[at + 4] = steps[ARRIVAL_DELAY, step]
+        at += 5
+    if waits:
+        for step in range(end, messages[ROUTE_END, c]):
+            words[at] = _link_place(steps[LINK, step], found)
+            words[at + 1] = steps[TICKS, step]
+            at += 2
+    return at
+
+
+@allocation_free()
+def _write_link(m, hardware, words, at, found, state):
+    """Write who takes turns on a link, the next one first, and what its other direction adds; return where to go on."""
+    links = state.links
+    count = links[TURNS, m] if m < state.counters[LINK_COUNT] else 0
+    words[at] = count
+    reverse = links[REVERSE, m]
+    words[at + 1] = _link_place(reverse, found) if reverse >= 0 else -1
+    words[at + 2] = hardware.link_layer_ticks[0, links[GLOBAL_LINK, m]] if reverse >= 0 else 0
+    words[at + 3] = hardware.link_layer_ticks[1, links[GLOBAL_LINK, m]] if reverse >= 0 else 0
+    at += 4
+    for k in range(count):
+        q = state.turns[m, (links[LAST_TURN, m] + 1 + k) % count]
+        if q < state.counters[MESSAGE_COUNT]:
+            words[at] = 2 * _communication_place(q, found)
+        else:
+            words[at] = 2 * _link_place(state.queues[INPUT_LINK, q], found) + 1
+        at += 1
+    return at
+
+
+@allocation_free()
+def _describe(root, earliest, hardware, words, found, state):
+    """Write the description that starts with a communication; return its length."""
+    count = state.counters[MESSAGE_COUNT]
+    found.communication_place[:count] = -1
+    found.link_place[: state.counters[USED_COUNT]] = -1
+    found.counts[:] = 0
+    _communication_place(root, found)
+    at, described, links_described, next_root = 0, 0, 0, 0
+    while described < count:
+        if described == found.counts[_COMMUNICATIONS]:
+            # What the first ones never meet follows in the order of rows.
+            while found.communication_place[next_root] >= 0:
+                next_root += 1
+            _communication_place(next_root, found)
+        at = _write_communication(found.communication[described], earliest, words, at, found, state)
+        described += 1
+        while links_described < found.counts[_LINKS]:
+            at = _write_link(found.link[links_described], hardware, words, at, found, state)
+            links_described += 1
+    return at
+
+
+@allocation_free(inline="always")
+def _is_smaller(words, length, other, other_length):
+    """Tell whether a description comes before another one; the shorter does."""
+    if length != other_length:
+        return length < other_length
+    for k in range(length):
+        if words[k] != other[k]:
+            return words[k] < other[k]
+    return False
+
+
+@njit(cache=True, error_model="numpy", nogil=True)
+def describe_runs(
+    first_graph, last_graph, graphs, network, hardware, ends_only, phases, words, length, place, shift_ticks
+):
+    """Describe the runs of consecutive graphs, a row of `words` each, of which `length` are in use.
+
+    Fills, of all communications, `place`, where each stands in its description, and `shift_ticks`: runs whose words
+    are equal end equally long after it. A graph whose description may need more words is left out: its `length` is 0.
+    """
+    widest = 1
+    for graph in range(first_graph, last_graph):
+        widest = max(widest, graphs.offset[graph + 1] - graphs.offset[graph])
+    state = new_state(widest, graphs, network, hardware)
+    all_links = hardware.wire_ticks.shape[1]
+    found = _Discovered(
+        communication=np.empty(widest, dtype=np.int64),
+        communication_place=np.empty(widest, dtype=np.int64),
+        link=np.empty(all_links, dtype=np.int64),
+        link_place=np.empty(all_links, dtype=np.int64),
+        counts=np.empty(2, dtype=np.int64),
+    )
+    tried = np.empty(words.shape[1], dtype=np.int64)
+    messages = state.messages
+    for graph in range(first_graph, last_graph):
+        first, count = graphs.offset[graph], graphs.offset[graph + 1] - graphs.offset[graph]
+        length[graph - first_graph] = 0
+        if words_of_description(count, network.longest_route) > words.shape[1]:
+            continue
+        lay_out_run(graph, graphs, network, hardware, ends_only, phases[graph], state)
+        earliest = NEVER
+        for c in range(count):
+            earliest = min(earliest, messages[BEGIN, c])
+        best = words[graph - first_graph]
+        best_length = NEVER
+        for root in range(count):
+            tried_length = _describe(root, earliest, hardware, tried, found, state)
+            if _is_smaller(tried, tried_length, best, best_length):
+                best[:tried_length] = tried[:tried_length]
+                best_length = tried_length
+                place[first : first + count] = found.communication_place[:count]
+        length[graph - first_graph] = best_length
+        for c in range(count):
+            shift_ticks[first + c] = earliest + max(messages[TAIL_TICKS, c], 0)
