@@ -212,7 +212,7 @@ def test_hostile_names_appear_as_text(browser, tmp_path):
     write_table(pd.DataFrame([claim]), "claim", tmp_path / "claim.parquet")
     study = {"study": "pcie", "title": hostile, "authors": "a", "year": 2016, "venue": "v", "tolerance": 0.1}
     write_table(pd.DataFrame([study]), "study", tmp_path / "study.parquet")
-    tables = {name: tmp_path / f"{name}.parquet" for name in ("claim", "study")}
+    tables = {name: [tmp_path / f"{name}.parquet"] for name in ("claim", "study")}
     build_database(tables, tmp_path / "hostile.duckdb")
     drawing = tmp_path / "x.svg"
     drawing.write_bytes(base64.b64decode("PHN2ZyB4bWxucz0naHR0cDovL3d3dy53My5vcmcvMjAwMC9zdmcnLz4="))

@@ -256,7 +256,9 @@ def test_full_disk_under_the_database_ends_with_one_line(own_mounts, finished, t
     program = (
         "import sys; from pathlib import Path; from fabricast.results.database import build_database\n"
         "from fabricast.core.errors import InputError\n"
-        "tables = {path.stem: path for path in Path(sys.argv[1]).glob('*.parquet')}\n"
+        "tables = {}\n"
+        "for path in Path(sys.argv[1]).glob('*/*.parquet'):\n"
+        "    tables.setdefault(path.stem.split('.')[-1], []).append(path)\n"
         "try:\n    build_database(tables, Path('full/fabricast.duckdb'))\n"
         "except InputError as error:\n    print(error, sorted(path.name for path in Path('full').iterdir()))"
     )
@@ -264,7 +266,7 @@ def test_full_disk_under_the_database_ends_with_one_line(own_mounts, finished, t
     script = f'mount -t tmpfs -o size={size} tmpfs full && exec "$@"'
     result = subprocess.run(
         ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, "sh", sys.executable, "-c", program,
-         str(finished / "results" / "tables")],
+         str(finished / "results")],
         cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(finished / "src")}, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert result.returncode == 0, result.stderr

@@ -122,7 +122,7 @@ def test_edits_rerun_exactly_what_uses_them(finished):
             path.write_text(original)
         return planned(output)
 
-    tables = {"evaluate_claims", "merge_tables", "build_database", "write_report", "plot_claims"}
+    tables = {"evaluate_claims", "build_database", "write_report", "plot_claims"}
     assert touch("README.md", "src/fabricast/cli/pcie.py", "src/fabricast/api/runs.py") == set()
     assert touch("src/fabricast/report/page.py") == {"write_report"}
     assert touch("src/fabricast/figures/percs.py") == {"plot_percs", "write_report"}
@@ -137,7 +137,7 @@ def test_edits_rerun_exactly_what_uses_them(finished):
     kernels = touch("src/fabricast/pcie/kernels/congestion.py")
     assert {"compile_pcie_kernels", "predict_pcie_graphs", "trace_pcie_example", "evaluate_pcie_probes"} <= kernels
     assert not kernels & {
-        "record_run", "collect_parameters", "generate_pcie_topologies", "fit_maxrate", "evaluate_percs_loads",
+        "record_run", "collect_published", "generate_pcie_topologies", "fit_maxrate", "evaluate_percs_loads",
     }  # fmt: skip
     assert touch("config/studies/smoke.yaml", text="seed: 5\n") >= {
         "generate_pcie_graphs",

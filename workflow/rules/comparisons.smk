@@ -1,8 +1,8 @@
 """Predictions beside references, and error statistics, the same for all studies.
 
 REQUIRED INPUTS: parts of the tables prediction and reference of a study.
-OUTPUTS: <results>/<study>/all.{comparison,error_band}.parquet.
-STEPS: compare_study, then collect_parameters for the table parameter.
+OUTPUTS: <results>/<study>/all.{comparison,error_band}.parquet, <results>/tables/study.parquet.
+STEPS: compare_study; collect_published for the tables study and parameter.
 """
 
 # Studies with predictions and references of the same cases.
@@ -32,19 +32,24 @@ rule compare_study:
         "../scripts/compare_study.py"
 
 
-rule collect_parameters:
-    """Parameters of a study, published or of its simulator, with tag and source."""
+rule collect_published:
+    """Studies, and their parameters, published or of their simulators, with tag and source."""
     input:
+        studies=PUBLISHED / "studies.csv",
         parameters=PUBLISHED / "parameters.csv",
     output:
-        **parts("{study}", "published", ["parameter"], study=["pcie", "percs"]),
+        **{
+            study: parts(study, "published", ["parameter"])["parameter"]
+            for study in ("pcie", "percs")
+        },
+        study="<results>/tables/study.parquet",
     log:
-        "<logs>/collect_parameters.{study}.log",
+        "<logs>/collect_published.log",
     benchmark:
-        "<logs>/benchmarks/collect_parameters.{study}.tsv"
+        "<logs>/benchmarks/collect_published.tsv"
     conda:
         "../../envs/environment.yaml"
     params:
-        code=code("collect_parameters"),
+        code=code("collect_published"),
     script:
-        "../scripts/collect_parameters.py"
+        "../scripts/collect_published.py"

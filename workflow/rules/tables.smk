@@ -1,31 +1,9 @@
-"""One Parquet file a table, and the database.
+"""The database, from the parts of all tables.
 
 REQUIRED INPUTS: parts of all tables, <results>/tables/claim*.parquet.
-OUTPUTS: <results>/tables/<table>.parquet, <results>/fabricast.duckdb, <results>/run_config.yaml.
-STEPS: merge_tables, record_run, build_database.
+OUTPUTS: <results>/fabricast.duckdb, <results>/run_config.yaml.
+STEPS: record_run, build_database.
 """
-
-TABLES = sorted({*TABLE_PARTS, *CLAIM_TABLES, "run", "study"})
-
-
-rule merge_tables:
-    """Merge the parts of every table in the order of its key."""
-    input:
-        *all_parts(),
-        studies=PUBLISHED / "studies.csv",
-    output:
-        **{table: f"<results>/tables/{table}.parquet" for table in TABLE_PARTS},
-        study="<results>/tables/study.parquet",
-    log:
-        "<logs>/merge_tables.log",
-    benchmark:
-        "<logs>/benchmarks/merge_tables.tsv"
-    conda:
-        "../../envs/environment.yaml"
-    params:
-        code=code("merge_tables"),
-    script:
-        "../scripts/merge_tables.py"
 
 
 rule record_run:
@@ -51,7 +29,10 @@ rule record_run:
 rule build_database:
     """All tables, comments, views and digests in one file."""
     input:
-        **{table: f"<results>/tables/{table}.parquet" for table in TABLES},
+        **TABLE_PARTS,
+        **{table: f"<results>/tables/{table}.parquet" for table in CLAIM_TABLES},
+        run="<results>/tables/run.parquet",
+        study="<results>/tables/study.parquet",
     output:
         database="<results>/fabricast.duckdb",
     log:

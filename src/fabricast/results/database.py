@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import duckdb
@@ -16,8 +17,10 @@ from fabricast.results.tables import (
     connect,
     create_schema,
     is_failed_write,
+    key_columns,
     quoted,
     read_table,
+    refuse_duplicates,
     report_full_disk,
     table_names,
 )
@@ -27,7 +30,7 @@ __all__ = ["build_database", "table_digests"]
 #: Tables that hold when and where a run was made; they differ between equal runs.
 VOLATILE_TABLES = ("run", "table_digest")
 #: Sorts of millions of rows go to the disk beyond this, for hardly more time.
-_MEMORY_LIMIT = "400MB"
+_MEMORY_LIMIT = "500MB"
 #: From here on the index of a key costs more than it is worth.
 _LARGE_ROWS = 10_000
 #: Orders of rows in which equal numbers are neighbours and take hardly any room; other tables keep that of the key.
@@ -58,7 +61,7 @@ def table_digests(connection: duckdb.DuckDBPyConnection) -> pd.DataFrame:
             continue
         # Absent values are told from texts by a character that no text holds.
         columns = ", ".join(f"coalesce({name}::VARCHAR, chr(1))" for name in column_names(connection, table))
-        row_hash = f"('0x' || md5(concat_ws(chr(2), {columns}))[:15])::BIGINT"
+        row_hash = f"(md5_number(concat_ws(chr(2), {columns})) >> 68)::BIGINT"
         found = connection.execute(
             f"SELECT count(*), md5(concat(count(*), ' ', sum({row_hash}))) FROM {table}"
         ).fetchall()
@@ -66,33 +69,62 @@ def table_digests(connection: duckdb.DuckDBPyConnection) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _large(connection: duckdb.DuckDBPyConnection, tables: dict[str, Path]) -> list[str]:
+def _large(connection: duckdb.DuckDBPyConnection, tables: Mapping[str, Sequence[Path]]) -> list[str]:
     """Return the tables with many rows; a file that cannot be read is told when it is inserted."""
     found = []
-    for table, source in tables.items():
+    for table, parts in tables.items():
         with contextlib.suppress(duckdb.Error):
             (rows,) = connection.execute(
-                "SELECT sum(num_rows) FROM parquet_file_metadata(?)", [str(source)]
+                "SELECT sum(num_rows) FROM parquet_file_metadata($parts)", {"parts": list(map(str, parts))}
             ).fetchall()[0]
             if rows > _LARGE_ROWS:
                 found.append(table)
     return found
 
 
-def build_database(tables: dict[str, Path], path: Path) -> None:
-    """Build the database from one Parquet file a table.
+def _insert(connection: duckdb.DuckDBPyConnection, table: str, parts: Sequence[Path]) -> None:
+    """Insert the rows of some Parquet files, those that stand in the order of the key already as they stand."""
+    order = _COMPACT_ORDERS.get(table) or ("" if len(parts) == 1 else ", ".join(key_columns(table)))
+    connection.execute(
+        f"INSERT INTO {table} BY NAME SELECT * FROM read_parquet($parts, union_by_name = true) "
+        + (f"ORDER BY {order}, file_index, file_row_number" if order else ""),
+        {"parts": list(map(str, parts))},
+    )
+
+
+def _insert_table(connection: duckdb.DuckDBPyConnection, table: str, parts: Sequence[Path]) -> None:
+    try:
+        _insert(connection, table, parts)
+        if len(parts) > 1:
+            refuse_duplicates(connection, table)
+    except duckdb.Error as error:
+        if is_failed_write(error):
+            raise
+        read_table(*parts)
+        for part in parts:
+            try:
+                connection.execute(f"DELETE FROM {table}")
+                _insert(connection, table, [part])
+            except duckdb.Error as own:
+                raise InputError(f"does not fit table '{table}': {own}", path=part) from own
+        # Each by itself does.
+        raise InputError(f"does not fit table '{table}' beside other parts: {error}", path=parts[-1]) from error
+
+
+def build_database(tables: Mapping[str, Sequence[Path]], path: Path) -> None:
+    """Build the database from the parts of every table.
 
     Parameters
     ----------
-    tables : dict
-        Parquet file of each table; tables without one stay empty.
+    tables : mapping
+        Parquet files of each table, as `write_table` makes them; tables without one stay empty.
     path : Path
         The database, written whole or not at all, readable by DuckDB 1.5.
 
     Raises
     ------
     InputError
-        If a table breaks the schema.
+        If a part breaks the schema, or parts of a table hold the same key.
     """
     with (
         atomic_write(path) as temporary,
@@ -105,20 +137,8 @@ def build_database(tables: dict[str, Path], path: Path) -> None:
         connection.execute(f"ATTACH '{quoted(str(temporary))}' AS study (STORAGE_VERSION 'v1.5.0')")
         connection.execute("USE study")
         create_schema(connection, large=_large(connection, tables))
-        for table, source in tables.items():
-            # The file has the order of the key.
-            order = f"ORDER BY {_COMPACT_ORDERS[table]}, file_row_number" if table in _COMPACT_ORDERS else ""
-            try:
-                connection.execute(
-                    f"INSERT INTO {table} BY NAME SELECT * EXCLUDE (file_row_number) "
-                    f"FROM read_parquet($source, file_row_number = true) {order}",
-                    {"source": str(source)},
-                )
-            except duckdb.Error as error:
-                if is_failed_write(error):
-                    raise
-                read_table(source)
-                raise InputError(f"does not fit table '{table}': {error}", path=source) from error
+        for table, parts in tables.items():
+            _insert_table(connection, table, parts)
         digests = table_digests(connection)
         connection.register("digests", digests)
         connection.execute("INSERT INTO table_digest BY NAME SELECT * FROM digests")

@@ -23,11 +23,11 @@ __all__ = [
     "create_schema",
     "is_failed_write",
     "key_columns",
-    "merge_tables",
     "open_run",
     "quoted",
     "read_table",
     "read_tables",
+    "refuse_duplicates",
     "report_damaged_files",
     "report_full_disk",
     "schema_digest",
@@ -161,6 +161,8 @@ def create_schema(connection: duckdb.DuckDBPyConnection, *, large: Collection[st
         Tables whose key is told by their comment, not kept as an index: an index over the text of
         millions of rows is ten times as large as the rows.
     """
+    # In one transaction: each statement of its own would be written to the disk.
+    connection.begin()
     for statement in schema_statements():
         created = re.search(r"^CREATE TABLE (\w+)", statement, re.MULTILINE)
         if created and created[1] in large:
@@ -169,8 +171,9 @@ def create_schema(connection: duckdb.DuckDBPyConnection, *, large: Collection[st
     for table in large:
         told = connection.execute("SELECT comment FROM duckdb_tables() WHERE table_name = ?", [table])
         [(comment,)] = told.fetchall()
-        text = f"{comment} Key, checked when the tables were merged: {', '.join(key_columns(table))}."
+        text = f"{comment} Key, checked when the database was built: {', '.join(key_columns(table))}."
         connection.execute(f"COMMENT ON TABLE {table} IS '{quoted(text)}'")
+    connection.commit()
 
 
 def _without_key(statement: str) -> str:
@@ -233,35 +236,23 @@ def write_table(frame: pd.DataFrame, table: str, path: Path | str) -> None:
     duckdb.ConstraintException
         If a row breaks a constraint of the schema.
     """
-    with connect() as connection:
+    create = next(s for s in schema_statements() if re.search(rf"^CREATE TABLE {table} ", s, re.MULTILINE))
+    with atomic_write(path) as temporary, connect() as connection:
         _limit_memory(connection, Path(path).parent)
+        for statement in schema_statements():
+            if re.search(r"^CREATE TYPE", statement, re.MULTILINE):
+                connection.execute(statement)
+        # The key's index is costly on millions of rows: check uniqueness by a query instead.
+        connection.execute(_without_key(create))
         connection.register("frame", frame)
-        _write_ordered(connection, "frame", table, path)
-
-
-def merge_tables(parts: Mapping[str, Sequence[Path | str]], paths: Mapping[str, Path | str]) -> None:
-    """Merge the Parquet files of each table into one, checked and in the order of the key.
-
-    Parameters
-    ----------
-    parts : mapping
-        Parquet files by name of the table, as in schema.sql; columns by name, missing ones become NULL.
-    paths : mapping
-        The merged file of each table, written whole or not at all.
-
-    Raises
-    ------
-    duckdb.ConstraintException
-        If a row breaks a constraint of the schema.
-    """
-    with connect() as connection:
-        _limit_memory(connection, Path(next(iter(paths.values()))).parent)
-        for table, files in parts.items():
-            with report_damaged_files(files):
-                # Frames would turn millions of texts into objects; the rows stay in the database.
-                rows = connection.read_parquet([str(file) for file in files], union_by_name=True)
-                rows.create_view("parts", replace=True)
-                _write_ordered(connection, "parts", table, paths[table])
+        connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM frame")
+        refuse_duplicates(connection, table)
+        columns = ", ".join(_plain_columns(connection, table))
+        with report_full_disk(path):
+            connection.execute(
+                f"COPY (SELECT {columns} FROM {table} ORDER BY {_text_order(connection, table)}) "
+                f"TO '{quoted(str(temporary))}' (FORMAT parquet)"
+            )
 
 
 def _limit_memory(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
@@ -294,27 +285,21 @@ def report_damaged_files(parts: Sequence[Path | str]) -> Iterator[None]:
         raise
 
 
-def _write_ordered(connection: duckdb.DuckDBPyConnection, source: str, table: str, path: Path | str) -> None:
-    create = next(s for s in schema_statements() if re.search(rf"^CREATE TABLE {table} ", s, re.MULTILINE))
-    with atomic_write(path) as temporary:
-        if not connection.execute("SELECT 1 FROM duckdb_types() WHERE NOT internal").fetchall():
-            for statement in schema_statements():
-                if re.search(r"^CREATE TYPE", statement, re.MULTILINE):
-                    connection.execute(statement)
-        # The key's index is costly on millions of rows: check uniqueness by a query instead.
-        connection.execute(_without_key(create))
-        connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM {source}")
-        _refuse_duplicates(connection, table)
-        columns = ", ".join(_plain_columns(connection, table))
-        with report_full_disk(path):
-            connection.execute(
-                f"COPY (SELECT {columns} FROM {table} ORDER BY {_text_order(connection, table)}) "
-                f"TO '{quoted(str(temporary))}' (FORMAT parquet)"
-            )
-        connection.execute(f"DROP TABLE {table}")
+def refuse_duplicates(connection: duckdb.DuckDBPyConnection, table: str) -> None:
+    """Check the key of a table that has no index.
 
+    Parameters
+    ----------
+    connection : duckdb.DuckDBPyConnection
+        An open database.
+    table : str
+        One of its tables.
 
-def _refuse_duplicates(connection: duckdb.DuckDBPyConnection, table: str) -> None:
+    Raises
+    ------
+    duckdb.ConstraintException
+        If two rows have the same key; the message names it.
+    """
     key = ", ".join(key_columns(table))
     # Different hashes are different keys; only where some are equal, maybe by chance, the keys are compared.
     (equal_hashes,) = connection.execute(f"SELECT count(*) - count(DISTINCT hash({key})) FROM {table}").fetchall()[0]

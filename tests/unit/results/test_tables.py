@@ -26,7 +26,6 @@ from fabricast.results.tables import (
     connect,
     create_schema,
     key_columns,
-    merge_tables,
     read_table,
     table_names,
     write_table,
@@ -161,7 +160,7 @@ def test_texts_are_read_as_categories_of_all_files(tmp_path):
 def test_database_has_digests_of_content(tmp_path):
     for name, count in (("a", 3), ("b", 3), ("c", 4)):
         write_table(communications(count), "communication", tmp_path / f"{name}.parquet")
-        build_database({"communication": tmp_path / f"{name}.parquet"}, tmp_path / f"{name}.duckdb")
+        build_database({"communication": [tmp_path / f"{name}.parquet"]}, tmp_path / f"{name}.duckdb")
     digests = []
     for name in "abc":
         with duckdb.connect(str(tmp_path / f"{name}.duckdb"), read_only=True) as connection:
@@ -195,7 +194,7 @@ def test_a_digest_tells_what_moved_between_rows_and_columns_but_not_their_order(
 
 
 def test_large_tables_are_stored_in_an_order_that_takes_little_room(tmp_path):
-    """Rows keep their content, and a table without an index still tells a duplicate when it is merged."""
+    """Rows keep their content, and a table without an index still tells a duplicate."""
     rows = 30_000
     case = {"study": "pcie", "item": "0", "quantity": "elapsed", "model": "m", "unit": "s"}
     frame = pd.DataFrame(case | {"case_id": [f"g{k:05}" for k in range(rows)], "value": np.arange(rows) % 7 + 1.0})
@@ -203,17 +202,40 @@ def test_large_tables_are_stored_in_an_order_that_takes_little_room(tmp_path):
     for number, half in enumerate(halves):
         write_table(half, "prediction", tmp_path / f"{number}.parquet")
     parts = [tmp_path / "0.parquet", tmp_path / "1.parquet"]
-    merge_tables({"prediction": parts}, {"prediction": tmp_path / "all.parquet"})
-    assert read_table(tmp_path / "all.parquet")["case_id"].is_monotonic_increasing
-    build_database({"prediction": tmp_path / "all.parquet"}, tmp_path / "all.duckdb")
+    build_database({"prediction": parts}, tmp_path / "all.duckdb")
     with duckdb.connect(str(tmp_path / "all.duckdb"), read_only=True) as connection:
         stored = connection.sql("SELECT case_id, value FROM prediction").df()
     assert stored["value"].is_monotonic_increasing
     expected = frame[["case_id", "value"]].reset_index(drop=True)
     pd.testing.assert_frame_equal(stored.sort_values("case_id", ignore_index=True), expected, check_dtype=False)
-    with pytest.raises(duckdb.ConstraintException, match="duplicate key .'pcie', 'g00000'"):
-        merge_tables({"prediction": [*parts, parts[0]]}, {"prediction": tmp_path / "twice.parquet"})
-    assert not (tmp_path / "twice.parquet").exists()
+    with pytest.raises(InputError, match=r"0\.parquet: .* beside other parts: .*duplicate key .'pcie', 'g00000'"):
+        build_database({"prediction": [*parts, parts[0]]}, tmp_path / "twice.duckdb")
+    assert not (tmp_path / "twice.duckdb").exists()
+
+
+def test_parts_of_a_table_are_one_in_the_database(tmp_path):
+    """In the order of the key, whatever that of the files; what does not fit is told with its file."""
+
+    def topology(name, links=1):
+        return pd.DataFrame([{"topology": name, "study": "pcie", "kind": "pcie_tree", "source": "s", "tag": "assumed",
+                              "endpoints": 2, "vertices": 3, "links": links}])  # fmt: skip
+
+    for name in "bac":
+        write_table(topology(name), "topology", tmp_path / f"{name}.parquet")
+    parts = [tmp_path / f"{name}.parquet" for name in "bac"]
+    build_database({"topology": parts}, tmp_path / "all.duckdb")
+    with duckdb.connect(str(tmp_path / "all.duckdb"), read_only=True) as connection:
+        assert connection.sql("SELECT topology FROM topology").fetchall() == [("a",), ("b",), ("c",)]
+    with pytest.raises(InputError, match=r"b\.parquet: .* beside other parts: .*duplicate key \"b\""):
+        build_database({"topology": [*parts, parts[0]]}, tmp_path / "twice.duckdb")
+    with connect() as connection:
+        connection.execute(f"COPY (SELECT * REPLACE (-1 AS links) FROM '{parts[0]}') TO '{tmp_path / 'd.parquet'}'")
+    with pytest.raises(InputError, match=r"d\.parquet: does not fit table 'topology': .*CHECK"):
+        build_database({"topology": [*parts[1:], tmp_path / "d.parquet"]}, tmp_path / "wrong.duckdb")
+    (tmp_path / "c.parquet").write_text("no")
+    with pytest.raises(InputError, match=r"c\.parquet: is not a readable Parquet table"):
+        build_database({"topology": parts}, tmp_path / "damaged.duckdb")
+    assert not list(tmp_path.glob("*ed.duckdb")) and not (tmp_path / "wrong.duckdb").exists()
 
 
 def test_comparison_and_bands():
