@@ -10,9 +10,10 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from fabricast.breakdown.components import COMPONENTS
+from fabricast.figures.colours import ASSUMED_COLOUR, COLOURS, LAYER_COLOURS
 from fabricast.figures.maxrate import MODEL_COLOURS, fitted_parameters, node_rate_gb_per_s
 from fabricast.figures.percs_cases import plain_cases
-from fabricast.figures.style import ASSUMED_COLOUR, COLOURS, COLUMN_WIDTH_IN, LAYER_COLOURS, size_name
+from fabricast.figures.style import COLUMN_WIDTH_IN, size_name
 from fabricast.maxrate.datasets import dataset_title
 from fabricast.maxrate.models import CONVENTIONS, predict_time
 from fabricast.percs.mappings import MAPPING_TITLES

@@ -12,7 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
-from fabricast.figures.style import ASSUMED_COLOUR, COLOURS, COLUMN_WIDTH_IN
+from fabricast.figures.colours import ASSUMED_COLOUR, COLOURS
+from fabricast.figures.style import COLUMN_WIDTH_IN
 
 __all__ = ["plot_claim_readings"]
 

@@ -6,7 +6,8 @@ import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.figure import Figure
 
-from fabricast.figures.style import COLOURS, PAGE_WIDTH_IN
+from fabricast.figures.colours import COLOURS
+from fabricast.figures.style import PAGE_WIDTH_IN
 
 __all__ = ["plot_dma_rates"]
 

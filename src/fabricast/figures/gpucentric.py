@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from fabricast.figures.style import ASSUMED_COLOUR, COLOURS, MORE_COLOURS, PAGE_WIDTH_IN, size_name
+from fabricast.figures.colours import ASSUMED_COLOUR, COLOURS, MORE_COLOURS
+from fabricast.figures.style import PAGE_WIDTH_IN, size_name
 from fabricast.gpucentric.methods import (
     CONTROLS,
     METHODS,

@@ -14,7 +14,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
-from fabricast.figures.style import COLOURS, PAGE_WIDTH_IN, legend_below, lines_between_columns, size_name
+from fabricast.figures.colours import COLOURS
+from fabricast.figures.style import PAGE_WIDTH_IN, legend_below, lines_between_columns, size_name
 from fabricast.maxrate.datasets import dataset_title
 from fabricast.maxrate.models import CONVENTIONS, FORMS, MODEL_TITLES, SINGLE_FORMS, SLIDE_PARAMETERS, predict_time
 

@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from fabricast.figures.style import COLOURS, PAGE_WIDTH_IN
+from fabricast.figures.colours import COLOURS
+from fabricast.figures.style import PAGE_WIDTH_IN
 
 __all__ = ["plot_packet_timeline"]
 

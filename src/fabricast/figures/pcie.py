@@ -14,7 +14,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch
 from matplotlib.ticker import FuncFormatter
 
-from fabricast.figures.style import COLOURS, COLUMN_WIDTH_IN, MORE_COLOURS, PAGE_WIDTH_IN, legend_below
+from fabricast.figures.colours import COLOURS, MORE_COLOURS
+from fabricast.figures.style import COLUMN_WIDTH_IN, PAGE_WIDTH_IN, legend_below
 from fabricast.pcie.models import MODELS
 from fabricast.pcie.tree import PcieTree
 

@@ -9,7 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from fabricast.figures.style import COLOURS, PAGE_WIDTH_IN, ink_on
+from fabricast.figures.colours import COLOURS
+from fabricast.figures.style import PAGE_WIDTH_IN, ink_on
 
 __all__ = ["plot_schedule_distribution", "plot_schedule_gain", "plot_schedule_timeline"]
 

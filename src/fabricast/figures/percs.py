@@ -12,8 +12,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, SymmetricalLogLocator
 
+from fabricast.figures.colours import ASSUMED_COLOUR, COLOURS
 from fabricast.figures.percs_cases import plain_cases
-from fabricast.figures.style import ASSUMED_COLOUR, COLOURS, PAGE_WIDTH_IN, lines_between_columns, plain_log_scale
+from fabricast.figures.style import PAGE_WIDTH_IN, lines_between_columns, plain_log_scale
 
 __all__ = [
     "plot_counts",

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from typing import Any
 
 import altair as alt
 import pandas as pd
 
+from fabricast.figures.colours import COLOURS
 from fabricast.figures.percs_cases import plain_cases
-from fabricast.figures.style import COLOURS
+from fabricast.inputs.files import write_text
 from fabricast.maxrate.datasets import dataset_title
 from fabricast.maxrate.models import MODEL_TITLES
+from fabricast.runtime.caches import cache_folder
 
 __all__ = ["explorer_script", "maxrate_explorer", "network_explorer"]
 
@@ -25,11 +28,18 @@ _ONE_LINK, _TICKS = 0.7, [10**power for power in range(7)]
 
 def explorer_script() -> str:
     """Return the JavaScript that draws specifications: Vega, Vega-Lite and Vega-Embed, with ``window.vegaEmbed``."""
+    # To bundle it takes a second, and a version always gives the same.
+    folder = cache_folder(f"vega-{version('vl-convert-python')}")
+    kept = folder / "vega_embed.js" if folder else None
+    if kept is not None and kept.is_file():
+        return kept.read_text(encoding="utf-8")
     import vl_convert
 
-    script: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
     # Inside a page the text would end the element.
-    return script.replace("</script", "<\\/script")
+    script: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;").replace("</script", "<\\/script")
+    if kept is not None:
+        write_text(kept, script)
+    return script
 
 
 def _specification(chart: Any) -> dict[str, Any]:
