@@ -190,7 +190,7 @@ def enumerate_schedules(
 
     Synchronised schedules are sums of few distinct steps. Asynchronous ones are run on a
     table of the congestion factors of every set of sends that can be active, one for each
-    class of schedules that the symmetries of tree and pattern make.
+    class of schedules that the symmetries of tree and pattern make, and what several begin with once.
 
     Parameters
     ----------

@@ -5,6 +5,8 @@ import json
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from fabricast.cli import app
@@ -12,6 +14,7 @@ from fabricast.core.errors import InputError
 from fabricast.pcie.models import MODELS, factors
 from fabricast.pcie.patterns import Pattern, halo_pattern, read_pattern
 from fabricast.pcie.schedule_search import search_schedules
+from fabricast.pcie.schedule_space import schedule_space
 from fabricast.pcie.schedules import enumerate_schedules, lower_bound_s, run_schedule
 from fabricast.pcie.tables.schedules import read_published
 from fabricast.pcie.topology_files import load_tree
@@ -147,6 +150,32 @@ def test_unequal_pairs_break_the_symmetry_and_still_agree(storm8, tmp_path):
         for order in itertools.product(*(itertools.permutations(own) for own in pattern.targets))
     ]
     assert sorted(found.elapsed_s) == pytest.approx(sorted(every), rel=1e-9)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.permutations(range(7)), min_size=8, max_size=8),
+    st.sampled_from([(4, 4, 3, 0, 2, 1, 0, 2), (3, 2, 2, 3, 1, 0, 4, 0), (0, 5, 0, 4, 0, 0, 0, 1), (2,) * 8]),
+    st.lists(st.sampled_from([1.0, 1.0, 2.5]), min_size=40, max_size=40),
+    st.sampled_from(["congestion_factor", "back_pressure", "literal", "max_min"]),
+    st.sampled_from([0.0, 0.2]),
+    st.randoms(use_true_random=False),
+)
+def test_all_schedules_of_any_pattern_are_those_of_the_event_loop(places, counts, sizes, model, latency_s, random):
+    """Sources with one target to five, sizes alike or not, with pauses or without: by its number each schedule is."""
+    tree = load_tree("storm8")
+    targets = tuple(
+        tuple(place + (place >= source) for place in own[:count])
+        for source, (own, count) in enumerate(zip(places, counts, strict=True))
+    )
+    left = iter(sizes)
+    pattern = Pattern("any", targets, tuple(tuple(next(left) for _ in own) for own in targets))
+    keywords = UNIT | {"model": MODELS[model], "latency_s": latency_s}
+    found = enumerate_schedules(tree, pattern, "asynchronous", threads=2, top=1, **keywords)
+    space = schedule_space(pattern)
+    for number in random.sample(range(pattern.schedules), 8):
+        alone = run_schedule(tree, pattern, space.orders(number), "asynchronous", **keywords)
+        assert found.elapsed_s[number] == pytest.approx(alone.elapsed_s, rel=1e-9)
 
 
 def test_search_finds_the_proved_optimum_and_tells_the_gap(storm8):
