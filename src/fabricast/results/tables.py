@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 #: Memory of DuckDB while rows are put in order; with the interpreter, below 700 MB.
-_ORDERING_MEMORY = "200MB"
+_ORDERING_MEMORY = "150MB"
 
 
 @cache

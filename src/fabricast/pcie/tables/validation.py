@@ -209,6 +209,7 @@ def _validate_alike(
     generator = random_generator(seed, f"pcie.validation.{set_name}")
     features = describe_graphs(tree, graphs, generator=random_generator(seed, f"pcie.features.{set_name}"))
     counts = draw_cases(len(graphs), resamples, generator)
+    tolerances = sorted({tolerance, *COMMON_TOLERANCES})
     parts: dict[str, list[pd.DataFrame]] = {
         "comparison": [],
         "band": [],
@@ -229,7 +230,7 @@ def _validate_alike(
             )
             predicted = evaluation.end_s - graphs.start_s
             common = {"study": "pcie", "model": name, "kind": "simulated", "origin": str(origin)}
-            found.append(_errors(predicted, rows, common))
+            found.append(_errors(predicted, rows, common, subsets, tolerances))
             error = found[-1].error
             parts["accuracy"].append(_accuracy(error, graphs, simulated, predicted, subsets).assign(**common))
             parts["histogram"].append(_histogram(error, subsets).assign(**common))
@@ -245,25 +246,40 @@ def _validate_alike(
                         tolerance=tolerance, within=np.abs(error) <= tolerance,
                     )
                 )  # fmt: skip
-    parts["band"].append(_bands(found, case, subsets, counts, tolerance))
+    parts["band"].append(_bands(found, case, subsets, counts, tolerances))
     return parts
 
 
 @dataclass(frozen=True)
 class _Errors:
-    """Errors of one model against one hardware setting, and from the first to the last of those over its phases."""
+    """Errors of one model against one hardware setting.
+
+    By subset and tolerance, also the least and the most communications that are within it over the phases.
+    """
 
     error: NDArray[np.float64]
-    nearest: NDArray[np.float64]
-    farthest: NDArray[np.float64]
+    least: list[list[float]]
+    most: list[list[float]]
     common: dict[str, str]
 
 
-def _errors(predicted: NDArray[np.float64], rows: pd.DataFrame, common: dict[str, str]) -> _Errors:
-    simulated, least, most = (rows[name].to_numpy(dtype=np.float64) for name in ("value", "low", "high"))
-    over_phases = (predicted / most - 1.0, predicted / least - 1.0)
+def _errors(
+    predicted: NDArray[np.float64],
+    rows: pd.DataFrame,
+    common: dict[str, str],
+    subsets: dict[str, NDArray[np.intp]],
+    tolerances: list[float],
+) -> _Errors:
+    simulated, first, last = (rows[name].to_numpy(dtype=np.float64) for name in ("value", "low", "high"))
+    over_phases = (predicted / last - 1.0, predicted / first - 1.0)
     nearest = np.where(over_phases[0] * over_phases[1] < 0, 0.0, np.abs(over_phases).min(axis=0))
-    return _Errors(predicted / simulated - 1.0, nearest, np.abs(over_phases).max(axis=0), common)
+    farthest = np.abs(over_phases).max(axis=0)
+    # Shares, not the errors of millions of rows, wait for all models.
+    least, most = (
+        [[float((own[inside] <= limit).mean()) for limit in tolerances] for inside in subsets.values()]
+        for own in (farthest, nearest)
+    )
+    return _Errors(predicted / simulated - 1.0, least, most, common)
 
 
 def _bands(
@@ -271,28 +287,26 @@ def _bands(
     case: NDArray[np.int64],
     subsets: dict[str, NDArray[np.intp]],
     counts: NDArray[np.uint8],
-    tolerance: float,
+    tolerances: list[float],
 ) -> pd.DataFrame:
     """Return shares within tolerances with their intervals, for every model, hardware setting and subset."""
-    tolerances = sorted({tolerance, *COMMON_TOLERANCES})
     rows: list[list[dict[str, Any]]] = [[] for _ in found]
-    for name, inside in subsets.items():
+    for subset, (name, inside) in enumerate(subsets.items()):
         # Resamples of all models at once, of the graphs of the subset alone.
         numbers, place, sizes = np.unique(case[inside], return_inverse=True, return_counts=True)
         # Whole numbers: exact in single precision, which is what they are multiplied in.
         hits = np.empty((numbers.size, len(found) * len(tolerances)), dtype=np.float32)
         for position, one in enumerate(found):
-            absolute, nearest, farthest = np.abs(one.error[inside]), one.nearest[inside], one.farthest[inside]
-            statistics = error_statistics(one.error[inside])
-            for number, limit in enumerate(tolerances, position * len(tolerances)):
+            absolute, statistics = np.abs(one.error[inside]), error_statistics(one.error[inside])
+            for number, limit in enumerate(tolerances):
                 within = absolute <= limit
-                hits[:, number] = np.bincount(place[within], minlength=numbers.size)
+                hits[:, position * len(tolerances) + number] = np.bincount(place[within], minlength=numbers.size)
                 rows[position].append(
                     {
                         "subset": name, "tolerance": limit,
                         "share_within": float(np.count_nonzero(within) / inside.size),
-                        "share_within_least": float((farthest <= limit).mean()),
-                        "share_within_most": float((nearest <= limit).mean()),
+                        "share_within_least": one.least[subset][number],
+                        "share_within_most": one.most[subset][number],
                         **statistics,
                     }
                 )  # fmt: skip
