@@ -41,7 +41,8 @@ from fabricast.pcie.graph_sets import validation_set
 from fabricast.pcie.graphs import CongestionGraphs, from_arcs
 from fabricast.pcie.models import MODELS, evaluate, warm_up
 from fabricast.pcie.packet_hardware import HARDWARE
-from fabricast.pcie.packets import simulate_ends, simulate_once
+from fabricast.pcie.packet_runs import simulate_ends
+from fabricast.pcie.packets import simulate_once
 from fabricast.pcie.patterns import halo_pattern
 from fabricast.pcie.schedules import enumerate_schedules, run_schedule
 from fabricast.pcie.topology_files import load_tree

@@ -28,7 +28,8 @@ from fabricast.pcie.graph_sets import validation_set
 from fabricast.pcie.graphs import from_arcs
 from fabricast.pcie.models import MODELS, evaluate
 from fabricast.pcie.packet_hardware import HARDWARE
-from fabricast.pcie.packets import simulate_ends
+from fabricast.pcie.packet_phases import simulate
+from fabricast.pcie.packet_runs import share_of_runs
 from fabricast.pcie.patterns import halo_pattern
 from fabricast.pcie.schedules import enumerate_schedules
 from fabricast.pcie.topology_files import load_tree
@@ -89,9 +90,14 @@ SETTINGS = ("no_split", "split_256_128", "split_128_64")
 def shard(number: int, shards: int) -> Callable[[], object]:
     """Simulate a share of some graphs packet by packet on each hardware setting, as a job of the workflow does."""
     tree = load_tree("storm8")
-    known = [arcs for _, arcs in validation_set(tree, 22259)]
-    own = from_arcs(known[number::shards], size_bytes=SIZE)
-    return lambda: [simulate_ends(tree, own, HARDWARE[name]) for name in SETTINGS]
+    every = from_arcs([arcs for _, arcs in validation_set(tree, 22259)], size_bytes=SIZE)
+
+    def work() -> None:
+        for name in SETTINGS:
+            own = share_of_runs(tree, every, HARDWARE[name], shard=number, shards=shards)
+            simulate(tree, every.chosen(own), HARDWARE[name])
+
+    return work
 
 
 #: What grows, by which arguments, and how many of it these are.

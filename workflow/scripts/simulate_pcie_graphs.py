@@ -1,19 +1,17 @@
 """Simulate a share of a graph set packet by packet."""
 
-from fabricast.pcie.tables.packets import chosen_graphs, simulated_rows
+from fabricast.pcie.tables.packets import chosen_graphs, graphs_of_job, simulated_rows
 from fabricast.pcie.topology_files import load_tree
 from fabricast.results.tables import read_table, write_table
 from fabricast.runtime.jobs import log_to, progress_of
 
 log_to(snakemake.log[0])
 entry, names, values = snakemake.params.graph_set, snakemake.wildcards, snakemake.params
+tree, communication = load_tree(entry["topology"]), read_table(snakemake.input.communication)
 chosen = chosen_graphs(
-    read_table(snakemake.input.graph), entry["simulated_graphs"], values.hardware, seed=values.seed,
-    shard=int(names.shard), shards=values.shards,
+    read_table(snakemake.input.graph), entry["simulated_graphs"], values.hardware, seed=values.seed
 )  # fmt: skip
-with progress_of(f"simulating {names.graph_set}", sum(map(len, chosen.values()))) as advance:
-    tables = simulated_rows(
-        load_tree(entry["topology"]), read_table(snakemake.input.communication), chosen, threads=snakemake.threads,
-        progress=advance,
-    )  # fmt: skip
+own = graphs_of_job(tree, communication, chosen, shard=int(names.shard), shards=values.shards)
+with progress_of(f"simulating {names.graph_set}", sum(map(len, own.values()))) as advance:
+    tables = simulated_rows(tree, communication, own, threads=snakemake.threads, progress=advance)
 write_table(tables, "reference", snakemake.output.reference)

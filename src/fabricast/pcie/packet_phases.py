@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fabricast.pcie.graphs import CongestionGraphs, from_arcs, joined
 from fabricast.pcie.packet_hardware import HARDWARE, PacketHardware, reverse_links
-from fabricast.pcie.packets import simulate_ends
+from fabricast.pcie.packet_runs import simulate_ends
 from fabricast.pcie.regular_tree import regular_tree
 from fabricast.pcie.tree import PcieTree
 
@@ -79,7 +79,7 @@ def simulate(
     Raises
     ------
     InputError
-        As `fabricast.pcie.packets.simulate_ends`.
+        As `fabricast.pcie.packet_runs.simulate_ends`.
 
     Examples
     --------

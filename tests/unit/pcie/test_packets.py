@@ -18,8 +18,9 @@ from fabricast.pcie.models import MODELS, evaluate
 from fabricast.pcie.packet_hardware import HARDWARE, PacketHardware, solo_time_s, tick_clock
 from fabricast.pcie.packet_phases import simulate
 from fabricast.pcie.packet_programs import simulate_program
+from fabricast.pcie.packet_runs import compare_runs, share_of_runs, simulate_ends
 from fabricast.pcie.packet_trace import trace_packets
-from fabricast.pcie.packets import CopyOrder, compare_runs, run_packets, simulate_ends, simulate_once
+from fabricast.pcie.packets import CopyOrder, run_packets, simulate_once
 from fabricast.pcie.programs import PROGRAMS, total_rate
 from fabricast.pcie.regular_tree import regular_tree
 from fabricast.pcie.topology_files import load_tree
@@ -247,6 +248,11 @@ def test_a_graph_and_its_mirror_image_are_one_run(storm8):
         (wide, [0, 1, 2, 2]),
     ):
         assert compare_runs(storm8, graphs, HARDWARE["split_128_64"]).kind.tolist() == expected
+        shares = [share_of_runs(storm8, graphs, HARDWARE["split_128_64"], shard=n, shards=3) for n in range(3)]
+        assert sorted(np.concatenate(shares)) == list(range(4))
+        assert [len({expected[number] for number in share}) for share in shares] == [
+            sum(kind % 3 == n for kind in set(expected)) for n in range(3)
+        ]
     # Who has the first turn where two meet.
     two = from_arcs([[(1, 0), (4, 0)]] * 9, size_bytes=1e6)
     assert set(compare_runs(storm8, two, HARDWARE["no_split"], phase=np.arange(9)).kind) == {0, 1}

@@ -11,10 +11,11 @@ from fabricast.core.seeds import random_generator
 from fabricast.pcie.calibration import calibrate, estimate_frame, simulate_probes
 from fabricast.pcie.packet_hardware import HARDWARE
 from fabricast.pcie.packet_phases import simulate
+from fabricast.pcie.packet_runs import share_of_runs
 from fabricast.pcie.tables.graphs import graphs_from_rows
 from fabricast.pcie.tree import PcieTree
 
-__all__ = ["calibration_rows", "choose_graphs", "origin_of", "simulated_rows"]
+__all__ = ["calibration_rows", "choose_graphs", "chosen_graphs", "graphs_of_job", "origin_of", "simulated_rows"]
 
 
 def origin_of(hardware: str) -> str:
@@ -52,15 +53,9 @@ def choose_graphs(graph: pd.DataFrame, count: int | None, *, seed: int) -> pd.Da
 
 
 def chosen_graphs(
-    graph: pd.DataFrame,
-    count: int | None,
-    hardware: Mapping[str, int | None],
-    *,
-    seed: int,
-    shard: int = 0,
-    shards: int = 1,
+    graph: pd.DataFrame, count: int | None, hardware: Mapping[str, int | None], *, seed: int
 ) -> dict[str, list[str]]:
-    """Return the graphs that one job simulates on each hardware setting.
+    """Return the graphs that are simulated on each hardware setting.
 
     Parameters
     ----------
@@ -72,6 +67,29 @@ def chosen_graphs(
         By setting the size of its sample of these graphs; None for all.
     seed : int
         Root seed.
+
+    Returns
+    -------
+    dict of list of str
+        Names of graphs by setting, in the order of the table.
+    """
+    own = choose_graphs(graph, count, seed=seed)
+    return {name: choose_graphs(own, sample, seed=seed)["graph"].tolist() for name, sample in hardware.items()}
+
+
+def graphs_of_job(
+    tree: PcieTree, communication: pd.DataFrame, chosen: Mapping[str, list[str]], *, shard: int, shards: int
+) -> dict[str, list[str]]:
+    """Return the graphs that one of several jobs simulates on each hardware setting.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology.
+    communication : pandas.DataFrame
+        Rows of the table communication, ordered by its key.
+    chosen : mapping
+        By hardware setting the graphs that all jobs simulate.
     shard, shards : int
         Number of the job and of all jobs.
 
@@ -80,11 +98,12 @@ def chosen_graphs(
     dict of list of str
         Names of graphs by setting, in the order of the table.
     """
-    own = choose_graphs(graph, count, seed=seed)
-    return {
-        name: choose_graphs(own, sample, seed=seed)["graph"].iloc[shard::shards].tolist()
-        for name, sample in hardware.items()
-    }
+    found = {}
+    for name, names in chosen.items():
+        graphs = graphs_from_rows(tree, communication[communication["graph"].isin(set(names))].reset_index(drop=True))
+        share = share_of_runs(tree, graphs, HARDWARE[name].on(tree), shard=shard, shards=shards)
+        found[name] = [graphs.names[number] for number in share]
+    return found
 
 
 def simulated_rows(
