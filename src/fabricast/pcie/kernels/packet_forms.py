@@ -45,18 +45,19 @@ __all__ = ["describe_runs", "words_of_description"]
 _OF_COMMUNICATION, _OF_LINK, _OF_HOP = 5, 4, 6
 
 
-class _Discovered(NamedTuple):
-    """Communications and links in the order in which they were met: which they are, and the place of each."""
+class _Met(NamedTuple):
+    """Communications or links in the order in which they were met, the place of each, and an array of their count."""
 
-    communication: Any
-    communication_place: Any
-    link: Any
-    link_place: Any
-    counts: Any
+    members: Any
+    place: Any
+    count: Any
 
 
-# Places of `counts`.
-_COMMUNICATIONS, _LINKS = range(2)
+class _Found(NamedTuple):
+    """What a description has met so far."""
+
+    communications: Any
+    links: Any
 
 
 @allocation_free()
@@ -66,25 +67,13 @@ def words_of_description(communications, longest_route):
 
 
 @allocation_free(inline="always")
-def _communication_place(c, found):
-    """Return the place of a communication; one that is met for the first time gets the next one."""
-    if found.communication_place[c] < 0:
-        place = found.counts[_COMMUNICATIONS]
-        found.communication[place] = c
-        found.communication_place[c] = place
-        found.counts[_COMMUNICATIONS] += 1
-    return found.communication_place[c]
-
-
-@allocation_free(inline="always")
-def _link_place(m, found):
-    """Return the place of a link; one that is met for the first time gets the next one."""
-    if found.link_place[m] < 0:
-        place = found.counts[_LINKS]
-        found.link[place] = m
-        found.link_place[m] = place
-        found.counts[_LINKS] += 1
-    return found.link_place[m]
+def _place_of(number, met):
+    """Return the place of a communication or link; one that is met for the first time gets the next one."""
+    if met.place[number] < 0:
+        met.members[met.count[0]] = number
+        met.place[number] = met.count[0]
+        met.count[0] += 1
+    return met.place[number]
 
 
 @allocation_free()
@@ -101,7 +90,7 @@ def _write_communication(c, earliest, words, at, found, state):
     words[at + 4] = messages[ROUTE_END, c] - end if waits else 0
     at += 5
     for step in range(first, end):
-        words[at] = _link_place(steps[LINK, step], found)
+        words[at] = _place_of(steps[LINK, step], found.links)
         words[at + 1] = steps[KIND, step]
         words[at + 2] = steps[TICKS, step]
         words[at + 3] = steps[PIECES, step]
@@ -109,7 +98,7 @@ def _write_communication(c, earliest, words, at, found, state):
         at += 5
     if waits:
         for step in range(end, messages[ROUTE_END, c]):
-            words[at] = _link_place(steps[LINK, step], found)
+            words[at] = _place_of(steps[LINK, step], found.links)
             words[at + 1] = steps[TICKS, step]
             at += 2
     return at
@@ -122,16 +111,16 @@ def _write_link(m, hardware, words, at, found, state):
     count = links[TURNS, m] if m < state.counters[LINK_COUNT] else 0
     words[at] = count
     reverse = links[REVERSE, m]
-    words[at + 1] = _link_place(reverse, found) if reverse >= 0 else -1
+    words[at + 1] = _place_of(reverse, found.links) if reverse >= 0 else -1
     words[at + 2] = hardware.link_layer_ticks[0, links[GLOBAL_LINK, m]] if reverse >= 0 else 0
     words[at + 3] = hardware.link_layer_ticks[1, links[GLOBAL_LINK, m]] if reverse >= 0 else 0
     at += 4
     for k in range(count):
         q = state.turns[m, (links[LAST_TURN, m] + 1 + k) % count]
         if q < state.counters[MESSAGE_COUNT]:
-            words[at] = 2 * _communication_place(q, found)
+            words[at] = 2 * _place_of(q, found.communications)
         else:
-            words[at] = 2 * _link_place(state.queues[INPUT_LINK, q], found) + 1
+            words[at] = 2 * _place_of(state.queues[INPUT_LINK, q], found.links) + 1
         at += 1
     return at
 
@@ -140,21 +129,23 @@ def _write_link(m, hardware, words, at, found, state):
 def _describe(root, earliest, hardware, words, found, state):
     """Write the description that starts with a communication; return its length."""
     count = state.counters[MESSAGE_COUNT]
-    found.communication_place[:count] = -1
-    found.link_place[: state.counters[USED_COUNT]] = -1
-    found.counts[:] = 0
-    _communication_place(root, found)
+    communications, links = found.communications, found.links
+    communications.place[:count] = -1
+    links.place[: state.counters[USED_COUNT]] = -1
+    communications.count[0] = 0
+    links.count[0] = 0
+    _place_of(root, found.communications)
     at, described, links_described, next_root = 0, 0, 0, 0
     while described < count:
-        if described == found.counts[_COMMUNICATIONS]:
+        if described == communications.count[0]:
             # What the first ones never meet follows in the order of rows.
-            while found.communication_place[next_root] >= 0:
+            while communications.place[next_root] >= 0:
                 next_root += 1
-            _communication_place(next_root, found)
-        at = _write_communication(found.communication[described], earliest, words, at, found, state)
+            _place_of(next_root, found.communications)
+        at = _write_communication(communications.members[described], earliest, words, at, found, state)
         described += 1
-        while links_described < found.counts[_LINKS]:
-            at = _write_link(found.link[links_described], hardware, words, at, found, state)
+        while links_described < links.count[0]:
+            at = _write_link(links.members[links_described], hardware, words, at, found, state)
             links_described += 1
     return at
 
@@ -184,12 +175,9 @@ def describe_runs(
         widest = max(widest, graphs.offset[graph + 1] - graphs.offset[graph])
     state = new_state(widest, graphs, network, hardware)
     all_links = hardware.wire_ticks.shape[1]
-    found = _Discovered(
-        communication=np.empty(widest, dtype=np.int64),
-        communication_place=np.empty(widest, dtype=np.int64),
-        link=np.empty(all_links, dtype=np.int64),
-        link_place=np.empty(all_links, dtype=np.int64),
-        counts=np.empty(2, dtype=np.int64),
+    found = _Found(
+        _Met(np.empty(widest, dtype=np.int64), np.empty(widest, dtype=np.int64), np.zeros(1, dtype=np.int64)),
+        _Met(np.empty(all_links, dtype=np.int64), np.empty(all_links, dtype=np.int64), np.zeros(1, dtype=np.int64)),
     )
     tried = np.empty(words.shape[1], dtype=np.int64)
     messages = state.messages
@@ -209,7 +197,7 @@ def describe_runs(
             if _is_smaller(tried, tried_length, best, best_length):
                 best[:tried_length] = tried[:tried_length]
                 best_length = tried_length
-                place[first : first + count] = found.communication_place[:count]
+                place[first : first + count] = found.communications.place[:count]
         length[graph - first_graph] = best_length
         for c in range(count):
             shift_ticks[first + c] = earliest + max(messages[TAIL_TICKS, c], 0)
