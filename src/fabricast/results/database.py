@@ -19,8 +19,8 @@ from fabricast.results.tables import (
     is_failed_write,
     key_columns,
     quoted,
-    read_table,
     refuse_duplicates,
+    report_damaged_files,
     report_full_disk,
     table_names,
 )
@@ -94,13 +94,13 @@ def _insert(connection: duckdb.DuckDBPyConnection, table: str, parts: Sequence[P
 
 def _insert_table(connection: duckdb.DuckDBPyConnection, table: str, parts: Sequence[Path]) -> None:
     try:
-        _insert(connection, table, parts)
-        if len(parts) > 1:
-            refuse_duplicates(connection, table)
+        with report_damaged_files(parts):
+            _insert(connection, table, parts)
+            if len(parts) > 1:
+                refuse_duplicates(connection, table)
     except duckdb.Error as error:
         if is_failed_write(error):
             raise
-        read_table(*parts)
         for part in parts:
             try:
                 connection.execute(f"DELETE FROM {table}")

@@ -98,12 +98,18 @@ def graphs_of_job(
     dict of list of str
         Names of graphs by setting, in the order of the table.
     """
+    if shards == 1:
+        return dict(chosen)
     found = {}
     for name, names in chosen.items():
-        graphs = graphs_from_rows(tree, communication[communication["graph"].isin(set(names))].reset_index(drop=True))
+        graphs = graphs_from_rows(tree, _rows_of_graphs(communication, names))
         share = share_of_runs(tree, graphs, HARDWARE[name].on(tree), shard=shard, shards=shards)
         found[name] = [graphs.names[number] for number in share]
     return found
+
+
+def _rows_of_graphs(communication: pd.DataFrame, names: list[str]) -> pd.DataFrame:
+    return communication[communication["graph"].isin(set(names))].reset_index(drop=True)
 
 
 def simulated_rows(
@@ -137,7 +143,7 @@ def simulated_rows(
     frames = []
     every = communication
     for name, names in chosen.items():
-        communication = every[every["graph"].isin(set(names))].reset_index(drop=True)
+        communication = _rows_of_graphs(every, names)
         graphs = graphs_from_rows(tree, communication)
         ends = simulate(tree, graphs, HARDWARE[name].on(tree), threads=threads, progress=progress)
         frames.append(

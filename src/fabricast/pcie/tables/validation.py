@@ -272,8 +272,8 @@ def _errors(
 ) -> _Errors:
     simulated, first, last = (rows[name].to_numpy(dtype=np.float64) for name in ("value", "low", "high"))
     over_phases = (predicted / last - 1.0, predicted / first - 1.0)
-    nearest = np.where(over_phases[0] * over_phases[1] < 0, 0.0, np.abs(over_phases).min(axis=0))
-    farthest = np.abs(over_phases).max(axis=0)
+    absolute = np.abs(over_phases)
+    nearest, farthest = np.where(over_phases[0] * over_phases[1] < 0, 0.0, absolute.min(axis=0)), absolute.max(axis=0)
     # Shares, not the errors of millions of rows, wait for all models.
     least, most = (
         [[float((own[inside] <= limit).mean()) for limit in tolerances] for inside in subsets.values()]
