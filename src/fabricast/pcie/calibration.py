@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
 from fabricast.core.errors import InputError
 from fabricast.core.seeds import random_generator
@@ -267,6 +266,8 @@ def _interval(value: float, draws: list[float], count: int) -> tuple[float, floa
     low, high = (float(end) for end in np.percentile(draws, [2.5, 97.5]))
     if not 1 < count < _FEW_RUNS:
         return low, high
+    from scipy.special import stdtrit  # 0.2 s: only where it is needed
+
     # A resample of n runs spreads less than means of n runs do, by the part that their own mean takes.
     half = float(stdtrit(count - 1, 0.975) * np.std(draws) * np.sqrt(count / (count - 1)))
     return min(low, max(value - half, 0.0)), max(high, value + half)

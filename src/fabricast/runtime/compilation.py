@@ -8,6 +8,7 @@ the name of the processor.
 from __future__ import annotations
 
 import hashlib
+import importlib
 import tempfile
 from collections.abc import Callable
 from functools import cache
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numba
+import numba.np.linalg
 from numba.core.caching import UserProvidedCacheLocator
 
 from fabricast.runtime.caches import cache_folder
@@ -23,6 +25,22 @@ from fabricast.runtime.machine import processor_name
 __all__ = ["allocation_free", "kernel_folder", "njit"]
 
 _PACKAGE = Path(__file__).parents[1]
+
+
+def _load_arrays_without_scipy() -> None:
+    """Load what numba needs for arrays, but not SciPy's linear algebra with it: it takes 0.2 s, and no kernel uses it.
+
+    Functions of others that use it load it when they are compiled, as always.
+    """
+    load = numba.np.linalg.ensure_blas
+    numba.np.linalg.ensure_blas = lambda: None
+    try:
+        importlib.import_module("numba.np.arraymath")
+    finally:
+        numba.np.linalg.ensure_blas = load
+
+
+_load_arrays_without_scipy()
 
 
 def kernel_folder() -> Path:
