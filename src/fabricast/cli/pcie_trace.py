@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fabricast.core.errors import InputError
+from fabricast.core.units import time_text
 from fabricast.inputs.files import atomic_write
 from fabricast.pcie.graph_files import read_graphs
 from fabricast.pcie.link_rates import hardware_on
@@ -90,7 +91,7 @@ def trace_file(
         save_figure(plot_packet_timeline(trace.transmissions, trace.rates, labels), picture)
     last_s = float(trace.transmissions["end_s"].max())
     return [
-        *(f"{label} ends after {end * 1e3:.4f} ms" for label, end in zip(labels, trace.end_s, strict=True)),
+        *(f"{label} ends after {time_text(end)}" for label, end in zip(labels, trace.end_s, strict=True)),
         f"{output}: {len(trace.transmissions):,} transmissions, the first {last_s * 1e6:.2f} us",
         f"{picture}: the first packets on links, and the rates of the whole run",
     ]

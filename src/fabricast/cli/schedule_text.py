@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from fabricast.core.errors import InputError
+from fabricast.core.units import time_text
 from fabricast.inputs.files import atomic_write, write_text
 from fabricast.pcie.schedule_results import ScheduleSearch
 from fabricast.pcie.tree import PcieTree
@@ -42,21 +43,21 @@ def schedule_lines(tree: PcieTree, search: ScheduleSearch) -> list[str]:
     names = tree.endpoint_names
     lines = []
     for rank, plan in enumerate(search.best, start=1):
-        lines.append(f"schedule {rank}: {plan.elapsed_s * 1e3:.4f} ms")
+        lines.append(f"schedule {rank}: {time_text(plan.elapsed_s)}")
         label = "takes" if search.mode == "synchronised" else "has ended after"
         for step, (text, time_s) in enumerate(zip(plan.text(names).split(" | "), plan.steps_s, strict=True), start=1):
-            lines.append(f"  step {step}: {text}  ({label} {time_s * 1e3:.4f} ms)")
+            lines.append(f"  step {step}: {text}  ({label} {time_text(time_s)})")
     best = search.best[0].elapsed_s
-    lines.append(f"lower bound of any schedule: {search.bound_s * 1e3:.4f} ms")
+    lines.append(f"lower bound of any schedule: {time_text(search.bound_s)}")
     if search.elapsed_s is not None:
         lines.append(f"all {search.schedules:,} schedules evaluated; {search.ties:,} are this fast")
         assert search.worst is not None
-        lines.append(f"slowest schedule: {search.worst.elapsed_s * 1e3:.4f} ms")
+        lines.append(f"slowest schedule: {time_text(search.worst.elapsed_s)}")
     else:
         proof = "so the best is optimal" if search.gap <= 1e-9 else f"the best is within {search.gap:.1%} of it"
         lines.append(f"{search.evaluated:,} of {float(search.schedules):.3g} schedules evaluated; {proof}")
     naive = search.naive.elapsed_s
-    lines.append(f"naive order: {naive * 1e3:.4f} ms; the best saves {1 - best / naive:.1%}")
+    lines.append(f"naive order: {time_text(naive)}; the best saves {1 - best / naive:.1%}")
     return lines
 
 

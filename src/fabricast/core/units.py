@@ -18,6 +18,7 @@ __all__ = [
     "pcie_bytes_per_s",
     "pcie_generation",
     "pcie_link_bytes_per_s",
+    "time_text",
 ]
 
 MIB = float(1 << 20)
@@ -147,3 +148,27 @@ def parse_bytes(text: str, name: str = "size") -> float:
     if not 0 < value < math.inf:
         raise InputError(f"{name} is '{text}', expected a size such as 64, 512KiB or 4MB")
     return value
+
+
+def time_text(time_s: float) -> str:
+    """Return a time as people read it, with four digits behind the point.
+
+    Parameters
+    ----------
+    time_s : float
+        Time in seconds.
+
+    Returns
+    -------
+    str
+        In ms from 0.01 ms on, else in us or ns.
+
+    Examples
+    --------
+    >>> time_text(0.0842), time_text(8.42e-6), time_text(8.42e-9)
+    ('84.2000 ms', '8.4200 us', '8.4200 ns')
+    """
+    for unit, scale in (("ms", 1e3), ("us", 1e6)):
+        if time_s * scale >= 0.01:
+            return f"{time_s * scale:.4f} {unit}"
+    return f"{time_s * 1e9:.4f} ns"
