@@ -75,9 +75,14 @@ class LinkLoads:
     def _rates(self) -> dict[str, float]:
         return dict(zip(LINK_CLASSES, self.network.capacities.tolist(), strict=True))
 
+    @cached_property
+    def busiest_bytes(self) -> dict[str, float]:
+        """Load of the busiest link of each class."""
+        return {name: float(load.max(initial=0.0)) for name, load in self.by_class.items()}
+
     def class_times_s(self) -> dict[str, float]:
         """Return the time of the busiest link of each class."""
-        return {name: float(load.max(initial=0.0)) / self._rates[name] for name, load in self.by_class.items()}
+        return {name: load / self._rates[name] for name, load in self.busiest_bytes.items()}
 
     @property
     def bottleneck(self) -> tuple[float, str]:

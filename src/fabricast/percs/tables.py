@@ -172,7 +172,7 @@ def _case_rows(case: Case, routing: Routing, loads: LinkLoads, messages: int) ->
     times = loads.class_times_s()
     for kind, load in loads.by_class.items():
         p50, p90, p99 = percentiles(load, (50, 90, 99))
-        largest = float(load.max())
+        largest = loads.busiest_bytes[kind]
         classes.append(
             {"case_id": name, "class": kind, "links": load.size, "used": int((load > 0).sum()),
              "min_bytes": float(load.min()), "mean_bytes": float(load.mean()), "max_bytes": largest, "p50_bytes": p50,
