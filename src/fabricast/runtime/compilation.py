@@ -11,12 +11,12 @@ import hashlib
 import importlib
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numba
-import numba.np.linalg
 from numba.core.caching import UserProvidedCacheLocator
 
 from fabricast.runtime.caches import cache_folder
@@ -32,12 +32,14 @@ def _load_arrays_without_scipy() -> None:
 
     Functions of others that use it load it when they are compiled, as always.
     """
-    load = numba.np.linalg.ensure_blas
-    numba.np.linalg.ensure_blas = lambda: None
-    try:
-        importlib.import_module("numba.np.arraymath")
-    finally:
-        numba.np.linalg.ensure_blas = load
+    # A numba that has it elsewhere starts as it likes.
+    with suppress(ImportError, AttributeError):
+        linalg = importlib.import_module("numba.np.linalg")
+        load, linalg.ensure_blas = linalg.ensure_blas, lambda: None
+        try:
+            importlib.import_module("numba.np.arraymath")
+        finally:
+            linalg.ensure_blas = load
 
 
 _load_arrays_without_scipy()
