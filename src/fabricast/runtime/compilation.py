@@ -34,7 +34,7 @@ def _load_arrays_without_scipy() -> None:
     """
     # A numba that has it elsewhere starts as it likes.
     with suppress(ImportError, AttributeError):
-        linalg = importlib.import_module("numba.np.linalg")
+        linalg: Any = importlib.import_module("numba.np.linalg")
         load, linalg.ensure_blas = linalg.ensure_blas, lambda: None
         try:
             importlib.import_module("numba.np.arraymath")
