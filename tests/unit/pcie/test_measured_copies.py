@@ -35,6 +35,8 @@ from fabricast.pcie.tree import PcieTree
 from fabricast.pcie.tree_parts import MemoryNode, PeerLink, Vertex
 
 TREE = regular_tree("flat4x2", (2, 4))
+# More links than a word has bits.
+WIDE = regular_tree("wide", (4, 10))
 EVEN, DUPLEX = LinkRates(50e9, 50e9), LinkRates(56e9, 54e9)
 PUBLIC = published() / "pcie_concurrent_copies.csv"
 ORDERED = CopyProgram("ordered", "", "source", True, False, 0.0)
@@ -205,19 +207,27 @@ def test_limits_of_two_directions_hold_only_while_both_run():
     assert ends(0.5) == pytest.approx([0.5 + 25 / 20, 1.75 + 25 / 50])
 
 
-arcs = st.lists(
-    st.tuples(st.integers(0, 7), st.integers(0, 7)).filter(lambda arc: arc[0] != arc[1]),
-    min_size=1,
-    max_size=7,
-    unique=True,
-)
+def arcs_between(endpoints):
+    end = st.integers(0, endpoints - 1)
+    return st.lists(
+        st.tuples(end, end).filter(lambda arc: arc[0] != arc[1]), min_size=1, max_size=7, unique=True
+    )  # fmt: skip
 
 
+arcs = arcs_between(8)
+
+
+@pytest.mark.parametrize("tree", [TREE, WIDE], ids=lambda tree: tree.name)
 @settings(max_examples=40, deadline=None)
-@given(arcs, st.sampled_from([EVEN, DUPLEX]), st.sampled_from([ORDERED, IN_TURNS]), st.integers(1, 3))
-def test_programs_equal_the_plain_simulation(flows, rates, program, repeats):
-    expected = simulated(TREE, flows, program, rates, repeats)
-    assert total_rate(TREE, flows, program, rates, repeats=repeats).bytes_per_s == pytest.approx(expected, rel=1e-4)
+@given(st.data(), st.sampled_from([EVEN, DUPLEX]), st.sampled_from([ORDERED, IN_TURNS]), st.integers(1, 3))
+def test_programs_equal_the_plain_simulation(tree, data, rates, program, repeats):
+    flows = data.draw(arcs_between(len(tree.endpoint_names)))
+    expected = simulated(tree, flows, program, rates, repeats)
+    assert total_rate(tree, flows, program, rates, repeats=repeats).bytes_per_s == pytest.approx(expected, rel=1e-4)
+
+
+def test_a_wide_tree_has_more_links_than_a_word():
+    assert len(WIDE.link_names) > 64
 
 
 @given(arcs, st.sampled_from([EVEN, DUPLEX]))

@@ -15,7 +15,7 @@ from fabricast.runtime.compilation import allocation_free, njit
 
 __all__ = ["Links", "Program", "run_program"]
 
-#: Rounds of sharing in which both directions of links settle.
+#: Rounds of sharing in which both directions of links settle, where one costs the other anything.
 _SETTLE = 5
 _DONE = 1e-12
 
@@ -64,6 +64,8 @@ class _State(NamedTuple):
     #: How many flows cross each link, and how many of them have no rate yet.
     sharers: NDArray[np.int64]
     users: NDArray[np.int64]
+    #: Which links each flow crosses, a bit each in words of 64.
+    crosses: NDArray[np.uint64]
     frozen: NDArray[np.bool_]
     #: Active flows and links in use, in order; only the first places count.
     acting: NDArray[np.int64]
@@ -92,15 +94,42 @@ def _uniform(random: NDArray[np.uint64]) -> float:
 def _use(links: Links, state: _State, acting: int) -> int:
     """Count the flows on each link, and list the links that have any; return how many have."""
     state.sharers[:] = 0
-    for flow in state.acting[:acting]:
+    for active in range(acting):
+        flow = np.uint32(state.acting[active])
         for place in range(links.offset[flow], links.offset[flow + 1]):
-            state.sharers[links.link[place]] += 1
+            state.sharers[np.uint32(links.link[place])] += 1
     used = 0
     for number in range(links.capacity.size):
         if state.sharers[number] > 0:
             state.used[used] = number
             used += 1
     return used
+
+
+@allocation_free(inline="always")
+def _offer_all(links: Links, state: _State, used: int) -> None:
+    """Let every link in use offer its flows what the traffic of the other direction leaves."""
+    for place in range(used):
+        number = np.uint32(state.used[place])
+        state.users[number] = state.sharers[number]
+        spare = links.capacity[number] - links.duplex_cost * state.load[np.uint32(links.opposite[number])]
+        for needed in links.needs[number]:
+            if needed >= 0 and state.sharers[needed] == 0:
+                spare = np.inf
+        state.spare[number] = spare
+        state.offer[number] = spare / state.users[number]
+
+
+@allocation_free(inline="always")
+def _freeze(flow: np.uint32, rate: float, links: Links, state: _State) -> None:
+    """Give a flow its rate, which its links have no more to offer."""
+    state.frozen[flow] = True
+    state.rate[flow] = rate
+    for place in range(links.offset[flow], links.offset[flow + 1]):
+        number = np.uint32(links.link[place])
+        state.spare[number] -= rate
+        state.users[number] -= 1
+        state.offer[number] = state.spare[number] / state.users[number] if state.users[number] > 0 else np.inf
 
 
 @allocation_free()
@@ -110,43 +139,29 @@ def _share(links: Links, state: _State, acting: int) -> None:
     weight = 1.0 / (1.0 + links.duplex_cost)
     state.load[:] = 0.0
     used = _use(links, state, acting)
-    for _ in range(_SETTLE):
-        for number in state.used[:used]:
-            state.users[number] = state.sharers[number]
-            state.spare[number] = links.capacity[number] - links.duplex_cost * state.load[links.opposite[number]]
-            for needed in links.needs[number]:
-                if needed >= 0 and state.sharers[needed] == 0:
-                    state.spare[number] = np.inf
-            state.offer[number] = state.spare[number] / state.users[number]
-        for place in range(acting):
-            state.frozen[state.acting[place]] = False
+    for _ in range(_SETTLE if links.duplex_cost > 0.0 else 1):
+        _offer_all(links, state, used)
+        for active in range(acting):
+            state.frozen[np.uint32(state.acting[active])] = False
         left = acting
         while left > 0:
-            least, tightest = np.inf, -1
-            for number in state.used[:used]:
+            least, tightest = np.inf, np.uint64(0)
+            for place in range(used):
+                number = np.uint32(state.used[place])
                 if state.offer[number] < least:
-                    least, tightest = state.offer[number], number
-            for flow in state.acting[:acting]:
-                if state.frozen[flow]:
-                    continue
-                crosses = False
-                for place in range(links.offset[flow], links.offset[flow + 1]):
-                    crosses = crosses or links.link[place] == tightest
-                if crosses:
-                    state.frozen[flow] = True
-                    state.rate[flow] = least
+                    least, tightest = state.offer[number], np.uint64(number)
+            word, bit = tightest >> np.uint64(6), tightest & np.uint64(63)
+            for active in range(acting):
+                flow = np.uint32(state.acting[active])
+                if not state.frozen[flow] and (state.crosses[flow, word] >> bit) & np.uint64(1) != 0:
+                    _freeze(flow, least, links, state)
                     left -= 1
-                    for place in range(links.offset[flow], links.offset[flow + 1]):
-                        number = links.link[place]
-                        state.spare[number] -= least
-                        state.users[number] -= 1
-                        left_over = state.spare[number] / state.users[number] if state.users[number] > 0 else np.inf
-                        state.offer[number] = left_over
-        for number in state.used[:used]:
-            state.load[number] *= 1.0 - weight
-        for flow in state.acting[:acting]:
+        for place in range(used):
+            state.load[np.uint32(state.used[place])] *= 1.0 - weight
+        for active in range(acting):
+            flow = np.uint32(state.acting[active])
             for place in range(links.offset[flow], links.offset[flow + 1]):
-                state.load[links.link[place]] += weight * state.rate[flow]
+                state.load[np.uint32(links.link[place])] += weight * state.rate[flow]
 
 
 @allocation_free(inline="always")
@@ -272,6 +287,16 @@ def _run(links: Links, program: Program, endpoints: int, alone: NDArray[np.float
 
 
 @njit(cache=True, error_model="numpy")
+def _crossings(links: Links) -> NDArray[np.uint64]:
+    crosses = np.zeros((links.offset.size - 1, links.capacity.size // 64 + 1), np.uint64)
+    for flow in range(links.offset.size - 1):
+        for place in range(links.offset[flow], links.offset[flow + 1]):
+            number = np.uint64(links.link[place])
+            crosses[flow, number >> np.uint64(6)] |= np.uint64(1) << (number & np.uint64(63))
+    return crosses
+
+
+@njit(cache=True, error_model="numpy")
 def run_program(
     links: Links, program: Program, endpoints: int, alone: NDArray[np.float64], seed: int
 ) -> NDArray[np.float64]:
@@ -301,7 +326,7 @@ def run_program(
         np.zeros(flows), np.zeros(endpoints, np.bool_), np.full(endpoints, -1, np.int64),
         np.zeros(endpoints, np.bool_), np.full(endpoints, -1, np.int64), np.zeros(links.capacity.size),
         np.zeros(links.capacity.size), np.zeros(links.capacity.size), np.zeros(links.capacity.size, np.int64),
-        np.zeros(links.capacity.size, np.int64), np.zeros(flows, np.bool_),
+        np.zeros(links.capacity.size, np.int64), _crossings(links), np.zeros(flows, np.bool_),
         np.zeros(flows, np.int64), np.zeros(links.capacity.size, np.int64),
         np.array([np.uint64(seed) * np.uint64(2654435769) + np.uint64(88172645463325252)], np.uint64),
         np.argsort(program.engine, kind="mergesort")[without_engine:],
