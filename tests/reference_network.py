@@ -21,31 +21,39 @@ def neighbours(workload, task):
         yield number
 
 
+def links_along(network, first, last, way, stripes):
+    """Links from a router to another through groups, over one of the parallel links to each."""
+    size, gateway = network.group_routers, network.gateways
+    (group, here), (_, b) = divmod(first, size), divmod(last, size)
+    links = []
+    for to, stripe in zip(way, stripes, strict=True):
+        owner = int(gateway[group, to, stripe])
+        if owner != here:
+            links.append(("L", group, here, owner))
+        links.append(("D", group, to, stripe))
+        here, group = int(gateway[to, group, stripe]), to
+    if here != b:
+        links.append(("L", group, here, b))
+    return tuple(links)
+
+
+def third_groups(network, one, two):
+    """Groups that are neither of two."""
+    return [k for k in range(network.groups) if k not in (one, two)]
+
+
 def routes(network, first, last, routing):
     """Links of every route between two routers, with its probability."""
-    size, gateway = network.group_routers, network.gateways
-    (one, a), (two, b) = divmod(first, size), divmod(last, size)
-    stripes = range(network.multiplicity)
-    if first == last:
-        return [((), Fraction(1))]
+    one, two = first // network.group_routers, last // network.group_routers
     if one == two:
-        return [((("L", one, a, b),), Fraction(1))]
-    through = [[two]] if routing == "direct" else [[k, two] for k in range(network.groups) if k not in (one, two)]
-    found = []
-    for way in through:
-        for chosen in product(stripes, repeat=len(way)):
-            here, group, links = a, one, []
-            for to, stripe in zip(way, chosen, strict=True):
-                owner = int(gateway[group, to, stripe])
-                if owner != here:
-                    links.append(("L", group, here, owner))
-                links.append(("D", group, to, stripe))
-                here, group = int(gateway[to, group, stripe]), to
-            if here != b:
-                links.append(("L", group, here, b))
-            share = Fraction(1, len(through) * network.multiplicity ** len(way))
-            found.append((tuple(links), share))
-    return found
+        return [(links_along(network, first, last, (), ()), Fraction(1))]
+    through = [[two]] if routing == "direct" else [[k, two] for k in third_groups(network, one, two)]
+    stripes = range(network.multiplicity)
+    return [
+        (links_along(network, first, last, way, chosen), Fraction(1, len(through) * network.multiplicity ** len(way)))
+        for way in through
+        for chosen in product(stripes, repeat=len(way))
+    ]
 
 
 def loads(workload, router, network, routing):

@@ -19,7 +19,7 @@ from fabricast.percs.loads import ROUTINGS, count_traffic, matrix_traffic, route
 from fabricast.percs.mapping_search import bottleneck_s, search_mapping, write_rank_files
 from fabricast.percs.mappings import MAPPINGS, PLACEMENTS, map_tasks, place
 from fabricast.percs.network import GATEWAYS, TwoLevelNetwork, percs
-from fabricast.percs.packets import router_pairs, simulate_packets
+from fabricast.percs.packets import router_pairs, simulate_packets, sum_pairs
 from fabricast.percs.percentiles import percentiles
 from fabricast.percs.tables import (
     count_rows,
@@ -35,6 +35,7 @@ from fabricast.results.tables import key_columns
 from tests.reference_network import loads as plain_loads
 from tests.reference_network import max_min_rates as plain_rates
 from tests.reference_network import routes as plain_routes
+from tests.reference_network_packets import simulate as plain_packets
 
 SEED = 20161113
 
@@ -250,6 +251,20 @@ def test_packets_of_one_message_take_the_time_of_their_hops():
     assert many.packets == 1000
     assert many.elapsed_s == pytest.approx(1e6 / 5e9, rel=0.01), "the slowest link is always busy"
     assert many.link_busy_s.max() == pytest.approx(1e6 / 5e9)
+
+
+@given(
+    st.sampled_from(GATEWAYS), st.integers(3, 5), st.integers(1, 2), st.sampled_from(ROUTINGS), st.integers(1, 30),
+    st.integers(0, 10**6), st.integers(1, 60),
+)  # fmt: skip
+def test_packets_end_as_in_the_plain_simulation(gateway, groups, stripes, routing, window, seed, most):
+    network = small(groups, gateway, stripes)
+    rng = np.random.default_rng(seed)
+    first, second = rng.integers(0, network.routers, (2, most))
+    pairs = sum_pairs(first, second, rng.integers(1, 40_000, most).astype(np.float64), network)
+    run = simulate_packets(pairs, network, routing, packet_bytes=1000.0, window=window, seed=seed)
+    ends, busy, hops = plain_packets(pairs, network, routing, 1000.0, window, seed)
+    assert (run.flow_end_s.tolist(), run.link_busy_s.tolist(), run.hops) == (ends, busy, hops)
 
 
 @pytest.mark.parametrize("routing", ROUTINGS)

@@ -12,18 +12,23 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fabricast.percs.kernels.common import mix
+from fabricast.percs.kernels.prefetch import prefetch
 from fabricast.runtime.compilation import allocation_free, njit
 
 __all__ = ["Flows", "Network", "run_packets"]
 
 _NONE = np.int32(-1)
 _MOST_HOPS = 5
+#: How many events ahead memory is asked for: what decides where, and what follows from it.
+_FAR, _NEAR = 8, 4
 # Places of `counters`: the time, hops so far, free slots, packets on the wire, packets drawn.
 NOW, HOPS, FREE, WIRE_FIRST, WIRE_COUNT, DRAWN = range(6)
 # Rows of `ring_state`: one column a ring.
 RING_FIRST, RING_COUNT = range(2)
 # Columns of `packets` after the links that one has yet to pass, the next one last; `FOLLOWING` waits behind it.
 LEFT, FLOW, FOLLOWING = range(_MOST_HOPS, _MOST_HOPS + 3)
+# Columns of `links`: the packet that one serves, the first and the last that wait for it, its ring.
+SERVING, HEAD, TAIL, RING = range(4)
 
 
 class Flows(NamedTuple):
@@ -55,7 +60,7 @@ class Network(NamedTuple):
 class _State(NamedTuple):
     """What changes: by flow, by source, by packet slot, by link, then the rings of what ends and the wire.
 
-    What is known of a packet stands in one row, half a line of the cache.
+    What is known of a packet stands in one row, half a line of the cache, and so does what is known of a link.
     """
 
     counters: Any
@@ -66,9 +71,7 @@ class _State(NamedTuple):
     pending: Any
     packets: Any
     free: Any
-    head: Any
-    tail: Any
-    serving: Any
+    links: Any
     ring_state: Any
     ring_time: Any
     ring_item: Any
@@ -130,6 +133,8 @@ def _new_state(flows, network):
     slots = max(slots, 1)
     counters = np.zeros(6, dtype=np.int64)
     counters[FREE] = slots
+    of_links = np.full((links, 4), _NONE, dtype=np.int32)
+    of_links[:, RING] = network.ring_of[:links]
     return _State(
         counters=counters,
         left=flows.packets.copy(),
@@ -139,9 +144,7 @@ def _new_state(flows, network):
         pending=np.full(sources, _NONE, dtype=np.int32),
         packets=np.zeros((slots, _MOST_HOPS + 3), dtype=np.int32),
         free=np.arange(slots).astype(np.int32),
-        head=np.full(links, _NONE, dtype=np.int32),
-        tail=np.full(links, _NONE, dtype=np.int32),
-        serving=np.full(links, _NONE, dtype=np.int32),
+        links=of_links,
         ring_state=np.zeros((2, rings), dtype=np.int64),
         ring_time=np.zeros((rings, links + sources), dtype=np.int64),
         ring_item=np.zeros((rings, links + sources), dtype=np.int64),
@@ -225,6 +228,40 @@ def _inject(q, flows, network, state):
 
 
 @allocation_free(inline="always")
+def _later(first, steps, room):
+    """Return the place in a ring some steps after the first."""
+    place = first + steps
+    return np.uint32(place - room if place >= room else place)
+
+
+@allocation_free(inline="always")
+def _look_along_wire(state):
+    """Ask for the packets that arrive soon, and for the links that those take which arrive sooner."""
+    first, room = state.counters[WIRE_FIRST], state.wire.size
+    if state.counters[WIRE_COUNT] > _FAR:
+        prefetch(state.packets, state.wire[_later(first, _FAR, room)])
+        p = np.uint32(state.wire[_later(first, _NEAR, room)])
+        left = state.packets[p, LEFT]
+        if left > 1:
+            prefetch(state.links, state.packets[p, np.uint32(left - 2)])
+
+
+@allocation_free(inline="always")
+def _look_along_ring(ring, links, state):
+    """Ask for the links whose work ends soon, and for the packets that wait for those that are done sooner."""
+    first, room = state.ring_state[RING_FIRST, ring], state.ring_item.shape[1]
+    if state.ring_state[RING_COUNT, ring] > _FAR:
+        item = state.ring_item[ring, _later(first, _FAR, room)]
+        if item < links:
+            prefetch(state.links, item)
+        item = state.ring_item[ring, _later(first, _NEAR, room)]
+        if item < links:
+            p = state.links[np.uint32(item), HEAD]
+            if p != _NONE:
+                prefetch(state.packets, p)
+
+
+@allocation_free(inline="always")
 def _arrive(flows, done, state):
     """Take the first packet off the wire; return the packet that enters a queue, and the router that may inject."""
     counters = state.counters
@@ -232,6 +269,7 @@ def _arrive(flows, done, state):
     p = np.uint32(state.wire[counters[WIRE_FIRST]])
     counters[WIRE_FIRST] = counters[WIRE_FIRST] + 1 if counters[WIRE_FIRST] + 1 < state.wire.size else 0
     counters[WIRE_COUNT] -= 1
+    _look_along_wire(state)
     state.packets[p, LEFT] -= 1
     q = np.int64(-1)
     entering = np.int64(p)
@@ -256,6 +294,7 @@ def _end_work(ring, network, busy, state):
     item = state.ring_item[ring, first]
     ring_state[RING_FIRST, ring] = first + 1 if first + 1 < state.ring_time.shape[1] else 0
     ring_state[RING_COUNT, ring] -= 1
+    _look_along_ring(ring, links, state)
     q = np.int64(-1)
     entering = np.int64(-1)
     if item >= links:
@@ -268,14 +307,16 @@ def _end_work(ring, network, busy, state):
         if last >= state.wire.size:
             last -= state.wire.size
         state.wire_time[last] = counters[NOW] + network.latency
-        state.wire[last] = state.serving[item]
+        link = np.uint32(item)
+        state.wire[last] = state.links[link, SERVING]
         counters[WIRE_COUNT] += 1
-        p = state.head[item]
-        state.serving[item] = p
+        p = state.links[link, HEAD]
+        state.links[link, SERVING] = p
         if p != _NONE:
-            state.head[item] = state.packets[np.uint32(p), FOLLOWING]
-            if state.head[item] == _NONE:
-                state.tail[item] = _NONE
+            following = state.packets[np.uint32(p), FOLLOWING]
+            state.links[link, HEAD] = following
+            if following == _NONE:
+                state.links[link, TAIL] = _NONE
             busy[item] += network.durations[ring]
             _start_work(ring, item, network, state)
     return entering, q
@@ -284,20 +325,20 @@ def _end_work(ring, network, busy, state):
 @allocation_free(inline="always")
 def _enter(p, network, busy, state):
     """Put a packet into the queue of its next link, or onto the link if that is idle."""
-    packets, packet = state.packets, np.uint32(p)
+    packets, links, packet = state.packets, state.links, np.uint32(p)
     link = np.uint32(packets[packet, np.uint32(packets[packet, LEFT] - 1)])
-    if state.serving[link] == _NONE:
-        state.serving[link] = p
-        ring = network.ring_of[link]
+    if links[link, SERVING] == _NONE:
+        links[link, SERVING] = p
+        ring = np.int64(links[link, RING])
         busy[link] += network.durations[ring]
         _start_work(ring, np.int64(link), network, state)
     else:
         packets[packet, FOLLOWING] = _NONE
-        if state.tail[link] == _NONE:
-            state.head[link] = p
+        if links[link, TAIL] == _NONE:
+            links[link, HEAD] = p
         else:
-            packets[np.uint32(state.tail[link]), FOLLOWING] = p
-        state.tail[link] = p
+            packets[np.uint32(links[link, TAIL]), FOLLOWING] = p
+        links[link, TAIL] = p
 
 
 @allocation_free()
