@@ -198,13 +198,17 @@ def indirect_loads(local, sent_by, got_by, sent, got, total, gateway, gateway_is
                         link[k, gateway[0, j, s], gateway[0, k, r]] -= transit * total[j, k]
     else:
         first, second = np.nonzero(total)
+        amount = np.empty(first.size)
+        for pair in range(first.size):
+            amount[pair] = transit * total[first[pair], second[pair]]
         for k in range(groups):
             for pair in range(first.size):
-                i, j = first[pair], second[pair]
+                i, j = np.uint32(first[pair]), np.uint32(second[pair])
                 if i != k and j != k:
                     for s in range(stripes):
+                        owner = np.uint32(gateway[k, i, s])
                         for r in range(stripes):
-                            link[k, gateway[k, i, s], gateway[k, j, r]] += transit * total[i, j]
+                            link[k, owner, np.uint32(gateway[k, j, r])] += amount[pair]
     for group in range(groups):
         for a in range(routers):
             link[group, a, a] = 0.0
