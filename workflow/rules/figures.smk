@@ -9,6 +9,10 @@ STEPS: one rule a study, plot_<study>, and plot_claims.
 include: "figure_files.smk"
 
 
+# Priority of pictures that take longest, so that none of them is drawn alone at the end. All of them weigh less than one
+# other job: Snakemake adds up what it could start.
+LONG_PICTURES = 0.1
+
 # Figures that need the packet-level reference, and those that need not wait for it.
 SIMULATED_FIGURES = [
     name for name, entry in FIGURES["pcie"].items() if entry.needs_simulation
@@ -73,6 +77,7 @@ rule plot_pcie:
         "<logs>/plot_pcie.log",
     benchmark:
         "<logs>/benchmarks/plot_pcie.tsv"
+    priority: LONG_PICTURES
     conda:
         "../../envs/environment.yaml"
     params:
@@ -106,6 +111,9 @@ if SIMULATED_SETS:
             figure_outputs("pcie", SIMULATED_FIGURES),
         log:
             "<logs>/plot_pcie_validation.log",
+        benchmark:
+            "<logs>/benchmarks/plot_pcie_validation.tsv"
+        priority: LONG_PICTURES
         conda:
             "../../envs/environment.yaml"
         params:
@@ -223,6 +231,7 @@ rule plot_percs:
         "<logs>/plot_percs.log",
     benchmark:
         "<logs>/benchmarks/plot_percs.tsv"
+    priority: LONG_PICTURES
     conda:
         "../../envs/environment.yaml"
     params:

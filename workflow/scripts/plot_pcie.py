@@ -7,4 +7,6 @@ from fabricast.runtime.jobs import log_to
 
 log_to(snakemake.log[0])
 entries = [entry for entry in FIGURES if entry.name in snakemake.params.figures]
-save_entries(entries, read_tables(snakemake.input), dict(snakemake.params.values), snakemake.output)
+# Millions of rows, of few different texts.
+read = read_tables(snakemake.input, categories=True)
+save_entries(entries, read, dict(snakemake.params.values), snakemake.output)

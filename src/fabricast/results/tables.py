@@ -363,7 +363,9 @@ def _text_order(connection: duckdb.DuckDBPyConnection, table: str) -> str:
     return ", ".join(f"{n}::VARCHAR" if types[n].startswith("ENUM") else n for n in key_columns(table))
 
 
-def read_tables(files: Mapping[str, Path | str | Sequence[Path | str]]) -> Callable[[str], pd.DataFrame]:
+def read_tables(
+    files: Mapping[str, Path | str | Sequence[Path | str]], *, categories: bool = False
+) -> Callable[[str], pd.DataFrame]:
     """Return a function that reads the table behind a name, each at most once.
 
     Parameters
@@ -371,6 +373,8 @@ def read_tables(files: Mapping[str, Path | str | Sequence[Path | str]]) -> Calla
     files : mapping
         Parquet file or files by name; the rows of several files of a table are put in the
         order of its key.
+    categories : bool, default False
+        As for `read_table`.
 
     Returns
     -------
@@ -382,8 +386,8 @@ def read_tables(files: Mapping[str, Path | str | Sequence[Path | str]]) -> Calla
     def read(name: str) -> pd.DataFrame:
         found = files[name]
         if isinstance(found, str | Path):
-            return read_table(found)
-        rows = read_table(*found)
+            return read_table(found, categories=categories)
+        rows = read_table(*found, categories=categories)
         # Shards interleave the rows of a table: whatever their number, the same order.
         return rows.sort_values(list(key_columns(name)), ignore_index=True) if name in table_names() else rows
 
