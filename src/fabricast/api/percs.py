@@ -88,7 +88,7 @@ def link_loads(
                 {
                     "routing": routing, "class": name, "links": load.size, "used": int((load > 0).sum()),
                     "mean_bytes": float(load.mean()) if load.size else 0.0,
-                    "max_bytes": float(load.max(initial=0.0)), "time_s": times[name],
+                    "max_bytes": loads.busiest_bytes[name], "time_s": times[name],
                     "bottleneck": name == loads.bottleneck[1],
                 }
             )  # fmt: skip

@@ -40,7 +40,7 @@ def loads_lines(pattern: str, mapping: str, network: TwoLevelNetwork, seed: int,
             mean = load.mean() if load.size else 0.0
             yield (
                 f"    {name:2} {load.size:9,} links, {used:9,} used, mean {mean / 2**20:10.3f} MiB, "
-                f"max {load.max(initial=0.0) / 2**20:10.3f} MiB"
+                f"max {loads.busiest_bytes[name] / 2**20:10.3f} MiB"
             )
 
 

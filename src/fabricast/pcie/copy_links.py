@@ -108,6 +108,7 @@ def links_of(
 ) -> Links:  # fmt: skip
     """Return the routes of flows and what their links carry in bytes/s; those that are none of the tree last."""
     from fabricast.pcie.kernels.engines import Links
+    from fabricast.pcie.kernels.sharers import links_in_use
 
     routes, names = tree.routes, tree.endpoint_names
     table = _LinkTable((routes.capacity * rates.one_way_bytes_per_s).tolist(), reverse_links(tree).tolist())
@@ -136,12 +137,12 @@ def links_of(
         # A link that nothing takes stands in for what such links have not.
         opposite = [len(capacity) if place < 0 else place for place in opposite] + [len(capacity)]
         capacity = [*capacity, 1.0]
+    offset = np.concatenate([[0], np.cumsum(list(map(len, links)))]).astype(np.int64)
+    link = np.array(list(itertools.chain.from_iterable(links)), dtype=np.int64)
+    needs = np.array([table.needs.get(number, (-1, -1)) for number in range(len(capacity))], dtype=np.int64)
     return Links(
-        np.concatenate([[0], np.cumsum(list(map(len, links)))]).astype(np.int64),
-        np.array(list(itertools.chain.from_iterable(links)), dtype=np.int64),
-        np.array(opposite, dtype=np.int64), np.array(capacity),
-        np.array([table.needs.get(number, (-1, -1)) for number in range(len(capacity))], dtype=np.int64),
-        rates.duplex_cost,
+        offset, link, np.array(opposite, dtype=np.int64), np.array(capacity), needs,
+        links_in_use(len(capacity), offset, link), rates.duplex_cost,
     )  # fmt: skip
 
 

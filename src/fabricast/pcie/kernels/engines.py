@@ -29,6 +29,8 @@ class Links(NamedTuple):
     capacity: NDArray[np.float64]
     #: Links of which each must be in use for a link to limit anything, a row a link; -1 for none.
     needs: NDArray[np.int64]
+    #: Which links each flow crosses, a bit each in words of 64.
+    crosses: NDArray[np.uint64]
     duplex_cost: float
 
 
@@ -64,8 +66,6 @@ class _State(NamedTuple):
     #: How many flows cross each link, and how many of them have no rate yet.
     sharers: NDArray[np.int64]
     users: NDArray[np.int64]
-    #: Which links each flow crosses, a bit each in words of 64.
-    crosses: NDArray[np.uint64]
     frozen: NDArray[np.bool_]
     #: Active flows and links in use, in order; only the first places count.
     acting: NDArray[np.int64]
@@ -153,7 +153,7 @@ def _share(links: Links, state: _State, acting: int) -> None:
             word, bit = tightest >> np.uint64(6), tightest & np.uint64(63)
             for active in range(acting):
                 flow = np.uint32(state.acting[active])
-                if not state.frozen[flow] and (state.crosses[flow, word] >> bit) & np.uint64(1) != 0:
+                if not state.frozen[flow] and (links.crosses[flow, word] >> bit) & np.uint64(1) != 0:
                     _freeze(flow, least, links, state)
                     left -= 1
         for place in range(used):
@@ -287,16 +287,6 @@ def _run(links: Links, program: Program, endpoints: int, alone: NDArray[np.float
 
 
 @njit(cache=True, error_model="numpy")
-def _crossings(links: Links) -> NDArray[np.uint64]:
-    crosses = np.zeros((links.offset.size - 1, links.capacity.size // 64 + 1), np.uint64)
-    for flow in range(links.offset.size - 1):
-        for place in range(links.offset[flow], links.offset[flow + 1]):
-            number = np.uint64(links.link[place])
-            crosses[flow, number >> np.uint64(6)] |= np.uint64(1) << (number & np.uint64(63))
-    return crosses
-
-
-@njit(cache=True, error_model="numpy")
 def run_program(
     links: Links, program: Program, endpoints: int, alone: NDArray[np.float64], seed: int
 ) -> NDArray[np.float64]:
@@ -326,7 +316,7 @@ def run_program(
         np.zeros(flows), np.zeros(endpoints, np.bool_), np.full(endpoints, -1, np.int64),
         np.zeros(endpoints, np.bool_), np.full(endpoints, -1, np.int64), np.zeros(links.capacity.size),
         np.zeros(links.capacity.size), np.zeros(links.capacity.size), np.zeros(links.capacity.size, np.int64),
-        np.zeros(links.capacity.size, np.int64), _crossings(links), np.zeros(flows, np.bool_),
+        np.zeros(links.capacity.size, np.int64), np.zeros(flows, np.bool_),
         np.zeros(flows, np.int64), np.zeros(links.capacity.size, np.int64),
         np.array([np.uint64(seed) * np.uint64(2654435769) + np.uint64(88172645463325252)], np.uint64),
         np.argsort(program.engine, kind="mergesort")[without_engine:],

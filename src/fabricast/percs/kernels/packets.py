@@ -27,7 +27,8 @@ NOW, HOPS, FREE, WIRE_FIRST, WIRE_COUNT, DRAWN = range(6)
 RING_FIRST, RING_COUNT = range(2)
 # Columns of `packets` after the links that one has yet to pass, the next one last; `FOLLOWING` waits behind it.
 LEFT, FLOW, FOLLOWING = range(_MOST_HOPS, _MOST_HOPS + 3)
-# Columns of `links`: the packet that one serves, the first and the last that wait for it, its ring.
+# Columns of `links`: the packet that one serves, the first and the last that wait for it, and its ring, so that all
+# that an event asks of a link stands in one line of the cache.
 SERVING, HEAD, TAIL, RING = range(4)
 
 
@@ -155,14 +156,19 @@ def _new_state(flows, network):
 
 
 @allocation_free(inline="always")
+def _later(first, steps, room):
+    """Return the place in a ring some steps after the first."""
+    place = first + steps
+    return np.uint32(place - room if place >= room else place)
+
+
+@allocation_free(inline="always")
 def _start_work(ring, item, network, state):
     """Note when the work of a link or an injection ends that starts now."""
     ring_state, times, items = state.ring_state, state.ring_time, state.ring_item
     room = times.shape[1]
     end = state.counters[NOW] + network.durations[ring]
-    place = ring_state[RING_FIRST, ring] + ring_state[RING_COUNT, ring]
-    if place >= room:
-        place -= room
+    place = _later(ring_state[RING_FIRST, ring], ring_state[RING_COUNT, ring], room)
     # Those that end at the same time stand by number.
     for _ in range(ring_state[RING_COUNT, ring]):
         before = place - 1 if place > 0 else room - 1
@@ -228,13 +234,6 @@ def _inject(q, flows, network, state):
 
 
 @allocation_free(inline="always")
-def _later(first, steps, room):
-    """Return the place in a ring some steps after the first."""
-    place = first + steps
-    return np.uint32(place - room if place >= room else place)
-
-
-@allocation_free(inline="always")
 def _look_along_wire(state):
     """Ask for the packets that arrive soon, and for the links that those take which arrive sooner."""
     first, room = state.counters[WIRE_FIRST], state.wire.size
@@ -267,7 +266,7 @@ def _arrive(flows, done, state):
     counters = state.counters
     counters[NOW] = state.wire_time[counters[WIRE_FIRST]]
     p = np.uint32(state.wire[counters[WIRE_FIRST]])
-    counters[WIRE_FIRST] = counters[WIRE_FIRST] + 1 if counters[WIRE_FIRST] + 1 < state.wire.size else 0
+    counters[WIRE_FIRST] = _later(counters[WIRE_FIRST], 1, state.wire.size)
     counters[WIRE_COUNT] -= 1
     _look_along_wire(state)
     state.packets[p, LEFT] -= 1
@@ -292,7 +291,7 @@ def _end_work(ring, network, busy, state):
     first = ring_state[RING_FIRST, ring]
     counters[NOW] = state.ring_time[ring, first]
     item = state.ring_item[ring, first]
-    ring_state[RING_FIRST, ring] = first + 1 if first + 1 < state.ring_time.shape[1] else 0
+    ring_state[RING_FIRST, ring] = _later(first, 1, state.ring_time.shape[1])
     ring_state[RING_COUNT, ring] -= 1
     _look_along_ring(ring, links, state)
     q = np.int64(-1)
@@ -303,9 +302,7 @@ def _end_work(ring, network, busy, state):
         state.injecting[q] = False
     else:
         counters[HOPS] += 1
-        last = counters[WIRE_FIRST] + counters[WIRE_COUNT]
-        if last >= state.wire.size:
-            last -= state.wire.size
+        last = _later(counters[WIRE_FIRST], counters[WIRE_COUNT], state.wire.size)
         state.wire_time[last] = counters[NOW] + network.latency
         link = np.uint32(item)
         state.wire[last] = state.links[link, SERVING]
