@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """compare_digests.py FIRST SECOND: exit with 1 unless two runs hold equal tables.
 
-Each is a database of a finished run, or the CSV of its table table_digest.
+Each is a database of a finished run, or the CSV of its table table_digest. Digests of different versions of DuckDB
+cannot tell, which exits with 2.
 """
 
 import sys
@@ -20,9 +21,19 @@ def digests(path: Path) -> dict[str, str]:
     return dict(rows)
 
 
+def made_by(digest: str) -> str:
+    """Return whose hash a digest is."""
+    version = digest.rpartition(":")[0]
+    return f"DuckDB {version}" if version else "an older fabricast"
+
+
 def main() -> None:
     """Compare and say which tables differ."""
     first, second = (digests(Path(name)) for name in sys.argv[1:3])
+    makers = sorted({made_by(digest) for digest in (*first.values(), *second.values())})
+    if len(makers) > 1:
+        print(f"digests of {' and '.join(makers)} cannot be compared: make both databases with the same")
+        sys.exit(2)
     different = sorted(name for name in first.keys() | second.keys() if first.get(name) != second.get(name))
     print(f"{len(first)} tables, {len(different)} differ{': ' if different else ''}{', '.join(different)}")
     sys.exit(1 if different or not first else 0)

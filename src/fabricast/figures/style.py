@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import matplotlib.pyplot as plt
 import numpy as np
-from fontTools import subset
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.backends.backend_pdf import FigureCanvasPdf
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
@@ -118,6 +116,8 @@ _LAYOUT_TABLES = ["GDEF", "GPOS", "GSUB"]
 @contextmanager
 def _without_layout_tables() -> Iterator[None]:
     """Leave tables out of the parts of fonts that are written into files within the block."""
+    from fontTools import subset
+
     usual = subset.Options._drop_tables_default
     subset.Options._drop_tables_default = [*usual, *_LAYOUT_TABLES]
     try:
@@ -127,6 +127,9 @@ def _without_layout_tables() -> Iterator[None]:
 
 
 def _write_pdf(figure: Figure, path: Path) -> None:
+    # A tenth of a second, which runs without PDF need not wait for.
+    from matplotlib.backends.backend_pdf import FigureCanvasPdf
+
     with _without_layout_tables():
         FigureCanvasPdf(figure).print_pdf(str(path), metadata={"CreationDate": None})  # type: ignore[no-untyped-call]
 

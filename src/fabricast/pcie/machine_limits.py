@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from fabricast.pcie.copy_links import way_of
 from fabricast.pcie.copy_ways import apart
@@ -75,6 +76,7 @@ def memory_limit(tree: PcieTree, memory: str, reads: Sequence[bool]) -> str:
     return way if whole else f"{way}_of_a_node"
 
 
+@lru_cache(maxsize=64)  # many forecasts of a machine take the same tree, and its routes
 def with_root_link_capacity(tree: PcieTree, capacity: float) -> PcieTree:
     """Return a tree whose links between root complexes have another capacity; a tree of one socket has none."""
     vertices = tuple(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ from fabricast.pcie.measured_graph import CALIBRATION, SET_ASIDE, MeasuredGraph
 from fabricast.pcie.programs import PROGRAMS, rate_alone, total_rate
 from fabricast.pcie.shared_limits import limits_of
 from fabricast.pcie.tree import PcieTree
-from fabricast.pcie.tree_parts import direct_rates
+from fabricast.pcie.tree_parts import PeerLink, direct_rates
 
 __all__ = ["UNTOLD_LINKS", "UNTOLD_ROOT_LINK", "MachineValidation", "validate_machine"]
 
@@ -109,6 +110,11 @@ class _Forecast(NamedTuple):
     is_wide: bool = False
 
 
+@lru_cache(maxsize=64)  # most graphs of a machine take the same tree, and its routes
+def _with_direct_links(tree: PcieTree, links: tuple[PeerLink, ...]) -> PcieTree:
+    return replace(tree, peer_links=links)
+
+
 def _row(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: int) -> dict[str, object]:
     flows = flows_of(tree, graph)
     kind = graph_class(tree, graph)
@@ -116,7 +122,7 @@ def _row(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: i
     forecast = _forecast(tree, graph, calibration, seed)
     # The baseline knows what probes tell of memory and of the link between root complexes, too.
     limited, limits = limits_of(calibration, tree, graph.flows)
-    joined = replace(limited, peer_links=calibration.direct_links)
+    joined = _with_direct_links(limited, calibration.direct_links)
     shared = total_rate(joined, flows, PROGRAMS["independent"], calibration.rates, over_peer_links=True, limits=limits)
     measured = graph.total_bytes_per_s
     reasons = _untold(joined, graph, calibration)
@@ -153,7 +159,7 @@ def _forecast(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, se
 
     def total(known: Calibration, capacity: float | None = None) -> _Forecast:
         limited, limits = limits_of(known, tree, graph.flows)
-        carrier = replace(limited, peer_links=calibration.direct_links)
+        carrier = _with_direct_links(limited, calibration.direct_links)
         if capacity is not None:
             carrier = with_root_link_capacity(carrier, capacity)
         found = total_rate(

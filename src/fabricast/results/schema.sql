@@ -650,7 +650,7 @@ CREATE TABLE run (
 CREATE TABLE table_digest (
   table_name VARCHAR NOT NULL, -- table
   rows BIGINT NOT NULL, -- number of rows
-  digest VARCHAR NOT NULL, -- md5 over the number of rows and the sum of their hashes
+  digest VARCHAR NOT NULL, -- version of DuckDB, and md5 over the number of rows and the sum of its hashes of them
   PRIMARY KEY (table_name)
 );
 

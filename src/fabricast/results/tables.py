@@ -6,28 +6,31 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from importlib import resources
+from itertools import count
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import duckdb
-import pandas as pd
 
 from fabricast.core.errors import InputError
 from fabricast.inputs.files import atomic_write
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 __all__ = [
-    "column_names",
     "connect",
     "create_schema",
     "is_failed_write",
     "key_columns",
     "open_run",
+    "plain_columns",
     "quoted",
     "read_table",
     "read_tables",
-    "refuse_duplicates",
     "report_damaged_files",
     "report_full_disk",
     "schema_digest",
@@ -36,8 +39,12 @@ __all__ = [
     "write_table",
 ]
 
-#: Memory of DuckDB while rows are put in order; with the interpreter, below 700 MB.
-_ORDERING_MEMORY = "150MB"
+#: From here on a table is written with little memory of DuckDB's own; with the interpreter, below 700 MB.
+_LARGE_ROWS = 100_000
+_WRITING_MEMORY = "150MB"
+#: Rows that are put in order at a time: more take memory, fewer the time to tell DuckDB all texts again.
+_BLOCK_ROWS = 1_000_000
+_CATALOGUES = count()
 
 
 @cache
@@ -106,6 +113,35 @@ def connect(path: Path | str = ":memory:") -> duckdb.DuckDBPyConnection:
         "autoload_known_extensions": "false",
     }
     return duckdb.connect(str(path), config=settings)
+
+
+@cache
+def _instance() -> duckdb.DuckDBPyConnection:
+    # To start DuckDB takes longer than to read or write a small table.
+    return connect()
+
+
+@contextmanager
+def _connect_again() -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open a connection to the one instance of this process, with a catalogue of its own."""
+    with _instance().cursor() as connection:
+        catalogue = f"catalogue_{next(_CATALOGUES)}"
+        connection.execute(f"ATTACH ':memory:' AS {catalogue}")
+        try:
+            connection.execute(f"USE {catalogue}")
+            yield connection
+        finally:
+            connection.execute("USE memory")
+            connection.execute(f"DETACH {catalogue}")
+
+
+@contextmanager
+def _connect_with_little_memory(folder: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open an instance for many rows: what does not fit into its memory waits in the folder of the file."""
+    with connect() as connection:
+        connection.execute(f"SET memory_limit = '{_WRITING_MEMORY}'")
+        connection.execute(f"SET temp_directory = '{quoted(str(folder / f'.writing.{os.getpid()}'))}'")
+        yield connection
 
 
 @contextmanager
@@ -234,31 +270,29 @@ def write_table(frame: pd.DataFrame, table: str, path: Path | str) -> None:
     Raises
     ------
     duckdb.ConstraintException
-        If a row breaks a constraint of the schema.
+        If a row breaks a constraint of the schema, or two have the same key; the message names it.
     """
+    from fabricast.results.key_order import key_order  # with pandas, which what only reads a database needs not
+
     create = next(s for s in schema_statements() if re.search(rf"^CREATE TABLE {table} ", s, re.MULTILINE))
-    with atomic_write(path) as temporary, connect() as connection:
-        _limit_memory(connection, Path(path).parent)
+    with atomic_write(path) as temporary, _connect_for(frame, Path(path)) as connection, report_full_disk(path):
         for statement in schema_statements():
-            if re.search(r"^CREATE TYPE", statement, re.MULTILINE):
+            created = re.search(r"^CREATE TYPE (\w+)", statement, re.MULTILINE)
+            if created and created[1] in create:
                 connection.execute(statement)
-        # The key's index is costly on millions of rows: check uniqueness by a query instead.
+        # The index of a key is costly on millions of rows: what puts them in order tells duplicates too.
         connection.execute(_without_key(create))
-        connection.register("frame", frame)
-        connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM frame")
-        refuse_duplicates(connection, table)
-        columns = ", ".join(_plain_columns(connection, table))
-        with report_full_disk(path):
-            connection.execute(
-                f"COPY (SELECT {columns} FROM {table} ORDER BY {_text_order(connection, table)}) "
-                f"TO '{quoted(str(temporary))}' (FORMAT parquet)"
-            )
+        types = _types(connection, table)
+        order = key_order(frame, table, {name: types[name] for name in key_columns(table)})
+        for first in range(0, len(frame), _BLOCK_ROWS):
+            connection.register("frame", frame.iloc[order[first : first + _BLOCK_ROWS]])
+            connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM frame")
+        columns = ", ".join(f"{plain} AS {name}" for name, plain in plain_columns(connection, table).items())
+        connection.execute(f"COPY (SELECT {columns} FROM {table}) TO '{quoted(str(temporary))}' (FORMAT parquet)")
 
 
-def _limit_memory(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
-    # What does not fit waits beside the files that it is for.
-    connection.execute(f"SET memory_limit = '{_ORDERING_MEMORY}'")
-    connection.execute(f"SET temp_directory = '{quoted(str(folder / f'.ordering.{os.getpid()}'))}'")
+def _connect_for(frame: pd.DataFrame, path: Path) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
+    return _connect_with_little_memory(path.parent) if len(frame) > _LARGE_ROWS else _connect_again()
 
 
 @contextmanager
@@ -283,31 +317,6 @@ def report_damaged_files(parts: Sequence[Path | str]) -> Iterator[None]:
         for part in parts:
             read_table(part)
         raise
-
-
-def refuse_duplicates(connection: duckdb.DuckDBPyConnection, table: str) -> None:
-    """Check the key of a table that has no index.
-
-    Parameters
-    ----------
-    connection : duckdb.DuckDBPyConnection
-        An open database.
-    table : str
-        One of its tables.
-
-    Raises
-    ------
-    duckdb.ConstraintException
-        If two rows have the same key; the message names it.
-    """
-    key = ", ".join(key_columns(table))
-    # Different hashes are different keys; only where some are equal, maybe by chance, the keys are compared.
-    (equal_hashes,) = connection.execute(f"SELECT count(*) - count(DISTINCT hash({key})) FROM {table}").fetchall()[0]
-    if equal_hashes:
-        counted = f"SELECT {key} FROM {table} GROUP BY ALL HAVING count(*) > 1 ORDER BY ALL LIMIT 1"
-        twice = connection.execute(counted).fetchall()
-        if twice:
-            raise duckdb.ConstraintException(f"table {table}: duplicate key {twice[0]}")
 
 
 def is_failed_write(error: duckdb.Error) -> bool:
@@ -345,22 +354,10 @@ def _types(connection: duckdb.DuckDBPyConnection, table: str) -> dict[str, str]:
     return dict(zip(rows.columns, map(str, rows.types), strict=True))
 
 
-def column_names(connection: duckdb.DuckDBPyConnection, table: str) -> list[str]:
-    """Return the columns of a table of an open database, in their order."""
-    return list(_types(connection, table))
-
-
-def _plain_columns(connection: duckdb.DuckDBPyConnection, table: str) -> list[str]:
-    """Columns with enumerations as text, so that any Parquet reader understands them."""
-    return [
-        f"{name}::VARCHAR AS {name}" if kind.startswith("ENUM") else name
-        for name, kind in _types(connection, table).items()
-    ]
-
-
-def _text_order(connection: duckdb.DuckDBPyConnection, table: str) -> str:
+def plain_columns(connection: duckdb.DuckDBPyConnection, table: str) -> dict[str, str]:
+    """Return the expression that reads each column of a table, enumerations as texts, which any reader understands."""
     types = _types(connection, table)
-    return ", ".join(f"{n}::VARCHAR" if types[n].startswith("ENUM") else n for n in key_columns(table))
+    return {name: f"{name}::VARCHAR" if kind.startswith("ENUM") else name for name, kind in types.items()}
 
 
 def read_tables(
@@ -415,7 +412,7 @@ def read_table(*paths: Path | str, categories: bool = False) -> pd.DataFrame:
         If a file is missing or is not Parquet.
     """
     frames: list[pd.DataFrame] = []
-    with connect() as connection:
+    with _connect_again() as connection:
         with report_damaged_files(paths):
             types = _text_types(connection, paths) if categories else ""
         for path in paths:
@@ -424,7 +421,11 @@ def read_table(*paths: Path | str, categories: bool = False) -> pd.DataFrame:
             except duckdb.Error as error:
                 said = f"is not a readable Parquet table ({str(error).splitlines()[0]})"
                 raise InputError(f"{said}; delete it, and snakemake makes it again", path=path) from error
-    return frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
+    if len(frames) == 1:
+        return frames[0]
+    import pandas as pd
+
+    return pd.concat(frames, ignore_index=True)
 
 
 def _text_types(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path | str]) -> str:

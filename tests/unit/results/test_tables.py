@@ -4,6 +4,7 @@ import math
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import duckdb
 import numpy as np
@@ -169,6 +170,29 @@ def test_database_has_digests_of_content(tmp_path):
     assert digests[0] == digests[1] != digests[2]
 
 
+def test_digests_of_different_versions_of_duckdb_are_not_compared(tmp_path):
+    write_table(communications(3), "communication", tmp_path / "rows.parquet")
+    build_database({"communication": [tmp_path / "rows.parquet"]}, tmp_path / "run.duckdb")
+    digests = pd.DataFrame({"table_name": ["communication", "graph"], "digest": ["v9.9:ab", "v9.9:cd"]})
+    digests.to_csv(tmp_path / "other.csv", index=False)
+
+    def compare_digests(first, second):
+        command = [sys.executable, REPOSITORY / "scripts" / "compare_digests.py", tmp_path / first, tmp_path / second]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout.strip()
+
+    assert compare_digests("run.duckdb", "run.duckdb") == (0, f"{len(table_names()) - 2} tables, 0 differ")
+    assert compare_digests("run.duckdb", "other.csv") == (
+        2,
+        f"digests of DuckDB v{duckdb.__version__} and DuckDB v9.9 cannot be compared: make both databases with the same",
+    )
+    digests.assign(digest=["v9.9:ab", "v9.9:ef"]).to_csv(tmp_path / "third.csv", index=False)
+    assert compare_digests("other.csv", "third.csv") == (1, "2 tables, 1 differ: graph")
+    digests.assign(digest=["ab", "cd"]).to_csv(tmp_path / "older.csv", index=False)
+    code, said = compare_digests("other.csv", "older.csv")
+    assert code == 2 and "an older fabricast" in said
+
+
 def test_a_digest_tells_what_moved_between_rows_and_columns_but_not_their_order():
     with connect() as connection:
         create_schema(connection)
@@ -180,7 +204,7 @@ def test_a_digest_tells_what_moved_between_rows_and_columns_but_not_their_order(
                     "INSERT INTO parameter BY NAME SELECT 'pcie' AS study, 'p' AS system, ? AS name, ? AS value, "
                     "'1' AS unit, 'assumed' AS tag, 'x' AS source, ? AS ci_low, ? AS ci_high", [name, value, low, high],
                 )  # fmt: skip
-            return table_digests(connection).set_index("table_name").loc["parameter", "digest"]
+            return {name: text for name, _, text in table_digests(connection)}["parameter"]
 
         first = digest(("a", 1.0, 0.5, None), ("b", 2.0, None, None))
         assert digest(("b", 2.0, None, None), ("a", 1.0, 0.5, None)) == first
@@ -193,24 +217,56 @@ def test_a_digest_tells_what_moved_between_rows_and_columns_but_not_their_order(
     assert len(others) == 4
 
 
-def test_large_tables_are_stored_in_an_order_that_takes_little_room(tmp_path):
-    """Rows keep their content, and a table without an index still tells a duplicate."""
+def test_large_tables_take_little_room_and_tell_a_duplicate(tmp_path):
+    """Rows keep their content, equal numbers of comparisons stand together, and without an index a duplicate is told."""
     rows = 30_000
-    case = {"study": "pcie", "item": "0", "quantity": "elapsed", "model": "m", "unit": "s"}
-    frame = pd.DataFrame(case | {"case_id": [f"g{k:05}" for k in range(rows)], "value": np.arange(rows) % 7 + 1.0})
-    halves = [frame[: rows // 2], frame[rows // 2 :]]
-    for number, half in enumerate(halves):
-        write_table(half, "prediction", tmp_path / f"{number}.parquet")
-    parts = [tmp_path / "0.parquet", tmp_path / "1.parquet"]
-    build_database({"prediction": parts}, tmp_path / "all.duckdb")
+    case = {"study": "pcie", "case_id": [f"g{k:05}" for k in range(rows)], "item": "0", "quantity": "elapsed"}
+    value = np.arange(rows) % 7 + 1.0
+    frames = {
+        "prediction": pd.DataFrame(case | {"model": "m", "unit": "s", "value": value}),
+        "comparison": pd.DataFrame(
+            case | {"model": "m", "kind": "simulated", "origin": "o", "predicted": value, "reference": value,
+                    "relative_error": 0.0, "tolerance": 0.15, "within": True}
+        ),
+    }  # fmt: skip
+    parts = {}
+    for table, frame in frames.items():
+        parts[table] = [tmp_path / f"{table}.{half}.parquet" for half in "ba"]
+        for half, path in zip((frame[: rows // 2], frame[rows // 2 :]), parts[table], strict=True):
+            write_table(half, table, path)
+    build_database(parts, tmp_path / "all.duckdb")
     with duckdb.connect(str(tmp_path / "all.duckdb"), read_only=True) as connection:
-        stored = connection.sql("SELECT case_id, value FROM prediction").df()
-    assert stored["value"].is_monotonic_increasing
-    expected = frame[["case_id", "value"]].reset_index(drop=True)
-    pd.testing.assert_frame_equal(stored.sort_values("case_id", ignore_index=True), expected, check_dtype=False)
-    with pytest.raises(InputError, match=r"0\.parquet: .* beside other parts: .*duplicate key .'pcie', 'g00000'"):
-        build_database({"prediction": [*parts, parts[0]]}, tmp_path / "twice.duckdb")
+        stored = {table: connection.table(table).df() for table in frames}
+        digests = {name: text for name, _, text in table_digests(connection)}
+        assert connection.execute("SELECT block_size FROM pragma_database_size()").fetchall() == [(65536,)]
+        told = dict(connection.execute("SELECT table_name, digest FROM table_digest").fetchall())
+    assert stored["comparison"]["reference"].is_monotonic_increasing
+    assert stored["prediction"]["case_id"].is_monotonic_increasing
+    for table, frame in frames.items():
+        found = stored[table].sort_values("case_id", ignore_index=True)
+        pd.testing.assert_frame_equal(found[list(frame)], frame, check_dtype=False, check_categorical=False)
+    assert {name: digests[name] for name in frames} == {name: told[name] for name in frames}
+    # A digest tells whose hash it is.
+    assert {digest.split(":")[0] for digest in digests.values()} == {f"v{duckdb.__version__}"}
+    with pytest.raises(InputError, match=r"b\.parquet: .* beside other parts: .*duplicate key .'pcie', 'g00000'"):
+        build_database({"prediction": [*parts["prediction"], parts["prediction"][0]]}, tmp_path / "twice.duckdb")
     assert not (tmp_path / "twice.duckdb").exists()
+
+
+def test_tables_of_a_process_know_nothing_of_each_other(tmp_path):
+    """One instance of DuckDB serves all of them, also at the same time and after a failure."""
+    rows = communications(300)
+
+    def write_and_read(number):
+        path = tmp_path / f"{number}.parquet"
+        with pytest.raises(duckdb.ConstraintException):
+            write_table(rows.assign(size_bytes=-1.0), "communication", path)
+        write_table(rows.assign(graph=f"g{number}"), "communication", path)
+        return read_table(path, categories=True)["graph"].cat.categories.tolist()
+
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(write_and_read, range(40))) == [[f"g{number}"] for number in range(40)]
+    assert len(list(tmp_path.iterdir())) == 40
 
 
 def test_parts_of_a_table_are_one_in_the_database(tmp_path):

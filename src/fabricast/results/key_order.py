@@ -1,0 +1,73 @@
+"""Rows of a table in the order of its key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import duckdb
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+__all__ = ["key_order"]
+
+_MOST_KEYS = 2**62
+
+
+def key_order(frame: pd.DataFrame, table: str, key_types: Mapping[str, str]) -> NDArray[np.int64]:
+    """Return which row of a table comes first, second and so on by its key.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        Rows of the table.
+    table : str
+        Its name, for the message.
+    key_types : mapping
+        Type in DuckDB of each column of the key, in their order; enumerations are in the order of their texts.
+
+    Returns
+    -------
+    ndarray of int64, shape (rows,)
+        Places of the rows.
+
+    Raises
+    ------
+    duckdb.ConstraintException
+        If two rows have the same key; the message names the first.
+
+    Examples
+    --------
+    >>> rows = pd.DataFrame({"name": ["b", "a", "b"], "number": [10, 2, 9]})
+    >>> key_order(rows, "some", {"name": "VARCHAR", "number": "BIGINT"}).tolist()
+    [1, 2, 0]
+    """
+    number, keys = np.zeros(len(frame), dtype=np.int64), 1
+    for column, kind in key_types.items():
+        # A column that is not there is refused when the rows are inserted.
+        if column not in frame:
+            continue
+        rank, different = _rank(frame[column], is_number=kind in ("BIGINT", "INTEGER", "DOUBLE", "BOOLEAN"))
+        if keys * different > _MOST_KEYS:
+            found, number = np.unique(number, return_inverse=True)
+            keys = found.size
+        number, keys = number * different + rank, keys * different
+    order = np.argsort(number, kind="stable")
+    ordered = number[order]
+    again = np.flatnonzero(ordered[1:] == ordered[:-1])
+    if again.size:
+        row = frame.iloc[[order[again[0]]]]
+        (key,) = row[[column for column in key_types if column in frame]].itertuples(index=False, name=None)
+        raise duckdb.ConstraintException(f"table {table}: duplicate key {key}")
+    return order
+
+
+def _rank(values: pd.Series, *, is_number: bool) -> tuple[NDArray[np.int64], int]:
+    """Return the rank of each value among the different ones, and how many these are."""
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        codes, different = values.cat.codes.to_numpy(), values.cat.categories
+    else:
+        codes, different = pd.factorize(values)
+    rank, ordered = pd.factorize(different if is_number else different.map(str), sort=True)
+    # None has the code -1: refused when the rows are inserted.
+    return np.append(rank, 0)[codes], max(len(ordered), 1)
