@@ -9,8 +9,8 @@ STEPS: one rule a study, plot_<study>, and plot_claims.
 include: "figure_files.smk"
 
 
-# Priority of pictures that take longest, so that none of them is drawn alone at the end. All of them weigh less than one
-# other job: Snakemake adds up what it could start.
+# Priority of rules whose pictures take longest, so that none of them is drawn alone at the end. All of them weigh less
+# than one other job: Snakemake adds up what it could start.
 LONG_PICTURES = 0.1
 
 # Figures that need the packet-level reference, and those that need not wait for it.
@@ -167,6 +167,7 @@ rule plot_maxrate:
         "<logs>/plot_maxrate.log",
     benchmark:
         "<logs>/benchmarks/plot_maxrate.tsv"
+    priority: LONG_PICTURES
     conda:
         "../../envs/environment.yaml"
     params:
@@ -206,6 +207,7 @@ rule plot_gpucentric:
         "<logs>/plot_gpucentric.log",
     benchmark:
         "<logs>/benchmarks/plot_gpucentric.tsv"
+    priority: LONG_PICTURES
     conda:
         "../../envs/environment.yaml"
     params:

@@ -1,11 +1,13 @@
 """Build the database from the parts of every table."""
 
-from pathlib import Path
-
-from fabricast.results.database import build_database
 from fabricast.runtime.jobs import log_to
 
 log_to(snakemake.log[0])
+
+from pathlib import Path
+
+from fabricast.results.database import build_database
+
 # Snakemake gives a list of one file as the file.
 parts = {table: [files] if isinstance(files, str) else files for table, files in snakemake.input.items()}
 build_database({table: list(map(Path, files)) for table, files in parts.items()}, Path(snakemake.output.database))

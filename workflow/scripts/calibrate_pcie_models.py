@@ -1,14 +1,16 @@
 """Calibrate the models on simulated probes."""
 
+from fabricast.runtime.jobs import log_to
+
+log_to(snakemake.log[0])
+
 import pandas as pd
 
 from fabricast.core.units import MIB
 from fabricast.pcie.tables.packets import calibration_rows
 from fabricast.pcie.topology_files import load_tree
 from fabricast.results.tables import write_table
-from fabricast.runtime.jobs import log_to
 
-log_to(snakemake.log[0])
 values = snakemake.params
 keywords = {"size_bytes": values.size_mib * MIB, "seed": values.seed}
 frames = [calibration_rows(load_tree(name), values.hardware, **keywords) for name in values.topologies]

@@ -1,14 +1,16 @@
 """Write what is known before any job: the studies, and their parameters, published or of their simulators."""
 
+from fabricast.runtime.jobs import log_to
+
+log_to(snakemake.log[0])
+
 import pandas as pd
 
 from fabricast.inputs.parameters import parameter_table, read_parameters
 from fabricast.pcie.packet_hardware import hardware_parameters
 from fabricast.percs.parameters import network_parameters
 from fabricast.results.tables import write_table
-from fabricast.runtime.jobs import log_to
 
-log_to(snakemake.log[0])
 write_table(pd.read_csv(snakemake.input.studies), "study", snakemake.output.study)
 for study, constants in {"pcie": hardware_parameters, "percs": network_parameters}.items():
     parameters = [*read_parameters(snakemake.input.parameters), *constants()]

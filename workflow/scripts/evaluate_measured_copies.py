@@ -1,12 +1,14 @@
 """Hold forecasts against copies that were measured together, on public machines and the user's."""
 
+from fabricast.runtime.jobs import log_to
+
+log_to(snakemake.log[0])
+
 from pathlib import Path
 
 from fabricast.pcie.tables.measured_copies import Machine, measured_copy_tables, public_machines
 from fabricast.results.tables import write_table
-from fabricast.runtime.jobs import log_to
 
-log_to(snakemake.log[0])
 own = [Machine(**entry | {"path": Path(entry["path"])}, own=True) for entry in snakemake.params.machines]
 if snakemake.input.measured:
     topology, copies = snakemake.input.measured

@@ -1,11 +1,13 @@
 """Predict the rates of concurrent copies that were measured."""
 
-from fabricast.inputs.parameters import read_parameters
-from fabricast.pcie.tables.probes import probe_tables, read_probes
-from fabricast.results.tables import write_table
 from fabricast.runtime.jobs import log_to
 
 log_to(snakemake.log[0])
+
+from fabricast.inputs.parameters import read_parameters
+from fabricast.pcie.tables.probes import probe_tables, read_probes
+from fabricast.results.tables import write_table
+
 value = {(p.system, p.name): p.value for p in read_parameters(snakemake.input.parameters)}
 probes = [probe for path in snakemake.input.probes for probe in read_probes(path)]
 tables = probe_tables(

@@ -1,12 +1,14 @@
 """Evaluate the link loads of a shard of the cases of the study of two-level networks."""
 
+from fabricast.runtime.jobs import log_to, progress_of
+
+log_to(snakemake.log[0])
+
 from fabricast.percs.cases import grid_cases
 from fabricast.percs.tables import load_tables
 from fabricast.results.tables import write_table
 from fabricast.runtime.allocation import keep_freed_memory
-from fabricast.runtime.jobs import log_to, progress_of
 
-log_to(snakemake.log[0])
 keep_freed_memory()
 values, percs = snakemake.params, snakemake.params.percs
 cases = list(grid_cases(percs["workloads"], percs["seeds"], sensitivity=percs["sensitivity"]))

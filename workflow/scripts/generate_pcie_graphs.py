@@ -1,13 +1,15 @@
 """Generate the congestion graphs of one graph set."""
 
+from fabricast.runtime.jobs import log_to
+
+log_to(snakemake.log[0])
+
 from fabricast.core.units import MIB
 from fabricast.pcie.machine_parameters import refuse_peer_copies
 from fabricast.pcie.tables.graphs import generate_graph_set, graphs_from_rows
 from fabricast.pcie.topology_files import load_tree
 from fabricast.results.tables import write_table
-from fabricast.runtime.jobs import log_to
 
-log_to(snakemake.log[0])
 entry, values = snakemake.params.graph_set, snakemake.params
 tree = load_tree(entry["topology"])
 kinds = {key: entry[key] for key in ("validation_graphs", "stress_graphs", "graphs_file")}

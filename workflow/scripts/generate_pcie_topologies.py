@@ -1,12 +1,14 @@
 """Write the built-in and the user's PCIe trees as tables."""
 
+from fabricast.runtime.jobs import log_to
+
+log_to(snakemake.log[0])
+
 from fabricast.core.units import GIB
 from fabricast.pcie.tables.topologies import link_rows, topology_rows, vertex_rows
 from fabricast.pcie.topology_files import load_trees
 from fabricast.results.tables import write_table
-from fabricast.runtime.jobs import log_to
 
-log_to(snakemake.log[0])
 trees = load_trees([*snakemake.input.builtin, *snakemake.input.files])
 links = link_rows(trees, bandwidth_bytes_per_s=snakemake.params.bandwidth_gib_per_s * GIB)
 write_table(topology_rows(trees), "topology", snakemake.output.topology)

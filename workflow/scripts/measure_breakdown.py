@@ -1,14 +1,16 @@
 """Measure an MPI message on this machine; without MPI say so and leave the tables empty."""
 
+from fabricast.runtime.jobs import log_to
+
+log_to(snakemake.log[0])
+
 import sys
 
 from fabricast.breakdown.measured.runs import measure_message, measured_tables
 from fabricast.inputs.files import write_text
 from fabricast.results.tables import write_table
-from fabricast.runtime.jobs import log_to
 from fabricast.runtime.mpi_launch import unavailable_reason
 
-log_to(snakemake.log[0])
 timers, reason = snakemake.output.timers, unavailable_reason()
 if reason is None:
     measure_message(timers, iterations=snakemake.params.iterations)

@@ -1,11 +1,13 @@
 """Measure pairs of processes on this machine and keep the run beside earlier ones."""
 
-from pathlib import Path
-
-from fabricast.maxrate.measured.pairs import measure_all, write_cells
 from fabricast.runtime.jobs import log_to, progress_of
 
 log_to(snakemake.log[0])
+
+from pathlib import Path
+
+from fabricast.maxrate.measured.pairs import measure_all, write_cells
+
 cells = Path(snakemake.output.cells)
 settings = dict(snakemake.params.pairs)
 paths = settings.pop("paths")

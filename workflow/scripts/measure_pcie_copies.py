@@ -1,10 +1,12 @@
 """Run the probes of this machine on its GPUs, or say why that cannot be done."""
 
-import sys
-
-from fabricast.pcie.probe_runs import probes_to_file
 from fabricast.runtime.jobs import log_to
 
 log_to(snakemake.log[0])
+
+import sys
+
+from fabricast.pcie.probe_runs import probes_to_file
+
 text = probes_to_file(snakemake.output.topology, snakemake.output.copies, **snakemake.params.run)
 sys.stderr.write(f"{text}\n")

@@ -1,12 +1,14 @@
 """Draw the claims of every study by reading."""
 
+from fabricast.runtime.jobs import log_to
+
+log_to(snakemake.log[0])
+
 import importlib
 
 from fabricast.figures.style import save_entries
 from fabricast.results.tables import read_table
-from fabricast.runtime.jobs import log_to
 
-log_to(snakemake.log[0])
 reading, claim = read_table(snakemake.input.reading), read_table(snakemake.input.claim)
 for study, names in snakemake.params.figures.items():
     catalogue = importlib.import_module(f"fabricast.figures.catalogue.{study}")

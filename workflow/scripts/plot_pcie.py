@@ -1,11 +1,13 @@
 """Draw all figures of the PCIe study."""
 
-from fabricast.figures.catalogue.pcie import FIGURES
-from fabricast.figures.style import save_entries
-from fabricast.results.tables import read_tables
 from fabricast.runtime.jobs import log_to
 
 log_to(snakemake.log[0])
+
+from fabricast.figures.catalogue.pcie import FIGURES
+from fabricast.figures.style import save_entries
+from fabricast.results.tables import read_tables
+
 entries = [entry for entry in FIGURES if entry.name in snakemake.params.figures]
 # Millions of rows, of few different texts.
 read = read_tables(snakemake.input, categories=True)

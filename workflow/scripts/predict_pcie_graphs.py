@@ -1,12 +1,14 @@
 """Evaluate all models on the graphs of one graph set."""
 
+from fabricast.runtime.jobs import log_to
+
+log_to(snakemake.log[0])
+
 from fabricast.pcie.tables.graph_set_parameters import graph_set_parameters, parameter_rows
 from fabricast.pcie.tables.predictions import elapsed_rows
 from fabricast.pcie.topology_files import load_tree
 from fabricast.results.tables import read_table, write_table
-from fabricast.runtime.jobs import log_to
 
-log_to(snakemake.log[0])
 entry, name = snakemake.params.graph_set, snakemake.wildcards.graph_set
 tree = load_tree(entry["topology"])
 machine = graph_set_parameters(name, entry, tree)

@@ -1,11 +1,13 @@
 """Evaluate the configured halo exchanges."""
 
-from fabricast.core.units import GIB, MIB
-from fabricast.pcie.tables.schedules import read_published, schedule_tables
-from fabricast.results.tables import write_table
 from fabricast.runtime.jobs import log_to, progress_of
 
 log_to(snakemake.log[0])
+
+from fabricast.core.units import GIB, MIB
+from fabricast.pcie.tables.schedules import read_published, schedule_tables
+from fabricast.results.tables import write_table
+
 values = snakemake.params
 cases = 2 * (len(values.topologies) * len(values.grids) * len(values.models) + len(values.searched))
 with progress_of("schedules", cases) as advance:

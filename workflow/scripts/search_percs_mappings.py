@@ -1,10 +1,12 @@
 """Search mappings for direct routing."""
 
-from fabricast.percs.tables import search_rows
-from fabricast.results.tables import write_table
 from fabricast.runtime.jobs import log_to, progress_of
 
 log_to(snakemake.log[0])
+
+from fabricast.percs.tables import search_rows
+from fabricast.results.tables import write_table
+
 percs = snakemake.params.percs
 with progress_of("trying swaps", percs["proposals"] * len(percs["searched"])) as advance:
     rows = search_rows(

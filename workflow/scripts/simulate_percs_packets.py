@@ -1,11 +1,13 @@
 """Simulate the cases of one shard packet by packet."""
 
-from fabricast.percs.tables import packet_cases, simulate_cases
-from fabricast.results.tables import write_table
-from fabricast.runtime.allocation import keep_freed_memory
 from fabricast.runtime.jobs import log_to, progress_of
 
 log_to(snakemake.log[0])
+
+from fabricast.percs.tables import packet_cases, simulate_cases
+from fabricast.results.tables import write_table
+from fabricast.runtime.allocation import keep_freed_memory
+
 keep_freed_memory()
 values, percs = snakemake.params, snakemake.params.percs
 cases = packet_cases(percs["simulated"], percs["simulated_seeds"])[int(snakemake.wildcards.shard) :: percs["shards"]]

@@ -1,12 +1,14 @@
 """Evaluate the examples of the slides phase by phase."""
 
+from fabricast.runtime.jobs import log_to
+
+log_to(snakemake.log[0])
+
 from fabricast.inputs.parameters import read_parameters
 from fabricast.pcie.tables.worked_example import example_tables
 from fabricast.pcie.topology_files import load_tree
 from fabricast.results.tables import write_table
-from fabricast.runtime.jobs import log_to
 
-log_to(snakemake.log[0])
 value = {p.name: p.value for p in read_parameters(snakemake.input.parameters) if p.system == "storm8"}
 tables = example_tables(
     load_tree("storm8"),

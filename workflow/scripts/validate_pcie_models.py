@@ -1,13 +1,15 @@
 """Hold every model against the simulated reference of one graph set."""
 
+from fabricast.runtime.jobs import log_to
+
+log_to(snakemake.log[0])
+
 from fabricast.inputs.studies import study_tolerance
 from fabricast.pcie.models import ABLATIONS
 from fabricast.pcie.tables.validation import validate_models
 from fabricast.pcie.topology_files import load_tree
 from fabricast.results.tables import read_table, write_table
-from fabricast.runtime.jobs import log_to
 
-log_to(snakemake.log[0])
 values = snakemake.params
 models = list(dict.fromkeys([*values.models, *(ABLATIONS if values.ablations else ())]))
 tables = validate_models(

@@ -1,11 +1,13 @@
 """Write the report page."""
 
-from pathlib import Path
-
-from fabricast.report.page import Picture, write_report
 from fabricast.runtime.jobs import log_to
 
 log_to(snakemake.log[0])
+
+from pathlib import Path
+
+from fabricast.report.page import Picture, write_report
+
 captions = [Path(path).read_text(encoding="utf-8").strip() for path in snakemake.input.captions]
 pictures = [
     Picture(Path(path), study, title, caption)
