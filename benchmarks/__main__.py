@@ -46,7 +46,7 @@ from fabricast.pcie.packets import simulate_once
 from fabricast.pcie.patterns import halo_pattern
 from fabricast.pcie.schedules import enumerate_schedules, run_schedule
 from fabricast.pcie.topology_files import load_tree
-from fabricast.results.tables import connect
+from fabricast.results.connections import connect
 from tests import reference_model
 
 ROUNDS = 7

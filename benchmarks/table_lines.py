@@ -19,7 +19,7 @@ import pandas as pd
 from benchmarks.clocks import cpu_seconds
 from fabricast.pcie.graph_files import graph_blocks
 from fabricast.pcie.topology_files import load_tree
-from fabricast.results.tables import connect
+from fabricast.results.connections import connect
 
 __all__ = ["table_lines"]
 

@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fabricast.inputs.files import atomic_write
-from fabricast.results.tables import connect, quoted, report_full_disk
+from fabricast.results.connections import connect, quoted, report_full_disk
 
 __all__ = ["elapsed_file", "write_elapsed"]
 

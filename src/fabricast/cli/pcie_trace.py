@@ -13,7 +13,7 @@ from fabricast.pcie.machine_parameters import refuse_peer_copies
 from fabricast.pcie.packet_hardware import PacketHardware
 from fabricast.pcie.packet_trace import trace_packets
 from fabricast.pcie.topology_files import load_tree
-from fabricast.results.tables import connect
+from fabricast.results.connections import connect
 
 __all__ = ["trace_file"]
 

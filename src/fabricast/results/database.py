@@ -11,17 +11,8 @@ import duckdb
 
 from fabricast.core.errors import InputError
 from fabricast.inputs.files import atomic_write
-from fabricast.results.tables import (
-    connect,
-    create_schema,
-    is_failed_write,
-    key_columns,
-    plain_columns,
-    quoted,
-    report_damaged_files,
-    report_full_disk,
-    table_names,
-)
+from fabricast.results.connections import connect, is_failed_write, quoted, report_full_disk
+from fabricast.results.tables import create_schema, key_columns, plain_columns, report_damaged_files, table_names
 
 __all__ = ["build_database", "table_digests"]
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from importlib import resources
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,34 +15,29 @@ import duckdb
 
 from fabricast.core.errors import InputError
 from fabricast.inputs.files import atomic_write
+from fabricast.results.connections import connect_apart, connect_with_little_memory, quoted, report_full_disk
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
-    "connect",
     "create_schema",
-    "is_failed_write",
     "key_columns",
     "open_run",
     "plain_columns",
-    "quoted",
     "read_table",
     "read_tables",
     "report_damaged_files",
-    "report_full_disk",
     "schema_digest",
     "schema_statements",
     "table_names",
     "write_table",
 ]
 
-#: From here on a table is written with little memory of DuckDB's own; with the interpreter, below 700 MB.
+#: From here on a table is written with little memory of DuckDB's own.
 _LARGE_ROWS = 100_000
-_WRITING_MEMORY = "150MB"
 #: Rows that are put in order at a time: more take memory, fewer the time to tell DuckDB all texts again.
 _BLOCK_ROWS = 1_000_000
-_CATALOGUES = count()
 
 
 @cache
@@ -88,60 +81,6 @@ def _statements_of_block(block: list[str]) -> list[str]:
         if kind == "TABLE" and column:
             statements.append(f"COMMENT ON COLUMN {name}.{column[1]} IS '{quoted(column[2])}'")
     return statements
-
-
-def quoted(text: str) -> str:
-    """Return a text as it stands between the quotes of a statement of SQL, where no parameter can be."""
-    return text.replace("'", "''")
-
-
-def connect(path: Path | str = ":memory:") -> duckdb.DuckDBPyConnection:
-    """Open a DuckDB connection that never loads extensions from outside.
-
-    Parameters
-    ----------
-    path : Path or str, default ':memory:'
-        Database file.
-
-    Returns
-    -------
-    duckdb.DuckDBPyConnection
-        The connection.
-    """
-    settings: dict[str, str | bool | int | float | list[str]] = {
-        "autoinstall_known_extensions": "false",
-        "autoload_known_extensions": "false",
-    }
-    return duckdb.connect(str(path), config=settings)
-
-
-@cache
-def _instance() -> duckdb.DuckDBPyConnection:
-    # To start DuckDB takes longer than to read or write a small table.
-    return connect()
-
-
-@contextmanager
-def _connect_again() -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open a connection to the one instance of this process, with a catalogue of its own."""
-    with _instance().cursor() as connection:
-        catalogue = f"catalogue_{next(_CATALOGUES)}"
-        connection.execute(f"ATTACH ':memory:' AS {catalogue}")
-        try:
-            connection.execute(f"USE {catalogue}")
-            yield connection
-        finally:
-            connection.execute("USE memory")
-            connection.execute(f"DETACH {catalogue}")
-
-
-@contextmanager
-def _connect_with_little_memory(folder: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open an instance for many rows: what does not fit into its memory waits in the folder of the file."""
-    with connect() as connection:
-        connection.execute(f"SET memory_limit = '{_WRITING_MEMORY}'")
-        connection.execute(f"SET temp_directory = '{quoted(str(folder / f'.writing.{os.getpid()}'))}'")
-        yield connection
 
 
 @contextmanager
@@ -292,7 +231,7 @@ def write_table(frame: pd.DataFrame, table: str, path: Path | str) -> None:
 
 
 def _connect_for(frame: pd.DataFrame, path: Path) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
-    return _connect_with_little_memory(path.parent) if len(frame) > _LARGE_ROWS else _connect_again()
+    return connect_with_little_memory(path.parent) if len(frame) > _LARGE_ROWS else connect_apart()
 
 
 @contextmanager
@@ -317,36 +256,6 @@ def report_damaged_files(parts: Sequence[Path | str]) -> Iterator[None]:
         for part in parts:
             read_table(part)
         raise
-
-
-def is_failed_write(error: duckdb.Error) -> bool:
-    """Return whether an error, also one of a commit, is that a file could not be written."""
-    return re.search("Could not write|No space left", str(error)) is not None
-
-
-@contextmanager
-def report_full_disk(path: Path | str) -> Iterator[None]:
-    """Tell in one line if DuckDB cannot write a file inside.
-
-    Parameters
-    ----------
-    path : Path or str
-        The file that the user knows of.
-
-    Raises
-    ------
-    InputError
-        If a file could not be written; other errors stay as they are.
-    """
-    try:
-        yield
-    except duckdb.Error as error:
-        if not isinstance(error, duckdb.IOException) and not is_failed_write(error):
-            raise
-        text = str(error)
-        number = re.search(r'"errno":"(\d+)"', text)
-        reason = os.strerror(int(number[1])) if number else re.split(r'"[^"]*": ', text.splitlines()[0])[-1]
-        raise InputError(f"cannot be written: {reason}", path=path) from error
 
 
 def _types(connection: duckdb.DuckDBPyConnection, table: str) -> dict[str, str]:
@@ -412,7 +321,7 @@ def read_table(*paths: Path | str, categories: bool = False) -> pd.DataFrame:
         If a file is missing or is not Parquet.
     """
     frames: list[pd.DataFrame] = []
-    with _connect_again() as connection:
+    with connect_apart() as connection:
         with report_damaged_files(paths):
             types = _text_types(connection, paths) if categories else ""
         for path in paths:

@@ -12,7 +12,8 @@ import pandas as pd
 
 from fabricast.core.errors import InputError
 from fabricast.results.claims import BY_CONSTRUCTION, Claim, Reading
-from fabricast.results.tables import connect, report_damaged_files
+from fabricast.results.connections import connect
+from fabricast.results.tables import report_damaged_files
 
 __all__ = ["HOLDS", "ClaimTables", "evaluate_claims", "judge"]
 

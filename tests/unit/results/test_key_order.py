@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from fabricast.results import key_order as module
 from fabricast.results import tables
+from fabricast.results.connections import connect
 from fabricast.results.key_order import key_order
-from fabricast.results.tables import connect, read_table, write_table
+from fabricast.results.tables import read_table, write_table
 
 TYPES = {"text": "VARCHAR", "kind": "ENUM('b', 'a', 'aa')", "number": "BIGINT", "tolerance": "DOUBLE"}
 ROWS = st.lists(

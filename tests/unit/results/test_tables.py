@@ -22,9 +22,9 @@ from fabricast.inputs.yaml_files import load_model
 from fabricast.pcie.models import MODELS
 from fabricast.pcie.tables.probes import read_probes
 from fabricast.results.comparisons import compare, error_bands
+from fabricast.results.connections import connect
 from fabricast.results.database import build_database, table_digests
 from fabricast.results.tables import (
-    connect,
     create_schema,
     key_columns,
     read_table,

@@ -1,0 +1,136 @@
+"""Connections to DuckDB, and what it says when the disk is full."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from itertools import count
+from pathlib import Path
+
+import duckdb
+
+from fabricast.core.errors import InputError
+
+__all__ = [
+    "connect",
+    "connect_apart",
+    "connect_with_little_memory",
+    "is_failed_write",
+    "quoted",
+    "report_full_disk",
+]
+
+#: Memory of an instance that writes millions of rows; with the interpreter and the rows, below 700 MB.
+_WRITING_MEMORY = "150MB"
+_CATALOGUES = count()
+
+
+def quoted(text: str) -> str:
+    """Return a text as it stands between the quotes of a statement of SQL, where no parameter can be."""
+    return text.replace("'", "''")
+
+
+def connect(path: Path | str = ":memory:") -> duckdb.DuckDBPyConnection:
+    """Open a DuckDB connection that never loads extensions from outside.
+
+    Parameters
+    ----------
+    path : Path or str, default ':memory:'
+        Database file.
+
+    Returns
+    -------
+    duckdb.DuckDBPyConnection
+        The connection.
+    """
+    settings: dict[str, str | bool | int | float | list[str]] = {
+        "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false",
+    }
+    return duckdb.connect(str(path), config=settings)
+
+
+@cache
+def _instance() -> duckdb.DuckDBPyConnection:
+    # To start DuckDB takes longer than to read or write a small table.
+    return connect()
+
+
+@contextmanager
+def connect_apart() -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open a connection to the one instance of DuckDB of this process, with a catalogue of its own.
+
+    Yields
+    ------
+    duckdb.DuckDBPyConnection
+        A connection that sees no table or type of another.
+
+    Examples
+    --------
+    >>> with connect_apart() as one, connect_apart() as other:
+    ...     _ = one.execute("CREATE TABLE kept AS SELECT 1"), other.execute("CREATE TABLE kept AS SELECT 2")
+    ...     one.execute("FROM kept").fetchall()
+    [(1,)]
+    """
+    with _instance().cursor() as connection:
+        catalogue = f"catalogue_{next(_CATALOGUES)}"
+        connection.execute(f"ATTACH ':memory:' AS {catalogue}")
+        try:
+            connection.execute(f"USE {catalogue}")
+            yield connection
+        finally:
+            connection.execute("USE memory")
+            connection.execute(f"DETACH {catalogue}")
+
+
+@contextmanager
+def connect_with_little_memory(folder: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open an instance of DuckDB for many rows.
+
+    Parameters
+    ----------
+    folder : Path
+        Where what does not fit into its memory waits, such as the folder of the file that it writes.
+
+    Yields
+    ------
+    duckdb.DuckDBPyConnection
+        The connection.
+    """
+    with connect() as connection:
+        connection.execute(f"SET memory_limit = '{_WRITING_MEMORY}'")
+        connection.execute(f"SET temp_directory = '{quoted(str(folder / f'.writing.{os.getpid()}'))}'")
+        yield connection
+
+
+def is_failed_write(error: duckdb.Error) -> bool:
+    """Return whether an error, also one of a commit, is that a file could not be written."""
+    return re.search("Could not write|No space left", str(error)) is not None
+
+
+@contextmanager
+def report_full_disk(path: Path | str) -> Iterator[None]:
+    """Tell in one line if DuckDB cannot write a file inside.
+
+    Parameters
+    ----------
+    path : Path or str
+        The file that the user knows of.
+
+    Raises
+    ------
+    InputError
+        If a file could not be written; other errors stay as they are.
+    """
+    try:
+        yield
+    except duckdb.Error as error:
+        if not isinstance(error, duckdb.IOException) and not is_failed_write(error):
+            raise
+        text = str(error)
+        number = re.search(r'"errno":"(\d+)"', text)
+        reason = os.strerror(int(number[1])) if number else re.split(r'"[^"]*": ', text.splitlines()[0])[-1]
+        raise InputError(f"cannot be written: {reason}", path=path) from error
