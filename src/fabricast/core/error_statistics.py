@@ -77,7 +77,10 @@ def draw_cases(cases: int, resamples: int, generator: np.random.Generator) -> ND
 
 
 def share_intervals(
-    hits: NDArray[np.floating], sizes: NDArray[np.floating], counts: NDArray[np.uint8]
+    hits: NDArray[np.floating],
+    sizes: NDArray[np.floating],
+    counts: NDArray[np.uint8],
+    cases: NDArray[np.integer] | slice = slice(None),
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the 95 % intervals of many shares from one set of bootstrap draws.
 
@@ -90,6 +93,8 @@ def share_intervals(
         equally many for each.
     counts : ndarray of uint8, shape (resamples, cases)
         How often each resample draws each case, as `draw_cases` gives.
+    cases : ndarray of int or slice, optional
+        Places in `counts` of the cases of `hits` and `sizes`; by default all of them.
 
     Returns
     -------
@@ -109,7 +114,8 @@ def share_intervals(
     # Sums of whole numbers below 2**24: exact in single precision.
     hits, sizes = hits.astype(np.float32, copy=False), sizes.astype(np.float32, copy=False)
     for start in range(0, counts.shape[0], _BLOCK):
-        block = counts[start : start + _BLOCK].astype(np.float32)
+        # Taken some rows at a time: of all of them it would be a copy of most of the counts.
+        block = counts[start : start + _BLOCK][:, cases].astype(np.float32)
         drawn_hits[start : start + _BLOCK] = block @ hits
         drawn[start : start + _BLOCK] = block @ sizes
     drawn = np.repeat(drawn, hits.shape[1] // sizes.shape[1], axis=1)

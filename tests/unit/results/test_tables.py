@@ -318,6 +318,16 @@ def test_interval_resamples_whole_cases():
         assert bounds[0] <= low <= bounds[1] <= bounds[2] <= high <= bounds[3]
 
 
+def test_intervals_of_some_cases_are_those_of_their_draws():
+    generator = np.random.default_rng(3)
+    counts, some = draw_cases(600, 700, generator), np.flatnonzero(generator.random(600) < 0.3)
+    sizes = generator.integers(1, 9, (some.size, 1)).astype(float)
+    hits = generator.integers(0, sizes + 1, (some.size, 4)).astype(float)
+    np.testing.assert_array_equal(
+        share_intervals(hits, sizes, counts, some), share_intervals(hits, sizes, counts[:, some])
+    )
+
+
 def test_zero_references_and_mixed_units_are_refused():
     case = {"study": ["pcie"], "case_id": ["g"], "item": [""], "quantity": ["rate"], "unit": ["s"]}
     predicted = pd.DataFrame(case | {"model": ["m"], "value": [1.0]})

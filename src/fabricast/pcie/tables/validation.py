@@ -310,7 +310,7 @@ def _bands(
                         **statistics,
                     }
                 )  # fmt: skip
-        low, high = share_intervals(hits, sizes[:, np.newaxis].astype(np.float32), counts[:, numbers])
+        low, high = share_intervals(hits, sizes[:, np.newaxis].astype(np.float32), counts, numbers)
         for position, own in enumerate(rows):
             for number, row in enumerate(own[-len(tolerances) :], position * len(tolerances)):
                 row |= {"share_within_low": low[number], "share_within_high": high[number]}
