@@ -85,6 +85,13 @@ def test_files_and_functions_stay_readable():
                     assert length <= 80, f"{path}:{node.lineno} {node.name} has {length} lines"
 
 
+def test_the_log_of_a_job_begins_before_all_else_that_its_script_imports():
+    for path in (REPOSITORY / "workflow" / "scripts").glob("*.py"):
+        _, imported, begun, *_ = ast.parse(path.read_text()).body
+        assert isinstance(imported, ast.ImportFrom) and imported.module == "fabricast.runtime.jobs", path
+        assert ast.unparse(begun) == "log_to(snakemake.log[0])", path
+
+
 def test_captions_follow_from_the_catalogue():
     folder = REPOSITORY / "workflow" / "report"
     files = {path.name: path.read_text() for path in folder.glob("*.rst") if path.name != "workflow.rst"}

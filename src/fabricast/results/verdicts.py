@@ -12,7 +12,7 @@ import pandas as pd
 
 from fabricast.core.errors import InputError
 from fabricast.results.claims import BY_CONSTRUCTION, Claim, Reading
-from fabricast.results.connections import connect
+from fabricast.results.connections import connect_apart
 from fabricast.results.tables import report_damaged_files
 
 __all__ = ["HOLDS", "ClaimTables", "evaluate_claims", "judge"]
@@ -106,7 +106,7 @@ def evaluate_claims(claims: list[Claim], tables: dict[str, list[Path]]) -> Claim
     """
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in ClaimTables.__dataclass_fields__}
     parts = [path for paths in tables.values() for path in paths]
-    with connect() as connection, report_damaged_files(parts):
+    with connect_apart() as connection, report_damaged_files(parts):
         for name, paths in tables.items():
             relation = connection.read_parquet([str(path) for path in paths], union_by_name=True)
             # Most queries are of small tables, again and again.
