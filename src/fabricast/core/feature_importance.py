@@ -58,6 +58,7 @@ def explain_by_features(
     >>> table["feature"].tolist(), bool(table["importance"][1] < 1e-9)
     (['determined', 'noise'], True)
     """
+    from sklearn.metrics import r2_score
     from sklearn.model_selection import GroupKFold
 
     x = features.to_numpy(dtype=np.float64)
@@ -65,8 +66,9 @@ def explain_by_features(
     folds = GroupKFold(n_splits=min(_FOLDS, np.unique(groups).size))
     for train, test in folds.split(x, quantity, groups):
         model = new_model().fit(x[train], quantity[train])
-        scores.append(model.score(x[test], quantity[test]))
-        shuffled = _scores_of_shuffled(model, x[test], quantity[test], seed)
+        predicted = model.predict(x[test])
+        scores.append(r2_score(quantity[test], predicted))
+        shuffled = _scores_of_shuffled(model, x[test], predicted, quantity[test], seed)
         importances.append(scores[-1] - shuffled.mean(axis=1))
     table = pd.DataFrame(
         {
@@ -80,12 +82,16 @@ def explain_by_features(
 
 
 def _scores_of_shuffled(
-    model: RegressorMixin, x: NDArray[np.float64], quantity: NDArray[np.float64], seed: int
+    model: RegressorMixin,
+    x: NDArray[np.float64],
+    unchanged: NDArray[np.float64],
+    quantity: NDArray[np.float64],
+    seed: int,
 ) -> NDArray[np.float64]:
     """Return the R2 of a model for each feature and shuffling of it, shape (features, repeats).
 
     Shuffles as `sklearn.inspection.permutation_importance` does, which calls the model for each shuffling: a call of
-    hundreds of trees takes longer than its few samples. Those that keep their value by chance are not predicted again.
+    hundreds of trees takes longer than its few samples. Those that keep their value by chance stay as predicted before.
     """
     from sklearn.metrics import r2_score
 
@@ -97,7 +103,6 @@ def _scores_of_shuffled(
     for _ in range(_REPEATS):
         generator.shuffle(order)
         orders.append(order.copy() if not orders else orders[-1][order])
-    unchanged = model.predict(x)
     at_a_time = max(1, _BLOCK_ROWS // (samples * _REPEATS))
     scores = []
     for first in range(0, features, at_a_time):

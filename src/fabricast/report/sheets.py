@@ -24,7 +24,7 @@ _UNITS = {
 #: A number that a query has written with its unit stands and sorts as a number.
 _SCALES = {"%": 1.0, "×": 1.0, "GB/s": 1.0, "s": 1.0, "ms": 1e-3, "µs": 1e-6, "ns": 1e-9}
 _QUANTITY = re.compile(rf"([+-]?\d[\d,]*(?:\.\d+)?)(?: ?({'|'.join(_SCALES)}))?")
-_SYMBOLS = {"gb": "GB", "r2": "R²", "digest": "content digest"}
+_SYMBOLS = {"gb": "GB", "r2": "R²", "digest": "DuckDB version: content digest"}
 #: Lines of a narrow column may break between the parts of such a name.
 _NAME = re.compile(r"[A-Za-z][\w.]*[._]\w+")
 #: Models of all studies in words.

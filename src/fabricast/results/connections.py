@@ -23,8 +23,6 @@ __all__ = [
     "report_full_disk",
 ]
 
-#: Memory of an instance that writes millions of rows; with the interpreter and the rows, below 700 MB.
-_WRITING_MEMORY = "150MB"
 _CATALOGUES = count()
 
 
@@ -87,13 +85,15 @@ def connect_apart() -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 @contextmanager
-def connect_with_little_memory(folder: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+def connect_with_little_memory(memory: str, folder: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open an instance of DuckDB for many rows.
 
     Parameters
     ----------
+    memory : str
+        What it may take, such as ``"150MB"``.
     folder : Path
-        Where what does not fit into its memory waits, such as the folder of the file that it writes.
+        Where what does not fit waits, such as the folder of the file that it writes.
 
     Yields
     ------
@@ -101,7 +101,7 @@ def connect_with_little_memory(folder: Path) -> Iterator[duckdb.DuckDBPyConnecti
         The connection.
     """
     with connect() as connection:
-        connection.execute(f"SET memory_limit = '{_WRITING_MEMORY}'")
+        connection.execute(f"SET memory_limit = '{memory}'")
         connection.execute(f"SET temp_directory = '{quoted(str(folder / f'.writing.{os.getpid()}'))}'")
         yield connection
 

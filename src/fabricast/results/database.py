@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import duckdb
 
 from fabricast.core.errors import InputError
 from fabricast.inputs.files import atomic_write
-from fabricast.results.connections import connect, is_failed_write, quoted, report_full_disk
+from fabricast.results.connections import connect_with_little_memory, is_failed_write, quoted, report_full_disk
 from fabricast.results.tables import create_schema, key_columns, plain_columns, report_damaged_files, table_names
 
 __all__ = ["build_database", "table_digests"]
@@ -19,7 +18,7 @@ __all__ = ["build_database", "table_digests"]
 #: Tables that hold when and where a run was made; they differ between equal runs.
 VOLATILE_TABLES = ("run", "table_digest")
 #: Sorts of millions of rows go to the disk beyond this, for hardly more time.
-_MEMORY_LIMIT = "500MB"
+_MEMORY = "500MB"
 #: From here on the index of a key costs more than it is worth.
 _LARGE_ROWS = 10_000
 #: With the usual blocks of 256 KiB, of which every column takes one, the file is larger by a third.
@@ -127,12 +126,9 @@ def build_database(tables: Mapping[str, Sequence[Path]], path: Path) -> None:
     """
     with (
         atomic_write(path) as temporary,
-        tempfile.TemporaryDirectory(prefix=".duckdb-", dir=path.parent) as spilled,
-        connect() as connection,
+        connect_with_little_memory(_MEMORY, path.parent) as connection,
         report_full_disk(path),
     ):
-        connection.execute(f"SET memory_limit = '{_MEMORY_LIMIT}'")
-        connection.execute(f"SET temp_directory = '{quoted(spilled)}'")
         connection.execute(
             f"ATTACH '{quoted(str(temporary))}' AS study (STORAGE_VERSION 'v1.5.0', BLOCK_SIZE {_BLOCK_BYTES})"
         )

@@ -47,7 +47,7 @@ def key_order(frame: pd.DataFrame, table: str, key_types: Mapping[str, str]) -> 
         # A column that is not there is refused when the rows are inserted.
         if column not in frame:
             continue
-        rank, different = _rank(frame[column], is_number=kind in ("BIGINT", "INTEGER", "DOUBLE", "BOOLEAN"))
+        rank, different = _rank(frame[column], is_text=kind.startswith(("VARCHAR", "ENUM")))
         if keys * different > _MOST_KEYS:
             found, number = np.unique(number, return_inverse=True)
             keys = found.size
@@ -62,12 +62,12 @@ def key_order(frame: pd.DataFrame, table: str, key_types: Mapping[str, str]) -> 
     return order
 
 
-def _rank(values: pd.Series, *, is_number: bool) -> tuple[NDArray[np.int64], int]:
+def _rank(values: pd.Series, *, is_text: bool) -> tuple[NDArray[np.int64], int]:
     """Return the rank of each value among the different ones, and how many these are."""
     if isinstance(values.dtype, pd.CategoricalDtype):
         codes, different = values.cat.codes.to_numpy(), values.cat.categories
     else:
         codes, different = pd.factorize(values)
-    rank, ordered = pd.factorize(different if is_number else different.map(str), sort=True)
-    # None has the code -1: refused when the rows are inserted.
-    return np.append(rank, 0)[codes], max(len(ordered), 1)
+    rank, ordered = pd.factorize(different.map(str) if is_text else different, sort=True)
+    # None has the code -1 and comes last: refused when the rows are inserted.
+    return np.append(rank, len(ordered))[codes], len(ordered) + 1

@@ -34,8 +34,9 @@ __all__ = [
     "write_table",
 ]
 
-#: From here on a table is written with little memory of DuckDB's own.
+#: From here on a table is written with little memory of DuckDB's own; with the interpreter and the rows, below 700 MB.
 _LARGE_ROWS = 100_000
+_WRITING_MEMORY = "150MB"
 #: Rows that are put in order at a time: more take memory, fewer the time to tell DuckDB all texts again.
 _BLOCK_ROWS = 1_000_000
 
@@ -231,7 +232,7 @@ def write_table(frame: pd.DataFrame, table: str, path: Path | str) -> None:
 
 
 def _connect_for(frame: pd.DataFrame, path: Path) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
-    return connect_with_little_memory(path.parent) if len(frame) > _LARGE_ROWS else connect_apart()
+    return connect_with_little_memory(_WRITING_MEMORY, path.parent) if len(frame) > _LARGE_ROWS else connect_apart()
 
 
 @contextmanager

@@ -52,6 +52,14 @@ def test_a_key_that_is_there_twice_is_told():
 
 
 @pytest.mark.parametrize("held_once", [False, True])
+def test_a_key_that_is_absent_is_not_taken_for_another(held_once, tmp_path):
+    frame = pd.DataFrame({"graph": ["a", None], "communication": 0, "source": "0", "target": "1", "size_bytes": 1.0,
+                          "start_s": 0.0}).astype({"graph": "category"} if held_once else {})  # fmt: skip
+    with pytest.raises(duckdb.ConstraintException, match=r"NOT NULL constraint failed: communication\.graph"):
+        write_table(frame, "communication", tmp_path / "rows.parquet")
+
+
+@pytest.mark.parametrize("held_once", [False, True])
 def test_many_rows_are_written_as_few_are(held_once, tmp_path, monkeypatch):
     rows = 7000
     frame = pd.DataFrame(
