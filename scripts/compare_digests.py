@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """compare_digests.py FIRST SECOND: exit with 1 unless two runs hold equal tables.
 
-Each is a database of a finished run, or the CSV of its table table_digest. Digests of different versions of DuckDB
-cannot tell, which exits with 2.
+Each is a database of a finished run, or the CSV of its table table_digest. Exits with 2 where that cannot be told: a
+file is no such thing, or the digests are of different versions of DuckDB.
 """
 
+import argparse
 import sys
 from pathlib import Path
 
@@ -13,11 +14,15 @@ import duckdb
 
 def digests(path: Path) -> dict[str, str]:
     """Return the content digest of every table."""
-    if path.suffix == ".csv":
-        rows = duckdb.read_csv(str(path)).project("table_name, digest").fetchall()
-    else:
-        with duckdb.connect(str(path), read_only=True) as connection:
-            rows = connection.execute("SELECT table_name, digest FROM table_digest").fetchall()
+    try:
+        if path.suffix == ".csv":
+            rows = duckdb.read_csv(str(path)).project("table_name, digest").fetchall()
+        else:
+            with duckdb.connect(str(path), read_only=True) as connection:
+                rows = connection.execute("SELECT table_name, digest FROM table_digest").fetchall()
+    except duckdb.Error:
+        print(f"{path}: holds no digests, expected a database of a finished run or the CSV of its table table_digest")
+        sys.exit(2)
     return dict(rows)
 
 
@@ -29,7 +34,9 @@ def made_by(digest: str) -> str:
 
 def main() -> None:
     """Compare and say which tables differ."""
-    first, second = (digests(Path(name)) for name in sys.argv[1:3])
+    arguments = argparse.ArgumentParser(description="Exit with 1 unless two runs hold equal tables.")
+    arguments.add_argument("runs", metavar="RUN", nargs=2, type=Path, help="database, or CSV of its table table_digest")
+    first, second = map(digests, arguments.parse_args().runs)
     makers = sorted({made_by(digest) for digest in (*first.values(), *second.values())})
     if len(makers) > 1:
         print(f"digests of {' and '.join(makers)} cannot be compared: make both databases with the same")

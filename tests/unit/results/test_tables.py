@@ -191,6 +191,10 @@ def test_digests_of_different_versions_of_duckdb_are_not_compared(tmp_path):
     digests.assign(digest=["ab", "cd"]).to_csv(tmp_path / "older.csv", index=False)
     code, said = compare_digests("other.csv", "older.csv")
     assert code == 2 and "an older fabricast" in said
+    (tmp_path / "notes.csv").write_text("a,b\n1,2\n")
+    for absent in ("notes.csv", "rows.parquet", "nowhere.duckdb"):
+        code, said = compare_digests("run.duckdb", absent)
+        assert code == 2 and said.startswith(f"{tmp_path / absent}: holds no digests") and "\n" not in said
 
 
 def test_a_digest_tells_what_moved_between_rows_and_columns_but_not_their_order():
