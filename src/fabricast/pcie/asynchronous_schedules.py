@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,12 +16,9 @@ from fabricast.pcie.schedule_space import Space
 from fabricast.runtime.threads import over_blocks
 
 if TYPE_CHECKING:
-    from fabricast.pcie.kernels.schedules import Sends
+    from fabricast.pcie.kernels.schedules import Rates, Sends
 
 __all__ = ["asynchronous_times_s"]
-
-#: Of what a phase has to go, what is left when it counts as over.
-_SAME_TIME = 1e-9
 
 
 def asynchronous_times_s(run: Run, space: Space) -> NDArray[np.float64]:
@@ -42,44 +40,94 @@ def asynchronous_times_s(run: Run, space: Space) -> NDArray[np.float64]:
 
     symmetries = _symmetries(run, space)
     images = _images_of_steps(space, symmetries, run.threads)
-    rates = _rates_of_active_sets(run, space, images)
+    rates = _rates_of_active_sets(run, space, symmetries, images)
     # First sends are an active set in which no source is idle.
     codes = np.flatnonzero(images.smallest == np.arange(space.codes))
     first_sends = codes[((codes[:, np.newaxis] // space.weights) % space.digits != 0).all(axis=1)]
     sends = _sends(run, space)
     elapsed_s = np.full(space.pattern.schedules, np.inf)
     over_blocks(
-        lambda first, last: asynchronous_times(first, last, first_sends, space.weights, sends, rates, elapsed_s),
-        first_sends.size, threads=run.threads, block=max(64, first_sends.size // (4 * run.threads)),
+        lambda first, last: asynchronous_times(first, last, first_sends, sends, rates, elapsed_s),
+        first_sends.size, threads=run.threads, block=-(-first_sends.size // (12 * run.threads)),
     )  # fmt: skip
-    if len(symmetries) > 1:
+    if len(symmetries.places) > 1:
         _copy_to_images(space, symmetries, images, elapsed_s, run.threads)
     return elapsed_s
 
 
 def _sends(run: Run, space: Space) -> Sends:
     """Lay out what each source goes through, as the kernel takes it."""
-    from fabricast.pcie.kernels.schedules import Sends
+    from fabricast.pcie.kernels.schedules import NO_SEND, SAME, Sends
 
-    targets = space.digits - 1
-    amount, part = [np.inf, run.latency_s], [0, 0]
-    first_kind = np.zeros(targets.size, dtype=np.int64)
-    weight = np.zeros((targets.size, int(targets.max()) + 1), dtype=np.int64)
-    for place, source in enumerate(space.sources):
-        first_kind[place] = len(amount)
-        amount += space.pattern.size_bytes[source]
-        part += (space.weights[place] * np.arange(1, targets[place] + 1)).tolist()
-        for waiting in range(1, int(targets[place]) + 1):
+    targets = (space.digits - 1).tolist()
+    own = np.zeros(len(targets), dtype=np.int64)
+    amount_bytes, part = np.zeros(NO_SEND + 1), np.zeros(NO_SEND + 1, dtype=np.int64)
+    weight = np.zeros((len(targets), max(targets) + 1), dtype=np.int64)
+    first = 0
+    for place, (source, count) in enumerate(zip(space.sources, targets, strict=True)):
+        own[place] = ((1 << count) - 1) << first
+        amount_bytes[first : first + count] = space.pattern.size_bytes[source]
+        part[first : first + count] = space.weights[place] * np.arange(1, count + 1)
+        first += count
+        for waiting in range(1, count + 1):
             # Orders have numbers by their first send, then by their second.
             weight[place, waiting] = space.scales[place] * math.factorial(waiting - 1)
-    amounts = np.array(amount, dtype=np.float64)
-    # What is left without end is never over.
-    limit = np.where(np.isfinite(amounts), _SAME_TIME * amounts, 0.0)
-    # One limit is enough for phases of one size.
-    if run.latency_s == 0.0 and np.unique(amounts[2:]).size == 1:
-        limit = limit[2:3]
-    pace = np.array([0.0, 1.0] + [0.0] * (amounts.size - 2))
-    return Sends(first_kind, targets, amounts, limit, pace, np.array(part, dtype=np.int64), weight, run.latency_s)
+    alike = run.latency_s == 0.0 and np.unique(amount_bytes[:first]).size == 1
+    return Sends(own, amount_bytes, SAME * amount_bytes, part, weight, run.latency_s, SAME * run.latency_s, alike)
+
+
+@dataclass(frozen=True)
+class _Symmetries:
+    """Symmetries of the tree that keep the pattern and its sizes; the first is the one that moves nothing.
+
+    `places[g, source]` has the image of a source. Images of steps and of schedules are sums of what their low and
+    their high sources add, each of shape (symmetries, half of them).
+    """
+
+    places: NDArray[np.int64]
+    steps: tuple[NDArray[np.int64], NDArray[np.int64]]
+    schedules: tuple[NDArray[np.int64], NDArray[np.int64]]
+
+
+def _symmetries(run: Run, space: Space) -> _Symmetries:
+    pattern = space.pattern
+    endpoints = len(pattern.targets)
+    size_bytes = np.zeros((endpoints, endpoints))
+    for source in space.sources:
+        size_bytes[source, list(pattern.targets[source])] = pattern.size_bytes[source]
+    same = np.arange(endpoints)[np.newaxis]
+    # Larger trees may have too many.
+    images = run.tree.automorphisms if endpoints <= 8 else same
+    kept = images[(size_bytes[images[:, :, np.newaxis], images[:, np.newaxis, :]] == size_bytes).all(axis=(1, 2))]
+    halves = math.prod(space.counts[: space.half].tolist()) + math.prod(space.counts[space.half :].tolist())
+    # Images that take more than the schedules do gain nothing.
+    if len(kept) * halves > pattern.schedules:
+        kept = same
+    places = np.searchsorted(space.sources, kept[:, space.sources])
+    steps, orders = [], []
+    for place, source in enumerate(space.sources):
+        # Which send of its image each send of the source becomes.
+        becomes = [
+            tuple(pattern.targets[image[source]].index(image[target]) for target in pattern.targets[source])
+            for image in kept.tolist()
+        ]
+        digits = np.array([(0, *(choice + 1 for choice in own)) for own in becomes], dtype=np.int64)
+        steps.append((space.weights[places[:, place], np.newaxis] * digits).T)
+        numbers = np.stack([_numbers_of_orders(own) for own in becomes])
+        orders.append((space.scales[places[:, place], np.newaxis] * numbers).T)
+    return _Symmetries(places, _by_symmetry(space.combine(steps)), _by_symmetry(space.combine(orders)))
+
+
+@lru_cache(maxsize=128)
+def _numbers_of_orders(becomes: tuple[int, ...]) -> NDArray[np.int64]:
+    """Return the number of the order that each order of sends becomes, where a send becomes another."""
+    orders = np.array(list(itertools.permutations(range(len(becomes)))), dtype=np.int64)
+    scale = len(becomes) ** np.arange(len(becomes))[::-1]
+    return np.searchsorted(orders @ scale, np.array(becomes)[orders] @ scale)
+
+
+def _by_symmetry(halves: tuple[NDArray[np.int64], NDArray[np.int64]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    return np.ascontiguousarray(halves[0].T), np.ascontiguousarray(halves[1].T)
 
 
 @dataclass(frozen=True)
@@ -88,16 +136,12 @@ class _Images:
 
     smallest: NDArray[np.int64]
     symmetry: NDArray[np.uint16]
-    places: NDArray[np.int64]
 
 
-def _images_of_steps(space: Space, symmetries: list[_Symmetry], threads: int) -> _Images:
+def _images_of_steps(space: Space, symmetries: _Symmetries, threads: int) -> _Images:
     from fabricast.pcie.kernels.schedules import smallest_images
 
-    if len(symmetries) <= 1:
-        own = np.arange(len(space.sources))[np.newaxis]
-        return _Images(np.arange(space.codes), np.zeros(space.codes, dtype=np.uint16), own)
-    low, high = map(np.stack, zip(*(one.steps for one in symmetries), strict=True))
+    low, high = symmetries.steps
     smallest = np.empty(space.codes, dtype=np.int64)
     # Eight endpoints have 40,320 symmetries at most.
     symmetry = np.empty(space.codes, dtype=np.uint16)
@@ -105,92 +149,43 @@ def _images_of_steps(space: Space, symmetries: list[_Symmetry], threads: int) ->
         lambda first, last: smallest_images(first, last, low, high, smallest, symmetry),
         high.shape[1], threads=threads, block=max(1, high.shape[1] // (4 * threads)),
     )  # fmt: skip
-    return _Images(smallest, symmetry, np.stack([one.places for one in symmetries]))
+    return _Images(smallest, symmetry)
 
 
-def _rates_of_active_sets(run: Run, space: Space, images: _Images) -> NDArray[np.float64]:
-    """Return the rates in bytes/s of every set of sends that can be active, shape (codes, sources)."""
-    from fabricast.pcie.kernels.schedules import copy_rates
+def _rates_of_active_sets(run: Run, space: Space, symmetries: _Symmetries, images: _Images) -> Rates:
+    """Find the rates of every set of sends that can be active."""
+    from fabricast.pcie.kernels.schedules import Rates, copy_rates
 
     # Of the sets that symmetries make of each other, one is evaluated; the first is the empty one.
     evaluated = np.flatnonzero(images.smallest == np.arange(space.codes))[1:]
     graphs = space.active_sets(evaluated, sized=False)
+    rate_bytes_per_s = run.bandwidth_bytes_per_s * run.evaluate(graphs, first=True).initial_rho
+    # Idle sources have the first rate.
+    values = np.unique(np.append(rate_bytes_per_s, 0.0))
+    narrow = np.min_scalar_type(values.size - 1)
+    a_word = 8 // narrow.itemsize
     place = np.full(len(space.pattern.targets), -1, dtype=np.int64)
     place[list(space.sources)] = np.arange(len(space.sources))
-    rates = np.zeros((space.codes, len(space.sources)), dtype=np.float64)
-    rho = run.evaluate(graphs, first=True).initial_rho
-    rates[evaluated[graphs.graph_of_communication], place[graphs.source]] = run.bandwidth_bytes_per_s * rho
-    copy_rates(images.smallest, images.symmetry, images.places, rates)
-    return rates
+    numbers = np.zeros((space.codes, -(-len(space.sources) // a_word) * a_word), dtype=narrow)
+    numbers[evaluated[graphs.graph_of_communication], place[graphs.source]] = np.searchsorted(values, rate_bytes_per_s)
+    copy_rates(images.smallest, images.symmetry, symmetries.places, numbers)
+    return Rates(numbers.view(np.uint64), 8 * narrow.itemsize, values)
 
 
 def _copy_to_images(
-    space: Space, symmetries: list[_Symmetry], images: _Images, elapsed_s: NDArray[np.float64], threads: int
+    space: Space, symmetries: _Symmetries, images: _Images, elapsed_s: NDArray[np.float64], threads: int
 ) -> None:
     """Give schedules that were not run the times of those of which symmetries make them."""
     from fabricast.pcie.kernels.schedules import copy_times
 
-    def first_send(place: int, order: int) -> NDArray[np.int64]:
-        return space.weights[place, np.newaxis] * (space.permutations[place][order][0] + 1)
-
-    low_sends, high_sends = _flat(space.combine(space.counts, first_send))
-    low_images, high_images = map(np.stack, zip(*(one.schedules for one in symmetries), strict=True))
+    first_sends = [
+        weight * (np.array(orders)[:, :1] + 1) for weight, orders in zip(space.weights, space.permutations, strict=True)
+    ]
+    low_sends, high_sends = (half[:, 0] for half in space.combine(first_sends))
+    low_images, high_images = symmetries.schedules
     over_blocks(
         lambda first, last: copy_times(
             first, last, low_sends, high_sends, images.smallest, images.symmetry, low_images, high_images, elapsed_s
         ),
         high_sends.size, threads=threads, block=max(1, high_sends.size // (4 * threads)),
     )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class _Symmetry:
-    """A symmetry of the tree that keeps the pattern and its sizes: what low and high sources add to an image."""
-
-    places: NDArray[np.int64]
-    steps: tuple[NDArray[np.int64], NDArray[np.int64]]
-    schedules: tuple[NDArray[np.int64], NDArray[np.int64]]
-
-
-def _symmetries(run: Run, space: Space) -> list[_Symmetry]:
-    pattern = space.pattern
-    if len(pattern.targets) > 8:
-        return []
-    size_of = {
-        (s, t): size for s in space.sources for t, size in zip(pattern.targets[s], pattern.size_bytes[s], strict=True)
-    }
-    found = []
-    for image in run.tree.automorphisms.tolist():
-        if {(image[s], image[t]): size for (s, t), size in size_of.items()} != size_of:
-            continue
-        places = np.array([space.sources.index(image[source]) for source in space.sources], dtype=np.int64)
-        # For each source, which send of its image each of its own becomes.
-        becomes = [
-            [pattern.targets[image[source]].index(image[target]) for target in pattern.targets[source]]
-            for source in space.sources
-        ]
-        of_step = partial(_image_of_digit, space, places, becomes)
-        of_order = partial(_image_of_order, space, places, becomes)
-        found.append(
-            _Symmetry(places, _flat(space.combine(space.digits, of_step)), _flat(space.combine(space.counts, of_order)))
-        )
-    return found
-
-
-def _image_of_digit(
-    space: Space, places: NDArray[np.int64], becomes: list[list[int]], place: int, digit: int
-) -> NDArray[np.int64]:
-    """Return what a source adds to the code of the image of a step."""
-    return space.weights[places[place], np.newaxis] * (becomes[place][digit - 1] + 1 if digit else 0)
-
-
-def _image_of_order(
-    space: Space, places: NDArray[np.int64], becomes: list[list[int]], place: int, k: int
-) -> NDArray[np.int64]:
-    """Return what a source adds to the number of the image of a schedule."""
-    choices = tuple(becomes[place][choice] for choice in space.permutations[place][k])
-    return space.scales[places[place], np.newaxis] * space.permutations[places[place]].index(choices)
-
-
-def _flat(halves: tuple[NDArray[np.int64], NDArray[np.int64]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    return halves[0][:, 0], halves[1][:, 0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -55,29 +55,27 @@ class Space:
         """What the next order of each source adds to the number of a schedule."""
         return np.cumprod([1, *self.counts[:-1].tolist()], dtype=np.int64)
 
-    def combine(
-        self, counts: NDArray[np.int64], part_of: Callable[[int, int], NDArray[np.int64]]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Sum what each source adds for each of its `counts` values, over the low and over the high sources."""
+    def combine(self, parts: Sequence[NDArray[np.int64]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Sum what each source adds in each of its ways, over the low and over the high sources.
+
+        `parts` has an array of shape (ways, terms) for each source; the first source's ways vary fastest.
+        """
         halves = []
-        for part in (range(self.half), range(self.half, len(self.sources))):
-            rows = np.zeros((1, part_of(0, 0).size), dtype=np.int64)
-            for place in part:
-                own = np.stack([part_of(place, k) for k in range(int(counts[place]))])
+        for half in (parts[: self.half], parts[self.half :]):
+            rows = np.zeros((1, parts[0].shape[1]), dtype=np.int64)
+            for own in half:
                 rows = (own[:, None, :] + rows[None, :, :]).reshape(-1, rows.shape[1])
             halves.append(rows)
         return halves[0], halves[1]
 
     def step_codes(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Codes of all steps, of the low and of the high sources, shape (schedules of half, steps)."""
-
-        def codes_of(place: int, k: int) -> NDArray[np.int64]:
-            codes = np.zeros(self.pattern.steps, dtype=np.int64)
-            for step, choice in enumerate(self.permutations[place][k]):
-                codes[step] = self.weights[place] * (choice + 1)
-            return codes
-
-        return self.combine(self.counts, codes_of)
+        parts = []
+        for weight, own in zip(self.weights, self.permutations, strict=True):
+            codes = np.zeros((len(own), self.pattern.steps), dtype=np.int64)
+            codes[:, : len(own[0])] = weight * (np.array(own) + 1)
+            parts.append(codes)
+        return self.combine(parts)
 
     def active_sets(self, codes: NDArray[np.int64], *, sized: bool) -> CongestionGraphs:
         """Return the communications of steps as congestion graphs."""

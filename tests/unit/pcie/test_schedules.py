@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,11 +14,13 @@ from fabricast.cli import app
 from fabricast.core.errors import InputError
 from fabricast.pcie.models import MODELS, factors
 from fabricast.pcie.patterns import Pattern, halo_pattern, read_pattern
+from fabricast.pcie.regular_tree import regular_tree
 from fabricast.pcie.schedule_search import search_schedules
 from fabricast.pcie.schedule_space import schedule_space
 from fabricast.pcie.schedules import enumerate_schedules, lower_bound_s, run_schedule
 from fabricast.pcie.tables.schedules import read_published
 from fabricast.pcie.topology_files import load_tree
+from fabricast.pcie.tree import PcieTree
 from tests.conftest import REPOSITORY
 
 UNIT = {"bandwidth_bytes_per_s": 1.0, "tau": 0.1735}
@@ -175,6 +178,41 @@ def test_all_schedules_of_any_pattern_are_those_of_the_event_loop(places, counts
     space = schedule_space(pattern)
     for number in random.sample(range(pattern.schedules), 8):
         alone = run_schedule(tree, pattern, space.orders(number), "asynchronous", **keywords)
+        assert found.elapsed_s[number] == pytest.approx(alone.elapsed_s, rel=1e-9)
+
+
+def test_a_scatter_over_one_switch_is_enumerated_at_once():
+    """Every order of sends is an image of every other: to list the images would take more than the schedules do."""
+    pattern = Pattern("scatter", (tuple(range(1, 8)), *((),) * 7), ((1.0,) * 7, *((),) * 7))
+    found = enumerate_schedules(regular_tree("flat", (8,)), pattern, "asynchronous", **UNIT)
+    assert found.elapsed_s.size == 5040
+    assert found.elapsed_s == pytest.approx(7.0)
+
+
+def links_of_many_speeds(branching, generator):
+    tree = regular_tree("speeds", branching)
+    return PcieTree(
+        tree.name,
+        tuple(replace(vertex, capacity=float(generator.uniform(0.3, 1.0))) for vertex in tree.vertices),
+    )
+
+
+@pytest.mark.parametrize(("branching", "counts"), [
+    ((2, 2, 2), (2, 2, 3, 2, 1, 2, 2, 3)), ((2, 3, 2), (2, 1, 2, 1, 1, 2, 1, 1, 2, 1, 1, 1)),
+], ids=["more than 256 rates", "more than 8 sources"])  # fmt: skip
+def test_rates_of_any_number_and_of_any_number_of_sources(branching, counts):
+    generator = np.random.default_rng(5)
+    tree = links_of_many_speeds(branching, generator)
+    endpoints = len(counts)
+    targets = tuple(
+        tuple(generator.permutation([t for t in range(endpoints) if t != source])[:count].tolist())
+        for source, count in enumerate(counts)
+    )
+    pattern = Pattern("any", targets, tuple((1.0,) * count for count in counts))
+    found = enumerate_schedules(tree, pattern, "asynchronous", top=1, **UNIT)
+    space = schedule_space(pattern)
+    for number in generator.choice(pattern.schedules, 8, replace=False).tolist():
+        alone = run_schedule(tree, pattern, space.orders(number), "asynchronous", **UNIT)
         assert found.elapsed_s[number] == pytest.approx(alone.elapsed_s, rel=1e-9)
 
 

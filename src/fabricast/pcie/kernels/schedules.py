@@ -14,51 +14,81 @@ import numpy as np
 from fabricast.pcie.kernels.bit_masks import bits, lowest, without_lowest
 from fabricast.runtime.compilation import allocation_free, njit
 
-__all__ = ["Sends", "asynchronous_times", "copy_rates", "copy_times", "smallest_images", "synchronised_times"]
+__all__ = [
+    "NO_SEND",
+    "SAME",
+    "Rates",
+    "Sends",
+    "asynchronous_times",
+    "copy_rates",
+    "copy_times",
+    "smallest_images",
+    "synchronised_times",
+]
 
 #: Schedules that a thread runs side by side.
 _ABREAST = 64
-#: Kinds of phases; the next ones are the sends, source after source.
-_END, _PAUSE = range(2)
-#: What a source does and what waits are one number: the kind of its phase, and above it a bit for each waiting send.
-_KIND_BITS = 16
-_KIND_MASK = (1 << _KIND_BITS) - 1
+#: Of what a phase has to go, what is left when it counts as over.
+SAME = 1e-9
+#: Sends are numbers from 0 on, and the bits of sets; this one stands for none.
+NO_SEND = 62
+#: A source holds what it adds to the code of the active set, and above it what its next send will, if only one waits.
+_NEXT = 32
+_NOW_MASK = (1 << _NEXT) - 1
 
 
 class Sends(NamedTuple):
-    """What sources go through: sends of kinds `first_kind[source]` on, one for each target, and pauses before them.
+    """What sources go through: the sends of the bits in `own[source]`, and a pause of `latency_s` before each.
 
-    A phase of kind k takes `amount[k]` seconds or bytes, is over when `limit[k]` is left, passes at `pace[k]` besides
-    the rate of the source, and adds `part[k]` to the code of the active set. To begin the n-th of m waiting sends adds
-    n times `weight[source, m]` to the number of a schedule.
+    A send k takes `amount_bytes[k]`, is over when `limit_bytes[k]` is left, and adds `part[k]` to the code of the
+    active set. To begin the n-th of m waiting sends adds n times `weight[source, m]` to the number of a schedule.
+    Sends are alike if all have one size and none waits for a pause.
     """
 
-    first_kind: Any
-    targets: Any
-    amount: Any
-    limit: Any
-    pace: Any
+    own: Any
+    amount_bytes: Any
+    limit_bytes: Any
     part: Any
     weight: Any
     latency_s: Any
+    pause_limit_s: Any
+    alike: Any
+
+
+class Rates(NamedTuple):
+    """Rates of active sets, of few values: the numbers of those in `bytes_per_s`, in words of `width` bits a source.
+
+    The numbers of the sources of the active set with code c are in `words[c]`, the lowest bits those of the first.
+    """
+
+    words: Any
+    width: Any
+    bytes_per_s: Any
 
 
 class _Abreast(NamedTuple):
-    """Schedules under way, by source and lane or by lane: `busy` counts sources, `ended` has bits of them.
+    """Schedules under way, by source and lane or by lane: `waiting` has bits of sends, `asks` of sources.
 
-    `step` is the time to the next event, and `runs` tells whether there is a schedule.
+    Those sources ask that may go on with one of several sends. Of a phase `left` is to go, in bytes or, while `pace` is
+    1, in seconds, and it is over when `over` is left; `next_bytes` has the send that follows, if one alone is left.
+    `busy` is 0 where all has ended, `step` is the time to the next event, `goes_on` tells where no source asks, and
+    `runs` whether there is a schedule.
     """
 
+    rate: Any
     left: Any
     over: Any
     pace: Any
     held: Any
+    next_bytes: Any
     now: Any
     code: Any
     number: Any
+    waiting: Any
+    asks: Any
     busy: Any
-    ended: Any
     step: Any
+    goes_on: Any
     runs: Any
 
 
@@ -67,6 +97,9 @@ class _Stack(NamedTuple):
 
     left: Any
     held: Any
+    over: Any
+    pace: Any
+    next_bytes: Any
     now: Any
     told: Any
     top: Any
@@ -104,50 +137,49 @@ def smallest_images(first_high, last_high, low_images, high_images, smallest, sy
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
-def copy_rates(smallest, symmetry, places, rates_bytes_per_s):
+def copy_rates(smallest, symmetry, places, numbers):
     """Give the active sets that were not evaluated the rates of their smallest image, source by source."""
     for code in range(smallest.size):
         image = smallest[code]
         if image != code:
-            for s in range(rates_bytes_per_s.shape[1]):
-                rates_bytes_per_s[code, s] = rates_bytes_per_s[image, places[symmetry[code], s]]
+            for s in range(places.shape[1]):
+                numbers[code, s] = numbers[image, places[symmetry[code], s]]
 
 
 @allocation_free(inline="always")
-def _hold(lane, source, kind, sends, state):
-    """Note how a phase passes and when it is over: what differs between phases only."""
-    if sends.latency_s > 0.0:
-        state.pace[source, lane] = sends.pace[kind]
-    if sends.limit.size > 1:
-        state.over[source, lane] = sends.limit[kind]
+def _begin(lane, source, send, others, sends, state):
+    """Let a source of a lane begin a send, which is a bit, while others wait."""
+    kind = np.uint64(lowest(send))
+    several = without_lowest(others)
+    following = np.uint64(lowest(others | (1 << NO_SEND)) if several == 0 else NO_SEND)
+    state.code[lane] += sends.part[kind]
+    state.left[source, lane] = sends.amount_bytes[kind]
+    state.held[source, lane] = sends.part[kind] | (sends.part[following] << _NEXT)
+    state.waiting[lane] &= ~sends.own[source]
+    state.waiting[lane] |= others if several != 0 else 0
+    if not sends.alike:
+        state.over[source, lane] = sends.limit_bytes[kind]
+        state.next_bytes[source, lane] = sends.amount_bytes[following]
 
 
 @allocation_free(inline="always")
-def _begin(lane, source, kind, waiting, sends, state):
-    """Let a source of a lane begin a phase."""
-    before = np.uint64(state.held[source, lane] & _KIND_MASK)
-    state.code[lane] += sends.part[kind] - sends.part[before]
-    state.left[source, lane] = sends.amount[kind]
-    state.held[source, lane] = kind | (waiting << _KIND_BITS)
-    _hold(lane, source, kind, sends, state)
-
-
-@allocation_free(inline="always")
-def _push(lane, source, kind, waiting, number, sends, state, stack):
-    """Keep a lane as it is, but that a source begins another send."""
+def _push(lane, asks, sends, state, stack):
+    """Keep a lane as it is."""
     top = np.uint64(stack.top[0])
-    for s in range(sends.targets.size):
+    stack.top[0] += 1
+    stack.now[top] = state.now[lane]
+    stack.told[top, 0] = state.code[lane]
+    stack.told[top, 1] = state.number[lane]
+    stack.told[top, 2] = state.waiting[lane]
+    stack.told[top, 3] = asks
+    for s in range(sends.own.size):
         stack.left[top, s] = state.left[s, lane]
         stack.held[top, s] = state.held[s, lane]
-    before = np.uint64(state.held[source, lane] & _KIND_MASK)
-    stack.left[top, source] = sends.amount[kind]
-    stack.held[top, source] = kind | (waiting << _KIND_BITS)
-    stack.now[top] = state.now[lane]
-    stack.told[top, 0] = state.code[lane] + sends.part[kind] - sends.part[before]
-    stack.told[top, 1] = number
-    stack.told[top, 2] = state.busy[lane]
-    stack.told[top, 3] = state.ended[lane]
-    stack.top[0] += 1
+    if not sends.alike:
+        for s in range(sends.own.size):
+            stack.over[top, s] = state.over[s, lane]
+            stack.pace[top, s] = state.pace[s, lane]
+            stack.next_bytes[top, s] = state.next_bytes[s, lane]
 
 
 @allocation_free(inline="always")
@@ -155,87 +187,158 @@ def _pop(lane, sends, state, stack):
     """Go on in a lane with what was kept last."""
     stack.top[0] -= 1
     top = np.uint64(stack.top[0])
-    for s in range(sends.targets.size):
-        state.left[s, lane] = stack.left[top, s]
-        state.held[s, lane] = stack.held[top, s]
-        _hold(lane, s, np.uint64(state.held[s, lane] & _KIND_MASK), sends, state)
     state.now[lane] = stack.now[top]
     state.code[lane] = stack.told[top, 0]
     state.number[lane] = stack.told[top, 1]
-    state.busy[lane] = stack.told[top, 2]
-    state.ended[lane] = stack.told[top, 3]
+    state.waiting[lane] = stack.told[top, 2]
+    state.asks[lane] = stack.told[top, 3]
+    for s in range(sends.own.size):
+        state.left[s, lane] = stack.left[top, s]
+        state.held[s, lane] = stack.held[top, s]
+    if not sends.alike:
+        for s in range(sends.own.size):
+            state.over[s, lane] = stack.over[top, s]
+            state.pace[s, lane] = stack.pace[top, s]
+            state.next_bytes[s, lane] = stack.next_bytes[top, s]
 
 
 @allocation_free(inline="always")
-def _go_on(lane, sends, state, stack):
-    """Let the sources of a lane whose phase has ended begin the next one; keep what they might begin instead."""
-    while state.ended[lane] != 0:
-        s = np.uint64(lowest(state.ended[lane]))
-        state.ended[lane] = without_lowest(state.ended[lane])
-        waiting = state.held[s, lane] >> _KIND_BITS
-        if waiting == 0:
-            _begin(lane, s, _END, 0, sends, state)
-            state.busy[lane] -= 1
-        elif sends.latency_s > 0.0 and state.held[s, lane] & _KIND_MASK != _PAUSE:
-            _begin(lane, s, _PAUSE, waiting, sends, state)
-        else:
-            number = state.number[lane]
-            others = without_lowest(waiting)
-            while others != 0:
-                other = lowest(others)
-                others = without_lowest(others)
-                number += sends.weight[s, bits(waiting)]
-                _push(lane, s, sends.first_kind[s] + other, waiting ^ (1 << other), number, sends, state, stack)
-            _begin(lane, s, sends.first_kind[s] + lowest(waiting), without_lowest(waiting), sends, state)
+def _choose(lane, sends, state, stack):
+    """Let the sources of a lane that ask go on with the first of their sends; keep what they might begin instead."""
+    asks = state.asks[lane]
+    while asks != 0:
+        s = np.uint64(lowest(asks))
+        asks = without_lowest(asks)
+        choices = state.waiting[lane] & sends.own[s]
+        code, number = state.code[lane], state.number[lane]
+        others = without_lowest(choices)
+        while others != 0:
+            other = others & -others
+            others ^= other
+            state.code[lane] = code
+            state.number[lane] += sends.weight[s, bits(choices)]
+            _begin(lane, s, other, choices ^ other, sends, state)
+            _push(lane, asks, sends, state, stack)
+        state.code[lane] = code
+        state.number[lane] = number
+        _begin(lane, s, choices & -choices, without_lowest(choices), sends, state)
 
 
 @allocation_free(inline="always")
-def _begin_schedules(lane, first_sends, weights, sends, state):
+def _begin_schedules(lane, first_sends, sends, state):
     """Begin in a lane all schedules that have the same first sends."""
     state.number[lane] = 0
     state.code[lane] = 0
-    state.ended[lane] = 0
-    state.busy[lane] = sends.targets.size
     # The first pauses end together.
     state.now[lane] = sends.latency_s
-    for s in range(sends.targets.size):
-        choice = first_sends // weights[s] % (sends.targets[s] + 1) - 1
-        state.number[lane] += choice * sends.weight[s, sends.targets[s]]
-        state.held[s, lane] = _END
-        waiting = ((1 << sends.targets[s]) - 1) ^ (1 << choice)
-        _begin(lane, s, sends.first_kind[s] + choice, waiting, sends, state)
+    for s in range(sends.own.size):
+        own = sends.own[s]
+        ways = bits(own) + 1
+        choice = first_sends % ways - 1
+        first_sends //= ways
+        state.number[lane] += choice * sends.weight[s, ways - 1]
+        send = (own & -own) << choice
+        _begin(lane, s, send, own ^ send, sends, state)
+        state.pace[s, lane] = 0.0
 
 
 @allocation_free(inline="always")
-def _next_event(rate, rates_bytes_per_s, state):
-    """Advance all lanes to when the next of their phases ends, and note which do."""
-    sources, lanes = rate.shape
-    left, over, pace, now, code, ended = state.left, state.over, state.pace, state.now, state.code, state.ended
-    step = state.step
-    for lane in range(lanes):
-        active = np.uint64(code[lane])
-        for s in range(sources):
-            rate[s, lane] = rates_bytes_per_s[active, s]
+def _look_up(width, rates, state):
+    """Fill in the rates of the active set of each lane; with a known width, the inner loop is written out."""
+    for lane in range(state.code.size):
+        for w in range(rates.words.shape[1]):
+            word = rates.words[np.uint64(state.code[lane]), w]
+            for s in range(64 // width):
+                state.rate[w * (64 // width) + s, lane] = rates.bytes_per_s[word & np.uint64((1 << width) - 1)]
+                word >>= np.uint64(width)
+
+
+@allocation_free(inline="always")
+def _next_event(sends, rates, state):
+    """Advance all lanes to when the next of their phases ends."""
+    sources, lanes = state.left.shape
+    rate, left, pace, step = state.rate, state.left, state.pace, state.step
+    if rates.width == 8:
+        _look_up(8, rates, state)
+    elif rates.width == 16:
+        _look_up(16, rates, state)
+    else:
+        _look_up(32, rates, state)
     for lane in range(lanes):
         step[lane] = np.inf
-        ended[lane] = 0
     for s in range(sources):
         for lane in range(lanes):
             time = left[s, lane] / (rate[s, lane] + pace[s, lane])
             step[lane] = time if time < step[lane] else step[lane]
-    for s in range(sources):
-        for lane in range(lanes):
-            rest = left[s, lane] - (rate[s, lane] + pace[s, lane]) * step[lane]
-            left[s, lane] = rest
-            ended[lane] |= (1 << s) if rest <= over[s, lane] else 0
     for lane in range(lanes):
-        now[lane] += step[lane]
+        state.now[lane] += step[lane]
+        state.asks[lane] = 0
+        state.busy[lane] = state.waiting[lane]
+    for s in range(sources):
+        if sends.alike:
+            _pass_alike(s, sends, state)
+        else:
+            _pass(s, sends, state)
+    for lane in range(lanes):
+        state.goes_on[lane] = (state.busy[lane] != 0) & (state.asks[lane] == 0) & (step[lane] < np.inf)
+
+
+@allocation_free(inline="always")
+def _pass_alike(s, sends, state):
+    """Let a source of all lanes go on for the time of the step, where all sends take as much and none pauses."""
+    rate, left, held, step = state.rate, state.left, state.held, state.step
+    code, waiting, asks, busy = state.code, state.waiting, state.asks, state.busy
+    own, asks_bit, amount, limit = sends.own[s], 1 << s, sends.amount_bytes[0], sends.limit_bytes[0]
+    for lane in range(step.size):
+        rest = left[s, lane] - rate[s, lane] * step[lane]
+        ended = rest <= limit
+        holds = held[s, lane]
+        following = holds >> _NEXT
+        ask = asks_bit if waiting[lane] & own != 0 else 0
+        anew = amount if following != 0 else np.inf
+        change = following - (holds & _NOW_MASK)
+        now_held = following if ended else holds
+        code[lane] += change if ended else 0
+        asks[lane] |= ask if ended else 0
+        held[s, lane] = now_held
+        left[s, lane] = anew if ended else rest
+        busy[lane] |= now_held
+
+
+@allocation_free(inline="always")
+def _pass(s, sends, state):
+    """Let a source of all lanes go on for the time of the step."""
+    rate, left, over, pace, held, step = state.rate, state.left, state.over, state.pace, state.held, state.step
+    code, waiting, asks, busy, next_bytes = state.code, state.waiting, state.asks, state.busy, state.next_bytes
+    own, ask_bit, pause_s, pause_limit_s = sends.own[s], 1 << s, sends.latency_s, sends.pause_limit_s
+    for lane in range(step.size):
+        rest = left[s, lane] - (rate[s, lane] + pace[s, lane]) * step[lane]
+        holds = held[s, lane]
+        following = holds >> _NEXT
+        waits = (waiting[lane] & own) != 0
+        follows = following != 0
+        ended = rest <= over[s, lane]
+        pauses = ended & (pause_s > 0.0) & (pace[s, lane] == 0.0) & (waits | follows)
+        begins = ended & (not pauses)
+        left_anew = next_bytes[s, lane] if follows else np.inf
+        over_anew = SAME * next_bytes[s, lane] if follows else 0.0
+        held_ended = following if begins else following << _NEXT
+        held_anew = held_ended if ended else holds
+        code[lane] += (held_anew & _NOW_MASK) - (holds & _NOW_MASK)
+        ask = ask_bit if waits else 0
+        asks[lane] |= ask if begins else 0
+        busy[lane] |= held_anew
+        held[s, lane] = held_anew
+        left_ended = left_anew if begins else pause_s
+        over_ended = over_anew if begins else pause_limit_s
+        pace_ended = 0.0 if begins else 1.0
+        left[s, lane] = left_ended if ended else rest
+        over[s, lane] = over_ended if ended else over[s, lane]
+        pace[s, lane] = pace_ended if ended else pace[s, lane]
 
 
 @allocation_free()
-def _run_abreast(
-    position, last, first_sends, weights, sends, rates_bytes_per_s, state, stack, most_pushes, rate, elapsed_s
-):
+def _run_abreast(position, last, first_sends, sends, rates, state, stack, most_pushes, elapsed_s):
     """Run until no lane has a schedule: each goes on with what was kept last, else with other first sends.
 
     Returns where to go on with first sends once the stack has more room, -1 when all is done.
@@ -246,71 +349,75 @@ def _run_abreast(
             return position
         running = False
         for lane in range(state.now.size):
-            if state.runs[lane]:
-                # What is left may never end: literal readings can starve a communication for ever.
-                state.runs[lane] = state.step[lane] < np.inf
-                _go_on(lane, sends, state, stack)
-                if state.busy[lane] == 0:
+            if not state.goes_on[lane]:
+                if state.runs[lane] and state.busy[lane] == 0:
                     elapsed_s[state.number[lane]] = state.now[lane]
-                    state.runs[lane] = False
-            if not state.runs[lane]:
-                if stack.top[0] > 0:
-                    _pop(lane, sends, state, stack)
-                    _go_on(lane, sends, state, stack)
-                    state.runs[lane] = True
-                elif position < last:
-                    _begin_schedules(lane, first_sends[position], weights, sends, state)
-                    position += 1
-                    state.runs[lane] = True
+                # What is left may never end: literal readings can starve a communication for ever.
+                if state.busy[lane] == 0 or state.step[lane] == np.inf:
+                    state.runs[lane] = stack.top[0] > 0 or position < last
+                    if stack.top[0] > 0:
+                        _pop(lane, sends, state, stack)
+                    elif position < last:
+                        _begin_schedules(lane, first_sends[position], sends, state)
+                        position += 1
+                _choose(lane, sends, state, stack)
             running = running or state.runs[lane]
-        _next_event(rate, rates_bytes_per_s, state)
+        _next_event(sends, rates, state)
     return -1
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
 def _stack_of(room, sources, top):
     """Return a stack with room for so many schedules."""
+    shape = (room, sources)
     return _Stack(
-        np.empty((room, sources)), np.empty((room, sources), dtype=np.int64), np.empty(room),
-        np.empty((room, 4), dtype=np.int64), top,
+        np.empty(shape), np.empty(shape, dtype=np.int64), np.empty(shape), np.empty(shape), np.empty(shape),
+        np.empty(room), np.empty((room, 4), dtype=np.int64), top,
     )  # fmt: skip
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
-def asynchronous_times(first, last, first_sends, weights, sends, rates_bytes_per_s, elapsed_s):
+def _lanes(sources, rates):
+    """Return lanes without a schedule: nothing in them ends."""
+    shape = (sources, _ABREAST)
+    whole = np.zeros((5, _ABREAST), dtype=np.int64)
+    return _Abreast(
+        rate=np.zeros((rates.words.shape[1] * (64 // rates.width), _ABREAST)), left=np.full(shape, np.inf),
+        over=np.zeros(shape), pace=np.zeros(shape), held=np.zeros(shape, dtype=np.int64), next_bytes=np.zeros(shape),
+        now=np.zeros(_ABREAST), code=whole[0], number=whole[1], waiting=whole[2], asks=whole[3], busy=whole[4],
+        step=np.zeros(_ABREAST), goes_on=np.zeros(_ABREAST, dtype=np.bool_), runs=np.zeros(_ABREAST, dtype=np.bool_),
+    )  # fmt: skip
+
+
+@njit(cache=True, error_model="numpy", nogil=True)
+def asynchronous_times(first, last, first_sends, sends, rates, elapsed_s):
     """Run all schedules with some first sends in which a source starts its next send when its previous one ends.
 
-    `rates_bytes_per_s[code, source]` are the rates of an active set. Where a source may go on with one of several
-    sends, what went before is run once for all of them. Schedules advance side by side, an event of each at a time, as
-    the processor computes many at once. Those of which a send never ends are left out.
+    Where a source may go on with one of several sends, what went before is run once for all of them. Schedules advance
+    side by side, an event of each at a time, as the processor computes many at once. Those of which a send never ends
+    are left out.
     """
-    sources = sends.targets.size
-    shape = (sources, _ABREAST)
-    # Lanes without a schedule have nothing that ends.
-    state = _Abreast(
-        np.full(shape, np.inf), np.full(shape, sends.limit[0]), np.zeros(shape), np.zeros(shape, dtype=np.int64),
-        np.zeros(_ABREAST), np.zeros(_ABREAST, dtype=np.int64), np.zeros(_ABREAST, dtype=np.int64),
-        np.zeros(_ABREAST, dtype=np.int64), np.zeros(_ABREAST, dtype=np.int64), np.empty(_ABREAST),
-        np.zeros(_ABREAST, dtype=np.bool_),
-    )  # fmt: skip
-    # A lane keeps so much from its first sends to its last, and goes on twice in a round: as it is, and with another.
+    sources = sends.own.size
+    state = _lanes(sources, rates)
+    # A lane keeps so much from its first sends to its last.
     deepest = 0
     for s in range(sources):
-        deepest += (sends.targets[s] - 1) * (sends.targets[s] - 2) // 2
-    most_pushes = 2 * _ABREAST * deepest
+        deepest += (bits(sends.own[s]) - 1) * (bits(sends.own[s]) - 2) // 2
+    most_pushes = _ABREAST * deepest
     stack = _stack_of(most_pushes + 1, sources, np.zeros(1, dtype=np.int64))
-    rate = np.empty(shape)
     position = first
     while position >= 0:
-        position = _run_abreast(
-            position, last, first_sends, weights, sends, rates_bytes_per_s, state, stack, most_pushes, rate, elapsed_s
-        )
+        position = _run_abreast(position, last, first_sends, sends, rates, state, stack, most_pushes, elapsed_s)
         if position >= 0:
             larger = _stack_of(2 * stack.now.size, sources, stack.top)
-            larger.left[: stack.now.size] = stack.left
-            larger.held[: stack.now.size] = stack.held
-            larger.now[: stack.now.size] = stack.now
-            larger.told[: stack.now.size] = stack.told
+            kept = slice(stack.now.size)
+            larger.left[kept] = stack.left
+            larger.held[kept] = stack.held
+            larger.over[kept] = stack.over
+            larger.pace[kept] = stack.pace
+            larger.next_bytes[kept] = stack.next_bytes
+            larger.now[kept] = stack.now
+            larger.told[kept] = stack.told
             stack = larger
 
 
