@@ -19,6 +19,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogFormatter
 
+from fabricast.figures.drawing import replaced, texts_laid_out_once, ticks_found_once
 from fabricast.figures.lint import text_problems
 from fabricast.inputs.files import atomic_write
 
@@ -110,7 +111,7 @@ def _write_svg(figure: Figure, path: Path) -> None:
 
 
 #: Tables of a font by which text is laid out: of no use in a PDF, whose text is; to cut them takes half of its time.
-_LAYOUT_TABLES = ["GDEF", "GPOS", "GSUB"]
+_LAYOUT_TABLES = ("GDEF", "GPOS", "GSUB", "kern")
 
 
 @contextmanager
@@ -118,12 +119,17 @@ def _without_layout_tables() -> Iterator[None]:
     """Leave tables out of the parts of fonts that are written into files within the block."""
     from fontTools import subset
 
-    usual = subset.Options._drop_tables_default
-    subset.Options._drop_tables_default = [*usual, *_LAYOUT_TABLES]
-    try:
+    load_font = subset.load_font
+
+    def load_without(*arguments: Any, **options: Any) -> Any:
+        font = load_font(*arguments, **options)
+        for table in _LAYOUT_TABLES:
+            if table in font:
+                del font[table]
+        return font
+
+    with replaced(subset, "load_font", load_without):
         yield
-    finally:
-        subset.Options._drop_tables_default = usual
 
 
 def _write_pdf(figure: Figure, path: Path) -> None:
@@ -152,11 +158,12 @@ def save_figure(figure: Figure, *paths: Path | str) -> None:
     *paths : Path or str
         Files; the ending decides the format.
     """
-    for path in map(Path, paths):
-        with atomic_write(path) as temporary:
-            _WRITERS[path.suffix](figure, temporary)
-        # Laid out once, then drawn once for each format: Figure.savefig would draw each of them twice.
-        figure.set_layout_engine("none")
+    with ticks_found_once():
+        for path in map(Path, paths):
+            with atomic_write(path) as temporary:
+                _WRITERS[path.suffix](figure, temporary)
+            # Laid out once, then drawn once for each format: Figure.savefig would draw each of them twice.
+            figure.set_layout_engine("none")
     plt.close(figure)
 
 
@@ -180,7 +187,7 @@ def save_entries(
         Files, equally many for each figure, in the order of the entries.
     """
     formats = len(paths) // len(entries)
-    with paper_style():
+    with paper_style(), texts_laid_out_once():
         for position, entry in enumerate(entries):
             figure = entry.draw(read, values)
             if os.environ.get(_LINT):
