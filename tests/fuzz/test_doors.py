@@ -33,7 +33,7 @@ def call(monkeypatch, folder, arguments):
     code = 0
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
-            cli.main()
+            cli.run()
         except SystemExit as end:
             code = end.code or 0
     return code, out.getvalue(), err.getvalue()

@@ -92,6 +92,16 @@ def test_the_log_of_a_job_begins_before_all_else_that_its_script_imports():
         assert ast.unparse(begun) == "log_to(snakemake.log[0])", path
 
 
+def test_only_the_command_line_ends_a_process():
+    """Jobs end by errors, or with 0: `fabricast.runtime.jobs` takes no other code."""
+    for path in [*PACKAGE.rglob("*.py"), *(REPOSITORY / "workflow").rglob("*.py")]:
+        if "cli" not in path.parts and path.name != "leaving.py":
+            for node in ast.walk(ast.parse(path.read_text())):
+                assert not isinstance(node, ast.Attribute | ast.Name) or ast.unparse(node) not in (
+                    "sys.exit", "os._exit", "SystemExit", "exit", "quit",
+                ), f"{path}:{node.lineno}"  # fmt: skip
+
+
 def test_captions_follow_from_the_catalogue():
     folder = REPOSITORY / "workflow" / "report"
     files = {path.name: path.read_text() for path in folder.glob("*.rst") if path.name != "workflow.rst"}

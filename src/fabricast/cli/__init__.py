@@ -1,5 +1,5 @@
 """The command line: one module a group of commands."""
 
-from fabricast.cli.main import app, main
+from fabricast.cli.main import app, main, run
 
-__all__ = ["app", "main"]
+__all__ = ["app", "main", "run"]

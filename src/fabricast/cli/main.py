@@ -12,8 +12,9 @@ import typer
 from fabricast import __version__
 from fabricast.cli import breakdown, gpucentric, maxrate, pcie, percs, results, topology, validation
 from fabricast.core.errors import InputError
+from fabricast.runtime.leaving import leave_at_once
 
-__all__ = ["app", "main"]
+__all__ = ["app", "main", "run"]
 
 app = typer.Typer(
     name="fabricast",
@@ -53,6 +54,19 @@ _HELP = {
 
 
 def main() -> None:
+    """Run the command line and end the process."""
+    codes: list[int] = []
+    leave_at_once(lambda: codes[0] if codes else None)
+    try:
+        run()
+    except SystemExit as end:
+        if isinstance(end.code, int):
+            codes.append(end.code)
+        raise
+    codes.append(0)
+
+
+def run() -> None:
     """Run the command line; bad input ends with one line and exit code 2."""
     try:
         app()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 from collections.abc import Iterator
@@ -54,7 +55,10 @@ def connect(path: Path | str = ":memory:") -> duckdb.DuckDBPyConnection:
 @cache
 def _instance() -> duckdb.DuckDBPyConnection:
     # To start DuckDB takes longer than to read or write a small table.
-    return connect()
+    connection = connect()
+    # Removes what it has written beside, if anything did not fit in memory.
+    atexit.register(connection.close)
+    return connection
 
 
 @contextmanager

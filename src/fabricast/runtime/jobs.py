@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 
 from fabricast.core.errors import InputError
+from fabricast.runtime.leaving import leave_at_once
 
 __all__ = ["log_to", "progress_of"]
 
@@ -36,6 +37,8 @@ def log_to(path: Path | str) -> None:
     os.dup2(descriptor, 2)
     os.close(descriptor)
     sys.excepthook = _short_for_bad_input
+    # No job ends with another code but by an error, of which the interpreter keeps the type.
+    leave_at_once(lambda: None if hasattr(sys, "last_type") else 0)
     # Pictures and tables are made of many small objects that live as long as they do: to look through them every 700
     # takes a tenth of the job.
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)

@@ -276,10 +276,13 @@ def _errors(
     nearest, farthest = np.where(over_phases[0] * over_phases[1] < 0, 0.0, absolute.min(axis=0)), absolute.max(axis=0)
     # Shares, not the errors of millions of rows, wait for all models.
     least, most = (
-        [[float((own[inside] <= limit).mean()) for limit in tolerances] for inside in subsets.values()]
-        for own in (farthest, nearest)
+        [_shares_within(own[inside], tolerances) for inside in subsets.values()] for own in (farthest, nearest)
     )
     return _Errors(predicted / simulated - 1.0, least, most, common)
+
+
+def _shares_within(absolute: NDArray[np.float64], tolerances: list[float]) -> list[float]:
+    return [float(np.count_nonzero(absolute <= limit) / absolute.size) for limit in tolerances]
 
 
 def _bands(
@@ -297,7 +300,8 @@ def _bands(
         # Whole numbers: exact in single precision, which is what they are multiplied in.
         hits = np.empty((numbers.size, len(found) * len(tolerances)), dtype=np.float32)
         for position, one in enumerate(found):
-            absolute, statistics = np.abs(one.error[inside]), error_statistics(one.error[inside])
+            error = one.error[inside]
+            absolute, statistics = np.abs(error), error_statistics(error)
             for number, limit in enumerate(tolerances):
                 within = absolute <= limit
                 hits[:, position * len(tolerances) + number] = np.bincount(place[within], minlength=numbers.size)
