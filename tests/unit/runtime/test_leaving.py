@@ -1,5 +1,6 @@
 """Processes that end at once: what is registered still runs, output is whole, exit codes are those of the interpreter."""
 
+import os
 import subprocess
 import sys
 
@@ -42,8 +43,9 @@ def test_a_job_that_fails_ends_as_usual(tmp_path, end, told):
 
 def test_output_that_cannot_be_written_is_an_error_still():
     program = "from fabricast.runtime.leaving import leave_at_once; leave_at_once(lambda: 0); print('lost')"
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     with open("/dev/full", "w") as full:
-        assert subprocess.run([sys.executable, "-c", program], stdout=full, check=False).returncode == 120
+        assert subprocess.run([sys.executable, "-c", program], stdout=full, env=buffered, check=False).returncode == 120
 
 
 @pytest.mark.parametrize(("arguments", "code"), [
