@@ -36,7 +36,8 @@ def leave_at_once(code: Callable[[], int | None]) -> None:
         number = code()
         if number is None:
             return
-        for stream in (sys.stdout, sys.stderr):
+        # A process may have been started without them.
+        for stream in filter(None, (sys.stdout, sys.stderr)):
             try:
                 stream.flush()
             except OSError:

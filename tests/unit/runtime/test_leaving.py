@@ -1,6 +1,7 @@
 """Processes that end at once: what is registered still runs, output is whole, exit codes are those of the interpreter."""
 
 import os
+import shlex
 import subprocess
 import sys
 
@@ -55,3 +56,9 @@ def test_exit_codes_of_the_command_line(arguments, code):
     ended = subprocess.run([sys.executable, "-m", "fabricast.cli", *arguments], capture_output=True, check=False)
     assert ended.returncode == code
     assert b"Traceback" not in ended.stderr
+
+
+def test_a_command_without_standard_output_ends_as_well():
+    command = f"exec {shlex.quote(sys.executable)} -m fabricast.cli models >&-"
+    ended = subprocess.run(["sh", "-c", command], stderr=subprocess.PIPE, check=False)
+    assert (ended.returncode, ended.stderr) == (0, b"")
