@@ -87,7 +87,9 @@ def sharers(
 
     digest, count, _ = listed(np.arange(pair.size), 0)
     # Graphs of few endpoints repeat the same sharers: each set is written out once.
-    _, examples, codes = np.unique(digest, return_index=True, return_inverse=True)
+    codes, sets = pd.factorize(digest)
+    examples = np.empty(sets.size, dtype=np.int64)
+    examples[codes] = np.arange(codes.size)
     _, own_count, table = listed(examples, int(count[examples].max(initial=0)))
     names = tree.endpoint_names
     arcs = [f"{source}>{target}" for source in names for target in names]

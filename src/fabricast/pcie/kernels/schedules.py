@@ -322,6 +322,7 @@ def _pass(s, sends, state):
         begins = ended & (not pauses)
         left_anew = next_bytes[s, lane] if follows else np.inf
         over_anew = SAME * next_bytes[s, lane] if follows else 0.0
+        # While it pauses, a source holds its next send alone.
         held_ended = following if begins else following << _NEXT
         held_anew = held_ended if ended else holds
         code[lane] += (held_anew & _NOW_MASK) - (holds & _NOW_MASK)

@@ -296,7 +296,8 @@ def _bands(
     rows: list[list[dict[str, Any]]] = [[] for _ in found]
     for subset, (name, inside) in enumerate(subsets.items()):
         # Resamples of all models at once, of the graphs of the subset alone.
-        numbers, place, sizes = np.unique(case[inside], return_inverse=True, return_counts=True)
+        place, numbers = pd.factorize(case[inside])
+        sizes = np.bincount(place)
         # Whole numbers: exact in single precision, which is what they are multiplied in.
         hits = np.empty((numbers.size, len(found) * len(tolerances)), dtype=np.float32)
         for position, one in enumerate(found):
@@ -336,7 +337,7 @@ def _accuracy(
     for name, inside in subsets.items():
         if name.count(".") != 1:
             continue
-        numbers, own = np.unique(case[inside], return_inverse=True)
+        own, numbers = pd.factorize(case[inside])
         absolute = np.abs(error[inside])
         per_graph = np.bincount(own, weights=absolute) / np.bincount(own)
         last = [np.zeros(numbers.size), np.zeros(numbers.size)]
