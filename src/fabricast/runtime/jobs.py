@@ -16,7 +16,7 @@ from fabricast.runtime.leaving import leave_at_once
 __all__ = ["log_to", "progress_of"]
 
 #: More take memory, fewer time.
-_OBJECTS_BETWEEN_COLLECTIONS = 10_000
+_OBJECTS_BETWEEN_COLLECTIONS = 50_000
 
 
 def log_to(path: Path | str) -> None:
