@@ -96,10 +96,11 @@ def texts_laid_out_once() -> Iterator[None]:
             text.get_verticalalignment(), text._get_multialignment(), text._linespacing, text.get_usetex(),
             text.get_parse_math(),
         )  # fmt: skip
-        if (*key, font) not in known:
+        found = known.get((*key, font))
+        if found is None:
             # Who changes the font of a text changes the properties that the text has.
-            known[(*key, font.copy())] = lay_out(text, renderer)
-        return known[(*key, font)]
+            found = known[(*key, font.copy())] = lay_out(text, renderer)
+        return found
 
     with replaced(Text, "_get_layout", layout_of):
         yield

@@ -57,7 +57,7 @@ def asynchronous_times_s(run: Run, space: Space) -> NDArray[np.float64]:
 
 def _sends(run: Run, space: Space) -> Sends:
     """Lay out what each source goes through, as the kernel takes it."""
-    from fabricast.pcie.kernels.schedules import NO_SEND, SAME, Sends
+    from fabricast.pcie.kernels.schedules import NO_SEND, Sends
 
     targets = (space.digits - 1).tolist()
     own = np.zeros(len(targets), dtype=np.int64)
@@ -73,7 +73,7 @@ def _sends(run: Run, space: Space) -> Sends:
             # Orders have numbers by their first send, then by their second.
             weight[place, waiting] = space.scales[place] * math.factorial(waiting - 1)
     alike = run.latency_s == 0.0 and np.unique(amount_bytes[:first]).size == 1
-    return Sends(own, amount_bytes, SAME * amount_bytes, part, weight, run.latency_s, SAME * run.latency_s, alike)
+    return Sends(own, amount_bytes, part, weight, run.latency_s, alike)
 
 
 @dataclass(frozen=True)

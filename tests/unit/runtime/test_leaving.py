@@ -8,7 +8,7 @@ import sys
 import pytest
 
 BEGIN = """
-import atexit, sys, tempfile
+import atexit
 from fabricast.runtime.jobs import log_to
 atexit.register(lambda: open("before", "w").close())
 log_to("job.log")

@@ -16,7 +16,6 @@ from fabricast.runtime.compilation import allocation_free, njit
 
 __all__ = [
     "NO_SEND",
-    "SAME",
     "Rates",
     "Sends",
     "asynchronous_times",
@@ -29,7 +28,7 @@ __all__ = [
 #: Schedules that a thread runs side by side.
 _ABREAST = 64
 #: Of what a phase has to go, what is left when it counts as over.
-SAME = 1e-9
+_SAME = 1e-9
 #: Sends are numbers from 0 on, and the bits of sets; this one stands for none.
 NO_SEND = 62
 #: A source holds what it adds to the code of the active set, and above it what its next send will, if only one waits.
@@ -40,18 +39,16 @@ _NOW_MASK = (1 << _NEXT) - 1
 class Sends(NamedTuple):
     """What sources go through: the sends of the bits in `own[source]`, and a pause of `latency_s` before each.
 
-    A send k takes `amount_bytes[k]`, is over when `limit_bytes[k]` is left, and adds `part[k]` to the code of the
-    active set. To begin the n-th of m waiting sends adds n times `weight[source, m]` to the number of a schedule.
-    Sends are alike if all have one size and none waits for a pause.
+    A send k takes `amount_bytes[k]` and adds `part[k]` to the code of the active set. To begin the n-th of m waiting
+    sends adds n times `weight[source, m]` to the number of a schedule. Sends are alike if all have one size and none
+    waits for a pause.
     """
 
     own: Any
     amount_bytes: Any
-    limit_bytes: Any
     part: Any
     weight: Any
     latency_s: Any
-    pause_limit_s: Any
     alike: Any
 
 
@@ -158,7 +155,7 @@ def _begin(lane, source, send, others, sends, state):
     state.waiting[lane] &= ~sends.own[source]
     state.waiting[lane] |= others if several != 0 else 0
     if not sends.alike:
-        state.over[source, lane] = sends.limit_bytes[kind]
+        state.over[source, lane] = _SAME * sends.amount_bytes[kind]
         state.next_bytes[source, lane] = sends.amount_bytes[following]
 
 
@@ -288,13 +285,13 @@ def _pass_alike(s, sends, state):
     """Let a source of all lanes go on for the time of the step, where all sends take as much and none pauses."""
     rate, left, held, step = state.rate, state.left, state.held, state.step
     code, waiting, asks, busy = state.code, state.waiting, state.asks, state.busy
-    own, asks_bit, amount, limit = sends.own[s], 1 << s, sends.amount_bytes[0], sends.limit_bytes[0]
+    own, ask_bit, amount, limit = sends.own[s], 1 << s, sends.amount_bytes[0], _SAME * sends.amount_bytes[0]
     for lane in range(step.size):
         rest = left[s, lane] - rate[s, lane] * step[lane]
         ended = rest <= limit
         holds = held[s, lane]
         following = holds >> _NEXT
-        ask = asks_bit if waiting[lane] & own != 0 else 0
+        ask = ask_bit if waiting[lane] & own != 0 else 0
         anew = amount if following != 0 else np.inf
         change = following - (holds & _NOW_MASK)
         now_held = following if ended else holds
@@ -310,7 +307,7 @@ def _pass(s, sends, state):
     """Let a source of all lanes go on for the time of the step."""
     rate, left, over, pace, held, step = state.rate, state.left, state.over, state.pace, state.held, state.step
     code, waiting, asks, busy, next_bytes = state.code, state.waiting, state.asks, state.busy, state.next_bytes
-    own, ask_bit, pause_s, pause_limit_s = sends.own[s], 1 << s, sends.latency_s, sends.pause_limit_s
+    own, ask_bit, pause_s = sends.own[s], 1 << s, sends.latency_s
     for lane in range(step.size):
         rest = left[s, lane] - (rate[s, lane] + pace[s, lane]) * step[lane]
         holds = held[s, lane]
@@ -321,7 +318,7 @@ def _pass(s, sends, state):
         pauses = ended & (pause_s > 0.0) & (pace[s, lane] == 0.0) & (waits | follows)
         begins = ended & (not pauses)
         left_anew = next_bytes[s, lane] if follows else np.inf
-        over_anew = SAME * next_bytes[s, lane] if follows else 0.0
+        over_anew = _SAME * next_bytes[s, lane] if follows else 0.0
         # While it pauses, a source holds its next send alone.
         held_ended = following if begins else following << _NEXT
         held_anew = held_ended if ended else holds
@@ -331,7 +328,7 @@ def _pass(s, sends, state):
         busy[lane] |= held_anew
         held[s, lane] = held_anew
         left_ended = left_anew if begins else pause_s
-        over_ended = over_anew if begins else pause_limit_s
+        over_ended = over_anew if begins else _SAME * pause_s
         pace_ended = 0.0 if begins else 1.0
         left[s, lane] = left_ended if ended else rest
         over[s, lane] = over_ended if ended else over[s, lane]
