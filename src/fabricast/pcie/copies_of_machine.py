@@ -11,8 +11,8 @@ from fabricast.core.errors import InputError
 from fabricast.inputs.files import read_text
 from fabricast.pcie.measured_copies import read_measured_copies
 from fabricast.pcie.measured_graph import MeasuredGraph
+from fabricast.pcie.pci_addresses import pci_address
 from fabricast.pcie.tree import PcieTree
-from fabricast.pcie.xml_devices import pci_address
 
 __all__ = ["address_doubts", "by_address", "copies_of_machine", "printed_addresses"]
 

@@ -20,10 +20,10 @@ from fabricast.core.errors import InputError
 from fabricast.inputs.files import write_text
 from fabricast.pcie.machine_probes import Probe, proposed_probes
 from fabricast.pcie.measured_graph import HOST
+from fabricast.pcie.pci_addresses import pci_address
 from fabricast.pcie.programs import PROGRAMS
 from fabricast.pcie.topology_files import load_tree
 from fabricast.pcie.tree import PcieTree
-from fabricast.pcie.xml_devices import pci_address
 from fabricast.runtime.cuda_driver import c_text, checked, unavailable_reason
 from fabricast.runtime.machine import pin_to_local_cores
 

@@ -20,7 +20,6 @@ from fabricast.inputs.yaml_files import read_yaml, validate
 from fabricast.pcie.route_rules import RouteRule
 from fabricast.pcie.tree import PcieTree
 from fabricast.pcie.tree_parts import MemoryNode, PeerLink, Vertex
-from fabricast.pcie.xml_import import import_xml
 
 __all__ = ["builtin_names", "load_tree", "load_trees", "write_tree"]
 
@@ -119,6 +118,8 @@ def load_tree(topology: str | Path, *, include_display: bool = False, network_ca
     if path.suffix.lower() in (".yaml", ".yml"):
         return _read_tree(path)
     if path.suffix.lower() == ".xml":
+        from fabricast.pcie.xml_import import import_xml  # most topologies need no XML
+
         return import_xml(path, include_display=include_display, network_cards=network_cards)
     names = builtin_names()
     if str(topology) in names:

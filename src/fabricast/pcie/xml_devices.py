@@ -24,7 +24,6 @@ __all__ = [
     "Machine",
     "is_accelerator",
     "parse",
-    "pci_address",
 ]
 
 #: PCI classes of accelerators: 3D controller, other display, processing accelerator, co-processor.
@@ -158,23 +157,6 @@ def parse(path: Path) -> Element:
     if reader.root is None:
         raise InputError("is empty, expected hwloc or NCCL XML", path=path)
     return reader.root
-
-
-def pci_address(bus_id: str) -> tuple[int, ...]:
-    """Return domain, bus, device and function of a PCI address; nothing where it is none.
-
-    CUDA and hwloc write the domain with other digits, or leave it out.
-
-    Examples
-    --------
-    >>> pci_address("0000:3B:00.0"), pci_address("3b:00.0"), pci_address("S0")
-    ((0, 59, 0, 0), (0, 59, 0, 0), ())
-    """
-    try:
-        numbers = [int(part, 16) for part in bus_id.replace(".", ":").split(":")]
-    except ValueError:
-        return ()
-    return tuple(numbers if len(numbers) == 4 else [0, *numbers]) if len(numbers) in (3, 4) else ()
 
 
 def is_accelerator(pci_class: str, vendor: str, include_display: bool) -> bool:

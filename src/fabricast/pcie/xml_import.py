@@ -15,9 +15,10 @@ from pathlib import Path
 from fabricast.core.errors import InputError, NoAcceleratorError
 from fabricast.pcie.hwloc_xml import read_hwloc
 from fabricast.pcie.nccl_xml import read_nccl
+from fabricast.pcie.pci_addresses import pci_address
 from fabricast.pcie.tree import PcieTree
 from fabricast.pcie.tree_parts import MemoryNode, PeerLink, Vertex
-from fabricast.pcie.xml_devices import ACCELERATOR_CLASSES, Device, Machine, parse, pci_address
+from fabricast.pcie.xml_devices import ACCELERATOR_CLASSES, Device, Machine, parse
 
 __all__ = ["import_xml"]
 

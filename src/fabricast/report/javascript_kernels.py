@@ -65,6 +65,8 @@ def _expression(node: ast.expr) -> str:
             return f"{array}.d[({_expression(plane)} * {array}.t + {line}) * {array}.s + {_expression(column)}]"
         case ast.Subscript(value=value, slice=index):
             return f"{_expression(value)}[{_expression(index)}]"
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="np"), attr="uint32"), args=[value]):
+            return _expression(value)
         case ast.Call(func=ast.Name(id="min" | "max" | "abs" as name), args=arguments):
             return f"Math.{name}({', '.join(map(_expression, arguments))})"
         case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]):

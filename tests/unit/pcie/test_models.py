@@ -1,6 +1,7 @@
 """The congestion-factor model: worked examples, the exact reference, invariants."""
 
 import dataclasses
+import itertools
 import json
 import os
 import shutil
@@ -139,6 +140,13 @@ def trees_and_arcs(draw, most=7):
     ends = st.integers(0, len(tree.endpoint_names) - 1)
     arc = st.tuples(ends, ends).filter(lambda pair: pair[0] != pair[1])
     return tree, draw(st.lists(arc, min_size=1, max_size=most))
+
+
+@given(tree=trees())
+def test_links_on_a_route_have_ascending_numbers(tree):
+    # Kernels go through links by number, and so meet those of each route in the order of travel.
+    offset, link = tree.routes.offset, tree.routes.link
+    assert all((np.diff(link[first:end]) > 0).all() for first, end in itertools.pairwise(offset))
 
 
 TAUS = st.sampled_from([Fraction(0), Fraction(1, 5), Fraction(347, 2000), Fraction(2, 5)])

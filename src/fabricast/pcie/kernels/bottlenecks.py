@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from fabricast.pcie.kernels.working_memory import (
     ACTIVE,
     CAPACITY,
     CROSSES,
     CROSSING,
     DEMAND,
+    FULL,
     FULLNESS,
     GROUP_OF,
     HELD_BY,
-    LIMITED,
     LIMITING,
+    LONGEST,
     MEMBER,
     PAIR,
     RHO,
     USERS,
     group_members,
-    load,
 )
 from fabricast.runtime.compilation import allocation_free
 
@@ -33,71 +35,97 @@ _FULL = 1e-6
 
 
 @allocation_free(inline="always")
-def _utilisation(link, users, values, marks):
-    """Load of a link by all its users, relative to its capacity."""
-    return load(link, users, values, marks, RHO) / values[CAPACITY, link]
-
-
-@allocation_free(inline="always")
 def _crossing_only(link, users, marks):
     """Whether all users of a link cross the root complex."""
     only = 1
     for k in range(marks[USERS, link]):
-        only = min(only, marks[CROSSING, users[MEMBER, link, k]])
+        only = min(only, marks[CROSSING, np.uint32(users[MEMBER, link, k])])
     return only
 
 
 @allocation_free()
-def _mark_limited_groups(link, tau, users, values, marks):
-    """Mark the users whose input port gets its part of a link: who gets less is held back elsewhere."""
+def _fill_links(active_count, network, values, marks):
+    """Fill FULLNESS, the load of each link relative to its capacity; list the full links and return how many are."""
+    link_count = network.capacity.size
+    for link in range(link_count):
+        values[FULLNESS, link] = 0.0
+    for a in range(active_count):
+        c = np.uint32(marks[ACTIVE, a])
+        for hop in range(network.route_offset[marks[PAIR, c]], network.route_offset[marks[PAIR, c] + 1]):
+            values[FULLNESS, np.uint32(network.route_link[hop])] += values[RHO, c]
+    for link in range(link_count):
+        values[FULLNESS, link] /= values[CAPACITY, link]
+    full = 0
+    for link in range(link_count):
+        marks[FULL, full] = link
+        full += 1 if values[FULLNESS, link] >= 1.0 - _FULL else 0
+    return full
+
+
+@allocation_free(inline="always")
+def _is_fuller(link, best, c, network, values, marks):
+    """Whether a link is fuller than the best one before it on the route of a communication, if there is any.
+
+    Of equally full ones it is that with most users, and then that of an endpoint.
+    """
+    if best < 0:
+        return True
+    known = np.uint32(best)
+    more = values[FULLNESS, link] - values[FULLNESS, known]
+    if more > _FULL or more <= -_FULL:
+        return more > _FULL
+    users_more = marks[USERS, link] - marks[USERS, known]
+    # Of links that carry the same, the endpoint's is the cause.
+    first = network.route_link[network.route_offset[marks[PAIR, c]]]
+    last = network.route_link[network.route_offset[marks[PAIR, c] + 1] - 1]
+    return users_more > 0 or (users_more == 0 and link == last and best != first)
+
+
+@allocation_free(inline="always")
+def _limit(c, link, network, values, marks):
+    """Let a link limit a communication, unless it is limited more before."""
+    if _is_fuller(link, marks[LIMITING, c], c, network, values, marks):
+        marks[LIMITING, c] = link
+
+
+@allocation_free()
+def _limit_by_ports(link, tau, network, users, values, marks):
+    """Limit the users whose input port gets its part of a full link: who gets less is held back elsewhere."""
     groups = group_members(link, users, values, marks, RHO, False)
     # Who crosses the root complex gives up a part to those beside it.
     penalty = 0.0 if _crossing_only(link, users, marks) else tau
     for k in range(marks[USERS, link]):
-        g = marks[GROUP_OF, k]
+        g = np.uint32(marks[GROUP_OF, k])
         least = values[CAPACITY, link] * (1.0 / groups - penalty * marks[CROSSES, g])
-        users[LIMITED, link, users[MEMBER, link, k]] = 1 if values[DEMAND, g] >= least - _FULL else 0
+        if values[DEMAND, g] >= least - _FULL:
+            _limit(np.uint32(users[MEMBER, link, k]), link, network, values, marks)
 
 
 @allocation_free(inline="always")
-def _mark_limited(link, sharing, tau, upstream_links, users, values, marks):
-    """Mark the users that a link limits: those of a full one that do not merely get what others leave."""
-    count = marks[USERS, link]
-    full = values[FULLNESS, link] >= 1.0 - _FULL
+def _limit_users(link, sharing, tau, network, users, values, marks):
+    """Limit the users of a full link that do not merely get what others leave."""
     # Upstream all that leave by a full port are held to the ratio of what they ask for.
-    if full and sharing == BY_INPUT_PORT and link >= upstream_links:
-        _mark_limited_groups(link, tau, users, values, marks)
+    if sharing == BY_INPUT_PORT and link >= network.upstream_links:
+        _limit_by_ports(link, tau, network, users, values, marks)
         return
     least = 0.0
-    if full and sharing == BY_COPY:
-        for k in range(count):
-            least = max(least, values[RHO, users[MEMBER, link, k]])
+    if sharing == BY_COPY:
+        for k in range(marks[USERS, link]):
+            least = max(least, values[RHO, np.uint32(users[MEMBER, link, k])])
         least -= _FULL
-    for k in range(count):
-        c = users[MEMBER, link, k]
-        users[LIMITED, link, c] = 1 if full and values[RHO, c] >= least else 0
+    for k in range(marks[USERS, link]):
+        c = np.uint32(users[MEMBER, link, k])
+        if values[RHO, c] >= least:
+            _limit(c, link, network, values, marks)
 
 
 @allocation_free(inline="always")
-def _fullest(c, limited_only, network, users, values, marks):
-    """Return the fullest link of a route, or of those that limit the communication; -1 if none does.
-
-    Of equally full ones it is that with most users, and then that of an endpoint.
-    """
-    first, end = network.route_offset[marks[PAIR, c]], network.route_offset[marks[PAIR, c] + 1]
+def _fullest(c, network, values, marks):
+    """Return the fullest link of a route."""
     best = -1
-    for hop in range(first, end):
-        link = network.route_link[hop]
-        if limited_only and users[LIMITED, link, c] == 0:
-            continue
-        if best < 0:
-            best = link
-            continue
-        more = values[FULLNESS, link] - values[FULLNESS, best]
-        users_more = marks[USERS, link] - marks[USERS, best]
-        # Of links that carry the same, the endpoint's is the cause.
-        last = hop + 1 == end and best != network.route_link[first]
-        if more > _FULL or (more > -_FULL and (users_more > 0 or (users_more == 0 and last))):
+    for hop in range(network.route_offset[marks[PAIR, c]], network.route_offset[marks[PAIR, c] + 1]):
+        link = np.uint32(network.route_link[hop])
+        if _is_fuller(link, best, c, network, values, marks):
             best = link
     return best
 
@@ -108,9 +136,9 @@ def _of_those_that_hold_back(c, network, users, values, marks):
     limiting = -1
     slowest = 0.0
     for hop in range(network.route_offset[marks[PAIR, c]], network.route_offset[marks[PAIR, c] + 1]):
-        link = network.route_link[hop]
+        link = np.uint32(network.route_link[hop])
         for k in range(marks[USERS, link]):
-            other = users[MEMBER, link, k]
+            other = np.uint32(users[MEMBER, link, k])
             known = marks[LIMITING, other]
             if other == c or known < 0:
                 continue
@@ -128,46 +156,45 @@ def note_bottlenecks(active_count, step, sharing, tau, network, users, values, m
     That is a full link of its route at which it gets its part, and not only what others leave. Where there is none,
     others hold it back at a port that they share (head-of-line blocking): it is then the link that limits them.
     """
-    for link in range(network.capacity.size):
-        values[FULLNESS, link] = 0.0
-        if marks[USERS, link] == 0:
-            continue
-        values[FULLNESS, link] = _utilisation(link, users, values, marks)
-        _mark_limited(link, sharing, tau, network.upstream_links, users, values, marks)
+    for a in range(active_count):
+        marks[LIMITING, np.uint32(marks[ACTIVE, a])] = -1
+    # Links on a route have ascending numbers: each communication meets its full ones in the order of its way.
+    for place in range(_fill_links(active_count, network, values, marks)):
+        _limit_users(np.uint32(marks[FULL, place]), sharing, tau, network, users, values, marks)
     left = 0
     for a in range(active_count):
-        c = marks[ACTIVE, a]
-        marks[LIMITING, c] = _fullest(c, True, network, users, values, marks)
-        left += 1 if marks[LIMITING, c] < 0 else 0
+        left += 1 if marks[LIMITING, np.uint32(marks[ACTIVE, a])] < 0 else 0
     found = 1
     while left > 0 and found > 0:
         # What a round finds counts from the next one on: the order of communications must not.
         found = 0
         for a in range(active_count):
-            c = marks[ACTIVE, a]
+            c = np.uint32(marks[ACTIVE, a])
             if marks[LIMITING, c] < 0:
                 marks[HELD_BY, c] = _of_those_that_hold_back(c, network, users, values, marks)
         for a in range(active_count):
-            c = marks[ACTIVE, a]
+            c = np.uint32(marks[ACTIVE, a])
             if marks[LIMITING, c] < 0 and marks[HELD_BY, c] >= 0:
                 marks[LIMITING, c] = marks[HELD_BY, c]
                 found += 1
         left -= found
     for a in range(active_count):
-        c = marks[ACTIVE, a]
+        c = np.uint32(marks[ACTIVE, a])
         if marks[LIMITING, c] < 0:
-            marks[LIMITING, c] = _fullest(c, False, network, users, values, marks)
-        held_s[c, marks[LIMITING, c]] += step
+            marks[LIMITING, c] = _fullest(c, network, values, marks)
+        link = np.uint32(marks[LIMITING, c])
+        longest = np.uint32(marks[LONGEST, c])
+        held_s[c, link] += step
+        if held_s[c, link] > held_s[c, longest] or (held_s[c, link] == held_s[c, longest] and link < longest):
+            marks[LONGEST, c] = link
 
 
 @allocation_free()
-def longest_held(first, count, held_s, bottleneck):
+def longest_held(first, count, held_s, bottleneck, marks):
     """Name the link that limited each communication for the longest time, and forget the times."""
     for c in range(count):
-        best = 0
-        for link in range(held_s.shape[1]):
-            if held_s[c, link] > held_s[c, best]:
-                best = link
-        bottleneck[first + c] = best if held_s[c, best] > 0.0 else -1
+        longest = np.uint32(marks[LONGEST, c])
+        bottleneck[first + c] = longest if held_s[c, longest] > 0.0 else -1
+        marks[LONGEST, c] = 0
         for link in range(held_s.shape[1]):
             held_s[c, link] = 0.0

@@ -123,7 +123,7 @@ def _split_equally(link, users, values, marks, group, budget):
         left -= step * needy
     for k in range(marks[USERS, link]):
         if marks[GROUP_OF, k] == group:
-            c = users[MEMBER, link, k]
+            c = np.uint32(users[MEMBER, link, k])
             values[RHO, c] = min(values[RHO, c], level)
 
 
@@ -159,7 +159,7 @@ def _sweep_down(down, users, values, marks, tau, options):
             scale = (share - fixed) / (demand - fixed) if demand > fixed else 1.0
             scale = min(1.0, max(0.0, scale))
             for k in range(marks[USERS, link]):
-                c = users[MEMBER, link, k]
+                c = np.uint32(users[MEMBER, link, k])
                 if marks[GROUP_OF, k] == g and not marks[IS_FROZEN, c]:
                     values[RHO, c] *= scale
     return changed
@@ -207,25 +207,25 @@ def _hold_back_in_rounds(active_count, down, users, values, marks, tau, options)
     rounds = 2 if options[HEAD_OF_LINE] == TWO_ROUNDS else 1
     for _ in range(rounds):
         for a in range(active_count):
-            c = marks[ACTIVE, a]
+            c = np.uint32(marks[ACTIVE, a])
             values[RHO, c] = values[DEMAND_UP, c]
         _sweep_down(down, users, values, marks, tau, options)
         if options[HEAD_OF_LINE] == OFF:
             return
         # Cap the members of a component at its slowest member, then sweep again.
         for a in range(active_count):
-            c = marks[ACTIVE, a]
+            c = np.uint32(marks[ACTIVE, a])
             values[WORST, c] = 1.0
             values[LOWEST, c] = 0.0
         for a in range(active_count):
-            c = marks[ACTIVE, a]
-            component = marks[COMPONENT, c]
+            c = np.uint32(marks[ACTIVE, a])
+            component = np.uint32(marks[COMPONENT, c])
             values[LOWEST, component] += 1.0
             if values[DEMAND_UP, c] > 0.0:
                 values[WORST, component] = min(values[WORST, component], values[RHO, c] / values[DEMAND_UP, c])
         for a in range(active_count):
-            c = marks[ACTIVE, a]
-            component = marks[COMPONENT, c]
+            c = np.uint32(marks[ACTIVE, a])
+            component = np.uint32(marks[COMPONENT, c])
             if values[LOWEST, component] > 1.0:
                 values[DEMAND_UP, c] *= values[WORST, component]
                 values[RHO, c] = values[DEMAND_UP, c]
@@ -235,7 +235,7 @@ def _hold_back_in_rounds(active_count, down, users, values, marks, tau, options)
 def congestion_factors(active_count, up, down, users, values, marks, tau, options):
     """Congestion factors of one phase (steps A-D)."""
     for a in range(active_count):
-        c = marks[ACTIVE, a]
+        c = np.uint32(marks[ACTIVE, a])
         penalised = options[SOLO_CROSSING_PENALTY] != 0 and marks[CROSSING, c] != 0
         # Sources send as fast as their own link: `find_users` has set the demand to its capacity.
         if penalised:
@@ -245,7 +245,7 @@ def congestion_factors(active_count, up, down, users, values, marks, tau, option
         marks[IS_FROZEN, c] = 0
     _sweep_up(up, users, values, marks, options)
     for a in range(active_count):
-        c = marks[ACTIVE, a]
+        c = np.uint32(marks[ACTIVE, a])
         marks[COMPONENT, c] = _root(marks, c)
         values[RHO, c] = values[DEMAND_UP, c]
     if options[HEAD_OF_LINE] != FREEZE:
@@ -255,7 +255,7 @@ def congestion_factors(active_count, up, down, users, values, marks, tau, option
     left = active_count
     while left > 0:
         for a in range(active_count):
-            c = marks[ACTIVE, a]
+            c = np.uint32(marks[ACTIVE, a])
             values[RHO, c] = values[FROZEN, c] if marks[IS_FROZEN, c] else values[DEMAND_UP, c]
         changed = _sweep_down(down, users, values, marks, tau, options)
         if not changed and options[COUPLING_MINIMUM] == 0:
@@ -263,22 +263,22 @@ def congestion_factors(active_count, up, down, users, values, marks, tau, option
             return
         slowest = np.inf
         for a in range(active_count):
-            c = marks[ACTIVE, a]
+            c = np.uint32(marks[ACTIVE, a])
             values[WORST, c] = np.inf
             values[LOWEST, c] = np.inf
         for a in range(active_count):
-            c = marks[ACTIVE, a]
+            c = np.uint32(marks[ACTIVE, a])
             if not marks[IS_FROZEN, c]:
                 rho = values[RHO, c]
-                component = marks[COMPONENT, c]
+                component = np.uint32(marks[COMPONENT, c])
                 ratio = rho / values[DEMAND_UP, c] if values[DEMAND_UP, c] > 0.0 else 0.0
                 values[WORST, component] = min(values[WORST, component], ratio)
                 values[LOWEST, component] = min(values[LOWEST, component], rho)
                 slowest = min(slowest, rho)
         limit = slowest * (1.0 + 1e-9)
         for a in range(active_count):
-            c = marks[ACTIVE, a]
-            component = marks[COMPONENT, c]
+            c = np.uint32(marks[ACTIVE, a])
+            component = np.uint32(marks[COMPONENT, c])
             if not marks[IS_FROZEN, c] and values[LOWEST, component] <= limit:
                 if options[COUPLING_MINIMUM] != 0:
                     values[FROZEN, c] = min(values[LOWEST, component], values[DEMAND_UP, c])

@@ -21,7 +21,9 @@ from fabricast.pcie.kernels.working_memory import (
     FRESH,
     IN_PIECES,
     INPUT,
+    LONGEST,
     MEMBER,
+    NARROW,
     NEXT,
     PAIR,
     PLACE,
@@ -113,55 +115,57 @@ def _link_shares(active_count, route_offset, route_link, values, marks, shared):
 
 
 @allocation_free()
-def find_users(active_count, network, users, values, marks):
-    """List who uses each link, by which input port, and the links that may saturate."""
+def find_users(active_count, network, onwards, users, values, marks):
+    """List who uses each link, by which input port and, if `onwards`, where it goes next; and the busy links.
+
+    Returns how many of these lead to the root complex, and how many away from it.
+    """
     route_offset, route_link = network.route_offset, network.route_link
     link_count = network.capacity.size
     for link in range(link_count):
         marks[USERS, link] = 0
+        marks[NARROW, link] = 0
     for a in range(active_count):
-        c = marks[ACTIVE, a]
+        c = np.uint32(marks[ACTIVE, a])
         previous = -1
         place = -1
         in_pieces = 0
-        values[DEMAND_UP, c] = values[CAPACITY, route_link[route_offset[marks[PAIR, c]]]]
-        for hop in range(route_offset[marks[PAIR, c]], route_offset[marks[PAIR, c] + 1]):
-            link = route_link[hop]
-            k = marks[USERS, link]
-            if network.behind_root_complex[link]:
-                in_pieces = 1
+        first, end = route_offset[marks[PAIR, c]], route_offset[marks[PAIR, c] + 1]
+        demand = values[CAPACITY, np.uint32(route_link[first])]
+        values[DEMAND_UP, c] = demand
+        for hop in range(first, end):
+            link = np.uint32(route_link[hop])
+            k = np.uint32(marks[USERS, link])
             users[MEMBER, link, k] = c
             users[INPUT, link, k] = previous
-            users[PLACE, link, k] = place
-            users[NEXT, link, k] = -1
-            users[IN_PIECES, link, k] = in_pieces
-            if previous >= 0:
-                users[NEXT, previous, place] = link
             marks[USERS, link] = k + 1
+            # Who sends alone through a link slower than its own is held back there.
+            marks[NARROW, link] |= 1 if values[CAPACITY, link] < demand else 0
+            if onwards:
+                if network.behind_root_complex[link]:
+                    in_pieces = 1
+                users[PLACE, link, k] = place
+                users[NEXT, link, k] = -1
+                users[IN_PIECES, link, k] = in_pieces
+                if previous >= 0:
+                    users[NEXT, previous, place] = link
+                place = k
             previous = link
-            place = k
     up = 0
     down = 0
-    for link in range(link_count):
-        narrow = False
-        if marks[USERS, link] == 1:
-            # Who sends alone through a link slower than its own is held back there.
-            first = route_link[route_offset[marks[PAIR, users[MEMBER, link, 0]]]]
-            narrow = values[CAPACITY, link] < values[CAPACITY, first]
-        if marks[USERS, link] > 1 or narrow:
-            if link < network.upstream_links:
-                marks[BUSY_UP, up] = link
-                up += 1
-            else:
-                marks[BUSY_DOWN, down] = link
-                down += 1
+    for link in range(network.upstream_links):
+        marks[BUSY_UP, up] = link
+        up += 1 if marks[USERS, link] + marks[NARROW, link] > 1 else 0
+    for link in range(network.upstream_links, link_count):
+        marks[BUSY_DOWN, down] = link
+        down += 1 if marks[USERS, link] + marks[NARROW, link] > 1 else 0
     return up, down
 
 
 @allocation_free()
 def _rates(active_count, network, rule, users, values, marks, flows):
     """Fill RHO with the rates of a phase, relative to the bandwidth of one communication alone."""
-    up, down = find_users(active_count, network, users, values, marks)
+    up, down = find_users(active_count, network, rule.method == BACK_PRESSURE, users, values, marks)
     if rule.method == CONGESTION_FACTOR:
         congestion_factors(active_count, up, down, users, values, marks, rule.tau, rule.options)
     elif rule.method == BACK_PRESSURE:
@@ -215,7 +219,7 @@ def _shortest_step(first, active_count, until_start, rule, initial_rho, values, 
     """Return how long the rates of a phase last; note the factors of those that have just started."""
     step = until_start
     for a in range(active_count):
-        c = marks[ACTIVE, a]
+        c = np.uint32(marks[ACTIVE, a])
         rho = values[RHO, c]
         if marks[FRESH, c]:
             marks[FRESH, c] = 0
@@ -230,7 +234,7 @@ def _advance(first, active_count, now, step, graphs, rule, end_s, values, marks)
     """Move what the phase moves until time `now`; return how many communications end."""
     ended = 0
     for a in range(active_count):
-        c = marks[ACTIVE, a]
+        c = np.uint32(marks[ACTIVE, a])
         values[REMAINING, c] -= rule.bandwidth_bytes_per_s * values[RHO, c] * step
         if values[REMAINING, c] <= 1e-9 * graphs.size_bytes[first + c]:
             end_s[first + c] = now
@@ -274,8 +278,8 @@ def evaluate_graphs(first_graph, last_graph, graphs, network, rule, results):
     elif rule.method == MAX_MIN:
         sharing = BY_COPY
     values = np.empty((13, widest), dtype=np.float64)
-    marks = np.empty((18, widest), dtype=np.int64)
-    users = np.empty((7, link_count, widest), dtype=np.int64)
+    marks = np.empty((21, widest), dtype=np.int64)
+    users = np.empty((6, link_count, widest), dtype=np.int64)
     flows = np.empty((4 if rule.method == BACK_PRESSURE else 0, link_count, widest), dtype=np.float64)
     masks = np.empty((2, link_count), dtype=np.int64)
     held_s = np.zeros((widest if explained else 0, link_count), dtype=np.float64)
@@ -284,6 +288,8 @@ def evaluate_graphs(first_graph, last_graph, graphs, network, rule, results):
         ignored = rule.method == CONGESTION_FACTOR and rule.options[ROOT_COMPLEX_IGNORED] != 0
         if ignored and network.leaves_root_complex[link]:
             values[CAPACITY, link] = np.inf
+    for c in range(widest if explained else 0):
+        marks[LONGEST, c] = 0
     for graph in range(first_graph, last_graph):
         first = graphs.offset[graph]
         count = graphs.offset[graph + 1] - first
@@ -320,4 +326,4 @@ def evaluate_graphs(first_graph, last_graph, graphs, network, rule, results):
             unfinished -= _advance(first, active_count, now, step, graphs, rule, end_s, values, marks)
         results.phases[graph] = phase
         if explained:
-            longest_held(first, count, held_s, results.bottleneck)
+            longest_held(first, count, held_s, results.bottleneck, marks)

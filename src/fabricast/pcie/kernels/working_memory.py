@@ -50,11 +50,13 @@ RHO, DEMAND_UP, FROZEN, WORST, LOWEST, REMAINING, DEMAND, FIXED, SHARE, CAPACITY
     FRESH,
     LIMITING,
     HELD_BY,
-) = range(18)
+    LONGEST,
+    NARROW,
+    FULL,
+) = range(21)
 # Planes of `users`: which communications use a link, by which input port each enters it and where
-# it stands among the users of that port, where it goes next, whether it comes in pieces, its group;
-# by communication, whether the link limits it.
-MEMBER, INPUT, PLACE, NEXT, IN_PIECES, GROUP, LIMITED = range(7)
+# it stands among the users of that port, where it goes next, whether it comes in pieces, its group.
+MEMBER, INPUT, PLACE, NEXT, IN_PIECES, GROUP = range(6)
 # Planes of `flows`: the rate of each user behind the link; demand, payload and cost of a packet, by group.
 RATE, GROUP_DEMAND, GROUP_PAYLOAD, GROUP_COST = range(4)
 
@@ -86,7 +88,7 @@ def group_members(link, users, values, marks, rate, demand_maximum):
     """Group the communications on a link by input port; return how many groups there are."""
     count = 0
     for k in range(marks[USERS, link]):
-        c = users[MEMBER, link, k]
+        c = np.uint32(users[MEMBER, link, k])
         entry = users[INPUT, link, k]
         g = count
         if entry >= 0:
@@ -116,5 +118,5 @@ def load(link, users, values, marks, rate):
     """Sum of the rates on a link."""
     total = 0.0
     for k in range(marks[USERS, link]):
-        total += values[rate, users[MEMBER, link, k]]
+        total += values[rate, np.uint32(users[MEMBER, link, k])]
     return total
