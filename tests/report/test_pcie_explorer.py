@@ -13,7 +13,7 @@ TREES = ("storm8", "flat4x2", "crossed_virtual_switches", "dgx1", "flat4x4")
 EVALUATE = """([name, model, graphs, values]) => {
   const root = document.getElementById("explorer-pcie"), { data } = root;
   const found = root.evaluate(data.trees.find((one) => one.name === name), data.models.find((one) => one.name === model), graphs, values);
-  return [Array.from(found.end_s), Array.from(found.initial_rho), Array.from(found.phases)];
+  return [found.end_s, found.initial_rho, found.phases, found.bottleneck].map((values) => Array.from(values));
 }"""
 
 
@@ -44,14 +44,15 @@ def test_the_page_computes_the_bits_of_the_package(finished, browser, tree_name)
         values = {"bandwidth": 12.455e9, "tau": 0.1735, "crossing_cost": 1.12}
         given = {"offset": graphs.offset.tolist(), "source": graphs.source.tolist(), "target": graphs.target.tolist(),
                  "size_bytes": graphs.size_bytes.tolist()}  # fmt: skip
-        ends, factors, phases = page.evaluate(EVALUATE, [tree_name, model, given, values])
+        ends, factors, phases, bottlenecks = page.evaluate(EVALUATE, [tree_name, model, given, values])
         expected = evaluate(
             tree, graphs, MODELS[model], bandwidth_bytes_per_s=values["bandwidth"], tau=values["tau"],
-            crossing_cost=values["crossing_cost"],
+            crossing_cost=values["crossing_cost"], explain=True,
         )  # fmt: skip
         assert ends == expected.end_s.tolist(), model
         assert factors == expected.initial_rho.tolist(), model
         assert phases == expected.phases.tolist(), model
+        assert bottlenecks == expected.bottleneck.tolist(), model
     assert problems == []
 
 

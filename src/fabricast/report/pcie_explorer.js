@@ -18,6 +18,8 @@ const pcieExplorer = (root, data) => {
   const waited = (tree, link) => tree.endpoints.includes(link.source) ? `endpoint ${link.source} sends`
     : tree.endpoints.includes(link.target) ? `endpoint ${link.target} receives` : `link ${link.source} > ${link.target}`;
   const HEADS = ["copy", "factor at start", "time (ms)", "slowdown", "waits for", ""];
+  // Constants of the translated kernels.
+  const METHODS = { CONGESTION_FACTOR, NO_CONTENTION, BUSIEST_LINK, MAX_MIN, BACK_PRESSURE };
   let tree = data.trees[0], copies = [], source = null;
 
   const choice = (label, options) => {
@@ -63,7 +65,7 @@ const pcieExplorer = (root, data) => {
   root.evaluate = (one, model, graphs, values) => {
     const count = graphs.source.length, used = model.uses_tau ? values.tau : 0;
     const results = { end_s: new Float64Array(count), initial_rho: new Float64Array(count), phases: new Int32Array(graphs.offset.length - 1), bottleneck: new Int32Array(count).fill(-1) };
-    const rule = { method: model.method, options: whole(model.options), tau: used, piece_cost: values.crossing_cost,
+    const rule = { method: METHODS[model.method], options: whole(model.options), tau: used, piece_cost: values.crossing_cost,
       piece_payload: (1 - 2 * used) / (1 + 2 * used * values.crossing_cost), bandwidth_bytes_per_s: values.bandwidth, latency_s: 0, first_phase_only: false };
     evaluate_graphs(0, graphs.offset.length - 1, { offset: whole(graphs.offset), source: whole(graphs.source), target: whole(graphs.target),
       size_bytes: float(graphs.size_bytes), start_s: new Float64Array(count), after: new Int32Array(count).fill(-1) }, network(one), rule, results);

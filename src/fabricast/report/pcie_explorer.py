@@ -9,7 +9,6 @@ import duckdb
 import numpy as np
 
 from fabricast.core.errors import InputError
-from fabricast.pcie.kernels import models as kernel
 from fabricast.pcie.models import MODELS
 from fabricast.pcie.topology_files import load_tree
 from fabricast.pcie.tree import PcieTree
@@ -128,7 +127,7 @@ def pcie_explorer(connection: duckdb.DuckDBPyConnection, sets: Mapping[str, str]
             )
         )
     models = [
-        {"name": name, "title": MODELS[name].title, "method": int(getattr(kernel, MODELS[name].method.upper())),
+        {"name": name, "title": MODELS[name].title, "method": MODELS[name].method.upper(),
          "options": MODELS[name].options.vector().tolist(), "uses_tau": MODELS[name].uses_tau}
         for name in _MODELS
     ]  # fmt: skip

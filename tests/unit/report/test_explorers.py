@@ -1,5 +1,8 @@
 """What draws the explorers of the page."""
 
+import subprocess
+import sys
+
 import pytest
 import vl_convert
 
@@ -18,3 +21,10 @@ def test_the_script_is_bundled_once_and_kept(tmp_path, monkeypatch):
         assert explorer_script() == script
     kept.unlink()
     assert explorer_script() == script
+
+
+def test_the_page_is_written_without_kernels():
+    # The last step of a study, which nothing runs beside: to load numba would take a tenth of it.
+    program = "import sys, fabricast.report.page; print('numba' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert found.stdout == "False\n"
