@@ -221,25 +221,41 @@ def _parsed(text: str, optional: tuple[str, ...]) -> pd.DataFrame | None:
         return None
     if text.count("\n") > MOST_ROWS:
         return None
-    kinds: dict[Hashable, Any] = dict.fromkeys((*REQUIRED, _PROGRAM), str) | dict.fromkeys(OPTIONAL, np.float64)
+    # As Python's own texts, which come faster than those of pandas.
+    kinds: dict[Hashable, Any] = {name: np.float64 if name in OPTIONAL else object for name in header}
     try:
-        return pd.read_csv(
-            io.StringIO(text), dtype={name: kinds[name] for name in header}, keep_default_na=False, na_values=[],
-            index_col=False, on_bad_lines="error", float_precision="round_trip",
+        found = pd.read_csv(
+            io.StringIO(text), dtype=kinds, keep_default_na=False, na_values=[],
+            on_bad_lines="error", float_precision="round_trip",
         )  # fmt: skip
-    except (ValueError, pd.errors.ParserError, pd.errors.ParserWarning):
+    except (ValueError, pd.errors.ParserError):
         return None
+    return found if _is_whole(found, header, text) else None
+
+
+def _is_whole(table: pd.DataFrame, header: list[str], text: str) -> bool:
+    """Return whether every row has as many fields as the heading."""
+    # Of rows with more, pandas makes the first fields the index; of fields that are missing, empty ones.
+    if not isinstance(table.index, pd.RangeIndex):
+        return False
+    if '"' in text:
+        return bool((table[header[-1]] != "").all())
+    return text.count(",") == (len(header) - 1) * (len(table) + 1)
 
 
 def _from_columns(table: pd.DataFrame, tree: PcieTree, size_bytes: float) -> GraphRows | None:
     """Return the rows of a table of texts; None where a row is wrong."""
-    if table.empty or table[list(REQUIRED)].isna().any().any():
+    if table.empty:
         return None
     codes, names = pd.factorize(table["graph"])
     ends = []
     for column in REQUIRED[1:]:
         places, texts = pd.factorize(table[column])
-        ends.append(np.array([_number(tree, str(text).strip()) for text in texts], dtype=np.int64)[places])
+        # Where a row has no text its place is -1: the last number.
+        numbers = [*(_number(tree, str(text).strip()) for text in texts), _UNKNOWN]
+        ends.append(np.array(numbers, dtype=np.int64)[places])
+    if codes.min() < 0:
+        return None
     # A list of the names at once: one by one, pandas makes a call of each.
     graph_names = list(map(str, np.asarray(names, dtype=object)))
     return _checked(graph_names, codes.astype(np.int64), ends, table, tree, size_bytes)
@@ -260,7 +276,8 @@ def _checked(
     """Return rows; None where one is wrong."""
     first, second = numbers
     # Of a million names, looked at one by one only where some hold a space.
-    spaced = len("".join(names).split()) != 1 and any(name != name.strip() for name in names)
+    together = "".join(names)
+    spaced = together.split() != [together] and any(name != name.strip() for name in names)
     if spaced or not all(names) or min(first.min(), second.min()) < _BESIDE:
         return None
     ends = _with_memory(tree, first, second)

@@ -4,12 +4,13 @@ import dataclasses
 import itertools
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from unittest import mock
 
 import duckdb
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
@@ -67,6 +68,54 @@ def test_blocks_hold_the_same_rows_in_the_same_order(lines, end, is_marked, name
         # Comments count as bytes of the file, but give no graphs.
         blocks = [rows_of(graphs) for graphs, _ in graph_blocks(path, STORM8, size_bytes=7.0).blocks]
         assert list(itertools.chain(*blocks)) == rows_of(read_graphs(path, STORM8, size_bytes=7.0))
+
+
+FIELDS = {
+    "graph": st.sampled_from(["a", "b", "01", "1", "a b", " a", "b ", '"x,y"', '"q"', "", "NaN", "None"]),
+    "source": st.sampled_from(["0", "1", "2", " 1", "01", "1.0", "+1", "", "NaN", '"2"', "8"]),
+    "target": st.sampled_from(["3", "4", "5"]),
+    "size_bytes": st.sampled_from(["1e6", "5", "0", "-1", "", "nan", "x"]),
+    "start_s": st.sampled_from(["0", "0.5", "1e9"]),
+    "program": st.sampled_from(["", "torch"]),
+}
+HEADINGS = st.lists(st.sampled_from(["size_bytes", "start_s", "program"]), unique=True).flatmap(
+    lambda more: st.permutations(["graph", "source", "target", *more])
+)
+
+
+@st.composite
+def odd_files(draw):
+    """CSV of which some fields are odd, and some rows have one field more or less than the heading."""
+    heading = draw(HEADINGS)
+    rows = draw(st.lists(st.tuples(*(FIELDS[name] for name in heading)), min_size=1, max_size=5))
+    change = draw(st.sampled_from(["", "", "more", "less"]))
+    changed = draw(st.sampled_from(["all", "first", "last"]))
+    lines = [",".join(row) for row in rows]
+    for number, row in enumerate(rows):
+        if change and changed in ("all", "first" if number == 0 else "", "last" if number == len(rows) - 1 else ""):
+            lines[number] = ",".join([*row, "z"] if change == "more" else row[:-1])
+    return "\n".join([",".join(heading), *lines]) + "\n"
+
+
+def outcome(path):
+    try:
+        return repr(read_graphs(path, STORM8, size_bytes=7.0, programs=True))
+    except InputError as error:
+        return str(error)
+
+
+@pytest.mark.filterwarnings("ignore")  # for users a warning ends nothing
+@settings(max_examples=300)
+@example(HEADER + "a,0,1,z\n")
+@example(HEADER + " a,0,1\n")
+@example("graph,source,target,program\na,0,1\n")
+@given(odd_files())
+def test_columns_are_read_as_row_by_row(text):
+    with TemporaryDirectory() as folder:
+        path = written(Path(folder), text)
+        with mock.patch.object(graph_files, "_parsed", lambda *_: None):
+            row_by_row = outcome(path)
+        assert outcome(path) == row_by_row
 
 
 def test_blocks_are_small_and_tell_how_far_they_are(tmp_path):
