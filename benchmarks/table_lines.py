@@ -1,6 +1,6 @@
-"""Reading graphs, and forecasts of a file as large as they come, against libraries that read the same files.
+"""Reading tables, and forecasts of a file as large as they come, against libraries that read the same files.
 
-The peers only read: they check no row, and number no graph. The command reads, checks, evaluates, explains and writes.
+The peers only read: they check no row, and number nothing. The command reads, checks, evaluates, explains and writes.
 """
 
 from __future__ import annotations
@@ -17,14 +17,17 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.clocks import cpu_seconds
+from fabricast.maxrate.measurements import read_measurements
 from fabricast.pcie.graph_files import graph_blocks
 from fabricast.pcie.topology_files import load_tree
+from fabricast.percs.matrices import read_matrix
 from fabricast.results.connections import connect
 
 __all__ = ["table_lines"]
 
 ROUNDS = 3
 GRAPHS, MOST_COPIES = 300_000, 14
+PAIRS, RANKS, CELLS = 1_000_000, 4096, 1_000_000
 REPOSITORY = Path(__file__).parents[1]
 #: The command in a process of its own, which says its peak memory last.
 COMMAND = """
@@ -44,14 +47,39 @@ def write_graphs(folder: Path) -> int:
     target = (source + generator.integers(1, 8, size=source.size)) % 8
     names = np.repeat(np.array([f"g{number}" for number in range(GRAPHS)], dtype=object), copies)
     table = pd.DataFrame({"graph": names, "source": source.astype(str), "target": target.astype(str)})
-    with connect() as connection:
-        relation = connection.from_df(table)
-        relation.write_csv(str(folder / "graphs.csv"))
-        relation.write_parquet(str(folder / "graphs.parquet"))
+    _write(table, folder / "graphs")
     return len(table)
 
 
-def read_by_us(path: Path) -> None:
+def write_pairs(folder: Path) -> int:
+    """Write bytes between pairs of ranks as CSV and as Parquet; return how many there are."""
+    generator = np.random.default_rng(2)
+    source = generator.integers(0, RANKS, size=PAIRS)
+    target = (source + generator.integers(1, RANKS, size=PAIRS)) % RANKS
+    size = 1024.0 * generator.integers(1, 9, size=PAIRS)
+    _write(pd.DataFrame({"source": source, "target": target, "size_bytes": size}), folder / "pairs")
+    return PAIRS
+
+
+def write_cells(folder: Path) -> int:
+    """Write times of messages by number of processes and size as CSV and as Parquet; return how many there are."""
+    number = np.arange(CELLS)
+    table = {
+        "dataset": np.array([f"d{set_of}" for set_of in number // 400], dtype=object), "processes": 1 + number % 20,
+        "size_bytes": 2 ** (number // 20 % 20), "time_s": 1e-6 * (1 + number % 7),
+    }  # fmt: skip
+    _write(pd.DataFrame(table), folder / "cells")
+    return CELLS
+
+
+def _write(table: pd.DataFrame, path: Path) -> None:
+    with connect() as connection:
+        relation = connection.from_df(table)
+        relation.write_csv(f"{path}.csv")
+        relation.write_parquet(f"{path}.parquet")
+
+
+def read_graphs_by_us(path: Path) -> None:
     """Read, check and number all graphs."""
     for _ in graph_blocks(path, load_tree("storm8"), size_bytes=1.0).blocks:
         pass
@@ -78,23 +106,28 @@ def predicted(folder: Path) -> tuple[float, str]:
 
 
 def table_lines(line: Callable[..., dict[str, object]]) -> list[dict[str, object]]:
-    """Measure B11: reading CSV and Parquet, and the whole command."""
+    """Measure B11: reading graphs, pairs of ranks and cells of CSV and Parquet, and the whole command."""
     lines = []
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        rows = write_graphs(folder)
-        for path, peer, read in (
-            (folder / "graphs.csv", "pandas, texts only", read_by_pandas),
-            (folder / "graphs.parquet", "DuckDB, frame only", read_by_duckdb),
-        ):
-            read_by_us(path)
-            times: dict[Callable[[Path], None], list[float]] = {read_by_us: [], read: []}
-            for _ in range(ROUNDS):
-                for work, found in times.items():
-                    found.append(cpu_seconds(partial(work, path)))
-            what = f"read {rows / 1e6:.2f} M rows of {path.suffix[1:]}, 1 core"
-            lines.append(line("B11", what, times[read_by_us], peer, times[read]))
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        read: dict[str, tuple[int, Callable[[Path], object]]] = {
+            "graphs": (write_graphs(folder), read_graphs_by_us),
+            "pairs": (write_pairs(folder), read_matrix),
+            "cells": (write_cells(folder), read_measurements),
+        }
+        for name, (rows, by_us) in read.items():
+            for suffix, peer, by_peer in (
+                (".csv", "pandas, texts only", read_by_pandas), (".parquet", "DuckDB, frame only", read_by_duckdb),
+            ):  # fmt: skip
+                path = (folder / name).with_suffix(suffix)
+                by_us(path)
+                times: dict[Callable[[Path], object], list[float]] = {by_us: [], by_peer: []}
+                for _ in range(ROUNDS):
+                    for work, found in times.items():
+                        found.append(cpu_seconds(partial(work, path)))
+                what = f"read {rows / 1e6:.2f} M rows of {suffix[1:]} ({name}), 1 core"
+                lines.append(line("B11", what, times[by_us], peer, times[by_peer]))
         runs = [predicted(folder) for _ in range(ROUNDS)]
-        what = f"predict on them, whole command, {runs[-1][1]}, wall"
+        what = f"predict on the graphs, whole command, {runs[-1][1]}, wall"
         lines.append(line("B11", what, [seconds for seconds, _ in runs]))
     return lines

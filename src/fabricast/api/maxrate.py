@@ -120,7 +120,8 @@ def fit_max_rate(
     ----------
     measurements : pandas.DataFrame or path
         Columns processes, size_bytes, time_s and, if wanted, dataset and convention (round_trip,
-        one_way, windowed; one_way if left out); or a CSV file, or what a benchmark program printed.
+        one_way, windowed; one_way if left out); or a CSV or Parquet file, or what a benchmark
+        program printed.
     model : str, default 'refined'
         postal, maxrate, refined, refined_latency or overload.
     processes : int, optional

@@ -19,8 +19,8 @@ def fit(
     file: Annotated[
         Path,
         typer.Argument(
-            help="CSV with columns processes,size_bytes,time_s (more in config/README.md), or what nodecomm, "
-            "BenchPress, osu_latency, osu_bw, osu_mbw_mr, osu_multi_lat, IMB-MPI1 or netgauge printed.",
+            help="CSV or Parquet with columns processes,size_bytes,time_s (more in config/README.md), or what "
+            "nodecomm, BenchPress, osu_latency, osu_bw, osu_mbw_mr, osu_multi_lat, IMB-MPI1 or netgauge printed.",
             show_default=False,
         ),
     ],

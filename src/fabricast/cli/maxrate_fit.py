@@ -52,7 +52,7 @@ def fit_lines(
     rows = read_measurement_file(file, processes=processes)
     for fit in fit_datasets(rows, model, smallest_bytes=smallest_bytes, draws=draws, seed=seed, path=file):
         yield from _dataset_lines(fit, model, draws, seed)
-    if file.suffix.lower() != ".csv" and printed_by("netgauge", read_text(file)):
+    if file.suffix.lower() not in (".csv", ".parquet") and printed_by("netgauge", read_text(file)):
         yield f"  LogGOPS (ns, netgauge's own estimators of o, g and G): {_netgauge_line(file)}"
 
 

@@ -20,7 +20,8 @@ app.add_typer(network_app, name="network")
 
 
 _PATTERN = typer.Argument(
-    help="2D-64, 4D-64, MChalf-64, ..., or bytes between ranks: a square .csv, source,target,size_bytes, or .mtx.",
+    help="2D-64, 4D-64, MChalf-64, ..., or bytes between ranks: a square .csv; .csv or .parquet with "
+    "source,target,size_bytes; or .mtx.",
     show_default=False,
 )
 _GROUPS = typer.Option(help="Groups (supernodes); for a built-in pattern those of its name.")

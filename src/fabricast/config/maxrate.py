@@ -37,9 +37,9 @@ class MaxRateConfig(Section):
 
     measurements: list[str] = Field(
         default_factory=list,
-        description="Your measurements: CSV with columns processes,size_bytes,time_s and, if wanted, dataset, system, "
-        "path, convention (round_trip, one_way, windowed), spread; or what nodecomm, BenchPress, OSU, IMB or netgauge "
-        "printed.",
+        description="Your measurements: CSV or Parquet with columns processes,size_bytes,time_s and, if wanted, "
+        "dataset, system, path, convention (round_trip, one_way, windowed), spread; or what nodecomm, BenchPress, OSU, "
+        "IMB or netgauge printed.",
     )
     datasets: list[str] | None = Field(None, description="Published data sets to fit; all if left out.")
     measured: bool = Field(

@@ -92,7 +92,7 @@ class ParquetBlock:
 
 def read_parquet(
     path: Path | str, texts: Iterable[str] = (), numbers: Iterable[str] = (), other_texts: Iterable[str] = (),
-    rows: range | None = None,
+    rows: range | None = None, *, required_numbers: Iterable[str] = (),
 ) -> pd.DataFrame:  # fmt: skip
     """Read a Parquet file.
 
@@ -101,13 +101,16 @@ def read_parquet(
     path : Path or str
         The file.
     texts : iterable of str
-        Columns that must be there, and are read as texts. Without any, all columns are read as they are.
+        Columns that must be there, and are read as texts. Without any that must be there, all columns are read as they
+        are.
     numbers : iterable of str
         Columns that may be there, with numbers.
     other_texts : iterable of str
         Columns that may be there, and are read as texts.
     rows : range, optional
         Which rows; without, all of them.
+    required_numbers : iterable of str
+        Columns that must be there, with numbers.
 
     Returns
     -------
@@ -122,15 +125,16 @@ def read_parquet(
     # Imported here: a CSV file needs no database.
     import duckdb
 
-    texts, numbers, other_texts = list(texts), list(numbers), list(other_texts)
+    texts, required = list(texts), list(required_numbers)
+    numbers, other_texts = [*required, *numbers], list(other_texts)
     with duckdb.connect() as connection:
         try:
             relation = connection.read_parquet(str(path))
             kinds = dict(zip(relation.columns, map(str, relation.types), strict=True))
-            if not texts:
+            if not (texts or required):
                 whole: pd.DataFrame = relation.df()
                 return whole
-            columns = _columns(path, kinds, texts, numbers, other_texts)
+            columns = _columns(path, kinds, texts, numbers, other_texts, required)
             chosen = relation.project(", ".join(f"{column} AS {name}" for name, column in columns.items()))
             some: pd.DataFrame = chosen.limit(rows.stop - rows.start, offset=rows.start).df() if rows else chosen.df()
             return some
@@ -216,20 +220,23 @@ def _unreadable(path: Path | str, error: Exception) -> InputError:
 
 
 def _columns(
-    path: Path | str, kinds: Mapping[str, str], texts: list[str], numbers: list[str], other_texts: list[str]
-) -> dict[str, str]:
+    path: Path | str, kinds: Mapping[str, str], texts: list[str], numbers: list[str], other_texts: list[str],
+    required: Sequence[str] = (),
+) -> dict[str, str]:  # fmt: skip
     """Return what a query asks for, texts and numbers, by column."""
-    _check_columns(path, kinds, texts, numbers, other_texts)
+    _check_columns(path, kinds, texts, numbers, other_texts, required)
     there = [*texts, *(name for name in other_texts if name in kinds)]
     as_texts = {name: f"CAST({name} AS VARCHAR)" for name in there}
     return as_texts | {name: f"CAST({name} AS DOUBLE)" for name in numbers if name in kinds}
 
 
 def _check_columns(
-    path: Path | str, kinds: Mapping[str, str], texts: list[str], numbers: list[str], other_texts: list[str]
-) -> None:
-    expected = ", ".join([*texts, *(f"[{name}]" for name in (*numbers, *other_texts))])
-    missing = [name for name in texts if name not in kinds]
+    path: Path | str, kinds: Mapping[str, str], texts: list[str], numbers: list[str], other_texts: list[str],
+    required: Sequence[str],
+) -> None:  # fmt: skip
+    more = [name for name in (*numbers, *other_texts) if name not in required]
+    expected = ", ".join([*texts, *required, *(f"[{name}]" for name in more)])
+    missing = [name for name in (*texts, *required) if name not in kinds]
     unknown = [name for name in kinds if name not in (*texts, *numbers, *other_texts)]
     if missing or unknown:
         what = f"lacks the column '{missing[0]}'" if missing else f"has the unknown column '{unknown[0]}'"

@@ -244,8 +244,8 @@ def read_measurement_file(path: Path | str, *, processes: int | None = None) -> 
     Parameters
     ----------
     path : Path or str
-        File for `fabricast.maxrate.measurements.read_measurements` if it ends in ``.csv``,
-        otherwise for `read_output`.
+        File for `fabricast.maxrate.measurements.read_measurements` if it ends in ``.csv`` or
+        ``.parquet``, otherwise for `read_output`.
     processes : int, optional
         Pairs, where the output does not name them.
 
@@ -256,7 +256,7 @@ def read_measurement_file(path: Path | str, *, processes: int | None = None) -> 
         the spread their range by the median, the data set one a file and path.
     """
     path = Path(path)
-    if path.suffix.lower() == ".csv":
+    if path.suffix.lower() in (".csv", ".parquet"):
         return read_measurements(path)
     readings = read_output(path, processes=processes)
     groups = readings.groupby(["path", "processes", "size_bytes", "convention"], sort=True)["time_s"]

@@ -1,14 +1,19 @@
-"""Measurements of k processes a node, read from CSV."""
+"""Measurements of k processes a node, read from CSV or Parquet."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from fabricast.core.errors import InputError
-from fabricast.inputs.csv_files import read_csv
+from fabricast.inputs.csv_columns import csv_columns, number_column, text_column
+from fabricast.inputs.csv_files import CsvRow, read_csv
+from fabricast.inputs.files import read_text
+from fabricast.inputs.parquet_files import ParquetRow, parquet_rows, read_parquet
 from fabricast.maxrate.models import CONVENTIONS
 
 __all__ = ["choose_datasets", "read_measurements"]
@@ -19,6 +24,9 @@ LARGEST_BYTES, SHORTEST_S, LONGEST_S = 1e15, 1e-12, 1e6
 _REQUIRED = ("processes", "size_bytes", "time_s")
 _OPTIONAL = {"dataset": "user", "system": "user", "path": "network", "convention": "one_way", "estimator": "given",
              "repetitions": "1", "spread": ""}  # fmt: skip
+_TEXTS = ("dataset", "system", "path", "convention", "estimator")
+#: Those that tell cells apart, beside processes and size.
+_CELL = ("dataset", "system", "path")
 
 
 def read_measurements(path: Path | str) -> pd.DataFrame:
@@ -27,7 +35,7 @@ def read_measurements(path: Path | str) -> pd.DataFrame:
     Parameters
     ----------
     path : Path or str
-        CSV with the columns processes, size_bytes, time_s and, if wanted, dataset, system,
+        CSV, or ``.parquet``, with the columns processes, size_bytes, time_s and, if wanted, dataset, system,
         path, convention (round_trip, one_way, windowed), estimator, repetitions, spread.
 
     Returns
@@ -40,9 +48,56 @@ def read_measurements(path: Path | str) -> pd.DataFrame:
     InputError
         On the first row that is wrong.
     """
+    if Path(path).suffix.lower() == ".parquet":
+        table = read_parquet(path, (), ("repetitions", "spread"), _TEXTS, required_numbers=_REQUIRED)
+        found = _of_columns(table) if len(table) else None
+        return _of_rows(path, parquet_rows(path, table)) if found is None else found
+    text = read_text(path, strict=True)
+    columns = csv_columns(text, _REQUIRED, _OPTIONAL, numbers=_REQUIRED)
+    found = None if columns is None else _of_columns(columns)
+    # A file without a flaw is read as columns; row by row only to name the first one that is wrong.
+    return _of_rows(path, read_csv(path, _REQUIRED, list(_OPTIONAL), text=text)) if found is None else found
+
+
+def _of_columns(table: pd.DataFrame) -> pd.DataFrame | None:
+    """Return the measurements of columns; None where a row is wrong or unusual."""
+    processes, size, time = (table[name].to_numpy() for name in _REQUIRED)
+    in_range = (processes >= 1) & (processes <= MOST_PROCESSES) & (processes == np.round(processes))
+    in_range &= (size > 0) & (size <= LARGEST_BYTES) & (time >= SHORTEST_S) & (time <= LONGEST_S)
+    given = {
+        name: number_column(table[name], default) if name in table else np.full(len(table), default)
+        for name, default in (("repetitions", 1.0), ("spread", math.nan))
+    }
+    repetitions, spread = given["repetitions"], given["spread"]
+    if not in_range.all() or repetitions is None or spread is None:
+        return None
+    if not ((repetitions >= 1) & (repetitions <= LARGEST_BYTES) & (repetitions == np.round(repetitions))).all():
+        return None
+    texts, cells = {}, {"processes": processes, "size_bytes": size}
+    for name in _TEXTS:
+        known = text_column(table[name]) if name in table else (np.zeros(len(table), np.int64), [_OPTIONAL[name]])
+        if known is None or (name == "convention" and not set(known[1]) <= set(CONVENTIONS)):
+            return None
+        codes, different = known
+        texts[name] = pd.Series(different).take(codes).array
+        if name in _CELL:
+            cells[name] = codes
+    if pd.DataFrame(cells).duplicated().any():
+        return None
+    return pd.DataFrame(
+        {
+            "dataset": texts["dataset"], "system": texts["system"], "path": texts["path"],
+            "processes": processes.astype(np.int64), "size_bytes": size, "time_s": time,
+            "convention": texts["convention"], "estimator": texts["estimator"],
+            "repetitions": repetitions.astype(np.int64), "spread": spread,
+        }
+    )  # fmt: skip
+
+
+def _of_rows(path: Path | str, rows: Iterable[CsvRow | ParquetRow]) -> pd.DataFrame:
     found = []
     seen = set()
-    for row in read_csv(path, _REQUIRED, list(_OPTIONAL)):
+    for row in rows:
         processes, size, time = (row.number(name) for name in _REQUIRED)
         if (
             not 1 <= processes <= MOST_PROCESSES
@@ -58,7 +113,7 @@ def read_measurements(path: Path | str) -> pd.DataFrame:
         repetitions = row.number("repetitions", default=1.0)
         if not 1 <= repetitions <= LARGEST_BYTES or repetitions != int(repetitions):
             raise row.error(f"repetitions is {row['repetitions']}, expected a whole number from 1")
-        text = {**_OPTIONAL, **row.fields}
+        text = {name: row.get(name, default) for name, default in _OPTIONAL.items()}
         if text["convention"] not in CONVENTIONS:
             raise row.error(f"convention is '{text['convention']}', expected one of {', '.join(CONVENTIONS)}")
         key = (text["dataset"], text["system"], text["path"], processes, size)
@@ -73,6 +128,8 @@ def read_measurements(path: Path | str) -> pd.DataFrame:
                 "spread": row.number("spread") if text["spread"] else math.nan,
             }
         )  # fmt: skip
+    if not found:
+        raise InputError("holds no rows, expected at least one", path=path)
     return pd.DataFrame(found)
 
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import io
 import re
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from fabricast.core.errors import InputError
-from fabricast.inputs.csv_files import MOST_ROWS, CsvRow, read_csv
+from fabricast.inputs.csv_columns import csv_columns, have_blanks_around, text_column
+from fabricast.inputs.csv_files import CsvRow, read_csv
 from fabricast.inputs.files import LARGEST_TEXT_BYTES, line_blocks, read_text
 from fabricast.inputs.parquet_files import ParquetBlock, ParquetRow, parquet_blocks, parquet_rows, read_parquet
 from fabricast.pcie.graph_rows import GraphRows
@@ -206,7 +205,7 @@ def _parquet_rows(
 def _csv_rows(
     path: Path | str, text: str, lines_before: int, tree: PcieTree, size_bytes: float, optional: tuple[str, ...]
 ) -> GraphRows:
-    parsed = _parsed(text, optional)
+    parsed = csv_columns(text, REQUIRED, optional, numbers=OPTIONAL)
     found = None if parsed is None else _from_columns(parsed, tree, size_bytes)
     if found is not None:
         return found
@@ -214,56 +213,26 @@ def _csv_rows(
     return _from_rows(path, table_rows, tree, size_bytes)
 
 
-def _parsed(text: str, optional: tuple[str, ...]) -> pd.DataFrame | None:
-    """Return the columns of CSV; None where anything is unusual."""
-    header = text.partition("\n")[0].strip().split(",")
-    if len(set(header)) != len(header) or not set(REQUIRED) <= set(header) <= {*REQUIRED, *optional} or "#" in text:
-        return None
-    if text.count("\n") > MOST_ROWS:
-        return None
-    # As Python's own texts, which come faster than those of pandas.
-    kinds: dict[Hashable, Any] = {name: np.float64 if name in OPTIONAL else object for name in header}
-    try:
-        found = pd.read_csv(
-            io.StringIO(text), dtype=kinds, keep_default_na=False, na_values=[],
-            on_bad_lines="error", float_precision="round_trip",
-        )  # fmt: skip
-    except (ValueError, pd.errors.ParserError):
-        return None
-    return found if _is_whole(found, header, text) else None
-
-
-def _is_whole(table: pd.DataFrame, header: list[str], text: str) -> bool:
-    """Return whether every row has as many fields as the heading."""
-    # Of rows with more, pandas makes the first fields the index; of fields that are missing, empty ones.
-    if not isinstance(table.index, pd.RangeIndex):
-        return False
-    if '"' in text:
-        return bool((table[header[-1]] != "").all())
-    return text.count(",") == (len(header) - 1) * (len(table) + 1)
-
-
 def _from_columns(table: pd.DataFrame, tree: PcieTree, size_bytes: float) -> GraphRows | None:
     """Return the rows of a table of texts; None where a row is wrong."""
     if table.empty:
         return None
-    codes, names = pd.factorize(table["graph"])
+    graphs = text_column(table["graph"])
+    if graphs is None:
+        return None
+    codes, names = graphs
     ends = []
     for column in REQUIRED[1:]:
         places, texts = pd.factorize(table[column])
         # Where a row has no text its place is -1: the last number.
         numbers = [*(_number(tree, str(text).strip()) for text in texts), _UNKNOWN]
         ends.append(np.array(numbers, dtype=np.int64)[places])
-    if codes.min() < 0:
-        return None
-    # A list of the names at once: one by one, pandas makes a call of each.
-    graph_names = list(map(str, np.asarray(names, dtype=object)))
-    return _checked(graph_names, codes.astype(np.int64), ends, table, tree, size_bytes)
+    return _checked(names, codes, ends, table, tree, size_bytes)
 
 
 def _from_block(block: ParquetBlock, tree: PcieTree, numbers: NDArray[np.int64], size_bytes: float) -> GraphRows | None:
     """Return the rows of a block, whose ends are places in `numbers`; None where a row is wrong."""
-    if len(set(block.texts)) < len(block.texts):
+    if len(set(block.texts)) < len(block.texts) or have_blanks_around(block.texts):
         return None
     ends = [numbers[block.columns[column].to_numpy()] for column in REQUIRED[1:]]
     return _checked(block.texts, np.cumsum(block.begins) - 1, ends, block.columns, tree, size_bytes)
@@ -275,10 +244,7 @@ def _checked(
 ) -> GraphRows | None:  # fmt: skip
     """Return rows; None where one is wrong."""
     first, second = numbers
-    # Of a million names, looked at one by one only where some hold a space.
-    together = "".join(names)
-    spaced = together.split() != [together] and any(name != name.strip() for name in names)
-    if spaced or not all(names) or min(first.min(), second.min()) < _BESIDE:
+    if not all(names) or min(first.min(), second.min()) < _BESIDE:
         return None
     ends = _with_memory(tree, first, second)
     if ends is None:

@@ -10,9 +10,9 @@ from fabricast.core.errors import InputError, unknown_name
 from fabricast.percs.cases import WORKLOADS, workload
 from fabricast.percs.loads import Traffic, count_traffic, matrix_traffic
 from fabricast.percs.mappings import MAPPINGS, map_tasks
+from fabricast.percs.matrices import read_matrix
 from fabricast.percs.network import TwoLevelNetwork
 from fabricast.percs.packets import Pairs, router_pairs, sum_pairs
-from fabricast.percs.workloads import read_matrix
 
 __all__ = ["mapped_traffic", "matrix_pairs"]
 
@@ -23,7 +23,7 @@ def matrix_pairs(path: Path, network: TwoLevelNetwork, tiles: int) -> tuple[Pair
     Parameters
     ----------
     path : Path
-        Bytes between ranks, as `fabricast.percs.workloads.read_matrix` takes them.
+        Bytes between ranks, as `fabricast.percs.matrices.read_matrix` takes them.
     network : TwoLevelNetwork
         Network on which they must fit.
     tiles : int
@@ -82,7 +82,7 @@ def mapped_traffic(
         pairs = None if one.random_targets else router_pairs(one, router, network)
         return traffic, pairs, f"{pattern}: {one.tasks:,} tasks, {messages:,} messages of {one.size_bytes:,.0f} bytes"
     if not Path(pattern).suffix:
-        raise unknown_name("pattern", pattern, WORKLOADS, otherwise=" or a .csv or .mtx file")
+        raise unknown_name("pattern", pattern, WORKLOADS, otherwise=" or a .csv, .parquet or .mtx file")
     pairs_of_ranks, ranks = matrix_pairs(Path(pattern), network, tiles)
     nodes = -(-ranks // network.cores_per_router)
     if mapping == "DEF":

@@ -1,23 +1,20 @@
-"""Communication patterns of tasks on grids, generated on the fly, and the users' matrices."""
+"""Communication patterns of tasks on grids, generated on the fly."""
 
 from __future__ import annotations
 
-import io
 import itertools
 from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fabricast.core.errors import InputError
-from fabricast.inputs.csv_files import read_csv
-from fabricast.inputs.files import read_bytes, read_text
 
-__all__ = ["BLOCKS", "EXAMPLE_GRID", "Workload", "blocks_of", "multicast", "read_matrix", "stencil"]
+__all__ = ["BLOCKS", "EXAMPLE_GRID", "LARGEST_TASKS", "Workload", "blocks_of", "multicast", "stencil"]
 
-_LARGEST_TASKS = 2**22
+#: More tasks than the largest machine of the study has, many times over.
+LARGEST_TASKS = 2**22
 
 
 @dataclass(frozen=True)
@@ -48,8 +45,8 @@ class Workload:
     random_targets: int = 0
 
     def __post_init__(self) -> None:
-        if not self.grid or min(self.grid) < 1 or self.tasks > _LARGEST_TASKS:
-            raise InputError(f"grid of '{self.name}' is {self.grid}, expected 1 to {_LARGEST_TASKS:,} tasks")
+        if not self.grid or min(self.grid) < 1 or self.tasks > LARGEST_TASKS:
+            raise InputError(f"grid of '{self.name}' is {self.grid}, expected 1 to {LARGEST_TASKS:,} tasks")
         if any(len(offset) != len(self.grid) for offset in self.offsets):
             raise InputError(f"offsets of '{self.name}' have other dimensions than its grid")
         if not 0 < self.size_bytes < float("inf"):
@@ -182,117 +179,3 @@ def blocks_of(grid: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
         if any(side % part for side, part in zip(grid, block, strict=True)):
             raise InputError(f"grid {grid} is not divided by blocks of {block}")
     return BLOCKS[len(grid)]
-
-
-def read_matrix(path: Path | str) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], int]:
-    """Read bytes between ranks from a square CSV matrix, a CSV list, or MatrixMarket.
-
-    Parameters
-    ----------
-    path : Path or str
-        ``.mtx``; or one row of numbers a rank, with commas or blanks; or CSV with the header
-        ``source,target,size_bytes``.
-
-    Returns
-    -------
-    (ndarray of int64, ndarray of int64, ndarray of float64, int)
-        Source, target and bytes of every pair that communicates, and the number of ranks.
-
-    Raises
-    ------
-    InputError
-        If the file is not as expected.
-    """
-    path = Path(path)
-    if path.suffix.lower() == ".mtx":
-        return _read_matrix_market(path)
-    lines = [line for line in read_text(path, strict=True).splitlines() if line.strip() and not line.startswith("#")]
-    if lines and "source" in lines[0]:
-        return _read_pairs(path)
-    # CommBench prints rows of numbers with blanks between, others commas.
-    separator = "," if lines and "," in lines[0] else None
-    widths = sorted({len(line.split(separator)) for line in lines[:_LARGEST_MATRIX]})
-    if len(lines) > _LARGEST_MATRIX or widths != [len(lines)]:
-        raise InputError(
-            f"has {len(lines):,} rows of {', '.join(map(str, widths[:3]))} numbers, expected a square matrix of at "
-            f"most {_LARGEST_MATRIX:,} ranks, or the header source,target,size_bytes",
-            path=path,
-        )
-    if any("_" in line for line in lines):
-        raise InputError("is no matrix of numbers: holds '_'", path=path)
-    try:
-        dense = np.array([line.split(separator) for line in lines], dtype=np.float64)
-    except ValueError as error:
-        raise InputError(f"is no matrix of numbers: {error}", path=path) from error
-    source, target = np.nonzero(dense)
-    return _communication(source.astype(np.int64), target.astype(np.int64), dense[source, target], len(dense), path)
-
-
-def _read_pairs(path: Path) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], int]:
-    rows = read_csv(path, ("source", "target", "size_bytes"))
-    table = np.array([[r.number("source"), r.number("target"), r.number("size_bytes")] for r in rows])
-    ends = table[:, :2]
-    wrong = ((ends < 0) | (ends != np.round(ends)) | (ends >= _LARGEST_TASKS)).any(axis=1)
-    wrong |= (table[:, 2] < 0) | (table[:, 2] > _LARGEST_BYTES)
-    if wrong.any():
-        raise rows[int(np.argmax(wrong))].error(
-            f"expected ranks that are whole numbers from 0 to {_LARGEST_TASKS - 1:,}, and 0 to {_LARGEST_BYTES:g} bytes"
-        )
-    source, target = ends.astype(np.int64).T
-    return _communication(source, target, table[:, 2], int(ends.max()) + 1, path)
-
-
-#: Ranks of a dense matrix; larger ones are given as pairs.
-_LARGEST_MATRIX = 8192
-_LARGEST_PAIRS = 20_000_000
-#: More bytes between two ranks are a typing error.
-_LARGEST_BYTES = 1e18
-
-
-def _read_matrix_market(
-    path: Path,
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], int]:
-    # Here, as every start of Snakemake would wait for it.
-    from scipy.io import mminfo, mmread
-    from scipy.sparse import coo_array
-
-    content = read_bytes(path)
-    try:
-        rows, columns, entries, _, field, _ = mminfo(io.BytesIO(content))
-        if rows != columns:
-            raise InputError(f"has the shape {rows:,} x {columns:,}, expected as many columns as rows", path=path)
-        if field in ("complex", "pattern"):
-            raise InputError(f"is a {field} matrix, expected real or integer bytes", path=path)
-        dense = content[:200].split(b"\n")[0].split()[2:3] == [b"array"]
-        if rows > (_LARGEST_MATRIX if dense else _LARGEST_TASKS) or entries > _LARGEST_PAIRS:
-            raise InputError(
-                f"declares {rows:,} ranks with {entries:,} entries, expected at most "
-                f"{_LARGEST_MATRIX if dense else _LARGEST_TASKS:,} ranks and {_LARGEST_PAIRS:,} entries",
-                path=path,
-            )
-        matrix = coo_array(mmread(io.BytesIO(content)))
-        size = matrix.data.astype(np.float64)
-    except InputError:
-        raise
-    except (ValueError, TypeError, OverflowError, IndexError, LookupError, MemoryError) as error:
-        raise InputError(f"is no MatrixMarket file: {error or type(error).__name__}", path=path) from error
-    source, target = (ends.astype(np.int64) for ends in matrix.coords)
-    return _communication(source, target, size, int(rows), path)
-
-
-def _communication(
-    source: NDArray[np.int64], target: NDArray[np.int64], size: NDArray[np.float64], ranks: int, path: Path
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], int]:
-    """Return what is sent between different ranks, once it is checked."""
-    if not ((size >= 0) & (size <= _LARGEST_BYTES)).all():
-        raise InputError(f"holds bytes that are negative, missing or beyond {_LARGEST_BYTES:g}", path=path)
-    return _without_self(source, target, size, ranks, path)
-
-
-def _without_self(
-    source: NDArray[np.int64], target: NDArray[np.int64], size: NDArray[np.float64], ranks: int, path: Path
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], int]:
-    keep = (source != target) & (size > 0)
-    if not keep.any():
-        raise InputError("holds no communication between different ranks", path=path)
-    return source[keep], target[keep], size[keep], ranks

@@ -18,6 +18,7 @@ from fabricast.percs.cases import WORKLOADS, Case, evaluate_alike, grid_cases, w
 from fabricast.percs.loads import ROUTINGS, count_traffic, matrix_traffic, route
 from fabricast.percs.mapping_search import bottleneck_s, search_mapping, write_rank_files
 from fabricast.percs.mappings import MAPPINGS, PLACEMENTS, map_tasks, place
+from fabricast.percs.matrices import read_matrix
 from fabricast.percs.network import GATEWAYS, TwoLevelNetwork, percs
 from fabricast.percs.packets import router_pairs, simulate_packets, sum_pairs
 from fabricast.percs.percentiles import percentiles
@@ -30,7 +31,7 @@ from fabricast.percs.tables import (
     search_rows,
     simulate_cases,
 )
-from fabricast.percs.workloads import Workload, multicast, read_matrix, stencil
+from fabricast.percs.workloads import Workload, multicast, stencil
 from fabricast.results.tables import key_columns
 from tests.reference_network import loads as plain_loads
 from tests.reference_network import max_min_rates as plain_rates

@@ -1,0 +1,141 @@
+"""CSV as columns: how a file without a flaw is read, ten times as fast as row by row."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Collection, Hashable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fabricast.inputs.csv_files import MOST_ROWS
+
+__all__ = ["csv_columns", "have_blanks_around", "number_column", "text_column"]
+
+
+def csv_columns(
+    text: str, required: Collection[str], optional: Collection[str] = (), *, numbers: Collection[str] = ()
+) -> pd.DataFrame | None:
+    r"""Return the columns of CSV, or None where anything is unusual.
+
+    What is None here may still be right, as `fabricast.inputs.csv_files.read_csv` reads it row by row, or is refused
+    there by file and line.
+
+    Parameters
+    ----------
+    text : str
+        The file, from its header on.
+    required, optional : collection of str
+        Columns that it must and may have, in any order.
+    numbers : collection of str
+        Columns of numbers (float64); all others are texts, as they stand in the file.
+
+    Returns
+    -------
+    pandas.DataFrame or None
+        At least one row.
+
+    Examples
+    --------
+    >>> csv_columns("graph,size_bytes\na,5\nb,6\n", ["graph"], ["size_bytes"], numbers=["size_bytes"])
+      graph  size_bytes
+    0     a         5.0
+    1     b         6.0
+    >>> csv_columns("graph,size_bytes\na,5,6\n", ["graph", "size_bytes"]) is None
+    True
+    """
+    header = text.partition("\n")[0].strip().split(",")
+    if len(set(header)) != len(header) or not set(required) <= set(header) <= {*required, *optional} or "#" in text:
+        return None
+    if text.count("\n") > MOST_ROWS:
+        return None
+    # As Python's own texts, which come faster than those of pandas.
+    kinds: dict[Hashable, Any] = {name: np.float64 if name in numbers else object for name in header}
+    try:
+        found = pd.read_csv(
+            io.StringIO(text), dtype=kinds, keep_default_na=False, na_values=[], on_bad_lines="error",
+            float_precision="round_trip",
+        )  # fmt: skip
+    except (ValueError, pd.errors.ParserError):
+        return None
+    return found if len(found) and _is_whole(found, header, text) else None
+
+
+def _is_whole(table: pd.DataFrame, header: list[str], text: str) -> bool:
+    """Return whether every row has as many fields as the heading."""
+    # Of rows with more, pandas makes the first fields the index; of fields that are missing, empty ones.
+    if not isinstance(table.index, pd.RangeIndex):
+        return False
+    if '"' in text:
+        return bool((table[header[-1]] != "").all())
+    return text.count(",") == (len(header) - 1) * (len(table) + 1)
+
+
+def text_column(column: pd.Series) -> tuple[NDArray[np.int64], list[str]] | None:
+    """Return which text each row has, and the different texts; None where one is missing or has blanks around it.
+
+    Parameters
+    ----------
+    column : pandas.Series
+        Texts.
+
+    Examples
+    --------
+    >>> text_column(pd.Series(["a", "b", "a"]))
+    (array([0, 1, 0]), ['a', 'b'])
+    >>> text_column(pd.Series(["a", " b"])) is None
+    True
+    """
+    codes, different = pd.factorize(column)
+    texts = list(map(str, np.asarray(different, dtype=object)))
+    if codes.min() < 0 or have_blanks_around(texts):
+        return None
+    return codes.astype(np.int64), texts
+
+
+def have_blanks_around(texts: Sequence[str]) -> bool:
+    """Return whether any text begins or ends with a blank.
+
+    Examples
+    --------
+    >>> have_blanks_around(["a b", "c"]), have_blanks_around(["a", " b"])
+    (False, True)
+    """
+    # Of a million texts, looked at one by one only where some hold a blank.
+    together = "".join(texts)
+    return together != "" and together.split() != [together] and any(text != text.strip() for text in texts)
+
+
+def number_column(column: pd.Series, default: float) -> NDArray[np.float64] | None:
+    """Return numbers of a column in which some may be left out; None where one is no finite number.
+
+    Parameters
+    ----------
+    column : pandas.Series
+        Texts, empty where a number is left out, or numbers, missing there.
+    default : float
+        Number of rows that leave it out.
+
+    Examples
+    --------
+    >>> number_column(pd.Series(["2", ""], dtype=object), 1.0)
+    array([2., 1.])
+    >>> number_column(pd.Series(["2", "x"], dtype=object), 1.0) is None
+    True
+    """
+    if column.dtype == np.float64:
+        numbers = column.to_numpy()
+        return None if np.isinf(numbers).any() else np.where(np.isnan(numbers), default, numbers)
+    texts = column.to_numpy(dtype=object)
+    given = texts != ""
+    found = np.full(texts.size, default)
+    # Python takes 1_000 for a number, a spreadsheet does not.
+    if "_" in "".join(texts):
+        return None
+    try:
+        found[given] = texts[given].astype(np.float64)
+    except ValueError:
+        return None
+    return found if np.isfinite(found[given]).all() else None
