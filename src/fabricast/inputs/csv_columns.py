@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Collection, Hashable, Sequence
 from typing import Any
 
@@ -13,6 +14,8 @@ from numpy.typing import NDArray
 from fabricast.inputs.csv_files import MOST_ROWS
 
 __all__ = ["csv_columns", "have_blanks_around", "number_column", "text_column"]
+
+_LEADING_COMMENTS = re.compile(r"\A(?:#[^\n]*\n)*")
 
 
 def csv_columns(
@@ -26,7 +29,7 @@ def csv_columns(
     Parameters
     ----------
     text : str
-        The file, from its header on.
+        The file; comments may stand before its header.
     required, optional : collection of str
         Columns that it must and may have, in any order.
     numbers : collection of str
@@ -46,6 +49,7 @@ def csv_columns(
     >>> csv_columns("graph,size_bytes\na,5,6\n", ["graph", "size_bytes"]) is None
     True
     """
+    text = _LEADING_COMMENTS.sub("", text, count=1)
     header = text.partition("\n")[0].strip().split(",")
     if len(set(header)) != len(header) or not set(required) <= set(header) <= {*required, *optional} or "#" in text:
         return None

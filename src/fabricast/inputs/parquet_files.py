@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import math
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from glob import escape
 from pathlib import Path
 
 import numpy as np
@@ -129,7 +132,7 @@ def read_parquet(
     numbers, other_texts = [*required, *numbers], list(other_texts)
     with duckdb.connect() as connection:
         try:
-            relation = connection.read_parquet(str(path))
+            relation = connection.read_parquet(_name(path))
             kinds = dict(zip(relation.columns, map(str, relation.types), strict=True))
             if not (texts or required):
                 whole: pd.DataFrame = relation.df()
@@ -178,7 +181,7 @@ def parquet_blocks(
     places, numbers, other_texts = list(places), list(numbers), list(other_texts)
     with duckdb.connect() as connection:
         try:
-            total = len(connection.read_parquet(str(path)))
+            total = len(connection.read_parquet(_name(path)))
         except duckdb.Error as error:
             raise _unreadable(path, error) from error
 
@@ -186,7 +189,7 @@ def parquet_blocks(
         before, last = 0, ""
         with duckdb.connect() as connection:
             try:
-                relation = connection.read_parquet(str(path))
+                relation = connection.read_parquet(_name(path))
                 kinds = dict(zip(relation.columns, map(str, relation.types), strict=True))
                 columns = _columns(path, kinds, [run, *places], numbers, other_texts)
                 connection.register("known_texts", pd.DataFrame({"text": known}))
@@ -196,10 +199,10 @@ def parquet_blocks(
                 for name in places:
                     columns[name] = f"coalesce(enum_code(TRY_CAST(trim({columns[name]}) AS known))::INTEGER, -1)"
                 chosen = ", ".join(f"{column} AS {name}" for name, column in columns.items())
-                found = connection.execute(f"SELECT {begins} AS begins, {chosen} FROM read_parquet(?)", [str(path)])
+                found = connection.execute(f"SELECT {begins} AS begins, {chosen} FROM read_parquet(?)", [_name(path)])
                 texts = connection.cursor().execute(
                     f"SELECT text FROM (SELECT {text} AS text, {begins} AS begins FROM read_parquet(?)) WHERE begins",
-                    [str(path)],
+                    [_name(path)],
                 )
                 while len(table := found.fetch_df_chunk(-(-block_rows // _VECTOR_ROWS))):
                     first = table.pop("begins").to_numpy(copy=True)
@@ -213,6 +216,14 @@ def parquet_blocks(
                 raise _unreadable(path, error) from error
 
     return total, blocks()
+
+
+def _name(path: Path | str) -> str:
+    """Return what DuckDB takes for this file alone: it looks for patterns in names."""
+    if not Path(path).is_file():
+        problem = errno.EISDIR if Path(path).is_dir() else errno.ENOENT
+        raise InputError(f"cannot be read: {os.strerror(problem)}", path=path)
+    return escape(str(path))
 
 
 def _unreadable(path: Path | str, error: Exception) -> InputError:

@@ -126,3 +126,11 @@ def test_parquet_without_rows_is_refused(tmp_path, read, columns):
         connection.execute(f"COPY (SELECT {columns} WHERE false) TO '{path}' (FORMAT parquet)")
     with pytest.raises(InputError, match="holds no rows"):
         read(path)
+
+
+def test_a_name_with_a_pattern_is_that_of_one_file(tmp_path):
+    as_parquet(tmp_path, "source,target,size_bytes\n0,1,5\n").rename(tmp_path / "run1.parquet")
+    with pytest.raises(InputError, match="cannot be read: No such file"):
+        read_matrix(tmp_path / "run*.parquet")
+    as_parquet(tmp_path, "source,target,size_bytes\n0,2,7\n").rename(tmp_path / "run[1].parquet")
+    assert read_matrix(tmp_path / "run[1].parquet")[2].tolist() == [7.0]
