@@ -221,6 +221,8 @@ def parquet_blocks(
 def _name(path: Path | str) -> str:
     """Return what DuckDB takes for this file alone: it looks for patterns in names."""
     if not Path(path).is_file():
+        if Path(path).exists() and not Path(path).is_dir():
+            raise InputError("is a pipe or device, expected a file", path=path)
         problem = errno.EISDIR if Path(path).is_dir() else errno.ENOENT
         raise InputError(f"cannot be read: {os.strerror(problem)}", path=path)
     return escape(str(path))
