@@ -195,6 +195,5 @@ def longest_held(first, count, held_s, bottleneck, marks):
     for c in range(count):
         longest = np.uint32(marks[LONGEST, c])
         bottleneck[first + c] = longest if held_s[c, longest] > 0.0 else -1
-        marks[LONGEST, c] = 0
         for link in range(held_s.shape[1]):
             held_s[c, link] = 0.0

@@ -288,6 +288,7 @@ def evaluate_graphs(first_graph, last_graph, graphs, network, rule, results):
         ignored = rule.method == CONGESTION_FACTOR and rule.options[ROOT_COMPLEX_IGNORED] != 0
         if ignored and network.leaves_root_complex[link]:
             values[CAPACITY, link] = np.inf
+    # Any link: the first that limits a communication takes its place.
     for c in range(widest if explained else 0):
         marks[LONGEST, c] = 0
     for graph in range(first_graph, last_graph):
