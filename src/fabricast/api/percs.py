@@ -30,8 +30,8 @@ def link_loads(
     Parameters
     ----------
     pattern : str or Path
-        2D-64, 4D-64, MChalf-64, ..., or bytes between ranks: a square .csv, .csv or .parquet with the columns
-        source,target,size_bytes, or .mtx.
+        2D-64, 4D-64, MChalf-64, ..., or bytes between ranks: a square .csv; .csv or .parquet with the columns
+        source,target,size_bytes; or .mtx.
     mapping : str, default 'DEF'
         DEF, BNM, BDM, BSM, RNM, RDM, RNMu or RDMu; of a matrix DEF or RNM.
     groups : int, optional

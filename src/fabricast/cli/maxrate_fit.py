@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fabricast.api.maxrate import FEWEST_CELLS, DatasetFit, fit_datasets
 from fabricast.core.errors import InputError
 from fabricast.core.seeds import random_generator
-from fabricast.inputs.files import read_text
+from fabricast.inputs.files import is_table, read_text
 from fabricast.maxrate.benchmark_output import printed_by, read_measurement_file
 from fabricast.maxrate.fitting import MaxRateRegressor, blocked_predictions, summarise
 from fabricast.maxrate.intervals import parameter_intervals
@@ -52,7 +52,7 @@ def fit_lines(
     rows = read_measurement_file(file, processes=processes)
     for fit in fit_datasets(rows, model, smallest_bytes=smallest_bytes, draws=draws, seed=seed, path=file):
         yield from _dataset_lines(fit, model, draws, seed)
-    if file.suffix.lower() not in (".csv", ".parquet") and printed_by("netgauge", read_text(file)):
+    if not is_table(file) and printed_by("netgauge", read_text(file)):
         yield f"  LogGOPS (ns, netgauge's own estimators of o, g and G): {_netgauge_line(file)}"
 
 

@@ -15,7 +15,16 @@ from typing import IO, Any
 
 from fabricast.core.errors import InputError
 
-__all__ = ["LARGEST_TEXT_BYTES", "atomic_write", "line_blocks", "parse_json", "read_bytes", "read_text", "write_text"]
+__all__ = [
+    "LARGEST_TEXT_BYTES",
+    "atomic_write",
+    "is_table",
+    "line_blocks",
+    "parse_json",
+    "read_bytes",
+    "read_text",
+    "write_text",
+]
 
 #: Most bytes that are read of any foreign file; formats whose objects need more memory have less.
 LARGEST_TEXT_BYTES = 64_000_000
@@ -23,6 +32,17 @@ LARGEST_JSON_BYTES = 16_000_000
 LARGEST_YAML_BYTES = 1_000_000
 _BLOCK_BYTES = 1 << 20
 _COMMENT = re.compile(rb"^#[^\n]*", re.MULTILINE)
+
+
+def is_table(path: Path | str) -> bool:
+    """Return whether a file is a table by its name: CSV or Parquet.
+
+    Examples
+    --------
+    >>> is_table("copies.CSV"), is_table("nvbandwidth.txt")
+    (True, False)
+    """
+    return Path(path).suffix.lower() in (".csv", ".parquet")
 
 
 def read_bytes(path: Path | str, *, most_bytes: int = LARGEST_TEXT_BYTES) -> bytes:

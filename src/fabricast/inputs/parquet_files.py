@@ -95,7 +95,7 @@ class ParquetBlock:
 
 def read_parquet(
     path: Path | str, texts: Iterable[str] = (), numbers: Iterable[str] = (), other_texts: Iterable[str] = (),
-    rows: range | None = None, *, required_numbers: Iterable[str] = (),
+    rows: range | None = None, *, required_numbers: Iterable[str] = (), most_rows: int | None = None,
 ) -> pd.DataFrame:  # fmt: skip
     """Read a Parquet file.
 
@@ -114,6 +114,8 @@ def read_parquet(
         Which rows; without, all of them.
     required_numbers : iterable of str
         Columns that must be there, with numbers.
+    most_rows : int, optional
+        Limit, seen before any row is read: a small file may hold billions of equal ones.
 
     Returns
     -------
@@ -123,7 +125,7 @@ def read_parquet(
     Raises
     ------
     InputError
-        If it is no Parquet, lacks a column, has another one, or one of numbers holds none.
+        If it is no Parquet, has more rows, lacks a column, has another one, or one of numbers holds none.
     """
     # Imported here: a CSV file needs no database.
     import duckdb
@@ -133,6 +135,8 @@ def read_parquet(
     with duckdb.connect() as connection:
         try:
             relation = connection.read_parquet(_name(path))
+            if most_rows is not None and len(relation) > most_rows:
+                raise InputError(f"holds {len(relation):,} rows, expected at most {most_rows:,}", path=path)
             kinds = dict(zip(relation.columns, map(str, relation.types), strict=True))
             if not (texts or required):
                 whole: pd.DataFrame = relation.df()

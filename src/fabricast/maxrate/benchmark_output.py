@@ -15,7 +15,7 @@ from pathlib import Path
 import pandas as pd
 
 from fabricast.core.errors import InputError
-from fabricast.inputs.files import read_bytes, read_text, write_text
+from fabricast.inputs.files import is_table, read_bytes, read_text, write_text
 from fabricast.maxrate.measurements import (
     LARGEST_BYTES,
     LONGEST_S,
@@ -256,7 +256,7 @@ def read_measurement_file(path: Path | str, *, processes: int | None = None) -> 
         the spread their range by the median, the data set one a file and path.
     """
     path = Path(path)
-    if path.suffix.lower() in (".csv", ".parquet"):
+    if is_table(path):
         return read_measurements(path)
     readings = read_output(path, processes=processes)
     groups = readings.groupby(["path", "processes", "size_bytes", "convention"], sort=True)["time_s"]

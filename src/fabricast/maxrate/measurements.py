@@ -11,7 +11,7 @@ import pandas as pd
 
 from fabricast.core.errors import InputError
 from fabricast.inputs.csv_columns import csv_columns, number_column, text_column
-from fabricast.inputs.csv_files import CsvRow, read_csv
+from fabricast.inputs.csv_files import MOST_ROWS, CsvRow, read_csv
 from fabricast.inputs.files import read_text
 from fabricast.inputs.parquet_files import ParquetRow, parquet_rows, read_parquet
 from fabricast.maxrate.models import CONVENTIONS
@@ -49,7 +49,9 @@ def read_measurements(path: Path | str) -> pd.DataFrame:
         On the first row that is wrong.
     """
     if Path(path).suffix.lower() == ".parquet":
-        table = read_parquet(path, (), ("repetitions", "spread"), _TEXTS, required_numbers=_REQUIRED)
+        table = read_parquet(
+            path, (), ("repetitions", "spread"), _TEXTS, required_numbers=_REQUIRED, most_rows=MOST_ROWS
+        )
         found = _of_columns(table) if len(table) else None
         return _of_rows(path, parquet_rows(path, table)) if found is None else found
     text = read_text(path, strict=True)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fabricast.core.errors import InputError
-from fabricast.inputs.files import read_text
+from fabricast.inputs.files import is_table, read_text
 from fabricast.pcie.measured_copies import read_measured_copies
 from fabricast.pcie.measured_graph import MeasuredGraph
 from fabricast.pcie.pci_addresses import pci_address
@@ -129,8 +129,8 @@ def copies_of_machine(
 
 def _addresses_of(path: Path | str) -> dict[str, str]:
     """Return the PCI address of each GPU that a file prints; tables and JSON print none."""
-    is_table = Path(path).suffix.lower() in (".csv", ".parquet", ".json")
-    return {} if is_table else printed_addresses(read_text(path))
+    silent = is_table(path) or Path(path).suffix.lower() == ".json"
+    return {} if silent else printed_addresses(read_text(path))
 
 
 def _places(tree: PcieTree) -> dict[tuple[int, ...], str]:

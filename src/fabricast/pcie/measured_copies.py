@@ -12,8 +12,8 @@ import numpy as np
 
 from fabricast.core.errors import InputError
 from fabricast.inputs.bandwidth_matrices import read_bandwidths
-from fabricast.inputs.csv_files import CsvRow, read_csv
-from fabricast.inputs.files import read_text
+from fabricast.inputs.csv_files import MOST_ROWS, CsvRow, read_csv
+from fabricast.inputs.files import is_table, read_text
 from fabricast.inputs.parquet_files import ParquetRow, parquet_rows, read_parquet
 from fabricast.pcie.measured_graph import CALIBRATION, HOST, JUDGED, SET_ASIDE, MeasuredGraph
 from fabricast.pcie.p2pmark_copies import is_p2pmark_output, read_p2pmark_output
@@ -80,7 +80,7 @@ def read_measured_copies(
     ((('0', '4'), ('1', '5')), 56.4, 'ordered_writes')
     """
     path = Path(path)
-    if path.suffix.lower() not in (".csv", ".parquet"):
+    if not is_table(path):
         return _from_printed(path) or _from_matrices(path)
     rows = _rows(path)
     systems = list(dict.fromkeys(row.get("system") for row in rows))
@@ -229,7 +229,7 @@ def _cell(test: str, row: str, column: str) -> tuple[tuple[str, str], ...]:
 def _rows(path: Path) -> list[_Row]:
     if path.suffix.lower() != ".parquet":
         return list(read_csv(path, [], [*_READ, *_SAID, *_LISTS, *_RATES]))
-    table = read_parquet(path)
+    table = read_parquet(path, most_rows=MOST_ROWS)
     known = (*_READ, *_SAID, *_LISTS, *_RATES)
     unknown = [name for name in table.columns if name not in known]
     if unknown:

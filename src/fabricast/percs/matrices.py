@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -26,8 +25,6 @@ _LARGEST_MATRIX = 8192
 _LARGEST_PAIRS = 20_000_000
 #: More bytes between two ranks are a typing error.
 _LARGEST_BYTES = 1e18
-#: A line that is neither blank nor a comment.
-_CONTENT = re.compile(r"^(?!#).*\S.*$", re.MULTILINE)
 
 
 def read_matrix(path: Path | str) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], int]:
@@ -53,15 +50,12 @@ def read_matrix(path: Path | str) -> tuple[NDArray[np.int64], NDArray[np.int64],
     if path.suffix.lower() == ".mtx":
         return _read_matrix_market(path)
     if path.suffix.lower() == ".parquet":
-        table = read_parquet(path, required_numbers=_PAIRS)
-        if len(table) > _LARGEST_PAIRS:
-            raise InputError(f"holds {len(table):,} rows, expected at most {_LARGEST_PAIRS:,}", path=path)
+        table = read_parquet(path, required_numbers=_PAIRS, most_rows=_LARGEST_PAIRS)
         return _of_pairs(path, table, lambda: parquet_rows(path, table))
     text = read_text(path, strict=True)
-    heading = _CONTENT.search(text)
-    if heading is not None and "source" in heading[0]:
-        return _of_pairs(path, csv_columns(text, _PAIRS, numbers=_PAIRS), lambda: read_csv(path, _PAIRS, text=text))
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    if lines and "source" in lines[0]:
+        return _of_pairs(path, csv_columns(text, _PAIRS, numbers=_PAIRS), lambda: read_csv(path, _PAIRS, text=text))
     # CommBench prints rows of numbers with blanks between, others commas.
     separator = "," if lines and "," in lines[0] else None
     widths = sorted({len(line.split(separator)) for line in lines[:_LARGEST_MATRIX]})

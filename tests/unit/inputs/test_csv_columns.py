@@ -14,6 +14,8 @@ from numpy.testing import assert_array_equal
 from fabricast.core.errors import InputError
 from fabricast.maxrate import measurements
 from fabricast.maxrate.measurements import read_measurements
+from fabricast.pcie import measured_copies
+from fabricast.pcie.measured_copies import read_measured_copies
 from fabricast.percs import matrices
 from fabricast.percs.matrices import read_matrix
 
@@ -125,6 +127,28 @@ def test_parquet_without_rows_is_refused(tmp_path, read, columns):
     with duckdb.connect() as connection:
         connection.execute(f"COPY (SELECT {columns} WHERE false) TO '{path}' (FORMAT parquet)")
     with pytest.raises(InputError, match="holds no rows"):
+        read(path)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_pairs_after_a_comment_have_any_line_end(tmp_path, end):
+    (tmp_path / "pairs.csv").write_bytes(end.join(["# by hand", "source,target,size_bytes", "0,2,7", ""]).encode())
+    assert read_matrix(tmp_path / "pairs.csv")[2].tolist() == [7.0]
+
+
+@pytest.mark.parametrize(
+    ("read", "module", "limit", "text"),
+    [
+        (read_matrix, matrices, "_LARGEST_PAIRS", "source,target,size_bytes\n0,1,5\n0,2,5\n"),
+        (read_measurements, measurements, "MOST_ROWS", "processes,size_bytes,time_s\n1,2,1\n2,2,1\n"),
+        (read_measured_copies, measured_copies, "MOST_ROWS", "graph,source,target,rate_gb_per_s\na,0,1,5\nb,1,0,5\n"),
+    ],
+)
+def test_rows_of_parquet_are_counted_before_they_are_read(tmp_path, monkeypatch, read, module, limit, text):
+    path = as_parquet(tmp_path, text)
+    read(path)
+    monkeypatch.setattr(module, limit, 1)
+    with pytest.raises(InputError, match="holds 2 rows, expected at most 1"):
         read(path)
 
 
