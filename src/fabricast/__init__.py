@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from fabricast.api.machines import validate_machine
     from fabricast.api.maxrate import fit_max_rate
     from fabricast.api.percs import link_loads
-    from fabricast.api.predictions import Prediction, predict, simulate
+    from fabricast.api.prediction_table import Prediction
+    from fabricast.api.predictions import predict
     from fabricast.api.runs import Run, open_run
     from fabricast.api.schedules import FastestSchedule, fastest_schedule
     from fabricast.core.errors import InputError
@@ -42,7 +43,7 @@ __version__ = "0.1.0"
 _HOME = {
     "FastestSchedule": "api.schedules",
     "InputError": "core.errors",
-    "Prediction": "api.predictions",
+    "Prediction": "api.prediction_table",
     "Run": "api.runs",
     "WhatIf": "api.breakdown",
     "all_to_all": "api.graphs",
@@ -60,7 +61,7 @@ _HOME = {
     "predict": "api.predictions",
     "read_graphs": "api.graphs",
     "select_method": "api.gpucentric",
-    "simulate": "api.predictions",
+    "simulate": "api.simulations",
     "validate_machine": "api.machines",
     "what_if": "api.breakdown",
 }

@@ -1,9 +1,9 @@
-"""When each communication ends: by a model, or packet by packet."""
+"""When each communication ends, by a model."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from html import escape
+from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,81 +13,24 @@ from numpy.typing import NDArray
 
 from fabricast.api.graphs import check_endpoints
 from fabricast.api.model_parameters import engine_model, given_parameters
+from fabricast.api.prediction_table import Prediction, communications
 from fabricast.api.quantities import MOST_THREADS, check_count
 from fabricast.core.errors import InputError, unknown_name
 from fabricast.pcie.bottlenecks import link_labels, sharers
 from fabricast.pcie.engine_model import ENDPOINT_ENGINES, EngineModel
 from fabricast.pcie.graphs import CongestionGraphs
 from fabricast.pcie.hazards import divided_writes, divided_writes_text
-from fabricast.pcie.link_rates import hardware_on
 from fabricast.pcie.machine_parameters import refuse_peer_copies
 from fabricast.pcie.models import MODELS, Evaluation, Model, evaluate
-from fabricast.pcie.packet_graphs import simulate_graphs
-from fabricast.pcie.packet_hardware import HARDWARE, PacketHardware
 from fabricast.pcie.tree import PcieTree
+from fabricast.runtime.threads import mapped_ahead
 
-__all__ = ["Prediction", "Predictor", "predict", "simulate"]
+__all__ = ["Predictor", "predict"]
 
-#: A timeline with more bars than this is not read.
-_MOST_BARS = 40
-_SENSITIVE = 1.01
+#: Parts of graphs that are worked on at once: with more, those that wait to be written take the memory.
+_MOST_PARTS = 4
 #: Copies smaller than this take longer to start than the models, which have no start-up time, say in all.
 _LATENCY_BYTES = 2.0**20
-
-
-class Prediction(pd.DataFrame):
-    """Times of communications: a data frame that shows its timeline in a notebook.
-
-    What the reader should know of it, such as which numbers were assumed, stands in
-    ``attrs["notes"]``.
-    """
-
-    @property
-    def _constructor(self) -> Callable[..., pd.DataFrame]:
-        return Prediction
-
-    def _repr_html_(self) -> str:
-        notes = "".join(f"<p>note: {escape(str(note))}</p>" for note in self.attrs.get("notes", ()))
-        return _timeline(self) + str(super()._repr_html_()) + notes  # type: ignore[misc]  # hidden from stubs
-
-
-def _timeline(table: pd.DataFrame) -> str:
-    """Bars from start to end of each communication of the first graph, as SVG."""
-    columns = {"graph", "source", "target", "start_s", "elapsed_s"}
-    if not columns <= set(table.columns) or table.empty:
-        return ""
-    rows = table[table["graph"] == table["graph"].iloc[0]].head(_MOST_BARS)
-    ends = (rows["start_s"] + rows["elapsed_s"]).to_numpy()
-    last = float(ends[np.isfinite(ends)].max(initial=0.0)) or 1.0
-    bars = []
-    for place, (_, row) in enumerate(rows.iterrows()):
-        begin, end = 90 + 420 * row["start_s"] / last, 90 + 420 * min(row["start_s"] + row["elapsed_s"], last) / last
-        label = f"{row['source']} → {row['target']}"
-        why = f": {row['bottleneck']}" if "bottleneck" in rows else ""
-        bars.append(
-            f'<text x="84" y="{16 * place + 12}" text-anchor="end" font-size="11">{escape(label)}</text>'
-            f'<rect x="{begin:.1f}" y="{16 * place + 2}" width="{max(end - begin, 1):.1f}" height="12" fill="#56B4E9">'
-            f"<title>{escape(label)}, {row['elapsed_s'] * 1e3:.4g} ms{escape(why)}</title></rect>"
-            f'<text x="{end + 4:.1f}" y="{16 * place + 12}" font-size="10">{row["elapsed_s"] * 1e3:.4g} ms</text>'
-        )
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="600" height="{16 * len(rows) + 4}" '
-        f'font-family="sans-serif"><title>Timeline of graph {escape(str(rows["graph"].iloc[0]))}</title>'
-        f"{''.join(bars)}</svg>"
-    )
-
-
-def _communications(tree: PcieTree, graphs: CongestionGraphs) -> dict[str, Any]:
-    """Columns that say which communication a row is; names as categories, each held once."""
-    names = pd.Index(list(tree.endpoint_names))
-    return {
-        "graph": pd.Categorical.from_codes(graphs.graph_of_communication, pd.Index(list(graphs.names))),
-        "communication": graphs.number_in_graph,
-        "source": pd.Categorical.from_codes(graphs.source, names),
-        "target": pd.Categorical.from_codes(graphs.target, names),
-        "size_bytes": graphs.size_bytes,
-        "start_s": graphs.start_s,
-    }
 
 
 def _explanation(tree: PcieTree, graphs: CongestionGraphs, found: Evaluation) -> dict[str, Any]:
@@ -286,17 +229,51 @@ class Predictor:
         InputError
             If an endpoint is unknown, or a copy would take a direct link of which nothing tells the rate.
         """
+        _, table = self._of_part(graphs, threads=self._threads)
+        self._remember(graphs, table)
+        return table
+
+    def predict_parts(self, parts: Iterable[CongestionGraphs]) -> Iterator[Prediction]:
+        """Give times of graphs part by part, as `predict` does; models work on a part a thread.
+
+        Parameters
+        ----------
+        parts : iterable of CongestionGraphs
+            The graphs.
+
+        Raises
+        ------
+        InputError
+            As of `predict`.
+        """
+        # What endpoint_engines finds depends on the graphs before, and it holds the lock of the interpreter.
+        several = min(self._threads, _MOST_PARTS) if self._engines is None else 1
+        for graphs, table in mapped_ahead(partial(self._of_part, threads=1), parts, threads=several):
+            self._remember(graphs, table)
+            yield table
+
+    def _of_part(self, graphs: CongestionGraphs, *, threads: int) -> tuple[CongestionGraphs, Prediction]:
         check_endpoints(self._tree, graphs)
+        if self._engines is not None:
+            return graphs, self._of_engines(self._engines, graphs)
+        return graphs, self._of_model(graphs, threads)
+
+    def _remember(self, graphs: CongestionGraphs, table: Prediction) -> None:
         self._smallest_bytes = min(self._smallest_bytes, float(graphs.size_bytes.min(initial=np.inf)))
-        return self._of_model(graphs) if self._engines is None else self._of_engines(self._engines, graphs)
+        written = graphs if self._engines is None else graphs.chosen(self._engines.writes(graphs))
+        divided = divided_writes(self._tree, written.graph_of_communication, written.source, written.target)
+        if divided.size:
+            self._divided_example = self._divided_example or written.names[divided[0]]
+            self._divided += divided.size
+        self._has_programs |= any(graphs.programs)
+        self._between_roots += int(self._is_between_roots[graphs.source, graphs.target].sum())
+        self._starves |= not np.isfinite(table["elapsed_s"].to_numpy()).all()
 
     def _of_engines(self, engines: EngineModel, graphs: CongestionGraphs) -> Prediction:
         found = engines.times(graphs)
-        written = graphs.chosen(engines.writes(graphs))
-        self._remember_divided(written)
         return Prediction(
             {
-                **_communications(self._tree, graphs),
+                **communications(self._tree, graphs),
                 "elapsed_s": found.end_s - graphs.start_s,
                 "slowdown": (found.end_s - graphs.start_s) / engines.alone_s(graphs),
                 "earliest_s": found.earliest_s - graphs.start_s,
@@ -304,29 +281,18 @@ class Predictor:
             }
         )
 
-    def _remember_divided(self, graphs: CongestionGraphs) -> None:
-        divided = divided_writes(self._tree, graphs.graph_of_communication, graphs.source, graphs.target)
-        if divided.size:
-            self._divided_example = self._divided_example or graphs.names[divided[0]]
-            self._divided += divided.size
-
-    def _of_model(self, graphs: CongestionGraphs) -> Prediction:
+    def _of_model(self, graphs: CongestionGraphs, threads: int) -> Prediction:
         tree, machine = self._tree, self._machine
         if not self._pcie_only:
             refuse_peer_copies(tree, graphs)
-        if any(graphs.programs):
-            self._has_programs = True
         found = evaluate(
             tree, graphs, self._model, bandwidth_bytes_per_s=machine.bandwidth_bytes_per_s, tau=machine.tau,
-            crossing_cost=machine.crossing_cost, threads=self._threads, explain=self._explain,
+            crossing_cost=machine.crossing_cost, threads=threads, explain=self._explain,
         )  # fmt: skip
         elapsed_s = found.end_s - graphs.start_s
-        self._between_roots += int(self._is_between_roots[graphs.source, graphs.target].sum())
-        self._remember_divided(graphs)
-        self._starves |= not np.isfinite(elapsed_s).all()
         return Prediction(
             {
-                **_communications(tree, graphs),
+                **communications(tree, graphs),
                 "elapsed_s": elapsed_s,
                 "slowdown": elapsed_s / _alone_s(tree, graphs, machine.bandwidth_bytes_per_s),
                 **(_explanation(tree, graphs, found) if self._explain else {}),
@@ -355,88 +321,3 @@ class Predictor:
         if self._starves:
             notes.append(f"model '{self._model.name}' starves some communications: their elapsed_s is infinite")
         return notes
-
-
-def simulate(
-    tree: PcieTree,
-    graphs: CongestionGraphs,
-    *,
-    hardware: str | PacketHardware = "no_split",
-    generation: int | None = None,
-    width: int | None = None,
-    parameters: str | Path | None = None,
-    pcie_only: bool = False,
-    threads: int = 1,
-    progress: Callable[[int], None] | None = None,
-) -> Prediction:
-    """Simulate each congestion graph packet by packet, independently of the models.
-
-    Graphs with a program (`CongestionGraphs.programs`, the column ``program`` of a file) are executed by one engine a
-    GPU in its order; others start all copies by themselves.
-
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology.
-    graphs : CongestionGraphs
-        The graphs.
-    hardware : str or PacketHardware, default 'no_split'
-        Packets, buffers and root complex, or the name of a setting.
-    generation, width : int, optional
-        PCIe link of capacity 1, for topologies that record no speed.
-    parameters : str or Path, optional
-        Parameters of this machine, as ``fabricast calibrate -o`` writes them: links are then as
-        fast as the bandwidth of one copy alone asks for.
-    pcie_only : bool, default False
-        Whether copies between endpoints with direct links take the tree all the same.
-    threads : int, default 1
-        Threads to use.
-    progress : callable, optional
-        Called with the number of graphs that were finished since its last call.
-
-    Returns
-    -------
-    Prediction
-        One row a communication: graph, communication, source, target, size_bytes, start_s,
-        elapsed_s, and its range over where the turns of arbiters begin: earliest_s, latest_s.
-
-    Raises
-    ------
-    InputError
-        If nothing tells the rate of the links, or the setting is unknown.
-
-    Examples
-    --------
-    >>> import fabricast as fc
-    >>> tree = fc.load_topology("storm8")
-    >>> times = fc.simulate(tree, fc.graph([(0, 1), (2, 1)]), generation=3, width=16)
-    >>> alone = fc.simulate(tree, fc.graph([(0, 1)]))
-    >>> (times["elapsed_s"] / alone["elapsed_s"].iloc[0]).round(3).tolist()
-    [2.0, 2.0]
-    """
-    check_count("threads", threads, MOST_THREADS)
-    if isinstance(hardware, str):
-        if hardware not in HARDWARE:
-            raise unknown_name("hardware", hardware, HARDWARE)
-        hardware = HARDWARE[hardware]
-    check_endpoints(tree, graphs)
-    if not pcie_only:
-        refuse_peer_copies(tree, graphs)
-    chosen, notes = hardware_on(tree, hardware, generation=generation, width=width, parameters=parameters)
-    ends = simulate_graphs(tree, graphs, chosen, threads=threads, progress=progress)
-    table = Prediction(
-        {
-            **_communications(tree, graphs),
-            "elapsed_s": ends.end_s - graphs.start_s,
-            "earliest_s": ends.earliest_s - graphs.start_s,
-            "latest_s": ends.latest_s - graphs.start_s,
-        }
-    )
-    sensitive = int((ends.latest_s > ends.earliest_s * _SENSITIVE).sum())
-    if sensitive:
-        notes.append(
-            f"{sensitive} communications end more than 1 % earlier or later with other turns of the arbiters or of "
-            "engines: earliest_s and latest_s hold the range, elapsed_s the median (with a program, the mean)"
-        )
-    table.attrs["notes"] = [*tree.notes, *notes]
-    return table

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext, suppress
+from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -33,7 +35,9 @@ from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.units import GIB, MIB
 
 if TYPE_CHECKING:
+    from fabricast.api.prediction_table import Prediction
     from fabricast.api.predictions import Predictor
+    from fabricast.pcie.graphs import CongestionGraphs
     from fabricast.pcie.packet_hardware import PacketHardware
 
 __all__ = ["app"]
@@ -106,23 +110,30 @@ def _predict_blocks(
     predictor: Predictor, graphs_file: Path, size_bytes: float, output: Path, threads: int
 ) -> list[str]:
     """Predict the graphs of a file some at a time; return what the reader should know."""
-    from fabricast.cli.output import elapsed_file
+    from fabricast.cli.output import write_elapsed_parts
     from fabricast.pcie.graph_files import graph_blocks
     from fabricast.runtime.jobs import progress_of
-    from fabricast.runtime.threads import made_ahead, one_behind
+    from fabricast.runtime.threads import made_ahead
 
     found = graph_blocks(graphs_file, predictor.tree, size_bytes=size_bytes, programs=True)
-    blocks = made_ahead(found.blocks) if threads > 1 else found.blocks
-    with (
-        elapsed_file(output) as write_now,
-        one_behind(write_now) if threads > 1 else nullcontext(write_now) as write,
-        progress_of(f"predicting, {found.unit}", found.total) as advance,
-    ):
-        for graphs, size in blocks:
-            write(predictor.predict(graphs))
-            # Of what is read at once there is no progress to show.
-            if size < found.total:
-                advance(size)
+    sizes: deque[int] = deque()
+
+    def parts() -> Iterator[CongestionGraphs]:
+        for graphs, size in made_ahead(found.blocks) if threads > 1 else found.blocks:
+            sizes.append(size)
+            yield graphs
+
+    with progress_of(f"predicting, {found.unit}", found.total) as advance:
+
+        def tables() -> Iterator[Prediction]:
+            for table in predictor.predict_parts(parts()):
+                yield table
+                size = sizes.popleft()
+                # Of what is read at once there is no progress to show.
+                if size < found.total:
+                    advance(size)
+
+        write_elapsed_parts(tables(), output)
     return predictor.notes()
 
 
@@ -165,7 +176,7 @@ def simulate(
     output: Annotated[Path | None, OUTPUT] = None,
 ) -> None:
     """Simulate each congestion graph packet by packet, independently of the models."""
-    from fabricast.api.predictions import simulate as simulate_times
+    from fabricast.api.simulations import simulate as simulate_times
     from fabricast.cli.output import write_elapsed
     from fabricast.cli.pcie_trace import trace_file
     from fabricast.pcie.graph_files import read_graphs

@@ -109,7 +109,7 @@ def read_parquet(
     numbers : iterable of str
         Columns that may be there, with numbers.
     other_texts : iterable of str
-        Columns that may be there, and are read as texts.
+        Columns that may be there, with few different texts: categories.
     rows : range, optional
         Which rows; without, all of them.
     required_numbers : iterable of str
@@ -142,6 +142,13 @@ def read_parquet(
                 whole: pd.DataFrame = relation.df()
                 return whole
             columns = _columns(path, kinds, texts, numbers, other_texts, required)
+            relation.create_view("every_row")
+            for name in (name for name in other_texts if name in kinds):
+                different = (
+                    f"SELECT DISTINCT {columns[name]} AS text FROM every_row WHERE text IS NOT NULL ORDER BY text"
+                )
+                connection.execute(f"CREATE TYPE {name}_texts AS ENUM ({different})")
+                columns[name] += f"::{name}_texts"
             chosen = relation.project(", ".join(f"{column} AS {name}" for name, column in columns.items()))
             some: pd.DataFrame = chosen.limit(rows.stop - rows.start, offset=rows.start).df() if rows else chosen.df()
             return some

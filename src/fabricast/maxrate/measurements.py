@@ -82,9 +82,9 @@ def _of_columns(table: pd.DataFrame) -> pd.DataFrame | None:
             return None
         codes, different = known
         texts[name] = pd.Series(different).take(codes).array
-        if name in _CELL:
+        if name in _CELL and len(different) > 1:
             cells[name] = codes
-    if pd.DataFrame(cells).duplicated().any():
+    if pd.DataFrame(cells, copy=False).duplicated().any():
         return None
     return pd.DataFrame(
         {
@@ -92,7 +92,8 @@ def _of_columns(table: pd.DataFrame) -> pd.DataFrame | None:
             "processes": processes.astype(np.int64), "size_bytes": size, "time_s": time,
             "convention": texts["convention"], "estimator": texts["estimator"],
             "repetitions": repetitions.astype(np.int64), "spread": spread,
-        }
+        },
+        copy=False,
     )  # fmt: skip
 
 

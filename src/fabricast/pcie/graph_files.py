@@ -124,7 +124,7 @@ def graph_blocks(path: Path | str, tree: PcieTree, *, size_bytes: float, program
     """
     more = (_PROGRAM,) if programs else ()
     if Path(path).suffix.lower() == ".parquet":
-        known = [*tree.endpoint_names, *([HOST] if HOST not in tree.endpoint_names else [])]
+        known = _known_ends(tree)
         total, blocks = parquet_blocks(path, REQUIRED[0], REQUIRED[1:], known, OPTIONAL, _BLOCK_ROWS, more)
         if total == 0:
             read_graphs(path, tree, size_bytes=size_bytes, programs=programs)
@@ -184,15 +184,19 @@ def _whole_graphs(
         done, rest = (rows if rest is None else rest.followed_by(rows)).parted()
         unseen += size
         if done.names:
-            seen.append(pd.util.hash_array(np.array(done.names, dtype=object)))
+            seen.append(np.fromiter(map(hash, done.names), dtype=np.int64))
             yield done.grouped(), unseen
             unseen = 0
     if rest is not None:
-        seen.append(pd.util.hash_array(np.array(rest.names, dtype=object)))
+        seen.append(np.fromiter(map(hash, rest.names), dtype=np.int64))
         yield rest.grouped(), unseen
     every = np.sort(np.concatenate(seen)) if seen else np.zeros(0)
     if (every[1:] == every[:-1]).any():
         raise scattered
+
+
+def _known_ends(tree: PcieTree) -> list[str]:
+    return [*tree.endpoint_names, *([HOST] if HOST not in tree.endpoint_names else [])]
 
 
 def _parquet_rows(
@@ -205,7 +209,11 @@ def _parquet_rows(
 def _csv_rows(
     path: Path | str, text: str, lines_before: int, tree: PcieTree, size_bytes: float, optional: tuple[str, ...]
 ) -> GraphRows:
-    parsed = csv_columns(text, REQUIRED, optional, numbers=OPTIONAL)
+    known = dict.fromkeys(REQUIRED[1:], _known_ends(tree))
+    parsed = csv_columns(text, REQUIRED, optional, numbers=OPTIONAL, known=known)
+    if parsed is None or parsed[list(known)].isna().any(axis=None):
+        # Blanks around names of endpoints do not count.
+        parsed = csv_columns(text, REQUIRED, optional, numbers=OPTIONAL)
     found = None if parsed is None else _from_columns(parsed, tree, size_bytes)
     if found is not None:
         return found

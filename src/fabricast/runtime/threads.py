@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from typing import TypeVar
 
-__all__ = ["in_order", "made_ahead", "one_behind", "over_blocks"]
+__all__ = ["in_order", "made_ahead", "mapped_ahead", "over_blocks"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -115,36 +116,31 @@ def made_ahead(items: Iterable[Item]) -> Iterator[Item]:
             yield item  # type: ignore[misc]  # the mark of the end is not given
 
 
-@contextmanager
-def one_behind(work: Callable[[Item], object]) -> Iterator[Callable[[Item], None]]:
-    """Work on items in a thread, in their order; the caller goes on until the next one.
+def mapped_ahead(work: Callable[[Item], Result], items: Iterable[Item], *, threads: int) -> Iterator[Result]:
+    """Give what work returns for items, in their order; while one is in use, as many as there are threads are made.
 
     Parameters
     ----------
     work : callable
-        Takes an item; an error in it is raised at the next item, or at the end.
-
-    Yields
-    ------
-    callable
-        Takes the next item.
+        Takes an item; errors in it are raised here. With one thread it takes one item after the other, when asked.
+    items : iterable
+        What to work on, taken by who asks for results.
+    threads : int
+        Threads to use.
 
     Examples
     --------
-    >>> found = []
-    >>> with one_behind(found.append) as take:
-    ...     take("a")
-    ...     take("b")
-    >>> found
-    ['a', 'b']
+    >>> list(mapped_ahead(abs, iter([-2, 1, -3]), threads=2))
+    [2, 1, 3]
     """
-    with ThreadPoolExecutor(1) as pool:
-        last = pool.submit(lambda: None)
-
-        def take(item: Item) -> None:
-            nonlocal last
-            last.result()
-            last = pool.submit(work, item)  # type: ignore[arg-type]  # the result is not used
-
-        yield take
-        last.result()
+    if threads == 1:
+        yield from map(work, items)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        made: deque[Future[Result]] = deque()
+        for item in items:
+            made.append(pool.submit(work, item))
+            if len(made) > threads:
+                yield made.popleft().result()
+        while made:
+            yield made.popleft().result()

@@ -1,0 +1,93 @@
+"""Times of communications as a table that shows its timeline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from html import escape
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fabricast.pcie.graphs import CongestionGraphs
+from fabricast.pcie.tree import PcieTree
+
+__all__ = ["Prediction", "communications"]
+
+#: A timeline with more bars than this is not read.
+_MOST_BARS = 40
+
+
+class Prediction(pd.DataFrame):
+    """Times of communications: a data frame that shows its timeline in a notebook.
+
+    What the reader should know of it, such as which numbers were assumed, stands in
+    ``attrs["notes"]``.
+    """
+
+    @property
+    def _constructor(self) -> Callable[..., pd.DataFrame]:
+        return Prediction
+
+    def _repr_html_(self) -> str:
+        notes = "".join(f"<p>note: {escape(str(note))}</p>" for note in self.attrs.get("notes", ()))
+        return _timeline(self) + str(super()._repr_html_()) + notes  # type: ignore[misc]  # hidden from stubs
+
+
+def _timeline(table: pd.DataFrame) -> str:
+    """Bars from start to end of each communication of the first graph, as SVG."""
+    columns = {"graph", "source", "target", "start_s", "elapsed_s"}
+    if not columns <= set(table.columns) or table.empty:
+        return ""
+    rows = table[table["graph"] == table["graph"].iloc[0]].head(_MOST_BARS)
+    ends = (rows["start_s"] + rows["elapsed_s"]).to_numpy()
+    last = float(ends[np.isfinite(ends)].max(initial=0.0)) or 1.0
+    bars = []
+    for place, (_, row) in enumerate(rows.iterrows()):
+        begin, end = 90 + 420 * row["start_s"] / last, 90 + 420 * min(row["start_s"] + row["elapsed_s"], last) / last
+        label = f"{row['source']} → {row['target']}"
+        why = f": {row['bottleneck']}" if "bottleneck" in rows else ""
+        bars.append(
+            f'<text x="84" y="{16 * place + 12}" text-anchor="end" font-size="11">{escape(label)}</text>'
+            f'<rect x="{begin:.1f}" y="{16 * place + 2}" width="{max(end - begin, 1):.1f}" height="12" fill="#56B4E9">'
+            f"<title>{escape(label)}, {row['elapsed_s'] * 1e3:.4g} ms{escape(why)}</title></rect>"
+            f'<text x="{end + 4:.1f}" y="{16 * place + 12}" font-size="10">{row["elapsed_s"] * 1e3:.4g} ms</text>'
+        )
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="600" height="{16 * len(rows) + 4}" '
+        f'font-family="sans-serif"><title>Timeline of graph {escape(str(rows["graph"].iloc[0]))}</title>'
+        f"{''.join(bars)}</svg>"
+    )
+
+
+def communications(tree: PcieTree, graphs: CongestionGraphs) -> dict[str, Any]:
+    """Return the columns that say which communication a row is.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology.
+    graphs : CongestionGraphs
+        The graphs.
+
+    Returns
+    -------
+    dict
+        Columns by name: graph, communication, source, target, size_bytes, start_s; names are categories, each held
+        once.
+
+    Examples
+    --------
+    >>> import fabricast as fc
+    >>> list(communications(fc.load_topology("storm8"), fc.graph([(0, 1), (2, 1)]))["target"])
+    ['1', '1']
+    """
+    names = pd.Index(list(tree.endpoint_names))
+    return {
+        "graph": pd.Categorical.from_codes(graphs.graph_of_communication, pd.Index(list(graphs.names))),
+        "communication": graphs.number_in_graph,
+        "source": pd.Categorical.from_codes(graphs.source, names),
+        "target": pd.Categorical.from_codes(graphs.target, names),
+        "size_bytes": graphs.size_bytes,
+        "start_s": graphs.start_s,
+    }

@@ -1,0 +1,106 @@
+"""When each communication ends, packet by packet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from fabricast.api.graphs import check_endpoints
+from fabricast.api.prediction_table import Prediction, communications
+from fabricast.api.quantities import MOST_THREADS, check_count
+from fabricast.core.errors import unknown_name
+from fabricast.pcie.graphs import CongestionGraphs
+from fabricast.pcie.link_rates import hardware_on
+from fabricast.pcie.machine_parameters import refuse_peer_copies
+from fabricast.pcie.packet_graphs import simulate_graphs
+from fabricast.pcie.packet_hardware import HARDWARE, PacketHardware
+from fabricast.pcie.tree import PcieTree
+
+__all__ = ["simulate"]
+
+_SENSITIVE = 1.01
+
+
+def simulate(
+    tree: PcieTree,
+    graphs: CongestionGraphs,
+    *,
+    hardware: str | PacketHardware = "no_split",
+    generation: int | None = None,
+    width: int | None = None,
+    parameters: str | Path | None = None,
+    pcie_only: bool = False,
+    threads: int = 1,
+    progress: Callable[[int], None] | None = None,
+) -> Prediction:
+    """Simulate each congestion graph packet by packet, independently of the models.
+
+    Graphs with a program (`CongestionGraphs.programs`, the column ``program`` of a file) are executed by one engine a
+    GPU in its order; others start all copies by themselves.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology.
+    graphs : CongestionGraphs
+        The graphs.
+    hardware : str or PacketHardware, default 'no_split'
+        Packets, buffers and root complex, or the name of a setting.
+    generation, width : int, optional
+        PCIe link of capacity 1, for topologies that record no speed.
+    parameters : str or Path, optional
+        Parameters of this machine, as ``fabricast calibrate -o`` writes them: links are then as
+        fast as the bandwidth of one copy alone asks for.
+    pcie_only : bool, default False
+        Whether copies between endpoints with direct links take the tree all the same.
+    threads : int, default 1
+        Threads to use.
+    progress : callable, optional
+        Called with the number of graphs that were finished since its last call.
+
+    Returns
+    -------
+    Prediction
+        One row a communication: graph, communication, source, target, size_bytes, start_s,
+        elapsed_s, and its range over where the turns of arbiters begin: earliest_s, latest_s.
+
+    Raises
+    ------
+    InputError
+        If nothing tells the rate of the links, or the setting is unknown.
+
+    Examples
+    --------
+    >>> import fabricast as fc
+    >>> tree = fc.load_topology("storm8")
+    >>> times = fc.simulate(tree, fc.graph([(0, 1), (2, 1)]), generation=3, width=16)
+    >>> alone = fc.simulate(tree, fc.graph([(0, 1)]))
+    >>> (times["elapsed_s"] / alone["elapsed_s"].iloc[0]).round(3).tolist()
+    [2.0, 2.0]
+    """
+    check_count("threads", threads, MOST_THREADS)
+    if isinstance(hardware, str):
+        if hardware not in HARDWARE:
+            raise unknown_name("hardware", hardware, HARDWARE)
+        hardware = HARDWARE[hardware]
+    check_endpoints(tree, graphs)
+    if not pcie_only:
+        refuse_peer_copies(tree, graphs)
+    chosen, notes = hardware_on(tree, hardware, generation=generation, width=width, parameters=parameters)
+    ends = simulate_graphs(tree, graphs, chosen, threads=threads, progress=progress)
+    table = Prediction(
+        {
+            **communications(tree, graphs),
+            "elapsed_s": ends.end_s - graphs.start_s,
+            "earliest_s": ends.earliest_s - graphs.start_s,
+            "latest_s": ends.latest_s - graphs.start_s,
+        }
+    )
+    sensitive = int((ends.latest_s > ends.earliest_s * _SENSITIVE).sum())
+    if sensitive:
+        notes.append(
+            f"{sensitive} communications end more than 1 % earlier or later with other turns of the arbiters or of "
+            "engines: earliest_s and latest_s hold the range, elapsed_s the median (with a program, the mean)"
+        )
+    table.attrs["notes"] = [*tree.notes, *notes]
+    return table

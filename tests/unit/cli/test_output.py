@@ -1,0 +1,100 @@
+"""Tables that commands write: as they are, whole or not at all."""
+
+import csv
+import weakref
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fabricast.cli.output import write_elapsed, write_elapsed_parts
+from fabricast.core.errors import InputError
+from fabricast.results.arrow_batches import arrow_batch
+
+TEXTS = st.none() | st.sampled_from(["", "a", "a,b", 'say "x"', "Größe", "two\nlines", " b "])
+NUMBERS = st.floats(allow_nan=False) | st.sampled_from([float("inf"), 1e300, 5e-324, 0.1 + 0.2])
+ROWS = st.lists(st.tuples(TEXTS, NUMBERS, st.integers(-(2**62), 2**62)), min_size=1, max_size=20)
+
+
+def table(rows):
+    texts, numbers, counts = zip(*rows, strict=True)
+    return pd.DataFrame(
+        {
+            "text": pd.Categorical(texts), "number": np.array(numbers, dtype=np.float64),
+            "count": np.array(counts, dtype=np.int64),
+        }
+    )  # fmt: skip
+
+
+def values(rows):
+    return [tuple(row) for row in rows]
+
+
+@given(ROWS)
+@settings(max_examples=60, deadline=None)
+def test_a_batch_holds_what_the_frame_holds(rows):
+    batch = arrow_batch(table(rows))
+    assert values(zip(*(batch[name].to_pylist() for name in ("text", "number", "count")), strict=True)) == rows
+
+
+@given(st.lists(ROWS, min_size=1, max_size=4))
+@settings(max_examples=25, deadline=None)
+def test_parts_are_read_again_in_their_order(tmp_path_factory, parts):
+    folder = tmp_path_factory.mktemp("written")
+    expected = [row for part in parts for row in part]
+    for name in ("out.parquet", "out.csv"):
+        write_elapsed_parts(map(table, parts), folder / name)
+    assert values(duckdb.sql(f"FROM '{folder}/out.parquet'").fetchall()) == expected
+    with open(folder / "out.csv", newline="", encoding="utf-8") as file:
+        header, *found = csv.reader(file)
+    assert header == ["text", "number", "count"]
+    # CSV knows no difference between an empty text and none.
+    assert [(text, float(number), int(count)) for text, number, count in found] == [
+        (text or "", number, count) for text, number, count in expected
+    ]
+    assert {file.name for file in folder.iterdir()} == {"out.parquet", "out.csv"}
+
+
+@pytest.mark.parametrize("name", ["out.parquet", "out.csv"])
+@pytest.mark.parametrize("after", [0, 1, 5])
+def test_what_fails_while_parts_are_made_is_raised_and_nothing_is_written(tmp_path, name, after):
+    output = tmp_path / name
+    output.write_text("as before")
+
+    def parts():
+        for number in range(after):
+            yield table([("a", float(number), number)] * 3000)
+        raise InputError("is wrong", path="graphs.csv", line=7)
+
+    with pytest.raises(InputError, match=r"^graphs.csv:7: is wrong$"):
+        write_elapsed_parts(parts(), output)
+    assert output.read_text() == "as before"
+    assert [file.name for file in tmp_path.iterdir()] == [name]
+
+
+def test_few_parts_are_held_at_once(tmp_path):
+    numbers, most = [], 0
+
+    def parts():
+        nonlocal most
+        for number in range(20):
+            values = np.full(1000, number, dtype=np.int64)
+            numbers.append(weakref.ref(values))
+            yield pd.DataFrame({"number": values}, copy=False)
+            del values
+            most = max(most, sum(one() is not None for one in numbers))
+
+    write_elapsed_parts(parts(), tmp_path / "out.parquet")
+    assert most <= 4
+    found = duckdb.sql(f"SELECT number, count(*) FROM '{tmp_path}/out.parquet' GROUP BY ALL ORDER BY ALL").fetchall()
+    assert found == [(number, 1000) for number in range(20)]
+
+
+def test_the_same_bytes_in_parts_or_at_once(tmp_path):
+    rows = [(f"g{number // 3}", number / 7, number) for number in range(5000)]
+    write_elapsed(table(rows), tmp_path / "whole.parquet")
+    write_elapsed_parts((table(rows[first : first + 700]) for first in range(0, 5000, 700)), tmp_path / "parts.parquet")
+    assert (tmp_path / "whole.parquet").read_bytes() == (tmp_path / "parts.parquet").read_bytes()
