@@ -72,40 +72,25 @@ def sharers(
     >>> sharers(tree, graphs, receives, np.ones(2)).tolist()
     ['2>1', '0>1']
     """
-    from fabricast.pcie.kernels.sharers import links_in_use, list_sharers
+    from fabricast.pcie.kernels.sharers import digest_sharers, links_in_use, write_sharers
 
     routes, case = tree.routes, graphs.graph_of_communication
+    first, end = graphs.offset[case], graphs.offset[case + 1]
     pair = graphs.source * routes.endpoints + graphs.target
     uses = links_in_use(routes.capacity.size, routes.offset, routes.link)
-
-    def listed(rows: NDArray[np.int64], columns: int) -> tuple[NDArray[np.uint64], NDArray[np.int64], _Table]:
-        digest, count = np.zeros(rows.size, dtype=np.uint64), np.zeros(rows.size, dtype=np.int64)
-        table = np.zeros((rows.size, columns), dtype=np.int64)
-        first, last = graphs.offset[case[rows]], graphs.offset[case[rows] + 1]
-        list_sharers(rows, first, last, pair, bottleneck, graphs.start_s, end_s, uses, digest, count, table)
-        return digest, count, table
-
-    digest, count, _ = listed(np.arange(pair.size), 0)
+    digest, count = np.zeros(pair.size, dtype=np.uint64), np.zeros(pair.size, dtype=np.int64)
+    digest_sharers(first, end, pair, bottleneck, graphs.start_s, end_s, uses, digest, count)
     # Graphs of few endpoints repeat the same sharers: each set is written out once.
     codes, sets = pd.factorize(digest)
     examples = np.empty(sets.size, dtype=np.int64)
     examples[codes] = np.arange(codes.size)
-    _, own_count, table = listed(examples, int(count[examples].max(initial=0)))
-    names = tree.endpoint_names
-    arcs = [f"{source}>{target}" for source in names for target in names]
-    return pd.Categorical.from_codes(codes, pd.Index(_joined(arcs, table, own_count)))
-
-
-_Table = NDArray[np.int64]
-
-
-def _joined(words: list[str], table: _Table, count: NDArray[np.int64]) -> list[str]:
-    """Return the first `count` words of each row with a space between them, all rows in one go."""
-    # Every word comes with what follows it: a space, or the end of its row.
-    followed = np.array([word + " " for word in words] + [word + "\0" for word in words] + ["\0"], dtype=object)
-    place = np.arange(table.shape[1] + 1)
-    number = np.pad(table, ((0, 0), (0, 1)))
-    number[place == count[:, None] - 1] += len(words)
-    number[(place == 0) & (count[:, None] == 0)] = 2 * len(words)
-    taken = number[place < np.maximum(count, 1)[:, None]]
-    return "".join(followed[taken].tolist()).split("\0")[:-1]
+    names = [f"{source}>{target}".encode() for source in tree.endpoint_names for target in tree.endpoint_names]
+    sizes = np.array([len(name) for name in names])
+    # With what stands behind each name, and one byte for sets without any.
+    text = np.empty(int(count[examples].sum() * (sizes.max(initial=0) + 1)) + sets.size, dtype=np.uint8)
+    length = write_sharers(
+        examples, first, end, pair, bottleneck, graphs.start_s, end_s, uses,
+        np.frombuffer(b"".join(names), dtype=np.uint8), np.concatenate([[0], np.cumsum(sizes)]), text,
+    )  # fmt: skip
+    written = text[:length].tobytes().decode().split("\0")[:-1]
+    return pd.Categorical.from_codes(codes, pd.Index(written))

@@ -57,13 +57,15 @@ def divided_writes(
         up, down = own[own < routes.upstream_links], own[own >= routes.upstream_links]
         if up.size > 1 and down.size > 1 and ports[up].any() and ports[down].any():
             ends[pair] = up[ports[up]][-1], down[ports[down]][0]
-    found = ends[source * routes.endpoints + target]
-    shared = found[:, 0] >= 0
-    # One number for graph, uplink and port: sorted far faster than rows.
-    links = routes.capacity.size
-    streams = np.unique((graph[shared] * links + found[shared, 0]) * links + found[shared, 1])
-    uplinks = streams // links
-    divided: NDArray[np.int64] = np.unique(uplinks[1:][uplinks[1:] == uplinks[:-1]] // links)
+    uplinks, uplink = np.unique(ends[:, 0], return_inverse=True)
+    pairs = source * routes.endpoints + target
+    shared = ends[pairs, 0] >= 0
+    pairs, case = pairs[shared], graph[shared]
+    stream, port = case * uplinks.size + uplink[pairs], ends[pairs, 1]
+    # Of all writes of an uplink in a graph the last tells its port: those to another one divide it.
+    last = np.empty((int(case.max(initial=-1)) + 1) * uplinks.size, dtype=np.int64)
+    last[stream] = port
+    divided: NDArray[np.int64] = np.unique(case[last[stream] != port])
     return divided
 
 

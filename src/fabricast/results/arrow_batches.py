@@ -37,6 +37,7 @@ def _array(column: pd.Series) -> Array:
     if not isinstance(column.dtype, pd.CategoricalDtype):
         return Array.from_numpy(np.ascontiguousarray(column.to_numpy()))
     texts, codes = column.cat.categories.tolist(), column.array.codes
-    # Rows without a text, which have the code -1, take the last one, which is none.
-    array = Array([*texts, None], type=DataType.string())
-    return array.take(Array.from_numpy(np.where(codes < 0, len(texts), codes).astype(np.int32)))
+    if codes.min(initial=0) < 0:
+        # Rows without a text have the code -1.
+        texts, codes = [*texts, None], np.where(codes < 0, len(texts), codes)
+    return Array(texts, type=DataType.string()).take(Array.from_numpy(codes.astype(np.int32)))

@@ -11,6 +11,7 @@ from fabricast.pcie.bottlenecks import link_labels, sharers
 from fabricast.pcie.graphs import CongestionGraphs, from_arcs
 from fabricast.pcie.models import MODELS, evaluate, trace_phases
 from fabricast.pcie.regular_tree import regular_tree
+from fabricast.pcie.topology_files import load_tree
 
 TREE = regular_tree("storm8", (2, 2, 2))
 COPIES = st.lists(
@@ -50,6 +51,23 @@ def test_sharers_equal_plain_loops(drawn, random):
         if random.random() < 0.7:
             bottleneck[number] = random.choice(TREE.route(str(source[number]), str(target[number])))
     assert sharers(TREE, graphs, bottleneck, end_s).tolist() == plain(graphs, bottleneck, end_s)
+
+
+def test_names_of_sharers_are_whole_whatever_their_letters(tmp_path):
+    path = tmp_path / "named.yaml"
+    names = ["Größe", "b", "显卡 2", "long_name_3"]
+    path.write_text(
+        "name: named\nvertices:\n- {name: root, kind: switch}\n"
+        + "".join(f"- {{name: {name}, kind: endpoint, parent: root}}\n" for name in names),
+        encoding="utf-8",
+    )
+    tree = load_tree(path)
+    assert list(tree.endpoint_names) == names
+    graphs = from_arcs([[(0, 1), (2, 1), (3, 1)], [(0, 2)]], size_bytes=1.0)
+    receives = np.array([link_labels(tree).index(f"endpoint {name} receives") for name in ("b", "b", "b", "显卡 2")])
+    assert sharers(tree, graphs, receives, np.ones(4)).tolist() == [
+        "显卡 2>b long_name_3>b", "Größe>b long_name_3>b", "Größe>b 显卡 2>b", "",
+    ]  # fmt: skip
 
 
 def plain_bottlenecks(arcs, rho, tau, sharing):

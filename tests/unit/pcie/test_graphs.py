@@ -181,3 +181,17 @@ def test_divided_writes_are_found_below_several_root_complexes():
     number = np.repeat(np.arange(len(graphs)), 2)
     source, target = np.array(graphs).reshape(-1, 2).T
     assert divided_writes(tree, number, source, target).tolist() == [0, 1]
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 15), st.integers(1, 15)), max_size=30))
+def test_divided_writes_are_those_of_plain_sets(copies):
+    tree = load_tree("flat4x4")
+    copies = sorted((graph, source, (source + step) % 16) for graph, source, step in copies)
+    ports = {}
+    for graph, source, target in copies:
+        # Four endpoints a switch, each switch at a port of its own.
+        if source // 4 != target // 4:
+            ports.setdefault((graph, source // 4), set()).add(target // 4)
+    number, source, target = np.array(copies, dtype=np.int64).reshape(-1, 3).T
+    expected = sorted({graph for (graph, _), reached in ports.items() if len(reached) > 1})
+    assert divided_writes(tree, number, source, target).tolist() == expected

@@ -6,7 +6,7 @@ import numpy as np
 
 from fabricast.runtime.compilation import allocation_free, njit
 
-__all__ = ["links_in_use", "list_sharers"]
+__all__ = ["digest_sharers", "links_in_use", "write_sharers"]
 
 # FNV-1a, 64 bits.
 _BASIS, _PRIME = np.uint64(14695981039346656037), np.uint64(1099511628211)
@@ -32,23 +32,45 @@ def links_in_use(links, route_offset, route_link):
 
 
 @njit(cache=True, nogil=True)
-def list_sharers(rows, first_of, end_of, pair, bottleneck, start_s, end_s, uses, digest, count, listed):
-    """Fill number and digest of the pairs that share the bottleneck of each row; list them where there is room.
+def digest_sharers(first_of, end_of, pair, bottleneck, start_s, end_s, uses, digest, count):
+    """Fill number and digest of the pairs that share the bottleneck of each communication; `uses` as of `links_in_use`.
 
-    `uses` is as `links_in_use` gives; `listed` (rows, most) takes the pairs themselves; without columns they are left
-    out.
+    Communications of a graph stand from `first_of` to `end_of`.
     """
-    for place in range(rows.size):
-        c = rows[place]
+    for c in range(pair.size):
         found = 0
         value = _BASIS
         if bottleneck[c] >= 0:
             word, bit = np.uint64(bottleneck[c]) >> np.uint64(6), np.uint64(bottleneck[c]) & np.uint64(63)
-            for other in range(first_of[place], end_of[place]):
+            for other in range(first_of[c], end_of[c]):
                 if _shares(c, other, word, bit, pair, start_s, end_s, uses):
                     value = (value ^ np.uint64(pair[other] + 1)) * _PRIME
-                    if found < listed.shape[1]:
-                        listed[place, found] = pair[other]
                     found += 1
-        digest[place] = value if found else np.uint64(0)
-        count[place] = found
+        digest[c] = value if found else np.uint64(0)
+        count[c] = found
+
+
+@njit(cache=True, nogil=True)
+def write_sharers(rows, first_of, end_of, pair, bottleneck, start_s, end_s, uses, names, name_begin, text):
+    """Write the names of the pairs that share the bottleneck of some communications; return how long the text is.
+
+    `names` (bytes) holds those of all pairs, each from its `name_begin` to the next. A blank stands between two, a zero
+    byte after each communication.
+    """
+    length = 0
+    for place in range(rows.size):
+        c = rows[place]
+        begin = length
+        if bottleneck[c] >= 0:
+            word, bit = np.uint64(bottleneck[c]) >> np.uint64(6), np.uint64(bottleneck[c]) & np.uint64(63)
+            for other in range(first_of[c], end_of[c]):
+                if _shares(c, other, word, bit, pair, start_s, end_s, uses):
+                    if length > begin:
+                        text[length] = np.uint8(32)
+                        length += 1
+                    for letter in range(name_begin[pair[other]], name_begin[pair[other] + 1]):
+                        text[length] = names[letter]
+                        length += 1
+        text[length] = np.uint8(0)
+        length += 1
+    return length
