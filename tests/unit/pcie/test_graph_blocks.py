@@ -255,6 +255,19 @@ def test_predictions_do_not_depend_on_blocks(tmp_path, monkeypatch, suffix):
     assert any("writes from one uplink" in line for line in notes[0])
 
 
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_bytes_written_do_not_depend_on_threads(tmp_path, monkeypatch, suffix):
+    path = written(tmp_path, HEADER + "".join(f"g{k // 3},{k % 4},{4 + k % 4}\n" for k in range(90)))
+    monkeypatch.setattr(graph_files, "_BLOCK_BYTES", 60)
+    found = set()
+    for threads in ("1", "2", "5"):
+        output = tmp_path / f"{threads}.{suffix}"
+        result = CliRunner().invoke(app, ["predict", "storm8", str(path), "--threads", threads, "-o", str(output)])
+        assert result.exit_code == 0, result.output
+        found.add(output.read_bytes())
+    assert len(found) == 1
+
+
 def test_lines_of_a_block_are_whole_and_counted(tmp_path):
     path = written(tmp_path, 'a\n"b\nb\nb"\nc\nd')
     assert list(line_blocks(path, 3)) == [('a\n"b\nb\nb"\n', 0), ("c\nd", 4)]
