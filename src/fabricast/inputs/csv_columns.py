@@ -36,7 +36,7 @@ def csv_columns(
     numbers : collection of str
         Columns of numbers (float64); all others are texts, as they stand in the file.
     known : mapping of str to sequence of str, optional
-        Texts of columns that should hold no other: they are read as categories, in half the time. Where another one
+        Texts of columns that should hold no other: they are read as categories, in less time. Where another one
         stands, it is missing.
 
     Returns
