@@ -30,6 +30,8 @@ SMALLEST_BYTES, LARGEST_BYTES = 1e-3, 1e15
 LATEST_START_S = 1e6
 #: What is read of a file at a time: about as many communications of CSV as of Parquet.
 _BLOCK_BYTES, _BLOCK_ROWS = 1_400_000, 110_000
+#: Rows of Parquet that are read at once: a small file may hold billions of equal ones.
+_MOST_ROWS = 10_000_000
 #: Column that says who copies a graph, where that matters.
 _PROGRAM = "program"
 #: A line that is neither blank nor a comment.
@@ -82,12 +84,14 @@ def read_graphs(path: Path | str, tree: PcieTree, *, size_bytes: float, programs
     Raises
     ------
     InputError
-        On the first row that is wrong, with file, line, what was found and what was expected.
+        On the first row that is wrong, with file, line, what was found and what was expected; if the file is larger
+        than 64 MB, or Parquet has more than 10 million rows.
     """
     more = (_PROGRAM,) if programs else ()
     # A file without a flaw is read as columns; row by row only to name the first one that is wrong.
     if Path(path).suffix.lower() == ".parquet":
-        return _parquet_rows(path, read_parquet(path, REQUIRED, OPTIONAL, more), 0, tree, size_bytes).grouped()
+        table = read_parquet(path, REQUIRED, OPTIONAL, more, most_rows=_MOST_ROWS)
+        return _parquet_rows(path, table, 0, tree, size_bytes).grouped()
     return _csv_rows(path, read_text(path, strict=True), 0, tree, size_bytes, (*OPTIONAL, *more)).grouped()
 
 
@@ -110,7 +114,7 @@ def graph_blocks(path: Path | str, tree: PcieTree, *, size_bytes: float, program
         While blocks are taken, on the first row that is wrong.
     ScatteredGraphError
         While blocks are taken, if the rows of a graph do not stand together. `read_graphs` reads such files,
-        CSV up to 64 MB; a larger one is refused here.
+        CSV up to 64 MB and Parquet up to 10 million rows; a larger one is refused here.
 
     Examples
     --------
@@ -139,20 +143,22 @@ def graph_blocks(path: Path | str, tree: PcieTree, *, size_bytes: float, program
             return _parquet_rows(path, texts, before, tree, size_bytes)
 
         parts = ((rows_of(block), len(block.begins)) for block in blocks)
-        return GraphBlocks(total, "rows", _whole_graphs(parts, ScatteredGraphError()))
+        return GraphBlocks(total, "rows", _whole_graphs(parts, _scattered(path, total, _MOST_ROWS, "rows")))
     if not Path(path).is_file():
         # A pipe is read once, and its size is not known.
         graphs = read_graphs(path, tree, size_bytes=size_bytes, programs=programs)
         return GraphBlocks(1, "files", iter([(graphs, 1)]))
     total = Path(path).stat().st_size
-    most = f"{LARGEST_TEXT_BYTES / 1e6:g} MB"
-    scattered = (
-        ScatteredGraphError()
-        if total <= LARGEST_TEXT_BYTES
-        else InputError(f"has rows of a graph in several places, expected them together in more than {most}", path=path)
-    )
     of_file = _csv_blocks(path, tree, size_bytes, (*OPTIONAL, *more))
-    return GraphBlocks(total, "bytes", _whole_graphs(of_file, scattered))
+    return GraphBlocks(total, "bytes", _whole_graphs(of_file, _scattered(path, total, LARGEST_TEXT_BYTES, "bytes")))
+
+
+def _scattered(path: Path | str, size: int, most: int, unit: str) -> Exception:
+    """Return what says that rows of a graph are in several places; files that are not too large are then read whole."""
+    if size <= most:
+        return ScatteredGraphError()
+    together = f"expected them together in more than {most:,} {unit}"
+    return InputError(f"has rows of a graph in several places, {together}", path=path)
 
 
 def _csv_blocks(

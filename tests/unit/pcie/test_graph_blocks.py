@@ -211,6 +211,14 @@ def test_graphs_of_parquet_that_come_again_are_scattered(tmp_path):
     assert len(read_graphs(path, STORM8, size_bytes=7.0)) == 3000
 
 
+def test_too_many_rows_of_parquet_are_refused_before_they_are_read(tmp_path):
+    path = tmp_path / "graphs.parquet"
+    duckdb.sql(f"COPY (SELECT 'g' AS graph, 0 AS source, 1 AS target FROM range(10000001)) TO '{path}'")
+    assert path.stat().st_size < 100_000
+    with pytest.raises(InputError, match=r"graphs.parquet: holds 10,000,001 rows, expected at most 10,000,000"):
+        read_graphs(path, STORM8, size_bytes=7.0)
+
+
 @pytest.mark.parametrize("names", ["abab", "abbbbbbbbbbbbbbbbba", "aaaaaaabbbbbbbbbbbbba"])
 def test_a_scattered_graph_is_read_at_once_or_refused(tmp_path, monkeypatch, names):
     path = written(tmp_path, HEADER + "".join(f"{name},0,1\n" for name in names))
