@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ __all__ = [
     "Case",
     "case_router",
     "case_traffic",
+    "check_pattern",
     "evaluate_alike",
     "grid_cases",
     "supernodes_of",
@@ -109,6 +111,23 @@ def supernodes_of(name: str) -> int:
     300
     """
     return int(name.rsplit("-", 1)[1])
+
+
+def check_pattern(name: str) -> None:
+    """Refuse a name that is neither that of a workload nor of a file.
+
+    Raises
+    ------
+    InputError
+        If it is neither, with the workloads whose names are like it.
+
+    Examples
+    --------
+    >>> check_pattern("4D-64")
+    >>> check_pattern("bytes.csv")
+    """
+    if name not in WORKLOADS and not Path(name).suffix:
+        raise unknown_name("pattern", name, WORKLOADS, otherwise=" or a .csv, .parquet or .mtx file")
 
 
 def workload(name: str) -> Workload:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from fabricast.core.errors import InputError, unknown_name
-from fabricast.percs.cases import WORKLOADS, workload
+from fabricast.percs.cases import WORKLOADS, check_pattern, workload
 from fabricast.percs.loads import Traffic, count_traffic, matrix_traffic
 from fabricast.percs.mappings import MAPPINGS, map_tasks
 from fabricast.percs.matrices import read_matrix
@@ -81,8 +81,7 @@ def mapped_traffic(
         traffic, messages = count_traffic(one, router, network, seed=seed)
         pairs = None if one.random_targets else router_pairs(one, router, network)
         return traffic, pairs, f"{pattern}: {one.tasks:,} tasks, {messages:,} messages of {one.size_bytes:,.0f} bytes"
-    if not Path(pattern).suffix:
-        raise unknown_name("pattern", pattern, WORKLOADS, otherwise=" or a .csv, .parquet or .mtx file")
+    check_pattern(pattern)
     pairs_of_ranks, ranks = matrix_pairs(Path(pattern), network, tiles)
     nodes = -(-ranks // network.cores_per_router)
     if mapping == "DEF":

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from fabricast.core.errors import InputError
 from fabricast.inputs.yaml_files import load_model
-from fabricast.percs.cases import WORKLOADS, supernodes_of
+from fabricast.percs.cases import WORKLOADS, check_pattern, supernodes_of
 from fabricast.percs.network import TwoLevelNetwork, percs
 
 __all__ = ["load_network"]
@@ -67,7 +67,7 @@ def load_network(
     Raises
     ------
     InputError
-        If nothing tells the number of groups, or a value is out of range.
+        If the pattern is unknown, nothing tells the number of groups, or a value is out of range.
     """
     if file is not None:
         if groups is not None:
@@ -79,6 +79,7 @@ def load_network(
         except InputError as error:
             raise InputError(str(error), path=file) from error
     if groups is None:
+        check_pattern(pattern)
         if pattern not in WORKLOADS:
             raise InputError(
                 "is missing, expected the number of supernodes, or a network of your own", argument="groups"

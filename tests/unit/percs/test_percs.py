@@ -494,6 +494,13 @@ def test_command_line(tmp_path):
     )
 
 
+@pytest.mark.parametrize("command", [["network", "loads"], ["network", "simulate"], ["map"]])
+def test_a_pattern_that_is_misspelt_is_named_whatever_else_is_missing(command):
+    result = CliRunner().invoke(app, [*command, "4D-64x"])
+    assert isinstance(result.exception, InputError)
+    assert str(result.exception).startswith("pattern '4D-64x' is unknown (did you mean '4D-64'")
+
+
 def test_indirect_times_are_expected_ones_and_direct_ones_are_bounds():
     # A case whose packets end before the busiest link of expected loads would: no link was busier than the run is long.
     pattern, network = WORKLOADS["2D-64"], percs(64)
