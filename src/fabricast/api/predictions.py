@@ -260,14 +260,20 @@ class Predictor:
 
     def _remember(self, graphs: CongestionGraphs, table: Prediction) -> None:
         self._smallest_bytes = min(self._smallest_bytes, float(graphs.size_bytes.min(initial=np.inf)))
-        written = graphs if self._engines is None else graphs.chosen(self._engines.writes(graphs))
-        divided = divided_writes(self._tree, written.graph_of_communication, written.source, written.target)
-        if divided.size:
-            self._divided_example = self._divided_example or written.names[divided[0]]
-            self._divided += divided.size
+        if self._engines is not None:
+            self._remember_divided(graphs.chosen(self._engines.writes(graphs)))
+            return
+        self._remember_divided(graphs)
+        # Engines know programs and links between root complexes, and let nobody starve.
         self._has_programs |= any(graphs.programs)
         self._between_roots += int(self._is_between_roots[graphs.source, graphs.target].sum())
         self._starves |= not np.isfinite(table["elapsed_s"].to_numpy()).all()
+
+    def _remember_divided(self, graphs: CongestionGraphs) -> None:
+        divided = divided_writes(self._tree, graphs.graph_of_communication, graphs.source, graphs.target)
+        if divided.size:
+            self._divided_example = self._divided_example or graphs.names[divided[0]]
+            self._divided += divided.size
 
     def _of_engines(self, engines: EngineModel, graphs: CongestionGraphs) -> Prediction:
         found = engines.times(graphs)

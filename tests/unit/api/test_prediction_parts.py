@@ -1,6 +1,7 @@
 """Graphs part by part, several at once: the same rows and notes as one after the other."""
 
 import threading
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -32,6 +33,17 @@ def test_threads_change_neither_rows_nor_notes(model):
         assert notes == one_by_one.notes()
     assert len(expected) == 120
     assert model == "endpoint_engines" or any("start-up" in note for note in one_by_one.notes())
+
+
+@pytest.mark.parametrize("model", ["congestion_factor", "endpoint_engines"])
+def test_only_models_say_that_they_know_no_programs_and_no_other_sockets(model):
+    tree = fc.load_topology("pcie5_four_switches")
+    part = replace(fc.graph([(0, 4), (4, 0)]), programs=("ordered_writes",))
+    predictor = Predictor(tree, model=model, bandwidth="10 GiB/s")
+    list(predictor.predict_parts([part]))
+    notes = " | ".join(predictor.notes())
+    for said in ("here every copy runs by itself", "copies between root complexes: 2;"):
+        assert (said in notes) == (model == "congestion_factor"), notes
 
 
 @pytest.mark.parametrize("threads", [1, 3])
