@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from glob import escape
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -16,7 +17,10 @@ from numpy.typing import NDArray
 
 from fabricast.core.errors import InputError
 
-__all__ = ["ParquetBlock", "ParquetRow", "parquet_blocks", "parquet_rows", "read_parquet"]
+if TYPE_CHECKING:
+    import duckdb
+
+__all__ = ["ParquetBlock", "ParquetRow", "as_category", "parquet_blocks", "parquet_rows", "read_parquet"]
 
 
 #: DuckDB gives rows in multiples of this.
@@ -144,16 +148,39 @@ def read_parquet(
             columns = _columns(path, kinds, texts, numbers, other_texts, required)
             relation.create_view("every_row")
             for name in (name for name in other_texts if name in kinds):
-                different = (
-                    f"SELECT DISTINCT {columns[name]} AS text FROM every_row WHERE text IS NOT NULL ORDER BY text"
-                )
-                connection.execute(f"CREATE TYPE {name}_texts AS ENUM ({different})")
-                columns[name] += f"::{name}_texts"
+                columns[name] = as_category(connection, "every_row", name, columns[name])
             chosen = relation.project(", ".join(f"{column} AS {name}" for name, column in columns.items()))
             some: pd.DataFrame = chosen.limit(rows.stop - rows.start, offset=rows.start).df() if rows else chosen.df()
             return some
         except duckdb.Error as error:
             raise _unreadable(path, error) from error
+
+
+def as_category(connection: duckdb.DuckDBPyConnection, rows: str, name: str, text: str) -> str:
+    """Make a type of the different texts of a column, and return the expression that reads them so, as categories.
+
+    Parameters
+    ----------
+    connection : duckdb.DuckDBPyConnection
+        Where the type is made.
+    rows : str
+        Table or view.
+    name : str
+        Column, for which the type is called.
+    text : str
+        Expression of its texts.
+
+    Examples
+    --------
+    >>> import duckdb
+    >>> with duckdb.connect() as connection:
+    ...     _ = connection.execute("CREATE TABLE kept AS FROM (VALUES ('b'), (NULL), ('a')) AS kept(name)")
+    ...     connection.sql(f"SELECT {as_category(connection, 'kept', 'name', 'name')} AS name FROM kept").types
+    [ENUM('a', 'b')]
+    """
+    texts = f"SELECT DISTINCT {text} FROM {rows} WHERE {text} IS NOT NULL ORDER BY ALL"
+    connection.execute(f"CREATE TYPE {name}_texts AS ENUM ({texts})")
+    return f"{text}::{name}_texts"
 
 
 def parquet_blocks(
