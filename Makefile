@@ -10,6 +10,8 @@ export UV_PYTHON := $(PYTHON)
 export UV_PROJECT_ENVIRONMENT := .venv
 # Every job starts Python: compiled once, each starts two seconds sooner.
 export UV_COMPILE_BYTECODE := 1
+# Of the project's own modules, too, where Python itself is told to keep none (PYTHONDONTWRITEBYTECODE).
+COMPILE = $(BIN)/python -m compileall -q src
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 .PHONY: all results smoke measured test docs benchmark container clean
@@ -61,11 +63,13 @@ $(UV):
 .venv/.run-stamp: uv.lock pyproject.toml | $(UV)
 	@echo "making .venv/ from uv.lock"
 	@$(UV) sync --locked --no-dev --inexact
+	@$(COMPILE)
 	@touch $@
 
 .venv/.test-stamp: uv.lock pyproject.toml | $(UV)
 	@echo "making .venv/ from uv.lock, with what tests need"
 	@$(UV) sync --locked
+	@$(COMPILE)
 	@touch $@ .venv/.run-stamp
 
 clean:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fabricast.inputs.csv_files import MOST_ROWS
 
-__all__ = ["csv_columns", "have_blanks_around", "number_column", "text_column"]
+__all__ = ["csv_columns", "number_column", "numbered", "text_column"]
 
 _LEADING_COMMENTS = re.compile(r"\A(?:#[^\n]*\n)*")
 
@@ -89,7 +89,7 @@ def text_column(column: pd.Series) -> tuple[NDArray[np.int64], list[str]] | None
     Parameters
     ----------
     column : pandas.Series
-        Texts.
+        As for `numbered`.
 
     Examples
     --------
@@ -98,19 +98,37 @@ def text_column(column: pd.Series) -> tuple[NDArray[np.int64], list[str]] | None
     >>> text_column(pd.Series(["a", " b"])) is None
     True
     """
-    codes, different = pd.factorize(column)
-    texts = list(map(str, np.asarray(different, dtype=object)))
-    if codes.min() < 0 or have_blanks_around(texts):
+    codes, texts = numbered(column)
+    if codes.min() < 0 or _have_blanks_around(texts):
         return None
     return codes.astype(np.int64), texts
 
 
-def have_blanks_around(texts: Sequence[str]) -> bool:
+def numbered(column: pd.Series) -> tuple[NDArray[np.integer[Any]], list[str]]:
+    """Return which text each row has, -1 where it has none, and the texts, of which each stands there once.
+
+    Parameters
+    ----------
+    column : pandas.Series
+        Texts; of categories also those that no row has, in their order.
+
+    Examples
+    --------
+    >>> numbered(pd.Series(["a", None, "b", "a"]))
+    (array([ 0, -1,  1,  0]), ['a', 'b'])
+    """
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return column.array.codes, column.cat.categories.tolist()
+    codes, different = pd.factorize(column)
+    return codes, list(map(str, np.asarray(different, dtype=object)))
+
+
+def _have_blanks_around(texts: Sequence[str]) -> bool:
     """Return whether any text begins or ends with a blank.
 
     Examples
     --------
-    >>> have_blanks_around(["a b", "c"]), have_blanks_around(["a", " b"])
+    >>> _have_blanks_around(["a b", "c"]), _have_blanks_around(["a", " b"])
     (False, True)
     """
     # Of a million texts, looked at one by one only where some hold a blank.

@@ -6,25 +6,22 @@ import errno
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from fabricast.core.errors import InputError
+from fabricast.inputs.arrow_columns import columns_of, record_batches
 
 if TYPE_CHECKING:
     import duckdb
+    from arro3.core import RecordBatch
 
-__all__ = ["ParquetBlock", "ParquetRow", "as_category", "parquet_blocks", "parquet_rows", "read_parquet"]
-
-
-#: DuckDB gives rows in multiples of this.
-_VECTOR_ROWS = 2048
+__all__ = ["ParquetBlock", "ParquetRow", "parquet_blocks", "parquet_rows", "read_parquet"]
 
 
 @dataclass(frozen=True)
@@ -81,25 +78,19 @@ class ParquetBlock:
 
     Parameters
     ----------
-    texts : list of str
-        Text of each run of rows.
-    begins : ndarray of bool, shape (rows,)
-        Whether a run begins in a row; the first of the block always counts as one.
-    columns : pandas.DataFrame
-        The other columns.
     rows_before : int
         How many rows stand before these.
+    table : pandas.DataFrame
+        These, as of `read_parquet`.
     """
 
-    texts: list[str]
-    begins: NDArray[np.bool_]
-    columns: pd.DataFrame
     rows_before: int
+    table: pd.DataFrame
 
 
 def read_parquet(
     path: Path | str, texts: Iterable[str] = (), numbers: Iterable[str] = (), other_texts: Iterable[str] = (),
-    rows: range | None = None, *, required_numbers: Iterable[str] = (), most_rows: int | None = None,
+    *, required_numbers: Iterable[str] = (), most_rows: int | None = None,
 ) -> pd.DataFrame:  # fmt: skip
     """Read a Parquet file.
 
@@ -108,14 +99,12 @@ def read_parquet(
     path : Path or str
         The file.
     texts : iterable of str
-        Columns that must be there, and are read as texts. Without any that must be there, all columns are read as they
-        are.
+        Columns that must be there, and are read as texts: categories, in the order in which they come first, an empty
+        one where none is given. Without any column that must be there, all are read as they are.
     numbers : iterable of str
-        Columns that may be there, with numbers.
+        Columns that may be there, with numbers, NaN where none is given.
     other_texts : iterable of str
-        Columns that may be there, with few different texts: categories.
-    rows : range, optional
-        Which rows; without, all of them.
+        Columns of texts that may be there.
     required_numbers : iterable of str
         Columns that must be there, with numbers.
     most_rows : int, optional
@@ -131,78 +120,32 @@ def read_parquet(
     InputError
         If it is no Parquet, has more rows, lacks a column, has another one, or one of numbers holds none.
     """
+    texts, other_texts, required = list(texts), list(other_texts), list(required_numbers)
     # Imported here: a CSV file needs no database.
     import duckdb
 
-    texts, required = list(texts), list(required_numbers)
-    numbers, other_texts = [*required, *numbers], list(other_texts)
-    with duckdb.connect() as connection:
-        try:
-            relation = connection.read_parquet(_name(path))
-            if most_rows is not None and len(relation) > most_rows:
-                raise InputError(f"holds {len(relation):,} rows, expected at most {most_rows:,}", path=path)
-            kinds = dict(zip(relation.columns, map(str, relation.types), strict=True))
-            if not (texts or required):
-                whole: pd.DataFrame = relation.df()
-                return whole
-            columns = _columns(path, kinds, texts, numbers, other_texts, required)
-            relation.create_view("every_row")
-            for name in (name for name in other_texts if name in kinds):
-                columns[name] = as_category(connection, "every_row", name, columns[name])
-            chosen = relation.project(", ".join(f"{column} AS {name}" for name, column in columns.items()))
-            some: pd.DataFrame = chosen.limit(rows.stop - rows.start, offset=rows.start).df() if rows else chosen.df()
-            return some
-        except duckdb.Error as error:
-            raise _unreadable(path, error) from error
-
-
-def as_category(connection: duckdb.DuckDBPyConnection, rows: str, name: str, text: str) -> str:
-    """Make a type of the different texts of a column, and return the expression that reads them so, as categories.
-
-    Parameters
-    ----------
-    connection : duckdb.DuckDBPyConnection
-        Where the type is made.
-    rows : str
-        Table or view.
-    name : str
-        Column, for which the type is called.
-    text : str
-        Expression of its texts.
-
-    Examples
-    --------
-    >>> import duckdb
-    >>> with duckdb.connect() as connection:
-    ...     _ = connection.execute("CREATE TABLE kept AS FROM (VALUES ('b'), (NULL), ('a')) AS kept(name)")
-    ...     connection.sql(f"SELECT {as_category(connection, 'kept', 'name', 'name')} AS name FROM kept").types
-    [ENUM('a', 'b')]
-    """
-    texts = f"SELECT DISTINCT {text} FROM {rows} WHERE {text} IS NOT NULL ORDER BY ALL"
-    connection.execute(f"CREATE TYPE {name}_texts AS ENUM ({texts})")
-    return f"{text}::{name}_texts"
+    with duckdb.connect() as connection, _naming(path):
+        relation = connection.read_parquet(_name(path))
+        if most_rows is not None and len(relation) > most_rows:
+            raise InputError(f"holds {len(relation):,} rows, expected at most {most_rows:,}", path=path)
+        if not (texts or required):
+            whole: pd.DataFrame = relation.df()
+            return whole
+        columns = _columns(path, relation, texts, [*required, *numbers], other_texts, required)
+        return columns_of(record_batches(_chosen(relation, columns)), columns, (*texts, *other_texts))
 
 
 def parquet_blocks(
-    path: Path | str, run: str, places: Iterable[str], known: Sequence[str], numbers: Iterable[str], block_rows: int,
-    other_texts: Iterable[str] = (),
-) -> tuple[int, Iterator[ParquetBlock]]:  # fmt: skip
-    """Read a Parquet file some rows at a time, with as few texts as tell its rows: each costs as much as a whole row.
+    path: Path | str, texts: Sequence[str], numbers: Sequence[str], other_texts: Sequence[str], block_rows: int
+) -> tuple[int, Iterator[ParquetBlock]]:
+    """Read a Parquet file some rows at a time.
 
     Parameters
     ----------
-    path : Path or str
-        The file.
-    run : str
-        Column of texts of which equal ones stand together.
-    places : iterable of str
-        Columns of texts of which few are known, read as their places among these; -1 for any other.
-    known : sequence of str
-        These texts.
-    numbers, other_texts : iterable of str
+    path, texts, numbers, other_texts
         As for `read_parquet`.
     block_rows : int
-        About how many rows at a time.
+        How many rows at a time.
 
     Returns
     -------
@@ -212,48 +155,48 @@ def parquet_blocks(
     Raises
     ------
     InputError
-        As of `read_parquet`, also while blocks are taken.
+        If it is no Parquet, lacks a column, has another one, or one of numbers holds none.
     """
     import duckdb
 
-    places, numbers, other_texts = list(places), list(numbers), list(other_texts)
-    with duckdb.connect() as connection:
-        try:
-            total = len(connection.read_parquet(_name(path)))
-        except duckdb.Error as error:
-            raise _unreadable(path, error) from error
+    connection = duckdb.connect()
+    with _naming(path):
+        relation = connection.read_parquet(_name(path))
+        columns = _columns(path, relation, list(texts), list(numbers), list(other_texts))
+        total = len(relation)
 
     def blocks() -> Iterator[ParquetBlock]:
-        before, last = 0, ""
-        with duckdb.connect() as connection:
-            try:
-                relation = connection.read_parquet(_name(path))
-                kinds = dict(zip(relation.columns, map(str, relation.types), strict=True))
-                columns = _columns(path, kinds, [run, *places], numbers, other_texts)
-                connection.register("known_texts", pd.DataFrame({"text": known}))
-                connection.execute("CREATE TYPE known AS ENUM (SELECT text FROM known_texts)")
-                text = f"coalesce({columns.pop(run)}, '')"
-                begins = f"{text} IS DISTINCT FROM lag({text}) OVER ()"
-                for name in places:
-                    columns[name] = f"coalesce(enum_code(TRY_CAST(trim({columns[name]}) AS known))::INTEGER, -1)"
-                chosen = ", ".join(f"{column} AS {name}" for name, column in columns.items())
-                found = connection.execute(f"SELECT {begins} AS begins, {chosen} FROM read_parquet(?)", [_name(path)])
-                texts = connection.cursor().execute(
-                    f"SELECT text FROM (SELECT {text} AS text, {begins} AS begins FROM read_parquet(?)) WHERE begins",
-                    [_name(path)],
-                )
-                while len(table := found.fetch_df_chunk(-(-block_rows // _VECTOR_ROWS))):
-                    first = table.pop("begins").to_numpy(copy=True)
-                    own = [one for (one,) in texts.fetchmany(int(first.sum()))]
-                    if not first[0]:
-                        own, first[0] = [last, *own], True
-                    last = own[-1]
-                    yield ParquetBlock(own, first, table, before)
-                    before += len(table)
-            except duckdb.Error as error:
-                raise _unreadable(path, error) from error
+        before = 0
+        with connection:
+            for batch in _readable(path, record_batches(_chosen(relation, columns))):
+                for first in range(0, batch.num_rows, block_rows):
+                    part = batch.slice(first, min(block_rows, batch.num_rows - first))
+                    yield ParquetBlock(before, columns_of([part], columns, (*texts, *other_texts)))
+                    before += part.num_rows
 
     return total, blocks()
+
+
+def _readable(path: Path | str, batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
+    """Give rows, and tell what cannot be read of them."""
+    while True:
+        with _naming(path):
+            batch = next(batches, None)
+        if batch is None:
+            return
+        yield batch
+
+
+@contextmanager
+def _naming(path: Path | str) -> Iterator[None]:
+    """Name the file in whatever cannot be read of it: through Arrow, errors of DuckDB lose their type."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        reason = (str(error).splitlines() or [repr(error)])[0].removeprefix("C Data interface error: ")
+        raise InputError(f"is not a readable Parquet file ({reason})", path=path) from error
 
 
 def _name(path: Path | str) -> str:
@@ -266,19 +209,19 @@ def _name(path: Path | str) -> str:
     return escape(str(path))
 
 
-def _unreadable(path: Path | str, error: Exception) -> InputError:
-    return InputError(f"is not a readable Parquet file ({str(error).splitlines()[0]})", path=path)
-
-
 def _columns(
-    path: Path | str, kinds: Mapping[str, str], texts: list[str], numbers: list[str], other_texts: list[str],
+    path: Path | str, relation: duckdb.DuckDBPyRelation, texts: list[str], numbers: list[str], other_texts: list[str],
     required: Sequence[str] = (),
 ) -> dict[str, str]:  # fmt: skip
-    """Return what a query asks for, texts and numbers, by column."""
+    """Return what a query asks for, texts and numbers, by column; what is missing is an empty text, or no number."""
+    kinds = dict(zip(relation.columns, map(str, relation.types), strict=True))
     _check_columns(path, kinds, texts, numbers, other_texts, required)
-    there = [*texts, *(name for name in other_texts if name in kinds)]
-    as_texts = {name: f"CAST({name} AS VARCHAR)" for name in there}
-    return as_texts | {name: f"CAST({name} AS DOUBLE)" for name in numbers if name in kinds}
+    as_texts = {name: f"coalesce(CAST({name} AS VARCHAR), '')" for name in (*texts, *other_texts) if name in kinds}
+    return as_texts | {name: f"coalesce(CAST({name} AS DOUBLE), 'NaN')" for name in numbers if name in kinds}
+
+
+def _chosen(relation: duckdb.DuckDBPyRelation, columns: Mapping[str, str]) -> duckdb.DuckDBPyRelation:
+    return relation.project(", ".join(f"{column} AS {name}" for name, column in columns.items()))
 
 
 def _check_columns(

@@ -12,10 +12,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fabricast.core.errors import InputError
-from fabricast.inputs.csv_columns import csv_columns, have_blanks_around, text_column
+from fabricast.inputs.csv_columns import csv_columns, numbered, text_column
 from fabricast.inputs.csv_files import CsvRow, read_csv
 from fabricast.inputs.files import LARGEST_TEXT_BYTES, line_blocks, read_text
-from fabricast.inputs.parquet_files import ParquetBlock, ParquetRow, parquet_blocks, parquet_rows, read_parquet
+from fabricast.inputs.parquet_files import ParquetRow, parquet_blocks, parquet_rows, read_parquet
 from fabricast.pcie.graph_rows import GraphRows
 from fabricast.pcie.graphs import OPTIONAL, REQUIRED, CongestionGraphs
 from fabricast.pcie.host_memory import has_host_memory, memory_beside
@@ -29,7 +29,7 @@ __all__ = ["GraphBlocks", "ScatteredGraphError", "graph_blocks", "read_ends", "r
 SMALLEST_BYTES, LARGEST_BYTES = 1e-3, 1e15
 LATEST_START_S = 1e6
 #: What is read of a file at a time: about as many communications of CSV as of Parquet.
-_BLOCK_BYTES, _BLOCK_ROWS = 1_400_000, 110_000
+_BLOCK_BYTES, _BLOCK_ROWS = 1_400_000, 122_880
 #: Rows of Parquet that are read at once: a small file may hold billions of equal ones.
 _MOST_ROWS = 10_000_000
 #: Column that says who copies a graph, where that matters.
@@ -128,21 +128,14 @@ def graph_blocks(path: Path | str, tree: PcieTree, *, size_bytes: float, program
     """
     more = (_PROGRAM,) if programs else ()
     if Path(path).suffix.lower() == ".parquet":
-        known = _known_ends(tree)
-        total, blocks = parquet_blocks(path, REQUIRED[0], REQUIRED[1:], known, OPTIONAL, _BLOCK_ROWS, more)
+        total, blocks = parquet_blocks(path, REQUIRED, OPTIONAL, more, _BLOCK_ROWS)
         if total == 0:
             read_graphs(path, tree, size_bytes=size_bytes, programs=programs)
-        numbers = np.array([*(_number(tree, name) for name in known), _UNKNOWN])
 
-        def rows_of(block: ParquetBlock) -> GraphRows:
-            found = _from_block(block, tree, numbers, size_bytes)
-            if found is not None:
-                return found
-            before = block.rows_before
-            texts = read_parquet(path, REQUIRED, OPTIONAL, more, rows=range(before, before + len(block.begins)))
-            return _parquet_rows(path, texts, before, tree, size_bytes)
-
-        parts = ((rows_of(block), len(block.begins)) for block in blocks)
+        parts = (
+            (_parquet_rows(path, block.table, block.rows_before, tree, size_bytes), len(block.table))
+            for block in blocks
+        )
         return GraphBlocks(total, "rows", _whole_graphs(parts, _scattered(path, total, _MOST_ROWS, "rows")))
     if not Path(path).is_file():
         # A pipe is read once, and its size is not known.
@@ -201,10 +194,6 @@ def _whole_graphs(
         raise scattered
 
 
-def _known_ends(tree: PcieTree) -> list[str]:
-    return [*tree.endpoint_names, *([HOST] if HOST not in tree.endpoint_names else [])]
-
-
 def _parquet_rows(
     path: Path | str, table: pd.DataFrame, rows_before: int, tree: PcieTree, size_bytes: float
 ) -> GraphRows:
@@ -215,7 +204,8 @@ def _parquet_rows(
 def _csv_rows(
     path: Path | str, text: str, lines_before: int, tree: PcieTree, size_bytes: float, optional: tuple[str, ...]
 ) -> GraphRows:
-    known = dict.fromkeys(REQUIRED[1:], _known_ends(tree))
+    ends = [*tree.endpoint_names, *([HOST] if HOST not in tree.endpoint_names else [])]
+    known = dict.fromkeys(REQUIRED[1:], ends)
     parsed = csv_columns(text, REQUIRED, optional, numbers=OPTIONAL, known=known)
     if parsed is None or parsed[list(known)].isna().any(axis=None):
         # Blanks around names of endpoints do not count.
@@ -237,19 +227,11 @@ def _from_columns(table: pd.DataFrame, tree: PcieTree, size_bytes: float) -> Gra
     codes, names = graphs
     ends = []
     for column in REQUIRED[1:]:
-        places, texts = pd.factorize(table[column])
+        places, texts = numbered(table[column])
         # Where a row has no text its place is -1: the last number.
-        numbers = [*(_number(tree, str(text).strip()) for text in texts), _UNKNOWN]
+        numbers = [*(_number(tree, text.strip()) for text in texts), _UNKNOWN]
         ends.append(np.array(numbers, dtype=np.int64)[places])
     return _checked(names, codes, ends, table, tree, size_bytes)
-
-
-def _from_block(block: ParquetBlock, tree: PcieTree, numbers: NDArray[np.int64], size_bytes: float) -> GraphRows | None:
-    """Return the rows of a block, whose ends are places in `numbers`; None where a row is wrong."""
-    if len(set(block.texts)) < len(block.texts) or have_blanks_around(block.texts):
-        return None
-    ends = [numbers[block.columns[column].to_numpy()] for column in REQUIRED[1:]]
-    return _checked(block.texts, np.cumsum(block.begins) - 1, ends, block.columns, tree, size_bytes)
 
 
 def _checked(

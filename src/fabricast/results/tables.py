@@ -340,9 +340,9 @@ def read_table(*paths: Path | str, categories: bool = False) -> pd.DataFrame:
 
 def _text_types(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path | str]) -> str:
     """Make a type of the texts of each column, over all files, and return the clause that reads them so."""
-    from fabricast.inputs.parquet_files import as_category  # with pandas
-
     connection.read_parquet([str(path) for path in paths]).create_view("every_file")
     names = [name for name, kind in _types(connection, "every_file").items() if kind == "VARCHAR"]
-    read = (f"{as_category(connection, 'every_file', name, name)} AS {name}" for name in names)
-    return f"REPLACE ({', '.join(read)})"
+    for name in names:
+        texts = f"SELECT DISTINCT {name} FROM every_file WHERE {name} IS NOT NULL ORDER BY ALL"
+        connection.execute(f"CREATE TYPE {name}_texts AS ENUM ({texts})")
+    return f"REPLACE ({', '.join(f'{name}::{name}_texts AS {name}' for name in names)})"

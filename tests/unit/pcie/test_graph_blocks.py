@@ -203,6 +203,25 @@ def test_odd_rows_of_parquet_are_read_in_blocks_as_at_once(tmp_path, odd, row):
         assert found == expected
 
 
+@pytest.mark.parametrize("damaged", [
+    lambda content: content[:-9],
+    lambda content: content.replace(b"g5000", b"g\xff000"),
+    lambda content: content.replace(b"graph", b"gr\xffph"),
+])  # fmt: skip
+def test_damaged_parquet_is_named_wherever_it_is_damaged(tmp_path, damaged):
+    path = tmp_path / "graphs.parquet"
+    duckdb.sql(
+        f"COPY (SELECT 'g' || range AS graph, '0' AS source, '1' AS target FROM range(6000)) TO '{path}' "
+        "(ROW_GROUP_SIZE 2048, COMPRESSION uncompressed)"
+    )
+    content = path.read_bytes()
+    path.write_bytes(damaged(content))
+    assert path.read_bytes() != content
+    for read in (rows_in_blocks, lambda path: read_graphs(path, STORM8, size_bytes=7.0)):
+        with pytest.raises(InputError, match=r"graphs\.parquet: is not a readable Parquet file \([^)]"):
+            read(path)
+
+
 def test_graphs_of_parquet_that_come_again_are_scattered(tmp_path):
     path = tmp_path / "graphs.parquet"
     duckdb.sql(f"COPY (SELECT range % 3000 AS graph, 0 AS source, 1 AS target FROM range(6000)) TO '{path}'")
