@@ -12,6 +12,7 @@ import typer
 from fabricast import __version__
 from fabricast.cli import breakdown, gpucentric, maxrate, pcie, percs, results, topology, validation
 from fabricast.core.errors import InputError
+from fabricast.runtime.collection import collect_rarely
 from fabricast.runtime.leaving import leave_at_once
 
 __all__ = ["app", "main", "run"]
@@ -57,6 +58,7 @@ def main() -> None:
     """Run the command line and end the process."""
     codes: list[int] = []
     leave_at_once(lambda: codes[0] if codes else None)
+    collect_rarely()
     try:
         run()
     except SystemExit as end:

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import numba
-from numba.core.caching import UserProvidedCacheLocator
+from numba.core.caching import FunctionCache, UserProvidedCacheLocator
+from numba.core.runtime.nrt import rtsys
 
 from fabricast.runtime.caches import cache_folder
 from fabricast.runtime.machine import processor_name
@@ -40,9 +41,6 @@ def _load_arrays_without_scipy() -> None:
             importlib.import_module("numba.np.arraymath")
         finally:
             linalg.ensure_blas = load
-
-
-_load_arrays_without_scipy()
 
 
 def kernel_folder() -> Path:
@@ -78,6 +76,20 @@ class _PackageCacheLocator(UserProvidedCacheLocator):  # type: ignore[misc]
         return cls(py_func, py_file)
 
 
+class _KernelCache(FunctionCache):  # type: ignore[misc]
+    """Loads machine code without all that numba needs to compile some: that takes 0.2 s in each process."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return what is kept of a function for these arguments, as numba's cache; None where it is to be compiled."""
+        # Of what the context would load, machine code needs the memory of arrays alone.
+        rtsys.initialize(target_context)  # type: ignore[no-untyped-call]
+        with self._guard_against_spurious_io_errors():
+            found = self._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+        if found is None:
+            _load_arrays_without_scipy()
+        return found
+
+
 _folder = cache(kernel_folder)
 _Decorate = Callable[[Callable[..., Any]], Any]
 
@@ -85,7 +97,7 @@ _Decorate = Callable[[Callable[..., Any]], Any]
 def njit(**options: Any) -> _Decorate:
     """Compile a kernel with `numba.njit`, its machine code kept in `kernel_folder`.
 
-    Only this package's kernels are kept there: numba's settings are as before afterwards.
+    Only this package's kernels are kept there, and all of them: numba's settings are as before afterwards.
 
     Parameters
     ----------
@@ -103,7 +115,11 @@ def njit(**options: Any) -> _Decorate:
         before = numba.config.CACHE_LOCATOR_CLASSES  # type: ignore[attr-defined]
         numba.config.CACHE_LOCATOR_CLASSES = f"{__name__}.{_PackageCacheLocator.__name__}"  # type: ignore[attr-defined]
         try:
-            return numba.njit(**options)(function)
+            dispatcher = numba.njit(**{**options, "cache": False})(function)
+            # Without a compiler (NUMBA_DISABLE_JIT) it is the function itself.
+            if dispatcher is not function:
+                dispatcher._cache = _KernelCache(function)  # type: ignore[no-untyped-call]
+            return dispatcher
         finally:
             numba.config.CACHE_LOCATOR_CLASSES = before  # type: ignore[attr-defined]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -11,12 +10,10 @@ from pathlib import Path
 from types import TracebackType
 
 from fabricast.core.errors import InputError
+from fabricast.runtime.collection import collect_rarely
 from fabricast.runtime.leaving import leave_at_once
 
 __all__ = ["log_to", "progress_of"]
-
-#: More take memory, fewer time.
-_OBJECTS_BETWEEN_COLLECTIONS = 50_000
 
 
 def log_to(path: Path | str) -> None:
@@ -39,9 +36,7 @@ def log_to(path: Path | str) -> None:
     sys.excepthook = _short_for_bad_input
     # No job ends with another code but by an error, of which the interpreter keeps the type.
     leave_at_once(lambda: None if hasattr(sys, "last_type") else 0)
-    # Pictures and tables are made of many small objects that live as long as they do: to look through them every 700
-    # takes a tenth of the job.
-    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
+    collect_rarely()
 
 
 @contextmanager
