@@ -12,7 +12,7 @@ import typer
 from fabricast import __version__
 from fabricast.cli import breakdown, gpucentric, maxrate, pcie, percs, results, topology, validation
 from fabricast.core.errors import InputError
-from fabricast.runtime.collection import collect_rarely
+from fabricast.runtime.garbage_collection import collect_rarely
 from fabricast.runtime.leaving import leave_at_once
 
 __all__ = ["app", "main", "run"]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import duckdb
     from arro3.core import RecordBatch
 
-__all__ = ["ParquetBlock", "ParquetRow", "parquet_blocks", "parquet_rows", "read_parquet"]
+__all__ = ["ParquetRow", "parquet_blocks", "parquet_rows", "read_parquet"]
 
 
 @dataclass(frozen=True)
@@ -72,22 +72,6 @@ class ParquetRow:
         return InputError(f"row {self.line}: {message}", path=self.path)
 
 
-@dataclass(frozen=True)
-class ParquetBlock:
-    """Some rows of a file.
-
-    Parameters
-    ----------
-    rows_before : int
-        How many rows stand before these.
-    table : pandas.DataFrame
-        These, as of `read_parquet`.
-    """
-
-    rows_before: int
-    table: pd.DataFrame
-
-
 def read_parquet(
     path: Path | str, texts: Iterable[str] = (), numbers: Iterable[str] = (), other_texts: Iterable[str] = (),
     *, required_numbers: Iterable[str] = (), most_rows: int | None = None,
@@ -124,20 +108,21 @@ def read_parquet(
     # Imported here: a CSV file needs no database.
     import duckdb
 
-    with duckdb.connect() as connection, _naming(path):
-        relation = connection.read_parquet(_name(path))
-        if most_rows is not None and len(relation) > most_rows:
-            raise InputError(f"holds {len(relation):,} rows, expected at most {most_rows:,}", path=path)
-        if not (texts or required):
-            whole: pd.DataFrame = relation.df()
-            return whole
-        columns = _columns(path, relation, texts, [*required, *numbers], other_texts, required)
-        return columns_of(record_batches(_chosen(relation, columns)), columns, (*texts, *other_texts))
+    with duckdb.connect() as connection:
+        with _naming(path):
+            relation = connection.read_parquet(_name(path))
+            if most_rows is not None and len(relation) > most_rows:
+                raise InputError(f"holds {len(relation):,} rows, expected at most {most_rows:,}", path=path)
+            if not (texts or required):
+                whole: pd.DataFrame = relation.df()
+                return whole
+            columns = _columns(path, relation, texts, [*required, *numbers], other_texts, required)
+        return columns_of(_batches(path, relation, columns), columns, (*texts, *other_texts))
 
 
 def parquet_blocks(
     path: Path | str, texts: Sequence[str], numbers: Sequence[str], other_texts: Sequence[str], block_rows: int
-) -> tuple[int, Iterator[ParquetBlock]]:
+) -> tuple[int, Iterator[pd.DataFrame]]:
     """Read a Parquet file some rows at a time.
 
     Parameters
@@ -150,12 +135,13 @@ def parquet_blocks(
     Returns
     -------
     tuple of (int, iterator)
-        How many rows the file has, and its rows in order.
+        How many rows the file has, and these in order, as of `read_parquet`; their index counts from the first of the
+        file.
 
     Raises
     ------
     InputError
-        If it is no Parquet, lacks a column, has another one, or one of numbers holds none.
+        As of `read_parquet`, also while rows are taken.
     """
     import duckdb
 
@@ -165,20 +151,23 @@ def parquet_blocks(
         columns = _columns(path, relation, list(texts), list(numbers), list(other_texts))
         total = len(relation)
 
-    def blocks() -> Iterator[ParquetBlock]:
+    def blocks() -> Iterator[pd.DataFrame]:
         before = 0
         with connection:
-            for batch in _readable(path, record_batches(_chosen(relation, columns))):
+            for batch in _batches(path, relation, columns):
                 for first in range(0, batch.num_rows, block_rows):
                     part = batch.slice(first, min(block_rows, batch.num_rows - first))
-                    yield ParquetBlock(before, columns_of([part], columns, (*texts, *other_texts)))
-                    before += part.num_rows
+                    table = columns_of([part], columns, (*texts, *other_texts))
+                    yield table.set_index(pd.RangeIndex(before, before + len(table)))
+                    before += len(table)
 
     return total, blocks()
 
 
-def _readable(path: Path | str, batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
-    """Give rows, and tell what cannot be read of them."""
+def _batches(path: Path | str, relation: duckdb.DuckDBPyRelation, columns: Mapping[str, str]) -> Iterator[RecordBatch]:
+    """Give what a query asks for, and name the file where it cannot be read."""
+    chosen = relation.project(", ".join(f"{column} AS {name}" for name, column in columns.items()))
+    batches = record_batches(chosen)
     while True:
         with _naming(path):
             batch = next(batches, None)
@@ -192,7 +181,7 @@ def _naming(path: Path | str) -> Iterator[None]:
     """Name the file in whatever cannot be read of it: through Arrow, errors of DuckDB lose their type."""
     try:
         yield
-    except InputError:
+    except (InputError, MemoryError):
         raise
     except Exception as error:
         reason = (str(error).splitlines() or [repr(error)])[0].removeprefix("C Data interface error: ")
@@ -220,10 +209,6 @@ def _columns(
     return as_texts | {name: f"coalesce(CAST({name} AS DOUBLE), 'NaN')" for name in numbers if name in kinds}
 
 
-def _chosen(relation: duckdb.DuckDBPyRelation, columns: Mapping[str, str]) -> duckdb.DuckDBPyRelation:
-    return relation.project(", ".join(f"{column} AS {name}" for name, column in columns.items()))
-
-
 def _check_columns(
     path: Path | str, kinds: Mapping[str, str], texts: list[str], numbers: list[str], other_texts: list[str],
     required: Sequence[str],
@@ -240,7 +225,7 @@ def _check_columns(
         raise InputError(f"column '{wrong[0]}' is {kinds[wrong[0]]}, expected numbers", path=path)
 
 
-def parquet_rows(path: Path | str, table: pd.DataFrame, rows_before: int = 0) -> Iterator[ParquetRow]:
-    """Give the rows of a table that `read_parquet` returned, or of a block after some rows, one by one."""
-    for number, values in enumerate(table.astype(object).to_dict("records"), 1 + rows_before):
-        yield ParquetRow(Path(path), number, {str(name): value for name, value in values.items()})
+def parquet_rows(path: Path | str, table: pd.DataFrame) -> Iterator[ParquetRow]:
+    """Give the rows of a table that `read_parquet` or `parquet_blocks` returned, one by one."""
+    for number, values in zip(table.index, table.astype(object).to_dict("records"), strict=True):
+        yield ParquetRow(Path(path), 1 + number, {str(name): value for name, value in values.items()})

@@ -91,7 +91,7 @@ def read_graphs(path: Path | str, tree: PcieTree, *, size_bytes: float, programs
     # A file without a flaw is read as columns; row by row only to name the first one that is wrong.
     if Path(path).suffix.lower() == ".parquet":
         table = read_parquet(path, REQUIRED, OPTIONAL, more, most_rows=_MOST_ROWS)
-        return _parquet_rows(path, table, 0, tree, size_bytes).grouped()
+        return _parquet_rows(path, table, tree, size_bytes).grouped()
     return _csv_rows(path, read_text(path, strict=True), 0, tree, size_bytes, (*OPTIONAL, *more)).grouped()
 
 
@@ -132,10 +132,7 @@ def graph_blocks(path: Path | str, tree: PcieTree, *, size_bytes: float, program
         if total == 0:
             read_graphs(path, tree, size_bytes=size_bytes, programs=programs)
 
-        parts = (
-            (_parquet_rows(path, block.table, block.rows_before, tree, size_bytes), len(block.table))
-            for block in blocks
-        )
+        parts = ((_parquet_rows(path, table, tree, size_bytes), len(table)) for table in blocks)
         return GraphBlocks(total, "rows", _whole_graphs(parts, _scattered(path, total, _MOST_ROWS, "rows")))
     if not Path(path).is_file():
         # A pipe is read once, and its size is not known.
@@ -194,11 +191,9 @@ def _whole_graphs(
         raise scattered
 
 
-def _parquet_rows(
-    path: Path | str, table: pd.DataFrame, rows_before: int, tree: PcieTree, size_bytes: float
-) -> GraphRows:
+def _parquet_rows(path: Path | str, table: pd.DataFrame, tree: PcieTree, size_bytes: float) -> GraphRows:
     found = _from_columns(table, tree, size_bytes)
-    return found or _from_rows(path, parquet_rows(path, table, rows_before), tree, size_bytes)
+    return found or _from_rows(path, parquet_rows(path, table), tree, size_bytes)
 
 
 def _csv_rows(

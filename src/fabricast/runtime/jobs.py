@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 
 from fabricast.core.errors import InputError
-from fabricast.runtime.collection import collect_rarely
+from fabricast.runtime.garbage_collection import collect_rarely
 from fabricast.runtime.leaving import leave_at_once
 
 __all__ = ["log_to", "progress_of"]

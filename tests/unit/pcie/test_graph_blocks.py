@@ -222,6 +222,20 @@ def test_damaged_parquet_is_named_wherever_it_is_damaged(tmp_path, damaged):
             read(path)
 
 
+def test_memory_that_does_not_suffice_is_no_damaged_file(tmp_path, monkeypatch):
+    path = tmp_path / "graphs.parquet"
+    duckdb.sql(f"COPY (SELECT 'g' AS graph, 0 AS source, 1 AS target) TO '{path}'")
+
+    def full(_):
+        raise MemoryError
+        yield
+
+    monkeypatch.setattr("fabricast.inputs.parquet_files.record_batches", full)
+    for read in (rows_in_blocks, lambda path: read_graphs(path, STORM8, size_bytes=7.0)):
+        with pytest.raises(MemoryError):
+            read(path)
+
+
 def test_graphs_of_parquet_that_come_again_are_scattered(tmp_path):
     path = tmp_path / "graphs.parquet"
     duckdb.sql(f"COPY (SELECT range % 3000 AS graph, 0 AS source, 1 AS target FROM range(6000)) TO '{path}'")

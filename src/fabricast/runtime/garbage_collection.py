@@ -19,7 +19,7 @@ def collect_rarely() -> None:
     Examples
     --------
     >>> import subprocess, sys
-    >>> program = "import gc; from fabricast.runtime.collection import collect_rarely; collect_rarely(); "
+    >>> program = "import gc; from fabricast.runtime.garbage_collection import collect_rarely; collect_rarely(); "
     >>> subprocess.run([sys.executable, "-c", program + "print(gc.get_threshold()[0])"], capture_output=True).stdout
     b'50000\n'
     """
