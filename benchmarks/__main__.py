@@ -37,15 +37,16 @@ from benchmarks.simgrid import build_simgrid_peer, run_simgrid_peer
 from benchmarks.table_lines import table_lines
 from fabricast.core.units import GIB, MIB
 from fabricast.inputs.files import atomic_write
-from fabricast.pcie.graph_sets import validation_set
-from fabricast.pcie.graphs import CongestionGraphs, from_arcs
-from fabricast.pcie.models import MODELS, evaluate, warm_up
-from fabricast.pcie.packet_hardware import HARDWARE
-from fabricast.pcie.packet_runs import simulate_ends
-from fabricast.pcie.packets import simulate_once
-from fabricast.pcie.patterns import halo_pattern
-from fabricast.pcie.schedules import enumerate_schedules, run_schedule
-from fabricast.pcie.topology_files import load_tree
+from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, from_arcs
+from fabricast.pcie.graphs.patterns import halo_pattern
+from fabricast.pcie.graphs.sets import validation_set
+from fabricast.pcie.models.catalogue import MODELS
+from fabricast.pcie.models.evaluation import evaluate, warm_up
+from fabricast.pcie.packets.equivalent_runs import simulate_ends
+from fabricast.pcie.packets.hardware import HARDWARE
+from fabricast.pcie.packets.simulator import simulate_once
+from fabricast.pcie.schedules.enumeration import enumerate_schedules, run_schedule
+from fabricast.pcie.topology.files import load_tree
 from fabricast.results.connections import connect
 from tests import reference_model
 
@@ -59,10 +60,11 @@ PACKET_SAMPLE = 300
 ERROR_BOUND = 1e-9
 REPOSITORY = Path(__file__).parents[1]
 WHOLE_PROCESS = """
-from fabricast.pcie.graphs import from_arcs
-from fabricast.pcie.graph_sets import validation_set
-from fabricast.pcie.models import MODELS, evaluate
-from fabricast.pcie.topology_files import load_tree
+from fabricast.pcie.graphs.congestion_graphs import from_arcs
+from fabricast.pcie.graphs.sets import validation_set
+from fabricast.pcie.models.catalogue import MODELS
+from fabricast.pcie.models.evaluation import evaluate
+from fabricast.pcie.topology.files import load_tree
 tree = load_tree("storm8")
 graphs = from_arcs([arcs for _, arcs in validation_set(tree, 22259)], size_bytes=1.0)
 evaluate(tree, graphs, MODELS["congestion_factor"], bandwidth_bytes_per_s=1.0, tau=0.1735)

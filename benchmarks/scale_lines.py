@@ -24,15 +24,16 @@ from typing import Any
 import numpy as np
 
 from benchmarks.clocks import cpu_seconds, peak_mb
-from fabricast.pcie.graph_sets import validation_set
-from fabricast.pcie.graphs import from_arcs
-from fabricast.pcie.models import MODELS, evaluate
-from fabricast.pcie.packet_hardware import HARDWARE
-from fabricast.pcie.packet_phases import simulate
-from fabricast.pcie.packet_runs import share_of_runs
-from fabricast.pcie.patterns import halo_pattern
-from fabricast.pcie.schedules import enumerate_schedules
-from fabricast.pcie.topology_files import load_tree
+from fabricast.pcie.graphs.congestion_graphs import from_arcs
+from fabricast.pcie.graphs.patterns import halo_pattern
+from fabricast.pcie.graphs.sets import validation_set
+from fabricast.pcie.models.catalogue import MODELS
+from fabricast.pcie.models.evaluation import evaluate
+from fabricast.pcie.packets.arbiter_phases import simulate
+from fabricast.pcie.packets.equivalent_runs import share_of_runs
+from fabricast.pcie.packets.hardware import HARDWARE
+from fabricast.pcie.schedules.enumeration import enumerate_schedules
+from fabricast.pcie.topology.files import load_tree
 from fabricast.percs.loads import count_traffic, route
 from fabricast.percs.network import TwoLevelNetwork
 from fabricast.percs.workloads import multicast, stencil

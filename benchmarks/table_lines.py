@@ -18,8 +18,8 @@ import pandas as pd
 
 from benchmarks.clocks import cpu_seconds
 from fabricast.maxrate.measurements import read_measurements
-from fabricast.pcie.graph_files import graph_blocks
-from fabricast.pcie.topology_files import load_tree
+from fabricast.pcie.graphs.files import graph_blocks
+from fabricast.pcie.topology.files import load_tree
 from fabricast.percs.matrices import read_matrix
 from fabricast.results.connections import connect
 

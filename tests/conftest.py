@@ -11,7 +11,7 @@ import duckdb
 import pytest
 from hypothesis import HealthCheck, settings
 
-from fabricast.pcie.topology_files import load_tree
+from fabricast.pcie.topology.files import load_tree
 
 REPOSITORY = Path(__file__).parents[1]
 SHARED_DATA = REPOSITORY.parent / "shared" / "data"

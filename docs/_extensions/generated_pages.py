@@ -21,7 +21,7 @@ from fabricast.figures.catalogue import Entry, figures_of
 from fabricast.inputs.parameters import read_parameters
 from fabricast.inputs.studies import study_names
 from fabricast.maxrate.models import SLIDE_PARAMETERS
-from fabricast.pcie.packet_hardware import hardware_parameters
+from fabricast.pcie.packets.hardware import hardware_parameters
 from fabricast.percs.parameters import network_parameters
 from fabricast.report.stories import stories
 from fabricast.results.claim_record import VERDICT_WORDS

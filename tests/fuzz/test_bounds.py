@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from fabricast.pcie.models import warm_up as predict_warm_up
-from fabricast.pcie.packet_phases import warm_up
+from fabricast.pcie.models.evaluation import warm_up as predict_warm_up
+from fabricast.pcie.packets.arbiter_phases import warm_up
 from tests.fuzz.doors import GRAPHS, MATRIX, NETWORK, TREE
 
 MOST_BYTES, MOST_SECONDS = 2 << 30, 30.0

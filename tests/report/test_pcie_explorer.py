@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from fabricast.pcie.graphs import from_arcs
-from fabricast.pcie.models import MODELS, evaluate
-from fabricast.pcie.topology_files import load_tree
+from fabricast.pcie.graphs.congestion_graphs import from_arcs
+from fabricast.pcie.models.catalogue import MODELS
+from fabricast.pcie.models.evaluation import evaluate
+from fabricast.pcie.topology.files import load_tree
 from fabricast.report.javascript_kernels import kernel_script, to_javascript
 from tests.report.conftest import open_page
 

@@ -6,7 +6,7 @@ import pytest
 
 from fabricast.core.resources import published
 from fabricast.figures.catalogue.captions import caption_files
-from fabricast.pcie.packet_hardware import HARDWARE
+from fabricast.pcie.packets.hardware import HARDWARE
 from fabricast.results.claims import read_claims
 from tests.conftest import REPOSITORY
 

@@ -134,7 +134,7 @@ def test_edits_rerun_exactly_what_uses_them(finished):
     assert {"fit_maxrate", "compare_study", "plot_maxrate"} | tables == maxrate
     probes = touch("src/fabricast/pcie/tables/probes.py")
     assert {"evaluate_pcie_probes", "compare_study", "plot_pcie"} | tables == probes
-    kernels = touch("src/fabricast/pcie/kernels/congestion.py")
+    kernels = touch("src/fabricast/pcie/models/kernels/congestion.py")
     assert {"compile_pcie_kernels", "predict_pcie_graphs", "trace_pcie_example", "evaluate_pcie_probes"} <= kernels
     assert not kernels & {
         "record_run", "collect_published", "generate_pcie_topologies", "fit_maxrate", "evaluate_percs_loads",

@@ -8,7 +8,7 @@ import pandas as pd
 
 from fabricast.core.units import MIB
 from fabricast.pcie.tables.packets import calibration_rows
-from fabricast.pcie.topology_files import load_tree
+from fabricast.pcie.topology.files import load_tree
 from fabricast.results.tables import write_table
 
 values = snakemake.params

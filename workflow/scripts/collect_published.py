@@ -7,7 +7,7 @@ log_to(snakemake.log[0])
 import pandas as pd
 
 from fabricast.inputs.parameters import parameter_table, read_parameters
-from fabricast.pcie.packet_hardware import hardware_parameters
+from fabricast.pcie.packets.hardware import hardware_parameters
 from fabricast.percs.parameters import network_parameters
 from fabricast.results.tables import write_table
 

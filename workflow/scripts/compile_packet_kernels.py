@@ -5,7 +5,7 @@ from fabricast.runtime.jobs import log_to
 log_to(snakemake.log[0])
 
 from fabricast.inputs.files import write_text
-from fabricast.pcie.packet_phases import warm_up
+from fabricast.pcie.packets.arbiter_phases import warm_up
 
 warm_up()
 write_text(snakemake.output[0], f"{snakemake.params.code}\n")

@@ -5,9 +5,9 @@ from fabricast.runtime.jobs import log_to
 log_to(snakemake.log[0])
 
 from fabricast.core.units import MIB
-from fabricast.pcie.machine_parameters import refuse_peer_copies
+from fabricast.pcie.graphs.checks import refuse_peer_copies
 from fabricast.pcie.tables.graphs import generate_graph_set, graphs_from_rows
-from fabricast.pcie.topology_files import load_tree
+from fabricast.pcie.topology.files import load_tree
 from fabricast.results.tables import write_table
 
 entry, values = snakemake.params.graph_set, snakemake.params

@@ -6,7 +6,7 @@ log_to(snakemake.log[0])
 
 from fabricast.core.units import GIB
 from fabricast.pcie.tables.topologies import link_rows, topology_rows, vertex_rows
-from fabricast.pcie.topology_files import load_trees
+from fabricast.pcie.topology.files import load_trees
 from fabricast.results.tables import write_table
 
 trees = load_trees([*snakemake.input.builtin, *snakemake.input.files])

@@ -6,7 +6,7 @@ log_to(snakemake.log[0])
 
 from fabricast.pcie.tables.graph_set_parameters import graph_set_parameters, parameter_rows
 from fabricast.pcie.tables.predictions import elapsed_rows
-from fabricast.pcie.topology_files import load_tree
+from fabricast.pcie.topology.files import load_tree
 from fabricast.results.tables import read_table, write_table
 
 entry, name = snakemake.params.graph_set, snakemake.wildcards.graph_set

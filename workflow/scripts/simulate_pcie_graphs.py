@@ -5,7 +5,7 @@ from fabricast.runtime.jobs import log_to, progress_of
 log_to(snakemake.log[0])
 
 from fabricast.pcie.tables.packets import chosen_graphs, graphs_of_job, simulated_rows
-from fabricast.pcie.topology_files import load_tree
+from fabricast.pcie.topology.files import load_tree
 from fabricast.results.tables import read_table, write_table
 
 entry, names, values = snakemake.params.graph_set, snakemake.wildcards, snakemake.params

@@ -5,9 +5,9 @@ from fabricast.runtime.jobs import log_to
 log_to(snakemake.log[0])
 
 from fabricast.inputs.studies import study_tolerance
-from fabricast.pcie.models import ABLATIONS
+from fabricast.pcie.models.catalogue import ABLATIONS
 from fabricast.pcie.tables.validation import validate_models
-from fabricast.pcie.topology_files import load_tree
+from fabricast.pcie.topology.files import load_tree
 from fabricast.results.tables import read_table, write_table
 
 values = snakemake.params

@@ -7,9 +7,9 @@ from pathlib import Path
 import pandas as pd
 
 from fabricast.core.errors import InputError, PeerLinkError
-from fabricast.pcie.calibration import PARAMETER_UNITS, estimate_frame, read_probe_times
-from fabricast.pcie.calibration import calibrate as estimate
-from fabricast.pcie.tree import PcieTree
+from fabricast.pcie.models.calibration import PARAMETER_UNITS, estimate_frame, read_probe_times
+from fabricast.pcie.models.calibration import calibrate as estimate
+from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["calibrate"]
 

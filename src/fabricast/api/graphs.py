@@ -9,14 +9,14 @@ import numpy as np
 
 from fabricast.api.quantities import to_bytes
 from fabricast.core.errors import InputError
-from fabricast.pcie.collectives import card_arcs, collective_arcs
-from fabricast.pcie.graph_files import read_graphs as read_graph_file
-from fabricast.pcie.graphs import CongestionGraphs, from_arcs
-from fabricast.pcie.graphs import all_to_all as all_arcs
-from fabricast.pcie.host_memory import memory_beside, with_host_memory
-from fabricast.pcie.patterns import halo_pattern
-from fabricast.pcie.topology_files import load_tree
-from fabricast.pcie.tree import PcieTree
+from fabricast.pcie.graphs.collectives import card_arcs, collective_arcs
+from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, from_arcs
+from fabricast.pcie.graphs.congestion_graphs import all_to_all as all_arcs
+from fabricast.pcie.graphs.files import read_graphs as read_graph_file
+from fabricast.pcie.graphs.patterns import halo_pattern
+from fabricast.pcie.topology.files import load_tree
+from fabricast.pcie.topology.memory import memory_beside, with_host_memory
+from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = [
     "all_to_all",
@@ -181,7 +181,7 @@ def network_card_copies(tree: PcieTree, *, from_cards: bool = False, size: float
     Examples
     --------
     >>> from dataclasses import replace
-    >>> from fabricast.pcie.regular_tree import regular_tree
+    >>> from fabricast.pcie.topology.regular import regular_tree
     >>> tree = regular_tree("flat4x2", (2, 2))
     >>> cards = tuple(replace(v, network_card=v.name in ("1", "3")) for v in tree.vertices)
     >>> copies = network_card_copies(replace(tree, vertices=cards))

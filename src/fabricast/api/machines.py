@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fabricast.pcie.copies_of_machine import address_doubts, copies_of_machine
-from fabricast.pcie.machine_parameters import one_way_of
-from fabricast.pcie.machine_validation import MachineValidation
-from fabricast.pcie.machine_validation import validate_machine as validate
-from fabricast.pcie.programs import program_of
-from fabricast.pcie.tree import PcieTree
+from fabricast.pcie.graphs.programs import program_of
+from fabricast.pcie.machines.validation import MachineValidation
+from fabricast.pcie.machines.validation import validate_machine as validate
+from fabricast.pcie.measurements.addresses import address_doubts
+from fabricast.pcie.measurements.files import copies_of_machine
+from fabricast.pcie.topology.tree import PcieTree, one_way_of
 
 __all__ = ["validate_machine"]
 

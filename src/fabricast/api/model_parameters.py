@@ -9,10 +9,10 @@ from typing import Any
 
 from fabricast.api.quantities import to_bytes_per_s
 from fabricast.core.errors import InputError
-from fabricast.pcie.copies_of_machine import address_doubts
-from fabricast.pcie.engine_model import ENDPOINT_ENGINES, EngineModel, measured_calibration
-from fabricast.pcie.machine_parameters import MachineParameters, machine_parameters, one_way_of
-from fabricast.pcie.tree import PcieTree
+from fabricast.pcie.machines.engine_model import ENDPOINT_ENGINES, EngineModel, measured_calibration
+from fabricast.pcie.measurements.addresses import address_doubts
+from fabricast.pcie.models.parameters import MachineParameters, machine_parameters
+from fabricast.pcie.topology.tree import PcieTree, one_way_of
 
 __all__ = ["engine_model", "given_parameters"]
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fabricast.pcie.graphs import CongestionGraphs
-from fabricast.pcie.tree import PcieTree
+from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
+from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["Prediction", "communications"]
 

@@ -16,13 +16,14 @@ from fabricast.api.model_parameters import engine_model, given_parameters
 from fabricast.api.prediction_table import Prediction, communications
 from fabricast.api.quantities import MOST_THREADS, check_count
 from fabricast.core.errors import InputError, unknown_name
-from fabricast.pcie.bottlenecks import link_labels, sharers
-from fabricast.pcie.engine_model import ENDPOINT_ENGINES, EngineModel
-from fabricast.pcie.graphs import CongestionGraphs
-from fabricast.pcie.hazards import divided_writes, divided_writes_text
-from fabricast.pcie.machine_parameters import refuse_peer_copies
-from fabricast.pcie.models import MODELS, Evaluation, Model, evaluate
-from fabricast.pcie.tree import PcieTree
+from fabricast.pcie.graphs.checks import refuse_peer_copies
+from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
+from fabricast.pcie.graphs.hazards import divided_writes, divided_writes_text
+from fabricast.pcie.machines.engine_model import ENDPOINT_ENGINES, EngineModel
+from fabricast.pcie.models.bottlenecks import link_labels, sharers
+from fabricast.pcie.models.catalogue import MODELS, Model
+from fabricast.pcie.models.evaluation import Evaluation, evaluate
+from fabricast.pcie.topology.tree import PcieTree
 from fabricast.runtime.threads import mapped_ahead
 
 __all__ = ["Predictor", "predict"]

@@ -14,14 +14,15 @@ import pandas as pd
 from fabricast.api.graphs import check_endpoints
 from fabricast.api.quantities import MOST_THREADS, check_count, to_bytes_per_s
 from fabricast.core.errors import InputError, unknown_name
-from fabricast.pcie.graphs import CongestionGraphs, from_arcs
-from fabricast.pcie.machine_parameters import machine_parameters, refuse_peer_copies
-from fabricast.pcie.models import Model, named_model
-from fabricast.pcie.patterns import Pattern
-from fabricast.pcie.schedule_results import Mode, ScheduleSearch
-from fabricast.pcie.schedule_search import search_schedules
-from fabricast.pcie.schedules import can_enumerate, enumerate_schedules
-from fabricast.pcie.tree import PcieTree
+from fabricast.pcie.graphs.checks import refuse_peer_copies
+from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, from_arcs
+from fabricast.pcie.graphs.patterns import Pattern
+from fabricast.pcie.models.catalogue import Model, named_model
+from fabricast.pcie.models.parameters import machine_parameters
+from fabricast.pcie.schedules.enumeration import can_enumerate, enumerate_schedules
+from fabricast.pcie.schedules.results import Mode, ScheduleSearch
+from fabricast.pcie.schedules.search import search_schedules
+from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["FastestSchedule", "fastest_schedule"]
 

@@ -9,12 +9,12 @@ from fabricast.api.graphs import check_endpoints
 from fabricast.api.prediction_table import Prediction, communications
 from fabricast.api.quantities import MOST_THREADS, check_count
 from fabricast.core.errors import unknown_name
-from fabricast.pcie.graphs import CongestionGraphs
-from fabricast.pcie.link_rates import hardware_on
-from fabricast.pcie.machine_parameters import refuse_peer_copies
-from fabricast.pcie.packet_graphs import simulate_graphs
-from fabricast.pcie.packet_hardware import HARDWARE, PacketHardware
-from fabricast.pcie.tree import PcieTree
+from fabricast.pcie.graphs.checks import refuse_peer_copies
+from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
+from fabricast.pcie.packets.hardware import HARDWARE, PacketHardware
+from fabricast.pcie.packets.link_rates import hardware_on
+from fabricast.pcie.packets.programs import simulate_graphs
+from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["simulate"]
 

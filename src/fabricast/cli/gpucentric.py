@@ -14,7 +14,7 @@ from fabricast.core.units import GIB
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fabricast.pcie.tree import PcieTree
+    from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["app"]
 
@@ -74,7 +74,7 @@ def bandwidth(
     """Read bandwidths between GPUs and host, and what they tell the PCIe models."""
     from fabricast.inputs.bandwidth_matrices import read_bandwidths
     from fabricast.inputs.files import write_text
-    from fabricast.pcie.topology_files import load_tree
+    from fabricast.pcie.topology.files import load_tree
 
     check_output(output, ".csv", inputs=(file, topology))
     tree = None if topology is None else load_tree(topology, include_display=include_display)

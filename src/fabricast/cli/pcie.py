@@ -37,8 +37,8 @@ from fabricast.core.units import GIB, MIB
 if TYPE_CHECKING:
     from fabricast.api.prediction_table import Prediction
     from fabricast.api.predictions import Predictor
-    from fabricast.pcie.graphs import CongestionGraphs
-    from fabricast.pcie.packet_hardware import PacketHardware
+    from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
+    from fabricast.pcie.packets.hardware import PacketHardware
 
 __all__ = ["app"]
 
@@ -83,8 +83,8 @@ def predict(
     """Predict when each communication of each congestion graph ends."""
     from fabricast.api.predictions import Predictor
     from fabricast.cli.output import write_elapsed
-    from fabricast.pcie.graph_files import ScatteredGraphError, read_graphs
-    from fabricast.pcie.topology_files import load_tree
+    from fabricast.pcie.graphs.files import ScatteredGraphError, read_graphs
+    from fabricast.pcie.topology.files import load_tree
 
     check_model_parameters(bandwidth_gib, tau, crossing_cost)
     check_size("--size-mib", size_mib, MIB)
@@ -111,7 +111,7 @@ def _predict_blocks(
 ) -> list[str]:
     """Predict the graphs of a file some at a time; return what the reader should know."""
     from fabricast.cli.output import write_elapsed_parts
-    from fabricast.pcie.graph_files import graph_blocks
+    from fabricast.pcie.graphs.files import graph_blocks
     from fabricast.runtime.jobs import progress_of
     from fabricast.runtime.threads import made_ahead
 
@@ -179,8 +179,8 @@ def simulate(
     from fabricast.api.simulations import simulate as simulate_times
     from fabricast.cli.output import write_elapsed
     from fabricast.cli.pcie_trace import trace_file
-    from fabricast.pcie.graph_files import read_graphs
-    from fabricast.pcie.topology_files import load_tree
+    from fabricast.pcie.graphs.files import read_graphs
+    from fabricast.pcie.topology.files import load_tree
     from fabricast.runtime.jobs import progress_of
 
     check_size("--size-mib", size_mib, MIB)
@@ -217,7 +217,7 @@ def _hardware(name: str, payload_bytes: int | None, split_bytes: int | None, **c
     """Return a hardware setting with what the options change of it."""
     from dataclasses import replace
 
-    from fabricast.pcie.packet_hardware import HARDWARE
+    from fabricast.pcie.packets.hardware import HARDWARE
 
     if name not in HARDWARE:
         raise unknown_name("hardware", name, HARDWARE)
@@ -251,7 +251,7 @@ def calibrate(
     """Estimate bandwidth, crossing cost and tau from probes of a machine, with 95 % intervals."""
     from fabricast.api.calibrations import calibrate as estimate
     from fabricast.inputs.files import atomic_write
-    from fabricast.pcie.topology_files import load_tree
+    from fabricast.pcie.topology.files import load_tree
 
     check_output(output, ".csv", inputs=(probes, topology))
     check_seed(seed)
@@ -299,8 +299,8 @@ def schedule(
     """Find the fastest order of communications: all schedules, or a search with a proved bound."""
     from fabricast.api.schedules import EVALUATIONS, fastest_schedule
     from fabricast.cli.schedule_text import parse_grid, schedule_lines, write_schedules
-    from fabricast.pcie.patterns import halo_pattern, read_pattern
-    from fabricast.pcie.topology_files import load_tree
+    from fabricast.pcie.graphs.patterns import halo_pattern, read_pattern
+    from fabricast.pcie.topology.files import load_tree
     from fabricast.runtime.jobs import progress_of
 
     check_model_parameters(bandwidth_gib, tau, crossing_cost)
@@ -344,8 +344,8 @@ def schedule(
 @app.command(epilog="Example: fabricast models")
 def models() -> None:
     """List the models that 'predict --model' takes."""
-    from fabricast.pcie.engine_model import ENDPOINT_ENGINES, TITLE
-    from fabricast.pcie.models import MODELS
+    from fabricast.pcie.machines.engine_model import ENDPOINT_ENGINES, TITLE
+    from fabricast.pcie.models.catalogue import MODELS
 
     for name, entry in MODELS.items():
         typer.echo(f"{name:24} {entry.title}")

@@ -7,12 +7,12 @@ from pathlib import Path
 from fabricast.core.errors import InputError
 from fabricast.core.units import time_text
 from fabricast.inputs.files import atomic_write
-from fabricast.pcie.graph_files import read_graphs
-from fabricast.pcie.link_rates import hardware_on
-from fabricast.pcie.machine_parameters import refuse_peer_copies
-from fabricast.pcie.packet_hardware import PacketHardware
-from fabricast.pcie.packet_trace import trace_packets
-from fabricast.pcie.topology_files import load_tree
+from fabricast.pcie.graphs.checks import refuse_peer_copies
+from fabricast.pcie.graphs.files import read_graphs
+from fabricast.pcie.packets.hardware import PacketHardware
+from fabricast.pcie.packets.link_rates import hardware_on
+from fabricast.pcie.packets.trace import trace_packets
+from fabricast.pcie.topology.files import load_tree
 from fabricast.results.connections import connect
 
 __all__ = ["trace_file"]
@@ -49,7 +49,7 @@ def trace_file(
     size_bytes : float
         Size where the file has no column ``size_bytes``.
     generation, width, parameters_file
-        As for `fabricast.pcie.link_rates.hardware_on`.
+        As for `fabricast.pcie.packets.link_rates.hardware_on`.
     pcie_only, include_display : bool, default False
         As for `fabricast.simulate` and `fabricast.load_topology`.
     graph : str

@@ -11,8 +11,8 @@ import pandas as pd
 from fabricast.core.errors import InputError
 from fabricast.core.units import time_text
 from fabricast.inputs.files import atomic_write, write_text
-from fabricast.pcie.schedule_results import ScheduleSearch
-from fabricast.pcie.tree import PcieTree
+from fabricast.pcie.schedules.results import ScheduleSearch
+from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["parse_grid", "schedule_lines", "write_schedules"]
 

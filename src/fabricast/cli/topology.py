@@ -21,7 +21,7 @@ app = typer.Typer(help="List, draw and import topologies.", no_args_is_help=True
 @app.command("list", epilog="Example: fabricast topology list")
 def list_topologies() -> None:
     """List the built-in topologies."""
-    from fabricast.pcie.topology_files import builtin_names, load_tree
+    from fabricast.pcie.topology.files import builtin_names, load_tree
 
     for name in builtin_names():
         tree = load_tree(name)
@@ -36,7 +36,7 @@ def show(
 ) -> None:
     """Draw a topology as text, with its path classes."""
     from fabricast.cli.topology_text import path_matrix, tree_text
-    from fabricast.pcie.topology_files import load_tree
+    from fabricast.pcie.topology.files import load_tree
 
     tree = load_tree(topology, include_display=include_display, network_cards=network_cards)
     console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
@@ -55,9 +55,9 @@ def check(
 ) -> None:
     """Say what measured copies say against a topology; exit code 1 if anything does."""
     from fabricast.api.machines import validate_machine
-    from fabricast.pcie.hazards import DIVIDED_WRITES
-    from fabricast.pcie.machine_remarks import AS_FAST_AS_OTHERS, MISSING_PROBES, UNLIMITED_ROOT_COMPLEX
-    from fabricast.pcie.topology_files import load_tree
+    from fabricast.pcie.graphs.hazards import DIVIDED_WRITES
+    from fabricast.pcie.machines.warnings import AS_FAST_AS_OTHERS, MISSING_PROBES, UNLIMITED_ROOT_COMPLEX
+    from fabricast.pcie.topology.files import load_tree
 
     found = validate_machine(
         load_tree(topology, include_display=include_display), measured, program=program, system=system
@@ -84,8 +84,8 @@ def import_topology(
     network_cards: Annotated[bool, NETWORK_CARDS] = False,
 ) -> None:
     """Turn hwloc or NCCL XML into a topology that all commands read."""
-    from fabricast.pcie.topology_files import tree_yaml, write_tree
-    from fabricast.pcie.xml_import import import_xml
+    from fabricast.pcie.topology.files import tree_yaml, write_tree
+    from fabricast.pcie.topology.xml_import import import_xml
 
     check_output(output, ".yaml", ".yml", inputs=(file,))
     tree = import_xml(file, include_display=include_display, network_cards=network_cards)

@@ -6,8 +6,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.tree import Tree
 
-from fabricast.pcie.tree import PcieTree
-from fabricast.pcie.tree_parts import PeerLink
+from fabricast.pcie.topology.parts import PeerLink
+from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["path_matrix", "tree_text"]
 

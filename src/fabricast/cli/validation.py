@@ -10,8 +10,8 @@ import typer
 from fabricast.cli.options import DISPLAY, check_output
 
 if TYPE_CHECKING:
-    from fabricast.pcie.machine_probes import Probe
-    from fabricast.pcie.tree import PcieTree
+    from fabricast.pcie.measurements.probes import Probe
+    from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["app"]
 
@@ -32,8 +32,8 @@ def probes(
     """Propose the fewest copies that tell the parameters of a machine and test its tree, or measure them here."""
     from fabricast.cli.options import check_range
     from fabricast.inputs.files import write_text
-    from fabricast.pcie.machine_probes import probe_csv, proposed_probes
-    from fabricast.pcie.topology_files import load_tree
+    from fabricast.pcie.measurements.probes import probe_csv, proposed_probes
+    from fabricast.pcie.topology.files import load_tree
 
     check_output(output, ".csv", inputs=[topology])
     check_range("--size-mb", size_mb, 1, 16384)
@@ -59,7 +59,8 @@ def _measure(tree: PcieTree, found: list[Probe], output: Path | None, size_bytes
     """Run probes on this machine and write what was measured."""
     from fabricast.core.errors import InputError
     from fabricast.inputs.files import write_text
-    from fabricast.pcie.probe_runs import MachineGpus, measure_probes, measured_text
+    from fabricast.pcie.measurements.cuda_copies import MachineGpus
+    from fabricast.pcie.measurements.probe_runs import measure_probes, measured_text
     from fabricast.runtime.cuda_driver import unavailable_reason
     from fabricast.runtime.jobs import progress_of
 
@@ -101,11 +102,12 @@ def validate(
 
     from fabricast.cli.options import check_range
     from fabricast.cli.validation_text import validation_text
-    from fabricast.pcie.copies_of_machine import address_doubts, copies_of_machine
-    from fabricast.pcie.machine_parameters import one_way_of
-    from fabricast.pcie.machine_validation import validate_machine
-    from fabricast.pcie.programs import program_of
-    from fabricast.pcie.topology_files import load_tree
+    from fabricast.pcie.graphs.programs import program_of
+    from fabricast.pcie.machines.validation import validate_machine
+    from fabricast.pcie.measurements.addresses import address_doubts
+    from fabricast.pcie.measurements.files import copies_of_machine
+    from fabricast.pcie.topology.files import load_tree
+    from fabricast.pcie.topology.tree import one_way_of
 
     if bandwidth_gb is not None:
         check_range("--bandwidth-gb", bandwidth_gb, 1e-3, 9e3)

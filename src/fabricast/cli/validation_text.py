@@ -7,7 +7,7 @@ from rich.console import Group
 from rich.markup import escape
 from rich.table import Column, Table
 
-from fabricast.pcie.machine_validation import MachineValidation
+from fabricast.pcie.machines.validation import MachineValidation
 
 __all__ = ["validation_text"]
 

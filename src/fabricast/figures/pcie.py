@@ -16,8 +16,8 @@ from matplotlib.ticker import FuncFormatter
 
 from fabricast.figures.colours import COLOURS, MORE_COLOURS
 from fabricast.figures.style import COLUMN_WIDTH_IN, PAGE_WIDTH_IN, legend_below
-from fabricast.pcie.models import MODELS
-from fabricast.pcie.tree import PcieTree
+from fabricast.pcie.models.catalogue import MODELS
+from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["LOADS", "plot_link_loads", "plot_model_differences", "plot_probes", "plot_slowdown", "plot_worked_example"]
 

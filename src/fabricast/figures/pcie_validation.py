@@ -12,9 +12,10 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from fabricast.figures.colours import COLOURS
 from fabricast.figures.pcie import LOADS, draw_tree, greys_first, link_load, model_label, model_look
 from fabricast.figures.style import COLUMN_WIDTH_IN, PAGE_WIDTH_IN, legend_below
-from fabricast.pcie.models import MODELS, VALIDATED, factors
+from fabricast.pcie.models.catalogue import MODELS, VALIDATED
+from fabricast.pcie.models.evaluation import factors
 from fabricast.pcie.tables.graphs import graphs_from_rows
-from fabricast.pcie.tree import PcieTree
+from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = [
     "plot_error_by_size",

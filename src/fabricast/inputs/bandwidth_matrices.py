@@ -13,7 +13,7 @@ import pandas as pd
 from fabricast.core.errors import InputError
 from fabricast.inputs.files import parse_json, read_text
 
-__all__ = ["read_bandwidths"]
+__all__ = ["is_bandwidth_matrix", "parse_bandwidths", "read_bandwidths"]
 
 _COLUMNS = ["program", "test", "row", "column", "value", "unit"]
 #: Rates and latencies beyond these are damaged output.
@@ -161,39 +161,74 @@ def _peer_test(lines: list[str]) -> Iterator[_Row]:
                     yield "p2pBandwidthLatencyTest", title, row, column, value * _scale(title), _unit(title)
 
 
-def read_bandwidths(path: Path | str, others: str = "") -> pd.DataFrame:
+def is_bandwidth_matrix(text: str) -> bool:
+    """Return whether a text is output of nvbandwidth or p2pBandwidthLatencyTest."""
+    return _is_json(text) or _is_nvbandwidth(text) or _is_peer_test(text)
+
+
+def _is_json(text: str) -> bool:
+    return text.lstrip().startswith("{")
+
+
+def _is_nvbandwidth(text: str) -> bool:
+    return "Running " in text and "memcpy" in text
+
+
+def _is_peer_test(text: str) -> bool:
+    return "P2P" in text and "D\\D" in text
+
+
+def read_bandwidths(path: Path | str) -> pd.DataFrame:
     """Read matrices of bandwidths and latencies.
 
     Parameters
     ----------
     path : Path or str
         What nvbandwidth printed as text or JSON (``-j``), or p2pBandwidthLatencyTest.
-    others : str, default ''
-        Further programs that the caller knows, for the message about a file of none of them.
 
     Returns
     -------
     pandas.DataFrame
-        Columns program, test, row, column, value, unit (bytes/s or s); pairs that were not
-        measured, pairs that nvbandwidth prints as 0, and pairs without peer access in matrices of peer
-        access are left out.
+        As `parse_bandwidths` returns it.
 
     Raises
     ------
     InputError
-        If the file is of none of these programs or holds no matrix.
+        If the file is of none of these programs or has no matrix.
     """
-    path = Path(path)
-    text = read_text(path)
+    return parse_bandwidths(read_text(path), Path(path))
+
+
+def parse_bandwidths(text: str, path: Path) -> pd.DataFrame:
+    """Parse matrices of bandwidths and latencies.
+
+    Parameters
+    ----------
+    text : str
+        What nvbandwidth printed as text or JSON (``-j``), or p2pBandwidthLatencyTest.
+    path : Path
+        File of the text, named in errors.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns program, test, row, column, value, unit (bytes/s or s). Omitted are pairs that were not measured, pairs
+        that nvbandwidth prints as 0, and pairs without peer access in matrices of peer access.
+
+    Raises
+    ------
+    InputError
+        If the text is of none of these programs or has no matrix.
+    """
     try:
-        if text.lstrip().startswith("{"):
+        if _is_json(text):
             rows = list(_nvbandwidth_json(parse_json(text, path)))
-        elif "Running " in text and "memcpy" in text:
+        elif _is_nvbandwidth(text):
             rows = list(_nvbandwidth_text(text.splitlines()))
-        elif "P2P" in text and "D\\D" in text:
+        elif _is_peer_test(text):
             rows = list(_peer_test(text.splitlines()))
         else:
-            raise InputError(f"is no output of {others}nvbandwidth or p2pBandwidthLatencyTest", path=path)
+            raise InputError("is no output of nvbandwidth or p2pBandwidthLatencyTest", path=path)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         if isinstance(error, InputError):
             raise

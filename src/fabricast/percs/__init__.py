@@ -1,1 +1,1 @@
-"""The study of two-level direct networks: hot-spots, mappings and routings (Bhatele et al., SC11)."""
+"""Hot-spots, mappings and routings on two-level direct networks (SC11 study)."""

@@ -1,4 +1,4 @@
-"""Traffic of a pattern on a network, once its ranks have routers."""
+"""Network traffic of a communication pattern with mapped ranks."""
 
 from __future__ import annotations
 
@@ -18,16 +18,18 @@ __all__ = ["mapped_traffic", "matrix_pairs"]
 
 
 def matrix_pairs(path: Path, network: TwoLevelNetwork, tiles: int) -> tuple[Pairs, int]:
-    """Return what ranks exchange, and how many there are, of copies of a matrix side by side.
+    """Return the bytes between ranks for several instances of a matrix.
+
+    Each instance of the job has separate ranks.
 
     Parameters
     ----------
     path : Path
-        Bytes between ranks, as `fabricast.percs.matrices.read_matrix` takes them.
+        File of bytes between ranks, see `fabricast.percs.matrices.read_matrix`.
     network : TwoLevelNetwork
-        Network on which they must fit.
+        Network that must have a core for every rank.
     tiles : int
-        Copies of the job, each with ranks of its own.
+        Number of instances of the job.
 
     Raises
     ------
@@ -35,7 +37,7 @@ def matrix_pairs(path: Path, network: TwoLevelNetwork, tiles: int) -> tuple[Pair
         If there are more ranks than cores.
     """
     source, target, size, ranks = read_matrix(path)
-    # Copies of the job side by side, each with its own ranks.
+    # The ranks of each instance follow those of the previous instance.
     shift = np.repeat(np.arange(tiles, dtype=np.int64) * ranks, source.size)
     source, target = np.tile(source, tiles) + shift, np.tile(target, tiles) + shift
     size, ranks = np.tile(size, tiles), ranks * tiles
@@ -47,40 +49,40 @@ def matrix_pairs(path: Path, network: TwoLevelNetwork, tiles: int) -> tuple[Pair
 def mapped_traffic(
     pattern: str, mapping: str, network: TwoLevelNetwork, seed: int, tiles: int
 ) -> tuple[Traffic, Pairs | None, str]:
-    """Return traffic and router pairs of a built-in workload or of a user's matrix, once it is mapped.
+    """Return traffic and router pairs of a mapped workload or user-supplied matrix.
 
     Parameters
     ----------
     pattern : str
-        Built-in workload, or a file of bytes between ranks.
+        Name of a built-in workload, or path of a file of bytes between ranks.
     mapping : str
-        One of `fabricast.percs.mappings.MAPPINGS`; of a matrix DEF or RNM.
+        One of `fabricast.percs.mappings.MAPPINGS`; only DEF or RNM for a matrix.
     network : TwoLevelNetwork
         Network.
     seed : int
         Seed of random mappings and targets.
     tiles : int
-        Copies of a matrix side by side.
+        Number of instances of a matrix.
 
     Returns
     -------
     (Traffic, Pairs or None, str)
-        Traffic; pairs of routers, if the pattern has neighbours; what it is, in words.
+        Traffic; router pairs, or None if targets are random; description of the pattern.
 
     Raises
     ------
     InputError
-        If pattern or mapping is unknown, or the job does not fit.
+        If the pattern or mapping is unknown, or the job does not fit the network.
     """
     if mapping not in MAPPINGS:
         raise unknown_name("mapping", mapping, MAPPINGS)
     generator = np.random.default_rng(seed)
     if pattern in WORKLOADS:
-        one = workload(pattern)
-        router = map_tasks(mapping, one, network, generator)
-        traffic, messages = count_traffic(one, router, network, seed=seed)
-        pairs = None if one.random_targets else router_pairs(one, router, network)
-        return traffic, pairs, f"{pattern}: {one.tasks:,} tasks, {messages:,} messages of {one.size_bytes:,.0f} bytes"
+        built_in = workload(pattern)
+        router = map_tasks(mapping, built_in, network, generator)
+        traffic, messages = count_traffic(built_in, router, network, seed=seed)
+        pairs = None if built_in.random_targets else router_pairs(built_in, router, network)
+        return traffic, pairs, f"{pattern}: {built_in.tasks:,} tasks, {messages:,} messages of {built_in.size_bytes:,.0f} bytes"
     check_pattern(pattern)
     pairs_of_ranks, ranks = matrix_pairs(Path(pattern), network, tiles)
     nodes = -(-ranks // network.cores_per_router)
@@ -90,7 +92,7 @@ def mapped_traffic(
         owner = generator.permutation(network.routers)[:nodes]
     else:
         raise InputError(
-            f"is '{mapping}', expected DEF or RNM: a matrix has no grid to cut into blocks", argument="mapping"
+            f"is '{mapping}', expected DEF or RNM because a matrix has no task grid to divide into blocks", argument="mapping"
         )
     router = owner[np.arange(ranks) // network.cores_per_router].astype(np.int32)
     traffic = matrix_traffic(*pairs_of_ranks, router, network)

@@ -1,4 +1,4 @@
-"""Mappings of tasks to routers, and placements of jobs in larger machines."""
+"""Mappings of tasks to routers and placements of jobs on larger machines."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from fabricast.percs.workloads import Workload, blocks_of
 
 __all__ = ["MAPPINGS", "MAPPING_TITLES", "PLACEMENTS", "RANDOM_MAPPINGS", "block_numbers", "map_tasks", "place"]
 
-#: Default rank order; blocks by node, drawer, supernode; random nodes and drawers, of blocks and of ranks.
+#: Rank order; blocks by node, drawer and supernode; blocks or rank-order chunks on random nodes or drawers.
 MAPPINGS = ("DEF", "BNM", "BDM", "BSM", "RNM", "RDM", "RNMu", "RDMu")
-#: The mappings in words.
+#: Mapping titles for figures and tables.
 MAPPING_TITLES = {
     "DEF": "rank order", "BNM": "blocks on nodes", "BDM": "blocks on drawers", "BSM": "blocks on supernodes",
     "RNM": "blocks on random nodes", "RDM": "blocks on random drawers", "RNMu": "rank-order chunks on random nodes",
@@ -29,19 +29,22 @@ Map = NDArray[np.int32]
 
 @lru_cache(maxsize=8)
 def block_numbers(grid: tuple[int, ...], shapes: tuple[tuple[int, ...], ...]) -> NDArray[np.int64]:
-    """Return the number of every task's block: nested blocks, the outermost first, each row-major.
+    """Return the block number of every task.
+
+    Blocks are nested and numbered in row-major order, starting with the outermost level. Results are
+    cached because the cases of the study repeat few combinations.
 
     Parameters
     ----------
     grid : tuple of int
-        Tasks in each direction.
+        Number of tasks in each dimension.
     shapes : tuple of tuple of int
-        Blocks from the largest to the smallest; each divides the one before.
+        Block shapes from the largest to the smallest; each shape divides the previous shape.
 
     Returns
     -------
     ndarray of int64, shape (tasks,), read-only
-        Number of the smallest block of each task. Cases of a study repeat few of them: the last are kept.
+        Number of the smallest block that contains each task.
 
     Examples
     --------
@@ -51,12 +54,12 @@ def block_numbers(grid: tuple[int, ...], shapes: tuple[tuple[int, ...], ...]) ->
     coordinates = np.indices(grid).reshape(len(grid), -1)
     number = np.zeros(coordinates.shape[1], dtype=np.int64)
     outer = grid
-    rest = coordinates
+    remainder = coordinates
     for shape in shapes:
         counts = [whole // part for whole, part in zip(outer, shape, strict=True)]
-        place = np.ravel_multi_index([rest[d] // shape[d] for d in range(len(grid))], counts)
-        number = number * int(np.prod(counts)) + place
-        rest = np.stack([rest[d] % shape[d] for d in range(len(grid))])
+        block_index = np.ravel_multi_index([remainder[d] // shape[d] for d in range(len(grid))], counts)
+        number = number * int(np.prod(counts)) + block_index
+        remainder = np.stack([remainder[d] % shape[d] for d in range(len(grid))])
         outer = shape
     number.flags.writeable = False
     return number
@@ -72,13 +75,13 @@ def map_tasks(
     mapping : str
         One of `MAPPINGS`.
     workload : Workload
-        Whose grid is cut into blocks.
+        Workload whose task grid is divided into blocks.
     network : TwoLevelNetwork
-        Whose nodes and drawers are filled.
+        Network whose nodes and drawers are filled.
     generator : numpy.random.Generator
         Source of random permutations.
     turned : bool, default False
-        Whether the sides of node blocks stand in reverse order.
+        Whether the sides of node blocks are reversed.
 
     Returns
     -------
@@ -88,7 +91,7 @@ def map_tasks(
     Raises
     ------
     InputError
-        If the mapping is unknown or the job does not fit.
+        If the mapping is unknown or the job does not fit the network.
     """
     cores = network.cores_per_router
     if workload.tasks % cores or workload.tasks > network.tasks:
@@ -119,44 +122,44 @@ def map_tasks(
 
 
 def place(placement: str, nodes: int, network: TwoLevelNetwork, generator: np.random.Generator) -> Map:
-    """Choose the routers of a machine that a job gets, in the order in which it fills them.
+    """Return the routers allocated to a job, in the order in which it fills them.
 
     Parameters
     ----------
     placement : str
-        One of `PLACEMENTS`; random ones keep the order of the machine.
+        One of `PLACEMENTS`. Random placements keep the router order of the machine.
     nodes : int
-        Routers that the job needs.
+        Number of routers that the job needs.
     network : TwoLevelNetwork
-        The machine.
+        Network of the machine.
     generator : numpy.random.Generator
-        Source of randomness.
+        Source of random permutations.
 
     Returns
     -------
     ndarray of int32, shape (nodes,)
-        Routers.
+        Routers of the job.
     """
     if nodes > network.routers:
         raise InputError(f"the job needs {nodes} routers, the machine has {network.routers}")
-    every = np.arange(network.routers)
+    all_routers = np.arange(network.routers)
     units = {
         "random_supernodes": network.group_routers,
         "random_drawers": network.routers_per_drawer,
         "random_nodes": 1,
     }
     if placement == "contiguous":
-        chosen = every[:nodes]
+        chosen = all_routers[:nodes]
     elif placement in units:
         unit = units[placement]
-        taken = np.sort(generator.permutation(network.routers // unit)[: -(-nodes // unit)])
-        chosen = (taken[:, None] * unit + np.arange(unit)).ravel()[:nodes]
+        chosen_units = np.sort(generator.permutation(network.routers // unit)[: -(-nodes // unit)])
+        chosen = (chosen_units[:, None] * unit + np.arange(unit)).ravel()[:nodes]
     elif placement == "spread_drawers":
         drawer = network.routers_per_drawer
         count = -(-nodes // drawer)
-        # Evenly over the groups, one drawer after the other.
-        turns = np.arange(count)
-        group, number = turns % network.groups, turns // network.groups
+        # Drawers are assigned to the groups in round-robin order.
+        drawer_index = np.arange(count)
+        group, number = drawer_index % network.groups, drawer_index // network.groups
         first = group * network.group_routers + number * drawer
         chosen = (np.sort(first)[:, None] + np.arange(drawer)).ravel()[:nodes]
     else:

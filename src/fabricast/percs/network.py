@@ -1,4 +1,4 @@
-"""Two-level direct networks: routers in drawers in groups, every router joined to all of its group."""
+"""Two-level direct networks such as PERCS: fully connected groups of routers."""
 
 from __future__ import annotations
 
@@ -14,34 +14,36 @@ from fabricast.core.errors import InputError, unknown_name
 __all__ = ["GATEWAYS", "LINK_CLASSES", "Gateway", "TwoLevelNetwork", "percs"]
 
 Gateway = Literal["mod", "block", "rel"]
-#: Rules that say which router of a group holds the link to another group.
+#: Rules that assign the link to another group to a router (the gateway).
 GATEWAYS: tuple[Gateway, ...] = ("mod", "block", "rel")
-#: Within a drawer, within a group between drawers, between groups.
+#: Links within a drawer, between drawers of a group, and between groups.
 LINK_CLASSES = ("LL", "LR", "D")
 _MOST_GROUPS = 4096
 
 
 @dataclass(frozen=True)
 class TwoLevelNetwork:
-    """A two-level direct network such as PERCS or a dragonfly.
+    """Two-level direct network such as PERCS or a dragonfly.
+
+    All routers of a group are connected to each other, and all groups are connected to each other.
 
     Parameters
     ----------
     groups : int
-        Groups (supernodes of PERCS), all joined to each other.
+        Number of groups (PERCS supernodes).
     drawers_per_group, routers_per_drawer, cores_per_router : int
-        Shape of a group; all routers of a group are joined to each other.
+        Shape of a group.
     multiplicity : int, default 1
-        Parallel links between two groups; bytes are split evenly over them.
+        Number of parallel links between two groups; bytes are split evenly over them.
     gateway : {'mod', 'block', 'rel'}
-        Which router holds the link from group i to group j: j mod routers, blocks of j, or
+        Rule for the router of group i with the link to group j: j mod routers, blocks of j, or
         blocks of j - i. [assumed]
     ll_bytes_per_s, lr_bytes_per_s, d_bytes_per_s : float
-        Capacity of a directed link within a drawer, between drawers, between groups.
+        Capacity in bytes/s of a directed link within a drawer, between drawers and between groups.
     injection_bytes_per_s : float
-        What a router can inject. [assumed]
+        Injection bandwidth of a router in bytes/s. [assumed]
     hop_latency_s : float
-        Delay of a link. [assumed]
+        Latency of a link in s. [assumed]
 
     References
     ----------
@@ -78,25 +80,25 @@ class TwoLevelNetwork:
             raise InputError(f"multiplicity is {self.multiplicity}, expected 1 to {self.group_routers * 16}")
         for name in ("ll", "lr", "d", "injection"):
             if not 0 < getattr(self, f"{name}_bytes_per_s") < float("inf"):
-                raise InputError(f"{name}_bytes_per_s is {getattr(self, f'{name}_bytes_per_s')}, expected a rate")
+                raise InputError(f"{name}_bytes_per_s is {getattr(self, f'{name}_bytes_per_s')}, expected a positive finite rate")
 
     @property
     def group_routers(self) -> int:
-        """Routers of a group."""
+        """Number of routers in a group."""
         return self.drawers_per_group * self.routers_per_drawer
 
     @property
     def routers(self) -> int:
-        """All routers."""
+        """Number of routers."""
         return self.groups * self.group_routers
 
     @property
     def tasks(self) -> int:
-        """Cores, one task each."""
+        """Number of tasks, one per core."""
         return self.routers * self.cores_per_router
 
     def counts(self) -> dict[str, int]:
-        """Return the directed links of each class."""
+        """Return the number of directed links of each class."""
         routers, drawer = self.group_routers, self.routers_per_drawer
         return {
             "LL": self.routers * (drawer - 1),
@@ -106,13 +108,13 @@ class TwoLevelNetwork:
 
     @cached_property
     def gateways(self) -> NDArray[np.int64]:
-        """Router of group i that holds stripe k of the links to group j, shape (groups, groups, multiplicity)."""
+        """Router of group i with parallel link k to group j, shape (groups, groups, multiplicity)."""
         count, stripes, routers = self.groups, self.multiplicity, self.group_routers
         i, j, k = np.ogrid[:count, :count, :stripes]
         if self.gateway == "mod":
             owner = (j * stripes + k + 0 * i) % routers
         elif self.gateway == "block":
-            # As many groups to a router as fill its 16 ports, whatever the size of the machine.
+            # Each router has 16 ports for links between groups; fill them before using the next router.
             per_router = max(16, -(-count * stripes // routers))
             owner = np.minimum((j * stripes + k + 0 * i) // per_router, routers - 1)
         else:
@@ -121,7 +123,7 @@ class TwoLevelNetwork:
 
     @cached_property
     def local_class(self) -> NDArray[np.int64]:
-        """Class of the link between two routers of a group, shape (routers, routers); -1 on the diagonal."""
+        """Class of each link within a group, shape (routers, routers); -1 on the diagonal."""
         drawer = np.arange(self.group_routers) // self.routers_per_drawer
         kind = np.where(drawer[:, None] == drawer[None, :], 0, 1)
         np.fill_diagonal(kind, -1)
@@ -129,16 +131,19 @@ class TwoLevelNetwork:
 
     @property
     def capacities(self) -> NDArray[np.float64]:
-        """Capacity in bytes/s by class."""
+        """Link capacity in bytes/s of each class."""
         return np.array([self.ll_bytes_per_s, self.lr_bytes_per_s, self.d_bytes_per_s])
 
     def link_capacities(self, stripes: int) -> NDArray[np.float64]:
-        """Return the capacity in bytes/s of every link within groups, then of `stripes` links between each two."""
+        """Return the capacity of every link in bytes/s.
+
+        Links within groups come first, then `stripes` links between each pair of groups.
+        """
         within = self.capacities[np.maximum(self.local_class, 0).ravel()]
         return np.concatenate([np.tile(within, self.groups), np.full(self.groups**2 * stripes, self.d_bytes_per_s)])
 
 
 @cache
 def percs(groups: int, *, gateway: Gateway = "mod", multiplicity: int = 1) -> TwoLevelNetwork:
-    """Return the PERCS network with some supernodes; equal calls share one and what it has worked out."""
+    """Return the PERCS network with a number of supernodes; equal calls share one cached object."""
     return TwoLevelNetwork(groups, gateway=gateway, multiplicity=multiplicity)

@@ -1,4 +1,4 @@
-"""Packet-level network: an independent reference for the time of the busiest link."""
+"""Packet-level network simulation: an independent reference for the bottleneck time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fabricast.percs.workloads import Workload
 
 __all__ = ["PacketRun", "Pairs", "router_pairs", "simulate_packets", "sum_pairs"]
 
-#: Source, target and bytes of pairs.
+#: Source, target and bytes of each pair.
 Pairs = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
 
 _TICKS_PER_S = 1e12
@@ -24,18 +24,18 @@ _MOST_PACKETS = 2_000_000_000
 
 @dataclass(frozen=True)
 class PacketRun:
-    """What a packet-level run gives.
+    """Result of a packet-level simulation.
 
     Parameters
     ----------
     elapsed_s : float
-        When the last packet arrives.
+        Arrival time of the last packet.
     flow_end_s : ndarray of float64, shape (flows,)
-        When each pair of routers has finished.
+        Completion time of each pair of routers.
     link_busy_s : ndarray of float64, shape (links,)
-        How long each link worked: those within groups, then between.
+        Busy time of each link: links within groups first, then links between groups.
     packets, hops : int
-        Packets and their hops.
+        Number of packets, and of link traversals of all packets.
     """
 
     elapsed_s: float
@@ -46,12 +46,14 @@ class PacketRun:
 
 
 def router_pairs(workload: Workload, router: NDArray[np.int32], network: TwoLevelNetwork) -> Pairs:
-    """Return the pairs of routers that communicate and the bytes of each.
+    """Return the router pairs that communicate and the bytes of each pair.
+
+    Messages between tasks of one router use no link and are omitted.
 
     Parameters
     ----------
     workload : Workload
-        Pattern with neighbours; random targets are not aggregated.
+        Communication pattern with neighbours. Patterns with random targets are not supported.
     router : ndarray of int32, shape (tasks,)
         Router of each task.
     network : TwoLevelNetwork
@@ -63,12 +65,12 @@ def router_pairs(workload: Workload, router: NDArray[np.int32], network: TwoLeve
         Source, target and bytes, sorted by source and target.
     """
     if workload.random_targets:
-        raise InputError(f"'{workload.name}' has random targets, expected neighbours for single packets")
+        raise InputError(f"'{workload.name}' has random targets, expected a pattern with neighbours for a packet simulation")
     owner = router.reshape(workload.grid).astype(np.int64)
     first, second = [], []
     for offset in workload.offsets:
-        # np.roll brings the neighbour at +offset to the place of the task.
-        other = np.roll(owner, [-step for step in offset], axis=tuple(range(owner.ndim)))
+        # np.roll moves the router of the neighbour at +offset to the task's position.
+        neighbour = np.roll(owner, [-step for step in offset], axis=tuple(range(owner.ndim)))
         sends = np.ones(owner.shape, dtype=bool)
         if not workload.wrap:
             for axis, step in enumerate(offset):
@@ -76,7 +78,7 @@ def router_pairs(workload: Workload, router: NDArray[np.int32], network: TwoLeve
                 inside = (edge >= 0) & (edge < owner.shape[axis])
                 sends &= inside.reshape([-1 if d == axis else 1 for d in range(owner.ndim)])
         first.append(owner[sends])
-        second.append(other[sends])
+        second.append(neighbour[sends])
     sources = np.concatenate(first)
     return sum_pairs(sources, np.concatenate(second), np.full(sources.size, workload.size_bytes), network)
 
@@ -84,12 +86,12 @@ def router_pairs(workload: Workload, router: NDArray[np.int32], network: TwoLeve
 def sum_pairs(
     first: NDArray[np.int64], second: NDArray[np.int64], size_bytes: NDArray[np.float64], network: TwoLevelNetwork
 ) -> Pairs:
-    """Sum the bytes between each two different routers.
+    """Sum the bytes between each pair of different routers.
 
     Parameters
     ----------
     first, second, size_bytes : ndarray, shape (messages,)
-        Routers that send and receive, and how much.
+        Sending router, receiving router and bytes of each message.
     network : TwoLevelNetwork
         Network.
 
@@ -98,11 +100,11 @@ def sum_pairs(
     (ndarray of int64, ndarray of int64, ndarray of float64)
         Source, target and bytes, sorted by source and target.
     """
-    apart = first != second
-    # Faster than np.unique: few pairs are put in order, not all messages.
-    place, every = pd.factorize(first[apart] * network.routers + second[apart], sort=True)
-    total: NDArray[np.float64] = np.bincount(place, weights=size_bytes[apart]).astype(np.float64)
-    return every // network.routers, every % network.routers, total
+    different = first != second
+    # pd.factorize sorts only the unique pairs; np.unique would sort all messages.
+    pair_code, unique_pairs = pd.factorize(first[different] * network.routers + second[different], sort=True)
+    total: NDArray[np.float64] = np.bincount(pair_code, weights=size_bytes[different]).astype(np.float64)
+    return unique_pairs // network.routers, unique_pairs % network.routers, total
 
 
 def simulate_packets(
@@ -114,11 +116,11 @@ def simulate_packets(
     window: int = 256,
     seed: int = 0,
 ) -> PacketRun:
-    """Send the bytes of every pair of routers packet by packet.
+    """Simulate the traffic between routers packet by packet.
 
-    Links are FIFO queues at their output with service times of packet size by capacity and a
-    constant latency; a router injects the packets of its flows in turn and has at most `window`
-    in flight. Buffers are not limited, so that nothing can deadlock.
+    Each link is an output-queued FIFO whose service time is packet size divided by capacity, followed
+    by a constant latency. A router injects the packets of its flows in round-robin order and has at
+    most `window` packets in flight. Buffers are unlimited, so deadlock is impossible.
 
     Parameters
     ----------
@@ -127,18 +129,18 @@ def simulate_packets(
     network : TwoLevelNetwork
         Network.
     routing : {'direct', 'indirect'}
-        Shortest routes, or a random third group for each packet.
+        Shortest routes, or routes through a random third group for each packet.
     packet_bytes : float
-        Size of a packet; bytes of a pair are rounded up to whole packets.
+        Packet size in bytes. The bytes of a pair are rounded up to whole packets.
     window : int, default 256
-        Packets in flight of each router.
+        Largest number of packets in flight per router.
     seed : int, default 0
-        Of the random groups.
+        Seed of the random groups.
 
     Returns
     -------
     PacketRun
-        Times.
+        Completion times, link busy times and packet counts.
 
     Raises
     ------
@@ -149,19 +151,19 @@ def simulate_packets(
 
     source, target, size = pairs
     if not 1 <= packet_bytes <= 1e12 or not 1 <= window <= 2**20:
-        raise InputError(f"packet_bytes is {packet_bytes:g} and window {window}, expected positive numbers")
+        raise InputError(f"packet_bytes is {packet_bytes:g} and window is {window}, expected 1 to 1e12 and 1 to 2^20")
     if routing == "indirect" and network.groups < 3:
-        raise InputError(f"{network.groups} groups have no third one, expected 3 or more for indirect routes")
+        raise InputError(f"groups is {network.groups}, expected 3 or more for indirect routes")
     packets = np.ceil(np.asarray(size, dtype=np.float64) / packet_bytes).astype(np.int64)
     if packets.sum() > _MOST_PACKETS:
-        raise InputError(f"{packets.sum():,} packets, expected at most {_MOST_PACKETS:,}; larger packet_bytes help")
+        raise InputError(f"the run has {packets.sum():,} packets, expected at most {_MOST_PACKETS:,}; increase packet_bytes")
     if (np.diff(source) < 0).any():
-        raise InputError("pairs are not sorted by source")
+        raise InputError("pairs are unsorted, expected them sorted by source")
     capacity = network.link_capacities(network.multiplicity)
     service = np.maximum(1, np.rint(packet_bytes / capacity * _TICKS_PER_S)).astype(np.int64)
     injection = max(1, round(packet_bytes / network.injection_bytes_per_s * _TICKS_PER_S))
     latency = max(1, round(network.hop_latency_s * _TICKS_PER_S))
-    # Few links differ: what takes equally long stands in one ring.
+    # Links with the same service time share one ring buffer; there are few distinct service times.
     durations, ring_of = np.unique(np.append(service, injection), return_inverse=True)
     offset = np.searchsorted(source, np.arange(network.routers + 1)).astype(np.int64)
     done, busy = np.zeros(source.size, np.int64), np.zeros(service.size, np.int64)

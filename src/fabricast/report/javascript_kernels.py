@@ -14,8 +14,6 @@ __all__ = ["kernel_script", "to_javascript"]
 
 #: Modules in the order in which their names are used.
 _MODULES = ("working_memory", "congestion", "back_pressure", "bottlenecks", "max_min", "models")
-#: Numbers there have no 64 bits: the page takes the way that works for any number of communications.
-_NO_MASKS = "const MOST_IN_A_MASK = 0;"
 _OPERATORS: dict[type, str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.BitOr: "|", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">",
     ast.GtE: ">=", ast.Eq: "===", ast.NotEq: "!==", ast.And: "&&", ast.Or: "||", ast.Not: "!", ast.USub: "-",
@@ -176,7 +174,7 @@ def kernel_script() -> str:
     """
     lines, seen = [_ARRAY, _NO_MASKS], set[str]()
     for module in _MODULES:
-        source = resources.files("fabricast.pcie.kernels").joinpath(f"{module}.py").read_text(encoding="utf-8")
+        source = resources.files("fabricast.pcie.models.kernels").joinpath(f"{module}.py").read_text(encoding="utf-8")
         names = {node.name for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)}
         if names & seen:
             raise NotImplementedError(f"{', '.join(sorted(names & seen))} in two modules of kernels")

@@ -9,9 +9,9 @@ import duckdb
 import numpy as np
 
 from fabricast.core.errors import InputError
-from fabricast.pcie.models import MODELS
-from fabricast.pcie.topology_files import load_tree
-from fabricast.pcie.tree import PcieTree
+from fabricast.pcie.models.catalogue import MODELS
+from fabricast.pcie.topology.files import load_tree
+from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["explored_tree", "pcie_explorer"]
 
@@ -33,7 +33,7 @@ def explored_tree(tree: PcieTree) -> dict[str, Any]:
 
     Examples
     --------
-    >>> from fabricast.pcie.topology_files import load_tree
+    >>> from fabricast.pcie.topology.files import load_tree
     >>> explored_tree(load_tree("storm8"))["endpoints"][:3]
     ['0', '1', '2']
     """

@@ -13,7 +13,7 @@ from fabricast.core.number_text import number_text, with_minus
 from fabricast.gpucentric.methods import METHODS
 from fabricast.maxrate.datasets import DATASET_TITLES
 from fabricast.maxrate.models import MODEL_TITLES
-from fabricast.pcie.models import MODELS
+from fabricast.pcie.models.catalogue import MODELS
 from fabricast.report.stories import study_name
 
 __all__ = ["READABLE_MODELS", "Cell", "Sheet", "header_text", "sheet_of"]

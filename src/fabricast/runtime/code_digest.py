@@ -133,7 +133,7 @@ def modules_below(package: str) -> list[str]:
 
     Examples
     --------
-    >>> "fabricast.pcie.kernels.models" in modules_below("fabricast.pcie.kernels")
+    >>> "fabricast.pcie.models.kernels.models" in modules_below("fabricast.pcie.kernels")
     True
     """
     folder = _PACKAGE.joinpath(*package.split(".")[1:])

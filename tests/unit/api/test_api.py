@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fabricast as fc
-from fabricast.pcie.bottlenecks import link_labels
-from fabricast.pcie.models import MODELS
-from fabricast.pcie.regular_tree import regular_tree
+from fabricast.pcie.models.bottlenecks import link_labels
+from fabricast.pcie.models.catalogue import MODELS
+from fabricast.pcie.topology.regular import regular_tree
 from tests.conftest import REPOSITORY
 
 BANDWIDTH = "10 GB/s"
@@ -207,8 +207,8 @@ def test_fits_say_what_the_data_do_not_determine():
 
 
 def test_pictures_in_a_notebook_escape_foreign_names():
-    from fabricast.pcie.tree import PcieTree
-    from fabricast.pcie.tree_parts import Vertex
+    from fabricast.pcie.topology.parts import Vertex
+    from fabricast.pcie.topology.tree import PcieTree
 
     vertices = (Vertex("RC", "root_complex", None), Vertex("<i>&", "endpoint", "RC"), Vertex("1", "endpoint", "RC"))
     tree = PcieTree("<script>", vertices)

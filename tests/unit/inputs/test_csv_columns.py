@@ -15,7 +15,7 @@ from fabricast.core.errors import InputError
 from fabricast.maxrate import measurements
 from fabricast.maxrate.measurements import read_measurements
 from fabricast.pcie import measured_copies
-from fabricast.pcie.measured_copies import read_measured_copies
+from fabricast.pcie.measurements.files import read_measured_copies
 from fabricast.percs import matrices
 from fabricast.percs.matrices import read_matrix
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabricast.pcie.kernels.bit_masks import bits, lowest, without_lowest
+from fabricast.pcie.schedules.kernels.bit_masks import bits, lowest, without_lowest
 from fabricast.runtime.compilation import njit
 
 

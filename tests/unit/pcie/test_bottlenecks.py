@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabricast.pcie.bottlenecks import link_labels, sharers
-from fabricast.pcie.graphs import CongestionGraphs, from_arcs
-from fabricast.pcie.models import MODELS, evaluate, trace_phases
-from fabricast.pcie.regular_tree import regular_tree
-from fabricast.pcie.topology_files import load_tree
+from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, from_arcs
+from fabricast.pcie.models.bottlenecks import link_labels, sharers
+from fabricast.pcie.models.catalogue import MODELS
+from fabricast.pcie.models.evaluation import evaluate, trace_phases
+from fabricast.pcie.topology.files import load_tree
+from fabricast.pcie.topology.regular import regular_tree
 
 TREE = regular_tree("storm8", (2, 2, 2))
 COPIES = st.lists(

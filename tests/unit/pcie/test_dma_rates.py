@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabricast.core.errors import InputError
-from fabricast.pcie.dma_rates import dma_bytes_per_s, effective_rate_bytes_per_s, packet_gap_s
-from fabricast.pcie.graphs import from_arcs
-from fabricast.pcie.packet_hardware import PacketHardware
-from fabricast.pcie.packets import simulate_once
-from fabricast.pcie.regular_tree import regular_tree
+from fabricast.pcie.graphs.congestion_graphs import from_arcs
+from fabricast.pcie.packets.dma_rates import dma_bytes_per_s, effective_rate_bytes_per_s, packet_gap_s
+from fabricast.pcie.packets.hardware import PacketHardware
+from fabricast.pcie.packets.simulator import simulate_once
 from fabricast.pcie.tables.dma_rates import dma_rate_tables
+from fabricast.pcie.topology.regular import regular_tree
 from tests.conftest import REPOSITORY
 
 LINK = PacketHardware(generation=3, width=8, payload_bytes=256)

@@ -12,19 +12,20 @@ from typer.testing import CliRunner
 import fabricast as fc
 from fabricast.cli import app
 from fabricast.core.errors import InputError, PeerLinkError
-from fabricast.pcie.copy_links import LinkRates
-from fabricast.pcie.graph_files import graph_blocks, read_graphs
-from fabricast.pcie.graphs import from_arcs
-from fabricast.pcie.host_memory import root_complex_of, with_host_memory
-from fabricast.pcie.machine_probes import proposed_probes
-from fabricast.pcie.machine_rates import Calibration
-from fabricast.pcie.machine_validation import validate_machine
-from fabricast.pcie.measured_graph import MeasuredGraph
-from fabricast.pcie.packet_programs import hardware_with_rates, simulate_copies, tree_with_rates
-from fabricast.pcie.programs import PROGRAMS, copy_times, total_rate
-from fabricast.pcie.shared_limits import limits_of
-from fabricast.pcie.topology_files import load_tree
-from fabricast.pcie.tree_parts import PeerLink, direct_rates
+from fabricast.pcie.engines.forecast import copy_times, total_rate
+from fabricast.pcie.engines.links import LinkRates
+from fabricast.pcie.graphs.congestion_graphs import from_arcs
+from fabricast.pcie.graphs.files import graph_blocks, read_graphs
+from fabricast.pcie.graphs.programs import PROGRAMS
+from fabricast.pcie.machines.calibration import Calibration
+from fabricast.pcie.machines.shared_limits import limits_of
+from fabricast.pcie.machines.validation import validate_machine
+from fabricast.pcie.measurements.measured_graph import MeasuredGraph
+from fabricast.pcie.measurements.probes import proposed_probes
+from fabricast.pcie.packets.programs import hardware_with_rates, simulate_copies, tree_with_rates
+from fabricast.pcie.topology.files import load_tree
+from fabricast.pcie.topology.memory import root_complex_of, with_host_memory
+from fabricast.pcie.topology.parts import PeerLink, direct_rates
 from tests.unit.pcie.test_measured_copies import DUPLEX, EVEN, IN_TURNS, ORDERED, TREE, arcs, simulated
 
 #: One copy alone of these bytes takes a second.
@@ -108,7 +109,7 @@ def test_the_program_column_decides_and_rows_of_a_graph_agree(tmp_path):
 
 
 def test_programs_and_host_memory_are_read_in_blocks_as_at_once(tmp_path, monkeypatch):
-    monkeypatch.setattr("fabricast.pcie.graph_files._BLOCK_BYTES", 64)
+    monkeypatch.setattr("fabricast.pcie.graphs.files._BLOCK_BYTES", 64)
     names = ["torch", "", "p2pmark"]
     text = "".join(f"g{k},H,{k % 8},{names[k % 3]}\ng{k},{k % 8},{(k + 1) % 8},{names[k % 3]}\n" for k in range(30))
     path = tmp_path / "graphs.csv"

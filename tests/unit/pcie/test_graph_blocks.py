@@ -18,8 +18,8 @@ from fabricast.cli import app
 from fabricast.core.errors import InputError
 from fabricast.inputs.files import line_blocks
 from fabricast.pcie import graph_files
-from fabricast.pcie.graph_files import ScatteredGraphError, graph_blocks, read_graphs
-from fabricast.pcie.topology_files import load_tree
+from fabricast.pcie.graphs.files import ScatteredGraphError, graph_blocks, read_graphs
+from fabricast.pcie.topology.files import load_tree
 
 STORM8 = load_tree("storm8")
 HEADER = "graph,source,target\n"

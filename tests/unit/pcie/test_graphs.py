@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 
 from fabricast.api.predictions import predict
 from fabricast.core.errors import InputError
-from fabricast.pcie.graph_files import read_graphs
-from fabricast.pcie.graph_sets import exhaustive_graphs, random_graphs, stress_set, validation_set
-from fabricast.pcie.graph_symmetry import canonical_form, count_graphs, subset_orbits
-from fabricast.pcie.graphs import all_to_all, from_arcs
-from fabricast.pcie.hazards import divided_writes
-from fabricast.pcie.topology_files import load_tree
+from fabricast.pcie.graphs.congestion_graphs import all_to_all, from_arcs
+from fabricast.pcie.graphs.files import read_graphs
+from fabricast.pcie.graphs.hazards import divided_writes
+from fabricast.pcie.graphs.sets import exhaustive_graphs, random_graphs, stress_set, validation_set
+from fabricast.pcie.graphs.symmetry import canonical_form, count_graphs, subset_orbits
+from fabricast.pcie.topology.files import load_tree
+from fabricast.pcie.topology.symmetry import automorphisms
 
 
 def test_counts_of_graphs(storm8, flat4x2):
@@ -30,7 +31,7 @@ def test_counts_of_subsets(storm8, flat4x2):
 def orbits_under_the_stabiliser(tree, subset):
     """Non-empty graphs on given endpoints, up to symmetries that keep the subset (Burnside)."""
     arcs = all_to_all(subset)
-    images = {tuple(row[list(subset)]) for row in tree.automorphisms if set(row[list(subset)]) == set(subset)}
+    images = {tuple(row[list(subset)]) for row in automorphisms(tree) if set(row[list(subset)]) == set(subset)}
     total = 0
     for image in images:
         move = dict(zip(subset, image, strict=True))
@@ -88,7 +89,7 @@ def test_stress_set(storm8):
 @given(st.sets(st.sampled_from(all_to_all(range(8))), min_size=1, max_size=9), st.integers(0, 127))
 def test_canonical_form_is_the_same_for_all_images(arcs, number):
     storm8 = load_tree("storm8")
-    image = storm8.automorphisms[number]
+    image = automorphisms(storm8)[number]
     moved = [(int(image[s]), int(image[t])) for s, t in arcs]
     assert canonical_form(storm8, arcs) == canonical_form(storm8, moved)
     assert len(canonical_form(storm8, arcs)) == len(arcs)

@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 from fabricast.cli import app
 from fabricast.core.errors import InputError, PeerLinkError, UnknownSpeedError
 from fabricast.core.units import GIB, MIB, PROTOCOL_EFFICIENCY, pcie_link_bytes_per_s
-from fabricast.pcie.machine_parameters import machine_parameters, read_machine_parameters
-from fabricast.pcie.topology_files import load_tree
-from fabricast.pcie.xml_import import import_xml
+from fabricast.pcie.models.parameters import machine_parameters, read_machine_parameters
+from fabricast.pcie.topology.files import load_tree
+from fabricast.pcie.topology.xml_import import import_xml
 from tests.fuzz.doors import GRAPHS, HWLOC, NCCL
 
 SIZE = 300 * MIB
@@ -202,7 +202,7 @@ def test_path_classes_count_switches_that_are_not_drawn(tmp_path):
 
 
 def load_tree_again(tree, folder):
-    from fabricast.pcie.topology_files import write_tree
+    from fabricast.pcie.topology.files import write_tree
 
     write_tree(tree, folder / "again.yaml")
     assert load_tree(folder / "again.yaml") == tree

@@ -15,24 +15,24 @@ from typer.testing import CliRunner
 from fabricast.cli import app
 from fabricast.core.errors import InputError
 from fabricast.core.resources import published
-from fabricast.pcie.collectives import collective_arcs
-from fabricast.pcie.copies_of_machine import copies_of_machine
-from fabricast.pcie.copy_links import LinkRates, SharedLimit, way_of
-from fabricast.pcie.host_memory import flows_of, root_complex_of, with_host_memory
-from fabricast.pcie.left_out_pause import JudgedMachine, left_out_rates
-from fabricast.pcie.machine_probes import probe_csv, proposed_probes
-from fabricast.pcie.machine_remarks import BEYOND_THE_LINKS
-from fabricast.pcie.machine_validation import UNTOLD_LINKS, UNTOLD_ROOT_LINK, validate_machine
-from fabricast.pcie.measured_copies import read_measured_copies
-from fabricast.pcie.measured_graph import MeasuredGraph
-from fabricast.pcie.packet_hardware import reverse_links
-from fabricast.pcie.programs import PROGRAMS, CopyProgram, copy_times, program_of, total_rate
-from fabricast.pcie.regular_tree import regular_tree
+from fabricast.pcie.engines.forecast import copy_times, total_rate
+from fabricast.pcie.engines.links import LinkRates, SharedLimit
+from fabricast.pcie.graphs.collectives import collective_arcs
+from fabricast.pcie.graphs.programs import PROGRAMS, CopyProgram, program_of
+from fabricast.pcie.machines.left_out_pause import JudgedMachine, left_out_rates
+from fabricast.pcie.machines.validation import UNTOLD_LINKS, UNTOLD_ROOT_LINK, validate_machine
+from fabricast.pcie.machines.warnings import BEYOND_THE_LINKS
+from fabricast.pcie.measurements.files import copies_of_machine, read_measured_copies
+from fabricast.pcie.measurements.measured_graph import MeasuredGraph, flows_of
+from fabricast.pcie.measurements.probes import probe_csv, proposed_probes
 from fabricast.pcie.tables.measured_copies import measured_copy_tables, public_machines
 from fabricast.pcie.tables.measured_errors import error_rows, feature_rows
-from fabricast.pcie.topology_files import load_tree
-from fabricast.pcie.tree import PcieTree
-from fabricast.pcie.tree_parts import MemoryNode, PeerLink, Vertex
+from fabricast.pcie.topology.files import load_tree
+from fabricast.pcie.topology.memory import root_complex_of, with_host_memory
+from fabricast.pcie.topology.parts import MemoryNode, PeerLink, Vertex
+from fabricast.pcie.topology.paths import reverse_links, way_of
+from fabricast.pcie.topology.regular import regular_tree
+from fabricast.pcie.topology.tree import PcieTree
 
 TREE = regular_tree("flat4x2", (2, 4))
 # More links than a word has bits.

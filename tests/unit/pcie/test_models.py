@@ -15,12 +15,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fabricast.core.units import GIB, MIB
-from fabricast.pcie.graph_sets import validation_set
-from fabricast.pcie.graphs import all_to_all, from_arcs, gather, scatter
-from fabricast.pcie.models import ABLATIONS, MODELS, evaluate, factors, trace_phases
-from fabricast.pcie.topology_files import load_tree
-from fabricast.pcie.tree import PcieTree
-from fabricast.pcie.tree_parts import Vertex
+from fabricast.pcie.graphs.congestion_graphs import all_to_all, from_arcs, gather, scatter
+from fabricast.pcie.graphs.sets import validation_set
+from fabricast.pcie.models.catalogue import ABLATIONS, MODELS
+from fabricast.pcie.models.evaluation import evaluate, factors, trace_phases
+from fabricast.pcie.topology.files import load_tree
+from fabricast.pcie.topology.parts import Vertex
+from fabricast.pcie.topology.symmetry import automorphisms
+from fabricast.pcie.topology.tree import PcieTree
 from tests.reference_model import back_pressure_rates, congestion_factors, end_times, max_min_rates
 
 COMPLETE = [(0, 2), (1, 4), (3, 2), (6, 4)]
@@ -244,7 +246,7 @@ def test_relabelling_by_a_symmetry_permutes_the_factors(name):
     pairs = all_to_all(range(8))
     for _ in range(40):
         arcs = [pairs[i] for i in rng.choice(56, size=6, replace=False)]
-        image = tree.automorphisms[rng.integers(len(tree.automorphisms))]
+        image = automorphisms(tree)[rng.integers(len(automorphisms(tree)))]
         moved = [(int(image[s]), int(image[t])) for s, t in arcs]
         one, other = (factors(tree, a, MODELS["congestion_factor"], tau=0.1735) for a in (arcs, moved))
         assert one == pytest.approx(other, abs=1e-12)

@@ -10,22 +10,26 @@ from hypothesis import strategies as st
 
 from fabricast.core.errors import InputError
 from fabricast.core.units import MIB
-from fabricast.pcie.calibration import calibrate, read_probe_times, simulate_probes
-from fabricast.pcie.copy_links import LinkRates
-from fabricast.pcie.graph_sets import stress_set, validation_set
-from fabricast.pcie.graphs import CongestionGraphs, all_to_all, from_arcs, gather, joined, scatter
-from fabricast.pcie.models import MODELS, evaluate
-from fabricast.pcie.packet_hardware import HARDWARE, PacketHardware, solo_time_s, tick_clock
-from fabricast.pcie.packet_phases import simulate
-from fabricast.pcie.packet_programs import simulate_program
-from fabricast.pcie.packet_runs import compare_runs, share_of_runs, simulate_ends
-from fabricast.pcie.packet_trace import trace_packets
-from fabricast.pcie.packets import CopyOrder, run_packets, simulate_once
-from fabricast.pcie.programs import PROGRAMS, total_rate
-from fabricast.pcie.regular_tree import regular_tree
-from fabricast.pcie.topology_files import load_tree
-from fabricast.pcie.tree import PcieTree
-from fabricast.pcie.tree_parts import Vertex
+from fabricast.pcie.engines.forecast import total_rate
+from fabricast.pcie.engines.links import LinkRates
+from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, all_to_all, from_arcs, gather, joined, scatter
+from fabricast.pcie.graphs.programs import PROGRAMS
+from fabricast.pcie.graphs.sets import stress_set, validation_set
+from fabricast.pcie.models.calibration import calibrate, read_probe_times
+from fabricast.pcie.models.catalogue import MODELS
+from fabricast.pcie.models.evaluation import evaluate
+from fabricast.pcie.packets.arbiter_phases import simulate
+from fabricast.pcie.packets.equivalent_runs import compare_runs, share_of_runs, simulate_ends
+from fabricast.pcie.packets.hardware import HARDWARE, PacketHardware, solo_time_s, tick_clock
+from fabricast.pcie.packets.probes import simulate_probes
+from fabricast.pcie.packets.programs import simulate_program
+from fabricast.pcie.packets.simulator import CopyOrder, run_packets, simulate_once
+from fabricast.pcie.packets.trace import trace_packets
+from fabricast.pcie.topology.files import load_tree
+from fabricast.pcie.topology.parts import Vertex
+from fabricast.pcie.topology.regular import regular_tree
+from fabricast.pcie.topology.symmetry import automorphism_count, automorphisms
+from fabricast.pcie.topology.tree import PcieTree
 from tests import reference_packets
 
 SIZE = 300 * MIB
@@ -94,7 +98,7 @@ def test_packets_are_conserved_on_every_link_and_credits_never_fall_below_zero(s
 )
 def test_neither_rows_nor_names_of_endpoints_change_a_simulated_end(arcs, sizes, topology, hardware, chance):
     tree = load_tree(topology)
-    image = tree.automorphisms[chance.randrange(tree.automorphism_count)]
+    image = automorphisms(tree)[chance.randrange(automorphism_count(tree))]
     order = list(range(len(arcs)))
     chance.shuffle(order)
     sizes = [size * 1e6 for size in sizes[: len(arcs)]]

@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 
 from fabricast.core.errors import InputError
-from fabricast.pcie.machine_probes import proposed_probes
-from fabricast.pcie.measured_copies import read_measured_copies
-from fabricast.pcie.probe_runs import COPY_COLUMNS, probes_to_file
-from fabricast.pcie.topology_files import load_tree
+from fabricast.pcie.measurements.files import read_measured_copies
+from fabricast.pcie.measurements.probe_runs import COPY_COLUMNS, probes_to_file
+from fabricast.pcie.measurements.probes import proposed_probes
+from fabricast.pcie.topology.files import load_tree
 from fabricast.results.tables import read_table
 from tests.conftest import REPOSITORY
 from tests.running import SMOKE, copy_project, snakemake
@@ -95,7 +95,7 @@ def test_topology_of_another_machine_is_refused(fake_driver, tmp_path):
 
 
 def test_without_a_gpu_nothing_is_written_over(tmp_path, monkeypatch):
-    monkeypatch.setattr("fabricast.pcie.probe_runs.unavailable_reason", lambda: "no CUDA driver was found")
+    monkeypatch.setattr("fabricast.pcie.measurements.probe_runs.unavailable_reason", lambda: "no CUDA driver was found")
     topology, copies = tmp_path / "this_machine.xml", tmp_path / "copies.csv"
     text = probes_to_file(topology, copies, size_bytes=10**6, seconds=0.01)
     assert text == "nothing measured: no CUDA driver was found"

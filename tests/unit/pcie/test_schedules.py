@@ -12,15 +12,16 @@ from typer.testing import CliRunner
 
 from fabricast.cli import app
 from fabricast.core.errors import InputError
-from fabricast.pcie.models import MODELS, factors
-from fabricast.pcie.patterns import Pattern, halo_pattern, read_pattern
-from fabricast.pcie.regular_tree import regular_tree
-from fabricast.pcie.schedule_search import search_schedules
-from fabricast.pcie.schedule_space import schedule_space
-from fabricast.pcie.schedules import enumerate_schedules, lower_bound_s, run_schedule
+from fabricast.pcie.graphs.patterns import Pattern, halo_pattern, read_pattern
+from fabricast.pcie.models.catalogue import MODELS
+from fabricast.pcie.models.evaluation import factors
+from fabricast.pcie.schedules.enumeration import enumerate_schedules, lower_bound_s, run_schedule
+from fabricast.pcie.schedules.search import search_schedules
+from fabricast.pcie.schedules.space import schedule_space
 from fabricast.pcie.tables.schedules import read_published
-from fabricast.pcie.topology_files import load_tree
-from fabricast.pcie.tree import PcieTree
+from fabricast.pcie.topology.files import load_tree
+from fabricast.pcie.topology.regular import regular_tree
+from fabricast.pcie.topology.tree import PcieTree
 from tests.conftest import REPOSITORY
 
 UNIT = {"bandwidth_bytes_per_s": 1.0, "tau": 0.1735}

@@ -5,11 +5,12 @@ import pytest
 
 import fabricast as fc
 from fabricast.core.errors import InputError
-from fabricast.pcie.calibration import _interval
-from fabricast.pcie.copies_of_machine import address_doubts, copies_of_machine
-from fabricast.pcie.host_memory import with_host_memory
-from fabricast.pcie.machine_calibration import calibrate_machine
-from fabricast.pcie.topology_files import load_tree
+from fabricast.pcie.machines.calibrate import calibrate_machine
+from fabricast.pcie.measurements.addresses import address_doubts
+from fabricast.pcie.measurements.files import copies_of_machine
+from fabricast.pcie.models.calibration import _interval
+from fabricast.pcie.topology.files import load_tree
+from fabricast.pcie.topology.memory import with_host_memory
 
 GPU = """<pci busid="0000:{bus}:00.0" class="0x030200" vendor="0x10de" link_speed="16.0 GT/s PCIe" link_width="16">
 {inside}</pci>"""

@@ -19,7 +19,7 @@ from fabricast.inputs.csv_files import read_csv
 from fabricast.inputs.files import atomic_write
 from fabricast.inputs.parameters import TAGS, read_parameters
 from fabricast.inputs.yaml_files import load_model
-from fabricast.pcie.models import MODELS
+from fabricast.pcie.models.catalogue import MODELS
 from fabricast.pcie.tables.probes import read_probes
 from fabricast.results.comparisons import compare, error_bands
 from fabricast.results.connections import connect

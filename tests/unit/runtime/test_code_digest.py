@@ -47,7 +47,7 @@ CASES = [
     ("report/report.html.jinja", {"write_report"}, {"plot_pcie", "build_database", "evaluate_claims"}),
     ("figures/paper.mplstyle", {"plot_pcie", "plot_percs"}, {"fit_maxrate", "build_database"}),
     ("figures/percs.py", {"plot_percs"}, {"plot_pcie", "plot_breakdown", "evaluate_percs_loads"}),
-    ("pcie/kernels/congestion.py", {"predict_pcie_graphs", "validate_pcie_models", "compile_pcie_kernels"},
+    ("pcie/models/kernels/congestion.py", {"predict_pcie_graphs", "validate_pcie_models", "compile_pcie_kernels"},
      {"fit_maxrate", "evaluate_percs_loads", "plot_maxrate"}),
     ("gpucentric/measured/kernels.cu", {"measure_gpucentric"}, {"evaluate_gpucentric", "measure_maxrate"}),
     ("breakdown/measured/mpi_timers.py", {"measure_breakdown"}, {"evaluate_breakdown"}),

@@ -7,7 +7,7 @@ import sys
 _STARTED = """
 import sys
 from fabricast.percs.kernels import loads, percentiles
-from fabricast.pcie.kernels.sharers import links_in_use
+from fabricast.pcie.graphs.kernels.link_use import links_in_use
 import numpy as np
 links_in_use(1, np.array([0, 1]), np.array([0]))
 """

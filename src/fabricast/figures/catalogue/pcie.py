@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from fabricast.figures.catalogue import Entry, lazy_module, readings_entry
 
 if TYPE_CHECKING:
-    from fabricast.pcie.tree import PcieTree
+    from fabricast.pcie.topology.tree import PcieTree
 
 cards = lazy_module("fabricast.figures.cards")
 plots = lazy_module("fabricast.figures.pcie")
@@ -21,7 +21,7 @@ _CONFLICT = "storm8.example.three"
 
 def load_tree(name: str) -> PcieTree:
     """Return a topology; imported late, as the plots are."""
-    from fabricast.pcie.topology_files import load_tree as load
+    from fabricast.pcie.topology.files import load_tree as load
 
     return load(name)
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fabricast.runtime.compilation import allocation_free, njit
+from fabricast.runtime.compilation import njit
 
 __all__ = ["FORM_CODES", "PARAMETERS", "Cells", "Piece", "fit_piece", "piece_times"]
 
@@ -49,7 +49,7 @@ class Piece(NamedTuple):
     held: float
 
 
-@allocation_free()
+@njit
 def _cell_time(piece, values, n, k, slopes):
     """Return the time of a cell and write its derivatives by all parameters that the form has."""
     if piece.form == _POSTAL:
@@ -99,7 +99,7 @@ def _cell_time(piece, values, n, k, slopes):
     return start + k * n / rate
 
 
-@allocation_free()
+@njit
 def _follow(piece, values, by_others):
     """Set the parameter that follows from the held one and write its derivatives by the others."""
     by_others[:] = 0.0
@@ -117,7 +117,7 @@ def _follow(piece, values, by_others):
         by_others[_K_S] = -values[_S2] / values[_K_S]
 
 
-@njit(cache=True, nogil=True)
+@njit
 def piece_times(piece, values, cells):
     """Return times in s and their derivatives, shape (cells, parameters), where nothing switches."""
     times = np.empty(cells.size_bytes.size)
@@ -127,7 +127,7 @@ def piece_times(piece, values, cells):
     return times, slopes
 
 
-@njit(cache=True, nogil=True)
+@njit
 def _evaluate(piece, values, free, logs, cells, soft, gradient, curvature):
     """Return the cost at a place and write its gradient and curvature by the logs of the free parameters."""
     slopes, by_others = np.zeros(len(PARAMETERS)), np.zeros(len(PARAMETERS))
@@ -163,7 +163,7 @@ def _evaluate(piece, values, free, logs, cells, soft, gradient, curvature):
     return soft**2 * cost
 
 
-@njit(cache=True, nogil=True)
+@njit
 def _solve(matrix, right, moving, step):
     """Solve a positive definite system for the moving parameters by Cholesky; False if it is not definite."""
     count = right.size
@@ -198,7 +198,7 @@ def _solve(matrix, right, moving, step):
     return True
 
 
-@njit(cache=True, nogil=True)
+@njit
 def _bounded_step(gradient, curvature, damping, logs, low, high, step):
     """Write the damped step that stays within the bounds; False if there is none.
 
@@ -234,7 +234,7 @@ def _bounded_step(gradient, curvature, damping, logs, low, high, step):
     return True
 
 
-@njit(cache=True, nogil=True)
+@njit
 def fit_piece(piece, values, free, logs, low, high, cells, soft, tolerance, most):
     """Minimise the soft cost over the logs of the free parameters, within bounds.
 

@@ -8,8 +8,13 @@ import numpy as np
 import pandas as pd
 
 from fabricast.inputs.csv_files import read_csv
-from fabricast.pcie.dma_rates import COMPLETION_HEADER_BYTES, dma_bytes_per_s, effective_rate_bytes_per_s, packet_gap_s
-from fabricast.pcie.packet_hardware import PacketHardware
+from fabricast.pcie.packets.dma_rates import (
+    COMPLETION_HEADER_BYTES,
+    dma_bytes_per_s,
+    effective_rate_bytes_per_s,
+    packet_gap_s,
+)
+from fabricast.pcie.packets.hardware import PacketHardware
 
 __all__ = ["dma_rate_tables"]
 

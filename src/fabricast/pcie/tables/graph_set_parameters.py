@@ -11,8 +11,8 @@ import pandas as pd
 from fabricast.core.errors import InputError
 from fabricast.core.units import GIB
 from fabricast.inputs.parameters import parameter_table
-from fabricast.pcie.machine_parameters import MachineParameters, machine_parameters
-from fabricast.pcie.tree import PcieTree
+from fabricast.pcie.models.parameters import MachineParameters, machine_parameters
+from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["graph_set_parameters", "parameter_rows"]
 
@@ -37,7 +37,7 @@ def graph_set_parameters(name: str, entry: Mapping[str, Any], tree: PcieTree) ->
     Raises
     ------
     InputError
-        As `fabricast.pcie.machine_parameters.machine_parameters`.
+        As `fabricast.pcie.models.parameters.machine_parameters`.
     """
     bandwidth = entry["bandwidth_gib_per_s"]
     try:

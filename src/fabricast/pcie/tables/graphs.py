@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from fabricast.pcie.graph_files import read_graphs
-from fabricast.pcie.graph_sets import stress_set, validation_set
-from fabricast.pcie.graphs import CongestionGraphs, from_arcs
-from fabricast.pcie.tree import PcieTree
+from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, from_arcs
+from fabricast.pcie.graphs.files import read_graphs
+from fabricast.pcie.graphs.sets import stress_set, validation_set
+from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["GraphTables", "generate_graph_set", "graph_tables", "graphs_from_rows"]
 

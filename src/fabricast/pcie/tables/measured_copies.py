@@ -9,13 +9,14 @@ from pathlib import Path
 import pandas as pd
 
 from fabricast.inputs.csv_files import read_csv
-from fabricast.pcie.copies_of_machine import address_doubts, copies_of_machine
-from fabricast.pcie.left_out_pause import JudgedMachine, left_out_rates
-from fabricast.pcie.machine_parameters import one_way_of
-from fabricast.pcie.machine_simulation import simulate_machine
-from fabricast.pcie.machine_validation import validate_machine
+from fabricast.pcie.machines.left_out_pause import JudgedMachine, left_out_rates
+from fabricast.pcie.machines.packet_simulation import simulate_machine
+from fabricast.pcie.machines.validation import validate_machine
+from fabricast.pcie.measurements.addresses import address_doubts
+from fabricast.pcie.measurements.files import copies_of_machine
 from fabricast.pcie.tables.measured_errors import FORECASTS, error_rows, feature_rows
-from fabricast.pcie.topology_files import load_tree
+from fabricast.pcie.topology.files import load_tree
+from fabricast.pcie.topology.tree import one_way_of
 
 __all__ = ["Machine", "MeasuredCopyTables", "measured_copy_tables", "public_machines"]
 

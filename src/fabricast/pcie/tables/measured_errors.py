@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 
 from fabricast.core.error_statistics import error_histogram
-from fabricast.pcie.error_features import GraphFeatures, explain_errors, feature_frame, isomorphism_class
-from fabricast.pcie.graphs import from_arcs
-from fabricast.pcie.host_memory import flows_of, with_host_memory
-from fabricast.pcie.measured_graph import MeasuredGraph
-from fabricast.pcie.tree import PcieTree
+from fabricast.pcie.graphs.congestion_graphs import from_arcs
+from fabricast.pcie.graphs.features import GraphFeatures, explain_errors, feature_frame, isomorphism_class
+from fabricast.pcie.measurements.measured_graph import MeasuredGraph, flows_of
+from fabricast.pcie.topology.memory import with_host_memory
+from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["FORECASTS", "error_rows", "feature_rows"]
 

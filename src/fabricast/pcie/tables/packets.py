@@ -8,12 +8,13 @@ import numpy as np
 import pandas as pd
 
 from fabricast.core.seeds import random_generator
-from fabricast.pcie.calibration import calibrate, estimate_frame, simulate_probes
-from fabricast.pcie.packet_hardware import HARDWARE
-from fabricast.pcie.packet_phases import simulate
-from fabricast.pcie.packet_runs import share_of_runs
+from fabricast.pcie.models.calibration import calibrate, estimate_frame
+from fabricast.pcie.packets.arbiter_phases import simulate
+from fabricast.pcie.packets.equivalent_runs import share_of_runs
+from fabricast.pcie.packets.hardware import HARDWARE
+from fabricast.pcie.packets.probes import simulate_probes
 from fabricast.pcie.tables.graphs import graphs_from_rows
-from fabricast.pcie.tree import PcieTree
+from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["calibration_rows", "choose_graphs", "chosen_graphs", "graphs_of_job", "origin_of", "simulated_rows"]
 
@@ -133,7 +134,7 @@ def simulated_rows(
     threads : int
         Threads to use.
     progress : callable, optional
-        As for `fabricast.pcie.packet_phases.simulate`.
+        As for `fabricast.pcie.packets.arbiter_phases.simulate`.
 
     Returns
     -------

@@ -6,9 +6,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fabricast.pcie.models import MODELS, evaluate
+from fabricast.pcie.models.catalogue import MODELS
+from fabricast.pcie.models.evaluation import evaluate
 from fabricast.pcie.tables.graphs import graphs_from_rows
-from fabricast.pcie.tree import PcieTree
+from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["elapsed_rows"]
 

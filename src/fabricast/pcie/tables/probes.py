@@ -9,10 +9,11 @@ from pathlib import Path
 import pandas as pd
 
 from fabricast.inputs.csv_files import read_csv
-from fabricast.pcie.graphs import Arc, from_arcs
-from fabricast.pcie.models import MODELS, evaluate
+from fabricast.pcie.graphs.congestion_graphs import Arc, from_arcs
+from fabricast.pcie.models.catalogue import MODELS
+from fabricast.pcie.models.evaluation import evaluate
 from fabricast.pcie.tables.graphs import GraphTables, graph_tables
-from fabricast.pcie.topology_files import load_tree
+from fabricast.pcie.topology.files import load_tree
 
 __all__ = ["Probe", "probe_tables", "read_probes"]
 

@@ -14,13 +14,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from fabricast.core.errors import InputError
 from fabricast.inputs.yaml_files import load_model
-from fabricast.pcie.models import MODELS
-from fabricast.pcie.patterns import Pattern, halo_pattern
-from fabricast.pcie.schedule_results import Mode, SchedulePlan, ScheduleSearch
-from fabricast.pcie.schedule_search import search_schedules
-from fabricast.pcie.schedules import enumerate_schedules, run_schedule
-from fabricast.pcie.topology_files import load_tree
-from fabricast.pcie.tree import PcieTree
+from fabricast.pcie.graphs.patterns import Pattern, halo_pattern
+from fabricast.pcie.models.catalogue import MODELS
+from fabricast.pcie.schedules.enumeration import enumerate_schedules, run_schedule
+from fabricast.pcie.schedules.results import Mode, SchedulePlan, ScheduleSearch
+from fabricast.pcie.schedules.search import search_schedules
+from fabricast.pcie.topology.files import load_tree
+from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["PublishedSchedule", "ScheduleTables", "case_tables", "read_published", "schedule_tables"]
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from fabricast.pcie.tree import PcieTree
+from fabricast.pcie.topology.symmetry import automorphism_count
+from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["link_rows", "topology_rows", "vertex_rows"]
 
@@ -22,7 +23,7 @@ def topology_rows(trees: list[PcieTree]) -> pd.DataFrame:
                 "endpoints": len(tree.endpoint_names),
                 "vertices": len(tree.vertices),
                 "links": len(tree.link_names),
-                "leaf_symmetries": tree.automorphism_count if tree.automorphism_count < 2**63 else None,
+                "leaf_symmetries": automorphism_count(tree) if automorphism_count(tree) < 2**63 else None,
             }
             for tree in trees
         ]

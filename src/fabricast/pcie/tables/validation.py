@@ -20,12 +20,13 @@ from fabricast.core.error_statistics import (
     share_intervals,
 )
 from fabricast.core.seeds import random_generator
-from fabricast.pcie.error_features import describe_graphs, explain_errors
-from fabricast.pcie.graph_symmetry import canonical_forms
-from fabricast.pcie.graphs import CongestionGraphs
-from fabricast.pcie.models import MODELS, VALIDATED, evaluate
+from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
+from fabricast.pcie.graphs.features import describe_graphs, explain_errors
+from fabricast.pcie.graphs.symmetry import canonical_forms
+from fabricast.pcie.models.catalogue import MODELS, VALIDATED
+from fabricast.pcie.models.evaluation import evaluate
 from fabricast.pcie.tables.graphs import graphs_from_rows
-from fabricast.pcie.tree import PcieTree
+from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["ValidationTables", "design_half", "validate_models"]
 

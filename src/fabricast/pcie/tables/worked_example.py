@@ -7,10 +7,11 @@ from functools import partial
 
 import pandas as pd
 
-from fabricast.pcie.graphs import Arc, from_arcs
-from fabricast.pcie.models import MODELS, evaluate, trace_phases
+from fabricast.pcie.graphs.congestion_graphs import Arc, from_arcs
+from fabricast.pcie.models.catalogue import MODELS
+from fabricast.pcie.models.evaluation import evaluate, trace_phases
 from fabricast.pcie.tables.graphs import GraphTables, graph_tables
-from fabricast.pcie.tree import PcieTree
+from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["EXAMPLES", "Example", "example_tables"]
 

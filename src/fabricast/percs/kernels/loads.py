@@ -1,4 +1,4 @@
-"""Compiled code of link loads: messages between routers and groups, and what they put on links."""
+"""Compiled kernels that count messages between routers and compute link loads."""
 
 from __future__ import annotations
 
@@ -9,43 +9,43 @@ from fabricast.runtime.compilation import njit
 
 __all__ = ["count_grid", "count_pairs", "count_random", "direct_loads", "indirect_loads", "sum_by_gateway"]
 
-#: Numbers that a processor compares with zero in one instruction or few.
+#: Number of counts that vector instructions compare with zero at once.
 _SEEN_AT_ONCE = 32
 
 
-@njit(cache=True, nogil=True)
+@njit
 def count_grid(grid, offsets, strides, wrap, mutual, router, group_of, routers, local, out, into):
-    """Count the messages of every task of a grid to its neighbours; where `mutual`, of these to the task as well.
+    """Count the messages of every task of a grid to its neighbours.
 
-    local[q, b] counts messages from router q to router b of its group, out[q, j] those from q
-    to group j, into[q, i] those from group i to q: all that any routing and any rule of
-    gateways needs. Where all messages are mutual, `into` is `out`. Maps are unsigned, so that indices need no check of
-    their sign.
+    local[q, b] counts messages from router q to router b of its group, out[q, j] messages from router q to
+    group j, and into[q, i] messages from group i to router q. These counts suffice for every routing and
+    gateway rule. If `mutual`, the message in the reverse direction is counted with each message, and `into`
+    is the same array as `out`. Maps are unsigned to avoid checks for negative indices.
     """
     dimensions = grid.size
     last = grid[dimensions - 1]
-    place = np.zeros(dimensions, dtype=np.int64)
+    coordinates = np.zeros(dimensions, dtype=np.int64)
     sent = 0
     for row in range(router.size // last):
         for m in range(offsets.shape[0]):
             delta = 0
             inside = True
             for d in range(dimensions - 1):
-                to = place[d] + offsets[m, d]
+                to = coordinates[d] + offsets[m, d]
                 if to < 0 or to >= grid[d]:
                     inside = inside and wrap
                     to %= grid[d]
-                delta += (to - place[d]) * strides[d]
+                delta += (to - coordinates[d]) * strides[d]
             if not inside:
                 continue
-            # Along the last direction a neighbour lies at a fixed distance; in a closed grid, at another at its end.
+            # Along the last dimension the neighbour is at a fixed distance, except where a torus wraps around.
             step = offsets[m, dimensions - 1] % last if wrap else offsets[m, dimensions - 1]
             begin, end = max(0, -step), min(last, last - step)
             while begin < end:
                 sent += end - begin
                 here, there = np.uint64(row * last), np.uint64(row * last + delta + step)
                 first, second, number = router[here + np.uint64(begin)], router[there + np.uint64(begin)], 0
-                # Tasks beside each other often share a router, and so do their neighbours: such runs are added at once.
+                # Adjacent tasks often share a router, and so do their neighbours: add such runs at once.
                 for c in range(begin, end + 1):
                     k = np.uint64(c)
                     if c < end and router[here + k] == first and router[there + k] == second:
@@ -66,17 +66,17 @@ def count_grid(grid, offsets, strides, wrap, mutual, router, group_of, routers, 
                 begin, end, step = end, last if wrap else end, step - last
         d = dimensions - 2
         while d >= 0:
-            place[d] += 1
-            if place[d] < grid[d]:
+            coordinates[d] += 1
+            if coordinates[d] < grid[d]:
                 break
-            place[d] = 0
+            coordinates[d] = 0
             d -= 1
     return 2 * sent if mutual else sent
 
 
-@njit(cache=True, nogil=True)
+@njit
 def count_random(targets, seed, router, group_of, routers, local, out, into):
-    """Count messages of every task to targets drawn evenly by a hash of task and number."""
+    """Count messages of every task to targets drawn uniformly by a hash."""
     tasks = np.uint64(router.size)
     state = np.uint64(seed)
     for task in range(router.size):
@@ -84,10 +84,10 @@ def count_random(targets, seed, router, group_of, routers, local, out, into):
         group = group_of[first]
         start = np.uint32(group) * np.uint32(routers)
         for _ in range(targets):
-            # splitmix64: the same targets whatever the order or the machine.
+            # splitmix64: targets are the same on every machine.
             state += np.uint64(0x9E3779B97F4A7C15)
             z = mix(state)
-            # The upper half times the number of tasks: an even draw without a division.
+            # Multiply the upper half by the number of tasks: a uniform draw without division.
             second = router[((z >> np.uint64(32)) * tasks) >> np.uint64(32)]
             if first != second:
                 other = group_of[second]
@@ -99,9 +99,9 @@ def count_random(targets, seed, router, group_of, routers, local, out, into):
     return router.size * targets
 
 
-@njit(cache=True, nogil=True)
+@njit
 def count_pairs(source, target, size, router, routers, local, out, into):
-    """Add the bytes of pairs of tasks."""
+    """Add the bytes of each pair of tasks to the counts."""
     for n in range(source.size):
         first, second = router[source[n]], router[target[n]]
         if first == second:
@@ -114,19 +114,20 @@ def count_pairs(source, target, size, router, routers, local, out, into):
             into[second, group] += size[n]
 
 
-@njit(cache=True, nogil=True)
+@njit
 def sum_by_gateway(counts, gateway, routers):
-    """Sum what each router exchanges with other groups, by gateway of its own, and of each group with each other.
+    """Sum the counts of each router by gateway, by router and by pair of groups.
 
-    counts[q, j] are messages between router q and group j. Returns those between router q and the groups of whose links
-    router b of its group has one, for each q and b; all of each router; and those between groups.
+    counts[q, j] is the number of messages between router q and group j. The first result sums, for each router q
+    and each router b of its group, the messages to groups that b has a link to. The second sums all messages of
+    each router, the third all messages between two groups.
     """
     groups, stripes = gateway.shape[0], gateway.shape[2]
     by_gateway, by_router = np.zeros((counts.shape[0], routers)), np.zeros(counts.shape[0])
     by_group = np.zeros((groups, groups))
     for q in range(counts.shape[0]):
         group = q // routers
-        # Most pairs of a router and a group exchange nothing: many are compared with zero at once.
+        # Most counts are zero: compare many of them with zero at once.
         for first in range(0, groups, _SEEN_AT_ONCE):
             last = min(groups, first + _SEEN_AT_ONCE)
             some = False
@@ -144,9 +145,9 @@ def sum_by_gateway(counts, gateway, routers):
     return by_gateway, by_router, by_group
 
 
-@njit(cache=True, nogil=True)
+@njit
 def direct_loads(local, sent_by, got_by, total, stripes, link, between):
-    """Put messages on the links of direct routes: to the gateway, across, from the gateway."""
+    """Add messages to the links of direct routes: to the gateway, between groups, from the gateway."""
     groups, routers = link.shape[0], link.shape[1]
     share = 1.0 / stripes
     for group in range(groups):
@@ -161,16 +162,16 @@ def direct_loads(local, sent_by, got_by, total, stripes, link, between):
             between[group, other] = share * total[group, other]
 
 
-@njit(cache=True, nogil=True)
+@njit
 def indirect_loads(local, sent_by, got_by, sent, got, total, gateway, gateway_is_fixed, link, between):
-    """Put expected loads on links when every packet goes through a random third group."""
+    """Add expected loads of indirect routes through a uniformly random third group."""
     groups, stripes = gateway.shape[0], gateway.shape[2]
     routers = link.shape[1]
     part = 1.0 / (groups - 2)
     share = 1.0 / stripes
     owned = np.empty(routers)
     for group in range(groups):
-        # Links to other groups that each router of this one has.
+        # Number of links to other groups of each router of this group.
         owned[:] = 0.0
         for k in range(groups):
             if k != group:
@@ -180,7 +181,7 @@ def indirect_loads(local, sent_by, got_by, sent, got, total, gateway, gateway_is
             q = group * routers + a
             for owner in range(routers):
                 link[group, a, owner] += local[q, owner]
-                # Over each link of an owner goes the same share of all but what its group sends or gets itself.
+                # Each link of a gateway has the same share of the messages, except of those from or to the group at its end.
                 link[group, a, owner] += part * share * (owned[owner] * sent[q] - sent_by[q, owner])
                 link[group, owner, a] += part * share * (owned[owner] * got[q] - got_by[q, owner])
     rows, columns = total.sum(axis=1), total.sum(axis=0)
@@ -190,7 +191,7 @@ def indirect_loads(local, sent_by, got_by, sent, got, total, gateway, gateway_is
                 between[i, k] += part * share * (rows[i] + columns[k] - 2 * total[i, k])
     transit = part * share * share
     if gateway_is_fixed:
-        # The owner of the link to a group is the same in every group: sum once, leave out one group each.
+        # Every group has the same gateway to a group: sum once, then subtract the messages from and to each group.
         summed = np.zeros((routers, routers))
         for i in range(groups):
             for j in range(groups):

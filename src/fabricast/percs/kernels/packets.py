@@ -1,8 +1,9 @@
-"""Compiled code of the packet-level network: FIFO links, windows, times in whole ticks.
+"""Compiled event loop of the packet-level network simulation.
 
-What takes equally long ends in the order in which it began, so a ring for each duration holds
-what busy links and injecting routers end next; packets on the wire stand in a ring likewise.
-Ties are broken by number, so that runs repeat.
+Links are FIFO queues, each router has a limited window, and times are integer ticks. Operations of
+equal duration finish in the order in which they started. Each distinct duration therefore has a
+ring buffer of pending completions of links and injections; packets on the wire have one ring
+buffer. Ties are broken by index, so that runs are reproducible.
 """
 
 from __future__ import annotations
@@ -13,27 +14,29 @@ import numpy as np
 
 from fabricast.percs.kernels.common import mix
 from fabricast.percs.kernels.prefetch import prefetch
-from fabricast.runtime.compilation import allocation_free, njit
+from fabricast.runtime.compilation import njit
 
 __all__ = ["Flows", "Network", "run_packets"]
 
 _NONE = np.int32(-1)
 _MOST_HOPS = 5
-#: How many events ahead memory is asked for: what decides where, and what follows from it.
+#: Prefetch distances in events: the farther one for an event, the nearer one for data that the event refers to.
 _FAR, _NEAR = 8, 4
-# Places of `counters`: the time, hops so far, free slots, packets on the wire, packets drawn.
+# Indices of `counters`: current time, hops so far, free slots, first packet and number of packets on the wire,
+# packets with a random draw so far.
 NOW, HOPS, FREE, WIRE_FIRST, WIRE_COUNT, DRAWN = range(6)
-# Rows of `ring_state`: one column a ring.
+# Rows of `ring_state`; one column per ring.
 RING_FIRST, RING_COUNT = range(2)
-# Columns of `packets` after the links that one has yet to pass, the next one last; `FOLLOWING` waits behind it.
+# Columns of `packets` after the remaining links in reverse order: number of remaining links, flow, and the next
+# packet in the same queue.
 LEFT, FLOW, FOLLOWING = range(_MOST_HOPS, _MOST_HOPS + 3)
-# Columns of `links`: the packet that one serves, the first and the last that wait for it, and its ring, so that all
-# that an event asks of a link stands in one line of the cache.
+# Columns of `links`: packet in service, first and last waiting packet, and ring. All data of a link share one cache
+# line.
 SERVING, HEAD, TAIL, RING = range(4)
 
 
 class Flows(NamedTuple):
-    """Pairs of routers sorted by source, the packets of each, and where the flows of each source begin."""
+    """Router pairs sorted by source, their packet counts, and the first flow of each source."""
 
     source: Any
     target: Any
@@ -42,10 +45,11 @@ class Flows(NamedTuple):
 
 
 class Network(NamedTuple):
-    """Owners of links between groups, routers of a group, routing, and ticks of links, injections and hops.
+    """Topology, routing and timing of the simulated network.
 
-    `durations` are the different ones of links and injections; `ring_of` tells which of them each link has, and
-    last that of injections.
+    `gateway` contains the routers with links between groups, `routers` the number of routers per group.
+    `durations` contains the distinct service times in ticks; `ring_of` maps each link, and finally the
+    injection, to its duration. `latency` is the latency of a link in ticks.
     """
 
     gateway: Any
@@ -59,9 +63,9 @@ class Network(NamedTuple):
 
 
 class _State(NamedTuple):
-    """What changes: by flow, by source, by packet slot, by link, then the rings of what ends and the wire.
+    """Simulation state by flow, source, packet slot, link and ring.
 
-    What is known of a packet stands in one row, half a line of the cache, and so does what is known of a link.
+    The state of a packet is one row that occupies half a cache line; the state of a link is also one row.
     """
 
     counters: Any
@@ -81,9 +85,9 @@ class _State(NamedTuple):
     route: Any
 
 
-@allocation_free(inline="always")
+@njit(inline="always")
 def _route(source, target, draw, network, hops):
-    """Write the links of a packet's route and return how many there are."""
+    """Write the links of a packet's route to `hops` and return their number."""
     gateway, routers = network.gateway, network.routers
     groups, stripes = gateway.shape[0], gateway.shape[2]
     first, last = source // routers, target // routers
@@ -96,7 +100,7 @@ def _route(source, target, draw, network, hops):
     here, group = a, first
     through = last
     if network.indirect:
-        # An even draw among the groups that are neither the first nor the last.
+        # Uniform draw among the groups other than source and target group.
         through = np.int64(draw % np.uint64(groups - 2))
         low, high = min(first, last), max(first, last)
         if through >= low:
@@ -120,9 +124,9 @@ def _route(source, target, draw, network, hops):
     return count
 
 
-@njit(cache=True, nogil=True)
+@njit
 def _new_state(flows, network):
-    """Working memory: a slot for every packet that may be under way."""
+    """Allocate the simulation state with a slot for every packet that may be in flight."""
     sources, links = flows.offset.size - 1, network.ring_of.size - 1
     rings = network.durations.size
     slots = 0
@@ -155,64 +159,67 @@ def _new_state(flows, network):
     )
 
 
-@allocation_free(inline="always")
+@njit(inline="always")
 def _later(first, steps, room):
-    """Return the place in a ring some steps after the first."""
-    place = first + steps
-    return np.uint32(place - room if place >= room else place)
+    """Return the ring buffer index that is `steps` after `first`."""
+    index = first + steps
+    return np.uint32(index - room if index >= room else index)
 
 
-@allocation_free(inline="always")
+@njit(inline="always")
 def _start_work(ring, item, network, state):
-    """Note when the work of a link or an injection ends that starts now."""
+    """Schedule the completion of a transmission or injection that starts now."""
     ring_state, times, items = state.ring_state, state.ring_time, state.ring_item
     room = times.shape[1]
     end = state.counters[NOW] + network.durations[ring]
-    place = _later(ring_state[RING_FIRST, ring], ring_state[RING_COUNT, ring], room)
-    # Those that end at the same time stand by number.
+    index = _later(ring_state[RING_FIRST, ring], ring_state[RING_COUNT, ring], room)
+    # Completions at the same time are sorted by index.
     for _ in range(ring_state[RING_COUNT, ring]):
-        before = place - 1 if place > 0 else room - 1
+        before = index - 1 if index > 0 else room - 1
         if times[ring, before] < end or items[ring, before] < item:
             break
-        items[ring, place] = items[ring, before]
-        times[ring, place] = end
-        place = before
-    times[ring, place] = end
-    items[ring, place] = item
+        items[ring, index] = items[ring, before]
+        times[ring, index] = end
+        index = before
+    times[ring, index] = end
+    items[ring, index] = item
     ring_state[RING_COUNT, ring] += 1
 
 
-@allocation_free(inline="always")
+@njit(inline="always")
 def _next_work(state):
-    """Return the ring in which work ends next, -1 if there is none."""
+    """Return the ring with the next completion; -1 if all rings are empty."""
     ring_state, times, items = state.ring_state, state.ring_time, state.ring_item
-    found = np.int64(-1)
+    next_ring = np.int64(-1)
     time, item = np.int64(0), np.int64(0)
     for ring in range(ring_state.shape[1]):
         if ring_state[RING_COUNT, ring] == 0:
             continue
         first = ring_state[RING_FIRST, ring]
-        own = times[ring, first]
-        if found < 0 or own < time or (own == time and items[ring, first] < item):
-            found, time, item = ring, own, items[ring, first]
-    return found
+        ring_time = times[ring, first]
+        if next_ring < 0 or ring_time < time or (ring_time == time and items[ring, first] < item):
+            next_ring, time, item = ring, ring_time, items[ring, first]
+    return next_ring
 
 
-@allocation_free(inline="always")
+@njit(inline="always")
 def _inject(q, flows, network, state):
-    """Start the injection of a router's next packet, flow by flow in turn, if its window allows."""
+    """Start injecting a router's next packet if its window allows.
+
+    Flows of a router are served in round-robin order.
+    """
     counters = state.counters
     if state.injecting[q] or state.flying[q] >= network.window:
         return
     first, end = flows.offset[q], flows.offset[q + 1]
     f = state.turn[q]
-    found = False
+    has_packet = False
     for _ in range(end - first):
         if state.left[f] > 0:
-            found = True
+            has_packet = True
             break
         f = f + 1 if f + 1 < end else first
-    if not found:
+    if not has_packet:
         return
     state.turn[q] = f + 1 if f + 1 < end else first
     state.left[f] -= 1
@@ -233,9 +240,9 @@ def _inject(q, flows, network, state):
     _start_work(network.ring_of[links], links + q, network, state)
 
 
-@allocation_free(inline="always")
+@njit(inline="always")
 def _look_along_wire(state):
-    """Ask for the packets that arrive soon, and for the links that those take which arrive sooner."""
+    """Prefetch the next arriving packets and the links of those that arrive first."""
     first, room = state.counters[WIRE_FIRST], state.wire.size
     if state.counters[WIRE_COUNT] > _FAR:
         prefetch(state.packets, state.wire[_later(first, _FAR, room)])
@@ -245,9 +252,9 @@ def _look_along_wire(state):
             prefetch(state.links, state.packets[p, np.uint32(left - 2)])
 
 
-@allocation_free(inline="always")
+@njit(inline="always")
 def _look_along_ring(ring, links, state):
-    """Ask for the links whose work ends soon, and for the packets that wait for those that are done sooner."""
+    """Prefetch the links that complete next and the packets that wait for the first of them."""
     first, room = state.ring_state[RING_FIRST, ring], state.ring_item.shape[1]
     if state.ring_state[RING_COUNT, ring] > _FAR:
         item = state.ring_item[ring, _later(first, _FAR, room)]
@@ -260,9 +267,12 @@ def _look_along_ring(ring, links, state):
                 prefetch(state.packets, p)
 
 
-@allocation_free(inline="always")
+@njit(inline="always")
 def _arrive(flows, done, state):
-    """Take the first packet off the wire; return the packet that enters a queue, and the router that may inject."""
+    """Process the arrival of the first packet on the wire.
+
+    Return the packet that enters a queue and the router that may inject, or -1.
+    """
     counters = state.counters
     counters[NOW] = state.wire_time[counters[WIRE_FIRST]]
     p = np.uint32(state.wire[counters[WIRE_FIRST]])
@@ -283,9 +293,12 @@ def _arrive(flows, done, state):
     return entering, q
 
 
-@allocation_free(inline="always")
+@njit(inline="always")
 def _end_work(ring, network, busy, state):
-    """End an injection or a transmission; return the packet that enters a queue, and the router that may inject."""
+    """Process the completion of an injection or transmission.
+
+    Return the packet that enters a queue and the router that may inject, or -1.
+    """
     counters, ring_state = state.counters, state.ring_state
     links = network.ring_of.size - 1
     first = ring_state[RING_FIRST, ring]
@@ -319,9 +332,9 @@ def _end_work(ring, network, busy, state):
     return entering, q
 
 
-@allocation_free(inline="always")
+@njit(inline="always")
 def _enter(p, network, busy, state):
-    """Put a packet into the queue of its next link, or onto the link if that is idle."""
+    """Add a packet to the queue of its next link, or transmit it if the link is idle."""
     packets, links, packet = state.packets, state.links, np.uint32(p)
     link = np.uint32(packets[packet, np.uint32(packets[packet, LEFT] - 1)])
     if links[link, SERVING] == _NONE:
@@ -338,9 +351,9 @@ def _enter(p, network, busy, state):
         links[link, TAIL] = p
 
 
-@allocation_free()
+@njit
 def _run(flows, network, done, busy, state):
-    """Handle events until nothing is under way."""
+    """Process events until no packet is in flight."""
     counters = state.counters
     for q in range(flows.offset.size - 1):
         _inject(q, flows, network, state)
@@ -361,26 +374,26 @@ def _run(flows, network, done, busy, state):
             _inject(q, flows, network, state)
 
 
-@njit(cache=True, nogil=True)
+@njit
 def run_packets(flows, network, done, busy):
-    """Run until every packet has arrived.
+    """Simulate until every packet has arrived.
 
     Parameters
     ----------
     flows : Flows
-        Arrays of int64: pairs of routers, sorted by source, and packets of each.
+        Arrays of int64: router pairs, sorted by source, and their packet counts.
     network : Network
-        Gateways, int64 of shape (groups, groups, stripes); ticks that links need for a packet and routers
-        for its injection; ticks of a hop's latency; packets in flight of a router.
+        Gateways, int64 of shape (groups, groups, stripes); ticks per packet of links and of injections;
+        latency of a hop in ticks; largest number of packets in flight per router.
     done : ndarray of int64, shape (flows,)
-        Filled with the tick at which each flow's last packet arrives.
+        Output: arrival tick of the last packet of each flow.
     busy : ndarray of int64, shape (links,)
-        Filled with the ticks that each link worked.
+        Output: busy ticks of each link.
 
     Returns
     -------
     (int, int)
-        Last tick and number of hops.
+        Tick of the last event and number of hops.
     """
     state = _new_state(flows, network)
     _run(flows, network, done, busy, state)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fabricast.runtime.compilation import allocation_free, njit
+from fabricast.runtime.compilation import njit
 
 __all__ = ["order_statistics"]
 
@@ -14,7 +14,7 @@ _BINS = 1024
 _TABLES, _APART = 4, 8
 
 
-@allocation_free()
+@njit
 def _first_of_bin(values, low, scale, bin_number):
     """Return the first number of a bin that holds some."""
     place = np.uint64(0)
@@ -23,7 +23,7 @@ def _first_of_bin(values, low, scale, bin_number):
     return values[place]
 
 
-@allocation_free()
+@njit
 def _others_of_bin(values, low, scale, bin_number, first):
     """Return how many numbers of a bin are not its first; without a branch, so that many are compared at once."""
     begin, end = float(bin_number), float(bin_number + np.uint64(1))
@@ -35,7 +35,7 @@ def _others_of_bin(values, low, scale, bin_number, first):
     return others
 
 
-@njit(cache=True, nogil=True)
+@njit
 def order_statistics(values, low, high, ranks, found):
     """Fill the numbers that would stand at some ranks, ascending, if values from `low` to `high` were in order."""
     found[:] = low

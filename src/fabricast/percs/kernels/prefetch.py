@@ -1,4 +1,4 @@
-"""Memory asked for before it is needed: an instruction of processors that Python has no word for."""
+"""Software prefetch (``llvm.prefetch``) as a numba intrinsic."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["prefetch"]
 
 @intrinsic  # type: ignore[untyped-decorator]
 def prefetch(_typing: Any, rows: Any, row: Any) -> tuple[Any, Callable[..., Any]]:
-    """Ask for the beginning of a row; nothing waits for it, and any number is allowed."""
+    """Prefetch the start of a row without blocking; out-of-range rows are harmless."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array = context.make_array(signature.args[0])(context, builder, arguments[0])
@@ -26,7 +26,7 @@ def prefetch(_typing: Any, rows: Any, row: Any) -> tuple[Any, Callable[..., Any]
         number = ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, number, number, number])
         ask = builder.module.declare_intrinsic("llvm.prefetch", [cgutils.voidptr_t], kind)
-        # To read, to be kept, data.
+        # Arguments: read access, high temporal locality, data cache.
         builder.call(ask, [address, number(0), number(3), number(1)])
         return context.get_dummy_value()
 

@@ -1,35 +1,38 @@
-"""Compiled code of the search for a mapping: annealing by swaps, loads kept up to date."""
+"""Compiled simulated annealing of mappings by swaps, with incremental link loads."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from fabricast.percs.kernels.common import mix
-from fabricast.runtime.compilation import allocation_free, njit
+from fabricast.runtime.compilation import njit
 
 __all__ = ["COST", "LOAD", "SCALE", "anneal", "put_flows"]
 
-# Columns of `links`; a fourth one makes a row half a line of the cache.
+# Columns of `links`; a fourth, unused column pads a row to half a cache line.
 LOAD, SCALE, COST = range(3)
-# Rows of `lanes`.
+# Rows of `lanes`: group, index within the group, first link, and first link to other groups of each router.
 GROUP, NUMBER, LINKS, LINKS_BETWEEN = range(4)
 
 
-@allocation_free(inline="always")
+@njit(inline="always")
 def _power(x):
-    """Eighth power: large enough that the busiest links decide, small enough to guide."""
+    """Return the eighth power of `x`.
+
+    The exponent is large enough that the busiest links dominate and small enough that other links contribute.
+    """
     square = x * x
     fourth = square * square
     return fourth * fourth
 
 
-@allocation_free(inline="always")
+@njit(inline="always")
 def _change(links, undo, undo_index, index, amount):
-    """Change the load of a link, remember what it was, and return by how much the cost changes.
+    """Change the load of a link, record the old values, and return the change in cost.
 
-    A row of `links` holds load, inverse capacity by the target time and cost of a link, all in one line of the cache.
+    A row of `links` contains the load, inverse capacity divided by target time, and cost of a link.
     """
-    # Unsigned: an index that may be negative costs a comparison each time.
+    # Unsigned indices avoid the check for negative indices.
     index, n = np.uint32(index), np.uint32(undo_index[0] + 1)
     undo_index[0] = n
     undo_index[n] = index
@@ -43,12 +46,9 @@ def _change(links, undo, undo_index, index, amount):
     return change
 
 
-@allocation_free(inline="always")
+@njit(inline="always")
 def _add(first, second, amount, gateway, lanes, links, undo, undo_index):
-    """Add a flow on its direct route and return the change of the cost.
-
-    A column of `lanes` tells of a router its group, its number there, its first link, and that of its group to others.
-    """
+    """Add a flow on its direct route and return the change in cost."""
     if first == second:
         return 0.0
     stripes = gateway.shape[2]
@@ -68,11 +68,11 @@ def _add(first, second, amount, gateway, lanes, links, undo, undo_index):
     return change
 
 
-@njit(cache=True, nogil=True)
+@njit
 def put_flows(offset, other, flows, position, gateway, lanes, links, undo, undo_index):
-    """Put all flows on links and return the cost.
+    """Add all flows to the link loads and return the cost.
 
-    Block x exchanges with other[f] for f in offset[x]:offset[x+1]; flows[0] is what it sends.
+    Block x communicates with other[f] for f in offset[x]:offset[x+1]; flows[0] contains the bytes that it sends.
     """
     cost = 0.0
     for x in range(offset.size - 1):
@@ -83,9 +83,9 @@ def put_flows(offset, other, flows, position, gateway, lanes, links, undo, undo_
     return cost
 
 
-@allocation_free(inline="always")
+@njit(inline="always")
 def _touch(x, without, sign, offset, other, flows, position, gateway, lanes, links, undo, undo_index):
-    """Add or take away all flows of a block, but for those with one other block."""
+    """Add or remove the flows of a block except those with the block `without`."""
     change = 0.0
     here = position[x]
     for f in range(offset[x], offset[x + 1]):
@@ -97,11 +97,11 @@ def _touch(x, without, sign, offset, other, flows, position, gateway, lanes, lin
     return change
 
 
-@allocation_free()
+@njit
 def _swap_cost(a, b, offset, other, flows, position, gateway, lanes, links, undo, undo_index):
-    """Swap two blocks, loads and positions, and return the change of the cost.
+    """Swap two blocks, update link loads and positions, and return the change in cost.
 
-    Called, not inlined: in `anneal` numba would count references to each array, atomically, at every use.
+    Not inlined: within `anneal`, numba would add atomic reference counting to each array access.
     """
     undo_index[0] = 0
     change = _touch(a, -1, -1.0, offset, other, flows, position, gateway, lanes, links, undo, undo_index)
@@ -112,13 +112,13 @@ def _swap_cost(a, b, offset, other, flows, position, gateway, lanes, links, undo
     return change
 
 
-@njit(cache=True, nogil=True)
+@njit
 def anneal(
     proposals, warm, cold, state, offset, other, flows, position, gateway, lanes, links, undo, undo_index
 ):  # fmt: skip
-    """Propose swaps while the temperature falls from warm to cold, in units of the cost.
+    """Propose swaps while the temperature decreases from `warm` to `cold`, in units of the cost.
 
-    Returns the state of the generator and how many swaps were kept.
+    Return the state of the random generator and the number of accepted swaps.
     """
     blocks = np.uint64(position.size)
     kept = 0

@@ -1,0 +1,1 @@
+"""Link sharing with copy engines: rates and completion times of copy programs."""

@@ -1,0 +1,327 @@
+"""Copies under a program: one engine an endpoint, barriers in order of issue, links that share evenly both ways.
+
+Events are starts and ends of copies. Between them every active copy has the rate that max-min sharing gives it, where a
+link carries less in one direction the more it carries in the other.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabricast.runtime.compilation import njit
+
+__all__ = ["Links", "Program", "run_program"]
+
+#: Rounds of sharing in which both directions of links settle, where one costs the other anything.
+_SETTLE = 5
+_DONE = 1e-12
+
+
+class Links(NamedTuple):
+    """Routes of flows and what their links carry."""
+
+    offset: NDArray[np.int64]
+    link: NDArray[np.int64]
+    opposite: NDArray[np.int64]
+    capacity: NDArray[np.float64]
+    #: Links of which each must be in use for a link to limit anything, a row a link; -1 for none.
+    needs: NDArray[np.int64]
+    #: Which links each flow crosses, a bit each in words of 64.
+    crosses: NDArray[np.uint64]
+    duplex_cost: float
+
+
+class Program(NamedTuple):
+    """Who executes each flow, which copies wait for each other, and in which order engines turn."""
+
+    engine: NDArray[np.int64]
+    barrier: NDArray[np.int64]
+    size: NDArray[np.float64]
+    earliest: NDArray[np.float64]
+    repeats: int
+    random_turns: bool
+    switch_share: float
+
+
+class _State(NamedTuple):
+    """What changes from event to event: by flow, by endpoint, by link."""
+
+    remaining: NDArray[np.float64]
+    rate: NDArray[np.float64]
+    starts_at: NDArray[np.float64]
+    done: NDArray[np.int64]
+    running: NDArray[np.bool_]
+    end: NDArray[np.float64]
+    engine_busy: NDArray[np.bool_]
+    last_flow: NDArray[np.int64]
+    barrier_busy: NDArray[np.bool_]
+    barrier_next: NDArray[np.int64]
+    load: NDArray[np.float64]
+    spare: NDArray[np.float64]
+    #: What each link would give every flow that has no rate yet.
+    offer: NDArray[np.float64]
+    #: How many flows cross each link, and how many of them have no rate yet.
+    sharers: NDArray[np.int64]
+    users: NDArray[np.int64]
+    frozen: NDArray[np.bool_]
+    #: Active flows and links in use, in order; only the first places count.
+    acting: NDArray[np.int64]
+    used: NDArray[np.int64]
+    random: NDArray[np.uint64]
+    #: Flows of each engine in order, one engine after the other, and where each begins.
+    engine_flows: NDArray[np.int64]
+    engine_begin: NDArray[np.int64]
+    #: Flows that have started and not ended, in order, and, in an array of one, how many there are.
+    started: NDArray[np.int64]
+    started_count: NDArray[np.int64]
+
+
+@njit(inline="always")
+def _uniform(random: NDArray[np.uint64]) -> float:
+    """Next number of xorshift64*, above 0 and up to 1."""
+    x = random[0]
+    x ^= x >> np.uint64(12)
+    x ^= x << np.uint64(25)
+    x ^= x >> np.uint64(27)
+    random[0] = x
+    return float((x * np.uint64(2685821657736338717)) >> np.uint64(11)) * (1.0 / 9007199254740992.0) + 1e-17
+
+
+@njit
+def _use(links: Links, state: _State, acting: int) -> int:
+    """Count the flows on each link, and list the links that have any; return how many have."""
+    state.sharers[:] = 0
+    for active in range(acting):
+        flow = np.uint32(state.acting[active])
+        for place in range(links.offset[flow], links.offset[flow + 1]):
+            state.sharers[np.uint32(links.link[place])] += 1
+    used = 0
+    for number in range(links.capacity.size):
+        if state.sharers[number] > 0:
+            state.used[used] = number
+            used += 1
+    return used
+
+
+@njit(inline="always")
+def _offer_all(links: Links, state: _State, used: int) -> None:
+    """Let every link in use offer its flows what the traffic of the other direction leaves."""
+    for place in range(used):
+        number = np.uint32(state.used[place])
+        state.users[number] = state.sharers[number]
+        spare = links.capacity[number] - links.duplex_cost * state.load[np.uint32(links.opposite[number])]
+        for needed in links.needs[number]:
+            if needed >= 0 and state.sharers[needed] == 0:
+                spare = np.inf
+        state.spare[number] = spare
+        state.offer[number] = spare / state.users[number]
+
+
+@njit(inline="always")
+def _freeze(flow: np.uint32, rate: float, links: Links, state: _State) -> None:
+    """Give a flow its rate, which its links have no more to offer."""
+    state.frozen[flow] = True
+    state.rate[flow] = rate
+    for place in range(links.offset[flow], links.offset[flow + 1]):
+        number = np.uint32(links.link[place])
+        state.spare[number] -= rate
+        state.users[number] -= 1
+        state.offer[number] = state.spare[number] / state.users[number] if state.users[number] > 0 else np.inf
+
+
+@njit
+def _share(links: Links, state: _State, acting: int) -> None:
+    """Give every active flow its max-min rate; each round lessens a direction by the traffic of the other."""
+    # Weighted so, equal traffic both ways settles in one round, however much the directions cost each other.
+    weight = 1.0 / (1.0 + links.duplex_cost)
+    state.load[:] = 0.0
+    used = _use(links, state, acting)
+    for _ in range(_SETTLE if links.duplex_cost > 0.0 else 1):
+        _offer_all(links, state, used)
+        for active in range(acting):
+            state.frozen[np.uint32(state.acting[active])] = False
+        left = acting
+        while left > 0:
+            least, tightest = np.inf, np.uint64(0)
+            for place in range(used):
+                number = np.uint32(state.used[place])
+                if state.offer[number] < least:
+                    least, tightest = state.offer[number], np.uint64(number)
+            word, bit = tightest >> np.uint64(6), tightest & np.uint64(63)
+            for active in range(acting):
+                flow = np.uint32(state.acting[active])
+                if not state.frozen[flow] and (links.crosses[flow, word] >> bit) & np.uint64(1) != 0:
+                    _freeze(flow, least, links, state)
+                    left -= 1
+        for place in range(used):
+            state.load[np.uint32(state.used[place])] *= 1.0 - weight
+        for active in range(acting):
+            flow = np.uint32(state.acting[active])
+            for place in range(links.offset[flow], links.offset[flow + 1]):
+                state.load[np.uint32(links.link[place])] += weight * state.rate[flow]
+
+
+@njit(inline="always")
+def _is_ready(flow: int, now: float, program: Program, state: _State) -> bool:
+    """Whether the next copy of a flow may start: it is issued, its barrier is free, and it is its turn there."""
+    if state.running[flow] or state.done[flow] >= program.repeats or program.earliest[flow] > now:
+        return False
+    barrier = program.barrier[flow]
+    return barrier < 0 or (not state.barrier_busy[barrier] and state.barrier_next[barrier] == flow)
+
+
+@njit(inline="always")
+def _choose(engine: int, now: float, program: Program, state: _State) -> int:
+    """Return the flow that an engine executes next: the first ready one after the last, or any; -1 for none."""
+    ready, first, after = 0, -1, -1
+    for place in range(state.engine_begin[engine], state.engine_begin[engine + 1]):
+        flow = state.engine_flows[place]
+        if _is_ready(flow, now, program, state):
+            ready += 1
+            first = flow if first < 0 else first
+            after = flow if after < 0 and flow > state.last_flow[engine] else after
+    chosen = after if after >= 0 else first
+    if ready > 0 and program.random_turns:
+        skip = min(int(_uniform(state.random) * ready), ready - 1)
+        for place in range(state.engine_begin[engine], state.engine_begin[engine + 1]):
+            flow = state.engine_flows[place]
+            if _is_ready(flow, now, program, state):
+                chosen = flow if skip == 0 else chosen
+                skip -= 1
+    return chosen
+
+
+@njit(inline="always")
+def _start(flow: int, now: float, program: Program, state: _State, alone: NDArray[np.float64]) -> None:
+    """Start the next copy of a flow, after the pause of an engine that changes its stream."""
+    engine, barrier = program.engine[flow], program.barrier[flow]
+    pause = 0.0
+    if engine >= 0:
+        if program.switch_share > 0.0 and state.last_flow[engine] not in (-1, flow):
+            pause = -np.log(_uniform(state.random)) * program.switch_share * program.size[flow] / alone[flow]
+        state.engine_busy[engine] = True
+        state.last_flow[engine] = flow
+    if barrier >= 0:
+        state.barrier_busy[barrier] = True
+    state.running[flow] = True
+    state.starts_at[flow] = now + pause
+    state.remaining[flow] = program.size[flow]
+    place = state.started_count[0]
+    while place > 0 and state.started[place - 1] > flow:
+        state.started[place] = state.started[place - 1]
+        place -= 1
+    state.started[place] = flow
+    state.started_count[0] += 1
+
+
+@njit(inline="always")
+def _finish(flow: int, now: float, program: Program, state: _State) -> None:
+    """End a copy: its engine and its barrier are free, and the next copy in order of issue has its turn."""
+    state.running[flow] = False
+    state.done[flow] += 1
+    state.end[flow] = now
+    if program.engine[flow] >= 0:
+        state.engine_busy[program.engine[flow]] = False
+    barrier = program.barrier[flow]
+    if barrier >= 0:
+        state.barrier_busy[barrier] = False
+        flows = program.barrier.size
+        for step in range(1, flows + 1):
+            following = (flow + step) % flows
+            if program.barrier[following] == barrier and state.done[following] < program.repeats:
+                state.barrier_next[barrier] = following
+                break
+
+
+@njit
+def _run(links: Links, program: Program, endpoints: int, alone: NDArray[np.float64], state: _State) -> None:
+    """Run all copies, event by event."""
+    flows = program.engine.size
+    without_engine, last_issue = False, 0.0
+    for flow in range(flows - 1, -1, -1):
+        without_engine = without_engine or program.engine[flow] < 0
+        last_issue = max(last_issue, program.earliest[flow])
+        if program.barrier[flow] >= 0:
+            state.barrier_next[program.barrier[flow]] = flow
+    now, left = 0.0, flows * program.repeats
+    while left > 0:
+        for engine in range(endpoints):
+            if not state.engine_busy[engine]:
+                chosen = _choose(engine, now, program, state)
+                if chosen >= 0:
+                    _start(chosen, now, program, state, alone)
+        if without_engine:
+            for flow in range(flows):
+                if program.engine[flow] < 0 and _is_ready(flow, now, program, state):
+                    _start(flow, now, program, state, alone)
+        following = np.inf
+        if now < last_issue:
+            for flow in range(flows):
+                if program.earliest[flow] > now:
+                    following = min(following, program.earliest[flow])
+        acting = 0
+        for flow in state.started[: state.started_count[0]]:
+            if state.starts_at[flow] > now:
+                following = min(following, state.starts_at[flow])
+                continue
+            state.acting[acting] = flow
+            acting += 1
+        _share(links, state, acting)
+        for flow in state.acting[:acting]:
+            following = min(following, now + state.remaining[flow] / state.rate[flow])
+        for flow in state.acting[:acting]:
+            state.remaining[flow] -= state.rate[flow] * (following - now)
+            if state.remaining[flow] <= _DONE * program.size[flow] + state.rate[flow] * 1e-15 * following:
+                _finish(flow, following, program, state)
+                left -= 1
+        kept = 0
+        for flow in state.started[: state.started_count[0]]:
+            if state.running[flow]:
+                state.started[kept] = flow
+                kept += 1
+        state.started_count[0] = kept
+        now = following
+
+
+@njit
+def run_program(
+    links: Links, program: Program, endpoints: int, alone: NDArray[np.float64], seed: int
+) -> NDArray[np.float64]:
+    """Return when the last copy of each flow ends, in s.
+
+    Parameters
+    ----------
+    links : Links
+        Routes and capacities in bytes/s.
+    program : Program
+        Who executes what in which order, and from when in s; engine and barrier are endpoint numbers, -1 for none.
+    endpoints : int
+        Number of endpoints.
+    alone : ndarray of float64, shape (flows,)
+        Rate of each flow alone in bytes/s; pauses are counted in copies alone.
+    seed : int
+        Of random turns and pauses.
+
+    Returns
+    -------
+    ndarray of float64, shape (flows,)
+        Ends.
+    """
+    flows, without_engine = program.engine.size, np.sum(program.engine < 0)
+    state = _State(
+        np.zeros(flows), np.zeros(flows), np.zeros(flows), np.zeros(flows, np.int64), np.zeros(flows, np.bool_),
+        np.zeros(flows), np.zeros(endpoints, np.bool_), np.full(endpoints, -1, np.int64),
+        np.zeros(endpoints, np.bool_), np.full(endpoints, -1, np.int64), np.zeros(links.capacity.size),
+        np.zeros(links.capacity.size), np.zeros(links.capacity.size), np.zeros(links.capacity.size, np.int64),
+        np.zeros(links.capacity.size, np.int64), np.zeros(flows, np.bool_),
+        np.zeros(flows, np.int64), np.zeros(links.capacity.size, np.int64),
+        np.array([np.uint64(seed) * np.uint64(2654435769) + np.uint64(88172645463325252)], np.uint64),
+        np.argsort(program.engine, kind="mergesort")[without_engine:],
+        np.searchsorted(np.sort(program.engine)[without_engine:], np.arange(endpoints + 1)),
+        np.zeros(flows, np.int64), np.zeros(1, np.int64),
+    )  # fmt: skip
+    _run(links, program, endpoints, alone, state)
+    return state.end

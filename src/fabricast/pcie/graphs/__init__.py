@@ -1,0 +1,1 @@
+"""Congestion graphs: sets of copies, their files, patterns, programs and symmetries."""

@@ -1,0 +1,78 @@
+"""Communications in the order of a file, until they become congestion graphs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabricast.core.errors import InputError
+from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
+from fabricast.pcie.graphs.programs import PROGRAMS
+
+__all__ = ["GraphRows"]
+
+
+@dataclass(frozen=True)
+class GraphRows:
+    """Communications in file order; `codes` are places of their graphs in `names`, which are in order of first rows."""
+
+    names: list[str]
+    codes: NDArray[np.int64]
+    source: NDArray[np.int64]
+    target: NDArray[np.int64]
+    size_bytes: NDArray[np.float64]
+    start_s: NDArray[np.float64]
+    #: Place of the program of each row in `PROGRAMS`, -1 where none is told; nothing without such a column.
+    program: NDArray[np.int64] | None = None
+
+    def grouped(self) -> CongestionGraphs:
+        """Return graphs in order of their first row, communications of a graph in file order."""
+        in_order = (self.codes[1:] >= self.codes[:-1]).all()
+        order = slice(None) if in_order else np.argsort(self.codes, kind="stable")
+        return CongestionGraphs(
+            names=tuple(self.names),
+            families=("user",) * len(self.names),
+            offset=np.concatenate([[0], np.cumsum(np.bincount(self.codes))]).astype(np.int64),
+            source=self.source[order],
+            target=self.target[order],
+            size_bytes=self.size_bytes[order].astype(np.float64),
+            start_s=self.start_s[order].astype(np.float64),
+            programs=() if self.program is None else self._programs(self.program[order]),
+        )
+
+    def _programs(self, by_graph: NDArray[np.int64]) -> tuple[str, ...]:
+        counts = np.bincount(self.codes)
+        first = by_graph[np.cumsum(counts) - counts]
+        several = np.flatnonzero(by_graph != np.repeat(first, counts))
+        if several.size:
+            graph = self.names[np.repeat(np.arange(len(counts)), counts)[several[0]]]
+            raise InputError(f"graph '{graph}' names several programs, expected one")
+        names = [*PROGRAMS, ""]
+        return tuple(names[place] for place in first.tolist())
+
+    def _some(self, names: list[str], rows: slice, first_code: int) -> GraphRows:
+        return GraphRows(
+            names, self.codes[rows] - first_code, self.source[rows], self.target[rows], self.size_bytes[rows],
+            self.start_s[rows], None if self.program is None else self.program[rows],
+        )  # fmt: skip
+
+    def parted(self) -> tuple[GraphRows, GraphRows]:
+        """Return all graphs but the last, and the last."""
+        last = len(self.names) - 1
+        begins = int(np.searchsorted(self.codes, last))
+        return self._some(self.names[:last], slice(begins), 0), self._some(self.names[last:], slice(begins, None), last)
+
+    def followed_by(self, later: GraphRows) -> GraphRows:
+        """Return the rows of both; the first graph of the later ones may be the last of these."""
+        same = later.names[0] == self.names[-1]
+        codes = later.codes + len(self.names) - same
+        program = None
+        if self.program is not None and later.program is not None:
+            program = np.concatenate([self.program, later.program])
+        return GraphRows(
+            self.names + later.names[same:], np.concatenate([self.codes, codes]),
+            np.concatenate([self.source, later.source]), np.concatenate([self.target, later.target]),
+            np.concatenate([self.size_bytes, later.size_bytes]), np.concatenate([self.start_s, later.start_s]), program,
+        )  # fmt: skip

@@ -1,0 +1,179 @@
+"""Symmetries of a tree on congestion graphs: canonical forms, orbits, how many graphs there are."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabricast.core.errors import InputError
+from fabricast.pcie.graphs.congestion_graphs import Arc
+from fabricast.pcie.topology.symmetry import automorphisms
+from fabricast.pcie.topology.tree import PcieTree
+
+__all__ = ["ArcMasks", "canonical_form", "canonical_forms", "count_graphs", "subset_orbits"]
+
+
+class ArcMasks:
+    """Arc sets as bit masks of at most 64 arcs, and their canonical form."""
+
+    def __init__(self, tree: PcieTree) -> None:
+        endpoints = len(tree.endpoint_names)
+        self.arcs = [(s, t) for s in range(endpoints) for t in range(endpoints) if s != t]
+        if len(self.arcs) > 64:
+            raise InputError(
+                f"topology '{tree.name}' has {endpoints} endpoints; canonical forms are computed for at most 8"
+            )
+        self.bit = {arc: bit for bit, arc in enumerate(self.arcs)}
+        self.images = np.array(
+            [[self.bit[int(image[s]), int(image[t])] for s, t in self.arcs] for image in automorphisms(tree)],
+            dtype=np.int64,
+        )
+
+    def mask(self, arcs: Iterable[Arc]) -> int:
+        """Return arcs as bits."""
+        return sum(1 << self.bit[arc] for arc in arcs)
+
+    def unmask(self, mask: int) -> list[Arc]:
+        """Return the arcs of bits."""
+        return [arc for bit, arc in enumerate(self.arcs) if mask >> bit & 1]
+
+    def canonical(self, masks: Sequence[int]) -> list[int]:
+        """Return the smallest image of each set of arcs under all symmetries."""
+        from fabricast.pcie.graphs.kernels.canonical import canonical_masks
+
+        result: list[int] = canonical_masks(np.array(masks, dtype=np.uint64), self.images).tolist()
+        return result
+
+
+def canonical_forms(tree: PcieTree, graphs: Sequence[Iterable[Arc]]) -> list[list[Arc]]:
+    """Return the representatives of many graphs at once, as `canonical_form` does for one.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology of at most 8 endpoints.
+    graphs : sequence of iterables of (int, int)
+        Distinct (source, target) pairs of each graph.
+
+    Returns
+    -------
+    list of list of (int, int)
+        The smallest image of each.
+    """
+    masks = ArcMasks(tree)
+    return [masks.unmask(mask) for mask in masks.canonical([masks.mask(arcs) for arcs in graphs])]
+
+
+def canonical_form(tree: PcieTree, arcs: Iterable[Arc]) -> list[Arc]:
+    """Return the representative of a graph under the tree's leaf symmetries.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology of at most 8 endpoints.
+    arcs : iterable of (int, int)
+        Distinct (source, target) pairs.
+
+    Returns
+    -------
+    list of (int, int)
+        The smallest image, equal for all graphs that the tree cannot tell apart.
+
+    Raises
+    ------
+    InputError
+        If the topology has more than 8 endpoints.
+
+    Examples
+    --------
+    >>> from fabricast.pcie.topology.regular import regular_tree
+    >>> storm8 = regular_tree("storm8", (2, 2, 2))
+    >>> canonical_form(storm8, [(6, 7)]) == canonical_form(storm8, [(1, 0)])
+    True
+    """
+    return canonical_forms(tree, [arcs])[0]
+
+
+def subset_orbits(tree: PcieTree, size: int) -> list[tuple[int, ...]]:
+    """Return one endpoint subset of each kind that the tree can tell apart.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology.
+    size : int
+        Number of endpoints in the subset.
+
+    Returns
+    -------
+    list of tuple of int
+        The smallest subset of each orbit of the leaf symmetries, in order.
+
+    Examples
+    --------
+    >>> from fabricast.pcie.topology.regular import regular_tree
+    >>> subset_orbits(regular_tree("storm8", (2, 2, 2)), 2)
+    [(0, 1), (0, 2), (0, 4)]
+    """
+    images = automorphisms(tree)
+    seen: set[tuple[int, ...]] = set()
+    orbits = []
+    for subset in itertools.combinations(range(len(tree.endpoint_names)), size):
+        if subset not in seen:
+            orbits.append(subset)
+            moved = np.sort(images[:, list(subset)], axis=1)
+            seen.update(map(tuple, np.unique(moved, axis=0).tolist()))
+    return orbits
+
+
+def count_graphs(tree: PcieTree, communications: int) -> int:
+    """Return how many graphs of a size there are up to the tree's symmetry.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology of at most 8 endpoints.
+    communications : int
+        Number of distinct (source, target) pairs in a graph.
+
+    Returns
+    -------
+    int
+        Number of orbits, by Burnside's lemma over the leaf symmetries.
+
+    Examples
+    --------
+    >>> from fabricast.pcie.topology.regular import regular_tree
+    >>> [count_graphs(regular_tree("storm8", (2, 2, 2)), k) for k in range(1, 7)]
+    [3, 43, 406, 4187, 36772, 287470]
+    """
+    images = ArcMasks(tree).images
+    fixed = 0
+    for cycles, symmetries in _cycle_types(images).items():
+        polynomial = [1] + [0] * communications
+        for length in cycles:
+            for power in range(communications, length - 1, -1):
+                polynomial[power] += polynomial[power - length]
+        fixed += symmetries * polynomial[communications]
+    return fixed // len(images)
+
+
+def _cycle_types(images: NDArray[np.int64]) -> Counter[tuple[int, ...]]:
+    """Count the symmetries of each cycle type."""
+    types: Counter[tuple[int, ...]] = Counter()
+    for image in images.tolist():
+        lengths, seen = [], set()
+        for start in range(len(image)):
+            length, bit = 0, start
+            while bit not in seen:
+                seen.add(bit)
+                bit = image[bit]
+                length += 1
+            if length:
+                lengths.append(length)
+        types[tuple(sorted(lengths))] += 1
+    return types

@@ -1,0 +1,376 @@
+"""Rates of a machine from what was measured on it: copies alone, opposite pairs, and probes of what copies share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from fabricast.core.errors import InputError
+from fabricast.pcie.engines.forecast import total_rate
+from fabricast.pcie.engines.links import LinkRates
+from fabricast.pcie.graphs.programs import PROGRAMS
+from fabricast.pcie.machines.calibration import DUPLEX_COST, HELD_BACK, Calibration, by_links
+from fabricast.pcie.machines.direct_links import calibrated_links
+from fabricast.pcie.machines.limits import PROBES, limit_of_probe, with_root_link_capacity
+from fabricast.pcie.measurements.measured_graph import CALIBRATION, MeasuredGraph, flows_of
+from fabricast.pcie.topology.memory import UNLIMITED, ends_of, is_host
+from fabricast.pcie.topology.parts import direct_rates
+from fabricast.pcie.topology.paths import Way, apart, has_local, narrowest_link, way_of
+from fabricast.pcie.topology.tree import PcieTree
+
+__all__ = [
+    "BEYOND",
+    "LINK_PAYLOAD",
+    "ONE_WAY",
+    "calibrate_machine",
+    "links_carry",
+    "most_carried",
+    "peer_link_of",
+    "telling_way",
+]
+
+#: Measured rates beyond what the links can carry by this share contradict the tree, or are an artefact.
+BEYOND = 0.1
+#: Where the rate of a copy alone comes from that nobody measured or gave.
+LINK_PAYLOAD = "payload share of the links of the file"
+#: Kinds of ways, those that may be slower last.
+_WAYS: tuple[Way, ...] = ("local", "host_in", "host_out", "crossing", "between_roots", "remote_in", "remote_out")
+_THROUGH_ROOT: tuple[Way, ...] = ("crossing", "between_roots")
+#: Limits of which an opposite pair tells the least.
+_OPPOSITE: dict[Way, str] = {"between_roots": "root_complex_link_both_ways", "crossing": "root_complex_both_ways"}
+_SLOWER: tuple[Way, ...] = ("crossing", "between_roots", "host_in", "host_out", "remote_in", "remote_out")
+_WORDS: dict[Way, str] = {
+    "local": "below one switch", "crossing": "across the root complex", "between_roots": "between root complexes",
+    "host_in": "from host memory", "host_out": "to host memory",
+    "remote_in": "from memory of another socket", "remote_out": "to memory of another socket",
+}  # fmt: skip
+
+
+def peer_link_of(tree: PcieTree, flows: Sequence[tuple[int, int]]) -> str | None:
+    """Return the kind of direct link that some copy takes instead of the tree; None if all take the tree."""
+    names = tree.endpoint_names
+    return next((kind for s, t in flows if (kind := tree.peer_link(names[s], names[t])) is not None), None)
+
+
+def links_carry(tree: PcieTree, flows: Sequence[tuple[int, int]], bytes_per_s: float) -> float:
+    """Return the most that the links can carry of some copies, in bytes/s, with nothing else in the way.
+
+    What a probe does not tell (the link between root complexes), what directions cost each other and slower turns at
+    the root complex limit a forecast; that a measurement is faster than these refutes the forecast, not the
+    measurement.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology.
+    flows : sequence of (int, int)
+        Source and target of each copy as endpoint numbers.
+    bytes_per_s : float
+        Rate of a link of capacity 1.
+    """
+    wide = with_root_link_capacity(tree, UNLIMITED)
+    found = total_rate(wide, flows, PROGRAMS["independent"], LinkRates(bytes_per_s, bytes_per_s))
+    return float(found.flow_bytes_per_s.sum())
+
+
+def calibrate_machine(
+    tree: PcieTree, graphs: Iterable[MeasuredGraph], *, one_way_bytes_per_s: float | None = None,
+    one_way_source: str = LINK_PAYLOAD,
+) -> Calibration:  # fmt: skip
+    """Take the parameters of a machine from copies alone, opposite pairs, and rows that the file marks.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        With host memory.
+    graphs : iterable of MeasuredGraph
+        All of the machine.
+    one_way_bytes_per_s : float, optional
+        Rate of a copy alone where none was measured, such as the payload share of the links.
+    one_way_source : str, optional
+        Where that rate comes from.
+
+    Returns
+    -------
+    Calibration
+        Only flows that share no link in the same direction, or that are marked, are used.
+
+    Raises
+    ------
+    InputError
+        If nothing tells the rate of a copy alone.
+    """
+    alone: dict[Way, list[_Measured]] = {way: [] for way in _WAYS}
+    two_way: dict[Way, list[_Measured]] = {way: [] for way in _WAYS}
+    direct: dict[tuple[str, str], list[float]] = {}
+    used = set()
+    beyond: list[MeasuredGraph] = []
+    probes: list[_Probed] = []
+    carried_both_ways: dict[Way, list[float]] = {}
+    for graph in graphs:
+        flows = flows_of(tree, graph)
+        each = _Measured(narrowest_link(tree, flows), graph.total_bytes_per_s / len(flows))
+        if peer_link_of(tree, flows) is not None:
+            # Such a copy says nothing of the tree.
+            if len(flows) == 1 and graph.may_calibrate:
+                direct.setdefault(ends_of(tree, graph.flows[0]), []).append(each.bytes_per_s)
+                used.add(graph.name)
+            continue
+        raw = tree.link_bytes_per_s
+        if raw is not None and graph.total_bytes_per_s > links_carry(tree, flows, raw) * (1 + BEYOND):
+            # No rate of these links, whatever was measured.
+            beyond.append(graph)
+            continue
+        marked = graph.role == CALIBRATION
+        opposite = {(t, s) for s, t in flows} == set(flows) and len(flows) == 2
+        probe = limit_of_probe(tree, graph, opposite=opposite) if marked else None
+        if probe is not None:
+            probes.append(_Probed(*probe, graph))
+        elif (len(flows) == 1 and graph.may_calibrate) or (marked and not opposite and apart(tree, flows)):
+            # Of several copies that share nothing, the slowest ends last.
+            alone[max((way_of(tree, s, t) for s, t in flows), key=_WAYS.index)].append(each)
+        elif opposite and graph.may_calibrate and not is_host(tree, graph.flows):
+            two_way[way_of(tree, *flows[0])].append(each)
+            carried_both_ways.setdefault(way_of(tree, *flows[0]), []).append(graph.total_bytes_per_s)
+        else:
+            continue
+        used.add(graph.name)
+    if beyond and one_way_bytes_per_s is None and not any(alone.values()):
+        raise InputError(
+            f"'{beyond[0].name}' reached {beyond[0].total_bytes_per_s / 1e9:.4g} GB/s, more than the links of "
+            f"'{tree.name}' carry ({(tree.link_bytes_per_s or 0.0) / 1e9:.4g} GB/s each): the topology is not that of "
+            "the machine, or the measurement is an artefact"
+        )
+    default = None if one_way_bytes_per_s is None else (one_way_bytes_per_s, one_way_source)
+    faster = sum(len(graph.flows) == 1 for graph in beyond)
+    found = _estimated(
+        {way: _of_the_widest(rates) for way, rates in alone.items()},
+        {way: _of_the_widest(rates) for way, rates in two_way.items()}, used, default, faster, local=has_local(tree),
+    )  # fmt: skip
+    found = _with_limits(tree, found, probes)
+    for way, name in _OPPOSITE.items():
+        carried = carried_both_ways.get(way, [])
+        if carried and name not in found.limits and (way == "between_roots" or found.slow_opposite):
+            most = max(*carried, found.at_least.get(name, 0.0))
+            found = replace(
+                found, at_least={**found.at_least, name: most},
+                source={name: f"at least: {len(carried)} measured, an opposite pair"} | found.source,
+            )  # fmt: skip
+    if not tree.peer_links:
+        return found
+    links = calibrated_links(tree.peer_links, direct)
+    source = {**found.source}
+    if direct:
+        source["direct_link"] = f"{sum(map(len, direct.values()))} measured, copies alone over direct links"
+    elif any(link.bytes_per_s is not None for link in links):
+        source["direct_link"] = "told by the topology, headers included; no copy alone was measured"
+    return replace(found, source=source, direct_links=links)
+
+
+class _Measured(NamedTuple):
+    """The rate of each of some copies, and the narrowest link of their routes as a share of a link of capacity 1."""
+
+    width: float
+    bytes_per_s: float
+
+
+class _Probed(NamedTuple):
+    """A limit that some copies tell, and how many times it is in their total."""
+
+    name: str
+    times: float
+    graph: MeasuredGraph
+
+
+class _Rates(NamedTuple):
+    """What a link of capacity 1 carries, by those copies whose narrowest link is the widest, and how wide that is."""
+
+    width: float
+    of_link: list[float]
+
+    @property
+    def median(self) -> float:
+        return float(np.median(self.of_link))
+
+
+def _of_the_widest(measured: Sequence[_Measured]) -> _Rates:
+    widest = max((one.width for one in measured), default=1.0)
+    return _Rates(widest, [one.bytes_per_s / one.width for one in measured if one.width == widest])
+
+
+def _with_limits(tree: PcieTree, calibration: Calibration, probes: Sequence[_Probed]) -> Calibration:
+    """Add what probes tell: a limit where copies got less than their links carry, else the least that it is."""
+    limits: dict[str, float] = {}
+    at_least: dict[str, float] = {}
+    reached_with: dict[str, float] = {}
+    source = dict(calibration.source)
+    for name in dict.fromkeys(probe.name for probe in probes):
+        own = [probe for probe in probes if probe.name == name]
+        held_back = [
+            probe
+            for probe in own
+            if probe.graph.total_bytes_per_s
+            < (1 - HELD_BACK)
+            * by_links(tree, probe.graph.flows, calibration.rates, rates_summed=probe.graph.rates_summed)
+        ]
+        if held_back:
+            limits[name] = float(np.median([probe.graph.total_bytes_per_s / probe.times for probe in held_back]))
+            reached_with[name] = min(len(probe.graph.flows) / probe.times for probe in held_back)
+            source[name] = f"{len(held_back)} measured, {PROBES[name]}"
+        else:
+            at_least[name] = max(probe.graph.total_bytes_per_s / probe.times for probe in own)
+            source[name] = f"at least: {len(own)} measured, {PROBES[name]}, and only links held these back"
+    return replace(calibration, limits=limits, at_least=at_least, reached_with=reached_with, source=source)
+
+
+def _estimated(
+    rates_alone: dict[Way, _Rates], rates_both: dict[Way, _Rates], used: set[str],
+    default: tuple[float, str] | None, faster: int, *, local: bool,
+) -> Calibration:  # fmt: skip
+    source = {}
+    alone = {way: rates.of_link for way, rates in rates_alone.items()}
+    two_way = {way: rates.of_link for way, rates in rates_both.items()}
+    pooled = {**alone, "host_in": [*alone["host_in"], *alone["host_out"]]}
+    fastest = telling_way(pooled)
+    both_way: Way | None = next((way for way in ONE_WAY if two_way[way]), None)
+    untold = local and fastest in ("crossing", "between_roots")
+    # A copy through the root complex may be slower than its links.
+    measured = float(np.median(pooled[fastest])) if fastest is not None else 0.0
+    slow = untold and default is not None and measured < default[0] * (1 - BEYOND)
+    if fastest is not None and not slow:
+        rate = measured
+        source["one_way"] = f"{len(pooled[fastest])} measured, copies alone"
+        if untold or fastest != "local":
+            source["one_way"] += f", all {'from and to host memory' if fastest == 'host_in' else _WORDS[fastest]}"
+    elif both_way is not None and fastest is None:
+        rate = float(np.median(two_way[both_way])) * (1 + DUPLEX_COST)
+        source["one_way"] = "opposite pairs and the duplex cost of other machines"
+        source["one_way"] += "" if faster else "; no copy alone was measured"
+    elif default is not None:
+        rate = default[0]
+        source["one_way"] = default[1]
+        if not faster or fastest is not None:
+            source["one_way"] += "; no copy alone was measured"
+        if fastest is not None:
+            source["one_way"] += f" but {_WORDS[fastest]}"
+    else:
+        raise InputError(
+            "no copy alone was measured, and the topology has no link rate; measure one (fabricast probes)"
+        )
+    if faster:
+        source["one_way"] += (
+            f"; {faster} copies alone are left out, faster than the links of the topology: did these sleep when it was "
+            "written?"
+        )
+    both = rate / (1 + DUPLEX_COST)
+    source["two_way"] = "duplex cost of other machines; no opposite pair was measured"
+    # What holds pairs back at a root complex, or between two, says nothing of what directions cost on one link.
+    slow_opposite = {
+        way: bool(two_way[way])
+        and float(np.median(two_way[way])) < float(np.median(alone[way] or [rate])) * (1 - BEYOND)
+        for way in _THROUGH_ROOT
+    }
+    if both_way is not None and slow_opposite.get(both_way):
+        both_way = None
+        source["two_way"] = "duplex cost of other machines; opposite pairs get less at root complexes"
+    if both_way is not None:
+        # What directions cost each other is told by copies of one kind, alone and both ways.
+        one, two = float(np.median(alone[both_way] or [rate])), float(np.median(two_way[both_way]))
+        both = min(max(two, one / 2), one) * (rate / one)
+        source["two_way"] = f"{len(two_way[both_way])} measured, opposite pairs"
+        if both_way != "local":
+            source["two_way"] += f" {_WORDS[both_way]}"
+        if two > one * (1 + BEYOND):
+            source["two_way"] += "; faster than copies alone, so that one way counts"
+    counted = [way for way in _SLOWER if (way != fastest or slow) and not (way == "host_out" and fastest == "host_in")]
+    slower, told_widths, told = _slower_ways(counted, rates_alone, rates_both, rate, both)
+    source |= told
+    rates = LinkRates(
+        rate, both, slower.get("crossing"), slower.get("between_roots"), slower.get("host_in"),
+        slower.get("host_out"), slower.get("remote_in"), slower.get("remote_out"),
+    )  # fmt: skip
+    ways = frozenset(way for way in _WAYS if alone[way] or two_way[way])
+    return Calibration(
+        rates, {}, source, frozenset(used), tells_links=slow or not (untold or fastest == "host_in"),
+        measured_ways=ways, told_widths=told_widths, slow_opposite=slow_opposite["crossing"],
+    )  # fmt: skip
+
+
+def _slower_ways(
+    counted: Sequence[Way], rates_alone: dict[Way, _Rates], rates_both: dict[Way, _Rates], one_way: float, both: float
+) -> tuple[dict[Way, float], dict[Way, float], dict[str, str]]:
+    """Return rates of ways that may be slower than links, up to which width each is told, and what it comes from."""
+    slower: dict[Way, float] = {}
+    told_widths: dict[Way, float] = {}
+    source: dict[str, str] = {}
+    for way in counted:
+        if alone := rates_alone[way].of_link:
+            slower[way], told_widths[way] = _absolute(rates_alone[way], one_way)
+            source[way] = f"{len(alone)} measured, copies alone {_WORDS[way]}"
+    for way in _THROUGH_ROOT:
+        if rates_both[way].of_link and not rates_alone[way].of_link:
+            # Each of two opposite copies, were it alone.
+            each = rates_both[way]._replace(of_link=[rates_both[way].median * one_way / both])
+            absolute, told_widths[way] = _absolute(each, one_way)
+            if each.median < one_way * (1 - BEYOND):
+                slower[way] = absolute
+                source[way] = f"{len(rates_both[way].of_link)} measured, opposite pairs {_WORDS[way]}"
+    return slower, told_widths, source
+
+
+def _absolute(measured: _Rates, one_way: float) -> tuple[float, float]:
+    """Return the rate of a copy on its way, and up to how narrow links of others it is told.
+
+    A copy that fills its own narrow link tells that the way carries this much, and nothing of wider links.
+    """
+    if measured.median < one_way * (1 - HELD_BACK):
+        return measured.median * measured.width, np.inf
+    return measured.median, measured.width
+
+
+#: In which order kinds of ways tell one way of the links.
+ONE_WAY: tuple[Way, ...] = ("local", "crossing", "host_in", "between_roots")
+
+
+#: Copies from host memory that are faster by this share show that those between GPUs are not held back by links.
+_FASTER = 0.05
+
+
+def telling_way(alone: Mapping[Way, Sequence[float]]) -> Way | None:
+    """Return the kind of way whose copies alone tell what a link carries; None if none was measured.
+
+    Parameters
+    ----------
+    alone : mapping of str to sequence of float
+        Rates of copies alone by kind of way, those to host memory among those from it.
+
+    Examples
+    --------
+    >>> telling_way({"local": [], "crossing": [9.9e9], "host_in": [22e9], "between_roots": []})
+    'host_in'
+    >>> telling_way({"local": [13e9], "crossing": [9.9e9], "host_in": [13e9], "between_roots": []})
+    'local'
+    """
+    found = next((way for way in ONE_WAY if alone[way]), None)
+    if found not in ("crossing", "between_roots") or not alone["host_in"]:
+        return found
+    # The links of a GPU carry what they carry from memory, however slowly GPUs reach each other through the root.
+    return "host_in" if np.median(alone["host_in"]) > np.median(alone[found]) * (1 + _FASTER) else found
+
+
+def most_carried(tree: PcieTree, flows: Sequence[tuple[int, int]], calibration: Calibration) -> float:
+    """Return the most that the links can carry, each at the fastest rate that is known.
+
+    Copies over direct links add what these carry; where nothing tells it, there is no most.
+    """
+    rates, names = calibration.rates, tree.endpoint_names
+    told = direct_rates(calibration.direct_links or tree.peer_links)
+    direct = [flow for flow in flows if tree.peer_link(names[flow[0]], names[flow[1]]) is not None]
+    most = sum(told.get((names[source], names[target]), np.inf) for source, target in direct)
+    on_tree = [flow for flow in flows if flow not in direct]
+    if on_tree:
+        most += links_carry(tree, on_tree, max(rates.one_way_bytes_per_s, rates.crossing_bytes_per_s or 0.0))
+    return most

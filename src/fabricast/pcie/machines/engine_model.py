@@ -1,0 +1,254 @@
+"""The model endpoint_engines: when copies end that a program executes with one engine a GPU, on one machine."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabricast.core.errors import InputError, PeerLinkError
+from fabricast.pcie.engines.forecast import MOST_FLOWS, CopyTimes, copy_times, rate_alone
+from fabricast.pcie.engines.links import SharedLimit
+from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
+from fabricast.pcie.graphs.programs import PROGRAMS, CopyProgram, program_of
+from fabricast.pcie.machines.calibrate import calibrate_machine
+from fabricast.pcie.machines.calibration import Calibration, uncalibrated
+from fabricast.pcie.machines.limits import with_root_link_capacity
+from fabricast.pcie.machines.shared_limits import limits_of
+from fabricast.pcie.measurements.files import copies_of_machine
+from fabricast.pcie.models.parameters import MachineParameters
+from fabricast.pcie.topology.memory import UNLIMITED, with_host_memory
+from fabricast.pcie.topology.parts import direct_rates
+from fabricast.pcie.topology.paths import Way, way_of
+from fabricast.pcie.topology.tree import PcieTree
+
+__all__ = ["ENDPOINT_ENGINES", "TITLE", "EngineModel", "measured_calibration"]
+
+ENDPOINT_ENGINES = "endpoint_engines"
+TITLE = "engines of endpoints, order of the program"
+#: Of graphs that name no program: copies on own streams.
+_PROGRAM = "unordered_writes"
+#: Draws further apart than this are worth a remark.
+_SENSITIVE = 1.01
+#: What a reader should know of graphs of each kind.
+_REMARKS = {
+    "unmeasured": "no copy alone of this kind was measured (below one switch, across the root complex, between "
+    "sockets, from or to host memory), its links are taken at the rate of another kind",
+    "default": "no program is named, so that each copy is a write on a stream of its own",
+    "random": "the order is random and decides, elapsed_s is the mean and earliest_s to latest_s the range of draws",
+    "between_roots": "nothing tells what the link between root complexes carries for these copies, elapsed_s is with "
+    "one link of the tree, earliest_s with one that holds nobody back, latest_s with one that carries a copy alone",
+    "direct": "copies take NVLink, NVSwitch or xGMI at the rate that the topology tells, headers included, so that "
+    "elapsed_s is the least they can take",
+}
+
+
+def measured_calibration(
+    tree: PcieTree, path: Path | str, *, system: str | None, one_way_bytes_per_s: float | None
+) -> Calibration:
+    """Return the rates of a machine from its measured copies.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        The machine.
+    path : Path or str
+        What `fabricast.pcie.measurements.files.read_measured_copies` reads.
+    system : str or None
+        Take only rows of this system.
+    one_way_bytes_per_s : float or None
+        Rate of a copy alone where none was measured.
+
+    Raises
+    ------
+    InputError
+        If the file is refused, or nothing tells the rate of a copy alone.
+    """
+    graphs = copies_of_machine(tree, path, system=system)
+    return calibrate_machine(with_host_memory(tree), graphs, one_way_bytes_per_s=one_way_bytes_per_s)
+
+
+class EngineModel:
+    """Forecasts copies of one machine, some graphs at a time, and remembers what it did not know.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        The machine; host memory becomes endpoints after all others.
+    rates : Calibration or MachineParameters
+        What was measured of its copies, or what else is known of them.
+    program : str, optional
+        Program of graphs that name none; by default each copy is a write on an own stream.
+    pcie_only : bool, default False
+        Whether copies between endpoints with direct links take the tree all the same.
+    seed : int, default 0
+        Of programs with a random order.
+
+    Examples
+    --------
+    >>> from fabricast.pcie.graphs.congestion_graphs import from_arcs
+    >>> from fabricast.pcie.models.parameters import machine_parameters
+    >>> from fabricast.pcie.topology.regular import regular_tree
+    >>> tree = regular_tree("flat4x2", (2, 4))
+    >>> model = EngineModel(tree, machine_parameters(tree, bandwidth_bytes_per_s=50e9), program="independent")
+    >>> model.times(from_arcs([[(0, 1), (2, 1)]], size_bytes=50e9)).end_s.tolist()
+    [2.0, 2.0]
+    """
+
+    def __init__(
+        self,
+        tree: PcieTree,
+        rates: Calibration | MachineParameters,
+        *,
+        program: str | None = None,
+        pcie_only: bool = False,
+        seed: int = 0,
+    ) -> None:
+        self.calibration = rates if isinstance(rates, Calibration) else uncalibrated(rates)
+        links = self.calibration.direct_links or tree.peer_links
+        self.tree = replace(with_host_memory(tree), peer_links=() if pcie_only else links)
+        self._program = program_of(_PROGRAM if program is None else program)
+        self._is_default = program is None
+        self._seed = seed
+        self._direct = direct_rates(links)
+        self._trees: dict[tuple[float, ...], PcieTree] = {}
+        self._alone: dict[tuple[int, int], float] = {}
+        self._counts: Counter[str] = Counter()
+        self._examples: dict[str, str] = {}
+
+    def times(self, graphs: CongestionGraphs) -> CopyTimes:
+        """Return when the communications of some graphs end.
+
+        Parameters
+        ----------
+        graphs : CongestionGraphs
+            The graphs; communications are issued in their order.
+
+        Returns
+        -------
+        CopyTimes
+            Ends from time 0, with their range over draws of the order and, where no probe tells what the link between
+            sockets carries, down to one that holds nobody back.
+
+        Raises
+        ------
+        PeerLinkError
+            If a copy takes a direct link of which nobody tells the rate.
+        InputError
+            If several copies use memory of which no probe tells what it carries.
+        """
+        found = [self._of_graph(graphs, number) for number in range(len(graphs))]
+        parts = ("end_s", "earliest_s", "latest_s")
+        return CopyTimes(*(np.concatenate([getattr(one, part) for one in found]) for part in parts))
+
+    def alone_s(self, graphs: CongestionGraphs) -> NDArray[np.float64]:
+        """Return how long each communication takes alone, in s."""
+        pairs = list(zip(graphs.source.tolist(), graphs.target.tolist(), strict=True))
+        for pair in set(pairs) - self._alone.keys():
+            self._alone[pair] = rate_alone(self.tree, pair, self.calibration.rates, over_peer_links=True)
+        rate = np.array([self._alone[pair] for pair in pairs], dtype=np.float64)
+        alone: NDArray[np.float64] = graphs.size_bytes / rate
+        return alone
+
+    def writes(self, graphs: CongestionGraphs) -> NDArray[np.int64]:
+        """Return the numbers of the graphs whose copies sources write."""
+        found = [self._program_of(graphs, number).executor != "target" for number in range(len(graphs))]
+        return np.flatnonzero(found)
+
+    def notes(self) -> list[str]:
+        """Return where rates come from, and what was not known of the graphs so far, one line each."""
+        values = self.calibration.values
+        lines = [
+            f"{name.replace('_', ' ')} {(values[name] or 0.0) / 1e9:.4g} GB/s: {source}"
+            for name, source in self.calibration.source.items()
+        ]
+        for what, text in _REMARKS.items():
+            count = self._counts[what]
+            if count:
+                several = f"{count} graphs, such as " if count > 1 else "graph "
+                lines.append(f"{several}'{self._examples[what]}': {text}")
+        return lines
+
+    def _program_of(self, graphs: CongestionGraphs, number: int) -> CopyProgram:
+        told = graphs.programs[number] if graphs.programs else ""
+        return PROGRAMS[told] if told else self._program
+
+    def _of_graph(self, graphs: CongestionGraphs, number: int) -> CopyTimes:
+        tree, name = self.tree, graphs.names[number]
+        part = slice(int(graphs.offset[number]), int(graphs.offset[number + 1]))
+        pairs = graphs.arcs(number)
+        flows = [(tree.endpoint_names[source], tree.endpoint_names[target]) for source, target in pairs]
+        self._check(name, flows)
+        program = self._program_of(graphs, number)
+        if self._is_default and not (graphs.programs and graphs.programs[number]):
+            self._count("default", name)
+        limited, limits = limits_of(self.calibration, tree, flows)
+
+        def times(carrier: PcieTree, limits: Sequence[SharedLimit] = limits) -> CopyTimes:
+            return copy_times(
+                self._same(carrier), pairs, program, self.calibration.rates, size_bytes=graphs.size_bytes[part],
+                start_s=graphs.start_s[part], over_peer_links=True, limits=limits, seed=self._seed,
+            )  # fmt: skip
+
+        found = times(limited)
+        if (found.latest_s > found.earliest_s * _SENSITIVE).any():
+            self._count("random", name)
+        if self.calibration.tells_root_link(tree, flows):
+            return found
+        self._count("between_roots", name)
+        wide = times(with_root_link_capacity(limited, UNLIMITED))
+        found = replace(found, earliest_s=np.minimum(found.earliest_s, wide.earliest_s))
+        if self.calibration.measured_ways is None:
+            return found
+        least = self.calibration.least_of_root_link(tree, flows)
+        if least is None:
+            raise InputError(
+                f"graph '{name}' copies from one root complex to another, and no copy alone of that kind was measured, "
+                "or copies between GPUs and of memory go together: nothing tells what they get (fabricast probes)"
+            )
+        narrow = times(*limits_of(least, tree, flows))
+        return replace(found, latest_s=np.maximum(found.latest_s, narrow.latest_s))
+
+    def _check(self, name: str, flows: list[tuple[str, str]]) -> None:
+        tree = self.tree
+        if len(flows) > MOST_FLOWS:
+            raise InputError(f"graph '{name}' has {len(flows):,} communications, expected at most {MOST_FLOWS:,}")
+        for source, target in flows if tree.peer_links else ():
+            kind = tree.peer_link(source, target)
+            if kind is not None and (source, target) not in self._direct:
+                raise PeerLinkError(
+                    f"graph '{name}' copies {source} to {target}, which {kind} joins, and the topology does not tell "
+                    "its rate (bytes_per_s of peer_links)"
+                )
+            if kind is not None and "measured" not in self.calibration.source.get("direct_link", ""):
+                self._count("direct", name)
+        measured = self.calibration.measured_ways
+        if measured is not None and not self._ways(flows) <= measured:
+            self._count("unmeasured", name)
+        untold = self.calibration.untold_memory(tree, flows)
+        if untold:
+            raise InputError(
+                f"graph '{name}' copies host memory, and no probe tells {untold}: measure it (fabricast probes) and "
+                "give the measurements"
+            )
+
+    def _ways(self, flows: list[tuple[str, str]]) -> set[Way]:
+        """Return the kinds of ways of those copies that take the tree."""
+        tree = self.tree
+        on_tree = [flow for flow in flows if tree.peer_link(*flow) is None]
+        return {way_of(tree, *(tree.endpoint_number[end] for end in flow)) for flow in on_tree}
+
+    def _count(self, what: str, name: str) -> None:
+        # One graph counts once, whatever number of its copies does.
+        if self._examples.get(f"last {what}") != name:
+            self._counts[what] += 1
+        self._examples.setdefault(what, name)
+        self._examples[f"last {what}"] = name
+
+    def _same(self, tree: PcieTree) -> PcieTree:
+        """Return the tree of the same capacities that was used before: its routes are known."""
+        return self._trees.setdefault(tuple(vertex.capacity for vertex in tree.vertices), tree)

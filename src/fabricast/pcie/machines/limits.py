@@ -1,0 +1,175 @@
+"""What copies of a machine share beside its links: limits by name, which copies meet them, which probes tell them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+from fabricast.pcie.measurements.measured_graph import MeasuredGraph, flows_of
+from fabricast.pcie.topology.memory import (
+    ends_of,
+    is_between_roots,
+    is_host,
+    memory_of,
+    memory_of_flows,
+    root_complex_of,
+)
+from fabricast.pcie.topology.paths import apart, child_above, way_of
+from fabricast.pcie.topology.tree import PcieTree
+
+__all__ = [
+    "PROBES",
+    "ROOT_LINKS",
+    "limit_of_probe",
+    "memory_limit",
+    "root_complex_limits",
+    "root_link_count",
+    "root_link_limits",
+    "ways_between_roots",
+    "with_root_link_capacity",
+]
+
+#: What each limit was measured with.
+PROBES = {
+    "memory_read": "all GPUs of a root complex", "memory_write": "all GPUs of a root complex",
+    "memory_both_ways": "all GPUs of a root complex", "memory_read_of_a_node": "several GPUs, one NUMA node",
+    "memory_write_of_a_node": "several GPUs, one NUMA node",
+    "memory_both_ways_of_a_node": "several GPUs, one NUMA node", "host_both_ways": "one GPU",
+    "root_complex": "several copies between GPUs across the root complex",
+    "root_complex_both_ways": "several copies between GPUs across the root complex",
+    "root_complex_link": "several copies between two root complexes",
+    "root_complex_link_both_ways": "several copies between two root complexes",
+    "remote_memory": "several copies of memory of another socket",
+    "remote_memory_both_ways": "several copies of memory of another socket",
+}  # fmt: skip
+
+#: Limits of what joins two root complexes, and whether each is of copies of memory, not of those between GPUs.
+ROOT_LINKS = {"root_complex_link": False, "remote_memory": True}
+
+
+def memory_limit(tree: PcieTree, memory: str, reads: Sequence[bool]) -> str:
+    """Return the name of the limit of host memory that serves, takes, or both.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        With host memory.
+    memory : str
+        One of its endpoints.
+    reads : sequence of bool
+        Of each copy, whether it reads there.
+
+    Examples
+    --------
+    >>> from fabricast.pcie.topology.memory import with_host_memory
+    >>> from fabricast.pcie.topology.regular import regular_tree
+    >>> memory_limit(with_host_memory(regular_tree("flat4x2", (2, 4))), "H@RC", [True, True])
+    'memory_read'
+    """
+    way = "memory_both_ways" if len(set(reads)) == 2 else "memory_read" if reads[0] else "memory_write"
+    whole = memory_of(tree, root_complex_of(tree, memory)) == memory
+    return way if whole else f"{way}_of_a_node"
+
+
+@lru_cache(maxsize=64)  # many forecasts of a machine take the same tree, and its routes
+def with_root_link_capacity(tree: PcieTree, capacity: float) -> PcieTree:
+    """Return a tree whose links between root complexes have another capacity; a tree of one socket has none."""
+    vertices = tuple(
+        replace(vertex, capacity=capacity) if vertex.kind == "root_complex" and vertex.parent is not None else vertex
+        for vertex in tree.vertices
+    )
+    return replace(tree, vertices=vertices)
+
+
+def ways_between_roots(
+    tree: PcieTree, flows: Sequence[tuple[str, str]], *, of_memory: bool | None = None
+) -> list[tuple[str, str]]:
+    """Return from which root complex to which those copies go that cross from one to another over the tree.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        With host memory.
+    flows : sequence of (str, str)
+        Names of source and target.
+    of_memory : bool, optional
+        Take only copies of host memory, or only those between GPUs.
+    """
+    chosen = [flow for flow in flows if of_memory is None or is_host(tree, [flow]) is of_memory]
+    crossing = [ends_of(tree, flow) for flow in chosen if is_between_roots(tree, flow)]
+    crossing = [ends for ends in crossing if tree.peer_link(*ends) is None]
+    return [(root_complex_of(tree, source), root_complex_of(tree, target)) for source, target in crossing]
+
+
+def root_link_limits(tree: PcieTree, flows: Sequence[tuple[str, str]]) -> dict[str, list[tuple[str, str]]]:
+    """Return the limits of links between root complexes that copies meet, and the ways of the copies that do.
+
+    Copies between GPUs and copies of memory take the same link, and are held back by different things on the way.
+    """
+    found = {}
+    for name, of_memory in ROOT_LINKS.items():
+        ways = ways_between_roots(tree, flows, of_memory=of_memory)
+        if ways:
+            both = any((target, source) in ways for source, target in ways)
+            found[f"{name}_both_ways" if both else name] = ways
+    return found
+
+
+def root_link_count(name: str, ways: Sequence[tuple[str, str]]) -> float:
+    """Return how many times a limit of `root_link_limits` is in the total of copies that go these ways."""
+    # What one root complex sends; both ways, the links of two of them carry the total together.
+    return len({source for source, _ in ways}) / (2 if name.endswith("both_ways") else 1)
+
+
+def root_complex_limits(tree: PcieTree, flows: Sequence[tuple[str, str]]) -> dict[str, tuple[str, list[int]]]:
+    """Return by root complex the limit that several copies between GPUs across it meet, and their numbers."""
+    crossing: dict[str, list[int]] = {}
+    ends = [ends_of(tree, flow) for flow in flows]
+    for number, (source, target) in enumerate(ends):
+        pair = tree.endpoint_number[source], tree.endpoint_number[target]
+        if way_of(tree, *pair) == "crossing" and tree.peer_link(source, target) is None:
+            crossing.setdefault(tree.turn(source, target), []).append(number)
+    found = {}
+    for root, numbers in crossing.items():
+        if len(numbers) > 1:
+            left = {child_above(tree, root, ends[number][0]) for number in numbers}
+            entered = {child_above(tree, root, ends[number][1]) for number in numbers}
+            found[root] = ("root_complex_both_ways" if left & entered else "root_complex", numbers)
+    return found
+
+
+def limit_of_probe(tree: PcieTree, graph: MeasuredGraph, *, opposite: bool) -> tuple[str, float] | None:
+    """Return the limit that a marked graph of several copies tells, and how many times it is in the total.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        With host memory.
+    graph : MeasuredGraph
+        Copies that ran together.
+    opposite : bool
+        Whether they are two opposite ones.
+    """
+    if len(graph.flows) < 2:
+        return None
+    between = root_link_limits(tree, graph.flows)
+    used = memory_of_flows(tree, graph.flows)
+    if sum(map(len, used.values())) == len(graph.flows) and not between:
+        if opposite:
+            return "host_both_ways", 1
+        names = {memory_limit(tree, memory, reads) for memory, reads in used.items()}
+        counts = {len(reads) for reads in used.values()}
+        # One copy of each memory tells no limit of it; of unequal numbers nobody knows which memory gave what.
+        return (names.pop(), len(used)) if len(names) == len(counts) == 1 and counts != {1} else None
+    if len(between) == 1:
+        (limit, ways), *_ = between.items()
+        if len(ways) < len(graph.flows) or (not used and (opposite or apart(tree, flows_of(tree, graph)))):
+            return None
+        return limit, root_link_count(limit, ways)
+    crossing = root_complex_limits(tree, graph.flows)
+    if used or opposite or len({name for name, _ in crossing.values()}) != 1:
+        return None
+    if sum(len(numbers) for _, numbers in crossing.values()) < len(graph.flows):
+        return None
+    return next(iter(crossing.values()))[0], len(crossing)

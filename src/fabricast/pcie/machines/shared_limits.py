@@ -1,0 +1,113 @@
+"""What copies carry together beside the links: limits of host memory, of one GPU there, and between root complexes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from fabricast.pcie.engines.links import SharedLimit
+from fabricast.pcie.machines.calibration import Calibration
+from fabricast.pcie.machines.limits import (
+    ROOT_LINKS,
+    memory_limit,
+    root_complex_limits,
+    root_link_limits,
+    ways_between_roots,
+    with_root_link_capacity,
+)
+from fabricast.pcie.topology.memory import UNLIMITED, ends_of, is_host, memory_of_flows
+from fabricast.pcie.topology.tree import PcieTree
+
+__all__ = ["limits_of"]
+
+
+def limits_of(
+    calibration: Calibration, tree: PcieTree, flows: Sequence[tuple[str, str]]
+) -> tuple[PcieTree, tuple[SharedLimit, ...]]:
+    """Return what probes tell of memory and root complexes for some copies, and the tree without what it assumes.
+
+    Parameters
+    ----------
+    calibration : Calibration
+        With the limits of the machine.
+    tree : PcieTree
+        With host memory.
+    flows : sequence of (str, str)
+        Names of source and target.
+
+    Returns
+    -------
+    (PcieTree, tuple of SharedLimit)
+        Tree to carry the copies, and their limits; those of two directions are in force while both have copies.
+
+    Examples
+    --------
+    >>> from fabricast.pcie.engines.links import LinkRates
+    >>> from fabricast.pcie.topology.memory import with_host_memory
+    >>> from fabricast.pcie.topology.regular import regular_tree
+    >>> known = Calibration(LinkRates(50e9, 50e9), {"memory_read": 80e9}, {}, frozenset())
+    >>> tree = with_host_memory(regular_tree("flat4x2", (2, 4)))
+    >>> limits_of(known, tree, [("H", "0"), ("H", "4")])[1]
+    (SharedLimit(bytes_per_s=80000000000.0, flows=(0, 1), other_way=()),)
+    """
+    found = [
+        *_of_memory(calibration, tree, flows), *_of_gpus(calibration, tree, flows),
+        *_of_root_complex(calibration, tree, flows),
+    ]  # fmt: skip
+    if any(name in calibration.limits or name in calibration.at_least for name in root_link_limits(tree, flows)):
+        for stem, of_memory in ROOT_LINKS.items():
+            found += _of_root_link(calibration, tree, flows, stem, of_memory=of_memory)
+        tree = with_root_link_capacity(tree, UNLIMITED)
+    return tree, tuple(found)
+
+
+def _of_memory(calibration: Calibration, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> Iterator[SharedLimit]:
+    ends = [ends_of(tree, flow) for flow in flows]
+    for memory in memory_of_flows(tree, flows):
+        reads = tuple(number for number, (source, _) in enumerate(ends) if source == memory)
+        writes = tuple(number for number, (_, target) in enumerate(ends) if target == memory)
+        for own, reading in ((reads, True), (writes, False)):
+            limit = calibration.limits.get(memory_limit(tree, memory, [reading]))
+            if len(own) > 1 and limit is not None:
+                yield SharedLimit(limit, own)
+        limit = calibration.limits.get(memory_limit(tree, memory, [True, False]))
+        if reads and writes and limit is not None:
+            yield SharedLimit(limit, reads, writes)
+
+
+def _of_gpus(calibration: Calibration, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> Iterator[SharedLimit]:
+    limit = calibration.limits.get("host_both_ways")
+    if limit is None:
+        return
+    ends = [ends_of(tree, flow) for flow in flows]
+    for gpu in dict.fromkeys(name for pair in ends for name in pair if not tree.vertex(name).host_memory):
+        in_ = tuple(n for n, (s, t) in enumerate(ends) if t == gpu and tree.vertex(s).host_memory)
+        out = tuple(n for n, (s, t) in enumerate(ends) if s == gpu and tree.vertex(t).host_memory)
+        if in_ and out:
+            yield SharedLimit(limit, in_, out)
+
+
+def _of_root_complex(
+    calibration: Calibration, tree: PcieTree, flows: Sequence[tuple[str, str]]
+) -> Iterator[SharedLimit]:
+    for name, numbers in root_complex_limits(tree, flows).values():
+        if name in calibration.limits:
+            yield SharedLimit(calibration.limits[name], tuple(numbers))
+
+
+def _of_root_link(
+    calibration: Calibration, tree: PcieTree, flows: Sequence[tuple[str, str]], stem: str, *, of_memory: bool
+) -> Iterator[SharedLimit]:
+    ways = [
+        (number, way)
+        for number, flow in enumerate(flows)
+        if is_host(tree, [flow]) is of_memory
+        for way in ways_between_roots(tree, [flow])
+    ]
+    one_way, both_ways = (calibration.limits.get(name) for name in (stem, f"{stem}_both_ways"))
+    for root in dict.fromkeys(end for _, way in ways for end in way):
+        out = tuple(number for number, (source, _) in ways if source == root)
+        in_ = tuple(number for number, (_, target) in ways if target == root)
+        if one_way is not None:
+            yield from (SharedLimit(one_way, own) for own in (out, in_) if own)
+        if both_ways is not None and out and in_:
+            yield SharedLimit(both_ways, out, in_)

@@ -1,0 +1,1 @@
+"""Measured copies: readers of benchmark output, probes, and measurements on GPUs of this machine."""

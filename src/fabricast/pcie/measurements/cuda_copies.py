@@ -1,0 +1,211 @@
+"""Copies between the GPUs of this machine through the CUDA driver."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any
+
+from fabricast.core.errors import InputError
+from fabricast.pcie.topology.parts import pci_address
+from fabricast.pcie.topology.tree import PcieTree
+from fabricast.runtime.cuda_driver import c_text, checked
+from fabricast.runtime.machine import pin_to_local_cores
+
+__all__ = ["MachineGpus"]
+
+
+#: Copies of a flow that follow each other: a forecast is of flows that copy again and again.
+_IN_A_ROW = 4
+
+
+class MachineGpus:
+    """All GPUs that CUDA shows here, open for copies; what was given out is freed when they are left.
+
+    Raises
+    ------
+    InputError
+        If one cannot be used, with what CUDA says.
+    """
+
+    def __init__(self) -> None:
+        from cuda.bindings import driver
+
+        self._driver = driver
+        checked(driver.cuInit(0))
+        self._devices = [checked(driver.cuDeviceGet(number)) for number in range(checked(driver.cuDeviceGetCount()))]
+        self.bus_ids = [c_text(checked(driver.cuDeviceGetPCIBusId(32, device))) for device in self._devices]
+        names = dict.fromkeys(c_text(checked(driver.cuDeviceGetName(256, device))) for device in self._devices)
+        self.text = f"{len(self._devices)} x {', '.join(names)}"
+        self._contexts: list[Any] = []
+        self._given: list[tuple[int, Any, Any]] = []
+        self._buffers: dict[tuple[Any, ...], int] = {}
+        self._streams: dict[tuple[int, int], tuple[Any, Any, Any]] = {}
+        self._reached: dict[tuple[int, int], bool] = {}
+
+    def __enter__(self) -> MachineGpus:
+        try:
+            for device in self._devices:
+                self._contexts.append(checked(self._driver.cuDevicePrimaryCtxRetain(device)))
+        except InputError:
+            self._release()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for ordinal, free, what in reversed(self._given):
+            self._enter(ordinal)
+            free(what)
+        self._release()
+
+    def _release(self) -> None:
+        for device, _ in zip(self._devices, self._contexts, strict=False):
+            self._driver.cuDevicePrimaryCtxRelease(device)
+
+    def _enter(self, ordinal: int) -> None:
+        checked(self._driver.cuCtxSetCurrent(self._contexts[ordinal]))
+
+    def ordinals(self, tree: PcieTree) -> dict[str, int]:
+        """Return which GPU each endpoint of a topology is, by PCI address.
+
+        Raises
+        ------
+        InputError
+            If the topology has no GPU of this machine.
+        """
+        places = {pci_address(bus_id): ordinal for ordinal, bus_id in enumerate(self.bus_ids)}
+        found = {
+            name: places[place]
+            for name in tree.endpoint_names
+            if (place := pci_address(tree.vertex(name).label)) and place in places
+        }
+        if not found:
+            raise InputError(
+                f"no endpoint of {tree.name} has the PCI address of a GPU here ({', '.join(self.bus_ids)}), expected "
+                "the topology of this machine"
+            )
+        return found
+
+    def reaches(self, source: int, target: int) -> bool:
+        """Return whether a GPU reads and writes memory of another without the host, and let it do so."""
+        if (source, target) not in self._reached:
+            driver = self._driver
+            can = bool(checked(driver.cuDeviceCanAccessPeer(self._devices[source], self._devices[target])))
+            if can:
+                self._enter(source)
+                checked(driver.cuCtxEnablePeerAccess(self._contexts[target], 0))
+            self._reached[source, target] = can
+        return self._reached[source, target]
+
+    def memory(self, ordinal: int, use: object, size_bytes: int) -> int:
+        """Return the address of memory of a GPU; the same for the same use."""
+        key = (ordinal, use)
+        if key not in self._buffers:
+            self._enter(ordinal)
+            address = checked(self._driver.cuMemAlloc(size_bytes))
+            self._given.append((ordinal, self._driver.cuMemFree, address))
+            self._buffers[key] = int(address)
+        return self._buffers[key]
+
+    def host_memory(self, ordinal: int, use: object, size_bytes: int) -> int:
+        """Return the address of page-locked memory of the host, touched by a core next to a GPU."""
+        key = ("host", ordinal, use)
+        if key not in self._buffers:
+            self._enter(ordinal)
+            with pin_to_local_cores(self.bus_ids[ordinal]):
+                address = checked(
+                    self._driver.cuMemHostAlloc(size_bytes, self._driver.CU_MEMHOSTALLOC_PORTABLE)
+                )  # fmt: skip
+                ctypes.memset(int(address), 0, size_bytes)
+            self._given.append((ordinal, self._driver.cuMemFreeHost, address))
+            self._buffers[key] = int(address)
+        return self._buffers[key]
+
+    def stream(self, ordinal: int, number: int) -> tuple[Any, Any, Any]:
+        """Return a stream of a GPU with two events that tell times on it."""
+        key = (ordinal, number)
+        if key not in self._streams:
+            driver = self._driver
+            self._enter(ordinal)
+            stream = checked(driver.cuStreamCreate(driver.CUstream_flags.CU_STREAM_NON_BLOCKING))
+            self._given.append((ordinal, driver.cuStreamDestroy, stream))
+            events = []
+            for _ in range(2):
+                events.append(checked(driver.cuEventCreate(driver.CUevent_flags.CU_EVENT_DEFAULT)))
+                self._given.append((ordinal, driver.cuEventDestroy, events[-1]))
+            self._streams[key] = (stream, events[0], events[1])
+        return self._streams[key]
+
+    def together(
+        self, flows: Sequence[tuple[int | None, int | None]], size_bytes: int, *, read: bool = False
+    ) -> list[float]:
+        """Start four copies of each flow at the same moment and return their times by the clock of its GPU, in seconds.
+
+        Parameters
+        ----------
+        flows : sequence of (int or None, int or None)
+            GPU that is read and GPU that is written; None is host memory.
+        size_bytes : int
+            Bytes of each copy.
+        read : bool, default False
+            Whether copies run on streams of the GPU that is written.
+
+        Returns
+        -------
+        list of float
+            One time a flow.
+
+        Notes
+        -----
+        All copies are queued behind a flag in host memory first, so that calls of the host do not stagger them.
+        """
+        driver = self._driver
+        flag_address = self.host_memory(_executor(flows[0], read), "flag", 4096)
+        flag = ctypes.c_uint32.from_address(flag_address)
+        flag.value = 0
+        geq = driver.CUstreamWaitValue_flags.CU_STREAM_WAIT_VALUE_GEQ
+        started = []
+        used: dict[int, int] = {}
+        for number, flow in enumerate(flows):
+            ordinal = _executor(flow, read)
+            used[ordinal] = used.get(ordinal, 0) + 1
+            stream, first, last = self.stream(ordinal, used[ordinal])
+            target, source = self._addresses(flow, number, size_bytes, read)
+            self._enter(ordinal)
+            checked(driver.cuStreamWaitValue32(stream, flag_address, 1, geq))
+            checked(driver.cuEventRecord(first, stream))
+            for _ in range(_IN_A_ROW):
+                checked(driver.cuMemcpyAsync(target, source, size_bytes, stream))
+            checked(driver.cuEventRecord(last, stream))
+            started.append((ordinal, first, last))
+        flag.value = 1
+        times = []
+        for ordinal, first, last in started:
+            self._enter(ordinal)
+            checked(driver.cuEventSynchronize(last))
+            times.append(float(checked(driver.cuEventElapsedTime(first, last))) * 1e-3)
+        return times
+
+    def _addresses(
+        self, flow: tuple[int | None, int | None], number: int, size_bytes: int, read: bool
+    ) -> tuple[int, int]:
+        source, target = flow
+        local = _executor(flow, read)
+        ends = []
+        for ordinal, use in ((target, ("to", number)), (source, ("from",))):
+            ends.append(
+                self.host_memory(local, use, size_bytes) if ordinal is None else self.memory(ordinal, use, size_bytes)
+            )
+        return ends[0], ends[1]
+
+
+def _executor(flow: tuple[int | None, int | None], read: bool) -> int:
+    """Return the GPU on whose stream a copy runs: the source writes or the target reads; host memory has none."""
+    first, second = flow[::-1] if read else flow
+    found = first if first is not None else second
+    if found is None:
+        raise InputError("a copy within host memory is none of a GPU")
+    return found

@@ -1,0 +1,204 @@
+"""Probes run on the GPUs of this machine: copies that start together, on streams of their own."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fabricast.core.errors import InputError
+from fabricast.inputs.files import write_text
+from fabricast.pcie.graphs.programs import PROGRAMS
+from fabricast.pcie.measurements.cuda_copies import _IN_A_ROW, MachineGpus
+from fabricast.pcie.measurements.probes import Probe, proposed_probes
+from fabricast.pcie.topology.files import load_tree
+from fabricast.pcie.topology.memory import HOST
+from fabricast.pcie.topology.tree import PcieTree
+from fabricast.runtime.cuda_driver import unavailable_reason
+
+__all__ = ["COPY_COLUMNS", "measure_probes", "measured_text", "probes_to_file"]
+
+#: Columns of measured copies, one row a copy of a repetition; `fabricast validate` reads them.
+COPY_COLUMNS = ("graph", "source", "target", "size_bytes", "elapsed_s", "repetition", "program", "role")
+_LEAST_REPETITIONS = 5
+_LSTOPO = ("lstopo-no-graphics", "lstopo")
+
+
+def measure_probes(
+    gpus: MachineGpus,
+    tree: PcieTree,
+    probes: Sequence[Probe],
+    *,
+    size_bytes: int,
+    seconds: float,
+    width: float = 0.01,
+    progress: Callable[[int], None] | None = None,
+) -> tuple[pd.DataFrame, list[str]]:
+    """Run probes on this machine.
+
+    Parameters
+    ----------
+    gpus : MachineGpus
+        Open GPUs.
+    tree : PcieTree
+        Topology of this machine.
+    probes : sequence of Probe
+        What to copy together.
+    size_bytes : int
+        Bytes of each copy.
+    seconds : float
+        Longest time of a probe.
+    width : float, default 0.01
+        A probe ends early once the interval of its mean total rate (95 %, normal) is this narrow to either side.
+    progress : callable, optional
+        Called with 1 after every probe.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns COPY_COLUMNS.
+    list of str
+        Probes that were left out, and why.
+    """
+    ordinals = gpus.ordinals(tree)
+    memory = {node.name for node in tree.memory_nodes}
+    rows: list[tuple[Any, ...]] = []
+    left_out = []
+    for probe in probes:
+        reason = _cannot(gpus, ordinals, memory, probe)
+        if reason is None:
+            flows = [(_ordinal(ordinals, source), _ordinal(ordinals, target)) for source, target in probe.flows]
+            size = max(1, round(size_bytes * probe.size_share))
+            read = PROGRAMS[probe.program].executor == "target"
+            for repetition, times in enumerate(_repeated(gpus, flows, size, seconds, width, read=read)):
+                rows += [
+                    (
+                        probe.graph,
+                        source,
+                        target,
+                        _IN_A_ROW * size,
+                        elapsed,
+                        repetition,
+                        probe.program,
+                        probe.role,
+                    )
+                    for (source, target), elapsed in zip(probe.flows, times, strict=True)
+                ]
+        else:
+            left_out.append(f"{probe.graph}: {reason}")
+        if progress is not None:
+            progress(1)
+    return pd.DataFrame(rows, columns=list(COPY_COLUMNS)), left_out
+
+
+def _ordinal(ordinals: dict[str, int], name: str) -> int | None:
+    return None if name == HOST else ordinals[name]
+
+
+def _cannot(gpus: MachineGpus, ordinals: dict[str, int], memory: set[str], probe: Probe) -> str | None:
+    """Return why a probe cannot run here; None if it can."""
+    for source, target in probe.flows:
+        for name in (source, target):
+            if name != HOST and name not in ordinals:
+                if name in memory:
+                    return f"memory of {name} alone is not taken here; run your own program under numactl --membind"
+                return f"CUDA shows no GPU at the address of endpoint {name}"
+        if HOST not in (source, target) and not gpus.reaches(ordinals[source], ordinals[target]):
+            return f"GPU {source} cannot reach memory of GPU {target} without the host"
+    return None
+
+
+def _repeated(
+    gpus: MachineGpus, flows: list[tuple[int | None, int | None]], size_bytes: int, seconds: float, width: float,
+    *, read: bool,
+) -> list[list[float]]:  # fmt: skip
+    """Repeat copies until their total rate is known well enough, after one that is not kept."""
+    gpus.together(flows, size_bytes, read=read)
+    found: list[list[float]] = []
+    end = time.perf_counter() + seconds
+    while len(found) < _LEAST_REPETITIONS or time.perf_counter() < end:
+        found.append(gpus.together(flows, size_bytes, read=read))
+        rates = 1.0 / np.array([max(times) for times in found])
+        if len(found) >= _LEAST_REPETITIONS and 1.96 * rates.std(ddof=1) / len(rates) ** 0.5 <= width * rates.mean():
+            break
+    return found
+
+
+def measured_text(rows: pd.DataFrame, text: str) -> str:
+    """Return measured copies as the file that `fabricast validate` reads.
+
+    Parameters
+    ----------
+    rows : pandas.DataFrame
+        Columns COPY_COLUMNS.
+    text : str
+        What was measured, or why nothing was; becomes a comment.
+
+    Returns
+    -------
+    str
+        CSV.
+
+    Examples
+    --------
+    >>> print(measured_text(pd.DataFrame(columns=list(COPY_COLUMNS)), "nothing measured: no GPU"), end="")
+    # nothing measured: no GPU
+    graph,source,target,size_bytes,elapsed_s,repetition,program,role
+    """
+    return f"# {text}\n{rows.to_csv(index=False, lineterminator=chr(10))}"
+
+
+def probes_to_file(
+    topology: Path | str,
+    copies: Path | str,
+    *,
+    size_bytes: int,
+    seconds: float,
+    progress: Callable[[int], None] | None = None,
+) -> str:
+    """Export the topology of this machine, run its probes, and write both; say so where that cannot be done.
+
+    Parameters
+    ----------
+    topology : Path or str
+        hwloc XML to write; what stands there stays if nothing can be measured.
+    copies : Path or str
+        CSV file to write: measured copies. Without rows if nothing was measured; earlier rows stay.
+    size_bytes, seconds, progress
+        As for `measure_probes`.
+
+    Returns
+    -------
+    str
+        One line: what was measured, or that nothing was and why.
+    """
+    topology, copies = Path(topology), Path(copies)
+    exporter = next(filter(None, map(shutil.which, _LSTOPO)), None)
+    reason = unavailable_reason() or (None if exporter else "lstopo of hwloc is not installed")
+    if reason is not None:
+        if not (topology.exists() and copies.exists()):
+            write_text(topology, "")
+            write_text(copies, measured_text(pd.DataFrame(columns=list(COPY_COLUMNS)), f"nothing measured: {reason}"))
+        return f"nothing measured: {reason}"
+    exported = subprocess.run([str(exporter), "--of", "xml"], capture_output=True, text=True, check=False, timeout=120)
+    if exported.returncode:
+        raise InputError(f"nothing measured: {exporter} ended with {exported.returncode}: {exported.stderr[:200]}")
+    write_text(topology, exported.stdout)
+    tree = load_tree(str(topology))
+    with MachineGpus() as gpus:
+        probes = proposed_probes(tree)
+        rows, left_out = measure_probes(gpus, tree, probes, size_bytes=size_bytes, seconds=seconds, progress=progress)
+        now = datetime.now(UTC)
+        text = f"{gpus.text}: {rows['graph'].nunique()} of {len(probes)} probes measured"
+        write_text(copies, measured_text(rows, f"{text}, {now:%Y-%m-%d %H:%M} UTC"))
+    for line in left_out:
+        sys.stderr.write(f"left out: {line}\n")
+    return text

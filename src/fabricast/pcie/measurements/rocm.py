@@ -1,0 +1,233 @@
+"""Copies that the programs of ROCm printed: rocm_bandwidth_test and TransferBench."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+
+from fabricast.pcie.measurements.measured_graph import MeasuredGraph
+from fabricast.pcie.topology.memory import HOST
+
+__all__ = ["is_rocm_output", "read_rocm_output"]
+
+_BANDWIDTH_TEST = "RocmBandwidthTest"
+#: Memory of a processor, whose number TransferBench always writes.
+_NODE = "NUMA"
+_TRANSFER = re.compile(
+    r"\s*Transfer\s+\d+\s+(?P<rate>[\d.]+) GB/s\s+(?P<ms>[\d.]+) ms\s+(?P<bytes>\d+) bytes\s+"
+    r"(?P<source>\S+) -> (?P<executor>\S+) -> (?P<target>\S+)\s*$"
+)
+_EXECUTOR = re.compile(r"\s*Executor:.*?(\d+) bytes")
+#: Device memory that is coarse- or fine-grained, host memory that is pinned. Others mean different things in
+#: different versions, or hold no data.
+_MEMORY = re.compile(r"(?:(?P<gpu>[GF])|(?P<host>[CB]))0*(?P<number>\d+)")
+_DEVICE = re.compile(r"\s*Device:\s+(\d+),\s*(.*?)\s*$")
+_BUS = re.compile(r",\s*[0-9a-fA-F]{1,4}:[0-9a-fA-F.:]+$")
+#: Both cells of two opposite copies are of one measurement.
+_MIRROR = 0.01
+_WAYS = {"U": "unidirectional", "B": "bidirectional"}
+_MATRIX = re.compile(r"\s*(Unidirectional|Bi?directional) copy peak bandwidth GB/s")
+
+
+def is_rocm_output(text: str) -> bool:
+    """Return whether a text is what rocm_bandwidth_test or TransferBench printed."""
+    return _BANDWIDTH_TEST in text or "TransferBench" in text or "Executor:" in text or "SRC+EXE\\DST" in text
+
+
+def read_rocm_output(text: str) -> list[MeasuredGraph]:
+    """Return the copies between GPUs, and between GPUs and host memory, of a printed output.
+
+    Parameters
+    ----------
+    text : str
+        What rocm_bandwidth_test (2.0 to 2.6) or TransferBench (config file, ``a2a``, ``p2p``) printed. Of ``p2p``
+        the unidirectional matrix is taken. Tests of TransferBench with memory other than that of a GPU (G, F) or
+        pinned host memory (C, B) are left out, as are copies within one device. Host memory is that
+        of a NUMA node (``NUMA0``), which the topology has to know unless it has one memory; of rocm_bandwidth_test,
+        that next to the GPU where there is one processor.
+
+    Returns
+    -------
+    list of MeasuredGraph
+        In the order of the text. All transfers of a test of TransferBench run at the same time: their bytes until
+        the last of them ends.
+
+    Raises
+    ------
+    ValueError
+        If the text is damaged.
+
+    References
+    ----------
+    Formats as printed in the documentation and issues of ROCm/rocm_bandwidth_test and ROCm/TransferBench.
+
+    Examples
+    --------
+    >>> text = '''TransferBench v1.62.00
+    ... Test 1:
+    ...  Executor: DMA 00 |   59.334 GB/s |    4.524 ms |    268435456 bytes | 60.973  GB/s (sum)
+    ...      Transfer 00  |   60.973 GB/s |    4.403 ms |    268435456 bytes | G0 -> D000:001 -> G1
+    ... '''
+    >>> [(one.flows, round(one.total_bytes_per_s / 1e9, 2)) for one in read_rocm_output(text)]
+    [((('0', '1'),), 60.97)]
+    """
+    lines = text.replace("│", "|").splitlines()
+    if _BANDWIDTH_TEST in text:
+        return list(_bandwidth_test(lines))
+    return [*_tests(lines), *_peer_matrix(lines)]
+
+
+def _end(memory: str) -> str | None:
+    """Return the endpoint of a memory such as G0; none where it is neither a GPU nor pinned host memory."""
+    found = _MEMORY.fullmatch(memory)
+    if found is None:
+        return None
+    return f"{'' if found['gpu'] else _NODE}{int(found['number'])}"
+
+
+def _tests(lines: list[str]) -> Iterator[MeasuredGraph]:
+    """Return the tests of TransferBench whose transfers all are copies between GPUs and host memory."""
+    name, rows, moved = "Test", list[re.Match[str]](), 0
+    numbers: set[str] = set()
+    for line in [*lines, "Test end:"]:
+        title = re.match(r"\s*(Test \S+?):\s*$", line)
+        executor = _EXECUTOR.match(line)
+        if title:
+            if sum(int(row["bytes"]) for row in rows) < moved:
+                raise ValueError(f"'{name}' lacks transfers of its executors: the output is cut short")
+            yield from _one_test(name, rows)
+            name, rows, numbers, moved = title[1], [], set(), 0
+        elif executor:
+            moved += int(executor[1])
+        elif re.match(r"\s*Transfer\s+\d+\s*\|", line):
+            found = _TRANSFER.fullmatch(line.replace("|", " "))
+            if found is None:
+                raise ValueError(f"'{line.strip()[:60]}' is no whole row of a transfer")
+            _check_rate(found)
+            number = line.split("|")[0].split()[1]
+            if number in numbers:
+                raise ValueError(f"transfer {number} of '{name}' is a duplicate")
+            numbers.add(number)
+            rows.append(found)
+
+
+def _check_rate(row: re.Match[str]) -> None:
+    """Refuse a rate that is none, or that contradicts bytes and time, whose last digits are rounded."""
+    time_ms, rate = float(row["ms"]), float(row["rate"])
+    if rate == 0:
+        raise ValueError(f"'{' '.join(row[0].split())[:60]}' has a rate of 0 GB/s, expected a positive rate")
+    if time_ms >= 0.1 and abs(int(row["bytes"]) / time_ms * 1e-6 / rate - 1) > 0.02 + 0.0005 / time_ms:
+        follows = int(row["bytes"]) / time_ms * 1e-6
+        raise ValueError(f"a transfer of {rate:g} GB/s has bytes and time of {follows:.4g} GB/s")
+
+
+def _one_test(name: str, rows: list[re.Match[str]]) -> Iterator[MeasuredGraph]:
+    ends = [(_end(row["source"]), _end(row["target"])) for row in rows]
+    flows = tuple((source, target) for source, target in ends if source and target and source != target)
+    if not rows or len(flows) < len(ends):
+        return
+    slowest_s = max(float(row["ms"]) for row in rows) * 1e-3
+    # Times have three digits after the point: of short transfers the printed rate says more.
+    if slowest_s < 1e-4:
+        total = sum(float(row["rate"]) for row in rows) * 1e9
+    else:
+        total = sum(int(row["bytes"]) for row in rows) / slowest_s
+    yield MeasuredGraph(name, flows, total, "independent")
+
+
+def _cells(words: list[str], expected: int, row: str) -> list[float]:
+    if len(words) != expected:
+        raise ValueError(f"row {row} has {len(words)} values, expected {expected}")
+    return [math.nan if word == "N/A" else float(word) for word in words]
+
+
+def _peer_matrix(lines: list[str]) -> Iterator[MeasuredGraph]:
+    """Return the unidirectional copies of TransferBench p2p."""
+    columns: list[tuple[str, str]] = []
+    found = 0
+    for line in lines:
+        if line.lstrip().startswith("Bidirectional copy"):
+            break
+        if "SRC+EXE\\DST" in line:
+            columns = _devices(line)
+        row = re.match(r"\s*(CPU|GPU)\s+(\d+)\s+->\s+(.*)$", line)
+        if not columns or row is None:
+            continue
+        found += 1
+        title, source = f"{row[1]} {row[2]}", _device_end(row[1], row[2])
+        for column, rate in zip(columns, _cells(row[3].split(), len(columns), title), strict=True):
+            target = _device_end(*column)
+            if source != target and {row[1], column[0]} != {"CPU"} and rate == rate:
+                yield MeasuredGraph(
+                    f"p2p {title} to {' '.join(column)}", ((source, target),), rate * 1e9, "independent"
+                )
+    if found != len(columns):
+        raise ValueError(f"the unidirectional matrix has {found} of {len(columns)} rows: the output is cut short")
+
+
+def _device_end(kind: str, number: str) -> str:
+    return f"{_NODE if kind == 'CPU' else ''}{int(number)}"
+
+
+def _devices(line: str) -> list[tuple[str, str]]:
+    return re.findall(r"(CPU|GPU)\s+(\d+)", line)
+
+
+def _bandwidth_test(lines: list[str]) -> Iterator[MeasuredGraph]:
+    """Return the copies of rocm_bandwidth_test; its devices without a PCI address are processors."""
+    ends: dict[str, str] = {}
+    for line in lines:
+        device = _DEVICE.fullmatch(line)
+        if device:
+            gpus = sum(end.isdigit() for end in ends.values())
+            ends[device[1]] = str(gpus) if _BUS.search(device[2]) else f"NUMA{len(ends) - gpus}"
+    processors = sum(not end.isdigit() for end in ends.values())
+    ends = {name: HOST if processors == 1 and not end.isdigit() else end for name, end in ends.items()}
+    if processors == len(ends):
+        raise ValueError("no device has a PCI address, so GPUs and processors cannot be told apart")
+    direction, columns, seen = "", list[str](), dict[tuple[str, str, str], float]()
+    expected: set[tuple[str, str]] = set()
+    for line in lines:
+        title = _MATRIX.match(line)
+        words = line.split()
+        if title:
+            direction, columns = title[1][0], []
+        elif direction and words[:1] == ["D/D"]:
+            columns = words[1:]
+            unknown = [word for word in columns if word not in ends]
+            if unknown:
+                raise ValueError(f"column {unknown[0]} is no device of the list")
+            expected |= {(direction, column) for column in columns}
+        elif direction and columns and words and words[0] in ends:
+            _check_cells(direction, words, columns, seen)
+            yield from _matrix_row(direction, words, columns, ends)
+        elif words and words[0] not in ends:
+            direction = ""
+    missing = expected - {(direction, row) for direction, row, _ in seen}
+    if missing:
+        direction, row = min(missing)
+        raise ValueError(f"the matrix of {_WAYS[direction]} copies has no row {row}: the output is cut short")
+
+
+def _check_cells(direction: str, words: list[str], columns: list[str], seen: dict[tuple[str, str, str], float]) -> None:
+    """Refuse a row that was there before, and one that contradicts the same two copies the other way round."""
+    for column, rate in zip(columns, _cells(words[1:], len(columns), words[0]), strict=True):
+        if (direction, words[0], column) in seen:
+            raise ValueError(f"row {words[0]} is a duplicate")
+        seen[direction, words[0], column] = rate
+        mirrored = seen.get((direction, column, words[0]), rate)
+        if direction == "B" and abs(mirrored - rate) > _MIRROR * rate:
+            raise ValueError(f"{words[0]} and {column} both ways are {mirrored:g} and {rate:g} GB/s, expected one rate")
+
+
+def _matrix_row(direction: str, words: list[str], columns: list[str], ends: dict[str, str]) -> Iterator[MeasuredGraph]:
+    for column, rate in zip(columns, _cells(words[1:], len(columns), words[0]), strict=True):
+        source, target = ends[words[0]], ends[column]
+        if source == target or not (source.isdigit() or target.isdigit()) or rate != rate:
+            continue
+        # A bidirectional cell is the sum of both ways; its mirror image says the same again.
+        if direction == "B" and int(words[0]) > int(column):
+            continue
+        flows = ((source, target),) if direction == "U" else ((source, target), (target, source))
+        yield MeasuredGraph(f"{_WAYS[direction]} {words[0]} {column}", flows, rate * 1e9, "independent")

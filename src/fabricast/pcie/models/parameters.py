@@ -1,0 +1,221 @@
+"""Which bandwidth, tau and crossing cost a machine has, and what stands behind each.
+
+A value comes, in this order, from the user, from probes of the machine (`calibrate`), from
+what was published of a built-in machine, or from the links of the topology. Where none of
+them tells the bandwidth, it is refused, never filled in.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+from fabricast.core.errors import InputError, UnknownSpeedError
+from fabricast.core.resources import published
+from fabricast.core.units import HEADER_BYTES, PAYLOAD_BYTES, PROTOCOL_EFFICIENCY
+from fabricast.inputs.parameters import Parameter, read_parameter_rows, read_parameters
+from fabricast.pcie.models.catalogue import Model
+from fabricast.pcie.topology.tree import PcieTree
+
+__all__ = ["MachineParameters", "machine_parameters", "read_machine_parameters"]
+
+#: How the sources of values begin that come from the links alone.
+_DEFAULTS = ("links of", "not given")
+_UNITS = {"bandwidth": "bytes/s", "tau": "1", "crossing_cost": "1"}
+#: Parameters of a copy lie within these bounds; `tau` below its upper one.
+_BOUNDS = {"bandwidth": (1e6, 1e13), "tau": (0.0, 1.0), "crossing_cost": (1.0, 100.0)}
+
+
+@dataclass(frozen=True)
+class MachineParameters:
+    """Parameters of the models on one machine.
+
+    Parameters
+    ----------
+    bandwidth_bytes_per_s : float
+        Bandwidth of one copy alone on links of capacity 1.
+    tau : float
+        Performance reduction for crossing the root complex.
+    crossing_cost : float
+        Time per byte behind the root complex, relative to other bytes.
+    rows : tuple of Parameter
+        The same three with tag and source.
+    """
+
+    bandwidth_bytes_per_s: float
+    tau: float
+    crossing_cost: float
+    rows: tuple[Parameter, ...]
+
+    def notes(self, model: Model) -> list[str]:
+        """Return what stands behind values that nobody measured, gave or published, one line each.
+
+        Parameters
+        ----------
+        model : Model
+            Parameters that it does not use are left out.
+        """
+        used = {"bandwidth"} | ({"tau"} if model.uses_tau else set())
+        used |= {"crossing_cost"} if model.method == "back_pressure" else set()
+        unused = [
+            f"crossing_cost {row.value:g} is not used by model '{model.name}', by which a copy alone across the root "
+            "complex is as fast as any; back_pressure and endpoint_engines use it"
+            for row in self.rows
+            if row.name == "crossing_cost" and row.name not in used and row.value > 1
+        ]
+        return unused + [
+            f"{row.name} {row.value / 1e9:.2f} GB/s: {row.source}"
+            if row.unit == "bytes/s"
+            else f"{row.name} {row.value:g}: {row.source}"
+            for row in self.rows
+            if row.name in used and row.source.startswith(_DEFAULTS)
+        ]
+
+
+def read_machine_parameters(path: Path | str, system: str) -> dict[str, Parameter]:
+    """Read what `calibrate` wrote of one machine.
+
+    Parameters
+    ----------
+    path : Path or str
+        CSV with the columns study, system, name, value, unit, tag, source and, if wanted,
+        ci_low and ci_high.
+    system : str
+        Name of the topology that was calibrated.
+
+    Returns
+    -------
+    dict
+        Parameters by name: bandwidth and, if the probes told them, tau and crossing_cost.
+
+    Raises
+    ------
+    InputError
+        If the file is of another machine or holds a value out of range.
+    """
+    found: dict[str, Parameter] = {}
+    for row, one in read_parameter_rows(path):
+        if (one.study, one.system) != ("pcie", system):
+            raise row.error(
+                f"holds a parameter of '{one.study} {one.system}', expected those of 'pcie {system}'; calibrate this "
+                "topology, or correct the column 'system'"
+            )
+        if one.name not in _UNITS or one.name in found or one.unit != _UNITS[one.name]:
+            raise row.error(
+                f"name is '{one.name}' in '{one.unit}', expected each of "
+                f"{', '.join(f'{name} ({unit})' for name, unit in _UNITS.items())} at most once"
+            )
+        try:
+            _check(one.name, one.value)
+        except InputError as error:
+            raise row.error(str(error)) from error
+        found[one.name] = one
+    return found
+
+
+def _check(name: str, value: float) -> None:
+    low, high = _BOUNDS[name]
+    if not low <= value <= high or (name == "tau" and value == high):
+        raise InputError(f"{name} is {value:g}, expected {low:g} to {'below ' if name == 'tau' else ''}{high:g}")
+
+
+def machine_parameters(
+    tree: PcieTree,
+    *,
+    bandwidth_bytes_per_s: float | None = None,
+    tau: float | None = None,
+    crossing_cost: float | None = None,
+    parameters_file: Path | str | None = None,
+) -> MachineParameters:
+    """Return the parameters of a machine, each with what stands behind it.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        The topology; numbers of the paper belong to the paper's machine alone.
+    bandwidth_bytes_per_s, tau, crossing_cost : float, optional
+        Values that the user gives.
+    parameters_file : Path or str, optional
+        What `calibrate` wrote of this machine.
+
+    Returns
+    -------
+    MachineParameters
+        Values, tags and sources.
+
+    Raises
+    ------
+    UnknownSpeedError
+        If nothing tells the bandwidth.
+    InputError
+        If a value is out of range, or the bandwidth is above the
+        rate of the links.
+
+    Examples
+    --------
+    >>> from fabricast.pcie.topology.files import load_tree
+    >>> machine_parameters(load_tree("storm8")).tau
+    0.1735
+    >>> machine_parameters(load_tree("flat4x2"), bandwidth_bytes_per_s=50e9).rows[1].tag
+    'assumed'
+    """
+    given = {"bandwidth": bandwidth_bytes_per_s, "tau": tau, "crossing_cost": crossing_cost}
+    values = _from_links(tree)
+    if tree.builtin:
+        values |= _from_publication(tree.name)
+    if tree.bandwidth_bytes_per_s is not None:
+        source = values["bandwidth"].source if tree.builtin and "bandwidth" in values else tree.source
+        values["bandwidth"] = Parameter(
+            "pcie", tree.name, "bandwidth", tree.bandwidth_bytes_per_s, "bytes/s", tree.tag,
+            source or "bandwidth_bytes_per_s of the topology",
+        )  # fmt: skip
+    if parameters_file is not None:
+        values |= read_machine_parameters(parameters_file, tree.name)
+    for name, value in given.items():
+        if value is not None:
+            _check(name, value)
+            # What is known stays known if it is given once more.
+            if name in values and math.isclose(values[name].value, value, rel_tol=1e-9):
+                continue
+            values[name] = Parameter(
+                "pcie", tree.name, name, value, _UNITS[name], "assumed", "given by option or configuration"
+            )
+    if "bandwidth" not in values:
+        raise UnknownSpeedError(
+            f"topology '{tree.name}' records no speed of its links: the bandwidth of one copy alone must be given, "
+            "measured or calibrated"
+        )
+    bandwidth = values["bandwidth"]
+    if tree.link_bytes_per_s is not None and bandwidth.value > tree.link_bytes_per_s:
+        raise InputError(
+            f"bandwidth is {bandwidth.value / 1e9:.2f} GB/s ({bandwidth.value / 2**30:.4g} GiB/s), expected at most "
+            f"the {tree.link_bytes_per_s / 1e9:.2f} GB/s of the links of '{tree.name}'"
+        )
+    rows = tuple(values[name] for name in _UNITS)
+    bandwidth_value, tau_value, cost_value = (row.value for row in rows)
+    return MachineParameters(bandwidth_value, tau_value, cost_value, rows)
+
+
+def _from_links(tree: PcieTree) -> dict[str, Parameter]:
+    """Defaults of a machine that nobody measured: the payload share of its links, no penalty."""
+    untold = {
+        "tau": (0.0, "not given by the topology, no penalty assumed; a probe of a local and a crossing copy tells"),
+        "crossing_cost": (1.0, "not given by the topology, none assumed; a crossing copy alone tells"),
+    }
+    found = {
+        name: Parameter("pcie", tree.name, name, value, "1", "assumed", source)
+        for name, (value, source) in untold.items()
+    }
+    if tree.link_bytes_per_s is not None:
+        found["bandwidth"] = Parameter(
+            "pcie", tree.name, "bandwidth", tree.link_bytes_per_s * PROTOCOL_EFFICIENCY, "bytes/s", "derived",
+            f"links of {tree.link_bytes_per_s / 1e9:.2f} GB/s times {PROTOCOL_EFFICIENCY:.3f}, the payload share of "
+            f"packets of {PAYLOAD_BYTES} + {HEADER_BYTES} bytes (assumed)",
+        )  # fmt: skip
+    return found
+
+
+def _from_publication(topology: str) -> dict[str, Parameter]:
+    rows = read_parameters(published() / "parameters.csv")
+    return {row.name: row for row in rows if (row.study, row.system) == ("pcie", topology) and row.name in _UNITS}

@@ -1,0 +1,1 @@
+"""Packet simulator of PCIe trees: hardware, programs, arbitration phases, traces and probes."""

@@ -1,0 +1,225 @@
+"""Packet-level simulation over several phases of the arbiters: median and range of every end.
+
+In which order the ports of a switch take turns, and where its arbiters stand when copies start,
+nobody knows, and some graphs are sensitive to it. Neither the order of rows nor the names of
+endpoints may decide, so every graph is brought into an order that follows from its form, and
+runs in several phases of that order. What does not meet is simulated apart, and once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, from_arcs, joined
+from fabricast.pcie.packets.equivalent_runs import simulate_ends
+from fabricast.pcie.packets.hardware import HARDWARE, PacketHardware
+from fabricast.pcie.topology.paths import reverse_links
+from fabricast.pcie.topology.regular import regular_tree
+from fabricast.pcie.topology.symmetry import shape_arrays
+from fabricast.pcie.topology.tree import PcieTree
+
+__all__ = ["SimulatedEnds", "simulate", "warm_up"]
+
+#: Phases in which every graph runs, and in which it runs if those disagree.
+_FIRST_PHASES, _ALL_PHASES = 3, 9
+#: Ends that agree to this share in the first phases are taken not to depend on the phase.
+_AGREED = 1e-3
+
+
+@dataclass(frozen=True)
+class SimulatedEnds:
+    """When communications end, over the phases of the arbiters.
+
+    Parameters
+    ----------
+    end_s : ndarray of float64, shape (communications,)
+        Median of the ends, from time 0.
+    earliest_s, latest_s : ndarray of float64, shape (communications,)
+        Their range.
+    """
+
+    end_s: NDArray[np.float64]
+    earliest_s: NDArray[np.float64]
+    latest_s: NDArray[np.float64]
+
+
+def simulate(
+    tree: PcieTree,
+    graphs: CongestionGraphs,
+    hardware: PacketHardware,
+    *,
+    threads: int = 1,
+    progress: Callable[[int], None] | None = None,
+) -> SimulatedEnds:
+    """Simulate every graph packet by packet in several phases of the arbiters.
+
+    Every graph runs in three phases and, if these disagree by more than 0.1 %, in nine. Ends
+    of communications that a symmetry of tree and graph exchanges are taken together.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology.
+    graphs : CongestionGraphs
+        The graphs; sizes are rounded up to whole packets.
+    hardware : PacketHardware
+        Packets, links, buffers and root complex.
+    threads : int, default 1
+        Threads to use.
+    progress : callable, optional
+        Called with the number of graphs that were finished since the last call.
+
+    Returns
+    -------
+    SimulatedEnds
+        Identical for any order of rows, naming of endpoints and number of threads.
+
+    Raises
+    ------
+    InputError
+        As `fabricast.pcie.packets.equivalent_runs.simulate_ends`.
+
+    Examples
+    --------
+    >>> from fabricast.pcie.graphs.congestion_graphs import from_arcs
+    >>> from fabricast.pcie.packets.hardware import HARDWARE
+    >>> from fabricast.pcie.topology.regular import regular_tree
+    >>> storm8 = regular_tree("storm8", (2, 2, 2))
+    >>> graphs = from_arcs([[(0, 1)], [(0, 2), (1, 2), (3, 2)]], size_bytes=300 * 2**20)
+    >>> end_s = simulate(storm8, graphs, HARDWARE["no_split"]).end_s
+    >>> [round(float(end / end_s[0]), 3) for end in end_s]
+    [1.0, 3.0, 3.0, 2.0]
+    """
+    if not len(graphs):
+        return SimulatedEnds(*(np.zeros(0) for _ in range(3)))
+    parts, row_of, alike = _in_order_of_form(tree, graphs, _components(tree, graphs, hardware))
+
+    def run(some: CongestionGraphs, phases: range, advance: Callable[[int], None] | None) -> NDArray[np.float64]:
+        # Together, since a graph proceeds alike in many phases.
+        orders = [_shuffled(some, phase) for phase in phases]
+        every = joined([_reordered(some, order) for order in orders])
+        phase_of_graph = np.repeat(np.array(phases, dtype=np.int64), len(some))
+        found = simulate_ends(tree, every, hardware, threads=threads, phase=phase_of_graph, progress=advance)
+        ends = np.empty((len(phases), some.source.size))
+        for row, order, own in zip(ends, orders, np.split(found, len(phases)), strict=True):
+            row[order] = own
+        return ends
+
+    # The bar counts graphs, of which each phase does its part.
+    done = 0
+
+    def advance(finished: int) -> None:
+        nonlocal done
+        before, done = done, done + finished
+        total = _FIRST_PHASES * len(parts)
+        if progress is not None:
+            progress(done * len(graphs) // total - before * len(graphs) // total)
+
+    ends = run(parts, range(_FIRST_PHASES), advance)
+    low, high, middle = _pooled(ends, parts, alike)
+    unsure = np.flatnonzero(np.logical_or.reduceat(high > low * (1 + _AGREED), parts.offset[:-1]))
+    if unsure.size:
+        rows = parts.rows_of(unsure)
+        more = run(parts.chosen(unsure), range(_FIRST_PHASES, _ALL_PHASES), None)
+        every = np.concatenate([ends[:, rows], more])
+        low[rows], high[rows], middle[rows] = _pooled(every, parts.chosen(unsure), alike[rows])
+    # Back to the order of rows.
+    found = np.empty((3, row_of.size))
+    found[:, row_of] = np.stack([middle, low, high])
+    return SimulatedEnds(*found)
+
+
+def _components(tree: PcieTree, graphs: CongestionGraphs, hardware: PacketHardware) -> NDArray[np.int64]:
+    """Return for each communication the first one of its component."""
+    from fabricast.pcie.packets.kernels.order import number_components
+
+    routes = tree.routes
+    own = np.arange(len(tree.link_names), dtype=np.int64)
+    component = np.empty(graphs.source.size, dtype=np.int64)
+    number_components(
+        graphs.offset, graphs.source, graphs.target, routes.endpoints, routes.offset, routes.link,
+        reverse_links(tree) if hardware.link_layer_packets else own, component,
+    )  # fmt: skip
+    return component
+
+
+def _in_order_of_form(
+    tree: PcieTree, graphs: CongestionGraphs, component: NDArray[np.int64]
+) -> tuple[CongestionGraphs, NDArray[np.int64], NDArray[np.uint64]]:
+    """Return components as graphs of their own, the row of each communication, and which are alike."""
+    from fabricast.pcie.packets.kernels.order import order_communications
+
+    rows = np.argsort(component, kind="stable")
+    begins = np.flatnonzero(np.diff(component[rows], prepend=-1))
+    offset = np.concatenate([begins, [rows.size]]).astype(np.int64)
+    named = graphs.graph_of_communication[rows[begins]]
+    parts = CongestionGraphs(
+        names=tuple(graphs.names[number] for number in named),
+        families=("user",) * begins.size,
+        offset=offset,
+        source=graphs.source[rows],
+        target=graphs.target[rows],
+        size_bytes=graphs.size_bytes[rows],
+        start_s=graphs.start_s[rows],
+    )
+    order = np.empty(rows.size, dtype=np.int64)
+    alike = np.empty(rows.size, dtype=np.uint64)
+    order_communications(offset, parts.source, parts.target, _keys(parts), *shape_arrays(tree), order, alike)
+    return _reordered(parts, order), rows[order], alike[order]
+
+
+def _keys(graphs: CongestionGraphs) -> NDArray[np.uint64]:
+    """Sizes and starts of communications as one number each."""
+    return graphs.size_bytes.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + graphs.start_s.view(np.uint64)
+
+
+def _shuffled(graphs: CongestionGraphs, phase: int) -> NDArray[np.int64]:
+    """Return an order of rows in which communications of each graph are mixed by their place and the phase."""
+    if phase == 0:
+        return np.arange(graphs.source.size)
+    place = graphs.number_in_graph.astype(np.uint64) + np.uint64(1)
+    mixed = place * np.uint64(0x9E3779B97F4A7C15) + np.uint64(phase * 0xBF58476D1CE4E5B9 % 2**64)
+    mixed ^= mixed >> np.uint64(31)
+    mixed *= np.uint64(0x94D049BB133111EB)
+    mixed ^= mixed >> np.uint64(29)
+    return np.lexsort((mixed, graphs.graph_of_communication))
+
+
+def _reordered(graphs: CongestionGraphs, order: NDArray[np.int64]) -> CongestionGraphs:
+    return CongestionGraphs(
+        graphs.names,
+        graphs.families,
+        graphs.offset,
+        graphs.source[order],
+        graphs.target[order],
+        graphs.size_bytes[order],
+        graphs.start_s[order],
+    )
+
+
+def _pooled(
+    ends: NDArray[np.float64], graphs: CongestionGraphs, alike: NDArray[np.uint64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return smallest, largest and median end over phases and over communications that are alike."""
+    phases = ends.shape[0]
+    # Groups of rows of one graph that are alike.
+    graph = graphs.graph_of_communication
+    sort = np.lexsort((alike, graph))
+    begins = np.diff(graph[sort], prepend=-1).astype(bool) | (np.diff(alike[sort], prepend=alike[sort][:1]) != 0)
+    group = np.empty(sort.size, dtype=np.int64)
+    group[sort] = np.cumsum(begins) - 1
+    counts = np.bincount(group) * phases
+    flat = ends.T.ravel()
+    values = flat[np.lexsort((flat, np.repeat(group, phases)))]
+    first = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    middle = (values[first + (counts - 1) // 2] + values[first + counts // 2]) / 2
+    return values[first][group], values[first + counts - 1][group], middle[group]
+
+
+def warm_up() -> None:
+    """Compile simulator and order of communications, or load them from the cache."""
+    simulate(regular_tree("pair", (2,)), from_arcs([[(0, 1)]], size_bytes=1.0), HARDWARE["no_split"])

@@ -1,0 +1,324 @@
+"""Hardware of the packet-level simulator: packets, links, buffers, root complex, and ticks to count them in."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabricast.core.errors import InputError
+from fabricast.core.units import PCIE_WIDTHS, pcie_link_bytes_per_s
+from fabricast.inputs.parameters import Parameter, Tag
+from fabricast.pcie.topology.checks import FASTEST_BYTES_PER_S, SLOWEST_BYTES_PER_S
+from fabricast.pcie.topology.tree import PcieTree
+
+__all__ = [
+    "CREDIT_BYTES",
+    "HARDWARE",
+    "Clock",
+    "PacketHardware",
+    "hardware_parameters",
+    "solo_time_s",
+    "split_hops",
+    "tick_clock",
+]
+
+CREDIT_BYTES = 16
+#: Finest part of a byte time that is counted.
+_FINEST_SCALE = 100_000
+#: One 8-byte link-layer packet travels against so many bytes of data, by payload
+#: (pcie-bench/pcie-model; Intel and PLX flow-control limits).
+_LINK_LAYER_BYTES = 8
+_LINK_LAYER_INTERVAL_BYTES = {64: 144, 128: 144, 256: 168, 512: 168}
+
+
+@dataclass(frozen=True)
+class PacketHardware:
+    """What the simulator knows of the hardware.
+
+    Parameters
+    ----------
+    payload_bytes : {128, 256, 512}, default 256
+        Largest payload of a packet.
+    header_bytes : int, default 24
+        Framing, sequence number, header with 64-bit address and checksum of a packet.
+    generation : {1, 2, 3, 4, 5, 6}, default 3
+        PCIe generation of a link of capacity 1.
+    width : int, default 16
+        Lanes of a link of capacity 1.
+    link_bytes_per_s : float, optional
+        Raw rate of a link of capacity 1, in place of generation and width.
+    split_bytes : int or None, default None
+        Payload of the pieces into which a root complex cuts peer-to-peer writes.
+    piece_cost_ns : float, default 0
+        Time that the root complex needs for each piece, beyond its bytes.
+    buffering : {'fifo', 'virtual_output_queues'}
+        Whether a blocked packet blocks those behind it, or only those for the same output.
+    switching : {'store_and_forward', 'cut_through'}
+        Whether a packet leaves a switch after its tail or after its header arrived.
+    hop_latency_ns : float, default 0
+        Delay of a packet, and of a returned credit, on each link.
+    header_credits : int, default 64
+        Posted-header credits of each input buffer (Xeon C5500: 64).
+    data_credits : int, default 320
+        Posted-data credits of 16 bytes of each input buffer (Xeon C5500: 320).
+    link_layer_packets : bool, default False
+        Whether acknowledgements and credit updates take a share of links loaded both ways.
+    link_layer_share : float, optional
+        How much longer that makes a transmission, in place of what the limits of flow control give.
+
+    Raises
+    ------
+    InputError
+        If a value is outside what PCIe allows.
+
+    Examples
+    --------
+    >>> round(PacketHardware().raw_bytes_per_s / 1e9, 3)
+    15.754
+    >>> PacketHardware(payload_bytes=300)
+    Traceback (most recent call last):
+    fabricast.core.errors.InputError: payload_bytes is 300, expected 128, 256 or 512
+    """
+
+    payload_bytes: int = 256
+    header_bytes: int = 24
+    generation: int = 3
+    width: int = 16
+    split_bytes: int | None = None
+    piece_cost_ns: float = 0.0
+    buffering: Literal["fifo", "virtual_output_queues"] = "fifo"
+    switching: Literal["store_and_forward", "cut_through"] = "store_and_forward"
+    hop_latency_ns: float = 0.0
+    header_credits: int = 64
+    data_credits: int = 320
+    link_layer_packets: bool = False
+    link_bytes_per_s: float | None = None
+    link_layer_share: float | None = None
+
+    def __post_init__(self) -> None:
+        def refuse(name: str, expected: str) -> None:
+            raise InputError(f"{name} is {getattr(self, name)}, expected {expected}")
+
+        if self.payload_bytes not in (128, 256, 512):
+            refuse("payload_bytes", "128, 256 or 512")
+        if self.split_bytes is not None and (
+            self.split_bytes not in (64, 128, 256) or self.split_bytes >= self.payload_bytes
+        ):
+            refuse("split_bytes", f"64, 128 or 256, and less than payload_bytes ({self.payload_bytes})")
+        if not 1 <= self.generation <= 6:
+            refuse("generation", "1 to 6")
+        if self.width not in PCIE_WIDTHS:
+            refuse("width", f"one of {', '.join(map(str, PCIE_WIDTHS))}")
+        if (
+            self.link_bytes_per_s is not None
+            and not SLOWEST_BYTES_PER_S <= self.link_bytes_per_s <= FASTEST_BYTES_PER_S
+        ):
+            refuse("link_bytes_per_s", f"{SLOWEST_BYTES_PER_S:g} to {FASTEST_BYTES_PER_S:g}")
+        for name in ("header_bytes", "header_credits"):
+            if not 1 <= getattr(self, name) <= 4096:
+                refuse(name, "1 to 4096")
+        if self.data_credits > 1 << 20:
+            refuse("data_credits", f"at most {1 << 20:,}")
+        if self.data_credits * CREDIT_BYTES < self.payload_bytes:
+            refuse("data_credits", f"at least {self.payload_bytes // CREDIT_BYTES}, one whole packet")
+        for name in ("piece_cost_ns", "hop_latency_ns"):
+            if not 0 <= getattr(self, name) < 1e6:
+                refuse(name, "a time from 0 to below 1,000,000")
+        if self.link_layer_share is not None and not 0 <= self.link_layer_share <= 1:
+            refuse("link_layer_share", "a share from 0 to 1")
+        if self.buffering not in ("fifo", "virtual_output_queues"):
+            refuse("buffering", "fifo or virtual_output_queues")
+        if self.switching not in ("store_and_forward", "cut_through"):
+            refuse("switching", "store_and_forward or cut_through")
+
+    @property
+    def raw_bytes_per_s(self) -> float:
+        """Bytes that a link of capacity 1 carries per second, headers included."""
+        return self.link_bytes_per_s or pcie_link_bytes_per_s(self.generation, self.width)
+
+    def on(self, tree: PcieTree) -> PacketHardware:
+        """Return the same hardware with the link rate that a topology records, if it records one."""
+        return self if tree.link_bytes_per_s is None else replace(self, link_bytes_per_s=tree.link_bytes_per_s)
+
+    @property
+    def packet_bytes(self) -> tuple[int, int]:
+        """Bytes on the wire of a whole packet and of a piece behind the root complex."""
+        return self.payload_bytes + self.header_bytes, (self.split_bytes or self.payload_bytes) + self.header_bytes
+
+    @property
+    def pieces(self) -> int:
+        """Pieces that the root complex makes of a packet."""
+        return self.payload_bytes // (self.split_bytes or self.payload_bytes)
+
+
+#: Settings under which the models are validated (the constants are discussed in the report).
+HARDWARE = {
+    "no_split": PacketHardware(),
+    "split_256_128": PacketHardware(split_bytes=128),
+    "split_128_64": PacketHardware(payload_bytes=128, split_bytes=64),
+    "split_256_64": PacketHardware(split_bytes=64),
+}
+
+#: Constants of a setting: unit, tag, source.
+_CONSTANTS: dict[str, tuple[str, Tag, str]] = {
+    "payload_bytes": ("bytes", "assumed", "payload in use on the paper's machine is unknown; 256 is common"),
+    "split_bytes": (
+        "bytes",
+        "assumed",
+        "how its root complex cuts peer-to-peer writes is unknown; 64 by NCCL's source",
+    ),
+    "header_bytes": ("bytes", "derived", "framing 8, header 4 and 64-bit address 12 bytes; pcie-bench/pcie-model"),
+    "raw_bytes_per_s": ("bytes/s", "derived", "PCIe 3.0 x16, 8 GT/s, 128b/130b"),
+    "header_credits": ("1", "assumed", "as of a Xeon C5500; those of the paper's machine are unknown"),
+    "data_credits": ("16 bytes", "assumed", "as of a Xeon C5500; those of the paper's machine are unknown"),
+    "hop_latency_ns": ("ns", "assumed", "none: messages are long"),
+    "piece_cost_ns": ("ns", "assumed", "none"),
+}
+
+
+def hardware_parameters() -> list[Parameter]:
+    """Return the constants of all settings of the simulator as parameters.
+
+    Returns
+    -------
+    list of Parameter
+        In a fixed order; a root complex that cuts nothing has no ``split_bytes``.
+
+    Examples
+    --------
+    >>> next(one.value for one in hardware_parameters() if one.name == "header_credits")
+    64.0
+    """
+    return [
+        Parameter("pcie", f"simulator.{setting}", name, float(value), unit, tag, source)
+        for setting, hardware in HARDWARE.items()
+        for name, (unit, tag, source) in _CONSTANTS.items()
+        if (value := getattr(hardware, name)) is not None
+    ]
+
+
+@dataclass(frozen=True)
+class Clock:
+    """All durations as whole ticks; a tick is the largest time that divides them all."""
+
+    tick_s: float
+    wire_ticks: NDArray[np.int64]
+    piece_cost: int
+    latency: int
+    header: int
+    link_layer: NDArray[np.int64]
+
+
+def tick_clock(tree: PcieTree, hardware: PacketHardware) -> Clock:
+    """Return the ticks in which all times of some hardware on a tree are whole."""
+    return _clock_of(tuple(tree.routes.capacity.tolist()), hardware)
+
+
+@lru_cache(maxsize=64)
+def _clock_of(link_capacities: tuple[float, ...], hardware: PacketHardware) -> Clock:
+    capacities = [Fraction(capacity).limit_denominator(1000) for capacity in link_capacities]
+    services = [[size / capacity for capacity in capacities] for size in hardware.packet_bytes]
+    flat = [service for row in services for service in row]
+    # Capacities without a common measure are rounded to a fine part of a byte time.
+    scale = min(math.lcm(*(service.denominator for service in flat)), _FINEST_SCALE)
+    unit = Fraction(math.gcd(*(round(service * scale) for service in flat)), scale)
+    extras = (hardware.hop_latency_ns, hardware.piece_cost_ns, hardware.link_layer_packets)
+    if any(extras) or hardware.switching == "cut_through":
+        # Times that bytes do not give are rounded to one byte time (63 ps on Gen3 x16).
+        unit = Fraction(math.gcd(int(unit * scale), scale), scale)
+    byte_s = 1 / hardware.raw_bytes_per_s
+
+    def ticks(duration_bytes: float | Fraction) -> int:
+        return round(Fraction(duration_bytes) / unit)
+
+    def longer(payload: int) -> Fraction:
+        if not hardware.link_layer_packets:
+            return Fraction(0)
+        if hardware.link_layer_share is not None:
+            return Fraction(hardware.link_layer_share)
+        return Fraction(_LINK_LAYER_BYTES, _LINK_LAYER_INTERVAL_BYTES[payload])
+
+    link_layer = [
+        [ticks(size / capacity * longer(payload)) for capacity in capacities]
+        for size, payload in zip(
+            hardware.packet_bytes,
+            (hardware.payload_bytes, hardware.split_bytes or hardware.payload_bytes),
+            strict=True,
+        )
+    ]
+    return Clock(
+        tick_s=float(unit) * byte_s,
+        wire_ticks=np.array([[ticks(service) for service in row] for row in services], dtype=np.int64),
+        piece_cost=ticks(hardware.piece_cost_ns * 1e-9 / byte_s),
+        latency=ticks(hardware.hop_latency_ns * 1e-9 / byte_s),
+        header=max(1, ticks(hardware.header_bytes)) if hardware.switching == "cut_through" else -1,
+        link_layer=np.array(link_layer, dtype=np.int64),
+    )
+
+
+def split_hops(tree: PcieTree, hardware: PacketHardware) -> NDArray[np.int64]:
+    """Return from which hop on each route carries pieces: the first that leaves a root complex."""
+    names = tree.endpoint_names
+    hops = np.full(len(names) ** 2, 2**31, dtype=np.int64)
+    if hardware.split_bytes is None:
+        return hops
+    for pair in range(hops.size):
+        source, target = names[pair // len(names)], names[pair % len(names)]
+        if source == target:
+            continue
+        for hop, link in enumerate(tree.route(source, target)):
+            if tree.vertex(tree.link_names[link][0]).kind == "root_complex":
+                hops[pair] = hop
+                break
+    return hops
+
+
+def solo_time_s(tree: PcieTree, source: str, target: str, size_bytes: float, hardware: PacketHardware) -> float:
+    """Return the time of one communication alone in closed form.
+
+    The slowest link works without a pause; the other links each add one packet.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology.
+    source, target : str
+        Names of the endpoints.
+    size_bytes : float
+        Message size.
+    hardware : PacketHardware
+        Hardware with store-and-forward switching and buffers larger than what is in flight.
+
+    Returns
+    -------
+    float
+        Seconds.
+
+    Examples
+    --------
+    >>> from fabricast.pcie.topology.regular import regular_tree
+    >>> storm8 = regular_tree("storm8", (2, 2, 2))
+    >>> round(solo_time_s(storm8, "0", "1", 300 * 2**20, HARDWARE["no_split"]) * 1e3, 3)
+    21.84
+    """
+    packets = math.ceil(size_bytes / hardware.payload_bytes)
+    whole, piece = hardware.packet_bytes
+    split = hardware.split_bytes is not None
+    byte_s = 1 / hardware.raw_bytes_per_s
+    first_packet, slowest, cut = 0.0, 0.0, False
+    for link in tree.route(source, target):
+        leaves_root_complex = tree.vertex(tree.link_names[link][0]).kind == "root_complex"
+        entered = leaves_root_complex and split and not cut
+        cut = cut or entered
+        capacity = float(tree.routes.capacity[link])
+        unit = (piece if cut else whole) / capacity * byte_s + (hardware.piece_cost_ns * 1e-9 if entered else 0.0)
+        first_packet += unit + hardware.hop_latency_ns * 1e-9
+        units = packets * (hardware.pieces if cut else 1)
+        slowest = max(slowest, unit * (units - 1))
+    return first_packet + slowest

@@ -1,0 +1,356 @@
+"""State of the packet-level simulator: what its rows hold, and how a graph is laid out in it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fabricast.runtime.compilation import njit
+
+NEVER = np.int64(2**62)
+#: States that each is compared with; an even number. More find repetitions earlier, and take time themselves.
+_SNAPSHOTS = 16
+
+# Rows of `links`: one column a used link. `NUMBER`: its place in the order of first use, which the phase of its arbiter
+# follows. `CLEAR`: when a link that was left out of routes has sent what has arrived there.
+(
+    BUSY_UNTIL,
+    SENDING_STEP,
+    FREES_INPUT,
+    HEADER_CREDITS,
+    DATA_CREDITS,
+    LAST_TURN,
+    TURNS,
+    DIRTY,
+    GLOBAL_LINK,
+    ARRIVAL_HEAD,
+    ARRIVAL_COUNT,
+    CREDIT_HEAD,
+    CREDIT_COUNT,
+    ACTIVE_USERS,
+    REVERSE,
+    SENT,
+    GRANTED_QUEUE,
+    NUMBER,
+    CLEAR,
+) = range(19)
+# Rows of `queues`: the first are the sources, one a communication; then input buffers.
+HEAD, LENGTH, PIECES_LEFT, INPUT_LINK, OUTPUT_LINK = range(5)
+# Rows of `steps`: one column a hop of a communication.
+LINK, QUEUE_AFTER, KIND, TICKS, ARRIVAL_DELAY, PIECES, COMMUNICATION = range(7)
+# Rows of `around`, what is known of each link while routes are laid out: its number by its place in the topology; the
+# only link before it and after it, the time that it needs for every packet (negative where several differ), how many
+# communications use it and begin on it, whether what has crossed it is never held back, its number in the end.
+LOCAL, BEFORE, AFTER, ONLY_TICKS, USERS, BEGINNERS, FREE, RENUMBERED = range(8)
+# Rows of `messages`: one column a communication. Its steps end before `END_STEP`; those up to `ROUTE_END` are left out
+# and take `TAIL_TICKS`, -1 if packets may wait for each other there.
+FIRST_STEP, TO_SEND, TO_DELIVER, STATE, END, BEGIN, END_STEP, ROUTE_END, TAIL_TICKS = range(9)
+# A communication waits for its engine and for those before it, is ready to begin at its time, runs, is done.
+WAITING, READY, RUNNING, DONE = range(4)
+# Rows of `engines`: one column an endpoint. `BARRED`: a copy into it is not done, those behind wait.
+ENGINE_BUSY, LAST_FLOW, BARRED, CHOSEN = range(4)
+# Planes of `flight`: what travels on a link, and which credits travel back.
+ARRIVAL_TICK, ARRIVAL_STEP, CREDIT_TICK, CREDIT_KIND = range(4)
+# Rows of `ends`: a ring of the transmissions under way, in the order in which they end.
+END_TICK, END_LINK = range(2)
+
+
+# Places of `counters`.
+(
+    TICK,
+    SKIPPED,
+    NEXT_START,
+    UNFINISHED,
+    LINK_COUNT,
+    QUEUE_COUNT,
+    MESSAGE_COUNT,
+    EPOCH_ENDS,
+    MARKER,
+    MARKER_MOVED,
+    SEARCHING,
+    SPACING,
+    SINCE,
+    KEPT,
+    LEAST_HEADERS,
+    LEAST_DATA,
+    TRACED,
+    MARKED,
+    ENDS_HEAD,
+    ENDS_COUNT,
+    USED_COUNT,
+) = range(21)
+
+
+class Graphs(NamedTuple):
+    """Congestion graphs: where each begins, and source, target, packets and start of its communications.
+
+    Under a program, also the engine of each communication, the destination that it waits for (-1 for none), its flow,
+    and the pause of an engine that changes its flow; without one, these are empty. `turns` is the number of flows
+    among which engines take turns, 0 where they keep the order of rows.
+    """
+
+    offset: Any
+    source: Any
+    target: Any
+    packets: Any
+    start_tick: Any
+    engine: Any
+    barrier: Any
+    flow: Any
+    pause_ticks: Any
+    turns: Any
+
+
+class Network(NamedTuple):
+    """Routes of all pairs of endpoints, from which hop on they carry pieces, and the opposite of each link."""
+
+    endpoints: Any
+    route_offset: Any
+    route_link: Any
+    longest_route: Any
+    split_hop: Any
+    reverse_link: Any
+
+
+class Hardware(NamedTuple):
+    """Ticks of whole packets and pieces on each link, buffers, and how the root complex cuts packets."""
+
+    wire_ticks: Any
+    piece_cost_ticks: Any
+    latency_ticks: Any
+    header_ticks: Any
+    pieces: Any
+    virtual_output_queues: Any
+    header_credits: Any
+    data_credits: Any
+    credit_units: Any
+    link_layer_ticks: Any
+
+
+class Results(NamedTuple):
+    """What `simulate_graphs` fills."""
+
+    end_tick: Any
+    link_packets: Any
+    least_credits: Any
+    simulated_ticks: Any
+    trace: Any
+    milestones: Any
+
+
+class _State(NamedTuple):
+    """All that changes while a graph runs; `in_flight` tells whether packets and credits travel for some ticks."""
+
+    counters: Any
+    links: Any
+    queues: Any
+    slots: Any
+    steps: Any
+    messages: Any
+    engines: Any
+    turns: Any
+    around: Any
+    flight: Any
+    ends: Any
+    landed: Any
+    asked: Any
+    granted: Any
+    in_flight: Any
+
+
+class _Snapshots(NamedTuple):
+    """Earlier states, a row each: their time and signature, and what was sent, delivered and carried by then.
+
+    The first of `order` are those in use.
+    """
+
+    order: Any
+    tick: Any
+    signature: Any
+    values: Any
+    sent: Any
+    delivered: Any
+    carried: Any
+
+
+@njit
+def _power_of_two(least):
+    """Return the smallest power of two that is not less."""
+    power = 1
+    while power < least:
+        power *= 2
+    return power
+
+
+@njit
+def new_state(widest, graphs, network, hardware):
+    """Working memory for graphs of up to `widest` communications."""
+    all_links = hardware.wire_ticks.shape[1]
+    room = hardware.header_credits + 1
+    most_queues = widest + max(all_links, widest * network.longest_route)
+    in_flight = hardware.latency_ticks > 0 or hardware.header_ticks >= 0
+    return _State(
+        counters=np.zeros(21, dtype=np.int64),
+        links=np.zeros((19, all_links), dtype=np.int64),
+        queues=np.zeros((5, most_queues), dtype=np.int64),
+        slots=np.zeros((most_queues, room), dtype=np.int64),
+        steps=np.zeros((7, widest * network.longest_route), dtype=np.int64),
+        messages=np.zeros((9, widest), dtype=np.int64),
+        engines=np.zeros((4, network.endpoints), dtype=np.int64),
+        turns=np.zeros((all_links, widest + all_links), dtype=np.int64),
+        around=np.zeros((8, all_links), dtype=np.int64),
+        flight=np.zeros((4, all_links, room if in_flight else 1), dtype=np.int64),
+        ends=np.zeros((2, _power_of_two(all_links)), dtype=np.int64),
+        landed=np.zeros((2, all_links), dtype=np.int64),
+        asked=np.zeros((2, all_links), dtype=np.int64),
+        granted=np.zeros(all_links, dtype=np.int64),
+        in_flight=in_flight,
+    )
+
+
+@njit
+def new_snapshots(widest, state):
+    """Memory for states of `new_state`."""
+    most_queues, room = state.slots.shape
+    all_links = state.links.shape[1]
+    words = most_queues + 6 * all_links + widest + all_links * room * 5
+    return _Snapshots(
+        order=np.arange(_SNAPSHOTS),
+        tick=np.zeros(_SNAPSHOTS, dtype=np.int64),
+        signature=np.zeros(_SNAPSHOTS, dtype=np.int64),
+        values=np.zeros((_SNAPSHOTS, words), dtype=np.int64),
+        sent=np.zeros((_SNAPSHOTS, widest), dtype=np.int64),
+        delivered=np.zeros((_SNAPSHOTS, widest), dtype=np.int64),
+        carried=np.zeros((_SNAPSHOTS, all_links), dtype=np.int64),
+    )
+
+
+@njit(inline="always")
+def _phase_of(link, phase):
+    """Return how far the arbiter of a link has turned in a phase; none has in the first."""
+    mixed = (np.int64(link) + 1) * np.int64(2654435761) * phase
+    return (mixed >> np.int64(13)) & np.int64(1023)
+
+
+@njit
+def _number_links(first, graphs, network, hardware, state):
+    """Give numbers to the links and hops of one graph, in the order of first use."""
+    links, steps, messages = state.links, state.steps, state.messages
+    local = state.around[LOCAL]
+    local[:] = -1
+    link_count = 0
+    step = 0
+    for c in range(state.counters[MESSAGE_COUNT]):
+        pair = graphs.source[first + c] * network.endpoints + graphs.target[first + c]
+        hops = network.route_offset[pair + 1] - network.route_offset[pair]
+        crosses = network.split_hop[pair] < hops
+        messages[FIRST_STEP, c] = step
+        messages[TO_SEND, c] = graphs.packets[first + c]
+        messages[TO_DELIVER, c] = graphs.packets[first + c] * (hardware.pieces if crosses else 1)
+        messages[STATE, c] = WAITING if graphs.engine.size else READY
+        messages[BEGIN, c] = graphs.start_tick[first + c]
+        messages[END, c] = -1
+        for hop in range(hops):
+            link = network.route_link[network.route_offset[pair] + hop]
+            if local[link] < 0:
+                m = link_count
+                local[link] = m
+                for row in range(links.shape[0]):
+                    links[row, m] = 0
+                links[BUSY_UNTIL, m] = NEVER
+                links[HEADER_CREDITS, m] = hardware.header_credits
+                links[DATA_CREDITS, m] = hardware.data_credits
+                links[GLOBAL_LINK, m] = link
+                links[NUMBER, m] = m
+                link_count += 1
+            cut_here = hop == network.split_hop[pair]
+            kind = 1 if hop >= network.split_hop[pair] else 0
+            steps[LINK, step] = local[link]
+            steps[KIND, step] = kind
+            steps[TICKS, step] = hardware.wire_ticks[kind, link] + (hardware.piece_cost_ticks if cut_here else 0)
+            steps[PIECES, step] = hardware.pieces if cut_here else 1
+            steps[COMMUNICATION, step] = c
+            step += 1
+        messages[END_STEP, c] = step
+        messages[ROUTE_END, c] = step
+        messages[TAIL_TICKS, c] = 0
+    for m in range(link_count):
+        links[REVERSE, m] = local[network.reverse_link[links[GLOBAL_LINK, m]]]
+    state.counters[LINK_COUNT] = link_count
+    state.counters[USED_COUNT] = link_count
+
+
+@njit
+def number_queues(hardware, phase, state):
+    """Give every hop the queue that it fills, and every link the queues that take turns on it."""
+    links, queues, steps, messages, turns = state.links, state.queues, state.steps, state.messages, state.turns
+    message_count, link_count = state.counters[MESSAGE_COUNT], state.counters[LINK_COUNT]
+    state.counters[NEXT_START] = NEVER
+    for c in range(message_count):
+        queues[HEAD, c] = 0
+        queues[LENGTH, c] = 0
+        queues[PIECES_LEFT, c] = 1
+        queues[INPUT_LINK, c] = -1
+        state.counters[NEXT_START] = min(state.counters[NEXT_START], messages[BEGIN, c])
+    queue_count = message_count
+    if not hardware.virtual_output_queues:
+        for m in range(link_count):
+            queues[INPUT_LINK, queue_count + m] = m
+        queue_count += link_count
+    for c in range(message_count):
+        end = messages[END_STEP, c]
+        queue = c
+        for s in range(messages[FIRST_STEP, c], end):
+            m = steps[LINK, s]
+            known = False
+            for k in range(links[TURNS, m]):
+                known = known or turns[m, k] == queue
+            if not known:
+                turns[m, links[TURNS, m]] = queue
+                links[TURNS, m] += 1
+            # The head of a packet may leave before its tail arrives, never faster than the tail.
+            last = s + 1 == end
+            through = hardware.header_ticks >= 0 and not last and steps[PIECES, s + 1] == 1
+            through = through and steps[TICKS, s + 1] >= steps[TICKS, s]
+            steps[ARRIVAL_DELAY, s] = hardware.latency_ticks + (hardware.header_ticks if through else steps[TICKS, s])
+            if last:
+                steps[QUEUE_AFTER, s] = -1
+                break
+            queue = message_count + m
+            if hardware.virtual_output_queues:
+                queue = message_count
+                while queue < queue_count and not (
+                    queues[INPUT_LINK, queue] == m and queues[OUTPUT_LINK, queue] == steps[LINK, s + 1]
+                ):
+                    queue += 1
+                if queue == queue_count:
+                    queues[INPUT_LINK, queue] = m
+                    queues[OUTPUT_LINK, queue] = steps[LINK, s + 1]
+                    queue_count += 1
+            steps[QUEUE_AFTER, s] = queue
+    for q in range(message_count, queue_count):
+        queues[HEAD, q] = 0
+        queues[LENGTH, q] = 0
+        queues[PIECES_LEFT, q] = 0
+    for m in range(link_count):
+        links[LAST_TURN, m] = (links[TURNS, m] - 1 + _phase_of(links[NUMBER, m], phase)) % links[TURNS, m]
+    state.counters[QUEUE_COUNT] = queue_count
+
+
+@njit
+def lay_out(first, count, graphs, network, hardware, state):
+    """Prepare the state for one graph, but for its queues."""
+    counters = state.counters
+    counters[MESSAGE_COUNT] = count
+    _number_links(first, graphs, network, hardware, state)
+    counters[TICK] = 0
+    counters[SKIPPED] = 0
+    counters[ENDS_COUNT] = 0
+    counters[UNFINISHED] = count
+    counters[LEAST_HEADERS] = hardware.header_credits
+    counters[LEAST_DATA] = hardware.data_credits
+    state.engines[ENGINE_BUSY] = 0
+    state.engines[LAST_FLOW] = -1
+    counters[SEARCHING] = 0
+    counters[MARKER] = -1

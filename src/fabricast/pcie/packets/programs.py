@@ -1,0 +1,262 @@
+"""Programs that copy between GPUs, packet by packet: the same engines, barriers and order as in `programs`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from fabricast.pcie.engines.forecast import TotalRate, check_flows
+from fabricast.pcie.engines.links import LinkRates
+from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, from_arcs
+from fabricast.pcie.graphs.programs import PROGRAMS, CopyProgram
+from fabricast.pcie.packets.arbiter_phases import SimulatedEnds, simulate
+from fabricast.pcie.packets.hardware import PacketHardware
+from fabricast.pcie.packets.simulator import CopyOrder, run_packets
+from fabricast.pcie.topology.tree import PcieTree
+
+__all__ = ["hardware_with_rates", "simulate_copies", "simulate_graphs", "simulate_program", "tree_with_rates"]
+
+#: Large against the buffers: four times as much gives the same rate to 0.2 %.
+_SIZE_BYTES = 2**18
+#: Turns of the arbiters in which a program without random numbers runs.
+_PHASES = 3
+
+
+def hardware_with_rates(rates: LinkRates) -> PacketHardware:
+    """Return hardware on which one copy alone, and two opposite ones, reach measured rates.
+
+    Parameters
+    ----------
+    rates : LinkRates
+        Of the machine.
+
+    Returns
+    -------
+    PacketHardware
+        Packets of 256 bytes; link rate and share of acknowledgements follow from the rates.
+
+    Examples
+    --------
+    >>> hardware = hardware_with_rates(LinkRates(56e9, 50e9))
+    >>> round(hardware.raw_bytes_per_s / 1e9, 2), hardware.link_layer_share
+    (61.25, 0.12)
+    """
+    whole = PacketHardware()
+    return replace(
+        whole, link_bytes_per_s=rates.one_way_bytes_per_s * whole.packet_bytes[0] / whole.payload_bytes,
+        link_layer_packets=True, link_layer_share=round(rates.duplex_cost, 9),
+    )  # fmt: skip
+
+
+def tree_with_rates(tree: PcieTree, rates: LinkRates) -> PcieTree:
+    """Return a tree whose ports of root complexes carry what crosses them alone, and whose rate is the hardware's."""
+    share = 1.0
+    if rates.crossing_bytes_per_s is not None:
+        share = min(1.0, rates.crossing_bytes_per_s / rates.one_way_bytes_per_s)
+    roots = {vertex.name for vertex in tree.vertices if vertex.kind == "root_complex"}
+    vertices = tuple(
+        replace(
+            vertex, generation=None, width=None,
+            capacity=min(vertex.capacity, share) if vertex.parent in roots and not vertex.host_memory
+            else vertex.capacity,
+        )
+        for vertex in tree.vertices
+    )  # fmt: skip
+    return replace(tree, vertices=vertices, link_bytes_per_s=None, bandwidth_bytes_per_s=None)
+
+
+def simulate_program(
+    tree: PcieTree,
+    flows: Sequence[tuple[int, int]],
+    program: CopyProgram,
+    rates: LinkRates,
+    *,
+    repeats: int = 8,
+    draws: int = 9,
+    size_bytes: float = _SIZE_BYTES,
+    seed: int = 0,
+) -> TotalRate:
+    """Simulate, packet by packet, the rate that repeated copies of several flows reach together.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology.
+    flows : sequence of (int, int)
+        Source and target of each flow as endpoint numbers, in the order in which the program issues them.
+    program : CopyProgram
+        Who executes copies, in which order.
+    rates : LinkRates
+        Of the machine: link rate and acknowledgements follow from them.
+    repeats : int, default 8
+        Copies of each flow.
+    draws : int, default 9
+        Runs with other random numbers, where the program has any.
+    size_bytes : float, default 256 KiB
+        Size of each copy.
+    seed : int, default 0
+        Of the draws.
+
+    Returns
+    -------
+    TotalRate
+        Total rate with its range over draws.
+
+    Raises
+    ------
+    InputError
+        If there is no flow, a flow has one end, or there are more copies than can be simulated.
+
+    Examples
+    --------
+    One source to a near and a far destination: one engine alternates, as in
+    `fabricast.pcie.engines.forecast.total_rate`.
+
+    >>> from fabricast.pcie.graphs.programs import PROGRAMS
+    >>> from fabricast.pcie.topology.regular import regular_tree
+    >>> tree = regular_tree("flat4x2", (2, 4))
+    >>> total = simulate_program(tree, [(0, 1), (0, 4)], PROGRAMS["unordered_writes"], LinkRates(50e9, 50e9))
+    >>> round(total.bytes_per_s / 1e9)
+    50
+    """
+    check_flows(flows)
+    hardware, whole = hardware_with_rates(rates), tree_with_rates(tree, rates)
+    totals, shares = [], []
+    for draw in range(draws if program.is_random else 1):
+        generator = np.random.default_rng([seed, draw])
+        flow = np.tile(np.arange(len(flows)), repeats)
+        if program.random_turns:
+            flow = generator.permutation(flow)
+        pause_s = generator.exponential(program.switch_share * size_bytes / rates.one_way_bytes_per_s, flow.size)
+        ends = np.array(flows, dtype=np.int64)[flow]
+        turns = 0 if program.random_turns else len(flows)
+        order = CopyOrder(program.engines(ends), program.barriers(ends), flow.astype(np.int64), pause_s, turns)
+        graphs = from_arcs([list(map(tuple, ends.tolist()))], size_bytes=size_bytes)
+        simulation, _, _ = run_packets(whole, graphs, hardware, 1, True, None, 0, 0, order)
+        last = np.zeros(len(flows))
+        np.maximum.at(last, flow, simulation.end_s)
+        totals.append(flow.size * size_bytes / last.max())
+        shares.append(repeats * size_bytes / last)
+    return TotalRate(float(np.median(totals)), min(totals), max(totals), np.median(shares, axis=0))
+
+
+def simulate_copies(
+    tree: PcieTree, graphs: CongestionGraphs, hardware: PacketHardware, *, draws: int = 31, seed: int = 0
+) -> SimulatedEnds:
+    """Simulate, packet by packet, graphs whose copies their programs execute once.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology.
+    graphs : CongestionGraphs
+        The graphs, each with a program; communications are issued in their order.
+    hardware : PacketHardware
+        Packets, links, buffers and root complex.
+    draws : int, default 31
+        Runs of a graph whose program has random numbers; of others, three with other turns of the arbiters.
+    seed : int, default 0
+        Of the draws.
+
+    Returns
+    -------
+    SimulatedEnds
+        Mean over draws of the end of each communication, with its range.
+
+    Raises
+    ------
+    InputError
+        If there are more packets than can be simulated.
+
+    Examples
+    --------
+    One engine executes one copy after the other.
+
+    >>> from dataclasses import replace
+    >>> from fabricast.pcie.topology.regular import regular_tree
+    >>> graphs = from_arcs([[(0, 1), (0, 4)]], size_bytes=2**24)
+    >>> torch = replace(graphs, programs=("ordered_writes",))
+    >>> ends = simulate_copies(regular_tree("flat4x2", (2, 4)), torch, PacketHardware())
+    >>> round(float(ends.end_s.max() / ends.end_s.min()))
+    2
+    """
+    if not len(graphs):
+        return SimulatedEnds(*(np.zeros(0) for _ in range(3)))
+    payload_bytes_per_s = hardware.raw_bytes_per_s * hardware.payload_bytes / hardware.packet_bytes[0]
+    found = []
+    for number, name in enumerate(graphs.programs):
+        program = PROGRAMS[name]
+        one = graphs.chosen(np.array([number]))
+        ends_s = np.empty((draws if program.is_random else _PHASES, one.source.size))
+        for draw in range(len(ends_s)):
+            generator = np.random.default_rng([seed, number, draw])
+            order = np.arange(one.source.size)
+            if program.random_turns:
+                order = generator.permutation(order)
+            issued = replace(
+                one, source=one.source[order], target=one.target[order], size_bytes=one.size_bytes[order],
+                start_s=one.start_s[order],
+            )  # fmt: skip
+            ends = np.stack([issued.source, issued.target], axis=1)
+            pause_s = generator.exponential(1.0, order.size) * program.switch_share * issued.size_bytes
+            copies = CopyOrder(
+                program.engines(ends), program.barriers(ends), order.astype(np.int64), pause_s / payload_bytes_per_s,
+                0 if program.random_turns else order.size,
+            )  # fmt: skip
+            simulation, _, _ = run_packets(tree, issued, hardware, 1, True, None, 0, draw, copies)
+            ends_s[draw][order] = simulation.end_s
+        low, high = ends_s.min(axis=0), ends_s.max(axis=0)
+        # The mean of equal numbers may be rounded past them.
+        found.append((np.clip(ends_s.mean(axis=0), low, high), low, high))
+    return SimulatedEnds(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
+
+
+def simulate_graphs(
+    tree: PcieTree,
+    graphs: CongestionGraphs,
+    hardware: PacketHardware,
+    *,
+    threads: int = 1,
+    progress: Callable[[int], None] | None = None,
+) -> SimulatedEnds:
+    """Simulate graphs, those with a program by its engines and order.
+
+    Parameters
+    ----------
+    tree, graphs, hardware, threads, progress
+        As for `fabricast.pcie.packets.arbiter_phases.simulate`.
+
+    Returns
+    -------
+    SimulatedEnds
+        As of `fabricast.pcie.packets.arbiter_phases.simulate`, and of graphs with a program as of
+        `fabricast.pcie.packets.programs.simulate_copies`.
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> from fabricast.pcie.graphs.congestion_graphs import from_arcs
+    >>> from fabricast.pcie.topology.regular import regular_tree
+    >>> graphs = from_arcs([[(0, 1), (0, 4)], [(0, 1), (0, 4)]], size_bytes=2**24)
+    >>> ends = simulate_graphs(
+    ...     regular_tree("flat4x2", (2, 4)), replace(graphs, programs=("", "ordered_writes")), PacketHardware()
+    ... )
+    >>> (ends.end_s / ends.end_s.max()).round(1).tolist()
+    [1.0, 1.0, 0.5, 1.0]
+    """
+    has_program = np.array([bool(name) for name in graphs.programs] or [False] * len(graphs))
+    parts = []
+    for numbers in (np.flatnonzero(~has_program), np.flatnonzero(has_program)):
+        some = graphs.chosen(numbers)
+        if has_program[numbers].any():
+            parts.append((numbers, simulate_copies(tree, some, hardware)))
+            if progress is not None:
+                progress(len(some))
+        elif numbers.size:
+            parts.append((numbers, simulate(tree, some, hardware, threads=threads, progress=progress)))
+    ends = np.empty((3, graphs.source.size))
+    for numbers, found in parts:
+        ends[:, graphs.rows_of(numbers)] = found.end_s, found.earliest_s, found.latest_s
+    return SimulatedEnds(*ends)

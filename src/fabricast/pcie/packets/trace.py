@@ -1,0 +1,101 @@
+"""What happens on the links while one graph runs, packet by packet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
+from fabricast.pcie.packets.hardware import PacketHardware
+from fabricast.pcie.packets.simulator import Simulation, run_packets
+from fabricast.pcie.topology.tree import PcieTree
+
+__all__ = ["PacketTrace", "trace_packets"]
+
+
+@dataclass(frozen=True)
+class PacketTrace:
+    """What happens on the links while one graph runs, arbiters taking turns in the order of rows.
+
+    Parameters
+    ----------
+    transmissions : pandas.DataFrame
+        First transmissions: communication, link, number (on that link), start_s, end_s.
+    rates : pandas.DataFrame
+        Mean payload rates between starts and ends of communications: communication, start_s,
+        end_s, bytes_per_s.
+    end_s : ndarray of float64, shape (communications,)
+        When each communication ends.
+    """
+
+    transmissions: pd.DataFrame
+    rates: pd.DataFrame
+    end_s: NDArray[np.float64]
+
+
+def trace_packets(
+    tree: PcieTree, graphs: CongestionGraphs, graph: int, hardware: PacketHardware, *, transmissions: int
+) -> PacketTrace:
+    """Trace one graph: its first transmissions, and the rates of the whole run.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology.
+    graphs : CongestionGraphs
+        The graphs.
+    graph : int
+        Number of the graph to trace.
+    hardware : PacketHardware
+        Packets, links, buffers and root complex.
+    transmissions : int
+        How many transmissions at most.
+
+    Returns
+    -------
+    PacketTrace
+        Transmissions in order of time, and rates.
+
+    Examples
+    --------
+    >>> from fabricast.pcie.graphs.congestion_graphs import from_arcs
+    >>> from fabricast.pcie.packets.hardware import HARDWARE
+    >>> from fabricast.pcie.topology.regular import regular_tree
+    >>> pair = regular_tree("pair", (2,))
+    >>> graphs = from_arcs([[(0, 1)]], size_bytes=1024)
+    >>> trace = trace_packets(pair, graphs, 0, HARDWARE["no_split"], transmissions=99)
+    >>> trace.transmissions["link"].value_counts().to_dict()
+    {'0>RC': 4, 'RC>1': 4}
+    """
+    single = graphs.chosen(np.array([graph]))
+    simulation, trace, milestones = run_packets(tree, single, hardware, 1, True, None, transmissions, 0)
+    rows = trace[trace[:, 0] >= 0]
+    names = np.array([f"{source}>{target}" for source, target, _, _ in tree.link_names], dtype=object)
+    shown = pd.DataFrame(
+        {
+            "communication": rows[:, 0],
+            "link": names[rows[:, 1]],
+            "number": rows[:, 2],
+            "start_s": rows[:, 3] * simulation.tick_s,
+            "end_s": rows[:, 4] * simulation.tick_s,
+        }
+    )
+    return PacketTrace(shown, _rates(single, milestones, simulation), simulation.end_s)
+
+
+def _rates(graphs: CongestionGraphs, milestones: NDArray[np.int64], simulation: Simulation) -> pd.DataFrame:
+    known = milestones[milestones[:, 0] >= 0]
+    time_s = known[:, 0] * simulation.tick_s
+    left = known[:, 1 : 1 + graphs.source.size].astype(np.float64)
+    parts = []
+    for c in range(graphs.source.size):
+        # At its last milestone a communication has nothing left; before its first it has all.
+        bytes_of_a_packet = graphs.size_bytes[c] / max(left[0, c], 1.0)
+        for k in range(len(known) - 1):
+            moved, duration = left[k, c] - left[k + 1, c], time_s[k + 1] - time_s[k]
+            if duration > 0 and moved > 0:
+                parts.append((c, time_s[k], time_s[k + 1], moved * bytes_of_a_packet / duration))
+    return pd.DataFrame(parts, columns=["communication", "start_s", "end_s", "bytes_per_s"])

@@ -1,0 +1,1 @@
+"""Schedules of halo exchanges: enumeration, evaluation and search."""

@@ -1,0 +1,82 @@
+"""Which ways copies take, and which of those measured alone tells what the links carry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabricast.pcie.topology.memory import is_host
+from fabricast.pcie.topology.tree import PcieTree
+
+__all__ = ["Way", "apart", "child_above", "has_local", "narrowest_link", "reverse_links", "way_of"]
+
+
+def has_local(tree: PcieTree) -> bool:
+    """Whether some copy between GPUs does not cross the root complex."""
+    routes, names = tree.routes, tree.endpoint_names
+    gpus = [number for number, name in enumerate(names) if not is_host(tree, [(name, name)])]
+    return any(not routes.crossing[s * routes.endpoints + t] for s in gpus for t in gpus if s != t)
+
+
+def apart(tree: PcieTree, flows: Sequence[tuple[int, int]]) -> bool:
+    """Whether no two flows use a link in the same direction."""
+    routes = tree.routes
+    used: set[int] = set()
+    for source, target in flows:
+        pair = source * routes.endpoints + target
+        own = set(routes.link[routes.offset[pair] : routes.offset[pair + 1]].tolist())
+        if own & used:
+            return False
+        used |= own
+    return True
+
+
+#: Kinds of ways over a tree of which a copy alone has its own rate.
+Way = Literal["local", "crossing", "between_roots", "host_in", "host_out", "remote_in", "remote_out"]
+
+
+def way_of(tree: PcieTree, source: int, target: int) -> Way:
+    """Return which kind of way a copy takes over the tree, given endpoint numbers: copies alone differ by it.
+
+    Examples
+    --------
+    >>> from fabricast.pcie.topology.regular import regular_tree
+    >>> tree = regular_tree("flat4x2", (2, 4))
+    >>> way_of(tree, 0, 1), way_of(tree, 0, 4)
+    ('local', 'crossing')
+    """
+    ends = tree.endpoint_names[source], tree.endpoint_names[target]
+    between = tree.vertex(tree.turn(*ends)).kind == "system"
+    if tree.vertex(ends[0]).host_memory:
+        return "remote_in" if between else "host_in"
+    if tree.vertex(ends[1]).host_memory:
+        return "remote_out" if between else "host_out"
+    if between:
+        return "between_roots"
+    return "crossing" if tree.routes.crossing[source * tree.routes.endpoints + target] else "local"
+
+
+def narrowest_link(tree: PcieTree, flows: Sequence[tuple[int, int]]) -> float:
+    """Return the capacity of the narrowest link of some copies: that of an x8 link is half that of an x16 one."""
+    routes = tree.routes
+    pairs = [source * routes.endpoints + target for source, target in flows]
+    return min(float(routes.capacity[routes.link[routes.offset[p] : routes.offset[p + 1]]].min()) for p in pairs)
+
+
+def child_above(tree: PcieTree, root: str, endpoint: str) -> str:
+    """Return what joins an endpoint with a root complex right below that."""
+    below = endpoint
+    for name in tree.ancestors(endpoint):
+        if name == root:
+            break
+        below = name
+    return below
+
+
+def reverse_links(tree: PcieTree) -> NDArray[np.int64]:
+    """Return the number of the opposite of each link."""
+    number = {(source, target, port): k for k, (source, target, _, port) in enumerate(tree.link_names)}
+    return np.array([number[target, source, port] for source, target, _, port in tree.link_names], dtype=np.int64)
