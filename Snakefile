@@ -15,6 +15,8 @@ report: "workflow/report/workflow.rst"
 
 
 include: "workflow/rules/common.smk"
+include: "workflow/rules/pcie_graph_sets.smk"
+include: "workflow/rules/outputs.smk"
 
 
 for _study in STUDIES:
@@ -28,7 +30,6 @@ include: "workflow/rules/tables.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/report.smk"
 include: "workflow/rules/summary.smk"
-include: "workflow/rules/priorities.smk"
 
 
 rule all:

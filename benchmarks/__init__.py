@@ -1,1 +1,1 @@
-"""Side-by-side speed measurements: ratios against peers on the same work in the same run."""
+"""Benchmarks of speed relative to peers, on the same work in the same run."""

@@ -1,10 +1,9 @@
-"""B1 to B3, B5, B6, B8, B10, B11, scale and shards: run with ``make benchmark``.
+"""Benchmarks of models, simulators, tables and workflow: ``make benchmark``.
 
-Protocol: interleaved rounds (A/B/A/B), CPU seconds of one core, median and range, the
-largest error of every line against its oracle; a line above the bound is void.
-Fairness: SimGrid solves max-min, so only B1 compares equal models; it gets its fastest
-known settings (optim Full, latency 0, one process, pinned). A peer that is not
-installed is reported as absent.
+Protocol: interleaved rounds (A/B/A/B); median and range of CPU seconds on one core. Each line reports its largest error
+relative to an oracle; a line with an error above the bound is void. Fairness: SimGrid solves max-min, so only B1
+compares equal models. SimGrid runs with its fastest known settings (optim Full, latency 0, one process, pinned). A peer
+that is not installed is reported as absent.
 """
 
 from __future__ import annotations
@@ -52,9 +51,9 @@ from tests import reference_model
 
 ROUNDS = 7
 BANDWIDTH, TAU, SIZE = 11.6 * GIB, Fraction(347, 2000), 300 * MIB
-#: Graphs that slow oracles and peers see; their times are scaled to all graphs.
+#: Number of graphs for slow oracles and peers; their times are scaled to all graphs.
 SAMPLE, EXACT_SAMPLE = 2000, 200
-#: Schedules, and graphs, that the slow sides work through.
+#: Number of schedules and of graphs for slow peers.
 SCHEDULE_SAMPLE = 200
 PACKET_SAMPLE = 300
 ERROR_BOUND = 1e-9
@@ -72,14 +71,14 @@ evaluate(tree, graphs, MODELS["congestion_factor"], bandwidth_bytes_per_s=1.0, t
 
 
 def wall_seconds(command: list[str], folder: Path) -> float:
-    """Return the wall-clock seconds that a command takes."""
+    """Return the wall-clock time of a command in seconds."""
     started = time.perf_counter()
     subprocess.run(command, cwd=folder, check=True, capture_output=True)
     return time.perf_counter() - started
 
 
 class Work:
-    """The 22,259 graphs of the validation set on storm8, for us and for the peers."""
+    """The 22,259 graphs of the validation set on storm8, for this package and its peers."""
 
     def __init__(self) -> None:
         self.tree = load_tree("storm8")
@@ -93,32 +92,32 @@ class Work:
         self.digest = hashlib.sha256(json.dumps(self.arcs).encode()).hexdigest()[:16]
 
     def ours(self, model: str) -> np.ndarray:
-        """Return end times of all communications."""
+        """Return the end times of all copies."""
         return evaluate(self.tree, self.graphs, MODELS[model], bandwidth_bytes_per_s=BANDWIDTH, tau=float(TAU)).end_s
 
     def naive(self) -> None:
-        """Evaluate the sample as a user would write it first."""
+        """Evaluate the sample with the plain Python implementation."""
         for i in self.sample:
             end_times(self.route_of, self.arcs[i], 1.0)
 
     def by_simgrid(self, program: Path) -> tuple[float, np.ndarray]:
-        """Return SimGrid's CPU seconds and end times."""
+        """Return CPU seconds and end times of SimGrid."""
         return run_simgrid_peer(
             program, endpoints=len(self.tree.endpoint_names), capacity=[BANDWIDTH] * len(self.tree.link_names),
             routes=self.route_of, graphs=self.arcs, size_bytes=SIZE,
         )  # fmt: skip
 
     def largest_error(self, model: str, sample: list[int], oracle: Callable[[int], list[Any]]) -> float:
-        """Return the largest relative error against an oracle, in units of one copy alone."""
-        own = self.ours(model) * BANDWIDTH / SIZE
+        """Return the largest relative error of the end times with respect to an oracle."""
+        end_times_of_copies = self.ours(model) * BANDWIDTH / SIZE
         errors = []
         for i in sample:
-            part = own[self.graphs.offset[i] : self.graphs.offset[i + 1]]
+            part = end_times_of_copies[self.graphs.offset[i] : self.graphs.offset[i + 1]]
             errors.append(np.abs(part / np.array(oracle(i), dtype=float) - 1).max())
         return float(max(errors))
 
     def exact(self, i: int) -> list[Any]:
-        """Return end times of one graph as exact fractions."""
+        """Return the end times of one graph as exact fractions."""
         options = MODELS["congestion_factor"].options
         count = len(self.arcs[i])
         return reference_model.end_times(
@@ -128,7 +127,7 @@ class Work:
 
 
 def measure(work: Work, simgrid: Path | None) -> tuple[dict[str, list[float]], np.ndarray | None]:
-    """Run all sides in turn; return seconds of every round and SimGrid's end times."""
+    """Run all programs in turn; return seconds of every round and SimGrid's end times."""
     times: dict[str, list[float]] = {"max_min": [], "congestion_factor": [], "naive": [], "simgrid": [], "process": []}
     simgrid_end = None
     for _ in range(ROUNDS):
@@ -146,18 +145,19 @@ def line(
     benchmark: str, work: str, ours: list[float], peer: str = "-", theirs: list[float] | None = None,
     error: float | None = None,
 ) -> dict[str, object]:  # fmt: skip
-    """Return one line of the result; void if the error is above the bound."""
+    """Return one line of the result; its state is void if the error is above the bound."""
     void = error is not None and error > ERROR_BOUND
-    own, other = statistics.median(ours), statistics.median(theirs) if theirs else None
+    ours_s, peer_s = statistics.median(ours), statistics.median(theirs) if theirs else None
     return {
-        "benchmark": benchmark, "work": work, "ours_s": own, "low_s": min(ours), "high_s": max(ours),
-        "peer": peer, "peer_s": other, "ratio": None if void or other is None else other / own, "largest_error": error,
-        "state": "void" if void else "absent" if peer != "-" and other is None else "ok",
+        "benchmark": benchmark, "work": work, "ours_s": ours_s, "low_s": min(ours), "high_s": max(ours),
+        "peer": peer, "peer_s": peer_s, "ratio": None if void or peer_s is None else peer_s / ours_s,
+        "largest_error": error,
+        "state": "void" if void else "absent" if peer != "-" and peer_s is None else "ok",
     }  # fmt: skip
 
 
 def schedule_lines(work: Work) -> list[dict[str, object]]:
-    """Measure B2 and B3: all schedules of the 3D halo exchange, against our own event loop on a sample."""
+    """Measure B2 and B3: all schedules of a 3D halo exchange, and an event loop on a sample."""
     pattern = halo_pattern((2, 2, 2), 8, size_bytes=SIZE)
     keywords = {"bandwidth_bytes_per_s": BANDWIDTH, "tau": float(TAU)}
     orders = [[random.Random(k).sample(own, len(own)) for own in pattern.targets] for k in range(SCHEDULE_SAMPLE)]
@@ -171,17 +171,17 @@ def schedule_lines(work: Work) -> list[dict[str, object]]:
             for order in orders:
                 run_schedule(work.tree, pattern, order, mode, **keywords)
             theirs.append((time.perf_counter() - started) * pattern.schedules / SCHEDULE_SAMPLE)
-        found = enumerate_schedules(work.tree, pattern, mode, **keywords)
-        known = np.unique(found.elapsed_s)
+        schedules = enumerate_schedules(work.tree, pattern, mode, **keywords)
+        elapsed_times = np.unique(schedules.elapsed_s)
         for order in orders:
             time_s = run_schedule(work.tree, pattern, order, mode, **keywords).elapsed_s
-            error = max(error, float(np.abs(known / time_s - 1).min()))
-        lines.append(line(benchmark, f"3D halo, {mode}, 2 cores, wall", ours, "own event loop, scaled", theirs, error))
+            error = max(error, float(np.abs(elapsed_times / time_s - 1).min()))
+        lines.append(line(benchmark, f"3D halo, {mode}, 2 cores, wall", ours, "event loop, scaled", theirs, error))
     return lines
 
 
 def packet_lines(work: Work) -> list[dict[str, object]]:
-    """Measure B5: 22,259 graphs of 300 MiB packet by packet, against brute force on smaller messages."""
+    """Measure B5: packet-level simulation of 22,259 graphs, and brute force on small ones."""
     small = [work.arcs[i] for i in work.sample[:PACKET_SAMPLE]]
     lines = []
     for name in SETTINGS:
@@ -192,19 +192,19 @@ def packet_lines(work: Work) -> list[dict[str, object]]:
         brute = [cpu_seconds(slow) * 300 * len(work.arcs) / PACKET_SAMPLE for _ in range(3)]
         plain = simulate_once(work.tree, graphs, hardware, fast_forward=False)
         error = float(np.abs(simulate_ends(work.tree, graphs, hardware) / plain.end_s - 1).max())
-        lines.append(line("B5", f"packets, {name}, 1 core", ours, "own brute force, scaled", brute, error))
+        lines.append(line("B5", f"packets, {name}, 1 core", ours, "brute force, scaled", brute, error))
     return lines
 
 
 def wall(work: Callable[[], object]) -> float:
-    """Return the wall-clock seconds that a call takes."""
+    """Return the wall-clock time of a call in seconds."""
     started = time.perf_counter()
     work()
     return time.perf_counter() - started
 
 
 def workflow_lines() -> list[dict[str, object]]:
-    """Measure B10: the default study from an existing environment, then a second run."""
+    """Measure B10: the default study in an existing environment, then a second run."""
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(["git", "clone", "--quiet", str(REPOSITORY), folder], check=True)
         command = [sys.executable, "-m", "snakemake", "--cores", "2"]
@@ -218,7 +218,7 @@ def workflow_lines() -> list[dict[str, object]]:
 
 
 def main() -> None:
-    """Measure, store as Parquet, print."""
+    """Run all benchmarks, write the result as Parquet and print it."""
     warm_up()
     work = Work()
     console = Console(width=150)

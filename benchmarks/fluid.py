@@ -1,4 +1,4 @@
-"""Max-min fair sharing on links: rates by progressive filling, and the time until all flows end."""
+"""Max-min fair sharing on links: rates by progressive filling, and completion time."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ def max_min_rates(
 ) -> NDArray[np.float64]:
     """Return weighted max-min fair rates.
 
-    All flows grow until a link is full, which freezes those over it; the others grow on.
+    All rates grow until a link is saturated, which freezes the flows over it; the other rates continue to grow.
 
     Parameters
     ----------
     offset : ndarray of int64, shape (flows + 1,)
-        Links of each flow.
+        Offsets into `link` of each flow.
     link : ndarray of int64
-        Links, flow after flow.
+        Link numbers of all flows.
     capacity : ndarray of float64, shape (links,)
-        Bytes/s.
+        Capacity of each link in bytes/s.
     weight : ndarray of float64, shape (flows,)
-        Weights.
+        Weight of each flow.
 
     Returns
     -------
@@ -56,30 +56,30 @@ def completion_time_s(
     offset: NDArray[np.int64], link: NDArray[np.int64], capacity: NDArray[np.float64], size_bytes: NDArray[np.float64],
     *, weighted: bool = False,
 ) -> float:  # fmt: skip
-    """Return when the last flow ends if all start together and share fairly.
+    """Return the completion time of flows that start together with fair sharing.
 
     Parameters
     ----------
     offset, link, capacity
         As for `max_min_rates`.
     size_bytes : ndarray of float64, shape (flows,)
-        Bytes of each flow.
+        Size of each flow in bytes.
     weighted : bool, default False
-        Whether weights are the bytes: then the time is exactly that of the busiest link.
+        Weight flows by their size; the result is then exactly the time of the busiest link.
 
     Returns
     -------
     float
-        Time in s.
+        Completion time in seconds.
     """
     left = size_bytes.astype(np.float64).copy()
     alive = np.flatnonzero(left > 0)
     now = 0.0
     while alive.size:
         part = np.concatenate([[0], np.cumsum(np.diff(offset)[alive])])
-        own = np.concatenate([link[offset[f] : offset[f + 1]] for f in alive.tolist()])
+        alive_links = np.concatenate([link[offset[f] : offset[f + 1]] for f in alive.tolist()])
         weights = size_bytes[alive] if weighted else np.ones(alive.size)
-        rate = max_min_rates(part, own, capacity, weights)
+        rate = max_min_rates(part, alive_links, capacity, weights)
         step = float((left[alive] / rate).min())
         now += step
         left[alive] -= rate * step

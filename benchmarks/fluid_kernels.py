@@ -1,4 +1,4 @@
-"""Compiled code of max-min fair sharing: progressive filling with a heap of links."""
+"""Compiled kernel of max-min fair sharing: progressive filling with a heap of links."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["fill"]
 
 @njit(cache=True, nogil=True)
 def _push(keys, items, size, key, item):
-    """Put an item into a binary heap, smallest key first, ties by item; return the new size."""
+    """Push an item onto a binary min-heap, ties ordered by item; return the new size."""
     child = size
     while child > 0:
         parent = (child - 1) >> 1
@@ -24,7 +24,7 @@ def _push(keys, items, size, key, item):
 
 @njit(cache=True, nogil=True)
 def _pop(keys, items, size):
-    """Take the first item, at index 0, out of a heap; return the new size."""
+    """Remove the first item (index 0) from a heap; return the new size."""
     size -= 1
     key, item = keys[size], items[size]
     parent = 0
@@ -45,11 +45,11 @@ def _pop(keys, items, size):
 
 @njit(cache=True, nogil=True)
 def fill(offset, link, capacity, weight, first, member, rate):
-    """Give every flow its weighted max-min fair rate.
+    """Compute the weighted max-min fair rate of every flow.
 
-    The flows over link n are member[first[n]:first[n + 1]]. The link with the least capacity
-    left for each unit of weight freezes its flows. Shares only grow as flows freeze, so that a
-    stale heap entry is put back with its new share; each flow is frozen once.
+    The flows over link n are member[first[n]:first[n + 1]]. The link with the least remaining capacity per unit of
+    weight freezes its flows. Shares only grow as flows freeze, so a stale heap entry is pushed again with its new
+    share; each flow is frozen once.
     """
     links = capacity.size
     left = capacity.copy()
@@ -67,7 +67,7 @@ def fill(offset, link, capacity, weight, first, member, rate):
     while size > 0:
         share, n = shares[0], items[0]
         size = _pop(shares, items, size)
-        # Summed anew: differences of the running sum would leave dust behind.
+        # Recomputed, because a running difference accumulates rounding errors.
         waiting = 0.0
         for f in member[first[n] : first[n + 1]]:
             if not frozen[f]:

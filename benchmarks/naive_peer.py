@@ -1,8 +1,8 @@
-"""What a user would write first: progressive filling over dictionaries, in plain Python."""
+"""Straightforward peer: progressive filling over dictionaries in plain Python."""
 
 
 def max_min_rates(routes):
-    """Return per-flow max-min rates; `routes` lists the links of each flow."""
+    """Return the max-min rate of each flow; `routes` lists the links of each flow."""
     users = {}
     for flow, links in enumerate(routes):
         for link in links:
@@ -21,7 +21,7 @@ def max_min_rates(routes):
 
 
 def end_times(route_of, arcs, duration):
-    """Return when each flow of a graph ends; `duration` is the time of one flow alone."""
+    """Return the end time of each flow of a graph; an isolated flow needs `duration`."""
     left = dict.fromkeys(range(len(arcs)), duration)
     end, now = {}, 0.0
     while left:

@@ -1,4 +1,4 @@
-"""B6, B8 and the network study: link loads against NumPy, the whole grid, the packet level."""
+"""Benchmarks B6 and B8 and of the network study: link loads, case grid, packet level."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RANDOM_300 = multicast("rand-300", (307200,), float(2**20), targets="rand")
 
 
 def random_targets(workload: Workload, seed: int) -> NDArray[np.int64]:
-    """Return the targets that the kernel draws, task after task."""
+    """Return the random targets of the kernel in the order of tasks."""
     count = workload.tasks * workload.random_targets
     with np.errstate(over="ignore"):
         state = np.uint64(seed) + np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
@@ -49,46 +49,48 @@ def grid_targets(workload: Workload) -> tuple[NDArray[np.int64], NDArray[np.int6
 def numpy_loads(
     first: NDArray[np.int64], second: NDArray[np.int64], network: TwoLevelNetwork
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Count messages on the links of direct routes as a user of NumPy would."""
+    """Count the messages on the links of direct routes with NumPy."""
     size, groups = network.group_routers, network.groups
-    one, a = np.divmod(first, size)
-    two, b = np.divmod(second, size)
-    inside = (one == two) & (a != b)
-    across = one != two
-    out = network.gateways[one[across], two[across], 0]
-    into = network.gateways[two[across], one[across], 0]
+    first_group, a = np.divmod(first, size)
+    second_group, b = np.divmod(second, size)
+    inside = (first_group == second_group) & (a != b)
+    across = first_group != second_group
+    out = network.gateways[first_group[across], second_group[across], 0]
+    into = network.gateways[second_group[across], first_group[across], 0]
     links = np.concatenate([
-        (one[inside] * size + a[inside]) * size + b[inside],
-        (one[across] * size + a[across]) * size + out,
-        (two[across] * size + into) * size + b[across],
+        (first_group[inside] * size + a[inside]) * size + b[inside],
+        (first_group[across] * size + a[across]) * size + out,
+        (second_group[across] * size + into) * size + b[across],
     ])  # fmt: skip
     link = np.bincount(links, minlength=groups * size * size).reshape(groups, size, size)
     link[:, np.arange(size), np.arange(size)] = 0
-    between = np.bincount(one[across] * groups + two[across], minlength=groups * groups).reshape(groups, groups)
+    between = np.bincount(first_group[across] * groups + second_group[across], minlength=groups * groups).reshape(
+        groups, groups
+    )
     return link, between
 
 
 def simgrid_line(line: Callable[..., dict[str, object]], simgrid: Path | None) -> dict[str, object]:
-    """Measure flows to completion under fair sharing, against SimGrid on the same flows and links."""
+    """Measure the simulation of fair sharing, and SimGrid on the same flows and links."""
     network = TwoLevelNetwork(8, 2, 4, 1)
     workload = stencil("4D-8", (4, 4, 4), 1e6)
     router = np.arange(64).astype(np.int32)
     source, target, size = router_pairs(workload, router, network)
     numbers: dict[Any, int] = {}
     paths = []
-    for one, two in zip(source.tolist(), target.tolist(), strict=True):
-        ((way, _),) = routes(network, one, two, "direct")
-        paths.append([numbers.setdefault(part, len(numbers)) for part in way])
+    for first, second in zip(source.tolist(), target.tolist(), strict=True):
+        ((links, _),) = routes(network, first, second, "direct")
+        paths.append([numbers.setdefault(part, len(numbers)) for part in links])
     capacity = [
         network.d_bytes_per_s if part[0] == "D" else float(network.capacities[network.local_class[part[2], part[3]]])
         for part in numbers
     ]
     offset = np.concatenate([[0], np.cumsum([len(path) for path in paths])])
     ours = partial(completion_time_s, offset, np.concatenate(paths), np.array(capacity), size)
-    own, found = [cpu_seconds(ours) for _ in range(ROUNDS)], ours()
+    our_seconds, our_time = [cpu_seconds(ours) for _ in range(ROUNDS)], ours()
     title = f"{len(paths)} flows to completion, max-min, 1 core"
     if simgrid is None:
-        return line("B8", title, own, "SimGrid (C++)", None)
+        return line("B8", title, our_seconds, "SimGrid (C++)", None)
     arcs = list(zip(source.tolist(), target.tolist(), strict=True))
     peer = [
         run_simgrid_peer(
@@ -97,11 +99,13 @@ def simgrid_line(line: Callable[..., dict[str, object]], simgrid: Path | None) -
         )
         for _ in range(ROUNDS)
     ]  # fmt: skip
-    return line("B8", title, own, "SimGrid (C++)", [cpu_s for cpu_s, _ in peer], abs(found / peer[0][1].max() - 1))
+    return line(
+        "B8", title, our_seconds, "SimGrid (C++)", [cpu_s for cpu_s, _ in peer], abs(our_time / peer[0][1].max() - 1)
+    )
 
 
 def network_lines(line: Callable[..., dict[str, object]], simgrid: Path | None) -> list[dict[str, object]]:
-    """Measure link loads, the grid of the study, the packet level, and fair sharing."""
+    """Measure fair sharing, link loads, the grid of the study and the packet level."""
     lines = [simgrid_line(line, simgrid)]
     network = percs(300)
 

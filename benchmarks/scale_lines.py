@@ -1,11 +1,11 @@
-"""How time and memory grow with the work, and what two shards at once gain.
+"""Scaling of time and memory with the amount of work, and gain of two shards.
 
-Every size runs in a process of its own, after the smallest one: compiled kernels and what a size leaves behind cost
-nothing. Time is CPU seconds of one thread, memory the peak of the process.
+Every size runs in a separate process after a run of the smallest size, so that compilation and the memory of other
+sizes are excluded. Time is CPU seconds of one thread; memory is the peak of the process.
 
-Where time does not grow with the work: schedules are run once for each class that the symmetries of tree and pattern
-make, and a pattern of all eight sources has more symmetries than one of seven. Traffic is kept by router and group, so
-that every routing can be told from it: with groups of one size it grows with the square of their number.
+Time does not grow proportionally in two cases. Schedules are run once per symmetry class of tree and pattern, and a
+pattern of all eight sources has more symmetries than one of seven. Traffic is stored by router and group for all
+routings, so it grows with the square of the number of groups of one size.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ SHARD_ROUNDS = 2
 
 
 def graphs(count: int) -> Callable[[], object]:
-    """Evaluate graphs of the validation set, as often as it takes."""
+    """Return a function that evaluates `count` graphs, cycling through the validation set."""
     tree = load_tree("storm8")
-    known = [arcs for _, arcs in validation_set(tree, 22259)]
-    many = from_arcs([known[i % len(known)] for i in range(count)], size_bytes=SIZE)
+    validation_arcs = [arcs for _, arcs in validation_set(tree, 22259)]
+    many = from_arcs([validation_arcs[i % len(validation_arcs)] for i in range(count)], size_bytes=SIZE)
     return lambda: evaluate(tree, many, MODELS["congestion_factor"], bandwidth_bytes_per_s=BANDWIDTH, tau=TAU)
 
 
 def schedules(sources: int) -> Callable[[], object]:
-    """Enumerate the asynchronous schedules of a 3D halo exchange in which some endpoints send."""
+    """Return a function that enumerates schedules of a halo exchange with some sources."""
     tree, whole = load_tree("storm8"), halo_pattern((2, 2, 2), 8, size_bytes=SIZE)
     silent = ((),) * (8 - sources)
     pattern = replace(whole, targets=whole.targets[:sources] + silent, size_bytes=whole.size_bytes[:sources] + silent)
@@ -64,7 +64,7 @@ def schedules(sources: int) -> Callable[[], object]:
 
 
 def tasks(groups: int) -> Callable[[], object]:
-    """Count the loads of a 4D stencil on groups of 1,024 tasks, in rank order, by both routings."""
+    """Return a function that counts the link loads of a 4D stencil for both routings."""
     network, workload = TwoLevelNetwork(groups), stencil("4D", GRIDS[groups], 1e6)
     router = (np.arange(workload.tasks) // network.cores_per_router).astype(np.int32)
 
@@ -77,31 +77,31 @@ def tasks(groups: int) -> Callable[[], object]:
 
 
 def endpoints(groups: int) -> Callable[[], object]:
-    """Count the loads of a multicast to 14 random targets from each endpoint of groups of 1,024."""
+    """Return a function that counts the link loads of a multicast to 14 random targets."""
     network = TwoLevelNetwork(groups)
     workload = multicast("random", (network.tasks,), 1e6, targets="rand")
     router = (np.arange(workload.tasks) // network.cores_per_router).astype(np.int32)
     return lambda: route(count_traffic(workload, router, network, seed=1)[0], network, "direct")
 
 
-#: Settings of the hardware on which every graph is simulated, in the default study too.
+#: Hardware settings for all graphs, the same as in the default study.
 SETTINGS = ("no_split", "split_256_128", "split_128_64")
 
 
 def shard(number: int, shards: int) -> Callable[[], object]:
-    """Simulate a share of some graphs packet by packet on each hardware setting, as a job of the workflow does."""
+    """Return a function that simulates a shard of graphs, like a job of the workflow."""
     tree = load_tree("storm8")
     every = from_arcs([arcs for _, arcs in validation_set(tree, 22259)], size_bytes=SIZE)
 
     def work() -> None:
         for name in SETTINGS:
-            own = share_of_runs(tree, every, HARDWARE[name], shard=number, shards=shards)
-            simulate(tree, every.chosen(own), HARDWARE[name])
+            selected = share_of_runs(tree, every, HARDWARE[name], shard=number, shards=shards)
+            simulate(tree, every.chosen(selected), HARDWARE[name])
 
     return work
 
 
-#: What grows, by which arguments, and how many of it these are.
+#: Kinds of work: function that prepares the work, its arguments, and the amount of work for an argument.
 GROWING: dict[str, tuple[Callable[[int], Callable[[], object]], tuple[int, ...], Callable[[int], int]]] = {
     "graphs": (graphs, (2226, 22260, 222600), lambda count: count),
     "schedules": (schedules, (6, 7, 8), lambda sources: 6**sources),
@@ -120,22 +120,22 @@ def measured(what: str, argument: int) -> dict[str, Any]:
 
 
 def started(*arguments: object) -> subprocess.Popen[str]:
-    """Start this module on some arguments."""
+    """Start this module in a process with some arguments."""
     command = [sys.executable, "-m", "benchmarks.scale_lines", *map(str, arguments)]
     return subprocess.Popen(command, cwd=Path(__file__).parents[1], stdout=subprocess.PIPE, text=True)
 
 
 def finished(process: subprocess.Popen[str]) -> dict[str, Any]:
-    """Wait for a process; return what it printed."""
+    """Wait for a process and return the JSON that it printed."""
     printed, _ = process.communicate()
     if process.returncode != 0:
         raise RuntimeError(f"a benchmark of scale ended with {process.returncode}")
-    found: dict[str, Any] = json.loads(printed)
-    return found
+    result: dict[str, Any] = json.loads(printed)
+    return result
 
 
 def shard_line(line: Callable[..., dict[str, object]]) -> dict[str, object]:
-    """Compare one process with two shards at once, from the start of processes to their end."""
+    """Compare the wall-clock time of one process with that of two concurrent shards."""
     whole: list[float] = []
     halves: list[float] = []
     for _ in range(SHARD_ROUNDS):
@@ -149,17 +149,17 @@ def shard_line(line: Callable[..., dict[str, object]]) -> dict[str, object]:
 
 
 def scale_lines(line: Callable[..., dict[str, object]]) -> list[dict[str, object]]:
-    """Measure every kind of work at three sizes, and two shards at once."""
+    """Measure every kind of work at three sizes, and two concurrent shards."""
     lines = []
     for what, (_, arguments, count) in GROWING.items():
         last: tuple[int, float] | None = None
         for argument in arguments:
-            found, size = finished(started(what, argument)), count(argument)
-            now = statistics.median(found["seconds"])
-            text = f"{size:,} {what}, {found['peak_mb']:.0f} MB"
+            result, size = finished(started(what, argument)), count(argument)
+            now = statistics.median(result["seconds"])
+            text = f"{size:,} {what}, {result['peak_mb']:.0f} MB"
             if last is not None:
                 text += f", time as n^{math.log(now / last[1]) / math.log(size / last[0]):.2f}"
-            lines.append(line("scale", text, found["seconds"]))
+            lines.append(line("scale", text, result["seconds"]))
             last = size, now
     return [*lines, shard_line(line)]
 

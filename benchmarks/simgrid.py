@@ -1,4 +1,4 @@
-"""SimGrid's C++ library as a peer: found, built, and run on the same flows."""
+"""SimGrid's C++ library as a peer: build it and run it on the same flows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ _SOURCE = Path(__file__).with_name("simgrid_peer.cpp")
 
 
 def build_simgrid_peer(folder: Path) -> Path | None:
-    """Build the peer in a folder; None if this machine has no compiler or no SimGrid (Debian: libsimgrid-dev)."""
+    """Build the peer in a folder and return its path.
+
+    Returns None if the machine has no compiler or no SimGrid (Debian: libsimgrid-dev).
+    """
     compiler, program = shutil.which("c++"), folder / "simgrid_peer"
     if compiler is None:
         return None
@@ -34,13 +37,13 @@ def run_simgrid_peer(
     graphs: Sequence[Sequence[Arc]],
     size_bytes: float,
 ) -> tuple[float, NDArray[np.float64]]:
-    """Return the CPU seconds of SimGrid's simulation, and when each communication ends."""
+    """Return the CPU seconds of SimGrid's simulation and the end time of each flow."""
     lines = [f"{endpoints} {len(capacity)} {len(routes)} {len(graphs)} {size_bytes!r}", " ".join(map(repr, capacity))]
     lines += [f"{s} {t} {len(path)} {' '.join(map(str, path))}" for (s, t), path in routes.items()]
     lines += [f"{len(arcs)} {' '.join(f'{s} {t}' for s, t in arcs)}" for arcs in graphs]
     work, result = program.with_name("work.txt"), program.with_name("result.txt")
     work.write_text("\n".join(lines) + "\n")
-    # SimGrid changes between actors: on one core it is several times as fast as on two.
+    # SimGrid switches between actors, which is several times faster on one core than on two.
     pin = ["taskset", "-c", "0"] if shutil.which("taskset") else []
     subprocess.run([*pin, str(program), str(work), str(result)], check=True, capture_output=True)
     values = np.loadtxt(result)

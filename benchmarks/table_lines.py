@@ -1,6 +1,7 @@
-"""Reading tables, and forecasts of a file as large as they come, against libraries that read the same files.
+"""Benchmark B11: reading of large tables and prediction of large files.
 
-The peers only read: they check no row, and number nothing. The command reads, checks, evaluates, explains and writes.
+The peers only read; they do not validate rows or number names. The command reads, validates, evaluates, explains and
+writes.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ ROUNDS = 3
 GRAPHS, MOST_COPIES = 300_000, 14
 PAIRS, RANKS, CELLS = 1_000_000, 4096, 1_000_000
 REPOSITORY = Path(__file__).parents[1]
-#: The command in a process of its own, which says its peak memory last.
+#: Program that runs the command in a separate process and prints its peak memory as the last line.
 COMMAND = """
 import sys
 from benchmarks.clocks import peak_mb
@@ -40,7 +41,7 @@ print(f"{peak_mb():.0f} MB")
 
 
 def write_graphs(folder: Path) -> int:
-    """Write graphs of 2 to 13 copies as CSV and as Parquet; return how many copies there are."""
+    """Write graphs of 2 to 13 copies as CSV and Parquet; return the number of copies."""
     generator = np.random.default_rng(1)
     copies = generator.integers(2, MOST_COPIES, size=GRAPHS)
     source = generator.integers(0, 8, size=copies.sum())
@@ -52,7 +53,7 @@ def write_graphs(folder: Path) -> int:
 
 
 def write_pairs(folder: Path) -> int:
-    """Write bytes between pairs of ranks as CSV and as Parquet; return how many there are."""
+    """Write bytes between pairs of ranks as CSV and Parquet; return the number of rows."""
     generator = np.random.default_rng(2)
     source = generator.integers(0, RANKS, size=PAIRS)
     target = (source + generator.integers(1, RANKS, size=PAIRS)) % RANKS
@@ -62,7 +63,7 @@ def write_pairs(folder: Path) -> int:
 
 
 def write_cells(folder: Path) -> int:
-    """Write times of messages by number of processes and size as CSV and as Parquet; return how many there are."""
+    """Write message times as CSV and Parquet; return the number of rows."""
     number = np.arange(CELLS)
     table = {
         "dataset": np.array([f"d{set_of}" for set_of in number // 400], dtype=object), "processes": 1 + number % 20,
@@ -80,25 +81,25 @@ def _write(table: pd.DataFrame, path: Path) -> None:
 
 
 def read_graphs_by_us(path: Path) -> None:
-    """Read, check and number all graphs."""
+    """Read, validate and number all graphs."""
     for _ in graph_blocks(path, load_tree("storm8"), size_bytes=1.0).blocks:
         pass
 
 
 def read_by_pandas(path: Path) -> None:
-    """Read the columns as texts."""
+    """Read the columns as text."""
     pd.read_csv(path, dtype=str)
 
 
 def read_by_duckdb(path: Path) -> None:
-    """Read the columns into a frame, with one thread."""
+    """Read the columns into a data frame with one thread."""
     with connect() as connection:
         connection.execute("SET threads = 1")
         connection.read_parquet(str(path)).df()
 
 
 def predicted(folder: Path, name: str, *options: str) -> tuple[float, str]:
-    """Return the wall-clock seconds of ``fabricast predict`` on a file of graphs, and its peak memory."""
+    """Return wall-clock seconds and peak memory of ``fabricast predict`` on a file of graphs."""
     command = [sys.executable, "-c", COMMAND, str(folder / name), "-o", str(folder / "times.parquet"), *options]
     started = time.perf_counter()
     printed = subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True, text=True).stdout
@@ -106,7 +107,7 @@ def predicted(folder: Path, name: str, *options: str) -> tuple[float, str]:
 
 
 def table_lines(line: Callable[..., dict[str, object]]) -> list[dict[str, object]]:
-    """Measure B11: reading graphs, pairs of ranks and cells of CSV and Parquet, and the whole command."""
+    """Measure B11: reading CSV and Parquet files, and the whole command."""
     lines = []
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
@@ -123,8 +124,8 @@ def table_lines(line: Callable[..., dict[str, object]]) -> list[dict[str, object
                 by_us(path)
                 times: dict[Callable[[Path], object], list[float]] = {by_us: [], by_peer: []}
                 for _ in range(ROUNDS):
-                    for work, found in times.items():
-                        found.append(cpu_seconds(partial(work, path)))
+                    for work, seconds_of_rounds in times.items():
+                        seconds_of_rounds.append(cpu_seconds(partial(work, path)))
                 what = f"read {rows / 1e6:.2f} M rows of {suffix[1:]} ({name}), 1 core"
                 lines.append(line("B11", what, times[by_us], peer, times[by_peer]))
         for called in (("graphs.csv",), ("graphs.parquet",), ("graphs.csv", "--no-explain")):

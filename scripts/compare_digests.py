@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""compare_digests.py FIRST SECOND: exit with 1 unless two runs hold equal tables.
+"""compare_digests.py FIRST SECOND: exit with 1 unless the tables of two runs are equal.
 
-Each is a database of a finished run, or the CSV of its table table_digest. Exits with 2 where that cannot be told: a
-file is no such thing, or the digests are of different versions of DuckDB.
+Each argument is the database of a finished run, or the CSV of its table table_digest. The exit code is 2 if the runs
+cannot be compared: a file is neither of these, or the digests are from different versions of DuckDB.
 """
 
 import argparse
@@ -13,7 +13,7 @@ import duckdb
 
 
 def digests(path: Path) -> dict[str, str]:
-    """Return the content digest of every table."""
+    """Return the content digest of each table, by table name."""
     try:
         if path.suffix == ".csv":
             rows = duckdb.read_csv(str(path)).project("table_name, digest").fetchall()
@@ -21,25 +21,27 @@ def digests(path: Path) -> dict[str, str]:
             with duckdb.connect(str(path), read_only=True) as connection:
                 rows = connection.execute("SELECT table_name, digest FROM table_digest").fetchall()
     except duckdb.Error:
-        print(f"{path}: holds no digests, expected a database of a finished run or the CSV of its table table_digest")
+        print(
+            f"{path}: contains no digests, expected a database of a finished run or the CSV of its table table_digest"
+        )
         sys.exit(2)
     return dict(rows)
 
 
 def made_by(digest: str) -> str:
-    """Return whose hash a digest is."""
+    """Return the program and version that computed a digest."""
     version = digest.rpartition(":")[0]
-    return f"DuckDB {version}" if version else "an older fabricast"
+    return f"DuckDB {version}" if version else "an older fabricast version"
 
 
 def main() -> None:
-    """Compare and say which tables differ."""
-    arguments = argparse.ArgumentParser(description="Exit with 1 unless two runs hold equal tables.")
+    """Compare two runs and print the names of tables that differ."""
+    arguments = argparse.ArgumentParser(description="Exit with 1 unless the tables of two runs are equal.")
     arguments.add_argument("runs", metavar="RUN", nargs=2, type=Path, help="database, or CSV of its table table_digest")
     first, second = map(digests, arguments.parse_args().runs)
     makers = sorted({made_by(digest) for digest in (*first.values(), *second.values())})
     if len(makers) > 1:
-        print(f"digests of {' and '.join(makers)} cannot be compared: make both databases with the same")
+        print(f"digests of {' and '.join(makers)} cannot be compared: build both databases with the same version")
         sys.exit(2)
     different = sorted(name for name in first.keys() | second.keys() if first.get(name) != second.get(name))
     print(f"{len(first)} tables, {len(different)} differ{': ' if different else ''}{', '.join(different)}")

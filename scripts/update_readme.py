@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""update_readme.py [DATABASE]: take the claims of a finished default study into docs/default_claims.csv and README.md.
+"""update_readme.py [DATABASE]: write the claims of a default study to docs and README.md.
 
-Without a database, README.md is written anew from docs/default_claims.csv; a test compares both.
+The claims of a finished run go to docs/default_claims.csv and README.md. Without a database, README.md is rewritten
+from docs/default_claims.csv; a test compares both files.
 """
 
 import csv
@@ -18,29 +19,29 @@ REPOSITORY = Path(__file__).parents[1]
 CLAIMS = REPOSITORY / "docs" / "default_claims.csv"
 README = REPOSITORY / "README.md"
 BEGIN, END = "<!-- results: written by scripts/update_readme.py -->\n", "<!-- end of results -->\n"
-#: Claims of the table in README.md, in few words.
+#: Claims of the table in README.md with short descriptions.
 SHOWN = {
-    "pcie_staggered_probes": "beyond: staggered copies between 8 GPUs, two machines of two switches, worst",
-    "pcie_all_to_all_probes": "beyond: all-to-all copies on these and one of paired virtual switches, worst",
+    "pcie_staggered_probes": "beyond: staggered copies between 8 GPUs on two machines with two switches, largest error",
+    "pcie_all_to_all_probes": "beyond: all-to-all copies on these and on paired virtual switches, largest error",
     "pcie_within_fifteen_percent": "SC16: communications within ±15 %",
     "pcie_example_step_two": "SC16: the example ends after",
-    "pcie_example_data_remaining": "SC16: data that remain after its first step",
-    "pcie_schedule_3d_asynchronous": "SC16: rank of the shown schedule of a 3D halo exchange",
+    "pcie_example_data_remaining": "SC16: remaining data after the first step of the example",
+    "pcie_schedule_3d_asynchronous": "SC16: rank of the published schedule of a 3D halo exchange",
     "breakdown_latency_within_five_percent": "Breaking Band: error of the modelled latency",
     "maxrate_node_rate": "Gropp: rate of a node of Blue Waters",
     "maxrate_worst_error": "Gropp: largest error of the slides' parameters",
-    "maxrate_unseen_processes": "beyond: median error on unseen numbers of processes, worst data set",
-    "gpucentric_regret": "beyond: cost of a wrong choice of the selector, largest",
-    "gpucentric_g06": "Froening: MPI beats RMA and GGAS, from GPU memory, for large payloads",
-    "gpucentric_g12": "Froening: energy of in-kernel synchronisation relative to the CPU's, least",
-    "percs_random_nodes_4d_64": "SC11: random nodes (of blocks, or of ranks) are best, 4D stencil; next best / theirs",
-    "percs_random_nodes_2d_64": "SC11: the same for the 2D stencil",
-    "percs_searched_mapping": "beyond: a searched mapping takes",
+    "maxrate_unseen_processes": "beyond: median error for left-out process counts, worst data set",
+    "gpucentric_regret": "beyond: largest cost of a wrong choice of the selector",
+    "gpucentric_g06": "Froening: MPI is faster than RMA and GGAS from GPU memory for large payloads",
+    "gpucentric_g12": "Froening: lowest energy of in-kernel synchronisation relative to CPU control",
+    "percs_random_nodes_4d_64": "SC11: time of the next best mapping relative to random nodes, 4D stencil",
+    "percs_random_nodes_2d_64": "SC11: time of the next best mapping relative to random nodes, 2D stencil",
+    "percs_searched_mapping": "beyond: time of the busiest link with a searched mapping",
 }
 
 
 def export(database: Path) -> None:
-    """Write the claims of a run, without what differs from machine to machine."""
+    """Write the claims of a run without machine-dependent columns."""
     with duckdb.connect(str(database), read_only=True) as connection:
         connection.sql(
             "SELECT claim, study, statement, of_ours, relation, low, high, unit, observed, verdict, evidence, "
@@ -49,13 +50,13 @@ def export(database: Path) -> None:
 
 
 def results(claims: list[dict[str, str]]) -> str:
-    """Return the part of README.md that follows from the claims."""
+    """Return the section of README.md that is generated from the claims."""
     of = {row["claim"]: row for row in claims}
     first = headline((row["verdict"], row["evidence"], row["of_ours"] == "true") for row in claims)
     lines = [
-        f"The default study: {first}. Some of them:",
+        f"The default study: {first}. Selected claims:",
         "",
-        "| what is claimed | expected | this run | verdict | what it rests on | holds in |",
+        "| claim | expected | this run | verdict | evidence | holds in |",
         "|---|---|---|---|---|---|",
     ]
     for name, text in SHOWN.items():
@@ -89,19 +90,19 @@ def _evidence_lines(claims: list[dict[str, str]]) -> list[str]:
 
 
 def with_results(readme: str, claims: list[dict[str, str]]) -> str:
-    """Return README.md with its results written anew."""
+    """Return README.md with an updated section of results."""
     before, rest = readme.split(BEGIN)
     return before + BEGIN + "\n" + results(claims) + "\n" + END + rest.split(END)[1]
 
 
 def read_claims() -> list[dict[str, str]]:
-    """Return the claims of the last default study that was recorded."""
+    """Return the claims of the last recorded default study."""
     with CLAIMS.open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
 
 def main() -> None:
-    """Export if a database is named, then write README.md."""
+    """Export the claims if a database is specified, then write README.md."""
     if len(sys.argv) > 1:
         export(Path(sys.argv[1]))
     README.write_text(with_results(README.read_text(encoding="utf-8"), read_claims()), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What all tests share: built-in trees, shared data that may be absent, missing tools."""
+"""Common test fixtures: trees, optional data and tools, a finished study."""
 
 import fcntl
 import os
@@ -33,12 +33,12 @@ def flat4x2():
 @pytest.fixture(scope="session")
 def shared_data():
     if not SHARED_DATA.is_dir():
-        pytest.skip("public data sets are not beside this checkout; own fixtures cover the same code")
+        pytest.skip("the folder shared/data is not next to this checkout; synthetic fixtures cover the same code")
     return SHARED_DATA
 
 
 def require_tool(name):
-    """Skip if a program is missing, or fail where nothing may be skipped."""
+    """Skip the test if a program is missing, or fail if FABRICAST_REQUIRE_TOOLS is set."""
     path = shutil.which(name)
     if path is None:
         message = f"{name} is not installed"
@@ -50,16 +50,16 @@ def require_tool(name):
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory, worker_id):
-    """A finished smoke study: made once, and each process that runs tests has a copy of its own."""
-    own = tmp_path_factory.mktemp("finished")
+    """Return a finished smoke study: run once, and copied for each test process."""
+    folder = tmp_path_factory.mktemp("finished")
     if worker_id == "master":
-        return _smoke_study(own)
+        return _smoke_study(folder)
     shared = tmp_path_factory.getbasetemp().parent / "finished"
     with shared.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not shared.exists():
             _smoke_study(tmp_path_factory.mktemp("made")).rename(shared)
-    return shutil.copytree(shared, own, symlinks=True, dirs_exist_ok=True)
+    return shutil.copytree(shared, folder, symlinks=True, dirs_exist_ok=True)
 
 
 def _smoke_study(folder):
@@ -75,7 +75,9 @@ def _smoke_study(folder):
 
 
 def pytest_addoption(parser):
-    parser.addoption("--fuzz-seconds", type=float, default=25.0, help="time of the tests with damaged files, in all")
+    parser.addoption(
+        "--fuzz-seconds", type=float, default=25.0, help="total time of the fuzz tests with damaged files in s"
+    )
 
 
 @pytest.fixture
@@ -85,7 +87,7 @@ def fuzz_seconds(request):
 
 @pytest.fixture(scope="session")
 def fake_driver(tmp_path_factory):
-    """A folder with libcuda and NVML that need no GPU, built from tests/cuda/fake_driver.c."""
+    """Return a folder with a fake libcuda and NVML, built from tests/cuda/fake_driver.c."""
     if not sys.platform.startswith("linux"):
         pytest.skip("CUDA bindings are for Linux here")
     pytest.importorskip("cuda.bindings", reason="cuda-bindings is not installed")

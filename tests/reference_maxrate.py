@@ -1,11 +1,11 @@
-"""Slow, plain counterparts of the compiled max-rate fits: times as arrays, fits by SciPy."""
+"""Reference implementation of the max-rate fits with NumPy and SciPy."""
 
 import numpy as np
 from scipy.optimize import least_squares
 
 
 def switched_time(form, values, beyond, size_bytes, processes):
-    """Return the times of a form and their derivatives by the parameters of `SWITCHED`, an array for all cells."""
+    """Return the times of a form and their derivatives by the `SWITCHED` parameters."""
     n, k, one = size_bytes, processes, np.ones_like(processes)
     if form == "postal":
         return values["s"] + n / values["r_c"], {"s": one, "r_c": -n / values["r_c"] ** 2}
@@ -16,7 +16,7 @@ def switched_time(form, values, beyond, size_bytes, processes):
         rate = values["r_c"] * sending
         slopes = {"r_c": sending, "k_n": values["r_c"] * limited}
     elif values["k_n"] < 1:
-        # The node is slower than one process: all are limited, at a share of its rate.
+        # The node is slower than a single process: every process count is limited by the node.
         rate = np.full_like(k, values["r_b"] * values["k_n"])
         slopes = {"r_b": one * values["k_n"], "r_i": 0 * one, "k_n": values["r_b"] * one}
     else:
@@ -42,7 +42,7 @@ def _start_up(form, values, beyond, n, k):
 
 
 def fitted_by_scipy(form, values, beyond, free, low, high, cells, times, soft):
-    """Return the least cost that SciPy finds for the free parameters within bounds, from `values` on."""
+    """Return the cost of a bounded SciPy fit of the free parameters from `values`."""
     names = list(free)
 
     def inside(logs):
@@ -52,13 +52,13 @@ def fitted_by_scipy(form, values, beyond, free, low, high, cells, times, soft):
         return np.log(switched_time(form, inside(logs), beyond, *cells.T)[0] / times)
 
     def slopes(logs):
-        own = inside(logs)
-        time, gradient = switched_time(form, own, beyond, *cells.T)
-        return np.stack([gradient[name] * own[name] / time for name in names], axis=1)
+        parameters = inside(logs)
+        time, gradient = switched_time(form, parameters, beyond, *cells.T)
+        return np.stack([gradient[name] * parameters[name] / time for name in names], axis=1)
 
     start = np.clip(np.log([values[name] for name in names]), low, high)
-    found = least_squares(
+    fit = least_squares(
         residuals, start, jac=slopes, bounds=(low, high), loss="soft_l1", f_scale=soft, ftol=1e-12, xtol=1e-12,
         gtol=1e-12, max_nfev=500,
     )  # fmt: skip
-    return float(found.cost)
+    return float(fit.cost)

@@ -1,4 +1,4 @@
-"""Plain references: link loads of every message and route, and max-min rates, in exact fractions."""
+"""Reference link loads and max-min fair rates in exact fractions."""
 
 from collections import Counter
 from fractions import Fraction
@@ -6,13 +6,13 @@ from itertools import product
 
 
 def neighbours(workload, task):
-    """Targets of a task, from the definition."""
-    place, rest = [], task
+    """Yield the targets of a task from the definition of the workload."""
+    coordinates, remainder = [], task
     for side in reversed(workload.grid):
-        place.insert(0, rest % side)
-        rest //= side
+        coordinates.insert(0, remainder % side)
+        remainder //= side
     for offset in workload.offsets:
-        to = [c + o for c, o in zip(place, offset, strict=True)]
+        to = [c + o for c, o in zip(coordinates, offset, strict=True)]
         if not workload.wrap and any(not 0 <= c < side for c, side in zip(to, workload.grid, strict=True)):
             continue
         number = 0
@@ -22,7 +22,7 @@ def neighbours(workload, task):
 
 
 def links_along(network, first, last, way, stripes):
-    """Links from a router to another through groups, over one of the parallel links to each."""
+    """Return the links of a route through groups over the chosen parallel links."""
     size, gateway = network.group_routers, network.gateways
     (group, here), (_, b) = divmod(first, size), divmod(last, size)
     links = []
@@ -38,12 +38,12 @@ def links_along(network, first, last, way, stripes):
 
 
 def third_groups(network, one, two):
-    """Groups that are neither of two."""
+    """Return the groups other than two groups."""
     return [k for k in range(network.groups) if k not in (one, two)]
 
 
 def routes(network, first, last, routing):
-    """Links of every route between two routers, with its probability."""
+    """Return the links and probability of every route between two routers."""
     one, two = first // network.group_routers, last // network.group_routers
     if one == two:
         return [(links_along(network, first, last, (), ()), Fraction(1))]
@@ -57,19 +57,19 @@ def routes(network, first, last, routing):
 
 
 def loads(workload, router, network, routing):
-    """Messages on every link."""
+    """Return the expected number of messages on every link."""
     load = Counter()
     for task in range(workload.tasks):
-        for other in neighbours(workload, task):
-            for links, share in routes(network, int(router[task]), int(router[other]), routing):
+        for target in neighbours(workload, task):
+            for links, share in routes(network, int(router[task]), int(router[target]), routing):
                 for link in links:
                     load[link] += share
     return load
 
 
 def max_min_rates(paths, capacity, weight):
-    """Weighted max-min fair rates: fill all flows alike until a link is full, freeze, go on."""
-    left = [Fraction(c) for c in capacity]
+    """Return weighted max-min fair rates by progressive filling."""
+    remaining = [Fraction(c) for c in capacity]
     rate = [Fraction(0)] * len(paths)
     growing = {f for f, path in enumerate(paths) if path}
     while growing:
@@ -77,10 +77,10 @@ def max_min_rates(paths, capacity, weight):
         for f in growing:
             for n in set(paths[f]):
                 load[n] = load.get(n, 0) + paths[f].count(n) * Fraction(weight[f])
-        step = min(left[n] / load[n] for n in load)
-        full = {n for n in load if left[n] == step * load[n]}
+        step = min(remaining[n] / load[n] for n in load)
+        full = {n for n in load if remaining[n] == step * load[n]}
         for n in load:
-            left[n] -= step * load[n]
+            remaining[n] -= step * load[n]
         for f in growing:
             rate[f] += step * Fraction(weight[f])
         growing = {f for f in growing if not full & set(paths[f])}

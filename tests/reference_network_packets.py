@@ -1,4 +1,4 @@
-"""Plain reference: packets on a two-level network, an event at a time from a heap, in whole ticks."""
+"""Reference packet simulation of a two-level network with a heap of events."""
 
 import heapq
 from collections import deque
@@ -10,7 +10,7 @@ ARRIVAL, WORK = range(2)
 
 
 def even_draw(number, seed):
-    """The draw of a packet: splitmix64."""
+    """Return the random draw of a packet (splitmix64)."""
     mask = 2**64 - 1
     z = ((2 * number + 1 + (seed << 44)) * 0x9E3779B97F4A7C15) & mask
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & mask
@@ -19,7 +19,7 @@ def even_draw(number, seed):
 
 
 def route(network, first, last, routing, draw):
-    """Links of one packet."""
+    """Return the links on the route of one packet."""
     one, two = first // network.group_routers, last // network.group_routers
     if one == two:
         return links_along(network, first, last, (), ())
@@ -29,14 +29,17 @@ def route(network, first, last, routing, draw):
 
 
 class Router:
-    """Injects packets of its flows in turn, so many in flight at most."""
+    """Router that injects its flows in round-robin order within a window."""
 
     def __init__(self, flows, packets):
         self.left = {flow: packets[flow] for flow in flows}
         self.turn, self.flying, self.is_injecting = deque(flows), 0, False
 
     def next_flow(self, window):
-        """The flow of the next packet, and those behind it have their turn; None if it may not."""
+        """Return the flow of the next packet and advance the round-robin order.
+
+        None if the router may not inject.
+        """
         if self.is_injecting or self.flying >= window or not any(self.left.values()):
             return None
         while not self.left[self.turn[0]]:
@@ -50,7 +53,7 @@ class Router:
 
 
 def simulate(pairs, network, routing, packet_bytes, window, seed):
-    """When each pair ends, how long each link works, in s, and hops."""
+    """Return completion time of each pair and busy time of each link in s, and hops."""
     sources, targets, sizes = (column.tolist() for column in pairs)
     packets = [-int(-size // packet_bytes) for size in sizes]
     capacity = network.link_capacities(network.multiplicity)

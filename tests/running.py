@@ -1,4 +1,4 @@
-"""Run the workflow in a copy of the project, as a user does."""
+"""Helpers that run the workflow in a copy of the project."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ SMOKE = ("--configfile", "config/studies/smoke.yaml", "tests/default_folders.yam
 
 
 def copy_project(folder):
-    """Copy what git tracks, and what it would track, into a folder."""
+    """Copy all tracked and untracked files that git does not ignore into a folder."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
         cwd=REPOSITORY, capture_output=True, text=True, check=True,
@@ -25,7 +25,7 @@ def copy_project(folder):
 
 
 def start(folder, *arguments, **keywords):
-    environment = os.environ | {"PYTHONPATH": "", "FABRICAST_LINT_FIGURES": "1"}
+    environment = os.environ | {"PYTHONPATH": str(REPOSITORY / "tests"), "MPLBACKEND": "module://figure_lint_backend"}
     return subprocess.Popen(
         [sys.executable, "-m", "snakemake", *arguments],
         cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **keywords,

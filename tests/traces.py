@@ -1,4 +1,4 @@
-"""Timers and traces of a machine with known components, to be taken apart again."""
+"""Synthetic timers and PCIe traces of a system with known components."""
 
 import numpy as np
 import pandas as pd
@@ -15,20 +15,20 @@ def generate_timers(system: System, *, iterations: int, jitter: float, overhead_
     Parameters
     ----------
     system : System
-        The machine.
+        System with the component times.
     iterations : int
-        Samples of each region.
+        Number of samples of each region.
     jitter : float
         Relative standard deviation of each sample.
     overhead_ns : float
-        Cost of the clock, in every sample.
+        Overhead of the clock in ns, included in each sample.
     seed : int
         Root seed.
 
     Returns
     -------
     pandas.DataFrame
-        Rows as `read_timers` gives.
+        Rows as returned by `read_timers`.
     """
     generator = random_generator(seed, f"breakdown.timers.{system.system}")
     uct_post = system.total_ns("llp_post")
@@ -64,22 +64,22 @@ def generate_trace(
     Parameters
     ----------
     system : System
-        The machine.
+        System with the component times.
     posts : int
-        Posts of each run.
+        Number of posts of each run.
     jitter : float
-        Relative standard deviation of every duration.
+        Relative standard deviation of each duration.
     seed : int
         Root seed.
     lost_acks, lost_completions : float, default 0
-        Shares of rows that are missing.
+        Fractions of the ACK and completion rows that are missing in the trace.
     writes_per_ack : int, default 1
-        Writes that one ACK covers.
+        Number of writes that one ACK acknowledges.
 
     Returns
     -------
     pandas.DataFrame
-        Rows as `read_trace` gives, in the order of the analyser.
+        Rows as returned by `read_trace`, sorted by run and time.
     """
     generator = random_generator(seed, f"breakdown.trace.{system.system}")
 

@@ -1,4 +1,4 @@
-"""Every way by which foreign files and options enter, each with valid samples to start from."""
+"""Input files of all commands, with valid samples for the fuzz tests."""
 
 from __future__ import annotations
 
@@ -188,22 +188,22 @@ Test 1:
 
 @dataclass(frozen=True)
 class Door:
-    """One way in.
+    """A command with an input file to damage.
 
     Parameters
     ----------
     name : str
-        For messages.
+        Name of the input, for messages.
     file : str
-        Name of the mutated file.
+        Name of the damaged file.
     samples : sequence of str
-        Valid contents.
+        Valid contents of the file.
     arguments : callable
-        Command line of one trial, given the paths of the mutated file and of the output.
+        Function of the paths of the damaged file and of the output that returns the command line.
     beside : dict
-        Further files that stay valid.
+        Content of further input files, which are not damaged, by name.
     output : str or None
-        Name of the file that the command writes.
+        Name of the output file of the command.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Seeded damage to valid files, as careless and hostile people do it."""
+"""Random mutations of valid files for fuzz tests."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NUMBERS = (
 
 
 def mutate(content: bytes, chance: random.Random) -> bytes:
-    """Return the content with one to three kinds of damage."""
+    """Apply one to three random mutations to a file content."""
     for _ in range(chance.randint(1, 3)):
         content = chance.choice(_KINDS)(content, chance)
     return content[:200_000]
@@ -60,19 +60,19 @@ def _flip(content, chance):
 
 
 def _number(content, chance):
-    found = list(re.finditer(rb"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?", content))
-    if not found:
+    numbers = list(re.finditer(rb"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?", content))
+    if not numbers:
         return content
-    one = chance.choice(found)
-    return content[: one.start()] + chance.choice(NUMBERS) + content[one.end() :]
+    match = chance.choice(numbers)
+    return content[: match.start()] + chance.choice(NUMBERS) + content[match.end() :]
 
 
 def _word(content, chance):
-    found = list(re.finditer(rb"[A-Za-z_]{2,}", content))
-    if not found:
+    words = list(re.finditer(rb"[A-Za-z_]{2,}", content))
+    if not words:
         return content
-    one = chance.choice(found)
-    return content[: one.start()] + chance.choice((b"", b"x", b"null", *TOKENS[:8])) + content[one.end() :]
+    match = chance.choice(words)
+    return content[: match.start()] + chance.choice((b"", b"x", b"null", *TOKENS[:8])) + content[match.end() :]
 
 
 def _lines(content, chance):

@@ -1,4 +1,4 @@
-"""Input without end or sense: refused soon and with little memory, in a process that may not take more."""
+"""Time and memory limits for endless, oversized and malformed input."""
 
 import os
 import resource
@@ -41,7 +41,7 @@ def refused(done, message):
 
 @pytest.fixture(scope="module", autouse=True)
 def _compiled():
-    """Keep the compilation of kernels out of the times."""
+    """Compile the kernels before the tests, so that compilation is not timed."""
     warm_up()
     predict_warm_up()
 
@@ -59,7 +59,7 @@ def folder(tmp_path):
     ["bandwidth", "/dev/zero"], ["fit", "/dev/zero"], ["fit", "zero.csv"], ["network", "loads", "zero.mtx", "--groups", "4"],
     ["map", "matrix.csv", "--network", "network.yaml", "--hosts", "/dev/zero"], ["calibrate", "storm8", "/dev/random"],
 ])  # fmt: skip
-def test_devices_are_refused(folder, arguments):
+def test_devices_are_rejected(folder, arguments):
     for ending in ("xml", "yaml", "csv", "mtx"):
         (folder / f"zero.{ending}").symlink_to("/dev/zero")
     refused(call(folder, *arguments), "is a device, expected a file")
@@ -77,15 +77,15 @@ def test_standard_input_and_pipes_are_read_like_files(folder):
 BOMBS = {
     "long.csv": (lambda: b"graph,source,target\n" + b"a" * 200_000_000, ["predict", "storm8"], "larger than 64 MB"),
     "empty.xml": (lambda: b"<topology>" + b"<a/>" * 5_000_000 + b"</topology>", ["topology", "import"], "300,000 elements"),
-    "deep.json": (lambda: b'{"a":' + b"[" * 4_000_000, ["bandwidth"], "nests too deep"),
-    "many.json": (lambda: b'{"testcases": [' + b"{}," * 5_000_000 + b"{}]}", ["bandwidth"], "holds no matrix"),
+    "deep.json": (lambda: b'{"a":' + b"[" * 4_000_000, ["bandwidth"], "the nesting is too deep"),
+    "many.json": (lambda: b'{"testcases": [' + b"{}," * 5_000_000 + b"{}]}", ["bandwidth"], "contains no bandwidth matrix"),
     "large.json": (lambda: b'{"testcases": [' + b"[]," * 15_000_000 + b"1]}", ["bandwidth"], "larger than 16 MB"),
     "large.yaml": (lambda: b"- 1\n" * 12_000_000, ["topology", "show"], "larger than 1 MB"),
     "half.json": (
         lambda: b'{"testcases": [{"name": "a\\ud800", "bandwidth_matrix": [["1.0"]]}]}', ["bandwidth"], "surrogates not allowed"
     ),
     "half.yaml": (lambda: b'name: "a\\ud800"\nvertices: 1\n', ["topology", "show"], "found invalid Unicode character"),
-    "digits.yaml": (lambda: b"name: " + b"9" * 5000 + b"\nvertices: 1\n", ["topology", "show"], "which is no int"),
+    "digits.yaml": (lambda: b"name: " + b"9" * 5000 + b"\nvertices: 1\n", ["topology", "show"], "is not a valid int"),
     "rows.csv": (lambda: b"graph,source,target\n" + b"g,0,1\n" * 9_000_000, ["predict", "storm8"], "more than 3,000,000 rows"),
     "dense.mtx": (
         lambda: b"%%MatrixMarket matrix array real general\n200000 200000\n1\n", ["network", "loads"], "declares 200,000 ranks"
@@ -99,14 +99,14 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("name", BOMBS)
-def test_large_files_are_refused_with_the_limit(folder, name):
+def test_large_files_are_rejected_with_the_limit(folder, name):
     content, arguments, message = BOMBS[name]
     (folder / name).write_bytes(content())
     more = ["--network", "network.yaml"] if name.endswith("mtx") else []
     refused(call(folder, *arguments, name, *more), message)
 
 
-def test_two_million_rows_are_predicted_within_the_bounds(folder):
+def test_two_million_rows_are_predicted_within_the_limits(folder):
     rows = "".join(f"g{n // 6},{n % 8},{(n + 1 + n % 7) % 8}\n" for n in range(2_000_000) if (1 + n % 7) % 8)
     (folder / "many.csv").write_text("graph,source,target\n" + rows)
     done = call(folder, "predict", "storm8", "many.csv", "-o", "out.parquet")
@@ -125,11 +125,11 @@ def test_two_million_rows_are_predicted_within_the_bounds(folder):
     (["simulate", "storm8", "graphs.csv", "--data-credits", "9" * 15], "data_credits is"),
     (["predict", "x" * 5000, "graphs.csv"], "xxx..."),
 ])  # fmt: skip
-def test_options_without_sense_are_refused(folder, arguments, message):
+def test_out_of_range_options_are_rejected(folder, arguments, message):
     refused(call(folder, *arguments), message)
 
 
-def test_a_full_device_is_told(folder):
+def test_full_device_is_reported(folder):
     with open("/dev/full", "w") as full:
         done = subprocess.run(
             [sys.executable, "-m", "fabricast.cli", "predict", "storm8", "graphs.csv"],

@@ -1,6 +1,6 @@
-"""Whatever a file holds: complete output, or one line and nothing half-written.
+"""Fuzz tests of all inputs: complete output, or one error line and no partial files.
 
-``pytest tests/fuzz --fuzz-seconds 3600`` looks longer; a failing content is printed and named by door and seed.
+``pytest tests/fuzz --fuzz-seconds 3600`` runs longer. A failing test prints the content of the damaged file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fabricast.core.errors import InputError
 from tests.fuzz.doors import CONFIG, DOORS
 from tests.fuzz.mutations import mutate
 
-#: A single file that takes longer is a hang.
+#: Time limit in s for a single file; exceeding it counts as a hang.
 MOST_SECONDS = 30.0
 
 
@@ -33,21 +33,21 @@ def call(monkeypatch, folder, arguments):
     code = 0
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
-            cli.run()
+            cli.main()
         except SystemExit as end:
             code = end.code or 0
     return code, out.getvalue(), err.getvalue()
 
 
 def check(door, folder, code, printed, error, content):
-    """Assert what every call promises; `content` names the case."""
+    """Check exit code, error output and written files; `content` identifies the case."""
     left = {path.name for path in folder.iterdir()} - {door.file, *door.beside}
     assert code in (0, 2), (code, error, content)
     assert "Traceback" not in error, (error, content)
     if code == 2:
-        told = [line for line in error.splitlines() if line.startswith("fabricast: error: ")]
-        assert len(told) == 1, (error, content)
-        assert len(told[0]) < 1500, (error, content)
+        error_lines = [line for line in error.splitlines() if line.startswith("fabricast: error: ")]
+        assert len(error_lines) == 1, (error, content)
+        assert len(error_lines[0]) < 1500, (error, content)
         assert not any(line for line in error.splitlines() if line.startswith(" ")), (error, content)
         assert not left, (left, content)
     elif door.output is not None:
@@ -57,7 +57,7 @@ def check(door, folder, code, printed, error, content):
 
 
 def complete(path, content):
-    """Assert that a written file is whole and holds finite numbers."""
+    """Check that an output file is complete and contains only finite numbers."""
     if path.suffix in (".csv", ".parquet"):
         table = duckdb.sql(f"SELECT * FROM '{path}'").df()
         assert len(table), content
@@ -79,14 +79,14 @@ def trial(monkeypatch, folder, door, content, *, timed=True):
     code, printed, error = call(
         monkeypatch, folder, door.arguments(door.file, (door.output or "").replace(".hosts", ""))
     )
-    # The first call may compile kernels.
+    # The first call may compile kernels and is not timed.
     assert not timed or time.perf_counter() - started < MOST_SECONDS, content
     check(door, folder, code, printed, error, content)
     return code
 
 
 @pytest.mark.parametrize("door", DOORS, ids=[door.name for door in DOORS])
-def test_damaged_files_give_whole_output_or_one_line(door, tmp_path, monkeypatch, fuzz_seconds):
+def test_damaged_files_produce_complete_output_or_one_error_line(door, tmp_path, monkeypatch, fuzz_seconds):
     chance = random.Random(door.name)
     for sample in door.samples:
         assert trial(monkeypatch, tmp_path, door, sample.encode(), timed=False) == 0
@@ -96,10 +96,10 @@ def test_damaged_files_give_whole_output_or_one_line(door, tmp_path, monkeypatch
         content = mutate(chance.choice(door.samples).encode(), chance)
         refused += trial(monkeypatch, tmp_path, door, content) == 2
         count += 1
-    assert refused, "no damage was noticed"
+    assert refused, "no damaged file was rejected"
 
 
-def test_damaged_configurations_are_refused_in_one_line(fuzz_seconds):
+def test_damaged_configurations_are_rejected_in_one_line(fuzz_seconds):
     chance = random.Random("config")
     assert checked_config(yaml.safe_load(CONFIG)).seed == 7
     refused = 0
@@ -108,7 +108,7 @@ def test_damaged_configurations_are_refused_in_one_line(fuzz_seconds):
             values = yaml.safe_load(mutate(CONFIG.encode(), chance))
             assert isinstance(values, dict)
         except (yaml.YAMLError, ValueError, AssertionError, TypeError, RecursionError):
-            # Snakemake reads the file itself: what is no YAML does not come this far.
+            # Snakemake parses the file, so invalid YAML does not reach `checked_config`.
             continue
         try:
             checked_config(values)

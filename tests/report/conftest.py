@@ -1,4 +1,4 @@
-"""A real browser without a network."""
+"""Fixtures of report tests: a headless browser without network access."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ def browser():
 
 
 def open_page(browser, path, **keywords):
-    """Open a local page; collect console errors and every request that leaves the machine."""
+    """Open a local page; collect console errors and external requests."""
     page = browser.new_page(**keywords)
     problems = []
     page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)

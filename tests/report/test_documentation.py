@@ -1,4 +1,4 @@
-"""The documentation site: built without warnings, opened from disk without a network."""
+"""Tests of the documentation site: built without warnings, opened without network access."""
 
 import html
 import os
@@ -15,7 +15,7 @@ from tests.report.conftest import open_page
 
 @pytest.fixture(scope="module")
 def site(finished):
-    """The site, with figures and verdicts of the smoke study; its notebooks are executed."""
+    """Build the site with figures and verdicts of the smoke study and executed notebooks."""
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "docs", "docs/_build/html"]
     environment = os.environ | {"PYTHONPATH": str(finished / "src")}
     result = subprocess.run(command, cwd=finished, env=environment, capture_output=True, text=True, timeout=600)
@@ -23,7 +23,7 @@ def site(finished):
     return finished / "docs" / "_build" / "html"
 
 
-def test_every_public_name_has_a_page_and_every_study_its_claims_and_figures(site):
+def test_public_names_have_pages_and_studies_have_claims_and_figures(site):
     for name in fabricast.__all__:
         if not name.startswith("_"):
             assert (site / "reference" / "generated" / f"fabricast.{name}.html").is_file(), name
@@ -36,18 +36,18 @@ def test_every_public_name_has_a_page_and_every_study_its_claims_and_figures(sit
             assert (site / picture).is_file()
 
 
-def test_the_gallery_shows_every_figure_with_its_queries(site, finished):
+def test_gallery_contains_every_figure_with_valid_queries(site, finished):
     text = (site / "gallery.html").read_text()
     names = {path.name for path in (finished / "reports" / "figures").glob("*.svg")}
     assert set(re.findall(r'src="_static/figures/([^"]+)"', text)) == names
     with duckdb.connect(str(finished / "results" / "fabricast.duckdb"), read_only=True) as connection:
         queries = re.findall(r"SELECT \* FROM [^\n<]+", html.unescape(re.sub(r"<[^>]+>", "", text)))
-        assert len(queries) >= len(names), "every figure names what it is drawn from"
+        assert len(queries) >= len(names), "every figure lists the tables that it is drawn from"
         for query in set(queries):
             connection.execute(query).fetchone()
 
 
-def test_search_and_formulas_work_without_a_network(site, browser):
+def test_search_and_formulas_work_offline(site, browser):
     page, problems = open_page(browser, site / "studies" / "pcie.html", viewport={"width": 390, "height": 800})
     assert page.locator("math").count() >= 3
     assert page.locator("math").first.bounding_box()["width"] > 5
@@ -60,7 +60,7 @@ def test_search_and_formulas_work_without_a_network(site, browser):
     assert problems == []
 
 
-def test_a_notebook_shows_its_tree_and_its_timeline(site):
+def test_notebook_contains_tree_and_timeline(site):
     text = (site / "notebooks" / "own_machine.html").read_text()
     assert "PCIe tree machine" in text
     assert "Timeline of graph" in text

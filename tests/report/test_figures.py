@@ -1,13 +1,13 @@
-"""What cannot be read in figures is found, and the figures of a run have none of it."""
+"""Tests of the figure lint, and lint of the figures of a run."""
 
 from matplotlib.figure import Figure
 
-from fabricast.figures.lint import text_problems
+from tests.figure_lint import text_problems
 
 
 def faulty():
     figure = Figure(figsize=(4, 3))
-    axes, other = figure.subplots(1, 2)
+    axes, second_axes = figure.subplots(1, 2)
     axes.bar([0, 1], [1.0, 0.9], color=["white", "#CC79A7"], label="bars")
     axes.legend(loc="upper left")
     axes.text(1, 0.4, "pale", color="white", ha="center")
@@ -15,12 +15,12 @@ def faulty():
     axes.text(0.5, 0.2, "another", ha="center")
     axes.text(1.2, 0.6, "crosses the frame")
     figure.text(-0.05, 0.5, "outside")
-    other.set_title("fine")
+    second_axes.set_title("fine")
     return figure
 
 
-def test_every_kind_of_fault_is_found():
-    found = "\n".join(text_problems(faulty()))
+def test_every_kind_of_problem_is_reported():
+    problems = "\n".join(text_problems(faulty()))
     for kind in (
         "leaves the figure",
         "lies on 'another'",
@@ -28,10 +28,10 @@ def test_every_kind_of_fault_is_found():
         "a legend lies on",
         "'pale' is too pale",
     ):
-        assert kind in found, kind
+        assert kind in problems, kind
 
 
-def test_a_readable_figure_has_no_problems():
+def test_readable_figure_has_no_problems():
     figure = Figure(figsize=(4, 3), layout="constrained")
     axes = figure.add_subplot()
     axes.plot([0, 1], [0, 1], label="line")
@@ -42,7 +42,7 @@ def test_a_readable_figure_has_no_problems():
     assert text_problems(figure) == []
 
 
-def test_figures_of_a_run_can_be_read(finished):
+def test_figures_of_a_run_have_no_problems(finished):
     logs = sorted((finished / "logs").glob("plot_*.log"))
     assert len(logs) >= 6
     problems = [line for log in logs for line in log.read_text().splitlines() if line.startswith("figure ")]

@@ -1,4 +1,4 @@
-"""The models in the page: the same bits as in the package, and an explorer that people can use."""
+"""Tests of the PCIe explorer: results bitwise identical to the package, and its controls."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ def random_graphs(generator, endpoints, count):
 
 
 @pytest.mark.parametrize("tree_name", TREES)
-def test_the_page_computes_the_bits_of_the_package(finished, browser, tree_name):
+def test_page_results_are_bitwise_identical_to_the_package(finished, browser, tree_name):
     page, problems = explorer(finished, browser)
     tree, generator = load_tree(tree_name), np.random.default_rng(20161113)
     models = page.evaluate("document.getElementById('explorer-pcie').data.models.map((model) => model.name)")
@@ -74,7 +74,7 @@ def test_copies_are_added_changed_and_removed(finished, browser):
     root.get_by_role("button", name="endpoint 3").click()
     root.get_by_role("button", name="endpoint 2").click()
     assert {cells.split("\t")[3] for cells in rows.all_inner_texts()} == {"2.00"}
-    assert "endpoint 2 receives" in rows.first.inner_text(), "both wait for the link into 2"
+    assert "endpoint 2 receives" in rows.first.inner_text(), "both copies are limited by the link into 2"
     before = rows.first.inner_text()
     root.get_by_label("size in MiB").fill("600")
     assert rows.first.inner_text() != before
@@ -85,7 +85,7 @@ def test_copies_are_added_changed_and_removed(finished, browser):
     assert problems == []
 
 
-def test_what_the_translator_does_not_know_it_refuses():
+def test_translator_rejects_unsupported_syntax():
     assert "function evaluate_graphs(" in kernel_script()
     for line in ("a ** b", "a // b", "[x for x in a]", "a < b < c", "print('x')"):
         with pytest.raises(NotImplementedError):

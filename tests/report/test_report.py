@@ -1,4 +1,4 @@
-"""The report in a real browser, without a network."""
+"""Tests of the report in a headless browser without network access."""
 
 import base64
 import re
@@ -22,7 +22,7 @@ def open_report(finished, browser, **keywords):
 
 
 @pytest.mark.parametrize("width", [390, 1280])
-def test_report_shows_every_figure_without_a_network(finished, browser, width):
+def test_report_shows_every_figure_offline(finished, browser, width):
     page, problems = open_report(finished, browser, viewport={"width": width, "height": 900})
     names = {path.stem for path in (finished / "reports" / "figures").glob("*.svg")}
     assert set(page.locator("img[data-picture]").evaluate_all("all => all.map(i => i.dataset.picture)")) == names
@@ -44,11 +44,11 @@ def test_report_shows_every_figure_without_a_network(finished, browser, width):
     assert problems == []
 
 
-def test_report_is_light(finished, browser):
+def test_report_is_small_and_paints_early(finished, browser):
     path = finished / "reports" / "report.html"
     assert path.stat().st_size <= 4e6
     page, _ = open_report(finished, browser, viewport={"width": 1280, "height": 900})
-    # Text before pictures: the first paint waits for none of them.
+    # Text is painted before the figures are decompressed.
     painted = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
     assert painted < page.evaluate("performance.now()")
     assert not page.locator("td, th, li, p").filter(has_text=re.compile(r"[0-9][.][0-9]+e[+-][0-9]")).count(), (
@@ -64,15 +64,15 @@ def test_report_is_accessible(finished, browser, scheme):
     from axe_playwright_python.sync_playwright import Axe
 
     page, problems = open_report(finished, browser, viewport={"width": 1280, "height": 900}, color_scheme=scheme)
-    found = [v["id"] for v in Axe().run(page).response["violations"] if v["impact"] in ("serious", "critical")]
-    assert found == []
+    violations = [v["id"] for v in Axe().run(page).response["violations"] if v["impact"] in ("serious", "critical")]
+    assert violations == []
     before = page.evaluate("getComputedStyle(document.body).backgroundColor")
     page.locator(".theme").click()
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") != before
     assert problems == []
 
 
-def test_report_prints_whole(finished, browser, tmp_path):
+def test_report_prints_completely(finished, browser, tmp_path):
     page, problems = open_report(finished, browser)
     page.pdf(path=tmp_path / "report.pdf", format="A4")
     assert (tmp_path / "report.pdf").read_bytes()[:5] == b"%PDF-"
@@ -80,7 +80,7 @@ def test_report_prints_whole(finished, browser, tmp_path):
     assert not page.locator(".side").is_visible()
     claims = page.locator("#claim-table tbody tr")
     assert claims.last.is_visible(), "rows beyond the fifteenth are printed"
-    # Queries and readings would be half of all pages: they are printed where a reader opened them.
+    # Queries and interpretations are printed only if expanded, because they would fill half of all pages.
     query = claims.locator("details", has_text="query").first
     assert not query.is_visible()
     query.evaluate("(fold) => { fold.open = true }")
@@ -88,25 +88,25 @@ def test_report_prints_whole(finished, browser, tmp_path):
     assert problems == []
 
 
-def test_paper_is_white_and_says_what_it_leaves_out(finished, browser):
+def test_print_is_light_and_states_omitted_rows(finished, browser):
     page, _ = open_report(finished, browser, color_scheme="dark")
     page.evaluate("document.documentElement.dataset.theme = 'dark'")
     page.wait_for_selector("html[data-pictures=shown]")
     page.emulate_media(media="print", color_scheme="dark")
     ink = page.evaluate("getComputedStyle(document.querySelector('#overview h1')).color")
     assert all(int(part) < 80 for part in re.findall(r"\d+", ink)), ink
-    said = "element => getComputedStyle(element, '::before').content"
+    content_before = "element => getComputedStyle(element, '::before').content"
     rows = page.locator(".more:not(#claims .more)").first
-    assert "The first 15 of" in rows.evaluate(said)
-    # Buttons are not repeated where a table goes on over the page: names stand beside them.
+    assert "The first 15 of" in rows.evaluate(content_before)
+    # Print headers contain plain names, because buttons are not repeated on the next page.
     head = page.locator("#claim-table thead th").nth(2)
-    assert "Expected" in head.evaluate(said) and not head.locator("span").is_visible()
-    assert page.locator("main").evaluate(said) == "none", "all pictures are there"
+    assert "Expected" in head.evaluate(content_before) and not head.locator("span").is_visible()
+    assert page.locator("main").evaluate(content_before) == "none", "all figures are loaded"
     page.evaluate("delete document.documentElement.dataset.pictures")
-    assert "print again" in page.locator("main").evaluate(said)
+    assert "print again" in page.locator("main").evaluate(content_before)
 
 
-def test_explorers_act(finished, browser):
+def test_explorers_react_to_selections(finished, browser):
     page, problems = open_report(finished, browser, viewport={"width": 1280, "height": 900})
     page.locator("#explorer-maxrate svg").wait_for(timeout=20_000)
     page.locator("#explorer-percs svg").first.wait_for(timeout=20_000)
@@ -114,14 +114,14 @@ def test_explorers_act(finished, browser):
     assert "busiest link: 214.7 ms (D)" in network.inner_text()
     cases = network.locator("select option").all_inner_texts()
     assert "4D-64, DEF, indirect" in cases
-    assert not [case for case in cases if "MCnear" in case and "BNM" in case], "only what was computed is offered"
+    assert not [case for case in cases if "MCnear" in case and "BNM" in case], "only computed cases are offered"
     network.locator("select").select_option("4D-64, DEF, indirect")
     page.wait_for_function("document.querySelector('#explorer-percs').textContent.includes('17.32 ms (D)')")
     ink = "document.querySelector('#explorer-percs svg text').getAttribute('fill')"
     before = page.evaluate(ink)
     page.click(".theme")
     page.wait_for_function(f"{ink} !== '{before}'")
-    assert network.locator("select").input_value() == "4D-64, DEF, indirect", "what was chosen stays chosen in the dark"
+    assert network.locator("select").input_value() == "4D-64, DEF, indirect", "the selection survives a change of theme"
     assert "17.32 ms (D)" in network.inner_text()
     drawn = page.locator("#explorer-maxrate svg").inner_html()
     page.locator("#explorer-maxrate select").nth(0).select_option("Blue Waters, two nodes away, 16 processes")
@@ -130,17 +130,17 @@ def test_explorers_act(finished, browser):
     assert problems == []
 
 
-def test_claims_are_found_sorted_and_linked(finished, browser):
+def test_claims_are_filtered_sorted_and_linked(finished, browser):
     page, problems = open_report(finished, browser, viewport={"width": 1280, "height": 900})
     rows, visible = page.locator("#claim-table tbody tr"), page.locator("#claim-table tbody tr:visible")
     total = rows.count()
     assert visible.count() == 15
     assert page.inner_text("#found") == f"{total} claims"
     page.fill("#search", "random node")
-    found = page.locator("#claim-table tbody tr[data-filtered=false]").count()
-    assert 0 < found < total
-    assert page.inner_text("#found") == f"{found} of {total} claims"
-    assert visible.count() == min(found, 15)
+    matches = page.locator("#claim-table tbody tr[data-filtered=false]").count()
+    assert 0 < matches < total
+    assert page.inner_text("#found") == f"{matches} of {total} claims"
+    assert visible.count() == min(matches, 15)
     page.fill("#search", "")
     page.select_option("#study", "percs")
     assert set(visible.locator("td.s").all_inner_texts()) == {"Two-level networks"}
@@ -157,14 +157,14 @@ def test_claims_are_found_sorted_and_linked(finished, browser):
     assert visible.count() == total
     heads = page.locator("#claim-table thead th")
     heads.nth(4).locator("button").click()
-    # What holds comes first, what this run cannot test last.
+    # Reproduced claims come first, claims that are not testable last.
     verdicts = rows.evaluate_all("all => all.map(row => row.dataset.verdict)")
     assert verdicts == sorted(verdicts, key=list(VERDICT_WORDS).index)
     assert heads.nth(4).get_attribute("aria-sort") == "ascending"
     assert heads.nth(2).locator("button").count() == heads.nth(3).locator("button").count() == 0, (
-        "units are mixed there"
+        "columns with mixed units cannot be sorted"
     )
-    # With a filter set, one button clears it.
+    # One button clears all filters.
     assert not page.is_visible("#clear")
     page.select_option("#study", "pcie")
     deviating.click()
@@ -180,16 +180,16 @@ def test_claims_are_found_sorted_and_linked(finished, browser):
     assert values == sorted(values)
     assert len(set(values)) > 1
     headline = page.inner_text("#headline")
-    assert headline.startswith("Independent data reproduce"), "the headline counts independent data alone"
+    assert headline.startswith("Independent data reproduce"), "the headline counts only independent data"
     evidence = page.locator(".verdicts .num").all_inner_texts()
     assert sum(map(int, evidence)) == total
     links = page.locator("#claim-table a").evaluate_all("all => all.map(a => a.getAttribute('href'))")
     assert len(links) > 40
-    assert all(page.locator(f"[id='{link[1:]}']").count() == 1 for link in set(links)), "claims lead to their figures"
+    assert all(page.locator(f"[id='{link[1:]}']").count() == 1 for link in set(links)), "claims link to their figures"
     assert problems == []
 
 
-def test_snakemake_report_works_offline(finished, browser, tmp_path):
+def test_snakemake_report_opens_offline(finished, browser, tmp_path):
     code, output = snakemake(finished, *SMOKE, "--report", "reports/report.zip")
     assert code == 0, output
     zipfile.ZipFile(finished / "reports" / "report.zip").extractall(tmp_path)
@@ -202,7 +202,7 @@ def test_snakemake_report_works_offline(finished, browser, tmp_path):
     assert problems == []
 
 
-def test_hostile_names_appear_as_text(browser, tmp_path):
+def test_script_tags_in_names_are_escaped(browser, tmp_path):
     hostile = "<script>window.hostile = 1</script>"
     claim = {
         "claim": "c", "study": "pcie", "statement": hostile, "of_ours": False, "source": "s", "verdict": "deviates", "note": hostile,

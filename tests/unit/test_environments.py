@@ -1,4 +1,4 @@
-"""One lock, three forms: uv.lock, hashed requirements, conda."""
+"""Agreement of uv.lock, hashed requirements and conda environments."""
 
 import re
 import tomllib
@@ -12,7 +12,7 @@ CONDA_NAMES = {"python-duckdb": "duckdb", "matplotlib-base": "matplotlib", "snak
 
 
 def locked_versions():
-    """Every locked version of every package (some differ by version of Python)."""
+    """Return all locked versions of each package (some packages have one per Python version)."""
     lock = tomllib.loads((REPOSITORY / "uv.lock").read_text())
     versions = {}
     for package in lock["package"]:
@@ -36,7 +36,7 @@ def test_requirements_are_hashed_and_locked():
         assert "--hash=sha256:" in requirement, requirement[:60]
 
 
-def test_conda_form_has_the_locked_versions():
+def test_conda_environment_has_the_locked_versions():
     environment = yaml.safe_load((REPOSITORY / "envs" / "environment.yaml").read_text())
     specs = dict(spec.split(" =") for spec in environment["dependencies"])
     assert specs.pop("python") == "3.11"
@@ -46,7 +46,7 @@ def test_conda_form_has_the_locked_versions():
     assert all(version in locked[name] for name, version in names.items())
 
 
-def test_conda_form_for_measured_runs_adds_their_groups():
+def test_conda_environment_for_measurements_adds_their_groups():
     plain, measuring = (
         yaml.safe_load((REPOSITORY / "envs" / name).read_text()) for name in ("environment.yaml", "measure.yaml")
     )

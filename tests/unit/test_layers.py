@@ -1,4 +1,4 @@
-"""Who may import whom: every folder of the package, by its imports."""
+"""Import rules between the folders of the package, and other source code rules."""
 
 import ast
 
@@ -27,7 +27,10 @@ MAY_IMPORT = {
 
 
 def imported_folders(path):
-    """First folders of this package that a file imports, also inside functions; '' is the package itself."""
+    """Yield the top-level folders of this package that a file imports, also inside functions.
+
+    The package itself is ''.
+    """
     for node in ast.walk(ast.parse(path.read_text())):
         names = []
         if isinstance(node, ast.Import):
@@ -40,7 +43,7 @@ def imported_folders(path):
                 yield parts[1] if (PACKAGE / parts[1]).is_dir() else ""
 
 
-def test_every_folder_has_its_rule():
+def test_each_folder_has_an_import_rule():
     assert {
         path.name for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__"
     } == MAY_IMPORT.keys()
@@ -48,12 +51,12 @@ def test_every_folder_has_its_rule():
 
 
 @pytest.mark.parametrize("folder", MAY_IMPORT)
-def test_a_folder_imports_only_what_lies_below_it(folder):
-    found = {(path.name, name) for path in (PACKAGE / folder).rglob("*.py") for name in imported_folders(path)}
-    assert {(path, name) for path, name in found if name not in MAY_IMPORT[folder]} == set()
+def test_folders_import_only_permitted_folders(folder):
+    imports = {(path.name, name) for path in (PACKAGE / folder).rglob("*.py") for name in imported_folders(path)}
+    assert {(path, name) for path, name in imports if name not in MAY_IMPORT[folder]} == set()
 
 
-def test_the_order_of_folders_has_no_circle():
+def test_import_rules_have_no_cycle():
     open_folders = {folder: set(below) - {folder, ""} for folder, below in MAY_IMPORT.items()}
     while open_folders:
         lowest = {folder for folder, below in open_folders.items() if not below & open_folders.keys()}
@@ -62,8 +65,8 @@ def test_the_order_of_folders_has_no_circle():
 
 
 @pytest.mark.parametrize("folder", [*sorted(GROUND), *STUDIES, "results", "figures"])
-def test_no_library_function_names_a_flag(folder):
-    """The command line translates arguments to options; a library knows none."""
+def test_library_errors_do_not_contain_command_line_options(folder):
+    """Check that library errors name arguments; the command line maps them to options."""
     for path in (PACKAGE / folder).rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Raise):
@@ -71,29 +74,29 @@ def test_no_library_function_names_a_flag(folder):
                 assert " --" not in text and "'--" not in text and '"--' not in text, f"{path}:{node.lineno}"
 
 
-def test_files_and_functions_stay_readable():
-    """No file over 450 lines but the schema, no function over 80."""
+def test_length_of_files_and_functions_is_limited():
+    """Check that files have at most 450 lines (except schema.sql) and functions at most 80."""
     for path in (path for path in PACKAGE.rglob("*") if path.suffix in (".py", ".jinja", ".cu", ".js")):
         lines = path.read_text().splitlines()
         assert len(lines) <= 450, path
         if path.suffix == ".py":
             for node in ast.walk(ast.parse(path.read_text())):
                 if isinstance(node, ast.FunctionDef):
-                    # Docstrings are counted apart: they document, the code is what is read at once.
+                    # Docstrings do not count towards the length of a function.
                     doc = ast.get_docstring(node, clean=False)
                     length = node.end_lineno - node.lineno + 1 - (doc.count("\n") + 1 if doc else 0)
                     assert length <= 80, f"{path}:{node.lineno} {node.name} has {length} lines"
 
 
-def test_the_log_of_a_job_begins_before_all_else_that_its_script_imports():
+def test_job_scripts_redirect_output_before_other_imports():
     for path in (REPOSITORY / "workflow" / "scripts").glob("*.py"):
         _, imported, begun, *_ = ast.parse(path.read_text()).body
         assert isinstance(imported, ast.ImportFrom) and imported.module == "fabricast.runtime.jobs", path
         assert ast.unparse(begun) == "log_to(snakemake.log[0])", path
 
 
-def test_only_the_command_line_ends_a_process():
-    """Jobs end by errors, or with 0: `fabricast.runtime.jobs` takes no other code."""
+def test_only_the_command_line_exits():
+    """Check that jobs end normally or by an exception, as `fabricast.runtime.jobs` requires."""
     for path in [*PACKAGE.rglob("*.py"), *(REPOSITORY / "workflow").rglob("*.py")]:
         if "cli" not in path.parts and path.name != "leaving.py":
             for node in ast.walk(ast.parse(path.read_text())):
@@ -102,7 +105,7 @@ def test_only_the_command_line_ends_a_process():
                 ), f"{path}:{node.lineno}"  # fmt: skip
 
 
-def test_captions_follow_from_the_catalogue():
+def test_captions_agree_with_the_catalogue():
     folder = REPOSITORY / "workflow" / "report"
     files = {path.name: path.read_text() for path in folder.glob("*.rst") if path.name != "workflow.rst"}
     assert files == caption_files(), "run: python -m fabricast.figures.catalogue"

@@ -1,4 +1,4 @@
-"""No text of ours states a number that no query, claim, parameter or setting stands behind."""
+"""Check that numbers in texts have a source: a query, claim, parameter or setting."""
 
 import re
 
@@ -12,7 +12,7 @@ from tests.conftest import REPOSITORY
 
 CLAIMS = read_claims(published() / "claims")
 NUMBER = re.compile(r"(?<![\w.^/-])\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?(?![\w^])")
-#: Numbers that are no result: what they are.
+#: Numbers that are not results, with their meaning.
 OTHERS = {3.11: "a version of Python"}
 
 
@@ -21,7 +21,7 @@ def value(text):
 
 
 def prose(text):
-    """Markdown without code, addresses, formulas, and results that a script writes from a recorded run."""
+    """Remove code, addresses, formulas and generated results from Markdown text."""
     for pattern in (r"<!-- results.*?<!-- end of results -->", r"```.*?```", r"`[^`]*`", r"\[doi:[^]]*\]", r"\$.*?\$"):
         text = re.sub(pattern, "", text, flags=re.DOTALL)
     return re.sub(r"\]\([^)]*\)", "]", text)
@@ -37,27 +37,30 @@ def texts():
 
 @pytest.fixture(scope="module")
 def backed():
-    """Numbers of statements, of published files, of the configuration and of the simulated hardware."""
-    known = {x for one in CLAIMS for x in (one.value, one.low, one.high) if x is not None}
+    """Return the numbers in claims, published files, configuration and simulated hardware."""
+    numbers = {x for one in CLAIMS for x in (one.value, one.low, one.high) if x is not None}
     files = [*published().glob("*.csv"), REPOSITORY / "config" / "config.yaml", REPOSITORY / "config" / "studies"]
     content = [one.statement for one in CLAIMS]
     content += [path.read_text() for path in files if path.is_file()]
-    known |= {value(number) for text in content for number in NUMBER.findall(text)}
+    numbers |= {value(number) for text in content for number in NUMBER.findall(text)}
     for hardware in HARDWARE.values():
-        known |= {float(hardware.payload_bytes), float(hardware.header_bytes)}
-        known.add(round(hardware.payload_bytes / (hardware.payload_bytes + hardware.header_bytes), 3))
-    return known | OTHERS.keys()
+        numbers |= {float(hardware.payload_bytes), float(hardware.header_bytes)}
+        numbers.add(round(hardware.payload_bytes / (hardware.payload_bytes + hardware.header_bytes), 3))
+    return numbers | OTHERS.keys()
 
 
 def notable(text, match):
-    """Whether a number could be a result: with a point, a percentage, or large; years are none."""
+    """Return whether a number may be a result.
+
+    Decimals, percentages and large numbers may be results; years are not.
+    """
     number = value(match.group())
     percent = text[match.end() : match.end() + 2].lstrip().startswith("%")
     return (not 1990 <= number <= 2030) and ("." in match.group().rstrip(".") or percent or number >= 100)
 
 
 @pytest.mark.parametrize(("name", "text"), list(texts()), ids=lambda part: part[:40] if isinstance(part, str) else "")
-def test_numbers_are_backed(name, text, backed):
+def test_numbers_have_a_source(name, text, backed):
     loose = [
         f"{match.group()}: ...{text[max(0, match.start() - 30) : match.end() + 20]}..."
         for match in NUMBER.finditer(text)
@@ -66,7 +69,7 @@ def test_numbers_are_backed(name, text, backed):
     assert loose == [], name
 
 
-def test_the_scan_finds_a_loose_number(backed):
+def test_scan_detects_a_number_without_source(backed):
     text = "random nodes take 37.8 ms"
     (match,) = NUMBER.finditer(text)
     assert notable(text, match)

@@ -1,4 +1,4 @@
-"""What README.md says is what the project does."""
+"""Agreement of README.md with the behaviour and the results of the project."""
 
 import csv
 import importlib.util
@@ -18,7 +18,7 @@ from tests.conftest import REPOSITORY
 README = (REPOSITORY / "README.md").read_text()
 PAGE = (REPOSITORY / "docs" / "howto" / "validate_machine.md").read_text()
 CONSOLES = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
-#: Sessions of a page follow each other in one folder; a file of the first serves the next.
+#: The sessions of a page run in one folder, because later sessions read files of earlier sessions.
 SESSIONS = [*CONSOLES, "".join(re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL))]
 
 
@@ -31,20 +31,20 @@ def update():
     return module
 
 
-def test_the_results_are_those_of_the_recorded_default_study(update):
+def test_results_agree_with_the_recorded_default_study(update):
     claims = update.read_claims()
     assert update.with_results(README, claims) == README, "run: scripts/update_readme.py DATABASE"
-    # The record is of the claims as they are now, and agrees with the baseline that `claims --strict` guards.
-    known = {claim.claim: claim for claim in read_claims(published() / "claims")}
-    assert {row["claim"] for row in claims} == known.keys()
+    # The record contains the current claims and agrees with the baseline of `claims --strict`.
+    current_claims = {claim.claim: claim for claim in read_claims(published() / "claims")}
+    assert {row["claim"] for row in claims} == current_claims.keys()
     for row in claims:
-        assert row["statement"] == known[row["claim"]].statement
+        assert row["statement"] == current_claims[row["claim"]].statement
     holding = {row["claim"]: row["verdict"] for row in claims if row["verdict"] in HOLDS}
     assert read_baseline(published() / "claims_baseline.csv") == holding
 
 
 @pytest.mark.parametrize("console", SESSIONS, ids=lambda text: text.split("\n")[-3][:30])
-def test_sessions_print_what_is_shown(console, tmp_path, monkeypatch):
+def test_console_sessions_print_the_shown_output(console, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for session in re.split(r"^\$ ", console, flags=re.MULTILINE)[1:]:
         command, _, shown = session.partition("\n")
@@ -58,11 +58,11 @@ def test_sessions_print_what_is_shown(console, tmp_path, monkeypatch):
         assert re.search(pattern, result.output, re.DOTALL), result.output
 
 
-def test_three_questions_are_answered():
+def test_readme_has_three_console_sessions():
     assert len(CONSOLES) == 3
 
 
-def test_the_publications_are_those_of_the_table_of_studies():
+def test_publications_agree_with_the_table_of_studies():
     with (published() / "studies.csv").open(newline="") as file:
         for row in csv.DictReader(file):
             assert row["title"].split(":")[0][:40] in README, row["title"]

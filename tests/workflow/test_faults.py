@@ -1,4 +1,4 @@
-"""What may go wrong while the workflow runs: kills, a full disk, damaged files, two runs at once."""
+"""Tests of workflow faults: killed jobs, full disk, damaged files, concurrent runs."""
 
 import os
 import random
@@ -22,10 +22,10 @@ from tests.workflow.test_workflow import contents
 if not Path("/proc/self/task").exists():
     pytest.skip("these tests look at processes through /proc", allow_module_level=True)
 
-#: What is made in a fraction of the time that all tables take, by every kind of rule but figures and report.
+#: Targets that are built quickly and need every kind of rule except figures and report.
 PART = ("results/breakdown/all.error_band.parquet", *SMOKE)
 
-#: Simulations in shards, comparisons and figures: what ten interrupted runs make in a time that people wait for.
+#: Targets with sharded simulations, comparisons and figures that ten interrupted runs build in acceptable time.
 KILLED = (
     "results/pcie/storm8.error_band.parquet", "results/pcie/all.error_band.parquet",
     "results/pcie/halos.schedule.parquet", "results/percs/all.error_band.parquet",
@@ -35,7 +35,7 @@ KILLED = (
 
 
 def leaves(pid):
-    """Processes below a process that started no others: the jobs themselves."""
+    """Return the leaf processes below a process, which are the jobs."""
     children = []
     for path in Path(f"/proc/{pid}/task").glob("*/children"):
         with suppress(OSError):
@@ -44,8 +44,8 @@ def leaves(pid):
 
 
 def kill_after(folder, jobs, pause_s, *, victim):
-    """Start the study; after so many jobs and a pause, kill Snakemake or what it started; return its output."""
-    # Of a killed job the run itself hears; with this profile it starts no further ones.
+    """Start the study and kill Snakemake or a job after some jobs; return code and output."""
+    # Snakemake notices a killed job; with this profile it does not start further jobs.
     process = start(folder, *KILLED, "--workflow-profile", "profiles/ci", start_new_session=True)
     lines, finished = [], 0
     watchdog = threading.Timer(300, os.killpg, (process.pid, signal.SIGKILL))
@@ -53,7 +53,7 @@ def kill_after(folder, jobs, pause_s, *, victim):
     for line in process.stdout:
         lines.append(line)
         finished += line.startswith("Finished jobid")
-        # Once more at every further job: the one before may have ended just before it was killed.
+        # Repeated for every further job, because a job may end just before it is killed.
         if finished >= jobs and line.startswith("Finished jobid"):
             time.sleep(pause_s)
             if victim == "snakemake":
@@ -69,7 +69,7 @@ def kill_after(folder, jobs, pause_s, *, victim):
     return process.returncode, "".join(lines)
 
 
-def test_ten_kills_and_a_resume_give_the_same_bytes(finished, tmp_path):
+def test_results_after_ten_kills_are_bitwise_identical(finished, tmp_path):
     folder = copy_project(tmp_path)
     generator = random.Random(20161113)
     killed = 0
@@ -77,15 +77,15 @@ def test_ten_kills_and_a_resume_give_the_same_bytes(finished, tmp_path):
         victim = "snakemake" if killed % 2 == 0 else "job"
         code, output = kill_after(folder, generator.randint(1, 2), generator.uniform(0, 1.5), victim=victim)
         if code == 0:
-            # Made before the next kill came, as a fast machine does: from the beginning again.
+            # The run finished before the kill, as on a fast machine: start again from scratch.
             for made in ("results", "reports"):
                 shutil.rmtree(folder / made)
             continue
         if killed == 0:
-            # As README says; further times by hand, which is quicker.
+            # Unlock as documented in README; later locks are removed directly, which is faster.
             assert snakemake(folder, "--unlock", *SMOKE)[0] == 0
         elif victim == "snakemake":
-            # Gone already where the kill came while the run itself was ending.
+            # The locks are already removed if the run was ending when it was killed.
             shutil.rmtree(folder / ".snakemake" / "locks", ignore_errors=True)
         killed += 1
         if killed == 10:
@@ -94,24 +94,24 @@ def test_ten_kills_and_a_resume_give_the_same_bytes(finished, tmp_path):
     code, output = snakemake(folder, *KILLED)
     assert code == 0, output
     assert not list(folder.rglob("*.part*"))
-    one, two = contents(finished), contents(folder)
-    assert {name for name in KILLED if name.startswith("re")} <= two.keys() <= one.keys()
-    assert [name for name in two if one[name] != two[name]] == []
+    expected, actual = contents(finished), contents(folder)
+    assert {name for name in KILLED if name.startswith("re")} <= actual.keys() <= expected.keys()
+    assert [name for name in actual if expected[name] != actual[name]] == []
     assert "Nothing to be done" in snakemake(folder, *KILLED)[1]
 
 
-def test_two_runs_at_once_the_second_refuses(tmp_path):
+def test_second_concurrent_run_is_rejected(tmp_path):
     folder = copy_project(tmp_path)
     process = start(folder, *PART, "--cores", "1", start_new_session=True)
     try:
-        # The outputs are locked last, and an empty lock holds nobody.
+        # Outputs are locked last; an empty lock file has no effect.
         def locked():
             locks = (folder / ".snakemake" / "locks").glob("*.output.lock")
             return any(lock.stat().st_size for lock in locks)
 
         while not locked() and process.poll() is None:
             time.sleep(0.02)
-        # The first run is held until the second has been refused.
+        # The first run is stopped until the second one has been rejected.
         os.killpg(process.pid, signal.SIGSTOP)
         assert locked()
         code, output = snakemake(folder, *PART, "--cores", "1")
@@ -127,15 +127,15 @@ def test_two_runs_at_once_the_second_refuses(tmp_path):
 
 @pytest.fixture
 def own_mounts():
-    """Leave to mount file systems that only one process sees."""
+    """Skip the test unless a user can mount file systems in a private namespace."""
     require_tool("unshare")
     command = ["unshare", "--user", "--map-root-user", "--mount", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
     if subprocess.run(command, capture_output=True).returncode:
-        pytest.skip("this system lets no user mount a file system of its own")
+        pytest.skip("this system does not allow users to mount private file systems")
 
 
 def in_mounted(folder, mount, *arguments):
-    """Run the workflow with another file system at results/, seen by this run alone."""
+    """Run the workflow with a private file system at results/."""
     script = f'set -e; {mount}; set +e; "$@"; code=$?; find results | sort > found.txt; exit $code'
     command = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"]
     result = subprocess.run(
@@ -145,10 +145,10 @@ def in_mounted(folder, mount, *arguments):
     return result.returncode, result.stdout + result.stderr, (folder / "found.txt").read_text().split()
 
 
-def test_full_disk_ends_with_one_line_and_leaves_nothing_half_written(own_mounts, tmp_path):
+def test_full_disk_is_one_error_line_without_partial_files(own_mounts, tmp_path):
     folder = copy_project(tmp_path)
     target = "results/pcie/storm8.prediction.parquet"
-    code, output, found = in_mounted(
+    code, output, files = in_mounted(
         folder, "mount -t tmpfs -o size=48k tmpfs results", target, *SMOKE, "--cores", "1"
     )  # fmt: skip
     assert code != 0
@@ -159,11 +159,11 @@ def test_full_disk_ends_with_one_line_and_leaves_nothing_half_written(own_mounts
         re.fullmatch(r"error: results/\S+: cannot be written: .*[Nn]o space left on device.*", e) for e in errors
     )
     assert "Traceback" not in output
-    assert target not in found
-    assert not [name for name in found if ".part" in name]
+    assert target not in files
+    assert not [name for name in files if ".part" in name]
 
 
-def test_read_only_results_end_with_one_line(own_mounts, tmp_path):
+def test_read_only_results_are_one_error_line(own_mounts, tmp_path):
     folder = copy_project(tmp_path)
     code, output, _ = in_mounted(
         folder, "mount -t tmpfs -o ro tmpfs results", "results/pcie/kernels.txt", *SMOKE, "--cores", "1"
@@ -173,24 +173,24 @@ def test_read_only_results_end_with_one_line(own_mounts, tmp_path):
     assert "Traceback" not in output
 
 
-def test_damaged_table_is_named_and_made_again_once_deleted(finished, tmp_path):
+def test_damaged_table_is_reported_and_rebuilt_after_deletion(finished, tmp_path):
     folder = tmp_path / "damaged"
     shutil.copytree(finished, folder, symlinks=True)
     damaged = folder / "results" / "breakdown" / "systems.what_if.parquet"
     whole = damaged.read_bytes()
     damaged.write_bytes(whole[: len(whole) // 2])
-    # What reads it; all others are as they were.
+    # Targets that read the damaged table; all other files are unchanged.
     read_by = ("reports/figures/breakdown.what_if.svg", "results/breakdown/systems.what_if.parquet", *SMOKE)
     code, output = snakemake(folder, *read_by, "--cores", "1")
     assert code != 0
     assert "error: results/breakdown/systems.what_if.parquet: is not a readable Parquet table" in output
-    assert "delete it, and snakemake makes it again" in output
+    assert "delete it and run snakemake to recreate it" in output
     assert "Traceback" not in output
     damaged.unlink()
     code, output = snakemake(folder, *read_by, "--cores", "1")
     assert code == 0, output
-    one, two = contents(finished), contents(folder)
-    assert [name for name in one if one[name] != two[name]] == []
+    expected, actual = contents(finished), contents(folder)
+    assert [name for name in expected if expected[name] != actual[name]] == []
 
 
 def test_database_of_another_version_is_recognised(finished, tmp_path):
@@ -209,7 +209,7 @@ def test_database_of_another_version_is_recognised(finished, tmp_path):
         assert len(result.stderr.strip().splitlines()) == 1
 
 
-def test_other_workflows_use_this_one_as_a_module(finished, tmp_path):
+def test_workflow_is_usable_as_a_module(finished, tmp_path):
     repository = copy_project(tmp_path / "fabricast")
     folder = tmp_path / "mine"
     folder.mkdir()
@@ -239,11 +239,11 @@ def test_other_workflows_use_this_one_as_a_module(finished, tmp_path):
     assert not (repository / "results" / "breakdown").exists()
 
 
-def test_a_run_says_at_its_end_what_came_of_it(finished, tmp_path):
+def test_run_prints_a_summary_at_its_end(finished, tmp_path):
     folder = copy_project(tmp_path)
     code, output = snakemake(folder, *PART, "--cores", "2")
     assert code == 0, output
-    # Nothing of claims or report: this run made neither.
+    # The summary omits claims and report, because this run wrote neither.
     assert re.search(r"fabricast: done in \d+ s$", output, re.MULTILINE)
     os.remove(finished / "reports" / "report.html")
     code, output = snakemake(finished, *SMOKE, "--cores", "2")
@@ -252,7 +252,7 @@ def test_a_run_says_at_its_end_what_came_of_it(finished, tmp_path):
 
 
 @pytest.mark.parametrize("size", ["100k", "400k", "1500k"])
-def test_full_disk_under_the_database_ends_with_one_line(own_mounts, finished, tmp_path, size):
+def test_full_disk_during_database_build_is_one_error_line(own_mounts, finished, tmp_path, size):
     program = (
         "import sys; from pathlib import Path; from fabricast.results.database import build_database\n"
         "from fabricast.core.errors import InputError\n"
@@ -273,7 +273,7 @@ def test_full_disk_under_the_database_ends_with_one_line(own_mounts, finished, t
     assert re.fullmatch(r"full/fabricast.duckdb: cannot be written: No space left on device \[\]\n", result.stdout)
 
 
-def test_named_studies_have_folders_of_their_own_and_run_at_once(tmp_path):
+def test_studies_with_separate_folders_run_concurrently(tmp_path):
     folder = copy_project(tmp_path)
     other = folder / "other.yaml"
     other.write_text("pathvars: {results: results/other, reports: reports/other, logs: logs/other}\n")
@@ -289,7 +289,7 @@ def test_named_studies_have_folders_of_their_own_and_run_at_once(tmp_path):
     assert not (folder / "results" / "breakdown").exists()
 
 
-def test_two_topologies_of_one_name_are_refused(tmp_path):
+def test_duplicate_topology_names_are_rejected(tmp_path):
     folder = copy_project(tmp_path)
     xml = (
         '<system><cpu><pci busid="a" class="0x060400" link_speed="8 GT/s" link_width="16">'
@@ -308,15 +308,15 @@ def test_two_topologies_of_one_name_are_refused(tmp_path):
     assert code != 0
     assert "error: b/machine.xml: holds a topology named 'machine', as does a/machine.xml" in output
     assert not (folder / "results" / "pcie" / "trees.topology.parquet").exists()
-    # The numbers of the file stand behind its predictions, not those of the paper's machine.
+    # Predictions use the link speeds of the file, not the parameters of the paper's machine.
     (folder / "own.yaml").write_text((folder / "own.yaml").read_text().partition("    two:")[0])
     code, output = snakemake(folder, "results/pcie/one.prediction.parquet", "--cores", "1", "--configfile", "own.yaml")
     assert code == 0, output
-    found = duckdb.sql(
+    parameters = duckdb.sql(
         f"SELECT name, value, tag FROM '{folder}/results/pcie/one.parameter.parquet' ORDER BY name"
     ).fetchall()
     rate = 8e9 * 128 / 130 * 16 / 8 * 256 / 280
-    assert found == [
+    assert parameters == [
         ("bandwidth", pytest.approx(rate), "derived"),
         ("crossing_cost", 1.0, "assumed"),
         ("tau", 0.0, "assumed"),

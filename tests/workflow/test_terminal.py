@@ -1,4 +1,4 @@
-"""What a person sees of a run, and where the rest is."""
+"""Tests of the terminal output and the log file of a run."""
 
 import re
 import shutil
@@ -9,11 +9,11 @@ TARGET = "results/breakdown/all.error_band.parquet"
 LINE = re.compile(r" +\d+/\d+ +\d+ s  \w+.*")
 
 
-def test_a_run_says_a_line_a_job_and_its_log_file_all(tmp_path):
+def test_terminal_has_one_line_per_job_and_the_log_file_has_details(tmp_path):
     folder = copy_project(tmp_path)
     code, output = snakemake(folder, TARGET, *SMOKE, "--cores", "1")
     assert code == 0, output
-    lines = output.splitlines()[1:]  # the first is the command line's own: which profile it reads
+    lines = output.splitlines()[1:]  # the first line is from Snakemake's command line: the profile in use
     assert lines[0] == "2 jobs"
     assert [bool(LINE.fullmatch(line)) for line in lines[1:-1]] == [True, True]
     assert re.fullmatch(r"fabricast: done in \d+ s", lines[-1])
@@ -21,7 +21,7 @@ def test_a_run_says_a_line_a_job_and_its_log_file_all(tmp_path):
     assert "rule evaluate_breakdown:" in log.read_text()
     assert "output: results/breakdown" in log.read_text()
 
-    # The same once more: how long it took is known. What is asked of Snakemake itself comes in its own words.
+    # A repeated run reports the previous duration. Output of Snakemake options is in Snakemake's format.
     shutil.rmtree(folder / "results" / "breakdown")
     code, output = snakemake(folder, TARGET, *SMOKE, "--cores", "1")
     assert re.search(r"^2 jobs; the same took \d+ s here last time$", output, re.MULTILINE), output
@@ -32,7 +32,7 @@ def test_a_run_says_a_line_a_job_and_its_log_file_all(tmp_path):
     assert "Job stats:" in snakemake(folder, TARGET, *SMOKE, "--forcerun", "compare_study", "--dry-run")[1]
 
 
-def test_a_failed_job_shows_the_end_of_its_log(tmp_path):
+def test_failed_job_shows_the_end_of_its_log(tmp_path):
     folder = copy_project(tmp_path)
     (folder / "graphs.csv").write_text("graph,source,target\ng,0,9\n")
     (folder / "own.yaml").write_text(

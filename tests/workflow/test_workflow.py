@@ -1,4 +1,4 @@
-"""The workflow, run for real in a copy of the project, as a user runs it."""
+"""Tests of complete workflow runs in a copy of the project."""
 
 import os
 import shutil
@@ -13,24 +13,24 @@ from fabricast.results.claims import read_claims
 from tests.conftest import REPOSITORY
 from tests.running import SMOKE, copy_project, snakemake
 
-#: Files that tell when and where a run was made.
+#: Files that depend on the time and the machine of a run.
 VOLATILE = ("run.parquet", "fabricast.duckdb", "report.html")
 
 
 def planned(output):
-    """Rules that a dry run would run, from its table of jobs."""
+    """Return the rules in the job table of a dry run."""
     table = output.partition("Job stats:")[2].partition("\n\n")[0]
     rows = (line.split() for line in table.splitlines())
     return {row[0] for row in rows if len(row) == 2 and row[1].isdecimal()} - {"total", "all"}
 
 
 def contents(folder):
-    """Bytes of every file that equal runs share."""
+    """Return the bytes of every file that must be identical in equal runs."""
     files = [*(folder / "results").rglob("*.parquet"), *(folder / "reports" / "figures").iterdir()]
     return {str(path.relative_to(folder)): path.read_bytes() for path in files if path.name not in VOLATILE}
 
 
-def test_everything_is_made(finished):
+def test_run_creates_all_outputs(finished):
     for name in ("results/fabricast.duckdb", "results/run_config.yaml", "reports/report.html"):
         assert (finished / name).stat().st_size > 0
     figures = {path.name for path in (finished / "reports" / "figures").iterdir()}
@@ -38,7 +38,7 @@ def test_everything_is_made(finished):
     assert not list(finished.rglob("*.part*"))
 
 
-def test_tables_hold_what_they_should(finished):
+def test_tables_contain_expected_values(finished):
     with duckdb.connect(str(finished / "results" / "fabricast.duckdb"), read_only=True) as connection:
 
         def ask(query):
@@ -57,7 +57,7 @@ def test_tables_hold_what_they_should(finished):
         misses = ask(
             "SELECT count(*) FROM comparison WHERE kind = 'measured' AND model = 'congestion_factor' AND NOT within"
         )[0][0]
-        assert misses == 2, "the all-to-all probes are misses, openly"
+        assert misses == 2, "the model misses the all-to-all probes"
         verdicts = dict(ask("SELECT claim, verdict::VARCHAR FROM claim"))
         assert verdicts["pcie_example_step_two"] == "reproduced"
         assert verdicts["pcie_all_to_all_probes"] == "deviates"
@@ -68,7 +68,7 @@ def test_tables_hold_what_they_should(finished):
             "SELECT claim FROM claim WHERE verdict IN ('reproduced', 'decided_by_tolerance') AND NOT shown_to_fail "
             "AND evidence NOT IN ('published_inputs', 'recalled_inputs', 'assumed_inputs', 'definition')"
         )
-        assert weak == [], "each claim that holds was made to fail once"
+        assert weak == [], "each claim that holds fails for at least one mutation"
         rows = "SELECT count(DISTINCT claim) FROM {} ANTI JOIN claim USING (claim)"
         for table in ("claim_reading", "claim_baseline", "claim_mutation"):
             assert ask(rows.format(table)) == [(0,)]
@@ -89,7 +89,7 @@ def test_tables_hold_what_they_should(finished):
         assert float(config) == 0.1735
 
 
-def test_a_run_opens_from_python(finished):
+def test_run_opens_from_python(finished):
     run = fc.open_run(finished / "results")
     assert {"claim", "prediction", "claims_by_study"} <= set(run.tables)
     claims = read_claims(REPOSITORY / "config" / "published" / "claims")
@@ -106,13 +106,13 @@ def test_a_run_opens_from_python(finished):
     assert fc.open_run(finished / "results" / "fabricast.duckdb") == run
 
 
-def test_a_second_run_does_nothing(finished):
+def test_second_run_has_nothing_to_do(finished):
     code, output = snakemake(finished, *SMOKE)
     assert code == 0, output
     assert "Nothing to be done" in output
 
 
-def test_edits_rerun_exactly_what_uses_them(finished):
+def test_edits_rerun_only_dependent_rules(finished):
     def touch(*names, text="\n# an edit\n"):
         originals = {finished / name: (finished / name).read_text() for name in names}
         for path, original in originals.items():
@@ -126,7 +126,7 @@ def test_edits_rerun_exactly_what_uses_them(finished):
     assert touch("README.md", "src/fabricast/cli/pcie.py", "src/fabricast/api/runs.py") == set()
     assert touch("src/fabricast/report/page.py") == {"write_report"}
     assert touch("src/fabricast/figures/percs.py") == {"plot_percs", "write_report"}
-    # What all studies compare with their tolerance.
+    # All comparisons use the tolerance of their study.
     studies = touch("src/fabricast/inputs/studies.py")
     assert {"compare_study", "evaluate_breakdown", "validate_pcie_models", "evaluate_claims"} <= studies
     assert not studies & {"generate_pcie_graphs", "predict_pcie_graphs", "fit_maxrate", "record_run"}
@@ -163,7 +163,7 @@ def test_shards_do_not_change_results(finished, tmp_path):
         assert (folder / name).read_bytes() == (finished / name).read_bytes(), name
 
 
-def test_own_machine_and_graphs_go_through_the_whole_chain(tmp_path):
+def test_user_supplied_machine_and_graphs_are_predicted(tmp_path):
     folder = copy_project(tmp_path)
     (folder / "machine.xml").write_text(
         '<system><cpu><pci busid="a" class="0x0604" link_speed="16 GT/s" link_width="16">'
@@ -195,7 +195,7 @@ def test_own_machine_and_graphs_go_through_the_whole_chain(tmp_path):
     assert rows == [("mine.user.<script>alert(1)</script>", pytest.approx(300 / 1024 / 25))]
 
 
-def test_bad_configuration_and_bad_files_stop_with_one_line(tmp_path):
+def test_invalid_configuration_and_files_are_one_error_line(tmp_path):
     folder = copy_project(tmp_path)
     code, output = snakemake(folder, "--config", "sed=1")
     assert code != 0
@@ -210,7 +210,7 @@ def test_bad_configuration_and_bad_files_stop_with_one_line(tmp_path):
 
 
 @pytest.mark.parametrize("study", ["smoke", "paper"])
-def test_dry_run_of_every_study(tmp_path, study):
+def test_dry_run_of_each_study_includes_the_report(tmp_path, study):
     folder = copy_project(tmp_path)
     code, output = snakemake(folder, "--configfile", f"config/studies/{study}.yaml", "--dry-run")
     assert code == 0, output
@@ -229,7 +229,7 @@ def test_strict_claims_and_archive(finished):
         )
 
     lost = claims("--strict")
-    assert lost.returncode == 1, "smoke has no simulated graphs of all 22,259, the default study has"
+    assert lost.returncode == 1, "the smoke study does not have the 22,259 simulated graphs of the default study"
     assert "fabricast: lost: pcie_validation_graphs was follows_from_inputs and now is not_testable" in lost.stderr
     refused = claims("--record")
     assert refused.returncode == 2, "a smaller study does not shrink the baseline"

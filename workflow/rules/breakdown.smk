@@ -1,4 +1,4 @@
-"""The breakdown study: where the nanoseconds of a small message go.
+"""The breakdown study: components of the latency of a small message.
 
 REQUIRED INPUTS: `breakdown` of the configuration, config/published/breakdown_*.csv, config/systems.
 OUTPUTS: <results>/breakdown/<part>.<table>.parquet, declared by `parts` of each rule.
@@ -17,19 +17,7 @@ rule evaluate_breakdown:
             builtin_or_file(name, "systems") for name in settings.breakdown.systems
         ],
     output:
-        **parts(
-            "breakdown",
-            "systems",
-            [
-                "breakdown_component",
-                "breakdown_share",
-                "breakdown_total",
-                "what_if",
-                "prediction",
-                "reference",
-                "parameter",
-            ],
-        ),
+        **outputs("evaluate_breakdown"),
     log:
         "<logs>/evaluate_breakdown.log",
     benchmark:
@@ -39,20 +27,15 @@ rule evaluate_breakdown:
     params:
         samples=settings.breakdown.samples,
         seed=settings.seed,
-        code=code("evaluate_breakdown"),
+        code=code("breakdown"),
     script:
         "../scripts/evaluate_breakdown.py"
 
 
 rule measure_breakdown:
-    """An MPI message between two processes of this machine, timed region by region."""
+    """Time the regions of an MPI message between two processes of this machine."""
     output:
-        **parts(
-            "breakdown",
-            "measured",
-            ["breakdown_component", "breakdown_total", "prediction", "reference"],
-            taken=settings.breakdown.measured,
-        ),
+        **outputs("measure_breakdown"),
         timers="<results>/breakdown/measured.timers.csv",
     log:
         "<logs>/measure_breakdown.log",
@@ -60,14 +43,14 @@ rule measure_breakdown:
         "<logs>/benchmarks/measure_breakdown.tsv"
     conda:
         "../../envs/measure.yaml"
-    # On the host: the image has neither its MPI nor a CUDA binding.
+    # Runs on the host, because the image lacks the host's MPI and a CUDA binding.
     container:
         None
     threads: 2
     params:
         iterations=settings.breakdown.iterations,
-        # Measured again once what was missing is there.
+        # The measurement is repeated once a missing requirement becomes available.
         missing=lambda wildcards: mpi_missing(),
-        code=code("measure_breakdown"),
+        code=code("breakdown"),
     script:
         "../scripts/measure_breakdown.py"

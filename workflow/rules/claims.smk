@@ -1,6 +1,6 @@
-"""Published statements, observed in the tables of this run.
+"""Verdicts on published statements, from the tables of this run.
 
-REQUIRED INPUTS: config/published/claims and the parts of all tables.
+REQUIRED INPUTS: config/published/claims and the shards of all tables.
 OUTPUTS: <results>/tables/{claim,claim_reading,claim_baseline,claim_mutation}.parquet.
 STEPS: evaluate_claims.
 """
@@ -9,9 +9,9 @@ CLAIM_TABLES = ("claim", "claim_reading", "claim_baseline", "claim_mutation")
 
 
 rule evaluate_claims:
-    """Verdict on every published statement, under every reading, baseline and mutation."""
+    """Verdict on every published statement for every interpretation, baseline and mutation."""
     input:
-        *all_parts(),
+        *(path for files in all_table_files().values() for path in files),
         claims=[PUBLISHED / "claims" / f"{study}.yaml" for study in STUDIES],
     output:
         **{table: f"<results>/tables/{table}.parquet" for table in CLAIM_TABLES},
@@ -19,9 +19,10 @@ rule evaluate_claims:
         "<logs>/evaluate_claims.log",
     benchmark:
         "<logs>/benchmarks/evaluate_claims.tsv"
+    priority: 1
     conda:
         "../../envs/environment.yaml"
     params:
-        code=code("evaluate_claims"),
+        code=code("results"),
     script:
         "../scripts/evaluate_claims.py"

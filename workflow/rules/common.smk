@@ -31,7 +31,7 @@ from fabricast.figures.catalogue import figures_of
 from fabricast.inputs.studies import study_names, study_tolerance
 from fabricast.runtime.cuda_driver import unavailable_reason as cuda_missing
 from fabricast.runtime.mpi_launch import unavailable_reason as mpi_missing
-from fabricast.runtime.code_digest import modules_below, script_digest, source_digest
+from fabricast.runtime.code_digest import code_digest
 
 # A workflow that uses this one as a module may give only what differs from the default study.
 _configured = load_configfile(REPOSITORY / "config" / "config.yaml")
@@ -46,8 +46,11 @@ STUDIES = study_names(PUBLISHED / "studies.csv")
 FIGURES = {study: figures_of(study, settings) for study in STUDIES}
 # Threads of a long job, so that others run beside it.
 HALF_OF_THE_CORES = max(1, workflow.cores // 2)
-# Parts of every table: `<results>/<study>/<part>.<table>.parquet`.
-TABLE_PARTS = {}
+# What every script that writes tables uses of the package's results.
+TABLE_LAYER = [
+    f"results/{name}"
+    for name in ("tables.py", "schema.sql", "connections.py", "key_order.py")
+]
 
 
 wildcard_constraints:
@@ -57,54 +60,9 @@ wildcard_constraints:
     table="[a-z_]+",
 
 
-def code(script):
-    """Digest of all that a script imports from the package, so that an edit reruns the rules that use it."""
-    return script_digest(
-        (REPOSITORY / "workflow" / "scripts" / f"{script}.py").resolve()
-    )
-
-
-def kernel_code(study):
-    """Digest of the kernels of a study: machine code depends on nothing else."""
-    return source_digest(*modules_below(f"fabricast.{study}.kernels"))
-
-
-def parts(study, part, tables, /, taken=True, **wildcards):
-    """Outputs of a rule, one file a table; if taken, they are parts of the run's tables."""
-    files = {table: f"<results>/{study}/{part}.{table}.parquet" for table in tables}
-    for table, path in files.items():
-        if found := expand(path, **wildcards) if taken else []:
-            TABLE_PARTS.setdefault(table, []).extend(found)
-    return files
-
-
-def table_parts(table, study):
-    """Parts of a table that a study makes."""
-    return [
-        path
-        for path in TABLE_PARTS.get(table, [])
-        if path.startswith(f"<results>/{study}/")
-    ]
-
-
-def compared_parts(table, study):
-    """Parts of prediction or reference that hold both for the same cases."""
-    both = set.intersection(
-        *(
-            {path.split(f".{name}.")[0] for path in table_parts(name, study)}
-            for name in ("prediction", "reference")
-        )
-    )
-    return [
-        path
-        for path in table_parts(table, study)
-        if path.split(f".{table}.")[0] in both
-    ]
-
-
-def all_parts():
-    """Parts of all tables."""
-    return [path for paths in TABLE_PARTS.values() for path in paths]
+def code(*places):
+    """Digest of the shared layers and of folders of the package, so that an edit reruns the rules that use them."""
+    return code_digest("core", "inputs", "runtime", *TABLE_LAYER, *places)
 
 
 def builtin_or_file(name, folder):

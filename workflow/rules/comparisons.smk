@@ -1,55 +1,51 @@
-"""Predictions beside references, and error statistics, the same for all studies.
+"""Comparison of predictions with references, and error statistics, for all studies.
 
-REQUIRED INPUTS: parts of the tables prediction and reference of a study.
+REQUIRED INPUTS: shards of the tables prediction and reference of a study.
 OUTPUTS: <results>/<study>/all.{comparison,error_band}.parquet, <results>/tables/study.parquet.
 STEPS: compare_study; collect_published for the tables study and parameter.
 """
 
-# Studies with predictions and references of the same cases.
-COMPARED = [study for study in STUDIES if compared_parts("prediction", study)]
-
 
 rule compare_study:
-    """Relative errors and the share within the study's tolerance."""
+    """Relative errors and share of cases within the tolerance of the study."""
     input:
-        prediction=lambda wildcards: compared_parts("prediction", wildcards.study),
-        reference=lambda wildcards: compared_parts("reference", wildcards.study),
+        prediction=lambda wildcards: compared_files("prediction", wildcards.study),
+        reference=lambda wildcards: compared_files("reference", wildcards.study),
         studies=PUBLISHED / "studies.csv",
     output:
-        # One rule for all studies.
-        **parts("{study}", "all", ["comparison", "error_band"], study=COMPARED),
+        **outputs("compare_study"),
     log:
         "<logs>/compare_study.{study}.log",
     benchmark:
         "<logs>/benchmarks/compare_study.{study}.tsv"
+    priority: 1
     conda:
         "../../envs/environment.yaml"
     params:
         resamples=settings.bootstrap_resamples,
         seed=settings.seed,
-        code=code("compare_study"),
+        code=code("results"),
     script:
         "../scripts/compare_study.py"
 
 
 rule collect_published:
-    """Studies, and their parameters, published or of their simulators, with tag and source."""
+    """Studies and their parameters (published or of their simulators) with tag and source."""
     input:
         studies=PUBLISHED / "studies.csv",
         parameters=PUBLISHED / "parameters.csv",
     output:
-        **{
-            study: parts(study, "published", ["parameter"])["parameter"]
-            for study in ("pcie", "percs")
-        },
+        pcie=outputs("collect_pcie_parameters")["parameter"],
+        percs=outputs("collect_percs_parameters")["parameter"],
         study="<results>/tables/study.parquet",
     log:
         "<logs>/collect_published.log",
     benchmark:
         "<logs>/benchmarks/collect_published.tsv"
+    priority: 1
     conda:
         "../../envs/environment.yaml"
     params:
-        code=code("collect_published"),
+        code=code("results"),
     script:
         "../scripts/collect_published.py"

@@ -1,12 +1,12 @@
-"""Files of the figures that the catalogue lists.
+"""Files of the figures in the catalogue.
 
 REQUIRED INPUTS: `FIGURES`, `settings`, captions in workflow/report.
-PROVIDES: names of files, and outputs with captions for Snakemake's report.
+PROVIDES: file names, and outputs with captions for Snakemake's report.
 """
 
 
 def figure_files(*formats):
-    """All figures of the run."""
+    """Return the files of all figures of the run in some formats."""
     return [
         f"<reports>/figures/{study}.{figure}.{ending}"
         for study, figures in FIGURES.items()
@@ -16,7 +16,7 @@ def figure_files(*formats):
 
 
 def figure_outputs(study, figures):
-    """Outputs of figures: SVG with caption for the report, the other formats beside it."""
+    """Return the outputs of figures: SVG with caption for the report, then the other formats."""
     files = []
     for figure in figures:
         stem = f"<reports>/figures/{study}.{figure}"

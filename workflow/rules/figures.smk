@@ -1,23 +1,23 @@
-"""Figures, drawn from tables only.
+"""Figures drawn from tables.
 
 REQUIRED INPUTS: <results>/<study>/*.parquet.
 OUTPUTS: <reports>/figures/<study>.<figure>.svg and the other `figure_formats`, listed in the catalogue (src/fabricast/figures/catalogue).
-STEPS: one rule a study, plot_<study>, and plot_claims.
+STEPS: plot_<study> for each study, and plot_claims.
 """
 
 
 include: "figure_files.smk"
 
 
-# Priority of rules whose pictures take longest, so that none of them is drawn alone at the end. All of them weigh less
-# than one other job: Snakemake adds up what it could start.
+# Priority of the rules with the longest plotting times, so that none of them runs last on one core. The sum of these
+# priorities is less than that of one other job, because Snakemake maximises the sum over the started jobs.
 LONG_PICTURES = 0.1
 
-# Figures that need the packet-level reference, and those that need not wait for it.
+# Figures that require the packet-level reference; the other figures do not wait for it.
 SIMULATED_FIGURES = [
     name for name, entry in FIGURES["pcie"].items() if entry.needs_simulation
 ]
-# Figures of a study that are drawn from its own tables, without waiting for claims.
+# Figures that are drawn from the tables of their study, without waiting for claims.
 STUDY_FIGURES = {
     study: [name for name, entry in figures.items() if not entry.needs_claims]
     for study, figures in FIGURES.items()
@@ -29,7 +29,7 @@ CLAIM_FIGURES = {
 PLAIN_FIGURES = [
     name for name in STUDY_FIGURES["pcie"] if name not in SIMULATED_FIGURES
 ]
-# The graph sets that are drawn: the paper's topology if it is configured.
+# Graph sets to draw: the topology of the paper if it is configured.
 SHOWN_SET = "storm8" if "storm8" in GRAPH_SETS else sorted(GRAPH_SETS)[0]
 _SIMULATED = sorted(SIMULATED_SETS, key=lambda name: (name != "storm8", name))
 _HARDWARE = sorted(
@@ -83,7 +83,7 @@ rule plot_pcie:
     params:
         figures=PLAIN_FIGURES,
         values=PCIE_VALUES,
-        code=code("plot_pcie"),
+        code=code("figures", "config", "pcie"),
     script:
         "../scripts/plot_pcie.py"
 
@@ -119,7 +119,7 @@ if SIMULATED_SETS:
         params:
             figures=SIMULATED_FIGURES,
             values=PCIE_VALUES,
-            code=code("plot_pcie"),
+            code=code("figures", "config", "pcie"),
         script:
             "../scripts/plot_pcie.py"
 
@@ -150,7 +150,7 @@ rule plot_breakdown:
             "system": "thunderx2",
             "tolerance": study_tolerance(PUBLISHED / "studies.csv", "breakdown"),
         },
-        code=code("plot_breakdown"),
+        code=code("figures", "config", "breakdown"),
     script:
         "../scripts/plot_breakdown.py"
 
@@ -173,7 +173,7 @@ rule plot_maxrate:
     params:
         figures=STUDY_FIGURES["maxrate"],
         values={"dataset": "bluewaters_irecv_1"},
-        code=code("plot_maxrate"),
+        code=code("figures", "config", "maxrate"),
     script:
         "../scripts/plot_maxrate.py"
 
@@ -213,15 +213,15 @@ rule plot_gpucentric:
     params:
         figures=STUDY_FIGURES["gpucentric"],
         values={"system": "k20_extoll"},
-        code=code("plot_gpucentric"),
+        code=code("figures", "config", "gpucentric"),
     script:
         "../scripts/plot_gpucentric.py"
 
 
 rule plot_percs:
     input:
-        network_case=table_parts("network_case", "percs"),
-        network_link_class=table_parts("network_link_class", "percs"),
+        network_case=table_files("network_case", "percs"),
+        network_link_class=table_files("network_link_class", "percs"),
         network_count="<results>/percs/links.network_count.parquet",
         network_example="<results>/percs/links.network_example.parquet",
         network_search="<results>/percs/searched.network_search.parquet",
@@ -239,13 +239,13 @@ rule plot_percs:
     params:
         figures=STUDY_FIGURES["percs"],
         values={"workloads": settings.percs.workloads},
-        code=code("plot_percs"),
+        code=code("figures", "config", "percs"),
     script:
         "../scripts/plot_percs.py"
 
 
 rule plot_claims:
-    """Under which readings claims hold."""
+    """Verdicts on claims by interpretation of the source."""
     input:
         reading="<results>/tables/claim_reading.parquet",
         claim="<results>/tables/claim.parquet",
@@ -263,6 +263,6 @@ rule plot_claims:
         "../../envs/environment.yaml"
     params:
         figures={study: names for study, names in CLAIM_FIGURES.items() if names},
-        code=code("plot_claims"),
+        code=code("figures", "config"),
     script:
         "../scripts/plot_claims.py"

@@ -1,4 +1,4 @@
-"""The GPU-centric study: methods of communication in time and energy.
+"""The GPU-centric study: time and energy of communication methods.
 
 REQUIRED INPUTS: `gpucentric` of the configuration, config/published/gpucentric_*.csv.
 OUTPUTS: <results>/gpucentric/<part>.<table>.parquet, declared by `parts` of each rule;
@@ -15,24 +15,7 @@ rule evaluate_gpucentric:
         parameters=PUBLISHED / "gpucentric_parameters.csv",
         paths=PUBLISHED / "gpucentric_paths.csv",
     output:
-        **parts(
-            "gpucentric",
-            "methods",
-            [
-                "gpucentric_prediction",
-                "gpucentric_choice",
-                "gpucentric_statement",
-                "gpucentric_observation",
-                "gpucentric_crossover",
-                "gpucentric_feasible",
-                "gpucentric_path",
-                "gpucentric_control",
-                "gpucentric_workload",
-                "prediction",
-                "reference",
-                "parameter",
-            ],
-        ),
+        **outputs("evaluate_gpucentric"),
     log:
         "<logs>/evaluate_gpucentric.log",
     benchmark:
@@ -42,13 +25,13 @@ rule evaluate_gpucentric:
     params:
         draws=settings.gpucentric.draws,
         seed=settings.seed,
-        code=code("evaluate_gpucentric"),
+        code=code("gpucentric"),
     script:
         "../scripts/evaluate_gpucentric.py"
 
 
 rule measure_gpucentric:
-    """Launches, copies, concurrent copies, stores, loads and power of a GPU; says so if there is none."""
+    """Launches, copies, stores, loads and power of a GPU, or the reason why none was measured."""
     output:
         cells="<results>/gpucentric/this_gpu.csv",
     log:
@@ -57,15 +40,15 @@ rule measure_gpucentric:
         "<logs>/benchmarks/measure_gpucentric.tsv"
     conda:
         "../../envs/measure.yaml"
-    # On the host: the image has neither its MPI nor a CUDA binding.
+    # Runs on the host, because the image lacks the host's MPI and a CUDA binding.
     container:
         None
     threads: workflow.cores
     params:
         run=settings.gpucentric.gpu_run.model_dump(),
-        # Measured again once what was missing is there.
+        # The measurement is repeated once a missing requirement becomes available.
         missing=lambda wildcards: cuda_missing(),
-        code=code("measure_gpucentric"),
+        code=code("gpucentric"),
     script:
         "../scripts/measure_gpucentric.py"
 
@@ -84,22 +67,17 @@ rule derive_gpu_inputs:
     conda:
         "../../envs/environment.yaml"
     params:
-        code=code("derive_gpu_inputs"),
+        code=code("gpucentric"),
     script:
         "../scripts/derive_gpu_inputs.py"
 
 
 rule evaluate_gpu_run:
-    """A measured GPU as reference, with the parameters that it tells."""
+    """Measurements of a GPU as reference, with the parameters calibrated on them."""
     input:
         cells="<results>/gpucentric/this_gpu.csv",
     output:
-        **parts(
-            "gpucentric",
-            "this_gpu",
-            ["gpucentric_measurement", "prediction", "reference", "parameter"],
-            taken=settings.gpucentric.measured,
-        ),
+        **outputs("evaluate_gpu_run"),
     log:
         "<logs>/evaluate_gpu_run.log",
     benchmark:
@@ -107,6 +85,6 @@ rule evaluate_gpu_run:
     conda:
         "../../envs/environment.yaml"
     params:
-        code=code("evaluate_gpu_run"),
+        code=code("gpucentric"),
     script:
         "../scripts/evaluate_gpu_run.py"

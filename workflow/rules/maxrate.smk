@@ -1,8 +1,8 @@
-"""The max-rate study: many processes on one node.
+"""The max-rate study: many communicating processes on one node.
 
 REQUIRED INPUTS: `maxrate` of the configuration, config/published/maxrate_measurements.csv.
 OUTPUTS: <results>/maxrate/fits.<table>.parquet, declared by `parts` of the rule;
-<results>/maxrate/this_machine.csv, and every run behind it in <results>/maxrate/runs.
+<results>/maxrate/this_machine.csv, and all its runs in <results>/maxrate/runs.
 STEPS: fit_maxrate (measured reference); measure_maxrate (optional, under mpiexec or srun).
 """
 
@@ -10,28 +10,18 @@ THIS_MACHINE = "<results>/maxrate/this_machine.csv"
 
 
 rule fit_maxrate:
-    """Fit every model to every data set; published parameters beside them."""
+    """Fits of every model to every data set, and published parameters."""
     input:
         published=PUBLISHED / "maxrate_measurements.csv",
         own=settings.maxrate.measurements
         + ([THIS_MACHINE] if settings.maxrate.measured else []),
     output:
-        **parts(
-            "maxrate",
-            "fits",
-            [
-                "maxrate_measurement",
-                "maxrate_fit",
-                "prediction",
-                "reference",
-                "parameter",
-            ],
-        ),
+        **outputs("fit_maxrate"),
     log:
         "<logs>/fit_maxrate.log",
     benchmark:
         "<logs>/benchmarks/fit_maxrate.tsv"
-    # Pictures wait for it.
+    # Figures depend on this rule.
     priority: 1
     conda:
         "../../envs/environment.yaml"
@@ -40,13 +30,13 @@ rule fit_maxrate:
         starts=settings.maxrate.starts,
         draws=settings.maxrate.draws,
         seed=settings.seed,
-        code=code("fit_maxrate"),
+        code=code("maxrate"),
     script:
         "../scripts/fit_maxrate.py"
 
 
 rule measure_maxrate:
-    """Pairs of processes of this machine; runs are kept, cells are the best quiet ones of all."""
+    """Times of process pairs of this machine: best undisturbed values of all stored runs."""
     output:
         cells=THIS_MACHINE,
     log:
@@ -55,14 +45,14 @@ rule measure_maxrate:
         "<logs>/benchmarks/measure_maxrate.tsv"
     conda:
         "../../envs/measure.yaml"
-    # On the host: the image has neither its MPI nor a CUDA binding.
+    # Runs on the host, because the image lacks the host's MPI and a CUDA binding.
     container:
         None
     threads: workflow.cores
     params:
         pairs=settings.maxrate.pairs.model_dump(),
-        # Measured again once what was missing is there.
+        # The measurement is repeated once a missing requirement becomes available.
         missing=lambda wildcards: mpi_missing(),
-        code=code("measure_maxrate"),
+        code=code("maxrate"),
     script:
         "../scripts/measure_maxrate.py"

@@ -9,19 +9,13 @@ measure_pcie_copies (optional, on CUDA GPUs);
 simulate_pcie_graphs, calibrate_pcie_models and validate_pcie_models (simulated reference).
 """
 
-
-include: "pcie_graph_sets.smk"
-
-
 PCIE_MODELS = list(settings.pcie.models)
-# Parts that hold a prediction beside a published or measured reference.
-PCIE_CASES = ("graph", "communication", "prediction", "reference")
-# Priority of what decides how long a run takes: simulations, what they need and what waits for them.
+# Priority of rules on the critical path: simulations, their inputs and the rules that wait for them.
 LONGEST_CHAIN = 2
 
 
 rule compile_pcie_kernels:
-    """Machine code of the kernels, so that no two jobs compile it at the same time."""
+    """Machine code of the kernels; compiled first, so that jobs do not compile it concurrently."""
     output:
         "<results>/pcie/kernels.txt",
     log:
@@ -32,7 +26,7 @@ rule compile_pcie_kernels:
     conda:
         "../../envs/environment.yaml"
     params:
-        code=kernel_code("pcie"),
+        code=code("pcie"),
     script:
         "../scripts/compile_pcie_kernels.py"
 
@@ -49,13 +43,13 @@ rule compile_packet_kernels:
     conda:
         "../../envs/environment.yaml"
     params:
-        code=kernel_code("pcie"),
+        code=code("pcie"),
     script:
         "../scripts/compile_packet_kernels.py"
 
 
 rule generate_pcie_topologies:
-    """Built-in trees and the user's."""
+    """Built-in and user-supplied trees."""
     input:
         files=[
             entry.topology
@@ -64,7 +58,7 @@ rule generate_pcie_topologies:
         ],
         builtin=sorted(map(str, (PUBLISHED.parent / "topologies").glob("*.yaml"))),
     output:
-        **parts("pcie", "trees", ["topology", "vertex", "link"]),
+        **outputs("generate_pcie_topologies"),
     log:
         "<logs>/generate_pcie_topologies.log",
     benchmark:
@@ -74,7 +68,7 @@ rule generate_pcie_topologies:
         "../../envs/environment.yaml"
     params:
         bandwidth_gib_per_s=settings.pcie.bandwidth_gib_per_s,
-        code=code("generate_pcie_topologies"),
+        code=code("pcie"),
     script:
         "../scripts/generate_pcie_topologies.py"
 
@@ -85,7 +79,7 @@ rule generate_pcie_graphs:
         files=graph_set_files,
         kernels="<results>/pcie/kernels.txt",
     output:
-        **parts("pcie", "{graph_set}", ["graph", "communication"], graph_set=GRAPH_SETS),
+        **outputs("generate_pcie_graphs"),
     log:
         "<logs>/generate_pcie_graphs.{graph_set}.log",
     benchmark:
@@ -97,33 +91,31 @@ rule generate_pcie_graphs:
         graph_set=graph_set,
         size_mib=settings.pcie.size_mib,
         seed=settings.seed,
-        code=code("generate_pcie_graphs"),
+        code=code("pcie"),
     script:
         "../scripts/generate_pcie_graphs.py"
 
 
 rule predict_pcie_graphs:
-    """Elapsed time of every communication with every model."""
+    """Elapsed time of every copy with every model."""
     input:
         kernels="<results>/pcie/kernels.txt",
         files=graph_set_files,
         communication="<results>/pcie/{graph_set}.communication.parquet",
     output:
-        **parts(
-            "pcie", "{graph_set}", ["prediction", "parameter"], graph_set=GRAPH_SETS
-        ),
+        **outputs("predict_pcie_graphs"),
     log:
         "<logs>/predict_pcie_graphs.{graph_set}.log",
     benchmark:
         "<logs>/benchmarks/predict_pcie_graphs.{graph_set}.tsv"
-    # Figures wait for it: start early.
+    # Figures depend on this rule: start it early.
     priority: 1
     conda:
         "../../envs/environment.yaml"
     params:
         graph_set=graph_set,
         models=PCIE_MODELS,
-        code=code("predict_pcie_graphs"),
+        code=code("pcie"),
     script:
         "../scripts/predict_pcie_graphs.py"
 
@@ -134,7 +126,7 @@ rule trace_pcie_example:
         kernels="<results>/pcie/kernels.txt",
         parameters=PUBLISHED / "parameters.csv",
     output:
-        **parts("pcie", "example", [*PCIE_CASES, "phase"]),
+        **outputs("trace_pcie_example"),
     log:
         "<logs>/trace_pcie_example.log",
     benchmark:
@@ -143,13 +135,13 @@ rule trace_pcie_example:
         "../../envs/environment.yaml"
     params:
         models=PCIE_MODELS,
-        code=code("trace_pcie_example"),
+        code=code("pcie"),
     script:
         "../scripts/trace_pcie_example.py"
 
 
 rule evaluate_pcie_probes:
-    """Concurrent copies that others measured, and those of this GPU (reference: measured)."""
+    """Concurrent copies of public probes and of this machine's GPU (reference: measured)."""
     input:
         kernels="<results>/pcie/kernels.txt",
         probes=[PUBLISHED / "pcie_measured_probes.csv"]
@@ -160,7 +152,7 @@ rule evaluate_pcie_probes:
         ),
         parameters=PUBLISHED / "parameters.csv",
     output:
-        **parts("pcie", "probes", PCIE_CASES),
+        **outputs("evaluate_pcie_probes"),
     log:
         "<logs>/evaluate_pcie_probes.log",
     benchmark:
@@ -169,13 +161,13 @@ rule evaluate_pcie_probes:
         "../../envs/environment.yaml"
     params:
         models=PCIE_MODELS,
-        code=code("evaluate_pcie_probes"),
+        code=code("pcie"),
     script:
         "../scripts/evaluate_pcie_probes.py"
 
 
 rule measure_pcie_copies:
-    """Copies between the GPUs of this machine that test its tree; says so if there are none."""
+    """Probes between the GPUs of this machine, or the reason why none was measured."""
     output:
         topology="<results>/pcie/this_machine.xml",
         copies="<results>/pcie/this_machine.copies.csv",
@@ -185,21 +177,21 @@ rule measure_pcie_copies:
         "<logs>/benchmarks/measure_pcie_copies.tsv"
     conda:
         "../../envs/measure.yaml"
-    # On the host: the image has no CUDA binding.
+    # Runs on the host, because the image has no CUDA binding.
     container:
         None
     threads: workflow.cores
     params:
         run=settings.pcie.probe_run.model_dump(),
-        # Measured again once what was missing is there.
+        # The measurement is repeated once a missing requirement becomes available.
         missing=lambda wildcards: cuda_missing(),
-        code=code("measure_pcie_copies"),
+        code=code("pcie"),
     script:
         "../scripts/measure_pcie_copies.py"
 
 
 rule evaluate_measured_copies:
-    """Copies that were measured together (reference: measured), on public machines and the user's."""
+    """Concurrent copies on public and user-supplied machines (reference: measured)."""
     input:
         kernels="<results>/pcie/kernels.txt",
         packet_kernels="<results>/pcie/packet_kernels.txt",
@@ -219,19 +211,7 @@ rule evaluate_measured_copies:
             else []
         ),
     output:
-        **parts(
-            "pcie",
-            "copies",
-            [
-                "measured_copy",
-                "machine_remark",
-                "prediction",
-                "reference",
-                "parameter",
-                "error_histogram",
-                "error_feature",
-            ],
-        ),
+        **outputs("evaluate_measured_copies"),
     log:
         "<logs>/evaluate_measured_copies.log",
     benchmark:
@@ -249,17 +229,17 @@ rule evaluate_measured_copies:
             for name, entry in MEASURED_SETS.items()
         ],
         seed=settings.seed,
-        code=code("evaluate_measured_copies"),
+        code=code("pcie"),
     script:
         "../scripts/evaluate_measured_copies.py"
 
 
 rule evaluate_pcie_dma_rates:
-    """Packets on one link against DMA rates by size (reference: measured by others)."""
+    """DMA rates of packets on one link by size (reference: measured by others)."""
     input:
         rates=PUBLISHED / "pcie_dma_rates.csv",
     output:
-        **parts("pcie", "dma", ["prediction", "reference", "parameter"]),
+        **outputs("evaluate_pcie_dma_rates"),
     log:
         "<logs>/evaluate_pcie_dma_rates.log",
     benchmark:
@@ -267,26 +247,20 @@ rule evaluate_pcie_dma_rates:
     conda:
         "../../envs/environment.yaml"
     params:
-        code=code("evaluate_pcie_dma_rates"),
+        code=code("pcie"),
     script:
         "../scripts/evaluate_pcie_dma_rates.py"
 
 
 rule simulate_pcie_graphs:
-    """Packet-level simulation of a share of a graph set on all hardware (reference: simulated)."""
+    """Packet-level simulation of a shard of a graph set on all hardware (reference: simulated)."""
     input:
         kernels="<results>/pcie/packet_kernels.txt",
         files=graph_set_files,
         graph="<results>/pcie/{graph_set}.graph.parquet",
         communication="<results>/pcie/{graph_set}.communication.parquet",
     output:
-        **parts(
-            "pcie",
-            "{graph_set}.{shard}",
-            ["reference"],
-            graph_set=SIMULATED_SETS,
-            shard=range(settings.pcie.shards),
-        ),
+        **outputs("simulate_pcie_graphs"),
     log:
         "<logs>/simulate_pcie_graphs.{graph_set}.{shard}.log",
     benchmark:
@@ -300,13 +274,13 @@ rule simulate_pcie_graphs:
         hardware=settings.pcie.simulated_hardware,
         shards=settings.pcie.shards,
         seed=settings.seed,
-        code=code("simulate_pcie_graphs"),
+        code=code("pcie"),
     script:
         "../scripts/simulate_pcie_graphs.py"
 
 
 rule calibrate_pcie_models:
-    """Parameters of the models on each simulated hardware, from three probes."""
+    """Model parameters for each simulated hardware setting, calibrated on three probes."""
     input:
         kernels="<results>/pcie/packet_kernels.txt",
         files=[
@@ -315,7 +289,7 @@ rule calibrate_pcie_models:
             if is_file(GRAPH_SETS[name].topology)
         ],
     output:
-        **parts("pcie", "calibrated", ["parameter"], taken=bool(SIMULATED_SETS)),
+        **outputs("calibrate_pcie_models"),
     log:
         "<logs>/calibrate_pcie_models.log",
     benchmark:
@@ -328,13 +302,13 @@ rule calibrate_pcie_models:
         hardware=list(settings.pcie.simulated_hardware),
         size_mib=settings.pcie.size_mib,
         seed=settings.seed,
-        code=code("calibrate_pcie_models"),
+        code=code("pcie"),
     script:
         "../scripts/calibrate_pcie_models.py"
 
 
 rule validate_pcie_models:
-    """Errors of every model against the simulated reference, and what explains them."""
+    """Errors of every model relative to the simulated reference, and features that explain them."""
     input:
         kernels="<results>/pcie/kernels.txt",
         files=graph_set_files,
@@ -347,18 +321,7 @@ rule validate_pcie_models:
         parameter="<results>/pcie/calibrated.parameter.parquet",
         studies=PUBLISHED / "studies.csv",
     output:
-        **parts(
-            "pcie",
-            "{graph_set}",
-            [
-                "comparison",
-                "error_band",
-                "accuracy",
-                "error_histogram",
-                "error_feature",
-            ],
-            graph_set=SIMULATED_SETS,
-        ),
+        **outputs("validate_pcie_models"),
     log:
         "<logs>/validate_pcie_models.{graph_set}.log",
     benchmark:
@@ -369,28 +332,28 @@ rule validate_pcie_models:
     params:
         graph_set=graph_set,
         models=PCIE_MODELS,
-        # Each single reading of the slides alone stands in the error statistics, not in the predictions.
+        # Single interpretations of the slides are only in the error statistics, not in the predictions.
         ablations=settings.pcie.ablations,
         resamples=settings.bootstrap_resamples,
         seed=settings.seed,
-        code=code("validate_pcie_models"),
+        code=code("pcie"),
     script:
         "../scripts/validate_pcie_models.py"
 
 
 rule search_pcie_schedules:
-    """Every schedule of halo exchanges, and the best found of larger patterns."""
+    """All schedules of halo exchanges, and the result of a search for larger patterns."""
     input:
         kernels="<results>/pcie/kernels.txt",
         published=PUBLISHED / "pcie_schedules.yaml",
         files=[name for name in settings.pcie.schedules.topologies if is_file(name)],
     output:
-        **parts("pcie", "halos", ["schedule", "schedule_summary", "schedule_histogram"]),
+        **outputs("search_pcie_schedules"),
     log:
         "<logs>/search_pcie_schedules.log",
     benchmark:
         "<logs>/benchmarks/search_pcie_schedules.tsv"
-    # Figures wait for it: start early.
+    # Figures depend on this rule: start it early.
     priority: 1
     conda:
         "../../envs/environment.yaml"
@@ -401,6 +364,6 @@ rule search_pcie_schedules:
         tau=settings.pcie.tau,
         crossing_cost=settings.pcie.crossing_cost,
         seed=settings.seed,
-        code=code("search_pcie_schedules"),
+        code=code("pcie"),
     script:
         "../scripts/search_pcie_schedules.py"

@@ -1,4 +1,4 @@
-"""Graph sets of the PCIe study, as the configuration has them.
+"""Graph sets of the PCIe study in the configuration.
 
 REQUIRED INPUTS: `pcie` of the configuration.
 PROVIDES: `GRAPH_SETS`, `SIMULATED_SETS`, `MEASURED_SETS`; configuration and files of a graph set.
@@ -9,13 +9,13 @@ GRAPH_SETS = {
     for name, entry in settings.pcie.graph_sets.items()
     if entry.holds_graphs
 }
-# Machines with copies that were measured together.
+# Machines with measured concurrent copies.
 MEASURED_SETS = {
     name: entry
     for name, entry in settings.pcie.graph_sets.items()
     if entry.measurements
 }
-# Graph sets that the packet-level simulator runs.
+# Graph sets for the packet-level simulator.
 SIMULATED_SETS = settings.pcie.simulated_sets
 
 
@@ -24,7 +24,10 @@ wildcard_constraints:
 
 
 def graph_set(wildcards):
-    """Configuration of one graph set as plain values; the study's numbers belong to built-in topologies alone."""
+    """Return the configuration of a graph set as plain values.
+
+    The default parameters of the study apply only to built-in topologies.
+    """
     values = GRAPH_SETS[wildcards.graph_set].model_dump()
     if not is_file(values["topology"]) and values["parameters"] is None:
         for key in ("bandwidth_gib_per_s", "tau", "crossing_cost"):
@@ -34,7 +37,7 @@ def graph_set(wildcards):
 
 
 def graph_set_files(wildcards):
-    """Files of the user that a graph set reads."""
+    """Return the user-supplied files of a graph set."""
     entry = GRAPH_SETS[wildcards.graph_set]
     topology = [entry.topology] if is_file(entry.topology) else []
     return topology + [

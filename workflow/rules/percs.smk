@@ -6,13 +6,11 @@ STEPS: count_percs_links, evaluate_percs_loads, simulate_percs_packets (simulate
 search_percs_mappings.
 """
 
-PERCS_SHARDS = range(settings.percs.shards)
-
 
 rule count_percs_links:
-    """Directed links by class, for machines of every size, and the talk's example on two supernodes."""
+    """Directed links by class for all machine sizes, and the talk's example on two supernodes."""
     output:
-        **parts("percs", "links", ["network_count", "network_example"]),
+        **outputs("count_percs_links"),
     log:
         "<logs>/count_percs_links.log",
     benchmark:
@@ -20,25 +18,20 @@ rule count_percs_links:
     conda:
         "../../envs/environment.yaml"
     params:
-        code=code("count_percs_links"),
+        code=code("percs"),
     script:
         "../scripts/count_percs_links.py"
 
 
 rule evaluate_percs_loads:
-    """Link loads of a shard of all workloads, mappings, routings, rules of gateways and placements."""
+    """Link loads of a shard of all workloads, mappings, routings, gateway rules and placements."""
     output:
-        **parts(
-            "percs",
-            "loads.{shard}",
-            ["network_case", "network_link_class", "network_link_histogram"],
-            shard=PERCS_SHARDS,
-        ),
+        **outputs("evaluate_percs_loads"),
     log:
         "<logs>/evaluate_percs_loads.{shard}.log",
     benchmark:
         "<logs>/benchmarks/evaluate_percs_loads.{shard}.tsv"
-    # Pictures wait for it.
+    # Figures depend on this rule.
     priority: 1
     conda:
         "../../envs/environment.yaml"
@@ -48,20 +41,20 @@ rule evaluate_percs_loads:
             include={"workloads", "seeds", "sensitivity", "shards"}
         ),
         seed=settings.seed,
-        code=code("evaluate_percs_loads"),
+        code=code("percs"),
     script:
         "../scripts/evaluate_percs_loads.py"
 
 
 rule simulate_percs_packets:
-    """Packet-level times of every case of a shard; a shard that is done is not run again."""
+    """Packet-level times of the cases of a shard; finished shards are not repeated."""
     output:
         reference="<results>/percs/shards/{shard}.reference.parquet",
     log:
         "<logs>/simulate_percs_packets.{shard}.log",
     benchmark:
         "<logs>/benchmarks/simulate_percs_packets.{shard}.tsv"
-    # Pictures wait for it.
+    # Figures depend on this rule.
     priority: 1
     conda:
         "../../envs/environment.yaml"
@@ -71,21 +64,22 @@ rule simulate_percs_packets:
             include={"simulated", "simulated_seeds", "packet_kib", "window", "shards"}
         ),
         seed=settings.seed,
-        code=code("simulate_percs_packets"),
+        code=code("percs"),
     script:
         "../scripts/simulate_percs_packets.py"
 
 
 rule compare_percs_packets:
-    """The bound of the busiest link beside packet-level times, and what tells their ratio."""
+    """Bound of the busiest link and packet-level times, and features that explain their ratio."""
     input:
-        network_case=table_parts("network_case", "percs"),
-        network_link_class=table_parts("network_link_class", "percs"),
+        network_case=table_files("network_case", "percs"),
+        network_link_class=table_files("network_link_class", "percs"),
         reference=[
-            f"<results>/percs/shards/{n}.reference.parquet" for n in PERCS_SHARDS
+            f"<results>/percs/shards/{n}.reference.parquet"
+            for n in range(settings.percs.shards)
         ],
     output:
-        **parts("percs", "packets", ["prediction", "reference", "error_feature"]),
+        **outputs("compare_percs_packets"),
     log:
         "<logs>/compare_percs_packets.log",
     benchmark:
@@ -94,26 +88,26 @@ rule compare_percs_packets:
         "../../envs/environment.yaml"
     params:
         seed=settings.seed,
-        code=code("compare_percs_packets"),
+        code=code("percs"),
     script:
         "../scripts/compare_percs_packets.py"
 
 
 rule search_percs_mappings:
-    """Mappings for direct routing that relieve the busiest links, verified packet by packet."""
+    """Mappings that reduce the load of the busiest links, verified at packet level."""
     output:
-        **parts("percs", "searched", ["network_search"]),
+        **outputs("search_percs_mappings"),
     log:
         "<logs>/search_percs_mappings.log",
     benchmark:
         "<logs>/benchmarks/search_percs_mappings.tsv"
-    # One thread, and the longest job of the full study: others run beside it.
+    # The longest job of the full study has one thread, so that other jobs run concurrently.
     priority: LONGEST_CHAIN
     conda:
         "../../envs/environment.yaml"
     params:
         percs=settings.percs.model_dump(include={"searched", "proposals", "packet_kib"}),
         seed=settings.seed,
-        code=code("search_percs_mappings"),
+        code=code("percs"),
     script:
         "../scripts/search_percs_mappings.py"

@@ -1,8 +1,8 @@
-"""The report: one self-contained page.
+"""The report (one self-contained page) and the archive of a run.
 
 REQUIRED INPUTS: <results>/fabricast.duckdb, figures as SVG, captions in workflow/report.
-OUTPUTS: <reports>/report.html. `snakemake --report <reports>/report.zip` adds Snakemake's own.
-<results>/archive and ro-crate-metadata.json by the target `archive`.
+OUTPUTS: <reports>/report.html; <results>/archive and ro-crate-metadata.json by the target `archive`.
+`snakemake --report <reports>/report.zip` writes Snakemake's report.
 STEPS: write_report, archive_run.
 """
 
@@ -26,6 +26,7 @@ rule write_report:
         "<logs>/write_report.log",
     benchmark:
         "<logs>/benchmarks/write_report.tsv"
+    priority: 1
     conda:
         "../../envs/environment.yaml"
     params:
@@ -35,13 +36,13 @@ rule write_report:
             for entry in figures.values()
         ],
         graph_sets={name: entry.topology for name, entry in GRAPH_SETS.items()},
-        code=code("write_report"),
+        code=code("report", "figures", "results", *STUDIES),
     script:
         "../scripts/write_report.py"
 
 
 rule archive_run:
-    """What is handed on: tables as Parquet with their SQL, and RO-Crate metadata over all files."""
+    """Archive for sharing: tables as Parquet with their SQL, and RO-Crate metadata of all files."""
     input:
         database="<results>/fabricast.duckdb",
         config="<results>/run_config.yaml",
@@ -54,10 +55,11 @@ rule archive_run:
         "<logs>/archive_run.log",
     benchmark:
         "<logs>/benchmarks/archive_run.tsv"
+    priority: 1
     conda:
         "../../envs/environment.yaml"
     params:
         repository=REPOSITORY,
-        code=code("archive_run"),
+        code=code("results"),
     script:
         "../scripts/archive_run.py"

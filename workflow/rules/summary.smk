@@ -1,4 +1,4 @@
-"""What a run says at its end; on a cluster also how to cancel what is left.
+"""Summary at the end of a run; on a cluster also instructions for cancelling jobs.
 
 REQUIRED INPUTS: none.
 OUTPUTS: lines on the terminal and in Snakemake's log.
@@ -16,14 +16,10 @@ _STARTED = time.time()
 onstart:
     if workflow.nodes:
         logger.info(
-            "fabricast: Ctrl-C once cancels the jobs of this run; after a second one "
-            "'squeue --me --name ID' shows what is left and 'scancel --name ID' cancels it "
+            "fabricast: press Ctrl-C once to cancel the jobs of this run; after a second Ctrl-C, "
+            "'squeue --me --name ID' lists the remaining jobs and 'scancel --name ID' cancels them "
             "(ID: the SLURM run ID that Snakemake prints)"
         )
-    else:
-        # A limit of jobs a second is for clusters; on one machine it only wakes Snakemake up, once a second for each
-        # job that has ended, and again after the last.
-        workflow.scheduler.job_rate_limiter = None
 
 
 onsuccess:

@@ -1,6 +1,6 @@
-"""The database, from the parts of all tables.
+"""The database, built from the shards of all tables.
 
-REQUIRED INPUTS: parts of all tables, <results>/tables/claim*.parquet.
+REQUIRED INPUTS: shards of all tables, <results>/tables/claim*.parquet.
 OUTPUTS: <results>/fabricast.duckdb, <results>/run_config.yaml.
 STEPS: record_run, build_database.
 """
@@ -15,13 +15,14 @@ rule record_run:
         "<logs>/record_run.log",
     benchmark:
         "<logs>/benchmarks/record_run.tsv"
+    priority: 1
     conda:
         "../../envs/environment.yaml"
     params:
         config=settings.model_dump(mode="json"),
         config_files=[Path(path).name for path in workflow.configfiles],
         repository=REPOSITORY,
-        code=code("record_run"),
+        code=code("results"),
     script:
         "../scripts/record_run.py"
 
@@ -29,7 +30,7 @@ rule record_run:
 rule build_database:
     """All tables, comments, views and digests in one file."""
     input:
-        **TABLE_PARTS,
+        **all_table_files(),
         **{table: f"<results>/tables/{table}.parquet" for table in CLAIM_TABLES},
         run="<results>/tables/run.parquet",
         study="<results>/tables/study.parquet",
@@ -39,9 +40,10 @@ rule build_database:
         "<logs>/build_database.log",
     benchmark:
         "<logs>/benchmarks/build_database.tsv"
+    priority: 1
     conda:
         "../../envs/environment.yaml"
     params:
-        code=code("build_database"),
+        code=code("results"),
     script:
         "../scripts/build_database.py"

@@ -1,4 +1,4 @@
-"""Build the database from the parts of every table."""
+"""Build the database from the shards of every table."""
 
 from fabricast.runtime.jobs import log_to
 
@@ -8,6 +8,6 @@ from pathlib import Path
 
 from fabricast.results.database import build_database
 
-# Snakemake gives a list of one file as the file.
+# Snakemake passes a list of one file as a plain string.
 parts = {table: [files] if isinstance(files, str) else files for table, files in snakemake.input.items()}
 build_database({table: list(map(Path, files)) for table, files in parts.items()}, Path(snakemake.output.database))

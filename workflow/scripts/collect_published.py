@@ -1,4 +1,4 @@
-"""Write what is known before any job: the studies, and their parameters, published or of their simulators."""
+"""Write the tables of studies and of published and simulator parameters."""
 
 from fabricast.runtime.jobs import log_to
 

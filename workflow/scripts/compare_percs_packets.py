@@ -1,4 +1,4 @@
-"""Put packet-level times beside the bound of the busiest link."""
+"""Compare packet-level times with the bound of the busiest link."""
 
 from fabricast.runtime.jobs import log_to
 

@@ -1,4 +1,4 @@
-"""Compile the packet-level simulator once, into the cache that all jobs share."""
+"""Compile the packet-level simulator into the cache shared by all jobs."""
 
 from fabricast.runtime.jobs import log_to
 

@@ -1,4 +1,4 @@
-"""Compile the kernels once, into the cache that all jobs share."""
+"""Compile the kernels into the cache shared by all jobs."""
 
 from fabricast.runtime.jobs import log_to
 

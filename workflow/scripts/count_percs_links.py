@@ -1,4 +1,4 @@
-"""Count the links of PERCS machines, and the messages on those of two supernodes."""
+"""Count the links of PERCS machines and the messages on the links of two supernodes."""
 
 from fabricast.runtime.jobs import log_to
 

@@ -1,4 +1,4 @@
-"""Derive what other steps read from a run on a GPU."""
+"""Derive selector parameters and PCIe probes from a measured GPU."""
 
 from fabricast.runtime.jobs import log_to
 

@@ -1,4 +1,4 @@
-"""Observe every claim in the tables of this run."""
+"""Evaluate every claim with the tables of this run."""
 
 from fabricast.runtime.jobs import log_to
 

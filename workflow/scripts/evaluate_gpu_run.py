@@ -1,4 +1,4 @@
-"""Turn a run on a GPU into tables."""
+"""Convert the measurements of a GPU to tables."""
 
 from fabricast.runtime.jobs import log_to
 

@@ -1,4 +1,4 @@
-"""Hold forecasts against copies that were measured together, on public machines and the user's."""
+"""Compare predictions with measured concurrent copies on all machines."""
 
 from fabricast.runtime.jobs import log_to
 

@@ -1,4 +1,4 @@
-"""Hold packets on one link against DMA rates by size that others measured."""
+"""Compare modelled DMA rates by size with published measurements."""
 
 from fabricast.runtime.jobs import log_to
 

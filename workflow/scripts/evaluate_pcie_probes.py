@@ -1,4 +1,4 @@
-"""Predict the rates of concurrent copies that were measured."""
+"""Predict the rates of measured concurrent copies."""
 
 from fabricast.runtime.jobs import log_to
 

@@ -7,9 +7,7 @@ log_to(snakemake.log[0])
 from fabricast.percs.cases import grid_cases
 from fabricast.percs.tables import load_tables
 from fabricast.results.tables import write_table
-from fabricast.runtime.allocation import keep_freed_memory
 
-keep_freed_memory()
 values, percs = snakemake.params, snakemake.params.percs
 cases = list(grid_cases(percs["workloads"], percs["seeds"], sensitivity=percs["sensitivity"]))
 cases = cases[int(snakemake.wildcards.shard) :: percs["shards"]]

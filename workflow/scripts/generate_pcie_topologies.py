@@ -1,4 +1,4 @@
-"""Write the built-in and the user's PCIe trees as tables."""
+"""Write the built-in and user-supplied PCIe trees as tables."""
 
 from fabricast.runtime.jobs import log_to
 

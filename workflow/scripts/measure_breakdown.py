@@ -1,4 +1,4 @@
-"""Measure an MPI message on this machine; without MPI say so and leave the tables empty."""
+"""Measure an MPI message on this machine; without MPI, write the reason and empty tables."""
 
 from fabricast.runtime.jobs import log_to
 

@@ -1,4 +1,4 @@
-"""Measure a GPU of this machine and keep the run beside earlier ones."""
+"""Measure a GPU of this machine and store the run next to earlier runs."""
 
 from fabricast.runtime.jobs import log_to, progress_of
 

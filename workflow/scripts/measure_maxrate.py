@@ -1,4 +1,4 @@
-"""Measure pairs of processes on this machine and keep the run beside earlier ones."""
+"""Measure pairs of processes on this machine and store the run next to earlier runs."""
 
 from fabricast.runtime.jobs import log_to, progress_of
 

@@ -1,4 +1,4 @@
-"""Run the probes of this machine on its GPUs, or say why that cannot be done."""
+"""Run the probes of this machine on its GPUs, or write the reason why this is impossible."""
 
 from fabricast.runtime.jobs import log_to
 

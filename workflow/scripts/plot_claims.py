@@ -1,4 +1,4 @@
-"""Draw the claims of every study by reading."""
+"""Draw the verdicts on the claims of every study by interpretation."""
 
 from fabricast.runtime.jobs import log_to
 

@@ -9,6 +9,6 @@ from fabricast.figures.style import save_entries
 from fabricast.results.tables import read_tables
 
 entries = [entry for entry in FIGURES if entry.name in snakemake.params.figures]
-# Millions of rows, of few different texts.
+# Text columns have few distinct values in millions of rows.
 read = read_tables(snakemake.input, categories=True)
 save_entries(entries, read, dict(snakemake.params.values), snakemake.output)

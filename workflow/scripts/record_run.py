@@ -1,4 +1,4 @@
-"""Record what ran where."""
+"""Record commit, configuration, machine and versions of the run."""
 
 from fabricast.runtime.jobs import log_to
 

@@ -1,4 +1,4 @@
-"""Simulate a share of a graph set packet by packet."""
+"""Simulate a shard of a graph set at packet level."""
 
 from fabricast.runtime.jobs import log_to, progress_of
 

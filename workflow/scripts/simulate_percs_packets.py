@@ -1,4 +1,4 @@
-"""Simulate the cases of one shard packet by packet."""
+"""Simulate the cases of one shard at packet level."""
 
 from fabricast.runtime.jobs import log_to, progress_of
 
@@ -6,9 +6,7 @@ log_to(snakemake.log[0])
 
 from fabricast.percs.tables import packet_cases, simulate_cases
 from fabricast.results.tables import write_table
-from fabricast.runtime.allocation import keep_freed_memory
 
-keep_freed_memory()
 values, percs = snakemake.params, snakemake.params.percs
 cases = packet_cases(percs["simulated"], percs["simulated_seeds"])[int(snakemake.wildcards.shard) :: percs["shards"]]
 with progress_of("simulating cases", len(cases)) as advance:

@@ -1,4 +1,4 @@
-"""Hold every model against the simulated reference of one graph set."""
+"""Compare every model with the simulated reference of one graph set."""
 
 from fabricast.runtime.jobs import log_to
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from fabricast.pcie.graphs.programs import program_of
 from fabricast.pcie.machines.validation import MachineValidation
 from fabricast.pcie.machines.validation import validate_machine as validate
-from fabricast.pcie.measurements.addresses import address_doubts
 from fabricast.pcie.measurements.files import copies_of_machine
 from fabricast.pcie.topology.tree import PcieTree, one_way_of
 
@@ -36,7 +35,7 @@ def validate_machine(
     -------
     MachineValidation
         ``rows``: a data frame with forecast, measured rate and error of every graph; ``calibration``: parameters and
-        where each comes from; ``remarks``: what disagrees.
+        where each comes from; ``warnings``: contradictions and missing measurements, each with a code.
 
     Raises
     ------
@@ -56,6 +55,5 @@ def validate_machine(
     >>> bool(found.rows.loc[found.rows["judged"], "relative_error"].abs().median() < 0.02)
     True
     """
-    graphs = copies_of_machine(tree, measured, program=program_of(program).name, system=system)
-    doubts = address_doubts(tree, measured)
-    return validate(tree, graphs, one_way_bytes_per_s=one_way_of(tree), doubts=doubts)
+    copies = copies_of_machine(tree, measured, program=program_of(program).name, system=system)
+    return validate(tree, copies.graphs, one_way_bytes_per_s=one_way_of(tree), warnings=copies.warnings)

@@ -10,7 +10,6 @@ from typing import Any
 from fabricast.api.quantities import to_bytes_per_s
 from fabricast.core.errors import InputError
 from fabricast.pcie.machines.engine_model import ENDPOINT_ENGINES, EngineModel, measured_calibration
-from fabricast.pcie.measurements.addresses import address_doubts
 from fabricast.pcie.models.parameters import MachineParameters, machine_parameters
 from fabricast.pcie.topology.tree import PcieTree, one_way_of
 
@@ -43,6 +42,8 @@ def engine_model(
     for name, value in given.items():
         if value is not None:
             raise InputError(f"excludes {name}: both tell the rates of copies", argument="measurements")
-    tree = replace(tree, notes=(*tree.notes, *address_doubts(tree, measurements)))
-    calibration = measured_calibration(tree, measurements, system=system, one_way_bytes_per_s=one_way_of(tree))
+    calibration, warnings = measured_calibration(
+        tree, measurements, system=system, one_way_bytes_per_s=one_way_of(tree)
+    )
+    tree = replace(tree, warnings=(*tree.warnings, *warnings))
     return EngineModel(tree, calibration, program=program, pcie_only=pcie_only)

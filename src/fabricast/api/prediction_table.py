@@ -22,7 +22,7 @@ class Prediction(pd.DataFrame):
     """Times of communications: a data frame that shows its timeline in a notebook.
 
     What the reader should know of it, such as which numbers were assumed, stands in
-    ``attrs["notes"]``.
+    ``attrs["warnings"]``.
     """
 
     @property
@@ -30,8 +30,8 @@ class Prediction(pd.DataFrame):
         return Prediction
 
     def _repr_html_(self) -> str:
-        notes = "".join(f"<p>note: {escape(str(note))}</p>" for note in self.attrs.get("notes", ()))
-        return _timeline(self) + str(super()._repr_html_()) + notes  # type: ignore[misc]  # hidden from stubs
+        warnings = "".join(f"<p>warning: {escape(str(one))}</p>" for one in self.attrs.get("warnings", ()))
+        return _timeline(self) + str(super()._repr_html_()) + warnings  # type: ignore[misc]  # hidden from stubs
 
 
 def _timeline(table: pd.DataFrame) -> str:

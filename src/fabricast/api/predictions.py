@@ -16,9 +16,10 @@ from fabricast.api.model_parameters import engine_model, given_parameters
 from fabricast.api.prediction_table import Prediction, communications
 from fabricast.api.quantities import MOST_THREADS, check_count
 from fabricast.core.errors import InputError, unknown_name
+from fabricast.core.warnings import Warning, WarningCode
 from fabricast.pcie.graphs.checks import refuse_peer_copies
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
-from fabricast.pcie.graphs.hazards import divided_writes, divided_writes_text
+from fabricast.pcie.graphs.divided_writes import divided_writes, divided_writes_warning
 from fabricast.pcie.machines.engine_model import ENDPOINT_ENGINES, EngineModel
 from fabricast.pcie.models.bottlenecks import link_labels, sharers
 from fabricast.pcie.models.catalogue import MODELS, Model
@@ -148,7 +149,7 @@ def predict(
         system=system,
     )  # fmt: skip
     table = predictor.predict(graphs)
-    table.attrs["notes"] = predictor.notes()
+    table.attrs["warnings"] = predictor.warnings()
     return table
 
 
@@ -306,25 +307,38 @@ class Predictor:
             }
         )
 
-    def notes(self) -> list[str]:
-        """Return what the reader of all predictions so far should know, one line each."""
+    def warnings(self) -> list[Warning]:
+        """Return the assumptions that affect the predictions so far."""
         if self._engines is not None:
-            notes = [*self._tree.notes, *self._engines.notes()]
+            warnings = [*self._tree.warnings, *self._engines.warnings()]
         else:
-            notes = [*self._tree.notes, *self._machine.notes(self._model)]
+            warnings = [*self._tree.warnings, *self._machine.warnings(self._model)]
+
+        def add(code: WarningCode, text: str) -> None:
+            warnings.append(Warning(code, text))
+
         if self._has_programs:
-            notes.append(f"programs of graphs are for model '{ENDPOINT_ENGINES}': here every copy runs by itself")
+            add(
+                WarningCode.PROGRAMS_IGNORED,
+                f"the programs of the graphs are ignored: only model '{ENDPOINT_ENGINES}' uses them",
+            )
         if self._between_roots:
-            notes.append(
-                f"copies between root complexes: {self._between_roots:,}; the study validates those below one only"
+            add(
+                WarningCode.INTER_SOCKET_COPIES,
+                f"{self._between_roots:,} copies are between root complexes; the study validates only copies below one "
+                "root complex",
             )
         if self._divided:
-            notes.append(divided_writes_text(self._divided, self._divided_example))
+            warnings.append(divided_writes_warning(self._divided, self._divided_example))
         if self._smallest_bytes < _LATENCY_BYTES:
-            notes.append(
-                f"the smallest copy has {self._smallest_bytes:,.0f} bytes: models have no start-up time, which is most "
-                "of what copies below about a MiB take"
+            add(
+                WarningCode.SMALL_COPIES,
+                f"the smallest copy has {self._smallest_bytes:,.0f} bytes: models have no start-up time, which "
+                "dominates copies below about 1 MiB",
             )
         if self._starves:
-            notes.append(f"model '{self._model.name}' starves some communications: their elapsed_s is infinite")
-        return notes
+            add(
+                WarningCode.STARVATION,
+                f"model '{self._model.name}' starves some copies: their elapsed_s is infinite",
+            )
+        return warnings

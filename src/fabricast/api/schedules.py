@@ -14,6 +14,7 @@ import pandas as pd
 from fabricast.api.graphs import check_endpoints
 from fabricast.api.quantities import MOST_THREADS, check_count, to_bytes_per_s
 from fabricast.core.errors import InputError, unknown_name
+from fabricast.core.warnings import Warning
 from fabricast.pcie.graphs.checks import refuse_peer_copies
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, from_arcs
 from fabricast.pcie.graphs.patterns import Pattern
@@ -49,7 +50,7 @@ class FastestSchedule:
         Whether no schedule is faster: all were evaluated, or the bound is reached.
     search : ScheduleSearch
         All that is known of the space.
-    notes : tuple of str
+    warnings : tuple of Warning
         What the reader should know, such as which numbers were assumed.
     """
 
@@ -59,15 +60,15 @@ class FastestSchedule:
     bound_s: float
     optimal: bool
     search: ScheduleSearch
-    notes: tuple[str, ...]
+    warnings: tuple[Warning, ...]
 
     def _repr_html_(self) -> str:
         proof = "optimal" if self.optimal else f"at most {self.elapsed_s / self.bound_s - 1:.1%} above the lower bound"
-        notes = "".join(f"<p>note: {escape(note)}</p>" for note in self.notes)
+        warnings = "".join(f"<p>warning: {escape(str(one))}</p>" for one in self.warnings)
         best = self.steps[self.steps["schedule"] == 1].pivot(index="source", columns="step", values="target")
         return (
             f"<p>{self.elapsed_s * 1e3:.4g} ms, {proof}; naive order {self.naive_s * 1e3:.4g} ms</p>"
-            f"{best.fillna('').to_html()}{notes}"
+            f"{best.fillna('').to_html()}{warnings}"
         )
 
 
@@ -152,7 +153,7 @@ def fastest_schedule(
     return FastestSchedule(
         steps=_steps(tree, found), elapsed_s=found.best[0].elapsed_s, naive_s=found.naive.elapsed_s,
         bound_s=found.bound_s, optimal=found.elapsed_s is not None or found.gap <= 1e-9, search=found,
-        notes=(*tree.notes, *machine.notes(chosen)),
+        warnings=(*tree.warnings, *machine.warnings(chosen)),
     )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from fabricast.api.graphs import check_endpoints
 from fabricast.api.prediction_table import Prediction, communications
 from fabricast.api.quantities import MOST_THREADS, check_count
 from fabricast.core.errors import unknown_name
+from fabricast.core.warnings import Warning, WarningCode
 from fabricast.pcie.graphs.checks import refuse_peer_copies
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
 from fabricast.pcie.packets.hardware import HARDWARE, PacketHardware
@@ -86,7 +87,7 @@ def simulate(
     check_endpoints(tree, graphs)
     if not pcie_only:
         refuse_peer_copies(tree, graphs)
-    chosen, notes = hardware_on(tree, hardware, generation=generation, width=width, parameters=parameters)
+    chosen, warnings = hardware_on(tree, hardware, generation=generation, width=width, parameters=parameters)
     ends = simulate_graphs(tree, graphs, chosen, threads=threads, progress=progress)
     table = Prediction(
         {
@@ -98,9 +99,10 @@ def simulate(
     )
     sensitive = int((ends.latest_s > ends.earliest_s * _SENSITIVE).sum())
     if sensitive:
-        notes.append(
-            f"{sensitive} communications end more than 1 % earlier or later with other turns of the arbiters or of "
-            "engines: earliest_s and latest_s hold the range, elapsed_s the median (with a program, the mean)"
+        text = (
+            f"{sensitive} copies complete more than 1 % earlier or later with another arbitration or engine order: "
+            "earliest_s and latest_s are the range, elapsed_s the median (with a program, the mean)"
         )
-    table.attrs["notes"] = [*tree.notes, *notes]
+        warnings.append(Warning(WarningCode.ARBITER_PHASE, text))
+    table.attrs["warnings"] = [*tree.warnings, *warnings]
     return table

@@ -1,1 +1,1 @@
-"""The breakdown study: where the nanoseconds of a small message go (Zambre et al., ICPP 2019)."""
+"""Latency breakdown of small messages (Zambre et al., ICPP 2019)."""

@@ -1,7 +1,7 @@
-"""Components of the path of a small message, and the systems that have them.
+"""Latency components of small messages and systems with measured component times.
 
-Every total is a linear form of the components, so shares, what-if questions and
-sensitivities are arithmetic on one table of coefficients.
+Every total is a linear form of the components. Shares, what-if results and sensitivities follow from one
+table of coefficients.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ Layer = Literal["CPU", "I/O", "Network"]
 
 @dataclass(frozen=True)
 class ComponentKind:
-    """What a component is.
+    """Properties of a latency component.
 
     Parameters
     ----------
     title : str
-        Name in figures.
+        Display name in figures.
     layer : {'CPU', 'I/O', 'Network'}
-        Where the time passes.
+        Layer in which the time is spent.
     side : str
-        initiator, target, both or fabric.
+        Side of the transfer: initiator, target, both or fabric.
     parent : str
-        Group it belongs to.
+        Group of the component.
     """
 
     title: str
@@ -58,10 +58,10 @@ class ComponentKind:
     parent: str
 
 
-#: How pictures and tables name the systems of the repository; others keep their names.
+#: Display names of the systems in this repository; user-supplied systems keep their names.
 SYSTEM_TITLES = {"thunderx2": "ThunderX2", "integrated_nic": "integrated NIC"}
 
-#: Components by name, in the order of the path. HLP is MPICH with UCP, LLP is UCT.
+#: Components by name, in path order. HLP (high-level protocol) is MPICH with UCP, LLP (low-level) is UCT.
 COMPONENTS = {
     "hlp_post": ComponentKind("HLP post", "CPU", "initiator", "post"),
     "md_setup": ComponentKind("descriptor setup", "CPU", "initiator", "llp_post"),
@@ -80,11 +80,11 @@ COMPONENTS = {
     "busy_post": ComponentKind("busy posts", "CPU", "initiator", "injection_llp"),
     "measurement_update": ComponentKind("measurement update", "CPU", "initiator", "injection_llp"),
 }
-#: Only the benchmark of the low-level protocol has them.
+#: Components that only the low-level protocol benchmark has.
 OPTIONAL = ("busy_post", "measurement_update")
 
 _LLP_POST = ("md_setup", "md_barrier", "dbc_barrier", "pio_copy", "llp_post_other")
-#: Groups of components that what-if questions reduce together.
+#: Groups of components that a what-if analysis reduces together.
 GROUPS: dict[str, tuple[str, ...]] = {
     "llp_post": _LLP_POST,
     "llp": (*_LLP_POST, "llp_prog"),
@@ -96,7 +96,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     **{name: (name,) for name in COMPONENTS},
 }
 
-#: Totals: what they are, and the name of their linear form.
+#: Totals by the name of their linear form, with a description.
 METRICS = {
     "injection": "injection overhead, all layers",
     "injection_llp": "injection overhead, LLP benchmark",
@@ -106,7 +106,7 @@ METRICS = {
 
 
 class Component(BaseModel):
-    """One measured, quoted or assumed time."""
+    """Measured, published or assumed time of a component."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -117,7 +117,7 @@ class Component(BaseModel):
 
 
 class System(BaseModel):
-    """A machine: its components and how many posts one completion covers."""
+    """System with component times and number of posts per completion."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -126,12 +126,12 @@ class System(BaseModel):
     components: dict[str, Component]
 
     def time_ns(self, name: str) -> float:
-        """Return the time of a component; 0 for an optional one that is missing."""
-        found = self.components.get(name)
-        return found.time_ns if found else 0.0
+        """Return the time of a component in ns; 0 if the component is missing."""
+        component = self.components.get(name)
+        return component.time_ns if component else 0.0
 
     def total_ns(self, name: str) -> float:
-        """Return the value of a linear form (see `form`)."""
+        """Return the value of a linear form in ns (see `form`)."""
         return math.fsum(weight * self.time_ns(c) for c, weight in form(name, self.posts_per_completion).items())
 
 
@@ -144,16 +144,16 @@ def _sum(*parts: Mapping[str, float]) -> dict[str, float]:
 
 
 def _forms(posts_per_completion: int) -> dict[str, dict[str, float]]:
-    one = {name: {name: 1.0} for name in COMPONENTS}
+    single = {name: {name: 1.0} for name in COMPONENTS}
     llp_post = dict.fromkeys(_LLP_POST, 1.0)
     llp_tx_prog = {"llp_prog": 1.0 / posts_per_completion}
-    post = _sum(llp_post, one["hlp_post"])
-    progress_tx = _sum(one["hlp_tx_prog"], llp_tx_prog)
-    network = _sum(one["wire"], one["switch"])
+    post = _sum(llp_post, single["hlp_post"])
+    progress_tx = _sum(single["hlp_tx_prog"], llp_tx_prog)
+    network = _sum(single["wire"], single["switch"])
     io = {"pcie": 2.0, "rc_to_mem": 1.0}
-    progress_rx = _sum(one["llp_prog"], one["hlp_rx_prog"])
-    target_io = _sum(one["pcie"], one["rc_to_mem"])
-    initiator = _sum(post, one["pcie"])
+    progress_rx = _sum(single["llp_prog"], single["hlp_rx_prog"])
+    target_io = _sum(single["pcie"], single["rc_to_mem"])
+    initiator = _sum(post, single["pcie"])
     target = _sum(target_io, progress_rx)
     forms = {
         "llp_post": llp_post,
@@ -161,16 +161,16 @@ def _forms(posts_per_completion: int) -> dict[str, dict[str, float]]:
         "post": post,
         "progress_tx": progress_tx,
         # Slides 30-33: injection = Post + Progress + Misc.
-        "injection": _sum(post, progress_tx, one["injection_misc"]),
-        "injection_llp": _sum(llp_post, one["llp_prog"], one["busy_post"], one["measurement_update"]),
+        "injection": _sum(post, progress_tx, single["injection_misc"]),
+        "injection_llp": _sum(llp_post, single["llp_prog"], single["busy_post"], single["measurement_update"]),
         # Slide 38: latency = Post + 2 PCIe + Network + RC-to-MEM + Progress of the receiver.
         "cpu": _sum(post, progress_rx),
         "io": io,
         "network": network,
         "latency": _sum(post, io, network, progress_rx),
-        "latency_llp": _sum(llp_post, io, network, one["llp_prog"]),
-        "llp_latency": _sum(llp_post, one["llp_prog"]),
-        "hlp_latency": _sum(one["hlp_post"], one["hlp_rx_prog"]),
+        "latency_llp": _sum(llp_post, io, network, single["llp_prog"]),
+        "llp_latency": _sum(llp_post, single["llp_prog"]),
+        "hlp_latency": _sum(single["hlp_post"], single["hlp_rx_prog"]),
         "pcie_twice": {"pcie": 2.0},
         "initiator": initiator,
         "target": target,
@@ -178,7 +178,7 @@ def _forms(posts_per_completion: int) -> dict[str, dict[str, float]]:
         "target_cpu": progress_rx,
         "on_node": _sum(initiator, target),
     }
-    return one | forms
+    return single | forms
 
 
 def form_names() -> tuple[str, ...]:
@@ -187,24 +187,24 @@ def form_names() -> tuple[str, ...]:
 
 
 def form(name: str, posts_per_completion: int) -> dict[str, float]:
-    """Return a linear form: how often each component counts in it.
+    """Return the component weights of a linear form.
 
     Parameters
     ----------
     name : str
-        Name of a total, a part of one, or a component.
+        Name of a total, subtotal or component.
     posts_per_completion : int
-        Posts that one signalled completion covers.
+        Number of posts that one signalled completion covers.
 
     Returns
     -------
     dict
-        Weight by component.
+        Weight of each component.
 
     Raises
     ------
     InputError
-        If there is no such form.
+        If the name is unknown.
 
     References
     ----------
@@ -217,7 +217,7 @@ def form(name: str, posts_per_completion: int) -> dict[str, float]:
     """
     forms = _forms(posts_per_completion)
     if name not in forms:
-        raise InputError(f"'{name}' is no part of the model, expected one of {', '.join(forms)}")
+        raise InputError(f"'{name}' is not a linear form of the model, expected one of {', '.join(forms)}")
     return forms[name]
 
 
@@ -237,41 +237,41 @@ def read_system_file(path: Path | str) -> System:
     Parameters
     ----------
     path : Path or str
-        File as config/systems/integrated_nic.yaml.
+        File in the format of config/systems/integrated_nic.yaml.
 
     Returns
     -------
     System
-        The system.
+        Validated system.
 
     Raises
     ------
     InputError
-        If the file is not as expected.
+        If the file cannot be read or contains invalid values.
     """
     return _checked(load_model(path, System), Path(path))
 
 
 def read_systems(path: Path | str) -> list[System]:
-    """Read published systems from CSV with one row a component.
+    """Read published systems from CSV with one row per component.
 
     Parameters
     ----------
     path : Path or str
-        File as config/published/breakdown_components.csv.
+        File in the format of config/published/breakdown_components.csv.
 
     Returns
     -------
     list of System
-        The systems in file order.
+        Systems in file order.
 
     Raises
     ------
     InputError
-        On the first row that is wrong.
+        On the first invalid row.
     """
     path = Path(path)
-    found: dict[str, dict[str, Component]] = {}
+    components: dict[str, dict[str, Component]] = {}
     for row in read_csv(path, ["system", "component", "time_ns", "spread_ns", "tag", "source"]):
         try:
             component = Component(
@@ -280,9 +280,10 @@ def read_systems(path: Path | str) -> list[System]:
             )  # fmt: skip
         except ValidationError as error:
             raise row.error(f"is not a component: {error}") from error
-        if row["component"] in found.setdefault(row["system"], {}):
+        if row["component"] in components.setdefault(row["system"], {}):
             raise row.error(f"component '{row['component']}' is a duplicate")
-        found[row["system"]][row["component"]] = component
+        components[row["system"]][row["component"]] = component
     return [
-        _checked(System(system=name, posts_per_completion=64, components=parts), path) for name, parts in found.items()
+        _checked(System(system=name, posts_per_completion=64, components=parts), path)
+        for name, parts in components.items()
     ]

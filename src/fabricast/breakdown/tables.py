@@ -1,4 +1,4 @@
-"""The breakdown study as rows of the tables."""
+"""Result tables of the breakdown study."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ QUANTITY = {
     "latency": "latency",
     "latency_llp": "latency_llp",
 }
-#: Reductions of the talk's charts, and the limit of Amdahl's law.
+#: Reductions of the charts in the slides; the last is the Amdahl limit.
 REDUCTIONS = (0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0)
-#: Components and groups of the talk's four charts, in the order of their legends.
+#: Components and groups of the charts in the slides, in legend order.
 CHARTS = {
     "injection": ("hlp", "llp", "llp_post", "pio_copy", "hlp_tx_prog", "hlp_post", "llp_prog"),
     "latency": (
@@ -35,18 +35,18 @@ CHARTS = {
 
 @dataclass(frozen=True)
 class Percentage:
-    """A percentage that a slide prints.
+    """Percentage printed on a slide.
 
     Parameters
     ----------
     figure, label : str
         Slide and bar.
     published_share : float
-        What it prints, as a share.
+        Printed percentage as a fraction.
     digits : int
-        Decimals of the printed percentage.
+        Number of decimals of the printed percentage.
     part, whole : str
-        Linear forms whose ratio it is.
+        Names of the linear forms of numerator and denominator.
     """
 
     figure: str
@@ -58,7 +58,7 @@ class Percentage:
 
 
 def read_percentages(path: Path | str) -> list[Percentage]:
-    """Read the percentages that slides print.
+    """Read the percentages printed on the slides.
 
     Parameters
     ----------
@@ -68,24 +68,24 @@ def read_percentages(path: Path | str) -> list[Percentage]:
     Returns
     -------
     list of Percentage
-        In file order.
+        Percentages in file order.
 
     Raises
     ------
     InputError
-        On the first row that is wrong.
+        On the first invalid row.
     """
-    found = []
+    percentages = []
     for row in read_csv(path, ["figure", "label", "published_percent", "part", "whole"]):
         percent = row["published_percent"]
         for name in (row["part"], row["whole"]):
             if name not in form_names():
-                raise row.error(f"'{name}' is no part of the model")
-        found.append(
+                raise row.error(f"'{name}' is not a linear form of the model")
+        percentages.append(
             Percentage(row["figure"], row["label"], row.number("published_percent") / 100,
                        len(percent.partition(".")[2]), row["part"], row["whole"])
         )  # fmt: skip
-    return found
+    return percentages
 
 
 def read_observed(path: Path | str) -> pd.DataFrame:
@@ -99,15 +99,15 @@ def read_observed(path: Path | str) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        The rows.
+        One row per system and metric.
 
     Raises
     ------
     InputError
-        On the first row that is wrong.
+        On the first invalid row.
     """
     columns = ["system", "metric", "observed_ns", "tag", "source"]
-    found = []
+    observed = []
     for row in read_csv(path, columns):
         value = row.number("observed_ns")
         if row["metric"] not in METRICS or not value > 0:
@@ -115,18 +115,18 @@ def read_observed(path: Path | str) -> pd.DataFrame:
                 f"metric is '{row['metric']}' with {value:g} ns, expected one of {', '.join(METRICS)} and a time "
                 "above 0"
             )
-        found.append((row["system"], row["metric"], value, row["tag"], row["source"]))
-    return pd.DataFrame(found, columns=columns)
+        observed.append((row["system"], row["metric"], value, row["tag"], row["source"]))
+    return pd.DataFrame(observed, columns=columns)
 
 
 @dataclass(frozen=True)
 class BreakdownTables:
-    """Rows that the study adds to the tables.
+    """Result tables of the breakdown study.
 
     Parameters
     ----------
     breakdown_component, breakdown_share, breakdown_total, what_if, prediction, reference, parameter : pandas.DataFrame
-        Rows as in schema.sql.
+        Rows as defined in schema.sql.
     """
 
     breakdown_component: pd.DataFrame
@@ -139,7 +139,7 @@ class BreakdownTables:
 
 
 def _agreement(share: float, published: float, digits: int) -> str:
-    """Say whether a printed percentage is the computed one, rounded or truncated."""
+    """Return ``rounded``, ``truncated`` or ``differs`` for a printed percentage."""
     scale = 10**digits
     printed = round(published * 100 * scale)
     if round(share * 100 * scale) == printed:
@@ -153,7 +153,7 @@ def _component_rows(system: System) -> list[dict[str, object]]:
     return [
         {
             "system": system.system, "component": name, "parent": kind.parent, "layer": kind.layer, "side": kind.side,
-            "time_ns": component.time_ns, "tag": component.tag, "source": component.source or "not given",
+            "time_ns": component.time_ns, "tag": component.tag, "source": component.source or "no source",
             "spread_ns": component.spread_ns,
         }
         for name, kind in COMPONENTS.items()
@@ -179,22 +179,22 @@ def breakdown_tables(
     samples: int,
     seed: int,
 ) -> BreakdownTables:
-    """Compute totals, shares, what-if answers and their uncertainty for every system.
+    """Compute totals, shares, what-if results and uncertainties of every system.
 
     Parameters
     ----------
     systems : sequence of System
-        Machines.
+        Systems to evaluate.
     percentages : sequence of Percentage
-        Percentages that the talk prints for one of them.
+        Percentages printed on the slides for `published_system`.
     observed : pandas.DataFrame
-        Observed totals as `read_observed` gives.
+        Observed totals returned by `read_observed`.
     published_system : str
-        The system of the percentages.
+        Name of the system of the published percentages.
     tolerance : float
-        The study's tolerance on totals.
+        Relative tolerance of totals stated by the study.
     samples : int
-        Draws of the Monte Carlo.
+        Number of Monte Carlo samples.
     seed : int
         Root seed.
 
@@ -209,13 +209,13 @@ def breakdown_tables(
         parts["parameter"].append(_posts_row(system, published=system.system == published_system))
         for percentage in percentages:
             share = system.total_ns(percentage.part) / system.total_ns(percentage.whole)
-            own = system.system == published_system
+            printed = system.system == published_system
             parts["breakdown_share"].append(
                 {
                     "system": system.system, "figure": percentage.figure, "component": percentage.label,
-                    "share": share, "published_share": percentage.published_share if own else None,
-                    "difference": share - percentage.published_share if own else None,
-                    "agreement": _agreement(share, percentage.published_share, percentage.digits) if own else None,
+                    "share": share, "published_share": percentage.published_share if printed else None,
+                    "difference": share - percentage.published_share if printed else None,
+                    "agreement": _agreement(share, percentage.published_share, percentage.digits) if printed else None,
                 }
             )  # fmt: skip
         draws = sample_totals(system, samples=samples, seed=seed)

@@ -1,7 +1,7 @@
-"""Measured runs of the breakdown study: CPU timers and PCIe traces become components.
+"""Component times from CPU timers and PCIe traces.
 
-Times of PCIe events are stamps of an analyser in front of the NIC; times of CPU regions
-are differences of a clock, with the clock's own cost subtracted.
+PCIe events are time-stamped by an analyser in front of the NIC. The time of a CPU region is the difference
+of two clock readings minus the clock overhead.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ __all__ = [
 
 TRACE_COLUMNS = ("run_id", "seq", "t_ns", "direction", "tlp_type", "payload_b", "seq_num", "acked_seq", "role")
 TIMER_COLUMNS = ("run_id", "region", "iter", "raw_ns", "overhead_ns")
-#: Runs of a trace: posts of node 1 with and without the switch, and a ping-pong on the receiver.
+#: Runs of a trace: posts of node 1 with and without the switch, and a ping-pong traced at the receiver.
 RUNS = ("injection", "back_to_back", "ping_pong")
-#: Four months; later stamps have lost their nanoseconds.
+#: About four months; larger float64 time stamps cannot represent nanoseconds.
 _LATEST_NS = 1e16
 _WARM_UP_SHARE = 0.01
 _MOST_LOST = 0.01
 
 
-#: Components as sums and differences of regions; what is nested is subtracted.
+#: Components as signed sums of regions; nested regions are subtracted.
 _REGIONS: dict[str, tuple[tuple[str, float], ...]] = {
     "md_setup": (("md_setup", 1),),
     "md_barrier": (("md_barrier", 1),),
@@ -52,18 +52,18 @@ _REGIONS: dict[str, tuple[tuple[str, float], ...]] = {
 
 @dataclass(frozen=True)
 class Derived:
-    """A component derived from time stamps.
+    """Statistics of a component derived from time stamps.
 
     Parameters
     ----------
     name : str
-        Component, or ``observed_injection``.
+        Name of the component, or ``observed_injection``.
     median_ns, mean_ns, p05_ns, p95_ns : float
-        Statistics over events; a difference of regions has only the medians' difference.
+        Statistics over events. For a difference of regions, the percentiles equal the difference of medians.
     samples : int
-        Events behind it.
+        Number of events.
     flag : str
-        What the reader should know, such as a negative difference.
+        ``negative`` or ``difference``; empty for a directly measured component.
     """
 
     name: str
@@ -77,14 +77,14 @@ class Derived:
 
 def _statistics(name: str, values: NDArray[np.float64]) -> Derived:
     if not values.size:
-        raise InputError(f"'{name}' has no events behind it, expected at least one")
+        raise InputError(f"'{name}' has no events, expected at least one")
     p05, median, p95 = np.percentile(values, [5, 50, 95])
     flag = "negative" if median < 0 else ""
     return Derived(name, float(median), float(values.mean()), float(p05), float(p95), int(values.size), flag)
 
 
 def _read(path: Path | str, columns: Sequence[str], numbers: Iterable[str], blank: Iterable[str] = ()) -> pd.DataFrame:
-    """Read columns of text and numbers, NaN where a number may be blank; the index holds the lines."""
+    """Read text and number columns, indexed by line; blank optional numbers are NaN."""
     rows = read_csv(path, columns)
     values = {
         name: [
@@ -110,12 +110,12 @@ def read_trace(path: Path | str) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        The rows.
+        One row per event.
 
     Raises
     ------
     InputError
-        On the first row that is wrong.
+        On the first invalid row.
     """
     trace = _read(
         path, TRACE_COLUMNS, {"seq", "t_ns", "payload_b", "seq_num", "acked_seq"}, {"payload_b", "seq_num", "acked_seq"}
@@ -154,24 +154,24 @@ def read_timers(path: Path | str) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        The rows.
+        One row per event.
 
     Raises
     ------
     InputError
-        On the first row that is wrong.
+        On the first invalid row.
     """
     timers = _read(path, TIMER_COLUMNS, {"iter", "raw_ns", "overhead_ns"})
-    known = {*(region for terms in _REGIONS.values() for region, _ in terms), "ping_pong"}
-    wrong = ~timers["region"].isin(known)
+    regions = {*(region for terms in _REGIONS.values() for region, _ in terms), "ping_pong"}
+    wrong = ~timers["region"].isin(regions)
     for name in ("raw_ns", "overhead_ns"):
         wrong |= ~timers[name].between(0, _LATEST_NS)
     if wrong.any():
         line = int(wrong.index[int(np.argmax(wrong))])
-        found = timers.loc[line]
+        row = timers.loc[line]
         raise InputError(
-            f"region is '{found['region']}' with raw_ns {found['raw_ns']:g} and overhead_ns {found['overhead_ns']:g}; "
-            f"expected times of 0 to {_LATEST_NS:g} and a region of {', '.join(sorted(known))}",
+            f"region is '{row['region']}' with raw_ns {row['raw_ns']:g} and overhead_ns {row['overhead_ns']:g}; "
+            f"expected times of 0 to {_LATEST_NS:g} and a region of {', '.join(sorted(regions))}",
             path=path,
             line=line,
         )
@@ -179,13 +179,13 @@ def read_timers(path: Path | str) -> pd.DataFrame:
 
 
 def _ordered(trace: pd.DataFrame, run: str) -> pd.DataFrame:
-    """Rows of one run in the order of the analyser, which need not be the order of the file."""
+    """Return the rows of one run in sequence-number order."""
     rows = trace[trace["run_id"] == run].sort_values("seq", kind="stable").reset_index(drop=True)
     backwards = np.flatnonzero(np.diff(rows["t_ns"]) < 0)
     if backwards.size:
         raise InputError(
             f"run '{run}': the clock runs backwards at seq {rows['seq'][int(backwards[0]) + 1]:.0f}, "
-            "expected times that do not fall"
+            "expected non-decreasing times"
         )
     return rows
 
@@ -195,32 +195,32 @@ def _after_warm_up(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _posts_and_completions(rows: pd.DataFrame, run: str, posts_per_completion: int) -> NDArray[np.float64]:
-    """Return 2 * Network of every completion: from the last post that it covers."""
+    """Return the time from the last covered post to its completion: 2 * network."""
     posts = rows[(rows["role"] == "post") & (rows["direction"] == "down")]["t_ns"].to_numpy()
     completions = rows[(rows["role"] == "completion") & (rows["direction"] == "up")]["t_ns"].to_numpy()
     expected = posts.size // posts_per_completion
     if expected == 0 or completions.size < expected * (1 - _MOST_LOST):
         raise InputError(
             f"run '{run}': {completions.size} completions for {posts.size} posts, expected one for each "
-            f"{posts_per_completion}; more than {_MOST_LOST:.0%} are missing"
+            f"{posts_per_completion} with at most {_MOST_LOST:.0%} missing"
         )
     if completions.size == expected:
-        # Nothing is missing: every c-th post from the start of the trace is signalled.
+        # All completions are present: every c-th post from the start of the trace is signalled.
         gaps = completions - posts[posts_per_completion - 1 :: posts_per_completion][:expected]
     else:
-        # Completions carry no number: the signalled posts are those to which the gap varies least.
+        # Completions have no sequence number: choose the posts for which the gap varies least.
         candidates = []
         for phase in range(posts_per_completion):
             signalled = posts[phase::posts_per_completion]
             before = np.searchsorted(signalled, completions, side="right") - 1
-            known = before >= 0
-            if known.any():
-                candidates.append(completions[known] - signalled[before[known]])
+            has_post = before >= 0
+            if has_post.any():
+                candidates.append(completions[has_post] - signalled[before[has_post]])
         if not candidates:
             raise InputError(f"run '{run}': no completion follows a post, expected one for each {posts_per_completion}")
         gaps = min(candidates, key=lambda values: float(values.std()))
     if (gaps <= 0).any():
-        raise InputError(f"run '{run}': completions come before their posts, expected them after")
+        raise InputError(f"run '{run}': completions precede their posts, expected completions after posts")
     return _after_warm_up(gaps)
 
 
@@ -232,17 +232,17 @@ def components_from_trace(
     Parameters
     ----------
     trace : pandas.DataFrame
-        Rows as `read_trace` gives.
+        Rows returned by `read_trace`.
     posts_per_completion : int
-        Posts that one signalled completion covers.
+        Number of posts that one signalled completion covers.
     llp_post_ns, llp_prog_ns : float
-        CPU times that the ping-pong contains, from timers.
+        CPU times in ns of the ping-pong, from timers.
 
     Returns
     -------
     dict
-        pcie, network, observed_injection; wire and switch if there is a run with the NICs
-        back to back; rc_to_mem if there is a ping-pong.
+        Components pcie, network and observed_injection; wire and switch if the trace has a back-to-back run;
+        rc_to_mem if it has a ping-pong.
 
     Raises
     ------
@@ -253,26 +253,28 @@ def components_from_trace(
     ----------
     Zambre et al., slides 19-20 and 48.
     """
-    found: dict[str, Derived] = {}
+    components: dict[str, Derived] = {}
     rows = _ordered(trace, "injection")
     if rows.empty:
         raise InputError("the trace has no run 'injection'")
     posts = rows[(rows["role"] == "post") & (rows["direction"] == "down") & (rows["payload_b"] == 64)]
-    found["observed_injection"] = _statistics("observed_injection", _after_warm_up(np.diff(posts["t_ns"].to_numpy())))
-    # One ACK may cover several writes: only the last one that it covers tells the crossing time.
+    components["observed_injection"] = _statistics(
+        "observed_injection", _after_warm_up(np.diff(posts["t_ns"].to_numpy()))
+    )
+    # An ACK may cover several writes; only the last covered write determines the crossing time.
     writes = rows[(rows["tlp_type"] == "MWr") & (rows["direction"] == "up")][["seq_num", "t_ns"]]
     acks = rows[(rows["tlp_type"] == "ACK") & (rows["direction"] == "down")][["acked_seq", "t_ns"]]
     pairs = writes.merge(acks, left_on="seq_num", right_on="acked_seq", suffixes=("_write", "_ack"))
     if pairs.empty:
-        raise InputError("run 'injection': no ACK names a write, so PCIe cannot be derived")
-    found["pcie"] = _statistics("pcie", _after_warm_up((pairs["t_ns_ack"] - pairs["t_ns_write"]).to_numpy() / 2))
-    found["network"] = _statistics("network", _posts_and_completions(rows, "injection", posts_per_completion) / 2)
+        raise InputError("run 'injection': no ACK refers to a write, expected at least one to derive the PCIe time")
+    components["pcie"] = _statistics("pcie", _after_warm_up((pairs["t_ns_ack"] - pairs["t_ns_write"]).to_numpy() / 2))
+    components["network"] = _statistics("network", _posts_and_completions(rows, "injection", posts_per_completion) / 2)
     direct = _ordered(trace, "back_to_back")
     if not direct.empty:
         wire = _statistics("wire", _posts_and_completions(direct, "back_to_back", posts_per_completion) / 2)
-        found["wire"] = wire
-        switch = found["network"].median_ns - wire.median_ns
-        found["switch"] = Derived(
+        components["wire"] = wire
+        switch = components["network"].median_ns - wire.median_ns
+        components["switch"] = Derived(
             "switch", switch, switch, switch, switch, wire.samples, "negative" if switch < 0 else "difference"
         )
     pong = _ordered(trace, "ping_pong")
@@ -280,11 +282,11 @@ def components_from_trace(
         arrived = pong[(pong["role"] == "payload") & (pong["direction"] == "up")]["t_ns"].to_numpy()
         answered = pong[(pong["role"] == "post") & (pong["direction"] == "down")]["t_ns"].to_numpy()
         after = np.searchsorted(answered, arrived, side="right")
-        known = after < answered.size
-        gaps = answered[after[known]] - arrived[known]
-        rest = 2 * found["pcie"].median_ns + llp_prog_ns + llp_post_ns
-        found["rc_to_mem"] = _statistics("rc_to_mem", _after_warm_up(gaps - rest))
-    return found
+        is_answered = after < answered.size
+        gaps = answered[after[is_answered]] - arrived[is_answered]
+        rest = 2 * components["pcie"].median_ns + llp_prog_ns + llp_post_ns
+        components["rc_to_mem"] = _statistics("rc_to_mem", _after_warm_up(gaps - rest))
+    return components
 
 
 def components_from_timers(timers: pd.DataFrame) -> dict[str, Derived]:
@@ -293,17 +295,17 @@ def components_from_timers(timers: pd.DataFrame) -> dict[str, Derived]:
     Parameters
     ----------
     timers : pandas.DataFrame
-        Rows as `read_timers` gives.
+        Rows returned by `read_timers`.
 
     Returns
     -------
     dict
-        Components whose regions are all there. Negative differences are kept and flagged.
+        Components whose regions are all present. Negative differences are kept and flagged.
 
     References
     ----------
-    Zambre et al., slides 17-18: time = end - start - overhead; a layer's own time is that
-    of its call minus that of the call below.
+    Zambre et al., slides 17-18: time = end - start - overhead; the time of a layer is the time of its
+    call minus the time of the call to the layer below.
 
     Examples
     --------
@@ -318,15 +320,15 @@ def components_from_timers(timers: pd.DataFrame) -> dict[str, Derived]:
         str(name): part.sort_values("iter", kind="stable")["net_ns"].to_numpy()[int(len(part) * _WARM_UP_SHARE) :]
         for name, part in net.groupby("region")
     }
-    found = {}
+    components = {}
     for name, terms in _REGIONS.items():
         if all(region in regions for region, _ in terms):
             if len(terms) == 1:
-                found[name] = _statistics(name, regions[terms[0][0]])
+                components[name] = _statistics(name, regions[terms[0][0]])
                 continue
             median = sum(sign * float(np.median(regions[region])) for region, sign in terms)
             mean = sum(sign * float(regions[region].mean()) for region, sign in terms)
             samples = min(regions[region].size for region, _ in terms)
             flag = "negative" if median < 0 else "difference"
-            found[name] = Derived(name, median, mean, median, median, samples, flag)
-    return found
+            components[name] = Derived(name, median, mean, median, median, samples, flag)
+    return components

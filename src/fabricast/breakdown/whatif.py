@@ -1,4 +1,4 @@
-"""What if a component were faster: shares removed, ratios, inverse questions, uncertainty."""
+"""Effect of faster components on totals (what-if analysis)."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ __all__ = ["Outcome", "reduce_components", "required_reduction", "sample_totals"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a reduction does to a total.
+    """Effect of a reduction on a total.
 
     Parameters
     ----------
     before_ns, after_ns : float
-        The total.
+        Total in ns before and after the reduction.
     share_removed : float
-        Removed part of the total, what the talk plots as speed-up.
+        Removed fraction of the total, which the slides plot as speed-up.
     speedup_ratio : float
-        Total before over total after.
+        Total before divided by total after the reduction.
     """
 
     before_ns: float
@@ -49,22 +49,22 @@ def _members(name: str) -> tuple[str, ...]:
 
 
 def reduce_components(system: System, metric: str, reductions: Mapping[str, float]) -> Outcome:
-    """Return what happens to a total if components or groups shrink.
+    """Return the effect of reduced components or groups on a total.
 
     Parameters
     ----------
     system : System
-        The machine.
+        System to evaluate.
     metric : str
         Key of `METRICS`.
     reductions : mapping
-        Removed share, 0 to 1, of each component or group; a component that stands in
-        several of them keeps the product of what they leave.
+        Removed fraction, 0 to 1, of each component or group. If a component belongs to several entries,
+        their remaining fractions are multiplied.
 
     Returns
     -------
     Outcome
-        Totals before and after, share removed and ratio.
+        Totals before and after, removed fraction and ratio.
 
     Raises
     ------
@@ -84,53 +84,55 @@ def reduce_components(system: System, metric: str, reductions: Mapping[str, floa
     0.064475
     """
     weights = _metric(system, metric)
-    left = dict.fromkeys(COMPONENTS, 1.0)
+    remaining = dict.fromkeys(COMPONENTS, 1.0)
     for name, reduction in reductions.items():
         if not 0 <= reduction <= 1:
             raise InputError(f"reduction of '{name}' is {reduction:g}, expected 0 to 1 (0 % to 100 %)")
         for member in _members(name):
-            left[member] *= 1 - reduction
+            remaining[member] *= 1 - reduction
     before = math.fsum(weight * system.time_ns(c) for c, weight in weights.items())
-    after = math.fsum(weight * system.time_ns(c) * left[c] for c, weight in weights.items())
+    after = math.fsum(weight * system.time_ns(c) * remaining[c] for c, weight in weights.items())
     if before == 0:
         raise InputError(f"{metric} of system '{system.system}' is 0 ns, expected a positive total")
     return Outcome(before, after, 1 - after / before, before / after if after > 0 else math.inf)
 
 
 def share_of(system: System, metric: str, name: str) -> float:
-    """Return the share of a component or group in a total: the bound that a reduction cannot pass.
+    """Return the share of a component or group in a total.
+
+    The share is the upper bound of what a reduction of the component can remove.
 
     Parameters
     ----------
     system : System
-        The machine.
+        System to evaluate.
     metric, name : str
-        The total, and the component or group.
+        Names of the total and of the component or group.
 
     Returns
     -------
     float
-        Share, 0 to 1.
+        Share of the total, 0 to 1.
     """
     return reduce_components(system, metric, {name: 1.0}).share_removed
 
 
 def required_reduction(system: System, metric: str, name: str, share: float) -> float | None:
-    """Return which reduction of a component removes a share of a total.
+    """Return the component reduction that removes a share of a total.
 
     Parameters
     ----------
     system : System
-        The machine.
+        System to evaluate.
     metric, name : str
-        The total, and the component or group.
+        Names of the total and of the component or group.
     share : float
         Share of the total to remove, 0 to 1.
 
     Returns
     -------
     float or None
-        Reduction, 0 to 1; None if even removing the component is not enough.
+        Reduction, 0 to 1; None if removing the whole component is not sufficient.
 
     Raises
     ------
@@ -146,21 +148,21 @@ def required_reduction(system: System, metric: str, name: str, share: float) -> 
 
 
 def sample_totals(system: System, *, samples: int, seed: int) -> dict[str, NDArray[np.float64]]:
-    """Draw totals from the spreads of the components.
+    """Sample totals by Monte Carlo from the spreads of the components.
 
     Parameters
     ----------
     system : System
-        The machine; components vary independently and normally, never below 0.
+        System to sample. Component times are independent and normal, clipped at 0.
     samples : int
-        How many draws.
+        Number of samples.
     seed : int
         Root seed.
 
     Returns
     -------
     dict
-        Draws of every metric, ndarray of float64, shape (samples,), in ns.
+        Samples of every metric in ns, ndarray of float64, shape (samples,).
     """
     generator = random_generator(seed, f"breakdown.{system.system}")
     times = {

@@ -1,5 +1,8 @@
-"""The command line: one module a group of commands."""
+"""Command line: one module per group of commands."""
 
-from fabricast.cli.main import app, main, run
+from fabricast.cli.main import app, main
 
-__all__ = ["app", "main", "run"]
+__all__ = [
+    "app",
+    "main",
+]

@@ -1,4 +1,4 @@
-"""`python -m fabricast.cli`."""
+"""Entry point of ``python -m fabricast.cli``."""
 
 from fabricast.cli.main import main
 

@@ -1,4 +1,4 @@
-"""Commands on the time of a small message: whatif, breakdown derive."""
+"""Commands for the time of small messages: whatif, breakdown derive."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fabricast.cli.options import check_name, check_output, check_range
 __all__ = ["app"]
 
 app = typer.Typer()
-derive_app = typer.Typer(help="Times of a small message from traces and timers.", no_args_is_help=True)
+derive_app = typer.Typer(help="Component times of small messages from timers and traces.", no_args_is_help=True)
 app.add_typer(derive_app, name="breakdown")
 
 
@@ -23,15 +23,17 @@ app.add_typer(derive_app, name="breakdown")
 def whatif(
     system: Annotated[str, typer.Argument(help="Published system (thunderx2) or .yaml file.", show_default=False)],
     reduce: Annotated[
-        list[str] | None, typer.Option(help="Component or group and how much of it goes, such as pio_copy=84%.")
+        list[str] | None, typer.Option(help="Component or group and the fraction to remove, such as pio_copy=84%.")
     ] = None,
-    metric: Annotated[str, typer.Option(help="injection, injection_llp, latency or latency_llp.")] = "latency",
+    metric: Annotated[
+        str, typer.Option(help="Total time: injection, injection_llp, latency or latency_llp.")
+    ] = "latency",
     remove: Annotated[
         str | None,
-        typer.Option(help="Ask the other way: which reduction of each part removes this share, such as 25%."),
+        typer.Option(help="Print the reduction of each component that removes this fraction of the total, e.g. 25%."),
     ] = None,
 ) -> None:
-    """Say what a faster part of the message path would bring."""
+    """Compute how faster components change the total time of a small message."""
     from fabricast.cli.breakdown_whatif import whatif_lines
 
     for line in whatif_lines(system, reduce or [], metric, remove):
@@ -46,7 +48,7 @@ def derive_breakdown(
     timers: Annotated[
         Path,
         typer.Option(
-            help="CSV with columns run_id,region,iter,raw_ns,overhead_ns; regions mpi_isend, uct_post, md_setup, "
+            help="CSV with columns run_id,region,iter,raw_ns,overhead_ns. Regions: mpi_isend, uct_post, md_setup, "
             "md_barrier, dbc_barrier, pio_copy, uct_progress, send_progress, receive_progress."
         ),
     ],
@@ -54,14 +56,14 @@ def derive_breakdown(
     trace: Annotated[
         Path | None,
         typer.Option(
-            help="CSV of a PCIe analyser (run_id,seq,t_ns,direction,tlp_type,payload_b,seq_num,acked_seq,role); "
-            "without it I/O and network stay one lump."
+            help="CSV of a PCIe analyser (run_id,seq,t_ns,direction,tlp_type,payload_b,seq_num,acked_seq,role). "
+            "Without it, PCIe, network and memory times are reported as one sum."
         ),
     ] = None,
-    posts_per_completion: Annotated[int, typer.Option(help="Posts that one signalled completion covers.")] = 64,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the system as .yaml.")] = None,
+    posts_per_completion: Annotated[int, typer.Option(help="Number of posts per signalled completion.")] = 64,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the system to this .yaml file.")] = None,
 ) -> None:
-    """Derive every component from CPU timers and a PCIe trace."""
+    """Derive component times from CPU timers and a PCIe trace."""
     from fabricast.cli.breakdown_derivation import derive_lines
 
     check_output(output, ".yaml", ".yml")

@@ -1,4 +1,4 @@
-"""What-if questions in text, for the command line."""
+"""Text output of the what-if analysis, for the command line."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ def _share(text: str, option: str) -> float:
 
 
 def whatif_lines(system: str, reductions: Sequence[str], metric: str, remove: str | None) -> list[str]:
-    """Answer a what-if question.
+    """Return the result of a what-if analysis as text.
 
     Parameters
     ----------
     system : str
-        Published system or YAML file.
+        Name of a published system, or YAML file.
     reductions : sequence of str
-        Such as ``pio_copy=84%``.
+        Removed fractions of components or groups, such as ``pio_copy=84%``.
     metric : str
-        The total.
+        Total time, a key of `METRICS`.
     remove : str or None
-        Share of the total to remove, for the inverse question.
+        Fraction of the total to remove, such as ``25%``: the required reduction of each component is listed.
 
     Returns
     -------
     list of str
-        Lines for the user.
+        Lines to print.
 
     Raises
     ------
     InputError
-        If an argument is not as expected.
+        If an argument is invalid.
     """
     machine = load_system(system)
     if metric not in METRICS:
@@ -53,7 +53,7 @@ def whatif_lines(system: str, reductions: Sequence[str], metric: str, remove: st
         if not equals:
             raise InputError(f"--reduce is '{text}', expected a component and a share such as pio_copy=84%")
         if name in parsed:
-            raise InputError(f"--reduce names '{name}' twice")
+            raise InputError(f"--reduce contains '{name}' twice, expected once")
         parsed[name] = _share(value, "--reduce")
     lines = []
     outcome = reduce_components(machine, metric, parsed)
@@ -69,14 +69,14 @@ def whatif_lines(system: str, reductions: Sequence[str], metric: str, remove: st
         for name, members in GROUPS.items():
             if any(member in weights for member in members) and share_of(machine, metric, name) > 0:
                 needed = required_reduction(machine, metric, name, share)
-                shown = "not possible by it alone" if needed is None else f"{needed:.2%} less of it"
+                shown = "not possible, its share is smaller" if needed is None else f"reduction by {needed:.2%}"
                 lines.append(f"  {name:20} {shown}")
     elif not parsed:
-        lines.append("shares (no reduction of a part can remove more):")
+        lines.append("shares of the total (upper bounds of what a reduction can remove):")
         for name, members in GROUPS.items():
             if any(member in weights for member in members):
                 lines.append(f"  {name:20} {share_of(machine, metric, name):.2%}")
     assumed = [name for name in weights if name in machine.components and machine.components[name].tag == "assumed"]
     if assumed:
-        lines.append(f"rests on assumed values of: {', '.join(assumed)}")
+        lines.append(f"assumed component times: {', '.join(assumed)}")
     return lines

@@ -1,4 +1,4 @@
-"""Commands on messages between GPUs: select, bandwidth."""
+"""Commands for messages between GPUs: select, bandwidth."""
 
 from __future__ import annotations
 
@@ -26,18 +26,22 @@ app = typer.Typer()
     "fabricast select --system k20_extoll --size 64 --nodes 12 --objective energy"
 )
 def select(
-    system: Annotated[str, typer.Option(help="k20_extoll, lassen_mvapich, lassen_spectrum or summit_spectrum.")],
-    size: Annotated[str, typer.Option(help="Message size such as 512KiB, 4MB or 64.")],
-    nodes: Annotated[int, typer.Option(help="Nodes; each exchanges with two neighbours, or one if there are two.")] = 2,
-    overlap: Annotated[float, typer.Option(help="Share of communication that could be hidden, 0 to 1.")] = 0.0,
-    compute_us: Annotated[float, typer.Option(help="Computation of a step in microseconds.")] = 0.0,
-    objective: Annotated[str, typer.Option(help="time, energy or edp (their product).")] = "time",
-    gpus: Annotated[int, typer.Option(help="GPUs of a node that send at the same time.")] = 1,
+    system: Annotated[
+        str, typer.Option(help="System: k20_extoll, lassen_mvapich, lassen_spectrum or summit_spectrum.")
+    ],
+    size: Annotated[str, typer.Option(help="Message size such as 512KiB, 4MB or 64 (bytes).")],
+    nodes: Annotated[int, typer.Option(help="Number of nodes; each has two neighbours, or one if there are two.")] = 2,
+    overlap: Annotated[
+        float, typer.Option(help="Fraction of communication that can overlap with computation, 0 to 1.")
+    ] = 0.0,
+    compute_us: Annotated[float, typer.Option(help="Computation time per step in microseconds.")] = 0.0,
+    objective: Annotated[str, typer.Option(help="Minimised quantity: time, energy or edp (their product).")] = "time",
+    gpus: Annotated[int, typer.Option(help="GPUs per node that send at the same time.")] = 1,
     measured: Annotated[
-        Path | None, typer.Option(help="this_gpu.parameters.csv of 'make measured', in place of assumed values.")
+        Path | None, typer.Option(help="this_gpu.parameters.csv from 'make measured', to replace assumed values.")
     ] = None,
 ) -> None:
-    """Choose method and path of a message between GPUs, with its lead over the second."""
+    """Select the best communication method and path for a message between GPUs."""
     from fabricast.core.units import parse_bytes
     from fabricast.gpucentric.parameters import read_measured
     from fabricast.gpucentric.selector import select as choose
@@ -62,16 +66,16 @@ def select(
 def bandwidth(
     file: Annotated[
         Path,
-        typer.Argument(help="What nvbandwidth (text or -j) or p2pBandwidthLatencyTest printed.", show_default=False),
+        typer.Argument(help="Output of nvbandwidth (text or -j) or p2pBandwidthLatencyTest.", show_default=False),
     ],
     topology: Annotated[
         str | None,
-        typer.Option(help="Topology of the machine, which tells the way of each copy.", show_default=False),
+        typer.Option(help="Topology of the machine, to determine the path class of each copy.", show_default=False),
     ] = None,
     include_display: Annotated[bool, DISPLAY] = False,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write all matrices as .csv.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write all matrices to this .csv file.")] = None,
 ) -> None:
-    """Read bandwidths between GPUs and host, and what they tell the PCIe models."""
+    """Read measured bandwidths and print the value for --bandwidth-gib of 'predict'."""
     from fabricast.inputs.bandwidth_matrices import read_bandwidths
     from fabricast.inputs.files import write_text
     from fabricast.pcie.topology.files import load_tree
@@ -90,7 +94,7 @@ def bandwidth(
 
 
 def _copy_lines(table: pd.DataFrame, tree: PcieTree | None) -> Iterator[str]:
-    """Yield the rates of copies between GPUs by class, and which of them the PCIe models can use."""
+    """Yield the rates of GPU-to-GPU copies by path class, and the value for predict."""
     from fabricast.core.units import pcie_link_bytes_per_s
     from fabricast.gpucentric.bandwidth_matrices import copy_classes
 
@@ -102,39 +106,39 @@ def _copy_lines(table: pd.DataFrame, tree: PcieTree | None) -> Iterator[str]:
 
     def narrowest(source: str, target: str) -> float:
         assert tree is not None
-        known = source != target and {source, target} <= set(tree.endpoint_names)
-        return float(tree.routes.capacity[tree.route(source, target)].min()) if known else 1.0
+        is_routed = source != target and {source, target} <= set(tree.endpoint_names)
+        return float(tree.routes.capacity[tree.route(source, target)].min()) if is_routed else 1.0
 
     classes = copy_classes(table, *(() if tree is None else (way, narrowest)))
     if not classes:
-        yield "no copies between GPUs: nothing for the PCIe models"
+        yield "no copies between GPUs: the file does not determine a bandwidth for the PCIe models"
         return
-    for one in classes:
-        pairs = ", ".join(f"{source}>{target}" for source, target in one.pairs[:6])
-        more = ", ..." if len(one.pairs) > 6 else ""
+    for rate_class in classes:
+        pairs = ", ".join(f"{source}>{target}" for source, target in rate_class.pairs[:6])
+        more = ", ..." if len(rate_class.pairs) > 6 else ""
         yield (
-            f"{one.name}: median {one.median / 1e9:.4g} GB/s ({one.low / 1e9:.4g} to {one.high / 1e9:.4g}), "
-            f"{len(one.pairs)} pairs: {pairs}{more}"
+            f"{rate_class.name}: median {rate_class.median / 1e9:.4g} GB/s "
+            f"({rate_class.low / 1e9:.4g} to {rate_class.high / 1e9:.4g}), {len(rate_class.pairs)} pairs: {pairs}{more}"
         )
     if tree is None:
         if classes[-1].median > pcie_link_bytes_per_s(6, 16):
-            yield "faster than any PCIe link: direct links between GPUs, nothing for the PCIe models"
+            yield "faster than any PCIe link: these copies use direct links, so no PCIe bandwidth is determined"
         elif len(classes) == 1:
             yield (
-                f"if these copies take PCIe: --bandwidth-gib {classes[0].median / GIB:.6g} for predict; "
-                "--topology tells whether they do"
+                f"if these copies use PCIe: --bandwidth-gib {classes[0].median / GIB:.6g} for predict; "
+                "specify --topology to check their path class"
             )
         else:
-            yield "which rate belongs to which way the file does not tell: give --topology"
+            yield "the file does not contain the path class of each rate: specify --topology"
         return
-    over_pcie = [one for one in classes if one.name in ("PIX", "PXB", "PHB")]
+    over_pcie = [rate_class for rate_class in classes if rate_class.name in ("PIX", "PXB", "PHB")]
     limit = tree.link_bytes_per_s
     if not over_pcie:
-        yield "all copies take direct links or cross sockets: nothing for the PCIe models"
+        yield "all copies use direct links or cross sockets: no bandwidth for the PCIe models is determined"
     elif limit is not None and over_pcie[0].reference > limit:
         yield (
-            f"{over_pcie[0].name} copies are faster than their links ({limit / 1e9:.2f} GB/s): numbers of "
-            "GPUs or the topology do not fit this file"
+            f"{over_pcie[0].name} copies are faster than their links ({limit / 1e9:.2f} GB/s): the GPU "
+            "numbers or the topology do not match this file"
         )
     else:
         yield f"for predict on {tree.name}: --bandwidth-gib {over_pcie[0].reference / GIB:.6g} ({over_pcie[0].name})"

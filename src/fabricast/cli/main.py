@@ -1,4 +1,4 @@
-"""The command line as a whole: all commands, and how bad input ends."""
+"""Command-line application: all commands and their error handling."""
 
 from __future__ import annotations
 
@@ -12,14 +12,12 @@ import typer
 from fabricast import __version__
 from fabricast.cli import breakdown, gpucentric, maxrate, pcie, percs, results, topology, validation
 from fabricast.core.errors import InputError
-from fabricast.runtime.garbage_collection import collect_rarely
-from fabricast.runtime.leaving import leave_at_once
 
-__all__ = ["app", "main", "run"]
+__all__ = ["app", "main"]
 
 app = typer.Typer(
     name="fabricast",
-    help="Forecast communication on dense accelerator servers and the networks behind them.",
+    help="Predict the performance of PCIe, GPU, MPI and network communication.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -45,57 +43,43 @@ def _root(
     pass
 
 
-#: Which option helps, by error.
+#: Remedy on the command line, by type of error.
 _HELP = {
-    "NoAcceleratorError": "; --include-display also takes graphics cards (class 0300)",
-    "UnknownSpeedError": "; give --parameters, --bandwidth-gib or, for model endpoint_engines, --measurements "
+    "NoAcceleratorError": "; specify --include-display to include graphics cards (class 0300)",
+    "UnknownSpeedError": "; specify --parameters, --bandwidth-gib or, for model endpoint_engines, --measurements "
     "(simulate: --generation and --width)",
-    "PeerLinkError": "; --pcie-only lets such copies take the tree all the same",
+    "PeerLinkError": "; specify --pcie-only to route these copies over the PCIe tree",
 }
 
 
 def main() -> None:
-    """Run the command line and end the process."""
-    codes: list[int] = []
-    leave_at_once(lambda: codes[0] if codes else None)
-    collect_rarely()
-    try:
-        run()
-    except SystemExit as end:
-        if isinstance(end.code, int):
-            codes.append(end.code)
-        raise
-    codes.append(0)
-
-
-def run() -> None:
-    """Run the command line; bad input ends with one line and exit code 2."""
+    """Run the command line; invalid input exits with code 2 and a one-line message."""
     try:
         app()
         sys.stdout.flush()
     except InputError as error:
         _end(f"{_with_option(error)}{_HELP.get(type(error).__name__, '')}", 2)
     except BrokenPipeError:
-        # Nobody reads any more: the interpreter must not try to write what is left.
+        # The reader closed the pipe: discard buffered output so that interpreter shutdown does not fail.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
     except KeyboardInterrupt:
-        _end("interrupted; nothing half-written is left", 130)
+        _end("interrupted; no partially written files remain", 130)
     except MemoryError:
-        _end("the memory of this machine does not suffice for this input", 2)
+        _end("not enough memory for this input", 2)
     except OSError as error:
-        # Standard output on a full disk.
+        # For example standard output redirected to a full disk.
         with suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         _end(f"cannot write: {error.strerror or error}", 2)
 
 
-#: Options whose name is not that of the argument.
+#: Options whose names differ from the function argument.
 _OPTIONS = {"compute_s": "--compute-us", "bandwidth": "--bandwidth-gib"}
 
 
 def _with_option(error: InputError) -> str:
-    """Return a message of the library with the option in place of its argument."""
+    """Return an error message in which the option replaces the function argument."""
     if error.argument is None:
         return str(error)
     option = _OPTIONS.get(error.argument, f"--{error.argument.replace('_', '-')}")

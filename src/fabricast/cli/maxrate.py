@@ -1,4 +1,4 @@
-"""Commands on many processes of one node: fit, collect."""
+"""Commands for message rates of several processes per node: fit, collect."""
 
 from __future__ import annotations
 
@@ -19,18 +19,20 @@ def fit(
     file: Annotated[
         Path,
         typer.Argument(
-            help="CSV or Parquet with columns processes,size_bytes,time_s (more in config/README.md), or what "
-            "nodecomm, BenchPress, osu_latency, osu_bw, osu_mbw_mr, osu_multi_lat, IMB-MPI1 or netgauge printed.",
+            help="CSV or Parquet with columns processes,size_bytes,time_s (see config/README.md), or output of "
+            "nodecomm, BenchPress, osu_latency, osu_bw, osu_mbw_mr, osu_multi_lat, IMB-MPI1 or netgauge.",
             show_default=False,
         ),
     ],
-    model: Annotated[str, typer.Option(help="postal, maxrate, refined, refined_latency or overload.")] = "refined",
-    processes: Annotated[int | None, typer.Option(help="Pairs, where an output does not name them.")] = None,
-    smallest_bytes: Annotated[float, typer.Option(help="Leave smaller messages out.")] = 0.0,
-    draws: Annotated[int, typer.Option(help="Bootstrap draws behind the intervals.")] = 200,
-    seed: Annotated[int, typer.Option(help="Seed of starts and bootstrap.")] = 20161113,
+    model: Annotated[
+        str, typer.Option(help="Model: postal, maxrate, refined, refined_latency or overload.")
+    ] = "refined",
+    processes: Annotated[int | None, typer.Option(help="Number of process pairs, if the output omits it.")] = None,
+    smallest_bytes: Annotated[float, typer.Option(help="Ignore messages below this size in bytes.")] = 0.0,
+    draws: Annotated[int, typer.Option(help="Bootstrap samples for the intervals.")] = 200,
+    seed: Annotated[int, typer.Option(help="Seed of the starting points and the bootstrap.")] = 20161113,
 ) -> None:
-    """Fit a max-rate model: parameters with intervals, errors, a LogGOPS line, SimGrid's factors."""
+    """Fit a max-rate model; print intervals, errors, LogGOPS and SimGrid values."""
     from fabricast.cli.maxrate_fit import fit_lines
 
     check_range("--draws", draws, 20, 100_000)
@@ -43,14 +45,16 @@ def fit(
 
 @app.command(epilog="Example: fabricast collect osu_k1.out osu_k2.out osu_k4.out -o mine.csv")
 def collect(
-    files: Annotated[list[Path], typer.Argument(help="Outputs of benchmark programs, or CSV.", show_default=False)],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Write .csv.")],
-    processes: Annotated[int | None, typer.Option(help="Pairs, where an output does not name them.")] = None,
+    files: Annotated[
+        list[Path], typer.Argument(help="Output files of benchmark programs, or CSV.", show_default=False)
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="CSV file to write.")],
+    processes: Annotated[int | None, typer.Option(help="Number of process pairs, if the output omits it.")] = None,
     name: Annotated[
-        str | None, typer.Option(help="Name of the data set; that of the output file if left out.", show_default=False)
+        str | None, typer.Option(help="Name of the data set; by default that of the output file.", show_default=False)
     ] = None,
 ) -> None:
-    """Collect outputs of benchmark programs as one data set in CSV, with the digest of each file."""
+    """Collect benchmark outputs as one data set in CSV, with a digest of each file."""
     from fabricast.maxrate.benchmark_output import write_measurements
 
     check_output(output, ".csv", inputs=files)

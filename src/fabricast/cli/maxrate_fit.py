@@ -1,4 +1,4 @@
-"""What `fabricast fit` prints: parameters with intervals, errors, and exports."""
+"""Output of `fabricast fit`: parameters with intervals, errors, and exports."""
 
 from __future__ import annotations
 
@@ -27,37 +27,37 @@ _UNITS = {"s": (1e6, "us"), "r": (1e-9, "GB/s"), "k": (1.0, "processes")}
 def fit_lines(
     file: Path, model: str, *, processes: int | None, smallest_bytes: float, draws: int, seed: int
 ) -> Iterator[str]:
-    """Fit a model to every data set of a file.
+    """Fit a model to every data set of a file and yield the lines to print.
 
     Parameters
     ----------
     file : Path
-        CSV or output of a benchmark program.
+        CSV or Parquet file, or output of a benchmark program.
     model : str
         Key of `fabricast.maxrate.models.FORMS`.
     processes : int or None
-        Pairs, where an output does not name them.
+        Number of process pairs, if the output omits it.
     smallest_bytes : float
-        Smaller messages are left out.
+        Size in bytes below which messages are ignored.
     draws : int
-        Bootstrap draws.
+        Number of bootstrap samples.
     seed : int
         Root seed.
 
     Yields
     ------
     str
-        Lines: parameters, errors, a LogGOPS line, SimGrid's factors.
+        Parameters, errors, LogGOPS parameters and SimGrid factors.
     """
     rows = read_measurement_file(file, processes=processes)
     for fit in fit_datasets(rows, model, smallest_bytes=smallest_bytes, draws=draws, seed=seed, path=file):
         yield from _dataset_lines(fit, model, draws, seed)
     if not is_table(file) and printed_by("netgauge", read_text(file)):
-        yield f"  LogGOPS (ns, netgauge's own estimators of o, g and G): {_netgauge_line(file)}"
+        yield f"  LogGOPS (ns, with netgauge's estimators of o, g and G): {_netgauge_line(file)}"
 
 
 def _netgauge_line(file: Path) -> str:
-    """Return what the trains of netgauge tell beyond its ping-pongs."""
+    """Return the LogGOPS parameters determined by netgauge's message trains."""
     try:
         return from_netgauge(read_netgauge(file)).line()
     except InputError as error:
@@ -77,30 +77,30 @@ def _dataset_lines(fit: DatasetFit, model: str, draws: int, seed: int) -> Iterat
     missing = [name for name, interval in intervals.items() if interval is None]
     rates = _rates_together(cells, times, counts, draws, seed, dataset) if missing else {}
     for count, (value, interval) in rates.items():
-        who = f"{count} processes together" if count > 1 else "1 process alone"
+        who = f"{count} processes together" if count > 1 else "1 process (isolated)"
         yield f"  {who}, long messages: {_with_interval(value, interval, 1e-9, 'GB/s')}"
-    advice_of = {name: _ADVICE[name].removeprefix("one process alone, or " if 1 in rates else "") for name in missing}
+    advice_of = {name: _ADVICE[name].removeprefix("a single process, or " if 1 in rates else "") for name in missing}
     for advice in dict.fromkeys(advice_of.values()):
-        yield f"  to tell {', '.join(name for name in missing if advice_of[name] == advice)}: {advice}"
+        yield f"  to determine {', '.join(name for name in missing if advice_of[name] == advice)}: {advice}"
     errors = summarise(regressor.predict(cells), times)
     yield f"  error: median {errors.median:.1%}, 90 % of cells below {errors.p90:.1%}, largest {errors.largest:.1%}"
     unseen = blocked_predictions(regressor, cells, times, cells[:, 1])
     if np.isfinite(unseen).all():
-        yield f"  error on numbers of processes left out of the fit: median {summarise(unseen, times).median:.1%}"
+        yield f"  error on process counts left out of the fit: median {summarise(unseen, times).median:.1%}"
     yield from _export_lines(regressor, intervals, rates, cells, times, convention)
 
 
-_RATES = {"round_trip": "round trips", "one_way": "messages one way", "windowed": "messages one way, many at a time"}
-#: What would tell a parameter, by parameter.
+_RATES = {"round_trip": "round trips", "one_way": "one-way messages", "windowed": "overlapping one-way messages"}
+#: Additional measurements that determine a parameter, by parameter.
 _ADVICE = {
-    "s": "messages small enough that the start decides, below 1 KiB",
-    **dict.fromkeys(("s0", "s1", "s2"), "small messages at several numbers of processes"),
+    "s": "messages below 1 KiB, where the start-up time dominates",
+    **dict.fromkeys(("s0", "s1", "s2"), "small messages at several process counts"),
     **dict.fromkeys(
-        ("r_b", "r_c"), "one process alone, or several numbers of processes whose rate together still grows"
+        ("r_b", "r_c"), "a single process, or several process counts at which the aggregate rate still increases"
     ),
-    "r_i": "two or more numbers of processes whose rate together still grows",
-    "r_n": "more processes, until their rate together stops growing; if it has, a model with fewer rates (maxrate)",
-    **dict.fromkeys(("k0", "r_x"), "numbers of processes on both sides of where each further one delays all"),
+    "r_i": "two or more process counts at which the aggregate rate still increases",
+    "r_n": "more processes, until the aggregate rate saturates; if it is saturated, use model maxrate with fewer rates",
+    **dict.fromkeys(("k0", "r_x"), "process counts below and above the onset of overload"),
 }
 
 
@@ -121,19 +121,22 @@ def _rates_together(
     seed: int,
     dataset: str,
 ) -> _Rates:
-    """Rate that k processes reach together with long messages, for the fewest and the most: what any data tell."""
-    found: _Rates = {}
+    """Fit the aggregate rate of long messages for the smallest and largest process count.
+
+    These rates can be fitted even if the data do not identify the parameters of the model.
+    """
+    rates: _Rates = {}
     for count in sorted({int(counts[0]), int(counts[-1])}):
-        own = cells[:, 1] == count
-        if own.sum() < FEWEST_CELLS:
+        selected = cells[:, 1] == count
+        if selected.sum() < FEWEST_CELLS:
             continue
-        all_bytes = np.column_stack([cells[own, 0] * count, np.ones(int(own.sum()))])
-        fit = MaxRateRegressor("postal").fit(all_bytes, times[own])
-        told = parameter_intervals(
-            fit, all_bytes, times[own], draws=draws, generator=random_generator(seed, f"maxrate.{dataset}.{count}")
+        all_bytes = np.column_stack([cells[selected, 0] * count, np.ones(int(selected.sum()))])
+        fit = MaxRateRegressor("postal").fit(all_bytes, times[selected])
+        intervals = parameter_intervals(
+            fit, all_bytes, times[selected], draws=draws, generator=random_generator(seed, f"maxrate.{dataset}.{count}")
         )  # fmt: skip
-        found[count] = (fit.parameters_["r_c"], told["r_c"])
-    return found
+        rates[count] = (fit.parameters_["r_c"], intervals["r_c"])
+    return rates
 
 
 def _export_lines(
@@ -144,19 +147,19 @@ def _export_lines(
     times: NDArray[np.float64],
     convention: str,
 ) -> Iterator[str]:
-    """LogGOPS and SimGrid's factors, of parameters that the data tell and no others."""
+    """Yield LogGOPS parameters and SimGrid factors from the identified parameters only."""
     usable = {name: regressor.parameters_[name] for name, interval in intervals.items() if interval is not None}
     if "r_c" not in usable and "r_b" not in usable and rates.get(1, (0.0, None))[1] is not None:
         usable["r_c"] = rates[1][0]
-    alone = [name for name in ("r_b", "r_c") if name in usable]
+    rate_names = [name for name in ("r_b", "r_c") if name in usable]
     if convention == "windowed":
-        per_byte = f"-G {1e9 / usable[alone[0]]:.4g}" if alone else "no G either without the rate of one process"
-        yield f"  LogGOPS: windowed times overlap messages and tell no L ({per_byte}); measure a latency test too"
-    elif alone and ("s" in usable or "s0" in usable):
+        per_byte = f"-G {1e9 / usable[rate_names[0]]:.4g}" if rate_names else "G requires the rate of a single process"
+        yield f"  LogGOPS: windowed times do not determine L ({per_byte}); add a latency test"
+    elif rate_names and ("s" in usable or "s0" in usable):
         line = from_maxrate(usable, convention).line()
-        yield f"  LogGOPS (ns, one protocol; ping-pongs do not tell o, g and O, given as 0): {line}"
+        yield f"  LogGOPS (ns, one protocol; parameters that ping-pongs do not determine are 0): {line}"
     else:
-        yield "  LogGOPS: not determined by these data, which need start-up time and rate of one process alone"
+        yield "  LogGOPS: not determined by these data; start-up time and rate of a single process are required"
     single = cells[:, 1] == 1
     if convention != "windowed" and single.sum() >= FEWEST_CELLS:
         split = ProtocolRegressor("postal").fit(cells[single], times[single])

@@ -1,4 +1,4 @@
-"""Options and arguments that several commands share, and the checks of their values."""
+"""Options and arguments shared by several commands, and checks of their values."""
 
 from __future__ import annotations
 
@@ -9,54 +9,55 @@ from pathlib import Path
 import typer
 
 from fabricast.core.errors import InputError
+from fabricast.core.warnings import Warning
 
 TOPOLOGY = typer.Argument(help="Built-in name, .yaml file, hwloc .xml or NCCL .xml file.", show_default=False)
-SIZE = typer.Option(help="Size in MiB where the file has no size_bytes.")
-OUTPUT = typer.Option("--output", "-o", help="Write .parquet or .csv instead of printing CSV.")
+SIZE = typer.Option(help="Size of each copy in MiB, if the file has no column size_bytes.")
+OUTPUT = typer.Option("--output", "-o", help="Write to this .parquet or .csv file instead of printing CSV.")
 GRAPHS = typer.Argument(
     help="CSV or Parquet with columns graph,source,target[,size_bytes,start_s,program].", show_default=False
 )
-THREADS = typer.Option(help="Threads to use; by default one on each core that the process may use.", show_default=False)
+THREADS = typer.Option(help="Number of threads; by default one per core available to the process.", show_default=False)
 BANDWIDTH = typer.Option(
-    help="Bandwidth of one copy alone in GiB/s; by default that of the machine: calibrated, published, or the payload "
-    "share of its links.",
+    help="Bandwidth of an isolated copy in GiB/s; by default that of the machine: calibrated, published, or the "
+    "payload share of its link rate.",
     show_default=False,
 )
 TAU = typer.Option(
-    help="Performance reduction for crossing the root complex; by default that of the machine, else 0.",
+    help="Performance reduction for crossing the root complex, 0 to 1; by default that of the machine, otherwise 0.",
     show_default=False,
 )
 CROSSING_COST = typer.Option(
-    help="Time per byte behind the root complex, relative, used by back_pressure; by default that of the machine, "
-    "else 1.",
+    help="Relative time per byte across the root complex, used by back_pressure and endpoint_engines; by default that "
+    "of the machine, otherwise 1.",
     show_default=False,
 )
 PARAMETERS = typer.Option(
-    "--parameters", help="Parameters of this machine, as 'calibrate -o' writes them.", show_default=False
+    "--parameters", help="Parameters of this machine, as written by 'calibrate -o'.", show_default=False
 )
 PCIE_ONLY = typer.Option(
-    "--pcie-only", help="Let copies between GPUs that NVLink, NVSwitch or xGMI joins take the PCIe tree all the same."
+    "--pcie-only", help="Route copies between directly linked GPUs (NVLink, NVSwitch, xGMI) over PCIe."
 )
-DISPLAY = typer.Option("--include-display", help="Count NVIDIA and AMD graphics cards (class 0300) too.")
+DISPLAY = typer.Option("--include-display", help="Include NVIDIA and AMD graphics cards (class 0300).")
 
 
 def check_output(
     output: Path | None, *endings: str, option: str = "--output", inputs: Iterable[Path | str | None] = ()
 ) -> None:
-    """Refuse, before long work, a file that could not be written after it, or that is read itself."""
+    """Check before a long computation that a file can be written and is not an input."""
     if output is None:
         return
     for path in inputs:
         if path is not None and output.resolve() == Path(path).resolve():
-            raise InputError(f"{option} is '{output}', which is read too, expected another name")
+            raise InputError(f"{option} is '{output}', which is also an input file, expected another name")
     if output.suffix.lower() not in endings:
         raise InputError(f"{option} is '{output}', expected a name that ends in {' or '.join(endings)}")
     if output.is_dir():
-        raise InputError(f"{option} is '{output}', a folder, expected the name of a file")
+        raise InputError(f"{option} is '{output}', which is a folder, expected the name of a file")
 
 
 def check_model_parameters(bandwidth_gib: float | None, tau: float | None, crossing_cost: float | None) -> None:
-    """Refuse parameters of models that are out of range."""
+    """Check the ranges of model parameters."""
     if bandwidth_gib is not None:
         check_range("--bandwidth-gib", bandwidth_gib, 1e-3, 9e3)
     if tau is not None and not 0 <= tau < 1:
@@ -66,26 +67,26 @@ def check_model_parameters(bandwidth_gib: float | None, tau: float | None, cross
 
 
 def check_size(option: str, value: float, unit_bytes: float) -> None:
-    """Refuse a size of communications that is out of range."""
+    """Check the range of a copy size."""
     from fabricast.pcie.graphs.files import LARGEST_BYTES, SMALLEST_BYTES
 
     check_range(option, value, SMALLEST_BYTES / unit_bytes, LARGEST_BYTES / unit_bytes)
 
 
 def check_range(option: str, value: float, low: float, high: float) -> None:
-    """Refuse a value of an option that is out of range."""
+    """Check the range of an option value."""
     if not low <= value <= high:
         raise InputError(f"{option} is {value:g}, expected {low:.4g} to {high:.4g}")
 
 
 def check_name(option: str, name: str) -> None:
-    """Refuse a name that could not be one of a file or of a system."""
+    """Check that a name is valid for a file or a system."""
     if not re.fullmatch(r"[A-Za-z0-9_.-]{1,100}", name):
         raise InputError(f"{option} is '{name}', expected letters, digits, '.', '-' and '_'")
 
 
 def check_threads(threads: int | None) -> int:
-    """Refuse a number of threads that no machine has; return it, or the cores of this process."""
+    """Return the number of threads, by default the cores available to this process."""
     from fabricast.runtime.machine import available_cores
 
     if threads is None:
@@ -95,17 +96,17 @@ def check_threads(threads: int | None) -> int:
 
 
 def check_seed(seed: int) -> None:
-    """Refuse a seed that is no whole number of 63 bits."""
+    """Check that a seed is a non-negative 63-bit integer."""
     check_range("--seed", seed, 0, 2**63 - 1)
 
 
 def check_processes(processes: int | None) -> None:
-    """Refuse a number of processes that no node has."""
+    """Check the range of a number of processes."""
     if processes is not None:
         check_range("--processes", processes, 1, 1_000_000)
 
 
-def print_notes(notes: Iterable[str]) -> None:
-    """Tell what stands behind a result, apart from it."""
-    for note in notes:
-        typer.echo(f"fabricast: note: {note}", err=True)
+def print_warnings(warnings: Iterable[Warning]) -> None:
+    """Print warnings about assumptions to stderr."""
+    for warning in warnings:
+        typer.echo(f"fabricast: warning: {warning.text} [{warning.code}]", err=True)

@@ -1,36 +1,36 @@
-"""How the command line writes tables."""
+"""Output of tables as CSV and Parquet, for the command line."""
 
 from __future__ import annotations
 
-import io
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
-from arro3.core import DataType, RecordBatch, RecordBatchReader, Table
-from arro3.io import write_parquet
 
 from fabricast.inputs.files import atomic_write
-from fabricast.results.arrow_batches import arrow_batch
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
 __all__ = ["write_elapsed", "write_elapsed_parts"]
 
-#: Rows that are packed, and can be read, by themselves.
+#: Number of rows per Parquet row group.
 _GROUP_ROWS = 122_880
 
 
 def write_elapsed(table: pd.DataFrame, output: Path | None) -> None:
-    """Write elapsed times.
+    """Write the times of copies to a file, or print them as CSV.
 
     Parameters
     ----------
     table : pandas.DataFrame
-        As `fabricast.predict` or `fabricast.simulate` gives.
+        Table returned by `fabricast.predict` or `fabricast.simulate`.
     output : Path or None
-        Parquet or CSV file; None prints CSV.
+        Parquet or CSV file; CSV is printed if None.
     """
     if output is None:
         table.to_csv(sys.stdout, index=False, lineterminator="\n")
@@ -39,12 +39,15 @@ def write_elapsed(table: pd.DataFrame, output: Path | None) -> None:
 
 
 def write_elapsed_parts(tables: Iterable[pd.DataFrame], output: Path) -> None:
-    """Write elapsed times some rows at a time, whole or not at all.
+    """Write a sequence of tables to one file.
+
+    The file is written completely or not at all.
 
     Parameters
     ----------
     tables : iterable of pandas.DataFrame
-        At least one, each asked for once those before it are written; what it raises is raised here.
+        At least one table. Each table is requested after the previous one was written, and exceptions of the
+        iterable are propagated.
     output : Path
         Parquet or CSV file.
 
@@ -60,59 +63,48 @@ def write_elapsed_parts(tables: Iterable[pd.DataFrame], output: Path) -> None:
             _write_parquet(tables, temporary)
 
 
+def _arrow_table(frame: pd.DataFrame) -> pa.Table:
+    """Convert a data frame to Arrow, with categories as strings.
+
+    All blocks of rows then have the same schema.
+    """
+    import pyarrow as pa
+
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    fields = [pa.field(f.name, pa.string() if pa.types.is_dictionary(f.type) else f.type) for f in table.schema]
+    return table.cast(pa.schema(fields))
+
+
 def _write_parquet(tables: Iterable[pd.DataFrame], path: Path) -> None:
-    remaining = iter(tables)
-    first = arrow_batch(next(remaining))
-    failures: list[BaseException] = []
+    import pyarrow.parquet as pq
 
-    def batches() -> Iterator[RecordBatch]:
-        # The library would make a text of an error.
-        try:
-            yield first
-            for table in remaining:
-                if file.failure is not None:
-                    return
-                yield arrow_batch(table)
-        except BaseException as error:
-            failures.append(error)
-
-    with _File(path, "wb") as file:
-        stream = RecordBatchReader.from_batches(first.schema, batches())
-        write_parquet(stream, file, compression="snappy", max_row_group_size=_GROUP_ROWS, skip_arrow_metadata=True)
-    for failure in (*failures, file.failure):
-        if failure is not None:
-            raise failure
-
-
-class _File(io.FileIO):
-    """A file that keeps why it could not be written, where the library that writes would panic."""
-
-    failure: OSError | None = None
-
-    def write(self, content: Any) -> int:
-        if self.failure is None:
-            try:
-                return super().write(content)
-            except OSError as error:
-                self.failure = error
-        return len(content)
+    writer: pq.ParquetWriter | None = None
+    try:
+        for table in tables:
+            block = _arrow_table(table)
+            writer = writer or pq.ParquetWriter(path, block.schema, store_schema=False)
+            writer.write_table(block, row_group_size=_GROUP_ROWS)
+    finally:
+        if writer is not None:
+            writer.close()
 
 
 def _write_csv(tables: Iterable[pd.DataFrame], path: Path, output: Path) -> None:
-    # Imported here: Parquet needs no database.
+    # Imported here because Parquet output does not need DuckDB.
+    import pyarrow as pa
+
     from fabricast.results.connections import connect, quoted, report_full_disk
 
-    # Removed with the file, whatever happens.
+    # `atomic_write` removes files whose names start with its temporary name.
     part = path.with_name(f"{path.name}.next")
     with connect() as connection, report_full_disk(output), path.open("wb") as whole:
         connection.execute("SET threads = 1")
         for number, table in enumerate(tables):
-            batch = arrow_batch(table)
-            schema = batch.schema
-            texts = [name for name in schema.names if DataType.is_string(schema.field(name).type)]
-            # CSV would tell an empty text from none by quotes.
+            batch = _arrow_table(table)
+            texts = [name for name in batch.schema.names if pa.types.is_string(batch.schema.field(name).type)]
+            # CSV distinguishes an empty text from a missing one only by quotes.
             changed = ", ".join(f"nullif({name}, '') AS {name}" for name in texts)
-            connection.register("elapsed", Table.from_batches([batch]))
+            connection.register("elapsed", batch)
             connection.execute(
                 f"COPY (SELECT * {f'REPLACE ({changed})' if texts else ''} FROM elapsed) TO '{quoted(str(part))}' "
                 f"(FORMAT csv, HEADER {number == 0})"

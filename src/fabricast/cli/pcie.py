@@ -1,4 +1,4 @@
-"""Commands on PCIe trees: predict, simulate, calibrate, schedule, models."""
+"""Commands for PCIe trees: predict, simulate, calibrate, schedule, models."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from fabricast.cli.options import (
     check_seed,
     check_size,
     check_threads,
-    print_notes,
+    print_warnings,
 )
 from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.units import GIB, MIB
@@ -37,6 +37,7 @@ from fabricast.core.units import GIB, MIB
 if TYPE_CHECKING:
     from fabricast.api.prediction_table import Prediction
     from fabricast.api.predictions import Predictor
+    from fabricast.core.warnings import Warning
     from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
     from fabricast.pcie.packets.hardware import PacketHardware
 
@@ -49,7 +50,7 @@ app = typer.Typer()
 def predict(
     topology: Annotated[str, TOPOLOGY],
     graphs: Annotated[Path, GRAPHS],
-    model: Annotated[str, typer.Option(help="Model; 'fabricast models' lists them.")] = "congestion_factor",
+    model: Annotated[str, typer.Option(help="Name of the model, see 'fabricast models'.")] = "congestion_factor",
     parameters: Annotated[Path | None, PARAMETERS] = None,
     bandwidth_gib: Annotated[float | None, BANDWIDTH] = None,
     tau: Annotated[float | None, TAU] = None,
@@ -57,13 +58,13 @@ def predict(
     size_mib: Annotated[float, SIZE] = 300.0,
     output: Annotated[Path | None, OUTPUT] = None,
     explain: Annotated[
-        bool, typer.Option("--explain/--no-explain", help="Name what limits each communication, and who shares it.")
+        bool, typer.Option("--explain/--no-explain", help="Add the bottleneck of each copy and the copies sharing it.")
     ] = True,
     pcie_only: Annotated[bool, PCIE_ONLY] = False,
     program: Annotated[
         str | None,
         typer.Option(
-            help="For endpoint_engines, where the file has no column program: ordered_writes (PyTorch), "
+            help="Copy program for endpoint_engines, if the file has no column program: ordered_writes (PyTorch), "
             "unordered_reads (p2pmark), unordered_writes or independent.",
             show_default=False,
         ),
@@ -71,16 +72,16 @@ def predict(
     measurements: Annotated[
         Path | None,
         typer.Option(
-            help="For endpoint_engines: copies measured on this machine, as for 'fabricast validate'; they give its "
-            "rates.",
+            help="Measured copies of this machine that calibrate endpoint_engines, in a format of "
+            "'fabricast validate'.",
             show_default=False,
         ),
     ] = None,
-    system: Annotated[str | None, typer.Option(help="Take only measurements of this system.")] = None,
+    system: Annotated[str | None, typer.Option(help="Use only measurements of this system.")] = None,
     threads: Annotated[int | None, THREADS] = None,
     include_display: Annotated[bool, DISPLAY] = False,
 ) -> None:
-    """Predict when each communication of each congestion graph ends."""
+    """Predict the completion time of each copy of each congestion graph."""
     from fabricast.api.predictions import Predictor
     from fabricast.cli.output import write_elapsed
     from fabricast.pcie.graphs.files import ScatteredGraphError, read_graphs
@@ -98,43 +99,43 @@ def predict(
     )  # fmt: skip
     if output is not None:
         with suppress(ScatteredGraphError):
-            print_notes(_predict_blocks(predictor(), graphs, size_mib * MIB, output, threads))
+            print_warnings(_predict_blocks(predictor(), graphs, size_mib * MIB, output, threads))
             return
     whole = predictor()
     read = read_graphs(graphs, whole.tree, size_bytes=size_mib * MIB, programs=True)
     write_elapsed(whole.predict(read), output)
-    print_notes(whole.notes())
+    print_warnings(whole.warnings())
 
 
 def _predict_blocks(
     predictor: Predictor, graphs_file: Path, size_bytes: float, output: Path, threads: int
-) -> list[str]:
-    """Predict the graphs of a file some at a time; return what the reader should know."""
+) -> list[Warning]:
+    """Predict the graphs of a file block by block, and return the warnings."""
     from fabricast.cli.output import write_elapsed_parts
     from fabricast.pcie.graphs.files import graph_blocks
     from fabricast.runtime.jobs import progress_of
     from fabricast.runtime.threads import made_ahead
 
-    found = graph_blocks(graphs_file, predictor.tree, size_bytes=size_bytes, programs=True)
+    reader = graph_blocks(graphs_file, predictor.tree, size_bytes=size_bytes, programs=True)
     sizes: deque[int] = deque()
 
     def parts() -> Iterator[CongestionGraphs]:
-        for graphs, size in made_ahead(found.blocks) if threads > 1 else found.blocks:
+        for graphs, size in made_ahead(reader.blocks) if threads > 1 else reader.blocks:
             sizes.append(size)
             yield graphs
 
-    with progress_of(f"predicting, {found.unit}", found.total) as advance:
+    with progress_of(f"predicting, {reader.unit}", reader.total) as advance:
 
         def tables() -> Iterator[Prediction]:
             for table in predictor.predict_parts(parts()):
                 yield table
                 size = sizes.popleft()
-                # Of what is read at once there is no progress to show.
-                if size < found.total:
+                # A file that is read as a single block has no progress to report.
+                if size < reader.total:
                     advance(size)
 
         write_elapsed_parts(tables(), output)
-    return predictor.notes()
+    return predictor.warnings()
 
 
 @app.command(
@@ -144,33 +145,37 @@ def _predict_blocks(
 def simulate(
     topology: Annotated[str, TOPOLOGY],
     graphs: Annotated[Path, GRAPHS],
-    hardware: Annotated[str, typer.Option(help="no_split, split_256_128, split_128_64 or split_256_64.")] = "no_split",
-    payload_bytes: Annotated[int | None, typer.Option(help="Largest payload of a packet: 128, 256 or 512.")] = None,
-    split_bytes: Annotated[int | None, typer.Option(help="Payload of pieces behind the root complex; 0: none.")] = None,
-    piece_cost_ns: Annotated[float, typer.Option(help="Extra time of the root complex for each piece.")] = 0.0,
+    hardware: Annotated[
+        str, typer.Option(help="Preset: no_split, split_256_128, split_128_64 or split_256_64.")
+    ] = "no_split",
+    payload_bytes: Annotated[int | None, typer.Option(help="Maximum packet payload in bytes: 128, 256 or 512.")] = None,
+    split_bytes: Annotated[
+        int | None, typer.Option(help="Payload in bytes after a split at the root complex; 0: no split.")
+    ] = None,
+    piece_cost_ns: Annotated[float, typer.Option(help="Additional time per packet after the split, in ns.")] = 0.0,
     parameters: Annotated[Path | None, PARAMETERS] = None,
     generation: Annotated[
         int | None,
-        typer.Option(help="PCIe generation of the links, where the topology records no speed.", show_default=False),
+        typer.Option(help="PCIe generation of the links, if the topology has no link speeds.", show_default=False),
     ] = None,
     width: Annotated[
-        int | None, typer.Option(help="Lanes of the links, where the topology records no speed.", show_default=False)
+        int | None, typer.Option(help="Lanes of the links, if the topology has no link speeds.", show_default=False)
     ] = None,
-    buffering: Annotated[str, typer.Option(help="fifo or virtual_output_queues.")] = "fifo",
-    switching: Annotated[str, typer.Option(help="store_and_forward or cut_through.")] = "store_and_forward",
-    hop_latency_ns: Annotated[float, typer.Option(help="Delay on each link, of packets and credits.")] = 0.0,
-    header_credits: Annotated[int, typer.Option(help="Posted-header credits of a buffer.")] = 64,
-    data_credits: Annotated[int, typer.Option(help="Posted-data credits (16 bytes) of a buffer.")] = 320,
+    buffering: Annotated[str, typer.Option(help="Buffers: fifo or virtual_output_queues.")] = "fifo",
+    switching: Annotated[str, typer.Option(help="Switches: store_and_forward or cut_through.")] = "store_and_forward",
+    hop_latency_ns: Annotated[float, typer.Option(help="Delay of packets and credits on each link, in ns.")] = 0.0,
+    header_credits: Annotated[int, typer.Option(help="Posted-header credits per buffer.")] = 64,
+    data_credits: Annotated[int, typer.Option(help="Posted-data credits (16 bytes each) per buffer.")] = 320,
     link_layer_packets: Annotated[
-        bool, typer.Option("--link-layer-packets", help="Charge acknowledgements on links loaded both ways.")
+        bool, typer.Option("--link-layer-packets", help="Account for acknowledgements on bidirectional links.")
     ] = False,
     pcie_only: Annotated[bool, PCIE_ONLY] = False,
     include_display: Annotated[bool, DISPLAY] = False,
     size_mib: Annotated[float, SIZE] = 300.0,
     threads: Annotated[int | None, THREADS] = None,
-    trace: Annotated[str | None, typer.Option(help="Trace this graph instead of simulating all.")] = None,
-    transmissions: Annotated[int, typer.Option(help="Transmissions to trace.")] = 2000,
-    trace_output: Annotated[Path, typer.Option(help="Parquet of the trace; a .png is drawn beside it.")] = Path(
+    trace: Annotated[str | None, typer.Option(help="Trace this graph instead of simulating all graphs.")] = None,
+    transmissions: Annotated[int, typer.Option(help="Number of transmissions to trace.")] = 2000,
+    trace_output: Annotated[Path, typer.Option(help="Parquet file of the trace; a .png is drawn next to it.")] = Path(
         "trace.parquet"
     ),
     output: Annotated[Path | None, OUTPUT] = None,
@@ -193,7 +198,7 @@ def simulate(
     )  # fmt: skip
     if trace is not None:
         if output is not None:
-            raise InputError("--output and --trace exclude each other; --trace-output names the trace")
+            raise InputError("--output and --trace are mutually exclusive; use --trace-output for the trace")
         check_output(trace_output, ".parquet", option="--trace-output")
         for line in trace_file(
             topology, graphs, chosen, graph=trace, transmissions=transmissions, output=trace_output,
@@ -210,11 +215,11 @@ def simulate(
             pcie_only=pcie_only, threads=threads, progress=advance,
         )  # fmt: skip
     write_elapsed(times, output)
-    print_notes(times.attrs["notes"])
+    print_warnings(times.attrs["warnings"])
 
 
 def _hardware(name: str, payload_bytes: int | None, split_bytes: int | None, **changes: Any) -> PacketHardware:
-    """Return a hardware setting with what the options change of it."""
+    """Return a hardware preset with the changes of the options."""
     from dataclasses import replace
 
     from fabricast.pcie.packets.hardware import HARDWARE
@@ -236,19 +241,19 @@ def calibrate(
     probes: Annotated[
         Path,
         typer.Argument(
-            help="CSV with columns probe,repeat,source,target,size_bytes,elapsed_s: one copy alone below a switch, "
-            "one alone across the root complex, one local and one crossing copy to the same endpoint.",
+            help="CSV with columns probe,repeat,source,target,size_bytes,elapsed_s. Probes: an isolated copy below a "
+            "switch, an isolated copy across the root complex, a local and a crossing copy to the same endpoint.",
             show_default=False,
         ),
     ],
     seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = 20161113,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write the parameters as .csv, for --parameters.")
+        Path | None, typer.Option("--output", "-o", help="Write the parameters to this .csv file, for --parameters.")
     ] = None,
     pcie_only: Annotated[bool, PCIE_ONLY] = False,
     include_display: Annotated[bool, DISPLAY] = False,
 ) -> None:
-    """Estimate bandwidth, crossing cost and tau from probes of a machine, with 95 % intervals."""
+    """Estimate bandwidth, crossing cost and tau from probes, with 95 % intervals."""
     from fabricast.api.calibrations import calibrate as estimate
     from fabricast.inputs.files import atomic_write
     from fabricast.pcie.topology.files import load_tree
@@ -264,8 +269,8 @@ def calibrate(
         scale, shown = (1e9, "GB/s") if row["unit"] == "bytes/s" else (1.0, "")
         runs = table.attrs["probes"][row["name"]]
         interval = f"{row['ci_low'] / scale:.6g} to {row['ci_high'] / scale:.6g}, {runs} runs"
-        known = interval if runs > 1 else "1 run of its probe, no interval of its own"
-        typer.echo(f"{row['name']:14} {row['value'] / scale:.6g} {shown} ({known})")
+        interval_text = interval if runs > 1 else "1 run of its probe, no interval"
+        typer.echo(f"{row['name']:14} {row['value'] / scale:.6g} {shown} ({interval_text})")
     for name in table.attrs["not_determined"]:
         typer.echo(f"{name:14} not determined by these probes")
 
@@ -276,27 +281,28 @@ def calibrate(
 )
 def schedule(
     topology: Annotated[str, TOPOLOGY],
-    halo: Annotated[str | None, typer.Option(help="Halo exchange of a process grid such as 4x2 or 2x2x2.")] = None,
+    halo: Annotated[str | None, typer.Option(help="Halo exchange on a process grid such as 4x2 or 2x2x2.")] = None,
     communications: Annotated[
         Path | None, typer.Option(help="CSV with columns source,target[,size_bytes], in naive order.")
     ] = None,
-    mode: Annotated[str, typer.Option(help="synchronised or asynchronous.")] = "asynchronous",
-    model: Annotated[str, typer.Option(help="Model; 'fabricast models' lists them.")] = "congestion_factor",
+    mode: Annotated[str, typer.Option(help="Steps: synchronised or asynchronous.")] = "asynchronous",
+    model: Annotated[str, typer.Option(help="Name of the model, see 'fabricast models'.")] = "congestion_factor",
     parameters: Annotated[Path | None, PARAMETERS] = None,
     bandwidth_gib: Annotated[float | None, BANDWIDTH] = None,
     tau: Annotated[float | None, TAU] = None,
     crossing_cost: Annotated[float | None, CROSSING_COST] = None,
-    latency_us: Annotated[float, typer.Option(help="Pause before each send in microseconds.")] = 0.0,
-    size_kib: Annotated[float, typer.Option(help="Size in KiB where none is given.")] = 256.0,
-    top: Annotated[int, typer.Option(help="How many of the fastest to print.")] = 10,
+    latency_us: Annotated[float, typer.Option(help="Delay before each send in microseconds.")] = 0.0,
+    size_kib: Annotated[float, typer.Option(help="Size of each copy in KiB, if unspecified.")] = 256.0,
+    top: Annotated[int, typer.Option(help="Number of fastest schedules to print.")] = 10,
     threads: Annotated[int | None, THREADS] = None,
     pcie_only: Annotated[bool, PCIE_ONLY] = False,
     include_display: Annotated[bool, DISPLAY] = False,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write rank to ordered targets as .csv or .json.")
+        Path | None,
+        typer.Option("--output", "-o", help="Write the ordered targets of each rank to this .csv or .json file."),
     ] = None,
 ) -> None:
-    """Find the fastest order of communications: all schedules, or a search with a proved bound."""
+    """Find the fastest order of copies by enumeration, or by search with a lower bound."""
     from fabricast.api.schedules import EVALUATIONS, fastest_schedule
     from fabricast.cli.schedule_text import parse_grid, schedule_lines, write_schedules
     from fabricast.pcie.graphs.patterns import halo_pattern, read_pattern
@@ -318,7 +324,7 @@ def schedule(
         assert communications is not None
         pattern = read_pattern(communications, tree, size_bytes=size_kib * 1024)
     with progress_of("searching schedules", EVALUATIONS) as advance:
-        found = fastest_schedule(
+        fastest = fastest_schedule(
             tree,
             pattern,
             mode=mode,
@@ -333,17 +339,17 @@ def schedule(
             threads=threads,
             progress=advance,
         )
-    for line in schedule_lines(tree, found.search):
+    for line in schedule_lines(tree, fastest.search):
         typer.echo(line)
-    typer.echo(f"model {model}; copies of {size_kib:g} KiB where no size is given")
+    typer.echo(f"model {model}; copies without a specified size have {size_kib:g} KiB")
     if output is not None:
-        write_schedules(tree, found.search, output)
-    print_notes(found.notes)
+        write_schedules(tree, fastest.search, output)
+    print_warnings(fastest.warnings)
 
 
 @app.command(epilog="Example: fabricast models")
 def models() -> None:
-    """List the models that 'predict --model' takes."""
+    """List the models for 'predict --model'."""
     from fabricast.pcie.machines.engine_model import ENDPOINT_ENGINES, TITLE
     from fabricast.pcie.models.catalogue import MODELS
 

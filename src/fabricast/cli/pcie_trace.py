@@ -1,4 +1,4 @@
-"""The trace of one graph: transmissions as Parquet, and a picture."""
+"""Packet trace of one graph: transmissions as Parquet, and a figure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fabricast.results.connections import connect
 
 __all__ = ["trace_file"]
 
-#: Longest trace that is drawn; more would be ink without meaning.
+#: Maximum number of transmissions in a trace; figures with more are not readable.
 _MOST_TRANSMISSIONS = 100_000
 
 
@@ -36,38 +36,38 @@ def trace_file(
     pcie_only: bool = False,
     include_display: bool = False,
 ) -> list[str]:
-    """Trace one graph: Parquet with one row a transmission, and a picture beside it.
+    """Trace the packets of one graph; write a Parquet file and a figure.
 
     Parameters
     ----------
     topology : str
-        Built-in name or file.
+        Built-in name or topology file.
     graphs_file : Path
         CSV with the columns ``graph,source,target[,size_bytes,start_s]``.
     hardware : PacketHardware
-        What is simulated.
+        Packets, buffers and root complex.
     size_bytes : float
-        Size where the file has no column ``size_bytes``.
+        Size of each copy in bytes, if the file has no column ``size_bytes``.
     generation, width, parameters_file
-        As for `fabricast.pcie.packets.link_rates.hardware_on`.
+        See `fabricast.pcie.packets.link_rates.hardware_on`.
     pcie_only, include_display : bool, default False
-        As for `fabricast.simulate` and `fabricast.load_topology`.
+        See `fabricast.simulate` and `fabricast.load_topology`.
     graph : str
-        Name of the graph.
+        Name of the graph to trace.
     transmissions : int
-        How many transmissions to trace.
+        Number of transmissions to trace.
     output : Path
-        Parquet file; the picture has the same name and ends in .png.
+        Parquet file with one row per transmission. The figure has the same name with the suffix .png.
 
     Returns
     -------
     list of str
-        When each communication ends, and what was written.
+        Completion time of each copy, and a description of the written files.
 
     Raises
     ------
     InputError
-        If there is no such graph.
+        If the graph does not exist or an argument is out of range.
     """
     from fabricast.figures.packets import plot_packet_timeline
     from fabricast.figures.style import paper_style, save_figure
@@ -86,12 +86,12 @@ def trace_file(
     labels = [f"{tree.endpoint_names[s]}→{tree.endpoint_names[t]}" for s, t in graphs.arcs(number)]
     with atomic_write(output) as temporary, connect() as connection:
         connection.from_df(trace.transmissions).write_parquet(str(temporary))
-    picture = output.with_suffix(".png")
+    figure_path = output.with_suffix(".png")
     with paper_style():
-        save_figure(plot_packet_timeline(trace.transmissions, trace.rates, labels), picture)
+        save_figure(plot_packet_timeline(trace.transmissions, trace.rates, labels), figure_path)
     last_s = float(trace.transmissions["end_s"].max())
     return [
         *(f"{label} ends after {time_text(end)}" for label, end in zip(labels, trace.end_s, strict=True)),
-        f"{output}: {len(trace.transmissions):,} transmissions, the first {last_s * 1e6:.2f} us",
-        f"{picture}: the first packets on links, and the rates of the whole run",
+        f"{output}: {len(trace.transmissions):,} transmissions in the first {last_s * 1e6:.2f} us",
+        f"{figure_path}: first packets on each link, and rates over the whole run",
     ]

@@ -1,4 +1,4 @@
-"""Commands on two-level direct networks: network loads, network simulate, map."""
+"""Commands for two-level direct networks: network loads, network simulate, map."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ if TYPE_CHECKING:
 __all__ = ["app"]
 
 app = typer.Typer()
-network_app = typer.Typer(help="Link loads and packet level of two-level direct networks.", no_args_is_help=True)
+network_app = typer.Typer(help="Link loads and packet simulation of two-level direct networks.", no_args_is_help=True)
 app.add_typer(network_app, name="network")
 
 
 _PATTERN = typer.Argument(
-    help="2D-64, 4D-64, MChalf-64, ..., or bytes between ranks: a square .csv; .csv or .parquet with "
-    "source,target,size_bytes; or .mtx.",
+    help="Built-in pattern (2D-64, 4D-64, MChalf-64, ...), or file of bytes between ranks: square .csv, .csv or "
+    ".parquet with columns source,target,size_bytes, or .mtx.",
     show_default=False,
 )
-_GROUPS = typer.Option(help="Groups (supernodes); for a built-in pattern those of its name.")
-_GATEWAY = typer.Option(help="Which router holds the link to another group: mod, block or rel.")
-_MULTIPLICITY = typer.Option(help="Parallel links between two groups.")
-_TILES = typer.Option(help="Copies of a matrix side by side, each with ranks of its own.")
-_NETWORK_FILE = typer.Option(help="YAML with keys of the network, such as routers_per_drawer and d_bytes_per_s.")
+_GROUPS = typer.Option(help="Number of groups (supernodes); by default that in the name of a built-in pattern.")
+_GATEWAY = typer.Option(help="Rule that assigns links between groups to routers: mod, block or rel.")
+_MULTIPLICITY = typer.Option(help="Number of parallel links between two groups.")
+_TILES = typer.Option(help="Number of instances of a matrix, on separate ranks.")
+_NETWORK_FILE = typer.Option(help="YAML file of network parameters, such as routers_per_drawer and d_bytes_per_s.")
 
 
 _RANKS = typer.Option(
-    help="Ranks of a matrix on each node; by default the cores of a router (32 on PERCS).", show_default=False
+    help="Ranks of a matrix per node; by default the cores of a router (32 on PERCS).", show_default=False
 )
 
 
@@ -61,7 +61,7 @@ def _network(
 @network_app.command("loads", epilog="Example: fabricast network loads 4D-64 --mapping RNM")
 def network_loads(
     pattern: Annotated[str, _PATTERN],
-    mapping: Annotated[str, typer.Option(help="DEF, BNM, BDM, BSM, RNM, RDM, RNMu or RDMu.")] = "DEF",
+    mapping: Annotated[str, typer.Option(help="Mapping: DEF, BNM, BDM, BSM, RNM, RDM, RNMu or RDMu.")] = "DEF",
     groups: Annotated[int | None, _GROUPS] = None,
     gateway: Annotated[str, _GATEWAY] = "mod",
     multiplicity: Annotated[int, _MULTIPLICITY] = 1,
@@ -70,7 +70,7 @@ def network_loads(
     ranks_per_node: Annotated[int | None, _RANKS] = None,
     seed: Annotated[int, typer.Option(help="Seed of random mappings.")] = 1,
 ) -> None:
-    """Print the loads of all links of a mapped pattern, with direct and indirect routes."""
+    """Print the link loads of a mapped pattern for direct and indirect routing."""
     from fabricast.cli.percs_text import loads_lines
 
     check_seed(seed)
@@ -82,15 +82,13 @@ def network_loads(
 @network_app.command("simulate", epilog="Example: fabricast network simulate 4D-64 --mapping RNM --packet 256KiB")
 def network_simulate(
     pattern: Annotated[str, _PATTERN],
-    mapping: Annotated[str, typer.Option(help="DEF, BNM, BDM, BSM, RNM, RDM, RNMu or RDMu.")] = "DEF",
-    routing: Annotated[str, typer.Option(help="direct or indirect.")] = "direct",
+    mapping: Annotated[str, typer.Option(help="Mapping: DEF, BNM, BDM, BSM, RNM, RDM, RNMu or RDMu.")] = "DEF",
+    routing: Annotated[str, typer.Option(help="Routing: direct or indirect.")] = "direct",
     packet: Annotated[
         str | None,
-        typer.Option(
-            help="Size of a packet; by default 512 KiB, or less where that would pad messages.", show_default=False
-        ),
+        typer.Option(help="Packet size; by default 512 KiB, or less if that would pad messages.", show_default=False),
     ] = None,
-    window: Annotated[int, typer.Option(help="Packets in flight of each router.")] = 256,
+    window: Annotated[int, typer.Option(help="Packets in flight per router.")] = 256,
     groups: Annotated[int | None, _GROUPS] = None,
     gateway: Annotated[str, _GATEWAY] = "mod",
     multiplicity: Annotated[int, _MULTIPLICITY] = 1,
@@ -99,7 +97,7 @@ def network_simulate(
     ranks_per_node: Annotated[int | None, _RANKS] = None,
     seed: Annotated[int, typer.Option(help="Seed of random mappings and routes.")] = 1,
 ) -> None:
-    """Send a mapped pattern packet by packet and compare with the busiest link."""
+    """Simulate a mapped pattern packet by packet and compare it with link loads."""
     from fabricast.cli.percs_text import simulate_lines
     from fabricast.core.units import parse_bytes
 
@@ -125,14 +123,17 @@ def map_pattern(
     network: Annotated[Path | None, _NETWORK_FILE] = None,
     tiles: Annotated[int, _TILES] = 1,
     ranks_per_node: Annotated[int | None, _RANKS] = None,
-    proposals: Annotated[int, typer.Option(help="Swaps to try.")] = 4_000_000,
-    hosts: Annotated[Path | None, typer.Option(help="Hosts of all routers, one a line.")] = None,
+    proposals: Annotated[int, typer.Option(help="Number of swaps to try.")] = 4_000_000,
+    hosts: Annotated[Path | None, typer.Option(help="File of the host names of all routers, one per line.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the search.")] = 1,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write .rankfile (Open MPI) and .hosts (SLURM, arbitrary).")
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="Base name of the .rankfile (Open MPI) and .hosts (SLURM, arbitrary) files."
+        ),
     ] = None,
 ) -> None:
-    """Search a mapping for direct routing that avoids hot-spots, and verify it packet by packet."""
+    """Search for a mapping without hot-spots for direct routing, and simulate it."""
     from fabricast.cli.percs_text import map_lines, read_hosts
 
     check_range("--proposals", proposals, 1000, 1e10)

@@ -1,4 +1,4 @@
-"""What `fabricast network` and `fabricast map` print."""
+"""Output of `fabricast network` and `fabricast map`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["loads_lines", "map_lines", "read_hosts", "simulate_lines"]
 
 
 def loads_lines(pattern: str, mapping: str, network: TwoLevelNetwork, seed: int, *, tiles: int = 1) -> Iterator[str]:
-    """Yield link loads of a pattern under both routings, class by class."""
+    """Yield the link loads of a pattern for both routings, by link class."""
     traffic, _, title = mapped_traffic(pattern, mapping, network, seed, tiles)
     yield f"{title}; {mapping} on {network.groups} groups, {network.routers:,} routers"
     for routing in ROUTINGS:
@@ -34,7 +34,7 @@ def loads_lines(pattern: str, mapping: str, network: TwoLevelNetwork, seed: int,
         loads = route(traffic, network, routing)
         time, worst = loads.bottleneck
         even = loads.floor_s() * 1e3
-        yield f"  {routing}: busiest link {time * 1e3:.4g} ms ({worst}); even loads would give {even:.4g} ms"
+        yield f"  {routing}: busiest link {time * 1e3:.4g} ms ({worst}); {even:.4g} ms with even loads"
         for name, load in loads.by_class.items():
             used = int((load > 0).sum())
             mean = load.mean() if load.size else 0.0
@@ -55,12 +55,12 @@ def simulate_lines(
     seed: int,
     tiles: int = 1,
 ) -> Iterator[str]:
-    """Yield the packet-level time of a pattern beside that of its busiest link."""
+    """Yield the packet-level time of a pattern and that of its busiest link."""
     if routing not in ROUTINGS:
         raise unknown_name("routing", routing, ROUTINGS)
     traffic, pairs, title = mapped_traffic(pattern, mapping, network, seed, tiles)
     if pairs is None or pairs[0].size == 0:
-        raise InputError(f"'{pattern}' has no pairs of routers to simulate, expected a pattern with neighbours")
+        raise InputError(f"'{pattern}' has no messages between pairs of routers, expected a pattern with neighbours")
     bound, worst = route(traffic, network, routing).bottleneck
     if packet_bytes is None:
         packet_bytes = _fitting_packet(pairs[2])
@@ -68,25 +68,29 @@ def simulate_lines(
     yield f"{title}; {mapping}, {routing} routes"
     padding = _padding(pairs[2], packet_bytes)
     if padding > _MOST_PADDING:
-        yield f"  whole packets are {padding:.0%} more than the bytes sent: times are too long by up to that"
+        yield f"  whole packets have {padding:.0%} more than the bytes sent: times are too long by up to this share"
     yield f"  {run.packets:,} packets of {packet_bytes:,.0f} bytes, {run.hops:,} hops"
-    # Random routes: a single run may load every link less than expected.
+    # Indirect routes are random: a single run can load every link less than expected.
     kind = "busiest link" if routing == "direct" else "busiest link of expected loads"
     yield f"  last packet arrives after {run.elapsed_s * 1e3:.5g} ms; {kind} ({worst}) {bound * 1e3:.5g} ms"
 
 
-#: Largest packet, and how much more than the bytes themselves whole packets may be untold.
+#: Maximum packet size in bytes, and maximum padding of whole packets without a warning.
 _LARGEST_PACKET, _MOST_PADDING = 524288.0, 0.05
 _SMALLEST_PACKET, _MOST_PACKETS = 256.0, 4_000_000
 
 
 def _padding(size: NDArray[np.float64], packet_bytes: float) -> float:
-    """Share by which whole packets exceed the bytes of all pairs."""
+    """Return the padding of whole packets relative to the bytes of all pairs."""
     return float((np.ceil(size / packet_bytes) * packet_bytes).sum() / size.sum() - 1)
 
 
 def _fitting_packet(size: NDArray[np.float64]) -> float:
-    """Return the largest packet, of halves of 512 KiB, that pads little and is not too small to be simulated."""
+    """Return the largest packet size in bytes with little padding.
+
+    The size is 512 KiB, halved until the padding is small. Halving stops at 256 bytes, or if the number of packets
+    would exceed the maximum for a simulation.
+    """
     packet = _LARGEST_PACKET
     while (
         _padding(size, packet) > _MOST_PADDING
@@ -107,10 +111,10 @@ def map_lines(
     output: Path | None,
     tiles: int = 1,
 ) -> Iterator[str]:
-    """Search a mapping for direct routing and yield what it brings; rank files are written if wanted.
+    """Search for a mapping with direct routing, write rank files and yield the result.
 
-    The search starts from the best of the named mappings that the pattern allows, so what it
-    finds, and what is written, is never worse than any of them.
+    The search starts from the best named mapping that the pattern supports, so the result is never worse than any
+    of these mappings. Rank files are only written if `output` is specified.
     """
     divisions = _divisions(pattern, network, seed, tiles)
     times = {
@@ -130,16 +134,16 @@ def map_lines(
             "in their order"
         )
     if output is not None and hosts is None:
-        raise InputError("writing rank files needs the names of hosts, expected --hosts FILE")
+        raise InputError("--output requires host names; specify --hosts FILE")
     if pairs[0].size == 0:
         raise InputError(
-            f"'{pattern}' has no communication between nodes of {network.cores_per_router} ranks: any mapping will do"
+            f"'{pattern}' has no messages between nodes of {network.cores_per_router} ranks: all mappings are equal"
         )
     with progress_of("searching a mapping", proposals) as advance:
-        found = search_mapping(
+        search = search_mapping(
             pairs, chosen.positions[best], network, proposals=proposals, seed=seed, progress=advance
         )  # fmt: skip
-    moved = (found.position[pairs[0]], found.position[pairs[1]], pairs[2])
+    moved = (search.position[pairs[0]], search.position[pairs[1]], pairs[2])
     order = np.lexsort((moved[1], moved[0]))
     ordered: Pairs = (moved[0][order], moved[1][order], moved[2][order])
     largest = float(pairs[2].max())
@@ -147,14 +151,14 @@ def map_lines(
     yield f"{pattern}: {blocks:,} nodes on {network.routers:,} routers, direct routes, busiest link"
     for name, time_s in times.items():
         yield f"  {name:6} {time_s * 1e3:10.4g} ms"
-    if found.bottleneck_s < times[best] * (1 - _SAME):
-        yield f"  found  {found.bottleneck_s * 1e3:10.4g} ms, {found.proposals:,} swaps tried from {best}"
+    if search.bottleneck_s < times[best] * (1 - _SAME):
+        yield f"  search {search.bottleneck_s * 1e3:10.4g} ms, {search.proposals:,} swaps tried from {best}"
     else:
-        yield f"  found      nothing better than {best}, {found.proposals:,} swaps tried"
-    yield f"  packet level: {run.elapsed_s * 1e3:.4g} ms, packets of a 16th of the largest exchange"
+        yield f"  search     no improvement over {best}, {search.proposals:,} swaps tried"
+    yield f"  packet level: {run.elapsed_s * 1e3:.4g} ms, packets of 1/16 of the largest message"
     if output is not None:
         assert hosts is not None
-        for path in write_rank_files(found.position[block], network, hosts, output):
+        for path in write_rank_files(search.position[block], network, hosts, output):
             yield f"  written: {path}"
 
 
@@ -163,7 +167,7 @@ _SAME = 1e-9
 
 @dataclass(frozen=True)
 class _Division:
-    """Ranks divided into blocks that fill a node: what blocks exchange, and where named mappings put them."""
+    """Division of ranks into blocks of one node, with their messages and mappings."""
 
     pairs: Pairs
     block: NDArray[np.int64]
@@ -171,7 +175,7 @@ class _Division:
 
 
 def _divisions(pattern: str, network: TwoLevelNetwork, seed: int, tiles: int) -> list[_Division]:
-    """Return the divisions of a pattern with the named mappings of each."""
+    """Return the divisions of a pattern into blocks, with their named mappings."""
     if pattern not in WORKLOADS:
         (source, target, size), ranks = matrix_pairs(Path(pattern), network, tiles)
         block = np.arange(ranks) // network.cores_per_router
@@ -179,31 +183,31 @@ def _divisions(pattern: str, network: TwoLevelNetwork, seed: int, tiles: int) ->
         pairs = sum_pairs(block[source], block[target], size, network)
         shuffled = np.random.default_rng(seed).permutation(network.routers)[:blocks].astype(np.int64)
         return [_Division(pairs, block, {"DEF": np.arange(blocks), "RNM": shuffled})]
-    one = workload(pattern)
+    tasks = workload(pattern)
     divisions = []
-    # Ranks in a row; and, where there is a grid, blocks of it.
-    for plain in ("DEF", "BNM") if len(one.grid) > 1 else ("DEF",):
-        first = map_tasks(plain, one, network, np.random.default_rng(seed)).astype(np.int64)
+    # Blocks of consecutive ranks and, if the pattern has a grid, blocks of the grid.
+    for plain in ("DEF", "BNM") if len(tasks.grid) > 1 else ("DEF",):
+        first = map_tasks(plain, tasks, network, np.random.default_rng(seed)).astype(np.int64)
         block = np.unique(first, return_inverse=True)[1].astype(np.int64)
         positions = {}
         for name in MAPPINGS:
             try:
-                router = map_tasks(name, one, network, np.random.default_rng(seed)).astype(np.int64)
+                router = map_tasks(name, tasks, network, np.random.default_rng(seed)).astype(np.int64)
             except InputError:
-                # Not every pattern fills drawers or has a grid.
+                # The mapping needs a grid or full drawers, which this pattern does not have.
                 continue
             position = np.full(int(block.max()) + 1, -1, dtype=np.int64)
             position[block] = router
             if (position[block] == router).all():
                 positions[name] = position
         divisions.append(
-            _Division(_numbered(router_pairs(one, first.astype(np.int32), network), first, block), block, positions)
+            _Division(_numbered(router_pairs(tasks, first.astype(np.int32), network), first, block), block, positions)
         )
     return divisions
 
 
 def _numbered(pairs: Pairs, router: NDArray[np.int64], block: NDArray[np.int64]) -> Pairs:
-    """Return pairs of routers as pairs of the blocks on them."""
+    """Convert pairs of routers to pairs of the blocks mapped to these routers."""
     block_on = np.full(int(router.max()) + 1, -1, dtype=np.int64)
     block_on[router] = block
     return block_on[pairs[0]], block_on[pairs[1]], pairs[2]
@@ -213,29 +217,29 @@ _LONGEST_HOST = 253
 
 
 def read_hosts(path: Path) -> list[str]:
-    """Read the hosts of all routers, one a line, in the order of the network.
+    """Read the host names of all routers, one per line, in the order of the network.
 
     Parameters
     ----------
     path : Path
-        File of names; empty lines and lines that begin with ``#`` are passed over.
+        File of host names. Empty lines and lines that start with ``#`` are ignored.
 
     Returns
     -------
     list of str
-        The names, at least one.
+        Host names, at least one.
 
     Raises
     ------
     InputError
-        If there is none, one is no host name, or one is a duplicate.
+        If the file contains no host name, an invalid one or a duplicate.
     """
     names: dict[str, int] = {}
     for number, line in enumerate(read_text(path, strict=True).splitlines(), start=1):
         name = line.strip()
         if not name or name.startswith("#"):
             continue
-        # What MPI launchers take: anything else would change the meaning of the files written.
+        # Other characters would change the meaning of the input files of MPI launchers.
         if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?", name) or len(name) > _LONGEST_HOST:
             raise InputError(
                 f"host is '{name}', expected a name of letters, digits, '.', '-' and '_'", path=path, line=number
@@ -244,5 +248,5 @@ def read_hosts(path: Path) -> list[str]:
             raise InputError(f"host '{name}' is a duplicate of line {names[name]}", path=path, line=number)
         names[name] = number
     if not names:
-        raise InputError("holds no host, expected one a line", path=path)
+        raise InputError("contains no host name, expected one per line", path=path)
     return list(names)

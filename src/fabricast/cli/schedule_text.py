@@ -1,4 +1,4 @@
-"""Schedules as text and as files."""
+"""Schedules as text, CSV and JSON."""
 
 from __future__ import annotations
 
@@ -26,35 +26,37 @@ def parse_grid(text: str) -> tuple[int, ...]:
 
 
 def schedule_lines(tree: PcieTree, search: ScheduleSearch) -> list[str]:
-    """Return what the user reads: the best schedules step by step, the bound, the gain.
+    """Return the best schedules step by step, the lower bound and the gain as text.
 
     Parameters
     ----------
     tree : PcieTree
         Topology.
     search : ScheduleSearch
-        What was found.
+        Result of the search.
 
     Returns
     -------
     list of str
-        Lines.
+        Lines to print.
     """
     names = tree.endpoint_names
     lines = []
     for rank, plan in enumerate(search.best, start=1):
         lines.append(f"schedule {rank}: {time_text(plan.elapsed_s)}")
-        label = "takes" if search.mode == "synchronised" else "has ended after"
+        label = "takes" if search.mode == "synchronised" else "complete after"
         for step, (text, time_s) in enumerate(zip(plan.text(names).split(" | "), plan.steps_s, strict=True), start=1):
             lines.append(f"  step {step}: {text}  ({label} {time_text(time_s)})")
     best = search.best[0].elapsed_s
-    lines.append(f"lower bound of any schedule: {time_text(search.bound_s)}")
+    lines.append(f"lower bound of all schedules: {time_text(search.bound_s)}")
     if search.elapsed_s is not None:
         lines.append(f"all {search.schedules:,} schedules evaluated; {search.ties:,} are this fast")
         assert search.worst is not None
         lines.append(f"slowest schedule: {time_text(search.worst.elapsed_s)}")
     else:
-        proof = "so the best is optimal" if search.gap <= 1e-9 else f"the best is within {search.gap:.1%} of it"
+        proof = (
+            "the best is optimal" if search.gap <= 1e-9 else f"the best is within {search.gap:.1%} of the lower bound"
+        )
         lines.append(f"{search.evaluated:,} of {float(search.schedules):.3g} schedules evaluated; {proof}")
     naive = search.naive.elapsed_s
     lines.append(f"naive order: {time_text(naive)}; the best saves {1 - best / naive:.1%}")
@@ -62,23 +64,23 @@ def schedule_lines(tree: PcieTree, search: ScheduleSearch) -> list[str]:
 
 
 def write_schedules(tree: PcieTree, search: ScheduleSearch, path: Path) -> None:
-    """Write schedules as a table to paste: each rank with its ordered list of targets.
+    """Write the ordered targets of each rank to a file.
 
     Parameters
     ----------
     tree : PcieTree
         Topology.
     search : ScheduleSearch
-        What was found.
+        Result of the search.
     path : Path
-        CSV (schedule, source, step, target) or JSON (a list of schedules, source to targets).
+        CSV (schedule, source, step, target, elapsed_s) or JSON (list of schedules, targets keyed by source).
     """
     names = tree.endpoint_names
     if path.suffix.lower() == ".json":
         entries = [
             {
                 "elapsed_s": plan.elapsed_s,
-                "targets": {names[s]: [names[t] for t in own] for s, own in enumerate(plan.order) if own},
+                "targets": {names[s]: [names[t] for t in targets] for s, targets in enumerate(plan.order) if targets},
             }
             for plan in search.best
         ]
@@ -87,8 +89,8 @@ def write_schedules(tree: PcieTree, search: ScheduleSearch, path: Path) -> None:
     rows = [
         (rank, names[s], step, names[t], plan.elapsed_s)
         for rank, plan in enumerate(search.best, start=1)
-        for s, own in enumerate(plan.order)
-        for step, t in enumerate(own, start=1)
+        for s, targets in enumerate(plan.order)
+        for step, t in enumerate(targets, start=1)
     ]
     table = pd.DataFrame(rows, columns=["schedule", "source", "step", "target", "elapsed_s"])
     with atomic_write(path) as temporary:

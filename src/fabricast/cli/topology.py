@@ -1,4 +1,4 @@
-"""Commands that list, draw and import topologies."""
+"""Commands that list, draw, check and import topologies."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from fabricast.cli.options import DISPLAY, TOPOLOGY, check_output, print_notes
+from fabricast.cli.options import DISPLAY, TOPOLOGY, check_output, print_warnings
 
 __all__ = ["app"]
 
-NETWORK_CARDS = typer.Option("--network-cards", help="Take network cards of XML as endpoints too, such as mlx5_0.")
+NETWORK_CARDS = typer.Option("--network-cards", help="Include network cards of XML files as endpoints, such as mlx5_0.")
 
-app = typer.Typer(help="List, draw and import topologies.", no_args_is_help=True)
+app = typer.Typer(help="List, draw, check and import topologies.", no_args_is_help=True)
 
 
 @app.command("list", epilog="Example: fabricast topology list")
@@ -34,7 +34,7 @@ def show(
     include_display: Annotated[bool, DISPLAY] = False,
     network_cards: Annotated[bool, NETWORK_CARDS] = False,
 ) -> None:
-    """Draw a topology as text, with its path classes."""
+    """Print a topology as a text tree, with the path class of each pair."""
     from fabricast.cli.topology_text import path_matrix, tree_text
     from fabricast.pcie.topology.files import load_tree
 
@@ -42,48 +42,48 @@ def show(
     console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
     console.print(tree_text(tree))
     console.print(path_matrix(tree))
-    print_notes(tree.notes)
+    print_warnings(tree.warnings)
 
 
 @app.command(epilog="Example: fabricast topology check machine.xml measured.csv")
 def check(
     topology: Annotated[str, TOPOLOGY],
-    measured: Annotated[Path, typer.Argument(help="Copies that were measured together, as for 'fabricast validate'.")],
-    program: Annotated[str, typer.Option(help="How rows were measured that do not say.")] = "independent",
-    system: Annotated[str | None, typer.Option(help="Take only rows of this system.")] = None,
+    measured: Annotated[Path, typer.Argument(help="Measured copies, in a format of 'fabricast validate'.")],
+    program: Annotated[str, typer.Option(help="Copy program of rows that do not specify one.")] = "independent",
+    system: Annotated[str | None, typer.Option(help="Use only rows of this system.")] = None,
     include_display: Annotated[bool, DISPLAY] = False,
 ) -> None:
-    """Say what measured copies say against a topology; exit code 1 if anything does."""
+    """Check a topology against measured copies; exit code 1 if they contradict it."""
     from fabricast.api.machines import validate_machine
-    from fabricast.pcie.graphs.hazards import DIVIDED_WRITES
-    from fabricast.pcie.machines.warnings import AS_FAST_AS_OTHERS, MISSING_PROBES, UNLIMITED_ROOT_COMPLEX
     from fabricast.pcie.topology.files import load_tree
 
-    found = validate_machine(
+    validation = validate_machine(
         load_tree(topology, include_display=include_display), measured, program=program, system=system
     )
-    for remark in found.remarks:
-        typer.echo(remark)
-    # A pattern that collapsed on some host says nothing of this tree, nor does what was not measured.
-    harmless = (AS_FAST_AS_OTHERS, DIVIDED_WRITES, MISSING_PROBES, UNLIMITED_ROOT_COMPLEX)
-    contradicting = [remark for remark in found.remarks if not any(text in remark for text in harmless)]
-    judged = int(found.rows["judged"].sum())
-    if not contradicting:
-        against = "says anything against the tree" if judged else "can be judged: all are calibration or set aside"
-        typer.echo(f"none of {judged or len(found.rows)} graphs {against}")
-    raise typer.Exit(code=1 if contradicting else 0)
+    for warning in validation.warnings:
+        typer.echo(f"{warning.text} [{warning.code}]")
+    contradicted = any(warning.code.is_contradiction for warning in validation.warnings)
+    validated = int(validation.rows["judged"].sum())
+    if not contradicted:
+        text = (
+            f"none of {validated} graphs contradicts the topology"
+            if validated
+            else f"none of {len(validation.rows)} graphs validates the topology: all are calibration or excluded"
+        )
+        typer.echo(text)
+    raise typer.Exit(code=1 if contradicted else 0)
 
 
 @app.command("import", epilog="Example: lstopo machine.xml && fabricast topology import machine.xml -o m.yaml")
 def import_topology(
     file: Annotated[Path, typer.Argument(help="hwloc XML or NCCL topology XML.", show_default=False)],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write YAML to this file instead of printing it.")
+        Path | None, typer.Option("--output", "-o", help="Write to this .yaml file instead of printing YAML.")
     ] = None,
     include_display: Annotated[bool, DISPLAY] = False,
     network_cards: Annotated[bool, NETWORK_CARDS] = False,
 ) -> None:
-    """Turn hwloc or NCCL XML into a topology that all commands read."""
+    """Convert hwloc or NCCL XML to a YAML topology."""
     from fabricast.pcie.topology.files import tree_yaml, write_tree
     from fabricast.pcie.topology.xml_import import import_xml
 
@@ -93,4 +93,4 @@ def import_topology(
         typer.echo(tree_yaml(tree), nl=False)
     else:
         write_tree(tree, output)
-    print_notes(tree.notes)
+    print_warnings(tree.warnings)

@@ -1,4 +1,4 @@
-"""Draw PCIe trees as text."""
+"""Text drawings of PCIe trees."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ __all__ = ["path_matrix", "tree_text"]
 
 
 def tree_text(tree: PcieTree) -> Tree:
-    """Return a drawing of the tree for a text terminal.
+    """Return a drawing of the tree for the terminal.
 
     Parameters
     ----------
     tree : PcieTree
-        The topology.
+        Topology to draw.
 
     Returns
     -------
     rich.tree.Tree
-        One line a vertex: name, kind, link, where it was read; then direct links between endpoints.
+        One line per vertex with name, kind, link and label, followed by memory nodes, direct links and routing rules.
     """
 
     def describe(name: str) -> str:
@@ -37,7 +37,7 @@ def tree_text(tree: PcieTree) -> Tree:
             elif vertex.capacity != 1.0:
                 parts.append(f"capacity {vertex.capacity:g}")
         if vertex.switches_above:
-            parts.append(f"behind {vertex.switches_above} more switch{'es' if vertex.switches_above > 1 else ''}")
+            parts.append(f"below {vertex.switches_above} more switch{'es' if vertex.switches_above > 1 else ''}")
         if vertex.network_card:
             parts.append("network card")
         if vertex.label:
@@ -54,26 +54,26 @@ def tree_text(tree: PcieTree) -> Tree:
     drawing = Tree(f"{escape(tree.name)} ({escape(tree.source)})")
     grow(drawing.add(describe(tree.root)), tree.root)
     for node in tree.memory_nodes:
-        told = "" if node.capacity is None else f"  capacity {node.capacity:g}"
-        drawing.add(escape(f"{node.name}  memory at {node.parent}{told}"))
+        capacity = "" if node.capacity is None else f"  capacity {node.capacity:g}"
+        drawing.add(escape(f"{node.name}  memory at {node.parent}{capacity}"))
     for peers in tree.peer_links:
         drawing.add(
-            escape(f"{peers.kind} joins {' '.join(peers.endpoints)}: copies between these do not take the tree")
+            escape(f"{peers.kind} connects {' '.join(peers.endpoints)}: copies between these do not use the PCIe tree")
             + _rate(peers)
         )
     for rule in tree.route_rules:
         named = f"copies from {rule.source} to {rule.target}"
-        copies = "all copies below it" if rule.source == rule.target == "*" else named
-        drawing.add(escape(f"{copies} turn at {rule.turn}"))
+        copies = "all copies below this vertex" if rule.source == rule.target == "*" else named
+        drawing.add(escape(f"{copies} are routed through {rule.turn}"))
     return drawing
 
 
 def _rate(peers: PeerLink) -> str:
-    return "" if peers.bytes_per_s is None else f"; {peers.bytes_per_s / 1e9:.4g} GB/s each way"
+    return "" if peers.bytes_per_s is None else f"; {peers.bytes_per_s / 1e9:.4g} GB/s per direction"
 
 
 def path_matrix(tree: PcieTree) -> Table:
-    """Return the path classes of all endpoint pairs as ``nvidia-smi topo -mp`` shows them."""
+    """Return the path classes of all endpoint pairs, as in ``nvidia-smi topo -mp``."""
     table = Table(show_edge=False, box=None, pad_edge=False)
     table.add_column("")
     for name in tree.endpoint_names:

@@ -1,4 +1,4 @@
-"""Commands that hold forecasts against copies of a machine: probes, validate."""
+"""Commands that compare forecasts with measured copies: probes, validate."""
 
 from __future__ import annotations
 
@@ -22,14 +22,12 @@ app = typer.Typer()
 def probes(
     topology: Annotated[str, typer.Argument(help="Built-in topology, or a .yaml, hwloc or NCCL .xml file.")],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="CSV file for the probes.")] = None,
-    run: Annotated[
-        bool, typer.Option("--run", help="Measure them on the GPUs of this machine, whose topology it is.")
-    ] = False,
-    size_mb: Annotated[int, typer.Option(help="Megabytes of each measured copy.")] = 256,
-    seconds: Annotated[float, typer.Option(help="Longest time of each measured probe.")] = 5.0,
+    run: Annotated[bool, typer.Option("--run", help="Measure the probes on the GPUs of this machine.")] = False,
+    size_mb: Annotated[int, typer.Option(help="Size of each measured copy in MB.")] = 256,
+    seconds: Annotated[float, typer.Option(help="Maximum time per measured probe in seconds.")] = 5.0,
     include_display: Annotated[bool, DISPLAY] = False,
 ) -> None:
-    """Propose the fewest copies that tell the parameters of a machine and test its tree, or measure them here."""
+    """Propose or measure the copies that calibrate a machine and check its topology."""
     from fabricast.cli.options import check_range
     from fabricast.inputs.files import write_text
     from fabricast.pcie.measurements.probes import probe_csv, proposed_probes
@@ -56,7 +54,7 @@ def probes(
 
 
 def _measure(tree: PcieTree, found: list[Probe], output: Path | None, size_bytes: int, seconds: float) -> None:
-    """Run probes on this machine and write what was measured."""
+    """Run probes on this machine and write the measured rates."""
     from fabricast.core.errors import InputError
     from fabricast.inputs.files import write_text
     from fabricast.pcie.measurements.cuda_copies import MachineGpus
@@ -87,24 +85,23 @@ def validate(
              "rocm_bandwidth_test or TransferBench.",
     )],
     program: Annotated[
-        str, typer.Option(help="How rows were measured that do not say: ordered_writes (PyTorch), unordered_reads "
-                               "(p2pmark), unordered_writes or independent."),
+        str, typer.Option(help="Copy program of rows that do not specify one: ordered_writes (PyTorch), "
+                               "unordered_reads (p2pmark), unordered_writes or independent."),
     ] = "independent",
-    system: Annotated[str | None, typer.Option(help="Take only rows of this system.")] = None,
+    system: Annotated[str | None, typer.Option(help="Use only rows of this system.")] = None,
     bandwidth_gb: Annotated[
-        float | None, typer.Option(help="Rate of a copy alone in GB/s, where the file holds none.")
+        float | None, typer.Option(help="Rate of an isolated copy in GB/s, if none was measured.")
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="CSV file for the rows.")] = None,
     include_display: Annotated[bool, DISPLAY] = False,
 ) -> None:  # fmt: skip
-    """Print the error report of a machine: forecasts with parameters from its copies alone against all others."""
+    """Calibrate with isolated copies and report forecast errors for all other copies."""
     from rich.console import Console
 
     from fabricast.cli.options import check_range
     from fabricast.cli.validation_text import validation_text
     from fabricast.pcie.graphs.programs import program_of
     from fabricast.pcie.machines.validation import validate_machine
-    from fabricast.pcie.measurements.addresses import address_doubts
     from fabricast.pcie.measurements.files import copies_of_machine
     from fabricast.pcie.topology.files import load_tree
     from fabricast.pcie.topology.tree import one_way_of
@@ -113,13 +110,14 @@ def validate(
         check_range("--bandwidth-gb", bandwidth_gb, 1e-3, 9e3)
     check_output(output, ".csv", inputs=[topology, measured])
     tree = load_tree(topology, include_display=include_display)
-    graphs = copies_of_machine(tree, measured, program=program_of(program).name, system=system)
-    doubts = address_doubts(tree, measured)
+    copies = copies_of_machine(tree, measured, program=program_of(program).name, system=system)
     if bandwidth_gb is None:
-        found = validate_machine(tree, graphs, one_way_bytes_per_s=one_way_of(tree), doubts=doubts)
+        found = validate_machine(tree, copies.graphs, one_way_bytes_per_s=one_way_of(tree), warnings=copies.warnings)
     else:
         rate, source = bandwidth_gb * 1e9, "option --bandwidth-gb"
-        found = validate_machine(tree, graphs, one_way_bytes_per_s=rate, one_way_source=source, doubts=doubts)
+        found = validate_machine(
+            tree, copies.graphs, one_way_bytes_per_s=rate, one_way_source=source, warnings=copies.warnings
+        )
     if output is not None:
         from fabricast.inputs.files import write_text
 

@@ -1,4 +1,4 @@
-"""The error report of a machine, for the terminal."""
+"""Error report of a machine, for the terminal."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from fabricast.pcie.machines.validation import MachineValidation
 __all__ = ["validation_text"]
 
 _WORST = 5
-#: Graphs that a line names before it counts the others.
+#: Number of graphs that a line names; further graphs are counted.
 _NAMED = 3
 
 
 def validation_text(name: str, found: MachineValidation) -> Group:
-    """Return what was calibrated, the errors by class beside both baselines, the worst graphs, and what disagrees."""
+    """Return calibration, errors by class, worst graphs, exclusions and warnings."""
     lines = [f"{escape(name)}: {len(found.rows)} graphs"]
-    for key, source in found.calibration.source.items():
+    for key, source in found.calibration.sources.items():
         value = found.calibration.values[key]
         assert value is not None
         lines.append(f"  {key.replace('_', ' ')}: {value / 1e9:.4g} GB/s ({escape(source)})")
@@ -28,17 +28,17 @@ def validation_text(name: str, found: MachineValidation) -> Group:
     if len(judged):
         parts += [_classes(judged), _worst(judged)]
     else:
-        parts.append("no graph is judged: all were used for parameters or set aside")
-    aside = found.rows[~found.rows["judged"] & (found.rows["remark"] != "calibration")]
-    parts += [_aside(str(remark), list(rows["graph"])) for remark, rows in aside.groupby("remark", sort=False)]
-    parts += [escape(remark) for remark in found.remarks]
+        parts.append("no graph can be validated: all are calibration or excluded")
+    excluded = found.rows[~found.rows["judged"] & (found.rows["reason_code"] != "calibration")]
+    parts += [_excluded(str(reason), list(rows["graph"])) for reason, rows in excluded.groupby("reason", sort=False)]
+    parts += [f"warning: {escape(warning.text)} \\[{warning.code}]" for warning in found.warnings]
     return Group(*parts)  # type: ignore[arg-type]
 
 
-def _aside(remark: str, graphs: list[str]) -> str:
+def _excluded(reason: str, graphs: list[str]) -> str:
     named = ", ".join(f"'{escape(graph)}'" for graph in graphs[:_NAMED])
     more = f" and {len(graphs) - _NAMED} more" if len(graphs) > _NAMED else ""
-    return f"{named}{more}: {escape(remark)}"
+    return f"excluded: {named}{more}: {escape(reason)}"
 
 
 def _percent(value: float) -> str:
@@ -48,7 +48,7 @@ def _percent(value: float) -> str:
 def _classes(judged: pd.DataFrame) -> Table:
     table = Table(
         "class", *(Column(name, justify="right") for name in (
-            "graphs", "median error", "within 15 %", "worst", "median, sharing alone", "median, no contention")),
+            "graphs", "median error", "within 15 %", "worst", "median, link sharing only", "median, no contention")),
     )  # fmt: skip
     for name, rows in judged.groupby("graph_class"):
         error = rows["relative_error"].abs()

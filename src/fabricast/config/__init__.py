@@ -1,4 +1,4 @@
-"""The configuration: checked, described, and the source of schema and documentation."""
+"""Configuration models with validation; schema and documentation are generated from them."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ FigureFormat = Literal["svg", "pdf", "png"]
 
 
 class Config(Section):
-    """A run of fabricast."""
+    """Configuration of a run."""
 
-    seed: int = Field(20161113, ge=0, le=2**63 - 1, description="Root seed of everything random.")
+    seed: int = Field(20161113, ge=0, le=2**63 - 1, description="Root seed of all random numbers.")
     bootstrap_resamples: int = Field(
-        2000, ge=100, le=100_000, description="Resamples behind each 95 % interval of the error bands."
+        2000, ge=100, le=100_000, description="Bootstrap resamples for each 95 % interval of the error bands."
     )
     figure_formats: list[FigureFormat] = Field(
         default_factory=lambda: list(get_args(FigureFormat)),
-        description="Formats of each figure; `svg` is among them, the report shows it.",
+        description="Formats of each figure; `svg` is required because the report embeds it.",
     )
     pcie: PcieConfig = Field(description="The PCIe study.")
     breakdown: BreakdownConfig = Field(description="The breakdown study.")
@@ -48,27 +48,27 @@ class Config(Section):
     @classmethod
     def _formats_with_svg(cls, formats: list[FigureFormat]) -> list[FigureFormat]:
         if "svg" not in formats:
-            raise ValueError("expected svg among them, which the report shows")
+            raise ValueError("expected svg among them, which the report embeds")
         return [name for name in get_args(FigureFormat) if name in formats]
 
 
 def checked_config(values: Mapping[str, Any]) -> Config:
-    """Check a merged Snakemake configuration.
+    """Validate a merged Snakemake configuration.
 
     Parameters
     ----------
     values : mapping
-        Plain values.
+        Configuration as plain values.
 
     Returns
     -------
     Config
-        The checked configuration.
+        Validated configuration.
 
     Raises
     ------
     InputError
-        On the first key that does not fit, with what was found and expected.
+        For the first invalid key, with its value and the expected value.
 
     Examples
     --------

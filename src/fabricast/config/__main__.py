@@ -1,4 +1,4 @@
-"""Write config/README.md and its schema: `python -m fabricast.config`, after a change of the models."""
+"""Write config/README.md and the JSON schema: `python -m fabricast.config`."""
 
 from pathlib import Path
 

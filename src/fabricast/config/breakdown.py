@@ -13,12 +13,13 @@ class BreakdownConfig(Section):
     """The breakdown study (Zambre et al., ICPP 2019)."""
 
     systems: list[str] = Field(
-        default_factory=list, description="Further systems: names of config/systems, or your YAML files like those."
+        default_factory=list,
+        description="Additional systems: names in config/systems, or YAML files in the same format.",
     )
     measured: bool = Field(
-        False, description="Measure an MPI message on this machine and take it into tables; needs the group 'measure'."
+        False, description="Measure an MPI message on this machine and add it to tables; needs the group 'measure'."
     )
     iterations: int = Field(20_000, ge=100, le=10_000_000, description="Samples of each measured region.")
     samples: int = Field(
-        20_000, ge=100, le=10_000_000, description="Draws of the Monte Carlo over the spreads of components."
+        20_000, ge=100, le=10_000_000, description="Monte Carlo samples of the component times within their spreads."
     )

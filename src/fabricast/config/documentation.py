@@ -24,7 +24,7 @@ def config_schema() -> str:
 
 
 def config_markdown() -> str:
-    """Return config/README.md: every parameter, generated from the models."""
+    """Return the text of config/README.md, which lists every parameter of the models."""
     lines = [
         "# Configuration",
         "",
@@ -32,7 +32,7 @@ def config_markdown() -> str:
         "`studies/smoke.yaml` and `studies/paper.yaml` override it:",
         "`snakemake --configfile config/studies/smoke.yaml`.",
         "",
-        "Paths are relative to the working directory. Unknown keys are refused.",
+        "Paths are relative to the working directory. Unknown keys are errors.",
     ]
     for model, title in (
         (Config, "Top level"),

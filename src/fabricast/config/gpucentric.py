@@ -10,21 +10,25 @@ __all__ = ["GpuCentricConfig", "GpuRunConfig"]
 
 
 class GpuRunConfig(Section):
-    """The measured run on a GPU."""
+    """Measurement of a GPU."""
 
     sizes: list[int] = Field(
-        default_factory=lambda: [4**i for i in range(1, 15)], min_length=2, description="Bytes of copies."
+        default_factory=lambda: [4**i for i in range(1, 15)], min_length=2, description="Copy sizes in bytes."
     )
-    bursts: int = Field(default=3, ge=1, le=10_000, description="Repetitions of every cell, spread over the run.")
-    seconds: float = Field(default=0.02, gt=0, le=10, allow_inf_nan=False, description="Time of each burst.")
+    bursts: int = Field(
+        default=3, ge=1, le=10_000, description="Repetitions of every measurement, spread over the run."
+    )
+    seconds: float = Field(
+        default=0.02, gt=0, le=10, allow_inf_nan=False, description="Duration of each burst in seconds."
+    )
     power_seconds: float = Field(
         default=1.0,
         ge=0,
         le=60,
         allow_inf_nan=False,
-        description="Time over which each power is taken; 0 leaves them out.",
+        description="Duration of each power measurement in seconds; 0 skips power measurements.",
     )
-    ordinal: int = Field(default=0, ge=0, le=1024, description="Which of the visible GPUs.")
+    ordinal: int = Field(default=0, ge=0, le=1024, description="Number of the GPU among the visible GPUs.")
 
     @field_validator("sizes")
     @classmethod
@@ -32,7 +36,7 @@ class GpuRunConfig(Section):
         if min(sizes) < 1 or max(sizes) > 2**32:
             raise ValueError("expected sizes of 1 byte to 4 GiB")
         if len(set(sizes)) < 2:
-            raise ValueError("expected two different sizes, for a start-up time and a rate")
+            raise ValueError("expected two different sizes, which a start-up time and a rate require")
         return sorted(set(sizes))
 
 
@@ -40,9 +44,12 @@ class GpuCentricConfig(Section):
     """The GPU-centric study (Froening, GTC 2016)."""
 
     draws: int = Field(
-        default=2000, ge=100, le=1_000_000, description="Draws of the assumed parameters behind each robustness share."
+        default=2000,
+        ge=100,
+        le=1_000_000,
+        description="Samples of the assumed parameters for the robustness of each statement.",
     )
     measured: bool = Field(
-        default=False, description="Measure a GPU of this machine and take it into tables; needs the group 'cuda'."
+        default=False, description="Measure a GPU of this machine and add it to tables; needs the group 'cuda'."
     )
-    gpu_run: GpuRunConfig = Field(default_factory=GpuRunConfig, description="The measured run.")
+    gpu_run: GpuRunConfig = Field(default_factory=GpuRunConfig, description="Settings of the GPU measurement.")

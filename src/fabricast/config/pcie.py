@@ -12,10 +12,10 @@ from fabricast.config.section import Section
 __all__ = ["GraphSet", "PcieConfig", "ProbeRunConfig", "ScheduleConfig", "SearchedPattern"]
 
 _MOST_GRAPHS = 1_000_000
-#: Bandwidths in GiB/s and sizes in MiB beyond these are typing errors.
+#: Bandwidths in GiB/s and sizes in MiB outside these limits are typing errors.
 _Bandwidth = Annotated[float, Field(ge=1e-3, le=9e3, allow_inf_nan=False)]
 _Size = Annotated[float, Field(ge=1e-6, le=9e8, allow_inf_nan=False)]
-#: Parts of the study's tables that are not graph sets.
+#: Names of tables of the study that are not graph sets.
 _RESERVED_SETS = ("all", "calibrated", "example", "probes", "published", "trees")
 
 
@@ -23,61 +23,59 @@ ProgramName = Literal["independent", "ordered_writes", "unordered_reads", "unord
 
 
 class GraphSet(Section):
-    """Congestion graphs on one topology: generated ones, or your own from a CSV file."""
+    """Congestion graphs on one topology: generated or read from a CSV file."""
 
-    topology: str = Field(description="Built-in topology, or a .yaml, hwloc .xml or NCCL .xml file.")
+    topology: str = Field(description="Built-in topology name, or a .yaml, hwloc .xml or NCCL .xml file.")
     validation_graphs: int = Field(
         0, ge=0, le=_MOST_GRAPHS, description="Number of validation graphs: exhaustive, collective and random ones."
     )
-    stress_graphs: int = Field(
-        0, ge=0, le=_MOST_GRAPHS, description="Number of random graphs of 6 to 16 communications."
-    )
+    stress_graphs: int = Field(0, ge=0, le=_MOST_GRAPHS, description="Number of random graphs of 6 to 16 copies.")
     graphs_file: str | None = Field(
-        None, description="CSV with columns graph,source,target[,size_bytes,start_s], for your own graphs."
+        None, description="CSV file of user-supplied graphs with columns graph,source,target[,size_bytes,start_s]."
     )
     measurements: str | None = Field(
         None,
-        description="CSV or Parquet of copies that were measured together on this machine; forecasts are held against "
-        "them, with parameters from its copies alone.",
+        description="CSV or Parquet file of concurrent copies measured on this machine. Predictions are validated "
+        "against them, with parameters calibrated on its isolated copies.",
     )
     program: ProgramName = Field(
         "independent",
-        description="How the measuring program copied, where the file does not say: ordered_writes (PyTorch), "
+        description="Copy program of the measurements, if the file does not specify it: ordered_writes (PyTorch), "
         "unordered_reads (p2pmark), unordered_writes or independent.",
     )
     parameters: str | None = Field(
-        None, description="Parameters of this machine, as 'fabricast calibrate -o' writes them."
+        None, description="File with parameters of this machine, as written by 'fabricast calibrate -o'."
     )
     bandwidth_gib_per_s: _Bandwidth | None = Field(
         None,
-        description="Bandwidth of one copy alone on this machine; of a built-in topology the "
-        "study's value if left out, of a file what its links tell.",
+        description="Rate of an isolated copy on this machine in GiB/s. Default: the study's value for a built-in "
+        "topology, the link speed for a file.",
     )
     tau: float | None = Field(
         None,
         ge=0,
         lt=1,
         allow_inf_nan=False,
-        description="Root-complex penalty of this machine; of a built-in "
-        "topology the study's value if left out, of a file 0.",
+        description="Root-complex penalty of this machine. Default: the study's value for a built-in topology, 0 for a "
+        "file.",
     )
     crossing_cost: float | None = Field(
         None,
         ge=1,
         lt=100,
         allow_inf_nan=False,
-        description="Time per byte behind the root complex, relative; of a "
-        "built-in topology the study's value if left out, of a file 1.",
+        description="Relative time per byte behind the root complex. Default: the study's value for a built-in "
+        "topology, 1 for a file.",
     )
     pcie_only: bool = Field(
         False,
-        description="Let copies between GPUs that NVLink, NVSwitch or xGMI joins take the PCIe tree all the same.",
+        description="Route copies between directly linked GPUs (NVLink, NVSwitch, xGMI) over PCIe.",
     )
     simulated_graphs: int | None = Field(
         None,
         ge=0,
         le=_MOST_GRAPHS,
-        description="Graphs to simulate packet by packet: a stratified sample, all if left out, none if 0.",
+        description="Number of graphs to simulate at packet level: a stratified sample, all if omitted, none if 0.",
     )
 
     @model_validator(mode="after")
@@ -88,7 +86,7 @@ class GraphSet(Section):
 
     @property
     def holds_graphs(self) -> bool:
-        """Whether it has congestion graphs, beside measurements."""
+        """True if the set has congestion graphs in addition to measurements."""
         return bool(self.validation_graphs or self.stress_graphs or self.graphs_file)
 
 
@@ -102,37 +100,39 @@ ModelName = Literal[
 
 
 class SearchedPattern(Section):
-    """A pattern too large to enumerate."""
+    """Pattern that is too large to enumerate."""
 
     topology: str = Field(description="Topology.")
     grid: list[int] = Field(default_factory=list, description="Process grid; empty for all-to-all.")
 
 
 class ScheduleConfig(Section):
-    """Halo exchanges of which every schedule is evaluated, and larger ones that are searched."""
+    """Halo exchanges with all schedules evaluated, and larger ones with a schedule search."""
 
     topologies: list[str] = Field(description="Topologies on which every grid is enumerated.")
-    grids: list[list[int]] = Field(description="Process grids, the first axis fastest.")
-    models: list[ModelName] = Field(min_length=1, description="Models under which schedules are evaluated.")
+    grids: list[list[int]] = Field(description="Process grids; the first axis varies fastest.")
+    models: list[ModelName] = Field(min_length=1, description="Models that evaluate the schedules.")
     searched: list[SearchedPattern] = Field(
-        default_factory=list, description="Patterns too large to enumerate, each with topology and grid."
+        default_factory=list, description="Patterns that are too large to enumerate, each with topology and grid."
     )
-    evaluations: int = Field(20_000, ge=100, le=10_000_000, description="Schedules that a search evaluates at most.")
+    evaluations: int = Field(
+        20_000, ge=100, le=10_000_000, description="Maximum number of schedules that a search evaluates."
+    )
 
 
 _VALIDATED = ("congestion_factor", "round_robin_upstream", "back_pressure")
 
 
 class ProbeRunConfig(Section):
-    """The measured run of the probes of this machine's tree."""
+    """Measurement of the probes for this machine's tree."""
 
-    size_bytes: int = Field(default=256_000_000, ge=1, le=2**36, description="Bytes of each copy.")
+    size_bytes: int = Field(default=256_000_000, ge=1, le=2**36, description="Size of each copy in bytes.")
     seconds: float = Field(
         default=5.0,
         gt=0,
         le=3600,
         allow_inf_nan=False,
-        description="Longest time of a probe; it ends early once its mean is known within 1 %.",
+        description="Maximum duration of a probe in seconds; it ends early once its mean is known within 1 %.",
     )
 
 
@@ -140,32 +140,33 @@ class PcieConfig(Section):
     """The PCIe study (Martinasso et al., SC16)."""
 
     graph_sets: dict[str, GraphSet] = Field(description="Graph sets by name; the name is part of graph names.")
-    models: list[ModelName] = Field(min_length=1, description="Models to evaluate; 'fabricast models' explains them.")
+    models: list[ModelName] = Field(min_length=1, description="Models to evaluate; 'fabricast models' lists them.")
     hardware: list[HardwareName] = Field(
-        description="Hardware settings of the packet-level simulator: how the root complex cuts packets."
+        description="Hardware settings of the packet-level simulator: packet splitting by the root complex."
     )
     sampled_hardware: dict[HardwareName, int] = Field(
         default_factory=dict,
-        description="Further settings, each on a stratified sample of so many graphs of every simulated set.",
+        description="Additional hardware settings, each with the number of graphs in a stratified sample of every "
+        "simulated set.",
     )
     measured: bool = Field(
         default=False,
-        description="Run the probes of this machine's tree on its GPUs and take them into tables; needs lstopo and the "
+        description="Run the probes for this machine's tree on its GPUs and add them to tables; needs lstopo and the "
         "group 'cuda'.",
     )
-    probe_run: ProbeRunConfig = Field(default_factory=ProbeRunConfig, description="The measured run.")
+    probe_run: ProbeRunConfig = Field(default_factory=ProbeRunConfig, description="Settings of the probe measurement.")
     ablations: bool = Field(
-        True, description="Hold every single reading of the slides against the simulator too, beside the models."
+        True, description="Also compare every single interpretation of the slides with the simulator."
     )
-    shards: int = Field(1, ge=1, le=64, description="Jobs over which the simulation of a graph set is spread.")
+    shards: int = Field(1, ge=1, le=64, description="Number of jobs for the simulation of a graph set.")
     schedules: ScheduleConfig = Field(description="Schedules of halo exchanges.")
-    size_mib: _Size = Field(300.0, description="Size of each generated communication in MiB.")
+    size_mib: _Size = Field(300.0, description="Size of each generated copy in MiB.")
     bandwidth_gib_per_s: _Bandwidth = Field(
-        11.6, description="Bandwidth of one copy alone in GiB/s, on built-in topologies."
+        11.6, description="Rate of an isolated copy on built-in topologies in GiB/s."
     )
     tau: float = Field(
         0.1735, ge=0, lt=1, allow_inf_nan=False,
-        description="Performance reduction for crossing the root complex, on built-in topologies.",
+        description="Relative performance reduction for crossing the root complex, on built-in topologies.",
     )  # fmt: skip
 
     crossing_cost: float = Field(
@@ -173,19 +174,19 @@ class PcieConfig(Section):
         ge=1,
         lt=100,
         allow_inf_nan=False,
-        description="Time per byte behind the root complex, relative; used by back_pressure.",
+        description="Relative time per byte behind the root complex; used by back_pressure.",
     )
 
     @property
     def simulated_sets(self) -> list[str]:
-        """Graph sets that the packet-level simulator runs."""
+        """Names of the graph sets for the packet-level simulator."""
         if not self.hardware:
             return []
         return [name for name, entry in self.graph_sets.items() if entry.holds_graphs and entry.simulated_graphs != 0]
 
     @property
     def simulated_hardware(self) -> dict[str, int | None]:
-        """Every setting with the graphs of a set that it simulates; None for all of them."""
+        """Number of graphs of a set by hardware setting; None for all graphs."""
         every: dict[str, int | None] = dict.fromkeys(self.hardware)
         return every and every | {name: n for name, n in self.sampled_hardware.items() if name not in every}
 
@@ -201,7 +202,7 @@ class PcieConfig(Section):
     def _validated_models(self) -> PcieConfig:
         missing = [name for name in _VALIDATED if name not in self.models]
         if self.hardware and missing:
-            raise ValueError(f"hardware is simulated, so models needs {', '.join(missing)} too; or set hardware: []")
+            raise ValueError(f"models lacks {', '.join(missing)}, which simulated hardware needs; or set hardware: []")
         return self
 
     @field_validator("graph_sets")
@@ -211,7 +212,7 @@ class PcieConfig(Section):
             if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
                 raise ValueError(f"name '{name}': expected letters, digits, '_' and '-' only")
             if name in _RESERVED_SETS:
-                raise ValueError(f"name '{name}' is used by the study itself, expected another")
+                raise ValueError(f"name '{name}' is reserved by the study, expected another name")
         if not any(entry.holds_graphs for entry in graph_sets.values()):
             raise ValueError("expected at least one graph set with graphs")
         return graph_sets
@@ -229,5 +230,5 @@ class PcieConfig(Section):
         if len(set(models)) != len(models):
             raise ValueError("a model is a duplicate")
         if "congestion_factor" not in models:
-            raise ValueError("expected 'congestion_factor' among the models: claims and figures rest on it")
+            raise ValueError("expected 'congestion_factor' among the models, which claims and figures require")
         return models

@@ -1,4 +1,4 @@
-"""What all sections of the configuration share."""
+"""Base class of all sections of the configuration."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ __all__ = ["Section"]
 
 
 class Section(BaseModel):
-    """Keys of one section: unknown ones are refused, values do not change."""
+    """Immutable section of the configuration that rejects unknown keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)

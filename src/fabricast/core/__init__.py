@@ -1,1 +1,1 @@
-"""What all studies share and nobody reads or writes files for: errors, units, seeds, names."""
+"""Shared utilities without file I/O: errors, units, random seeds, number formatting."""

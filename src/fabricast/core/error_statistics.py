@@ -1,4 +1,4 @@
-"""Statistics of relative errors, and how firmly they hold: written once for all studies."""
+"""Statistics of relative errors with bootstrap confidence intervals."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from numpy.typing import NDArray
 
 __all__ = ["COMMON_TOLERANCES", "draw_cases", "error_histogram", "error_statistics", "share_intervals"]
 
-#: Bands that every study reports beside its own tolerance.
+#: Error bands that every study reports in addition to its published tolerance.
 COMMON_TOLERANCES = (0.05, 0.10, 0.15, 0.25)
-#: Bins of 1 %, and what lies beyond.
+#: Edges of bins of 1 %, with one open bin at each end.
 _HISTOGRAM_EDGES = np.concatenate([[-np.inf], np.linspace(-0.6, 0.6, 121), [np.inf]])
-#: Resamples that are multiplied at a time.
+#: Resamples per matrix product.
 _BLOCK = 256
 
 
 def error_histogram(error: NDArray[np.float64]) -> pd.DataFrame:
-    """Count relative errors in bins of 1 % from -60 to 60 %, and beyond.
+    """Count relative errors in bins of 1 % from -60 to 60 %, plus two open bins.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ def error_histogram(error: NDArray[np.float64]) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        Columns bin, lower, upper, communications (how many errors are in the bin).
+        Columns bin, lower, upper, communications (number of errors in the bin).
 
     Examples
     --------
@@ -47,23 +47,23 @@ def error_histogram(error: NDArray[np.float64]) -> pd.DataFrame:
 
 
 def draw_cases(cases: int, resamples: int, generator: np.random.Generator) -> NDArray[np.uint8]:
-    """Draw as many cases with replacement as there are, again and again.
+    """Draw bootstrap resamples of the cases.
 
-    Comparisons of one case err together, so whole cases are drawn.
+    The errors of the comparisons of one case are correlated, so the bootstrap resamples whole cases.
 
     Parameters
     ----------
     cases : int
-        How many there are.
+        Number of cases, which is also the number of draws of each resample.
     resamples : int
-        How often they are drawn.
+        Number of resamples.
     generator : numpy.random.Generator
         Source of randomness.
 
     Returns
     -------
     ndarray of uint8, shape (resamples, cases)
-        How often each resample draws each case.
+        Number of times that each resample contains each case.
 
     Examples
     --------
@@ -82,24 +82,26 @@ def share_intervals(
     counts: NDArray[np.uint8],
     cases: NDArray[np.integer] | slice = slice(None),
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the 95 % intervals of many shares from one set of bootstrap draws.
+    """Return bootstrap 95 % intervals of the share of errors within each band.
+
+    All shares use the same resamples.
 
     Parameters
     ----------
     hits : ndarray, shape (cases, shares)
-        Comparisons within the band, of each case and share.
+        Number of comparisons of each case that are within the band of each share.
     sizes : ndarray, shape (cases, subsets)
-        All comparisons of each case; the shares of a subset stand one after the other,
-        equally many for each.
+        Number of comparisons of each case in each subset. The shares of one subset are
+        consecutive columns of `hits`; every subset has equally many.
     counts : ndarray of uint8, shape (resamples, cases)
-        How often each resample draws each case, as `draw_cases` gives.
+        Number of times that each resample contains each case, as returned by `draw_cases`.
     cases : ndarray of int or slice, optional
-        Places in `counts` of the cases of `hits` and `sizes`; by default all of them.
+        Columns of `counts` that correspond to the rows of `hits` and `sizes`; all by default.
 
     Returns
     -------
     (ndarray of float64, ndarray of float64), each of shape (shares,)
-        2.5th and 97.5th percentiles; 0 and 1 where no resample draws a case of the share.
+        2.5th and 97.5th percentiles; 0 and 1 for shares whose cases are in no resample.
 
     Examples
     --------
@@ -111,20 +113,20 @@ def share_intervals(
     """
     drawn_hits = np.empty((counts.shape[0], hits.shape[1]))
     drawn = np.empty((counts.shape[0], sizes.shape[1]))
-    # Sums of whole numbers below 2**24: exact in single precision.
+    # Integer sums below 2**24 are exact in single precision.
     hits, sizes = hits.astype(np.float32, copy=False), sizes.astype(np.float32, copy=False)
     for start in range(0, counts.shape[0], _BLOCK):
-        # Taken some rows at a time: of all of them it would be a copy of most of the counts.
+        # Block by block: the selection and conversion of all rows at once would copy most of the counts.
         block = counts[start : start + _BLOCK][:, cases].astype(np.float32)
         drawn_hits[start : start + _BLOCK] = block @ hits
         drawn[start : start + _BLOCK] = block @ sizes
     drawn = np.repeat(drawn, hits.shape[1] // sizes.shape[1], axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
         shares = drawn_hits / drawn
-    # Resamples that draw no case of a small subset say nothing of its share.
+    # Resamples without a case of a small subset have no share: 0/0 is NaN and is ignored below.
     never = ~(drawn > 0).any(axis=0)
     shares[:, never] = 0.0
-    # The same without missing values, and many times as fast.
+    # Both functions agree on data without NaN; `percentile` is much faster.
     percentile = np.nanpercentile if np.isnan(shares).any() else np.percentile
     low, high = percentile(shares, [2.5, 97.5], axis=0)
     high[never] = 1.0
@@ -132,7 +134,7 @@ def share_intervals(
 
 
 def error_statistics(error: NDArray[np.float64]) -> dict[str, float]:
-    """Return number, median, 5th and 95th percentile, mean and largest absolute value of errors.
+    """Return summary statistics of relative errors.
 
     Parameters
     ----------
@@ -142,7 +144,8 @@ def error_statistics(error: NDArray[np.float64]) -> dict[str, float]:
     Returns
     -------
     dict
-        Columns n, median, p05, p95, mean_absolute, max_absolute of the table error_band.
+        Columns of the table error_band: n (number of errors), median, p05 and p95 (5th and 95th percentile),
+        mean_absolute and max_absolute (mean and maximum of the absolute errors).
 
     Examples
     --------

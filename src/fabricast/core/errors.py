@@ -1,4 +1,4 @@
-"""The one exception that foreign input raises, and how it reads."""
+"""Exceptions raised for invalid user input."""
 
 from __future__ import annotations
 
@@ -11,18 +11,21 @@ __all__ = ["InputError", "NoAcceleratorError", "PeerLinkError", "UnknownSpeedErr
 
 
 class InputError(ValueError):
-    """Foreign input that is refused, with the reason in one line.
+    """Invalid user input, with a one-line explanation.
 
     Parameters
     ----------
     message : str
-        What was found and what was expected.
+        Invalid value and expected values.
     path : Path or str, optional
-        The file that holds it.
+        Input file that contains the value.
     line : int, optional
-        The line in that file, counted from 1.
+        Line in that file, counted from 1.
     argument : str, optional
-        The argument of a function that the message begins with; the command line names its option.
+        Function argument with the invalid value, which is put before the message. The command line
+        replaces it by the name of its option.
+    item : tuple of (str, str or int), optional
+        Name of a list in the file, and name or index of the invalid element. File readers use it to add the line.
 
     Examples
     --------
@@ -31,21 +34,27 @@ class InputError(ValueError):
     """
 
     def __init__(
-        self, message: str, *, path: Path | str | None = None, line: int | None = None, argument: str | None = None
+        self,
+        message: str,
+        *,
+        path: Path | str | None = None,
+        line: int | None = None,
+        argument: str | None = None,
+        item: tuple[str, str | int] | None = None,
     ) -> None:
-        self.reason, self.line, self.argument = message, line, argument
+        self.reason, self.line, self.argument, self.item = message, line, argument, item
         if argument is not None:
             message = f"{argument} {message}"
         place = "" if path is None else f"{path}:{line}: " if line else f"{path}: "
         super().__init__(_shown(place + message))
 
 
-#: A line that a person reads: longer words of foreign files are cut, and so is what they add up to.
+#: Maximum lengths in characters: longer words of input files and longer messages are truncated.
 _LONGEST_WORD, _LONGEST_MESSAGE = 200, 1000
 
 
 def _shown(message: str) -> str:
-    """Return a message without control characters and without endless words of a foreign file."""
+    """Escape control characters of a message and truncate long words from input files."""
     clean = "".join(
         c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode("ascii") for c in message
     )
@@ -55,19 +64,21 @@ def _shown(message: str) -> str:
 
 
 class UnknownSpeedError(InputError):
-    """The topology records no speed of its links, and nothing else tells how fast a copy is."""
+    """A topology without link speeds where no other input determines the rate of a copy."""
 
 
 class NoAcceleratorError(InputError):
-    """The description of a machine names no accelerator."""
+    """A machine description without an accelerator."""
 
 
 class PeerLinkError(InputError):
-    """A copy between endpoints with a direct link, which does not take the tree."""
+    """A copy between endpoints with a direct link, which does not use the PCIe tree."""
 
 
 def near_names(name: str, known: Iterable[str]) -> str:
-    """Return a question for a name that was mistyped; nothing if no known one is near.
+    """Return a "did you mean" suggestion for a misspelt name.
+
+    The suggestion is empty if no known name is similar.
 
     Examples
     --------
@@ -79,18 +90,18 @@ def near_names(name: str, known: Iterable[str]) -> str:
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str], *, otherwise: str = "", **place: Any) -> InputError:
-    """Return the error for a name that is not among the known ones, with those that are near.
+    """Return the error for an unknown name, with similar known names.
 
     Parameters
     ----------
     kind : str
-        What it names.
+        Kind of object that the name refers to, for the message.
     name : str
-        What was found.
+        Unknown name.
     known : iterable of str
-        What was expected.
+        Valid names.
     otherwise : str, default ''
-        What else would do.
+        Text after the list of valid names, for alternatives to a name.
     **place
         ``path`` and ``line`` of `InputError`.
 

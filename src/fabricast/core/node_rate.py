@@ -1,4 +1,4 @@
-"""The rate that processes of one node reach together: the max-rate of Gropp et al., for other studies."""
+"""Aggregate rate of the processes of a node: max-rate model of Gropp et al."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["NodeRates", "node_rate_bytes_per_s"]
 
 @dataclass(frozen=True)
 class NodeRates:
-    """Rates of a node in bytes/s, one way.
+    """Unidirectional rates of a node in bytes/s.
 
     Parameters
     ----------
     r_n, r_b, r_i : float
-        Rate of the node, of the first process and of each further one.
+        Rate of the node, of its first process and of each further process in bytes/s.
     most_processes : int
-        Most processes, or GPUs, of a node that were measured together; beyond them nothing is known.
+        Largest number of processes, or GPUs, of a node that was measured; the rates are not validated beyond it.
     """
 
     r_n: float
@@ -29,19 +29,19 @@ class NodeRates:
 
 
 def node_rate_bytes_per_s(processes: ArrayLike, r_n: float, r_b: float, r_i: float) -> NDArray[np.float64]:
-    """Return the refined max-rate of a node.
+    """Return the aggregate rate of a node in the refined max-rate model.
 
     Parameters
     ----------
     processes : array-like
-        Processes, or GPUs, that send.
+        Number of processes, or GPUs, that send at the same time.
     r_n, r_b, r_i : float
-        Rate of the node, of the first process and of each further one, in bytes/s.
+        Rate of the node, of its first process and of each further process in bytes/s.
 
     Returns
     -------
     ndarray of float64
-        ``min(r_n, r_b + (processes - 1) r_i)``.
+        ``min(r_n, r_b + (processes - 1) r_i)`` in bytes/s.
 
     References
     ----------

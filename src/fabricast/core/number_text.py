@@ -1,4 +1,4 @@
-"""Numbers for people."""
+"""Number formatting for display."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def number_text(value: float | int | None, digits: int = 4) -> str:
-    """Return a number for reading: thousands separated, and never 1.67962e+06.
+    """Format a number for display, with thousands separators and powers of ten.
 
     Parameters
     ----------
     value : float, int or None
-        The number; what is missing is a dash.
+        Value to format; missing values (None and NaN) are shown as a dash.
     digits : int, default 4
-        Significant digits of what is no whole number.
+        Significant digits of numbers that are not integers.
 
     Examples
     --------
@@ -43,7 +43,7 @@ def _trimmed(text: str) -> str:
 
 
 def with_minus(text: str) -> str:
-    """Write a minus in place of the hyphen where a number stands alone behind it.
+    """Replace hyphens before negative numbers by minus signs; hyphens in ranges stay.
 
     Examples
     --------

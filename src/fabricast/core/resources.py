@@ -1,4 +1,4 @@
-"""Where the package's own data lie: in the checkout, or inside the installed package."""
+"""Folders of the package data, in the checkout or in the installed package."""
 
 from __future__ import annotations
 

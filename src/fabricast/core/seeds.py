@@ -1,4 +1,4 @@
-"""Random streams that depend on the study's seed and their purpose, never on job order."""
+"""Random streams that depend on the seed and their purpose, but not on the order of jobs."""
 
 from __future__ import annotations
 
@@ -12,21 +12,26 @@ __all__ = ["random_generator"]
 
 
 def random_generator(seed: int, purpose: str, index: int = 0) -> np.random.Generator:
-    """Return the random generator of one purpose.
+    """Return the random generator for a purpose.
 
     Parameters
     ----------
     seed : int
-        Root seed of the run.
+        Root seed of the run; 0 or more.
     purpose : str
-        What the numbers are for, such as ``"bootstrap"``.
+        Purpose of the random numbers, such as ``"bootstrap"``.
     index : int, default 0
-        Number of the stream within the purpose.
+        Index of the stream within the purpose.
 
     Returns
     -------
     numpy.random.Generator
-        A generator independent of those of other purposes and indices.
+        Generator that is independent of the generators of other purposes and indices.
+
+    Raises
+    ------
+    InputError
+        If the seed is negative.
 
     Examples
     --------

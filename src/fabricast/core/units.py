@@ -1,4 +1,4 @@
-"""Unit factors; every quantity inside the package is SI."""
+"""Unit conversion and PCIe data rates; all quantities inside the package are in SI units."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ __all__ = [
 MIB = float(1 << 20)
 GIB = float(1 << 30)
 MILLISECOND = 1e-3
-#: Packets of PCIe where nothing else is known. [assumed]
+#: Default payload and header of a PCIe packet in bytes. [assumed]
 PAYLOAD_BYTES, HEADER_BYTES = 256, 24
-#: Share of the raw rate of a link that is payload. [assumed]
+#: Payload fraction of the raw rate of a link. [assumed]
 PROTOCOL_EFFICIENCY = PAYLOAD_BYTES / (PAYLOAD_BYTES + HEADER_BYTES)
-#: Widths of links that PCIe defines.
+#: Link widths that PCIe defines, in lanes.
 PCIE_WIDTHS = (1, 2, 4, 8, 12, 16, 32)
 _BYTE_UNITS = {"": 1.0, "b": 1.0, "kb": 1e3, "mb": 1e6, "gb": 1e9, "kib": 1024.0, "mib": MIB, "gib": GIB}
 
-# Line code efficiency by transfer rate in GT/s: 8b/10b, 128b/130b, then PCIe 6 flits (242 of 256 B).
+# Efficiency of the line code by transfer rate in GT/s: 8b/10b, 128b/130b, then PCIe 6 flits (242 of 256 B).
 _LINE_CODE = {2.5: 0.8, 5.0: 0.8, 8.0: 128 / 130, 16.0: 128 / 130, 32.0: 128 / 130, 64.0: 242 / 256}
 
 
@@ -54,7 +54,7 @@ def pcie_bytes_per_s(transfer_rate_gt_per_s: float, width: int) -> float:
     Raises
     ------
     ValueError
-        If no PCIe generation has this transfer rate, or no link this width.
+        If PCIe does not define this transfer rate or this link width.
 
     References
     ----------
@@ -66,8 +66,8 @@ def pcie_bytes_per_s(transfer_rate_gt_per_s: float, width: int) -> float:
     15.754
     """
     if transfer_rate_gt_per_s not in _LINE_CODE:
-        known = ", ".join(f"{rate:g}" for rate in _LINE_CODE)
-        raise ValueError(f"transfer rate is {transfer_rate_gt_per_s:g} GT/s, expected one of {known}")
+        valid_rates = ", ".join(f"{rate:g}" for rate in _LINE_CODE)
+        raise ValueError(f"transfer rate is {transfer_rate_gt_per_s:g} GT/s, expected one of {valid_rates}")
     if width not in PCIE_WIDTHS:
         raise ValueError(f"link width is {width}, expected one of {', '.join(map(str, PCIE_WIDTHS))} lanes")
     return transfer_rate_gt_per_s * 1e9 * _LINE_CODE[transfer_rate_gt_per_s] * width / 8
@@ -79,19 +79,19 @@ def pcie_link_bytes_per_s(generation: int, width: int) -> float:
     Parameters
     ----------
     generation : int
-        1 to 6.
+        PCIe generation, 1 to 6.
     width : int
         Number of lanes.
 
     Returns
     -------
     float
-        As `pcie_bytes_per_s`.
+        Bytes per second, as returned by `pcie_bytes_per_s`.
 
     Raises
     ------
     ValueError
-        If there is no such generation or width.
+        If PCIe does not define this generation or link width.
 
     Examples
     --------
@@ -120,29 +120,29 @@ def parse_bytes(text: str, name: str = "size") -> float:
     Parameters
     ----------
     text : str
-        A number, and a unit B, KB, MB, GB, KiB, MiB or GiB if wanted.
+        A number with an optional unit: B, KB, MB, GB, KiB, MiB or GiB.
     name : str, default 'size'
-        What it is, for the message.
+        Name of the quantity, for the message.
 
     Returns
     -------
     float
-        Bytes.
+        Size in bytes.
 
     Raises
     ------
     InputError
-        If the text is no positive size.
+        If the text is not a positive size.
 
     Examples
     --------
     >>> parse_bytes("512KiB"), parse_bytes("4 MB")
     (524288.0, 4000000.0)
     """
-    found = re.fullmatch(r"\s*([0-9.eE+-]+)\s*([A-Za-z]*)\s*", text)
-    scale = _BYTE_UNITS.get(found[2].lower()) if found else None
+    match = re.fullmatch(r"\s*([0-9.eE+-]+)\s*([A-Za-z]*)\s*", text)
+    scale = _BYTE_UNITS.get(match[2].lower()) if match else None
     try:
-        value = float(found[1]) * scale if found and scale else math.nan
+        value = float(match[1]) * scale if match and scale else math.nan
     except ValueError:
         value = math.nan
     if not 0 < value < math.inf:
@@ -151,7 +151,7 @@ def parse_bytes(text: str, name: str = "size") -> float:
 
 
 def time_text(time_s: float) -> str:
-    """Return a time as people read it, with four digits behind the point.
+    """Format a time for display, with four decimal places.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ def time_text(time_s: float) -> str:
     Returns
     -------
     str
-        In ms from 0.01 ms on, else in us or ns.
+        Time with its unit: ms from 0.01 ms on, us from 0.01 us on, otherwise ns.
 
     Examples
     --------

@@ -1,1 +1,1 @@
-"""Figures: each function draws one picture from tables, `style` saves it."""
+"""Matplotlib figures drawn from result tables; `style` exports them."""

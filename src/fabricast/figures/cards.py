@@ -1,4 +1,4 @@
-"""One small picture a study, for its card on the page and in the documentation."""
+"""Overview figure of each study, for the report and the documentation."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FIRM = 0.95
 
 
 def _workload_words(workload: str) -> str:
-    """Return a workload in words.
+    """Return a readable name of a workload.
 
     Examples
     --------
@@ -37,28 +37,28 @@ def _workload_words(workload: str) -> str:
 
 
 def pcie_card(communication: pd.DataFrame, phase: pd.DataFrame, graph: str) -> Figure:
-    """Draw when the copies of a graph run and which share of the link each gets.
+    """Draw the timeline of the copies of a graph with their shares of the link.
 
     Parameters
     ----------
     communication, phase : pandas.DataFrame
-        Rows of the tables of that name.
+        Rows of the tables of these names.
     graph : str
-        Graph that is drawn.
+        Name of the graph.
 
     Returns
     -------
     matplotlib.figure.Figure
-        One bar a copy and phase; its height is the congestion factor.
+        One bar per copy and phase; its height is the congestion factor.
     """
     rows = phase[(phase["graph"] == graph) & (phase["model"] == "congestion_factor")]
     ends = communication[communication["graph"] == graph].set_index("communication").sort_index()
     figure, axes = plt.subplots(figsize=(COLUMN_WIDTH_IN, _HEIGHT_IN))
-    order = {number: place for place, number in enumerate(reversed(ends.index))}
+    order = {number: y for y, number in enumerate(reversed(ends.index))}
     for row in rows.to_dict("records"):
-        place, start, duration = order[row["communication"]], 1e3 * row["start_s"], 1e3 * row["duration_s"]
-        axes.barh(place, duration, left=start, height=0.85 * row["rho"], color=COLOURS[row["communication"]])
-        axes.text(start + duration / 2, place, f"{row['rho']:.2g}", ha="center", va="center", fontsize=7,
+        y, start, duration = order[row["communication"]], 1e3 * row["start_s"], 1e3 * row["duration_s"]
+        axes.barh(y, duration, left=start, height=0.85 * row["rho"], color=COLOURS[row["communication"]])
+        axes.text(start + duration / 2, y, f"{row['rho']:.2g}", ha="center", va="center", fontsize=7,
                   color="black", bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})  # fmt: skip
     axes.set_yticks(list(order.values()), [f"{ends.loc[n, 'source']}→{ends.loc[n, 'target']}" for n in order])
     axes.set_xlabel("time in ms; height: share of the link")
@@ -68,7 +68,7 @@ def pcie_card(communication: pd.DataFrame, phase: pd.DataFrame, graph: str) -> F
 
 
 def breakdown_card(component: pd.DataFrame, what_if: pd.DataFrame, total: pd.DataFrame, system: str) -> Figure:
-    """Draw the parts of the end-to-end latency of a small message, in the order of its way.
+    """Draw the components of the end-to-end latency along the message path.
 
     Parameters
     ----------
@@ -80,18 +80,18 @@ def breakdown_card(component: pd.DataFrame, what_if: pd.DataFrame, total: pd.Dat
     Returns
     -------
     matplotlib.figure.Figure
-        One bar a component.
+        One bar per component.
     """
-    own = what_if[(what_if["reduction"] == 1.0) & (what_if["system"] == system) & (what_if["metric"] == "latency")]
-    share = own.set_index("component")["share_removed"]
+    removed = what_if[(what_if["reduction"] == 1.0) & (what_if["system"] == system) & (what_if["metric"] == "latency")]
+    share = removed.set_index("component")["share_removed"]
     (whole,) = total[(total["system"] == system) & (total["metric"] == "latency")]["model_ns"]
     layer = component[component["system"] == system].set_index("component")["layer"]
     names = [name for name in COMPONENTS if name in share.index and name in layer.index]
     figure, axes = plt.subplots(figsize=(COLUMN_WIDTH_IN, _HEIGHT_IN))
-    for place, name in enumerate(reversed(names)):
-        axes.barh(place, share[name] * whole, color=LAYER_COLOURS[layer[name]], height=0.75)
+    for y, name in enumerate(reversed(names)):
+        axes.barh(y, share[name] * whole, color=LAYER_COLOURS[layer[name]], height=0.75)
     axes.set_yticks(range(len(names)), [COMPONENTS[name].title for name in reversed(names)], fontsize=6)
-    axes.set_xlabel(f"part of the latency in ns, {whole:,.0f} in all")
+    axes.set_xlabel(f"share of the latency in ns, {whole:,.0f} in all")
     axes.grid(axis="y", visible=False)
     shown = [name for name in LAYER_COLOURS if name in set(layer[names])]
     handles = [Patch(color=LAYER_COLOURS[name], label=name) for name in shown]
@@ -100,43 +100,43 @@ def breakdown_card(component: pd.DataFrame, what_if: pd.DataFrame, total: pd.Dat
 
 
 def maxrate_card(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: str) -> Figure:
-    """Draw the rate of a node by processes for large messages, measured and modelled.
+    """Draw measured and modelled node rates for large messages by process count.
 
     Parameters
     ----------
     measurement, fit : pandas.DataFrame
         Rows of the tables maxrate_measurement and maxrate_fit.
     dataset : str
-        Data set.
+        Name of the data set.
 
     Returns
     -------
     matplotlib.figure.Figure
-        Marks are measured, lines are what one process reaches, times their number, and the max-rate model.
+        Marks are measurements; lines are the rate of one process times the process count, and the max-rate model.
     """
     rows = measurement[measurement["dataset"] == dataset]
     size = float(rows["size_bytes"].max())
-    own = rows[rows["size_bytes"] == size].sort_values("processes")
+    size_rows = rows[rows["size_bytes"] == size].sort_values("processes")
     figure, axes = plt.subplots(figsize=(COLUMN_WIDTH_IN, _HEIGHT_IN))
-    processes = np.linspace(1, float(own["processes"].max()), 100)
-    ways = CONVENTIONS[str(own["convention"].iloc[0])]
-    rate = node_rate_gb_per_s(own)
-    axes.plot(processes, processes * rate.iloc[0] / own["processes"].iloc[0], "--", color=ASSUMED_COLOUR,
+    processes = np.linspace(1, float(size_rows["processes"].max()), 100)
+    messages = CONVENTIONS[str(size_rows["convention"].iloc[0])]
+    rate = node_rate_gb_per_s(size_rows)
+    axes.plot(processes, processes * rate.iloc[0] / size_rows["processes"].iloc[0], "--", color=ASSUMED_COLOUR,
               label="one process × number")  # fmt: skip
     values = fitted_parameters(fit, dataset, "maxrate", "large")
     time = predict_time("maxrate", values, np.full(100, size), processes)
-    axes.plot(processes, ways * processes * size / time / 1e9, color=MODEL_COLOURS["maxrate"], label="max-rate")
-    axes.plot(own["processes"], rate, "o", color="black", markersize=4, label="measured")
+    axes.plot(processes, messages * processes * size / time / 1e9, color=MODEL_COLOURS["maxrate"], label="max-rate")
+    axes.plot(size_rows["processes"], rate, "o", color="black", markersize=4, label="measured")
     axes.set_ylim(0, 1.35 * float(rate.max()))
-    axes.set_xlabel("processes that send at once")
-    axes.set_ylabel("rate of the node one way in GB/s", fontsize=7)
+    axes.set_xlabel("processes sending concurrently")
+    axes.set_ylabel("node rate per direction in GB/s", fontsize=7)
     axes.set_title(f"{dataset_title(dataset)}, {size_name(size)}", fontsize=6)
     figure.legend(ncols=3, loc="outside upper center", fontsize=6)
     return figure
 
 
 def gpucentric_card(statement: pd.DataFrame) -> Figure:
-    """Draw how often each statement holds when assumed parameters are drawn again.
+    """Draw the share of samples of the assumed parameters in which each statement holds.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def gpucentric_card(statement: pd.DataFrame) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        One mark a statement, from the firmest to the least.
+        One mark per statement, the most robust first.
     """
     rows = statement.assign(certain=statement["decided_by"] != "assumed values").sort_values(
         ["certain", "share_of_draws", "statement"], ascending=[False, False, True]
@@ -154,17 +154,17 @@ def gpucentric_card(statement: pd.DataFrame) -> Figure:
     figure, axes = plt.subplots(figsize=(COLUMN_WIDTH_IN, _HEIGHT_IN))
     certain = rows["certain"].to_numpy()
     firm = ~certain & (rows["share_of_draws"] >= _FIRM).to_numpy()
-    place = np.arange(len(rows))
+    x = np.arange(len(rows))
     for chosen, colour, label in (
-        (certain, ASSUMED_COLOUR, "by construction"), (firm, COLOURS[0], "95 % of draws or more"),
+        (certain, ASSUMED_COLOUR, "by construction"), (firm, COLOURS[0], "95 % of samples or more"),
         (~certain & ~firm, COLOURS[1], "fewer"),
     ):  # fmt: skip
-        axes.vlines(place[chosen], 0, 100 * rows["share_of_draws"].to_numpy()[chosen], color=colour, linewidth=2)
-        axes.plot(place[chosen], 100 * rows["share_of_draws"].to_numpy()[chosen], "o", color=colour, markersize=4,
+        axes.vlines(x[chosen], 0, 100 * rows["share_of_draws"].to_numpy()[chosen], color=colour, linewidth=2)
+        axes.plot(x[chosen], 100 * rows["share_of_draws"].to_numpy()[chosen], "o", color=colour, markersize=4,
                   label=label)  # fmt: skip
     axes.set_xticks([])
-    axes.set_xlabel(f"the {len(rows)} statements of the talk, the firmest first", fontsize=7)
-    axes.set_ylabel("draws in which it holds in %")
+    axes.set_xlabel(f"the {len(rows)} statements of the talk, most robust first", fontsize=7)
+    axes.set_ylabel("holds in share of samples (%)")
     axes.set_ylim(0, 105)
     axes.grid(axis="x", visible=False)
     figure.legend(ncols=3, loc="outside upper center", fontsize=6)
@@ -182,21 +182,21 @@ def percs_card(case: pd.DataFrame, search: pd.DataFrame) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        One mark a mapping, the searched one beside them.
+        One mark per mapping, including the best mapping of the search.
     """
     plain = plain_cases(case[case["routing"] == "direct"])
     workload = "4D-64" if "4D-64" in set(plain["workload"]) else sorted(plain["workload"])[0]
     time = plain[plain["workload"] == workload].groupby("mapping")["bottleneck_s"].mean()
-    found = search[(search["workload"] == workload) & (search["routing"] == "direct")]
+    searched = search[(search["workload"] == workload) & (search["routing"] == "direct")]
     times = {str(name): float(value) for name, value in time.items()}
-    if len(found):
-        times["searched"] = float(found["bottleneck_s"].min())
+    if len(searched):
+        times["searched"] = float(searched["bottleneck_s"].min())
     names = sorted(times, key=lambda name: -times[name])
     figure, axes = plt.subplots(figsize=(COLUMN_WIDTH_IN, _HEIGHT_IN))
-    for place, name in enumerate(names):
+    for y, name in enumerate(names):
         colour = {"DEF": COLOURS[1], "searched": COLOURS[2]}.get(name, COLOURS[0])
-        axes.plot(1e3 * times[name], place, "o", color=colour, markersize=5)
-        axes.annotate(f"{1e3 * times[name]:.3g}", (1e3 * times[name], place), (6, 0), textcoords="offset points",
+        axes.plot(1e3 * times[name], y, "o", color=colour, markersize=5)
+        axes.annotate(f"{1e3 * times[name]:.3g}", (1e3 * times[name], y), (6, 0), textcoords="offset points",
                       va="center", fontsize=6)  # fmt: skip
     axes.set_yticks(range(len(names)), [MAPPING_TITLES.get(name, name) for name in names], fontsize=6)
     axes.set_xscale("log")

@@ -30,26 +30,26 @@ def _with_size(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def plot_dma_rates(prediction: pd.DataFrame, reference: pd.DataFrame) -> Figure:
-    """Draw rates of writes and reads, and read latency, against the size of a transfer.
+    """Draw DMA write and read rates and read latency by transfer size.
 
     Parameters
     ----------
     prediction, reference : pandas.DataFrame
-        Rows of tables of these names whose case ends with the size in bytes.
+        Rows of the tables of these names. The case must end with the size in bytes.
 
     Returns
     -------
     matplotlib.figure.Figure
-        Three panels: marks are measured, lines are models.
+        Three panels: marks are measurements, lines are models.
     """
     predicted, measured = _with_size(prediction), _with_size(reference)
     hosts = sorted(measured["origin"].unique())
     figure, panels = plt.subplots(1, len(_PANELS), figsize=(PAGE_WIDTH_IN, 2.6))
     for axes, (quantity, title, unit, scale) in zip(panels, _PANELS, strict=True):
-        own = predicted[predicted["quantity"] == quantity]
+        quantity_rows = predicted[predicted["quantity"] == quantity]
         for model, (label, style) in _MODELS.items():
-            rows = own[own["model"] == model]
-            # Rates are alike for all hosts; latencies start from each host's own.
+            rows = quantity_rows[quantity_rows["model"] == model]
+            # Modelled rates do not depend on the host; latencies start from the value measured on each host.
             for host in hosts if quantity.endswith("latency") else hosts[:1]:
                 line = rows[rows["case_id"].str.contains(f".{host}.", regex=False)]
                 ink = COLOURS[hosts.index(host)] if quantity.endswith("latency") else "0.3"

@@ -1,4 +1,4 @@
-"""Figures of the GPU-centric study; what rests on assumed numbers says so."""
+"""Figures of the GPU-centric study; titles state if results depend on assumed parameters."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ __all__ = [
     "plot_workloads",
 ]
 
-#: Sizes of a curve for each doubling.
+#: Number of points per doubling of the message size.
 _STEPS = 16
-_ASSUMED = "rests on assumed parameters"
+_ASSUMED = "uses assumed parameters"
 _MARKERS = "os^DvP"
-#: How panels name workloads, and systems with their MPI library.
+#: Panel titles of workloads, and of systems with their MPI library.
 _TITLES = {
     "sum_small": "sum, small", "sum_large": "sum, large", "nbody_small": "n-body, small",
     "nbody_large": "n-body, large", "random_access": "random access", "himeno": "Himeno",
     "lassen_mvapich": "Lassen, MVAPICH", "lassen_spectrum": "Lassen, Spectrum MPI",
     "summit_spectrum": "Summit, Spectrum MPI",
 }  # fmt: skip
-#: Forms of control are no methods, and have colours of their own.
+#: Colours of the forms of control, distinct from those of methods.
 _CONTROL_COLOURS = (COLOURS[6], COLOURS[5], COLOURS[4], MORE_COLOURS[1])
-#: One colour a method in all figures.
+#: One colour per method in all figures.
 _METHOD_COLOURS = dict(zip(METHODS, COLOURS, strict=False))
 
 
@@ -57,7 +57,7 @@ def _values(parameter: pd.DataFrame) -> dict[str, float]:
 
 
 def plot_controls(control: pd.DataFrame) -> Figure:
-    """Draw performance and energy of the forms of control relative to control by the CPU.
+    """Draw performance and energy of the forms of control relative to CPU control.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def plot_controls(control: pd.DataFrame) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        Left performance, right energy, by grid; bands of the same colour from varied assumptions.
+        Left performance, right energy, by grid; pale lines are the range over varied assumptions.
     """
     figure, panels = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 3.1))
     grids = sorted(set(control["grid"]), key=lambda grid: [int(side) for side in grid.split("x")])
@@ -75,15 +75,15 @@ def plot_controls(control: pd.DataFrame) -> Figure:
     for axes, quantity in zip(panels, ("performance", "energy"), strict=True):
         for number, (name, colour, marker) in enumerate(zip(forms, _CONTROL_COLOURS, _MARKERS, strict=False)):
             rows = control[control["control"] == name].set_index("grid").loc[grids]
-            # Beside each other, so that forms which hardly differ are all seen.
-            place = np.arange(len(grids)) + 0.16 * (number - (len(forms) - 1) / 2)
-            axes.vlines(place, rows[f"{quantity}_low"], rows[f"{quantity}_high"], color=colour, alpha=0.35,
+            # Marks are shifted, so that nearly equal forms all stay visible.
+            x = np.arange(len(grids)) + 0.16 * (number - (len(forms) - 1) / 2)
+            axes.vlines(x, rows[f"{quantity}_low"], rows[f"{quantity}_high"], color=colour, alpha=0.35,
                         linewidth=2)  # fmt: skip
-            axes.plot(place, rows[quantity], marker=marker, markersize=3, color=colour, linestyle="none",
+            axes.plot(x, rows[quantity], marker=marker, markersize=3, color=colour, linestyle="none",
                       label="CPU" if name == "cpu" else name.replace("_", "-"))  # fmt: skip
         axes.set_xticks(range(len(grids)), grids, rotation=90, fontsize=6)
         axes.set_xlabel("grid of slides 9 and 10 (points)")
-        axes.set_ylabel(f"{quantity} / that of CPU control")
+        axes.set_ylabel(f"{quantity} / CPU control")
         axes.set_title(f"model, {_ASSUMED}", fontsize=7)
     handles, labels = panels[0].get_legend_handles_labels()
     handles.append(Line2D([], [], color=ASSUMED_COLOUR, linewidth=2))
@@ -93,7 +93,7 @@ def plot_controls(control: pd.DataFrame) -> Figure:
 
 
 def plot_curves(parameter: pd.DataFrame) -> Figure:
-    """Draw latency and bandwidth of the methods, with and without the limit of peer-to-peer reads.
+    """Draw latency and bandwidth of the methods by message size.
 
     Parameters
     ----------
@@ -103,10 +103,10 @@ def plot_curves(parameter: pd.DataFrame) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        Left time of small messages, right bandwidth.
+        Left time of small messages, right bandwidth; RMA also without the limit of peer-to-peer reads.
     """
     value = _values(parameter)
-    # Between powers of two as well, so that a jump is one.
+    # Points between powers of two, so that a jump is drawn as a jump.
     size = 2.0 ** (np.arange(0, 22 * _STEPS + 1) / _STEPS + 3)
     figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 2.9))
     for name in ("mpi", "ggas", "verbs", "rma", "rma_host"):
@@ -114,7 +114,7 @@ def plot_curves(parameter: pd.DataFrame) -> Figure:
         time = message_time_s(name, value, size)
         small = size <= 2.0**16
         left.plot(size[small], time[small] * 1e6, color=colour, label=METHODS[name].title)
-        # Verbs end at the rate of RMA: the line below shows at both sides of that above.
+        # Verbs and RMA have the same peak rate: the wider line of verbs stays visible below that of RMA.
         right.plot(size, size / time / 1e9, color=colour, linewidth=3.2 if name == "verbs" else None)
         if name == "rma":
             free = message_time_s(name, without_peer_limit(value), size)
@@ -134,7 +134,7 @@ def plot_curves(parameter: pd.DataFrame) -> Figure:
 
 
 def plot_allreduce_power(parameter: pd.DataFrame) -> Figure:
-    """Draw the power of a node over one small allreduce; areas are energies.
+    """Draw the power of a node during one small allreduce; areas are energies.
 
     Parameters
     ----------
@@ -175,12 +175,12 @@ def plot_workloads(workload: pd.DataFrame, quantity: str) -> Figure:
     workload : pandas.DataFrame
         Rows of the table gpucentric_workload.
     quantity : {'performance_ratio', 'energy_ratio'}
-        What is drawn.
+        Column of the table to draw.
 
     Returns
     -------
     matplotlib.figure.Figure
-        One panel a workload, by nodes.
+        One panel per workload, by number of nodes.
     """
     figure, panels = plt.subplots(2, 3, figsize=(PAGE_WIDTH_IN, 3.8), sharex=True)
     names = list(dict.fromkeys(workload["workload"]))
@@ -188,8 +188,15 @@ def plot_workloads(workload: pd.DataFrame, quantity: str) -> Figure:
         rows = workload[workload["workload"] == name]
         for method, marker in zip(("mpi", "ggas", "rma"), _MARKERS, strict=False):
             colour = _METHOD_COLOURS[method]
-            own = rows[rows["method"] == method].sort_values("nodes")
-            axes.plot(own["nodes"], own[quantity], marker=marker, markersize=3, color=colour, label=method.upper())
+            line = rows[rows["method"] == method].sort_values("nodes")
+            axes.plot(
+                line["nodes"],
+                line[quantity],
+                marker=marker,
+                markersize=3,
+                color=colour,
+                label=method.upper(),
+            )
         axes.set_title(_TITLES[name], fontsize=8)
         axes.set_ylim(0, 1.15 * float(rows[quantity].max()))
     for axes in panels[1]:
@@ -202,7 +209,7 @@ def plot_workloads(workload: pd.DataFrame, quantity: str) -> Figure:
 
 
 def plot_robustness(statement: pd.DataFrame) -> Figure:
-    """Draw how often each statement holds when assumed parameters are varied.
+    """Draw the share of samples of the assumed parameters in which each statement holds.
 
     Parameters
     ----------
@@ -212,7 +219,7 @@ def plot_robustness(statement: pd.DataFrame) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        One bar a statement; grey where no assumed value decides.
+        One bar per statement; grey if it does not depend on assumed values.
     """
     rows = statement.sort_values("statement", ascending=False)
     colours = {"assumed values": COLOURS[0], "structure": ASSUMED_COLOUR, "published numbers": "0.35"}
@@ -220,21 +227,19 @@ def plot_robustness(statement: pd.DataFrame) -> Figure:
     axes.barh(
         range(len(rows)), 100 * rows["share_of_draws"], color=[colours[name] for name in rows["decided_by"]], alpha=0.45
     )
-    for place, (passed, text) in enumerate(zip(rows["passed"], rows["text"], strict=True)):
-        axes.text(
-            1.5, place, f"{'' if passed else 'fails by default: '}{text}", va="center", fontsize=5.2, color="black"
-        )
+    for y, (passed, text) in enumerate(zip(rows["passed"], rows["text"], strict=True)):
+        axes.text(1.5, y, f"{'' if passed else 'default fails: '}{text}", va="center", fontsize=5.2, color="black")
     axes.set_yticks(range(len(rows)), rows["statement"].tolist(), fontsize=6)
     axes.grid(visible=False)
     axes.set_xlim(0, 100)
-    axes.set_xlabel("share of draws in which it holds, assumed values from half to double (%)")
+    axes.set_xlabel("share of samples in which it holds, assumed values from half to double (%)")
     handles = [Patch(color=colour, alpha=0.45, label=f"decided by {name}") for name, colour in colours.items()]
     axes.legend(handles=handles, fontsize=6, loc="upper center", bbox_to_anchor=(0.5, 1.1), ncols=3)
     return figure
 
 
 def plot_map(choice: pd.DataFrame, system: str) -> Figure:
-    """Draw which method is best over size and overlap, for few and many nodes.
+    """Draw the best method by message size and overlap on 8 nodes.
 
     Parameters
     ----------
@@ -252,9 +257,9 @@ def plot_map(choice: pd.DataFrame, system: str) -> Figure:
     methods = [name for name in METHODS if name in set(rows["method"])]
     figure, panels = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 2.6), sharey=True)
     for axes, objective in zip(panels, ("time", "energy"), strict=True):
-        own = rows[rows["objective"] == objective].assign(number=lambda r: r["method"].map(methods.index))
-        number = own.pivot(index="overlap", columns="size_bytes", values="number")
-        tie = own.pivot(index="overlap", columns="size_bytes", values="tie").to_numpy(dtype=bool)
+        objective_rows = rows[rows["objective"] == objective].assign(number=lambda r: r["method"].map(methods.index))
+        number = objective_rows.pivot(index="overlap", columns="size_bytes", values="number")
+        tie = objective_rows.pivot(index="overlap", columns="size_bytes", values="tie").to_numpy(dtype=bool)
         axes.pcolormesh(
             np.arange(number.shape[1] + 1), np.arange(number.shape[0] + 1), number.to_numpy(), vmin=-0.5,
             vmax=len(methods) - 0.5, cmap=ListedColormap([_METHOD_COLOURS[name] for name in methods]),
@@ -274,7 +279,7 @@ def plot_map(choice: pd.DataFrame, system: str) -> Figure:
 
 
 def plot_measured_paths(path: pd.DataFrame) -> Figure:
-    """Draw measured times of both paths on three systems, with two models of each.
+    """Draw measured times of the staged and the direct path with two models.
 
     Parameters
     ----------
@@ -284,21 +289,22 @@ def plot_measured_paths(path: pd.DataFrame) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        Points are measured; dashed two parameters, solid piecewise without the size itself.
+        Points are measurements; dashed lines have two parameters, solid lines are piecewise interpolations that leave
+        out the size itself.
     """
     systems = sorted(set(path["system"]))
     figure, panels = plt.subplots(1, len(systems), figsize=(PAGE_WIDTH_IN, 2.7), sharey=True)
     for axes, system in zip(np.atleast_1d(panels), systems, strict=True):
         for name, colour, marker in (("staged", COLOURS[0], "o"), ("direct", COLOURS[1], "s")):
             for model, style in (("two_parameters", "--"), ("piecewise_unseen", "-")):
-                own = path[(path["system"] == system) & (path["model"] == model)].sort_values("size_bytes")
-                axes.plot(own["size_bytes"], own[f"modelled_{name}_s"] * 1e6, style, color=colour, linewidth=0.9)
-            axes.plot(own["size_bytes"], own[f"{name}_s"] * 1e6, marker, color=colour, markersize=3, label=name)
+                line = path[(path["system"] == system) & (path["model"] == model)].sort_values("size_bytes")
+                axes.plot(line["size_bytes"], line[f"modelled_{name}_s"] * 1e6, style, color=colour, linewidth=0.9)
+            axes.plot(line["size_bytes"], line[f"{name}_s"] * 1e6, marker, color=colour, markersize=3, label=name)
         axes.set_xscale("log", base=2)
         axes.set_yscale("log")
         axes.set_title(_TITLES.get(system, system), fontsize=8)
         axes.set_xlabel("message size (bytes)")
-    np.atleast_1d(panels)[0].set_ylabel("time one way (µs)")
+    np.atleast_1d(panels)[0].set_ylabel("one-way time (µs)")
     handles, labels = np.atleast_1d(panels)[0].get_legend_handles_labels()
     handles += [
         Line2D([], [], color="black", linewidth=0.9, linestyle="--"),
@@ -317,7 +323,7 @@ _WAYS = {
 
 
 def plot_this_gpu(measurement: pd.DataFrame, prediction: pd.DataFrame) -> Figure:
-    """Draw what a run on a GPU of the user measured.
+    """Draw the measurements of a run on the user's GPU.
 
     Parameters
     ----------
@@ -329,8 +335,8 @@ def plot_this_gpu(measurement: pd.DataFrame, prediction: pd.DataFrame) -> Figure
     Returns
     -------
     matplotlib.figure.Figure
-        Times of copies with start-up and rate fitted (lines), rates of concurrent copies by
-        that of one alone, and mean powers where they were measured.
+        Copy times with fitted start-up time and rate (lines), rates of concurrent copies relative to an isolated
+        copy, and mean powers if measured.
     """
     power = measurement[(measurement["quantity"] == "power") & (measurement["memory"] == "gpu")]
     widths = [1.6, 1, 1] if len(power) else [1.6, 1]
@@ -356,10 +362,10 @@ def plot_this_gpu(measurement: pd.DataFrame, prediction: pd.DataFrame) -> Figure
 
     rates = measurement[(measurement["quantity"] == "rate") & (measurement["item"] != "store")]
     several = rates[rates["copies"] > 1].sort_values(["copies", "item"])
-    alone = rates.loc[rates["copies"] == 1, "value"].mean()
-    panels[1].barh(several["item"], several["value"] / several["copies"] / alone, color=COLOURS[0])
+    isolated_rate = rates.loc[rates["copies"] == 1, "value"].mean()
+    panels[1].barh(several["item"], several["value"] / several["copies"] / isolated_rate, color=COLOURS[0])
     panels[1].axvline(1, color="black", linewidth=0.8)
-    panels[1].set_xlabel("rate of each copy /\nrate of one alone")
+    panels[1].set_xlabel("rate of each copy /\nisolated copy")
     if len(power):
         power = power.sort_values("value")
         panels[2].barh(power["item"], power["value"], color=COLOURS[1])
@@ -371,7 +377,7 @@ def plot_this_gpu(measurement: pd.DataFrame, prediction: pd.DataFrame) -> Figure
 
 
 def plot_feasible(feasible: pd.DataFrame, parameter: pd.DataFrame) -> Figure:
-    """Draw which rates of stores and peer-to-peer reads agree with what the talk says.
+    """Draw the rates of stores and peer-to-peer reads that agree with the talk.
 
     Parameters
     ----------

@@ -34,41 +34,41 @@ __all__ = [
 ]
 
 _CHOSEN = "overload_protocols"
-#: One colour a model in all figures.
+#: One colour per model in all figures.
 MODEL_COLOURS = dict(zip(MODEL_TITLES, COLOURS, strict=True))
 _STYLES = (":", "--", "-", "-.")
-#: In %; what a reader sees as no error is below 5 %.
+#: Colour bands of signed errors in %; errors below 5 % have the neutral colour.
 _ERROR_BANDS = BoundaryNorm([-80, -40, -20, -10, -5, 5, 10, 20, 40, 80], 256, extend="both")
 
 
 def _points(colour: str, marker: str, label: str) -> Line2D:
-    """Key of measured points."""
+    """Return the legend handle of measured points."""
     return Line2D([], [], color=colour, marker=marker, linestyle="", markersize=4, label=f"{label}, measured")
 
 
 def _line(style: Literal["-", "--"], label: str) -> Line2D:
-    """Key of a model, whose lines have the colours of the points."""
+    """Return the legend handle of a model; its lines have the colours of the points."""
     return Line2D([], [], color="black", linestyle=style, linewidth=0.9, label=label)
 
 
 def fitted_parameters(fit: pd.DataFrame, dataset: str, model: str, protocol: str) -> dict[str, float]:
-    """Return the parameters of a model as fitted to a data set, for messages of one protocol or ``all``."""
+    """Return the fitted parameters of a model for one protocol, or for ``all``."""
     row = fit[(fit["dataset"] == dataset) & (fit["model"] == model) & (fit["protocol"] == protocol)].iloc[0]
     return {name: float(row[name]) for name in FORMS[model].parameters}
 
 
 def node_rate_gb_per_s(rows: pd.DataFrame) -> pd.Series:
-    """Return the rate of a node in one direction, for each of some rows of maxrate_measurement."""
-    ways = rows["convention"].map(CONVENTIONS)
-    return ways * rows["processes"] * rows["size_bytes"] / rows["time_s"] / 1e9
+    """Return the node rate in one direction in GB/s for rows of maxrate_measurement."""
+    messages = rows["convention"].map(CONVENTIONS)
+    return messages * rows["processes"] * rows["size_bytes"] / rows["time_s"] / 1e9
 
 
-#: Machine of the slides, and the run between adjacent nodes, which the slides name.
+#: Machine of the slides, and the data set for adjacent nodes, to which the slides refer.
 _SLIDE_SYSTEM, _ADJACENT = "Blue Waters", "bluewaters_irecv_1"
 
 
 def plot_rates(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: str) -> Figure:
-    """Draw the rate of a node by processes, measured and modelled.
+    """Draw measured and modelled node rates by process count.
 
     Parameters
     ----------
@@ -84,24 +84,24 @@ def plot_rates(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: str) -> Fi
     """
     figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 3.7))
     rows = measurement[measurement["dataset"] == dataset]
-    ways = CONVENTIONS[str(rows["convention"].iloc[0])]
+    messages = CONVENTIONS[str(rows["convention"].iloc[0])]
     for size, colour, marker in zip(sorted(set(rows["size_bytes"]))[-3:], COLOURS, "os^", strict=False):
-        own = rows[rows["size_bytes"] == size].sort_values("processes")
-        left.plot(own["processes"], node_rate_gb_per_s(own), marker, color=colour,
+        size_rows = rows[rows["size_bytes"] == size].sort_values("processes")
+        left.plot(size_rows["processes"], node_rate_gb_per_s(size_rows), marker, color=colour,
                   markersize=3.5, label=size_name(size))  # fmt: skip
     processes = np.linspace(1, float(rows["processes"].max()), 120)
     largest = float(rows["size_bytes"].max())
     for name, style in zip(SINGLE_FORMS, _STYLES, strict=True):
         time = predict_time(name, fitted_parameters(fit, dataset, name, "large"), np.full(120, largest), processes)
-        left.plot(processes, ways * processes * largest / time / 1e9, color="black", linestyle=style, linewidth=1,
+        left.plot(processes, messages * processes * largest / time / 1e9, color="black", linestyle=style, linewidth=1,
                   label=FORMS[name].title)  # fmt: skip
     left.set_ylim(0, 1.15 * float(node_rate_gb_per_s(rows).max()))
     left.set_xlabel("processes on the node")
-    left.set_ylabel("rate of the node one way (GB/s)")
+    left.set_ylabel("node rate per direction (GB/s)")
     left.set_title(dataset_title(dataset))
     legend_below(left)
     for number, (label, part) in enumerate(measurement.groupby("dataset", sort=True)):
-        # Five colours, then the same with other lines and marks.
+        # Five colours are reused with other line styles and markers.
         colour, again = (*COLOURS[:4], COLOURS[6])[number % 5], number // 5 % 3
         big = part[part["size_bytes"] == part["size_bytes"].max()].sort_values("processes")
         rate = node_rate_gb_per_s(big)
@@ -116,28 +116,28 @@ def plot_rates(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: str) -> Fi
 
 
 def plot_small_messages(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: str) -> Figure:
-    """Draw the time of small messages by processes.
+    """Draw the time of small messages by process count.
 
     Parameters
     ----------
     measurement, fit : pandas.DataFrame
         Rows of the tables maxrate_measurement and maxrate_fit.
     dataset : str
-        Data set.
+        Name of the data set.
 
     Returns
     -------
     matplotlib.figure.Figure
-        Measured times of three sizes, the refined model and the latency term.
+        Measured times of three sizes and the refined model without and with the latency term.
     """
     rows = measurement[measurement["dataset"] == dataset]
     figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 2.7))
-    named: list[Line2D] = []
+    points: list[Line2D] = []
     processes = np.linspace(1, float(rows["processes"].max()), 120)
     for size, colour, marker in zip(sorted(set(rows["size_bytes"]))[:7:3], COLOURS, "os^", strict=False):
-        own = rows[rows["size_bytes"] == size].sort_values("processes")
-        axes.plot(own["processes"], own["time_s"] * 1e6, marker, color=colour, markersize=4)
-        named.append(_points(colour, marker, size_name(size)))
+        size_rows = rows[rows["size_bytes"] == size].sort_values("processes")
+        axes.plot(size_rows["processes"], size_rows["time_s"] * 1e6, marker, color=colour, markersize=4)
+        points.append(_points(colour, marker, size_name(size)))
         for name, style in (("refined", "--"), ("refined_latency", "-")):
             time = predict_time(name, fitted_parameters(fit, dataset, name, "all"), np.full(120, size), processes)
             axes.plot(processes, time * 1e6, color=colour, linestyle=style, linewidth=0.9)
@@ -146,12 +146,12 @@ def plot_small_messages(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: s
     axes.set_ylim(0, None)
     axes.set_title(dataset_title(dataset))
     lines = [_line("--", FORMS["refined"].title), _line("-", FORMS["refined_latency"].title)]
-    axes.legend(handles=[*named, *lines], fontsize=6)
+    axes.legend(handles=[*points, *lines], fontsize=6)
     return figure
 
 
 def plot_error_surface(measurement: pd.DataFrame) -> Figure:
-    """Draw the error of the slides' parameters over size and processes.
+    """Draw the error of the slides' parameters by message size and process count.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ def plot_error_surface(measurement: pd.DataFrame) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        A map with the bands of the slides for every run on their machine.
+        One error map per run on the machine of the slides, with the colour bands of the slides.
     """
     runs = measurement[measurement["system"] == _SLIDE_SYSTEM]
     names = sorted(set(runs["dataset"]), key=lambda name: (name != _ADJACENT, name))
@@ -181,7 +181,7 @@ def plot_error_surface(measurement: pd.DataFrame) -> Figure:
 
 
 def plot_model_errors(fit: pd.DataFrame) -> Figure:
-    """Draw errors of every model on every data set, on the data of the fit and on those left out of it.
+    """Draw errors of every model on fitted and on left-out data of every data set.
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ def plot_model_errors(fit: pd.DataFrame) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        One group of marks a data set.
+        One group of marks per data set.
     """
     rows = fit[fit["protocol"] == "all"]
     models = [name for name in MODEL_TITLES if name in set(rows["model"])]
@@ -199,14 +199,14 @@ def plot_model_errors(fit: pd.DataFrame) -> Figure:
     figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 3.1))
     width = 0.8 / len(models)
     for number, model in enumerate(models):
-        own = rows[rows["model"] == model].set_index("dataset")
-        place = np.array([datasets.index(name) for name in own.index]) + (number - len(models) / 2 + 0.5) * width
+        model_rows = rows[rows["model"] == model].set_index("dataset")
+        x = np.array([datasets.index(name) for name in model_rows.index]) + (number - len(models) / 2 + 0.5) * width
         colour = MODEL_COLOURS[model]
-        axes.vlines(place, 100 * own["median_error"], 100 * own["p90_error"], color=colour, linewidth=0.8)
-        axes.plot(place, 100 * own["median_error"], "o", color=colour, markersize=3, markerfacecolor="white")
-        # Parameters that were not fitted have no data of a fit.
-        unseen = own["median_error"] if model == "slides" else own["unseen_median_error"]
-        axes.plot(place, 100 * unseen, "o", color=colour, markersize=3.2, label=MODEL_TITLES[model])
+        axes.vlines(x, 100 * model_rows["median_error"], 100 * model_rows["p90_error"], color=colour, linewidth=0.8)
+        axes.plot(x, 100 * model_rows["median_error"], "o", color=colour, markersize=3, markerfacecolor="white")
+        # The slides' parameters are not fitted: all data are unseen.
+        unseen = model_rows["median_error"] if model == "slides" else model_rows["unseen_median_error"]
+        axes.plot(x, 100 * unseen, "o", color=colour, markersize=3.2, label=MODEL_TITLES[model])
     lines_between_columns(axes, len(datasets))
     axes.set_xticks(range(len(datasets)), map(dataset_title, datasets), rotation=30, ha="right", fontsize=6)
     axes.set_ylabel("absolute relative error (%)")
@@ -214,14 +214,14 @@ def plot_model_errors(fit: pd.DataFrame) -> Figure:
     axes.set_ylim(0.2, 600)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     figure.legend(fontsize=6, ncols=4, loc="outside upper center", title_fontsize=6,
-                  title="filled: median on processes left out; hollow: on the data of the fit, line to its 90th "
+                  title="filled: median for process counts left out; hollow: for the fitted data, line to the 90th "
                   "percentile")  # fmt: skip
     axes.grid(axis="x", visible=False)
     return figure
 
 
 def _surface(axes: Axes, values: pd.DataFrame, norm: Normalize, title: str, colours: str = "cividis") -> QuadMesh:
-    """Draw a table of sizes by processes as coloured cells."""
+    """Draw a table of message sizes by process counts as coloured cells."""
     table = values.pivot(index="processes", columns="size_bytes", values="value")
     shown = axes.pcolormesh(
         np.arange(table.shape[1] + 1), np.arange(table.shape[0] + 1), table.to_numpy(), cmap=colours, norm=norm,
@@ -247,21 +247,21 @@ def _modelled(prediction: pd.DataFrame, dataset: str, model: str) -> pd.DataFram
 def plot_time_surfaces(
     measurement: pd.DataFrame, prediction: pd.DataFrame, dataset: str, models: tuple[str, ...]
 ) -> Figure:
-    """Draw measured time over size and processes, and how far models lie from it.
+    """Draw maps of measured time and of the signed errors of models.
 
     Parameters
     ----------
     measurement, prediction : pandas.DataFrame
         Rows of the tables maxrate_measurement and prediction.
     dataset : str
-        Data set.
+        Name of the data set.
     models : tuple of str
-        Models that are shown.
+        Names of the models to show.
 
     Returns
     -------
     matplotlib.figure.Figure
-        Maps: measured time, the estimated one if there is one model, then the error of each model.
+        Maps of measured time, of estimated time if there is one model, and of the error of each model.
     """
     rows = measurement[measurement["dataset"] == dataset]
     measured = rows[["processes", "size_bytes"]].assign(value=rows["time_s"] * 1e6)
@@ -270,50 +270,57 @@ def plot_time_surfaces(
     values = pd.concat([panel["value"] for panel in times.values()])
     norm = LogNorm(values.min(), values.max())
     figure, axes = plt.subplots(1, len(times) + len(models), figsize=(PAGE_WIDTH_IN, 2.7), sharey=True)
-    for own, (title, panel) in zip(axes, times.items(), strict=False):
-        shown = _surface(own, panel, norm, title)
-    for own, (title, panel) in zip(axes[len(times) :], modelled.items(), strict=True):
+    for panel_axes, (title, panel) in zip(axes, times.items(), strict=False):
+        shown = _surface(panel_axes, panel, norm, title)
+    for panel_axes, (title, panel) in zip(axes[len(times) :], modelled.items(), strict=True):
         both = panel.merge(measured, on=["processes", "size_bytes"], suffixes=("", "_measured"))
         both["value"] = 100 * (both["value"] / both["value_measured"] - 1)
-        error = _surface(own, both, _ERROR_BANDS, f"error of {title}".replace(", with", ",\nwith"), "PuOr")
+        error = _surface(panel_axes, both, _ERROR_BANDS, f"error of {title}".replace(", with", ",\nwith"), "PuOr")
     axes[0].set_ylabel("processes on the node")
     figure.suptitle(dataset_title(dataset), fontsize=8)
-    # Beside a bar its name would stand at the axis of the next panel.
-    for mesh, own, name in ((shown, axes[: len(times)], "µs"), (error, axes[len(times) :], "%")):
-        figure.colorbar(mesh, ax=list(own)).ax.set_title(name, fontsize=7)
+    # The unit is above the bar: next to the bar it would overlap the axis of the next panel.
+    for mesh, panel_axes, name in ((shown, axes[: len(times)], "µs"), (error, axes[len(times) :], "%")):
+        figure.colorbar(mesh, ax=list(panel_axes)).ax.set_title(name, fontsize=7)
     return figure
 
 
 def plot_time_curves(measurement: pd.DataFrame, prediction: pd.DataFrame, dataset: str) -> Figure:
-    """Draw time by size for some numbers of processes.
+    """Draw time by message size for several process counts.
 
     Parameters
     ----------
     measurement, prediction : pandas.DataFrame
         Rows of the tables maxrate_measurement and prediction.
     dataset : str
-        Data set.
+        Name of the data set.
 
     Returns
     -------
     matplotlib.figure.Figure
-        Points are measured, lines are the refined model and ours.
+        Points are measurements; lines are the refined model and our model.
     """
     rows = measurement[measurement["dataset"] == dataset]
-    known = sorted(set(rows["processes"]))
-    chosen = sorted({known[0], known[len(known) // 4], known[len(known) // 2], known[-1]})
+    counts = sorted(set(rows["processes"]))
+    chosen = sorted(
+        {
+            counts[0],
+            counts[len(counts) // 4],
+            counts[len(counts) // 2],
+            counts[-1],
+        }
+    )
     figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 3.0))
-    named: list[Line2D] = []
+    points: list[Line2D] = []
     for k, colour, marker in zip(chosen, COLOURS, "os^D", strict=False):
-        own = rows[rows["processes"] == k].sort_values("size_bytes")
+        process_rows = rows[rows["processes"] == k].sort_values("size_bytes")
         axes.plot(
-            own["size_bytes"],
-            own["time_s"] * 1e6,
+            process_rows["size_bytes"],
+            process_rows["time_s"] * 1e6,
             marker,
             color=colour,
             markersize=3.5,
         )
-        named.append(_points(colour, marker, "1 process" if k == 1 else f"{k} processes"))
+        points.append(_points(colour, marker, "1 process" if k == 1 else f"{k} processes"))
         for model, style in (("refined", "--"), (_CHOSEN, "-")):
             modelled = _modelled(prediction, dataset, model)
             line = modelled[modelled["processes"] == k].sort_values("size_bytes")
@@ -325,7 +332,7 @@ def plot_time_curves(measurement: pd.DataFrame, prediction: pd.DataFrame, datase
     axes.set_ylabel("time (µs)")
     axes.set_title(dataset_title(dataset))
     lines = [_line("--", MODEL_TITLES["refined"]), _line("-", MODEL_TITLES[_CHOSEN])]
-    axes.legend(handles=[*named, *lines], fontsize=6)
+    axes.legend(handles=[*points, *lines], fontsize=6)
     return figure
 
 
@@ -340,35 +347,35 @@ def plot_parameter_intervals(fit: pd.DataFrame, measurement: pd.DataFrame) -> Fi
     Returns
     -------
     matplotlib.figure.Figure
-        One panel a rate; where the data do not tell it, that is said.
+        One panel per rate; rates that are not identifiable are labelled.
     """
     rows = fit[(fit["model"] == "refined") & (fit["protocol"] == "large")].sort_values("dataset", ascending=False)
     figure, axes = plt.subplots(1, 3, figsize=(PAGE_WIDTH_IN, 2.6), sharey=True)
     conventions = dict(zip(measurement["dataset"], measurement["convention"], strict=True))
     titles = {"r_n": "node, r_n", "r_b": "first process, r_b", "r_i": "next process, r_i"}
-    for own, (name, title) in zip(axes, titles.items(), strict=True):
-        for place, (_, row) in enumerate(rows.iterrows()):
+    for panel, (name, title) in zip(axes, titles.items(), strict=True):
+        for y, (_, row) in enumerate(rows.iterrows()):
             if name not in list(row["identifiable"]):
-                own.text(0.03, place, "not determined", fontsize=6, va="center", transform=own.get_yaxis_transform(),
+                panel.text(0.03, y, "not determined", fontsize=6, va="center", transform=panel.get_yaxis_transform(),
                          bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})  # fmt: skip
                 continue
             scale = 1e-9 * CONVENTIONS[conventions[row["dataset"]]]
             ends = [scale * row[f"{name}_low"], scale * row[f"{name}_high"]]
-            own.plot(ends, [place, place], color=COLOURS[0], linewidth=1.2)
-            own.plot(scale * row[name], place, "o", color=COLOURS[0], markersize=3.5)
-        own.set_xscale("log")
-        own.set_xlim(0.02, 200)
-        own.set_title(title, fontsize=8)
-        own.set_xlabel("GB/s one way")
+            panel.plot(ends, [y, y], color=COLOURS[0], linewidth=1.2)
+            panel.plot(scale * row[name], y, "o", color=COLOURS[0], markersize=3.5)
+        panel.set_xscale("log")
+        panel.set_xlim(0.02, 200)
+        panel.set_title(title, fontsize=8)
+        panel.set_xlabel("GB/s per direction")
     axes[0].set_yticks(range(len(rows)), map(dataset_title, rows["dataset"]), fontsize=6)
-    fitted = Line2D([], [], color=COLOURS[0], marker="o", markersize=3.5, label="fitted rate with its 95 % interval")
-    said = "not determined: other values of this rate fit as well"
-    figure.legend(handles=[fitted], fontsize=6, loc="outside upper center", title=said, title_fontsize=6)
+    fitted = Line2D([], [], color=COLOURS[0], marker="o", markersize=3.5, label="fitted rate with 95 % interval")
+    explanation = "not determined: other values of this rate fit as well"
+    figure.legend(handles=[fitted], fontsize=6, loc="outside upper center", title=explanation, title_fontsize=6)
     return figure
 
 
 def plot_this_machine(measurement: pd.DataFrame) -> Figure:
-    """Draw what this machine measured: time by size and path, with the jump to rendezvous.
+    """Draw the round-trip times of this machine by message size and path.
 
     Parameters
     ----------
@@ -378,14 +385,14 @@ def plot_this_machine(measurement: pd.DataFrame) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        One line a path and number of processes.
+        One line per path and number of pairs of processes.
     """
     rows = measurement[measurement["dataset"].str.startswith("this_machine.")]
     figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 2.8))
     for (_, path), colour in zip(enumerate(sorted(set(rows["path"]))), COLOURS, strict=False):
-        own = rows[rows["path"] == path]
-        for k, style in zip(sorted(set(own["processes"])), ("-", "--", ":", "-.") * 4, strict=False):
-            part = own[own["processes"] == k].sort_values("size_bytes")
+        path_rows = rows[rows["path"] == path]
+        for k, style in zip(sorted(set(path_rows["processes"])), ("-", "--", ":", "-.") * 4, strict=False):
+            part = path_rows[path_rows["processes"] == k].sort_values("size_bytes")
             axes.plot(part["size_bytes"], part["time_s"] * 1e6, style, marker="o", markersize=3, color=colour,
                       label=f"{path.replace('_', ' ')}, {k} pair{'s' if k > 1 else ''}")  # fmt: skip
     axes.set_xscale("log", base=2)

@@ -1,4 +1,4 @@
-"""A traced graph: packets on links at the start, rates over the whole run."""
+"""Timeline of a traced graph: packets on links at the start, rates over the whole run."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from fabricast.figures.style import PAGE_WIDTH_IN
 
 __all__ = ["plot_packet_timeline"]
 
-#: Transmissions of the busiest link that are wide enough to be seen.
+#: Number of transmissions of the busiest link that the window shows.
 _SEEN = 24
+#: Shortest interval whose rate is drawn, as a fraction of the run.
 _SLIVER = 1e-3
 
 
 def plot_packet_timeline(trace: pd.DataFrame, rates: pd.DataFrame, labels: list[str]) -> Figure:
-    """Draw which packets the links send at the start, and the rate of each communication over the whole run.
+    """Draw the first packets of each link and the rate of each copy over the run.
 
     Parameters
     ----------
@@ -30,34 +31,34 @@ def plot_packet_timeline(trace: pd.DataFrame, rates: pd.DataFrame, labels: list[
     rates : pandas.DataFrame
         Columns communication, start_s, end_s, bytes_per_s.
     labels : list of str
-        Text of each communication.
+        Legend text of each copy.
 
     Returns
     -------
     matplotlib.figure.Figure
-        One line a link above, from sources to targets; steps of rates below.
+        Above, one line per link, from sources to targets; below, rates as step functions.
     """
-    # The window in which the busiest link sends a few dozen packets, each wide enough to be seen.
+    # In this window the busiest link sends at most 24 packets, so that each is wide enough to be visible.
     busiest = trace["link"].value_counts().idxmax()
-    own = trace[trace["link"] == busiest]["end_s"].sort_values().to_numpy()
-    window_s = float(own[min(_SEEN, own.size) - 1])
+    busiest_end_s = trace[trace["link"] == busiest]["end_s"].sort_values().to_numpy()
+    window_s = float(busiest_end_s[min(_SEEN, busiest_end_s.size) - 1])
     rows = trace[trace["start_s"] < window_s]
     links = list(dict.fromkeys(trace["link"]))
     figure, (axes, below) = plt.subplots(
         2, 1, figsize=(PAGE_WIDTH_IN, 0.22 * len(links) + 2.9), height_ratios=(0.22 * len(links) + 0.3, 1.6)
     )
-    for place, link in enumerate(links):
+    for y, link in enumerate(links):
         part = rows[rows["link"] == link]
         spans = [(start * 1e6, (end - start) * 1e6) for start, end in zip(part["start_s"], part["end_s"], strict=True)]
         colours = [COLOURS[c % len(COLOURS)] for c in part["communication"]]
-        axes.broken_barh(spans, (place - 0.4, 0.8), facecolors=colours, edgecolor="white", linewidth=0.3)
+        axes.broken_barh(spans, (y - 0.4, 0.8), facecolors=colours, edgecolor="white", linewidth=0.3)
     axes.set_yticks(range(len(links)), links)
     axes.invert_yaxis()
     axes.set_xlim(0, window_s * 1e6)
     axes.set_xlabel("time (µs): the first packets")
     axes.grid(axis="y", visible=False)
     styles: tuple[Literal["-", "--", ":", "-."], ...] = ("-", "--", ":", "-.")
-    # The last packets of the run give slivers, not rates.
+    # The last packets of the run cover intervals that are too short for a meaningful rate.
     rates = rates[rates["end_s"] - rates["start_s"] > _SLIVER * rates["end_s"].max()]
     for c in range(len(labels)):
         part = rates[rates["communication"] == c]
@@ -66,7 +67,7 @@ def plot_packet_timeline(trace: pd.DataFrame, rates: pd.DataFrame, labels: list[
         below.step(
             time_ms, rate, where="post", color=COLOURS[c % len(COLOURS)],
             linestyle=styles[c // len(COLOURS) % len(styles)],
-            # Equal rates lie on each other: the first ones are drawn wider.
+            # Equal rates coincide: the lines drawn first are wider, so that they stay visible.
             linewidth=1.2 + 3.0 * (len(labels) - 1 - c) / max(len(labels) - 1, 1),
         )  # fmt: skip
     below.set_xlim(left=0)

@@ -22,20 +22,20 @@ from fabricast.pcie.topology.tree import PcieTree
 __all__ = ["LOADS", "plot_link_loads", "plot_model_differences", "plot_probes", "plot_slowdown", "plot_worked_example"]
 
 _FAMILIES = ("exhaustive", "scatter", "gather", "all_to_all", "random", "user")
-#: Families are no models, and have colours of their own.
+#: Colours of the families of graphs, distinct from those of models.
 _FAMILY_COLOURS = (MORE_COLOURS[1], COLOURS[5], MORE_COLOURS[4], MORE_COLOURS[3], MORE_COLOURS[9], MORE_COLOURS[7])
 _LINE_STYLES = ("-", "--", ":", "-.", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (5, 3)))
 
 
 def _positions(tree: PcieTree) -> dict[str, tuple[float, float]]:
-    """Place endpoints side by side and each vertex above the middle of its children."""
-    place = {name: (float(i), 0.0) for i, name in enumerate(tree.endpoint_names)}
+    """Return the positions of all vertices: each one is centred above its children."""
+    positions = {name: (float(i), 0.0) for i, name in enumerate(tree.endpoint_names)}
     deepest = max(tree.depth.values())
     inner = [vertex.name for vertex in tree.vertices if vertex.kind != "endpoint"]
     for name in sorted(inner, key=lambda name: -tree.depth[name]):
-        children = [place[child][0] for child in tree.children(name)]
-        place[name] = (float(np.mean(children)), float(deepest - tree.depth[name]))
-    return place
+        children = [positions[child][0] for child in tree.children(name)]
+        positions[name] = (float(np.mean(children)), float(deepest - tree.depth[name]))
+    return positions
 
 
 _LOOKS: dict[str, tuple[str, Any]] = {
@@ -43,12 +43,14 @@ _LOOKS: dict[str, tuple[str, Any]] = {
     "back_pressure": (COLOURS[2], "-"),
     "max_min": (COLOURS[3], "-."), "busiest_link": (COLOURS[4], ":"), "no_contention": (COLOURS[6], "--"),
 }  # fmt: skip
-#: All other models are readings of the first one.
+#: Look of all other models, which are interpretations of the first one.
 OTHER_READINGS = ("0.7", "-")
 
 
 def model_look(name: str) -> tuple[str, Any]:
-    """Return colour and line style of a model, the same in every figure; other readings of the slides are grey.
+    """Return colour and line style of a model, the same in every figure.
+
+    Other interpretations of the slides are grey.
 
     Examples
     --------
@@ -59,32 +61,32 @@ def model_look(name: str) -> tuple[str, Any]:
 
 
 def greys_first(names: Iterable[str]) -> list[str]:
-    """Return models with other readings of the slides first, so that they lie below the lines that are named."""
+    """Return models in drawing order: grey lines first, below the named lines."""
     return sorted(names, key=lambda name: name in _LOOKS)
 
 
 def model_label(name: str, shown: set[str]) -> str | None:
-    """Return the title of a model for a legend; other readings have one title for all of them."""
+    """Return the legend entry of a model; all other interpretations share one entry."""
     if name in _LOOKS:
         return MODELS[name].title
     if "others" in shown:
         return None
     shown.add("others")
-    return "other readings of the slides"
+    return "other interpretations of the slides"
 
 
-#: From a little to full, as in the explorer of the report.
+#: Colour map of link loads from low to full, as in the explorer of the report.
 LOADS = LinearSegmentedColormap.from_list("load", ["#56B4E9", "#E6B400", "#D55E00"])
 
 
 def draw_tree(tree: PcieTree, load: np.ndarray, axes: Axes) -> None:
-    """Draw a tree; both directions of each link are coloured by their load in [0, 1]."""
-    place = _positions(tree)
+    """Draw a tree with each direction of each link coloured by its load in [0, 1]."""
+    positions = _positions(tree)
     for number, (source, target, direction, port) in enumerate(tree.link_names):
         lower = source if direction == "pcie_up" else target
         ports = max(1, len(tree.vertex(lower).uplink_groups))
         shift = (-0.07 if direction == "pcie_up" else 0.07) + 0.3 * (port - (ports - 1) / 2)
-        (x0, y0), (x1, y1) = place[source], place[target]
+        (x0, y0), (x1, y1) = positions[source], positions[target]
         busy = load[number] > 0
         axes.add_patch(
             FancyArrowPatch(
@@ -93,7 +95,7 @@ def draw_tree(tree: PcieTree, load: np.ndarray, axes: Axes) -> None:
             )
         )  # fmt: skip
     for vertex in tree.vertices:
-        x, y = place[vertex.name]
+        x, y = positions[vertex.name]
         shape = {"endpoint": "s", "switch": "o", "root_complex": "D", "system": "h"}[vertex.kind]
         axes.plot([x], [y], marker=shape, markersize=13, color="white", markeredgecolor="black", zorder=3)
         axes.text(x, y, vertex.name, ha="center", va="center", fontsize=5.5, zorder=4)
@@ -107,6 +109,7 @@ _TRACED = "congestion_factor"
 
 
 def link_load(tree: PcieTree, arcs: list[tuple[int, int]], rho: np.ndarray) -> np.ndarray:
+    """Return the load of each directed link as a share of its capacity."""
     routes = tree.routes
     load = np.zeros(routes.capacity.size)
     for (source, target), rate in zip(arcs, rho, strict=True):
@@ -123,14 +126,14 @@ def plot_link_loads(tree: PcieTree, communication: pd.DataFrame, phase: pd.DataF
     tree : PcieTree
         Topology.
     communication, phase : pandas.DataFrame
-        Rows of the tables of that name.
+        Rows of the tables of these names.
     graph : str
-        Graph whose phases are drawn.
+        Name of the graph.
 
     Returns
     -------
     matplotlib.figure.Figure
-        One panel a phase.
+        One panel per phase.
     """
     phase = phase[(phase["graph"] == graph) & (phase["model"] == _TRACED)]
     arcs_of = communication[communication["graph"] == graph].set_index("communication")
@@ -157,9 +160,9 @@ def plot_worked_example(communication: pd.DataFrame, phase: pd.DataFrame, graph:
     Parameters
     ----------
     communication, phase : pandas.DataFrame
-        Rows of the tables of that name.
+        Rows of the tables of these names.
     graph : str
-        Graph that is drawn.
+        Name of the graph.
 
     Returns
     -------
@@ -171,27 +174,27 @@ def plot_worked_example(communication: pd.DataFrame, phase: pd.DataFrame, graph:
     phases = sorted(phase["phase"].unique())
     figure = plt.figure(figsize=(PAGE_WIDTH_IN, 3.6))
     grid = figure.add_gridspec(2, len(phases), height_ratios=[1.35, 1])
-    # Senders on the left, receivers on the right, both in the order of the tree.
-    place: dict[tuple[str, str], tuple[float, float]] = {}
+    # Senders are on the left, receivers on the right, both in the order of their names.
+    positions: dict[tuple[str, str], tuple[float, float]] = {}
     for side, end in ((0.0, "source"), (1.0, "target")):
         names = sorted(set(ends[end]))
-        place |= {(end, name): (side, -(i + 0.5) / len(names)) for i, name in enumerate(names)}
+        positions |= {(end, name): (side, -(i + 0.5) / len(names)) for i, name in enumerate(names)}
     for panel, index in enumerate(phases):
         axes = figure.add_subplot(grid[0, panel])
         rows = phase[phase["phase"] == index].set_index("communication")
         for c, source, target in ends[["source", "target"]].itertuples():
-            tail, head = place["source", source], place["target", target]
+            tail, head = positions["source", source], positions["target", target]
             active = c in rows.index
             colour = COLOURS[c % len(COLOURS)] if active else "0.85"
             axes.add_patch(
                 FancyArrowPatch(tail, head, arrowstyle="-|>", mutation_scale=10, shrinkA=9, shrinkB=9, color=colour)
             )
             if active:
-                # Beyond the middle: before it arrows cross, and would hide each other's labels.
+                # Labels are beyond the middle of the arrows, because arrows cross before it and would hide them.
                 x, y = (0.4 * a + 0.6 * b for a, b in zip(tail, head, strict=True))
                 axes.text(x, y, f"{rows.loc[c, 'rho']:.2f}", color=colour, ha="center",
                           va="center", bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8})  # fmt: skip
-        for (_, name), (x, y) in place.items():
+        for (_, name), (x, y) in positions.items():
             axes.plot([x], [y], "s", markersize=13, color="white", markeredgecolor="black")
             axes.text(x, y, name, ha="center", va="center")
         start = rows["start_s"].iloc[0] * 1e3
@@ -216,7 +219,7 @@ def plot_worked_example(communication: pd.DataFrame, phase: pd.DataFrame, graph:
 
 
 def _name_graphs(figure: Figure, graph: pd.DataFrame) -> None:
-    """Write above a figure which graphs on which tree it is of."""
+    """Write the tree and the subsets of graphs above a figure."""
     sets = dict.fromkeys(graph["subset"])
     figure.suptitle(f"{graph['topology'].iloc[0]}: {' and '.join(map(str, sets))} graphs", fontsize=7)
 
@@ -224,25 +227,25 @@ def _name_graphs(figure: Figure, graph: pd.DataFrame) -> None:
 def plot_slowdown(
     prediction: pd.DataFrame, graph: pd.DataFrame, communication: pd.DataFrame, bandwidth_bytes_per_s: float
 ) -> Figure:
-    """Draw the predicted slowdown of all communications, by model and by family.
+    """Draw the predicted slowdown of all copies, by model and by family of graphs.
 
     Parameters
     ----------
     prediction, graph, communication : pandas.DataFrame
-        Rows of the tables of that name for one graph set.
+        Rows of the tables of these names for one graph set.
     bandwidth_bytes_per_s : float
-        Bandwidth of one copy alone.
+        Rate of an isolated copy in bytes/s.
 
     Returns
     -------
     matplotlib.figure.Figure
-        Left the ECDF by model, right that by family for the slides' reading.
+        Left the ECDF by model, right the ECDF by family for the congestion-factor model.
     """
     copies = communication.assign(item=communication["communication"].astype(str)).merge(graph[["graph", "family"]])
     copies = copies.set_index(["graph", "item"])[["size_bytes", "family"]]
 
     def slowdowns(model: str) -> pd.DataFrame:
-        # Model by model: all at once would be the largest table of the study several times over.
+        # Models are processed one by one: joining all of them would need several times the largest table.
         rows = prediction.loc[prediction["model"] == model, ["case_id", "item", "value"]]
         rows = rows.join(copies, on=["case_id", "item"], how="inner")
         rows["slowdown"] = rows["value"] / (rows["size_bytes"] / bandwidth_bytes_per_s)
@@ -268,46 +271,46 @@ def plot_slowdown(
         )
     left.set_xscale("log", base=2)
     left.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    left.set_xlabel("predicted slowdown (elapsed / alone)")
-    left.set_ylabel("share of communications")
+    left.set_xlabel("predicted slowdown (elapsed / isolated)")
+    left.set_ylabel("share of copies")
     legend_below(left)
-    own = slowdowns("congestion_factor")
-    families = [family for family in _FAMILIES if (own["family"] == family).any()]
+    default_slowdowns = slowdowns("congestion_factor")
+    families = [family for family in _FAMILIES if (default_slowdowns["family"] == family).any()]
     for family, colour, dashes in zip(families, _FAMILY_COLOURS, _LINE_STYLES, strict=False):
-        values = np.sort(own.loc[own["family"] == family, "slowdown"].to_numpy())
+        values = np.sort(default_slowdowns.loc[default_slowdowns["family"] == family, "slowdown"].to_numpy())
         right.step(values, np.arange(1, values.size + 1) / values.size, color=colour, linestyle=dashes, where="post",
-                   label=f"{family.replace('_', ' ')}, {values.size:,} communications")  # fmt: skip
+                   label=f"{family.replace('_', ' ')}, {values.size:,} copies")  # fmt: skip
     right.set_xscale("log", base=2)
     right.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     right.set_xlabel("predicted slowdown, congestion factors")
-    right.set_ylabel("share of communications of the family")
+    right.set_ylabel("share of copies of the family")
     legend_below(right)
     return figure
 
 
 def plot_model_differences(prediction: pd.DataFrame, graph: pd.DataFrame) -> Figure:
-    """Draw how far models lie apart on the same communications.
+    """Draw the pairwise differences between models on the same copies.
 
     Parameters
     ----------
     prediction, graph : pandas.DataFrame
-        Rows of the tables of that name for one graph set.
+        Rows of the tables of these names for one graph set.
 
     Returns
     -------
     matplotlib.figure.Figure
-        Below the diagonal the mean absolute difference, above it the share of
-        communications that differ by more than 15 %, both in percent.
+        Below the diagonal the mean absolute difference, above it the share of copies that differ by more than
+        15 %, both in percent.
     """
-    import seaborn as sns  # 2 s of CPU: only where it draws
+    import seaborn as sns  # imported late: the import needs 2 s of CPU time
 
     wide = prediction.pivot(index=["case_id", "item"], columns="model", values="value")
     models = [name for name in MODELS if name in wide.columns]
     wide = wide.loc[np.isfinite(wide.to_numpy(dtype=np.float64)).all(axis=1)]
     values = np.full((len(models), len(models)), np.nan)
-    for i, one in enumerate(models):
-        for j, other in enumerate(models):
-            difference = (wide[one] / wide[other] - 1).abs()
+    for i, reference_model in enumerate(models):
+        for j, compared_model in enumerate(models):
+            difference = (wide[reference_model] / wide[compared_model] - 1).abs()
             if i != j:
                 values[i, j] = 100 * (difference.mean() if i > j else (difference > 0.15).mean())
     figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 0.42 * len(models) + 1.7))
@@ -330,12 +333,12 @@ def plot_probes(comparison: pd.DataFrame, tolerance: float) -> Figure:
     comparison : pandas.DataFrame
         Rows of the table comparison with measured rates.
     tolerance : float
-        Half width of the shaded band.
+        Half width of the shaded band, as a relative error.
 
     Returns
     -------
     matplotlib.figure.Figure
-        Left the slides' reading, right the error of each staggered distance.
+        Left predicted by measured rates of the congestion-factor model, right the error by staggered distance.
     """
     rows = comparison[
         (comparison["kind"] == "measured")

@@ -1,4 +1,4 @@
-"""Figures of the schedules of halo exchanges."""
+"""Figures of halo-exchange schedules."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def plot_schedule_distribution(histogram: pd.DataFrame, summary: pd.DataFrame, r
     histogram, summary : pandas.DataFrame
         Rows of the tables schedule_histogram and schedule_summary.
     reference_time_s : float
-        Time of one message alone, the unit of the axis.
+        Time of one isolated message in seconds, the unit of the axis.
 
     Returns
     -------
@@ -40,30 +40,30 @@ def plot_schedule_distribution(histogram: pd.DataFrame, summary: pd.DataFrame, r
     lines = -(-len(panels) // columns) or 1
     figure, axes = plt.subplots(lines, columns, figsize=(PAGE_WIDTH_IN, 2.3 * lines + 0.2), squeeze=False)
     for ax, (pattern, topology) in zip(axes.flat, panels, strict=False):
-        own = rows[(rows["pattern"] == pattern) & (rows["topology"] == topology)].sort_values("mode")
-        for case, colour in zip(own.to_dict("records"), COLOURS, strict=False):
+        panel_rows = rows[(rows["pattern"] == pattern) & (rows["topology"] == topology)].sort_values("mode")
+        for case, colour in zip(panel_rows.to_dict("records"), COLOURS, strict=False):
             bins = histogram[histogram["decomposition"] == case["decomposition"]].sort_values("bin")
             edges = np.append(bins["lower_s"], bins["upper_s"].iloc[-1]) / reference_time_s
             share = 100 * bins["schedules"].to_numpy() / bins["schedules"].sum()
             ax.stairs(share, edges, color=colour, label=case["mode"], fill=True, alpha=0.35)
             ax.stairs(share, edges, color=colour)
-        naive = own["naive_s"].to_numpy() / reference_time_s
+        naive = panel_rows["naive_s"].to_numpy() / reference_time_s
         for value, colour in zip(naive, COLOURS, strict=False):
-            # One line where all modes take equally long.
+            # The line is black if the naive order is equally fast in all modes.
             ax.axvline(value, color="black" if np.ptp(naive) == 0 else colour, linestyle=":", linewidth=1)
-        published = float(own["published_s"].min()) / reference_time_s
+        published = float(panel_rows["published_s"].min()) / reference_time_s
         ax.annotate("published", (published, 0), (published, 0.45), xycoords=("data", "data"),
                     textcoords=("data", "axes fraction"), ha="center", fontsize=6.5, rotation=90,
                     arrowprops={"arrowstyle": "-|>", "color": "black", "linewidth": 0.8})  # fmt: skip
-        ax.set_title(f"{pattern} on {topology}: {int(own['schedules'].iloc[0]):,} schedules")
+        ax.set_title(f"{pattern} on {topology}: {int(panel_rows['schedules'].iloc[0]):,} schedules")
         ax.set_xlim(2.5, None)
-        ax.set_xlabel("elapsed / one message alone")
+        ax.set_xlabel("elapsed / isolated message")
         ax.set_ylabel("schedules (%)")
     modes = list(dict.fromkeys(rows.sort_values("mode")["mode"]))
     handles: list[Patch | Line2D] = [
         Patch(color=colour, alpha=0.5, label=mode) for mode, colour in zip(modes, COLOURS, strict=False)
     ]
-    naive_label = "naive order (black: the same in both)"
+    naive_label = "naive order (black: equal in both)"
     handles.append(Line2D([], [], color="black", linestyle=":", linewidth=1, label=naive_label))
     figure.legend(handles=handles, fontsize=6, ncols=4, loc="outside upper center")
     for ax in list(axes.flat)[len(panels) :]:
@@ -71,12 +71,12 @@ def plot_schedule_distribution(histogram: pd.DataFrame, summary: pd.DataFrame, r
     return figure
 
 
-#: Gain that the slides give for a halo exchange step of COSMO, a measurement of the authors.
+#: Relative gain that the authors measured for a halo exchange step of COSMO, as printed on the slides.
 _MEASURED_GAIN = 0.056
 
 
 def plot_schedule_gain(summary: pd.DataFrame) -> Figure:
-    """Draw what the fastest order of sends saves against the naive and the median one.
+    """Draw the time that the fastest order of sends saves.
 
     Parameters
     ----------
@@ -86,22 +86,22 @@ def plot_schedule_gain(summary: pd.DataFrame) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        One row a topology, pattern and mode.
+        One row per topology, pattern and mode: savings relative to the naive and to the median order.
     """
     rows = summary[(summary["model"] == _MODEL) & summary["median_s"].notna()].sort_values(
         ["topology", "pattern", "mode"], ascending=False
     )
     figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 0.2 * len(rows) + 1.0))
-    place = np.arange(len(rows))
+    y = np.arange(len(rows))
     for column, label, colour, marker in (
         ("naive_s", "against the naive order", COLOURS[0], "o"),
         ("median_s", "against the median order", COLOURS[1], "s"),
     ):  # fmt: skip
         saved = 100 * (1 - rows["best_s"] / rows[column])
-        axes.plot(saved, place, marker, color=colour, markersize=4, label=label)
+        axes.plot(saved, y, marker, color=colour, markersize=4, label=label)
     axes.axvline(100 * _MEASURED_GAIN, color="0.3", linewidth=1, linestyle="--", label="COSMO, measured by the authors")
     names = [f"{row.topology}, {row.pattern}, {row.mode}" for row in rows.itertuples()]
-    axes.set_yticks(place, names, fontsize=6)
+    axes.set_yticks(y, names, fontsize=6)
     axes.set_ylim(-0.6, len(rows) - 0.4)
     axes.set_xlim(0, None)
     axes.set_xlabel("time saved by the fastest order (%)")
@@ -110,19 +110,19 @@ def plot_schedule_gain(summary: pd.DataFrame) -> Figure:
 
 
 def plot_schedule_timeline(schedule: pd.DataFrame, reference_time_s: float) -> Figure:
-    """Draw the published, or else the fastest, synchronised schedule step by step.
+    """Draw the published synchronised schedule, or the fastest one if none is published.
 
     Parameters
     ----------
     schedule : pandas.DataFrame
         Rows of the table schedule.
     reference_time_s : float
-        Time of one message alone, the unit of the axis.
+        Time of one isolated message in seconds, the unit of the axis.
 
     Returns
     -------
     matplotlib.figure.Figure
-        One row a source and one column a step, each send with its target; times below.
+        One row per source and one column per step, each send with its target; times below.
     """
     rows = schedule[
         schedule["decomposition"].str.contains(" synchronised ") & schedule["decomposition"].str.endswith(_MODEL)
@@ -137,15 +137,15 @@ def plot_schedule_timeline(schedule: pd.DataFrame, reference_time_s: float) -> F
     for number, step in enumerate(steps):
         for arc in step:
             source, target = arc.split(">")
-            place = sources.index(source)
+            y = sources.index(source)
             width = starts[number + 1] - starts[number]
             colour = COLOURS[number % len(COLOURS)]
-            axes.barh(place, width, left=starts[number], height=0.8, color=colour, edgecolor="white")
-            axes.text(starts[number] + width / 2, place, f"→ {target}", ha="center", va="center", fontsize=7,
+            axes.barh(y, width, left=starts[number], height=0.8, color=colour, edgecolor="white")
+            axes.text(starts[number] + width / 2, y, f"→ {target}", ha="center", va="center", fontsize=7,
                       color=ink_on(colour))  # fmt: skip
     axes.set_yticks(range(len(sources)), [f"GPU {source}" for source in sources])
     axes.invert_yaxis()
-    axes.set_xlabel("time / one message alone")
+    axes.set_xlabel("time / isolated message")
     topology, pattern, grid, mode, _ = shown["decomposition"].split()
     times = shown["elapsed_s"] / reference_time_s
     axes.set_title(f"{pattern} {grid} on {topology}, {mode}, congestion factors: {times:.3g} times one message")

@@ -1,4 +1,4 @@
-"""Figures of the PCIe models held against the packet-level simulator."""
+"""Figures of PCIe model errors relative to the packet-level simulator."""
 
 from __future__ import annotations
 
@@ -36,33 +36,33 @@ def _short(origin: str) -> str:
 
 
 def _name_place(figure: Figure, tree: str, origin: str) -> None:
-    """Write above a figure on which tree, and on which hardware, its graphs were simulated."""
+    """Write the tree and the hardware setting of the simulation above a figure."""
     figure.suptitle(f"{tree}, {_short(origin)}", fontsize=7)
 
 
 def plot_error_distribution(histogram: pd.DataFrame, subset: str, origin: str, tolerance: float) -> Figure:
-    """Draw the paper's validation picture: histogram of errors with the band, and ECDF by model.
+    """Draw the validation figure of the paper: error histogram and ECDF by model.
 
     Parameters
     ----------
     histogram : pandas.DataFrame
         Rows of the table error_histogram.
     subset, origin : str
-        Which of them.
+        Subset of graphs and hardware setting.
     tolerance : float
-        Half width of the shaded band.
+        Half width of the shaded band, as a relative error.
 
     Returns
     -------
     matplotlib.figure.Figure
-        Left the histogram of the validated models, right the ECDF of absolute errors of all.
+        Left the histogram of the validated models, right the ECDF of absolute errors of all models.
     """
     rows = histogram[(histogram["subset"] == subset) & (histogram["origin"] == origin)]
     figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 3.9))
     _name_place(figure, subset.split(".")[0], origin)
     left.axvspan(-100 * tolerance, 100 * tolerance, color="0.92")
-    known = set(rows["model"].unique())
-    order = [name for name in MODELS if name in known]
+    models = set(rows["model"].unique())
+    order = [name for name in MODELS if name in models]
     for name in VALIDATED:
         colour, style = model_look(name)
         part = rows[(rows["model"] == name) & np.isfinite(rows["lower"]) & np.isfinite(rows["upper"])]
@@ -75,7 +75,7 @@ def plot_error_distribution(histogram: pd.DataFrame, subset: str, origin: str, t
     left.set_ylim(1e-3, 150)
     left.set_xlim(-60, 60)
     left.set_xlabel("relative error (%)")
-    left.set_ylabel("communications per 1 % bin (%)")
+    left.set_ylabel("copies per 1 % bin (%)")
     legend_below(left, 1)
     seen: set[str] = set()
     for name in greys_first(order):
@@ -89,7 +89,7 @@ def plot_error_distribution(histogram: pd.DataFrame, subset: str, origin: str, t
         right.plot(100 * grouped.index, share, color=colour, linestyle=style, label=model_label(name, seen))
     right.axvline(100 * tolerance, color="0.6", linewidth=0.8)
     right.set_xlabel("absolute relative error (%)")
-    right.set_ylabel("communications (%)")
+    right.set_ylabel("copies (%)")
     right.set_xlim(0, 60)
     right.set_ylim(None, 100.5)
     legend_below(right)
@@ -97,7 +97,7 @@ def plot_error_distribution(histogram: pd.DataFrame, subset: str, origin: str, t
 
 
 def plot_predicted_simulated(comparison: pd.DataFrame, set_name: str, origin: str, tolerance: float) -> Figure:
-    """Draw predicted against simulated times, one panel a model.
+    """Draw predicted against simulated times, one panel per model.
 
     Parameters
     ----------
@@ -106,12 +106,12 @@ def plot_predicted_simulated(comparison: pd.DataFrame, set_name: str, origin: st
     set_name, origin : str
         Graph set and hardware setting.
     tolerance : float
-        Half width of the band.
+        Half width of the band, as a relative error.
 
     Returns
     -------
     matplotlib.figure.Figure
-        Hexagons coloured by the number of communications.
+        Hexagons coloured by the number of copies.
     """
     rows = comparison[comparison["origin"] == origin]
     figure, panels = plt.subplots(1, len(VALIDATED), figsize=(PAGE_WIDTH_IN, 2.7), sharex=True, sharey=True)
@@ -140,7 +140,7 @@ def plot_predicted_simulated(comparison: pd.DataFrame, set_name: str, origin: st
 
 
 def plot_error_by_size(error_band: pd.DataFrame, set_name: str, origin: str, tolerance: float) -> Figure:
-    """Draw the error against the number of communications in the graph.
+    """Draw the error by the number of copies in the graph.
 
     Parameters
     ----------
@@ -157,8 +157,8 @@ def plot_error_by_size(error_band: pd.DataFrame, set_name: str, origin: str, tol
         Left the share within the band, right the mean absolute error.
     """
     rows = error_band[(error_band["origin"] == origin) & (error_band["tolerance"] == tolerance)]
-    found = rows["subset"].str.extract(rf"^{set_name}\.(?P<set>\w+)\.communications\.(?P<count>\d+)$")
-    rows = rows.assign(set=found["set"], count=found["count"].astype(float)).dropna(subset=["count"])
+    subset_fields = rows["subset"].str.extract(rf"^{set_name}\.(?P<set>\w+)\.communications\.(?P<count>\d+)$")
+    rows = rows.assign(set=subset_fields["set"], count=subset_fields["count"].astype(float)).dropna(subset=["count"])
     figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 2.7), sharex=True)
     _name_place(figure, set_name, origin)
     for name in VALIDATED:
@@ -169,7 +169,7 @@ def plot_error_by_size(error_band: pd.DataFrame, set_name: str, origin: str, tol
                 continue
             share = 100 * part["share_within"]
             error = np.stack([share - 100 * part["share_within_low"], 100 * part["share_within_high"] - share])
-            # The first model stays visible around one that lies on it.
+            # The first model is drawn wider, so that it stays visible below a coinciding line.
             width = 2.2 if name == VALIDATED[0] else 1.0
             left.errorbar(part["count"], share, yerr=error, color=colour, marker=marker, markersize=2 + width,
                           linestyle=style, linewidth=width, elinewidth=1, label=f"{_title(name)}, {kind}")  # fmt: skip
@@ -178,7 +178,7 @@ def plot_error_by_size(error_band: pd.DataFrame, set_name: str, origin: str, tol
     left.set_ylabel(f"within ±{100 * tolerance:g} % (%)")
     right.set_ylabel("mean absolute error (%)")
     for axes in (left, right):
-        axes.set_xlabel("communications in the graph")
+        axes.set_xlabel("copies in the graph")
         axes.set_xscale("log", base=2)
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     left.legend(fontsize=5.5)
@@ -193,7 +193,7 @@ def plot_model_hardware(error_band: pd.DataFrame, subsets: dict[str, str], toler
     error_band : pandas.DataFrame
         Rows of the table error_band.
     subsets : dict
-        Subsets to show, with their titles.
+        Title of each subset to show.
     tolerance : float
         The study's tolerance.
 
@@ -202,20 +202,20 @@ def plot_model_hardware(error_band: pd.DataFrame, subsets: dict[str, str], toler
     matplotlib.figure.Figure
         A heat map; columns are subset and hardware.
     """
-    import seaborn as sns  # 2 s of CPU: only where it draws
+    import seaborn as sns  # imported late: the import needs 2 s of CPU time
 
     rows = error_band[(error_band["kind"] == "simulated") & (error_band["tolerance"] == tolerance)]
-    # A set too small to hold anything out is shown whole.
-    known = set(rows["subset"])
+    # A set that is too small for a held-out subset is shown as a whole.
+    names = set(rows["subset"])
     subsets = {
-        subset if subset in known else subset.replace(".held_out", ".all"): (
-            title if subset in known else title.replace("held out", "all")
+        subset if subset in names else subset.replace(".held_out", ".all"): (
+            title if subset in names else title.replace("held out", "all")
         )
         for subset, title in subsets.items()
     }
     rows = rows[rows["subset"].isin(list(subsets))]
-    known = set(rows["model"].unique())
-    models = [name for name in MODELS if name in known]
+    names = set(rows["model"].unique())
+    models = [name for name in MODELS if name in names]
     origins = sorted(set(rows["origin"]))
     columns = [(subset, origin) for subset in subsets for origin in origins if (rows["subset"] == subset).any()]
     values = rows.set_index(["model", "subset", "origin"])["share_within"]
@@ -236,30 +236,30 @@ def plot_model_hardware(error_band: pd.DataFrame, subsets: dict[str, str], toler
 def plot_worst_case(
     tree: PcieTree, communication: pd.DataFrame, comparison: pd.DataFrame, parameter: pd.DataFrame, model: str
 ) -> Figure:
-    """Draw the graph on which a model errs most, on the tree and as timelines.
+    """Draw the graph with the largest error of a model, as link loads and times.
 
     Parameters
     ----------
     tree : PcieTree
         Topology.
     communication, comparison, parameter : pandas.DataFrame
-        Rows of the tables of that name, the comparison with simulated references.
+        Rows of the tables of these names; the comparison must have simulated references.
     model : str
         Name of the model.
 
     Returns
     -------
     matplotlib.figure.Figure
-        Above the link loads that the model predicts at the start, below model beside simulator.
+        Above the link loads that the model predicts at the start, below modelled and simulated times.
     """
     rows = comparison[(comparison["model"] == model) & (comparison["kind"] == "simulated")]
     rows = rows.assign(size=rows["relative_error"].abs())
     worst = rows.sort_values(["size", "case_id", "item"], ascending=[False, True, True]).iloc[0]
     graph, origin = worst["case_id"], worst["origin"]
-    own = rows[(rows["case_id"] == graph) & (rows["origin"] == origin)].assign(
+    graph_rows = rows[(rows["case_id"] == graph) & (rows["origin"] == origin)].assign(
         number=lambda part: part["item"].astype(int)
     )
-    own = own.sort_values("number")
+    graph_rows = graph_rows.sort_values("number")
     ends = communication[communication["graph"] == graph].sort_values("communication").reset_index(drop=True)
     values = parameter[parameter["system"] == f"{tree.name}.{origin}"].set_index("name")["value"]
     arcs = graphs_from_rows(tree, ends).arcs(0)
@@ -275,10 +275,10 @@ def plot_worst_case(
     named = f"{ends_of_worst['source']}→{ends_of_worst['target']}"
     error = f"time {100 * worst['relative_error']:+.0f} % against the packet simulator"
     top.set_title(f"{tree.name}, {_short(origin)}, {_title(model)}: {named}\n{error}", fontsize=7)
-    place = np.arange(len(arcs))
-    bottom.barh(place - 0.2, own["predicted"] * 1e3, height=0.36, color=COLOURS[0], label="model")
-    bottom.barh(place + 0.2, own["reference"] * 1e3, height=0.36, color=COLOURS[4], label="packet simulator")
-    bottom.set_yticks(place, [f"{s}→{t}" for s, t in zip(ends["source"], ends["target"], strict=True)], fontsize=6)
+    y = np.arange(len(arcs))
+    bottom.barh(y - 0.2, graph_rows["predicted"] * 1e3, height=0.36, color=COLOURS[0], label="model")
+    bottom.barh(y + 0.2, graph_rows["reference"] * 1e3, height=0.36, color=COLOURS[4], label="packet simulator")
+    bottom.set_yticks(y, [f"{s}→{t}" for s, t in zip(ends["source"], ends["target"], strict=True)], fontsize=6)
     bottom.invert_yaxis()
     bottom.set_xlabel("elapsed time (ms)")
     bottom.legend(fontsize=6, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
@@ -287,14 +287,14 @@ def plot_worst_case(
 
 
 def plot_error_features(feature: pd.DataFrame, subset: str, origin: str) -> Figure:
-    """Draw which features explain the absolute error of each validated model.
+    """Draw the importance of features for the absolute error of each validated model.
 
     Parameters
     ----------
     feature : pandas.DataFrame
         Rows of the table error_feature.
     subset, origin : str
-        Which of them.
+        Subset of graphs and hardware setting.
 
     Returns
     -------
@@ -306,16 +306,16 @@ def plot_error_features(feature: pd.DataFrame, subset: str, origin: str) -> Figu
     figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 3.1))
     _name_place(figure, subset.split(".")[0], origin)
     if rows.empty:
-        axes.text(0.5, 0.5, "too few classes of graphs to learn from", ha="center", va="center")
+        axes.text(0.5, 0.5, "too few isomorphism classes of graphs", ha="center", va="center")
         axes.axis("off")
         return figure
-    place = np.arange(len(order))
+    y = np.arange(len(order))
     for number, name in enumerate(VALIDATED):
         part = rows[rows["model"] == name].set_index("feature").loc[order]
-        axes.barh(place + 0.26 * (number - 1), part["importance"], xerr=part["spread"], height=0.24,
+        axes.barh(y + 0.26 * (number - 1), part["importance"], xerr=part["spread"], height=0.24,
                   color=model_look(name)[0], error_kw={"linewidth": 0.7},
                   label=f"{_title(name)} (R² = {part['r2'].iloc[0]:.2f})")  # fmt: skip
-    axes.set_yticks(place, list(order))
+    axes.set_yticks(y, list(order))
     axes.invert_yaxis()
     axes.set_xlabel("loss of cross-validated R² when the feature is shuffled")
     axes.legend(fontsize=6)

@@ -31,14 +31,14 @@ __all__ = [
 _MARKERS = ("o", "s", "^", "D", "v", "P")
 _ORDER = ("DEF", "BNM", "BDM", "BSM", "RNM", "RDM", "RNMu", "RDMu")
 _CLASSES = ("LL", "LR", "D")
-#: Blue and orange stand for direct and indirect routes.
+#: Colours of link classes; blue and orange are reserved for direct and indirect routes.
 _CLASS_COLOURS = (COLOURS[2], COLOURS[3], COLOURS[4])
-#: What a label says of the rule of gateways, where it is not the default.
+#: Label suffix of each gateway rule; the default rule has none.
 _GATEWAYS = {"mod": "", "rel": ", gateways by distance", "block": ", gateways in blocks"}
 
 
 def plot_counts(count: pd.DataFrame) -> Figure:
-    """Draw the links of each class by supernodes.
+    """Draw the number of links of each class by number of supernodes.
 
     Parameters
     ----------
@@ -48,16 +48,23 @@ def plot_counts(count: pd.DataFrame) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        One line a class.
+        One line per class.
     """
     figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 2.6))
     for name, colour, marker in zip(_CLASSES, _CLASS_COLOURS, "os^", strict=True):
-        own = count[count["class"] == name].sort_values("supernodes")
-        axes.plot(own["supernodes"], own["links"], marker=marker, markersize=3.5, color=colour, label=f"{name} links")
+        line = count[count["class"] == name].sort_values("supernodes")
+        axes.plot(
+            line["supernodes"],
+            line["links"],
+            marker=marker,
+            markersize=3.5,
+            color=colour,
+            label=f"{name} links",
+        )
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     sizes = sorted(set(count["supernodes"]))
-    # Numbers need room: of two near each other the larger is named.
+    # Tick labels must not overlap: of two close sizes only the larger one is labelled.
     axes.set_xticks([size for size, following in pairwise([*sizes, np.inf]) if following >= 1.5 * size])
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.tick_params(axis="x", labelsize=6)
@@ -68,39 +75,39 @@ def plot_counts(count: pd.DataFrame) -> Figure:
 
 
 def plot_link_usage(case: pd.DataFrame, link_class: pd.DataFrame, workload: str) -> Figure:
-    """Draw least, mean and largest load of each class for every mapping and routing.
+    """Draw minimum, mean and maximum link load by class, mapping and routing.
 
     Parameters
     ----------
     case, link_class : pandas.DataFrame
         Rows of the tables network_case and network_link_class.
     workload : str
-        Workload.
+        Name of the workload.
 
     Returns
     -------
     matplotlib.figure.Figure
-        One panel a class.
+        One panel per class.
     """
     rows = plain_cases(case)
     rows = rows[(rows["workload"] == workload) & (rows["seed"].isna() | (rows["seed"] == 0))]
     rows = rows.merge(link_class, on="case_id")
     figure, panels = plt.subplots(1, 3, figsize=(PAGE_WIDTH_IN, 2.7))
     for axes, name in zip(panels, _CLASSES, strict=True):
-        own = rows[rows["class"] == name]
+        class_rows = rows[rows["class"] == name]
         for routing, colour, shift in (("direct", COLOURS[0], -0.17), ("indirect", COLOURS[1], 0.17)):
-            part = own[own["routing"] == routing].set_index("mapping")
-            known = [mapping for mapping in _ORDER if mapping in part.index]
-            place = np.arange(len(known)) + shift
-            values = part.loc[known]
-            axes.vlines(place, values["min_bytes"] / 2**20, values["max_bytes"] / 2**20, color=colour, linewidth=1,
-                        label=f"least to max, {routing}")  # fmt: skip
-            axes.plot(place, values["max_bytes"] / 2**20, "^", color=colour, markersize=5, fillstyle="none",
+            part = class_rows[class_rows["routing"] == routing].set_index("mapping")
+            mappings = [mapping for mapping in _ORDER if mapping in part.index]
+            x = np.arange(len(mappings)) + shift
+            values = part.loc[mappings]
+            axes.vlines(x, values["min_bytes"] / 2**20, values["max_bytes"] / 2**20, color=colour, linewidth=1,
+                        label=f"min to max, {routing}")  # fmt: skip
+            axes.plot(x, values["max_bytes"] / 2**20, "^", color=colour, markersize=5, fillstyle="none",
                       label=f"max, {routing}", clip_on=False)  # fmt: skip
-            axes.plot(place, values["mean_bytes"] / 2**20, "o", color=colour, markersize=3, label=f"mean, {routing}",
+            axes.plot(x, values["mean_bytes"] / 2**20, "o", color=colour, markersize=3, label=f"mean, {routing}",
                       clip_on=False)  # fmt: skip
-        axes.set_xticks(np.arange(len(known)), known, rotation=45, fontsize=6)
-        # Little room for what is below 1 MiB.
+        axes.set_xticks(np.arange(len(mappings)), mappings, rotation=45, fontsize=6)
+        # Loads below 1 MiB are compressed into a small linear section of the axis.
         axes.set_yscale("symlog", linthresh=1.0, linscale=0.3, subs=[2, 5])
         axes.yaxis.set_major_locator(SymmetricalLogLocator(base=10, linthresh=1.0, subs=[1.0, 2.0, 5.0]))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
@@ -119,30 +126,30 @@ def plot_times(case: pd.DataFrame, workloads: list[str]) -> Figure:
     case : pandas.DataFrame
         Rows of the table network_case.
     workloads : list of str
-        One panel each.
+        Names of the workloads, one panel each.
 
     Returns
     -------
     matplotlib.figure.Figure
-        Points are means over seeds, lines the range; the tick is the time of even loads.
+        Points are means over seeds, lines the range; dashes are the time with even loads.
     """
     rows = plain_cases(case)
     figure, panels = plt.subplots(1, len(workloads), figsize=(PAGE_WIDTH_IN, 2.9), squeeze=False)
     for axes, name in zip(panels[0], workloads, strict=True):
-        own = rows[rows["workload"] == name]
-        known = [mapping for mapping in _ORDER if mapping in set(own["mapping"])]
+        workload_rows = rows[rows["workload"] == name]
+        mappings = [mapping for mapping in _ORDER if mapping in set(workload_rows["mapping"])]
         for routing, colour, shift in (("direct", COLOURS[0], -0.2), ("indirect", COLOURS[1], 0.2)):
-            part = own[own["routing"] == routing].groupby("mapping")
+            part = workload_rows[workload_rows["routing"] == routing].groupby("mapping")
             time, floor = part["bottleneck_s"], part["floor_s"].mean()
-            place = np.arange(len(known)) + shift
-            mean, low, high = (getattr(time, kind)()[known] * 1e3 for kind in ("mean", "min", "max"))
-            # Points: bars on a logarithmic axis would have a base of our choice.
-            axes.vlines(place, low, high, color=colour, linewidth=1.2)
-            axes.plot(place, mean, "o" if routing == "direct" else "s", color=colour, markersize=4, label=routing)
-            axes.plot(place, floor[known] * 1e3, "_", color=colour, markersize=7, markeredgewidth=1.6,
+            x = np.arange(len(mappings)) + shift
+            mean, low, high = (getattr(time, kind)()[mappings] * 1e3 for kind in ("mean", "min", "max"))
+            # Points, because bars on a logarithmic axis have an arbitrary base.
+            axes.vlines(x, low, high, color=colour, linewidth=1.2)
+            axes.plot(x, mean, "o" if routing == "direct" else "s", color=colour, markersize=4, label=routing)
+            axes.plot(x, floor[mappings] * 1e3, "_", color=colour, markersize=7, markeredgewidth=1.6,
                       label=f"even loads, {routing}")  # fmt: skip
-        axes.set_xticks(np.arange(len(known)), known, rotation=60, fontsize=6)
-        _part_columns(axes, len(known))
+        axes.set_xticks(np.arange(len(mappings)), mappings, rotation=60, fontsize=6)
+        _part_columns(axes, len(mappings))
         plain_log_scale(axes, "y")
         axes.tick_params(axis="y", which="both", labelsize=6)
         axes.set_title(name, fontsize=8)
@@ -153,7 +160,7 @@ def plot_times(case: pd.DataFrame, workloads: list[str]) -> Figure:
 
 
 def _part_columns(axes: Axes, columns: int) -> None:
-    """Draw lines between the columns of a panel whose marks stand beside each other."""
+    """Draw separators between the columns of a panel with several marks per column."""
     axes.set_xlim(-0.75, columns - 0.25)
     lines_between_columns(axes, columns)
 
@@ -178,13 +185,13 @@ def plot_placement(case: pd.DataFrame) -> Figure:
         table = (
             rows[rows["routing"] == routing].groupby(["placement", "mapping"])["bottleneck_s"].mean().unstack() * 1e3
         )
-        known = [mapping for mapping in _ORDER if mapping in table.columns]
+        mappings = [mapping for mapping in _ORDER if mapping in table.columns]
         for number, (placement, colour) in enumerate(zip(placements, COLOURS, strict=False)):
-            place = np.arange(len(known)) + (number - 2) * 0.16
-            axes.plot(place, table.loc[placement, known], _MARKERS[number], color=colour, markersize=3.5,
+            x = np.arange(len(mappings)) + (number - 2) * 0.16
+            axes.plot(x, table.loc[placement, mappings], _MARKERS[number], color=colour, markersize=3.5,
                       label=placement.replace("_", " "))  # fmt: skip
-        axes.set_xticks(np.arange(len(known)), known)
-        _part_columns(axes, len(known))
+        axes.set_xticks(np.arange(len(mappings)), mappings)
+        _part_columns(axes, len(mappings))
         plain_log_scale(axes, "y")
         axes.margins(y=0.1)
         axes.set_title(f"4D-64 on 512 supernodes, {routing}", fontsize=8)
@@ -195,7 +202,7 @@ def plot_placement(case: pd.DataFrame) -> Figure:
 
 
 def plot_sensitivity(case: pd.DataFrame) -> Figure:
-    """Draw which mapping is best with direct routing when assumptions change.
+    """Draw the best mapping with direct routing under different assumptions.
 
     Parameters
     ----------
@@ -205,7 +212,7 @@ def plot_sensitivity(case: pd.DataFrame) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        A table of times relative to the best of its row; the best is framed.
+        Table of times relative to the best one of each row, which is bold.
     """
     rows = case[(case["routing"] == "direct") & case["workload"].str.match("4D|2D|MChalf")]
     label = (
@@ -215,20 +222,20 @@ def plot_sensitivity(case: pd.DataFrame) -> Figure:
         + np.where(rows["placement"] == "whole", "", " of 512, " + rows["placement"].str.replace("_", " "))
     )  # fmt: skip
     table = rows.assign(label=label).groupby(["label", "mapping"], sort=False)["bottleneck_s"].mean().unstack()
-    known = [mapping for mapping in _ORDER if mapping in table.columns]
-    table = table[known].dropna(how="all").sort_index()
+    mappings = [mapping for mapping in _ORDER if mapping in table.columns]
+    table = table[mappings].dropna(how="all").sort_index()
     relative = table.div(table.min(axis=1), axis=0)
     figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 0.22 * len(relative) + 0.7))
     axes.imshow(np.log2(relative.to_numpy()), cmap="cividis_r", vmin=0, vmax=5, aspect="auto")
     for row in range(len(relative)):
-        for column in range(len(known)):
+        for column in range(len(mappings)):
             value = float(relative.to_numpy()[row, column])
             if np.isnan(value):
                 continue
             weight, colour = "bold" if value < 1.0001 else "normal", "white" if value > 6 else "black"
             axes.text(column, row, f"{value:.3g}", ha="center", va="center", fontsize=6.5, color=colour,
                       fontweight=weight)  # fmt: skip
-    axes.set_xticks(range(len(known)), known)
+    axes.set_xticks(range(len(mappings)), mappings)
     axes.tick_params(axis="x", labeltop=True)
     axes.set_yticks(range(len(relative)), relative.index.tolist(), fontsize=6.5)
     axes.set_title("time with direct routes / best of the row (bold: best)", fontsize=8)
@@ -237,7 +244,7 @@ def plot_sensitivity(case: pd.DataFrame) -> Figure:
 
 
 def plot_packets(comparison: pd.DataFrame) -> Figure:
-    """Draw packet-level times by the time of the busiest link.
+    """Draw packet-level times against the time of the busiest link.
 
     Parameters
     ----------
@@ -247,14 +254,27 @@ def plot_packets(comparison: pd.DataFrame) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        Left both times, right how much longer than its busiest link each case takes.
+        Left both times, right the ratio of packet-level time to the time of the busiest link.
     """
     routing = comparison["case_id"].str.split(".").str[2]
     figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 2.8))
     for name, colour, marker in (("direct", COLOURS[0], "o"), ("indirect", COLOURS[1], "s")):
-        own = comparison[routing == name]
-        left.plot(own["predicted"] * 1e3, own["reference"] * 1e3, marker, color=colour, markersize=3.5, label=name)
-        right.plot(own["predicted"] * 1e3, own["reference"] / own["predicted"], marker, color=colour, markersize=3.5)
+        cases = comparison[routing == name]
+        left.plot(
+            cases["predicted"] * 1e3,
+            cases["reference"] * 1e3,
+            marker,
+            color=colour,
+            markersize=3.5,
+            label=name,
+        )
+        right.plot(
+            cases["predicted"] * 1e3,
+            cases["reference"] / cases["predicted"],
+            marker,
+            color=colour,
+            markersize=3.5,
+        )
     ends = np.array([comparison["predicted"].min(), comparison["predicted"].max()]) * 1e3
     left.plot(ends, ends, color="0.5", linewidth=0.8)
     for axes in (left, right):
@@ -269,7 +289,7 @@ def plot_packets(comparison: pd.DataFrame) -> Figure:
 
 
 def plot_search(search: pd.DataFrame, case: pd.DataFrame, comparison: pd.DataFrame) -> Figure:
-    """Draw the mappings that were searched beside those of the study.
+    """Draw the times of the mappings of the search and of the study.
 
     Parameters
     ----------
@@ -279,7 +299,7 @@ def plot_search(search: pd.DataFrame, case: pd.DataFrame, comparison: pd.DataFra
     Returns
     -------
     matplotlib.figure.Figure
-        One panel a workload: time of the busiest link, and at packet level.
+        One panel per workload with the time of the busiest link and the packet-level time.
     """
     rows = plain_cases(case)
     parts = comparison["case_id"].str.split(".", expand=True)
@@ -289,19 +309,19 @@ def plot_search(search: pd.DataFrame, case: pd.DataFrame, comparison: pd.DataFra
     figure, panels = plt.subplots(1, len(names), figsize=(PAGE_WIDTH_IN, 2.9), squeeze=False)
     for axes, name in zip(panels[0], names, strict=True):
         time = rows[rows["workload"] == name].groupby(["mapping", "routing"])["bottleneck_s"].mean()
-        found = search[search["workload"] == name].set_index("routing")
+        searched = search[search["workload"] == name].set_index("routing")
         shown = [
             (f"{mapping}, {routing}", time[mapping, routing], packets.get((name, mapping, routing)), routing)
             for routing in ("direct", "indirect")
             for mapping in ("DEF", "BDM", "BSM", "RNM")
         ]
-        shown += [(f"searched, {r}", row["bottleneck_s"], row["packets_s"], r) for r, row in found.iterrows()]
+        shown += [(f"searched, {r}", row["bottleneck_s"], row["packets_s"], r) for r, row in searched.iterrows()]
         shown.sort(key=lambda entry: -entry[1])
-        for place, (_, bound, packet, routing) in enumerate(shown):
+        for y, (_, bound, packet, routing) in enumerate(shown):
             colour = COLOURS[0] if routing == "direct" else COLOURS[1]
-            axes.plot(bound * 1e3, place, "o", color=colour, markersize=4)
+            axes.plot(bound * 1e3, y, "o", color=colour, markersize=4)
             if packet is not None:
-                axes.plot(packet * 1e3, place, "x", color=colour, markersize=4)
+                axes.plot(packet * 1e3, y, "x", color=colour, markersize=4)
         axes.set_yticks(range(len(shown)), [entry[0] for entry in shown], fontsize=6)
         plain_log_scale(axes, "x")
         axes.set_xlabel("time (ms)")
@@ -319,7 +339,7 @@ def plot_search(search: pd.DataFrame, case: pd.DataFrame, comparison: pd.DataFra
 
 
 def plot_two_supernodes(example: pd.DataFrame, grid: tuple[int, int]) -> Figure:
-    """Draw the talk's example: a stencil on two supernodes in rank order, and the load of each class of links.
+    """Draw the talk's example: a stencil on two supernodes in rank order.
 
     Parameters
     ----------
@@ -331,7 +351,8 @@ def plot_two_supernodes(example: pd.DataFrame, grid: tuple[int, int]) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        Left the nodes by supernode with the messages that leave it, right messages on the fullest link of each class.
+        Left the nodes by supernode with the messages between supernodes, right the number of messages on the busiest
+        link of each class.
     """
     figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 2.3), width_ratios=[1.5, 1])
     rows, columns = grid
@@ -353,16 +374,16 @@ def plot_two_supernodes(example: pd.DataFrame, grid: tuple[int, int]) -> Figure:
     for shift, (wrap, label, colour) in zip(
         (-0.2, 0.2), ((False, "open grid", COLOURS[2]), (True, "torus", COLOURS[4])), strict=True
     ):
-        own = example[(example["wrap"] == wrap) & (example["fastest"] == columns)].set_index("class").loc[classes]
-        right.bar(np.arange(len(classes)) + shift, own["max_messages"], width=0.38, color=colour, label=label)
+        wrap_rows = example[(example["wrap"] == wrap) & (example["fastest"] == columns)].set_index("class").loc[classes]
+        right.bar(np.arange(len(classes)) + shift, wrap_rows["max_messages"], width=0.38, color=colour, label=label)
     right.set_xticks(range(len(classes)), [f"{name} links" for name in classes])
-    right.set_ylabel("messages on the fullest link")
+    right.set_ylabel("messages on the busiest link")
     right.legend(fontsize=6)
     right.grid(axis="x", visible=False)
     return figure
 
 
-#: What features of link loads are called; the classes D, LL and LR stay as they are.
+#: Readable names of link-load features, without the prefix D, LL or LR of their class.
 _FEATURES = {
     "second_by_first": "second fullest class / fullest", "floor_by_bottleneck": "even loads / busiest link",
     "time_s": "time of the fullest link", "mean_by_max": "mean / largest load",
@@ -372,7 +393,7 @@ _FEATURES = {
 
 
 def _feature_text(name: str) -> str:
-    """Return a feature in words, its class of links first.
+    """Return a readable name of a feature, with its link class first.
 
     Examples
     --------
@@ -386,7 +407,7 @@ def _feature_text(name: str) -> str:
 
 
 def plot_importance(feature: pd.DataFrame) -> Figure:
-    """Draw which features of link loads tell how much longer than its bound a case takes.
+    """Draw the importance of link-load features for the excess of packet-level time.
 
     Parameters
     ----------
@@ -396,7 +417,7 @@ def plot_importance(feature: pd.DataFrame) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        Importances of extra-trees; the title holds what they explain on unseen cases.
+        Importances of an extra-trees model; the title contains the explained variance on unseen cases.
     """
     rows = feature.sort_values(["importance", "feature"]).tail(10)
     figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 2.8))
@@ -407,6 +428,6 @@ def plot_importance(feature: pd.DataFrame) -> Figure:
     axes.set_xlabel("loss of R² when the feature is shuffled, on unseen workloads and mappings")
     explained = 100 * float(rows["r2"].iloc[0])
     axes.set_title(
-        f"all together explain {max(explained, 0):.0f} % of the variance there; grey: less than its spread", fontsize=8
+        f"all features explain {max(explained, 0):.0f} % of the variance there; grey: less than its spread", fontsize=8
     )
     return figure

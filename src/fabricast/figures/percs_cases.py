@@ -1,4 +1,4 @@
-"""Which cases of the study of networks pictures compare: those that differ in mapping and routing alone."""
+"""Network cases that differ only in mapping and routing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["plain_cases"]
 
 
 def plain_cases(case: pd.DataFrame) -> pd.DataFrame:
-    """Cases with default gateways, single links, closed grids, on a machine of their own."""
+    """Return cases with default gateways, single links, torus and dedicated machine."""
     return case[
         (case["gateway"] == "mod")
         & (case["multiplicity"] == 1)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import resources
@@ -13,14 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogFormatter
 
-from fabricast.figures.drawing import replaced, texts_laid_out_once, ticks_found_once
-from fabricast.figures.lint import text_problems
 from fabricast.inputs.files import atomic_write
 
 if TYPE_CHECKING:
@@ -41,8 +35,6 @@ __all__ = [
     "size_name",
 ]
 
-#: With this variable set, what cannot be read in a figure goes into the job's log.
-_LINT = "FABRICAST_LINT_FIGURES"
 COLUMN_WIDTH_IN = 3.5
 PAGE_WIDTH_IN = 7.0
 
@@ -106,46 +98,10 @@ def paper_style() -> Iterator[None]:
         yield
 
 
-def _write_svg(figure: Figure, path: Path) -> None:
-    FigureCanvasSVG(figure).print_svg(str(path), metadata={"Date": None})  # type: ignore[no-untyped-call]
-
-
-#: Tables of a font by which text is laid out: of no use in a PDF, whose text is; to cut them takes half of its time.
-_LAYOUT_TABLES = ("GDEF", "GPOS", "GSUB", "kern")
-
-
-@contextmanager
-def _without_layout_tables() -> Iterator[None]:
-    """Leave tables out of the parts of fonts that are written into files within the block."""
-    from fontTools import subset
-
-    load_font = subset.load_font
-
-    def load_without(*arguments: Any, **options: Any) -> Any:
-        font = load_font(*arguments, **options)
-        for table in _LAYOUT_TABLES:
-            if table in font:
-                del font[table]
-        return font
-
-    with replaced(subset, "load_font", load_without):
-        yield
-
-
-def _write_pdf(figure: Figure, path: Path) -> None:
-    # A tenth of a second, which runs without PDF need not wait for.
-    from matplotlib.backends.backend_pdf import FigureCanvasPdf
-
-    with _without_layout_tables():
-        FigureCanvasPdf(figure).print_pdf(str(path), metadata={"CreationDate": None})  # type: ignore[no-untyped-call]
-
-
-def _write_png(figure: Figure, path: Path) -> None:
-    figure.set_dpi(plt.rcParams["savefig.dpi"])
-    FigureCanvasAgg(figure).print_png(str(path), metadata={"Software": None})  # type: ignore[no-untyped-call]
-
-
-_WRITERS = {".svg": _write_svg, ".pdf": _write_pdf, ".png": _write_png}
+#: Metadata that would differ between runs, by format.
+_METADATA: dict[str, dict[str, None]] = {
+    "svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {"Software": None},
+}  # fmt: skip
 
 
 def save_figure(figure: Figure, *paths: Path | str) -> None:
@@ -158,12 +114,10 @@ def save_figure(figure: Figure, *paths: Path | str) -> None:
     *paths : Path or str
         Files; the ending decides the format.
     """
-    with ticks_found_once():
-        for path in map(Path, paths):
-            with atomic_write(path) as temporary:
-                _WRITERS[path.suffix](figure, temporary)
-            # Laid out once, then drawn once for each format: Figure.savefig would draw each of them twice.
-            figure.set_layout_engine("none")
+    for path in map(Path, paths):
+        kind = path.suffix[1:]
+        with atomic_write(path) as temporary:
+            figure.savefig(temporary, format=kind, metadata=_METADATA[kind])
     plt.close(figure)
 
 
@@ -187,10 +141,7 @@ def save_entries(
         Files, equally many for each figure, in the order of the entries.
     """
     formats = len(paths) // len(entries)
-    with paper_style(), texts_laid_out_once():
+    with paper_style():
         for position, entry in enumerate(entries):
             figure = entry.draw(read, values)
-            if os.environ.get(_LINT):
-                for problem in text_problems(figure):
-                    sys.stdout.write(f"figure {entry.name}: {problem}\n")
             save_figure(figure, *paths[formats * position : formats * (position + 1)])

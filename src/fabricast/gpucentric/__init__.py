@@ -1,1 +1,1 @@
-"""The GPU-centric study: methods of communication in time and energy (Froening, GTC 2016)."""
+"""GPU-centric study: time and energy of GPU communication methods (Froening, GTC 2016)."""

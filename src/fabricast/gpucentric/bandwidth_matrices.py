@@ -1,4 +1,4 @@
-"""Rates between GPUs by class of path, from the matrices of bandwidth programs."""
+"""GPU-to-GPU copy rates by path class, from bandwidth matrices."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ import pandas as pd
 
 __all__ = ["RateClass", "copy_classes"]
 
-#: Sorted rates further apart than this share belong to different ways.
+#: Relative gap between sorted rates that separates two rate classes.
 _SAME_WAY = 0.10
 
 
 @dataclass(frozen=True)
 class RateClass:
-    """One-way copies between GPUs that are about equally fast, or take ways of one kind.
+    """Unidirectional copies between GPUs with the same path class or similar rates.
 
     Parameters
     ----------
     name : str
-        Kind of way, or ``rate 1``, ``rate 2``, ... from fast to slow where the file alone tells.
+        Path class, or ``rate 1``, ``rate 2``, ... from fast to slow if the path classes are unknown.
     pairs : tuple of (str, str)
-        Numbers of source and target.
+        Numbers of source and target GPU of each copy.
     low, median, high : float
-        Rates in bytes/s.
+        Minimum, median and maximum rate in bytes/s.
     reference : float
-        Median of the rates as they would be on links of capacity 1.
+        Median rate in bytes/s, scaled to links of capacity 1.
     """
 
     name: str
@@ -42,22 +42,22 @@ def copy_classes(
     way: Callable[[str, str], str | None] | None = None,
     narrowest: Callable[[str, str], float] | None = None,
 ) -> list[RateClass]:
-    """Return the rates of one-way copies by copy engines between different GPUs, by class.
+    """Group the rates of unidirectional copy-engine copies between GPUs into classes.
 
     Parameters
     ----------
     table : pandas.DataFrame
-        As `read_bandwidths` gives.
+        Measured bandwidths, as returned by `read_bandwidths`.
     way : callable, optional
-        Kind of way between two GPUs by number, such as PIX or NVLink; None for pairs that are
-        not of the machine. Without it classes are told apart by gaps between rates.
+        Function of two GPU numbers that returns their path class, such as PIX or NVLink, or None for pairs
+        that are not in the machine. By default gaps between the rates separate the classes.
     narrowest : callable, optional
-        Capacity of the narrowest link between two GPUs of the machine; 1 if left out.
+        Function of two GPU numbers that returns the capacity of the narrowest link between them; 1 by default.
 
     Returns
     -------
     list of RateClass
-        From fast to slow; empty if no such copies were measured.
+        Classes by decreasing median rate; empty if no such copies were measured.
     """
     nvbandwidth = table["test"].str.match(r"device_to_device_memcpy_(read|write)_ce$")
     peer = table["test"].str.match(r"Unidirectional P2P=Enabled Bandwidth")

@@ -1,7 +1,7 @@
-"""Time and energy of the methods by which GPUs of different nodes communicate.
+"""Time and energy of communication methods between GPUs of different nodes.
 
-All functions take parameters by name, each a number or an array; arrays are draws of a
-sensitivity study and broadcast with sizes.
+Model parameters are passed as a mapping from names to numbers or arrays. Arrays contain the samples
+of a sensitivity study and are broadcast against message sizes.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ Values = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Method:
-    """A method of communication.
+    """A communication method.
 
     Parameters
     ----------
     name, title : str
-        Identifier and name in figures.
+        Identifier and display name.
     path : str
-        How data travel: staged through host memory, or direct.
-    overlap : str or None
-        Parameter with the share of communication that it can hide; None if nothing is hidden.
+        Path of the data: ``staged`` (through host memory) or ``direct``.
+    overlap : str
+        Name of the parameter with the fraction of the communication time that the method can hide.
     polls : bool
         Whether the CPU polls all the time.
     stages : bool
         Whether data are copied through host memory.
     sources : bool
-        Whether the GPU itself sources the traffic.
+        Whether GPU threads send the data by stores.
     """
 
     name: str
@@ -77,9 +77,9 @@ METHODS = {
         Method("ggas_rma", "the better of GGAS and RMA", "direct", "overlap_rma", False, False, True),
     )
 }
-#: Forms of control of an iterative solver, slowest synchronisation last on large grids.
+#: Control methods of an iterative solver: the component that synchronises the iterations.
 CONTROLS = ("cpu", "stream", "device", "in_kernel")
-#: The nine grids that slides 9 and 10 print, in their order.
+#: The nine grids on slides 9 and 10, in the order of the slides.
 GRIDS = (
     (256, 256, 256), (256, 256, 512), (256, 256, 1024), (512, 512, 256), (512, 512, 512), (512, 512, 640),
     (640, 640, 128), (640, 640, 256), (640, 640, 386),
@@ -98,20 +98,20 @@ def message_time_s(method: str, value: Values, size_bytes: ArrayLike) -> Array:
     method : str
         Key of `METHODS`.
     value : mapping
-        Parameters of config/published/gpucentric_parameters.csv.
+        Values of the parameters in config/published/gpucentric_parameters.csv.
     size_bytes : array-like
-        Message sizes.
+        Message sizes in bytes.
 
     Returns
     -------
     ndarray of float64
-        Times in s. MPI copies messages larger than a chunk piece by piece while earlier pieces
-        travel; peer-to-peer reads of GPU memory slow down from ``peer_knee`` bytes.
+        Times in s. Staged messages larger than a chunk are pipelined: chunks are copied while earlier chunks
+        are sent. Peer-to-peer reads of GPU memory are slower for messages of ``peer_knee`` bytes or more.
 
     Raises
     ------
     InputError
-        If there is no such method.
+        If the method is unknown.
 
     References
     ----------
@@ -135,18 +135,18 @@ def message_time_s(method: str, value: Values, size_bytes: ArrayLike) -> Array:
 
 
 def _staged(value: Values, n: Array, latency: Any) -> Any:
-    """Copy to host, send, copy to device; in chunks that overlap if there are several."""
+    """Return the time to copy to the host, send, and copy to the device, pipelined by chunks."""
     network = _network_rate(value)
     first = np.minimum(n, value["chunk"])
     copy = value["copy_start_up"] + first / value["copy_rate"]
     send = latency + first / network
-    # The last piece may be smaller: it takes its share of a piece's time.
+    # The last chunk may be smaller: it counts as the corresponding fraction of a chunk.
     further = np.maximum(n / value["chunk"], 1.0) - 1.0
     return 2 * copy + send + further * np.maximum(copy, send)
 
 
 def without_peer_limit(value: Values) -> dict[str, Any]:
-    """Return the parameters without the limit of peer-to-peer reads."""
+    """Return the parameters with unlimited peer-to-peer read rates."""
     return {**value, "peer_rate_small": np.inf, "peer_rate_large": np.inf}
 
 
@@ -160,17 +160,17 @@ def step_time_s(
     method : str
         Key of `METHODS`.
     value : mapping
-        Parameters.
+        Values of the model parameters.
     communication_s, compute_s : array-like
-        Times of the parts alone.
+        Times of communication and computation without overlap in s.
     overlap : array-like
-        Share of the communication that the application could hide, 0 to 1.
+        Fraction of the communication that the application can hide, 0 to 1.
 
     Returns
     -------
     ndarray of float64
-        ``compute + communication - min(overlap h communication, compute)`` with the method's
-        capability h.
+        Times in s: ``compute + communication - min(overlap h communication, compute)``, where h is the fraction
+        of the communication that the method can hide.
     """
     communication, compute = (np.asarray(x, dtype=np.float64) for x in (communication_s, compute_s))
     hidden = np.minimum(np.asarray(overlap) * value[METHODS[method].overlap] * communication, compute)
@@ -178,7 +178,7 @@ def step_time_s(
 
 
 def allreduce_time_s(method: str, value: Values, size_bytes: ArrayLike, nodes: ArrayLike) -> Array:
-    """Return the time of an allreduce: as many rounds as the logarithm of the nodes.
+    """Return the time of an allreduce of ``ceil(log2(nodes))`` rounds in s.
 
     Examples
     --------
@@ -192,26 +192,27 @@ def allreduce_time_s(method: str, value: Values, size_bytes: ArrayLike, nodes: A
 
 
 def halo_messages(nodes: int) -> int:
-    """Return the messages of a node in a halo exchange: to both neighbours, or to the only other node."""
+    """Return the messages per node in a halo exchange: 2, or 1 if there are two nodes."""
     return 1 if nodes == 2 else 2
 
 
 def stencil_time_s(value: Values, grid: tuple[int, int, int]) -> Any:
-    """Return the computation of one iteration of a stencil in s."""
+    """Return the computation time of one stencil iteration in s."""
     return float(np.prod(np.array(grid, dtype=np.float64))) / value["stencil_rate"]
 
 
 def control_time_s(control: str, value: Values, grid: tuple[int, int, int]) -> Array:
-    """Return the time of one iteration of a Himeno stencil under a form of control.
+    """Return the time of one iteration of a Himeno stencil for a control method.
 
     Parameters
     ----------
     control : {'cpu', 'stream', 'device', 'in_kernel'}
-        Who synchronises: the CPU, the stream, a nested launch, or the blocks of one kernel.
+        Synchronisation between iterations: by the CPU, by the stream, by a nested launch, or between the
+        thread blocks of one kernel.
     value : mapping
-        Parameters.
+        Values of the model parameters.
     grid : tuple of int
-        Points in each direction.
+        Number of points in each direction.
 
     Returns
     -------
@@ -232,21 +233,23 @@ def control_time_s(control: str, value: Values, grid: tuple[int, int, int]) -> A
 
 
 def control_ratios(control: str, value: Values, grid: tuple[int, int, int]) -> tuple[Any, Any]:
-    """Return performance and energy of a form of control by those of control by the CPU, which alone polls.
+    """Return performance and energy of a control method relative to control by the CPU.
+
+    The CPU polls only if it controls the iterations.
 
     Parameters
     ----------
     control : str
         One of `CONTROLS`.
     value : mapping
-        Parameters.
+        Values of the model parameters.
     grid : tuple of int
-        Points in each direction.
+        Number of points in each direction.
 
     Returns
     -------
     (ndarray of float64, ndarray of float64)
-        Performance and energy; the power is their product.
+        Relative performance and relative energy; their product is the relative power.
 
     Examples
     --------
@@ -256,55 +259,57 @@ def control_ratios(control: str, value: Values, grid: tuple[int, int, int]) -> t
     True
     """
     compute = stencil_time_s(value, grid)
-    own, hybrid = (control_time_s(name, value, grid) for name in (control, "cpu"))
-    # Of the methods MPI is the one whose CPU polls; nothing is sent here.
-    energy = energy_j("mpi" if control == "cpu" else "ggas", value, own, 0.0, compute)
-    return hybrid / own, energy / energy_j("mpi", value, hybrid, 0.0, compute)
+    controlled, hybrid = (control_time_s(name, value, grid) for name in (control, "cpu"))
+    # The power model of MPI includes a polling CPU, that of GGAS does not; the communication time is 0.
+    energy = energy_j("mpi" if control == "cpu" else "ggas", value, controlled, 0.0, compute)
+    return hybrid / controlled, energy / energy_j("mpi", value, hybrid, 0.0, compute)
 
 
 def powers_w(method: str, value: Values) -> dict[str, tuple[Any, Any, Any]]:
-    """Return the power of each component in W: idle, more all the time, more while communicating.
+    """Return the power of each component of a node in W.
 
     Parameters
     ----------
     method : str
         Key of `METHODS`.
     value : mapping
-        Parameters.
+        Values of the model parameters.
 
     Returns
     -------
     dict
-        By component (cpu, dram, gpu, nic) three powers. Computing adds ``gpu_compute_power``.
+        Three powers per component (cpu, dram, gpu, nic): idle power, additional power all the time, and additional
+        power during communication. Computation adds ``gpu_compute_power``, which is not included.
     """
-    own = METHODS[method]
-    stages = 1.0 if own.stages else 0.0
+    properties = METHODS[method]
+    stages = 1.0 if properties.stages else 0.0
     return {
-        "cpu": (value["cpu_idle_power"], value["cpu_poll_power"] if own.polls else 0.0,
+        "cpu": (value["cpu_idle_power"], value["cpu_poll_power"] if properties.polls else 0.0,
                 stages * value["cpu_copy_power"]),
         "dram": (value["dram_idle_power"], 0.0, stages * value["dram_copy_power"]),
         "gpu": (value["gpu_idle_power"], 0.0,
-                stages * value["gpu_copy_power"] + (value["gpu_store_power"] if own.sources else 0.0)),
+                stages * value["gpu_copy_power"] + (value["gpu_store_power"] if properties.sources else 0.0)),
         "nic": (value["nic_power"], 0.0, 0.0),
     }  # fmt: skip
 
 
 def energy_j(method: str, value: Values, total_s: ArrayLike, communication_s: ArrayLike, compute_s: ArrayLike) -> Array:
-    """Return the energy of one node for a step.
+    """Return the energy that one node uses for a step.
 
     Parameters
     ----------
     method : str
         Key of `METHODS`.
     value : mapping
-        Parameters.
+        Values of the model parameters.
     total_s, communication_s, compute_s : array-like
-        Time of the step and of its parts.
+        Times of the step, of its communication and of its computation in s.
 
     Returns
     -------
     ndarray of float64
-        Energy in J: idle power all the time, and what each state adds while it lasts.
+        Energy in J: idle power during the whole step, plus the additional power of communication and computation
+        for their durations.
     """
     powers = powers_w(method, value).values()
     always = sum(idle + more for idle, more, _ in powers)
@@ -314,21 +319,21 @@ def energy_j(method: str, value: Values, total_s: ArrayLike, communication_s: Ar
 
 
 def polling_energy_j(value: Values, wait_s: float, sleep_s: ArrayLike) -> Array:
-    """Return the energy of a wait during which the CPU looks at a flag now and then.
+    """Return the energy of a node while the CPU polls a flag at intervals.
 
     Parameters
     ----------
     value : mapping
-        Parameters.
+        Values of the model parameters.
     wait_s : float
-        Time until the flag is set.
+        Time until the flag is set in s.
     sleep_s : array-like
-        Pause between two looks.
+        Time that the CPU sleeps between two polls in s.
 
     Returns
     -------
     ndarray of float64
-        Energy in J: pauses save the power of polling and add half their length on average.
+        Energy in J. Sleeping saves polling power, but extends the wait by half a sleep on average.
     """
     sleep = np.asarray(sleep_s, dtype=np.float64)
     duty = value["query_time"] / (value["query_time"] + sleep)

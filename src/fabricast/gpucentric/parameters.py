@@ -1,4 +1,4 @@
-"""Parameters of the GPU-centric study, with tags, and draws of the assumed ones."""
+"""Parameters of the GPU-centric study, and random samples of the assumed parameters."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ __all__ = ["assumed_names", "changed", "draw_values", "read_all", "read_measured
 
 @cache
 def read_all() -> tuple[Parameter, ...]:
-    """Return every parameter of the study; the file is read once."""
+    """Return all parameters of the study, from a cached read of the file."""
     return tuple(read_parameters(published() / "gpucentric_parameters.csv"))
 
 
 def read_values(system: str) -> dict[str, float]:
-    """Return the values of a system by name.
+    """Return the parameter values of a system by name.
 
     Raises
     ------
     InputError
-        If there is no such system.
+        If the system is unknown.
 
     Examples
     --------
@@ -38,93 +38,95 @@ def read_values(system: str) -> dict[str, float]:
     """
     rows = read_all()
     if system not in {row.system for row in rows}:
-        known = dict.fromkeys(row.system for row in rows)
-        raise unknown_name("system", system, known)
+        systems = dict.fromkeys(row.system for row in rows)
+        raise unknown_name("system", system, systems)
     return {row.name: row.value for row in rows if row.system == system}
 
 
 def assumed_names(system: str) -> list[str]:
-    """Return the parameters of a system that are our assumptions."""
+    """Return the names of the parameters of a system that this project assumes."""
     return [row.name for row in read_all() if row.system == system and row.tag == "assumed"]
 
 
 def changed(system: str, changes: Mapping[str, float], *, published_too: bool = False) -> dict[str, float]:
-    """Return the values of a system with some changed.
+    """Return the parameter values of a system with some values replaced.
 
     Parameters
     ----------
     system : str
-        System.
+        Name of the system.
     changes : mapping
-        New values.
+        New values by parameter name.
     published_too : bool, default False
-        Whether numbers of the talk may be changed.
+        Whether published values may be replaced; otherwise only assumed values may.
 
     Raises
     ------
     InputError
-        If a name is unknown, or a published number is changed without leave.
+        If a name is unknown, or if a published value is replaced without `published_too`.
     """
     values, assumed = read_values(system), set(assumed_names(system))
     for name in changes:
         if name not in values:
             raise unknown_name("parameter", name, values)
         if name not in assumed and not published_too:
-            raise InputError(f"parameter '{name}' is published, expected an assumed one; or allow it explicitly")
+            raise InputError(
+                f"parameter '{name}' is published, expected an assumed one; set published_too to change it"
+            )
     return {**values, **changes}
 
 
 def read_measured(path: Path | str) -> dict[str, float]:
-    """Return measured values that stand in for assumed ones.
+    """Read measured values that replace assumed parameter values.
 
     Parameters
     ----------
     path : Path or str
-        Parameters of a run on a GPU, ``this_gpu.parameters.csv``.
+        Parameters measured on a GPU, ``this_gpu.parameters.csv``.
 
     Returns
     -------
     dict
-        Values by name; measured parameters that the talk gives a number for are left out.
+        Values by parameter name. Parameters with a published value are omitted.
 
     Raises
     ------
     InputError
-        On a name that the models do not know, a unit that is not theirs, or a value that is not
-        positive.
+        If a name is unknown, a unit differs from the unit of the model parameter, or a value is not positive.
     """
-    known = {row.name: row for row in read_all()}
-    found = {}
+    parameters = {row.name: row for row in read_all()}
+    values = {}
     for row in read_parameters(path):
-        if row.name not in known:
-            raise InputError(f"parameter '{row.name}' is none of the GPU-centric models", path=path)
-        if row.unit != known[row.name].unit or not 0 < row.value < math.inf:
+        if row.name not in parameters:
+            raise InputError(f"parameter '{row.name}' is not a parameter of the GPU-centric models", path=path)
+        if row.unit != parameters[row.name].unit or not 0 < row.value < math.inf:
             raise InputError(
                 f"parameter '{row.name}' is {row.value:g} {row.unit}, expected a positive number in "
-                f"{known[row.name].unit}",
+                f"{parameters[row.name].unit}",
                 path=path,
             )
-        if known[row.name].tag == "assumed":
-            found[row.name] = row.value
-    return found
+        if parameters[row.name].tag == "assumed":
+            values[row.name] = row.value
+    return values
 
 
 def draw_values(system: str, draws: int, generator: np.random.Generator) -> dict[str, Any]:
-    """Draw every assumed parameter from half to double its value, evenly in logarithms.
+    """Sample each assumed parameter log-uniformly from half to double its value.
 
     Parameters
     ----------
     system : str
-        System.
+        Name of the system.
     draws : int
-        Number of draws.
+        Number of samples.
     generator : numpy.random.Generator
         Source of randomness.
 
     Returns
     -------
     dict
-        Published numbers, and arrays of shape (draws, 1) for the assumed ones; shares stay at most 1.
+        Values by parameter name: published numbers, and arrays of shape (draws, 1) for assumed parameters.
+        Samples of fractions and efficiencies are limited to 1.
     """
     values: dict[str, Any] = dict(read_values(system))
     for name in assumed_names(system):

@@ -1,4 +1,4 @@
-"""Start-up time and rate of a path, fitted to measured times."""
+"""Two-parameter fits (start-up time and rate) of measured path times."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ __all__ = ["two_parameter_fit"]
 
 
 def two_parameter_fit(size_bytes: NDArray[np.float64], time_s: NDArray[np.float64]) -> tuple[float, float]:
-    """Return start-up time and time per byte with the least relative errors.
+    """Fit start-up time and time per byte by least squares of the relative errors.
 
     Parameters
     ----------
     size_bytes : ndarray of float64, shape (sizes,)
-        Sizes.
+        Sizes in bytes.
     time_s : ndarray of float64, shape (sizes,)
-        Times.
+        Measured times in s.
 
     Returns
     -------
     tuple of float
-        Seconds, and seconds a byte.
+        Start-up time in s, and time per byte in s.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Which method and path wins for a message, and by how much."""
+"""Selection of the best communication method and path for a message."""
 
 from __future__ import annotations
 
@@ -33,29 +33,29 @@ __all__ = [
 
 Objective = Literal["time", "energy", "edp"]
 OBJECTIVES = ("time", "energy", "edp")
-#: Leads smaller than the error of the models are ties.
+#: Relative margin below which the two best methods are tied: smaller margins are within the model error.
 TIE_MARGIN = 0.10
 MODELLED_SYSTEM = "k20_extoll"
-#: Methods that a user of the modelled machine can choose among.
+#: Methods that the modelled machine offers.
 CHOICES = ("mpi", "ggas", "rma", "rma_host", "verbs")
 _PATHS = ("host_s", "direct_s", "host_to_device_s", "device_to_host_s")
 
 
 @dataclass(frozen=True)
 class PathModel:
-    """Time of a measured path: straight lines between measured sizes, in logarithms.
+    """Time of a measured path: log-log linear interpolation between measured sizes.
 
     Parameters
     ----------
     size_bytes, time_s : ndarray of float64, shape (points,)
-        Measured points, sizes rising.
+        Measured sizes in bytes, ascending, and their times in s.
     """
 
     size_bytes: NDArray[np.float64]
     time_s: NDArray[np.float64]
 
     def __call__(self, size_bytes: ArrayLike) -> NDArray[np.float64]:
-        """Return times in s; beyond the last point at the rate of the last two."""
+        """Return times in s, extrapolated linearly from the last two points for larger sizes."""
         n = np.maximum(np.asarray(size_bytes, dtype=np.float64), self.size_bytes[0])
         inside = np.exp(np.interp(np.log(n), np.log(self.size_bytes), np.log(self.time_s)))
         slope = (self.time_s[-1] - self.time_s[-2]) / (self.size_bytes[-1] - self.size_bytes[-2])
@@ -65,22 +65,22 @@ class PathModel:
 
 @dataclass(frozen=True)
 class Choice:
-    """The answer of the selector.
+    """Best method for a message, with its margin over the second-best method.
 
     Parameters
     ----------
     method, path : str
-        What wins.
+        Best method and its path.
     value : float
-        Its time in s, energy in J or their product.
+        Objective of the best method: time in s, energy in J or their product in J s.
     time_s : float
-        Its time.
+        Time of the best method in s.
     margin : float
-        Value of the second by that of the first, less 1.
+        Objective of the second-best method relative to the best, minus 1.
     tie : bool
-        Whether the lead is smaller than the error of the models.
+        Whether the margin is smaller than the error of the models.
     second : str
-        The second.
+        Second-best method.
     """
 
     method: str
@@ -94,9 +94,10 @@ class Choice:
 
 @cache
 def read_paths() -> pd.DataFrame:
-    """Return measured paths: system, size_bytes and times of host, direct, host to device, device to host.
+    """Return the measured times of paths between GPUs.
 
-    The file is read once; the frame is shared and not to be changed.
+    Columns: system, size_bytes, host_s, direct_s, host_to_device_s, device_to_host_s. The result is cached and
+    shared between callers, which must not modify it.
     """
     rows = read_csv(published() / "gpucentric_paths.csv", ("system", "size_bytes", *_PATHS))
     return pd.DataFrame(
@@ -105,29 +106,30 @@ def read_paths() -> pd.DataFrame:
 
 
 def systems() -> list[str]:
-    """Return the systems that the selector knows."""
+    """Return the names of the systems that the selector supports."""
     return [MODELLED_SYSTEM, *dict.fromkeys(read_paths()["system"])]
 
 
 def path_models(rows: pd.DataFrame) -> dict[str, Callable[[ArrayLike], NDArray[np.float64]]]:
-    """Return the paths of one measured system as functions of the size.
+    """Return the path times of one measured system as functions of the size.
 
     Parameters
     ----------
     rows : pandas.DataFrame
-        Its rows of `read_paths`.
+        Rows of `read_paths` of this system.
 
     Returns
     -------
     dict
-        ``staged`` (device to host, between hosts, host to device) and ``direct``.
+        Functions that return times in s, by path: ``staged`` (device to host, between hosts, host to device) and
+        ``direct``.
     """
     rows = rows.sort_values("size_bytes")
     size = rows["size_bytes"].to_numpy(dtype=np.float64)
-    own = {name: PathModel(size, rows[name].to_numpy(dtype=np.float64)) for name in _PATHS}
+    models = {name: PathModel(size, rows[name].to_numpy(dtype=np.float64)) for name in _PATHS}
     return {
-        "staged": lambda n: own["device_to_host_s"](n) + own["host_s"](n) + own["host_to_device_s"](n),
-        "direct": own["direct_s"],
+        "staged": lambda n: models["device_to_host_s"](n) + models["host_s"](n) + models["host_to_device_s"](n),
+        "direct": models["direct_s"],
     }
 
 
@@ -142,52 +144,53 @@ def times_and_energies(
     rates: NodeRates | None = None,
     measured: Mapping[str, float] | None = None,
 ) -> dict[str, tuple[str, float, float | None]]:
-    """Return path, time and energy of a step for every method of a system.
+    """Return path, time and energy of a halo-exchange step for each method of a system.
 
     Parameters
     ----------
     system : str
         One of `systems`.
     size_bytes : float
-        Bytes of each message.
+        Size of each message in bytes.
     nodes : int
-        Nodes; every node exchanges with its two neighbours, or with one if there are two nodes.
+        Number of nodes. Each node exchanges messages with two neighbours, or with one if there are two nodes.
     overlap : float
-        Share of the communication that the application could hide.
+        Fraction of the communication that the application can hide, 0 to 1.
     compute_s : float
-        Computation of a step.
+        Computation time of a step in s.
     gpus : int, default 1
-        GPUs of a node that send at the same time; the node's rate limits them.
+        Number of GPUs per node that send at the same time; the rate of the node limits them.
     rates : NodeRates, optional
-        Rates of a node of the system, which several GPUs need.
+        Rates of a node of the system; required for more than one GPU.
     measured : mapping, optional
-        Measured values in place of assumed ones, by name of parameter.
+        Measured values that replace assumed values, by parameter name.
 
     Returns
     -------
     dict
-        By method; the energy is None where no power is known.
+        Path, time in s and energy in J by method. The energy is None if the power of the system is unknown.
 
     Raises
     ------
     InputError
-        If the system is unknown or its rate for many GPUs is not.
+        If the system is unknown, or if its node rates do not cover this number of GPUs.
     """
     messages = halo_messages(nodes)
     if system == MODELLED_SYSTEM:
         if gpus != 1:
-            raise InputError(f"is {gpus}, expected 1 for {system}: its nodes have one", argument="gpus")
+            raise InputError(f"is {gpus}, expected 1 for {system}: its nodes have one GPU", argument="gpus")
         value = changed(system, measured or {})
-        found: dict[str, tuple[str, float, float | None]] = {}
+        results: dict[str, tuple[str, float, float | None]] = {}
         for name in CHOICES:
             communication = messages * float(message_time_s(name, value, size_bytes))
             total = float(step_time_s(name, value, communication, compute_s, overlap))
             energy = float(energy_j(name, value, total, communication, compute_s))
-            found[name] = (METHODS[name].path, total, energy)
-        return found
+            results[name] = (METHODS[name].path, total, energy)
+        return results
     if measured:
         raise InputError(
-            f"is {system}, expected {MODELLED_SYSTEM} with parameters of your own: its paths are measured whole",
+            f"is {system}, expected {MODELLED_SYSTEM} for user-supplied parameters: paths of other systems are "
+            "measured, not modelled",
             argument="system",
         )
     rows = read_paths()
@@ -196,24 +199,24 @@ def times_and_energies(
         raise unknown_name("system", system, systems())
     hides = read_values(MODELLED_SYSTEM)["overlap_mpi"]
     extra = _contention_s(system, size_bytes, gpus, rates)
-    found = {}
+    results = {}
     for path, model in path_models(rows).items():
         communication = messages * (float(model(size_bytes)) + extra)
         hidden = min(overlap * hides * communication, compute_s)
-        found[f"mpi_{path}"] = (path, compute_s + communication - hidden, None)
-    return found
+        results[f"mpi_{path}"] = (path, compute_s + communication - hidden, None)
+    return results
 
 
 def _contention_s(system: str, size_bytes: float, gpus: int, rates: NodeRates | None) -> float:
-    """Return what k GPUs of a node wait longer than one, by the max-rate of the node."""
+    """Return the additional time in s if several GPUs share the max-rate of a node."""
     if gpus == 1:
         return 0.0
     if rates is None:
-        raise InputError(f"is {gpus}, expected 1: the rate of a node of {system} is not given", argument="gpus")
+        raise InputError(f"is {gpus}, expected 1: the node rates of {system} are unknown", argument="gpus")
     if gpus > rates.most_processes:
         raise InputError(
-            f"is {gpus}, expected at most {rates.most_processes}: more GPUs of a node of {system} were not measured "
-            "together",
+            f"is {gpus}, expected at most {rates.most_processes}, the largest number of GPUs that was measured on a "
+            f"node of {system}",
             argument="gpus",
         )
     shared = float(node_rate_bytes_per_s(gpus, rates.r_n, rates.r_b, rates.r_i))
@@ -232,24 +235,24 @@ def select(
     rates: NodeRates | None = None,
     measured: Mapping[str, float] | None = None,
 ) -> Choice:
-    """Choose method and path for a message.
+    """Select the best communication method and path for a message.
 
     Parameters
     ----------
     system, size_bytes, nodes, overlap, compute_s, gpus, rates, measured
         As for `times_and_energies`.
     objective : {'time', 'energy', 'edp'}
-        What is to be small; edp is the product of energy and time.
+        Quantity to minimise; edp is the product of energy and time.
 
     Returns
     -------
     Choice
-        The winner, its lead over the second and whether that is a tie.
+        Best method, its margin over the second-best method, and whether both are tied.
 
     Raises
     ------
     InputError
-        If an argument is out of range, or the system's power is not known.
+        If an argument is out of range, or if the objective requires the power of a system whose power is unknown.
 
     Examples
     --------
@@ -267,9 +270,9 @@ def select(
         "compute_s": (0 <= compute_s <= 1e6, f"{compute_s:g}", "0 to 1e6 s"),
         "gpus": (1 <= gpus <= 64, str(gpus), "1 to 64"),
     }
-    for argument, (good, found, expected) in checks.items():
+    for argument, (good, value_text, expected) in checks.items():
         if not good:
-            raise InputError(f"is {found}, expected {expected}", argument=argument)
+            raise InputError(f"is {value_text}, expected {expected}", argument=argument)
     values: dict[str, float] = {}
     table = times_and_energies(
         system, size_bytes, nodes=nodes, overlap=overlap, compute_s=compute_s, gpus=gpus, rates=rates,
@@ -279,7 +282,7 @@ def select(
         if objective == "time":
             values[name] = time
         elif energy is None:
-            raise InputError(f"is {objective}, expected time: the power of {system} is not known", argument="objective")
+            raise InputError(f"is {objective}, expected time: the power of {system} is unknown", argument="objective")
         else:
             values[name] = energy if objective == "energy" else energy * time
     first, second = sorted(values, key=lambda name: values[name])[:2]
@@ -289,14 +292,14 @@ def select(
 
 
 def crossovers(curves: Mapping[str, Callable[[float], float]], low_bytes: float, high_bytes: float) -> pd.DataFrame:
-    """Return the sizes at which the fastest of some curves changes.
+    """Return the sizes at which the fastest of several curves changes.
 
     Parameters
     ----------
     curves : mapping of str to callable
-        Time in s as a function of the size in bytes.
+        Time in s as a function of the size in bytes, by name.
     low_bytes, high_bytes : float
-        Range that is searched, on a grid of 16 points a doubling, then by bisection.
+        Size range to search: a grid of 16 points per doubling, refined by bisection.
 
     Returns
     -------
@@ -308,7 +311,7 @@ def crossovers(curves: Mapping[str, Callable[[float], float]], low_bytes: float,
     >>> crossovers({"a": lambda n: 1.0 + n, "b": lambda n: 5.0 + n / 2}, 1, 64)["size_bytes"].round(6).tolist()
     [8.0]
     """
-    from scipy.optimize import bisect  # half a second: only where it is needed
+    from scipy.optimize import bisect  # slow to import, therefore not at module level
 
     points = np.geomspace(low_bytes, high_bytes, int(16 * np.log2(high_bytes / low_bytes)) + 1)
     best = [min(curves, key=lambda name: curves[name](n)) for n in points.tolist()]

@@ -1,7 +1,8 @@
-"""The statements of the talk that survive without its figures, as functions of the parameters.
+"""Statements of the talk as functions of the model parameters.
 
-Each returns, for every draw of the parameters, whether the statement holds. Nothing is passed
-by hand: what an assumed value decides is found by varying it.
+The module contains the statements that can be checked without the figures of the talk. Each function
+returns for every sample of the parameters whether the statement is true. Samples of the assumed
+parameters show which statements depend on assumed values.
 """
 
 from __future__ import annotations
@@ -38,24 +39,24 @@ SMALL_BYTES: NDArray[np.float64] = 2.0 ** np.arange(3.0, 13.0)
 LARGE_BYTES: NDArray[np.float64] = 2.0 ** np.arange(22.0, 26.0)
 ALL_BYTES: NDArray[np.float64] = 2.0 ** np.arange(3.0, 26.0)
 _NODES = 12
-#: The small allreduce that is evaluated: the slide names neither payload nor nodes.
+#: Payload in bytes and nodes of the small allreduce; the slide specifies neither.
 ALLREDUCE_BYTES, ALLREDUCE_NODES = 4096.0, _NODES
 
 
 @dataclass(frozen=True)
 class Statement:
-    """One statement of the talk.
+    """A statement of the talk.
 
     Parameters
     ----------
     name, text, slides : str
-        Identifier, what is said, and where.
+        Identifier, wording and slide numbers.
     decided_by : {'structure', 'published numbers', 'assumed values'}
-        What the verdict rests on.
+        Basis of the verdict.
     holds : callable
-        Takes parameters, returns booleans, one a draw.
+        Function of the parameters that returns one boolean per sample.
     observe : callable or None
-        The number behind it, where the talk prints one.
+        Function of the parameters that returns the number in the statement, if the talk states one.
     """
 
     name: str
@@ -67,20 +68,20 @@ class Statement:
 
 
 def _every(truth: Any) -> NDArray[np.bool_]:
-    """Whether something holds for all sizes of a draw."""
+    """Return for each sample whether a condition is true for all sizes."""
     array = np.atleast_2d(np.asarray(truth))
     return np.asarray(array.all(axis=1))
 
 
 def _rising(values: list[Any]) -> NDArray[np.bool_]:
-    """Whether each value of a draw is above the one before."""
+    """Return for each sample whether the values are strictly increasing."""
     return _every(np.logical_and.reduce([first < second for first, second in pairwise(values)]))
 
 
 def _faster(first: str, others: tuple[str, ...], sizes: NDArray[np.float64]) -> Callable[[Values], NDArray[np.bool_]]:
     def holds(value: Values) -> NDArray[np.bool_]:
-        own = message_time_s(first, value, sizes)
-        return np.asarray(np.logical_and.reduce([_every(own < message_time_s(name, value, sizes)) for name in others]))
+        time = message_time_s(first, value, sizes)
+        return np.asarray(np.logical_and.reduce([_every(time < message_time_s(name, value, sizes)) for name in others]))
 
     return holds
 
@@ -99,14 +100,14 @@ def _hides_more(value: Values) -> NDArray[np.bool_]:
 
 
 def _by_grid(value: Values, control: str) -> tuple[Any, Any]:
-    """Return performance and energy of a form of control by those of the CPU: a row a draw, a column a grid."""
+    """Return performance and energy relative to control by the CPU, shape (samples, grids)."""
     ratios = [control_ratios(control, value, grid) for grid in GRIDS]
     performance, energy = (np.concatenate([np.atleast_2d(r[part]) for r in ratios], axis=1) for part in (0, 1))
     return performance, energy
 
 
 def _best_of_others(value: Values) -> Any:
-    """Largest performance, on any grid, of a form of control other than that by the CPU."""
+    """Return the best relative performance on any grid of control methods other than the CPU."""
     return np.max([_by_grid(value, name)[0].max(axis=1) for name in CONTROLS[1:]], axis=0)
 
 
@@ -120,24 +121,24 @@ def _grids_with_stream_first(value: Values) -> Any:
 
 
 def _in_kernel_grows(value: Values) -> NDArray[np.bool_]:
-    """Compare grids with different numbers of thread blocks."""
+    """Return whether the in-kernel overhead increases with the number of thread blocks."""
     planes = {grid[:2]: grid for grid in GRIDS}.values()
     return _rising([control_time_s("in_kernel", value, grid) - stencil_time_s(value, grid) for grid in planes])
 
 
 def _kernel_energy(value: Values) -> Any:
-    """Least energy on any grid of in-kernel synchronisation, relative to that of the CPU."""
+    """Return the lowest energy of in-kernel synchronisation on any grid, relative to the CPU."""
     return _by_grid(value, "in_kernel")[1].min(axis=1)
 
 
 def _kernel_power(value: Values) -> Any:
-    """Largest power on any grid of in-kernel synchronisation, by that of stream synchronisation."""
+    """Return the largest power ratio of in-kernel to stream synchronisation on any grid."""
     powers = [performance * energy for performance, energy in (_by_grid(value, n) for n in ("in_kernel", "stream"))]
     return (powers[0] / powers[1]).max(axis=1)
 
 
 def _sleeping_saves(value: Values) -> Any:
-    """Least and largest share of energy, on any grid, that stream synchronisation saves."""
+    """Return the smallest and largest energy saving of stream synchronisation on any grid."""
     saved = 1 - _by_grid(value, "stream")[1]
     return saved.min(axis=1), saved.max(axis=1)
 
@@ -172,7 +173,7 @@ def _polling_optimum(value: Values) -> NDArray[np.bool_]:
 
 
 def _time_energy_correlation(value: Values) -> Any:
-    """Spearman's: that of the ranks."""
+    """Return Spearman's rank correlation of time and energy over methods and sizes."""
     times, energies = [], []
     for name in ("mpi", "ggas", "rma", "rma_host"):
         time = message_time_s(name, value, ALL_BYTES)
@@ -203,7 +204,7 @@ STATEMENTS = (
     Statement("G02", "A remote load takes less than 2 µs, more on the GPU than on the CPU.", "16", "published numbers",
               lambda v: _every((v["remote_load_cpu"] < v["remote_load_gpu"]) & (v["remote_load_gpu"] < 2e-6)),
               _mean(lambda v: v["remote_load_gpu"])),
-    Statement("G03", "64 bit at 156 MHz give 1.248 GB/s.", "16", "published numbers",
+    Statement("G03", "A 64-bit data path at 156 MHz has a rate of 1.248 GB/s.", "16", "published numbers",
               lambda v: _every(np.isclose(v["network_rate"], 64 / 8 * 156e6)), _mean(lambda v: v["network_rate"])),
     Statement("G04", "GGAS is fastest for payloads up to 4 KiB.", "17, 26", "assumed values",
               _faster("ggas", _OTHERS, SMALL_BYTES)),
@@ -224,7 +225,7 @@ STATEMENTS = (
     Statement("G11", "A sleeping CPU saves about 10 % energy on all nine grids (least saving).", "10",
               "assumed values", lambda v: np.abs(_sleeping_saves(v)[0] - 0.1) <= 0.005,
               _mean(lambda v: _sleeping_saves(v)[0])),
-    Statement("G12", "In-kernel synchronisation takes more energy on all nine grids (least energy relative to that of "
+    Statement("G12", "In-kernel synchronisation uses more energy on all nine grids (least energy relative to that of "
               "the CPU).", "10", "assumed values", lambda v: _kernel_energy(v) > 1, _mean(_kernel_energy)),
     Statement("G13", "A small allreduce with GGAS saves at least 50 % energy.", "18", "assumed values",
               lambda v: _every(_allreduce_saves(v) >= 0.5), _mean(_allreduce_saves)),

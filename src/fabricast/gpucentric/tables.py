@@ -1,4 +1,4 @@
-"""The GPU-centric study as rows of the tables."""
+"""Results of the GPU-centric study as table rows."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ __all__ = ["GpuCentricTables", "gpucentric_tables"]
 
 _OVERLAPS = tuple(np.round(np.linspace(0, 1, 5), 2).tolist())
 _NODES = (2, 4, 8, 12, 16)
-#: Computation of a step in the map: as much as a GPU does in a small time step.
+#: Computation time of a step in s in the tables of predictions and choices: a small time step of a GPU application.
 COMPUTE_S = 1e-3
 _FEASIBLE_STEPS = 61
 
 
 @dataclass(frozen=True)
 class GpuCentricTables:
-    """Rows that the study adds to the tables.
+    """Rows that the study adds to the results tables.
 
     Parameters
     ----------
@@ -72,9 +72,9 @@ def gpucentric_tables(observations: Path | str, *, draws: int, seed: int) -> Gpu
     observations : Path or str
         config/published/gpucentric_observations.csv.
     draws : int
-        Draws of the assumed parameters behind each robustness share.
+        Number of samples of the assumed parameters for the robustness of each statement.
     seed : int
-        Root seed.
+        Root seed of the run.
 
     Returns
     -------
@@ -160,10 +160,10 @@ def _observations(path: Path | str, statements: pd.DataFrame) -> pd.DataFrame:
     columns = ("observation", "slide", "text", "tag", "marks", "workloads", "confidence", "statement")
     rows = []
     for row in read_csv(path, columns):
-        # Where only the number of marks survived, a cell cannot be checked.
+        # Observations of low confidence, with only the number of marks known, cannot be checked.
         firm = row["confidence"] in ("", "high", "medium")
-        found = [passed[name] for name in row["statement"].split()] if firm else []
-        rows.append({**row.fields, "passed": all(found) if found else None})
+        verdicts = [passed[name] for name in row["statement"].split()] if firm else []
+        rows.append({**row.fields, "passed": all(verdicts) if verdicts else None})
     return pd.DataFrame(rows)
 
 
@@ -192,7 +192,7 @@ def _crossovers(paths: pd.DataFrame) -> pd.DataFrame:
 
 
 def _feasible() -> pd.DataFrame:
-    """Where in the plane of the two rates that nobody published the statements G04 and G06 hold."""
+    """Evaluate the statements G04 and G06 on a grid of the two unpublished rates."""
     store, peer = (
         a.ravel() for a in np.meshgrid(np.geomspace(1e8, 4e9, _FEASIBLE_STEPS), np.geomspace(1e8, 4e9, _FEASIBLE_STEPS))
     )
@@ -210,7 +210,7 @@ def _feasible() -> pd.DataFrame:
 
 
 def _two_parameters(size: NDArray[np.float64], time: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the times of the two-parameter fit at the sizes that it was fitted to."""
+    """Return the times of the two-parameter fit at the fitted sizes."""
     start_up, per_byte = two_parameter_fit(size, time)
     return start_up + per_byte * size
 
@@ -235,13 +235,13 @@ def _measured_paths(paths: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame, pd
         right = np.where(measured["staged"] < measured["direct"], "staged", "direct")
         for model, times in modelled.items():
             chosen = np.where(times["staged"] < times["direct"], "staged", "direct")
-            taken = np.where(chosen == "staged", measured["staged"], measured["direct"])
+            chosen_s = np.where(chosen == "staged", measured["staged"], measured["direct"])
             rows.append(
                 pd.DataFrame(
                     {"system": system, "model": model, "size_bytes": size, "staged_s": measured["staged"],
                      "direct_s": measured["direct"], "modelled_staged_s": times["staged"],
                      "modelled_direct_s": times["direct"], "chosen": chosen, "correct": chosen == right,
-                     "regret": taken / fastest - 1}
+                     "regret": chosen_s / fastest - 1}
                 )
             )  # fmt: skip
         for path, time in measured.items():

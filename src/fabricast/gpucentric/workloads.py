@@ -1,4 +1,7 @@
-"""Workloads of slide 24 in the model; all profiles are [assumed], as the slide's bars are lost."""
+"""Modelled workloads of slide 24.
+
+All profiles are [assumed] because the bars of the slide are lost.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,7 @@ WORKLOADS = (
 
 
 def _parts(workload: _Workload, method: str, value: Values, nodes: int) -> tuple[Any, Any]:
-    """Communication and computation of a step, in s."""
+    """Return the communication time and the computation time of a step in s."""
     size = workload.size
     if workload.name.startswith("nbody"):
         message = message_time_s(method, value, size / nodes * value["body_bytes"])
@@ -59,53 +62,55 @@ def _parts(workload: _Workload, method: str, value: Values, nodes: int) -> tuple
 
 
 def workload_rows(value: Values) -> pd.DataFrame:
-    """Return time and energy of every workload, method and number of nodes.
+    """Return time and energy of each workload, method and number of nodes.
 
     Parameters
     ----------
     value : mapping
-        Parameters.
+        Values of the model parameters.
 
     Returns
     -------
     pandas.DataFrame
-        Columns workload, nodes, method, time_s, energy_j and both relative to MPI on as many nodes.
+        Columns workload, nodes, method, time_s, energy_j, performance_ratio, energy_ratio. The ratios are relative
+        to MPI on the same number of nodes.
     """
     rows = []
     for workload in WORKLOADS:
         for nodes in NODES:
-            found = {}
+            results = {}
             for method in METHODS_SHOWN:
                 communication, compute = _parts(workload, method, value, nodes)
                 total = float(step_time_s(method, value, communication, compute, workload.overlap))
-                found[method] = (total, float(energy_j(method, value, total, communication, compute)))
-            for method, (time, energy) in found.items():
+                results[method] = (total, float(energy_j(method, value, total, communication, compute)))
+            for method, (time, energy) in results.items():
                 rows.append(
                     {"workload": workload.name, "nodes": nodes, "method": method, "time_s": time, "energy_j": energy,
-                     "performance_ratio": found["mpi"][0] / time, "energy_ratio": energy / found["mpi"][1]}
+                     "performance_ratio": results["mpi"][0] / time, "energy_ratio": energy / results["mpi"][1]}
                 )  # fmt: skip
     return pd.DataFrame(rows)
 
 
 def control_rows(value: Values, drawn: Values) -> pd.DataFrame:
-    """Return performance and energy of the forms of control, relative to control by the CPU.
+    """Return performance and energy of each control method relative to control by the CPU.
 
     Parameters
     ----------
     value, drawn : mapping
-        Default parameters and draws of them.
+        Default values and samples of the model parameters.
 
     Returns
     -------
     pandas.DataFrame
-        Columns control, grid, points, performance, energy, and the 5th and 95th percentile of both.
+        Columns control, grid, points, performance, energy, and the 5th and 95th percentile of performance and
+        energy over the samples (suffixes _low and _high).
     """
     rows = []
     for grid in GRIDS:
         for control in CONTROLS:
             row: dict[str, Any] = {"control": control, "grid": "x".join(map(str, grid)), "points": int(np.prod(grid))}
-            for name, own in (("", value), ("drawn", drawn)):
-                ratios = control_ratios(control, own, grid)
+            for name, parameters in (("", value), ("drawn", drawn)):
+                ratios = control_ratios(control, parameters, grid)
                 for quantity, ratio in zip(("performance", "energy"), ratios, strict=True):
                     if not name:
                         row[quantity] = float(ratio)

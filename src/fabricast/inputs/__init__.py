@@ -1,1 +1,1 @@
-"""Reading foreign files: text, CSV, YAML, published parameters and studies, with limits and one-line errors."""
+"""Readers of input files (text, CSV, YAML, Parquet) with size limits and one-line errors."""

@@ -1,4 +1,4 @@
-"""Bandwidths between GPUs and host, as nvbandwidth and the CUDA samples print them."""
+"""Reader of the bandwidth matrices that nvbandwidth and the CUDA samples print."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from fabricast.inputs.files import parse_json, read_text
 __all__ = ["is_bandwidth_matrix", "parse_bandwidths", "read_bandwidths"]
 
 _COLUMNS = ["program", "test", "row", "column", "value", "unit"]
-#: Rates and latencies beyond these are damaged output.
+#: Plausible rates and latencies; values outside indicate damaged output.
 _BOUNDS = {"bytes/s": (1e3, 1e15), "s": (1e-12, 1e3)}
 _Row = tuple[str, str, str, str, float, str]
 
 
 def _number(text: str) -> float:
-    """Return the number of a cell; NaN where a pair was not measured."""
+    """Return the number of a cell; NaN for a pair that was not measured."""
     try:
         return float(text)
     except ValueError:
@@ -36,7 +36,7 @@ def _matrix(lines: list[str], start: int) -> tuple[list[str], list[tuple[str, li
     columns = [word for word in lines[start].split() if word not in ("D\\D", "GPU", "CPU")]
     for word in columns:
         if not re.fullmatch("[0-9]{1,4}", word):
-            raise ValueError(f"a column is called '{word}', expected the number of a device")
+            raise ValueError(f"the name of a column is '{word}', expected a device number")
     rows: list[tuple[str, list[float]]] = []
     for line in lines[start + 1 :]:
         words = line.split()
@@ -51,19 +51,19 @@ def _matrix(lines: list[str], start: int) -> tuple[list[str], list[tuple[str, li
 
 
 def _check_unit(title: str, known: tuple[str, ...] = ("GB/s", "us", "ns")) -> None:
-    """Refuse a matrix in another unit than those that the programs print."""
-    # Other words in brackets, such as (row), come before it.
+    """Raise an error if the unit in the title of a matrix is not a known unit."""
+    # The unit is the last word in brackets; other words such as (row) precede it.
     unit = (re.findall(r"\(([^()]*)\)", title) or ["no unit"])[-1]
     if unit not in known:
         raise ValueError(f"'{title.strip()[:80]}' has '{unit}', expected {' or '.join(known)}")
 
 
 def _check_square(name: str, columns: list[str], rows: list[str]) -> None:
-    """Refuse a matrix of pairs of devices of which rows are missing."""
+    """Raise an error if rows of a device-to-device matrix are missing."""
     if name.startswith("device_to_device") and rows != columns:
         raise ValueError(f"the matrix of '{name}' has {len(rows)} rows, expected {len(columns)}")
     if not rows:
-        raise ValueError(f"the matrix of '{name}' has no row")
+        raise ValueError(f"the matrix of '{name}' has no rows, expected at least one")
 
 
 def _unit(description: str) -> str:
@@ -82,11 +82,11 @@ def _nvbandwidth_text(lines: list[str]) -> Iterator[_Row]:
             name = running[1]
             if not any(map(str.strip, lines[number + 1 :])):
                 raise ValueError(f"the output ends in test '{name}'")
-        # Bidirectional tests of newer versions have three matrices: each copy, and both.
-        found = re.match(r"memcpy .*?(?:\b(Read1|Read2|Write1|Write2|Total) )?bandwidth\b", line)
-        if not name or found is None:
+        # Bidirectional tests of newer versions print three matrices: one for each copy and one for their total.
+        title = re.match(r"memcpy .*?(?:\b(Read1|Read2|Write1|Write2|Total) )?bandwidth\b", line)
+        if not name or title is None:
             continue
-        test = f"{name}_{found[1].lower()}" if found[1] else name
+        test = f"{name}_{title[1].lower()}" if title[1] else name
         _check_unit(line, ("GB/s",))
         columns, rows = _matrix(lines, number + 1) if number + 1 < len(lines) else ([], [])
         _check_square(test, columns, [row for row, _ in rows])
@@ -98,18 +98,21 @@ def _nvbandwidth_text(lines: list[str]) -> Iterator[_Row]:
 
 
 def _check_sum(test: str, values: list[float], below: list[str] | None) -> None:
-    """Refuse a matrix that its own sum contradicts, or that has none where others have."""
+    """Raise an error if the printed sum of a matrix is wrong or missing.
+
+    `below` contains the lines after the matrix; None if the output has no sums.
+    """
     if below is None:
         return
     sums = [found for line in below if (found := re.match(rf"SUM {re.escape(test)} ([0-9.]+)\s*$", line))]
     if not sums:
-        raise ValueError(f"the matrix of '{test}' has no line 'SUM {test}' below it: the output is cut short")
+        raise ValueError(f"the line 'SUM {test}' below the matrix of '{test}' is missing: the output is truncated")
     _check_total(test, values, float(sums[0][1]))
 
 
 def _check_total(test: str, values: list[float], printed: float) -> None:
     total = math.fsum(value for value in values if value == value)
-    # Every number has two digits after the point.
+    # Every number is rounded to two decimal places.
     if abs(total - printed) > 0.005 * (len(values) + 1) + 1e-6 * printed:
         raise ValueError(f"the sum of '{test}' is {printed:g}, but its values add up to {total:.2f}")
 
@@ -142,8 +145,8 @@ _NO_PEER_ACCESS = re.compile(r"^Device=(\d+) CANNOT Access Peer Device=(\d+)", r
 
 def _peer_test(lines: list[str]) -> Iterator[_Row]:
     title = ""
-    # Copies of such pairs go by host memory in pieces, whatever the title of their matrix says.
-    apart = set(_NO_PEER_ACCESS.findall("\n".join(lines)))
+    # Pairs without peer access are staged through host memory, also in matrices titled P2P=Enabled.
+    without_peer_access = set(_NO_PEER_ACCESS.findall("\n".join(lines)))
     for number, line in enumerate(lines):
         if "Connectivity Matrix" in line:
             title = ""
@@ -156,13 +159,13 @@ def _peer_test(lines: list[str]) -> Iterator[_Row]:
                 raise ValueError(f"the matrix of '{title}' has {len(rows)} rows, expected {len(columns)}")
             for row, values in rows:
                 for column, value in zip(columns, values, strict=True):
-                    if "P2P=Enabled" in title and (row, column) in apart:
+                    if "P2P=Enabled" in title and (row, column) in without_peer_access:
                         continue
                     yield "p2pBandwidthLatencyTest", title, row, column, value * _scale(title), _unit(title)
 
 
 def is_bandwidth_matrix(text: str) -> bool:
-    """Return whether a text is output of nvbandwidth or p2pBandwidthLatencyTest."""
+    """Return whether a text is the output of nvbandwidth or p2pBandwidthLatencyTest."""
     return _is_json(text) or _is_nvbandwidth(text) or _is_peer_test(text)
 
 
@@ -179,46 +182,46 @@ def _is_peer_test(text: str) -> bool:
 
 
 def read_bandwidths(path: Path | str) -> pd.DataFrame:
-    """Read matrices of bandwidths and latencies.
+    """Read the bandwidth and latency matrices in the output of a benchmark.
 
     Parameters
     ----------
     path : Path or str
-        What nvbandwidth printed as text or JSON (``-j``), or p2pBandwidthLatencyTest.
+        Output of p2pBandwidthLatencyTest, or of nvbandwidth as text or JSON (``-j``).
 
     Returns
     -------
     pandas.DataFrame
-        As `parse_bandwidths` returns it.
+        One row per pair of devices and test, as returned by `parse_bandwidths`.
 
     Raises
     ------
     InputError
-        If the file is of none of these programs or has no matrix.
+        If the file is not output of these programs or contains no matrix.
     """
     return parse_bandwidths(read_text(path), Path(path))
 
 
 def parse_bandwidths(text: str, path: Path) -> pd.DataFrame:
-    """Parse matrices of bandwidths and latencies.
+    """Parse the bandwidth and latency matrices in the output of a benchmark.
 
     Parameters
     ----------
     text : str
-        What nvbandwidth printed as text or JSON (``-j``), or p2pBandwidthLatencyTest.
+        Output of p2pBandwidthLatencyTest, or of nvbandwidth as text or JSON (``-j``).
     path : Path
-        File of the text, named in errors.
+        File that contains the text, for error messages.
 
     Returns
     -------
     pandas.DataFrame
-        Columns program, test, row, column, value, unit (bytes/s or s). Omitted are pairs that were not measured, pairs
-        that nvbandwidth prints as 0, and pairs without peer access in matrices of peer access.
+        Columns program, test, row, column, value, unit (bytes/s or s). The table omits pairs that were not measured,
+        pairs that nvbandwidth prints as 0, and pairs without peer access in the matrices of peer access.
 
     Raises
     ------
     InputError
-        If the text is of none of these programs or has no matrix.
+        If the text is not output of these programs or contains no matrix.
     """
     try:
         if _is_json(text):
@@ -228,29 +231,32 @@ def parse_bandwidths(text: str, path: Path) -> pd.DataFrame:
         elif _is_peer_test(text):
             rows = list(_peer_test(text.splitlines()))
         else:
-            raise InputError("is no output of nvbandwidth or p2pBandwidthLatencyTest", path=path)
+            raise InputError("is not output of nvbandwidth or p2pBandwidthLatencyTest", path=path)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"is not as nvbandwidth or p2pBandwidthLatencyTest prints it: {error}", path=path) from error
-    table = pd.DataFrame(rows, columns=_COLUMNS)
-    twice = table[table.duplicated(["test", "row", "column"])]
-    if len(twice):
-        one = twice.iloc[0]
         raise InputError(
-            f"'{one['test']}' from {one['row']} to {one['column']} is a duplicate, expected each test once", path=path
+            f"is not valid output of nvbandwidth or p2pBandwidthLatencyTest: {error}", path=path
+        ) from error
+    table = pd.DataFrame(rows, columns=_COLUMNS)
+    duplicates = table[table.duplicated(["test", "row", "column"])]
+    if len(duplicates):
+        first = duplicates.iloc[0]
+        raise InputError(
+            f"'{first['test']}' from {first['row']} to {first['column']} is a duplicate, expected each test once",
+            path=path,
         )
-    # Pairs that were not measured are N/A, or 0 in older versions.
+    # nvbandwidth prints N/A for pairs that were not measured; older versions print 0.
     table = table[table["value"].notna() & (table["value"] != 0)].reset_index(drop=True)
     least, most = (table["unit"].map(_BOUNDS).str[end] for end in (0, 1))
     wrong = table[~table["value"].between(least, most)]
     if len(wrong):
-        one = wrong.iloc[0]
+        first = wrong.iloc[0]
         raise InputError(
-            f"{one['test']} is {one['value']:g} {one['unit']} from {one['row']} to {one['column']}, expected "
-            f"{_BOUNDS[one['unit']][0]:g} to {_BOUNDS[one['unit']][1]:g}",
+            f"{first['test']} is {first['value']:g} {first['unit']} from {first['row']} to {first['column']}, expected "
+            f"{_BOUNDS[first['unit']][0]:g} to {_BOUNDS[first['unit']][1]:g}",
             path=path,
         )
     if table.empty:
-        raise InputError("holds no matrix of bandwidths", path=path)
+        raise InputError("contains no bandwidth matrix, expected at least one", path=path)
     return table

@@ -1,4 +1,4 @@
-"""CSV files that people wrote: columns, fields and numbers, each refused in one line."""
+"""Row-by-row reader of CSV files, with an error message for each invalid column or field."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fabricast.inputs.files import read_text
 __all__ = ["MOST_ROWS", "CsvRow", "read_csv"]
 
 
-#: More rows need another format; each one is an object here.
+#: Maximum number of rows: each row is a Python object, so larger tables need another format.
 MOST_ROWS = 3_000_000
 
 
@@ -26,11 +26,11 @@ class CsvRow:
     Parameters
     ----------
     path : Path
-        The file.
+        Path of the file.
     line : int
-        Its line in the file, counted from 1.
+        Line of the row in the file, counted from 1.
     columns : dict of str to int
-        Position of each column, shared by all rows; columns that the file lacks are absent.
+        Position of each column that the file has; one dictionary is shared by all rows.
     texts : tuple of str
         Text of each column, without surrounding blanks.
     """
@@ -50,15 +50,15 @@ class CsvRow:
 
     @property
     def fields(self) -> dict[str, str]:
-        """Text by column."""
+        """Text of the row by column."""
         return dict(zip(self.columns, self.texts, strict=True))
 
     def get(self, column: str, default: str = "") -> str:
-        """Return the text of a column, or a default where the file lacks it."""
+        """Return the text of a column, or a default if the file does not have the column."""
         return self[column] if column in self.columns else default
 
     def error(self, message: str) -> InputError:
-        """Return what refuses this row, with file and line."""
+        """Return an error about this row, with file and line."""
         return InputError(message, path=self.path, line=self.line)
 
     def number(self, column: str, *, default: float | None = None) -> float:
@@ -69,7 +69,7 @@ class CsvRow:
         column : str
             Name of the column.
         default : float, optional
-            Value where the file lacks the column or the field is empty.
+            Value if the column is missing or the field is empty.
 
         Returns
         -------
@@ -85,7 +85,7 @@ class CsvRow:
         if not text and default is not None:
             return default
         try:
-            # Python takes 1_000 for a number, a spreadsheet does not.
+            # Python accepts underscores in numbers (1_000), spreadsheets do not.
             value = math.nan if "_" in text else float(text)
         except ValueError:
             value = math.nan
@@ -107,13 +107,13 @@ def read_csv(
     Parameters
     ----------
     path : Path or str
-        File in UTF-8.
+        UTF-8 file.
     required, optional : sequence of str
-        Columns that the file must and may have, in any order.
+        Columns that the file must have and may have, in any order.
     text : str, optional
-        Content of the file, where it has been read already.
+        Content of the file if the caller has read it already. The first line is the header.
     lines_before : int, default 0
-        How many lines of the file are not in `text`, whose first line is the header.
+        Number of lines of the file before the first line of `text`, for line numbers in errors.
 
     Returns
     -------
@@ -123,7 +123,7 @@ def read_csv(
     Raises
     ------
     InputError
-        If the file cannot be read, is not CSV, or has other columns or fields.
+        If the file cannot be read, is not CSV, or has missing, unknown or duplicate columns.
 
     Examples
     --------

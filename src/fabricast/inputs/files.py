@@ -1,4 +1,4 @@
-"""Files read up to a limit, and written whole or not at all."""
+"""File input with size limits, and atomic file output."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
     "write_text",
 ]
 
-#: Most bytes that are read of any foreign file; formats whose objects need more memory have less.
+#: Maximum size of input files in bytes; lower for formats whose parsed objects need more memory.
 LARGEST_TEXT_BYTES = 64_000_000
 LARGEST_JSON_BYTES = 16_000_000
 LARGEST_YAML_BYTES = 1_000_000
@@ -35,7 +35,7 @@ _COMMENT = re.compile(rb"^#[^\n]*", re.MULTILINE)
 
 
 def is_table(path: Path | str) -> bool:
-    """Return whether a file is a table by its name: CSV or Parquet.
+    """Return whether a file name has the suffix of a table: CSV or Parquet.
 
     Examples
     --------
@@ -46,29 +46,29 @@ def is_table(path: Path | str) -> bool:
 
 
 def read_bytes(path: Path | str, *, most_bytes: int = LARGEST_TEXT_BYTES) -> bytes:
-    """Read a file, a pipe or, as ``-``, standard input, up to a limit.
+    """Read a file, a pipe or standard input (``-``) up to a size limit.
 
     Parameters
     ----------
     path : Path or str
-        What is read. Devices and folders are refused: some of them never end.
+        File to read. Folders and devices are rejected; some devices are endless.
     most_bytes : int, default 64 MB
-        Limit, checked while reading.
+        Maximum size, checked while reading.
 
     Returns
     -------
     bytes
-        The content.
+        Content of the file.
 
     Raises
     ------
     InputError
-        If it cannot be read, is a device, or is larger.
+        If the file cannot be read, is a device, or is larger than the limit.
     """
     try:
         if str(path) == "-":
             return _read_limited(sys.stdin.buffer, path, most_bytes)
-        # Not blocking, so that looking at a pipe without a writer does not wait; reading it does.
+        # `stat` does not block on a pipe without a writer; `open` does.
         kind = Path(path).stat().st_mode
         if stat.S_ISCHR(kind) or stat.S_ISBLK(kind) or stat.S_ISSOCK(kind):
             raise InputError("is a device, expected a file", path=path)
@@ -91,26 +91,26 @@ def _read_limited(file: IO[bytes], path: Path | str, most_bytes: int) -> bytes:
 
 
 def read_text(path: Path | str, *, strict: bool = False, most_bytes: int = LARGEST_TEXT_BYTES) -> str:
-    """Read a text that other programs or people wrote.
+    """Read an external text file up to a size limit.
 
     Parameters
     ----------
     path : Path or str
-        Text in UTF-8, with or without a byte-order mark; as for `read_bytes`.
+        UTF-8 text, with or without a byte-order mark; see `read_bytes`.
     strict : bool, default False
-        Whether bytes that are no UTF-8 are refused, not replaced.
+        Whether invalid UTF-8 raises an error; otherwise invalid bytes are replaced.
     most_bytes : int, default 64 MB
-        Limit.
+        Maximum size.
 
     Returns
     -------
     str
-        Its content.
+        Content of the file.
 
     Raises
     ------
     InputError
-        If it cannot be read, is larger, or holds a NUL byte.
+        If the file cannot be read, is larger than the limit, contains a NUL byte, or, with `strict`, is not UTF-8.
     """
     return _decoded(read_bytes(path, most_bytes=most_bytes), path, strict=strict)
 
@@ -119,7 +119,7 @@ def _decoded(content: bytes, path: Path | str, *, strict: bool, lines_before: in
     nul = content.find(b"\0")
     if nul >= 0:
         line = content.count(b"\n", 0, nul) + 1 + lines_before
-        raise InputError("holds a NUL byte, expected UTF-8 text", path=path, line=line)
+        raise InputError("contains a NUL byte, expected UTF-8 text", path=path, line=line)
     try:
         return content.decode("utf-8" if lines_before else "utf-8-sig", errors="strict" if strict else "replace")
     except UnicodeDecodeError as error:
@@ -128,25 +128,25 @@ def _decoded(content: bytes, path: Path | str, *, strict: bool, lines_before: in
 
 
 def line_blocks(path: Path | str, block_bytes: int) -> Iterator[tuple[str, int]]:
-    """Read a file of any size some lines at a time.
+    """Read a text file of any size in blocks of complete lines.
 
     Parameters
     ----------
     path : Path or str
-        Text in UTF-8, with or without a byte-order mark.
+        UTF-8 text, with or without a byte-order mark.
     block_bytes : int
-        Least size of a block but the last.
+        Minimum size of each block except the last.
 
     Yields
     ------
     tuple of (str, int)
-        Whole lines, and how many lines of the file stand before them. Quotes are in pairs, so that no quoted
-        field is cut.
+        Complete lines, and the number of lines of the file before them. A block has an even number of quotes, so
+        it does not split a quoted field.
 
     Raises
     ------
     InputError
-        If it cannot be read, is not UTF-8, or holds a NUL byte.
+        If the file cannot be read, is not UTF-8, contains a NUL byte, or has a line or quoted field of 64 MB or more.
     """
     lines_before = 0
     try:
@@ -160,17 +160,17 @@ def line_blocks(path: Path | str, block_bytes: int) -> Iterator[tuple[str, int]]
 
 
 def _rest_of_line(file: IO[bytes], block: bytes, path: Path | str, lines_before: int) -> bytes:
-    """Read on to the end of a line at which quotes are in pairs, those of comments left out."""
+    """Read further lines until the number of quotes is even; quotes in comments do not count."""
     quotes = (_COMMENT.sub(b"", block) if b"#" in block else block).count(b'"')
     lines, size = [], 0
     while line := file.readline(LARGEST_TEXT_BYTES):
         lines.append(line)
-        # The first one may be the rest of a comment that the block has begun.
+        # The first line may be the remainder of a comment that begins in the block.
         begun = block.rpartition(b"\n")[2] if not lines[1:] else b""
         quotes += 0 if (begun + line).startswith(b"#") else line.count(b'"')
         size += len(line)
         if size >= LARGEST_TEXT_BYTES:
-            wide = f"holds a line, or an open quote, of more than {LARGEST_TEXT_BYTES / 1e6:g} MB, expected less"
+            wide = f"contains a line or a quoted field of more than {LARGEST_TEXT_BYTES / 1e6:g} MB, expected less"
             raise InputError(wide, path=path, line=lines_before + 1)
         if quotes % 2 == 0:
             break
@@ -178,57 +178,59 @@ def _rest_of_line(file: IO[bytes], block: bytes, path: Path | str, lines_before:
 
 
 def parse_json(text: str, path: Path | str) -> Any:
-    """Return the plain values of JSON text of at most 16 MB.
+    """Parse JSON text of at most 16 million characters.
 
     Parameters
     ----------
     text : str
-        The text.
+        JSON text.
     path : Path or str
-        Where it was read, for messages.
+        File that contains the text, for error messages.
 
     Returns
     -------
     object
-        Plain values.
+        Plain Python values.
 
     Raises
     ------
     InputError
-        If it is longer or is not JSON.
+        If the text is longer or is not valid JSON.
     """
     if len(text) > LARGEST_JSON_BYTES:
         raise InputError(f"is larger than {LARGEST_JSON_BYTES / 1e6:g} MB, expected smaller JSON", path=path)
     try:
         value = json.loads(text)
         if "\\u" in text:
-            # Halves of surrogate pairs are text that nothing can write.
+            # Unpaired surrogates cannot be encoded as UTF-8.
             json.dumps(value, ensure_ascii=False).encode("utf-8")
         return value
     except (ValueError, RecursionError) as error:
         line = getattr(error, "lineno", None)
-        problem = "nests too deep" if isinstance(error, RecursionError) else getattr(error, "msg", None) or error
+        problem = (
+            "the nesting is too deep" if isinstance(error, RecursionError) else getattr(error, "msg", None) or error
+        )
         raise InputError(f"is not JSON: {problem}", path=path, line=line) from error
 
 
 @contextmanager
 def atomic_write(path: Path | str) -> Iterator[Path]:
-    """Give a temporary name beside `path` and rename it to `path` on success.
+    """Yield a temporary path next to `path` and rename it to `path` on success.
 
     Parameters
     ----------
     path : Path or str
-        The file to be written. Its folder is made if missing.
+        File to write. Its folder is created if it does not exist.
 
     Yields
     ------
     Path
-        The temporary name, with the same suffix. It is removed if the body raises.
+        Temporary path with the same suffix. The temporary file is removed if the body raises an exception.
 
     Raises
     ------
     InputError
-        If the folder cannot be made or written to.
+        If the folder cannot be created or written to.
 
     Examples
     --------
@@ -251,14 +253,14 @@ def atomic_write(path: Path | str) -> Iterator[Path]:
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror or error}", path=path) from error
     finally:
-        # Also what a library writes beside it, as a database its log.
+        # Also remove files that a library writes next to it, such as the log of a database.
         for left in temporary.parent.glob(f"{escape(temporary.name)}*"):
             with suppress(OSError):
                 left.unlink()
 
 
 def _remove_left_behind(path: Path) -> None:
-    """Remove temporary files for a path whose processes were killed."""
+    """Remove temporary files of a path that killed processes left behind."""
     for left in path.parent.glob(f".{escape(path.stem)}.*.part{escape(path.suffix)}*"):
         process = left.name.removeprefix(f".{path.stem}.").partition(".")[0]
         if not (process.isdigit() and _is_running(int(process))):
@@ -277,14 +279,14 @@ def _is_running(process: int) -> bool:
 
 
 def write_text(path: Path | str, text: str) -> None:
-    """Write a UTF-8 text file whole or not at all.
+    """Write a UTF-8 text file atomically.
 
     Parameters
     ----------
     path : Path or str
-        The file to be written.
+        File to write.
     text : str
-        Its content.
+        Content of the file.
     """
     with atomic_write(path) as temporary:
         temporary.write_text(text, encoding="utf-8", newline="\n")

@@ -1,4 +1,4 @@
-"""Numbers a model needs, with unit, provenance tag and source."""
+"""Model parameters with unit, provenance tag and source."""
 
 from __future__ import annotations
 
@@ -14,28 +14,31 @@ __all__ = ["PARAMETER_COLUMNS", "TAGS", "Parameter", "Tag", "parameter_table", "
 
 PARAMETER_COLUMNS = ["study", "system", "name", "value", "unit", "tag", "source"]
 _INTERVAL_COLUMNS = ["ci_low", "ci_high"]
-#: Provenance of numbers that are not computed here: read in the cited source, attributed to it by a second one,
-#: attributed to it from memory, arithmetic on such numbers, our choice, or measured.
+#: Provenance of numbers that are not computed here: read in the cited source (published), attributed to it by a
+#: second source (quoted) or from memory (recalled), arithmetic on such numbers (derived), a choice of this project
+#: (assumed), or measured.
 Tag = Literal["published", "quoted", "recalled", "derived", "assumed", "measured"]
 TAGS: tuple[Tag, ...] = get_args(Tag)
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter.
+    """A model parameter.
 
     Parameters
     ----------
     study, system, name : str
-        What it belongs to and what it is called.
+        Study and system of the parameter, and its name.
     value : float
-        Its value.
+        Value in `unit`.
     unit : str
-        Its unit; ``1`` for a pure number.
+        Unit of the value; ``1`` if dimensionless.
     tag : str
         Provenance tag, one of `TAGS`.
     source : str
-        Where it was read.
+        Source of the value.
+    is_default : bool, default False
+        Whether the value is a default that was neither measured, user-supplied nor published.
     """
 
     study: str
@@ -45,6 +48,7 @@ class Parameter:
     unit: str
     tag: str
     source: str
+    is_default: bool = False
 
 
 def read_parameters(path: Path | str) -> list[Parameter]:
@@ -53,8 +57,8 @@ def read_parameters(path: Path | str) -> list[Parameter]:
     Parameters
     ----------
     path : Path or str
-        File with the columns study, system, name, value, unit, tag, source and, if wanted,
-        ci_low and ci_high, which are not read.
+        File with the columns study, system, name, value, unit, tag and source. The optional columns ci_low and
+        ci_high are ignored.
 
     Returns
     -------
@@ -70,18 +74,18 @@ def read_parameters(path: Path | str) -> list[Parameter]:
 
 
 def read_parameter_rows(path: Path | str) -> list[tuple[CsvRow, Parameter]]:
-    """Read parameters as `read_parameters` does, each with the row that holds it, for messages."""
-    found = []
+    """Read parameters as `read_parameters` does, each with its row for error messages."""
+    parameters = []
     for row in read_csv(path, PARAMETER_COLUMNS, _INTERVAL_COLUMNS):
         if row["tag"] not in TAGS:
             raise row.error(f"tag is '{row['tag']}', expected one of {', '.join(TAGS)}")
-        texts = {name: row[name] for name in PARAMETER_COLUMNS if name != "value"}
-        found.append((row, Parameter(value=row.number("value"), **texts)))
-    return found
+        study, system, name, unit, tag, source = (row[column] for column in PARAMETER_COLUMNS if column != "value")
+        parameters.append((row, Parameter(study, system, name, row.number("value"), unit, tag, source)))
+    return parameters
 
 
 def parameter_table(parameters: list[Parameter]) -> pd.DataFrame:
-    """Return parameters as rows of the table ``parameter``.
+    """Return parameters as rows of the results table ``parameter``.
 
     Examples
     --------
@@ -89,4 +93,4 @@ def parameter_table(parameters: list[Parameter]) -> pd.DataFrame:
     >>> parameter_table([one])["value"].tolist()
     [0.1735]
     """
-    return pd.DataFrame([vars(parameter) for parameter in parameters])
+    return pd.DataFrame([vars(parameter) for parameter in parameters]).drop(columns="is_default", errors="ignore")

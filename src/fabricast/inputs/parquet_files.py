@@ -1,4 +1,4 @@
-"""Tables that other programs wrote as Parquet, as columns and, where one is wrong, row by row."""
+"""User tables in Parquet, as columns; rows for messages about the first bad value."""
 
 from __future__ import annotations
 
@@ -8,34 +8,32 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from glob import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from fabricast.core.errors import InputError
-from fabricast.inputs.arrow_columns import columns_of, record_batches
 
 if TYPE_CHECKING:
-    import duckdb
-    from arro3.core import RecordBatch
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
 __all__ = ["ParquetRow", "parquet_blocks", "parquet_rows", "read_parquet"]
 
 
 @dataclass(frozen=True)
 class ParquetRow:
-    """One row of a Parquet file, with the messages of a row of CSV.
+    """A row of a Parquet file, with the same interface as a CSV row.
 
     Parameters
     ----------
     path : Path
-        The file.
+        File.
     line : int
-        Number of the row, counted from 1.
+        Row number, counted from 1.
     values : mapping
-        Value by column.
+        Value by column name.
     """
 
     path: Path
@@ -47,16 +45,16 @@ class ParquetRow:
         return column in self.values
 
     def __getitem__(self, column: str) -> str:
-        """Return a value as text; empty where there is none."""
+        """Return a value as text; empty if it is missing."""
         value = self.values[column]
         return "" if value is None or value != value else str(value)
 
     def get(self, column: str, default: str = "") -> str:
-        """Return the text of a column, or a default where the file lacks it."""
+        """Return the text of a column, or a default if the file lacks the column."""
         return self[column] if column in self.values else default
 
     def number(self, column: str, *, default: float | None = None) -> float:
-        """Return the finite number in a column; the default where it is absent or empty."""
+        """Return the finite number in a column; the default if it is missing or empty."""
         if default is not None and not self.get(column):
             return default
         try:
@@ -68,7 +66,7 @@ class ParquetRow:
         return found
 
     def error(self, message: str) -> InputError:
-        """Return what refuses this row, with file and number."""
+        """Return the error that rejects this row, with file and row number."""
         return InputError(f"row {self.line}: {message}", path=self.path)
 
 
@@ -81,136 +79,163 @@ def read_parquet(
     Parameters
     ----------
     path : Path or str
-        The file.
+        File.
     texts : iterable of str
-        Columns that must be there, and are read as texts: categories, in the order in which they come first, an empty
-        one where none is given. Without any column that must be there, all are read as they are.
+        Required columns of texts: read as categories in the order of their first row, empty if missing. Without any
+        required column, all columns are read with their own types.
     numbers : iterable of str
-        Columns that may be there, with numbers, NaN where none is given.
+        Optional columns of numbers, NaN if missing.
     other_texts : iterable of str
-        Columns of texts that may be there.
+        Optional columns of texts.
     required_numbers : iterable of str
-        Columns that must be there, with numbers.
+        Required columns of numbers.
     most_rows : int, optional
-        Limit, seen before any row is read: a small file may hold billions of equal ones.
+        Limit, checked before any row is read: a small file can contain billions of equal rows.
 
     Returns
     -------
     pandas.DataFrame
-        Its rows, in order.
+        Rows in order.
 
     Raises
     ------
     InputError
-        If it is no Parquet, has more rows, lacks a column, has another one, or one of numbers holds none.
+        If the file is not Parquet, has too many rows, lacks a column, or has an unknown column or one of another type.
     """
     texts, other_texts, required = list(texts), list(other_texts), list(required_numbers)
-    # Imported here: a CSV file needs no database.
-    import duckdb
-
-    with duckdb.connect() as connection:
+    with _opened(path) as file:
+        rows = file.metadata.num_rows
+        if most_rows is not None and rows > most_rows:
+            raise InputError(f"has {rows:,} rows, expected at most {most_rows:,}", path=path)
+        if not (texts or required):
+            with _naming(path):
+                whole: pd.DataFrame = file.read().to_pandas(types_mapper=None)
+            return whole
+        columns = _Columns(path, file.schema_arrow, texts, [*required, *numbers], other_texts, required)
         with _naming(path):
-            relation = connection.read_parquet(_name(path))
-            if most_rows is not None and len(relation) > most_rows:
-                raise InputError(f"holds {len(relation):,} rows, expected at most {most_rows:,}", path=path)
-            if not (texts or required):
-                whole: pd.DataFrame = relation.df()
-                return whole
-            columns = _columns(path, relation, texts, [*required, *numbers], other_texts, required)
-        return columns_of(_batches(path, relation, columns), columns, (*texts, *other_texts))
+            table = file.read(columns=columns.names)
+        return columns.frame(table)
 
 
 def parquet_blocks(
     path: Path | str, texts: Sequence[str], numbers: Sequence[str], other_texts: Sequence[str], block_rows: int
 ) -> tuple[int, Iterator[pd.DataFrame]]:
-    """Read a Parquet file some rows at a time.
+    """Read a Parquet file in blocks of rows.
 
     Parameters
     ----------
     path, texts, numbers, other_texts
         As for `read_parquet`.
     block_rows : int
-        How many rows at a time.
+        Rows per block.
 
     Returns
     -------
     tuple of (int, iterator)
-        How many rows the file has, and these in order, as of `read_parquet`; their index counts from the first of the
-        file.
+        Number of rows of the file, and its blocks in order, as `read_parquet` returns them; their index counts from the
+        first row of the file.
 
     Raises
     ------
     InputError
-        As of `read_parquet`, also while rows are taken.
+        As `read_parquet`, also while blocks are read.
     """
-    import duckdb
-
-    connection = duckdb.connect()
-    with _naming(path):
-        relation = connection.read_parquet(_name(path))
-        columns = _columns(path, relation, list(texts), list(numbers), list(other_texts))
-        total = len(relation)
+    file = _open(path)
+    columns = _Columns(path, file.schema_arrow, list(texts), list(numbers), list(other_texts))
 
     def blocks() -> Iterator[pd.DataFrame]:
-        before = 0
-        with connection:
-            for batch in _batches(path, relation, columns):
-                for first in range(0, batch.num_rows, block_rows):
-                    part = batch.slice(first, min(block_rows, batch.num_rows - first))
-                    table = columns_of([part], columns, (*texts, *other_texts))
-                    yield table.set_index(pd.RangeIndex(before, before + len(table)))
-                    before += len(table)
+        first = 0
+        with file:
+            batches = file.iter_batches(batch_size=block_rows, columns=columns.names)
+            while True:
+                with _naming(path):
+                    batch = next(batches, None)
+                if batch is None:
+                    return
+                table = columns.frame(batch)
+                yield table.set_index(pd.RangeIndex(first, first + len(table)))
+                first += len(table)
 
-    return total, blocks()
+    return file.metadata.num_rows, blocks()
 
 
-def _batches(path: Path | str, relation: duckdb.DuckDBPyRelation, columns: Mapping[str, str]) -> Iterator[RecordBatch]:
-    """Give what a query asks for, and name the file where it cannot be read."""
-    chosen = relation.project(", ".join(f"{column} AS {name}" for name, column in columns.items()))
-    batches = record_batches(chosen)
-    while True:
-        with _naming(path):
-            batch = next(batches, None)
-        if batch is None:
-            return
-        yield batch
+def _open(path: Path | str) -> pq.ParquetFile:
+    import pyarrow.parquet as pq
+
+    _check_is_file(path)
+    with _naming(path):
+        return pq.ParquetFile(path)
+
+
+@contextmanager
+def _opened(path: Path | str) -> Iterator[pq.ParquetFile]:
+    with _open(path) as file:
+        yield file
 
 
 @contextmanager
 def _naming(path: Path | str) -> Iterator[None]:
-    """Name the file in whatever cannot be read of it: through Arrow, errors of DuckDB lose their type."""
+    """Re-raise read errors as `InputError` naming the file."""
     try:
         yield
     except (InputError, MemoryError):
         raise
     except Exception as error:
-        reason = (str(error).splitlines() or [repr(error)])[0].removeprefix("C Data interface error: ")
+        reason = (str(error).splitlines() or [repr(error)])[0]
         raise InputError(f"is not a readable Parquet file ({reason})", path=path) from error
 
 
-def _name(path: Path | str) -> str:
-    """Return what DuckDB takes for this file alone: it looks for patterns in names."""
+def _check_is_file(path: Path | str) -> None:
     if not Path(path).is_file():
         if Path(path).exists() and not Path(path).is_dir():
             raise InputError("is a pipe or device, expected a file", path=path)
         problem = errno.EISDIR if Path(path).is_dir() else errno.ENOENT
         raise InputError(f"cannot be read: {os.strerror(problem)}", path=path)
-    return escape(str(path))
 
 
-def _columns(
-    path: Path | str, relation: duckdb.DuckDBPyRelation, texts: list[str], numbers: list[str], other_texts: list[str],
-    required: Sequence[str] = (),
-) -> dict[str, str]:  # fmt: skip
-    """Return what a query asks for, texts and numbers, by column; what is missing is an empty text, or no number."""
-    kinds = dict(zip(relation.columns, map(str, relation.types), strict=True))
-    _check_columns(path, kinds, texts, numbers, other_texts, required)
-    as_texts = {name: f"coalesce(CAST({name} AS VARCHAR), '')" for name in (*texts, *other_texts) if name in kinds}
-    return as_texts | {name: f"coalesce(CAST({name} AS DOUBLE), 'NaN')" for name in numbers if name in kinds}
+class _Columns:
+    """The columns that a reader wants of a file, and their conversion to categories and float64."""
+
+    def __init__(
+        self, path: Path | str, schema: pa.Schema, texts: list[str], numbers: list[str], other_texts: list[str],
+        required: Sequence[str] = (),
+    ) -> None:  # fmt: skip
+        kinds = {field.name: field.type for field in schema}
+        _check_columns(path, kinds, texts, numbers, other_texts, required)
+        self._path = path
+        self._texts = [name for name in (*texts, *other_texts) if name in kinds]
+        self.names = [*self._texts, *(name for name in numbers if name in kinds)]
+
+    def frame(self, table: pa.Table | pa.RecordBatch) -> pd.DataFrame:
+        """Return rows as columns: texts as categories in the order of their first row, numbers as float64."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        columns: dict[str, Any] = {}
+        with _naming(self._path):
+            for name in self.names:
+                column = table.column(name)
+                if name in self._texts:
+                    columns[name] = _categories(pc.fill_null(column.cast(pa.string()), ""))
+                else:
+                    columns[name] = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+        return pd.DataFrame(columns, copy=False)
+
+
+def _categories(column: pa.Array | pa.ChunkedArray) -> pd.Categorical:
+    import pyarrow as pa
+
+    encoded = column.dictionary_encode()
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.unify_dictionaries().combine_chunks()
+        if isinstance(encoded, pa.ChunkedArray):
+            encoded = encoded.chunk(0) if encoded.num_chunks else pa.array([], pa.string()).dictionary_encode()
+    different = pd.Index(encoded.dictionary.to_pylist(), dtype=object)
+    return pd.Categorical.from_codes(encoded.indices.to_numpy(zero_copy_only=False), different, validate=False)
 
 
 def _check_columns(
-    path: Path | str, kinds: Mapping[str, str], texts: list[str], numbers: list[str], other_texts: list[str],
+    path: Path | str, kinds: Mapping[str, pa.DataType], texts: list[str], numbers: list[str], other_texts: list[str],
     required: Sequence[str],
 ) -> None:  # fmt: skip
     more = [name for name in (*numbers, *other_texts) if name not in required]
@@ -220,12 +245,26 @@ def _check_columns(
     if missing or unknown:
         what = f"lacks the column '{missing[0]}'" if missing else f"has the unknown column '{unknown[0]}'"
         raise InputError(f"{what}, expected {expected}", path=path)
-    wrong = [name for name in numbers if kinds.get(name, "DOUBLE") in ("VARCHAR", "BOOLEAN", "BLOB")]
+    wrong = [name for name in numbers if name in kinds and not _is_number(kinds[name])]
+    wrong += [name for name in (*texts, *other_texts) if name in kinds and _is_nested(kinds[name])]
     if wrong:
-        raise InputError(f"column '{wrong[0]}' is {kinds[wrong[0]]}, expected numbers", path=path)
+        expected = "numbers" if wrong[0] in numbers else "texts or numbers"
+        raise InputError(f"column '{wrong[0]}' is of type {kinds[wrong[0]]}, expected {expected}", path=path)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_null(kind))
+
+
+def _is_nested(kind: pa.DataType) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_nested(kind) or types.is_binary(kind) or types.is_large_binary(kind))
 
 
 def parquet_rows(path: Path | str, table: pd.DataFrame) -> Iterator[ParquetRow]:
-    """Give the rows of a table that `read_parquet` or `parquet_blocks` returned, one by one."""
+    """Yield the rows of a table that `read_parquet` or `parquet_blocks` returned."""
     for number, values in zip(table.index, table.astype(object).to_dict("records"), strict=True):
         yield ParquetRow(Path(path), 1 + number, {str(name): value for name, value in values.items()})

@@ -1,4 +1,4 @@
-"""The five studies: what is published about them."""
+"""Published metadata of the five studies."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def study_names(path: Path | str) -> tuple[str, ...]:
 
 
 def study_tolerance(path: Path | str, study: str) -> float:
-    """Return the tolerance that a study states for its errors.
+    """Return the error tolerance that a study states.
 
     Parameters
     ----------
@@ -42,12 +42,12 @@ def study_tolerance(path: Path | str, study: str) -> float:
     Returns
     -------
     float
-        Half width of its band.
+        Half-width of the error band, as a fraction.
 
     Raises
     ------
     InputError
-        If the table has no such study.
+        If the study is not in the table.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""YAML read safely, with the line of every key, and checked against a pydantic model."""
+"""Safe YAML reader with line numbers and validation by a pydantic model."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ ModelType = TypeVar("ModelType", bound=BaseModel)
 Location = tuple[str | int, ...]
 
 
-#: That of libyaml is ten times as fast.
+#: The loader of libyaml if it is available: it is about ten times as fast as the Python loader.
 _SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _PlainLoader(_SafeLoader):  # type: ignore[misc]
-    """A safe loader that refuses duplicate keys and keys that are no plain values."""
+    """A safe loader that rejects duplicate keys and keys that are lists or mappings."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
         seen: set[Any] = set()
         for key_node, _ in node.value if isinstance(node, yaml.MappingNode) else ():
             if not isinstance(key_node, yaml.ScalarNode):
                 raise yaml.MarkedYAMLError(
-                    problem="found a list or mapping as key, expected a name", problem_mark=key_node.start_mark
+                    problem="a key is a list or mapping, expected a name", problem_mark=key_node.start_mark
                 )
             if key_node.value in seen:
                 raise yaml.MarkedYAMLError(
@@ -45,13 +45,13 @@ class _PlainLoader(_SafeLoader):  # type: ignore[misc]
         try:
             value = super().construct_object(node, deep)
             if isinstance(value, str):
-                # Halves of surrogate pairs are text that nothing can write.
+                # Unpaired surrogates cannot be encoded as UTF-8.
                 value.encode("utf-8")
             return value
         except (ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:
-            # PyYAML lets the errors of Python's own constructors through: dates, huge numbers, wrong tags.
+            # PyYAML does not catch errors of Python's constructors: invalid dates, huge numbers, wrong tags.
             raise yaml.MarkedYAMLError(
-                problem=f"found '{str(node.value)[:80]}', which is no {node.tag.rpartition(':')[2]}",
+                problem=f"'{str(node.value)[:80]}' is not a valid {node.tag.rpartition(':')[2]}",
                 problem_mark=node.start_mark,
             ) from error
 
@@ -70,35 +70,35 @@ def _lines(node: yaml.Node | None, location: Location = ()) -> dict[Location, in
 
 
 def _refuse_traps(text: str) -> None:
-    """Refuse aliases, by which a short text stands for a very long one, and depths at which libyaml crashes."""
+    """Reject YAML aliases (entity expansion) and nesting deep enough to crash libyaml."""
     depth = 0
     for event in yaml.parse(text, Loader=_SafeLoader):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        problem = "nests too deep" if depth > _DEEPEST else "found an alias, expected plain values"
+        problem = "the nesting is too deep" if depth > _DEEPEST else "a value is an alias, expected plain values"
         if depth > _DEEPEST or isinstance(event, yaml.AliasEvent):
             mark: Any = event.start_mark
             raise yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
 
 
 def read_yaml(path: Path | str) -> tuple[Any, dict[Location, int]]:
-    """Read a YAML file and where its keys stand.
+    """Read a YAML file and the line number of each key.
 
     Parameters
     ----------
     path : Path or str
-        The file.
+        File to read.
 
     Returns
     -------
     value : object
-        Its content as plain Python values.
+        Content of the file as plain Python values.
     lines : dict
         Line number of each key, by path of keys.
 
     Raises
     ------
     InputError
-        If it cannot be read, is not YAML, uses aliases or repeats a key.
+        If the file cannot be read, is not YAML, uses aliases or has a duplicate key.
     """
     text = read_text(path, strict=True, most_bytes=LARGEST_YAML_BYTES)
     try:
@@ -109,9 +109,9 @@ def read_yaml(path: Path | str) -> tuple[Any, dict[Location, int]]:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or str(error)
-        # What is missing at the end is missing in the last line.
+        # A problem at the end of the file is reported for its last line.
         line = None if mark is None else min(mark.line + 1, max(1, len(text.splitlines())))
-        raise InputError(f"is not the YAML expected: {problem}", path=path, line=line) from error
+        raise InputError(f"is not valid YAML: {problem}", path=path, line=line) from error
 
 
 def validate(
@@ -121,28 +121,29 @@ def validate(
     path: Path | str | None = None,
     lines: dict[Location, int] | None = None,
 ) -> ModelType:
-    """Check plain values against a pydantic model.
+    """Validate plain values with a pydantic model.
 
     Parameters
     ----------
     model : type
-        The pydantic model.
+        Class of the pydantic model.
     value : object
         Plain values, as read from YAML or JSON.
     path : Path or str, optional
-        File to name in errors.
+        File of the values, for error messages.
     lines : dict, optional
-        Line of each key, as `read_yaml` gives it.
+        Line of each key, as returned by `read_yaml`.
 
     Returns
     -------
     model
-        The checked values.
+        Instance of the model with the validated values.
 
     Raises
     ------
     InputError
-        On the first value that does not fit: file, line, key, what was found and expected.
+        If a value is invalid. The message describes the first invalid value: file, line, key, value and
+        expected values.
     """
     try:
         return model.model_validate(value)
@@ -150,9 +151,9 @@ def validate(
         first = error.errors()[0]
         location: Location = tuple(first["loc"])
         key = ".".join(map(str, location)) or "the file"
-        found = "" if isinstance(first["input"], dict | list) else f" is {_quoted(first['input'])}"
+        value_text = "" if isinstance(first["input"], dict | list) else f" is {_quoted(first['input'])}"
         if first["type"] == "extra_forbidden":
-            message = f"key '{key}' is unknown, expected one of those in config/README.md"
+            message = f"key '{key}' is unknown, expected a key documented in config/README.md"
         elif first["type"] == "missing":
             message = f"key '{key}' is missing"
         elif first["type"] in ("model_type", "dict_type"):
@@ -161,7 +162,7 @@ def validate(
                 f"{where} {'empty' if first['input'] is None else _quoted(first['input'])}, expected keys with values"
             )
         else:
-            message = f"key '{key}'{found}: {first['msg']}"
+            message = f"key '{key}'{value_text}: {first['msg']}"
         line = None
         while lines and location and line is None:
             line = lines.get(location)
@@ -177,6 +178,6 @@ def _quoted(value: Any) -> str:
 
 
 def load_model(path: Path | str, model: type[ModelType]) -> ModelType:
-    """Read a YAML file and check it against a pydantic model."""
+    """Read a YAML file and validate it with a pydantic model."""
     value, lines = read_yaml(path)
     return validate(model, value, path=path, lines=lines)

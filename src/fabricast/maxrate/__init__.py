@@ -1,1 +1,1 @@
-"""The max-rate study: many processes on one node (Gropp et al., EuroMPI 2016)."""
+"""Max-rate models of many processes per node (Gropp et al., EuroMPI 2016)."""

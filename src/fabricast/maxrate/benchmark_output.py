@@ -1,7 +1,7 @@
-"""Measurements from what benchmark programs print: nodecomm, BenchPress, OSU, IMB, netgauge.
+"""Readers of benchmark output: nodecomm, BenchPress, OSU, IMB, netgauge.
 
-Every program has its own convention of time; it is stored beside the number and converted
-once, where models are fitted.
+Each program uses a different time convention. The convention is stored with each time and converted once,
+when models are fitted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _FLOAT_BYTES = 4
 
 @dataclass(frozen=True)
 class _Reading:
-    """One time of one cell, as a parser yields it; the line is for messages."""
+    """Time of one cell as yielded by a parser, with its line for error messages."""
 
     line: int
     path: str
@@ -43,24 +43,24 @@ class _Reading:
 
 
 _Lines = Sequence[str]
-#: Tests between two processes or several pairs; collectives and threads are something else.
+#: Supported tests: two processes or several pairs; not collectives or multi-threaded tests.
 _OSU_TITLES = r"# osu mpi(-\w+)? (multi |multi-pair |multiple )?(bi-directional )?(latency|bandwidth)\b"
 _NUMBER = r"[-+]?((\d{1,30}(\.\d{0,30})?|\.\d{1,30})([eE][-+]?\d{1,3})?|nan|inf)"
-#: Words of prose that programs print behind a number.
+#: Words of prose that may follow a number in program output.
 _WORDS_BEHIND_NUMBERS = frozenset({"processes", "process", "bytes", "repetitions", "usecs", "additional", "pairs"})
 
 
 def _numbers(text: str, line: int) -> list[float] | None:
-    """Numbers of a line of a table; None if it is something else.
+    """Return the numbers of a table row; None for other lines.
 
     Raises
     ------
     InputError
-        If it begins like a row of numbers and goes on otherwise.
+        If the line starts with a number and contains anything but numbers.
     """
     words = text.split()
     if words and words[-1] == "Pass":
-        # OSU with validation.
+        # OSU output with validation.
         words.pop()
     if not words or not re.fullmatch(_NUMBER, words[0]):
         return None
@@ -68,12 +68,12 @@ def _numbers(text: str, line: int) -> list[float] | None:
         if not re.fullmatch(_NUMBER, word):
             if word in _WORDS_BEHIND_NUMBERS:
                 return None
-            raise InputError(f"holds '{word}' in a row of numbers, expected a number", line=line)
+            raise InputError(f"contains '{word}' in a row of numbers, expected a number", line=line)
     return [float(word) for word in words]
 
 
 def _count(text: str, name: str, line: int) -> int:
-    """Return a number of processes that a header names."""
+    """Parse a number of processes or pairs in a header."""
     count = int(text) if len(text) <= 9 else 0
     if not 1 <= count <= MOST_PROCESSES:
         raise InputError(f"{name} is {text}, expected 1 to {MOST_PROCESSES:,}", line=line)
@@ -81,7 +81,7 @@ def _count(text: str, name: str, line: int) -> int:
 
 
 def _nodecomm(lines: _Lines, processes: int | None) -> Iterator[_Reading]:
-    """Blocks of ``n t(1) ... t(k)``: n ints, time of a full round trip, largest over ranks."""
+    """Parse rows ``n t(1) ... t(k)``: n ints, full round trip, maximum over ranks."""
     path, master = "network", 0
     for number, line in enumerate(lines, start=1):
         label, _, ranks = line.partition(":")
@@ -95,7 +95,7 @@ def _nodecomm(lines: _Lines, processes: int | None) -> Iterator[_Reading]:
 
 
 def _benchpress(lines: _Lines, processes: int | None) -> Iterator[_Reading]:
-    """Lines ``Size n t(1) ... t(k)``: n floats, half the round trip, largest over ranks."""
+    """Parse ``Size n t(1) ... t(k)``: n floats, half round trip, maximum over ranks."""
     path = "network"
     for number, line in enumerate(lines, start=1):
         if line.startswith("Timing"):
@@ -107,25 +107,25 @@ def _benchpress(lines: _Lines, processes: int | None) -> Iterator[_Reading]:
 
 
 def _osu(lines: _Lines, processes: int | None) -> Iterator[_Reading]:
-    """OSU micro-benchmarks: latency in us one way, bandwidth in MB/s of a window."""
+    """Parse OSU output: one-way latency in us, bandwidth in MB/s over a window."""
     title, pairs = "", processes
     for number, line in enumerate(lines, start=1):
         if "# OSU" in line:
             title = line.lower()
             if not re.search(_OSU_TITLES, title):
                 raise InputError(
-                    f"is '{line.strip('# ')}', expected a latency or bandwidth test between two "
-                    "processes or pairs of them",
+                    f"test is '{line.strip('# ')}', expected a latency or bandwidth test between two "
+                    "processes or several pairs",
                     line=number,
                 )
-        found = re.search(r"\[ *pairs: *(\d+)", line)
-        if found:
-            pairs = _count(found[1], "pairs", number)
+        match = re.search(r"\[ *pairs: *(\d+)", line)
+        if match:
+            pairs = _count(match[1], "pairs", number)
         values = _numbers(line, number)
         if not values or len(values) < 2:
             continue
         if "multi" in title and pairs is None:
-            raise InputError("the header does not name the pairs: the number of processes must be given", line=number)
+            raise InputError("the header does not name the pairs; specify the number of processes", line=number)
         k = pairs if "multi" in title and pairs else 1
         if "latency" in title:
             yield _Reading(number, "osu_latency", k, values[0], values[1] * 1e-6, "one_way")
@@ -138,15 +138,15 @@ def _osu(lines: _Lines, processes: int | None) -> Iterator[_Reading]:
 
 
 def _imb(lines: _Lines, processes: int | None) -> Iterator[_Reading]:
-    """Intel MPI Benchmarks: PingPong in us one way, Uniband and Biband in MB/s of all pairs."""
+    """Parse IMB output: one-way PingPong in us, total Uniband and Biband in MB/s."""
     benchmark, ranks = "", 2
     for number, line in enumerate(lines, start=1):
-        found = re.search(r"# Benchmarking (\w+)", line)
-        if found:
-            benchmark, ranks = found[1].lower(), 2
-        found = re.search(r"#processes = (\d+)", line)
-        if found:
-            ranks = _count(found[1], "#processes", number)
+        match = re.search(r"# Benchmarking (\w+)", line)
+        if match:
+            benchmark, ranks = match[1].lower(), 2
+        match = re.search(r"#processes = (\d+)", line)
+        if match:
+            ranks = _count(match[1], "#processes", number)
         values = _numbers(line, number)
         if not values or len(values) < 4:
             continue
@@ -155,21 +155,24 @@ def _imb(lines: _Lines, processes: int | None) -> Iterator[_Reading]:
             yield _Reading(number, "imb_pingpong", 1, values[0], values[2] * 1e-6, "one_way")
         elif benchmark in ("uniband", "biband") and values[0] > 0:
             if values[2] <= 0 or pairs < 1:
-                raise InputError(f"bandwidth is {values[2]:g} MB/s of {pairs} pairs, expected more", line=number)
+                raise InputError(
+                    f"bandwidth is {values[2]:g} MB/s of {pairs} pairs, expected above 0 MB/s of 1 pair or more",
+                    line=number,
+                )
             directions = 2 if benchmark == "biband" else 1
             time = directions * pairs * values[0] / (values[2] * 1e6)
             yield _Reading(number, f"imb_{benchmark}", pairs, values[0], time, "windowed")
 
 
 def _netgauge(lines: _Lines, processes: int | None) -> Iterator[_Reading]:
-    """Netgauge's loggp pattern: PRTT(1, 0, s) in us is a full round trip."""
+    """Parse netgauge's loggp pattern: PRTT(1, 0, s) is a full round trip in us."""
     for number, line in enumerate(lines, start=1):
         values = _numbers(line, number)
         if values and len(values) >= 5:
             yield _Reading(number, "netgauge", 1, values[0], values[2] * 1e-6, "round_trip")
 
 
-#: Programs by the text that tells their output, with the parser; the first that fits is taken.
+#: Text that identifies the output of each program, and its parser; the first match is used.
 PROGRAMS: dict[str, tuple[str, Callable[[_Lines, int | None], Iterator[_Reading]]]] = {
     "netgauge": ("PRTT(1,0,s)", _netgauge),
     "OSU": ("# OSU", _osu),
@@ -181,37 +184,37 @@ _SIZE_LINE = re.compile(r"^Size \d+:?\s", re.MULTILINE)
 
 
 def printed_by(program: str, text: str) -> bool:
-    """Tell whether a program printed a text."""
+    """Return whether a text is output of a program."""
     return PROGRAMS[program][0] in text and (program != "BenchPress" or _SIZE_LINE.search(text) is not None)
 
 
 def read_output(path: Path | str, *, processes: int | None = None) -> pd.DataFrame:
-    """Read the output of a benchmark program; which one, the text tells.
+    """Read the output of a benchmark program, which is detected from the text.
 
     Parameters
     ----------
     path : Path or str
-        What nodecomm, BenchPress, osu_latency, osu_bw, osu_mbw_mr, osu_multi_lat, IMB-MPI1
-        PingPong, Uniband or Biband, or netgauge's loggp printed.
+        Output of nodecomm, BenchPress, osu_latency, osu_bw, osu_mbw_mr, osu_multi_lat, IMB-MPI1 (PingPong,
+        Uniband, Biband) or netgauge's loggp.
     processes : int, optional
-        Pairs, where the output does not name them.
+        Number of pairs if the output does not specify it.
 
     Returns
     -------
     pandas.DataFrame
-        Columns program, job, path, processes, size_bytes, time_s, convention; one row a
-        reading, empty messages left out.
+        Columns program, job, path, processes, size_bytes, time_s, convention; one row per measurement,
+        without empty messages.
 
     Raises
     ------
     InputError
-        If the file is of no known program or holds a reading that cannot be.
+        If the program is unknown or a value is invalid.
     """
     path = Path(path)
     text = read_text(path)
     program = next((name for name in PROGRAMS if printed_by(name, text)), None)
     if program is None:
-        raise InputError(f"is no output of {', '.join(PROGRAMS)} and no CSV that fabricast knows", path=path)
+        raise InputError(f"is neither output of {', '.join(PROGRAMS)} nor a supported CSV file", path=path)
     parse = PROGRAMS[program][1]
     job = re.search(r"Job Id:\s*(\S+)", text)
     rows = []
@@ -221,25 +224,27 @@ def read_output(path: Path | str, *, processes: int | None = None) -> pd.DataFra
                 continue
             if not (0 < reading.size_bytes <= LARGEST_BYTES and SHORTEST_S <= reading.time_s <= LONGEST_S):
                 raise InputError(
-                    f"size {reading.size_bytes:g} with time {reading.time_s:g} s, expected positive numbers up to "
+                    f"size is {reading.size_bytes:g} and time is {reading.time_s:g} s, expected positive numbers up to "
                     f"{LARGEST_BYTES:g} bytes and from {SHORTEST_S:g} to {LONGEST_S:g} s",
                     line=reading.line,
                 )
             if not 1 <= reading.processes <= MOST_PROCESSES:
-                raise InputError(f"{reading.processes} processes, expected 1 to {MOST_PROCESSES:,}", line=reading.line)
+                raise InputError(
+                    f"number of processes is {reading.processes}, expected 1 to {MOST_PROCESSES:,}", line=reading.line
+                )
             rows.append((program, job[1] if job else path.name, *list(vars(reading).values())[1:]))
     except (InputError, ValueError) as error:
         line, reason = getattr(error, "line", None), getattr(error, "reason", error)
-        raise InputError(f"is not as {program} prints it: {reason}", path=path, line=line) from error
+        raise InputError(f"is not valid {program} output: {reason}", path=path, line=line) from error
     if not rows:
-        raise InputError(f"holds no measurements of {program}, expected at least one", path=path)
+        raise InputError(f"contains no measurements of {program}, expected at least one", path=path)
     return pd.DataFrame(
         rows, columns=["program", "job", "path", "processes", "size_bytes", "time_s", "convention"]
     )  # fmt: skip
 
 
 def read_measurement_file(path: Path | str, *, processes: int | None = None) -> pd.DataFrame:
-    """Read measurements from CSV or from the output of a program, one row a cell.
+    """Read measurements from CSV, Parquet or benchmark output, one row per cell.
 
     Parameters
     ----------
@@ -247,13 +252,13 @@ def read_measurement_file(path: Path | str, *, processes: int | None = None) -> 
         File for `fabricast.maxrate.measurements.read_measurements` if it ends in ``.csv`` or
         ``.parquet``, otherwise for `read_output`.
     processes : int, optional
-        Pairs, where the output does not name them.
+        Number of pairs if the output does not specify it.
 
     Returns
     -------
     pandas.DataFrame
-        Columns of the table maxrate_measurement; the time is the median of a cell's readings,
-        the spread their range by the median, the data set one a file and path.
+        Columns of the table maxrate_measurement. For benchmark output, the time is the median over the
+        repetitions of a cell, the spread is (maximum - minimum) / median, and each path is one data set.
     """
     path = Path(path)
     if is_table(path):
@@ -270,53 +275,53 @@ def read_measurement_file(path: Path | str, *, processes: int | None = None) -> 
 def write_measurements(
     paths: Sequence[Path], output: Path, *, processes: int | None = None, name: str | None = None
 ) -> pd.DataFrame:
-    """Collect outputs of programs in one CSV file, as one data set, with the digest of each source.
+    """Collect benchmark outputs in one CSV file with the digest of each source.
 
     Parameters
     ----------
     paths : sequence of Path
-        Outputs or CSV files.
+        Benchmark outputs or CSV files.
     output : Path
-        CSV file that `fabricast.maxrate.measurements.read_measurements` takes.
+        CSV file for `fabricast.maxrate.measurements.read_measurements`.
     processes : int, optional
-        Pairs, where an output does not name them.
+        Number of pairs if an output does not specify it.
     name : str, optional
-        Name of the data set; that of the output file if left out. Ways of several kinds, such as
-        network and shared memory, are told apart by a second part.
+        Name of the data set; defaults to the name of the output file. If there are several paths, such as
+        network and shared memory, the path is appended.
 
     Returns
     -------
     pandas.DataFrame
-        What was written.
+        Rows of the output file.
 
     Raises
     ------
     InputError
-        If a file is refused, or two files give a time for the same cell.
+        If a file is invalid, or two files contain a time for the same cell.
     """
     for path in paths:
         if not path.is_file():
-            raise InputError("is no file, expected files, whose digest is recorded beside the data", path=path)
+            raise InputError("is not a file, expected a regular file to record its digest", path=path)
     frames = [read_measurement_file(path, processes=processes).assign(file=path.name) for path in paths]
     columns = ["dataset", "system", "path", "processes", "size_bytes", "time_s", "convention", "estimator",
                "repetitions", "spread"]  # fmt: skip
     table = pd.concat(frames, ignore_index=True)
     system = name or output.stem
-    # Times of one kind are one data set, whatever the number of files: a fit needs several numbers of processes.
+    # Times of one path and convention are one data set, even from several files: a fit needs several process counts.
     conventions = table.groupby("path")["convention"].transform("nunique")
-    way = table["path"].where(conventions == 1, table["path"] + "." + table["convention"])
-    table["dataset"] = system if way.nunique() == 1 else system + "." + way
+    path_class = table["path"].where(conventions == 1, table["path"] + "." + table["convention"])
+    table["dataset"] = system if path_class.nunique() == 1 else system + "." + path_class
     table["system"] = system
     key = ["dataset", "path", "processes", "size_bytes"]
     repeated = table[table.duplicated(key, keep=False)].sort_values([*key, "file"])
     if len(repeated):
-        one, other = repeated.iloc[0], repeated.iloc[1]
+        first, second = repeated.iloc[0], repeated.iloc[1]
         raise InputError(
-            f"{one['file']} and {other['file']} both give {one['processes']} processes and {one['size_bytes']:g} "
-            "bytes, expected one time for each: leave one out, or collect them under two names"
+            f"{first['file']} and {second['file']} both contain {first['processes']} processes and "
+            f"{first['size_bytes']:g} bytes, expected one time per cell; exclude a file or collect them under two names"
         )
     table = table.sort_values(["dataset", "processes", "size_bytes"], ignore_index=True)[columns]
-    # A newline in a file's name must not end the comment.
+    # A newline in a file name must not terminate the comment.
     sources = [
         f"# {''.join(c if c.isprintable() else '?' for c in path.name)} "
         f"sha256 {hashlib.sha256(read_bytes(path)).hexdigest()}\n"

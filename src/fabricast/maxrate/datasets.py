@@ -1,10 +1,10 @@
-"""Names of the public data sets, as people say them."""
+"""Display titles of the public data sets."""
 
 from __future__ import annotations
 
 __all__ = ["DATASET_TITLES", "dataset_title"]
 
-#: By name in config/published/maxrate_measurements.csv, where the source of each stands.
+#: Titles by data set name in config/published/maxrate_measurements.csv, which lists the sources.
 DATASET_TITLES = {
     "alaska_ib": "Alaska, InfiniBand",
     "alaska_roce": "Alaska, RoCE",
@@ -20,17 +20,17 @@ DATASET_TITLES = {
 
 
 def dataset_title(dataset: str) -> str:
-    """Return how a data set is named in pictures and tables; the user's own keep their names.
+    """Return the title of a data set; user-supplied data sets keep their names.
 
     Parameters
     ----------
     dataset : str
-        Name in the tables.
+        Data set name in the tables.
 
     Returns
     -------
     str
-        Machine, network or MPI library, and memory.
+        Title with machine, network or MPI library, and memory.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""Robust fits of the max-rate models, as a scikit-learn estimator, and what the data can tell.
+"""Robust fits of the max-rate models as a scikit-learn estimator.
 
-Plain least squares in seconds fits only the largest messages, and the minimum in the
-models makes local optima: residuals are logarithms, the loss is soft, and fits go from one
-switch to the next (`fabricast.maxrate.switching`).
+Least squares of times in s would fit only the largest messages, and the minimum in the models causes local
+optima. Fits therefore use logarithmic residuals, a soft loss and a search over the switch points
+(`fabricast.maxrate.switching`).
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ __all__ = [
     "summarise",
 ]
 
-#: Ranges of random starts by the first letter of a parameter.
+#: Ranges of random starting points by the first letter of a parameter.
 _STARTS = {"s": (3e-8, 1e-5), "r": (2e8, 5e10), "k": (2.0, 40.0)}
-#: Costs that differ by rounding only.
+#: Ratio of costs that are considered equal.
 _SAME_COST = 1 + 1e-4
 _FOLDS = 4
 
 
 class TimeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """What estimators of times have in common: rows of X are (size in bytes, processes), y is in s."""
+    """Base class of time estimators: X is (size in bytes, processes), y is in s."""
 
     def _predict(self, cells: Array) -> Array:
         raise NotImplementedError
 
     def predict(self, X: ArrayLike) -> Array:  # noqa: N803  scikit-learn's name
-        """Return modelled times.
+        """Return predicted times.
 
         Parameters
         ----------
         X : array-like, shape (cells, 2)
-            Size in bytes and processes.
+            Message size in bytes and number of processes.
 
         Returns
         -------
@@ -61,21 +61,21 @@ class TimeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self._predict(validate_data(self, X, reset=False, dtype=np.float64))
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: None = None) -> float:  # noqa: N803
-        """Return one minus the median absolute relative error, so that larger is better.
+        """Return one minus the median absolute relative error.
 
         Parameters
         ----------
         X : array-like, shape (cells, 2)
-            Size in bytes and processes.
+            Message size in bytes and number of processes.
         y : array-like, shape (cells,)
             Times in s.
         sample_weight : None
-            Not used.
+            Ignored.
 
         Returns
         -------
         float
-            1 is perfect.
+            Score; 1 is a perfect fit.
         """
         times = np.asarray(y, dtype=np.float64)
         return 1.0 - float(np.median(np.abs(self.predict(X) / times - 1)))
@@ -91,7 +91,7 @@ class TimeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return cells, times
 
     def __sklearn_tags__(self) -> Any:
-        """Tell scikit-learn that sizes, processes and times are positive, and that X has two columns."""
+        """Return scikit-learn tags: X and y are positive."""
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = True
         tags.target_tags.positive_only = True
@@ -100,29 +100,29 @@ class TimeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
 
 class MaxRateRegressor(TimeRegressor):
-    """Time of k processes that each send n bytes, fitted to measurements.
+    """Max-rate model of k processes that each send n bytes, fitted to measurements.
 
     Parameters
     ----------
     form : str, default 'refined'
         Key of `fabricast.maxrate.models.FORMS`.
     starts : int, default 4
-        Starts of the fit; the one that ends at the lowest cost is kept.
+        Number of starting points; the fit with the lowest cost is kept.
     random_state : int, default 0
-        Seed of those starts that are random.
+        Seed of the random starting points.
 
     Attributes
     ----------
     parameters_ : dict
         Fitted value of each parameter, in s, bytes/s and processes.
     cost_ : float
-        Cost of the fit.
+        Cost of the best fit.
     starts_reached_ : int
-        Starts that ended within 0.1 % of the lowest cost.
+        Number of starting points whose fits are within 0.1 % of the lowest cost.
 
     Notes
     -----
-    Rows of X are (size in bytes, processes); y is the time in s, positive.
+    Rows of X are (size in bytes, processes); y is the positive time in s.
 
     Examples
     --------
@@ -140,19 +140,19 @@ class MaxRateRegressor(TimeRegressor):
         self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> MaxRateRegressor:  # noqa: N803
-        """Fit the parameters.
+        """Fit the parameters of the form.
 
         Parameters
         ----------
         X : array-like, shape (cells, 2)
-            Size in bytes and processes.
+            Message size in bytes and number of processes.
         y : array-like, shape (cells,)
             Times in s.
 
         Returns
         -------
         MaxRateRegressor
-            Itself.
+            Fitted estimator.
         """
         if self.form not in FORMS:
             raise unknown_name("model", self.form, FORMS)
@@ -160,7 +160,7 @@ class MaxRateRegressor(TimeRegressor):
         generator = np.random.default_rng(self.random_state)
         points = starting_points(self.form, cells, times, self.starts, generator)
         fits = [fit_switched(self.form, cells, times, point) for point in points]
-        # Of starts that end at the same cost, the first: the last digits do not choose.
+        # Among equal costs choose the first fit, so that rounding does not affect the result.
         lowest = min(fit.cost for fit in fits)
         best = next(fit for fit in fits if fit.cost <= lowest * _SAME_COST)
         self.parameters_ = best.parameters
@@ -175,7 +175,10 @@ class MaxRateRegressor(TimeRegressor):
 def starting_points(
     form: str, cells: Array, times: Array, count: int, generator: np.random.Generator
 ) -> Iterator[dict[str, float]]:
-    """Yield where fits start: read off the data, the same with the second switch at either end, then random.
+    """Yield starting points of a fit.
+
+    The first point is estimated from the data. Further points place the start-up switch at the smallest and
+    largest process count, and the remaining points are random.
 
     Parameters
     ----------
@@ -186,9 +189,9 @@ def starting_points(
     times : ndarray of float64, shape (cells,)
         Times in s.
     count : int
-        How many.
+        Number of starting points.
     generator : numpy.random.Generator
-        Source of the random ones.
+        Random generator of the random points.
 
     Yields
     ------
@@ -197,15 +200,15 @@ def starting_points(
     """
     names = FORMS[form].parameters
     rate = cells[:, 0] * cells[:, 1] / times
-    known = np.unique(cells[:, 1])
-    alone, fastest = rate[cells[:, 1] == known[0]].max(), times.min()
+    process_counts = np.unique(cells[:, 1])
+    base_rate, fastest = rate[cells[:, 1] == process_counts[0]].max(), times.min()
     guess = {
-        "s": fastest, "s0": fastest, "s1": fastest / 100, "s2": fastest / 10, "r_c": alone, "r_b": alone,
-        "r_i": alone / 2, "r_n": rate.max(), "r_x": rate.max(), "k0": float(np.median(known)),
+        "s": fastest, "s0": fastest, "s1": fastest / 100, "s2": fastest / 10, "r_c": base_rate, "r_b": base_rate,
+        "r_i": base_rate / 2, "r_n": rate.max(), "r_x": rate.max(), "k0": float(np.median(process_counts)),
     }  # fmt: skip
     first = {name: float(np.clip(guess[name], *BOUNDS[name[0]])) for name in names}
     points = [first]
-    for switch in (float(known[0]), float(known[-1])):
+    for switch in (float(process_counts[0]), float(process_counts[-1])):
         if form == "overload":
             points.append(first | {"k0": switch})
         elif form == "refined_latency":
@@ -217,14 +220,14 @@ def starting_points(
 
 @dataclass(frozen=True)
 class ErrorSummary:
-    """Errors of a fit.
+    """Error statistics of a fit.
 
     Parameters
     ----------
     median, p90, largest : float
-        Absolute relative errors.
+        Median, 90th percentile and maximum of the absolute relative errors.
     within_10 : float
-        Share of cells within 10 %.
+        Share of cells with an error of at most 10 %.
     """
 
     median: float
@@ -234,7 +237,7 @@ class ErrorSummary:
 
 
 def summarise(modelled: Array, measured: Array) -> ErrorSummary:
-    """Summarise the errors of modelled times.
+    """Compute error statistics of modelled times.
 
     Parameters
     ----------
@@ -244,7 +247,7 @@ def summarise(modelled: Array, measured: Array) -> ErrorSummary:
     Returns
     -------
     ErrorSummary
-        Statistics of ``modelled / measured - 1``.
+        Statistics of the absolute value of ``modelled / measured - 1``.
     """
     error = np.abs(modelled / measured - 1)
     return ErrorSummary(
@@ -253,26 +256,27 @@ def summarise(modelled: Array, measured: Array) -> ErrorSummary:
 
 
 def blocked_predictions(regressor: TimeRegressor, cells: Array, times: Array, blocks: NDArray[np.generic]) -> Array:
-    """Predict every cell by a fit that has not seen its block.
+    """Predict every cell by cross-validation with left-out blocks.
+
+    Errors of cells in one block are correlated, so whole blocks are left out of the fit.
 
     Parameters
     ----------
     regressor : TimeRegressor
-        What is fitted, once a fold.
+        Estimator that is fitted once per fold.
     cells, times : ndarray of float64
-        Data.
+        Cells and times in s.
     blocks : ndarray, shape (cells,)
-        Block of each cell: its number of processes, or its job. Cells of one block err
-        together, so they are left out together.
+        Block of each cell, such as its number of processes or its job.
 
     Returns
     -------
     ndarray of float64, shape (cells,)
-        Times in s; NaN if all cells stand in one block.
+        Predicted times in s; NaN if there is only one block.
     """
     count = np.unique(blocks).size
     if count < 2:
         return np.full(times.size, np.nan)
     folds = GroupKFold(n_splits=min(_FOLDS, count))
-    found: Array = cross_val_predict(regressor, cells, times, groups=blocks, cv=folds)
-    return found
+    predicted: Array = cross_val_predict(regressor, cells, times, groups=blocks, cv=folds)
+    return predicted

@@ -1,4 +1,4 @@
-"""What data tell of fitted parameters: intervals by bootstrap and by profile likelihood."""
+"""Confidence intervals of fitted parameters: bootstrap and profile likelihood."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fabricast.maxrate.switching import BOUNDS, Array, fit_switched
 
 __all__ = ["bootstrap_intervals", "parameter_intervals", "profile_intervals"]
 
-#: The data do not determine a parameter whose 95 % interval spans this factor.
+#: A parameter is not identifiable if its 95 % interval spans this factor.
 _WIDEST_INTERVAL = 10.0
 
 
@@ -24,66 +24,67 @@ def bootstrap_intervals(
     generator: np.random.Generator,
     blocks: NDArray[np.generic] | None = None,
 ) -> dict[str, tuple[float, float]]:
-    """Return 95 % intervals of the parameters; whole blocks are drawn.
+    """Return 95 % block-bootstrap intervals of the parameters.
 
-    Cells of one number of processes, or of one job, err together, so blocks are resampled, not cells.
+    Errors of cells with the same number of processes, or from the same job, are correlated. Blocks are
+    therefore resampled instead of cells.
 
     Parameters
     ----------
     regressor : MaxRateRegressor
-        A fitted regressor; draws start from its parameters.
+        Fitted regressor; the fits of the resamples start from its parameters.
     cells, times : ndarray of float64
-        What it was fitted to.
+        Cells and times that the regressor was fitted to.
     draws : int
-        Bootstrap draws.
+        Number of bootstrap resamples.
     generator : numpy.random.Generator
-        Source of randomness.
+        Random generator of the resamples.
     blocks : ndarray, shape (cells,), optional
-        Block of each cell; its number of processes if left out, or the cell itself if there
-        is but one block.
+        Block of each cell; defaults to its number of processes. If there is only one block, cells are
+        resampled individually.
 
     Returns
     -------
     dict
-        Lower and upper end by parameter.
+        Lower and upper bound of each parameter.
     """
     names = FORMS[regressor.form].parameters
     key = cells[:, 1] if blocks is None else blocks
     if np.unique(key).size == 1:
-        # One block tells nothing of its own spread; its cells are then drawn one by one.
+        # A single block has no between-block variance: resample individual cells.
         key = np.arange(times.size)
     rows_of = [np.flatnonzero(key == block) for block in np.unique(key)]
-    found = []
+    samples = []
     for _ in range(draws):
         rows = np.concatenate([rows_of[i] for i in generator.integers(0, len(rows_of), len(rows_of))])
         fit = fit_switched(regressor.form, cells[rows], times[rows], regressor.parameters_)
-        found.append([fit.parameters[name] for name in names])
-    ends = np.percentile(np.array(found), [2.5, 97.5], axis=0)
+        samples.append([fit.parameters[name] for name in names])
+    ends = np.percentile(np.array(samples), [2.5, 97.5], axis=0)
     return {name: (float(ends[0, i]), float(ends[1, i])) for i, name in enumerate(names)}
 
 
-#: Factors by which a parameter is moved while all others are fitted anew, up to where the data do not determine it.
+#: Factors by which a parameter is changed while all other parameters are refitted.
 _FACTORS = (1.01, 1.03, 1.1, 1.3, 2.0, 3.2, 10.0, 100.0, 1000.0)
-#: A parameter that may be moved by this factor without harm is not determined.
+#: A parameter is not identifiable if this change keeps the cost within the limit.
 _UNDETERMINED_FACTOR = _WIDEST_INTERVAL**0.5
 _BISECTIONS = 4
-#: 95 % of chi squared with one degree of freedom.
+#: 95 % quantile of the chi-squared distribution with one degree of freedom.
 _CHI_SQUARED = 3.841
-#: Measured times are never better than this share, whatever a fit to few cells leaves.
+#: Lower bound of the relative noise of measured times, for fits to few cells.
 _FINEST_RESIDUAL = 0.003
 
 
 def profile_intervals(regressor: MaxRateRegressor, cells: Array, times: Array) -> dict[str, tuple[float, float] | None]:
-    """Return what the data tell of each parameter, by profile likelihood.
+    """Return 95 % profile-likelihood intervals of the parameters.
 
-    A parameter is moved away from its fitted value, all others are fitted anew, and it is told
-    where the fit then gets worse on both sides by more than noise explains. Data at one number
-    of processes, for example, determine ``min(r_n, k r_c)`` and neither of the two.
+    A parameter is moved away from its fitted value and all others are refitted. It is identifiable if the
+    fit degrades by more than noise on both sides. Data for a single number of processes, for example,
+    determine ``min(r_n, k r_c)`` but neither `r_n` nor `r_c`.
 
     Parameters
     ----------
     regressor : MaxRateRegressor
-        A fitted regressor.
+        Fitted regressor.
     cells : ndarray of float64, shape (cells, 2)
         Size in bytes and processes.
     times : ndarray of float64, shape (cells,)
@@ -92,14 +93,14 @@ def profile_intervals(regressor: MaxRateRegressor, cells: Array, times: Array) -
     Returns
     -------
     dict
-        95 % interval by parameter; None where the data do not tell it: the interval would span
-        a factor of 10 or more.
+        95 % interval of each parameter; None if the parameter is not identifiable, which means that the
+        interval spans a factor of 10 or more.
 
     References
     ----------
     Raue et al., "Structural and practical identifiability analysis ... by exploiting the
-    profile likelihood", Bioinformatics 2009. Cells of one number of processes err together:
-    the likelihood is divided by their design effect (Kish 1965).
+    profile likelihood", Bioinformatics 2009. Errors of cells with the same number of
+    processes are correlated: the log-likelihood is divided by their design effect (Kish 1965).
 
     Examples
     --------
@@ -115,17 +116,17 @@ def profile_intervals(regressor: MaxRateRegressor, cells: Array, times: Array) -
     freedom = max(1, times.size - len(names))
     variance = max(2 * regressor.cost_ / freedom, _FINEST_RESIDUAL**2)
     limit = regressor.cost_ + _CHI_SQUARED / 2 * variance * _design_effect(residual, cells[:, 1])
-    found: dict[str, tuple[float, float] | None] = {}
+    intervals: dict[str, tuple[float, float] | None] = {}
     for name in names:
         low, high = (_profile_end(regressor, name, sign, limit, cells, times) for sign in (-1.0, 1.0))
         value = regressor.parameters_[name]
-        told = low is not None and high is not None
-        found[name] = (value * float(np.exp(-low)), value * float(np.exp(high))) if told else None  # type: ignore[operator,arg-type]
-    return found
+        identifiable = low is not None and high is not None
+        intervals[name] = (value * float(np.exp(-low)), value * float(np.exp(high))) if identifiable else None  # type: ignore[operator,arg-type]
+    return intervals
 
 
 def _design_effect(residual: Array, block: Array) -> float:
-    """Return by how much cells that err together count less than independent ones."""
+    """Return the design effect (variance inflation) of blocks with correlated errors."""
     blocks, which = np.unique(block, return_inverse=True)
     if blocks.size < 2 or residual.size <= blocks.size:
         return 1.0
@@ -143,7 +144,10 @@ def _design_effect(residual: Array, block: Array) -> float:
 def _profile_end(
     regressor: MaxRateRegressor, name: str, sign: float, limit: float, cells: Array, times: Array
 ) -> float | None:
-    """Return how far, in logs, a parameter can be moved without harm; None where the data do not determine it."""
+    """Return the log distance from the fit to one end of the profile interval.
+
+    None if the data do not determine the parameter in this direction.
+    """
     form, best = regressor.form, regressor.parameters_
     low, high = np.log(BOUNDS[name[0]])
     at = float(np.log(best[name]))
@@ -152,7 +156,7 @@ def _profile_end(
 
     def harmless(distance: float) -> bool:
         nonlocal warm
-        # One fit that stays below the limit is enough; the other starts are for those that end in a local optimum.
+        # One fit below the limit is sufficient; the other starts guard against local optima.
         lowest = np.inf
         for start in (warm, best, first):
             fit = fit_switched(form, cells, times, start, held=(name, float(np.exp(at + sign * distance))))
@@ -166,7 +170,7 @@ def _profile_end(
     for factor in _FACTORS:
         distance = float(np.log(factor))
         if not low < at + sign * distance < high:
-            # The bound of the fit is met before any harm: nothing holds the parameter on this side.
+            # The parameter reaches its bound before the cost exceeds the limit: no interval end on this side.
             if outside is None:
                 return None
             break
@@ -196,29 +200,30 @@ def parameter_intervals(
     draws: int,
     generator: np.random.Generator,
 ) -> dict[str, tuple[float, float] | None]:
-    """Return 95 % intervals of the parameters that the data tell, None for the others.
+    """Return 95 % intervals of the identifiable parameters, None for the others.
 
     Parameters
     ----------
     regressor : MaxRateRegressor
-        A fitted regressor.
+        Fitted regressor.
     cells, times : ndarray of float64
-        What it was fitted to.
+        Cells and times that the regressor was fitted to.
     draws : int
-        Bootstrap draws.
+        Number of bootstrap resamples.
     generator : numpy.random.Generator
-        Source of randomness.
+        Random generator of the resamples.
 
     Returns
     -------
     dict
-        The wider of profile and bootstrap on each side; None where either spans a factor of 10.
+        Union of the profile and bootstrap intervals; None if it spans more than a factor of 10 or the
+        profile has no interval.
     """
     profile = profile_intervals(regressor, cells, times)
     drawn = bootstrap_intervals(regressor, cells, times, draws=draws, generator=generator)
-    found: dict[str, tuple[float, float] | None] = {}
-    for name, own in profile.items():
+    intervals: dict[str, tuple[float, float] | None] = {}
+    for name, profile_interval in profile.items():
         low, high = drawn[name]
-        joint = None if own is None else (min(own[0], low), max(own[1], high))
-        found[name] = None if joint is None or joint[1] > joint[0] * _WIDEST_INTERVAL else joint
-    return found
+        joint = None if profile_interval is None else (min(profile_interval[0], low), max(profile_interval[1], high))
+        intervals[name] = None if joint is None or joint[1] > joint[0] * _WIDEST_INTERVAL else joint
+    return intervals

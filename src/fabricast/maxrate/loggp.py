@@ -1,6 +1,6 @@
-"""The LogP family: forms, conversion from the max-rate models, estimators of netgauge, exports.
+"""LogGOPS models: conversion from max-rate models, netgauge estimators, exports.
 
-Times are one way. Hoefler et al., "LogGOPSim", LSAP 2010; Alexandrov et al., "LogGP", SPAA 1995.
+All times are one-way. Hoefler et al., "LogGOPSim", LSAP 2010; Alexandrov et al., "LogGP", SPAA 1995.
 """
 
 from __future__ import annotations
@@ -21,28 +21,30 @@ from fabricast.maxrate.protocols import ProtocolRegressor
 
 __all__ = ["LogGOPS", "from_maxrate", "from_netgauge", "overheads_s", "read_netgauge", "simgrid_properties"]
 
-#: Overhead that grows by more than this factor from one size to the next tells a new protocol.
+#: Growth factor of the overhead between consecutive sizes that indicates a new protocol.
 _PROTOCOL_JUMP = 3.0
 
 
 @dataclass(frozen=True)
 class LogGOPS:
-    """Parameters of LogGOPS; LogGP has ``O = 0`` and no ``S``, LogP also ``G = 0``.
+    """Parameters of the LogGOPS model.
+
+    LogGP has ``O = 0`` and no ``S``; LogP also has ``G = 0``.
 
     Parameters
     ----------
     latency_s : float
-        L: time on the wire.
+        L: network latency in s.
     overhead_s : float
-        o: time of the CPU for each send or receive.
+        o: CPU time in s per send or receive.
     gap_s : float
-        g: least time between two messages.
+        g: smallest time in s between two messages.
     gap_s_per_byte : float
-        G: time for each further byte of a long message.
+        G: time in s for each additional byte of a message.
     overhead_s_per_byte : float, default 0
-        O: time of the CPU for each further byte.
+        O: CPU time in s for each additional byte.
     rendezvous_bytes : float, default inf
-        S: larger messages start with a handshake.
+        S: size in bytes above which messages start with a handshake.
     """
 
     latency_s: float
@@ -53,14 +55,14 @@ class LogGOPS:
     rendezvous_bytes: float = math.inf
 
     def time_s(self, size_bytes: float, messages: int = 1) -> float:
-        """Return when the last of some messages of one process has been received.
+        """Return the time until the last message of one process has been received.
 
         Parameters
         ----------
         size_bytes : float
             Bytes of each message.
         messages : int, default 1
-            Messages sent one after the other.
+            Number of consecutive messages.
 
         Returns
         -------
@@ -81,7 +83,7 @@ class LogGOPS:
         return first + (messages - 1) * each
 
     def line(self) -> str:
-        """Return the options of LogGOPSim, in ns.
+        """Return the LogGOPSim command-line options, in ns.
 
         Examples
         --------
@@ -99,19 +101,19 @@ def from_maxrate(
 ) -> LogGOPS:
     """Convert a max-rate model of one process to LogGOPS.
 
-    A ping-pong tells ``L + 2 o`` and not its parts, so the overhead is given.
+    A ping-pong determines only the sum ``L + 2 o``. The overhead must therefore be specified.
 
     Parameters
     ----------
     parameters : mapping of str to float
-        Start-up time ``s`` or ``s0``, rate ``r_b`` or ``r_c``, and, if fitted, ``s2``: the inverse
-        of the node's message rate, which is the gap.
+        Start-up time ``s`` or ``s0``, rate ``r_b`` or ``r_c`` and, if fitted, ``s2``. The latter is the
+        inverse of the node's message rate and used as gap.
     convention : {'round_trip', 'one_way', 'windowed'}
-        Convention of the times behind the parameters.
+        Convention of the times that the parameters were fitted to.
     overhead_s : float, default 0
-        Overhead o.
+        Overhead o in s.
     rendezvous_bytes : float, default inf
-        Where the handshake begins.
+        Size in bytes above which messages start with a handshake.
 
     Returns
     -------
@@ -131,13 +133,13 @@ def from_maxrate(
     """
     if convention not in CONVENTIONS:
         raise unknown_name("convention", convention, CONVENTIONS)
-    ways = CONVENTIONS[convention]
-    start = parameters.get("s", parameters.get("s0", 0.0)) / ways
+    messages = CONVENTIONS[convention]
+    start = parameters.get("s", parameters.get("s0", 0.0)) / messages
     if not 0 <= 2 * overhead_s <= start:
         raise InputError(f"overhead is {overhead_s:g} s, expected at most half of the start-up time {start:g} s")
-    rate = parameters.get("r_b", parameters.get("r_c", math.inf)) * ways
+    rate = parameters.get("r_b", parameters.get("r_c", math.inf)) * messages
     return LogGOPS(
-        start - 2 * overhead_s, overhead_s, parameters.get("s2", 0.0) / ways, 1 / rate, 0.0, rendezvous_bytes
+        start - 2 * overhead_s, overhead_s, parameters.get("s2", 0.0) / messages, 1 / rate, 0.0, rendezvous_bytes
     )
 
 
@@ -152,12 +154,12 @@ def read_netgauge(path: Path | str) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        Columns size_bytes, messages, single_s, train_s, delayed_s; one row a size.
+        Columns size_bytes, messages, single_s, train_s, delayed_s; one row per size.
 
     Raises
     ------
     InputError
-        If the file cannot be read or holds no such rows.
+        If the file cannot be read or contains no such rows.
     """
     path = Path(path)
     rows = []
@@ -169,35 +171,37 @@ def read_netgauge(path: Path | str) -> pd.DataFrame:
         except ValueError as error:
             raise InputError(f"is not a row of netgauge: {error}", path=path, line=number) from error
         if count < 2 or not 0 < single < math.inf:
-            raise InputError(f"has n = {count:g} and PRTT {single:g}, expected n above 1", path=path, line=number)
+            raise InputError(
+                f"n is {count:g} and PRTT is {single:g}, expected n above 1 and a positive PRTT", path=path, line=number
+            )
         rows.append((size, count, single * 1e-6, train * 1e-6, delayed * 1e-6))
     if not rows:
-        raise InputError("holds no rows of netgauge, expected at least one", path=path)
+        raise InputError("contains no rows of netgauge, expected at least one", path=path)
     table = pd.DataFrame(rows, columns=["size_bytes", "messages", "single_s", "train_s", "delayed_s"])
     return table.drop_duplicates("size_bytes").sort_values("size_bytes").reset_index(drop=True)
 
 
 def overheads_s(table: pd.DataFrame) -> NDArray[np.float64]:
-    """Return netgauge's overhead o of every size: what a delayed train costs beyond the delay."""
+    """Return the overhead o of every size: time of a delayed train beyond the delay."""
     per_message = (table["delayed_s"] - table["single_s"]) / (table["messages"] - 1)
     return (per_message - table["single_s"]).to_numpy(dtype=np.float64)
 
 
 def from_netgauge(table: pd.DataFrame, *, most_bytes: float = 4 * 2**20) -> LogGOPS:
-    """Estimate LogGOPS as netgauge does.
+    """Estimate LogGOPS parameters with the method of netgauge.
 
     Parameters
     ----------
     table : pandas.DataFrame
-        As `read_netgauge` gives.
+        Rows returned by `read_netgauge`.
     most_bytes : float, default 4 MiB
-        Larger messages are left out.
+        Size in bytes above which messages are ignored.
 
     Returns
     -------
     LogGOPS
-        ``L = PRTT(1,0,1) / 2``; o of the smallest message; S the last size before o jumps; g from
-        the trains of small messages and G from those of large ones, by straight lines.
+        ``L = PRTT(1,0,1) / 2``; o of the smallest message; S, the last size before o jumps; g and G from
+        linear fits to the trains of small and large messages.
 
     References
     ----------
@@ -225,31 +229,31 @@ def from_netgauge(table: pd.DataFrame, *, most_bytes: float = 4 * 2**20) -> LogG
 
 
 def simgrid_properties(regressor: ProtocolRegressor, convention: str) -> list[str]:
-    """Return a fit as SimGrid's piecewise factors, relative to the first range.
+    """Return a fit as SimGrid piecewise latency and bandwidth factors.
 
     Parameters
     ----------
     regressor : ProtocolRegressor
-        A fitted model with one parameter set per protocol.
+        Fitted model with one parameter set per protocol.
     convention : str
-        Convention of its times.
+        Time convention of the fit.
 
     Returns
     -------
     list of str
-        XML properties for SMPI and, as a comment, latency and bandwidth of the link they refer to.
+        XML properties for SMPI and, as a comment, latency and bandwidth of the reference link.
 
     Raises
     ------
     InputError
-        If times are windowed: they tell no latency.
+        If the times are windowed, because these do not determine a latency.
     """
     if convention == "windowed":
-        raise InputError("windowed times tell no latency, expected round_trip or one_way")
+        raise InputError("convention is windowed, expected round_trip or one_way to determine a latency")
     ranges = [from_maxrate(fit.parameters_, convention) for fit in regressor.regressors_]
     latency = ranges[0].latency_s
     bandwidth = max(1 / part.gap_s_per_byte for part in ranges)
-    # SimGrid uses a factor for sizes above its threshold, ours begins with the first size of a range.
+    # SimGrid applies a factor above its threshold; breakpoints here are the first sizes of a range.
     lows = [0.0, *(cut - 1 for cut in regressor.breakpoints_)]
     factors = {
         "smpi/lat-factor": [part.latency_s / latency for part in ranges],

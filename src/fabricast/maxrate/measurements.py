@@ -1,4 +1,4 @@
-"""Measurements of k processes a node, read from CSV or Parquet."""
+"""Reader of measurements of k processes per node (CSV or Parquet)."""
 
 from __future__ import annotations
 
@@ -20,71 +20,75 @@ from fabricast.maxrate.models import CONVENTIONS
 
 __all__ = ["choose_datasets", "read_measurements"]
 
-#: More processes of one node, larger messages and other times are damaged data.
+#: Limits of valid data.
 MOST_PROCESSES = 1_000_000
 LARGEST_BYTES, SHORTEST_S, LONGEST_S = 1e15, 1e-12, 1e6
 _REQUIRED = ("processes", "size_bytes", "time_s")
 _OPTIONAL = {"dataset": "user", "system": "user", "path": "network", "convention": "one_way", "estimator": "given",
              "repetitions": "1", "spread": ""}  # fmt: skip
 _TEXTS = ("dataset", "system", "path", "convention", "estimator")
-#: Up to here numbers of either kind are exact.
+#: Integers up to this value are exact in float64.
 _LARGEST_WHOLE = 2.0**53
-#: Those that tell cells apart, beside processes and size.
+#: Columns that identify a cell together with processes and size.
 _CELL = ("dataset", "system", "path")
 
 
 def read_measurements(path: Path | str) -> pd.DataFrame:
-    """Read measurements; lines that start with ``#`` are comments.
+    """Read measurements from CSV or Parquet.
+
+    Lines that start with ``#`` are comments.
 
     Parameters
     ----------
     path : Path or str
-        CSV, or ``.parquet``, with the columns processes, size_bytes, time_s and, if wanted, dataset, system,
+        CSV or ``.parquet`` file with the columns processes, size_bytes, time_s and, optionally, dataset, system,
         path, convention (round_trip, one_way, windowed), estimator, repetitions, spread.
 
     Returns
     -------
     pandas.DataFrame
-        All columns, one row a cell.
+        All columns, one row per cell.
 
     Raises
     ------
     InputError
-        On the first row that is wrong.
+        On the first invalid row.
     """
     if Path(path).suffix.lower() == ".parquet":
         table = read_parquet(
             path, (), ("repetitions", "spread"), _TEXTS, required_numbers=_REQUIRED, most_rows=MOST_ROWS
         )
-        found = _of_columns(table) if len(table) else None
-        return _of_rows(path, parquet_rows(path, table)) if found is None else found
+        measurements = _of_columns(table) if len(table) else None
+        return _of_rows(path, parquet_rows(path, table)) if measurements is None else measurements
     text = read_text(path, strict=True)
     columns = csv_columns(text, _REQUIRED, _OPTIONAL, numbers=_REQUIRED)
-    found = None if columns is None else _of_columns(columns)
-    # A file without a flaw is read as columns; row by row only to name the first one that is wrong.
-    return _of_rows(path, read_csv(path, _REQUIRED, list(_OPTIONAL), text=text)) if found is None else found
+    measurements = None if columns is None else _of_columns(columns)
+    # Valid files are read as columns; rows are read one by one only to report the first invalid row.
+    return (
+        _of_rows(path, read_csv(path, _REQUIRED, list(_OPTIONAL), text=text)) if measurements is None else measurements
+    )
 
 
 def _of_columns(table: pd.DataFrame) -> pd.DataFrame | None:
-    """Return the measurements of columns; None where a row is wrong or unusual."""
+    """Return the measurements; None if a row needs the row-by-row reader."""
     processes, size, time = (table[name].to_numpy() for name in _REQUIRED)
     in_range = (processes >= 1) & (processes <= MOST_PROCESSES) & (processes == np.round(processes))
     in_range &= (size > 0) & (size <= LARGEST_BYTES) & (time >= SHORTEST_S) & (time <= LONGEST_S)
-    given = {
+    numbers = {
         name: number_column(table[name], default) if name in table else np.full(len(table), default)
         for name, default in (("repetitions", 1.0), ("spread", math.nan))
     }
-    repetitions, spread = given["repetitions"], given["spread"]
+    repetitions, spread = numbers["repetitions"], numbers["spread"]
     if not in_range.all() or repetitions is None or spread is None:
         return None
     if not ((repetitions >= 1) & (repetitions <= LARGEST_BYTES) & (repetitions == np.round(repetitions))).all():
         return None
     texts, cells = {}, {"processes": processes, "size_bytes": size}
     for name in _TEXTS:
-        known = text_column(table[name]) if name in table else (np.zeros(len(table), np.int64), [_OPTIONAL[name]])
-        if known is None or (name == "convention" and not set(known[1]) <= set(CONVENTIONS)):
+        categories = text_column(table[name]) if name in table else (np.zeros(len(table), np.int64), [_OPTIONAL[name]])
+        if categories is None or (name == "convention" and not set(categories[1]) <= set(CONVENTIONS)):
             return None
-        codes, different = known
+        codes, different = categories
         texts[name] = pd.Series(different).array.take(codes)
         if name in _CELL and len(different) > 1:
             cells[name] = codes
@@ -102,8 +106,8 @@ def _of_columns(table: pd.DataFrame) -> pd.DataFrame | None:
 
 
 def _repeat(columns: Mapping[str, NDArray[Any]]) -> bool:
-    """Return whether two rows are equal in all columns."""
-    # Whole numbers of small ranges make one number a row, and sorting these takes a third of the time of pandas.
+    """Return whether any two rows are equal in all columns."""
+    # Integers of small ranges are packed into one integer per row, which sorts faster than pandas finds duplicates.
     rows, spread = np.zeros(1, dtype=np.int64), 1.0
     for column in columns.values():
         least, most = float(column.min()), float(column.max())
@@ -116,7 +120,7 @@ def _repeat(columns: Mapping[str, NDArray[Any]]) -> bool:
 
 
 def _of_rows(path: Path | str, rows: Iterable[CsvRow | ParquetRow]) -> pd.DataFrame:
-    found = []
+    cells = []
     seen = set()
     for row in rows:
         processes, size, time = (row.number(name) for name in _REQUIRED)
@@ -139,9 +143,9 @@ def _of_rows(path: Path | str, rows: Iterable[CsvRow | ParquetRow]) -> pd.DataFr
             raise row.error(f"convention is '{text['convention']}', expected one of {', '.join(CONVENTIONS)}")
         key = (text["dataset"], text["system"], text["path"], processes, size)
         if key in seen:
-            raise row.error("repeats a cell; give one time for each, such as the median")
+            raise row.error("repeats a cell, expected one time per cell; use for example the median")
         seen.add(key)
-        found.append(
+        cells.append(
             {
                 "dataset": text["dataset"], "system": text["system"], "path": text["path"],
                 "processes": int(processes), "size_bytes": size, "time_s": time, "convention": text["convention"],
@@ -149,35 +153,35 @@ def _of_rows(path: Path | str, rows: Iterable[CsvRow | ParquetRow]) -> pd.DataFr
                 "spread": row.number("spread") if text["spread"] else math.nan,
             }
         )  # fmt: skip
-    if not found:
-        raise InputError("holds no rows, expected at least one", path=path)
-    return pd.DataFrame(found)
+    if not cells:
+        raise InputError("contains no rows, expected at least one", path=path)
+    return pd.DataFrame(cells)
 
 
 def choose_datasets(measurement: pd.DataFrame, names: list[str] | None) -> pd.DataFrame:
-    """Return the rows of chosen data sets.
+    """Select the rows of some data sets.
 
     Parameters
     ----------
     measurement : pandas.DataFrame
-        Measurements.
+        Measurements of all data sets.
     names : list of str or None
-        Data sets; None keeps all.
+        Names of the data sets; None selects all.
 
     Returns
     -------
     pandas.DataFrame
-        Their rows.
+        Rows of the selected data sets.
 
     Raises
     ------
     InputError
-        If there is no such data set.
+        If a data set is unknown.
     """
     if names is None:
         return measurement
     known = list(dict.fromkeys(measurement["dataset"]))
     for name in names:
         if name not in known:
-            raise InputError(f"maxrate.datasets names '{name}', expected some of {', '.join(known)}")
+            raise InputError(f"maxrate.datasets contains '{name}', expected some of {', '.join(known)}")
     return measurement[measurement["dataset"].isin(names)].reset_index(drop=True)

@@ -1,8 +1,8 @@
-"""Models of the time in which k processes of a node each send n bytes to another node.
+"""Models of the time for k processes of a node to send n bytes each.
 
-All are linear in the message size with a rate that the node shares among its processes.
-Times and rates belong to the convention of the measurements, full round trip or one way;
-`convert_time` changes times, and rates then follow from the fit.
+All models are linear in the message size, and the processes share the rate of the node. Times and rates use
+the convention of the measurements (full round trip or one-way). `convert_time` converts times; rates follow
+from fits to the converted times.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ __all__ = [
     "predict_time",
 ]
 
-#: Messages one way per measured time: what a rate in bytes per second divides.
+#: Number of one-way messages per measured time.
 CONVENTIONS = {"round_trip": 2.0, "one_way": 1.0, "windowed": 1.0}
 
 
 @dataclass(frozen=True)
 class RateForm:
-    """A model and its parameters.
+    """Model formula and its parameters.
 
     Parameters
     ----------
     name, title : str
-        Identifier and name in figures.
+        Identifier and display name.
     formula : str
-        In words of the parameters.
+        Formula in terms of the parameters.
     parameters : tuple of str
         Start-up times ``s...`` in s, rates ``r...`` in bytes/s, processes ``k...``.
     """
@@ -67,13 +67,13 @@ FORMS = {
         ),
     )
 }  # fmt: skip
-#: What people read in place of the names of models: forms, and those built of forms.
+#: Display names of models: forms, and models that consist of several forms.
 MODEL_TITLES = {name: form.title for name, form in FORMS.items()} | {
     "slides": "slides, not fitted",
     "protocols": "one set per protocol",
     "overload_protocols": "one set per protocol, with overload",
 }
-#: The forms of the slides, fitted to all sizes and to large ones.
+#: Forms of the slides, which are fitted to all sizes and to large messages.
 SINGLE_FORMS = ("postal", "maxrate", "refined", "refined_latency")
 #: Gropp et al., slides: Blue Waters, full ping-pong.
 SLIDE_PARAMETERS = {"s": 3.26e-6, "r_n": 5.7e9, "r_b": 2.9e9, "r_i": 1.0e9}
@@ -82,18 +82,18 @@ Array = NDArray[np.float64]
 
 
 def predict_time(form: str, parameters: Mapping[str, float], size_bytes: Array, processes: Array) -> Array:
-    """Return the time in which every process has exchanged its message.
+    """Return the time until every process has exchanged its message.
 
     Parameters
     ----------
     form : str
         Key of `FORMS`.
     parameters : mapping of str to float
-        Value of each parameter, in s, bytes/s and processes. With ``r_m``, the rate at which
-        the node's memory copies, no form but the postal one is faster than ``r_m / 2``: each
-        byte is read and written there.
+        Value of each parameter in s, bytes/s and processes. If ``r_m``, the memory copy bandwidth of the
+        node, is specified, the rate of all forms except ``postal`` is limited to ``r_m / 2``, because each byte is
+        read and written.
     size_bytes, processes : ndarray of float64, shape (cells,)
-        Bytes that each process sends, and processes of the node that send.
+        Bytes sent by each process, and number of sending processes of the node.
 
     Returns
     -------
@@ -103,12 +103,12 @@ def predict_time(form: str, parameters: Mapping[str, float], size_bytes: Array, 
     Raises
     ------
     InputError
-        If there is no such form.
+        If the form is unknown.
 
     References
     ----------
     Gropp, Olson, Samfass, "Modeling MPI communication performance on SMP nodes", EuroMPI 2016.
-    The form ``overload`` is ours: beyond ``k0`` processes each further one delays all.
+    The form ``overload`` is an addition of this project: each process beyond ``k0`` delays all processes.
 
     Examples
     --------
@@ -121,8 +121,8 @@ def predict_time(form: str, parameters: Mapping[str, float], size_bytes: Array, 
     value, n, k = parameters, size_bytes, processes
     if form == "postal":
         return value["s"] + n / value["r_c"]
-    own = k * value["r_c"] if form == "maxrate" else value["r_b"] + (k - 1) * value["r_i"]
-    rate = np.minimum(own, min(value["r_n"], value.get("r_m", np.inf) / 2))
+    process_rate = k * value["r_c"] if form == "maxrate" else value["r_b"] + (k - 1) * value["r_i"]
+    rate = np.minimum(process_rate, min(value["r_n"], value.get("r_m", np.inf) / 2))
     return _start_up(form, value, n, k) + k * n / rate
 
 
@@ -143,12 +143,12 @@ def convert_time(time_s: NDArray[np.float64], source: str, target: str) -> NDArr
     time_s : ndarray of float64
         Times in s.
     source, target : {'round_trip', 'one_way'}
-        Conventions; windowed times are not those of one message and cannot be converted.
+        Conventions. Windowed times overlap several messages and cannot be converted.
 
     Returns
     -------
     ndarray of float64
-        Converted times.
+        Converted times in s.
 
     Raises
     ------
@@ -166,6 +166,6 @@ def convert_time(time_s: NDArray[np.float64], source: str, target: str) -> NDArr
     if source == target:
         return time_s
     if "windowed" in (source, target):
-        raise InputError("windowed times cannot be converted: they overlap messages")
+        raise InputError("windowed times overlap messages and cannot be converted, expected round_trip or one_way")
     converted: NDArray[np.float64] = time_s * (CONVENTIONS[target] / CONVENTIONS[source])
     return converted

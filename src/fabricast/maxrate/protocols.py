@@ -1,4 +1,4 @@
-"""Fits with one parameter set for each protocol, switch points found in the data."""
+"""Fits with one parameter set per protocol and fitted protocol switch points."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ _FEWEST_SIZES = 2
 
 
 class ProtocolRegressor(TimeRegressor):
-    """One max-rate model for each range of message sizes.
+    """Max-rate models for several ranges of message sizes.
 
-    Switch points are added one at a time, each where the corrected Akaike criterion on the
-    log residuals falls most, until it falls no more; they belong to the run, not to the
-    machine, because libraries move them with the size of a job.
+    Switch points are added one at a time where they lower the corrected Akaike information criterion of
+    the log residuals most, until it no longer decreases. They are properties of a run and not of the
+    machine, because MPI libraries change them with the size of a job.
 
     Parameters
     ----------
     form : str, default 'overload'
         Key of `fabricast.maxrate.models.FORMS`, the same in every range.
     protocols : int, default 4
-        Most ranges.
+        Largest number of ranges.
     starts : int, default 3
-        Starts of the fit of each range.
+        Number of starting points of the fit of each range.
     random_state : int, default 0
-        Seed of the starts.
+        Seed of the starting points.
     breakpoints : list of float, optional
-        Switch points in bytes, if they are known; they are then not sought.
+        Known switch points in bytes; fitted if omitted.
 
     Attributes
     ----------
     breakpoints_ : list of float
-        First size of every range but the first, in bytes.
+        First size in bytes of every range except the first range.
     regressors_ : list of MaxRateRegressor
         Fit of each range.
     """
@@ -63,14 +63,14 @@ class ProtocolRegressor(TimeRegressor):
         Parameters
         ----------
         X : array-like, shape (cells, 2)
-            Size in bytes and processes.
+            Message size in bytes and number of processes.
         y : array-like, shape (cells,)
             Times in s.
 
         Returns
         -------
         ProtocolRegressor
-            Itself.
+            Fitted estimator.
         """
         cells, times = self._checked(X, y)
         sizes = cells[:, 0]
@@ -81,7 +81,7 @@ class ProtocolRegressor(TimeRegressor):
             return MaxRateRegressor(self.form, starts, self.random_state).fit(cells[inside], times[inside])
 
         def cost(part: tuple[float, float]) -> float:
-            # One start tells well enough where to cut; the ranges found are fitted from all.
+            # One starting point is sufficient to compare switch points; the final fits use all starting points.
             if part not in costs:
                 costs[part] = piece(*part, starts=1).cost_
             return costs[part]
@@ -94,19 +94,19 @@ class ProtocolRegressor(TimeRegressor):
             free = len(FORMS[self.form].parameters) * (len(cuts) + 1) + len(cuts)
             return _corrected_akaike(total, sizes.size, free)
 
-        known = np.unique(sizes)
+        distinct_sizes = np.unique(sizes)
         cuts = list(self.breakpoints or [])
         if self.breakpoints is None:
             lowest = criterion(cuts)
             while len(cuts) + 1 < self.protocols:
                 options = []
                 for low, high in ranges(cuts):
-                    own = known[(known >= low) & (known < high)]
-                    options += own[_FEWEST_SIZES : own.size - _FEWEST_SIZES + 1].tolist()
-                found = [(criterion(sorted([*cuts, cut])), cut) for cut in options]
-                if not found or min(found)[0] >= lowest:
+                    range_sizes = distinct_sizes[(distinct_sizes >= low) & (distinct_sizes < high)]
+                    options += range_sizes[_FEWEST_SIZES : range_sizes.size - _FEWEST_SIZES + 1].tolist()
+                candidates = [(criterion(sorted([*cuts, cut])), cut) for cut in options]
+                if not candidates or min(candidates)[0] >= lowest:
                     break
-                lowest, cut = min(found)
+                lowest, cut = min(candidates)
                 insort(cuts, cut)
         self.breakpoints_ = cuts
         self.regressors_ = [piece(*part, starts=self.starts) for part in ranges(cuts)]

@@ -1,9 +1,9 @@
-"""Fits of the max-rate models in the numbers of processes at which they switch.
+"""Max-rate fits parametrised by the process counts at which the models switch.
 
-``min(r_n, r_b + (k - 1) r_i)`` is ``r_b + (min(k, k_n) - 1) r_i`` with the number of processes ``k_n`` from which
-on the node limits. Between two measured numbers of processes nothing switches: there times are smooth in all
-parameters, and a fit comes to the same place whatever the last digits of the arithmetic. Across the switches, where an
-optimiser of smooth functions stops anywhere, a fit goes from interval to interval as long as it gets better.
+``min(r_n, r_b + (k - 1) r_i)`` equals ``r_b + (min(k, k_n) - 1) r_i``, where ``k_n`` is the number of processes
+above which the node limits the rate. If every switch point stays between two measured process counts, times are
+smooth in all parameters, and the fit does not depend on rounding. At the interval borders the model is not smooth.
+The fit therefore searches the neighbouring intervals until the cost no longer decreases.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _Interval = tuple[float, float]
 
 #: Bounds by the first letter of a parameter.
 BOUNDS = {"s": (1e-10, 1e-2), "r": (1e6, 1e13), "k": (0.5, 1e3)}
-#: Parameters of each form in a fit: `r_n` and the `s0` of the latency term follow from where the form switches.
+#: Fit parameters of each form. `r_n` and the `s0` of the latency term are derived from the switch points.
 SWITCHED = {
     "postal": ("s", "r_c"),
     "maxrate": ("s", "r_c", "k_n"),
@@ -34,38 +34,38 @@ SWITCHED = {
     "refined_latency": ("s1", "s2", "k_s", "r_b", "r_i", "k_n"),
     "overload": ("s0", "s1", "s2", "k0", "r_x", "r_b", "r_i", "k_n"),
 }
-#: Parameters that follow, the switch behind each, and the parameter that follows in its stead when it is held.
+#: Derived parameters by form: the switch point of each, and the parameter that is derived if it is fixed instead.
 _FOLLOWS = {
     "maxrate": {"r_n": ("k_n", "r_c")},
     "refined": {"r_n": ("k_n", "r_i")},
     "refined_latency": {"r_n": ("k_n", "r_i"), "s0": ("k_s", "s2")},
     "overload": {"r_n": ("k_n", "r_i")},
 }
-#: Residuals of logs beyond which the loss grows linearly.
+#: Log residual above which the loss is linear.
 _SOFT = 0.1
-#: Relative change of the cost below which a fit in one interval stops.
+#: Relative change of the cost at which a fit in one interval stops, and its largest number of evaluations.
 _TOLERANCE, _MOST_EVALUATIONS = 1e-9, 200
-#: The switch of a start-up time, by form.
+#: Switch point of the start-up time by form.
 _START_UP_SWITCH = {"refined_latency": "k_s", "overload": "k0"}
 _NUMBER_OF = {name: number for number, name in enumerate(PARAMETERS)}
-#: Another interval is better if its cost is less by more than rounding.
+#: Largest cost ratio at which another interval is considered better; excludes rounding errors.
 _BETTER = 1 - 1e-6
-#: Where a held start-up time meets the latency term, or a held rate that of the node, before the first process.
+#: Lower bound of a switch point if a start-up time or rate is fixed.
 _LEAST_SWITCH = 1e-3
-#: No switch is at one process or below it where a held rate divides by the processes beyond the first.
+#: Lower bound of a switch point if the fixed rate is divided by the process count minus 1.
 _BEYOND_ONE = 1 + 1e-6
 
 
 @dataclass(frozen=True)
 class SwitchedFit:
-    """A fit.
+    """Result of a fit.
 
     Parameters
     ----------
     parameters : dict of str to float
         Parameters of the form in s, bytes/s and processes.
     cost : float
-        Half the sum of the soft residuals.
+        Half the sum of the soft loss of all residuals.
     """
 
     parameters: dict[str, float]
@@ -73,7 +73,7 @@ class SwitchedFit:
 
 
 class _Interim(NamedTuple):
-    """A fit within one interval of each switch: its cost, the logs of the free parameters, and all values."""
+    """Fit within one interval of each switch point."""
 
     cost: float
     logs: Array
@@ -83,26 +83,26 @@ class _Interim(NamedTuple):
 def fit_switched(
     form: str, cells: Array, times: Array, start: Mapping[str, float], *, held: tuple[str, float] | None = None
 ) -> SwitchedFit:
-    """Fit a form from a start, all parameters or all but one that is held.
+    """Fit a form from a starting point, optionally with one fixed parameter.
 
     Parameters
     ----------
     form : str
         Key of `fabricast.maxrate.models.FORMS`.
     cells : ndarray of float64, shape (cells, 2)
-        Size in bytes and processes.
+        Message size in bytes and number of processes.
     times : ndarray of float64, shape (cells,)
         Times in s, positive.
     start : mapping of str to float
-        Parameters of the form, in s, bytes/s and processes.
+        Starting point: parameters of the form in s, bytes/s and processes.
     held : (str, float), optional
-        A parameter of the form and the value that it keeps.
+        Name and value of a fixed parameter of the form.
 
     Returns
     -------
     SwitchedFit
-        The best fit on the way. Where data do not tell a parameter, it stays where it started; a rate of the node
-        that no cell meets is that at the most processes.
+        Best fit of the search. Parameters not determined by the data keep their starting values. A node rate that
+        limits no cell is set to the rate at the largest process count.
 
     Examples
     --------
@@ -121,12 +121,15 @@ def fit_switched(
 
 
 def _start_up_cases(form: str, held: tuple[str, float] | None) -> tuple[bool, ...]:
-    """Tell whether the latency term may be larger for all cells: a start-up time held below it then never applies."""
+    """Return the values of `later_only` to try.
+
+    True: the latency term exceeds a fixed start-up time ``s0`` in all cells, so that ``s0`` never applies.
+    """
     return (False, True) if form == "refined_latency" and held is not None and held[0] == "s0" else (False,)
 
 
 class _Problem:
-    """Fits of a form to data, an interval of each switch at a time."""
+    """Fits of a form to data within one interval of each switch point."""
 
     def __init__(
         self, form: str, cells: Array, times: Array, held: tuple[str, float] | None, later_only: bool = False
@@ -137,40 +140,43 @@ class _Problem:
         self.cells = Cells(size, processes, np.log(times))
         self.known = np.unique(processes)
         follows = _FOLLOWS.get(form, {})
-        #: The switch and the parameter that follow from a held one that is none of `SWITCHED`.
+        #: Switch point and derived parameter if the fixed parameter is not in `SWITCHED`.
         nothing: tuple[str | None, str | None] = (None, None)
         self.switch, self.following = nothing if later_only else follows.get(self.held, nothing)
         self.intervals = {
-            switch: found
+            switch: intervals
             for switch in SWITCHED[form]
-            if switch.startswith("k") and (found := self._intervals_of(switch)) and switch != self.held
+            if switch.startswith("k") and (intervals := self._intervals_of(switch)) and switch != self.held
         }
         fixed = {self.held, self.following} | {s for s in SWITCHED[form] if s[0] == "k" and s not in self.intervals}
         self.free = [parameter for parameter in SWITCHED[form] if parameter not in fixed]
 
     def _intervals_of(self, switch: str) -> list[_Interval]:
-        """Return the intervals of a switch between measured numbers of processes, and those outside that matter."""
+        """Return the intervals of a switch point.
+
+        These lie between measured process counts; intervals outside are included if they affect the times.
+        """
         low, high = BOUNDS["k"]
         first, last = float(self.known[0]), float(self.known[-1])
         inner = list(pairwise(self.known.tolist()))
         if switch == "k_s" and self.later_only:
             return []
         if switch == "k0":
-            # Overload from the first process on is another rate for all.
+            # Overload below the first process count changes the rate of all cells.
             return [(low, first), *inner] if first > low else inner
         if switch == "k_n":
-            # A node may be limited before the fewest processes measured; where, they do not tell. Below one process
-            # it is where the rate of one is held above that of the node.
+            # The node may limit below the smallest measured process count, but the data do not determine where. A
+            # switch point below one process means that the fixed rate of one process exceeds that of the node.
             before = [_LEAST_SWITCH] if self.held in ("r_b", "r_c") else []
             inner = list(pairwise(sorted({*before, 1.0, *self.known.tolist()})))
         if switch == self.switch:
-            # What is held may be met at no measured number of processes, or at all.
+            # The fixed value may be reached above or below all measured process counts.
             below = [(_LEAST_SWITCH, first)] if switch == "k_s" else []
             return [*below, *inner, (last, high)]
         return inner
 
     def values_of(self, parameters: Mapping[str, float]) -> dict[str, float]:
-        """Return a start in the parameters of `SWITCHED`."""
+        """Convert a starting point to the parameters of `SWITCHED`."""
         first, last = float(self.known[0]), float(self.known[-1])
         values = {name: value for name, value in parameters.items() if name in SWITCHED[self.form]}
         if self.form == "maxrate":
@@ -189,20 +195,20 @@ class _Problem:
         return values
 
     def best_interval(self, values: dict[str, float]) -> SwitchedFit:
-        """Go to the neighbouring interval with the best fit until none is better than here."""
-        found: dict[tuple[int, ...], _Interim] = {}
+        """Move to the best neighbouring interval until the cost no longer decreases."""
+        fits: dict[tuple[int, ...], _Interim] = {}
 
         def fit(place: tuple[int, ...], logs: Array) -> _Interim:
-            if place not in found:
-                found[place] = self._fit_within(place, logs, values)
-            return found[place]
+            if place not in fits:
+                fits[place] = self._fit_within(place, logs, values)
+            return fits[place]
 
         place = tuple(
-            next((i for i, (_, high) in enumerate(own) if values[switch] <= high), len(own) - 1)
-            for switch, own in self.intervals.items()
+            next((i for i, (_, high) in enumerate(bounds) if values[switch] <= high), len(bounds) - 1)
+            for switch, bounds in self.intervals.items()
         )
         best = fit(place, np.log([values[name] for name in self.free]))
-        counts = [len(own) for own in self.intervals.values()]
+        counts = [len(bounds) for bounds in self.intervals.values()]
         while True:
             around = [
                 (*place[:i], place[i] + step, *place[i + 1 :])
@@ -211,14 +217,14 @@ class _Problem:
                 if 0 <= place[i] + step < count
             ]
             nearest = min(around, key=lambda other: fit(other, best.logs).cost, default=place)
-            if not found[nearest].cost < best.cost * _BETTER:
+            if not fits[nearest].cost < best.cost * _BETTER:
                 break
-            place, best = nearest, found[nearest]
+            place, best = nearest, fits[nearest]
         return SwitchedFit(self._parameters_of(best.values), best.cost)
 
     def _fit_within(self, place: tuple[int, ...], logs: Array, values: Mapping[str, float]) -> _Interim:
-        """Fit with every switch in one interval, where nothing switches."""
-        within = {switch: own[i] for (switch, own), i in zip(self.intervals.items(), place, strict=True)}
+        """Fit with every switch point in one interval, where the form is smooth."""
+        within = {switch: bounds[i] for (switch, bounds), i in zip(self.intervals.items(), place, strict=True)}
         low, high = np.log([self._bounds_of(name, within) for name in self.free]).T
         after = {switch: within[switch][0] if switch in within else value for switch, value in values.items()}
         piece = Piece(
@@ -243,22 +249,22 @@ class _Problem:
             low = max(low, _BEYOND_ONE)
         if self.later_only and name == "s1":
             low = self.held_value
-        # Below what is held: the following parameter is positive.
+        # Limit to the fixed value so that the derived parameter is positive.
         if (self.following, name) in {("r_i", "r_b"), ("s2", "s1")}:
             high = self.held_value
         return low, high
 
     def _parameters_of(self, values: Mapping[str, float]) -> dict[str, float]:
-        """Return the parameters of the form."""
-        found = dict(values)
+        """Convert fitted values to the parameters of the form."""
+        parameters = dict(values)
         if self.form == "maxrate":
-            found["r_n"] = values["r_c"] * values["k_n"]
+            parameters["r_n"] = values["r_c"] * values["k_n"]
         elif values["k_n"] < 1:
-            found["r_n"] = values["r_b"] * values["k_n"]
+            parameters["r_n"] = values["r_b"] * values["k_n"]
         else:
-            found["r_n"] = values["r_b"] + (values["k_n"] - 1) * values["r_i"]
+            parameters["r_n"] = values["r_b"] + (values["k_n"] - 1) * values["r_i"]
         if self.form == "refined_latency":
-            found["s0"] = values["s1"] + values["k_s"] * values["s2"]
+            parameters["s0"] = values["s1"] + values["k_s"] * values["s2"]
         if self.held:
-            found[self.held] = self.held_value
-        return {name: found[name] for name in FORMS[self.form].parameters}
+            parameters[self.held] = self.held_value
+        return {name: parameters[name] for name in FORMS[self.form].parameters}

@@ -1,4 +1,4 @@
-"""The max-rate study as rows of the tables."""
+"""Result tables of the max-rate study."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from fabricast.maxrate.protocols import ProtocolRegressor
 
 __all__ = ["LARGE_BYTES", "PROTOCOL_MODELS", "MaxRateTables", "maxrate_tables"]
 
-#: From here on messages are long enough that rates, not start-up times, decide.
+#: Smallest message size for which rates rather than start-up times dominate.
 LARGE_BYTES = 8192
-#: Models with one parameter set per protocol, and the form of each.
+#: Models with one parameter set per protocol, and their forms.
 PROTOCOL_MODELS = {"protocols": "refined_latency", "overload_protocols": "overload"}
 
 Array = NDArray[np.float64]
@@ -28,12 +28,12 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class MaxRateTables:
-    """Rows that the study adds to the tables.
+    """Result tables of the max-rate study.
 
     Parameters
     ----------
     maxrate_measurement, maxrate_fit, prediction, reference, parameter : pandas.DataFrame
-        Rows as in schema.sql.
+        Rows as defined in schema.sql.
     """
 
     maxrate_measurement: pd.DataFrame
@@ -60,7 +60,7 @@ def _fit_row(
 
 
 def _unseen(regressor: TimeRegressor, cells: Array, times: Array) -> dict[str, float]:
-    """Errors on numbers of processes that the fit has not seen."""
+    """Return error statistics for process counts that were left out of the fit."""
     predicted = blocked_predictions(regressor, cells, times, cells[:, 1])
     if np.isnan(predicted).any():
         return {}
@@ -77,18 +77,18 @@ def maxrate_tables(
     seed: int,
     progress: Callable[[int], None] | None = None,
 ) -> MaxRateTables:
-    """Fit every model to every data set and hold the published parameters against the data.
+    """Fit every model to every data set and validate the published parameters.
 
     Parameters
     ----------
     measurement : pandas.DataFrame
-        Rows as `fabricast.maxrate.measurements.read_measurements` gives.
+        Rows returned by `fabricast.maxrate.measurements.read_measurements`.
     slide_system : str
-        Machine whose parameters the slides print; they are held against every data set of it.
+        System of the parameters on the slides, which are validated against every data set of this system.
     starts : int
-        Starts of each fit.
+        Number of starting points of each fit.
     draws : int
-        Bootstrap draws of the refined model on large messages.
+        Bootstrap resamples of the refined model on large messages.
     seed : int
         Root seed.
     progress : callable, optional
@@ -97,7 +97,7 @@ def maxrate_tables(
     Returns
     -------
     MaxRateTables
-        Rows of all data sets.
+        Tables with the rows of all data sets.
     """
     fits: list[dict[str, Any]] = []
     predictions: list[pd.DataFrame] = []
@@ -114,17 +114,17 @@ def maxrate_tables(
                  "tag": "measured"}
             )
         )  # fmt: skip
-        own = _published_fit(dataset, cells, times) if set(rows["system"]) == {slide_system} else []
+        rows_and_times = _published_fit(dataset, cells, times) if set(rows["system"]) == {slide_system} else []
         generator = random_generator(seed, f"maxrate.{dataset}")
-        own += _form_fits(dataset, cells, times, starts, draws, seed, generator)
-        own += _protocol_fits(dataset, cells, times, seed)
-        whole = [(row, modelled) for row, modelled in own if row["protocol"] == "all"]
+        rows_and_times += _form_fits(dataset, cells, times, starts, draws, seed, generator)
+        rows_and_times += _protocol_fits(dataset, cells, times, seed)
+        whole = [(row, modelled) for row, modelled in rows_and_times if row["protocol"] == "all"]
         predictions += [pd.DataFrame({**common, "model": row["model"], "value": modelled}) for row, modelled in whole]
-        # The model that predicts unseen numbers of processes best is the one to use.
+        # The chosen model has the smallest median error on process counts that were left out of the fit.
         ranked = [row for row, _ in whole if "unseen_median_error" in row]
         if ranked:
             min(ranked, key=lambda row: float(row["unseen_median_error"]))["chosen"] = True
-        fits += [{"chosen": False, **row} for row, _ in own]
+        fits += [{"chosen": False, **row} for row, _ in rows_and_times]
         if progress is not None:
             progress(1)
     published = pd.DataFrame(
@@ -155,8 +155,8 @@ def _published_fit(dataset: str, cells: Array, times: Array) -> _Fits:
 def _form_fits(
     dataset: str, cells: Array, times: Array, starts: int, draws: int, seed: int, generator: np.random.Generator
 ) -> _Fits:
-    """One parameter set for all sizes, and one for large messages."""
-    found: _Fits = []
+    """Return fits with one parameter set: to all sizes and to large messages."""
+    fits: _Fits = []
     large = cells[:, 0] >= LARGE_BYTES
     for form in SINGLE_FORMS:
         for protocol, inside in (("all", np.ones_like(large)), ("large", large)):
@@ -176,23 +176,23 @@ def _form_fits(
                 more |= _unseen(MaxRateRegressor(form, 2, seed % 2**32), cells, times)
             modelled = regressor.predict(cells[inside])
             row = _fit_row(dataset, form, protocol, modelled, times[inside], regressor.parameters_, **more)
-            found.append((row, modelled))
-    return found
+            fits.append((row, modelled))
+    return fits
 
 
 def _protocol_fits(dataset: str, cells: Array, times: Array, seed: int) -> _Fits:
-    """One parameter set per protocol, of the slides' last form and of ours."""
-    found: _Fits = []
+    """Return fits with one parameter set per protocol for each of `PROTOCOL_MODELS`."""
+    fits: _Fits = []
     for model, form in PROTOCOL_MODELS.items():
         split = ProtocolRegressor(form, random_state=seed % 2**32).fit(cells, times)
         again = ProtocolRegressor(form, starts=1, random_state=seed % 2**32, breakpoints=split.breakpoints_)
         modelled = split.predict(cells)
         more = {"breakpoints": list(split.breakpoints_), **_unseen(again, cells, times)}
-        found.append((_fit_row(dataset, model, "all", modelled, times, {}, **more), modelled))
+        fits.append((_fit_row(dataset, model, "all", modelled, times, {}, **more), modelled))
         which = np.searchsorted(split.breakpoints_, cells[:, 0], side="right")
         for number, regressor in enumerate(split.regressors_):
             inside = which == number
-            own = modelled[inside]
-            row = _fit_row(dataset, model, f"range {number + 1}", own, times[inside], regressor.parameters_)
-            found.append((row, own))
-    return found
+            range_times = modelled[inside]
+            row = _fit_row(dataset, model, f"range {number + 1}", range_times, times[inside], regressor.parameters_)
+            fits.append((row, range_times))
+    return fits

@@ -1,4 +1,4 @@
-"""The cases of the study: workloads, mappings, routings, gateways, parallel links and placements."""
+"""Study cases: workloads, mappings, gateways, parallel links and placements."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 _KIB, _MIB = 1024.0, 2.0**20
-#: Grids and message sizes; sides of 2D and all of 300 supernodes are [assumed], 4D-64 follows from the talk.
+#: Grids and message sizes. 2D grids and all workloads on 300 supernodes are [assumed]; 4D-64 is from the SC11 slides.
 WORKLOADS: dict[str, Workload] = {
     one.name: one
     for one in (
@@ -47,14 +47,14 @@ WORKLOADS: dict[str, Workload] = {
 }
 _BLOCKED = ("DEF", "BNM", "BDM", "BSM", "RNM", "RDM")
 _IN_A_ROW = ("DEF", "RNMu", "RDMu")
-#: Random mappings of rank-order chunks, beside those of blocks: the talk does not say which it means.
+#: Random mappings of rank-order chunks, in addition to random mappings of blocks: the slides do not specify either.
 _CHUNKS = ("RNMu", "RDMu")
 _SENSITIVE_SEEDS, _CHUNK_SEEDS = 3, 10
 
 
 @dataclass(frozen=True)
 class Case:
-    """One case.
+    """Workload, mapping and network of one case.
 
     Parameters
     ----------
@@ -63,15 +63,15 @@ class Case:
     mapping : str
         One of `fabricast.percs.mappings.MAPPINGS`.
     gateway, multiplicity
-        As of `fabricast.percs.network.TwoLevelNetwork`.
+        See `fabricast.percs.network.TwoLevelNetwork`.
     placement : str
-        ``whole``: the job fills the machine; otherwise a placement on 512 supernodes.
+        ``whole`` if the job fills the machine; otherwise a placement on 512 supernodes.
     seed : int or None
-        Number of a random mapping or placement; None if nothing is random.
+        Index of the random mapping or placement; None if neither is random.
     wrap : bool
         Whether the grid is a torus.
     turned : bool
-        Whether the sides of node blocks stand in reverse order.
+        Whether the sides of node blocks are reversed.
     """
 
     workload: str
@@ -85,11 +85,11 @@ class Case:
 
     @property
     def supernodes(self) -> int:
-        """Supernodes of the job."""
+        """Number of supernodes that the job fills."""
         return supernodes_of(self.workload)
 
     def network(self) -> TwoLevelNetwork:
-        """Return the machine of the case."""
+        """Return the network of the case."""
         groups = self.supernodes if self.placement == "whole" else 512
         return percs(groups, gateway=self.gateway, multiplicity=self.multiplicity)
 
@@ -103,7 +103,7 @@ class Case:
 
 
 def supernodes_of(name: str) -> int:
-    """Return the supernodes that the name of a workload tells.
+    """Return the number of supernodes in the name of a workload.
 
     Examples
     --------
@@ -114,12 +114,12 @@ def supernodes_of(name: str) -> int:
 
 
 def check_pattern(name: str) -> None:
-    """Refuse a name that is neither that of a workload nor of a file.
+    """Check that a name is a workload or a file name with an extension.
 
     Raises
     ------
     InputError
-        If it is neither, with the workloads whose names are like it.
+        If it is neither; the message lists workloads with similar names.
 
     Examples
     --------
@@ -131,28 +131,30 @@ def check_pattern(name: str) -> None:
 
 
 def workload(name: str) -> Workload:
-    """Return a workload of the study by its name."""
+    """Return the workload of the study with this name."""
     if name not in WORKLOADS:
         raise unknown_name("workload", name, WORKLOADS)
     return WORKLOADS[name]
 
 
 def grid_cases(workloads: list[str], seeds: int, *, sensitivity: bool) -> Iterator[Case]:
-    """Return the cases of the study; each is evaluated under both routings.
+    """Yield the cases of the study.
+
+    Each case is evaluated under both routings.
 
     Parameters
     ----------
     workloads : list of str
         Keys of `WORKLOADS`.
     seeds : int
-        Random mappings of each kind.
+        Number of random mappings of each kind.
     sensitivity : bool
-        Whether other gateways, parallel links, open grids and placements are varied too.
+        Whether to vary gateways, parallel links, open grids and placements as well.
 
     Yields
     ------
     Case
-        In a fixed order.
+        Cases in a fixed order.
     """
 
     def seeded(case: Case, count: int) -> Iterator[Case]:
@@ -163,14 +165,14 @@ def grid_cases(workloads: list[str], seeds: int, *, sensitivity: bool) -> Iterat
 
     few = min(seeds, _SENSITIVE_SEEDS)
     for name in workloads:
-        one = workload(name)
-        mappings: tuple[str, ...] = _BLOCKED if len(one.grid) > 1 else _IN_A_ROW
-        if sensitivity and len(one.grid) > 1:
+        pattern = workload(name)
+        mappings: tuple[str, ...] = _BLOCKED if len(pattern.grid) > 1 else _IN_A_ROW
+        if sensitivity and len(pattern.grid) > 1:
             mappings += _CHUNKS
         for mapping in mappings:
-            chunks = mapping in _CHUNKS and len(one.grid) > 1
+            chunks = mapping in _CHUNKS and len(pattern.grid) > 1
             yield from seeded(Case(name, mapping), min(seeds, _CHUNK_SEEDS) if chunks else seeds)
-            if sensitivity and len(one.grid) > 1:
+            if sensitivity and len(pattern.grid) > 1:
                 for gateway in GATEWAYS[1:]:
                     yield from seeded(Case(name, mapping, gateway=gateway), few)
                 if mapping != "DEF" and not chunks:
@@ -184,11 +186,14 @@ def grid_cases(workloads: list[str], seeds: int, *, sensitivity: bool) -> Iterat
 
 
 def case_router(case: Case, root_seed: int) -> NDArray[np.int32]:
-    """Return the router of every task; the same random numbers whatever gateways and links are."""
-    one, network = workload(case.workload), case.network()
+    """Return the router of every task.
+
+    The random numbers do not depend on gateways and parallel links.
+    """
+    pattern, network = workload(case.workload), case.network()
     generator = random_generator(root_seed, f"percs.{case.workload}.{case.mapping}.{case.seed}")
     job = network if case.placement == "whole" else percs(case.supernodes)
-    router = map_tasks(case.mapping, one, job, generator, turned=case.turned)
+    router = map_tasks(case.mapping, pattern, job, generator, turned=case.turned)
     if case.placement == "whole":
         return router
     chosen = place(
@@ -198,18 +203,18 @@ def case_router(case: Case, root_seed: int) -> NDArray[np.int32]:
 
 
 def case_traffic(case: Case, root_seed: int) -> tuple[Traffic, int]:
-    """Return the traffic of a case and its messages."""
-    one = replace(workload(case.workload), wrap=case.wrap)
-    return count_traffic(one, case_router(case, root_seed), case.network(), seed=root_seed % 2**32)
+    """Return the traffic of a case and its number of messages."""
+    pattern = replace(workload(case.workload), wrap=case.wrap)
+    return count_traffic(pattern, case_router(case, root_seed), case.network(), seed=root_seed % 2**32)
 
 
 def without_gateways(case: Case) -> Case:
-    """Return a case of the same traffic: neither gateways nor parallel links change where messages go."""
+    """Return the case with default gateways and links, which has the same traffic."""
     return replace(case, gateway="mod", multiplicity=1)
 
 
 def evaluate_alike(cases: Sequence[Case], root_seed: int) -> list[tuple[int, dict[Routing, LinkLoads]]]:
-    """Return messages and loads under both routings of cases that share their traffic."""
+    """Return messages and loads under both routings for cases with equal traffic."""
     traffic, messages = case_traffic(cases[0], root_seed)
     networks = [case.network() for case in cases]
     return [(messages, route_each(traffic, network)) for network in networks]

@@ -1,4 +1,4 @@
-"""Link loads of a mapped workload under direct and indirect routing, and the bottleneck time."""
+"""Link loads and bottleneck times under direct and indirect routing."""
 
 from __future__ import annotations
 
@@ -22,16 +22,19 @@ ROUTINGS: tuple[Routing, ...] = ("direct", "indirect")
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes between routers and groups: enough for every routing and rule of gateways.
+    """Traffic between routers and groups.
+
+    These sums determine the link loads for every routing and gateway rule.
 
     Parameters
     ----------
     local : ndarray, shape (routers, routers of a group)
-        Units from a router to each of its group.
+        Units from each router to each router of its group.
     out, into : ndarray, shape (routers, groups)
-        Units from a router to each other group, and from each other group to a router; one array where they are equal.
+        Units from each router to each other group, and from each other group to each router; the same
+        array if they are equal.
     unit_bytes : float
-        Bytes of a unit.
+        Bytes per unit.
     """
 
     local: NDArray[np.generic]
@@ -60,10 +63,10 @@ class LinkLoads:
 
     @cached_property
     def by_class(self) -> dict[str, NDArray[np.float64]]:
-        """Loads of all links of each class, those between groups once for each parallel link."""
+        """Load in bytes of every link by class; parallel links are listed separately."""
         groups, kind = self.network.groups, self.network.local_class.ravel()
         links = self.link.reshape(groups, -1)
-        # Without the diagonal: each row of the others begins after the last of it.
+        # Remove the diagonal: shift the flat matrix by one, so that it becomes the last column.
         between = self.between.ravel()[1:].reshape(groups - 1, groups + 1)[:, :-1].ravel()
         return {
             "LL": np.take(links, np.flatnonzero(kind == 0), axis=1).ravel(),
@@ -77,22 +80,25 @@ class LinkLoads:
 
     @cached_property
     def busiest_bytes(self) -> dict[str, float]:
-        """Load of the busiest link of each class."""
+        """Load in bytes of the busiest link of each class."""
         return {name: float(load.max(initial=0.0)) for name, load in self.by_class.items()}
 
     def class_times_s(self) -> dict[str, float]:
-        """Return the time of the busiest link of each class."""
+        """Return the transfer time of the busiest link of each class in s."""
         return {name: load / self._rates[name] for name, load in self.busiest_bytes.items()}
 
     @property
     def bottleneck(self) -> tuple[float, str]:
-        """Time of the busiest link in s, and its class: no schedule can be faster."""
+        """Transfer time of the busiest link in s, a lower bound, and its class."""
         times = self.class_times_s()
         worst = max(times, key=lambda name: times[name])
         return times[worst], worst
 
     def floor_s(self) -> float:
-        """Return the time if every class were evenly loaded: mean load by capacity, largest over classes."""
+        """Return the transfer time in s with evenly loaded links.
+
+        This is the maximum over classes of mean load divided by capacity.
+        """
         return float(max(load.mean() / self._rates[name] for name, load in self.by_class.items() if load.size))
 
 
@@ -112,7 +118,7 @@ def count_traffic(
     Parameters
     ----------
     workload : Workload
-        Pattern; messages are generated on the fly.
+        Communication pattern; messages are generated on the fly.
     router : ndarray of int32, shape (tasks,)
         Router of each task.
     network : TwoLevelNetwork
@@ -123,12 +129,12 @@ def count_traffic(
     Returns
     -------
     (Traffic, int)
-        The counts, and how many messages there are.
+        Message counts, and the total number of messages.
     """
     from fabricast.percs.kernels.loads import count_grid, count_random
 
     if router.shape != (workload.tasks,) or router.min() < 0 or router.max() >= network.routers:
-        raise InputError(f"the mapping of '{workload.name}' does not fit {network.routers} routers")
+        raise InputError(f"mapping of '{workload.name}' is invalid, expected a router below {network.routers} per task")
     small = np.uint16 if network.routers <= np.iinfo(np.uint16).max else np.uint32
     group_of = (np.arange(network.routers) // network.group_routers).astype(np.uint16)
     mapped = (router.astype(small), group_of, network.group_routers)
@@ -137,7 +143,7 @@ def count_traffic(
         sent = count_random(workload.random_targets, seed, *mapped, *counts)
     else:
         grid, offsets, strides = workload.tables()
-        # No router sends or gets more; counts of half the size are added up to twice as fast.
+        # Upper bound of the counts of any router; narrower integers reduce memory traffic.
         most = int(np.bincount(router).max()) * len(workload.offsets)
         mutual = workload.is_mutual
         counts = _empty(network, np.uint16 if most <= np.iinfo(np.uint16).max else np.int32, mutual=mutual)
@@ -152,12 +158,12 @@ def matrix_traffic(
     router: NDArray[np.int32],
     network: TwoLevelNetwork,
 ) -> Traffic:
-    """Add the bytes of pairs of ranks between routers and groups.
+    """Sum the bytes between ranks by routers and groups.
 
     Parameters
     ----------
     source, target, size_bytes : ndarray, shape (pairs,)
-        Who sends how much to whom.
+        Sending rank, receiving rank and bytes of each pair.
     router : ndarray of int32, shape (ranks,)
         Router of each rank.
     network : TwoLevelNetwork
@@ -166,7 +172,7 @@ def matrix_traffic(
     Returns
     -------
     Traffic
-        In bytes.
+        Traffic in bytes.
     """
     from fabricast.percs.kernels.loads import count_pairs
 
@@ -176,16 +182,16 @@ def matrix_traffic(
 
 
 def route(traffic: Traffic, network: TwoLevelNetwork, routing: Routing) -> LinkLoads:
-    """Put traffic on links.
+    """Compute link loads under one routing.
 
     Parameters
     ----------
     traffic : Traffic
-        Counts.
+        Traffic between routers and groups.
     network : TwoLevelNetwork
-        Network, whose rule of gateways and parallel links apply.
+        Network with gateway rule and parallel links.
     routing : {'direct', 'indirect'}
-        Shortest routes, or every packet through a random third group; then loads are expected values.
+        Shortest routes, or routes through a random third group. Loads of indirect routes are expected values.
 
     Returns
     -------
@@ -203,16 +209,16 @@ def route(traffic: Traffic, network: TwoLevelNetwork, routing: Routing) -> LinkL
 def route_each(
     traffic: Traffic, network: TwoLevelNetwork, routings: Sequence[Routing] = ROUTINGS
 ) -> dict[Routing, LinkLoads]:
-    """Put traffic on links under several routings, as `route` does under one.
+    """Compute link loads under several routings.
 
     Parameters
     ----------
     traffic : Traffic
-        Counts.
+        Traffic between routers and groups.
     network : TwoLevelNetwork
-        Network, whose rule of gateways and parallel links apply.
+        Network with gateway rule and parallel links.
     routings : sequence of str, default both
-        As for `route`.
+        Routings, see `route`.
 
     Returns
     -------
@@ -222,7 +228,7 @@ def route_each(
     Raises
     ------
     InputError
-        As `route`.
+        If there are too few groups for indirect routes, or a routing is unknown.
     """
     from fabricast.percs.kernels.loads import direct_loads, indirect_loads, sum_by_gateway
 
@@ -232,19 +238,19 @@ def route_each(
     got_by, got = sent_by, sent
     if traffic.into is not traffic.out:
         got_by, got, _ = sum_by_gateway(traffic.into, gateways, routers)
-    found: dict[Routing, LinkLoads] = {}
+    loads: dict[Routing, LinkLoads] = {}
     for routing in routings:
         link, between = np.zeros((groups, routers, routers)), np.zeros((groups, groups))
         if routing == "direct":
             direct_loads(local, sent_by, got_by, total, network.multiplicity, link, between)
         elif routing == "indirect":
             if groups < 3:
-                raise InputError(f"{groups} groups have no third one, expected 3 or more for indirect routes")
+                raise InputError(f"groups is {groups}, expected 3 or more for indirect routes")
             fixed = network.gateway != "rel"
             indirect_loads(local, sent_by, got_by, sent, got, total, gateways, fixed, link, between)
         else:
             raise unknown_name("routing", routing, ROUTINGS)
         link *= traffic.unit_bytes
         between *= traffic.unit_bytes
-        found[routing] = LinkLoads(network, link, between)
-    return found
+        loads[routing] = LinkLoads(network, link, between)
+    return loads

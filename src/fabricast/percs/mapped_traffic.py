@@ -78,11 +78,11 @@ def mapped_traffic(
         raise unknown_name("mapping", mapping, MAPPINGS)
     generator = np.random.default_rng(seed)
     if pattern in WORKLOADS:
-        built_in = workload(pattern)
-        router = map_tasks(mapping, built_in, network, generator)
-        traffic, messages = count_traffic(built_in, router, network, seed=seed)
-        pairs = None if built_in.random_targets else router_pairs(built_in, router, network)
-        return traffic, pairs, f"{pattern}: {built_in.tasks:,} tasks, {messages:,} messages of {built_in.size_bytes:,.0f} bytes"
+        job = workload(pattern)
+        router = map_tasks(mapping, job, network, generator)
+        traffic, messages = count_traffic(job, router, network, seed=seed)
+        pairs = None if job.random_targets else router_pairs(job, router, network)
+        return traffic, pairs, f"{pattern}: {job.tasks:,} tasks, {messages:,} messages of {job.size_bytes:,.0f} bytes"
     check_pattern(pattern)
     pairs_of_ranks, ranks = matrix_pairs(Path(pattern), network, tiles)
     nodes = -(-ranks // network.cores_per_router)
@@ -92,7 +92,8 @@ def mapped_traffic(
         owner = generator.permutation(network.routers)[:nodes]
     else:
         raise InputError(
-            f"is '{mapping}', expected DEF or RNM because a matrix has no task grid to divide into blocks", argument="mapping"
+            f"is '{mapping}', expected DEF or RNM because a matrix has no task grid to divide into blocks",
+            argument="mapping",
         )
     router = owner[np.arange(ranks) // network.cores_per_router].astype(np.int32)
     traffic = matrix_traffic(*pairs_of_ranks, router, network)

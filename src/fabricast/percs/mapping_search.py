@@ -1,7 +1,8 @@
-"""Search for a mapping that avoids hot-spots with direct routing.
+"""Search for mappings that avoid hot-spots.
 
-Blocks of tasks that fill a node are swapped between routers; the cost is the sum over all
-links of all classes of the eighth power of load by capacity, so that the busiest decide.
+For direct routing, blocks of tasks that fill a node are swapped between routers. The cost is the sum
+of (load / capacity)**8 over all links of all classes, which the busiest links dominate. For indirect
+routing, nodes are swapped and all loads are recomputed.
 """
 
 from __future__ import annotations
@@ -25,22 +26,22 @@ __all__ = ["MappingSearch", "bottleneck_s", "search_indirect", "search_mapping",
 
 _EPOCHS = 24
 _WARM, _COLD = 3.0, 0.03
-#: Links aim at this multiple of the time of an even load; the search only needs its order of magnitude.
+#: Target time of a link as a multiple of the even-load time; only its order of magnitude matters.
 _TARGET_OVER_FLOOR = 1.3
 
 
 @dataclass(frozen=True)
 class MappingSearch:
-    """What a search found.
+    """Result of a mapping search.
 
     Parameters
     ----------
     position : ndarray of int64, shape (blocks,)
         Router of each block.
     bottleneck_s, start_s : float
-        Time of the busiest link afterwards and before.
+        Time of the busiest link in s after and before the search.
     proposals, kept : int
-        Swaps that were tried and kept.
+        Number of proposed and accepted swaps.
     """
 
     position: NDArray[np.int64]
@@ -59,36 +60,36 @@ def search_mapping(
     seed: int,
     progress: Callable[[int], None] | None = None,
 ) -> MappingSearch:
-    """Swap blocks until the busiest link is relieved.
+    """Minimise the load of the busiest link by simulated annealing (direct routing).
 
     Parameters
     ----------
     pairs : tuple of ndarray
-        Source block, target block and bytes.
+        Source block, target block and bytes of each pair.
     start : ndarray of int64, shape (blocks,)
         Router of each block at the start.
     network : TwoLevelNetwork
         Network.
     proposals : int
-        Swaps that are tried.
+        Number of swaps to propose.
     seed : int
-        Of the proposals.
+        Seed of the proposals.
     progress : callable, optional
-        Called with the number of swaps tried since the last call.
+        Called with the number of swaps proposed since the previous call.
 
     Returns
     -------
     MappingSearch
-        The best mapping at the end of any epoch, the start included.
+        Best mapping among the start and the ends of all epochs.
 
     Raises
     ------
     InputError
-        If two blocks stand on one router.
+        If two blocks share a router.
     """
     from fabricast.percs.kernels.search import COST, LOAD, SCALE, anneal, put_flows
 
-    # Empty nodes take part, so that blocks can move to them.
+    # Empty nodes participate in swaps so that blocks can move to them.
     empty = np.setdiff1d(np.arange(network.routers, dtype=np.int64), start)
     position, tables, inverse = _tables(pairs, np.concatenate([np.asarray(start, dtype=np.int64), empty]), network)
     links = tables[6]
@@ -100,42 +101,44 @@ def search_mapping(
     temperatures = np.geomspace(_WARM, _COLD, _EPOCHS + 1)
     state, kept = np.uint64(seed), 0
     for epoch in range(_EPOCHS):
-        # Loads are summed anew, so that rounding does not build up.
+        # Recompute the loads so that rounding errors do not accumulate.
         links[:, LOAD], links[:, COST] = 0.0, 0.0
         put_flows(*tables)
-        part = proposals // _EPOCHS + (1 if epoch < proposals % _EPOCHS else 0)
-        state, accepted = anneal(part, temperatures[epoch], temperatures[epoch + 1], np.uint64(state), *tables)
+        steps = proposals // _EPOCHS + (1 if epoch < proposals % _EPOCHS else 0)
+        state, accepted = anneal(steps, temperatures[epoch], temperatures[epoch + 1], np.uint64(state), *tables)
         kept += int(accepted)
         now = float((links[:, LOAD] * inverse).max())
         if now < best * (1 - 1e-12):
             best, best_position = now, position.copy()
         if progress is not None:
-            progress(part)
+            progress(steps)
     return MappingSearch(best_position[: len(start)], best, first, proposals, kept)
 
 
 def search_indirect(
     workload: Workload, router: NDArray[np.int32], network: TwoLevelNetwork, *, evaluations: int, seed: int
 ) -> MappingSearch:
-    """Swap nodes while the busiest link under indirect routes, by expected loads, is not busier.
+    """Minimise the expected load of the busiest link under indirect routing.
+
+    Random pairs of nodes are swapped; a swap is accepted if it does not increase the bottleneck time.
 
     Parameters
     ----------
     workload : Workload
-        Pattern.
+        Communication pattern.
     router : ndarray of int32, shape (tasks,)
         Router of each task at the start.
     network : TwoLevelNetwork
         Network.
     evaluations : int
-        Swaps that are tried; each counts all loads anew, as every supernode feels every swap.
+        Number of swaps to try. Each swap affects every supernode and requires recounting all loads.
     seed : int
-        Of the swaps.
+        Seed of the swaps.
 
     Returns
     -------
     MappingSearch
-        ``position`` is the router that takes the place of each router.
+        Search result; ``position`` maps each router to its replacement.
     """
     generator = np.random.default_rng(seed)
 
@@ -157,12 +160,12 @@ def search_indirect(
 
 
 def bottleneck_s(pairs: Pairs, position: NDArray[np.int64], network: TwoLevelNetwork) -> float:
-    """Return the time of the busiest link with direct routes.
+    """Return the time of the busiest link under direct routing.
 
     Parameters
     ----------
     pairs : tuple of ndarray
-        Source block, target block and bytes.
+        Source block, target block and bytes of each pair.
     position : ndarray of int64, shape (blocks,)
         Router of each block.
     network : TwoLevelNetwork
@@ -171,7 +174,7 @@ def bottleneck_s(pairs: Pairs, position: NDArray[np.int64], network: TwoLevelNet
     Returns
     -------
     float
-        Seconds.
+        Time in s.
     """
     from fabricast.percs.kernels.search import LOAD, put_flows
 
@@ -183,27 +186,28 @@ def bottleneck_s(pairs: Pairs, position: NDArray[np.int64], network: TwoLevelNet
 def _tables(
     pairs: Pairs, start: NDArray[np.int64], network: TwoLevelNetwork
 ) -> tuple[NDArray[np.int64], tuple[Any, ...], NDArray[np.float64]]:
-    """Return positions, what the kernels read and write, and the inverse capacities of all links."""
+    """Return positions, kernel arguments, and inverse capacities of all links."""
     from fabricast.percs.kernels.search import SCALE
 
     position = np.array(start, dtype=np.int64)
     if np.unique(position).size != position.size or position.min() < 0 or position.max() >= network.routers:
-        raise InputError(f"blocks share routers or exceed the {network.routers} of the network")
-    offset, other, flows = _neighbours(pairs, position.size)
+        raise InputError(f"blocks share routers or are out of range, expected distinct routers below {network.routers}")
+    offset, neighbour, flows = _neighbours(pairs, position.size)
     inverse = 1 / network.link_capacities(1)
     group, number = np.divmod(np.arange(network.routers), network.group_routers)
     first_link = np.arange(network.routers) * network.group_routers
     lanes = np.stack([group, number, first_link, network.routers * network.group_routers + group * network.groups])
-    # A swap takes away and puts back two flows a neighbour of two blocks, each on a link a stripe and end.
+    # A swap removes and adds two flows per neighbour of each of two blocks; a flow uses at most one link between
+    # groups and two links per stripe within groups.
     touched = 2 * 2 * 2 * int(np.diff(offset).max(initial=1)) * (1 + 2 * network.multiplicity) + 2
     undo, undo_index = np.zeros((2, touched)), np.zeros(touched, dtype=np.int64)
     links = np.zeros((inverse.size, 4))
     links[:, SCALE] = inverse
-    return position, (offset, other, flows, position, network.gateways, lanes, links, undo, undo_index), inverse
+    return position, (offset, neighbour, flows, position, network.gateways, lanes, links, undo, undo_index), inverse
 
 
 def _neighbours(pairs: Pairs, blocks: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """Return the neighbours of every block with what it sends and gets."""
+    """Return the neighbours of every block with the bytes sent and received."""
     source, target, size = pairs
     keys = np.unique(np.concatenate([source * blocks + target, target * blocks + source]))
     flows = np.zeros((2, keys.size))
@@ -214,7 +218,7 @@ def _neighbours(pairs: Pairs, blocks: int) -> tuple[NDArray[np.int64], NDArray[n
 
 
 def _even_load_s(load: NDArray[np.float64], network: TwoLevelNetwork) -> float:
-    """Return the time if the bytes between groups were spread evenly over their links."""
+    """Return the time in s if bytes were spread evenly over the links."""
     count = network.groups * (network.groups - 1)
     between = load[network.groups * network.group_routers**2 :].sum() / count / network.d_bytes_per_s
     within = load[: network.groups * network.group_routers**2].sum()
@@ -223,33 +227,33 @@ def _even_load_s(load: NDArray[np.float64], network: TwoLevelNetwork) -> float:
 
 
 def write_rank_files(router: NDArray[np.int64], network: TwoLevelNetwork, hosts: list[str], stem: Path) -> list[Path]:
-    """Write a mapping as files that MPI launchers read.
+    """Write a mapping as input files of MPI launchers.
 
     Parameters
     ----------
     router : ndarray of int64, shape (ranks,)
         Router of every rank.
     network : TwoLevelNetwork
-        Network, whose routers have cores.
+        Network with the number of cores per router.
     hosts : list of str
-        Host of every router.
+        Host name of every router.
     stem : Path
-        Files are named after it.
+        Path of the files without suffix.
 
     Returns
     -------
     list of Path
-        An Open MPI rankfile and a host list for SLURM's arbitrary distribution.
+        Paths of an Open MPI rankfile and of a host list for SLURM's arbitrary distribution.
 
     Raises
     ------
     InputError
-        If there are fewer hosts than routers are used, or a router has more ranks than cores.
+        If there are fewer hosts than used routers, or a router has more ranks than cores.
     """
     if router.max() >= len(hosts):
-        raise InputError(f"{len(hosts)} hosts are named, expected at least {int(router.max()) + 1}")
+        raise InputError(f"{len(hosts)} hosts are specified, expected at least {int(router.max()) + 1}")
     if np.bincount(router).max() > network.cores_per_router:
-        raise InputError(f"a router has more ranks than its {network.cores_per_router} cores")
+        raise InputError(f"a router has more ranks than cores, expected at most {network.cores_per_router}")
     slots: dict[int, int] = {}
     lines = []
     for rank, owner in enumerate(router.tolist()):

@@ -141,7 +141,7 @@ def place(placement: str, nodes: int, network: TwoLevelNetwork, generator: np.ra
         Routers of the job.
     """
     if nodes > network.routers:
-        raise InputError(f"the job needs {nodes} routers, the machine has {network.routers}")
+        raise InputError(f"the job needs {nodes} routers, expected at most {network.routers}")
     all_routers = np.arange(network.routers)
     units = {
         "random_supernodes": network.group_routers,

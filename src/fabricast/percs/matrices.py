@@ -1,4 +1,4 @@
-"""Bytes between ranks, from the users' matrices and lists."""
+"""Readers of communication matrices (bytes between ranks)."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from fabricast.percs.workloads import LARGEST_TASKS
 __all__ = ["read_matrix"]
 
 _PAIRS = ("source", "target", "size_bytes")
-#: Ranks of a dense matrix; larger ones are given as pairs.
+#: Largest number of ranks of a dense matrix; larger matrices must be lists of pairs.
 _LARGEST_MATRIX = 8192
 _LARGEST_PAIRS = 20_000_000
-#: More bytes between two ranks are a typing error.
+#: Larger values are rejected as typing errors.
 _LARGEST_BYTES = 1e18
 
 
 def read_matrix(path: Path | str) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], int]:
-    """Read bytes between ranks from a square CSV matrix, a CSV or Parquet list, or MatrixMarket.
+    """Read bytes between ranks from CSV, Parquet or MatrixMarket.
 
     Parameters
     ----------
     path : Path or str
-        ``.mtx``; or one row of numbers a rank, with commas or blanks; or CSV with the header
-        ``source,target,size_bytes``, or ``.parquet`` with these columns.
+        MatrixMarket file (``.mtx``); square matrix with one row per rank, separated by commas or blanks;
+        CSV with the header ``source,target,size_bytes``; or ``.parquet`` with these columns.
 
     Returns
     -------
@@ -44,7 +44,7 @@ def read_matrix(path: Path | str) -> tuple[NDArray[np.int64], NDArray[np.int64],
     Raises
     ------
     InputError
-        If the file is not as expected.
+        If the file cannot be read or contains invalid values.
     """
     path = Path(path)
     if path.suffix.lower() == ".mtx":
@@ -56,7 +56,7 @@ def read_matrix(path: Path | str) -> tuple[NDArray[np.int64], NDArray[np.int64],
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
     if lines and "source" in lines[0]:
         return _of_pairs(path, csv_columns(text, _PAIRS, numbers=_PAIRS), lambda: read_csv(path, _PAIRS, text=text))
-    # CommBench prints rows of numbers with blanks between, others commas.
+    # CommBench separates numbers by blanks, other programs by commas.
     separator = "," if lines and "," in lines[0] else None
     widths = sorted({len(line.split(separator)) for line in lines[:_LARGEST_MATRIX]})
     if len(lines) > _LARGEST_MATRIX or widths != [len(lines)]:
@@ -66,11 +66,11 @@ def read_matrix(path: Path | str) -> tuple[NDArray[np.int64], NDArray[np.int64],
             path=path,
         )
     if any("_" in line for line in lines):
-        raise InputError("is no matrix of numbers: holds '_'", path=path)
+        raise InputError("is not a matrix of numbers: contains '_'", path=path)
     try:
         dense = np.array([line.split(separator) for line in lines], dtype=np.float64)
     except ValueError as error:
-        raise InputError(f"is no matrix of numbers: {error}", path=path) from error
+        raise InputError(f"is not a matrix of numbers: {error}", path=path) from error
     source, target = np.nonzero(dense)
     return _communication(source.astype(np.int64), target.astype(np.int64), dense[source, target], len(dense), path)
 
@@ -78,16 +78,19 @@ def read_matrix(path: Path | str) -> tuple[NDArray[np.int64], NDArray[np.int64],
 def _of_pairs(
     path: Path, table: pd.DataFrame | None, rows: Callable[[], Iterable[CsvRow | ParquetRow]]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], int]:
-    """Return what is sent, from columns; row by row only to read what is unusual, or to name the first wrong row."""
+    """Return the pairs that communicate.
+
+    Rows are read one by one only if the columns cannot be converted, or to report the first invalid row.
+    """
     pairs = None if table is None else table[list(_PAIRS)].to_numpy(dtype=np.float64)
     if pairs is None or not len(pairs) or _wrong(pairs).any():
         listed = list(rows())
         if not listed:
-            raise InputError("holds no rows, expected at least one", path=path)
+            raise InputError("contains no rows, expected at least one", path=path)
         pairs = np.array([[row.number(name) for name in _PAIRS] for row in listed])
-        wrong = _wrong(pairs)
-        if wrong.any():
-            raise listed[int(np.argmax(wrong))].error(
+        invalid = _wrong(pairs)
+        if invalid.any():
+            raise listed[int(np.argmax(invalid))].error(
                 f"expected ranks that are whole numbers from 0 to {LARGEST_TASKS - 1:,}, and 0 to {_LARGEST_BYTES:g} "
                 "bytes"
             )
@@ -96,9 +99,9 @@ def _of_pairs(
 
 
 def _wrong(pairs: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return which rows are no pair of ranks and bytes."""
-    ends, size = pairs[:, :2], pairs[:, 2]
-    whole = (ends >= 0) & (ends == np.round(ends)) & (ends < LARGEST_TASKS)
+    """Return a mask of the rows with invalid ranks or bytes."""
+    ranks, size = pairs[:, :2], pairs[:, 2]
+    whole = (ranks >= 0) & (ranks == np.round(ranks)) & (ranks < LARGEST_TASKS)
     wrong: NDArray[np.bool_] = ~(whole.all(axis=1) & (size >= 0) & (size <= _LARGEST_BYTES))
     return wrong
 
@@ -106,7 +109,7 @@ def _wrong(pairs: NDArray[np.float64]) -> NDArray[np.bool_]:
 def _read_matrix_market(
     path: Path,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], int]:
-    # Here, as every start of Snakemake would wait for it.
+    # Imported here to keep the start of Snakemake fast.
     from scipy.io import mminfo, mmread
     from scipy.sparse import coo_array
 
@@ -129,7 +132,7 @@ def _read_matrix_market(
     except InputError:
         raise
     except (ValueError, TypeError, OverflowError, IndexError, LookupError, MemoryError) as error:
-        raise InputError(f"is no MatrixMarket file: {error or type(error).__name__}", path=path) from error
+        raise InputError(f"is not a MatrixMarket file: {error or type(error).__name__}", path=path) from error
     source, target = (ends.astype(np.int64) for ends in matrix.coords)
     return _communication(source, target, size, int(rows), path)
 
@@ -137,9 +140,9 @@ def _read_matrix_market(
 def _communication(
     source: NDArray[np.int64], target: NDArray[np.int64], size: NDArray[np.float64], ranks: int, path: Path
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], int]:
-    """Return what is sent between different ranks, once it is checked."""
+    """Validate the bytes and return the pairs of different ranks."""
     if not ((size >= 0) & (size <= _LARGEST_BYTES)).all():
-        raise InputError(f"holds bytes that are negative, missing or beyond {_LARGEST_BYTES:g}", path=path)
+        raise InputError(f"contains bytes that are negative, missing or above {_LARGEST_BYTES:g}", path=path)
     return _without_self(source, target, size, ranks, path)
 
 
@@ -148,5 +151,5 @@ def _without_self(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], int]:
     keep = (source != target) & (size > 0)
     if not keep.any():
-        raise InputError("holds no communication between different ranks", path=path)
+        raise InputError("contains no messages between different ranks", path=path)
     return source[keep], target[keep], size[keep], ranks

@@ -80,7 +80,9 @@ class TwoLevelNetwork:
             raise InputError(f"multiplicity is {self.multiplicity}, expected 1 to {self.group_routers * 16}")
         for name in ("ll", "lr", "d", "injection"):
             if not 0 < getattr(self, f"{name}_bytes_per_s") < float("inf"):
-                raise InputError(f"{name}_bytes_per_s is {getattr(self, f'{name}_bytes_per_s')}, expected a positive finite rate")
+                raise InputError(
+                    f"{name}_bytes_per_s is {getattr(self, f'{name}_bytes_per_s')}, expected a rate above 0"
+                )
 
     @property
     def group_routers(self) -> int:
@@ -108,7 +110,7 @@ class TwoLevelNetwork:
 
     @cached_property
     def gateways(self) -> NDArray[np.int64]:
-        """Router of group i with parallel link k to group j, shape (groups, groups, multiplicity)."""
+        """Router of group i with parallel link k to group j, indexed [i, j, k]."""
         count, stripes, routers = self.groups, self.multiplicity, self.group_routers
         i, j, k = np.ogrid[:count, :count, :stripes]
         if self.gateway == "mod":
@@ -145,5 +147,5 @@ class TwoLevelNetwork:
 
 @cache
 def percs(groups: int, *, gateway: Gateway = "mod", multiplicity: int = 1) -> TwoLevelNetwork:
-    """Return the PERCS network with a number of supernodes; equal calls share one cached object."""
+    """Return the PERCS network with this number of supernodes (cached)."""
     return TwoLevelNetwork(groups, gateway=gateway, multiplicity=multiplicity)

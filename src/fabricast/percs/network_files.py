@@ -1,4 +1,4 @@
-"""The network a user means: PERCS of a size, or a YAML file."""
+"""User-specified networks: PERCS with a number of supernodes, or a YAML file."""
 
 from __future__ import annotations
 
@@ -43,35 +43,35 @@ def load_network(
     file: Path | None,
     ranks_per_node: int | None = None,
 ) -> TwoLevelNetwork:
-    """Return the network of a command.
+    """Return the network specified by command-line or API arguments.
 
     Parameters
     ----------
     pattern : str
-        Built-in pattern, whose name tells the supernodes, or a file.
+        Built-in pattern, whose name determines the number of supernodes, or a file.
     groups : int or None
-        Groups of PERCS.
+        Number of PERCS supernodes.
     gateway, multiplicity
-        As of `fabricast.percs.network.TwoLevelNetwork`.
+        See `fabricast.percs.network.TwoLevelNetwork`.
     file : Path or None
-        YAML file with keys of the network; a network with one speed in a group leaves out
-        lr_bytes_per_s. It excludes the others.
+        YAML file with the fields of the network; `lr_bytes_per_s` defaults to `ll_bytes_per_s`.
+        Cannot be combined with `groups`.
     ranks_per_node : int, optional
-        Ranks of a matrix that fill a node, in place of the network's cores.
+        Number of matrix ranks per node; defaults to the number of cores per router.
 
     Returns
     -------
     TwoLevelNetwork
-        The network.
+        Specified network.
 
     Raises
     ------
     InputError
-        If the pattern is unknown, nothing tells the number of groups, or a value is out of range.
+        If the pattern is unknown, the number of groups is unspecified, or a value is out of range.
     """
     if file is not None:
         if groups is not None:
-            raise InputError("excludes a network of your own", argument="groups")
+            raise InputError("cannot be combined with a network file", argument="groups")
         values = load_model(file, _NetworkFile).model_dump()
         values["lr_bytes_per_s"] = values["lr_bytes_per_s"] or values["ll_bytes_per_s"]
         try:
@@ -81,11 +81,9 @@ def load_network(
     if groups is None:
         check_pattern(pattern)
         if pattern not in WORKLOADS:
-            raise InputError(
-                "is missing, expected the number of supernodes, or a network of your own", argument="groups"
-            )
+            raise InputError("is missing, expected the number of supernodes or a network file", argument="groups")
         groups = supernodes_of(pattern)
-    network = percs(groups, gateway=gateway, multiplicity=multiplicity)  # type: ignore[arg-type]  # checked there
+    network = percs(groups, gateway=gateway, multiplicity=multiplicity)  # type: ignore[arg-type]  # validated by TwoLevelNetwork
     return _with_ranks(network, pattern, ranks_per_node)
 
 
@@ -93,5 +91,7 @@ def _with_ranks(network: TwoLevelNetwork, pattern: str, ranks_per_node: int | No
     if ranks_per_node is None:
         return network
     if pattern in WORKLOADS:
-        raise InputError(f"ranks of a node belong to a matrix; those of '{pattern}' are {network.cores_per_router}")
+        raise InputError(
+            f"'{pattern}' has {network.cores_per_router} ranks per node; specify another number only for a matrix"
+        )
     return replace(network, cores_per_router=ranks_per_node)

@@ -1,4 +1,4 @@
-"""Packet-level network simulation: an independent reference for the bottleneck time."""
+"""Packet-level network simulation, the reference for bottleneck times."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def router_pairs(workload: Workload, router: NDArray[np.int32], network: TwoLeve
         Source, target and bytes, sorted by source and target.
     """
     if workload.random_targets:
-        raise InputError(f"'{workload.name}' has random targets, expected a pattern with neighbours for a packet simulation")
+        raise InputError(f"'{workload.name}' has random targets, expected a pattern with neighbours")
     owner = router.reshape(workload.grid).astype(np.int64)
     first, second = [], []
     for offset in workload.offsets:
@@ -156,9 +156,9 @@ def simulate_packets(
         raise InputError(f"groups is {network.groups}, expected 3 or more for indirect routes")
     packets = np.ceil(np.asarray(size, dtype=np.float64) / packet_bytes).astype(np.int64)
     if packets.sum() > _MOST_PACKETS:
-        raise InputError(f"the run has {packets.sum():,} packets, expected at most {_MOST_PACKETS:,}; increase packet_bytes")
+        raise InputError(f"{packets.sum():,} packets, expected at most {_MOST_PACKETS:,}; increase packet_bytes")
     if (np.diff(source) < 0).any():
-        raise InputError("pairs are unsorted, expected them sorted by source")
+        raise InputError("pairs are unsorted, expected pairs sorted by source")
     capacity = network.link_capacities(network.multiplicity)
     service = np.maximum(1, np.rint(packet_bytes / capacity * _TICKS_PER_S)).astype(np.int64)
     injection = max(1, round(packet_bytes / network.injection_bytes_per_s * _TICKS_PER_S))

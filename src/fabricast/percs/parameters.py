@@ -20,7 +20,7 @@ _NETWORK: dict[str, tuple[str, Tag, str]] = {
     "d_bytes_per_s": ("bytes/s", "published", f"{_SLIDES}: D links"),
     "injection_bytes_per_s": ("bytes/s", "derived", "half of the bidirectional 192 GB/s between hub and host"),
     "hop_latency_s": ("s", "assumed", "no source"),
-    "multiplicity": ("1", "assumed", "one link per pair of supernodes; the slides mention a single link between two supernodes"),
+    "multiplicity": ("1", "assumed", "one link per pair of supernodes; the slides mention a single link"),
 }
 _RULES = {
     "mod": "node j mod 32 of a supernode has the link to supernode j",
@@ -69,12 +69,12 @@ def network_parameters() -> list[Parameter]:
 
 def _workload(workload: Workload) -> list[Parameter]:
     name = workload.name
-    statement = _PUBLISHED_SIZES.get(name) or (_PUBLISHED_MULTICAST if name.startswith("MC") else "")
+    quote = _PUBLISHED_SIZES.get(name) or (_PUBLISHED_MULTICAST if name.startswith("MC") else "")
     if name.endswith("-300"):
-        statement = "messages of 1 MB on 300 supernodes"
-    tag: Tag = "published" if statement else "assumed"
+        quote = "messages of 1 MB on 300 supernodes"
+    tag: Tag = "published" if quote else "assumed"
     parameters = [
-        Parameter("percs", name, "message_size", workload.size_bytes, "bytes", tag, f"{_SLIDES}: {statement}" if statement
+        Parameter("percs", name, "message_size", workload.size_bytes, "bytes", tag, f"{_SLIDES}: {quote}" if quote
                   else "no source"),
         Parameter("percs", name, "messages_per_task", float(workload.messages // workload.tasks), "1", "published",
                   f"{_SLIDES}: two neighbours per dimension, or 14 targets"),
@@ -88,6 +88,6 @@ def _workload(workload: Workload) -> list[Parameter]:
     if name.startswith("MC"):
         parameters.append(
             Parameter("percs", name, "multicast_targets_known", 0.0, "1", "assumed",
-                      "the 14 target tasks are not published; half, near, rand and stride are this project's interpretations")
+                      "the 14 targets are not published; half, near, rand and stride are interpretations")
         )  # fmt: skip
     return parameters

@@ -1,4 +1,4 @@
-"""The study of two-level direct networks as rows of the tables."""
+"""Result tables of the two-level network study."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ from fabricast.percs.mapping_search import MappingSearch, search_indirect, searc
 from fabricast.percs.mappings import map_tasks
 from fabricast.percs.network import TwoLevelNetwork, percs
 from fabricast.percs.packets import router_pairs, simulate_packets
-from fabricast.percs.percentiles import percentiles
 from fabricast.percs.workloads import EXAMPLE_GRID, Workload, stencil
 from fabricast.runtime.threads import in_order
 
@@ -48,18 +47,18 @@ __all__ = [
 COUNTED_SUPERNODES = (2, 4, 8, 16, 32, 64, 128, 256, 300, 512)
 _BINS = 24
 _HISTOGRAMS_OF_SEED = (None, 0)
-#: Swaps tried with direct routes for each that is tried with indirect ones, where all loads are counted anew.
+#: Swaps proposed with direct routes per swap with indirect routes, which requires recounting all loads.
 _PROPOSALS_OF_EVALUATION = 5000
 
 
 @dataclass(frozen=True)
 class LoadTables:
-    """Rows of link loads.
+    """Tables of link loads.
 
     Parameters
     ----------
     network_case, network_link_class, network_link_histogram : pandas.DataFrame
-        Rows as in schema.sql.
+        Rows as defined in schema.sql.
     """
 
     network_case: pd.DataFrame
@@ -68,7 +67,7 @@ class LoadTables:
 
 
 def count_rows() -> pd.DataFrame:
-    """Return the directed links of PERCS by class and number of supernodes."""
+    """Return the number of directed PERCS links by class and number of supernodes."""
     return pd.DataFrame(
         [
             {"supernodes": groups, "class": name, "links": count}
@@ -79,12 +78,14 @@ def count_rows() -> pd.DataFrame:
 
 
 def example_rows() -> pd.DataFrame:
-    """Count the talk's example: a stencil with a node a vertex, in rank order on two supernodes.
+    """Compute link loads of the stencil example on the SC11 slides.
+
+    Every node is one vertex of a 16 x 4 grid, in rank order on two supernodes.
 
     Returns
     -------
     pandas.DataFrame
-        Rows of the table network_example, for an open grid and a torus, and for ranks along either side.
+        Rows of the table network_example: open grid and torus, each with ranks along either side.
 
     References
     ----------
@@ -113,26 +114,26 @@ def example_rows() -> pd.DataFrame:
 def load_tables(
     cases: Iterable[Case], *, seed: int, threads: int, progress: Callable[[int], None] | None = None
 ) -> LoadTables:
-    """Evaluate cases under both routings.
+    """Compute link loads of the cases under both routings.
 
     Parameters
     ----------
     cases : iterable of Case
-        Cases.
+        Cases to evaluate.
     seed : int
         Root seed.
     threads : int
-        Threads to use; rows do not depend on it.
+        Number of threads; it does not affect the results.
     progress : callable, optional
-        Called with the number of cases that were finished since the last call.
+        Called with the number of cases completed since the previous call.
 
     Returns
     -------
     LoadTables
-        Rows in the order of the cases.
+        Tables with rows in the order of the cases.
     """
     ordered = list(cases)
-    # Cases of the same traffic, which is counted once, by their numbers.
+    # Indices of the cases that share their traffic, which is counted once.
     alike: dict[Case, list[int]] = {}
     for number, case in enumerate(ordered):
         alike.setdefault(without_gateways(case), []).append(number)
@@ -145,12 +146,16 @@ def load_tables(
         ]
 
     evaluated = in_order(rows, alike.values(), threads=threads, progress=progress, parts=len)
-    found = [part for _, parts in sorted(itertools.chain.from_iterable(evaluated), key=itemgetter(0)) for part in parts]
-    if not found:
-        # A shard may have no case: more shards than cases.
+    rows_of_cases = [
+        part for _, parts in sorted(itertools.chain.from_iterable(evaluated), key=itemgetter(0)) for part in parts
+    ]
+    if not rows_of_cases:
+        # A shard is empty if there are more shards than cases.
         return LoadTables(*(pd.DataFrame({"case_id": []}) for _ in LoadTables.__dataclass_fields__))
-    # Heads, rows of classes, rows of histograms, each in the order of the cases.
-    return LoadTables(*(pd.DataFrame([row for part in parts for row in part]) for parts in zip(*found, strict=True)))
+    # Case rows, class rows and histogram rows, each in the order of the cases.
+    return LoadTables(
+        *(pd.DataFrame([row for part in parts for row in part]) for parts in zip(*rows_of_cases, strict=True))
+    )
 
 
 _Rows = list[dict[str, Any]]
@@ -171,7 +176,7 @@ def _case_rows(case: Case, routing: Routing, loads: LinkLoads, messages: int) ->
     histograms: _Rows = []
     times = loads.class_times_s()
     for kind, load in loads.by_class.items():
-        p50, p90, p99 = percentiles(load, (50, 90, 99))
+        p50, p90, p99 = np.percentile(load, (50, 90, 99)).tolist()
         largest = loads.busiest_bytes[kind]
         classes.append(
             {"case_id": name, "class": kind, "links": load.size, "used": int((load > 0).sum()),
@@ -190,12 +195,12 @@ def _case_rows(case: Case, routing: Routing, loads: LinkLoads, messages: int) ->
 
 @dataclass(frozen=True)
 class PacketTables:
-    """Rows of the packet-level reference.
+    """Tables of the packet-level reference.
 
     Parameters
     ----------
     prediction, reference, error_feature : pandas.DataFrame
-        Rows as in schema.sql.
+        Rows as defined in schema.sql.
     """
 
     prediction: pd.DataFrame
@@ -204,7 +209,7 @@ class PacketTables:
 
 
 def packet_cases(workloads: list[str], seeds: int) -> list[tuple[Case, Routing]]:
-    """Return the cases that are simulated: every mapping of some workloads under both routings."""
+    """Return the cases to simulate: every mapping under both routings."""
     return [(case, routing) for case in grid_cases(workloads, seeds, sensitivity=False) for routing in ROUTINGS]
 
 
@@ -217,20 +222,20 @@ def simulate_cases(
     threads: int,
     progress: Callable[[int], None] | None = None,
 ) -> pd.DataFrame:
-    """Simulate cases packet by packet.
+    """Run packet-level simulations of the cases.
 
     Parameters
     ----------
     cases : list of (Case, str)
-        Cases with their routing.
+        Cases and their routing.
     packet_bytes : float
-        Largest size of a packet; a shorter message is one packet.
+        Largest packet size in bytes; a shorter message is one packet.
     window : int
-        Packets in flight of each router.
+        Largest number of packets in flight per router.
     seed : int
         Root seed.
     threads : int
-        Threads to use; rows do not depend on it.
+        Number of threads; it does not affect the results.
     progress : callable, optional
         Called with 1 after every case.
 
@@ -259,23 +264,23 @@ def simulate_cases(
 def packet_tables(
     reference: pd.DataFrame, network_case: pd.DataFrame, network_link_class: pd.DataFrame, *, seed: int
 ) -> PacketTables:
-    """Put packet-level times beside that of the busiest link, and learn what tells their ratio.
+    """Compare packet-level times with the busiest-link bound and explain their ratio.
 
     Parameters
     ----------
     reference : pandas.DataFrame
-        Rows of `simulate_cases`.
+        Rows returned by `simulate_cases`.
     network_case, network_link_class : pandas.DataFrame
-        Rows of `load_tables`, among them those of the cases.
+        Tables returned by `load_tables`, with all cases of `reference`.
     seed : int
         Root seed.
 
     Returns
     -------
     PacketTables
-        Bounds as predictions, times as references, importance of features.
+        Bounds as predictions, simulated times as references, and feature importance.
     """
-    # scikit-learn takes half a second to load, and no other table of the study needs it.
+    # Imported here because only this table of the study needs scikit-learn.
     from fabricast.percs.time_features import explain_times, load_features
 
     reference = reference.sort_values("case_id", ignore_index=True)
@@ -294,20 +299,20 @@ def packet_tables(
 def search_rows(
     names: list[str], *, proposals: int, packet_bytes: float, seed: int, progress: Callable[[int], None] | None = None
 ) -> pd.DataFrame:
-    """Search mappings for both routings and simulate them packet by packet.
+    """Search mappings for both routings and verify them by packet simulation.
 
     Parameters
     ----------
     names : list of str
-        Workloads with blocks.
+        Names of workloads with block mappings.
     proposals : int
-        Swaps that are tried for each with direct routes; with indirect ones a fixed share of them.
+        Swaps proposed per workload with direct routes; a fixed fraction with indirect routes.
     packet_bytes : float
-        Size of a packet of the verification.
+        Packet size in bytes of the verification.
     seed : int
         Root seed.
     progress : callable, optional
-        Called with the number of swaps tried since the last call.
+        Called with the number of swaps proposed since the previous call.
 
     Returns
     -------
@@ -318,7 +323,7 @@ def search_rows(
     for name in names:
         pattern, network = workload(name), percs(supernodes_of(name))
         generator = random_generator(seed, f"percs.search.{name}")
-        # Blocks of the node mapping are what is moved.
+        # The search moves the node blocks of the BNM mapping.
         block = map_tasks("BNM", pattern, network, generator)
         pairs = router_pairs(pattern, block, network)
         start = generator.permutation(network.routers)
@@ -334,16 +339,16 @@ def search_rows(
             ("direct", "RNM", direct, direct.position[block]),
             ("indirect", best, indirect, indirect.position[regular[best]]),
         )
-        for routing, start_mapping, found, position in searched:
+        for routing, start_mapping, result, position in searched:
             router = position.astype(np.int32)
             loads = _loads(pattern, router, network, routing)
             size = min(packet_bytes, pattern.size_bytes)
             run = simulate_packets(router_pairs(pattern, router, network), network, routing, packet_bytes=size)
             rows.append(
-                {"workload": name, "routing": routing, "start": start_mapping, "start_s": found.start_s,
+                {"workload": name, "routing": routing, "start": start_mapping, "start_s": result.start_s,
                  "bottleneck_s": loads.bottleneck[0], "bottleneck_class": loads.bottleneck[1],
                  "floor_s": loads.floor_s(), "packets_s": run.elapsed_s, "packet_bytes": size,
-                 "proposals": found.proposals, "kept": found.kept}
+                 "proposals": result.proposals, "kept": result.kept}
             )  # fmt: skip
     return pd.DataFrame(rows)
 

@@ -1,4 +1,4 @@
-"""What makes the packet level slower than its bound: extra-trees on features of link loads."""
+"""Feature importance for the ratio of packet-level time to bottleneck bound."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TREES = 300
 
 
 def load_features(link_class: pd.DataFrame, case: pd.DataFrame) -> pd.DataFrame:
-    """Return features of the loads of each case.
+    """Return link-load features of each case.
 
     Parameters
     ----------
@@ -24,20 +24,22 @@ def load_features(link_class: pd.DataFrame, case: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        One row a case, index case_id: by class the time of the busiest link, and mean, 90th and
-        99th percentile of the load by its maximum, the share of used links; the class of the
-        bottleneck's lead over the others; whether routes are indirect.
+        One row per case with index case_id. By link class: time of the busiest link in s; mean, 90th and
+        99th percentile of the load divided by the maximum; share of used links. By case: time of the
+        second-slowest class divided by that of the slowest; whether routes are indirect; even-load time
+        divided by bottleneck time.
     """
     parts = []
     for name, rows in link_class.groupby("class", sort=True):
-        own = rows.set_index("case_id")
-        largest = own["max_bytes"].where(own["max_bytes"] > 0, 1.0)
+        loads = rows.set_index("case_id")
+        largest = loads["max_bytes"].where(loads["max_bytes"] > 0, 1.0)
         parts.append(
             pd.DataFrame(
                 {
-                    f"{name}_time_s": own["time_s"], f"{name}_mean_by_max": own["mean_bytes"] / largest,
-                    f"{name}_p90_by_max": own["p90_bytes"] / largest, f"{name}_p99_by_max": own["p99_bytes"] / largest,
-                    f"{name}_used": own["used"] / own["links"],
+                    f"{name}_time_s": loads["time_s"], f"{name}_mean_by_max": loads["mean_bytes"] / largest,
+                    f"{name}_p90_by_max": loads["p90_bytes"] / largest,
+                    f"{name}_p99_by_max": loads["p99_bytes"] / largest,
+                    f"{name}_used": loads["used"] / loads["links"],
                 }
             )
         )  # fmt: skip
@@ -52,24 +54,24 @@ def load_features(link_class: pd.DataFrame, case: pd.DataFrame) -> pd.DataFrame:
 
 
 def explain_times(features: pd.DataFrame, case: pd.DataFrame, simulated: pd.Series, *, seed: int) -> pd.DataFrame:
-    """Learn how much longer than its bound each case takes, and what tells it.
+    """Explain the ratio of simulated time to bound by extra-trees regression.
 
     Parameters
     ----------
     features : pandas.DataFrame
-        As `load_features` gives.
+        Features returned by `load_features`.
     case : pandas.DataFrame
         Rows of the table network_case.
     simulated : pandas.Series
         Packet-level times in s, index case_id.
     seed : int
-        Of the trees.
+        Seed of the trees.
 
     Returns
     -------
     pandas.DataFrame
-        As `fabricast.core.feature_importance.explain_by_features`, of the log ratio of time and
-        bound; workload and mapping together make a group.
+        Result of `fabricast.core.feature_importance.explain_by_features` for the logarithm of the ratio.
+        Cases with the same workload and mapping are one group.
     """
     facts = case.set_index("case_id").loc[simulated.index]
     ratio = np.log(simulated.to_numpy() / facts["bottleneck_s"].to_numpy())

@@ -1,4 +1,4 @@
-"""Communication patterns of tasks on grids, generated on the fly."""
+"""Communication patterns of tasks on grids."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from fabricast.core.errors import InputError
 
 __all__ = ["BLOCKS", "EXAMPLE_GRID", "LARGEST_TASKS", "Workload", "blocks_of", "multicast", "stencil"]
 
-#: More tasks than the largest machine of the study has, many times over.
+#: Upper limit of the number of tasks, well above the largest machine of the study.
 LARGEST_TASKS = 2**22
 
 
 @dataclass(frozen=True)
 class Workload:
-    """Every task of a grid sends one message to each of its neighbours.
+    """Pattern in which every task of a grid sends one message to each neighbour.
 
     Parameters
     ----------
     name : str
-        Identifier.
+        Identifier of the workload.
     grid : tuple of int
-        Tasks in each direction, the last fastest.
+        Number of tasks in each dimension, last dimension fastest.
     offsets : tuple of tuple of int
-        Neighbours as differences of coordinates.
+        Coordinate differences of the neighbours.
     size_bytes : float
         Bytes of each message.
     wrap : bool, default True
         Whether the grid is a torus.
     random_targets : int, default 0
-        Targets drawn evenly among all tasks instead of neighbours.
+        Number of targets drawn uniformly from all tasks; replaces the neighbours.
     """
 
     name: str
@@ -48,23 +48,25 @@ class Workload:
         if not self.grid or min(self.grid) < 1 or self.tasks > LARGEST_TASKS:
             raise InputError(f"grid of '{self.name}' is {self.grid}, expected 1 to {LARGEST_TASKS:,} tasks")
         if any(len(offset) != len(self.grid) for offset in self.offsets):
-            raise InputError(f"offsets of '{self.name}' have other dimensions than its grid")
+            raise InputError(f"dimensions of offsets and grid of '{self.name}' differ, expected equal numbers")
         if not 0 < self.size_bytes < float("inf"):
             raise InputError(f"size_bytes of '{self.name}' is {self.size_bytes}, expected a positive number")
 
     @property
     def tasks(self) -> int:
-        """Tasks of the grid."""
+        """Number of tasks."""
         return int(np.prod(self.grid))
 
     @property
     def messages(self) -> int:
-        """Messages of a step on a torus; an upper bound without wrap-around."""
+        """Number of messages per step on a torus; an upper bound for an open grid."""
         return self.tasks * (self.random_targets or len(self.offsets))
 
     @property
     def is_mutual(self) -> bool:
-        """Whether each message to another task is answered by one: each neighbour has an opposite one.
+        """True if each message has a counterpart in the reverse direction.
+
+        Each offset then has a counterpart with all signs reversed.
 
         Examples
         --------
@@ -77,9 +79,10 @@ class Workload:
         return opposite == Counter(self.offsets) and (0,) * len(self.grid) not in opposite and not self.random_targets
 
     def tables(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Return what the kernel reads: grid, offsets, and the stride of each dimension.
+        """Return grid, offsets and strides as arrays for the kernel.
 
-        Of two opposite neighbours, one where all are mutual: the message back is counted with it.
+        If all messages are mutual, only one offset of each pair is returned, because the kernel counts the
+        message in the reverse direction with it.
         """
         mutual = self.is_mutual
         offsets = [one for one in self.offsets if not mutual or one > tuple(-step for step in one)]
@@ -92,7 +95,7 @@ class Workload:
 
 
 def stencil(name: str, grid: tuple[int, ...], size_bytes: float, *, wrap: bool = True) -> Workload:
-    """Return a stencil: one neighbour each way in every direction.
+    """Return a stencil with two neighbours in each dimension.
 
     Examples
     --------
@@ -111,28 +114,28 @@ def stencil(name: str, grid: tuple[int, ...], size_bytes: float, *, wrap: bool =
 def multicast(
     name: str, grid: tuple[int, ...], size_bytes: float, *, targets: str = "half", stride: int = 1024, wrap: bool = True
 ) -> Workload:
-    """Return a multicast of each task to 14 targets, as 14 messages.
+    """Return a multicast from each task to 14 targets, sent as 14 messages.
 
     Parameters
     ----------
     name : str
-        Identifier.
+        Identifier of the workload.
     grid : tuple of int
-        Three dimensions for ``half``; otherwise all tasks stand in a row.
+        Task grid, three-dimensional for ``half``; other targets use the product of its sides.
     size_bytes : float
         Bytes of each message.
     targets : {'half', 'near', 'rand', 'stride'}
-        The forward half of the 26 neighbours and (0, 0, 2); ranks within 7; 14 random ones; seven
-        strides either way. [assumed]
+        The forward half of the 26 neighbours and (0, 0, 2); ranks at distance 1 to 7; 14 random
+        tasks; 1 to 7 strides in both directions. [assumed]
     stride : int, default 1024
-        Distance of ``stride``.
+        Distance in ranks for ``stride``.
     wrap : bool, default True
         Whether the grid is a torus.
 
     Returns
     -------
     Workload
-        The pattern.
+        Multicast pattern.
     """
     if targets == "half":
         if len(grid) != 3:
@@ -149,10 +152,10 @@ def multicast(
     raise InputError(f"targets of '{name}' is '{targets}', expected half, near, rand or stride")
 
 
-#: Nodes of the talk's example on two supernodes.
+#: Node grid of the SC11 slide example on two supernodes.
 EXAMPLE_GRID = (16, 4)
 
-#: Shapes of blocks that fill a node, a drawer and a supernode of PERCS, by dimensions. [assumed]
+#: Shapes of blocks that fill a node, drawer and supernode of PERCS, by number of dimensions. [assumed]
 BLOCKS = {
     2: ((4, 8), (16, 16), (32, 32)),
     3: ((2, 4, 4), (4, 8, 8), (8, 8, 16)),
@@ -161,7 +164,7 @@ BLOCKS = {
 
 
 def blocks_of(grid: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
-    """Return the shapes of node, drawer and supernode blocks of a grid.
+    """Return the shapes of the node, drawer and supernode blocks of a grid.
 
     Raises
     ------
@@ -177,5 +180,5 @@ def blocks_of(grid: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
         raise InputError(f"grid {grid} has {len(grid)} dimensions, expected 2, 3 or 4 for blocks")
     for block in BLOCKS[len(grid)]:
         if any(side % part for side, part in zip(grid, block, strict=True)):
-            raise InputError(f"grid {grid} is not divided by blocks of {block}")
+            raise InputError(f"grid is {grid}, expected sides divisible by those of block {block}")
     return BLOCKS[len(grid)]

@@ -1,1 +1,1 @@
-"""The report page and its explorers."""
+"""HTML report and its interactive explorers."""

@@ -1,4 +1,4 @@
-"""Claims as the report shows them: in words, with what stands behind each verdict."""
+"""Format claims and their evidence for the report."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from fabricast.results.claims import EVIDENCE
 __all__ = ["claim_sections"]
 
 Rows = list[dict[str, Any]]
-#: Never by colour alone.
+#: Marks of verdicts: a verdict must not be distinguished by colour only.
 _MARKS = {"reproduced": "✓", "deviates": "≠"}
 
 
 def claim_sections(claims: Rows, readings: Rows, baselines: Rows) -> dict[str, Any]:
-    """Return what the page says of claims.
+    """Return the data of the report sections on claims.
 
     Parameters
     ----------
@@ -26,40 +26,42 @@ def claim_sections(claims: Rows, readings: Rows, baselines: Rows) -> dict[str, A
     Returns
     -------
     dict
-        ``claims`` with texts, readings and baselines by claim where there are several, counts by evidence, what
-        independent data decide, and the headline.
+        ``claims`` with formatted texts, ``readings`` (interpretations) of claims with several of them, ``baselines``
+        by claim, counts by evidence, verdicts from independent data, and the headline.
     """
     for row in claims:
         row |= {
             "published": bound_text(row["relation"], row["low"], row["high"], row["unit"]),
             "shown": observed_text(row["observed"], row["unit"]),
             "word": VERDICT_WORDS[row["verdict"]],
-            # Of no value nothing holds.
+            # A claim without a value has no share of interpretations that hold.
             "holds": "" if row["verdict"] == "not_testable"
             else holds_text(row["readings"], row["holds_in"], row["share_of_draws"]),
             "mark": _MARKS.get(row["verdict"], "–"),
         }  # fmt: skip
     spread = _by_claim(readings)
     unit = {row["claim"]: row["unit"] for row in claims}
-    for one in (*readings, *baselines):
-        one["shown"] = observed_text(one["observed"], unit[one["claim"]])
+    for entry in (*readings, *baselines):
+        entry["shown"] = observed_text(entry["observed"], unit[entry["claim"]])
     for row in claims:
-        own = [one for one in spread.get(row["claim"], []) if one["observed"] is not None]
-        found = [one["observed"] for one in own]
+        subset = [entry for entry in spread.get(row["claim"], []) if entry["observed"] is not None]
+        values = [entry["observed"] for entry in subset]
         row["decided_by"] = next(
-            (one["reading"] for one in own if one["is_default"] and one["observed"] == row["observed"]), ""
+            (entry["reading"] for entry in subset if entry["is_default"] and entry["observed"] == row["observed"]), ""
         )
-        if len(found) > 1 and min(found) < max(found):
-            ends = (observed_text(min(found), ""), observed_text(max(found), row["unit"]))
-            row["range"] = f"{ends[0].strip()} to {ends[1]} over {len(found)} readings"
+        if len(values) > 1 and min(values) < max(values):
+            ends = (observed_text(min(values), ""), observed_text(max(values), row["unit"]))
+            row["range"] = f"{ends[0].strip()} to {ends[1]} over {len(values)} interpretations"
         else:
             row["range"] = ""
     evidence = []
     untested = [row for row in claims if row["verdict"] == "not_testable"]
     for name in EVIDENCE:
-        own = [row for row in claims if row["evidence"] == name and row not in untested]
-        evidence.append({"evidence": name, "name": name.replace("_", " "), "all": len(own), "counts": _count_bars(own)})
-    # What this run has no value for rests on nothing.
+        subset = [row for row in claims if row["evidence"] == name and row not in untested]
+        evidence.append(
+            {"evidence": name, "name": name.replace("_", " "), "all": len(subset), "counts": _count_bars(subset)}
+        )
+    # Claims without a value in this run have no evidence.
     evidence.append(
         {"evidence": "", "name": "none: not testable", "all": len(untested), "counts": _count_bars(untested)}
     )
@@ -71,10 +73,10 @@ def claim_sections(claims: Rows, readings: Rows, baselines: Rows) -> dict[str, A
     testable = [row["verdict"] for row in tested]
     return {
         "claims": claims,
-        "readings": {name: own for name, own in _by_claim(readings).items() if len(own) > 1},
+        "readings": {name: subset for name, subset in _by_claim(readings).items() if len(subset) > 1},
         "baselines": _by_claim(baselines),
         "evidence": [row for row in evidence if row["all"]],
-        "evidence_order": {name: place for place, name in enumerate(EVIDENCE)},
+        "evidence_order": {name: position for position, name in enumerate(EVIDENCE)},
         "independent": {
             "reproduced": testable.count("reproduced"),
             "testable": len(testable),
@@ -84,13 +86,13 @@ def claim_sections(claims: Rows, readings: Rows, baselines: Rows) -> dict[str, A
         "verdicts": [
             (verdict, word, sum(row["verdict"] == verdict for row in claims)) for verdict, word in VERDICT_WORDS.items()
         ],
-        "verdict_order": {verdict: place for place, verdict in enumerate(VERDICT_WORDS)},
+        "verdict_order": {verdict: position for position, verdict in enumerate(VERDICT_WORDS)},
         "headline": headline((row["verdict"], row["evidence"], bool(row["of_ours"])) for row in claims),
     }
 
 
 def _count_bars(claims: Rows) -> list[tuple[str, str, int]]:
-    """Return colour, word and number of the three parts of a bar: holds, deviates, decides nothing."""
+    """Return colour, label and count of the three sections of a bar of verdicts."""
     holds = sum(row["verdict"] == "reproduced" for row in claims)
     deviates = sum(row["verdict"] == "deviates" for row in claims)
     return [("g", "hold", holds), ("b", "deviate", deviates), ("n", "decide nothing", len(claims) - holds - deviates)]

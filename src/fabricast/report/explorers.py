@@ -1,4 +1,4 @@
-"""Interactive pictures of the report, as Vega-Lite specifications with their data inside."""
+"""Interactive figures of the report as Vega-Lite specifications with embedded data."""
 
 from __future__ import annotations
 
@@ -22,42 +22,45 @@ _SIZE_LABEL = (
     "datum.value >= 1048576 ? datum.value / 1048576 + ' MiB' : datum.value >= 1024 ? datum.value / 1024 + ' KiB' : "
     "datum.value + ' B'"
 )
-#: What one link is drawn as on a logarithmic axis, and where that axis begins.
+#: Lower limit of the logarithmic axis of link counts, and its ticks; the limit is below 1, so that one link is visible.
 _ONE_LINK, _TICKS = 0.7, [10**power for power in range(7)]
 
 
 def explorer_script() -> str:
-    """Return the JavaScript that draws specifications: Vega, Vega-Lite and Vega-Embed, with ``window.vegaEmbed``."""
-    # To bundle it takes a second, and a version always gives the same.
+    """Return the JavaScript bundle of Vega, Vega-Lite and Vega-Embed.
+
+    The bundle defines ``window.vegaEmbed``. It is cached by the version of vl-convert.
+    """
+    # The bundle depends only on the version and needs a second to build.
     folder = cache_folder(f"vega-{version('vl-convert-python')}")
-    kept = folder / "vega_embed.js" if folder else None
-    if kept is not None and kept.is_file():
-        return kept.read_text(encoding="utf-8")
+    cached = folder / "vega_embed.js" if folder else None
+    if cached is not None and cached.is_file():
+        return cached.read_text(encoding="utf-8")
     import vl_convert
 
-    # Inside a page the text would end the element.
+    # The text "</script" would end the script element of the page.
     script: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;").replace("</script", "<\\/script")
-    if kept is not None:
-        write_text(kept, script)
+    if cached is not None:
+        write_text(cached, script)
     return script
 
 
 def _specification(chart: Any) -> dict[str, Any]:
-    found: dict[str, Any] = chart.to_dict()
-    # The page chooses colours by its theme, and the layout by its width: what altair sets would win.
-    found["background"] = "transparent"
-    found.pop("config", None)
-    return found
+    specification: dict[str, Any] = chart.to_dict()
+    # The page sets colours by theme and layout by width; settings of altair would override both.
+    specification["background"] = "transparent"
+    specification.pop("config", None)
+    return specification
 
 
 def _whole_cases(table: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Keep as many whole cases as a page can carry."""
+    """Return the first complete cases with at most `_MOST_ROWS` rows in total."""
     ends = table.groupby(column, sort=False).size().cumsum()
     return table[table[column].isin(ends.index[ends <= _MOST_ROWS])].reset_index(drop=True)
 
 
 def maxrate_explorer(measurement: pd.DataFrame, prediction: pd.DataFrame) -> dict[str, Any]:
-    """Return an explorer of measured and modelled times: choose data set with processes, and model.
+    """Return an explorer of measured and modelled times by data set and model.
 
     Parameters
     ----------
@@ -77,19 +80,19 @@ def maxrate_explorer(measurement: pd.DataFrame, prediction: pd.DataFrame) -> dic
     wide = modelled.pivot_table(index=["d", "k", "n"], columns="m", values="t", sort=True).reset_index()
     measured = measurement.rename(columns={"dataset": "d", "processes": "k", "size_bytes": "n", "time_s": "measured"})
     table = measured[["d", "k", "n", "measured"]].merge(wide, on=["d", "k", "n"], how="left")
-    # Only models that were fitted to every data set: a choice must never lead to an empty picture.
+    # Only models that are fitted to every data set, so that no choice leads to an empty figure.
     models = [name for name in wide.columns if name not in ("d", "k", "n") and table[name].notna().all()]
     table = table[["d", "k", "n", "measured", *models]]
     for name in ("measured", *models):
-        # Five digits are more than a picture shows.
+        # Five digits exceed the resolution of the figure.
         table[name] = (table[name] * 1e6).map(lambda value: float(f"{value:.5g}") if value == value else None)
-    # One choice of what was measured: not every data set has every number of processes.
+    # A single choice of data set and process count, because not every combination was measured.
     processes = table["k"].map(lambda k: f"{k} process{'' if k == 1 else 'es'}")
     table["c"] = table["d"].map(dataset_title) + ", " + processes
     table = _whole_cases(table.sort_values(["d", "k", "n"], ignore_index=True), "c").drop(columns=["d", "k"])
     cases = list(dict.fromkeys(table["c"]))
-    first = next((name for name in cases if name.startswith(dataset_title("bluewaters_irecv_2"))), cases[0])
-    case = alt.param("data_set", value=first, bind=alt.binding_select(options=cases, name="data set "))
+    default_case = next((name for name in cases if name.startswith(dataset_title("bluewaters_irecv_2"))), cases[0])
+    case = alt.param("data_set", value=default_case, bind=alt.binding_select(options=cases, name="data set "))
     model = alt.param(
         "model", value="refined" if "refined" in models else models[0],
         bind=alt.binding_select(options=models, labels=[MODEL_TITLES[name] for name in models], name="model "),
@@ -129,7 +132,7 @@ def maxrate_explorer(measurement: pd.DataFrame, prediction: pd.DataFrame) -> dic
 
 
 def network_explorer(case: pd.DataFrame, histogram: pd.DataFrame) -> dict[str, Any]:
-    """Return an explorer of link loads: choose pattern, mapping and routing.
+    """Return an explorer of link loads by pattern, mapping and routing.
 
     Parameters
     ----------
@@ -154,20 +157,20 @@ def network_explorer(case: pd.DataFrame, histogram: pd.DataFrame) -> dict[str, A
         }
     ).sort_values(["w", "m", "r", "c", "a"], ignore_index=True)  # fmt: skip
 
-    # One choice of a case: not every pattern has every mapping and routing.
+    # A single choice of pattern, mapping and routing, because not every combination was computed.
     table["w"] = table["w"] + ", " + table["m"] + ", " + table["r"]
     table = _whole_cases(table, "w").drop(columns=["m", "r"])
     cases = list(dict.fromkeys(table["w"]))
-    first = "4D-64, DEF, direct" if "4D-64, DEF, direct" in cases else cases[0]
+    default_case = "4D-64, DEF, direct" if "4D-64, DEF, direct" in cases else cases[0]
     chosen = alt.param(
-        "pattern", value=first, bind=alt.binding_select(options=cases, name="pattern, mapping, routing ")
+        "pattern", value=default_case, bind=alt.binding_select(options=cases, name="pattern, mapping, routing ")
     )  # fmt: skip
     base = alt.Chart(table).transform_filter(alt.datum.w == chosen)
     panels = []
     for name, colour in zip(("LL", "LR", "D"), COLOURS, strict=False):
-        own = base.transform_filter(alt.datum.c == name)
-        # Rectangles, as a bar from a bin to the next would be drawn from zero and hide a narrow range of loads.
-        bars = own.mark_rect(color=colour).encode(
+        class_data = base.transform_filter(alt.datum.c == name)
+        # Rectangles instead of bars: bars would extend the load axis to zero and hide a narrow range of loads.
+        bars = class_data.mark_rect(color=colour).encode(
             x=alt.X("a:Q", title=f"load of {name} links (MiB)", scale=alt.Scale(zero=False),
                     axis=alt.Axis(tickCount=4, labelOverlap="greedy", labelSeparation=8)), x2="b:Q",
             y=alt.Y("l:Q", title="links (logarithmic)", scale=alt.Scale(type="log", domainMin=_ONE_LINK),
@@ -183,7 +186,7 @@ def network_explorer(case: pd.DataFrame, histogram: pd.DataFrame) -> dict[str, A
         .encode(text="t:N", x=alt.value(0))
         .properties(height=20, width=250, view=alt.ViewBackground(stroke=None))
     )
-    # How wide each panel is, and if they stand beside each other, report.js finds out.
+    # report.js sets the width of the panels and their arrangement.
     chart = (
         alt.vconcat(title, alt.concat(*panels, columns=3))
         .add_params(chosen)

@@ -172,7 +172,7 @@ def kernel_script() -> str:
     NotImplementedError
         If a kernel uses what the translator does not know, or two modules have a name in common.
     """
-    lines, seen = [_ARRAY, _NO_MASKS], set[str]()
+    lines, seen = [_ARRAY], set[str]()
     for module in _MODULES:
         source = resources.files("fabricast.pcie.models.kernels").joinpath(f"{module}.py").read_text(encoding="utf-8")
         names = {node.name for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)}

@@ -31,17 +31,16 @@ KEY_TABLES = {
               AS median_packet_by_packet,
             printf('%.1f %%', 100 * median(abs(sharing_bytes_per_s / measured_bytes_per_s - 1)) FILTER (judged))
               AS median_sharing_alone,
-            count(*) FILTER (NOT judged AND remark <> 'calibration') AS not_judged,
-            string_agg(DISTINCT regexp_replace(remark, '^(not judged|set aside by the file): ', ''), '; '
-              ORDER BY regexp_replace(remark, '^(not judged|set aside by the file): ', ''))
-              FILTER (NOT judged AND remark <> 'calibration') AS why_not
+            count(*) FILTER (NOT judged AND reason_code <> 'calibration') AS excluded,
+            string_agg(DISTINCT reason, '; ' ORDER BY reason)
+              FILTER (NOT judged AND reason_code <> 'calibration') AS reasons
             FROM measured_copy GROUP BY own, measured_copy.machine, graph_class ORDER BY own DESC, 1, 2""",
         "Machines whose copies were measured": """
             SELECT machine, copies.topology AS tree, nullif(count(*) FILTER (kind = 'endpoint'), 0) AS endpoints,
             nullif(count(*) FILTER (kind = 'switch'), 0) AS switches,
-            nullif(count(*) FILTER (kind = 'root_complex'), 0) AS root_complexes, graphs, gave_parameters, judged
+            nullif(count(*) FILTER (kind = 'root_complex'), 0) AS root_complexes, graphs, calibration_graphs, judged
             FROM (SELECT machine, any_value(topology) AS topology, bool_or(own) AS own, count(*) AS graphs,
-              count(*) FILTER (remark = 'calibration') AS gave_parameters,
+              count(*) FILTER (reason_code = 'calibration') AS calibration_graphs,
               count(*) FILTER (judged) AS judged FROM measured_copy GROUP BY machine) AS copies
             LEFT JOIN vertex USING (topology) GROUP BY ALL ORDER BY any_value(own) DESC, machine""",
     },
@@ -110,7 +109,7 @@ KEY_TABLES = {
 #: What a run says of the user's own graphs and measurements.
 YOURS = {
     "What the measured copies say of the tree": """
-        SELECT machine, remark FROM machine_remark WHERE own ORDER BY machine, number""",
+        SELECT machine, code, text AS warning FROM machine_warning WHERE own ORDER BY machine, number""",
     "What was calibrated on your machine, and on what": f"""
         SELECT substr(system, 9) AS machine, {_NAME} AS name, {_VALUE}, source
         FROM parameter WHERE study = 'pcie'
@@ -127,7 +126,7 @@ YOURS = {
             SELECT machine, graph, communications, program,
             measured_bytes_per_s / 1e9 AS measured_gb_per_s,
             forecast_bytes_per_s / 1e9 AS forecast_gb_per_s,
-            printf('%+.1f %%', 100 * relative_error) AS error, remark FROM measured_copy WHERE own
+            printf('%+.1f %%', 100 * relative_error) AS error, reason FROM measured_copy WHERE own
             ORDER BY judged DESC, abs(relative_error) DESC, machine, graph LIMIT 50""",
     "What explains the errors on your machine: share of the variance on classes of graphs not seen": """
         SELECT origin AS machine, model, printf('%.0f %%', 100 * greatest(max(r2), 0)) AS explained,

@@ -1,4 +1,4 @@
-"""The report: one self-contained page that is read without a network."""
+"""HTML report of a run: one self-contained page without external resources."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from fabricast.results.tables import open_run
 
 __all__ = ["Picture", "write_report"]
 
-#: The figure of a study that stands on its card and in no gallery.
+#: Name of the overview figure of a study, which is excluded from its gallery.
 _CARD = "card"
-#: Pictures of a study that are shown before the reader asks for more.
+#: Number of figures of a study that are visible by default.
 _FIRST_PICTURES = 4
-#: Wider pictures (points) take both columns of a gallery.
+#: Width in points above which a figure spans both columns of a gallery.
 _COLUMN_PT = 300
 _QUERIES = {
     "claims": "SELECT * FROM claim ORDER BY study, claim",
@@ -52,9 +52,9 @@ class Picture:
     path : Path
         SVG file.
     study : str
-        Study it belongs to.
+        Name of its study.
     title, caption : str
-        What it shows.
+        Title and caption.
     """
 
     path: Path
@@ -64,17 +64,17 @@ class Picture:
 
     @property
     def anchor(self) -> str:
-        """Name of the picture within the page: study.figure."""
+        """Anchor of the figure within the page: study.figure."""
         return self.path.stem
 
     @property
     def packed(self) -> str:
-        """The picture, compressed, as text: a tenth of the file."""
+        """Compressed SVG file as base64 text."""
         return base64.b64encode(zlib.compress(self.path.read_bytes(), 9)).decode("ascii")
 
     @property
     def size(self) -> tuple[int, int]:
-        """Width and height in points; square where the file tells none."""
+        """Width and height in points; 300 x 300 if the file does not specify them."""
         with self.path.open("rb") as file:
             head = file.read(4000)
         sides = [re.search(rb"<svg[^>]*?\s" + name + rb'="([0-9.]+)pt"', head) for name in (b"width", b"height")]
@@ -83,20 +83,20 @@ class Picture:
 
 
 def _explorers(connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
-    """Return the explorers of studies as JSON that may stand in a script element."""
-    found = {}
+    """Return the explorers of studies as JSON that is safe inside a script element."""
+    charts = {}
     measurement = connection.sql("SELECT * FROM maxrate_measurement").df()
     if len(measurement):
         prediction = connection.sql("SELECT * FROM prediction WHERE study = 'maxrate'").df()
-        found["maxrate"] = maxrate_explorer(measurement, prediction)
+        charts["maxrate"] = maxrate_explorer(measurement, prediction)
     case = connection.sql("SELECT * FROM network_case").df()
     if len(case):
-        found["percs"] = network_explorer(case, connection.sql("SELECT * FROM network_link_histogram").df())
-    return {study: _json(chart) for study, chart in found.items()}
+        charts["percs"] = network_explorer(case, connection.sql("SELECT * FROM network_link_histogram").df())
+    return {study: _json(chart) for study, chart in charts.items()}
 
 
 def _json(value: object) -> str:
-    # A name such as </script> must not end the element.
+    # A name such as </script> must not end the script element.
     return json.dumps(value).replace("<", "\\u003c")
 
 
@@ -108,13 +108,13 @@ def write_report(
     Parameters
     ----------
     database : Path
-        The run's database.
+        Database of the run.
     pictures : list of Picture
-        Figures in the order in which they are shown.
+        Figures in display order.
     path : Path
-        The HTML file.
+        HTML file to write.
     graph_sets : mapping of str to str, optional
-        Topology, a built-in name or a file, of each graph set of the run.
+        Topology of each graph set of the run: a built-in name or a file.
     """
     with open_run(database) as connection:
         tables = {name: _records(connection.sql(query).df()) for name, query in _QUERIES.items()}
@@ -168,7 +168,7 @@ def _environment() -> jinja2.Environment:
 
 
 def _with_units(text: object) -> str:
-    """Keep a number and its unit on one line."""
+    """Join numbers and their units by non-breaking spaces."""
     text = with_minus(re.sub(r"(?<=\d )us\b", "µs", str(text)))
     return re.sub(r"(\d) (%|ms|µs|ns|s|GB/s|bytes|MB|KiB|MiB|GiB)(?![\w/])", "\\1\u00a0\\2", text)
 
@@ -180,12 +180,12 @@ def _sheets(connection: duckdb.DuckDBPyConnection, queries: dict[str, str]) -> l
 def _study(
     connection: duckdb.DuckDBPyConnection, row: dict[str, Any], pictures: list[Picture], sections: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return what the page says of a study."""
+    """Return the data of the report section on a study."""
     story = stories()[row["study"]]
     gallery = [picture for picture in pictures if not picture.path.stem.endswith(f".{_CARD}")]
-    own = [claim for claim in sections["claims"] if claim["study"] == row["study"]]
-    # Published statements first, and among them those that independent data judge.
-    own.sort(key=lambda claim: (claim["of_ours"], sections["evidence_order"][claim["evidence"]]))
+    claims = [claim for claim in sections["claims"] if claim["study"] == row["study"]]
+    # Published statements come first, ordered by evidence with independent data first.
+    claims.sort(key=lambda claim: (claim["of_ours"], sections["evidence_order"][claim["evidence"]]))
     assumed = sheet_of(connection, f"Assumed numbers of {story.short}", ASSUMED.format(study=row["study"]))
     return row | {
         "short": story.short, "question": story.question, "model": story.model, "terms": story.terms,
@@ -194,27 +194,27 @@ def _study(
         "pictures": gallery_layout(gallery[:_FIRST_PICTURES]),
         "more_pictures": gallery_layout(gallery[_FIRST_PICTURES:]),
         "tables": [sheet for sheet in _sheets(connection, KEY_TABLES.get(row["study"], {})) if sheet.rows],
-        "claims": len(own),
-        "counts": sections["count_bars"](own),
-        "holding": [claim for claim in own if claim["verdict"] == "reproduced"],
-        "deviating": [claim for claim in own if claim["verdict"] == "deviates"],
+        "claims": len(claims),
+        "counts": sections["count_bars"](claims),
+        "holding": [claim for claim in claims if claim["verdict"] == "reproduced"],
+        "deviating": [claim for claim in claims if claim["verdict"] == "deviates"],
         "assumed": assumed if assumed.rows else None,
     }  # fmt: skip
 
 
 def gallery_layout(pictures: Sequence[Picture]) -> list[tuple[Picture, str]]:
-    """Return how each picture stands in a gallery of two columns.
+    """Return the layout of each figure in a gallery of two columns.
 
     Parameters
     ----------
     pictures : sequence of Picture
-        In the order in which they are shown.
+        Figures in display order.
 
     Returns
     -------
     list of tuple of Picture and str
-        ``wide`` over both columns; ``lone`` for one that would leave the other column empty: its caption stands there;
-        else an empty text.
+        ``wide`` for a figure over both columns, ``lone`` for a figure in the first column with its caption in the
+        second, otherwise an empty string.
     """
     layout: list[tuple[Picture, str]] = []
     for wide, group in groupby(pictures, key=lambda picture: picture.size[0] > _COLUMN_PT):
@@ -226,9 +226,9 @@ def gallery_layout(pictures: Sequence[Picture]) -> list[tuple[Picture, str]]:
 
 
 def _run_words(run: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return on which machine a run was made, and its facts in a few words."""
+    """Return the machine of a run and short labels with its metadata."""
     if not run:
-        return {"machine": "a machine that is not recorded", "chips": []}
+        return {"machine": "an unrecorded machine", "chips": []}
     row = run[0]
     chips = [f"run {str(row['run'])[:8]}", f"commit {str(row['git_commit'] or 'unknown')[:7]}"]
     if row.get("config_files"):

@@ -1,4 +1,4 @@
-// Copies between GPUs of a tree: click a source, then a target. The models are the translated kernels.
+// Explorer of concurrent copies: click a source, then a target. The models are kernels translated to JavaScript.
 const pcieExplorer = (root, data) => {
   root.data = data;
   if (!data.trees.length) { root.textContent = "This run has no tree."; return; }
@@ -14,7 +14,7 @@ const pcieExplorer = (root, data) => {
     if (text !== undefined) found.textContent = text;
     return found;
   };
-  // In the words of `fabricast predict`.
+  // Same wording as `fabricast predict`.
   const waited = (tree, link) => tree.endpoints.includes(link.source) ? `endpoint ${link.source} sends`
     : tree.endpoints.includes(link.target) ? `endpoint ${link.target} receives` : `link ${link.source} > ${link.target}`;
   const HEADS = ["copy", "factor at start", "time (ms)", "slowdown", "waits for", ""];
@@ -41,7 +41,7 @@ const pcieExplorer = (root, data) => {
   const cost = slider("crossing cost", "", 1, 1.5, 0.001);
   const said = element("p", { className: "small" });
   const IDLE = "color-mix(in srgb, var(--soft) 45%, transparent)";
-  // By way of yellow: a mixture of blue and orange would be grey.
+  // Interpolate through yellow, because a mixture of blue and orange is grey.
   const colour = (load) => load > 1.001 ? "#b3261e" : load <= 0 ? IDLE : load < 0.5
     ? `color-mix(in srgb, #E6B400 ${200 * load}%, #56B4E9)` : `color-mix(in srgb, #D55E00 ${200 * load - 100}%, #E6B400)`;
   const swatch = (background) => element("span", { className: "swatch", style: `background: ${background}` });
@@ -61,7 +61,7 @@ const pcieExplorer = (root, data) => {
     crossing_pair: whole(one.routes.crossing_pair), capacity: float(one.routes.capacity),
     leaves_root_complex: whole(one.routes.leaves_root_complex), behind_root_complex: whole(one.routes.behind_root_complex) });
 
-  // Also what the tests call: graphs given as arrays, results in full precision.
+  // Also called by the tests, with graphs as arrays and results in full precision.
   root.evaluate = (one, model, graphs, values) => {
     const count = graphs.source.length, used = model.uses_tau ? values.tau : 0;
     const results = { end_s: new Float64Array(count), initial_rho: new Float64Array(count), phases: new Int32Array(graphs.offset.length - 1), bottleneck: new Int32Array(count).fill(-1) };
@@ -78,7 +78,7 @@ const pcieExplorer = (root, data) => {
     const deepest = Math.max(...tree.vertices.map((vertex) => vertex.y));
     picture.replaceChildren();
     picture.setAttribute("viewBox", `0 0 ${52 * tree.endpoints.length + 16} ${62 * deepest + 60}`);
-    // Narrower, its boxes could be neither read nor tapped.
+    // Minimum width at which boxes are readable and can be tapped.
     picture.style.minWidth = `${38 * tree.endpoints.length}px`;
     requestAnimationFrame(() => { const box = picture.parentElement; sideways.hidden = box.scrollWidth <= box.clientWidth; });
     picture.style.maxWidth = `${Math.max(420, 78 * tree.endpoints.length)}px`;
@@ -86,7 +86,7 @@ const pcieExplorer = (root, data) => {
     for (const link of tree.links) ports.set(pair(link), Math.max(ports.get(pair(link)) ?? 0, link.port));
     tree.links.forEach((link, number) => {
       const [x, y] = place(vertices.get(link.source)), [x2, y2] = place(vertices.get(link.target));
-      // Lines of a pair, and of parallel links, stand beside each other whatever their slope.
+      // Offset both directions of a link, and parallel links, perpendicular to their slope.
       const ahead = link.up ? [x2 - x, y2 - y] : [x - x2, y - y2], length = Math.hypot(...ahead) || 1, load = Math.min(1, loads[number]);
       const shift = (link.up ? -4 : 4) + 16 * (link.port - ports.get(pair(link)) / 2), aside = [-ahead[1] / length * shift, ahead[0] / length * shift];
       const line = drawn("line", { x1: x + aside[0], y1: y + aside[1], x2: x2 + aside[0], y2: y2 + aside[1], style: `stroke: ${colour(loads[number])}`, "stroke-width": 1.5 + 6 * load });
@@ -135,7 +135,7 @@ const pcieExplorer = (root, data) => {
       const remove = element("button", { type: "button", className: "button", ariaLabel: `Remove ${from} to ${to}` }, "×");
       remove.onclick = () => { copies.splice(copy, 1); update(); };
       const slower = results.end_s[copy] / alone;
-      // A link that is not on its own way: others, with which it shares a port, wait there.
+      // The bottleneck is not on the route of this copy: another copy that shares a port with it waits there.
       const way = links_of(copy), behind = way.includes(results.bottleneck[copy]) ? undefined
         : copies.find((_, other) => results.bottleneck[other] === results.bottleneck[copy] && links_of(other).includes(results.bottleneck[copy]) && links_of(other).some((shared) => way.includes(shared)));
       const queue = behind ? `, behind ${behind[0]} → ${behind[1]} at the port they share` : "";

@@ -1,4 +1,4 @@
-"""The PCIe explorer of the page: trees, models and parameters for the translated kernels."""
+"""Data of the PCIe explorer: trees, models and parameters for the JavaScript kernels."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["explored_tree", "pcie_explorer"]
 
-#: Models that can be chosen, the first of them at the start.
+#: Models that can be chosen; the first one is the default.
 _MODELS = ("congestion_factor", "back_pressure", "round_robin_upstream", "max_min", "busiest_link", "no_contention")
-#: Larger trees have more GPUs than a page has room for.
+#: Largest number of endpoints of a tree that fits on the page.
 _MOST_ENDPOINTS = 16
-#: Copies of the worked example, shown first where the tree has these GPUs.
+#: Copies of the worked example, which are the initial graph of trees with these GPUs.
 _FIRST = ((0, 2), (1, 4), (3, 2), (6, 4))
 
 
 def explored_tree(tree: PcieTree) -> dict[str, Any]:
-    """Return a tree as the explorer draws it and as the kernels read it.
+    """Return the positions, links and routes of a tree for drawing and for the kernels.
 
     Parameters
     ----------
     tree : PcieTree
-        The tree.
+        Topology.
 
     Examples
     --------
@@ -41,7 +41,7 @@ def explored_tree(tree: PcieTree) -> dict[str, Any]:
     place: dict[str, float] = {}
 
     def stand(name: str) -> None:
-        """Give endpoints their places below what joins them, so that no two links cross."""
+        """Assign endpoint positions in depth-first order, so that no two links cross."""
         if tree.vertex(name).kind == "endpoint":
             place[name] = float(len(place))
         for child in sorted(tree.children(name), key=lambda child: _first_below(tree, child)):
@@ -57,7 +57,10 @@ def explored_tree(tree: PcieTree) -> dict[str, Any]:
         "vertices": [
             {"name": v.name, "kind": v.kind, "x": place[v.name], "y": tree.depth[v.name]} for v in tree.vertices
         ],
-        "links": [{"source": s, "target": t, "up": way == "pcie_up", "port": p} for s, t, way, p in tree.link_names],
+        "links": [
+            {"source": s, "target": t, "up": direction == "pcie_up", "port": p}
+            for s, t, direction, p in tree.link_names
+        ],
         "peers": [list(link.endpoints) for link in tree.peer_links],
         "routes": {
             "endpoints": routes.endpoints, "route_offset": routes.offset.tolist(), "route_link": routes.link.tolist(),
@@ -77,19 +80,19 @@ def _first_below(tree: PcieTree, name: str) -> int:
 
 
 def pcie_explorer(connection: duckdb.DuckDBPyConnection, sets: Mapping[str, str]) -> dict[str, Any]:
-    """Return what the explorer needs: models, and trees with the parameters of this run.
+    """Return models, and trees with the parameters of this run, for the explorer.
 
     Parameters
     ----------
     connection : duckdb.DuckDBPyConnection
-        The run's database.
+        Database of the run.
     sets : mapping of str to str
-        Topology, a built-in name or a file, of each graph set of the run; they come first.
+        Topology of each graph set of the run: a built-in name or a file. These topologies come first.
 
     Returns
     -------
     dict
-        JSON: ``models``, ``trees`` and ``first`` (the copies shown at the start).
+        JSON values: ``models``, ``trees`` and ``first`` (the initial copies).
     """
     values: dict[str, dict[str, tuple[float, str]]] = {}
     for system, name, value, tag in connection.sql(
@@ -99,30 +102,30 @@ def pcie_explorer(connection: duckdb.DuckDBPyConnection, sets: Mapping[str, str]
         values.setdefault(system, {})[name] = (value, tag)
     built_in = [name for (name,) in connection.sql("SELECT topology FROM topology ORDER BY topology").fetchall()]
     measured = {
-        topology: (value, "measured, for links of GPUs on such a machine")
+        topology: (value, "measured for GPU links of such a machine")
         for topology, value in connection.sql(
             "SELECT topology, median(value) FROM parameter JOIN (SELECT DISTINCT machine, topology FROM measured_copy) "
             "ON system = 'machine.' || machine WHERE name = 'one_way' GROUP BY topology"
         ).fetchall()
     }
-    own = {topology: values.get(f"graph_set.{name}", {}) for name, topology in sets.items()}
+    set_values = {topology: values.get(f"graph_set.{name}", {}) for name, topology in sets.items()}
     trees = []
-    for topology in dict.fromkeys([*own, *built_in]):
+    for topology in dict.fromkeys([*set_values, *built_in]):
         try:
             tree = load_tree(topology)
         except InputError:
-            # A topology of this run whose file is not where the page is written.
+            # The topology file of this run is not available where the report is written.
             continue
         if not 2 <= len(tree.endpoint_names) <= _MOST_ENDPOINTS:
             continue
-        known = own.get(topology, {})
+        parameters = set_values.get(topology, {})
         trees.append(
             explored_tree(tree)
-            | {name: known[name][0] for name in known}
-            | {"tag": f"{known['bandwidth'][1]} for this run" if "bandwidth" in known else None}
+            | {name: parameters[name][0] for name in parameters}
+            | {"tag": f"{parameters['bandwidth'][1]} for this run" if "bandwidth" in parameters else None}
             | (
                 dict(zip(("bandwidth", "tag"), measured[topology], strict=True))
-                if topology in measured and not known
+                if topology in measured and not parameters
                 else {}
             )
         )

@@ -1,12 +1,12 @@
 "use strict";
-// The scripts of the explorers have names of their own.
+// The function scope keeps these names separate from those of the explorer scripts.
 (() => {
 const $ = (selector, root = document) => root.querySelector(selector);
 const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 
-// Pictures are packed once each; cards and sections show the same one.
+// Each figure is embedded once and shared by the overview and its section.
 const inflate = async (packed, type = "text/plain") => {
-  // The browser reads base64 itself, many times as fast as a loop over its letters.
+  // The browser decodes base64 natively, which is much faster than a loop in JavaScript.
   const { body } = await fetch(`data:application/octet-stream;base64,${packed}`);
   return new Response(body.pipeThrough(new DecompressionStream("deflate")), { headers: { "Content-Type": type } });
 };
@@ -22,7 +22,7 @@ const unpack = async () => {
   document.documentElement.dataset.pictures = "shown";
 };
 
-// Tables: sorted by any column, the first rows shown, the others on request.
+// Tables: sortable by any column; rows beyond the first ones are shown on request.
 const SHOWN = 15;
 const cellKey = (row, column) => {
   const cell = row.cells[column];
@@ -68,9 +68,9 @@ for (const table of all("table")) {
   show();
 }
 
-// Claims: by text, study, verdict and evidence.
+// Claims: filters by text, study, verdict and evidence.
 const claims = $("#claim-table");
-// What is read at once is searched; not queries, readings and their headings.
+// The search covers visible text, not queries, interpretations and their headings.
 const words_of = (row) => {
   const said = $(".wide", row).cloneNode(true);
   all("details, a", said).forEach((part) => part.remove());
@@ -115,7 +115,7 @@ pills.forEach((pill) => { pill.onclick = () => {
 }; });
 $("#sort").onchange = (event) => event.target.value && claims.sort(+event.target.value, false);
 all("a[data-study]").forEach((link) => { link.onclick = () => { clear(); chosen.study.value = link.dataset.study; filter(); }; });
-// A link to a claim that is filtered out or further down shows it.
+// A link to a claim makes the claim visible, even if it is filtered out or collapsed.
 const reveal = () => {
   const row = document.getElementById(decodeURIComponent(location.hash.slice(1)));
   for (let fold = row?.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
@@ -126,12 +126,12 @@ const reveal = () => {
   row.scrollIntoView();
 };
 addEventListener("hashchange", reveal);
-// The same link once more changes no address.
+// A second click on the same link does not change the address, so no hashchange event is sent.
 all('a[href^="#claim-"]').forEach((link) => link.addEventListener("click", () => setTimeout(reveal)));
-// On paper nothing can be opened: all pictures are there, queries are not.
+// Collapsed figures are expanded for printing; queries stay collapsed.
 addEventListener("beforeprint", () => all("details.fold").forEach((fold) => { if ($("figure", fold)) fold.open = true; }));
 
-// Pictures in full size.
+// Figures in full size.
 const box = $("dialog");
 all(".paper").forEach((button) => { button.onclick = () => {
   const from = $("img", button), to = $("img", box);
@@ -149,7 +149,7 @@ all(".paper").forEach((button) => { button.onclick = () => {
 $("button", box).onclick = () => box.close();
 box.onclick = (event) => event.target === box && box.close();
 
-// Theme, menu, place in the page.
+// Theme, menu and current section.
 $(".theme").onclick = () => {
   const root = document.documentElement;
   const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
@@ -169,7 +169,7 @@ const seen = new IntersectionObserver((entries) => entries.forEach((entry) => {
 }), { rootMargin: "-20% 0px -70% 0px" });
 all("main section[id]").forEach((section) => seen.observe(section));
 
-// Charts in the colours of the theme, panels beside or below each other; what was chosen stays chosen.
+// Charts with theme colours and a layout that depends on the width; selections are preserved.
 const isNarrow = matchMedia("(max-width: 900px)"), isDark = matchMedia("(prefers-color-scheme: dark)");
 const chartColours = () => {
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();

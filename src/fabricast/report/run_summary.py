@@ -1,4 +1,4 @@
-"""What a run says at its end."""
+"""Summary that a run prints at its end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 __all__ = ["answer_lines", "duration_text", "measured_lines", "summary_text", "verdict_text"]
 
-#: What measured runs write, below the folder of results.
+#: File of each kind of measurement, relative to the folder of results.
 _MEASURED = {
     "MPI message": "breakdown/measured.timers.csv",
     "pairs of processes": "maxrate/this_machine.csv",
@@ -18,7 +18,7 @@ _MEASURED = {
 
 
 def duration_text(seconds: float) -> str:
-    """Return a time as people say it.
+    """Format a duration in s, min and h.
 
     Examples
     --------
@@ -34,14 +34,14 @@ def duration_text(seconds: float) -> str:
 
 
 def verdict_text(claims: Path | str) -> str:
-    """Return what a run says of its claims.
+    """Return the headline of the verdicts on the claims of a run.
 
     Parameters
     ----------
     claims : Path or str
         Parquet file of the table claim.
     """
-    # Imported here: a run that does nothing needs no database.
+    # Imported here, because a run without new results needs no database.
     from fabricast.results.claim_record import headline
     from fabricast.results.tables import read_table
 
@@ -50,14 +50,14 @@ def verdict_text(claims: Path | str) -> str:
 
 
 def measured_lines(folders: Mapping[str, str], started: float) -> list[str]:
-    r"""Return what a run measured on this machine, or why it did not, one line a measured file.
+    r"""Return one line per measurement of this run, or the reason why it is missing.
 
     Parameters
     ----------
     folders : mapping
-        Folder of results, where it differs from this name.
+        Folder under the key ``results``; defaults to this name.
     started : float
-        When the run began, in seconds since the epoch.
+        Start of the run in seconds since the epoch.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def measured_lines(folders: Mapping[str, str], started: float) -> list[str]:
     >>> measured_lines({"results": str(folder)}, 0.0)
     ['copies between GPUs: nothing measured: no CUDA driver was found']
     """
-    found = []
+    summaries = []
     for what, name in _MEASURED.items():
         path = Path(folders.get("results", "results")) / name
         if path.is_file() and path.stat().st_mtime >= started:
@@ -78,19 +78,19 @@ def measured_lines(folders: Mapping[str, str], started: float) -> list[str]:
             note = lines[0].lstrip("# ") if lines and lines[0].startswith("#") else ""
             if not note.startswith("nothing measured"):
                 note = ", ".join(filter(None, [note, f"{rows} rows in {path}"]))
-            found.append(f"{what}: {note}")
-    return found
+            summaries.append(f"{what}: {note}")
+    return summaries
 
 
 def answer_lines(folders: Mapping[str, str], started: float) -> list[str]:
-    """Return what a run says on the question of each study, one line a study; nothing if it made no report.
+    """Return one line per study with the answer of a run; empty without a new report.
 
     Parameters
     ----------
     folders : mapping
-        Folders of results and reports, where they differ from these names.
+        Folders under the keys ``results`` and ``reports``; default to these names.
     started : float
-        When the run began, in seconds since the epoch.
+        Start of the run in seconds since the epoch.
 
     Examples
     --------
@@ -101,7 +101,7 @@ def answer_lines(folders: Mapping[str, str], started: float) -> list[str]:
     database = Path(folders.get("results", "results")) / "fabricast.duckdb"
     if not (page.is_file() and page.stat().st_mtime >= started and database.is_file()):
         return []
-    # Imported here: a run that does nothing needs no database.
+    # Imported here, because a run without new results needs no database.
     from fabricast.report.stories import answers_text
     from fabricast.results.tables import open_run
 
@@ -110,14 +110,14 @@ def answer_lines(folders: Mapping[str, str], started: float) -> list[str]:
 
 
 def summary_text(folders: Mapping[str, str], started: float) -> str:
-    """Return how long a run took, and what it wrote of claims and report.
+    """Return the duration of a run, the headline of its claims and the path of its report.
 
     Parameters
     ----------
     folders : mapping
-        Folders of results and reports, where they differ from these names.
+        Folders under the keys ``results`` and ``reports``; default to these names.
     started : float
-        When the run began, in seconds since the epoch.
+        Start of the run in seconds since the epoch.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Tables of the page: what people read in place of column names and raw numbers."""
+"""Tables of the report with readable headers, names and numbers."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ __all__ = ["READABLE_MODELS", "Cell", "Sheet", "header_text", "sheet_of"]
 _UNITS = {
     "_gb_per_s": "GB/s", "_bytes_per_s": "bytes/s", "_bytes": "bytes", "_ms": "ms", "_ns": "ns", "_us": "µs", "_s": "s",
 }  # fmt: skip
-#: A number that a query has written with its unit stands and sorts as a number.
+#: Factors of units: a cell of a number with its unit is aligned and sorted as a number.
 _SCALES = {"%": 1.0, "×": 1.0, "GB/s": 1.0, "s": 1.0, "ms": 1e-3, "µs": 1e-6, "ns": 1e-9}
 _QUANTITY = re.compile(rf"([+-]?\d[\d,]*(?:\.\d+)?)(?: ?({'|'.join(_SCALES)}))?")
 _SYMBOLS = {"gb": "GB", "r2": "R²", "digest": "DuckDB version: content digest"}
-#: Lines of a narrow column may break between the parts of such a name.
+#: Names with dots or underscores, after which lines of a narrow column may break.
 _NAME = re.compile(r"[A-Za-z][\w.]*[._]\w+")
-#: Models of all studies in words.
+#: Readable names of the models of all studies.
 READABLE_MODELS = MODEL_TITLES | {name: model.title for name, model in MODELS.items()} | {
-    "endpoint_engines": "engines and program", "packets_with_engines": "engines and program, packet by packet",
+    "endpoint_engines": "engines and program", "packets_with_engines": "engines and program, packet level",
     "sharing_on_the_tree": "sharing on the tree", "packets": "packets and headers",
-    "packets_with_gap": "packets, headers and the device's gap", "published_formula": "formula of the paper",
+    "packets_with_gap": "packets, headers and device gap", "published_formula": "formula of the paper",
     "breakdown": "sums of components",
 }  # fmt: skip
 _METHODS = {name: method.title for name, method in METHODS.items()}
-#: What people read in place of identifiers, by column.
+#: Readable texts of identifiers, by column.
 _TITLES = {
     "component": {name: f"{kind.title} ({name})" for name, kind in COMPONENTS.items()},
     "dataset": DATASET_TITLES,
@@ -52,7 +52,7 @@ _COMMUNICATIONS = ("communications", "copies")
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell: its text, its number for sorting, whether it is a name of parts, or a list of communications."""
+    """Table cell: text, sort value, kind (number or name) and items of a list of copies."""
 
     text: str
     value: float | None = None
@@ -63,16 +63,16 @@ class Cell:
 
 @dataclass(frozen=True)
 class Sheet:
-    """A table for people.
+    """Table of the report.
 
     Parameters
     ----------
     title : str
-        What it shows.
+        Title.
     head : tuple of (str, bool)
-        Headers, and whether the column holds numbers.
+        Header of each column, and whether the column is numeric.
     rows : tuple of (str, tuple of Cell)
-        Class of each row, and its cells.
+        CSS class and cells of each row.
     """
 
     title: str
@@ -81,7 +81,7 @@ class Sheet:
 
 
 def header_text(column: str) -> str:
-    """Return a column's name as people write it, with its unit.
+    """Return the readable header of a column with its unit.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def header_text(column: str) -> str:
     for suffix, unit in _UNITS.items():
         if column.endswith(suffix):
             return f"{column.removesuffix(suffix).replace('_', ' ')} ({unit})"
-    # A number keeps its sign of percent on the line.
+    # A non-breaking space keeps a number and its percent sign on one line.
     return _SYMBOLS.get(column, column.replace("_", " ").replace(" %", "\u00a0%"))
 
 
@@ -99,9 +99,11 @@ def _cell(column: str, value: object) -> Cell:
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, list | tuple):
-        # Sorted by the first of them.
+        # Lists are sorted by their first number.
         first = float(value[0]) if value and isinstance(value[0], int | float) else None
-        return Cell(", ".join(number_text(one) if isinstance(one, int | float) else str(one) for one in value), first)
+        return Cell(
+            ", ".join(number_text(item) if isinstance(item, int | float) else str(item) for item in value), first
+        )
     if value is None or value != value:
         return Cell("–")
     if isinstance(value, bool):
@@ -117,16 +119,16 @@ def _cell(column: str, value: object) -> Cell:
 
 
 def sheet_of(connection: duckdb.DuckDBPyConnection, title: str, query: str) -> Sheet:
-    """Return the rows of a query as a table for people.
+    """Return the rows of a query as a table of the report.
 
     Parameters
     ----------
     connection : duckdb.DuckDBPyConnection
-        The run's database.
+        Database of the run.
     title : str
-        What it shows.
+        Title of the table.
     query : str
-        SELECT whose column names become headers; a column ``row_class`` says how a row looks.
+        SELECT statement whose column names become headers. An optional column ``row_class`` contains CSS classes.
     """
     frame: pd.DataFrame = connection.sql(query).df()
     names = [str(name) for name in frame.columns if name != "row_class"]
@@ -135,11 +137,11 @@ def sheet_of(connection: duckdb.DuckDBPyConnection, title: str, query: str) -> S
         (str(kind), tuple(_cell(name, row[name]) for name in names))
         for kind, row in zip(classes, frame.astype(object).to_dict("records"), strict=True)
     )
-    # A column of numbers holds nothing else, but where a value is missing.
+    # A numeric column contains only numbers and missing values.
     numbers = [
-        any(cells[place].is_number for _, cells in rows)
-        and all(cells[place].is_number or cells[place].text == "–" for _, cells in rows)
-        for place in range(len(names))
+        any(cells[column].is_number for _, cells in rows)
+        and all(cells[column].is_number or cells[column].text == "–" for _, cells in rows)
+        for column in range(len(names))
     ]
     rows = tuple(
         (kind, tuple(replace(cell, is_number=number) for cell, number in zip(cells, numbers, strict=True)))

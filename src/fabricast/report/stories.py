@@ -1,4 +1,4 @@
-"""What each study asks, how its model answers, and what this run says: sentences made from queries."""
+"""Question, model and answers of each study; answers are sentences built by queries."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _FILE = "stories.yaml"
 
 
 class Story(BaseModel):
-    """A study for its readers.
+    """Summary of a study for readers of the report.
 
     Parameters
     ----------
     short : str
-        Its name in menus.
+        Short name for menus.
     question : str
-        What it asks, in one sentence.
+        Question of the study, in one sentence.
     model : str
-        The model, in two sentences.
+        Description of the model, in two sentences.
     answers : list of str
-        Each a query that gives one sentence, or nothing if the run did not compute it.
+        Queries that return one sentence each, or NULL if the run did not compute the answer.
     terms : dict of str to str
-        What abbreviations of its figures and tables mean.
+        Explanations of abbreviations in figures and tables.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -52,7 +52,7 @@ class _Stories(BaseModel):
 
 @dataclass(frozen=True)
 class Answer:
-    """A sentence of a run, and the query that made it."""
+    """Sentence about the results of a run, and its query."""
 
     sentence: str
     query: str
@@ -64,7 +64,7 @@ def _file() -> _Stories:
 
 
 def stories() -> dict[str, Story]:
-    """Return the story of every study, in the order of the page.
+    """Return the summary of every study, in the order of the report.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def stories() -> dict[str, Story]:
 
 
 def study_name(study: str) -> str:
-    """Return what menus and tables call a study; a name that is none is returned as it is.
+    """Return the short name of a study; unknown names are returned unchanged.
 
     Examples
     --------
@@ -86,40 +86,40 @@ def study_name(study: str) -> str:
 
 
 def answers_of(connection: duckdb.DuckDBPyConnection, study: str) -> list[Answer]:
-    """Return what a run says on the question of a study.
+    """Return the answers of a run to the question of a study.
 
     Parameters
     ----------
     connection : duckdb.DuckDBPyConnection
-        The run's database.
+        Database of the run.
     study : str
         Key of `stories`.
 
     Returns
     -------
     list of Answer
-        Without those that the run did not compute.
+        Answers that the run computed.
     """
-    found = []
+    answers = []
     for query in stories()[study].answers:
         rows: list[tuple[Any, ...]] = connection.execute(query).fetchall()
         if rows and rows[0][0] is not None:
-            found.append(Answer(str(rows[0][0]), query))
-    return found
+            answers.append(Answer(str(rows[0][0]), query))
+    return answers
 
 
 def machine_answers(connection: duckdb.DuckDBPyConnection) -> list[Answer]:
-    """Return how far forecasts and measured copies of each machine of the user agree.
+    """Return the agreement of predicted and measured copies for each user-supplied machine.
 
     Parameters
     ----------
     connection : duckdb.DuckDBPyConnection
-        The run's database.
+        Database of the run.
 
     Returns
     -------
     list of Answer
-        By the name of the machine; empty if the run has none.
+        One answer per machine, ordered by name; empty if the run has no user-supplied machine.
     """
     query = _file().machines
     rows: list[tuple[str]] = connection.execute(query).fetchall()
@@ -127,7 +127,7 @@ def machine_answers(connection: duckdb.DuckDBPyConnection) -> list[Answer]:
 
 
 def answers_text(connection: duckdb.DuckDBPyConnection) -> list[str]:
-    """Return lines for a terminal: one a machine of the user, then each study's name and first answer of the run."""
+    """Return one line per user-supplied machine, then one line per study, for a terminal."""
     return [f"your machine {answer.sentence}" for answer in machine_answers(connection)] + [
         f"{story.short}: {answer.sentence}"
         for study, story in stories().items()

@@ -1,1 +1,1 @@
-"""What a run leaves behind: tables, comparisons, claims, database, provenance."""
+"""Results of a run: tables, comparisons, claims, database, provenance."""

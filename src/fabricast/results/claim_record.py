@@ -1,4 +1,4 @@
-"""Claims of a finished run: as a table for the terminal, in words, and held against a recorded baseline."""
+"""Claims of a finished run: terminal output, and comparison with a recorded baseline."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = [
     "write_baseline",
 ]
 
-#: Verdicts as they are printed.
+#: Display names of the verdicts.
 VERDICT_WORDS = {
     "reproduced": "reproduced",
     "decided_by_tolerance": "decided by our tolerance",
@@ -41,13 +41,13 @@ VERDICT_WORDS = {
     "not_testable": "not testable",
 }
 _STYLES = {"reproduced": "green", "deviates": "yellow"}
-#: Below it, a value in a unit that people chose is rounding.
+#: Values of smaller magnitude are rounding errors and are shown as 0.
 _ROUNDING = 1e-9
 _RELATIONS = {"at_least": "at least", "at_most": "at most"}
 
 
 def bound_text(relation: str, low: float | None, high: float | None, unit: str) -> str:
-    """Return what a statement demands, in its own number and unit.
+    """Format the bounds of a statement in the unit of the statement.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def bound_text(relation: str, low: float | None, high: float | None, unit: str) 
 
 
 def observed_text(value: float | None, unit: str) -> str:
-    """Return an observed value for reading.
+    """Format an observed value with its unit for display.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def observed_text(value: float | None, unit: str) -> str:
         return "–"
     if unit == "holds":
         return "holds" if value else "does not hold"
-    # A difference of nothing but rounding is none.
+    # Rounding errors are shown as 0.
     number = number_text(0.0 if abs(value) < _ROUNDING else value)
     return {"1": number, "rank": f"rank {number}", "times": f"{number}×", "percentages": number}.get(
         unit, f"{number} {unit}".rstrip()
@@ -86,12 +86,12 @@ def observed_text(value: float | None, unit: str) -> str:
 
 
 def headline(rows: Iterable[tuple[str, str, bool]]) -> str:
-    """Return what a run says of its claims: first what independent data support.
+    """Summarise the verdicts of a run in one sentence, independent evidence first.
 
     Parameters
     ----------
     rows : iterable of (str, str, bool)
-        Verdict and evidence of every claim, and whether the statement is of ours.
+        Verdict and evidence of each claim, and whether the statement is this project's rather than a published one.
 
     Examples
     --------
@@ -100,9 +100,13 @@ def headline(rows: Iterable[tuple[str, str, bool]]) -> str:
     """
     rows = list(rows)
     count = {verdict: sum(v == verdict for v, *_ in rows) for verdict in VERDICT_WORDS}
-    own = sum(v == "reproduced" and not evidence.startswith("independent") for v, evidence, _ in rows)
+    not_independent = sum(v == "reproduced" and not evidence.startswith("independent") for v, evidence, _ in rows)
     parts = [
-        _counted(own, "is reproduced in our simulator or in sample", "are reproduced in our simulator or in sample"),
+        _counted(
+            not_independent,
+            "is reproduced in our simulator or in sample",
+            "are reproduced in our simulator or in sample",
+        ),
         _counted(count["deviates"], "deviates", "deviate"),
         _counted(count["follows_from_inputs"], "follows from its inputs", "follow from their inputs"),
         _counted(count["decided_by_tolerance"], "is decided by our tolerance", "are decided by our tolerance"),
@@ -133,23 +137,23 @@ def _finished_claims(database: Path, query: str) -> list[tuple[Any, ...]]:
 
 
 def read_baseline(path: Path | str) -> dict[str, str]:
-    """Return the verdicts of the recorded baseline: of the claims that hold."""
+    """Return the recorded verdict of each claim in the baseline."""
     return {row["claim"]: row["verdict"] for row in read_csv(path, ("claim", "verdict"))}
 
 
 def write_baseline(database: Path, path: Path) -> int:
-    """Record the claims that hold in a finished run, and return how many.
+    """Record the verdicts of the claims that hold in a finished run; return their number.
 
     Raises
     ------
     InputError
-        If a claim of the baseline would be lost, as with the database of a smaller study.
+        If a claim of the recorded baseline does not hold in this run, for example because the study is smaller.
     """
     lost = lost_claims(database, read_baseline(path)) if path.is_file() else []
     if lost:
         raise InputError(
-            f"{len(lost)} claims of the baseline have lost their verdict, such as {lost[0][0]}; expected a default "
-            f"study that loses none, or a baseline ({path}) without them",
+            f"{len(lost)} claims of the baseline have lost their verdict, such as {lost[0][0]}; run the default "
+            f"study, or remove these claims from the baseline ({path})",
             path=database,
         )
     rows = _finished_claims(database, "SELECT claim, verdict::VARCHAR FROM claim ORDER BY study, claim")
@@ -160,43 +164,43 @@ def write_baseline(database: Path, path: Path) -> int:
 
 
 def lost_claims(database: Path, baseline: dict[str, str]) -> list[tuple[str, str, str]]:
-    """Return the claims of a baseline whose verdict a finished run does not give any more.
+    """Return the claims of a baseline that have another verdict in a finished run.
 
     Parameters
     ----------
     database : Path
-        The run's database.
+        Database of the run.
     baseline : dict
         Recorded verdict by claim.
 
     Returns
     -------
     list of (str, str, str)
-        Claim, verdict as recorded and now; ``missing`` if the run does not know the claim. One that has become
-        ``reproduced`` is not lost.
+        Claim, recorded verdict and verdict in the run; ``missing`` if the claim is not in the run. Claims that have
+        become ``reproduced`` are not included.
     """
-    found = dict(_finished_claims(database, "SELECT claim, verdict::VARCHAR FROM claim"))
-    verdicts = [(name, before, found.get(name, "missing")) for name, before in baseline.items()]
+    current = dict(_finished_claims(database, "SELECT claim, verdict::VARCHAR FROM claim"))
+    verdicts = [(name, before, current.get(name, "missing")) for name, before in baseline.items()]
     return [(name, before, now) for name, before, now in verdicts if now not in (before, "reproduced")]
 
 
 def claim_text(database: Path) -> Group:
-    """Return the claims of a finished run for the terminal.
+    """Format the claims of a finished run for the terminal.
 
     Parameters
     ----------
     database : Path
-        The run's database.
+        Database of the run.
 
     Returns
     -------
     rich.console.Group
-        One line a claim, then verdicts by evidence, then the headline.
+        Table with one row per claim, table of verdicts by evidence, and headline.
 
     Raises
     ------
     InputError
-        If there is no such database.
+        If the database does not exist or is not a database of fabricast.
     """
     query = """SELECT claim, statement, relation::VARCHAR, low, high, unit, observed, verdict::VARCHAR,
                evidence::VARCHAR, readings, holds_in, share_of_draws, note, of_ours FROM claim ORDER BY study, claim"""
@@ -234,7 +238,7 @@ def claim_text(database: Path) -> Group:
 
 
 def holds_text(readings: int, holds: float | None, draws: float | None) -> str:
-    """Return under how many readings, and with which share of draws of assumed values, a claim holds.
+    """Format how many interpretations and samples of assumed values a claim holds for.
 
     Examples
     --------
@@ -246,7 +250,7 @@ def holds_text(readings: int, holds: float | None, draws: float | None) -> str:
 
 
 def evidence_table(pairs: list[tuple[str, str]]) -> Table:
-    """Return verdicts by evidence for the terminal."""
+    """Return a terminal table of the number of claims by evidence and verdict."""
     shown = [verdict for verdict in VERDICT_WORDS if any(v == verdict for v, _ in pairs)]
     table = Table("evidence", *(Column(VERDICT_WORDS[verdict], justify="right") for verdict in shown))
     for evidence in EVIDENCE:

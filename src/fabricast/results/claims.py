@@ -1,4 +1,4 @@
-"""Published statements as checkable entries: what config/published/claims holds."""
+"""Claims: published statements in config/published/claims that a run can check."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Evidence = Literal[
     "assumed_inputs", "definition",
 ]  # fmt: skip
 EVIDENCE: tuple[Evidence, ...] = get_args(Evidence)
-#: Evidence with which a row cannot fail, or fails only by an error of arithmetic.
+#: Evidence that follows from the inputs: such claims can fail only by an arithmetic error.
 BY_CONSTRUCTION: tuple[Evidence, ...] = ("published_inputs", "recalled_inputs", "assumed_inputs", "definition")
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
@@ -34,7 +34,7 @@ class _Strict(BaseModel):
 
 
 class Tolerance(_Strict):
-    """How far an observed value may lie from a statement, and why."""
+    """Accepted deviation of an observed value from a statement, with its justification."""
 
     value: float = Field(gt=0, allow_inf_nan=False)
     reason: Literal["authors", "ours"]
@@ -43,16 +43,16 @@ class Tolerance(_Strict):
 
 
 class Reading(_Strict):
-    """One defensible way to read what the source of a claim leaves open.
+    """A defensible interpretation of what the source of a claim leaves open.
 
     Parameters
     ----------
     name : str
-        Its members, one an axis.
+        Chosen member of each axis, separated by commas.
     values : dict
-        What stands for each placeholder of the query.
+        Value of each placeholder of the query.
     default : bool
-        Whether the verdict of the claim rests on it.
+        Whether the verdict of the claim is based on this interpretation.
     """
 
     name: str
@@ -61,37 +61,39 @@ class Reading(_Strict):
 
 
 class Claim(_Strict):
-    """One published statement, and the query that observes it in a run.
+    """A published statement, and the query that evaluates it in a run.
 
     Parameters
     ----------
     claim, study, statement, source, figure, note
-        What is said where, and the figure that shows it.
+        Identifier, study, wording and source of the statement, the figure that shows it, and a comment.
     relation, value, low, high, unit
-        ``equals``, ``at_least`` and ``at_most`` have a ``value``, ``between`` has ``low`` and ``high``, ``first``
-        is a rank of 1. All numbers are those of the statement, in its own unit.
+        Bounds of the statement, in the unit of the statement. ``equals``, ``at_least`` and ``at_most`` have a
+        ``value``, ``between`` has ``low`` and ``high``, ``first`` requires rank 1.
     rounding : float
         Half a unit of the last digit that the source prints.
     tolerance : Tolerance, optional
-        Beyond rounding; of ``ours`` a verdict that hangs on it says so.
+        Accepted deviation in addition to rounding. If the reason is ``ours`` and the deviation exceeds rounding, the
+        verdict is ``decided_by_tolerance``.
     evidence : str
-        What a verdict rests on.
+        Kind of evidence for the verdict.
     query : str, optional
-        Gives one number in the unit; ``{name}`` stands for a value of ``where`` or of a reading.
+        SQL query that returns one number in the unit. ``{name}`` is replaced by a value of `where` or `readings`.
     where : dict
-        Values of placeholders that have one reading only.
+        Values of placeholders with only one interpretation.
     readings : dict
-        By axis its members, each with the text that stands in the query; the first is the default.
+        Interpretations: for each axis its members, and the text of each member in the query. The first member is the
+        default.
     equal : dict
-        By axis the members of which the source prefers none: the claim holds only if it holds for all of them.
+        For each axis the members that are equally plausible: the claim holds only if it holds for all of them.
     baselines : dict
-        By name of a trivial alternative either other values of placeholders, or a query.
+        Trivial alternatives by name: other values of placeholders, or another query.
     mutation : str, optional
-        ``table.column = expression``: a wrong model or wrong data, with which a claim that holds has to fail.
+        ``table.column = expression``: a wrong model or wrong data for which the claim must fail.
     over_phases : bool
-        Whether the query reads ``share_within`` of a simulated reference, which has a range over phases.
+        Whether the query reads ``share_within`` of a simulated reference, which has a range over arbiter phases.
     share_of_draws : str, optional
-        Query of the share of draws of assumed values with which the statement holds.
+        Query that returns the share of samples of the assumed values for which the statement is true.
     """
 
     claim: str = Field(pattern=r"^[a-z0-9_]+$")
@@ -120,7 +122,7 @@ class Claim(_Strict):
     @field_validator("readings", mode="before")
     @classmethod
     def _named_members(cls, readings: Any) -> Any:
-        # A list of members stands for members that are their own text.
+        # A list is shorthand for members whose text in the query equals their name.
         if not isinstance(readings, dict):
             return readings
         return {
@@ -136,33 +138,34 @@ class Claim(_Strict):
         given = {name for name in ("value", "low", "high") if getattr(self, name) is not None}
         wanted = {"between": {"low", "high"}, "first": set()}.get(self.relation, {"value"})
         if given != wanted and (given or self.query is not None):
-            raise ValueError(f"relation '{self.relation}' needs {' and '.join(sorted(wanted)) or 'no bound'}")
+            raise ValueError(f"relation '{self.relation}' requires {' and '.join(sorted(wanted)) or 'no bound'}")
         if self.query is None and not self.note:
-            raise ValueError("a claim without a query needs a 'note' that says why")
+            raise ValueError("a claim without a query requires a 'note' with the reason")
         used = set(_PLACEHOLDER.findall(self.query or ""))
-        known = self.where.keys() | self.readings.keys()
-        if self.query is not None and used != known:
+        placeholders = self.where.keys() | self.readings.keys()
+        if self.query is not None and used != placeholders:
             raise ValueError(
-                f"the query's placeholders are {sorted(used)}, 'where' and 'readings' have {sorted(known)}"
+                f"the placeholders of the query are {sorted(used)}, expected those of 'where' and 'readings': "
+                f"{sorted(placeholders)}"
             )
         for axis, members in self.equal.items():
             if not set(members) <= self.readings.get(axis, {}).keys():
-                raise ValueError(f"'equal' names members of '{axis}' that 'readings' has not")
+                raise ValueError(f"'equal' contains members of '{axis}' that are missing in 'readings'")
         for name, change in self.baselines.items():
-            if isinstance(change, dict) and not change.keys() <= known:
-                raise ValueError(f"baseline '{name}' changes what the query has not")
+            if isinstance(change, dict) and not change.keys() <= placeholders:
+                raise ValueError(f"baseline '{name}' changes a placeholder that is not in the query")
         if self.mutation is not None and not _MUTATION.fullmatch(self.mutation):
             raise ValueError(f"mutation is '{self.mutation}', expected 'table.column = expression'")
         return self
 
     @property
     def of_ours(self) -> bool:
-        """Whether the statement is this project's own, beyond its sources."""
+        """True if the statement is this project's, not one of a publication."""
         return self.source.startswith("fabricast")
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The statement's own lower and upper bound; infinite where it has none."""
+        """Lower and upper bound of the statement; infinite if unbounded."""
         if self.relation == "first":
             return 1.0, 1.0
         if self.relation == "between":
@@ -174,26 +177,26 @@ class Claim(_Strict):
         return low, self.value if self.relation in ("equals", "at_most") else float("inf")
 
     def all_readings(self) -> list[Reading]:
-        """Return every combination of the members of all axes, the default ones first."""
+        """Return all combinations of the members of all axes, default interpretations first."""
         axes = list(self.readings)
-        found = []
+        readings = []
         for members in itertools.product(*(self.readings[axis] for axis in axes)):
             default = all(
                 member in self.equal.get(axis, [next(iter(self.readings[axis]))])
                 for axis, member in zip(axes, members, strict=True)
             )
             values = {axis: self.readings[axis][member] for axis, member in zip(axes, members, strict=True)}
-            found.append(Reading(name=", ".join(members), values=self.where | values, default=default))
-        return sorted(found, key=lambda reading: not reading.default)
+            readings.append(Reading(name=", ".join(members), values=self.where | values, default=default))
+        return sorted(readings, key=lambda reading: not reading.default)
 
     def query_with(self, values: dict[str, str], query: str | None = None) -> str:
-        """Return a query with values for its placeholders."""
+        """Return a query with its placeholders replaced by values."""
         text = query or self.query
         assert text is not None
         return _PLACEHOLDER.sub(lambda match: values[match[1]], text)
 
     def mutated(self, query: str) -> str:
-        """Return a query that sees the wrong data of the mutation."""
+        """Return a query that reads the mutated table instead of the original."""
         assert self.mutation is not None
         match = _MUTATION.fullmatch(self.mutation)
         assert match is not None
@@ -213,16 +216,16 @@ class _ClaimFile(_Strict):
 
 
 def _instances(item: Any) -> list[Any]:
-    """Return one claim for each entry of ``each``, whose values take the place of ``<name>`` in all texts."""
+    """Return one claim per entry of ``each``, with ``<name>`` replaced by its values."""
     if not isinstance(item, dict) or "each" not in item:
         return [item]
     rest = {key: value for key, value in item.items() if key != "each"}
     text = repr(rest)
     for entry in item["each"]:
-        # A comma in a text without quotes ends it: what follows is read as a key.
+        # In YAML flow style a comma ends an unquoted text, and the rest of the text becomes a key.
         unused = [key for key in entry if f"<{key}>" not in text]
         if unused:
-            raise ValueError(f"an entry of 'each' has the key '{unused[0]}', which no text uses as <{unused[0]}>")
+            raise ValueError(f"an entry of 'each' has the key '{unused[0]}', but no text contains <{unused[0]}>")
     return [_substituted(rest, {key: str(value) for key, value in entry.items()}) for entry in item["each"]]
 
 
@@ -240,17 +243,17 @@ def read_claims(folder: Path | str) -> list[Claim]:
     Parameters
     ----------
     folder : Path or str
-        With one YAML file a study.
+        Folder with one YAML file per study.
 
     Returns
     -------
     list of Claim
-        In the order of the files' names and their entries.
+        Claims in the order of the file names and of the entries in each file.
 
     Raises
     ------
     InputError
-        If a file is not as expected, or two claims have one name.
+        If a file is invalid, or if two claims have the same name.
 
     Examples
     --------
@@ -263,10 +266,10 @@ def read_claims(folder: Path | str) -> list[Claim]:
         entries = load_model(path, _ClaimFile).claims
         for entry in entries:
             if entry.study != path.stem:
-                raise InputError(f"claim '{entry.claim}' is of study '{entry.study}'", path=path)
+                raise InputError(f"the study of claim '{entry.claim}' is '{entry.study}'", path=path)
         claims += entries
     names = [entry.claim for entry in claims]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise InputError(f"claim '{twice}' is a duplicate", path=folder)
+    duplicate = next((name for name in names if names.count(name) > 1), None)
+    if duplicate is not None:
+        raise InputError(f"claim '{duplicate}' is a duplicate", path=folder)
     return claims

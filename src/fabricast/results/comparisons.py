@@ -1,4 +1,4 @@
-"""Predictions beside references, and their error statistics, for every study alike."""
+"""Comparison of predictions with references, and error statistics, for all studies."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _CASE = ["study", "case_id", "item", "quantity"]
 
 
 def compare(prediction: pd.DataFrame, reference: pd.DataFrame, *, tolerance: float) -> pd.DataFrame:
-    """Put every prediction beside every reference of the same case, item and quantity.
+    """Compare each prediction with each reference of the same case, item and quantity.
 
     Parameters
     ----------
     prediction, reference : pandas.DataFrame
-        Rows as in schema.sql.
+        Rows of the tables prediction and reference, as in schema.sql.
     tolerance : float
-        The study's tolerance.
+        Relative error that the study accepts.
 
     Returns
     -------
@@ -49,7 +49,7 @@ def compare(prediction: pd.DataFrame, reference: pd.DataFrame, *, tolerance: flo
     if not (pairs["unit_predicted"] == pairs["unit_reference"]).all():
         raise ValueError("prediction and reference have different units")
     if (pairs["value_reference"] == 0).any():
-        raise ValueError("a reference is zero: it has no relative error")
+        raise ValueError("a reference is 0, expected a nonzero value: its relative error is undefined")
     error = (pairs["value_predicted"] - pairs["value_reference"]) / pairs["value_reference"]
     return pairs[[*_CASE, "model", "kind", "origin"]].assign(
         predicted=pairs["value_predicted"],
@@ -61,22 +61,22 @@ def compare(prediction: pd.DataFrame, reference: pd.DataFrame, *, tolerance: flo
 
 
 def error_bands(comparison: pd.DataFrame, *, resamples: int, seed: int) -> pd.DataFrame:
-    """Summarise errors by model, kind and origin of reference, and tolerance.
+    """Summarise relative errors by model, kind and origin of reference, and tolerance.
 
     Parameters
     ----------
     comparison : pandas.DataFrame
         Rows of the table comparison of one study.
     resamples : int
-        Bootstrap resamples behind each interval.
+        Number of bootstrap resamples for each interval.
     seed : int
-        Root seed.
+        Root seed of the run.
 
     Returns
     -------
     pandas.DataFrame
-        Rows of the table error_band, for the subset ``all`` and each quantity. Kinds
-        of reference are never mixed.
+        Rows of the table error_band, for the subset ``all`` and each quantity. Each row
+        summarises references of one kind.
     """
     rows = []
     for (study, model, kind, origin), group in comparison.groupby(["study", "model", "kind", "origin"], sort=True):
@@ -98,12 +98,12 @@ def error_bands(comparison: pd.DataFrame, *, resamples: int, seed: int) -> pd.Da
         counts = draw_cases(cases, resamples, random_generator(seed, f"{study}.{model}.{kind}.{origin}"))
         low, high = share_intervals(hits, sizes.astype(np.float64), counts)
         for position, (subset, tolerance) in enumerate(product(subsets, tolerances)):
-            own = error[subsets[subset]]
+            errors = error[subsets[subset]]
             rows.append(
                 {
                     "study": study, "model": model, "kind": kind, "origin": origin, "tolerance": tolerance,
-                    "subset": subset, "share_within": (np.abs(own) <= tolerance).mean(),
-                    "share_within_low": low[position], "share_within_high": high[position], **error_statistics(own),
+                    "subset": subset, "share_within": (np.abs(errors) <= tolerance).mean(),
+                    "share_within_low": low[position], "share_within_high": high[position], **error_statistics(errors),
                 }
             )  # fmt: skip
     return pd.DataFrame(rows)

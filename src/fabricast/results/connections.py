@@ -1,4 +1,4 @@
-"""Connections to DuckDB, and what it says when the disk is full."""
+"""DuckDB connections, and error reports for failed writes."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _CATALOGUES = count()
 
 
 def quoted(text: str) -> str:
-    """Return a text as it stands between the quotes of a statement of SQL, where no parameter can be."""
+    """Escape a text for an SQL string literal, for statements that do not accept parameters."""
     return text.replace("'", "''")
 
 
 def connect(path: Path | str = ":memory:") -> duckdb.DuckDBPyConnection:
-    """Open a DuckDB connection that never loads extensions from outside.
+    """Open a DuckDB connection that does not install or load extensions automatically.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def connect(path: Path | str = ":memory:") -> duckdb.DuckDBPyConnection:
     Returns
     -------
     duckdb.DuckDBPyConnection
-        The connection.
+        Open connection.
     """
     settings: dict[str, str | bool | int | float | list[str]] = {
         "autoinstall_known_extensions": "false",
@@ -54,21 +54,21 @@ def connect(path: Path | str = ":memory:") -> duckdb.DuckDBPyConnection:
 
 @cache
 def _instance() -> duckdb.DuckDBPyConnection:
-    # To start DuckDB takes longer than to read or write a small table.
+    # One instance per process: starting DuckDB is slower than reading or writing a small table.
     connection = connect()
-    # Removes what it has written beside, if anything did not fit in memory.
+    # Closing removes temporary files that DuckDB writes if data do not fit in memory.
     atexit.register(connection.close)
     return connection
 
 
 @contextmanager
 def connect_apart() -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open a connection to the one instance of DuckDB of this process, with a catalogue of its own.
+    """Open an isolated connection to the shared DuckDB instance of this process.
 
     Yields
     ------
     duckdb.DuckDBPyConnection
-        A connection that sees no table or type of another.
+        Connection with a separate catalogue: it does not see tables or types of other connections.
 
     Examples
     --------
@@ -90,19 +90,19 @@ def connect_apart() -> Iterator[duckdb.DuckDBPyConnection]:
 
 @contextmanager
 def connect_with_little_memory(memory: str, folder: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open an instance of DuckDB for many rows.
+    """Open a separate DuckDB instance with a memory limit, for large tables.
 
     Parameters
     ----------
     memory : str
-        What it may take, such as ``"150MB"``.
+        Memory limit of the instance, such as ``"150MB"``.
     folder : Path
-        Where what does not fit waits, such as the folder of the file that it writes.
+        Folder for temporary files of data that exceed the limit, such as the folder of the output file.
 
     Yields
     ------
     duckdb.DuckDBPyConnection
-        The connection.
+        Open connection.
     """
     with connect() as connection:
         connection.execute(f"SET memory_limit = '{memory}'")
@@ -111,23 +111,23 @@ def connect_with_little_memory(memory: str, folder: Path) -> Iterator[duckdb.Duc
 
 
 def is_failed_write(error: duckdb.Error) -> bool:
-    """Return whether an error, also one of a commit, is that a file could not be written."""
+    """Return whether an error of a statement or commit means that a file could not be written."""
     return re.search("Could not write|No space left", str(error)) is not None
 
 
 @contextmanager
 def report_full_disk(path: Path | str) -> Iterator[None]:
-    """Tell in one line if DuckDB cannot write a file inside.
+    """Convert DuckDB errors about failed writes to one-line errors.
 
     Parameters
     ----------
     path : Path or str
-        The file that the user knows of.
+        Output file to name in the error, instead of a temporary file.
 
     Raises
     ------
     InputError
-        If a file could not be written; other errors stay as they are.
+        If DuckDB could not write a file. Other errors are not changed.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""``results/fabricast.duckdb``: all tables, comments, views and digests in one file."""
+"""Builder of the results database ``results/fabricast.duckdb``."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from fabricast.results.tables import create_schema, key_columns, plain_columns, 
 
 __all__ = ["build_database", "table_digests"]
 
-#: Tables that hold when and where a run was made; they differ between equal runs.
+#: Tables with the time and place of a run; they differ between equal runs.
 VOLATILE_TABLES = ("run", "table_digest")
-#: Sorts of millions of rows go to the disk beyond this, for hardly more time.
+#: Memory limit of DuckDB; larger sorts use the disk.
 _MEMORY = "500MB"
-#: From here on the index of a key costs more than it is worth.
+#: Tables with more rows have no index on the primary key; duplicates are checked by a query.
 _LARGE_ROWS = 10_000
-#: With the usual blocks of 256 KiB, of which every column takes one, the file is larger by a third.
+#: Block size of the database file. Each column uses at least one block, so the default of 256 KiB wastes space.
 _BLOCK_BYTES = 65_536
-#: An order in which equal numbers are neighbours and take hardly any room, where it saves most of it.
+#: Row order by table that groups equal numbers, which compresses best.
 _COMPACT_ORDERS = {"comparison": "reference, predicted"}
-#: Of these the parts stand one after the other, each in the order of the key: to merge millions of rows takes long.
+#: Tables whose shards are concatenated, each in key order; merging millions of rows would be slow.
 _APART = ("prediction", "reference")
 
 
 def table_digests(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, int, str]]:
-    """Return the content digest of every table that equal runs share.
+    """Return the content digest of each table that is equal for equal runs.
 
     Parameters
     ----------
@@ -40,9 +40,9 @@ def table_digests(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, int,
     Returns
     -------
     list of (str, int, str)
-        Rows of the table table_digest. A digest is the md5 of the number of rows and the sum of their hashes, whatever
-        their order, behind the version of DuckDB, whose hash it is: to hash texts of all numbers by md5 takes as long
-        as the rest of the database.
+        Rows of the table table_digest. A digest consists of the DuckDB version and the md5 of the number of rows and
+        the sum of the row hashes, so it does not depend on the row order. The row hashes are DuckDB's, because md5 of
+        all values is slow; they may differ between DuckDB versions.
     """
     rows = []
     for table in table_names():
@@ -55,20 +55,23 @@ def table_digests(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, int,
 
 
 def _large(connection: duckdb.DuckDBPyConnection, tables: Mapping[str, Sequence[Path]]) -> list[str]:
-    """Return the tables with many rows; a file that cannot be read is told when it is inserted."""
-    found = []
+    """Return the tables with many rows.
+
+    Unreadable files are ignored here; the insertion reports them.
+    """
+    large = []
     for table, parts in tables.items():
         with contextlib.suppress(duckdb.Error):
             (rows,) = connection.execute(
                 "SELECT sum(num_rows) FROM parquet_file_metadata($parts)", {"parts": list(map(str, parts))}
             ).fetchall()[0]
             if rows > _LARGE_ROWS:
-                found.append(table)
-    return found
+                large.append(table)
+    return large
 
 
 def _insert(connection: duckdb.DuckDBPyConnection, table: str, parts: Sequence[Path]) -> None:
-    """Insert the rows of some Parquet files, those that stand in the order of the key already as they stand."""
+    """Insert the rows of Parquet files into a table, sorted by key unless in key order."""
     is_in_order = len(parts) == 1 or table in _APART
     order = _COMPACT_ORDERS.get(table) or ("" if is_in_order else ", ".join(key_columns(table)))
     connection.execute(
@@ -79,9 +82,9 @@ def _insert(connection: duckdb.DuckDBPyConnection, table: str, parts: Sequence[P
 
 
 def _refuse_duplicates(connection: duckdb.DuckDBPyConnection, table: str) -> None:
-    """Check the key of a table that has no index."""
+    """Raise an error if a table without an index has duplicate keys."""
     key = ", ".join(key_columns(table))
-    # Different hashes are different keys; only where some are equal, maybe by chance, the keys are compared.
+    # Different hashes imply different keys. Equal hashes may be collisions, so only then the keys are compared.
     (equal_hashes,) = connection.execute(f"SELECT count(*) - count(DISTINCT hash({key})) FROM {table}").fetchall()[0]
     if equal_hashes:
         counted = f"SELECT {key} FROM {table} GROUP BY ALL HAVING count(*) > 1 ORDER BY ALL LIMIT 1"
@@ -105,24 +108,24 @@ def _insert_table(connection: duckdb.DuckDBPyConnection, table: str, parts: Sequ
                 _insert(connection, table, [part])
             except duckdb.Error as own:
                 raise InputError(f"does not fit table '{table}': {own}", path=part) from own
-        # Each by itself does.
-        raise InputError(f"does not fit table '{table}' beside other parts: {error}", path=parts[-1]) from error
+        # Each shard is valid, so the error depends on their combination.
+        raise InputError(f"does not fit table '{table}' with its other shards: {error}", path=parts[-1]) from error
 
 
 def build_database(tables: Mapping[str, Sequence[Path]], path: Path) -> None:
-    """Build the database from the parts of every table.
+    """Build the database of a run from the shards of all tables.
 
     Parameters
     ----------
     tables : mapping
-        Parquet files of each table, as `write_table` makes them; tables without one stay empty.
+        Parquet files of each table, as written by `write_table`. Tables without files stay empty.
     path : Path
-        The database, written whole or not at all, readable by DuckDB 1.5.
+        Database file, written atomically in the format of DuckDB 1.5.
 
     Raises
     ------
     InputError
-        If a part breaks the schema, or parts of a table hold the same key.
+        If a shard violates the schema, or if shards of a table contain the same key.
     """
     with (
         atomic_write(path) as temporary,

@@ -1,4 +1,4 @@
-"""Rows of a table in the order of its key."""
+"""Sort order of table rows by primary key."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ _MOST_KEYS = 2**62
 
 
 def key_order(frame: pd.DataFrame, table: str, key_types: Mapping[str, str]) -> NDArray[np.int64]:
-    """Return which row of a table comes first, second and so on by its key.
+    """Return the row positions that sort a table by its primary key.
 
     Parameters
     ----------
     frame : pandas.DataFrame
         Rows of the table.
     table : str
-        Its name, for the message.
+        Name of the table, for the message.
     key_types : mapping
-        Type in DuckDB of each column of the key, in their order; enumerations are in the order of their texts.
+        DuckDB type of each key column, in key order. Enumerations are sorted by their texts.
 
     Returns
     -------
     ndarray of int64, shape (rows,)
-        Places of the rows.
+        Row positions in key order.
 
     Raises
     ------
@@ -44,30 +44,30 @@ def key_order(frame: pd.DataFrame, table: str, key_types: Mapping[str, str]) -> 
     """
     number, keys = np.zeros(len(frame), dtype=np.int64), 1
     for column, kind in key_types.items():
-        # A column that is not there is refused when the rows are inserted.
+        # The insertion of the rows reports missing key columns.
         if column not in frame:
             continue
         rank, different = _rank(frame[column], is_text=kind.startswith(("VARCHAR", "ENUM")))
         if keys * different > _MOST_KEYS:
-            found, number = np.unique(number, return_inverse=True)
-            keys = found.size
+            distinct, number = np.unique(number, return_inverse=True)
+            keys = distinct.size
         number, keys = number * different + rank, keys * different
     order = np.argsort(number, kind="stable")
     ordered = number[order]
-    again = np.flatnonzero(ordered[1:] == ordered[:-1])
-    if again.size:
-        row = frame.iloc[[order[again[0]]]]
+    duplicates = np.flatnonzero(ordered[1:] == ordered[:-1])
+    if duplicates.size:
+        row = frame.iloc[[order[duplicates[0]]]]
         (key,) = row[[column for column in key_types if column in frame]].itertuples(index=False, name=None)
         raise duckdb.ConstraintException(f"table {table}: duplicate key {key}")
     return order
 
 
 def _rank(values: pd.Series, *, is_text: bool) -> tuple[NDArray[np.int64], int]:
-    """Return the rank of each value among the different ones, and how many these are."""
+    """Return the rank of each value among the distinct values, and the number of ranks."""
     if isinstance(values.dtype, pd.CategoricalDtype):
         codes, different = values.cat.codes.to_numpy(), values.cat.categories
     else:
         codes, different = pd.factorize(values)
     rank, ordered = pd.factorize(different.map(str) if is_text else different, sort=True)
-    # None has the code -1 and comes last: refused when the rows are inserted.
+    # Missing values have the code -1 and are sorted last; the insertion of the rows rejects them.
     return np.append(rank, len(ordered))[codes], len(ordered) + 1

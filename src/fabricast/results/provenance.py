@@ -1,4 +1,4 @@
-"""The record of a run."""
+"""Provenance record of a run."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ def run_rows(config: dict[str, Any], repository: Path, config_files: Iterable[st
     repository : Path
         Folder of the checkout.
     config_files : iterable of str, default ()
-        Names of the files that the configuration was read from.
+        Names of the configuration files, later files overriding earlier ones.
 
     Returns
     -------
     pandas.DataFrame
-        One row; what is not known is NULL.
+        One row; unknown values are NULL.
     """
     lock = repository / "uv.lock"
     lock_digest = hashlib.sha256(lock.read_bytes()).hexdigest() if lock.is_file() else None

@@ -1,4 +1,4 @@
-"""RO-Crate metadata of a finished run: what its files are, whose work, and how they came about."""
+"""RO-Crate metadata of a finished run: files, authors and workflow."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ _LANGUAGE = "https://w3id.org/workflowhub/workflow-ro-crate#snakemake"
 
 
 def export_database(database: Path, folder: Path) -> None:
-    """Export all tables as Parquet with the SQL that builds them again.
+    """Export all tables as Parquet files with the SQL that recreates them.
 
     Parameters
     ----------
     database : Path
-        The run's database.
+        Database of the run.
     folder : Path
-        Folder that DuckDB's ``IMPORT DATABASE`` reads.
+        Output folder, for DuckDB's ``IMPORT DATABASE``.
 
     Raises
     ------
     InputError
-        If there is no such database.
+        If the database does not exist or is not a database of fabricast.
     """
     with open_run(database) as connection:
         quoted = str(folder).replace("'", "''")
@@ -43,23 +43,23 @@ def export_database(database: Path, folder: Path) -> None:
 
 
 def _citation(repository: Path) -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load((repository / "CITATION.cff").read_text(encoding="utf-8"))
-    return found
+    citation: dict[str, Any] = yaml.safe_load((repository / "CITATION.cff").read_text(encoding="utf-8"))
+    return citation
 
 
 def write_crate(root: Path, files: Iterable[Path], repository: Path, path: Path) -> None:
-    """Write the metadata of a crate whose root is the working directory.
+    """Write the RO-Crate metadata of a run.
 
     Parameters
     ----------
     root : Path
-        Root of the crate.
+        Root folder of the crate.
     files : iterable of Path
-        Files of the run below the root.
+        Files of the run, inside the root folder.
     repository : Path
-        Where CITATION.cff stands.
+        Folder with CITATION.cff.
     path : Path
-        ``ro-crate-metadata.json`` in the root.
+        Output file, ``ro-crate-metadata.json`` in the root folder.
     """
     citation = _citation(repository)
     authors = [

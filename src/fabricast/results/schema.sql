@@ -1,5 +1,5 @@
--- Tables of results/fabricast.duckdb. The comment behind a column is its COMMENT in the
--- database, the one above a table is the table's. Units stand in the column names (SI).
+-- Tables of results/fabricast.duckdb. Comments after columns and above tables become COMMENTs
+-- in the database. Column names contain the units (SI).
 
 CREATE TYPE study_name AS ENUM ('pcie', 'breakdown', 'maxrate', 'gpucentric', 'percs');
 CREATE TYPE reference_kind AS ENUM ('measured', 'simulated', 'published');
@@ -16,10 +16,10 @@ CREATE TYPE breakdown_layer AS ENUM ('CPU', 'I/O', 'Network');
 CREATE TABLE study (
   study study_name NOT NULL, -- short name
   title VARCHAR NOT NULL, -- title of the publication
-  authors VARCHAR NOT NULL, -- its authors
+  authors VARCHAR NOT NULL, -- authors of the publication
   year INTEGER NOT NULL, -- year of publication
-  venue VARCHAR NOT NULL, -- where it was published
-  tolerance DOUBLE CHECK (tolerance > 0), -- largest relative error that counts as a hit
+  venue VARCHAR NOT NULL, -- venue of the publication
+  tolerance DOUBLE CHECK (tolerance > 0), -- maximum relative error that counts as a hit
   PRIMARY KEY (study)
 );
 -- Topologies: vertices and directed links.
@@ -27,12 +27,12 @@ CREATE TABLE topology (
   topology VARCHAR NOT NULL, -- name
   study study_name NOT NULL, -- study that uses it
   kind topology_kind NOT NULL, -- kind of network
-  source VARCHAR NOT NULL, -- where it comes from
-  tag provenance_tag NOT NULL, -- provenance of its shape
+  source VARCHAR NOT NULL, -- origin of the topology
+  tag provenance_tag NOT NULL, -- provenance of the shape
   endpoints BIGINT NOT NULL CHECK (endpoints > 0), -- number of endpoints
   vertices BIGINT NOT NULL CHECK (vertices > 0), -- number of vertices
   links BIGINT NOT NULL CHECK (links >= 0), -- number of directed links
-  leaf_symmetries BIGINT, -- leaf permutations that keep the tree; NULL beyond 2^63
+  leaf_symmetries BIGINT, -- leaf permutations that preserve the tree; NULL beyond 2^63
   PRIMARY KEY (topology)
 );
 -- Vertices of topologies.
@@ -40,39 +40,39 @@ CREATE TABLE vertex (
   topology VARCHAR NOT NULL, -- topology
   vertex VARCHAR NOT NULL, -- name within the topology
   kind VARCHAR NOT NULL, -- root_complex, switch, endpoint, host_bridge, ...
-  label VARCHAR NOT NULL, -- where it was read, such as a bus id
-  parent VARCHAR, -- vertex above, NULL for the root
+  label VARCHAR NOT NULL, -- original name in the source, such as a bus id
+  parent VARCHAR, -- parent vertex, NULL for the root
   PRIMARY KEY (topology, vertex)
 );
 -- Directed links of topologies.
 CREATE TABLE link (
   topology VARCHAR NOT NULL, -- topology
   link VARCHAR NOT NULL, -- name within the topology
-  source VARCHAR NOT NULL, -- vertex it leaves
-  target VARCHAR NOT NULL, -- vertex it enters
+  source VARCHAR NOT NULL, -- vertex where the link starts
+  target VARCHAR NOT NULL, -- vertex where the link ends
   class VARCHAR NOT NULL, -- pcie_up, pcie_down, LL, LR, D, ...
   capacity_bytes_per_s DOUBLE NOT NULL CHECK (capacity_bytes_per_s > 0), -- capacity of this direction
-  latency_s DOUBLE CHECK (latency_s >= 0), -- latency, NULL where the study has none
+  latency_s DOUBLE CHECK (latency_s >= 0), -- latency, NULL if the study has none
   PRIMARY KEY (topology, link)
 );
 -- Congestion graphs: sets of communications on one topology.
 CREATE TABLE graph (
   graph VARCHAR NOT NULL, -- name
   topology VARCHAR NOT NULL, -- topology
-  family graph_family NOT NULL, -- how it was made
+  family graph_family NOT NULL, -- generator of the graph
   seed BIGINT, -- seed of random graphs
   communications BIGINT NOT NULL CHECK (communications > 0), -- number of communications
-  subset VARCHAR NOT NULL, -- set it belongs to: validation, stress, probe, example, user
+  subset VARCHAR NOT NULL, -- set of the graph: validation, stress, probe, example, user
   PRIMARY KEY (graph)
 );
 -- Communications of congestion graphs.
 CREATE TABLE communication (
   graph VARCHAR NOT NULL, -- graph
-  communication BIGINT NOT NULL CHECK (communication >= 0), -- number within the graph, from 0
+  communication BIGINT NOT NULL CHECK (communication >= 0), -- index within the graph, from 0
   source VARCHAR NOT NULL, -- sending endpoint
   target VARCHAR NOT NULL, -- receiving endpoint
-  size_bytes DOUBLE NOT NULL CHECK (size_bytes > 0), -- size
-  start_s DOUBLE NOT NULL CHECK (start_s >= 0), -- start
+  size_bytes DOUBLE NOT NULL CHECK (size_bytes > 0), -- message size
+  start_s DOUBLE NOT NULL CHECK (start_s >= 0), -- start time
   path_class VARCHAR, -- PIX, PXB, PHB or SYS
   PRIMARY KEY (graph, communication)
 );
@@ -80,55 +80,55 @@ CREATE TABLE communication (
 CREATE TABLE phase (
   graph VARCHAR NOT NULL, -- graph
   model VARCHAR NOT NULL, -- model
-  phase BIGINT NOT NULL, -- number of the phase, from 0
-  communication BIGINT NOT NULL, -- communication that is active in it
-  start_s DOUBLE NOT NULL, -- start of the phase
+  phase BIGINT NOT NULL, -- index of the phase, from 0
+  communication BIGINT NOT NULL, -- communication that is active in the phase
+  start_s DOUBLE NOT NULL, -- start time of the phase
   duration_s DOUBLE NOT NULL CHECK (duration_s > 0), -- duration of the phase
   rho DOUBLE NOT NULL CHECK (rho BETWEEN 0 AND 1.0000001), -- congestion factor
-  transferred_bytes DOUBLE NOT NULL, -- bytes moved in the phase
+  transferred_bytes DOUBLE NOT NULL, -- bytes transferred in the phase
   PRIMARY KEY (graph, model, phase, communication)
 );
--- Parameters of models, with provenance.
+-- Model parameters with provenance.
 CREATE TABLE parameter (
   study study_name NOT NULL, -- study
-  system VARCHAR NOT NULL, -- system it belongs to
-  name VARCHAR NOT NULL, -- name
+  system VARCHAR NOT NULL, -- system of the parameter
+  name VARCHAR NOT NULL, -- name of the parameter
   value DOUBLE NOT NULL, -- value
-  unit VARCHAR NOT NULL, -- unit, 1 for a pure number
+  unit VARCHAR NOT NULL, -- unit, 1 if dimensionless
   tag provenance_tag NOT NULL, -- provenance
-  source VARCHAR NOT NULL, -- where the value was read
+  source VARCHAR NOT NULL, -- source of the value
   ci_low DOUBLE, -- lower end of the 95 % interval
   ci_high DOUBLE, -- upper end of the 95 % interval
   PRIMARY KEY (study, system, name)
 );
--- Predictions of models.
+-- Model predictions.
 CREATE TABLE prediction (
   study study_name NOT NULL, -- study
   case_id VARCHAR NOT NULL, -- graph, system or case
-  item VARCHAR NOT NULL, -- communication, component or link class; empty where the case has one value
+  item VARCHAR NOT NULL, -- communication, component or link class; empty if the case has one value
   quantity VARCHAR NOT NULL, -- elapsed, rate, latency, ...
   model VARCHAR NOT NULL, -- model
   value DOUBLE NOT NULL, -- predicted value
   unit VARCHAR NOT NULL, -- unit of the value
   PRIMARY KEY (study, case_id, item, quantity, model)
 );
--- References that predictions are held against.
+-- Reference values for the validation of predictions.
 CREATE TABLE reference (
   study study_name NOT NULL, -- study
   case_id VARCHAR NOT NULL, -- graph, system or case
-  item VARCHAR NOT NULL, -- communication, component or link class; empty where the case has one value
+  item VARCHAR NOT NULL, -- communication, component or link class; empty if the case has one value
   quantity VARCHAR NOT NULL, -- elapsed, rate, latency, ...
   kind reference_kind NOT NULL, -- measured, simulated or published
-  origin VARCHAR NOT NULL, -- who measured, simulated or published it
+  origin VARCHAR NOT NULL, -- source of the measurement, simulation or publication
   value DOUBLE NOT NULL, -- reference value
   unit VARCHAR NOT NULL, -- unit of the value
-  spread DOUBLE, -- simulated: half of the range below; else standard deviation where known
-  low DOUBLE, -- simulated: smallest value over the phases of the arbiters
-  high DOUBLE, -- simulated: largest value over the phases of the arbiters
+  spread DOUBLE, -- simulated: half of the range from low to high; otherwise standard deviation if known
+  low DOUBLE, -- simulated: minimum over the phases of the arbiters
+  high DOUBLE, -- simulated: maximum over the phases of the arbiters
   tag provenance_tag NOT NULL, -- provenance
   PRIMARY KEY (study, case_id, item, quantity, kind, origin)
 );
--- One prediction beside one reference.
+-- Comparisons of one prediction with one reference.
 CREATE TABLE comparison (
   study study_name NOT NULL, -- study
   case_id VARCHAR NOT NULL, -- graph, system or case
@@ -137,45 +137,45 @@ CREATE TABLE comparison (
   model VARCHAR NOT NULL, -- model
   kind reference_kind NOT NULL, -- kind of reference
   origin VARCHAR NOT NULL, -- origin of the reference
-  predicted DOUBLE NOT NULL, -- predicted value; beside simulated references with the parameters calibrated for that hardware (table parameter)
-  reference DOUBLE NOT NULL, -- reference value; of simulated ones the median over the phases of the arbiters
-  reference_low DOUBLE, -- simulated: its smallest value over the phases
-  reference_high DOUBLE, -- simulated: its largest value over the phases
+  predicted DOUBLE NOT NULL, -- predicted value; for simulated references with the parameters calibrated for the simulated hardware (table parameter)
+  reference DOUBLE NOT NULL, -- reference value; for simulated references the median over the phases of the arbiters
+  reference_low DOUBLE, -- simulated: minimum over the phases of the arbiters
+  reference_high DOUBLE, -- simulated: maximum over the phases of the arbiters
   relative_error DOUBLE NOT NULL, -- (predicted - reference) / reference
-  tolerance DOUBLE NOT NULL CHECK (tolerance > 0), -- the study's tolerance
+  tolerance DOUBLE NOT NULL CHECK (tolerance > 0), -- tolerance of the study
   within BOOLEAN NOT NULL, -- whether the error is within the tolerance
   PRIMARY KEY (study, case_id, item, quantity, model, kind, origin)
 );
--- Error statistics of models, never over several kinds of reference.
+-- Error statistics of models, separate for each kind of reference.
 CREATE TABLE error_band (
   study study_name NOT NULL, -- study
   model VARCHAR NOT NULL, -- model
   kind reference_kind NOT NULL, -- kind of reference
   origin VARCHAR NOT NULL, -- origin of the references
-  tolerance DOUBLE NOT NULL CHECK (tolerance > 0), -- half width of the band
-  subset VARCHAR NOT NULL, -- which comparisons
+  tolerance DOUBLE NOT NULL CHECK (tolerance > 0), -- half-width of the band
+  subset VARCHAR NOT NULL, -- subset of the comparisons
   n BIGINT NOT NULL CHECK (n > 0), -- number of comparisons
   share_within DOUBLE NOT NULL CHECK (share_within BETWEEN 0 AND 1), -- share within the band
-  share_within_low DOUBLE NOT NULL, -- lower end of its 95 % interval, resampled by case
-  share_within_high DOUBLE NOT NULL, -- upper end of its 95 % interval, resampled by case
+  share_within_low DOUBLE NOT NULL, -- lower end of the 95 % interval of the share, resampled by case
+  share_within_high DOUBLE NOT NULL, -- upper end of the 95 % interval of the share, resampled by case
   share_within_least DOUBLE, -- simulated: share within the band in every phase of the arbiters
   share_within_most DOUBLE, -- simulated: share within the band in any phase of the arbiters
   median DOUBLE NOT NULL, -- median relative error
   p05 DOUBLE NOT NULL, -- 5th percentile of the relative error
   p95 DOUBLE NOT NULL, -- 95th percentile of the relative error
   mean_absolute DOUBLE NOT NULL, -- mean absolute relative error
-  max_absolute DOUBLE NOT NULL, -- largest absolute relative error
+  max_absolute DOUBLE NOT NULL, -- maximum absolute relative error
   PRIMARY KEY (study, model, kind, origin, tolerance, subset)
 );
--- Candidate definitions of an accuracy that a paper states without one.
+-- Candidate definitions of an accuracy that a paper states without a definition.
 CREATE TABLE accuracy (
   study study_name NOT NULL, -- study
   model VARCHAR NOT NULL, -- model
   kind reference_kind NOT NULL, -- kind of reference
   origin VARCHAR NOT NULL, -- origin of the references
-  subset VARCHAR NOT NULL, -- which comparisons
-  definition VARCHAR NOT NULL, -- the definition in words
-  value DOUBLE NOT NULL, -- its value, 1 is perfect
+  subset VARCHAR NOT NULL, -- subset of the comparisons
+  definition VARCHAR NOT NULL, -- definition in words
+  value DOUBLE NOT NULL, -- accuracy by this definition, 1 is perfect
   PRIMARY KEY (study, model, kind, origin, subset, definition)
 );
 -- Histograms of relative errors; the first and last bins are open.
@@ -184,169 +184,171 @@ CREATE TABLE error_histogram (
   model VARCHAR NOT NULL, -- model
   kind reference_kind NOT NULL, -- kind of reference
   origin VARCHAR NOT NULL, -- origin of the references
-  subset VARCHAR NOT NULL, -- which comparisons
-  bin BIGINT NOT NULL, -- number of the bin
+  subset VARCHAR NOT NULL, -- subset of the comparisons
+  bin BIGINT NOT NULL, -- index of the bin
   lower DOUBLE NOT NULL, -- lower edge of the relative error
   upper DOUBLE NOT NULL, -- upper edge of the relative error
-  communications BIGINT NOT NULL CHECK (communications >= 0), -- comparisons in the bin
+  communications BIGINT NOT NULL CHECK (communications >= 0), -- number of comparisons in the bin
   PRIMARY KEY (study, model, kind, origin, subset, bin)
 );
--- Features that explain the absolute error of a model, learnt with scikit-learn.
+-- Permutation importance of features for the absolute error of a model (scikit-learn).
 CREATE TABLE error_feature (
   study study_name NOT NULL, -- study
   model VARCHAR NOT NULL, -- model
   kind reference_kind NOT NULL, -- kind of reference
   origin VARCHAR NOT NULL, -- origin of the references
-  subset VARCHAR NOT NULL, -- which comparisons
+  subset VARCHAR NOT NULL, -- subset of the comparisons
   feature VARCHAR NOT NULL, -- feature of a communication or its graph
-  importance DOUBLE NOT NULL, -- loss of R2 on unseen groups when the feature is shuffled, mean over folds
-  spread DOUBLE NOT NULL, -- its standard deviation over folds
-  r2 DOUBLE NOT NULL, -- R2 of all features on unseen groups, mean over folds (pcie: isomorphism classes, percs: workload and mapping)
+  importance DOUBLE NOT NULL, -- loss of R2 on held-out groups when the feature is permuted, mean over folds
+  spread DOUBLE NOT NULL, -- standard deviation of the importance over folds
+  r2 DOUBLE NOT NULL, -- R2 of all features on held-out groups, mean over folds (pcie: isomorphism classes, percs: workload and mapping)
   PRIMARY KEY (study, model, kind, origin, subset, feature)
 );
--- Concurrent copies that were measured, each machine with parameters from its copies alone.
+-- Measured concurrent copies; the model parameters of each machine are from its isolated copies.
 CREATE TABLE measured_copy (
   machine VARCHAR NOT NULL, -- machine
-  graph VARCHAR NOT NULL, -- copies that ran together
-  topology VARCHAR NOT NULL, -- its topology
-  own BOOLEAN NOT NULL, -- whether it is the user's machine
-  communications VARCHAR NOT NULL, -- source>target of each flow, H is host memory
-  flows BIGINT NOT NULL CHECK (flows > 0), -- number of flows
-  program VARCHAR NOT NULL, -- how the measuring program copied
+  graph VARCHAR NOT NULL, -- copies that ran at the same time
+  topology VARCHAR NOT NULL, -- topology of the machine
+  own BOOLEAN NOT NULL, -- whether the machine is the user's
+  communications VARCHAR NOT NULL, -- source>target of each copy, H is host memory
+  flows BIGINT NOT NULL CHECK (flows > 0), -- number of copies
+  program VARCHAR NOT NULL, -- copy method of the benchmark
   graph_class VARCHAR NOT NULL, -- few copies, many copies of a GPU, between root complexes, direct links (NVLink, NVSwitch, xGMI), or host copies
-  judged BOOLEAN NOT NULL, -- whether its error counts
-  measured_bytes_per_s DOUBLE NOT NULL CHECK (measured_bytes_per_s > 0), -- rate of all flows together
-  spread_bytes_per_s DOUBLE, -- half the range over repetitions, NULL for one
-  forecast_bytes_per_s DOUBLE, -- engines, barriers and links: median over draws of what is random; NULL where a probe is missing
-  low_bytes_per_s DOUBLE, -- least over these draws, and over what nothing tells of links between root complexes
-  high_bytes_per_s DOUBLE, -- largest over these
-  packets_bytes_per_s DOUBLE, -- packet by packet, same parameters and engines: median over draws; NULL for host memory and what is not judged
-  packets_low_bytes_per_s DOUBLE, -- least over these draws
-  packets_high_bytes_per_s DOUBLE, -- largest over these draws
-  left_out_bytes_per_s DOUBLE, -- many copies of a GPU with the pause of the program fitted to the public rows of other machines; else NULL
-  sharing_bytes_per_s DOUBLE NOT NULL, -- sharing on the tree alone
-  no_contention_bytes_per_s DOUBLE NOT NULL, -- each flow as if alone
-  relative_error DOUBLE, -- (forecast - measured) / measured; NULL without a forecast
-  remark VARCHAR NOT NULL, -- why it is not judged; empty if it is
+  judged BOOLEAN NOT NULL, -- whether the measurement is used for validation
+  measured_bytes_per_s DOUBLE NOT NULL CHECK (measured_bytes_per_s > 0), -- total rate of all copies
+  spread_bytes_per_s DOUBLE, -- half of the range over repetitions, NULL for a single repetition
+  forecast_bytes_per_s DOUBLE, -- prediction with engines, barriers and links: median over random samples; NULL if a probe is missing
+  low_bytes_per_s DOUBLE, -- minimum over the samples and over the unknown bandwidth of links between root complexes
+  high_bytes_per_s DOUBLE, -- maximum over the samples and over this unknown bandwidth
+  packets_bytes_per_s DOUBLE, -- packet simulation with the same parameters and engines: median over samples; NULL for host memory and if not validated
+  packets_low_bytes_per_s DOUBLE, -- minimum over these samples
+  packets_high_bytes_per_s DOUBLE, -- maximum over these samples
+  left_out_bytes_per_s DOUBLE, -- many copies of a GPU: prediction with the program's pause fitted to the public measurements of other machines; otherwise NULL
+  sharing_bytes_per_s DOUBLE NOT NULL, -- prediction with link sharing only
+  no_contention_bytes_per_s DOUBLE NOT NULL, -- prediction without contention
+  relative_error DOUBLE, -- (forecast - measured) / measured; NULL without a prediction
+  reason_code VARCHAR NOT NULL, -- stable code of the reason for exclusion from validation; empty if the graph validates the forecast
+  reason VARCHAR NOT NULL, -- reason for exclusion in words; empty if the graph validates the forecast
   PRIMARY KEY (machine, graph)
 );
--- What measured copies say against a machine's tree, and what is known of such copies elsewhere.
-CREATE TABLE machine_remark (
+-- Warnings about each machine: contradictions between measured copies and its tree, and missing measurements.
+CREATE TABLE machine_warning (
   machine VARCHAR NOT NULL, -- machine
-  number BIGINT NOT NULL, -- place among the remarks on it
-  own BOOLEAN NOT NULL, -- whether it is the user's machine
-  remark VARCHAR NOT NULL, -- what disagrees
+  number BIGINT NOT NULL, -- number of the warning
+  own BOOLEAN NOT NULL, -- whether it is a user's machine
+  code VARCHAR NOT NULL, -- stable code of the kind of warning
+  text VARCHAR NOT NULL, -- assumption or contradiction in words
   PRIMARY KEY (machine, number)
 );
--- Published statements as checkable rows: the verdict of the default reading, or the worst of equally good ones.
+-- Published statements with verdicts: of the default interpretation, or the worst of equally plausible interpretations.
 CREATE TABLE claim (
   claim VARCHAR NOT NULL, -- identifier
   study study_name NOT NULL, -- study
-  statement VARCHAR NOT NULL, -- what was published
-  source VARCHAR NOT NULL, -- where
-  of_ours BOOLEAN NOT NULL, -- whether the statement is this project's own, beyond its sources
-  relation claim_relation NOT NULL, -- how the observed value has to lie to the bounds; first: a rank of 1
-  low DOUBLE, -- the statement's lower bound, or its value, as printed; NULL where it has none
-  high DOUBLE, -- the statement's upper bound, or its value, as printed; NULL where it has none
+  statement VARCHAR NOT NULL, -- wording of the statement
+  source VARCHAR NOT NULL, -- source of the statement
+  of_ours BOOLEAN NOT NULL, -- whether the statement is this project's, not one of a publication
+  relation claim_relation NOT NULL, -- required relation of the observed value to the bounds; first: rank 1
+  low DOUBLE, -- lower bound, or value, of the statement as printed; NULL if unbounded
+  high DOUBLE, -- upper bound, or value, of the statement as printed; NULL if unbounded
   unit VARCHAR NOT NULL, -- unit of bounds, tolerance and observed value
   rounding DOUBLE NOT NULL CHECK (rounding >= 0), -- half a unit of the last printed digit
-  tolerance DOUBLE CHECK (tolerance > 0), -- how far beyond the bounds the observed value may lie, NULL for rounding alone
-  tolerance_reason tolerance_reason, -- whose tolerance it is
-  tolerance_because VARCHAR, -- why it is as large
-  tolerance_version INTEGER, -- 1, and one more with every change; changes stand in CHANGELOG.md
+  tolerance DOUBLE CHECK (tolerance > 0), -- accepted deviation beyond the bounds, NULL for rounding only
+  tolerance_reason tolerance_reason, -- origin of the tolerance: the authors or this project
+  tolerance_because VARCHAR, -- justification of the tolerance
+  tolerance_version INTEGER, -- version of the tolerance, from 1; CHANGELOG.md lists the changes
   observed DOUBLE, -- value computed in this run
-  observed_low DOUBLE, -- lower end of its range over the phases of a simulated reference
-  observed_high DOUBLE, -- upper end of its range over the phases of a simulated reference
-  verdict claim_verdict NOT NULL, -- follows_from_inputs: cannot fail; does_not_discriminate: every baseline holds too, or one is as good
-  evidence claim_evidence NOT NULL, -- what the verdict rests on
-  readings INTEGER NOT NULL, -- readings of the source that this run tests
-  holds_in DOUBLE CHECK (holds_in BETWEEN 0 AND 1), -- share of these readings under which it holds
-  share_of_draws DOUBLE CHECK (share_of_draws BETWEEN 0 AND 1), -- share of draws of assumed values with which it holds
-  shown_to_fail BOOLEAN NOT NULL, -- whether it deviates here, under a baseline, or with a wrong model or wrong data
+  observed_low DOUBLE, -- lower end of the range over the phases of a simulated reference
+  observed_high DOUBLE, -- upper end of the range over the phases of a simulated reference
+  verdict claim_verdict NOT NULL, -- follows_from_inputs: cannot fail; does_not_discriminate: all baselines hold too, or a baseline is as good
+  evidence claim_evidence NOT NULL, -- kind of evidence for the verdict
+  readings INTEGER NOT NULL, -- number of interpretations of the source that this run tests
+  holds_in DOUBLE CHECK (holds_in BETWEEN 0 AND 1), -- share of these interpretations for which the claim holds
+  share_of_draws DOUBLE CHECK (share_of_draws BETWEEN 0 AND 1), -- share of samples of assumed values for which the claim holds
+  shown_to_fail BOOLEAN NOT NULL, -- whether the claim deviates in this run, for a baseline, or with mutated data
   note VARCHAR NOT NULL, -- reason or context
-  figure VARCHAR, -- figure that shows it: study.name
-  query VARCHAR, -- query that observes it
+  figure VARCHAR, -- figure that shows the claim: study.name
+  query VARCHAR, -- query that returns the observed value
   PRIMARY KEY (claim)
 );
--- Each claim under every reading of what its source leaves open.
+-- Each claim for each interpretation of what its source leaves open.
 CREATE TABLE claim_reading (
   claim VARCHAR NOT NULL, -- claim
-  reading VARCHAR NOT NULL, -- members of its axes; empty where nothing is open
-  observed DOUBLE, -- value under this reading, NULL where this run does not hold it
-  verdict claim_verdict NOT NULL, -- what the value says of the statement
-  is_default BOOLEAN NOT NULL, -- whether the verdict of the claim rests on it
-  query VARCHAR NOT NULL, -- query that observes it
+  reading VARCHAR NOT NULL, -- chosen members of the axes; empty if the source leaves nothing open
+  observed DOUBLE, -- observed value for this interpretation, NULL if not in this run
+  verdict claim_verdict NOT NULL, -- verdict for this value
+  is_default BOOLEAN NOT NULL, -- whether the verdict of the claim is based on this interpretation
+  query VARCHAR NOT NULL, -- query that returns the observed value
   PRIMARY KEY (claim, reading)
 );
--- Each claim under trivial alternatives to the model; what all of them pass does not discriminate.
+-- Each claim for trivial baselines instead of the model; claims that all baselines pass do not discriminate.
 CREATE TABLE claim_baseline (
   claim VARCHAR NOT NULL, -- claim
-  baseline VARCHAR NOT NULL, -- alternative
-  observed DOUBLE, -- value under it
-  verdict claim_verdict NOT NULL, -- what the value says of the statement
+  baseline VARCHAR NOT NULL, -- name of the baseline
+  observed DOUBLE, -- observed value for the baseline
+  verdict claim_verdict NOT NULL, -- verdict for this value
   PRIMARY KEY (claim, baseline)
 );
--- Each claim with a wrong model or wrong data: one that holds and is not by construction has to deviate.
+-- Each claim with a wrong model or wrong data: claims that hold, except by construction, must deviate.
 CREATE TABLE claim_mutation (
   claim VARCHAR NOT NULL, -- claim
   mutation VARCHAR NOT NULL, -- table.column = expression
-  observed DOUBLE, -- value with it
-  verdict claim_verdict NOT NULL, -- what the value says of the statement
+  observed DOUBLE, -- observed value with the mutation
+  verdict claim_verdict NOT NULL, -- verdict for this value
   PRIMARY KEY (claim, mutation)
 );
--- Schedules: the best, the worst and every published one.
+-- Schedules: the best, the worst and all published schedules.
 CREATE TABLE schedule (
   study study_name NOT NULL, -- study
   decomposition VARCHAR NOT NULL, -- topology, grid and mode
-  rank BIGINT NOT NULL, -- place by elapsed time, from 1; equals take places in turn
+  rank BIGINT NOT NULL, -- rank by elapsed time, from 1; ties have consecutive ranks
   schedule VARCHAR NOT NULL, -- sends of each step as text
   elapsed_s DOUBLE NOT NULL, -- elapsed time
-  steps_s DOUBLE[] NOT NULL, -- time of each step, or until the last k-th send ends if asynchronous
-  published BOOLEAN NOT NULL, -- whether the talk shows it
+  steps_s DOUBLE[] NOT NULL, -- time of each step; if asynchronous, completion time of the last k-th send
+  published BOOLEAN NOT NULL, -- whether the talk shows the schedule
   PRIMARY KEY (study, decomposition, rank)
 );
--- What is known of all schedules of a pattern.
+-- Summary of all schedules of a pattern.
 CREATE TABLE schedule_summary (
   study study_name NOT NULL, -- study
   decomposition VARCHAR NOT NULL, -- topology, pattern, mode and model
   topology VARCHAR NOT NULL, -- topology
-  pattern VARCHAR NOT NULL, -- communications whose order is free
+  pattern VARCHAR NOT NULL, -- communications whose order can be chosen
   mode VARCHAR NOT NULL, -- synchronised or asynchronous
   model VARCHAR NOT NULL, -- model
   schedules DOUBLE NOT NULL, -- number of schedules
-  evaluated BIGINT NOT NULL, -- how many were evaluated
-  bound_s DOUBLE NOT NULL, -- no schedule can be faster
-  best_s DOUBLE NOT NULL, -- fastest schedule
-  ties BIGINT, -- how many are as fast; NULL if not all were evaluated
-  median_s DOUBLE, -- median; NULL if not all were evaluated
-  worst_s DOUBLE, -- slowest; NULL if not all were evaluated
-  naive_s DOUBLE NOT NULL, -- the order in which the pattern lists its communications
-  published_s DOUBLE, -- the published schedule
-  published_rank BIGINT, -- one more than the number of faster schedules
-  gap DOUBLE NOT NULL, -- fastest found above the proved optimum or bound, relative
+  evaluated BIGINT NOT NULL, -- number of evaluated schedules
+  bound_s DOUBLE NOT NULL, -- lower bound of the time of any schedule
+  best_s DOUBLE NOT NULL, -- time of the fastest schedule
+  ties BIGINT, -- number of equally fast schedules; NULL if not all were evaluated
+  median_s DOUBLE, -- median time; NULL if not all were evaluated
+  worst_s DOUBLE, -- time of the slowest schedule; NULL if not all were evaluated
+  naive_s DOUBLE NOT NULL, -- time of the schedule in the order in which the pattern lists its communications
+  published_s DOUBLE, -- time of the published schedule
+  published_rank BIGINT, -- rank of the published schedule: number of faster schedules plus 1
+  gap DOUBLE NOT NULL, -- relative distance of the fastest evaluated schedule from the proved optimum or bound
   PRIMARY KEY (study, decomposition)
 );
 -- Histograms of the times of all schedules.
 CREATE TABLE schedule_histogram (
   study study_name NOT NULL, -- study
   decomposition VARCHAR NOT NULL, -- topology, pattern, mode and model
-  bin BIGINT NOT NULL, -- number of the bin
+  bin BIGINT NOT NULL, -- index of the bin
   lower_s DOUBLE NOT NULL, -- lower edge
   upper_s DOUBLE NOT NULL, -- upper edge
-  schedules BIGINT NOT NULL CHECK (schedules >= 0), -- schedules in the bin
+  schedules BIGINT NOT NULL CHECK (schedules >= 0), -- number of schedules in the bin
   PRIMARY KEY (study, decomposition, bin)
 );
 -- Components of a small message.
 CREATE TABLE breakdown_component (
   system VARCHAR NOT NULL, -- system
   component VARCHAR NOT NULL, -- component
-  parent VARCHAR, -- component it is part of
+  parent VARCHAR, -- component that contains this component
   layer breakdown_layer NOT NULL, -- CPU, I/O or Network
   side VARCHAR NOT NULL, -- initiator, target or both
   time_ns DOUBLE NOT NULL, -- time
   tag provenance_tag NOT NULL, -- provenance
-  source VARCHAR NOT NULL, -- where it was read
-  spread_ns DOUBLE NOT NULL, -- standard deviation for the Monte Carlo
+  source VARCHAR NOT NULL, -- source of the time
+  spread_ns DOUBLE NOT NULL, -- standard deviation for Monte Carlo sampling
   PRIMARY KEY (system, component)
 );
 -- Shares of components in published figures.
@@ -354,22 +356,22 @@ CREATE TABLE breakdown_share (
   system VARCHAR NOT NULL, -- system
   figure VARCHAR NOT NULL, -- figure of the talk
   component VARCHAR NOT NULL, -- component
-  share DOUBLE NOT NULL, -- share computed here
+  share DOUBLE NOT NULL, -- computed share
   published_share DOUBLE, -- share printed in the talk
   difference DOUBLE, -- share - published_share
-  agreement VARCHAR, -- rounded, truncated, or differs: how the printed percentage follows from the share
+  agreement VARCHAR, -- relation of the printed percentage to the share: rounded, truncated, or differs
   PRIMARY KEY (system, figure, component)
 );
--- Totals of the breakdown, with their uncertainty.
+-- Totals of the breakdown with uncertainty.
 CREATE TABLE breakdown_total (
   system VARCHAR NOT NULL, -- system
   metric VARCHAR NOT NULL, -- injection, injection_llp, latency or latency_llp
   model_ns DOUBLE NOT NULL, -- total of the model
-  model_low_ns DOUBLE NOT NULL, -- lower end of its 95 % interval (Monte Carlo over spreads)
-  model_high_ns DOUBLE NOT NULL, -- upper end of its 95 % interval
+  model_low_ns DOUBLE NOT NULL, -- lower end of the 95 % interval of the model (Monte Carlo sampling of the components)
+  model_high_ns DOUBLE NOT NULL, -- upper end of the 95 % interval of the model
   observed_ns DOUBLE, -- observed total
   relative_error DOUBLE, -- (model - observed) / observed
-  share_within_tolerance DOUBLE, -- share of the draws within the tolerance of the observed total
+  share_within_tolerance DOUBLE, -- share of the samples within the tolerance of the observed total
   PRIMARY KEY (system, metric)
 );
 -- Effect of reducing components.
@@ -382,15 +384,15 @@ CREATE TABLE what_if (
   speedup_ratio DOUBLE NOT NULL, -- old total / new total
   PRIMARY KEY (system, metric, component, reduction)
 );
--- Measurements of many processes on a node.
+-- Measurements with several processes per node.
 CREATE TABLE maxrate_measurement (
   dataset VARCHAR NOT NULL, -- data set
   system VARCHAR NOT NULL, -- system
-  path VARCHAR NOT NULL, -- on node or off node, and which
-  processes BIGINT NOT NULL, -- communicating processes a node
+  path VARCHAR NOT NULL, -- on-node or off-node path
+  processes BIGINT NOT NULL, -- communicating processes per node
   size_bytes DOUBLE NOT NULL, -- message size
   time_s DOUBLE NOT NULL, -- time in the convention of the source
-  convention VARCHAR NOT NULL, -- convention of the source
+  convention VARCHAR NOT NULL, -- definition of the time in the source
   estimator VARCHAR NOT NULL, -- median, minimum, ...
   spread DOUBLE, -- relative spread
   PRIMARY KEY (dataset, system, path, processes, size_bytes)
@@ -401,27 +403,27 @@ CREATE TABLE maxrate_fit (
   model VARCHAR NOT NULL, -- model
   protocol VARCHAR NOT NULL, -- protocol
   median_error DOUBLE NOT NULL, -- median absolute relative error
-  p90_error DOUBLE NOT NULL, -- 90th percentile
-  max_error DOUBLE NOT NULL, -- largest
-  share_within_10 DOUBLE NOT NULL, -- share within 10 %
-  identifiable VARCHAR[] NOT NULL, -- parameters that the data tell by profile likelihood, where intervals were computed; values of others mean nothing
-  cells BIGINT NOT NULL, -- measurements behind the fit
-  starts_reached BIGINT, -- starts that ended at the lowest cost
+  p90_error DOUBLE NOT NULL, -- 90th percentile of the absolute relative error
+  max_error DOUBLE NOT NULL, -- maximum absolute relative error
+  share_within_10 DOUBLE NOT NULL, -- share of errors within 10 %
+  identifiable VARCHAR[] NOT NULL, -- identifiable parameters by profile likelihood, if intervals were computed; values of other parameters are meaningless
+  cells BIGINT NOT NULL, -- number of fitted measurements
+  starts_reached BIGINT, -- number of starts that converged to the lowest cost
   breakpoints DOUBLE[], -- sizes at which the protocol changes, in bytes
   s DOUBLE, -- start-up time in s
-  s0 DOUBLE, -- start-up time that does not depend on processes, in s
+  s0 DOUBLE, -- start-up time independent of the number of processes, in s
   s1 DOUBLE, -- start-up time of the latency term, in s
   s2 DOUBLE, -- start-up time per process, in s
-  k0 DOUBLE, -- processes beyond which each further one delays all
+  k0 DOUBLE, -- number of processes beyond which each further process delays all
   r_c DOUBLE, -- rate of one process in bytes/s
   r_n DOUBLE, -- rate of the node in bytes/s
   r_b DOUBLE, -- rate of the first process in bytes/s
   r_i DOUBLE, -- rate that each further process adds in bytes/s
   r_x DOUBLE, -- rate of the delay beyond k0 processes in bytes/s
-  unseen_median_error DOUBLE, -- median absolute relative error on numbers of processes left out of the fit
-  unseen_p90_error DOUBLE, -- its 90th percentile
-  chosen BOOLEAN NOT NULL, -- least median error on unseen numbers of processes
-  s_low DOUBLE, -- lower end of the 95 % interval (profile and bootstrap by processes); NULL where the data do not tell it
+  unseen_median_error DOUBLE, -- median absolute relative error for process counts left out of the fit
+  unseen_p90_error DOUBLE, -- 90th percentile of the absolute relative error for process counts left out of the fit
+  chosen BOOLEAN NOT NULL, -- whether the model has the lowest median error for process counts left out of the fit
+  s_low DOUBLE, -- lower end of the 95 % interval (profile likelihood and bootstrap by process count); NULL if not identifiable
   s_high DOUBLE, -- upper end of the 95 % interval
   r_n_low DOUBLE, -- lower end of the 95 % interval
   r_n_high DOUBLE, -- upper end of the 95 % interval
@@ -431,123 +433,123 @@ CREATE TABLE maxrate_fit (
   r_i_high DOUBLE, -- upper end of the 95 % interval
   PRIMARY KEY (dataset, model, protocol)
 );
--- Predictions of GPU-centric methods.
+-- Predictions of GPU-centric communication methods.
 CREATE TABLE gpucentric_prediction (
   system VARCHAR NOT NULL, -- system
   method VARCHAR NOT NULL, -- method
   size_bytes DOUBLE NOT NULL, -- message size
-  nodes BIGINT NOT NULL, -- nodes
-  overlap DOUBLE NOT NULL, -- share of time that can be overlapped
-  time_s DOUBLE NOT NULL, -- time
-  energy_j DOUBLE NOT NULL, -- energy
-  power_w DOUBLE NOT NULL, -- power
+  nodes BIGINT NOT NULL, -- number of nodes
+  overlap DOUBLE NOT NULL, -- share of the communication time that can be overlapped
+  time_s DOUBLE NOT NULL, -- time of a step
+  energy_j DOUBLE NOT NULL, -- energy of a node for a step
+  power_w DOUBLE NOT NULL, -- mean power of a node
   PRIMARY KEY (system, method, size_bytes, nodes, overlap)
 );
--- Best method and path.
+-- Best method and path by system, message size, nodes, overlap and objective.
 CREATE TABLE gpucentric_choice (
   system VARCHAR NOT NULL, -- system
   size_bytes DOUBLE NOT NULL, -- message size
-  nodes BIGINT NOT NULL, -- nodes
-  overlap DOUBLE NOT NULL, -- share of time that can be overlapped
+  nodes BIGINT NOT NULL, -- number of nodes
+  overlap DOUBLE NOT NULL, -- share of the communication time that can be overlapped
   objective VARCHAR NOT NULL, -- time, energy or edp
   method VARCHAR NOT NULL, -- best method
   path VARCHAR NOT NULL, -- best path
-  margin DOUBLE NOT NULL, -- lead over the second
-  tie BOOLEAN NOT NULL, -- whether the lead is smaller than the error of the models
+  margin DOUBLE NOT NULL, -- relative margin over the second-best method
+  tie BOOLEAN NOT NULL, -- whether the margin is smaller than the error of the models
   PRIMARY KEY (system, size_bytes, nodes, overlap, objective)
 );
--- Statements of the talk, checked, and how firmly they hold when assumed parameters are varied.
+-- Statements of the talk and their robustness against variation of assumed parameters.
 CREATE TABLE gpucentric_statement (
   statement VARCHAR NOT NULL, -- identifier
-  text VARCHAR NOT NULL, -- what is said
-  slides VARCHAR NOT NULL, -- where
-  decided_by VARCHAR NOT NULL, -- structure, published numbers or assumed values
-  passed BOOLEAN NOT NULL, -- whether it holds with the default parameters
-  observed DOUBLE NOT NULL, -- number behind it, or 1 if it holds
-  share_of_draws DOUBLE NOT NULL, -- share of draws, assumed parameters from half to double, in which it holds
-  draws BIGINT NOT NULL, -- draws
+  text VARCHAR NOT NULL, -- wording of the statement
+  slides VARCHAR NOT NULL, -- slide numbers
+  decided_by VARCHAR NOT NULL, -- basis of the verdict: structure, published numbers or assumed values
+  passed BOOLEAN NOT NULL, -- whether the statement is true with the default parameters
+  observed DOUBLE NOT NULL, -- number in the statement as modelled; otherwise 1 if true, 0 if false
+  share_of_draws DOUBLE NOT NULL, -- share of samples for which the statement is true; assumed parameters vary from half to double
+  draws BIGINT NOT NULL, -- number of samples
   PRIMARY KEY (statement)
 );
--- What slides say, row by row, and whether the model agrees where a cell can be checked.
+-- Observations on the slides, and whether the model agrees.
 CREATE TABLE gpucentric_observation (
   observation VARCHAR NOT NULL, -- identifier
   slide VARCHAR NOT NULL, -- slide
-  text VARCHAR NOT NULL, -- what is said, in our words
+  text VARCHAR NOT NULL, -- paraphrase of the slide
   tag provenance_tag NOT NULL, -- provenance
   marks VARCHAR NOT NULL, -- marks of the row on slide 26
-  workloads VARCHAR NOT NULL, -- workloads that the marks belong to, reconstructed
-  confidence VARCHAR NOT NULL, -- of the reconstruction; low: only the number of marks survived
-  statement VARCHAR NOT NULL, -- statement that checks it
-  passed BOOLEAN, -- whether it holds; NULL where a cell cannot be checked
+  workloads VARCHAR NOT NULL, -- reconstructed workloads of the marks
+  confidence VARCHAR NOT NULL, -- confidence of the reconstruction; low: only the number of marks is known
+  statement VARCHAR NOT NULL, -- statements that check the observation
+  passed BOOLEAN, -- whether these statements are true; NULL if the observation cannot be checked
   PRIMARY KEY (observation)
 );
 -- Sizes at which the fastest method changes.
 CREATE TABLE gpucentric_crossover (
   system VARCHAR NOT NULL, -- system, and the pair of methods if only two are compared
-  size_bytes DOUBLE NOT NULL, -- size
-  fastest_below VARCHAR NOT NULL, -- fastest below
-  fastest_above VARCHAR NOT NULL, -- fastest above
+  size_bytes DOUBLE NOT NULL, -- message size
+  fastest_below VARCHAR NOT NULL, -- fastest method for smaller messages
+  fastest_above VARCHAR NOT NULL, -- fastest method for larger messages
   PRIMARY KEY (system, size_bytes)
 );
--- Rates that nobody published, and whether the statements on small and large payloads hold with them.
+-- Unpublished rates, and whether the statements about small and large payloads are true for them.
 CREATE TABLE gpucentric_feasible (
   store_rate DOUBLE NOT NULL, -- rate of remote stores in bytes/s
   peer_rate_large DOUBLE NOT NULL, -- rate of peer-to-peer reads of large payloads in bytes/s
-  small_holds BOOLEAN NOT NULL, -- GGAS is fastest up to 4 KiB
-  large_holds BOOLEAN NOT NULL, -- MPI beats RMA and GGAS from 4 MiB on
+  small_holds BOOLEAN NOT NULL, -- whether GGAS is fastest up to 4 KiB
+  large_holds BOOLEAN NOT NULL, -- whether MPI beats RMA and GGAS from 4 MiB on
   PRIMARY KEY (store_rate, peer_rate_large)
 );
--- Forms of control of a stencil, relative to control by the CPU.
+-- Control methods of a stencil, relative to control by the CPU.
 CREATE TABLE gpucentric_control (
   control VARCHAR NOT NULL, -- cpu, stream, device or in_kernel
   grid VARCHAR NOT NULL, -- grid of slides 9 and 10, points in each direction
-  points BIGINT NOT NULL, -- points of the grid
-  performance DOUBLE NOT NULL, -- performance relative to that of the CPU
-  performance_low DOUBLE NOT NULL, -- 5th percentile over draws of the assumed parameters
-  performance_high DOUBLE NOT NULL, -- 95th percentile
-  energy DOUBLE NOT NULL, -- energy relative to that of the CPU
-  energy_low DOUBLE NOT NULL, -- 5th percentile
-  energy_high DOUBLE NOT NULL, -- 95th percentile
+  points BIGINT NOT NULL, -- number of grid points
+  performance DOUBLE NOT NULL, -- performance relative to control by the CPU
+  performance_low DOUBLE NOT NULL, -- 5th percentile over samples of the assumed parameters
+  performance_high DOUBLE NOT NULL, -- 95th percentile over samples of the assumed parameters
+  energy DOUBLE NOT NULL, -- energy relative to control by the CPU
+  energy_low DOUBLE NOT NULL, -- 5th percentile over samples of the assumed parameters
+  energy_high DOUBLE NOT NULL, -- 95th percentile over samples of the assumed parameters
   PRIMARY KEY (control, grid)
 );
--- Workloads by method and nodes, all profiles assumed.
+-- Workloads by method and number of nodes; all profiles are assumed.
 CREATE TABLE gpucentric_workload (
   workload VARCHAR NOT NULL, -- workload
-  nodes BIGINT NOT NULL, -- nodes
+  nodes BIGINT NOT NULL, -- number of nodes
   method VARCHAR NOT NULL, -- method
   time_s DOUBLE NOT NULL, -- time of a step
   energy_j DOUBLE NOT NULL, -- energy of a node for a step
-  performance_ratio DOUBLE NOT NULL, -- performance by that of MPI
-  energy_ratio DOUBLE NOT NULL, -- energy by that of MPI
+  performance_ratio DOUBLE NOT NULL, -- performance relative to MPI
+  energy_ratio DOUBLE NOT NULL, -- energy relative to MPI
   PRIMARY KEY (workload, nodes, method)
 );
--- Measured paths of a message between GPUs, models of them, and what the models choose.
+-- Measured and modelled paths of a message between GPUs, and the choices of the models.
 CREATE TABLE gpucentric_path (
   system VARCHAR NOT NULL, -- system
-  model VARCHAR NOT NULL, -- two_parameters, piecewise, or piecewise_unseen: without the size itself
+  model VARCHAR NOT NULL, -- two_parameters, piecewise, or piecewise_unseen (without the size itself)
   size_bytes DOUBLE NOT NULL, -- message size
   staged_s DOUBLE NOT NULL, -- measured time through host memory
   direct_s DOUBLE NOT NULL, -- measured time of CUDA-aware MPI
   modelled_staged_s DOUBLE NOT NULL, -- modelled time through host memory
   modelled_direct_s DOUBLE NOT NULL, -- modelled time of CUDA-aware MPI
-  chosen VARCHAR NOT NULL, -- path that the model chooses
-  correct BOOLEAN NOT NULL, -- whether that is the faster one
-  regret DOUBLE NOT NULL, -- time lost by the choice, relative
+  chosen VARCHAR NOT NULL, -- path with the lower modelled time
+  correct BOOLEAN NOT NULL, -- whether the chosen path has the lower measured time
+  regret DOUBLE NOT NULL, -- relative increase of the measured time due to the choice
   PRIMARY KEY (system, model, size_bytes)
 );
--- What a run on a GPU of the user measured, one row a cell.
+-- Measurements on a GPU of the user, one row per cell.
 CREATE TABLE gpucentric_measurement (
   system VARCHAR NOT NULL, -- this_gpu
-  gpu VARCHAR NOT NULL, -- its name
+  gpu VARCHAR NOT NULL, -- name of the GPU
   quantity VARCHAR NOT NULL, -- time, rate or power
-  item VARCHAR NOT NULL, -- what was done
-  memory VARCHAR NOT NULL, -- pinned or pageable memory of the host; gpu or processors for powers
-  clock VARCHAR NOT NULL, -- clock of the host, of the device, or an energy counter
-  size_bytes DOUBLE NOT NULL, -- bytes of a copy, 0 where nothing is copied
-  copies BIGINT NOT NULL, -- copies at the same time
+  item VARCHAR NOT NULL, -- measured operation
+  memory VARCHAR NOT NULL, -- pinned or pageable host memory; gpu or processors for powers
+  clock VARCHAR NOT NULL, -- host clock, device clock, or energy counter
+  size_bytes DOUBLE NOT NULL, -- bytes of a copy, 0 without a copy
+  copies BIGINT NOT NULL, -- number of concurrent copies
   value DOUBLE NOT NULL, -- lowest median time or highest median rate over bursts
-  spread DOUBLE NOT NULL, -- highest by lowest median over bursts, less 1
-  bursts BIGINT NOT NULL, -- bursts
+  spread DOUBLE NOT NULL, -- highest median divided by lowest median over bursts, minus 1
+  bursts BIGINT NOT NULL, -- number of bursts
   unit VARCHAR NOT NULL, -- unit of value
   PRIMARY KEY (system, quantity, item, memory, clock, size_bytes, copies)
 );
@@ -555,34 +557,34 @@ CREATE TABLE gpucentric_measurement (
 CREATE TABLE network_case (
   case_id VARCHAR NOT NULL, -- case
   workload VARCHAR NOT NULL, -- workload
-  supernodes BIGINT NOT NULL, -- supernodes
+  supernodes BIGINT NOT NULL, -- number of supernodes
   mapping VARCHAR NOT NULL, -- mapping
   routing VARCHAR NOT NULL, -- routing
   placement VARCHAR NOT NULL, -- placement
   gateway VARCHAR NOT NULL, -- gateway rule
-  multiplicity BIGINT NOT NULL, -- links between two supernodes
+  multiplicity BIGINT NOT NULL, -- number of links between two supernodes
   seed BIGINT, -- seed of random mappings
-  tasks BIGINT NOT NULL, -- tasks
-  communications BIGINT NOT NULL, -- communications
-  bottleneck_s DOUBLE NOT NULL, -- time of the busiest link: a bound with direct routes, that of expected loads with indirect ones
+  tasks BIGINT NOT NULL, -- number of tasks
+  communications BIGINT NOT NULL, -- number of communications
+  bottleneck_s DOUBLE NOT NULL, -- time of the busiest link: a lower bound for direct routing, of expected loads for indirect routing
   bottleneck_class VARCHAR NOT NULL, -- class of the busiest link
-  turned BOOLEAN NOT NULL, -- whether the sides of node blocks stand in reverse order
+  turned BOOLEAN NOT NULL, -- whether the sides of node blocks are reversed
   wrap BOOLEAN NOT NULL, -- whether the grid is a torus
-  floor_s DOUBLE NOT NULL, -- time if every class were evenly loaded
+  floor_s DOUBLE NOT NULL, -- time if the load were balanced over all links of each class
   PRIMARY KEY (case_id)
 );
 -- Loads by link class.
 CREATE TABLE network_link_class (
   case_id VARCHAR NOT NULL, -- case
   class VARCHAR NOT NULL, -- link class
-  links BIGINT NOT NULL, -- links
-  used BIGINT NOT NULL, -- links with load
-  min_bytes DOUBLE NOT NULL, -- least load
+  links BIGINT NOT NULL, -- number of links
+  used BIGINT NOT NULL, -- number of links with load
+  min_bytes DOUBLE NOT NULL, -- minimum load
   mean_bytes DOUBLE NOT NULL, -- mean load
-  max_bytes DOUBLE NOT NULL, -- largest load
+  max_bytes DOUBLE NOT NULL, -- maximum load
   p50_bytes DOUBLE NOT NULL, -- median load
-  p90_bytes DOUBLE NOT NULL, -- 90th percentile
-  p99_bytes DOUBLE NOT NULL, -- 99th percentile
+  p90_bytes DOUBLE NOT NULL, -- 90th percentile of the load
+  p99_bytes DOUBLE NOT NULL, -- 99th percentile of the load
   time_s DOUBLE NOT NULL, -- time of the busiest link of the class
   PRIMARY KEY (case_id, class)
 );
@@ -590,77 +592,77 @@ CREATE TABLE network_link_class (
 CREATE TABLE network_link_histogram (
   case_id VARCHAR NOT NULL, -- case
   class VARCHAR NOT NULL, -- link class
-  bin BIGINT NOT NULL, -- bin
-  lower_bytes DOUBLE NOT NULL, -- lower end
-  upper_bytes DOUBLE NOT NULL, -- upper end
-  links BIGINT NOT NULL, -- links in the bin
+  bin BIGINT NOT NULL, -- index of the bin
+  lower_bytes DOUBLE NOT NULL, -- lower edge
+  upper_bytes DOUBLE NOT NULL, -- upper edge
+  links BIGINT NOT NULL, -- number of links in the bin
   PRIMARY KEY (case_id, class, bin)
 );
--- Directed links of PERCS by supernodes.
+-- Number of directed links of PERCS by number of supernodes.
 CREATE TABLE network_count (
-  supernodes BIGINT NOT NULL, -- supernodes
+  supernodes BIGINT NOT NULL, -- number of supernodes
   class VARCHAR NOT NULL, -- link class
-  links BIGINT NOT NULL, -- directed links
+  links BIGINT NOT NULL, -- number of directed links
   PRIMARY KEY (supernodes, class)
 );
--- The talk's example: a stencil of 16 x 4 nodes in rank order on two supernodes.
+-- Example of the talk: a stencil of 16 x 4 nodes in rank order on two supernodes.
 CREATE TABLE network_example (
   wrap BOOLEAN NOT NULL, -- whether the grid is a torus
-  fastest BIGINT NOT NULL, -- side of the grid along which ranks run
-  class VARCHAR NOT NULL, -- class of links: LL, LR or D
-  links BIGINT NOT NULL, -- directed links of the class
-  used BIGINT NOT NULL, -- links that carry a message
-  max_messages BIGINT NOT NULL, -- messages on the fullest
-  messages BIGINT NOT NULL, -- messages of the whole example
+  fastest BIGINT NOT NULL, -- length of the grid side along which ranks are consecutive
+  class VARCHAR NOT NULL, -- link class: LL, LR or D
+  links BIGINT NOT NULL, -- number of directed links of the class
+  used BIGINT NOT NULL, -- number of links with messages
+  max_messages BIGINT NOT NULL, -- maximum number of messages on a link
+  messages BIGINT NOT NULL, -- total number of messages of the example
   PRIMARY KEY (wrap, fastest, class)
 );
--- Mappings that were searched for direct routing.
+-- Results of the search for better mappings.
 CREATE TABLE network_search (
   workload VARCHAR NOT NULL, -- workload
   routing VARCHAR NOT NULL, -- direct, or indirect by expected loads
-  start VARCHAR NOT NULL, -- mapping where the search starts: random nodes, or the best regular one
-  start_s DOUBLE NOT NULL, -- time of its busiest link
-  bottleneck_s DOUBLE NOT NULL, -- time of the busiest link with the mapping found
-  bottleneck_class VARCHAR NOT NULL, -- its class
-  floor_s DOUBLE NOT NULL, -- time if every class were evenly loaded
-  packets_s DOUBLE NOT NULL, -- packet-level time of the mapping found
-  packet_bytes DOUBLE NOT NULL, -- largest packet of that simulation
-  proposals BIGINT NOT NULL, -- swaps that were tried
-  kept BIGINT NOT NULL, -- swaps that were kept
+  start VARCHAR NOT NULL, -- initial mapping of the search: random nodes, or the best regular mapping
+  start_s DOUBLE NOT NULL, -- time of the busiest link with the initial mapping
+  bottleneck_s DOUBLE NOT NULL, -- time of the busiest link with the final mapping
+  bottleneck_class VARCHAR NOT NULL, -- class of the busiest link with the final mapping
+  floor_s DOUBLE NOT NULL, -- time if the load were balanced over all links of each class
+  packets_s DOUBLE NOT NULL, -- packet-level time with the final mapping
+  packet_bytes DOUBLE NOT NULL, -- maximum packet size of that simulation
+  proposals BIGINT NOT NULL, -- number of proposed swaps
+  kept BIGINT NOT NULL, -- number of accepted swaps
   PRIMARY KEY (workload, routing)
 );
--- This run: what, when, where.
+-- Metadata of this run.
 CREATE TABLE run (
   run VARCHAR NOT NULL, -- identifier: digest of commit, configuration and lock
   git_commit VARCHAR, -- commit, NULL outside a checkout
   config JSON NOT NULL, -- merged configuration
-  config_files VARCHAR NOT NULL, -- names of the files that it was read from, the last one decides
+  config_files VARCHAR NOT NULL, -- names of the configuration files; later files override earlier ones
   seed BIGINT NOT NULL, -- root seed
-  started TIMESTAMP, -- when the run was recorded first
-  finished TIMESTAMP, -- when the database was built
+  started TIMESTAMP, -- time at which the run was first recorded
+  finished TIMESTAMP, -- time at which the database was built
   host VARCHAR NOT NULL, -- host name
   cpu VARCHAR NOT NULL, -- processor
   cores BIGINT NOT NULL, -- cores that the process may use
-  package_versions JSON NOT NULL, -- versions of the packages that compute
-  lock_digest VARCHAR, -- digest of uv.lock, NULL where it is not there
-  schema_digest VARCHAR NOT NULL, -- digest of the tables' definitions: equal for databases that can be read alike
+  package_versions JSON NOT NULL, -- versions of Python and of the numerical packages
+  lock_digest VARCHAR, -- digest of uv.lock, NULL if the file is missing
+  schema_digest VARCHAR NOT NULL, -- digest of the table definitions; equal for compatible databases
   PRIMARY KEY (run)
 );
--- Content digests: equal for equal tables, whatever the file's bytes.
+-- Content digests: equal for equal tables, independent of row order and file layout.
 CREATE TABLE table_digest (
   table_name VARCHAR NOT NULL, -- table
   rows BIGINT NOT NULL, -- number of rows
-  digest VARCHAR NOT NULL, -- version of DuckDB, and md5 over the number of rows and the sum of its hashes of them
+  digest VARCHAR NOT NULL, -- DuckDB version, and md5 of the number of rows and the sum of the row hashes
   PRIMARY KEY (table_name)
 );
 
--- Error statistics at each study's own tolerance.
+-- Error statistics for the tolerance of each study.
 CREATE VIEW error_by_model AS
   SELECT band.study, model, kind, origin, subset, n, share_within, share_within_low, share_within_high,
          median, mean_absolute, max_absolute
   FROM error_band AS band JOIN study ON study.study = band.study AND study.tolerance = band.tolerance
   ORDER BY ALL;
--- The 50 largest errors of each study against each kind of reference, with the graph as text.
+-- The 50 largest errors of each study for each kind of reference, with the graph as text.
 CREATE VIEW worst_cases AS
   WITH bound AS (
     SELECT study, kind, list_min(max(abs(relative_error), 50)) AS least FROM comparison GROUP BY study, kind
@@ -677,7 +679,7 @@ CREATE VIEW worst_cases AS
     FROM communication WHERE graph IN (SELECT case_id FROM worst) GROUP BY graph
   ) AS graph_text ON graph_text.graph = worst.case_id
   ORDER BY study, abs(relative_error) DESC, case_id, item, model;
--- Verdicts by study.
+-- Number of claims with each verdict by study.
 CREATE VIEW claims_by_study AS
   SELECT study, count(*) FILTER (verdict = 'reproduced') AS reproduced,
          count(*) FILTER (verdict = 'deviates') AS deviates,
@@ -687,7 +689,7 @@ CREATE VIEW claims_by_study AS
          count(*) FILTER (verdict = 'not_testable') AS not_testable,
          count(*) FILTER (verdict = 'reproduced' AND evidence::VARCHAR LIKE 'independent%') AS reproduced_by_independent_data
   FROM claim GROUP BY study ORDER BY study;
--- Verdicts by what they rest on.
+-- Number of claims by evidence and verdict.
 CREATE VIEW claims_by_evidence AS
   SELECT evidence, verdict, count(*) AS claims FROM claim GROUP BY evidence, verdict ORDER BY evidence, verdict;
 -- The ten fastest schedules of each decomposition.

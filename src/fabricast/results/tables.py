@@ -1,4 +1,4 @@
-"""The tables of ``results/``: declared in schema.sql, written as ordered Parquet."""
+"""Result tables: schema (schema.sql), and Parquet input and output in key order."""
 
 from __future__ import annotations
 
@@ -34,21 +34,22 @@ __all__ = [
     "write_table",
 ]
 
-#: From here on a table is written with little memory of DuckDB's own; with the interpreter and the rows, below 700 MB.
+#: Tables with more rows are written by a separate DuckDB instance with a memory limit. The process including its rows
+#: stays below 700 MB.
 _LARGE_ROWS = 100_000
 _WRITING_MEMORY = "150MB"
-#: Rows that are put in order at a time: more take memory, fewer the time to tell DuckDB all texts again.
+#: Rows per sorted block: larger blocks need more memory, smaller blocks convert the categories more often.
 _BLOCK_ROWS = 1_000_000
 
 
 @cache
 def schema_statements() -> tuple[str, ...]:
-    """Return the statements of schema.sql, each comment turned into a COMMENT statement.
+    """Return the statements of schema.sql, with comments as COMMENT statements.
 
     Returns
     -------
     tuple of str
-        In order: types, tables and views, each followed by its comments.
+        Types, tables and views in file order, each followed by its COMMENT statements.
     """
     text = resources.files("fabricast.results").joinpath("schema.sql").read_text(encoding="utf-8")
     statements: list[str] = []
@@ -63,7 +64,7 @@ def schema_statements() -> tuple[str, ...]:
 
 @cache
 def schema_digest() -> str:
-    """Return what tells this version's tables from those of another: 8 hexadecimal digits; comments do not count."""
+    """Return an 8-digit hexadecimal hash of the schema, ignoring comments."""
     plain = (re.sub(r"\s*--[^\n]*", "", text) for text in schema_statements() if not text.startswith("COMMENT"))
     return hashlib.sha256("\0".join(plain).encode()).hexdigest()[:8]
 
@@ -91,30 +92,30 @@ def open_run(database: Path | str) -> Iterator[duckdb.DuckDBPyConnection]:
     Parameters
     ----------
     database : Path or str
-        The file.
+        Database file.
 
     Yields
     ------
     duckdb.DuckDBPyConnection
-        A connection that cannot write.
+        Read-only connection.
 
     Raises
     ------
     InputError
-        If it is missing, is not a database of fabricast, or has the tables of another version.
+        If the file is missing, is not a database of fabricast, or has the schema of another version.
     """
     if not Path(database).is_file():
         raise InputError("does not exist as a file; run 'snakemake' first", path=database)
     try:
         with duckdb.connect(str(database), read_only=True) as connection:
-            # A version without the column has other tables too.
-            found = connection.sql("SELECT * FROM run").df()
+            # Databases without the column schema_digest are older and have another schema.
+            runs = connection.sql("SELECT * FROM run").df()
     except duckdb.IOException as error:
         reason = "is open elsewhere for writing" if "lock" in str(error) else "is not a database of fabricast"
         raise InputError(reason, path=database) from error
     except duckdb.Error as error:
         raise InputError("is not a database of fabricast", path=database) from error
-    digests = found["schema_digest"].tolist() if "schema_digest" in found else ["an older one"]
+    digests = runs["schema_digest"].tolist() if "schema_digest" in runs else ["an older one"]
     digest = next((other for other in digests if other != schema_digest()), None)
     if digest is not None:
         raise InputError(
@@ -134,10 +135,10 @@ def create_schema(connection: duckdb.DuckDBPyConnection, *, large: Collection[st
     connection : duckdb.DuckDBPyConnection
         An open database.
     large : collection of str
-        Tables whose key is told by their comment, not kept as an index: an index over the text of
-        millions of rows is ten times as large as the rows.
+        Large tables: their primary key is documented in the comment instead of enforced by an index, which would be
+        ten times larger than the data.
     """
-    # In one transaction: each statement of its own would be written to the disk.
+    # In one transaction: otherwise each statement would be written to the disk separately.
     connection.begin()
     for statement in schema_statements():
         created = re.search(r"^CREATE TABLE (\w+)", statement, re.MULTILINE)
@@ -145,32 +146,32 @@ def create_schema(connection: duckdb.DuckDBPyConnection, *, large: Collection[st
             statement = _without_key(statement)
         connection.execute(statement)
     for table in large:
-        told = connection.execute("SELECT comment FROM duckdb_tables() WHERE table_name = ?", [table])
-        [(comment,)] = told.fetchall()
+        comments = connection.execute("SELECT comment FROM duckdb_tables() WHERE table_name = ?", [table])
+        [(comment,)] = comments.fetchall()
         text = f"{comment} Key, checked when the database was built: {', '.join(key_columns(table))}."
         connection.execute(f"COMMENT ON TABLE {table} IS '{quoted(text)}'")
     connection.commit()
 
 
 def _without_key(statement: str) -> str:
-    # Comments stand between the last column and the key.
+    # A comment may separate the last column from the key.
     plain = re.sub(r"\s*--[^\n]*", "", statement)
-    found, count = re.subn(r",\s*PRIMARY KEY \([^)]*\)", "", plain)
+    without_key, count = re.subn(r",\s*PRIMARY KEY \([^)]*\)", "", plain)
     assert count == 1, statement
-    return found
+    return without_key
 
 
 @cache
 def _layout() -> dict[str, tuple[str, ...]]:
-    """Key columns of every table, in the order of schema.sql."""
-    found = {}
+    """Return the key columns of each table, in the order of schema.sql."""
+    keys = {}
     for statement in schema_statements():
         created = re.search(r"^CREATE TABLE (\w+)", statement, re.MULTILINE)
         if created:
-            # One line of each table; DuckDB's own answer, the same, costs the creation of all of them.
+            # The key is one line of each table. To query DuckDB would require the creation of all tables.
             (key,) = re.findall(r"^  PRIMARY KEY \(([^)]*)\)", statement, re.MULTILINE)
-            found[created[1]] = tuple(key.split(", "))
-    return found
+            keys[created[1]] = tuple(key.split(", "))
+    return keys
 
 
 def table_names() -> tuple[str, ...]:
@@ -196,23 +197,23 @@ def key_columns(table: str) -> tuple[str, ...]:
 
 
 def write_table(frame: pd.DataFrame, table: str, path: Path | str) -> None:
-    """Check rows against the schema and write them as Parquet in the order of the key.
+    """Validate rows with the schema and write them as Parquet in key order.
 
     Parameters
     ----------
     frame : pandas.DataFrame
-        Rows; columns by name, missing ones become NULL.
+        Rows of the table. Columns are matched by name; missing columns become NULL.
     table : str
-        Name of a table of schema.sql.
+        Name of a table in schema.sql.
     path : Path or str
-        The Parquet file, written whole or not at all; equal rows give equal bytes.
+        Parquet file, written atomically. Equal rows produce identical bytes.
 
     Raises
     ------
     duckdb.ConstraintException
-        If a row breaks a constraint of the schema, or two have the same key; the message names it.
+        If a row violates a constraint of the schema, or if two rows have the same key.
     """
-    from fabricast.results.key_order import key_order  # with pandas, which what only reads a database needs not
+    from fabricast.results.key_order import key_order  # imports pandas, which readers of a database do not need
 
     create = next(s for s in schema_statements() if re.search(rf"^CREATE TABLE {table} ", s, re.MULTILINE))
     with atomic_write(path) as temporary, _connect_for(frame, Path(path)) as connection, report_full_disk(path):
@@ -220,7 +221,7 @@ def write_table(frame: pd.DataFrame, table: str, path: Path | str) -> None:
             created = re.search(r"^CREATE TYPE (\w+)", statement, re.MULTILINE)
             if created and created[1] in create:
                 connection.execute(statement)
-        # The index of a key is costly on millions of rows: what puts them in order tells duplicates too.
+        # An index on the key is expensive for millions of rows; `key_order` detects duplicates instead.
         connection.execute(_without_key(create))
         types = _types(connection, table)
         order = key_order(frame, table, {name: types[name] for name in key_columns(table)})
@@ -237,17 +238,17 @@ def _connect_for(frame: pd.DataFrame, path: Path) -> AbstractContextManager[duck
 
 @contextmanager
 def report_damaged_files(parts: Sequence[Path | str]) -> Iterator[None]:
-    """If what is done inside fails, say which Parquet file cannot be read.
+    """Convert DuckDB errors about unreadable Parquet files to errors that name the file.
 
     Parameters
     ----------
     parts : sequence of Path or str
-        Files that are read inside.
+        Files that the body of the context reads.
 
     Raises
     ------
     InputError
-        If one of them is missing or damaged; other errors stay as they are.
+        If a file is missing or damaged. Other errors are not changed.
     """
     try:
         yield
@@ -265,7 +266,7 @@ def _types(connection: duckdb.DuckDBPyConnection, table: str) -> dict[str, str]:
 
 
 def plain_columns(connection: duckdb.DuckDBPyConnection, table: str) -> dict[str, str]:
-    """Return the expression that reads each column of a table, enumerations as texts, which any reader understands."""
+    """Return an SQL expression for each column of a table, with enumerations cast to text."""
     types = _types(connection, table)
     return {name: f"{name}::VARCHAR" if kind.startswith("ENUM") else name for name, kind in types.items()}
 
@@ -273,29 +274,28 @@ def plain_columns(connection: duckdb.DuckDBPyConnection, table: str) -> dict[str
 def read_tables(
     files: Mapping[str, Path | str | Sequence[Path | str]], *, categories: bool = False
 ) -> Callable[[str], pd.DataFrame]:
-    """Return a function that reads the table behind a name, each at most once.
+    """Return a function that reads tables by name and caches them.
 
     Parameters
     ----------
     files : mapping
-        Parquet file or files by name; the rows of several files of a table are put in the
-        order of its key.
+        Parquet file or files by name. Rows of a table in several files are sorted by key.
     categories : bool, default False
-        As for `read_table`.
+        Whether text columns are categorical, as for `read_table`.
 
     Returns
     -------
     callable
-        From a name to its rows.
+        Function of a name that returns the rows.
     """
 
     @cache
     def read(name: str) -> pd.DataFrame:
-        found = files[name]
-        if isinstance(found, str | Path):
-            return read_table(found, categories=categories)
-        rows = read_table(*found, categories=categories)
-        # Shards interleave the rows of a table: whatever their number, the same order.
+        source = files[name]
+        if isinstance(source, str | Path):
+            return read_table(source, categories=categories)
+        rows = read_table(*source, categories=categories)
+        # Sorted, because the order of concatenated shards depends on their number.
         return rows.sort_values(list(key_columns(name)), ignore_index=True) if name in table_names() else rows
 
     return read
@@ -307,14 +307,14 @@ def read_table(*paths: Path | str, categories: bool = False) -> pd.DataFrame:
     Parameters
     ----------
     *paths : Path or str
-        The files, read in this order.
+        Files to read, in this order.
     categories : bool, default False
-        Whether texts are read as categories: of millions of rows each text is held once.
+        Whether text columns are read as categorical columns, which need less memory.
 
     Returns
     -------
     pandas.DataFrame
-        Their rows, one file after the other.
+        Concatenated rows of the files.
 
     Raises
     ------
@@ -330,7 +330,7 @@ def read_table(*paths: Path | str, categories: bool = False) -> pd.DataFrame:
                 frames.append(connection.execute(f"SELECT * {types} FROM read_parquet(?)", [str(path)]).df())
             except duckdb.Error as error:
                 said = f"is not a readable Parquet table ({str(error).splitlines()[0]})"
-                raise InputError(f"{said}; delete it, and snakemake makes it again", path=path) from error
+                raise InputError(f"{said}; delete it and run snakemake to recreate it", path=path) from error
     if len(frames) == 1:
         return frames[0]
     import pandas as pd
@@ -339,7 +339,7 @@ def read_table(*paths: Path | str, categories: bool = False) -> pd.DataFrame:
 
 
 def _text_types(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path | str]) -> str:
-    """Make a type of the texts of each column, over all files, and return the clause that reads them so."""
+    """Create an enumeration of each text column over all files; return the REPLACE clause."""
     connection.read_parquet([str(path) for path in paths]).create_view("every_file")
     names = [name for name, kind in _types(connection, "every_file").items() if kind == "VARCHAR"]
     for name in names:

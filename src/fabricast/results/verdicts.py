@@ -1,4 +1,4 @@
-"""Verdicts on claims: under every reading, under trivial alternatives, and with a wrong model or wrong data."""
+"""Verdicts on claims, for all interpretations, trivial baselines and mutated data."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from fabricast.results.tables import report_damaged_files
 
 __all__ = ["HOLDS", "ClaimTables", "evaluate_claims", "judge"]
 
-#: Verdicts of statements that the observed value does not contradict.
+#: Verdicts of statements that agree with the observed value.
 HOLDS = ("reproduced", "follows_from_inputs", "does_not_discriminate", "decided_by_tolerance")
-#: From the worst: what a claim says that has to hold for several readings.
+#: Verdicts of single interpretations from worst to best; the worst decides if a claim has to hold for several.
 _ORDER = ("deviates", "not_testable", "decided_by_tolerance", "reproduced")
 
-#: Relative difference up to which a baseline is as good as the model.
+#: Differences between baseline and model up to this fraction of the observed value are rounding errors.
 _EQUAL = 1e-9
-#: A baseline whose distance from the bounds is the same to this share is as good: the data do not tell them apart.
+#: Relative difference of the distances from the bounds up to which the data do not distinguish baseline and model.
 _AS_GOOD = 0.1
-#: Tables of fewer bytes are held in memory while claims are evaluated.
+#: Tables with smaller files are loaded into memory while claims are evaluated.
 _SMALL_BYTES = 1_000_000
 
 
 @dataclass(frozen=True)
 class ClaimTables:
-    """Rows that claims add to the tables.
+    """Rows that claims add to the results tables.
 
     Parameters
     ----------
@@ -47,20 +47,20 @@ class ClaimTables:
 
 
 def judge(claim: Claim, observed: float | None) -> str:
-    """Return what an observed value says of a statement, whatever it rests on.
+    """Compare an observed value with a statement, regardless of the evidence.
 
     Parameters
     ----------
     claim : Claim
-        The statement.
+        Claim with the statement.
     observed : float or None
-        Value in the statement's unit.
+        Observed value in the unit of the statement; None if it cannot be computed.
 
     Returns
     -------
     str
-        ``reproduced`` within the bounds as printed, or within a tolerance of the authors;
-        ``decided_by_tolerance`` within a tolerance of ours alone; ``deviates``; or ``not_testable``.
+        ``reproduced`` within the printed bounds or the authors' tolerance; ``decided_by_tolerance`` within this
+        project's tolerance only; ``deviates``; or ``not_testable``.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def judge(claim: Claim, observed: float | None) -> str:
         return "not_testable"
     low, high = claim.bounds
     beyond = max(low - observed, observed - high)
-    # Bounds are decimal numbers and observations are sums: equality is up to rounding of doubles.
+    # Bounds are decimal numbers and observations are sums, so equality allows for double rounding errors.
     printed = claim.rounding + 1e-9 * max(abs(observed), 1e-30)
     if beyond <= printed:
         return "reproduced"
@@ -84,45 +84,45 @@ def judge(claim: Claim, observed: float | None) -> str:
 
 
 def evaluate_claims(claims: list[Claim], tables: dict[str, list[Path]]) -> ClaimTables:
-    """Observe every claim in the tables of a run, and give its verdict.
+    """Evaluate all claims with the tables of a run.
 
     Parameters
     ----------
     claims : list of Claim
-        The claims. A query returns one number; no row or NULL means that this run does not hold what the
-        claim needs.
+        Claims to evaluate. Each query returns one number; an empty result or NULL means that the run does not contain
+        the required data.
     tables : dict
         Parquet files of each table.
 
     Returns
     -------
     ClaimTables
-        Verdicts of claims, of their readings, of trivial alternatives, and with wrong data.
+        Verdicts of the claims, of their interpretations, of trivial baselines, and with mutated data.
 
     Raises
     ------
     InputError
-        If a query gives more than one number.
+        If a query fails or returns more than one number.
     """
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in ClaimTables.__dataclass_fields__}
     parts = [path for paths in tables.values() for path in paths]
     with connect_apart() as connection, report_damaged_files(parts):
         for name, paths in tables.items():
             relation = connection.read_parquet([str(path) for path in paths], union_by_name=True)
-            # Most queries are of small tables, again and again.
+            # Many queries read the same small tables.
             if sum(path.stat().st_size for path in paths) < _SMALL_BYTES:
                 relation.create(name)
             else:
                 relation.create_view(name)
         for claim in claims:
-            for name, found in _evaluated(connection, claim).items():
-                rows[name] += found
+            for name, evaluated in _evaluated(connection, claim).items():
+                rows[name] += evaluated
     columns = {
         "claim_reading": ["claim", "reading", "observed", "verdict", "is_default", "query"],
         "claim_baseline": ["claim", "baseline", "observed", "verdict"],
         "claim_mutation": ["claim", "mutation", "observed", "verdict"],
     }
-    frames = {name: pd.DataFrame(found, columns=columns.get(name)) for name, found in rows.items()}
+    frames = {name: pd.DataFrame(evaluated, columns=columns.get(name)) for name, evaluated in rows.items()}
     numbers = ("low", "high", "tolerance", "observed", "observed_low", "observed_high", "holds_in", "share_of_draws")
     for frame in frames.values():
         for column in frame.columns.intersection(list(numbers)):
@@ -158,7 +158,7 @@ def _evaluated(connection: duckdb.DuckDBPyConnection, claim: Claim) -> dict[str,
 
 
 def _statement(claim: Claim) -> dict[str, Any]:
-    """Return what a row says of the statement, before anything is observed."""
+    """Return the columns of a claim row that do not depend on the run, and empty results."""
     kept = (
         "claim", "study", "statement", "source", "of_ours", "relation", "unit", "rounding", "evidence", "note",
         "figure",
@@ -187,7 +187,10 @@ def _read(connection: duckdb.DuckDBPyConnection, claim: Claim, reading: Reading)
 
 
 def _distance(claim: Claim, observed: float | None) -> float:
-    """How far an observed value lies outside its bounds; negative inside one-sided ones, so that less is better."""
+    """Return the distance of an observed value from its bounds; lower is better.
+
+    The distance is negative inside one-sided bounds and intervals.
+    """
     if observed is None:
         return -float("inf")
     low, high = claim.bounds
@@ -195,18 +198,18 @@ def _distance(claim: Claim, observed: float | None) -> float:
 
 
 def _decisive(claim: Claim, readings: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the reading on which the verdict rests: the worst of those that have to hold, then the farthest off."""
+    """Return the interpretation with the worst verdict, or of these the most distant one."""
     return min(readings, key=lambda reading: (_ORDER.index(reading["verdict"]), -_distance(claim, reading["observed"])))
 
 
 def _is_as_good(claim: Claim, baseline: float | None, observed: float | None) -> bool:
-    """Whether a baseline is about as far inside the bounds, or off the one value, as what it is held against."""
-    own = _distance(claim, observed)
-    return _distance(claim, baseline) <= own + _AS_GOOD * abs(own) + _EQUAL * abs(observed or 0)
+    """Return whether a baseline is about as close to the bounds as the observed value."""
+    distance = _distance(claim, observed)
+    return _distance(claim, baseline) <= distance + _AS_GOOD * abs(distance) + _EQUAL * abs(observed or 0)
 
 
 def _verdict(claim: Claim, found: str, observed: float | None, baselines: list[dict[str, Any]]) -> str:
-    """Return the verdict of a claim from what is observed and what its evidence and baselines are worth."""
+    """Return the verdict of a claim from its observed value, evidence and baselines."""
     if found not in HOLDS:
         return found
     if claim.evidence in BY_CONSTRUCTION:
@@ -218,11 +221,11 @@ def _verdict(claim: Claim, found: str, observed: float | None, baselines: list[d
 
 
 def _what_lacks(reading: dict[str, Any]) -> str:
-    return "this run holds no value for it" + (f" ({reading['reading']})" if reading["reading"] else "")
+    return "this run contains no value for it" + (f" ({reading['reading']})" if reading["reading"] else "")
 
 
 def _baseline(connection: duckdb.DuckDBPyConnection, claim: Claim, name: str, values: dict[str, str]) -> dict[str, Any]:
-    """Observe a trivial alternative in the reading that decides."""
+    """Evaluate a trivial baseline for the decisive interpretation."""
     change = claim.baselines[name]
     query = claim.query_with(values, change) if isinstance(change, str) else claim.query_with(values | change)
     observed = _observe(connection, claim, query)
@@ -237,16 +240,16 @@ def _mutation(connection: duckdb.DuckDBPyConnection, claim: Claim, default: dict
 
 
 def _range_over_phases(connection: duckdb.DuckDBPyConnection, claim: Claim, default: dict[str, Any]) -> dict[str, Any]:
-    """Observe a share in every and in any phase of the simulator's arbiters."""
-    ends = [
+    """Evaluate the lower and upper limit of a share over the phases of the simulated arbiters."""
+    limits = [
         _observe(connection, claim, re.sub(r"\bshare_within\b", f"share_within_{end}", default["query"]))
         for end in ("least", "most")
     ]
-    assert ends[0] is not None and ends[1] is not None
-    text = f"{claim.note}; over the phases of the simulated arbiters {ends[0]:.4g} to {ends[1]:.4g} {claim.unit}"
-    if any((judge(claim, end) in HOLDS) != (default["verdict"] in HOLDS) for end in ends):
-        text += ": some phases alone would give another verdict"
-    return {"observed_low": ends[0], "observed_high": ends[1], "note": text.removeprefix("; ")}
+    assert limits[0] is not None and limits[1] is not None
+    text = f"{claim.note}; over the phases of the simulated arbiters {limits[0]:.4g} to {limits[1]:.4g} {claim.unit}"
+    if any((judge(claim, end) in HOLDS) != (default["verdict"] in HOLDS) for end in limits):
+        text += ": the verdict depends on the phase"
+    return {"observed_low": limits[0], "observed_high": limits[1], "note": text.removeprefix("; ")}
 
 
 def _observe(connection: duckdb.DuckDBPyConnection, claim: Claim, query: str) -> float | None:
@@ -255,5 +258,5 @@ def _observe(connection: duckdb.DuckDBPyConnection, claim: Claim, query: str) ->
     except duckdb.Error as error:
         raise InputError(f"claim '{claim.claim}': the query fails: {str(error).splitlines()[0]}") from error
     if len(rows) > 1 or (rows and len(rows[0]) != 1):
-        raise InputError(f"claim '{claim.claim}': the query gives {len(rows)} rows, expected one number")
+        raise InputError(f"claim '{claim.claim}': the query returns {len(rows)} rows, expected one number")
     return None if not rows or rows[0][0] is None else float(rows[0][0])

@@ -10,13 +10,14 @@ import hashlib
 import tempfile
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numba
 
 from fabricast.runtime.caches import cache_folder
 from fabricast.runtime.machine import processor_name
 
-__all__ = ["kernel_folder", "kernel_sources", "njit"]
+__all__ = ["allocation_free", "kernel_folder", "kernel_sources", "njit"]
 
 _PACKAGE = Path(__file__).parents[1]
 
@@ -49,4 +50,8 @@ def kernel_folder() -> Path:
 numba.config.CACHE_DIR = str(kernel_folder())  # type: ignore[attr-defined]
 
 #: Decorator of every kernel: cached machine code, no checks for division by zero, interpreter lock released.
-njit = partial(numba.njit, cache=True, error_model="numpy", nogil=True)
+njit: Any = partial(numba.njit, cache=True, error_model="numpy", nogil=True)
+
+#: Decorator of functions that kernels call and that allocate nothing. Without the option, numba counts references to
+#: every array that is read from a NamedTuple, atomically: the packet simulator then takes 16 times as long.
+allocation_free: Any = partial(njit, _nrt=False)

@@ -1,4 +1,4 @@
-"""What every job of the workflow does first."""
+"""Log and progress of workflow jobs."""
 
 from __future__ import annotations
 
@@ -10,21 +10,19 @@ from pathlib import Path
 from types import TracebackType
 
 from fabricast.core.errors import InputError
-from fabricast.runtime.garbage_collection import collect_rarely
-from fabricast.runtime.leaving import leave_at_once
 
 __all__ = ["log_to", "progress_of"]
 
 
 def log_to(path: Path | str) -> None:
-    """Send all output of this process to the job's log, and tell bad input in one line.
+    """Redirect stdout and stderr to the job log and report `InputError` as a single line.
 
     Parameters
     ----------
     path : Path or str
         The log file; Snakemake shows it when the job fails.
     """
-    # A job draws into files alone; set before matplotlib is imported, and for this process only.
+    # Jobs draw to files only. Set before matplotlib is imported, for this process.
     os.environ.setdefault("MPLBACKEND", "Agg")
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
@@ -34,26 +32,23 @@ def log_to(path: Path | str) -> None:
     os.dup2(descriptor, 2)
     os.close(descriptor)
     sys.excepthook = _short_for_bad_input
-    # No job ends with another code but by an error, of which the interpreter keeps the type.
-    leave_at_once(lambda: None if hasattr(sys, "last_type") else 0)
-    collect_rarely()
 
 
 @contextmanager
 def progress_of(work: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Show how far long work is: a bar on a terminal, a line every tenth in a log.
+    """Show the progress of long work: a bar on a terminal, one line per tenth in a log.
 
     Parameters
     ----------
     work : str
-        What is done.
+        Description.
     total : int
-        How many parts it has.
+        Number of parts.
 
     Yields
     ------
     callable
-        To be called with the number of parts that were finished since the last call.
+        Accepts the number of parts finished since the last call.
     """
     from rich.console import Console
     from rich.progress import Progress
@@ -79,6 +74,6 @@ def _short_for_bad_input(kind: type[BaseException], error: BaseException, traceb
     if isinstance(error, InputError):
         sys.stderr.write(f"error: {error}\n")
     elif isinstance(error, KeyboardInterrupt):
-        sys.stderr.write("interrupted; what this job had begun to write is removed\n")
+        sys.stderr.write("interrupted; partial output was removed\n")
     else:
         sys.__excepthook__(kind, error, traceback)

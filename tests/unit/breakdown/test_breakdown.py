@@ -1,4 +1,4 @@
-"""The breakdown study: figures of the talk, what-if algebra, ingestion of traces, bad input."""
+"""Latency breakdown: published figures, what-if analysis, traces, invalid input."""
 
 import csv
 import itertools
@@ -39,7 +39,7 @@ SYSTEMS = REPOSITORY / "config" / "systems"
 THUNDERX2 = read_systems(PUBLISHED / "breakdown_components.csv")[0]
 
 
-def test_totals_to_the_digit():
+def test_published_totals_are_reproduced():
     expected = {"injection": 264.973, "injection_llp": 295.73, "latency": 1387.02, "latency_llp": 1135.80}
     for metric, value in expected.items():
         assert THUNDERX2.total_ns(metric) == pytest.approx(value, abs=5e-4)
@@ -51,7 +51,7 @@ def test_totals_to_the_digit():
         assert THUNDERX2.total_ns(name) == pytest.approx(value, abs=5e-3)
 
 
-def test_parts_partition_their_wholes():
+def test_subtotals_add_up_to_their_totals():
     def total(*names):
         weights = {}
         for name in names:
@@ -66,7 +66,7 @@ def test_parts_partition_their_wholes():
     assert total("target_io", "target_cpu") == form("target", 64)
 
 
-def test_thirty_of_thirty_two_percentages_follow_and_the_other_two_are_named():
+def test_published_percentages_agree_except_for_two():
     tables = breakdown_tables(
         [THUNDERX2], read_percentages(PUBLISHED / "breakdown_percentages.csv"),
         read_observed(PUBLISHED / "breakdown_observed.csv"), published_system="thunderx2", tolerance=0.05,
@@ -86,10 +86,10 @@ def test_thirty_of_thirty_two_percentages_follow_and_the_other_two_are_named():
     assert set(tables.reference["tag"]) == {"recalled"}
 
 
-def test_series_of_the_four_charts():
+def test_published_what_if_series_are_reproduced():
     series = SHARED_DATA / "breakdown" / "breakdown_whatif_series.csv"
     if not series.exists():
-        pytest.skip("the shared data are not here; the anchors below cover the same code")
+        pytest.skip("the shared data are not available; test_published_what_if_values covers the same code")
     names = {
         "HLP": "hlp", "LLP": "llp", "LLP_post": "llp_post", "PIO": "pio_copy", "HLP_tx_prog": "hlp_tx_prog",
         "HLP_post": "hlp_post", "HLP_rx_prog": "hlp_rx_prog", "LLP_prog": "llp_prog", "LLP_tx_prog": "llp_prog",
@@ -106,7 +106,7 @@ def test_series_of_the_four_charts():
     assert checked > 80
 
 
-def test_anchors_of_the_talk():
+def test_published_what_if_values():
     assert abs(reduce_components(THUNDERX2, "injection", {"hlp": 0.2}).share_removed - 0.064475) < 5e-5
     pio = 1 - 15 / THUNDERX2.time_ns("pio_copy")
     assert pio == pytest.approx(0.8408, abs=5e-5)
@@ -119,7 +119,7 @@ def test_anchors_of_the_talk():
 
 
 @given(st.sampled_from(list(METRICS)), st.sampled_from(list(GROUPS)), st.floats(0, 1), st.floats(0, 1))
-def test_what_if_is_monotone_and_linear(metric, name, one, other):
+def test_what_if_is_monotonic_and_linear(metric, name, one, other):
     low, high = sorted([one, other])
     first, second = (reduce_components(THUNDERX2, metric, {name: y}).share_removed for y in (low, high))
     assert first <= second + 1e-12
@@ -131,11 +131,11 @@ def test_what_if_is_monotone_and_linear(metric, name, one, other):
 
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("reduction", [0.1, 0.9])
-def test_all_components_at_once_remove_exactly_the_reduction(metric, reduction):
+def test_reducing_all_components_removes_exactly_the_reduction(metric, reduction):
     outcome = reduce_components(THUNDERX2, metric, dict.fromkeys(COMPONENTS, reduction))
     assert outcome.share_removed == pytest.approx(reduction)
     assert outcome.speedup_ratio == pytest.approx(1 / (1 - reduction))
-    # What stands in two groups keeps the product of what they leave.
+    # The remaining fractions of a component in two groups are multiplied.
     twice = reduce_components(THUNDERX2, metric, {"cpu": 0.5, "llp_post": 0.5})
     assert twice.after_ns < reduce_components(THUNDERX2, metric, {"cpu": 0.5}).after_ns
 
@@ -160,14 +160,14 @@ DERIVE = {"posts_per_completion": 64, "llp_post_ns": 175.42, "llp_prog_ns": 61.6
 @pytest.mark.parametrize("disturbed", [
     {}, {"lost_acks": 0.3}, {"writes_per_ack": 4}, {"lost_acks": 0.1, "writes_per_ack": 2, "lost_completions": 0.005},
 ])  # fmt: skip
-def test_ingestion_recovers_every_component_to_one_percent_under_jitter(disturbed):
+def test_components_are_recovered_from_traces_with_jitter(disturbed):
     trace = generate_trace(THUNDERX2, posts=400_000, jitter=0.05, seed=11, **disturbed)
-    found = components_from_trace(trace, **DERIVE)
+    components = components_from_trace(trace, **DERIVE)
     for name, value in TRUTH.items():
-        assert found[name].median_ns == pytest.approx(value, rel=0.01), name
+        assert components[name].median_ns == pytest.approx(value, rel=0.01), name
 
 
-def test_rows_may_come_in_any_order(tmp_path):
+def test_trace_rows_may_be_in_any_order(tmp_path):
     trace = generate_trace(THUNDERX2, posts=20_000, jitter=0.01, seed=2)
     expected = components_from_trace(trace, **DERIVE)
     path = tmp_path / "trace.csv"
@@ -175,20 +175,20 @@ def test_rows_may_come_in_any_order(tmp_path):
     assert components_from_trace(read_trace(path), **DERIVE) == expected
 
 
-def test_timers_recover_every_cpu_component_and_flag_what_is_negative():
+def test_cpu_components_are_recovered_and_negative_ones_flagged():
     timers = generate_timers(THUNDERX2, iterations=60_000, jitter=0.05, overhead_ns=25.0, seed=4)
-    found = components_from_timers(timers)
+    components = components_from_timers(timers)
     for name in ("md_setup", "md_barrier", "dbc_barrier", "pio_copy", "hlp_tx_prog", "hlp_rx_prog", "llp_prog"):
-        assert found[name].median_ns == pytest.approx(THUNDERX2.time_ns(name), rel=0.01), name
+        assert components[name].median_ns == pytest.approx(THUNDERX2.time_ns(name), rel=0.01), name
     for name in ("llp_post_other", "hlp_post"):
-        assert found[name].median_ns == pytest.approx(THUNDERX2.time_ns(name), rel=0.02), name
+        assert components[name].median_ns == pytest.approx(THUNDERX2.time_ns(name), rel=0.02), name
     wrong = timers.assign(raw_ns=timers["raw_ns"].where(timers["region"] != "mpi_isend", 30.0))
     assert components_from_timers(wrong)["hlp_post"].flag == "negative"
 
 
-def test_runs_that_cannot_be_trusted_are_refused():
+def test_inconsistent_runs_are_rejected():
     lost = generate_trace(THUNDERX2, posts=20_000, jitter=0.02, seed=5, lost_completions=0.2)
-    with pytest.raises(InputError, match="more than 1 % are missing|completions"):
+    with pytest.raises(InputError, match="with at most 1% missing|completions"):
         components_from_trace(lost, **DERIVE)
     back = generate_trace(THUNDERX2, posts=20_000, jitter=0.02, seed=5)
     back.loc[100, "t_ns"] += 1e6
@@ -198,7 +198,7 @@ def test_runs_that_cannot_be_trusted_are_refused():
         components_from_trace(back[back["run_id"] == "ping_pong"], **DERIVE)
 
 
-def test_files_to_system_and_back_on_the_command_line(tmp_path):
+def test_derived_system_file_works_in_the_what_if_command(tmp_path):
     generate_trace(THUNDERX2, posts=60_000, jitter=0.02, seed=6).to_csv(tmp_path / "trace.csv", index=False)
     generate_timers(THUNDERX2, iterations=5_000, jitter=0.02, overhead_ns=20.0, seed=6).to_csv(
         tmp_path / "timers.csv", index=False
@@ -211,9 +211,9 @@ def test_files_to_system_and_back_on_the_command_line(tmp_path):
     assert mine.total_ns("latency") == pytest.approx(THUNDERX2.total_ns("latency"), rel=0.01)
     assert {part.tag for name, part in mine.components.items() if name != "injection_misc"} == {"measured"}
     result = CliRunner().invoke(app, arguments)
-    assert "one lump" in result.output
+    assert "are one sum" in result.output
     result = CliRunner().invoke(app, [*arguments, "-o", str(output)])
-    assert "would lack" in str(result.exception)
+    assert "would be incomplete" in str(result.exception)
     result = CliRunner().invoke(app, ["whatif", str(output), "--reduce", "pio_copy=84%", "--metric", "injection"])
     assert "removed" in result.output
 
@@ -225,7 +225,7 @@ def test_files_to_system_and_back_on_the_command_line(tmp_path):
     (["thunderx2", "--reduce", "pio_copy=nan"], "expected 0 to 1"), (["thunderx2", "--metric", "rate"], "metric 'rate' is unknown"),
     (["thunderx2", "--remove", "lots"], "expected a share"),
 ])  # fmt: skip
-def test_bad_what_if_questions(arguments, message):
+def test_invalid_what_if_arguments_are_rejected(arguments, message):
     result = CliRunner().invoke(app, ["whatif", *arguments])
     assert result.exit_code != 0
     assert isinstance(result.exception, InputError)
@@ -238,7 +238,7 @@ def test_bad_what_if_questions(arguments, message):
     (("  wire:", "  # wire:"), "lacks wire"), (("posts_per_completion: 64", "posts_per_completion: 0"), "posts_per"),
     (("tag: assumed", "tag: guessed"), "tag"),
 ])  # fmt: skip
-def test_bad_system_files(tmp_path, change, message):
+def test_invalid_system_files_are_rejected(tmp_path, change, message):
     text = (SYSTEMS / "integrated_nic.yaml").read_text()
     assert change[0] in text
     path = tmp_path / "mine.yaml"
@@ -254,7 +254,7 @@ def test_bad_system_files(tmp_path, change, message):
     "run_id,seq,t_ns,direction,tlp_type,payload_b,seq_num,acked_seq,role\ninjection,1,inf,down,MWr,64,1,,post\n",
     "run_id,seq,t_ns,direction,tlp_type,payload_b,seq_num,acked_seq,role\ninjection,1\n",
 ])  # fmt: skip
-def test_bad_traces_and_timers(tmp_path, text):
+def test_invalid_traces_and_timers_are_rejected(tmp_path, text):
     path = tmp_path / "trace.csv"
     path.write_text(text)
     for read in (read_trace, read_timers):
@@ -262,7 +262,7 @@ def test_bad_traces_and_timers(tmp_path, text):
             read(path)
 
 
-def test_message_measured_on_this_machine(tmp_path):
+def test_message_is_measured_on_this_machine(tmp_path):
     path = tmp_path / "timers.csv"
     reason = unavailable_reason()
     if reason is not None:
@@ -279,7 +279,7 @@ def test_message_measured_on_this_machine(tmp_path):
     assert set(tables.reference["kind"]) == {"measured"}
 
 
-def test_timers_of_a_message_become_components(tmp_path):
+def test_message_timers_are_converted_to_components(tmp_path):
     path = tmp_path / "timers.csv"
     regions = {"mpi_isend": 800.0, "send_progress": 300.0, "receive_progress": 900.0, "ping_pong": 4100.0}
     rows = [("shared_memory", region, i, value + i % 3, 100.0) for region, value in regions.items() for i in range(99)]
@@ -293,7 +293,7 @@ def test_timers_of_a_message_become_components(tmp_path):
         measured_tables(path)
 
 
-def test_every_form_and_group_names_known_components():
+def test_forms_and_groups_contain_only_known_components():
     assert set(itertools.chain.from_iterable(GROUPS.values())) == set(COMPONENTS)
     for name in form_names():
         assert set(form(name, 64)) <= set(COMPONENTS)

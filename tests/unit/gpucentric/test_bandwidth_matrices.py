@@ -59,7 +59,7 @@ P2P=Enabled Latency (P2P Writes) Matrix (us)
 """
 
 
-def test_matrices_as_programs_print_them(tmp_path):
+def test_printed_matrices_are_parsed(tmp_path):
     path = tmp_path / "out.txt"
     path.write_text(TEXT)
     table = read_bandwidths(path)
@@ -80,7 +80,7 @@ def test_matrices_as_programs_print_them(tmp_path):
 @pytest.mark.parametrize("text", ["", "hello", "{", "[]", '{"nvbandwidth": 3}', '{"testcases": [{"bandwidth_matrix": [["1"]]}]}',
                                   "Running x.\nmemcpy\n", TEXT.replace("20.00", "many").replace("25.00", "x"),
                                   '{"testcases": [{"name": "a", "bandwidth_matrix": [["x"]]}]}'])  # fmt: skip
-def test_bad_matrices_are_refused(tmp_path, text):
+def test_invalid_matrices_are_rejected(tmp_path, text):
     path = tmp_path / "out.txt"
     path.write_text(text)
     with pytest.raises(InputError, match=r"out\.txt"):
@@ -91,14 +91,14 @@ def test_command_prints_the_bandwidth_for_the_models(tmp_path):
     path, target = tmp_path / "out.txt", tmp_path / "table.csv"
     path.write_text(PEER)
     result = CliRunner().invoke(app, ["bandwidth", str(path), "-o", str(target)])
-    assert "if these copies take PCIe: --bandwidth-gib 11.6415" in result.output
+    assert "if these copies use PCIe: --bandwidth-gib 11.6415" in result.output
     assert len(target.read_text().splitlines()) == 13
     path.write_text(TEXT.split("Running device")[0])
     assert "no copies between GPUs" in CliRunner().invoke(app, ["bandwidth", str(path)]).output
 
 
 def matrix(rates):
-    """What p2pBandwidthLatencyTest prints of peer copies, GB/s by (source, target)."""
+    """Return output of p2pBandwidthLatencyTest for rates in GB/s by (source, target)."""
     count = max(max(pair) for pair in rates) + 1
     lines = ["[P2P (Peer-to-Peer) GPU Bandwidth Latency Test]",
              "Unidirectional P2P=Enabled Bandwidth (P2P Writes) Matrix (GB/s)",
@@ -111,7 +111,7 @@ def printed(path, *arguments):
     return CliRunner().invoke(app, ["bandwidth", str(path), *arguments]).output
 
 
-def test_rates_of_several_ways_are_never_averaged(tmp_path):
+def test_rates_of_different_path_classes_are_not_averaged(tmp_path):
     path = tmp_path / "out.txt"
     mixed = {(s, t): 50.0 if (s < 2) == (t < 2) else 40.0 for s in range(4) for t in range(4) if s != t}
     path.write_text(matrix(mixed))
@@ -125,7 +125,7 @@ def test_rates_of_several_ways_are_never_averaged(tmp_path):
     assert "--bandwidth-gib" not in printed(path)
 
 
-def test_a_topology_tells_the_way_of_each_copy(tmp_path):
+def test_topology_determines_the_path_class_of_each_copy(tmp_path):
     path, topology = tmp_path / "out.txt", tmp_path / "machine.yaml"
     topology.write_text(
         "name: machine\nlink_bytes_per_s: 63.0e+9\npeer_links:\n  - {kind: NVLink, endpoints: ['0', '1']}\nvertices:\n"

@@ -1,4 +1,4 @@
-"""Measured runs on a GPU: the calls against a driver without a GPU, and what is made of a run."""
+"""Measurements on a GPU: driver calls against a fake driver, and evaluation of a run."""
 
 import os
 import subprocess
@@ -46,7 +46,7 @@ def cell(quantity, item, value, unit, **place):
 
 
 def run_rows():
-    """A run of a machine that the models describe exactly, and a slower second burst."""
+    """Return a run of a machine that the models describe exactly, with a slower second burst."""
     rows = [
         cell("time", "call", 2e-7, "s"), cell("time", "launch", 2.2e-6, "s"), cell("time", "launch and wait", 9.4e-6, "s"),
         cell("time", "query", 7e-7, "s"),
@@ -57,7 +57,7 @@ def run_rows():
         for size in SIZES:
             rows.append(cell("time", way, START_UP_S + size / RATE, "s", memory="pinned", size_bytes=size))
             rows.append(cell("time", way, 3 * (START_UP_S + size / RATE), "s", memory="pageable", size_bytes=size))
-    # Of all copies together, by that of one alone.
+    # Total rate of all copies relative to the rate of a single copy.
     rates = {"alone to the GPU": 1.0, "alone to the host": 1.0, "both directions": 2.0, "two to the GPU": 1.0,
              "two to the host": 1.0, "two each way": 2.0}  # fmt: skip
     for name, share in rates.items():
@@ -83,7 +83,7 @@ def run_file(tmp_path):
     return path
 
 
-def test_best_bursts_become_cells(run_file):
+def test_cells_contain_the_best_burst(run_file):
     cells = read_cells(run_file)
     assert len(cells) == len(run_rows()) / 2
     assert (cells["bursts"] == 2).all()
@@ -93,15 +93,15 @@ def test_best_bursts_become_cells(run_file):
     assert cells[cells["item"] == "two each way"]["value"].tolist() == [2 * RATE]
 
 
-def test_parameters_are_those_that_the_run_was_made_of(run_file):
-    found = {row.name: row for row in gpu_parameters(read_cells(run_file))}
+def test_parameters_of_a_synthetic_run_are_recovered(run_file):
+    parameters = {row.name: row for row in gpu_parameters(read_cells(run_file))}
     expected = {
         "launch": 2e-6, "context_switch": 7e-6, "query_time": 5e-7, "copy_start_up": START_UP_S, "copy_rate": RATE,
         "gpu_idle_power": 50, "gpu_copy_power": 25, "gpu_store_power": 40, "gpu_compute_power": 250, "cpu_poll_power": 25,
     }  # fmt: skip
-    assert {name: row.value for name, row in found.items()} == pytest.approx(expected)
-    assert {row.tag for row in found.values()} == {"measured"}
-    assert all(GPU in row.source for row in found.values())
+    assert {name: row.value for name, row in parameters.items()} == pytest.approx(expected)
+    assert {row.tag for row in parameters.values()} == {"measured"}
+    assert all(GPU in row.source for row in parameters.values())
 
 
 def test_parameters_without_power_are_times_and_rates_only(run_file):
@@ -110,29 +110,29 @@ def test_parameters_without_power_are_times_and_rates_only(run_file):
     assert names == ["launch", "context_switch", "query_time", "copy_start_up", "copy_rate"]
 
 
-def test_measured_values_stand_in_for_assumed_ones_only(run_file, tmp_path):
+def test_measured_values_replace_only_assumed_values(run_file, tmp_path):
     path = tmp_path / "parameters.csv"
     table = pd.DataFrame([vars(row) for row in gpu_parameters(read_cells(run_file))])
     path.write_text(table.to_csv(index=False))
     measured = read_measured(path)
-    assert "cpu_poll_power" not in measured, "the talk gives a number for it"
+    assert "cpu_poll_power" not in measured, "the talk publishes this number"
     assert len(measured) == 9
-    default, own = (select("k20_extoll", 2**22, measured=given) for given in (None, measured))
-    assert own.time_s < default.time_s, "copies are five times as fast"
+    default, with_measured = (select("k20_extoll", 2**22, measured=given) for given in (None, measured))
+    assert with_measured.time_s < default.time_s, "copies are five times as fast"
     unchanged = {name: read_values("k20_extoll")[name] for name in measured}
     assert select("k20_extoll", 2**22, measured=unchanged) == default
-    with pytest.raises(InputError, match="expected k20_extoll with parameters of your own"):
+    with pytest.raises(InputError, match="expected k20_extoll for user-supplied parameters"):
         select("lassen_spectrum", 2**22, measured=measured)
     for old, new, message in (
         (",s,", ",us,", "expected a positive number in s"),
-        ("launch,", "lunch,", "'lunch' is none of"),
+        ("launch,", "lunch,", "'lunch' is not a parameter of"),
     ):
         path.write_text(table.to_csv(index=False).replace(old, new))
         with pytest.raises(InputError, match=message):
             read_measured(path)
 
 
-def test_concurrent_copies_are_probes_that_the_models_forecast(run_file, tmp_path):
+def test_models_predict_concurrent_copies_as_probes(run_file, tmp_path):
     path = tmp_path / "probes.csv"
     gpu_probes(read_cells(run_file)).to_csv(path, index=False)
     probes = read_probes(path)
@@ -147,7 +147,7 @@ def test_concurrent_copies_are_probes_that_the_models_forecast(run_file, tmp_pat
     assert ratios == [1, 2, 2, 2]
 
 
-def test_tables_hold_copies_beside_their_fit(run_file):
+def test_tables_contain_copies_and_their_fit(run_file):
     tables = gpu_tables(run_file)
     assert set(tables.reference["item"]) == {
         f"{w}.{m}" for w in ("host_to_device", "device_to_host") for m in ("pinned", "pageable")
@@ -160,7 +160,7 @@ def test_tables_hold_copies_beside_their_fit(run_file):
     ).any()
 
 
-def test_figure_shows_copies_concurrency_and_power_where_they_were_measured(run_file):
+def test_figure_shows_copies_concurrency_and_power_if_measured(run_file):
     tables = gpu_tables(run_file)
     cells = tables.gpucentric_measurement
     with paper_style():
@@ -173,14 +173,14 @@ def test_figure_shows_copies_concurrency_and_power_where_they_were_measured(run_
     plt.close("all")
 
 
-def test_bad_runs_are_refused_with_their_line(run_file):
+def test_invalid_runs_are_rejected_with_line_number(run_file):
     text = run_file.read_text()
     run_file.write_text(text.replace("time,launch,", "lime,launch,", 1))
     with pytest.raises(InputError, match=r"this_gpu.csv:4: quantity is 'lime'"):
         read_cells(run_file)
 
 
-def test_machine_without_a_gpu_says_so_in_one_line_and_succeeds(tmp_path, capfd, monkeypatch):
+def test_machine_without_a_gpu_is_reported_in_one_line_without_failure(tmp_path, capfd, monkeypatch):
     monkeypatch.setattr("fabricast.gpucentric.measured.files.unavailable_reason", lambda: "no CUDA driver was found")
     cells, parameters, probes = (tmp_path / name for name in ("cells.csv", "parameters.csv", "probes.csv"))
     plan = {"sizes": [4, 64], "bursts": 1, "seconds": 0.001, "power_seconds": 0}
@@ -194,7 +194,7 @@ def test_machine_without_a_gpu_says_so_in_one_line_and_succeeds(tmp_path, capfd,
             read(path)
 
 
-def test_a_run_is_not_lost_where_there_is_no_gpu_later(run_file, tmp_path, monkeypatch):
+def test_last_run_is_reused_without_a_gpu(run_file, tmp_path, monkeypatch):
     monkeypatch.setattr("fabricast.gpucentric.measured.files.unavailable_reason", lambda: "no CUDA driver was found")
     runs = tmp_path / "runs"
     runs.mkdir()
@@ -205,7 +205,7 @@ def test_a_run_is_not_lost_where_there_is_no_gpu_later(run_file, tmp_path, monke
     assert (tmp_path / "again.csv").read_text() == run_file.read_text()
 
 
-def test_process_stays_on_the_cores_next_to_the_gpu(tmp_path):
+def test_process_is_pinned_to_cores_near_the_gpu(tmp_path):
     cores = os.sched_getaffinity(0)
     first = min(cores)
     (tmp_path / "0000:0a:00.0").mkdir()
@@ -219,7 +219,7 @@ def test_process_stays_on_the_cores_next_to_the_gpu(tmp_path):
         assert where == "on any core"
 
 
-def test_power_of_a_counter_that_moves_in_steps_is_that_between_its_steps():
+def test_mean_power_of_a_stepwise_counter_is_between_its_updates():
     class Stepping:
         has_counter = True
 
@@ -227,7 +227,7 @@ def test_power_of_a_counter_that_moves_in_steps_is_that_between_its_steps():
             self.start = time.perf_counter()
 
         def read(self):
-            # 100 W, but told anew only every 50 ms.
+            # 100 W, with a counter that is updated every 50 ms.
             return 100 * 0.05 * int((time.perf_counter() - self.start) / 0.05)
 
     powers = mean_power_w(time.sleep, 0.27, Stepping(), ProcessorMeter(Path("/nowhere")))
@@ -242,7 +242,7 @@ def test_power_of_a_counter_that_moves_in_steps_is_that_between_its_steps():
     assert mean_power_w(time.sleep, 0.05, Standing(), ProcessorMeter(Path("/nowhere"))) == {}
 
 
-def test_power_is_known_even_where_the_thread_beside_the_work_gets_no_turn():
+def test_power_is_measured_without_samples_of_the_thread():
     class Rising:
         has_counter = True
 
@@ -253,7 +253,7 @@ def test_power_is_known_even_where_the_thread_beside_the_work_gets_no_turn():
     assert powers["gpu"] == pytest.approx(40, rel=0.01)
 
 
-def test_processor_energy_goes_on_where_its_counter_starts_again(tmp_path):
+def test_processor_energy_accounts_for_counter_overflow(tmp_path):
     zones = {"intel-rapl:0": ("package-0", 900), "intel-rapl:1": ("package-1", 100), "intel-rapl:0:0": ("core", 5),
              "intel-rapl:2": ("psys", 1)}  # fmt: skip
     for name, (zone, used) in zones.items():
@@ -264,13 +264,13 @@ def test_processor_energy_goes_on_where_its_counter_starts_again(tmp_path):
     meter = ProcessorMeter(tmp_path)
     assert meter.readable
     before = meter.counters_uj()
-    assert before == [900, 100], "neither parts of a package nor the platform are counted again"
+    assert before == [900, 100], "zones inside a package and the platform zone are not counted"
     assert meter.energy_j(before, [50, 400]) == pytest.approx((150 + 300) * 1e-6)
     assert not ProcessorMeter(tmp_path / "nothing").readable
 
 
 def measure_with(driver, folder, ordinal=0, **environment):
-    """Run the whole measurement in a process that finds that driver."""
+    """Run the measurement in a separate process that loads the fake driver."""
     program = (
         "from fabricast.gpucentric.measured.files import measure_to_file\n"
         "from fabricast.gpucentric.measured.tables import write_derived\n"
@@ -285,7 +285,7 @@ def measure_with(driver, folder, ordinal=0, **environment):
 
 
 @pytest.mark.parametrize("ordinal", [0, 1])
-def test_every_call_of_the_driver_is_as_it_wants_it(fake_driver, tmp_path, ordinal):
+def test_driver_accepts_all_calls(fake_driver, tmp_path, ordinal):
     result = measure_with(fake_driver, tmp_path, ordinal, FAKE_GPUS="2")
     assert result.returncode == 0, result.stderr
     assert result.stdout == "None\n"
@@ -296,33 +296,33 @@ def test_every_call_of_the_driver_is_as_it_wants_it(fake_driver, tmp_path, ordin
     host = {(way, memory) for way in ("host_to_device", "device_to_host") for memory in ("pinned", "pageable")}
     assert kinds == host | {("device_to_device", ""), ("peer", "")}
     assert set(times.loc["device"].index) == {kind for kind in kinds if kind[1] != "pageable"}
-    # This driver copies at once: both clocks see the same memory, in seconds.
+    # The fake driver copies synchronously, so both clocks measure the same copies in s.
     both = times.loc["host"]["value"].div(times.loc["device"]["value"]).dropna()
     assert both.between(0.02, 50).all(), both
     powers = cells[cells["quantity"] == "power"].set_index(["item", "memory"])["value"]
     assert powers.xs("gpu", level="memory").size == 6
-    # Other tests run beside this one, and the powers are taken over moments: this is a check of the unit.
-    assert powers.xs("gpu", level="memory").between(20, 80).all(), "its counter rises by 40 W"
+    # The bounds are wide because the measurements are short and other tests run concurrently: this checks the unit.
+    assert powers.xs("gpu", level="memory").between(20, 80).all(), "the fake counter increases by 40 W"
     assert len(read_probes(tmp_path / "probes.csv")) == len(PATTERNS)
     assert {"copy_start_up", "copy_rate"} <= read_measured(tmp_path / "parameters.csv").keys()
     assert np.isfinite(cells["value"]).all()
     assert len(list((tmp_path / "runs").iterdir())) == 1
 
 
-def test_a_second_gpu_that_is_full_does_not_stop_the_first(fake_driver, tmp_path):
+def test_first_gpu_is_measured_if_the_second_is_full(fake_driver, tmp_path):
     result = measure_with(fake_driver, tmp_path, FAKE_GPUS="2", FAKE_FULL_PEER="1")
     assert result.returncode == 0, result.stderr
     assert "peer" not in set(read_cells(tmp_path / "cells.csv")["item"])
 
 
-def test_gpus_without_counter_or_nvml_are_measured_all_the_same(fake_driver, tmp_path):
+def test_gpus_without_energy_counter_or_nvml_are_measured(fake_driver, tmp_path):
     sampled = measure_with(fake_driver, tmp_path, FAKE_NO_COUNTER="1")
     assert sampled.returncode == 0, sampled.stderr
     cells = read_cells(tmp_path / "cells.csv")
     assert cells[(cells["quantity"] == "power") & (cells["memory"] == "gpu")]["value"].to_numpy() == pytest.approx(40)
     blind = measure_with(fake_driver, tmp_path, FAKE_NO_NVML="1")
     assert blind.returncode == 0, blind.stderr
-    assert "powers are left out: NVML does not tell the power of 0000:00:00.0" in blind.stderr
+    assert "power measurements are skipped: NVML does not report the power of 0000:00:00.0" in blind.stderr
     assert not (read_cells(tmp_path / "cells.csv")["quantity"] == "power").any()
 
 
@@ -330,14 +330,14 @@ def test_gpus_without_counter_or_nvml_are_measured_all_the_same(fake_driver, tmp
     ({"FAKE_FAILURE": "100"}, "the CUDA driver does not start: no CUDA-capable device is detected"),
     ({"FAKE_GPUS": "0"}, "the CUDA driver sees no GPU"),
 ])  # fmt: skip
-def test_driver_without_a_gpu_is_told_in_one_line(fake_driver, tmp_path, environment, reason):
+def test_driver_without_a_gpu_is_reported_in_one_line(fake_driver, tmp_path, environment, reason):
     result = measure_with(fake_driver, tmp_path, **environment)
     assert result.returncode == 0, result.stderr
     assert result.stdout == f"{reason}\n"
     assert result.stderr == f"nothing measured: {reason}\n"
 
 
-def test_measured_gpu_goes_through_the_whole_chain(fake_driver, tmp_path, monkeypatch):
+def test_workflow_with_a_measured_gpu(fake_driver, tmp_path, monkeypatch):
     folder = copy_project(tmp_path)
     (folder / "gpu.yaml").write_text(
         "gpucentric: {measured: true, gpu_run: {sizes: [4, 4096, 1048576], bursts: 1, seconds: 0.001, power_seconds: 0.02}}\n"
@@ -351,7 +351,7 @@ def test_measured_gpu_goes_through_the_whole_chain(fake_driver, tmp_path, monkey
     code, output = snakemake(folder, *files, *SMOKE, "gpu.yaml", "--cores", "2")
     assert code == 0, output
     comparison, probes = (read_table(folder / name) for name in files[1:])
-    own = comparison[comparison["origin"] == "Fake GPU"]
-    assert len(own) == 3 * 5
-    assert set(own["kind"]) == {"measured"}
+    fake_gpu = comparison[comparison["origin"] == "Fake GPU"]
+    assert len(fake_gpu) == 3 * 5
+    assert set(fake_gpu["kind"]) == {"measured"}
     assert (probes["origin"] == "this_machine Fake GPU").sum() == len(PATTERNS)

@@ -1,4 +1,4 @@
-"""The GPU-centric study: worked numbers, limits, statements that can fail, and the selector."""
+"""GPU-centric study: worked numbers, bounds, statements that can fail, and the selector."""
 
 import numpy as np
 import pytest
@@ -54,7 +54,7 @@ def test_worked_numbers_of_the_specification():
 
 
 @given(SIZES, st.sampled_from(sorted(METHODS)), st.floats(0, 1), st.floats(0, 1e-2))
-def test_time_and_energy_laws(size, method, overlap, compute):
+def test_bounds_of_time_and_energy(size, method, overlap, compute):
     time = float(message_time_s(method, VALUE, size))
     assert float(message_time_s(method, VALUE, 2 * size)) >= time
     assert float(message_time_s(method, without_peer_limit(VALUE), size)) <= time
@@ -70,7 +70,7 @@ def test_time_and_energy_laws(size, method, overlap, compute):
 
 
 def test_statements_can_fail():
-    """Each statement that numbers decide is broken, or made to hold, by some number."""
+    """Check that for each statement a changed parameter reverses the verdict."""
     broken = {
         "G01": {"verbs_gpu": 2e-6}, "G02": {"remote_load_gpu": 3e-6}, "G03": {"network_rate": 1e9},
         "G04": {"store_rate": 1e7}, "G05": {"ggas_latency": 3e-6}, "G06": {"store_rate": 4e9, "mpi_latency": 1e-3},
@@ -86,14 +86,14 @@ def test_statements_can_fail():
         assert before is not after, entry.name
 
 
-def test_shares_of_draws(tables):
+def test_shares_of_samples(tables):
     share = dict(
         zip(tables.gpucentric_statement["statement"], tables.gpucentric_statement["share_of_draws"], strict=True)
     )
     assert share["G04"] == pytest.approx(0.84, abs=0.06)
-    assert 0.3 < share["G06"] < 0.6, "decided by the store rate that nobody published"
+    assert 0.3 < share["G06"] < 0.6, "depends on the store rate, which is not published"
     assert min(share[name] for name in ("G07", "G10", "G14", "G15", "G16", "G17")) == 1.0
-    assert share["G12"] == share["G21"] == 0.0, "no draw gives what slide 10 says of in-kernel synchronisation"
+    assert share["G12"] == share["G21"] == 0.0, "no sample agrees with slide 10 on in-kernel synchronisation"
     drawn = draw_values("k20_extoll", 50, np.random.default_rng(1))
     for name, value in VALUE.items():
         if name in assumed_names("k20_extoll"):
@@ -104,7 +104,7 @@ def test_shares_of_draws(tables):
             assert drawn[name] == value
 
 
-def test_published_numbers_are_not_changed_by_accident():
+def test_published_numbers_are_protected_from_changes():
     assert changed("k20_extoll", {"store_rate": 1e9})["store_rate"] == 1e9
     with pytest.raises(InputError, match="published"):
         changed("k20_extoll", {"network_rate": 1e9})
@@ -113,7 +113,7 @@ def test_published_numbers_are_not_changed_by_accident():
         changed("k20_extoll", {"speed": 1})
 
 
-def test_forms_of_control_on_the_grids_of_the_slides(tables):
+def test_control_methods_on_the_grids_of_the_slides(tables):
     assert len(set(GRIDS)) == 9
     small, large = (256, 256, 256), (640, 640, 386)
     assert control_time_s("in_kernel", VALUE, small) < control_time_s("device", VALUE, small)
@@ -124,7 +124,7 @@ def test_forms_of_control_on_the_grids_of_the_slides(tables):
     assert statement.loc["G19", "observed"] == (slowest == "in_kernel").sum()
     assert statement.loc["G12", "observed"] == pytest.approx(control["energy"]["in_kernel"].min())
     assert statement.loc["G09", "observed"] == pytest.approx(control["performance"].drop(columns="cpu").max().max())
-    # What the slides say of energy and of the slowest form does not follow from the model.
+    # The model does not reproduce the slides on energy and on the slowest control method.
     assert not statement.loc[["G12", "G19", "G21"], "passed"].any()
 
 
@@ -148,7 +148,7 @@ def test_selector_on_measured_paths(tables):
 def test_many_gpus_share_the_node():
     assert node_rate_bytes_per_s([1, 4], 3.4e10, 1.31e10, 7.5e9).tolist() == [1.31e10, 3.4e10]
     rates = gpu_node_rates("lassen_spectrum")
-    # As the fit of the chain, from several starts; the node's rate itself is not reached by four GPUs.
+    # Fitted from several starts; four GPUs do not reach the rate of the node.
     assert rates.r_b == pytest.approx(1.245e10, rel=0.01)
     assert rates.r_i == pytest.approx(7.18e9, rel=0.01)
     one, four = (select("lassen_spectrum", 2**20, gpus=k, rates=rates).time_s for k in (1, 4))
@@ -156,12 +156,12 @@ def test_many_gpus_share_the_node():
     assert four - one == pytest.approx(2**20 * (4 / shared - 1 / rates.r_b))
     with pytest.raises(InputError, match="at most 4"):
         select("lassen_spectrum", 2**20, gpus=5, rates=rates)
-    with pytest.raises(InputError, match="not given"):
+    with pytest.raises(InputError, match="node rates of lassen_spectrum are unknown"):
         select("lassen_spectrum", 2**20, gpus=2)
 
 
 @given(st.integers(2, 12), st.integers(0, 10**6))
-def test_piecewise_paths_go_through_their_points(count, seed):
+def test_piecewise_paths_interpolate_their_points(count, seed):
     rng = np.random.default_rng(seed)
     size = 2.0 ** np.arange(count)
     time = np.sort(rng.uniform(1e-6, 1e-3, count))
@@ -177,7 +177,7 @@ def test_observations_are_not_overstated(tables):
     rows = tables.gpucentric_observation
     assert len(rows) == 33
     assert rows.loc[rows["confidence"] == "low", "passed"].isna().all()
-    failed = rows.loc[rows["passed"] == False, "observation"]  # noqa: E712  None is no verdict
+    failed = rows.loc[rows["passed"] == False, "observation"]  # noqa: E712  None is not a verdict
     assert failed.tolist() == ["O05", "O10"], "slides 9 and 10 on in-kernel synchronisation"
 
 
@@ -187,11 +187,11 @@ def test_observations_are_not_overstated(tables):
     ["--system", "k20_extoll", "--size", "8", "--gpus", "2"], ["--system", "summit_spectrum", "--size", "8", "--objective", "energy"],
     ["--system", "k20_extoll", "--size", "8", "--objective", "money"], ["--system", "k20_extoll", "--size", "8", "--compute-us", "nan"],
 ])  # fmt: skip
-def test_bad_questions_are_refused(arguments):
+def test_invalid_arguments_are_rejected(arguments):
     assert isinstance(CliRunner().invoke(app, ["select", *arguments]).exception, InputError)
 
 
-def test_select_answers():
+def test_select_command_and_size_parser():
     result = CliRunner().invoke(app, ["select", "--system", "lassen_spectrum", "--size", "512KiB"])
     assert result.output == "mpi_direct (direct path): 45.49 us\nsecond: mpi_staged, 93.7% more time\n"
     for text, value in (("64", 64), ("1KiB", 1024), ("2 MB", 2e6), ("1e3", 1000)):

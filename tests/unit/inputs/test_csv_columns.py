@@ -1,4 +1,4 @@
-"""CSV that is read as columns gives what it gives row by row, whatever stands in it, and so does Parquet."""
+"""Agreement of the CSV, Parquet and row-by-row readers."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -31,7 +31,10 @@ CELLS = {
 
 @st.composite
 def files(draw, fields, required):
-    """CSV of some columns in any order; half of the files have no odd field, some a row of another length."""
+    """Draw a CSV file with columns in any order.
+
+    Half of the files have only valid fields; some files have a row of another length.
+    """
     others = [name for name in fields if name not in required]
     more = draw(st.lists(st.sampled_from(others), unique=True)) if others else []
     heading = draw(st.permutations([*required, *more]))
@@ -47,12 +50,12 @@ def files(draw, fields, required):
 
 def outcome(read, path):
     try:
-        found = read(path)
+        result = read(path)
     except InputError as error:
         return str(error)
-    if isinstance(found, pd.DataFrame):
-        return repr((found.to_dict("list"), found.dtypes.to_dict()))
-    return repr([values.tolist() for values in found[:3]] + [found[3]])
+    if isinstance(result, pd.DataFrame):
+        return repr((result.to_dict("list"), result.dtypes.to_dict()))
+    return repr([values.tolist() for values in result[:3]] + [result[3]])
 
 
 def same_by_rows(read, module, text):
@@ -64,12 +67,12 @@ def same_by_rows(read, module, text):
         assert outcome(read, path) == row_by_row
 
 
-@pytest.mark.filterwarnings("ignore")  # for users a warning ends nothing
+@pytest.mark.filterwarnings("ignore")  # pytest turns warnings into errors, users only see them
 @settings(max_examples=300)
 @example("source,target,size_bytes\n0,1,5,9\n")
 @example("# taken by hand\nsource,target,size_bytes\n0,1,5\n")
 @given(files(PAIRS, PAIRS))
-def test_pairs_of_ranks_are_read_as_row_by_row(text):
+def test_vectorised_reader_agrees_for_pairs_of_ranks(text):
     same_by_rows(read_matrix, matrices, text)
 
 
@@ -78,7 +81,7 @@ def test_pairs_of_ranks_are_read_as_row_by_row(text):
 @example("processes,size_bytes,time_s,spread\n1,2,1e-6\n")
 @example("processes,size_bytes,time_s\n1,2,1e-6\n1,2,2e-6\n")
 @given(files(CELLS, ["processes", "size_bytes", "time_s"]))
-def test_measurements_are_read_as_row_by_row(text):
+def test_vectorised_reader_agrees_for_measurements(text):
     same_by_rows(read_measurements, measurements, text)
 
 
@@ -90,10 +93,10 @@ def as_parquet(folder, text):
     return path
 
 
-def test_parquet_gives_what_csv_gives(tmp_path):
+def test_parquet_and_csv_have_equal_results(tmp_path):
     parquet = read_matrix(as_parquet(tmp_path, "source,target,size_bytes\n0,1,5\n2,0,1e6\n1,1,3\n"))
-    for found, expected in zip(parquet, read_matrix(tmp_path / "table.csv"), strict=True):
-        assert_array_equal(found, expected)
+    for values, expected in zip(parquet, read_matrix(tmp_path / "table.csv"), strict=True):
+        assert_array_equal(values, expected)
     text = "time_s,processes,size_bytes,dataset,repetitions,spread\n1e-6,1,8,a,3,\n2e-6,2,8,b,,0.1\n"
     parquet = read_measurements(as_parquet(tmp_path, text))
     pd.testing.assert_frame_equal(parquet, read_measurements(tmp_path / "table.csv"))
@@ -110,7 +113,7 @@ def test_parquet_gives_what_csv_gives(tmp_path):
         (read_measurements, "processes,size_bytes,time_s,convention\n1,2,1,both\n", "row 1: convention is 'both'"),
     ],
 )
-def test_what_is_wrong_in_parquet_is_named(tmp_path, read, text, message):
+def test_invalid_parquet_is_reported(tmp_path, read, text, message):
     with pytest.raises(InputError, match=message):
         read(as_parquet(tmp_path, text))
 
@@ -122,7 +125,7 @@ def test_what_is_wrong_in_parquet_is_named(tmp_path, read, text, message):
         (read_measurements, "1 AS processes, 2 AS size_bytes, 1 AS time_s"),
     ],
 )
-def test_parquet_without_rows_is_refused(tmp_path, read, columns):
+def test_parquet_without_rows_is_rejected(tmp_path, read, columns):
     path = tmp_path / "table.parquet"
     with duckdb.connect() as connection:
         connection.execute(f"COPY (SELECT {columns} WHERE false) TO '{path}' (FORMAT parquet)")
@@ -131,7 +134,7 @@ def test_parquet_without_rows_is_refused(tmp_path, read, columns):
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-def test_pairs_after_a_comment_have_any_line_end(tmp_path, end):
+def test_line_endings_after_a_comment(tmp_path, end):
     (tmp_path / "pairs.csv").write_bytes(end.join(["# by hand", "source,target,size_bytes", "0,2,7", ""]).encode())
     assert read_matrix(tmp_path / "pairs.csv")[2].tolist() == [7.0]
 
@@ -152,7 +155,7 @@ def test_rows_of_parquet_are_counted_before_they_are_read(tmp_path, monkeypatch,
         read(path)
 
 
-def test_a_name_with_a_pattern_is_that_of_one_file(tmp_path):
+def test_file_name_is_not_a_glob_pattern(tmp_path):
     as_parquet(tmp_path, "source,target,size_bytes\n0,1,5\n").rename(tmp_path / "run1.parquet")
     with pytest.raises(InputError, match="cannot be read: No such file"):
         read_matrix(tmp_path / "run*.parquet")

@@ -1,4 +1,4 @@
-"""The max-rate study: limits of the models, recovery, published figures, bad input."""
+"""Max-rate models: limits, parameter recovery, published figures, invalid input."""
 
 import numpy as np
 import pandas as pd
@@ -36,10 +36,10 @@ COUNTS = st.integers(1, 64)
 
 
 @given(SIZES, COUNTS, st.floats(1e-7, 1e-5), st.floats(1e8, 1e11), st.floats(1e8, 1e11))
-def test_limits_in_which_models_agree(size, processes, start, rate, node):
+def test_models_agree_in_their_limits(size, processes, start, rate, node):
     n, k = np.array([size]), np.array([float(processes)])
-    one = {"s": start, "r_n": 1e30, "r_c": rate}
-    assert predict_time("maxrate", one, n, k) == pytest.approx(predict_time("postal", one, n, k))
+    unlimited = {"s": start, "r_n": 1e30, "r_c": rate}
+    assert predict_time("maxrate", unlimited, n, k) == pytest.approx(predict_time("postal", unlimited, n, k))
     many = {"s": start, "r_n": node, "r_c": rate, "r_b": rate, "r_i": rate}
     assert predict_time("refined", many, n, k) == pytest.approx(predict_time("maxrate", many, n, k))
     latency = {**many, "s0": start, "s1": 0.0, "s2": 0.0}
@@ -49,7 +49,7 @@ def test_limits_in_which_models_agree(size, processes, start, rate, node):
         assert predict_time(form, values, n, k + 1) >= predict_time(form, values, n, k) * (1 - 1e-12)
 
 
-def test_overload_without_overload_is_the_refined_form_and_memory_caps_the_rate():
+def test_overload_reduces_to_refined_and_memory_limits_the_rate():
     cells = grid(16)
     n, k = cells[:, 0], cells[:, 1]
     values = {**TRUTH, "s0": TRUTH["s"], "s1": 0.0, "s2": 1e-6, "k0": 1e3, "r_x": 1e9}
@@ -58,7 +58,7 @@ def test_overload_without_overload_is_the_refined_form_and_memory_caps_the_rate(
     assert capped == pytest.approx(predict_time("refined", {**TRUTH, "r_n": 4e9}, n, k))
 
 
-def test_converting_twice_is_the_identity_and_rates_double():
+def test_one_way_conversion_is_invertible_and_doubles_rates():
     cells, times = cells_of("bluewaters_irecv_2")
     half = convert_time(times, "round_trip", "one_way")
     assert convert_time(half, "one_way", "round_trip").tolist() == times.tolist()
@@ -80,7 +80,7 @@ def test_parameters_are_recovered_within_two_percent_at_one_percent_noise(form):
         assert fitted.parameters_[name] == pytest.approx(truth[name], rel=0.02), name
 
 
-def test_published_parameters_on_the_public_run():
+def test_published_parameters_fit_the_public_run():
     cells, times = cells_of("bluewaters_irecv_2")
     slides = predict_time("refined", SLIDE_PARAMETERS, cells[:, 0], cells[:, 1])
     errors = summarise(slides, times)
@@ -99,20 +99,20 @@ def test_published_parameters_on_the_public_run():
 @pytest.mark.parametrize(
     ("dataset", "line_rate"), [("alaska_ib", 12.5e9), ("csd3_ib", 12.5e9), ("alaska_roce", 3.125e9)]
 )
-def test_node_rate_against_the_line_rate(dataset, line_rate):
+def test_fitted_node_rate_is_close_to_the_line_rate(dataset, line_rate):
     cells, times = cells_of(dataset)
     large = cells[:, 0] >= 8192
     fitted = MaxRateRegressor("maxrate", starts=8).fit(cells[large], times[large])
     assert 0.85 <= fitted.parameters_["r_n"] / line_rate <= 1.0
 
 
-def test_what_data_cannot_tell_is_refused():
+def test_unidentifiable_parameters_have_no_interval():
     cells = grid(2)
     times = predict_time("refined", TRUTH, cells[:, 0], cells[:, 1])
     few = MaxRateRegressor(starts=12).fit(cells, times)
     generator = np.random.default_rng(1)
-    told = parameter_intervals(few, cells, times, draws=30, generator=generator)
-    assert told["r_n"] is None, "two processes do not reach the limit of the node"
+    few_intervals = parameter_intervals(few, cells, times, draws=30, generator=generator)
+    assert few_intervals["r_n"] is None, "two processes must not determine the node limit"
     cells = grid(16)
     times = predict_time("refined", TRUTH, cells[:, 0], cells[:, 1])
     times *= generator.normal(1, 0.02, times.size)
@@ -121,7 +121,7 @@ def test_what_data_cannot_tell_is_refused():
     for name, interval in intervals.items():
         assert interval is not None, name
         assert interval[0] <= TRUTH[name] <= interval[1], name
-        # A tenth of the draws has neither one process nor two: those that remain tell r_b and r_i together only.
+        # A tenth of the resamples lacks one and two processes: these determine only a combination of r_b and r_i.
         assert interval[1] < (2.5 if name in ("r_b", "r_i") else 1.3) * interval[0], name
 
 
@@ -133,22 +133,22 @@ def test_what_data_cannot_tell_is_refused():
     ([4.0, 8.0, 16.0], {"s", "r_n"}, {"r_c"}),
     ([1.0, 2.0, 4.0, 8.0], {"s", "r_n", "r_c"}, set()),
 ])  # fmt: skip
-def test_profiles_tell_what_the_numbers_of_processes_determine(processes, told, untold):
+def test_profiles_identify_parameters_determined_by_process_counts(processes, told, untold):
     # The node reaches 6 GB/s with three processes of 2 GB/s.
     size, k = np.meshgrid(2.0 ** np.arange(3, 22), processes)
     cells = np.column_stack([size.ravel(), k.ravel()])
     truth = {"s": 2e-6, "r_n": 6e9, "r_c": 2e9}
     times = predict_time("maxrate", truth, cells[:, 0], cells[:, 1])
     times *= np.random.default_rng(7).normal(1, 0.01, times.size)
-    found = profile_intervals(MaxRateRegressor("maxrate", starts=6).fit(cells, times), cells, times)
-    assert {name for name, interval in found.items() if interval is not None} == told
-    assert {name for name, interval in found.items() if interval is None} == untold
+    intervals = profile_intervals(MaxRateRegressor("maxrate", starts=6).fit(cells, times), cells, times)
+    assert {name for name, interval in intervals.items() if interval is not None} == told
+    assert {name for name, interval in intervals.items() if interval is None} == untold
     for name in told:
-        low, high = found[name]
+        low, high = intervals[name]
         assert low <= truth[name] <= high, name
 
 
-def test_estimators_follow_scikit_learn():
+def test_estimators_follow_the_scikit_learn_api():
     cells, times = cells_of("summit_spectrum_gpu")
     regressor = MaxRateRegressor("maxrate", starts=4)
     assert clone(regressor).get_params() == regressor.get_params()
@@ -165,7 +165,7 @@ def test_estimators_follow_scikit_learn():
         MaxRateRegressor("magic").fit(cells, times)
 
 
-def test_protocols_find_the_switch_point():
+def test_protocol_switch_point_is_recovered():
     cells = grid(8)
     small = predict_time("refined", {**TRUTH, "s": 2e-6, "r_b": 1e9}, cells[:, 0], cells[:, 1])
     large = predict_time("refined", {**TRUTH, "s": 1.2e-5}, cells[:, 0], cells[:, 1])
@@ -197,14 +197,14 @@ def test_tables_of_a_small_run():
     "processes,size_bytes,time_s\n1,8,1e-6\n1,8,2e-6\n", "processes,size_bytes,time_s,convention\n1,8,1e-6,twice\n",
     "processes,processes,time_s\n1,8,1e-6\n", "processes,size_bytes,time_s,colour\n1,8,1e-6,red\n",
 ])  # fmt: skip
-def test_bad_measurements(tmp_path, text):
+def test_invalid_measurements_are_rejected(tmp_path, text):
     path = tmp_path / "mine.csv"
     path.write_text(text)
     with pytest.raises(InputError, match=r"mine\.csv"):
         read_measurements(path)
 
 
-def test_shipped_medians_are_what_the_header_says():
+def test_shipped_measurements_match_their_description():
     assert set(DATA["convention"]) == {"round_trip", "one_way", "windowed"}
     assert DATA["dataset"].nunique() == 10
     assert (DATA["time_s"] > 0).all()

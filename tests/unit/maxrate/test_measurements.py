@@ -1,4 +1,4 @@
-"""Outputs of benchmark programs, the LogP family, measured pairs, and `fabricast fit`."""
+"""Benchmark output, LogGOPS models, measured pairs and `fabricast fit`."""
 
 import math
 import re
@@ -79,7 +79,7 @@ def cells(text, tmp_path, **keywords):
     ]
 
 
-def test_every_program_as_it_prints(tmp_path):
+def test_output_of_every_program_is_read(tmp_path):
     assert cells(NODECOMM, tmp_path)[2:5] == [
         ("network+32", 1, 1024, 4.0e-6, "round_trip"),
         ("network+32", 2, 1024, 4.5e-6, "round_trip"),
@@ -108,16 +108,16 @@ def test_every_program_as_it_prints(tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("hello\n", "no output of"), (OSU_MULTI, "does not name the pairs"), ("# OSU MPI Latency Test\n", "no measurements"),
-     ("# OSU MPI Latency Test\n8 -1\n", "positive"), ("Pingpong for\nmaster: a\n", "not as nodecomm")],
+    [("hello\n", "neither output of"), (OSU_MULTI, "does not name the pairs"), ("# OSU MPI Latency Test\n", "no measurements"),
+     ("# OSU MPI Latency Test\n8 -1\n", "positive"), ("Pingpong for\nmaster: a\n", "not valid nodecomm")],
 )  # fmt: skip
-def test_bad_outputs_are_refused_in_one_line(tmp_path, text, message):
+def test_invalid_outputs_are_rejected_with_their_file(tmp_path, text, message):
     with pytest.raises(InputError, match=message) as caught:
         cells(text, tmp_path)
     assert "run.out" in str(caught.value)
 
 
-def test_collected_outputs_are_measurements_again(tmp_path):
+def test_collected_outputs_can_be_read_as_measurements(tmp_path):
     first, second = tmp_path / "a.out", tmp_path / "b.out"
     first.write_text(NODECOMM)
     second.write_text(BENCHPRESS)
@@ -126,18 +126,18 @@ def test_collected_outputs_are_measurements_again(tmp_path):
     table = read_measurements(target)
     assert set(table["dataset"]) == {"mine.network+16", "mine.network+32", "mine.cpu", "mine.gpu"}
     assert target.read_text().count("sha256") == 2
-    with pytest.raises(InputError, match="both give 1 processes and 4 bytes"):
+    with pytest.raises(InputError, match="both contain 1 processes and 4 bytes"):
         write_measurements([first, first], target)
 
 
 def osu_output(pairs, rate=lambda k: min(6e9, 2e9 * k)):
-    """What osu_mbw_mr prints of pairs that share a node, 1 us a message."""
+    """Return output of osu_mbw_mr for pairs on one node with 1 us per message."""
     rows = [f"{n} {pairs * n / (1e-6 + pairs * n / rate(pairs)) / 1e6:.4f} 1.0" for n in (2**i for i in range(0, 23))]
     head = f"# OSU MPI Multiple Bandwidth / Message Rate Test v7\n# [ pairs: {pairs} ] [ window size: 64 ]\n"
     return head + "# Size MB/s Messages/s\n" + "\n".join(rows) + "\n"
 
 
-def test_outputs_of_several_numbers_of_pairs_are_one_data_set_that_tells_the_rates(tmp_path):
+def test_outputs_with_several_pair_counts_determine_the_rates(tmp_path):
     files = []
     for pairs in (1, 2, 4, 8):
         files.append(tmp_path / f"osu_k{pairs}.out")
@@ -152,16 +152,16 @@ def test_outputs_of_several_numbers_of_pairs_are_one_data_set_that_tells_the_rat
 
 
 @pytest.mark.parametrize(
-    ("pairs", "together"), [(8, "8 processes together, long messages: 6"), (1, "1 process alone, long messages: 2")]
+    ("pairs", "together"), [(8, "8 processes together, long messages: 6"), (1, "1 process (isolated), long messages: 2")]
 )
-def test_one_number_of_pairs_tells_their_rate_together_and_nothing_else(tmp_path, pairs, together):
+def test_single_pair_count_determines_only_the_total_rate(tmp_path, pairs, together):
     path = tmp_path / "osu.out"
     path.write_text(osu_output(pairs))
     lines = CliRunner().invoke(app, ["fit", str(path), "--model", "maxrate"]).output
     assert "r_n  not determined by these data" in lines
     assert "r_c  not determined by these data" in lines
     assert together in lines
-    assert "to tell r_n: more processes" in lines
+    assert "to determine r_n: more processes" in lines
     assert ("-G 0.5" in lines) == (pairs == 1), lines
 
 
@@ -172,7 +172,7 @@ def test_one_number_of_pairs_tells_their_rate_together_and_nothing_else(tmp_path
     (osu_output(2).replace("\n4 ", "\n4 x"), "in a row of numbers"),
     (osu_output(2) + "16 5e-324 1\n", "expected positive numbers"),
 ])  # fmt: skip
-def test_damaged_rows_are_refused_not_passed_over(tmp_path, text, message):
+def test_damaged_rows_are_rejected_instead_of_skipped(tmp_path, text, message):
     path = tmp_path / "osu.out"
     path.write_text(text)
     with pytest.raises(InputError, match=message):
@@ -182,21 +182,21 @@ def test_damaged_rows_are_refused_not_passed_over(tmp_path, text, message):
 @pytest.mark.parametrize(
     "title", ["Allreduce Latency", "Multi-threaded Latency", "All-to-All Personalized Exchange Latency"]
 )
-def test_other_osu_tests_are_refused_with_their_line(tmp_path, title):
+def test_unsupported_osu_tests_are_rejected_with_their_line(tmp_path, title):
     path = tmp_path / "osu.out"
     path.write_text(f"# OSU MPI {title} Test v7\n# Size Latency (us)\n1 2.0\n2 2.1\n")
-    with pytest.raises(InputError, match=r"osu\.out:1: is not as OSU prints it: is 'OSU MPI"):
+    with pytest.raises(InputError, match=r"osu\.out:1: is not valid OSU output: test is 'OSU MPI"):
         read_measurement_file(path)
 
 
-def test_both_directions_of_a_bidirectional_test_count(tmp_path):
+def test_bidirectional_bandwidth_counts_both_directions(tmp_path):
     path = tmp_path / "osu.out"
     path.write_text("# OSU MPI Bi-Directional Bandwidth Test v7\n# Size Bandwidth (MB/s)\n1048576 20000 Pass\n")
     (time_s,) = read_measurement_file(path)["time_s"]
     assert time_s == pytest.approx(2 * 1048576 / 20e9)
 
 
-def test_collected_data_sets_need_files_and_plain_names(tmp_path):
+def test_collect_requires_files_and_plain_names(tmp_path):
     path = tmp_path / "osu.out"
     path.write_text(osu_output(2))
     for arguments in (["-", "-o", str(tmp_path / "a.csv")], [str(path), "-o", str(tmp_path / "a.csv"), "--name", "#x"]):
@@ -204,21 +204,21 @@ def test_collected_data_sets_need_files_and_plain_names(tmp_path):
     assert not (tmp_path / "a.csv").exists()
 
 
-def test_a_file_name_cannot_break_the_collected_file(tmp_path):
+def test_newline_in_a_file_name_does_not_break_the_collected_file(tmp_path):
     path = tmp_path / "a\nprocesses,b.out"
     path.write_text(osu_output(2))
     write_measurements([path], tmp_path / "mine.csv")
     assert len(read_measurements(tmp_path / "mine.csv")) == 23
 
 
-def test_netgauge_on_its_public_table(shared_data):
+def test_netgauge_parameters_of_the_public_table(shared_data):
     table = read_netgauge_csv(shared_data / "maxrate" / "netgauge_loggp_tukey.csv")
-    found = from_netgauge(table)
+    parameters = from_netgauge(table)
     # studies/maxrate.md, section 3.
-    assert found.latency_s == pytest.approx(7.404006e-6)
-    assert found.overhead_s == pytest.approx(0.98159e-6, rel=1e-4)
-    assert found.rendezvous_bytes == 8192
-    assert found.gap_s_per_byte == pytest.approx(0.496e-9, rel=0.01)
+    assert parameters.latency_s == pytest.approx(7.404006e-6)
+    assert parameters.overhead_s == pytest.approx(0.98159e-6, rel=1e-4)
+    assert parameters.rendezvous_bytes == 8192
+    assert parameters.gap_s_per_byte == pytest.approx(0.496e-9, rel=0.01)
 
 
 def read_netgauge_csv(path):
@@ -229,7 +229,7 @@ def read_netgauge_csv(path):
     )  # fmt: skip
 
 
-def test_netgauge_estimators_recover_what_was_put_in(tmp_path):
+def test_netgauge_estimators_recover_the_parameters(tmp_path):
     truth = LogGOPS(5e-6, 1e-6, 2e-6, 1e-9)
     lines = ["# size n PRTT(1,0,s) PRTT(n,0,s) PRTT(n,PRTT(1,0,s),s)"]
     for size in 2 ** np.arange(0, 20):
@@ -240,30 +240,30 @@ def test_netgauge_estimators_recover_what_was_put_in(tmp_path):
         lines.append(f"{size} 10 " + " ".join(f"{v * 1e6:.9f}" for v in values))
     path = tmp_path / "netgauge.out"
     path.write_text("\n".join(lines))
-    found = from_netgauge(read_netgauge(path))
-    assert found.latency_s == pytest.approx(truth.latency_s + 2 * truth.overhead_s)
-    assert (found.overhead_s, found.gap_s) == pytest.approx((truth.overhead_s, truth.gap_s), rel=1e-4)
-    assert found.gap_s_per_byte == pytest.approx(truth.gap_s_per_byte, rel=1e-4)
-    assert math.isinf(found.rendezvous_bytes)
+    parameters = from_netgauge(read_netgauge(path))
+    assert parameters.latency_s == pytest.approx(truth.latency_s + 2 * truth.overhead_s)
+    assert (parameters.overhead_s, parameters.gap_s) == pytest.approx((truth.overhead_s, truth.gap_s), rel=1e-4)
+    assert parameters.gap_s_per_byte == pytest.approx(truth.gap_s_per_byte, rel=1e-4)
+    assert math.isinf(parameters.rendezvous_bytes)
     path.write_text("1 10 x\n")
     with pytest.raises(InputError, match=r"netgauge.out:1"):
         read_netgauge(path)
 
 
 @given(st.floats(1e-7, 1e-5), st.floats(1e8, 1e11), st.floats(1, 1e7))
-def test_conversion_to_loggp_keeps_one_way_times(start, rate, size):
+def test_conversion_to_loggp_preserves_one_way_times(start, rate, size):
     model = {"s": start, "r_b": rate}
-    for convention, ways in (("round_trip", 2), ("one_way", 1)):
-        converted = from_maxrate(model, convention, overhead_s=start / ways / 4)
-        expected = (start + size / rate) / ways
-        # LogGP counts the first byte in o and L.
+    for convention, messages in (("round_trip", 2), ("one_way", 1)):
+        converted = from_maxrate(model, convention, overhead_s=start / messages / 4)
+        expected = (start + size / rate) / messages
+        # LogGP includes the first byte in o and L.
         assert converted.time_s(size) == pytest.approx(expected, rel=1e-6, abs=1.01 / rate)
     assert converted.time_s(size, 3) >= converted.time_s(size)
     with pytest.raises(InputError, match="at most half"):
         from_maxrate(model, "one_way", overhead_s=start)
 
 
-def test_limits_of_the_family():
+def test_limits_of_loggops():
     logp = LogGOPS(5e-6, 1e-6, 2e-6, 0.0)
     assert logp.time_s(1) == logp.time_s(10_000) == pytest.approx(7e-6)
     assert logp.time_s(1, 4) == pytest.approx(7e-6 + 3 * 2e-6)
@@ -273,7 +273,7 @@ def test_limits_of_the_family():
     assert processor.time_s(1001) - LogGOPS(5e-6, 1e-6, 2e-6, 1e-9).time_s(1001) == pytest.approx(2e-6)
 
 
-def test_simgrid_factors_give_the_times_back():
+def test_simgrid_factors_reproduce_the_times():
     size = 2.0 ** np.arange(2, 20)
     small, large = {"s": 2e-6, "r_c": 1e9}, {"s": 8e-6, "r_c": 5e9}
     data = np.column_stack([size, np.ones_like(size)])
@@ -286,33 +286,33 @@ def test_simgrid_factors_give_the_times_back():
         simgrid_properties(ProtocolRegressor("postal").fit(data, times), "windowed")
 
 
-def test_whole_blocks_are_left_out():
+def test_cross_validation_leaves_out_whole_blocks():
     rng = np.random.default_rng(3)
     size, k = (a.ravel() for a in np.meshgrid(2.0 ** np.arange(3, 18), np.arange(1.0, 9.0)))
     data = np.column_stack([size, k])
     truth = {"s": 3e-6, "r_n": 6e9, "r_b": 3e9, "r_i": 1e9}
     times = predict_time("refined", truth, size, k) * rng.normal(1, 0.01, size.size)
-    times[k == 5] *= 3.0  # one odd number of processes
+    times[k == 5] *= 3.0  # one outlier among the process counts
     unseen = blocked_predictions(MaxRateRegressor("refined", starts=4), data, times, k)
     odd = np.abs(unseen / times - 1)[k == 5]
-    assert odd.min() > 0.5, "a fit that has not seen 5 processes cannot know"
+    assert odd.min() > 0.5, "a fit without 5 processes must not predict the outlier"
     assert summarise(unseen[k != 5], times[k != 5]).median < 0.03
-    alone = blocked_predictions(MaxRateRegressor("refined", starts=4), data, times, np.ones_like(k))
-    assert np.isnan(alone).all()
+    single_block = blocked_predictions(MaxRateRegressor("refined", starts=4), data, times, np.ones_like(k))
+    assert np.isnan(single_block).all()
 
 
-def test_quiet_bursts_of_all_runs_make_the_cells(tmp_path):
+def test_cells_are_computed_from_the_quiet_bursts_of_all_runs(tmp_path):
     rows = [",".join(COLUMNS), "1,8,0,100,1e-6,2e-6,2e-6,2.2e-6,3e-6,9e-6,2e-6,0.1",
             "1,8,1,100,1e-7,1e-7,2e-6,9e-6,3e-5,9e-5,2e-5,8.0"]  # fmt: skip
     (tmp_path / "shared_memory.a.csv").write_text("\n".join(rows))
     (tmp_path / "shared_memory.b.csv").write_text("\n".join(rows[:2]).replace("2e-6,2e-6,2.2", "1.9e-6,2e-6,2.2"))
     table = run_measurements(read_runs(sorted(tmp_path.glob("*.csv"))), system="here")
-    assert table["time_s"].tolist() == [1.9e-6], "the noisy burst is not used, though it is faster"
+    assert table["time_s"].tolist() == [1.9e-6], "the noisy burst must be excluded although it is faster"
     assert table["repetitions"].tolist() == [2]
     assert table["dataset"].tolist() == ["this_machine.shared_memory"]
 
 
-def test_pairs_are_measured_here_as_root_and_kept_as_runs(tmp_path):
+def test_pairs_are_measured_on_this_machine_and_saved_as_runs(tmp_path):
     reason = unavailable_reason()
     if reason is not None:
         pytest.skip(reason)
@@ -329,7 +329,7 @@ def test_pairs_are_measured_here_as_root_and_kept_as_runs(tmp_path):
     assert 1e-7 < runs["t_p50_s"].min() < 1e-2
 
 
-def test_without_mpi_one_line_says_so(tmp_path, monkeypatch, capsys):
+def test_missing_mpi_is_reported_in_one_line(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(
         "fabricast.maxrate.measured.pairs.unavailable_reason", lambda launcher: "mpi4py is not installed"
     )
@@ -340,7 +340,7 @@ def test_without_mpi_one_line_says_so(tmp_path, monkeypatch, capsys):
     assert largest_pairs(forced=3) == 3
 
 
-def test_fit_on_the_command_line(tmp_path):
+def test_fit_command(tmp_path):
     runner = CliRunner()
     path = tmp_path / "run.out"
     path.write_text(OSU_RATE.replace("12000.00", "inf"))
@@ -358,8 +358,8 @@ def test_fit_on_the_command_line(tmp_path):
     path.write_text("\n".join(lines) + "\n")
     result = runner.invoke(app, ["fit", str(path), "--draws", "20"])
     assert result.exit_code == 0, result.output
-    found = {line.split()[0]: line for line in result.output.splitlines()[2:6]}
-    assert [float(found[name].split()[1]) for name in ("s", "r_n", "r_b", "r_i")] == pytest.approx(
+    fitted = {line.split()[0]: line for line in result.output.splitlines()[2:6]}
+    assert [float(fitted[name].split()[1]) for name in ("s", "r_n", "r_b", "r_i")] == pytest.approx(
         [3, 6, 3, 1], rel=0.02
     )
     assert "-L 30" in result.output or "-L 29" in result.output
@@ -372,17 +372,17 @@ def test_fit_on_the_command_line(tmp_path):
         assert isinstance(runner.invoke(app, arguments).exception, InputError), arguments
 
 
-def test_estimators_pass_the_checks_that_apply():
+def test_estimators_pass_the_applicable_scikit_learn_checks():
     from sklearn.utils.estimator_checks import check_estimator
 
     refused = ("expected 2: size in bytes", "processes at least 1", "Negative values in data", "1 feature", "1 sample")
     results = check_estimator(MaxRateRegressor("postal", starts=2), on_fail=None, on_skip=None)
     failed = [r for r in results if r["status"] == "failed" and not any(t in str(r["exception"]) for t in refused)]
-    assert failed == [], "checks may fail only because their data are no sizes and processes"
+    assert failed == [], "checks may fail only if their data are not sizes and processes"
     assert sum(r["status"] == "passed" for r in results) >= 25
 
 
-def test_cross_validation_over_jobs_of_the_public_runs(shared_data):
+def test_cross_validation_by_job_on_the_public_runs(shared_data):
     raw = pd.read_csv(shared_data / "maxrate" / "bluewaters_nodecomm.csv")
     rows = raw[(raw["scope"] == "network_irecv") & (raw["node_offset_ranks16"] == 2)]
     data, times = rows[["n_bytes", "k"]].to_numpy(float), rows["t_pingpong_s"].to_numpy()

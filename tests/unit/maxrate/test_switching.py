@@ -1,4 +1,4 @@
-"""Fits across switches: derivatives, agreement with the models, and numbers that rounding does not decide."""
+"""Max-rate fits across switch points: derivatives, costs, robustness to rounding."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ SCALE = {"s": 1e-6, "r": 1e9, "k": 5.3}
 
 
 def noisy_times(seed, form, processes=(1.0, 2.0, 3.0, 5.0, 8.0, 12.0), noise=0.03):
-    """Cells and times of a random truth, with noise."""
+    """Return cells and noisy times of random parameters."""
     rng = np.random.default_rng(seed)
     truth = {name: SCALE[name[0]] * float(rng.uniform(0.5, 4)) for name in FORMS[form].parameters}
     size, k = np.meshgrid(2.0 ** np.arange(4, 22, 2), processes)
@@ -29,13 +29,13 @@ def noisy_times(seed, form, processes=(1.0, 2.0, 3.0, 5.0, 8.0, 12.0), noise=0.0
 
 
 def cost_of(form, parameters, cells, times):
-    """Half the sum of soft residuals, by the definition of the models."""
+    """Return the soft cost of parameters from the definition of the models."""
     residual = np.log(predict_time(form, parameters, cells[:, 0], cells[:, 1]) / times)
     return 0.01 * float((np.sqrt(1 + (residual / 0.1) ** 2) - 1).sum())
 
 
 def random_piece(form, rng):
-    """Values of a form, and the piece that its own switches make."""
+    """Return random values of a form and the piece defined by its switch points."""
     values = {name: SCALE[name[0]] * rng.uniform(0.5, 2) for name in SWITCHED[form]}
     if rng.random() < 0.2 and "k_n" in values:
         values["k_n"] = rng.uniform(0.1, 0.9)
@@ -48,34 +48,34 @@ def in_order(values):
 
 
 @given(SEEDS, st.sampled_from(FORM_NAMES))
-def test_compiled_times_and_derivatives_are_those_of_the_reference(seed, form):
+def test_compiled_times_and_derivatives_equal_the_reference(seed, form):
     rng = np.random.default_rng(seed)
     cells, times = noisy_times(seed, form)
     values, piece = random_piece(form, rng)
-    found, slopes = piece_times(piece, in_order(values), Cells(*np.ascontiguousarray(cells.T), np.log(times)))
+    computed, slopes = piece_times(piece, in_order(values), Cells(*np.ascontiguousarray(cells.T), np.log(times)))
     beyond = {name: cells[:, 1] > value for name, value in values.items() if name[0] == "k"}
     expected, gradient = switched_time(form, values, beyond, *cells.T)
-    assert found == pytest.approx(expected, rel=1e-12)
+    assert computed == pytest.approx(expected, rel=1e-12)
     for name in SWITCHED[form]:
         assert slopes[:, PARAMETERS.index(name)] == pytest.approx(gradient[name], rel=1e-12), name
 
 
 @given(SEEDS, st.sampled_from(FORM_NAMES))
-def test_derivatives_are_those_of_the_times(seed, form):
+def test_derivatives_equal_finite_differences(seed, form):
     rng = np.random.default_rng(seed)
     cells = Cells(np.array([rng.uniform(1, 1e7)]), np.array([float(rng.integers(1, 65))]), np.zeros(1))
     values, piece = random_piece(form, rng)
     (time,), slopes = piece_times(piece, in_order(values), cells)
     for name, value in values.items():
         moved = [in_order(values | {name: value * (1 + h)}) for h in (-1e-6, 1e-6)]
-        ends = [piece_times(piece, own, cells)[0][0] for own in moved]
+        ends = [piece_times(piece, shifted, cells)[0][0] for shifted in moved]
         slope = (ends[1] - ends[0]) / 2e-6
         assert slopes[0, PARAMETERS.index(name)] * value == pytest.approx(slope, rel=1e-3, abs=1e-7 * time)
 
 
 @settings(max_examples=25)
 @given(SEEDS, st.sampled_from(FORM_NAMES))
-def test_a_compiled_fit_costs_no_more_than_that_of_scipy(seed, form):
+def test_compiled_fit_has_at_most_the_cost_of_scipy(seed, form):
     rng = np.random.default_rng(seed)
     cells, times = noisy_times(seed, form, noise=rng.choice([0.0, 0.03, 0.3]))
     values, piece = random_piece(form, rng)
@@ -83,33 +83,33 @@ def test_a_compiled_fit_costs_no_more_than_that_of_scipy(seed, form):
     free = [name for name in SWITCHED[form] if name[0] != "k"]
     low, high = np.log([BOUNDS[name[0]] for name in free]).T
     if rng.random() < 0.5:
-        # Narrow bounds, so that some parameters end there.
+        # Use narrow bounds so that some parameters end at a bound.
         middle = np.log([values[name] for name in free])
         low, high = middle - 0.3, middle + 0.3
     least = fitted_by_scipy(form, values, beyond, free, low, high, cells, times, 0.1)
     numbers = np.array([PARAMETERS.index(name) for name in free])
-    own, logs = in_order(values), np.log([values[name] for name in free])
+    all_values, logs = in_order(values), np.log([values[name] for name in free])
     measured = Cells(*np.ascontiguousarray(cells.T), np.log(times))
     bounds = np.ascontiguousarray(low), np.ascontiguousarray(high)
-    cost, evaluations = fit_piece(piece, own, numbers, logs, *bounds, measured, 0.1, 1e-9, 200)
+    cost, evaluations = fit_piece(piece, all_values, numbers, logs, *bounds, measured, 0.1, 1e-9, 200)
     assert cost <= least * (1 + 1e-5) + 1e-15
     assert evaluations < 200
     assert (low <= logs).all()
     assert (logs <= high).all()
-    residual = np.log(piece_times(piece, own, measured)[0] / times)
+    residual = np.log(piece_times(piece, all_values, measured)[0] / times)
     assert cost == pytest.approx(0.01 * float((np.sqrt(1 + (residual / 0.1) ** 2) - 1).sum()), rel=1e-9, abs=1e-20)
 
 
 @settings(max_examples=15)
 @given(SEEDS, st.sampled_from(FORM_NAMES))
-def test_costs_are_those_of_the_models(seed, form):
+def test_fit_cost_equals_model_cost_and_is_a_minimum(seed, form):
     cells, times = noisy_times(seed, form)
     start = next(starting_points(form, cells, times, 1, np.random.default_rng(0)))
     fit = fit_switched(form, cells, times, start)
     assert list(fit.parameters) == list(FORMS[form].parameters)
     assert fit.cost == pytest.approx(cost_of(form, fit.parameters, cells, times), rel=1e-6)
     assert fit.cost <= cost_of(form, start, cells, times) * (1 + 1e-9)
-    # No small step of any parameter is better, switches or not.
+    # No small change of a single parameter lowers the cost, even across switch points.
     for name in fit.parameters:
         for factor in (0.99, 1.01):
             moved = cost_of(form, {**fit.parameters, name: fit.parameters[name] * factor}, cells, times)
@@ -118,7 +118,7 @@ def test_costs_are_those_of_the_models(seed, form):
 
 @settings(max_examples=10)
 @given(SEEDS, st.sampled_from(FORM_NAMES), st.data())
-def test_what_is_held_stays_and_costs_no_less(seed, form, data):
+def test_fixed_parameter_keeps_its_value_and_does_not_lower_the_cost(seed, form, data):
     cells, times = noisy_times(seed, form)
     name = data.draw(st.sampled_from(FORMS[form].parameters))
     best = MaxRateRegressor(form).fit(cells, times)
@@ -132,12 +132,12 @@ def test_what_is_held_stays_and_costs_no_less(seed, form, data):
 
 @pytest.mark.parametrize("form", FORM_NAMES)
 @pytest.mark.parametrize("dataset", ["lassen_spectrum_cpu", "alaska_ib"])
-def test_the_last_digits_of_times_decide_nothing(dataset, form):
+def test_fits_do_not_depend_on_rounding_of_the_times(dataset, form):
     data = read_measurements(published() / "maxrate_measurements.csv")
     rows = data[data["dataset"] == dataset]
     cells = rows[["size_bytes", "processes"]].to_numpy(dtype=float)
     times = rows["time_s"].to_numpy(dtype=float)
-    other = times * (1 + 1e-13 * np.random.default_rng(7).standard_normal(times.size))
-    one, two = (MaxRateRegressor(form).fit(cells, own) for own in (times, other))
-    assert one.cost_ == pytest.approx(two.cost_, rel=1e-6)
-    assert one.predict(cells) == pytest.approx(two.predict(cells), rel=1e-4)
+    perturbed = times * (1 + 1e-13 * np.random.default_rng(7).standard_normal(times.size))
+    fit, perturbed_fit = (MaxRateRegressor(form).fit(cells, measured) for measured in (times, perturbed))
+    assert fit.cost_ == pytest.approx(perturbed_fit.cost_, rel=1e-6)
+    assert fit.predict(cells) == pytest.approx(perturbed_fit.predict(cells), rel=1e-4)

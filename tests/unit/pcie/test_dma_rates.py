@@ -72,7 +72,7 @@ def test_wrong_rates_are_refused_in_one_line(tmp_path, line, message):
     path.write_text(f"host,quantity,size_bytes,value,unit\n{line}\n")
     with pytest.raises(InputError, match=message):
         dma_rate_tables(path)
-    with pytest.raises(InputError, match="no transfer is a multiple of 256"):
+    with pytest.raises(InputError, match="contains no multiple of 256"):
         packet_gap_s([100], [1e9], LINK, 24)
     with pytest.raises(InputError, match="at least 1"):
         dma_bytes_per_s([0], LINK, header_bytes=24)

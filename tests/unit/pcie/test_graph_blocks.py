@@ -1,4 +1,4 @@
-"""Graphs read and predicted some at a time are those that are read at once."""
+"""Graphs read in blocks, compared with graphs read from whole files."""
 
 import dataclasses
 import itertools
@@ -38,16 +38,16 @@ def written(folder, text):
 
 
 def rows_of(graphs):
-    """One tuple a communication, in order."""
+    """Return one tuple per copy, in order."""
     names = np.repeat(graphs.names, np.diff(graphs.offset)).tolist()
     columns = (getattr(graphs, field.name).tolist() for field in dataclasses.fields(graphs)[3:7])
     return list(zip(names, *columns, strict=True))
 
 
 def rows_in_blocks(path):
-    found = graph_blocks(path, STORM8, size_bytes=7.0)
-    blocks = list(found.blocks)
-    assert sum(size for _, size in blocks) == found.total
+    graphs_of_file = graph_blocks(path, STORM8, size_bytes=7.0)
+    blocks = list(graphs_of_file.blocks)
+    assert sum(size for _, size in blocks) == graphs_of_file.total
     return [row for graphs, _ in blocks for row in rows_of(graphs)], len(blocks)
 
 
@@ -58,14 +58,14 @@ lines = st.lists(
 
 
 @given(lines, st.sampled_from(["\n", "\r\n"]), st.booleans(), st.sampled_from(["g{}", '"g, {}"', '"g\n{}"']))
-def test_blocks_hold_the_same_rows_in_the_same_order(lines, end, is_marked, name):
+def test_blocks_contain_the_same_rows_in_the_same_order(lines, end, is_marked, name):
     step, text = 0, ("\ufeff" if is_marked else "") + HEADER.replace("\n", end)
     for later, (source, target), before in lines:
         step += later
         text += f"{before}{name.format(step)},{source},{target}{end}"
     with TemporaryDirectory() as folder:
         path = written(Path(folder), text)
-        # Comments count as bytes of the file, but give no graphs.
+        # Comments count as bytes of the file but do not contain graphs.
         blocks = [rows_of(graphs) for graphs, _ in graph_blocks(path, STORM8, size_bytes=7.0).blocks]
         assert list(itertools.chain(*blocks)) == rows_of(read_graphs(path, STORM8, size_bytes=7.0))
 
@@ -85,7 +85,7 @@ HEADINGS = st.lists(st.sampled_from(["size_bytes", "start_s", "program"]), uniqu
 
 @st.composite
 def odd_files(draw):
-    """CSV of which some fields are odd, and some rows have one field more or less than the heading."""
+    """Draw CSV with unusual fields or with rows of wrong length."""
     heading = draw(HEADINGS)
     rows = draw(st.lists(st.tuples(*(FIELDS[name] for name in heading)), min_size=1, max_size=5))
     change = draw(st.sampled_from(["", "", "more", "less"]))
@@ -104,13 +104,13 @@ def outcome(path):
         return str(error)
 
 
-@pytest.mark.filterwarnings("ignore")  # for users a warning ends nothing
+@pytest.mark.filterwarnings("ignore")  # warnings are not errors for users
 @settings(max_examples=300)
 @example(HEADER + "a,0,1,z\n")
 @example(HEADER + " a,0,1\n")
 @example("graph,source,target,program\na,0,1\n")
 @given(odd_files())
-def test_columns_are_read_as_row_by_row(text):
+def test_column_reader_agrees_with_row_reader(text):
     with TemporaryDirectory() as folder:
         path = written(Path(folder), text)
         with mock.patch.object(graph_files, "csv_columns", lambda *_, **__: None):
@@ -118,11 +118,11 @@ def test_columns_are_read_as_row_by_row(text):
         assert outcome(path) == row_by_row
 
 
-def test_blocks_are_small_and_tell_how_far_they_are(tmp_path):
+def test_blocks_are_small_and_report_progress(tmp_path):
     text = HEADER + "".join(f"g{k // 3},{k % 7},7\n" for k in range(60))
-    found, blocks = rows_in_blocks(written(tmp_path, text))
+    rows, blocks = rows_in_blocks(written(tmp_path, text))
     assert blocks > 10
-    assert found == rows_of(read_graphs(tmp_path / "graphs.csv", STORM8, size_bytes=7.0))
+    assert rows == rows_of(read_graphs(tmp_path / "graphs.csv", STORM8, size_bytes=7.0))
 
 
 def test_parquet_is_read_in_blocks(tmp_path):
@@ -130,22 +130,22 @@ def test_parquet_is_read_in_blocks(tmp_path):
     rows = pd.DataFrame({"graph": number // 10, "source": number % 7, "target": 7, "start_s": number / 1e3})
     path = tmp_path / "graphs.parquet"
     duckdb.from_df(rows).write_parquet(str(path))
-    found, blocks = rows_in_blocks(path)
+    block_rows, blocks = rows_in_blocks(path)
     assert blocks > 3
-    assert found == rows_of(read_graphs(path, STORM8, size_bytes=7.0))
+    assert block_rows == rows_of(read_graphs(path, STORM8, size_bytes=7.0))
 
 
 WRONG = {
     "an unknown endpoint": ("g9,0,8\n", "target is '8'"),
     "a line that is cut": ("g9,0\n", "has 2 fields, expected 3"),
     "a number that is none": ("g9,0,0\n", "both '0'"),
-    "NUL": ("g9,0,\0\n", "holds a NUL byte"),
+    "NUL": ("g9,0,\0\n", "contains a NUL byte"),
     "an open quote": ('"g9,0,1\n', "is not CSV"),
 }
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_line_is_named_and_nothing_is_written(tmp_path, name):
+def test_an_invalid_line_is_reported_and_no_output_is_written(tmp_path, name):
     wrong, message = WRONG[name]
     path = written(tmp_path, HEADER + "# note\n" + "".join(f"g{k},0,1\n" for k in range(20)) + wrong)
     output = tmp_path / "out.csv"
@@ -160,7 +160,7 @@ def test_a_wrong_line_is_named_and_nothing_is_written(tmp_path, name):
     assert sorted(file.name for file in tmp_path.iterdir()) == ["graphs.csv", "out.csv"]
 
 
-def test_a_wrong_row_of_parquet_is_named(tmp_path):
+def test_an_invalid_parquet_row_is_reported(tmp_path):
     path = tmp_path / "graphs.parquet"
     duckdb.sql(
         f"COPY (SELECT range AS graph, 0 AS source, if(range = 5000, 9, 1) AS target FROM range(6000)) TO '{path}'"
@@ -182,7 +182,7 @@ def answer(read):
     {"size_bytes": -1.0}, {"size_bytes": float("nan")},
 ])  # fmt: skip
 @pytest.mark.parametrize("row", [0, 4095, 4096, 6999])
-def test_odd_rows_of_parquet_are_read_in_blocks_as_at_once(tmp_path, odd, row):
+def test_unusual_parquet_rows_are_read_in_blocks_as_in_whole_files(tmp_path, odd, row):
     number = np.arange(7000)
     rows = pd.DataFrame(
         {"graph": [f"g{k}" for k in number // 7], "source": (number % 7).astype(str), "target": "7", "size_bytes": 1e6},
@@ -194,13 +194,13 @@ def test_odd_rows_of_parquet_are_read_in_blocks_as_at_once(tmp_path, odd, row):
     rows = rows.astype({"size_bytes": float})
     duckdb.from_df(rows).write_parquet(str(path))
     expected = answer(lambda: rows_of(read_graphs(path, STORM8, size_bytes=7.0)))
-    found = answer(lambda: rows_in_blocks(path)[0])
-    if found == (ScatteredGraphError, ""):
-        # A graph that another interrupts has rows in two places.
+    result = answer(lambda: rows_in_blocks(path)[0])
+    if result == (ScatteredGraphError, ""):
+        # The rows of a graph are not contiguous if another graph interrupts them.
         assert column == "graph"
         assert rows["graph"][row - 1 : row + 2].nunique() > 1
     else:
-        assert found == expected
+        assert result == expected
 
 
 @pytest.mark.parametrize("damaged", [
@@ -208,7 +208,7 @@ def test_odd_rows_of_parquet_are_read_in_blocks_as_at_once(tmp_path, odd, row):
     lambda content: content.replace(b"g5000", b"g\xff000"),
     lambda content: content.replace(b"graph", b"gr\xffph"),
 ])  # fmt: skip
-def test_damaged_parquet_is_named_wherever_it_is_damaged(tmp_path, damaged):
+def test_damaged_parquet_files_are_reported(tmp_path, damaged):
     path = tmp_path / "graphs.parquet"
     duckdb.sql(
         f"COPY (SELECT 'g' || range AS graph, '0' AS source, '1' AS target FROM range(6000)) TO '{path}' "
@@ -222,7 +222,7 @@ def test_damaged_parquet_is_named_wherever_it_is_damaged(tmp_path, damaged):
             read(path)
 
 
-def test_memory_that_does_not_suffice_is_no_damaged_file(tmp_path, monkeypatch):
+def test_memory_errors_are_not_reported_as_damaged_files(tmp_path, monkeypatch):
     path = tmp_path / "graphs.parquet"
     duckdb.sql(f"COPY (SELECT 'g' AS graph, 0 AS source, 1 AS target) TO '{path}'")
 
@@ -236,7 +236,7 @@ def test_memory_that_does_not_suffice_is_no_damaged_file(tmp_path, monkeypatch):
             read(path)
 
 
-def test_graphs_of_parquet_that_come_again_are_scattered(tmp_path):
+def test_recurring_graphs_in_parquet_are_scattered(tmp_path):
     path = tmp_path / "graphs.parquet"
     duckdb.sql(f"COPY (SELECT range % 3000 AS graph, 0 AS source, 1 AS target FROM range(6000)) TO '{path}'")
     with pytest.raises(ScatteredGraphError):
@@ -244,7 +244,7 @@ def test_graphs_of_parquet_that_come_again_are_scattered(tmp_path):
     assert len(read_graphs(path, STORM8, size_bytes=7.0)) == 3000
 
 
-def test_too_many_rows_of_parquet_are_refused_before_they_are_read(tmp_path):
+def test_parquet_with_too_many_rows_is_rejected_before_reading(tmp_path):
     path = tmp_path / "graphs.parquet"
     duckdb.sql(f"COPY (SELECT 'g' AS graph, 0 AS source, 1 AS target FROM range(10000001)) TO '{path}'")
     assert path.stat().st_size < 100_000
@@ -253,7 +253,7 @@ def test_too_many_rows_of_parquet_are_refused_before_they_are_read(tmp_path):
 
 
 @pytest.mark.parametrize("names", ["abab", "abbbbbbbbbbbbbbbbba", "aaaaaaabbbbbbbbbbbbba"])
-def test_a_scattered_graph_is_read_at_once_or_refused(tmp_path, monkeypatch, names):
+def test_a_file_with_scattered_graphs_is_read_whole_or_rejected(tmp_path, monkeypatch, names):
     path = written(tmp_path, HEADER + "".join(f"{name},0,1\n" for name in names))
     with pytest.raises(ScatteredGraphError):
         rows_in_blocks(path)
@@ -266,18 +266,18 @@ def test_a_scattered_graph_is_read_at_once_or_refused(tmp_path, monkeypatch, nam
 
 
 @pytest.mark.parametrize("text", ["", "# only a note\n" * 5, HEADER])
-def test_a_file_without_rows_is_refused(tmp_path, text):
+def test_a_file_without_rows_is_rejected(tmp_path, text):
     with pytest.raises(InputError, match="is empty|holds no rows"):
         rows_in_blocks(written(tmp_path, text))
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
-def test_predictions_do_not_depend_on_blocks(tmp_path, monkeypatch, suffix):
+def test_predictions_do_not_depend_on_the_block_size(tmp_path, monkeypatch, suffix):
     path = written(tmp_path, HEADER + "".join(f"g{k // 3},{k % 4},{4 + 4 * (k % 3)}\n" for k in range(50)))
     files, notes = [], []
     for size in (30, 10_000):
         monkeypatch.setattr(graph_files, "_BLOCK_BYTES", size)
-        # Brackets in a name are no pattern.
+        # Brackets in a file name must not be interpreted as a pattern.
         files.append(tmp_path / f"[{size}].{suffix}")
         result = CliRunner().invoke(
             app, ["predict", "flat4x4", str(path), "--bandwidth-gib", "12", "-o", str(files[-1])]
@@ -297,27 +297,27 @@ def test_predictions_do_not_depend_on_blocks(tmp_path, monkeypatch, suffix):
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
-def test_bytes_written_do_not_depend_on_threads(tmp_path, monkeypatch, suffix):
+def test_output_does_not_depend_on_the_number_of_threads(tmp_path, monkeypatch, suffix):
     path = written(tmp_path, HEADER + "".join(f"g{k // 3},{k % 4},{4 + k % 4}\n" for k in range(90)))
     monkeypatch.setattr(graph_files, "_BLOCK_BYTES", 60)
-    found = set()
+    outputs = set()
     for threads in ("1", "2", "5"):
         output = tmp_path / f"{threads}.{suffix}"
         result = CliRunner().invoke(app, ["predict", "storm8", str(path), "--threads", threads, "-o", str(output)])
         assert result.exit_code == 0, result.output
-        found.add(output.read_bytes())
-    assert len(found) == 1
+        outputs.add(output.read_bytes())
+    assert len(outputs) == 1
 
 
-def test_lines_of_a_block_are_whole_and_counted(tmp_path):
+def test_blocks_consist_of_whole_counted_lines(tmp_path):
     path = written(tmp_path, 'a\n"b\nb\nb"\nc\nd')
     assert list(line_blocks(path, 3)) == [('a\n"b\nb\nb"\n', 0), ("c\nd", 4)]
     with pytest.raises(InputError, match="cannot be read"):
         list(line_blocks(tmp_path / "none.csv", 3))
 
 
-def test_a_line_without_an_end_is_refused(tmp_path, monkeypatch):
+def test_an_unterminated_line_is_rejected(tmp_path, monkeypatch):
     monkeypatch.setattr("fabricast.inputs.files.LARGEST_TEXT_BYTES", 100)
     path = written(tmp_path, "a\n" + "b" * 200)
-    with pytest.raises(InputError, match=r"graphs\.csv:1: holds a line, or an open quote, of more than"):
+    with pytest.raises(InputError, match=r"graphs\.csv:1: contains a line or a quoted field of more than"):
         list(line_blocks(path, 2))

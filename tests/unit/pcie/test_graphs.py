@@ -1,4 +1,4 @@
-"""Congestion graphs: counts of the specification, canonical forms, user files."""
+"""Congestion graphs: expected counts, canonical forms and input files."""
 
 import itertools
 
@@ -18,18 +18,18 @@ from fabricast.pcie.topology.files import load_tree
 from fabricast.pcie.topology.symmetry import automorphisms
 
 
-def test_counts_of_graphs(storm8, flat4x2):
+def test_graph_counts_up_to_symmetry(storm8, flat4x2):
     assert [count_graphs(storm8, k) for k in range(1, 7)] == [3, 43, 406, 4187, 36772, 287470]
     assert [count_graphs(flat4x2, k) for k in range(1, 7)] == [2, 18, 116, 869, 6002, 40539]
 
 
-def test_counts_of_subsets(storm8, flat4x2):
+def test_subset_counts_up_to_symmetry(storm8, flat4x2):
     assert [len(subset_orbits(storm8, k)) for k in range(2, 6)] == [3, 3, 5, 3]
     assert [len(subset_orbits(flat4x2, k)) for k in range(2, 6)] == [2, 2, 3, 2]
 
 
 def orbits_under_the_stabiliser(tree, subset):
-    """Non-empty graphs on given endpoints, up to symmetries that keep the subset (Burnside)."""
+    """Count nonempty graphs on a subset up to symmetries that preserve it."""
     arcs = all_to_all(subset)
     images = {tuple(row[list(subset)]) for row in automorphisms(tree) if set(row[list(subset)]) == set(subset)}
     total = 0
@@ -49,7 +49,7 @@ def orbits_under_the_stabiliser(tree, subset):
     ("name", "every", "all_used"),
     [("storm8", (6, 105, 4921, 666501), (6, 90, 4627)), ("flat4x2", (4, 50, 1537, 136374), (4, 43, 1440))],
 )
-def test_exhaustive_counts(name, every, all_used):
+def test_exhaustive_graph_counts(name, every, all_used):
     tree = load_tree(name)
     for size, expected in zip((2, 3, 4, 5), every, strict=True):
         assert sum(orbits_under_the_stabiliser(tree, s) for s in subset_orbits(tree, size)) == expected
@@ -57,7 +57,7 @@ def test_exhaustive_counts(name, every, all_used):
         assert sum(len(exhaustive_graphs(tree, s)) for s in subset_orbits(tree, size)) == expected
 
 
-def test_four_subsets_of_storm8(storm8):
+def test_exhaustive_graphs_on_four_endpoints_of_storm8(storm8):
     counts = {subset: orbits_under_the_stabiliser(storm8, subset) for subset in subset_orbits(storm8, 4)}
     assert counts == {(0, 1, 2, 3): 569, (0, 1, 2, 4): 2111, (0, 1, 4, 5): 569, (0, 1, 4, 6): 1103, (0, 2, 4, 6): 569}
     used = [arcs for subset in counts for arcs in exhaustive_graphs(storm8, subset)]
@@ -76,18 +76,18 @@ def test_validation_set_has_the_published_size(storm8):
     assert graphs != validation_set(storm8, 22259, seed=1)
 
 
-def test_validation_set_of_the_twin(flat4x2):
+def test_validation_set_of_flat4x2_has_the_published_size(flat4x2):
     graphs = validation_set(flat4x2, 22259)
     assert len({tuple(arcs) for _, arcs in graphs}) == 22259
 
 
-def test_stress_set(storm8):
+def test_stress_set_has_6_to_16_copies_per_graph(storm8):
     sizes = [len(arcs) for _, arcs in stress_set(storm8, 300)]
     assert set(sizes) == set(range(6, 17))
 
 
 @given(st.sets(st.sampled_from(all_to_all(range(8))), min_size=1, max_size=9), st.integers(0, 127))
-def test_canonical_form_is_the_same_for_all_images(arcs, number):
+def test_canonical_form_is_invariant_under_symmetries(arcs, number):
     storm8 = load_tree("storm8")
     image = automorphisms(storm8)[number]
     moved = [(int(image[s]), int(image[t])) for s, t in arcs]
@@ -95,19 +95,19 @@ def test_canonical_form_is_the_same_for_all_images(arcs, number):
     assert len(canonical_form(storm8, arcs)) == len(arcs)
 
 
-def test_larger_topologies_have_random_graphs_but_no_canonical_form():
+def test_canonical_forms_require_at_most_8_endpoints():
     storm16 = load_tree("storm16")
     assert len(random_graphs(storm16, 5, seed=1)) == 5
     with pytest.raises(InputError, match="at most 8"):
         canonical_form(storm16, [(0, 1)])
 
 
-def test_too_many_random_graphs_are_refused():
+def test_requesting_too_many_random_graphs_is_an_error():
     with pytest.raises(InputError, match="distinct graphs"):
         random_graphs(load_tree("quad4"), 1000, seed=1)
 
 
-def test_reading_keeps_file_order_within_a_graph(storm8, tmp_path):
+def test_copies_of_a_graph_keep_file_order(storm8, tmp_path):
     path = tmp_path / "graphs.csv"
     path.write_text("start_s,graph,target,source,size_bytes\n0,a,1,0,10\n0.5,b,2,0,20\n1,a,3,2,30\n")
     graphs = read_graphs(path, storm8, size_bytes=1.0)
@@ -139,7 +139,7 @@ BAD_FILES = {
 
 
 @pytest.mark.parametrize("text", BAD_FILES)
-def test_bad_files_are_refused_in_one_line(storm8, tmp_path, text):
+def test_invalid_files_are_rejected_in_one_line(storm8, tmp_path, text):
     path = tmp_path / "graphs.csv"
     path.write_text(text)
     place, message = BAD_FILES[text]
@@ -150,33 +150,36 @@ def test_bad_files_are_refused_in_one_line(storm8, tmp_path, text):
     assert "\n" not in str(caught.value)
 
 
-def test_other_encodings_are_refused(storm8, tmp_path):
+def test_encodings_other_than_utf8_are_rejected(storm8, tmp_path):
     path = tmp_path / "graphs.csv"
     path.write_bytes("graph,source,target\nü,0,1\n".encode("latin-1"))
     with pytest.raises(InputError, match="not UTF-8"):
         read_graphs(path, storm8, size_bytes=1.0)
 
 
-def test_all_pairs_of_all_to_all():
+def test_all_to_all_contains_all_ordered_pairs():
     assert sorted(all_to_all(range(8))) == sorted(itertools.permutations(range(8), 2))
 
 
-def test_writes_of_one_uplink_to_several_root_ports_are_warned_of():
+def test_writes_from_one_uplink_to_several_root_ports_cause_a_warning():
     tree = load_tree("flat4x4")
-    divided, one_port, apart = [(0, 4), (1, 8)], [(0, 4), (1, 5)], [(0, 4), (8, 12)]
+    divided, one_port, disjoint = [(0, 4), (1, 8)], [(0, 4), (1, 5)], [(0, 4), (8, 12)]
 
     def warned(*arcs):
-        found = predict(tree, from_arcs(list(arcs), size_bytes=2**20), bandwidth="11 GiB/s")
-        return [note for note in found.attrs["notes"] if "root ports" in note]
+        prediction = predict(tree, from_arcs(list(arcs), size_bytes=2**20), bandwidth="11 GiB/s")
+        return [note for note in prediction.attrs["notes"] if "root ports" in note]
 
-    (note,) = warned(one_port, divided, apart)
+    (note,) = warned(one_port, divided, disjoint)
     assert note.startswith("writes from one uplink to destinations behind different root ports")
     assert note.endswith(": '1'")
-    assert warned(one_port, apart) == []
+    assert warned(one_port, disjoint) == []
 
 
-def test_divided_writes_are_found_below_several_root_complexes():
-    """0 and 1 share an uplink: 2 and 3 lie behind another port of its root complex, 4 and 6 behind two of the next."""
+def test_divided_writes_are_detected_below_several_root_complexes():
+    """Detect writes of GPUs 0 and 1, which share an uplink, to several root ports.
+
+    GPUs 2 and 3 share another port of their root complex; GPUs 4 and 6 use two ports of the other root complex.
+    """
     tree = load_tree("pcie5_four_switches")
     graphs = [[(0, 2), (1, 4)], [(0, 4), (1, 6)], [(0, 2), (1, 3)], [(0, 4), (2, 6)], [(0, 4), (1, 5)]]
     number = np.repeat(np.arange(len(graphs)), 2)
@@ -185,12 +188,12 @@ def test_divided_writes_are_found_below_several_root_complexes():
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 15), st.integers(1, 15)), max_size=30))
-def test_divided_writes_are_those_of_plain_sets(copies):
+def test_divided_writes_agree_with_a_reference_implementation(copies):
     tree = load_tree("flat4x4")
     copies = sorted((graph, source, (source + step) % 16) for graph, source, step in copies)
     ports = {}
     for graph, source, target in copies:
-        # Four endpoints a switch, each switch at a port of its own.
+        # Each switch has four endpoints and a separate root port.
         if source // 4 != target // 4:
             ports.setdefault((graph, source // 4), set()).add(target // 4)
     number, source, target = np.array(copies, dtype=np.int64).reshape(-1, 3).T

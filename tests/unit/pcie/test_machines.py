@@ -1,4 +1,4 @@
-"""Whose numbers a forecast rests on: links of the file, probes of the machine, the paper's for the paper's alone."""
+"""Source of model parameters: link speeds of the file, probes, or published values."""
 
 import re
 
@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from fabricast.cli import app
 from fabricast.core.errors import InputError, PeerLinkError, UnknownSpeedError
 from fabricast.core.units import GIB, MIB, PROTOCOL_EFFICIENCY, pcie_link_bytes_per_s
+from fabricast.core.warnings import WarningCode
 from fabricast.pcie.models.parameters import machine_parameters, read_machine_parameters
 from fabricast.pcie.topology.files import load_tree
 from fabricast.pcie.topology.xml_import import import_xml
@@ -19,7 +20,7 @@ SIZE = 300 * MIB
 
 
 def nccl(speed, width=16, gpus=4):
-    """A machine of one switch."""
+    """Return NCCL XML of GPUs below one switch."""
     below = "".join(
         f'<pci busid="0000:{n:02}:00.0" class="0x030200" link_speed="{speed} GT/s" link_width="{width}"/>'
         for n in range(gpus)
@@ -46,7 +47,7 @@ def elapsed(path):
 @pytest.mark.parametrize(
     ("speed", "width", "generation"), [(5, 8, 2), (8, 16, 3), (16, 8, 4), (32, 16, 5), (64, 16, 6)]
 )
-def test_predict_and_simulate_take_the_links_of_the_file(tmp_path, graphs, speed, width, generation):
+def test_predict_and_simulate_use_link_speeds_of_file(tmp_path, graphs, speed, width, generation):
     machine = tmp_path / "machine.xml"
     machine.write_text(nccl(speed, width))
     rate = pcie_link_bytes_per_s(generation, width)
@@ -61,7 +62,7 @@ def test_predict_and_simulate_take_the_links_of_the_file(tmp_path, graphs, speed
     assert simulated == pytest.approx(predicted, rel=1e-3)
 
 
-def test_what_stands_behind_a_default_is_said(tmp_path, graphs):
+def test_provenance_of_defaults_is_reported(tmp_path, graphs):
     machine = tmp_path / "machine.xml"
     machine.write_text(nccl(16))
     result = run("predict", machine, graphs)
@@ -69,13 +70,16 @@ def test_what_stands_behind_a_default_is_said(tmp_path, graphs):
     assert "tau 0: not given by the topology" in result.output
     assert "crossing_cost" not in result.output
     assert "crossing_cost 1: not given" in run("predict", machine, graphs, "--model", "back_pressure").output
-    assert "14.40 GB/s on these links, 12.46 GB/s were measured on 'storm8'" in run("simulate", "storm8", graphs).output
+    assert (
+        "14.40 GB/s on these links, but 12.46 GB/s were measured on 'storm8'"
+        in run("simulate", "storm8", graphs).output
+    )
     paper = run("predict", "storm8", graphs)
     assert "note" not in paper.output
     assert "0.0252559" in paper.output
 
 
-def test_bandwidth_of_a_yaml_file_counts(tmp_path, graphs):
+def test_bandwidth_of_yaml_file_is_used(tmp_path, graphs):
     machine, yaml = tmp_path / "machine.xml", tmp_path / "machine.yaml"
     machine.write_text(nccl(16))
     assert run("topology", "import", machine, "-o", yaml).exit_code == 0
@@ -93,13 +97,13 @@ def test_bandwidth_of_a_yaml_file_counts(tmp_path, graphs):
     (["--crossing-cost", "inf"], "--crossing-cost is inf"),
     (["--size-mib", "inf"], "--size-mib is inf"),
 ])  # fmt: skip
-def test_options_that_cannot_be_are_refused(tmp_path, graphs, arguments, message):
+def test_impossible_options_are_rejected(tmp_path, graphs, arguments, message):
     machine = tmp_path / "machine.xml"
     machine.write_text(nccl(16))
     assert message in str(run("predict", machine, graphs, *arguments).exception)
 
 
-def test_generation_and_width_that_contradict_the_file_are_refused(tmp_path, graphs):
+def test_generation_and_width_contradicting_file_are_rejected(tmp_path, graphs):
     machine = tmp_path / "machine.xml"
     machine.write_text(nccl(16))
     error = run("simulate", machine, graphs, "--generation", "5", "--width", "16").exception
@@ -107,7 +111,7 @@ def test_generation_and_width_that_contradict_the_file_are_refused(tmp_path, gra
     assert run("simulate", machine, graphs, "--generation", "4", "--width", "16").exit_code == 0
 
 
-def test_a_machine_without_speeds_is_refused_not_answered_with_the_paper(graphs):
+def test_machine_without_link_speeds_is_rejected(graphs):
     for command in (
         ["predict", "flat4x2", graphs],
         ["simulate", "flat4x2", graphs],
@@ -119,7 +123,7 @@ def test_a_machine_without_speeds_is_refused_not_answered_with_the_paper(graphs)
     assert machine_parameters(load_tree("boards4"), bandwidth_bytes_per_s=1e10).tau == 0.0
 
 
-def test_calibrated_parameters_go_into_every_command(tmp_path, graphs):
+def test_calibrated_parameters_are_used_by_every_command(tmp_path, graphs):
     machine, probes, parameters = (tmp_path / name for name in ("machine.xml", "probes.csv", "machine.parameters.csv"))
     machine.write_text(nccl(16))
     times = [SIZE / 25e9 * (1 + 0.001 * n) for n in range(5)]
@@ -142,7 +146,7 @@ def test_calibrated_parameters_go_into_every_command(tmp_path, graphs):
     assert "tag is 'guessed'" in str(run("predict", machine, graphs, "--parameters", parameters).exception)
 
 
-def test_copies_over_direct_links_are_refused_with_the_reason(tmp_path):
+def test_direct_link_copies_are_rejected_with_reason(tmp_path):
     graphs = tmp_path / "graphs.csv"
     for name, text, kind in (("hwloc.xml", HWLOC, "NVLink"), ("nccl.xml", NCCL, "xGMI")):
         machine = tmp_path / name
@@ -153,14 +157,14 @@ def test_copies_over_direct_links_are_refused_with_the_reason(tmp_path):
         for command in ("predict", "simulate"):
             error = run(command, machine, graphs).exception
             assert isinstance(error, PeerLinkError)
-            assert f"graph 'mine' copies 0 to 1, which {kind} joins" in str(error)
+            assert f"graph 'mine' copies 0 to 1 over {kind}, which this model" in str(error)
             assert run(command, machine, graphs, "--pcie-only").exit_code == 0
         if "2" in tree.endpoint_names:
             graphs.write_text("graph,source,target\nmine,0,2\n")
             assert run("predict", machine, graphs).exit_code == 0
 
 
-def test_switches_of_direct_links_join_all_that_reach_them(tmp_path, shared_data):
+def test_nvswitch_joins_all_connected_gpus(tmp_path, shared_data):
     text = nccl(16)
     for n in range(4):
         gpu = f'<gpu dev="{n}"><nvlink target="0000:99:00.0" count="6" tclass="0x068000"/></gpu></pci>'
@@ -180,14 +184,14 @@ def test_switches_of_direct_links_join_all_that_reach_them(tmp_path, shared_data
     (('link_width="8"', 'link_width="1_6"'), "link_width '1_6'"),
     (("0000:20:00.0\" class", "0000:1d:00.0\" class"), "busid '0000:1d:00.0' is a duplicate"),
 ])  # fmt: skip
-def test_files_that_are_no_single_server_are_refused(tmp_path, change, message):
+def test_invalid_server_files_are_rejected(tmp_path, change, message):
     machine = tmp_path / "machine.xml"
     machine.write_text(NCCL.replace(*change))
     with pytest.raises(InputError, match=re.escape(message)):
         import_xml(machine)
 
 
-def test_path_classes_count_switches_that_are_not_drawn(tmp_path):
+def test_path_classes_count_hidden_switches(tmp_path):
     machine = tmp_path / "machine.xml"
     inner = '<pci busid="{0}b" class="0x060400" link_speed="8 GT/s" link_width="16"><pci busid="{0}" class="0x030200"/></pci>'
     machine.write_text(
@@ -209,19 +213,19 @@ def load_tree_again(tree, folder):
     return load_tree(folder / "again.yaml")
 
 
-def test_widths_that_contradict_their_capacity_are_refused(tmp_path):
+def test_widths_contradicting_capacity_are_rejected(tmp_path):
     machine, yaml = tmp_path / "machine.xml", tmp_path / "machine.yaml"
     machine.write_text(nccl(16))
     assert run("topology", "import", machine, "-o", yaml).exit_code == 0
     yaml.write_text(yaml.read_text().replace("generation: 4, width: 16", "generation: 4, width: 8", 1))
     with pytest.raises(
-        InputError, match="is Gen4 x8, which carries 15.75 GB/s, but capacity and link_bytes_per_s give 31.51"
+        InputError, match="is Gen4 x8 with a rate of 15.75 GB/s, but capacity times link_bytes_per_s is 31.51"
     ):
         load_tree(yaml)
 
 
 @pytest.mark.parametrize("capacity", ["1.0e+308", "1.0e-9", ".inf"])
-def test_capacities_without_sense_are_refused(tmp_path, capacity):
+def test_invalid_capacities_are_rejected(tmp_path, capacity):
     path = tmp_path / "mine.yaml"
     path.write_text(
         "name: mine\nvertices:\n  - {name: RC, kind: root_complex}\n  - {name: '0', kind: endpoint, parent: RC}\n"
@@ -231,7 +235,7 @@ def test_capacities_without_sense_are_refused(tmp_path, capacity):
         load_tree(path)
 
 
-def test_a_trace_shows_packets_and_rates(tmp_path):
+def test_trace_shows_packets_and_rates(tmp_path):
     graphs = tmp_path / "graphs.csv"
     graphs.write_text(
         GRAPHS.partition("ring")[0].replace("1048576,0", "314572800,0").replace("2097152,0.001", "314572800,0")
@@ -246,7 +250,7 @@ def test_a_trace_shows_packets_and_rates(tmp_path):
     assert (tmp_path / "trace.png").stat().st_size > 10_000
 
 
-def test_gibibytes_are_what_the_option_says(tmp_path, graphs):
+def test_bandwidth_option_is_in_gibibytes(tmp_path, graphs):
     machine = tmp_path / "machine.xml"
     machine.write_text(nccl(32))
     assert run("predict", machine, graphs, "--bandwidth-gib", "24", "-o", tmp_path / "out.csv").exit_code == 0
@@ -261,12 +265,12 @@ def probes_of(path, *rows):
 
 @pytest.mark.parametrize(("rows", "message"), [
     ([("a", 0, 0, 1, 1e-6)], "expected at most the 15.75 GB/s"),
-    ([("a", 0, 0, 4, 0.025)], "no probe is one copy alone below a switch"),
+    ([("a", 0, 0, 4, 0.025)], "no probe is an isolated copy below a switch"),
     ([("a", 0, 0, 1, 0.03), ("x", 0, 0, 4, 0.024)], "1.25 times as fast as those below a switch"),
-    ([("a", 0, 0, 1, 0.025), ("c", 0, 1, 0, 0.05), ("c", 0, 4, 0, 0.0375)], "gets more than the local one"),
+    ([("a", 0, 0, 1, 0.025), ("c", 0, 1, 0, 0.05), ("c", 0, 4, 0, 0.0375)], "is faster than the local copy"),
     ([("a", 0, 0, 77, 0.025)], "names the endpoint '77', expected one of 0, 1"),
 ])  # fmt: skip
-def test_probes_that_contradict_the_machine_are_refused(tmp_path, rows, message):
+def test_probes_contradicting_the_machine_are_rejected(tmp_path, rows, message):
     error = run("calibrate", "storm8", probes_of(tmp_path / "probes.csv", *rows)).exception
     assert message in str(error)
 
@@ -279,7 +283,7 @@ def test_probes_over_direct_links_do_not_calibrate_the_tree(tmp_path):
     assert run("calibrate", machine, probes, "--pcie-only").exit_code == 0
 
 
-def test_what_the_simulator_takes_of_parameters_is_said(tmp_path, graphs):
+def test_parameters_used_by_simulator_are_reported(tmp_path, graphs):
     machine, parameters = tmp_path / "machine.xml", tmp_path / "p.csv"
     machine.write_text(nccl(8))
     head = "study,system,name,value,unit,tag,source\n"
@@ -287,14 +291,14 @@ def test_what_the_simulator_takes_of_parameters_is_said(tmp_path, graphs):
     parameters.write_text(head + row.format("bandwidth", "12e9", "bytes/s") + row.format("tau", "0.2", "1"))
     result = run("simulate", machine, graphs, "--parameters", parameters)
     assert "links of 13.12 GB/s" in result.output
-    assert "tau belong to the models" in result.output
+    assert "the simulator ignores tau," in result.output
     parameters.write_text(head + row.format("bandwidth", "15.7e9", "bytes/s"))
-    assert "asks for links of 17.17 GB/s" in str(run("simulate", machine, graphs, "--parameters", parameters).exception)
+    assert "requires links of 17.17 GB/s" in str(run("simulate", machine, graphs, "--parameters", parameters).exception)
     parameters.write_text(head + row.format("tau", "0.2", "1"))
-    assert "holds no bandwidth" in str(run("simulate", machine, graphs, "--parameters", parameters).exception)
+    assert "contains no bandwidth" in str(run("simulate", machine, graphs, "--parameters", parameters).exception)
 
 
-def test_links_to_processors_are_no_switches_and_sleeping_links_are_told(tmp_path):
+def test_processor_links_are_not_switches_and_slow_links_are_reported(tmp_path):
     text = nccl(16)
     for n in range(4):
         gpu = f'<gpu dev="{n}"><nvlink target="0000:ff:00.0" count="3" tclass="0x068001"/></gpu></pci>'
@@ -308,12 +312,12 @@ def test_links_to_processors_are_no_switches_and_sleeping_links_are_told(tmp_pat
     )
     tree = import_xml(machine)
     assert tree.peer_links == ()
-    assert any("1 links are four times slower" in note and "0000:03:00.0" in note for note in tree.notes)
+    assert any(one.code == WarningCode.SLOW_LINKS and "0000:03:00.0" in one.text for one in tree.warnings)
 
 
-def test_output_is_never_written_onto_input(tmp_path, graphs):
+def test_output_never_overwrites_input(tmp_path, graphs):
     before = graphs.read_text()
-    assert "which is read too" in str(run("predict", "storm8", graphs, "-o", graphs).exception)
+    assert "which is also an input file" in str(run("predict", "storm8", graphs, "-o", graphs).exception)
     assert graphs.read_text() == before
 
 

@@ -1,4 +1,4 @@
-"""Probes on GPUs: the calls against a driver without a GPU, and what becomes of the file."""
+"""Measurement of probes on GPUs, tested with a fake CUDA driver."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ from tests.running import SMOKE, copy_project, snakemake
 
 
 def machine_xml(gpus, below_a_switch=4):
-    """hwloc XML of one socket with switches of several GPUs, at the addresses of the driver without a GPU."""
+    """Return hwloc XML of one socket with GPUs at the addresses of the fake driver."""
 
     def bridge(bus, children):
         return (
@@ -45,7 +45,7 @@ def machine_xml(gpus, below_a_switch=4):
 
 
 def fabricast(driver, folder, *arguments, **environment):
-    """Run a command in a process that finds that driver."""
+    """Run a command in a process that loads the fake driver."""
     variables = os.environ | {"LD_LIBRARY_PATH": str(driver), "PYTHONPATH": str(REPOSITORY / "src")} | environment
     command = [sys.executable, "-m", "fabricast.cli", *arguments]
     return subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, timeout=120)
@@ -76,7 +76,7 @@ def test_probes_are_measured_and_the_machine_is_validated(fake_driver, tmp_path,
     assert "Traceback" not in again.stderr
 
 
-def test_copies_of_a_pair_that_is_not_joined_are_left_out_and_said(fake_driver, tmp_path):
+def test_pairs_without_peer_access_are_skipped_and_reported(fake_driver, tmp_path):
     (tmp_path / "machine.xml").write_text(machine_xml(2))
     arguments = ("probes", "machine.xml", "--run", "--size-mb", "1", "--seconds", "0.01")
     result = fabricast(fake_driver, tmp_path, *arguments, FAKE_GPUS="2", FAKE_NO_PEER="1")
@@ -86,7 +86,7 @@ def test_copies_of_a_pair_that_is_not_joined_are_left_out_and_said(fake_driver, 
     assert "alone PIX" not in result.stdout
 
 
-def test_topology_of_another_machine_is_refused(fake_driver, tmp_path):
+def test_topology_of_another_machine_is_rejected(fake_driver, tmp_path):
     arguments = ("probes", "storm8", "--run", "-o", "measured.csv")
     result = fabricast(fake_driver, tmp_path, *arguments, FAKE_GPUS="2")
     assert result.returncode == 2
@@ -94,7 +94,7 @@ def test_topology_of_another_machine_is_refused(fake_driver, tmp_path):
     assert not (tmp_path / "measured.csv").exists()
 
 
-def test_without_a_gpu_nothing_is_written_over(tmp_path, monkeypatch):
+def test_existing_files_are_kept_without_a_gpu(tmp_path, monkeypatch):
     monkeypatch.setattr("fabricast.pcie.measurements.probe_runs.unavailable_reason", lambda: "no CUDA driver was found")
     topology, copies = tmp_path / "this_machine.xml", tmp_path / "copies.csv"
     text = probes_to_file(topology, copies, size_bytes=10**6, seconds=0.01)
@@ -107,8 +107,8 @@ def test_without_a_gpu_nothing_is_written_over(tmp_path, monkeypatch):
     assert copies.read_text() == "kept"
 
 
-def test_the_chain_takes_this_machine_and_own_files(fake_driver, tmp_path, monkeypatch):
-    """A few lines of configuration: probes of this machine are run, and copies of a file held against its tree."""
+def test_workflow_includes_this_machine_and_user_files(fake_driver, tmp_path, monkeypatch):
+    """Probes of this machine and copies of another are enabled by configuration."""
     exporter = tmp_path / "bin" / "lstopo-no-graphics"
     exporter.parent.mkdir()
     (tmp_path / "this.xml").write_text(machine_xml(8))
@@ -133,15 +133,15 @@ def test_the_chain_takes_this_machine_and_own_files(fake_driver, tmp_path, monke
     code, output = snakemake(folder, "results/pcie/this_machine.copies.csv", *SMOKE, "own.yaml", "--cores", "2")
     assert code == 0, output
     assert "fabricast: copies between GPUs: nothing measured: the CUDA driver sees no GPU" in output
-    # What was missing is there now: the run that measured nothing is not taken for done.
+    # GPUs are available now, so the job that measured nothing runs again.
     monkeypatch.setenv("FAKE_GPUS", "8")
     target = "results/pcie/copies.measured_copy.parquet"
     code, output = snakemake(folder, target, *SMOKE, "own.yaml", "--cores", "2")
     assert code == 0, output
-    found = read_table(folder / target)
+    rows = read_table(folder / target)
     probes = proposed_probes(load_tree(str(tmp_path / "this.xml")))
-    assert (found["machine"] == "this_machine").sum() == len(probes)
-    server = found[(found["machine"] == "server") & found["judged"]].set_index("graph")
+    assert (rows["machine"] == "this_machine").sum() == len(probes)
+    server = rows[(rows["machine"] == "server") & rows["judged"]].set_index("graph")
     assert server.index.tolist() == ["one uplink"]
     assert server.loc["one uplink", "forecast_bytes_per_s"] == pytest.approx(12e9), "two copies share one uplink"
     assert server.loc["one uplink", "relative_error"] == pytest.approx(12.0 / 12.5 - 1)

@@ -1,4 +1,4 @@
-"""PCIe trees: shapes, symmetries, path classes, importers, refusals."""
+"""PCIe trees: shapes, symmetries, path classes, importers and invalid input."""
 
 import itertools
 import math
@@ -33,7 +33,7 @@ AUTOMORPHISMS = {
 
 
 def shape(tree, name=None):
-    """Nested counts of endpoints below each vertex."""
+    """Return the nested counts of endpoints below each vertex."""
     name = name or tree.root
     children = tree.children(name)
     if all(tree.is_endpoint(child) for child in children):
@@ -42,7 +42,7 @@ def shape(tree, name=None):
 
 
 @pytest.mark.parametrize("name", AUTOMORPHISMS)
-def test_symmetries(name):
+def test_number_of_symmetries(name):
     tree = load_tree(name)
     assert automorphism_count(tree) == AUTOMORPHISMS[name]
     if AUTOMORPHISMS[name] < 2000:
@@ -53,7 +53,7 @@ def test_all_named_topologies_are_built_in():
     assert set(AUTOMORPHISMS) <= set(builtin_names())
 
 
-def test_generators_give_the_built_in_trees():
+def test_regular_trees_have_the_shapes_of_built_in_trees():
     for name, branching in {"storm8": (2, 2, 2), "flat4x2": (2, 4), "boards4": (4, 2), "direct8": (8,)}.items():
         assert shape(regular_tree(name, branching)) == shape(load_tree(name))
 
@@ -71,7 +71,7 @@ def test_path_classes():
     assert load_tree("direct8").path_class("0", "1") == "PHB"
 
 
-def test_every_route_ascends(storm8):
+def test_link_numbers_of_routes_ascend(storm8):
     for source in storm8.endpoint_names:
         for target in storm8.endpoint_names:
             if source != target:
@@ -81,14 +81,14 @@ def test_every_route_ascends(storm8):
                 assert storm8.link_names[route[-1]][1] == target
 
 
-def test_parallel_uplinks_are_used_by_their_endpoints():
+def test_uplink_groups_assign_endpoints_to_parallel_uplinks():
     tree = load_tree("paired_virtual_switches")
     crossing = [(0, 4), (2, 6)]
     assert factors(tree, crossing, MODELS["congestion_factor"], tau=0).tolist() == [1.0, 1.0]
     assert factors(tree, [(0, 4), (1, 5)], MODELS["congestion_factor"], tau=0).tolist() == [0.5, 0.5]
 
 
-def test_slow_links_hold_a_copy_back():
+def test_slow_links_limit_the_rate_of_a_copy():
     vertices = (Vertex("RC", "root_complex", None), Vertex("a", "endpoint", "RC", 0.5), Vertex("b", "endpoint", "RC"))
     tree = PcieTree("unequal", vertices)
     for model in ("congestion_factor", "max_min", "busiest_link", "no_contention"):
@@ -96,7 +96,7 @@ def test_slow_links_hold_a_copy_back():
 
 
 @pytest.mark.parametrize("name", sorted(AUTOMORPHISMS))
-def test_yaml_comes_back_equal(name, tmp_path):
+def test_yaml_round_trip(name, tmp_path):
     write_tree(load_tree(name), tmp_path / "copy.yaml")
     assert load_tree(tmp_path / "copy.yaml") == load_tree(name)
 
@@ -152,7 +152,7 @@ def test_hwloc_host_bridges_of_a_package_form_one_root_complex(tmp_path):
     assert tree.link_bytes_per_s == pytest.approx(15.75e9)
 
 
-def test_numa_nodes_of_sockets_are_kept(tmp_path):
+def test_numa_nodes_of_sockets_are_imported(tmp_path):
     def node(number):
         return f'<object type="NUMANode" os_index="{number}"/>\n'
 
@@ -168,21 +168,21 @@ def test_numa_nodes_of_sockets_are_kept(tmp_path):
     assert load_tree(written(tmp_path, divided)) == divided
 
 
-def test_hwloc_sockets_are_joined_and_version_three_is_read(tmp_path):
+def test_hwloc_version_3_with_two_sockets_is_imported(tmp_path):
     text = hwloc_xml(package(host(board(0))) + package(host(board(1))), version="3.0")
     tree = import_xml(write_xml(tmp_path, text))
     assert tree.path_class("0", "2") == "SYS"
     assert [note for note in tree.notes if "outside the study" in note]
 
 
-def test_hwloc_missing_and_slow_speeds(tmp_path):
+def test_missing_and_slow_link_speeds_in_hwloc_files(tmp_path):
     text = hwloc_xml(package(host(device("a", speed="0") + device("b") + device("c") + device("d", speed="7.875"))))
     tree = import_xml(write_xml(tmp_path, text))
     assert [tree.vertex(name).capacity for name in tree.endpoint_names] == [1.0, 1.0, 1.0, 0.5]
     assert tree.notes[0].startswith("1 of 4 links record no speed; assumed 15.75 GB/s")
 
 
-def test_graphics_cards_count_only_if_asked_for(tmp_path):
+def test_graphics_cards_require_include_display(tmp_path):
     path = write_xml(tmp_path, hwloc_xml(package(host(device("a", "0300") + device("m", "0300", "102b")))))
     with pytest.raises(InputError, match="no accelerator .* but 2 other PCI devices"):
         import_xml(path)
@@ -201,7 +201,7 @@ NCCL = """<system version="1">
 """
 
 
-def test_nccl_numbers_endpoints_by_device(tmp_path):
+def test_nccl_device_numbers_become_endpoint_numbers(tmp_path):
     tree = import_xml(write_xml(tmp_path, NCCL))
     assert [tree.vertex(name).label for name in tree.endpoint_names] == ["0000:20:00.0", "0000:1d:00.0"]
     assert tree.path_class("0", "1") == "PIX"
@@ -210,14 +210,17 @@ def test_nccl_numbers_endpoints_by_device(tmp_path):
     assert [tree.vertex(name).capacity for name in tree.endpoint_names] == [0.5, 1.0]
 
 
-def test_gpus_that_the_file_does_not_number_have_the_order_of_bus_ids(tmp_path):
-    """Azure's file lists 0003:00:00.0 first; nvidia-smi and CUDA call 0001:00:00.0 number 0."""
+def test_gpus_without_numbers_are_numbered_by_bus_id(tmp_path):
+    """Number GPUs as nvidia-smi and CUDA do.
+
+    The topology file of Azure lists 0003:00:00.0 first, but GPU 0 is 0001:00:00.0.
+    """
     text = re.sub("<gpu[^>]*/>", "", NCCL).replace("0000:1d", "0000:9d")
     tree = import_xml(write_xml(tmp_path, text))
     assert [tree.vertex(name).label for name in tree.endpoint_names] == ["0000:20:00.0", "0000:9d:00.0"]
     assert [note for note in tree.notes if "order of their bus ids" in note]
     assert not [note for note in import_xml(write_xml(tmp_path, NCCL)).notes if "bus ids" in note]
-    # Where a bus id is none, nothing tells an order but the file.
+    # If a bus id is not a PCI address, the file order applies.
     unordered = import_xml(write_xml(tmp_path, text.replace("0000:20:00.0", "unknown")))
     assert [unordered.vertex(name).label for name in unordered.endpoint_names] == ["0000:9d:00.0", "unknown"]
 
@@ -230,7 +233,7 @@ def test_gpus_that_the_file_does_not_number_have_the_order_of_bus_ids(tmp_path):
     (("cuda0", "cuda0"), ["0:00.0", "1:00.0"]),
     (("card1", "card0"), ["0:00.0", "1:00.0"]),
 ])  # fmt: skip
-def test_hwloc_numbers_gpus_as_programs_do(tmp_path, names, labels):
+def test_hwloc_gpu_numbers_are_those_of_cuda_nvml_or_rocm(tmp_path, names, labels):
     gpus = [
         device(f"{bus}:00.0").replace("/>", f'><object type="OSDev" name="{name}" osdev_type="5"/></object>')
         for bus, name in enumerate(names)
@@ -240,7 +243,7 @@ def test_hwloc_numbers_gpus_as_programs_do(tmp_path, names, labels):
     assert any("order of their bus ids" in note for note in tree.notes) == (labels[0] == "0:00.0")
 
 
-def test_network_cards_are_endpoints_only_if_asked_for(tmp_path):
+def test_network_cards_become_endpoints_on_request(tmp_path):
     card = '<nic><net name="{}"/><net name="other"/></nic>'
     text = NCCL.replace(
         '0x020700" link_speed="8 GT/s" link_width="16"/>', '0x020700" link_speed="8 GT/s" link_width="4">'
@@ -249,7 +252,7 @@ def test_network_cards_are_endpoints_only_if_asked_for(tmp_path):
     path = write_xml(tmp_path, text)
     assert import_xml(path).endpoint_names == ("0", "1")
     tree = import_xml(path, network_cards=True)
-    # Accelerators keep their numbers and the reference rate; a card is slow without being asleep.
+    # Network cards do not change the accelerator numbers or the reference rate, and are not reported as slow links.
     assert tree.endpoint_names == ("0", "1", "mlx5_0")
     assert tree.vertex("mlx5_0").capacity == 0.25
     assert not any("slow" in note for note in tree.notes)
@@ -265,7 +268,7 @@ def test_network_cards_are_endpoints_only_if_asked_for(tmp_path):
             "NIC1",
             "NIC2",
         )
-    # Cards alone are no machine.
+    # A file with network cards but without accelerators is rejected.
     path = write_xml(tmp_path, hwloc_xml(package(host(device("e", "0200")))))
     with pytest.raises(InputError, match="no accelerator"):
         import_xml(path, network_cards=True)
@@ -289,7 +292,7 @@ BAD_XML = {
 
 
 @pytest.mark.parametrize("text", BAD_XML, ids=range(len(BAD_XML)))
-def test_bad_xml_is_refused(tmp_path, text):
+def test_invalid_xml_is_rejected(tmp_path, text):
     with pytest.raises(InputError) as caught:
         import_xml(write_xml(tmp_path, text))
     assert BAD_XML[text] in str(caught.value)
@@ -300,7 +303,7 @@ GOOD = yaml.safe_load(tree_yaml(regular_tree("pair", (2,))))
 
 
 def yaml_with(**changes):
-    """The pair tree with its last vertex changed."""
+    """Return YAML of the tree `pair` with changed attributes of the last vertex."""
     entry = GOOD | {"vertices": [*GOOD["vertices"][:-1], GOOD["vertices"][-1] | changes]}
     lines = [f"{key}: {value}" for key, value in entry.items() if key != "vertices"]
     return "\n".join([*lines, "vertices:", *(f"  - {vertex}" for vertex in entry["vertices"])])
@@ -338,7 +341,7 @@ BAD_YAML = {
 
 
 @pytest.mark.parametrize("text", BAD_YAML, ids=range(len(BAD_YAML)))
-def test_bad_yaml_is_refused_with_its_line(tmp_path, text):
+def test_invalid_yaml_is_rejected_with_its_line(tmp_path, text):
     path = tmp_path / "tree.yaml"
     path.write_text(text)
     line, message = BAD_YAML[text]
@@ -352,25 +355,25 @@ def test_bad_yaml_is_refused_with_its_line(tmp_path, text):
         assert found.startswith(f"{path}:{line}:"), found
 
 
-def test_unknown_names_list_what_is_built_in():
+def test_unknown_names_suggest_built_in_topologies():
     with pytest.raises(InputError, match="storm8"):
         load_tree("storm9")
 
 
 @pytest.mark.parametrize("version", ["v2", "v3"])
-def test_dgx2_gives_two_storm8_trees(shared_data, version):
+def test_dgx2_has_the_shape_of_two_storm8_trees(shared_data, version):
     tree = import_xml(shared_data / "hwloc" / f"nvidiaDGX2.{version}.xml")
     assert shape(tree) == [shape(load_tree("storm8"))] * 2
     assert tree.link_bytes_per_s == pytest.approx(15.753846e9)
 
 
-def test_eight_vector_engines_give_flat4x2(shared_data):
+def test_servers_with_eight_vector_engines_or_gpus_have_the_shape_of_flat4x2(shared_data):
     (path,) = (shared_data / "hwloc").glob("32intel64*.xml")
     assert shape(import_xml(path)) == shape(load_tree("flat4x2"))
     assert shape(import_xml(shared_data / "nccl" / "topo_8p_pcie.xml")) == shape(load_tree("flat4x2"))
 
 
-def test_other_recorded_machines(shared_data):
+def test_recorded_files_of_other_machines_are_imported(shared_data):
     with pytest.raises(InputError, match="no accelerator .* but 18 other"):
         import_xml(shared_data / "hwloc" / "16intel64-manyVFs.xml")
     old = import_xml(shared_data / "hwloc" / "32em64t-2n8c2t-pci-wholeio.xml")
@@ -379,7 +382,7 @@ def test_other_recorded_machines(shared_data):
     assert shape(import_xml(shared_data / "nccl" / "topo_3p_pcie.xml")) == [1, 2]
     azure = import_xml(shared_data / "nccl" / "ndv4-topo.xml")
     assert shape(azure) == [[2]] * 4
-    # As nvidia-smi shows it there: GPUs 0 and 1 are next to NUMA node 1, 4 and 5 to 3.
+    # According to nvidia-smi on this machine, GPUs 0 and 1 are nearest to NUMA node 1, GPUs 4 and 5 to node 3.
     assert [azure.vertex(name).label[:4] for name in azure.endpoint_names] == [
         "0001", "0002", "0003", "0004", "000b", "000c", "000d", "000e"
     ]  # fmt: skip
@@ -391,7 +394,7 @@ def test_other_recorded_machines(shared_data):
     ]
 
 
-def test_this_machine_is_imported_or_refused_with_a_reason(tmp_path):
+def test_local_machine_is_imported_or_has_no_accelerator(tmp_path):
     lstopo = require_tool("lstopo-no-graphics")
     path = tmp_path / "here.xml"
     subprocess.run([lstopo, "--whole-io", str(path)], check=True, capture_output=True)
@@ -404,8 +407,8 @@ def test_this_machine_is_imported_or_refused_with_a_reason(tmp_path):
 ALL_BY_THE_ROOT = RouteRule("*", "*", "RC")
 
 
-def test_rules_turn_routes_further_up(tmp_path):
-    """Access control sends copies below one switch over the root complex: two of them then share the uplink."""
+def test_route_rules_move_the_turn_towards_the_root(tmp_path):
+    """Access control services route copies below one switch over its uplink."""
     plain = load_tree("flat4x2")
     controlled = replace(plain, route_rules=(ALL_BY_THE_ROOT,))
     assert [plain.link_names[link][:2] for link in plain.route("0", "1")] == [("0", "S0"), ("S0", "1")]
@@ -414,7 +417,7 @@ def test_rules_turn_routes_further_up(tmp_path):
     assert controlled.route("0", "4") == plain.route("0", "4")
     assert controlled.is_crossing("0", "1")
     assert not plain.is_crossing("0", "1")
-    assert controlled.path_class("0", "1") == "PIX", "what the operating system shows stays"
+    assert controlled.path_class("0", "1") == "PIX", "the path class does not depend on route rules"
     graphs = from_arcs([[(0, 1), (2, 3)]], size_bytes=2**30)
     ends = [
         predict(tree, graphs, model="max_min", bandwidth="10 GB/s", tau=0)["elapsed_s"].to_numpy()
@@ -424,7 +427,7 @@ def test_rules_turn_routes_further_up(tmp_path):
     assert load_tree(written(tmp_path, controlled)) == controlled
 
 
-def test_routes_ascend_and_join_their_ends_under_any_rules():
+def test_routes_with_rules_ascend_and_connect_their_endpoints():
     tree = replace(
         load_tree("storm8"), route_rules=(ALL_BY_THE_ROOT, RouteRule("2", "*", "S0"), RouteRule("5", "4", "S3"))
     )
@@ -435,7 +438,7 @@ def test_routes_ascend_and_join_their_ends_under_any_rules():
             assert links == sorted(links)
             assert names[0][0] == source
             assert names[-1][1] == target
-            assert all(one[1] == other[0] for one, other in itertools.pairwise(names))
+            assert all(hop[1] == next_hop[0] for hop, next_hop in itertools.pairwise(names))
     assert (tree.turn("0", "1"), tree.turn("2", "3"), tree.turn("5", "4"), tree.turn("4", "5")) == (
         "RC",
         "S0",
@@ -444,30 +447,30 @@ def test_routes_ascend_and_join_their_ends_under_any_rules():
     )
 
 
-def test_rules_keep_the_symmetries_that_they_have():
+def test_route_rules_reduce_the_symmetries():
     tree = load_tree("flat4x2")
     assert automorphism_count(replace(tree, route_rules=(ALL_BY_THE_ROOT,))) == automorphism_count(tree)
     half = replace(tree, route_rules=(RouteRule("*", "*", "S0"),))
-    assert automorphism_count(half) == automorphism_count(tree) // 2, "the switches differ"
+    assert automorphism_count(half) == automorphism_count(tree) // 2, "a rule for one switch distinguishes the switches"
     one = replace(tree, route_rules=(RouteRule("0", "1", "RC"),))
     assert automorphism_count(one) == 2 * math.factorial(4)
     assert {int(image[0]) for image in automorphisms(one)} == {0}
 
 
 @pytest.mark.parametrize(("rule", "message"), [
-    (RouteRule("9", "1", "RC"), "the end '9', expected two different endpoints"),
-    (RouteRule("1", "1", "RC"), "the end '1', expected two different endpoints"),
+    (RouteRule("9", "1", "RC"), "the endpoint '9', expected two different endpoints"),
+    (RouteRule("1", "1", "RC"), "the endpoint '1', expected two different endpoints"),
     (RouteRule("0", "1", "X"), "turns at 'X', expected a switch"),
     (RouteRule("0", "1", "2"), "turns at '2', expected a switch"),
     (RouteRule("0", "4", "S0"), "turns at 'S0', expected a vertex above '4'"),
 ])  # fmt: skip
-def test_rules_that_no_route_can_follow_are_refused(rule, message):
+def test_route_rules_without_matching_routes_are_rejected(rule, message):
     with pytest.raises(InputError, match=message):
         replace(load_tree("flat4x2"), route_rules=(rule,))
 
 
-def test_gpus_and_the_cards_next_to_them(tmp_path):
-    """Two GPUs and a card below each of two switches: each card serves its own, or all of them the one there is."""
+def test_gpus_copy_to_the_nearest_network_card(tmp_path):
+    """GPUs use the card below their switch; a single card serves all GPUs."""
 
     def switch(number, card):
         ports = bridge(f"{number}:0", device(f"{number}:0.0")) + bridge(f"{number}:1", device(f"{number}:1.0"))
@@ -488,10 +491,10 @@ def test_gpus_and_the_cards_next_to_them(tmp_path):
     back = network_card_copies(both, from_cards=True)
     assert back.source.tolist() == [4, 4, 5, 5]
     assert back.target.tolist() == [0, 1, 2, 3]
-    assert collective(both, "ring").target.tolist() == [1, 2, 3, 0], "cards run no ranks"
+    assert collective(both, "ring").target.tolist() == [1, 2, 3, 0], "network cards are not ranks"
     assert all_to_all(both).source.size == 12
     assert set(halo_exchange(imported(False, True), (2, 2)).source.tolist()) == {0, 1, 2, 3}
     assert not [probe for probe in proposed_probes(both) if any("NIC" in end for flow in probe.flows for end in flow)]
-    assert automorphism_count(both) == 2**3, "a card is not exchanged with a GPU"
+    assert automorphism_count(both) == 2**3, "network cards and GPUs are not equivalent"
     with pytest.raises(InputError, match="has no network card"):
         card_arcs(load_tree("storm8"))

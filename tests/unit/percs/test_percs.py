@@ -1,4 +1,4 @@
-"""Two-level direct networks: counts, exact loads, published table, fluid and packet level, search."""
+"""Two-level networks: link loads, published times, packet simulation, search."""
 
 import re
 from dataclasses import replace
@@ -21,7 +21,6 @@ from fabricast.percs.mappings import MAPPINGS, PLACEMENTS, map_tasks, place
 from fabricast.percs.matrices import read_matrix
 from fabricast.percs.network import GATEWAYS, TwoLevelNetwork, percs
 from fabricast.percs.packets import router_pairs, simulate_packets, sum_pairs
-from fabricast.percs.percentiles import percentiles
 from fabricast.percs.tables import (
     count_rows,
     example_rows,
@@ -53,7 +52,7 @@ def small(groups=4, gateway="mod", multiplicity=1):
     ("groups", "expected"),
     [(2, (448, 1536, 2)), (64, (14336, 49152, 4032)), (300, (67200, 230400, 89700)), (512, (114688, 393216, 261632))],
 )
-def test_counts_of_the_specification(groups, expected):
+def test_link_counts_match_the_specification(groups, expected):
     network = percs(groups)
     assert tuple(network.counts().values()) == expected
     assert network.tasks == groups * 1024
@@ -68,7 +67,7 @@ def test_counts_of_the_specification(groups, expected):
     st.sampled_from(GATEWAYS), st.integers(3, 5), st.integers(1, 3), st.booleans(), st.integers(0, 10**6),
     st.sampled_from(ROUTINGS), st.sampled_from([(4, 3), (2, 3, 4), (24,)]), st.booleans(),
 )  # fmt: skip
-def test_loads_are_those_of_every_single_message(gateway, groups, stripes, wrap, seed, routing, grid, mutual):
+def test_loads_equal_the_sum_over_single_messages(gateway, groups, stripes, wrap, seed, routing, grid, mutual):
     network = small(groups, gateway, stripes)
     rng = np.random.default_rng(seed)
     offsets = tuple(tuple(int(c) for c in o) for o in rng.integers(-4, 5, size=(3, len(grid))))
@@ -79,19 +78,19 @@ def test_loads_are_those_of_every_single_message(gateway, groups, stripes, wrap,
     router = rng.integers(0, network.routers, workload.tasks).astype(np.int32)
     traffic, messages = count_traffic(workload, router, network)
     assert messages == workload.messages if wrap else messages <= workload.messages
-    found = route(traffic, network, routing)
+    computed = route(traffic, network, routing)
     expected = plain_loads(workload, router, network, routing)
-    link, between = np.zeros_like(found.link), np.zeros_like(found.between)
+    link, between = np.zeros_like(computed.link), np.zeros_like(computed.between)
     for key, load in expected.items():
         if key[0] == "L":
             link[key[1], key[2], key[3]] += float(load)
         else:
             between[key[1], key[2]] += float(load) / stripes
-    assert found.link == pytest.approx(link, abs=1e-9)
-    assert found.between == pytest.approx(between, abs=1e-9)
+    assert computed.link == pytest.approx(link, abs=1e-9)
+    assert computed.between == pytest.approx(between, abs=1e-9)
 
 
-def test_conservation_and_symmetry():
+def test_loads_are_conserved_and_symmetric():
     network = percs(64, gateway="rel")
     workload = WORKLOADS["4D-64"]
     router = map_tasks("RNM", workload, network, np.random.default_rng(3))
@@ -110,7 +109,7 @@ def test_conservation_and_symmetry():
         assert loads.floor_s() <= loads.bottleneck[0]
 
 
-#: Times of the busiest link in ms, studies/percs.md 5.2, and how many digits it prints.
+#: Time of the busiest link in ms (direct, indirect) with the printed digits, from studies/percs.md, section 5.2.
 TABLE = {
     "2D-64": {"DEF": (1.68, 0.43), "BNM": (1.68, None), "BDM": (0.42, None), "BSM": (0.21, 0.11)},
     "2D-300": {"DEF": (67.3, 7.1), "BNM": (13.8, None), "BDM": (6.7, None), "BSM": (3.4, 1.7)},
@@ -123,30 +122,30 @@ TABLE = {
 
 
 @pytest.mark.parametrize("workload", TABLE)
-def test_published_table_to_the_printed_digit(workload):
+def test_published_times_are_reproduced_to_the_printed_digit(workload):
     for mapping, expected in TABLE[workload].items():
         _, loads = evaluate_case(Case(workload, mapping), SEED)
         for routing, value in zip(ROUTINGS, expected, strict=True):
             if value is not None:
                 digits = len(str(value).partition(".")[2])
-                # 7.15 may be printed 7.1 or 7.2.
+                # A half may be rounded up or down: 7.15 may be printed as 7.1 or 7.2.
                 assert loads[routing].bottleneck[0] * 1e3 == pytest.approx(value, abs=0.51 * 10**-digits), mapping
 
 
-def test_random_mappings_lie_in_the_published_spread():
+def test_random_mappings_are_within_the_published_range():
     for workload, low, high, mean in (("4D-64", 31.0, 50.0, 37.4), ("MChalf-64", 45, 75, 57)):
         times = [evaluate_case(Case(workload, "RNM", seed=n), SEED)[1]["direct"].bottleneck[0] * 1e3 for n in range(10)]
         assert low <= min(times) <= max(times) <= high
         assert np.mean(times) == pytest.approx(mean, rel=0.08)
 
 
-def test_checks_of_the_specification():
-    # Two supernodes, tasks in rank order, one neighbour across: 4 messages each way, 8 on a torus.
+def test_loads_match_the_checks_of_the_specification():
+    # Two supernodes, tasks in rank order, one neighbour across: 4 messages per direction, 8 on a torus.
     for wrap, expected in ((False, 4), (True, 8)):
-        one = stencil("nodes", (16, 4), 1.0, wrap=wrap)
+        pattern = stencil("nodes", (16, 4), 1.0, wrap=wrap)
         network = TwoLevelNetwork(2, cores_per_router=1)
         router = np.arange(64).astype(np.int32)
-        between = route(count_traffic(one, router, network)[0], network, "direct").between
+        between = route(count_traffic(pattern, router, network)[0], network, "direct").between
         assert between[0, 1] == between[1, 0] == expected
     loads = {m: evaluate_case(Case("4D-64", m), SEED)[1]["direct"] for m in ("DEF", "BNM", "BDM", "BSM")}
     assert loads["DEF"].between.max() == 1024 * 2**21 == 2147483648
@@ -160,7 +159,7 @@ def test_checks_of_the_specification():
     assert indirect < times["DEF"] / 5
 
 
-def test_eight_parallel_links_reverse_the_order():
+def test_eight_parallel_links_change_the_best_mapping():
     times = {}
     for mapping in ("DEF", "BDM", "BSM", "RNM", "RDM"):
         seed = 0 if mapping.startswith("R") else None
@@ -192,14 +191,14 @@ def test_matrix_and_grid_give_equal_loads(seed, routing):
 
 
 def flows_of(workload, router, network):
-    """Links of every pair of routers for direct routes, as the fluid model takes them."""
+    """Return the links on the direct route of every router pair for the fluid model."""
     source, target, size = router_pairs(workload, router, network)
     numbers, offset, capacity = {}, [0], []
     rates = {"D": network.d_bytes_per_s}
     links = []
     for one, two in zip(source.tolist(), target.tolist(), strict=True):
-        ((way, _),) = plain_routes(network, one, two, "direct")
-        for link in way:
+        ((links_of_route, _),) = plain_routes(network, one, two, "direct")
+        for link in links_of_route:
             if link not in numbers:
                 numbers[link] = len(numbers)
                 kind = network.local_class[link[2], link[3]] if link[0] == "L" else None
@@ -210,7 +209,7 @@ def flows_of(workload, router, network):
 
 
 @given(st.integers(0, 10**6))
-def test_fluid_equals_the_bound_when_weights_are_bytes(seed):
+def test_fluid_time_equals_the_bound_if_weights_are_bytes(seed):
     network = small(5)
     workload = stencil("g", (4, 6), 1e6)
     router = np.random.default_rng(seed).integers(0, network.routers, workload.tasks).astype(np.int32)
@@ -222,7 +221,7 @@ def test_fluid_equals_the_bound_when_weights_are_bytes(seed):
 
 
 def test_max_min_rates_are_fair():
-    # Three flows over one link, one of them also over a narrow one.
+    # Three flows share a link, and one of them also uses a narrow link.
     rates = max_min_rates(np.array([0, 1, 2, 4]), np.array([0, 0, 0, 1]), np.array([10.0, 1.0]), np.ones(3))
     assert rates.tolist() == [4.5, 4.5, 1.0]
     weighted = max_min_rates(np.array([0, 1, 2]), np.array([0, 0]), np.array([9.0]), np.array([1.0, 2.0]))
@@ -230,7 +229,7 @@ def test_max_min_rates_are_fair():
 
 
 @given(st.integers(0, 10**6))
-def test_max_min_rates_are_those_of_exact_filling(seed):
+def test_max_min_rates_equal_exact_progressive_filling(seed):
     rng = np.random.default_rng(seed)
     capacity = rng.integers(1, 20, 6).astype(float)
     weight = rng.integers(1, 4, 9).astype(float)
@@ -240,17 +239,17 @@ def test_max_min_rates_are_those_of_exact_filling(seed):
     assert rates == pytest.approx([float(r) for r in plain_rates(paths, capacity.tolist(), weight.tolist())], rel=1e-9)
 
 
-def test_packets_of_one_message_take_the_time_of_their_hops():
+def test_single_message_time_is_the_sum_of_its_hops():
     network = percs(4)
-    one = (np.array([1]), np.array([40]), np.array([1e6]))
-    direct = simulate_packets(one, network, "direct", packet_bytes=1e6)
-    # mod gateways: group 1 is reached over router 1, so the source itself; then router 0 of group 1 to 8.
+    pair = (np.array([1]), np.array([40]), np.array([1e6]))
+    direct = simulate_packets(pair, network, "direct", packet_bytes=1e6)
+    # Gateway rule mod: router 1, which is the source, has the link to group 1; then router 0 of group 1 to router 8.
     hops = 1e6 / 96e9 + 1e6 / 10e9 + 1e6 / 5e9 + 2 * 50e-9
     assert direct.elapsed_s == pytest.approx(hops, rel=1e-6)
     assert (direct.packets, direct.hops) == (1, 2)
-    many = simulate_packets(one, network, "direct", packet_bytes=1e3)
+    many = simulate_packets(pair, network, "direct", packet_bytes=1e3)
     assert many.packets == 1000
-    assert many.elapsed_s == pytest.approx(1e6 / 5e9, rel=0.01), "the slowest link is always busy"
+    assert many.elapsed_s == pytest.approx(1e6 / 5e9, rel=0.01), "the slowest link must always be busy"
     assert many.link_busy_s.max() == pytest.approx(1e6 / 5e9)
 
 
@@ -258,7 +257,7 @@ def test_packets_of_one_message_take_the_time_of_their_hops():
     st.sampled_from(GATEWAYS), st.integers(3, 5), st.integers(1, 2), st.sampled_from(ROUTINGS), st.integers(1, 30),
     st.integers(0, 10**6), st.integers(1, 60),
 )  # fmt: skip
-def test_packets_end_as_in_the_plain_simulation(gateway, groups, stripes, routing, window, seed, most):
+def test_packet_simulation_equals_the_reference(gateway, groups, stripes, routing, window, seed, most):
     network = small(groups, gateway, stripes)
     rng = np.random.default_rng(seed)
     first, second = rng.integers(0, network.routers, (2, most))
@@ -269,7 +268,7 @@ def test_packets_end_as_in_the_plain_simulation(gateway, groups, stripes, routin
 
 
 @pytest.mark.parametrize("routing", ROUTINGS)
-def test_packets_respect_the_bound_and_conserve_work(routing):
+def test_packet_simulation_respects_the_bound_and_conserves_work(routing):
     network, workload = percs(4), stencil("g", (64, 64), 65536.0)
     router = map_tasks("RNM", workload, network, np.random.default_rng(1))
     pairs = router_pairs(workload, router, network)
@@ -284,12 +283,12 @@ def test_packets_respect_the_bound_and_conserve_work(routing):
         assert run.elapsed_s <= 1.3 * loads.bottleneck[0]
     else:
         busy = run.link_busy_s[-(network.groups**2) :].sum() * network.d_bytes_per_s
-        assert busy == pytest.approx(loads.between.sum()), "two links between groups for every packet"
+        assert busy == pytest.approx(loads.between.sum()), "every packet must use two links between groups"
     again = simulate_packets(pairs, network, routing, packet_bytes=8192, seed=5)
     assert np.array_equal(run.flow_end_s, again.flow_end_s)
 
 
-def test_packets_against_recorded_simgrid():
+def test_bottleneck_times_equal_recorded_simgrid_times():
     # SimGrid 3.32, CM02 without cross-traffic: 4D-64 DEF 214.748 ms (studies/percs.md, section 7).
     _, loads = evaluate_case(Case("4D-64", "DEF"), SEED)
     assert loads["direct"].bottleneck[0] * 1e3 == pytest.approx(214.748, abs=5e-4)
@@ -305,7 +304,7 @@ def test_mappings_fill_every_router_evenly(mapping):
 
 
 @pytest.mark.parametrize("placement", PLACEMENTS)
-def test_placements_are_distinct_routers(placement):
+def test_placements_choose_distinct_routers(placement):
     network = percs(16)
     chosen = place(placement, 64, network, np.random.default_rng(2))
     assert np.unique(chosen).size == chosen.size == 64
@@ -316,81 +315,68 @@ def test_placements_are_distinct_routers(placement):
         place(placement, 600, network, np.random.default_rng(2))
 
 
-def test_search_keeps_loads_exact_and_beats_random_nodes():
+def test_search_loads_are_exact_and_improve_on_random_nodes():
     network, workload = percs(8), stencil("g", (8, 8, 8, 16), 1e6)
     block = map_tasks("BNM", workload, percs(8), np.random.default_rng(0))
     pairs = router_pairs(workload, block, network)
     start = np.random.default_rng(1).permutation(256)
-    found = search_mapping(pairs, start, network, proposals=60_000, seed=3)
-    assert sorted(found.position) == list(range(256))
-    router = found.position[block].astype(np.int32)
+    result = search_mapping(pairs, start, network, proposals=60_000, seed=3)
+    assert sorted(result.position) == list(range(256))
+    router = result.position[block].astype(np.int32)
     loads = route(count_traffic(workload, router, network)[0], network, "direct")
-    assert loads.bottleneck[0] == pytest.approx(found.bottleneck_s), "incremental loads are those of the whole"
-    assert found.bottleneck_s < 0.75 * found.start_s
+    assert loads.bottleneck[0] == pytest.approx(result.bottleneck_s), "incremental loads must equal recomputed loads"
+    assert result.bottleneck_s < 0.75 * result.start_s
     again = search_mapping(pairs, start, network, proposals=60_000, seed=3)
-    assert np.array_equal(found.position, again.position)
-    assert bottleneck_s(pairs, found.position, network) == pytest.approx(found.bottleneck_s)
-    assert bottleneck_s(pairs, start, network) == pytest.approx(found.start_s)
+    assert np.array_equal(result.position, again.position)
+    assert bottleneck_s(pairs, result.position, network) == pytest.approx(result.bottleneck_s)
+    assert bottleneck_s(pairs, start, network) == pytest.approx(result.start_s)
     with pytest.raises(InputError, match="share routers"):
         search_mapping(pairs, np.zeros(256, np.int64), network, proposals=1000, seed=1)
 
 
-def test_cases_that_share_their_traffic_have_the_loads_of_each_alone():
+def test_cases_with_shared_traffic_equal_separate_evaluation():
     base = Case("2D-64", "RNM", seed=1)
     cases = [base, *(replace(base, gateway=gateway) for gateway in GATEWAYS[1:]), replace(base, multiplicity=8)]
     assert {without_gateways(case) for case in cases} == {base}
     for case, (messages, loads) in zip(cases, evaluate_alike(cases, SEED), strict=True):
-        own_messages, own = evaluate_case(case, SEED)
+        own_messages, separate = evaluate_case(case, SEED)
         assert messages == own_messages
         for routing in ROUTINGS:
-            assert (loads[routing].link == own[routing].link).all()
-            assert (loads[routing].between == own[routing].between).all()
+            assert (loads[routing].link == separate[routing].link).all()
+            assert (loads[routing].between == separate[routing].between).all()
 
 
 LOADS = st.sampled_from([0.0, 5e-324, 1.0, 1.5, 3.0, 1e6, 1e300]) | st.floats(0, 1e300)
 
 
-@given(st.lists(LOADS, min_size=1, max_size=60), st.lists(st.floats(0, 100), min_size=1, max_size=4), st.integers(1, 3))
-def test_percentiles_are_those_of_numpy(values, percents, copies):
-    values = np.tile(np.array(values), copies)
-    assert percentiles(values, percents) == np.percentile(values, percents).tolist()
-
-
-def test_percentiles_of_many_loads_are_those_of_numpy():
-    generator = np.random.default_rng(5)
-    for different in (1, 2, 7, 600, 50_000):
-        values = generator.choice(generator.random(different) * 1e6, size=50_000)
-        assert percentiles(values, (0, 50, 90, 99, 100)) == np.percentile(values, (0, 50, 90, 99, 100)).tolist()
-
-
-def test_tables_do_not_depend_on_threads():
+def test_tables_do_not_depend_on_threads_or_shards():
     cases = list(grid_cases(["2D-64", "MCrand-64"], 2, sensitivity=True))
-    one, two = (load_tables(cases, seed=SEED, threads=n) for n in (1, 2))
-    for first, second in zip(vars(one).values(), vars(two).values(), strict=True):
+    single_thread, two_threads = (load_tables(cases, seed=SEED, threads=n) for n in (1, 2))
+    for first, second in zip(vars(single_thread).values(), vars(two_threads).values(), strict=True):
         assert first.equals(second)
     parts = [load_tables(cases[n::3], seed=SEED, threads=1) for n in range(3)]
-    for name, whole in vars(one).items():
+    for name, whole in vars(single_thread).items():
         rows = pd.concat([vars(part)[name] for part in parts]).sort_values(list(key_columns(name)))
         expected = whole.sort_values(list(key_columns(name)))
         assert rows.reset_index(drop=True).equals(expected.reset_index(drop=True)), name
     assert all(len(rows) == 0 for rows in vars(load_tables([], seed=SEED, threads=1)).values()), (
         "more shards than cases"
     )
-    assert one.network_case["case_id"].is_unique
-    assert (one.network_case["floor_s"] <= one.network_case["bottleneck_s"] * (1 + 1e-9)).all()
+    assert single_thread.network_case["case_id"].is_unique
+    assert (single_thread.network_case["floor_s"] <= single_thread.network_case["bottleneck_s"] * (1 + 1e-9)).all()
     chosen = [entry for entry in packet_cases(["2D-64"], 2) if entry[0].mapping in ("DEF", "BSM", "RNM", "BDM", "RDM")]
 
     def simulated(part, threads):
         return simulate_cases(part, packet_bytes=65536, window=64, seed=SEED, threads=threads)
 
-    found = []
+    tables = []
     for shards in (1, 3):
         rows = pd.concat([simulated(chosen[n::shards], 1 + n % 2) for n in range(shards)], ignore_index=True)
-        found.append(packet_tables(rows, one.network_case, one.network_link_class, seed=SEED))
-    for other in found[1:]:
-        for first, second in zip(vars(found[0]).values(), vars(other).values(), strict=True):
-            assert first.equals(second), "results do not depend on the number of shards"
-    packets = found[0]
+        tables.append(packet_tables(rows, single_thread.network_case, single_thread.network_link_class, seed=SEED))
+    for other in tables[1:]:
+        for first, second in zip(vars(tables[0]).values(), vars(other).values(), strict=True):
+            assert first.equals(second), "results must not depend on the number of shards"
+    packets = tables[0]
     direct = packets.prediction["case_id"].str.contains("direct")
     ratio = packets.reference["value"] / packets.prediction["value"]
     assert (ratio[direct] >= 1).all()
@@ -407,16 +393,16 @@ def test_search_rows_are_verified():
 
 
 def test_two_supernodes_share_one_link():
-    every = example_rows()
-    rows = every[every["fastest"] == 4].set_index(["wrap", "class"])
-    # By hand: of 16 x 4 nodes in rank order the two halves touch in one row of four, on a torus in two.
+    all_rows = example_rows()
+    rows = all_rows[all_rows["fastest"] == 4].set_index(["wrap", "class"])
+    # By hand: the two halves of 16 x 4 nodes in rank order touch along one row of four nodes, on a torus along two.
     assert rows.loc[(False, "D"), "max_messages"] == 4
     assert rows.loc[(True, "D"), "max_messages"] == 8
     assert rows.loc[(False, "D"), ["links", "used"]].tolist() == [2, 2]
     assert rows.loc[(False, "D"), "messages"] == 2 * (15 * 4 + 16 * 3)
 
 
-def test_rank_files(tmp_path):
+def test_rank_files_are_written_and_validated(tmp_path):
     network = small(2)
     hosts = [f"n{i}" for i in range(12)]
     files = write_rank_files(np.array([3, 3, 0]), network, hosts, tmp_path / "best")
@@ -428,7 +414,7 @@ def test_rank_files(tmp_path):
         write_rank_files(np.array([3, 3, 3]), network, hosts, tmp_path / "x")
 
 
-def test_matrices(tmp_path):
+def test_matrix_formats_are_read_and_validated(tmp_path):
     dense = np.array([[0, 5.0, 0], [1.0, 9.0, 0], [0, 2.0, 0]])
     (tmp_path / "m.csv").write_text("\n".join(",".join(map(str, row)) for row in dense))
     mmwrite(tmp_path / "m.mtx", dense)
@@ -447,7 +433,7 @@ def test_matrices(tmp_path):
             read_matrix(tmp_path / name)
 
 
-def test_command_line(tmp_path):
+def test_network_and_map_commands(tmp_path):
     runner = CliRunner()
     result = runner.invoke(app, ["network", "loads", "4D-64"])
     assert "busiest link 214.7 ms (D)" in result.output
@@ -465,11 +451,11 @@ def test_command_line(tmp_path):
     assert simulated.exit_code == 0, simulated.output
     hosts = tmp_path / "hosts.txt"
     hosts.write_text("".join(f"node{n}\n" for n in range(8)))
-    found = runner.invoke(
+    mapped = runner.invoke(
         app, ["map", str(matrix), "--network", str(machine), "--proposals", "2000", "--hosts", str(hosts),
               "-o", str(tmp_path / "best")]
     )  # fmt: skip
-    assert found.exit_code == 0, found.output
+    assert mapped.exit_code == 0, mapped.output
     assert len((tmp_path / "best.hosts").read_text().split()) == ranks
     tiled = runner.invoke(app, ["network", "loads", str(matrix), "--groups", "4", "--tiles", "16"])
     assert "256 ranks" in tiled.output, tiled.output
@@ -495,14 +481,14 @@ def test_command_line(tmp_path):
 
 
 @pytest.mark.parametrize("command", [["network", "loads"], ["network", "simulate"], ["map"]])
-def test_a_pattern_that_is_misspelt_is_named_whatever_else_is_missing(command):
+def test_misspelt_pattern_is_reported_before_missing_options(command):
     result = CliRunner().invoke(app, [*command, "4D-64x"])
     assert isinstance(result.exception, InputError)
     assert str(result.exception).startswith("pattern '4D-64x' is unknown (did you mean '4D-64'")
 
 
-def test_indirect_times_are_expected_ones_and_direct_ones_are_bounds():
-    # A case whose packets end before the busiest link of expected loads would: no link was busier than the run is long.
+def test_direct_bottleneck_time_is_a_lower_bound():
+    # In this case the packets complete before the bound from expected loads: actual random loads are lower.
     pattern, network = WORKLOADS["2D-64"], percs(64)
     router = map_tasks("RDM", pattern, network, np.random.default_rng(2))
     pairs = router_pairs(pattern, router, network)
@@ -524,14 +510,14 @@ def test_small_messages_are_not_padded_to_large_packets(tmp_path):
     )
     call = ["network", "simulate", str(matrix), "--network", str(machine)]
     result = CliRunner().invoke(app, call).output
-    found = re.search(r"arrives after ([\d.e-]+) ms; busiest link \(\w+\) ([\d.e-]+) ms", result)
-    assert float(found[1]) < 3 * float(found[2])
+    times = re.search(r"arrives after ([\d.e-]+) ms; busiest link \(\w+\) ([\d.e-]+) ms", result)
+    assert float(times[1]) < 3 * float(times[2])
     assert "more than the bytes sent" not in result
     assert "more than the bytes sent" in CliRunner().invoke(app, [*call, "--packet", "64KiB"]).output
 
 
-def test_map_never_writes_a_mapping_worse_than_the_named_ones(tmp_path):
-    # Eight nodes of a large network, neighbours in a row: rank order is hard to beat.
+def test_map_result_is_at_least_as_good_as_named_mappings(tmp_path):
+    # Eight nodes of a large network with messages between consecutive ranks: rank order is hard to improve.
     matrix, hosts = tmp_path / "row.csv", tmp_path / "hosts.txt"
     lines = [f"{n},{n + 1},1000000" for n in range(8 * 4 - 1)]
     matrix.write_text("source,target,size_bytes\n" + "\n".join(lines) + "\n")
@@ -544,7 +530,7 @@ def test_map_never_writes_a_mapping_worse_than_the_named_ones(tmp_path):
     assert best <= min(times["DEF"], times["RNM"])
     assert len((tmp_path / "best.hosts").read_text().split()) == 32
     for text, message in (
-        ("", "holds no host"), ("node0 slot=0:*\n", "expected a name of letters"), ("#node\n", "holds no host"),
+        ("", "contains no host name"), ("node0 slot=0:*\n", "expected a name of letters"), ("#node\n", "contains no host name"),
         ("node0\n", "1 hosts are named, expected one for each of the 128 routers"), ("a\0b\n", "NUL byte"),
     ):  # fmt: skip
         hosts.write_text(text)
@@ -554,7 +540,7 @@ def test_map_never_writes_a_mapping_worse_than_the_named_ones(tmp_path):
     assert not list(tmp_path.glob("other*"))
 
 
-def test_multicasts():
+def test_multicast_patterns():
     assert len(multicast("m", (8, 8, 8), 1.0).offsets) == 14
     assert multicast("m", (64,), 1.0, targets="rand").messages == 64 * 14
     network = small(4)

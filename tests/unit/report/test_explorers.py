@@ -1,4 +1,4 @@
-"""What draws the explorers of the page."""
+"""Tests of the scripts of the explorers."""
 
 import subprocess
 import sys
@@ -9,22 +9,22 @@ import vl_convert
 from fabricast.report.explorers import explorer_script
 
 
-def test_the_script_is_bundled_once_and_kept(tmp_path, monkeypatch):
+def test_script_bundle_is_cached(tmp_path, monkeypatch):
     monkeypatch.setenv("FABRICAST_CACHE_DIR", str(tmp_path))
     script = explorer_script()
     assert "</script" not in script
     assert "vegaEmbed" in script
-    (kept,) = (path for path in tmp_path.rglob("*") if path.is_file())
-    assert vl_convert.__version__ in kept.parent.name
+    (cached,) = (path for path in tmp_path.rglob("*") if path.is_file())
+    assert vl_convert.__version__ in cached.parent.name
     with monkeypatch.context() as context:
         context.setattr(vl_convert, "javascript_bundle", lambda snippet: pytest.fail("bundled again"))
         assert explorer_script() == script
-    kept.unlink()
+    cached.unlink()
     assert explorer_script() == script
 
 
-def test_the_page_is_written_without_kernels():
-    # The last step of a study, which nothing runs beside: to load numba would take a tenth of it.
+def test_report_module_does_not_import_numba():
+    # Writing the report is the last, sequential step of a run: importing numba would delay its end.
     program = "import sys, fabricast.report.page; print('numba' in sys.modules)"
-    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert found.stdout == "False\n"
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert result.stdout == "False\n"

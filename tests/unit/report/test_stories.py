@@ -1,4 +1,4 @@
-"""Sentences of a run on the machines of its user."""
+"""Tests of the answers about user-supplied machines."""
 
 from __future__ import annotations
 
@@ -19,39 +19,39 @@ _ROWS = [
 
 @pytest.fixture
 def run():
-    """Return a database with measured copies of three machines of the user, and of one of others."""
+    """Yield a database with measured copies of three user-supplied machines and a public one."""
     with duckdb.connect() as connection:
         connection.execute("CREATE TABLE study (study VARCHAR, tolerance DOUBLE)")
         connection.execute("INSERT INTO study VALUES ('pcie', 0.15), ('maxrate', 0.1)")
         connection.execute(
             "CREATE TABLE measured_copy (machine VARCHAR, own BOOLEAN, judged BOOLEAN, relative_error DOUBLE, "
-            "sharing_bytes_per_s DOUBLE, measured_bytes_per_s DOUBLE DEFAULT 100, remark VARCHAR)"
+            "sharing_bytes_per_s DOUBLE, measured_bytes_per_s DOUBLE DEFAULT 100, reason_code VARCHAR, reason VARCHAR)"
         )
         for row in _ROWS:
             connection.execute(
                 "INSERT INTO measured_copy BY NAME SELECT ? AS machine, ? AS own, ? AS judged, ?::DOUBLE AS "
-                "relative_error, ? AS sharing_bytes_per_s, ? AS remark",
+                "relative_error, ? AS sharing_bytes_per_s, ? AS reason_code, ? AS reason",
                 row,
             )
         yield connection
 
 
-def test_each_machine_of_the_user_has_a_sentence(run):
+def test_each_user_supplied_machine_has_an_answer(run):
     bare, blind, node = (answer.sentence for answer in machine_answers(run))
     assert bare == "bare: none of 1 measured graphs is judged: all of them give parameters."
     assert blind.endswith("is judged: no probe tells what memory carries for several GPUs.")
-    # Errors of 2 and 40 %; sharing alone misses by 10 and 50 %.
+    # The errors are 2 and 40 %; those of plain link sharing are 10 and 50 %.
     assert node == (
         "node: 2 of 3 measured graphs are judged, with a median error of 21.0 % (sharing on the tree alone 30.0 %); "
         "1 within 15 %."
     )
 
 
-def test_a_run_without_own_machines_says_nothing_of_them(run):
+def test_run_without_user_supplied_machines_has_no_machine_answers(run):
     run.execute("DELETE FROM measured_copy WHERE own")
     assert machine_answers(run) == []
 
 
-def test_the_terminal_hears_of_own_machines_first(run, monkeypatch):
+def test_user_supplied_machines_come_first_on_the_terminal(run, monkeypatch):
     monkeypatch.setattr("fabricast.report.stories.stories", dict)
     assert [line[:17] for line in answers_text(run)] == ["your machine bare", "your machine blin", "your machine node"]

@@ -1,4 +1,4 @@
-"""Claims: relations, tolerances, readings, baselines, mutations; what each file of claims has to say."""
+"""Claims: relations, tolerances, interpretations, baselines, mutations, and claim files."""
 
 import csv
 import re
@@ -55,24 +55,24 @@ def test_relations(relation, bounds, holds, fails):
 
 
 @given(st.floats(0, 1e6), st.floats(0, 1e6))
-def test_success_is_never_punished(value, more):
-    """Whatever is above a lower bound holds, and whatever is below an upper one."""
+def test_values_beyond_a_one_sided_bound_are_reproduced(value, more):
+    """Check values above a lower bound and below an upper bound."""
     assert judge(claim(relation="at_least", value=value), value + more) == "reproduced"
     assert judge(claim(relation="at_most", value=value), value - more) == "reproduced"
 
 
-def test_a_verdict_that_hangs_on_our_tolerance_says_so():
+def test_verdict_within_this_projects_tolerance_is_marked():
     width = {"value": 0.3, "because": "example"}
     ours, authors = (claim(value=5.7, rounding=0.05, tolerance=width | {"reason": r}) for r in ("ours", "authors"))
     assert [judge(ours, value) for value in (5.66, 5.9, 6.1)] == ["reproduced", "decided_by_tolerance", "deviates"]
     assert [judge(authors, value) for value in (5.66, 5.9, 6.1)] == ["reproduced", "reproduced", "deviates"]
 
 
-def test_a_claim_is_reproduced_only_through_a_value(tables):
+def test_claim_is_reproduced_only_by_a_value(tables):
     assert verdict_of(tables)["verdict"] == "reproduced"
     assert verdict_of(tables, value=4.0)["verdict"] == "deviates"
     absent = verdict_of(tables, query="SELECT communication FROM communication WHERE graph = 'x'")
-    assert (absent["verdict"], absent["note"]) == ("not_testable", "this run holds no value for it.")
+    assert (absent["verdict"], absent["note"]) == ("not_testable", "this run contains no value for it.")
     assert verdict_of(tables, query=None, note="why")["verdict"] == "not_testable"
     for query, message in (("SELECT 1 FROM communication", "3 rows"), ("SELECT x FROM communication", "query fails")):
         with pytest.raises(InputError, match=f"claim 'c'.*{message}"):
@@ -80,32 +80,32 @@ def test_a_claim_is_reproduced_only_through_a_value(tables):
 
 
 @pytest.mark.parametrize("evidence", BY_CONSTRUCTION)
-def test_what_cannot_fail_is_not_reproduced(tables, evidence):
+def test_claims_by_construction_are_not_reproduced(tables, evidence):
     assert verdict_of(tables, evidence=evidence)["verdict"] == "follows_from_inputs"
     assert verdict_of(tables, evidence=evidence, value=4.0)["verdict"] == "deviates"
 
 
-def test_a_claim_that_every_baseline_passes_does_not_discriminate(tables):
+def test_claim_that_all_baselines_pass_does_not_discriminate(tables):
     query = "SELECT {count} FROM communication"
     common = {"query": query, "where": {"count": "count(*)"}}
     same, other = {"count": "count(*) + 0"}, {"count": "count(*) + 1"}
     assert verdict_of(tables, baselines={"same": same}, **common)["verdict"] == "does_not_discriminate"
     row = verdict_of(tables, baselines={"other": other}, **common)
     assert (row["verdict"], row["shown_to_fail"]) == ("reproduced", True)
-    # One alternative that is as good is enough, whatever a straw man does.
+    # One baseline that is as good as the model suffices, even if a straw man fails.
     both = {"as good": same, "straw man": other}
     assert verdict_of(tables, baselines=both, **common)["verdict"] == "does_not_discriminate"
-    # The data do not tell margins apart that differ by less than a tenth: 7.5 from 8, but 6 from 8.
+    # Margins that differ by less than 10 % are not distinguished: 7.5 and 8 are equal, 6 and 8 differ.
     bounded = {"relation": "at_most", "value": 10.0, "query": "SELECT {error}", "where": {"error": "2"}}
     for error, verdict in (("2.5", "does_not_discriminate"), ("4", "reproduced")):
         near = {"near": {"error": error}, "straw man": {"error": "20"}}
         assert verdict_of(tables, baselines=near, **bounded)["verdict"] == verdict
-    # A whole query may stand for an alternative; one without a value says nothing.
-    found = evaluate_claims([claim(baselines={"none": "SELECT NULL", "four": "SELECT 4"})], tables)
-    assert found.claim_baseline["verdict"].tolist() == ["not_testable", "deviates"]
+    # A baseline may be a complete query; a baseline without a value is not testable.
+    tables_of_claim = evaluate_claims([claim(baselines={"none": "SELECT NULL", "four": "SELECT 4"})], tables)
+    assert tables_of_claim.claim_baseline["verdict"].tolist() == ["not_testable", "deviates"]
 
 
-def test_readings_of_equal_standing_all_have_to_hold(tables):
+def test_claim_must_hold_for_all_equal_interpretations(tables):
     query = "SELECT count(*) + {more} FROM communication"
     readings = {"more": {"none": "0", "one": "1", "unknown": "NULL"}}
     first = evaluate_claims([claim(query=query, readings=readings)], tables)
@@ -115,51 +115,51 @@ def test_readings_of_equal_standing_all_have_to_hold(tables):
         [claim(query=query, readings=readings, equal={"more": ["none", "one", "unknown"]})], tables
     ).claim.iloc[0]
     assert (every["verdict"], every["observed"]) == ("deviates", 4.0)
-    # What this run does not hold cannot be reproduced by the rest.
+    # An equal interpretation without a value makes the claim untestable.
     some = {"more": {"none": "0", "unknown": "NULL"}}
     assert (
         verdict_of(tables, query=query, readings=some, equal={"more": ["none", "unknown"]})["verdict"] == "not_testable"
     )
 
 
-def test_a_mutation_sees_wrong_data(tables):
+def test_mutation_changes_the_data(tables):
     query = "SELECT min(size_bytes) FROM communication"
     least = min(communications(3)["size_bytes"])
-    found = evaluate_claims(
+    tables_of_claim = evaluate_claims(
         [claim(query=query, value=least, mutation="communication.size_bytes = size_bytes * 2")], tables
     )
-    assert found.claim_mutation.loc[0, ["observed", "verdict"]].tolist() == [2 * least, "deviates"]
-    assert found.claim.loc[0, "shown_to_fail"]
+    assert tables_of_claim.claim_mutation.loc[0, ["observed", "verdict"]].tolist() == [2 * least, "deviates"]
+    assert tables_of_claim.claim.loc[0, "shown_to_fail"]
     assert not verdict_of(tables)["shown_to_fail"]
 
 
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"value": None}, "needs value"),
-        ({"relation": "between"}, "needs high and low"),
-        ({"relation": "first"}, "needs no bound"),
-        ({"query": None}, "needs a 'note'"),
-        ({"query": "SELECT {x}"}, "placeholders are"),
-        ({"equal": {"x": ["y"]}}, "'equal' names"),
-        ({"baselines": {"b": {"x": "1"}}}, "changes what the query has not"),
+        ({"value": None}, "requires value"),
+        ({"relation": "between"}, "requires high and low"),
+        ({"relation": "first"}, "requires no bound"),
+        ({"query": None}, "requires a 'note'"),
+        ({"query": "SELECT {x}"}, "placeholders of the query are"),
+        ({"equal": {"x": ["y"]}}, "'equal' contains"),
+        ({"baselines": {"b": {"x": "1"}}}, "changes a placeholder that is not in the query"),
         ({"mutation": "communication = 3"}, "expected 'table.column = expression'"),
         ({"evidence": "faith"}, "evidence"),
         ({"study": "x"}, "expected one of"),
     ],
 )
-def test_wrong_claims_are_refused(fields, message):
+def test_invalid_claims_are_rejected(fields, message):
     with pytest.raises(ValueError, match=message):
         claim(**fields)
 
 
-def test_claims_stand_in_the_file_of_their_study(tmp_path):
+def test_claims_of_another_study_are_rejected(tmp_path):
     text = (
         "claims: [{claim: c, study: maxrate, statement: s, source: t, relation: first, unit: rank, "
         "evidence: definition, query: SELECT 1}]"
     )
     (tmp_path / "pcie.yaml").write_text(text)
-    with pytest.raises(InputError, match="is of study 'maxrate'"):
+    with pytest.raises(InputError, match="the study of claim '.*' is 'maxrate'"):
         read_claims(tmp_path)
     (tmp_path / "pcie.yaml").unlink()
     (tmp_path / "maxrate.yaml").write_text(text.replace("claims: [", "claims: [" + text[9:-1] + ", "))
@@ -167,7 +167,7 @@ def test_claims_stand_in_the_file_of_their_study(tmp_path):
         read_claims(tmp_path)
 
 
-def test_texts():
+def test_formatted_texts():
     assert bound_text("at_most", None, 5.0, "%") == "at most 5 %"
     assert bound_text("equals", 1679616.0, 1679616.0, "schedules") == "1,679,616 schedules"
     assert bound_text("equals", None, None, "ms") == "–"
@@ -181,8 +181,11 @@ def test_texts():
     )
 
 
-def test_the_recorded_study_was_made_to_fail_once():
-    """Each claim that holds deviates under a baseline or with wrong data; what holds by construction is exempt."""
+def test_claims_of_the_recorded_study_fail_with_baselines_or_mutations():
+    """Check that claims that hold deviate for a baseline or mutated data.
+
+    Claims that hold by construction and claims that do not discriminate are exempt.
+    """
     with (REPOSITORY / "docs" / "default_claims.csv").open(newline="") as file:
         recorded = list(csv.DictReader(file))
     weak = [
@@ -197,15 +200,15 @@ def test_the_recorded_study_was_made_to_fail_once():
     assert "reproduced" not in by_construction
 
 
-def test_a_changed_tolerance_stands_in_the_changelog():
+def test_changed_tolerances_are_in_the_changelog():
     changes = (REPOSITORY / "CHANGELOG.md").read_text()
     for one in CLAIMS:
         if one.tolerance is not None and one.tolerance.version > 1:
             assert f"`{one.claim}`" in changes, one.claim
 
 
-def test_a_midpoint_with_a_half_width_is_no_statement():
-    """What is printed is the statement's own number: no tolerance reaches as far as half of it."""
+def test_tolerances_are_small_relative_to_the_value():
+    """Check that no tolerance is as large as a quarter of the value of the statement."""
     for one in CLAIMS:
         if one.tolerance is not None and one.value:
             assert one.tolerance.value < abs(one.value) / 4, one.claim
@@ -214,13 +217,13 @@ def test_a_midpoint_with_a_half_width_is_no_statement():
 def test_figures_of_claims_exist():
     from fabricast.figures.catalogue.captions import caption_files
 
-    known = {re.sub("_", ".", name.removesuffix(".rst"), count=1) for name in caption_files()}
-    assert {one.figure for one in CLAIMS if one.figure} <= known
+    figures = {re.sub("_", ".", name.removesuffix(".rst"), count=1) for name in caption_files()}
+    assert {one.figure for one in CLAIMS if one.figure} <= figures
 
 
-def test_a_text_that_a_comma_cuts_is_noticed(tmp_path):
+def test_text_truncated_by_a_comma_is_rejected(tmp_path):
     (tmp_path / "claims.yaml").write_text(
         "claims:\n  - claim: c_<id>\n    statement: <text>\n    each:\n      - {id: a, text: It is so (at most, as said).}\n"
     )
-    with pytest.raises(InputError, match=r"has the key 'as said\)\.', which no text uses"):
+    with pytest.raises(InputError, match=r"has the key 'as said\)\.', but no text contains"):
         read_claims(tmp_path)

@@ -1,4 +1,4 @@
-"""Rows are put in the order in which DuckDB would put them."""
+"""Sort order of table rows, compared with DuckDB."""
 
 import duckdb
 import numpy as np
@@ -28,7 +28,7 @@ ROWS = st.lists(
 
 
 @given(rows=ROWS, held_once=st.booleans(), most_keys=st.sampled_from([1, 40, 2**62]))
-def test_the_order_is_that_of_duckdb(rows, held_once, most_keys):
+def test_order_agrees_with_duckdb(rows, held_once, most_keys):
     frame = pd.DataFrame(rows, columns=list(TYPES))
     if held_once:
         frame = frame.astype({"text": "category", "kind": pd.CategoricalDtype(["b", "a", "aa", "other"])})
@@ -36,23 +36,23 @@ def test_the_order_is_that_of_duckdb(rows, held_once, most_keys):
         patch.setattr(module, "_MOST_KEYS", most_keys)
         connection.execute(f"CREATE TABLE expected ({', '.join(f'{name} {kind}' for name, kind in TYPES.items())})")
         connection.executemany("INSERT INTO expected VALUES (?, ?, ?, ?)", rows)
-        found = frame.iloc[key_order(frame, "some", TYPES)]
+        sorted_rows = frame.iloc[key_order(frame, "some", TYPES)]
         ordered = connection.execute("FROM expected ORDER BY text, kind::VARCHAR, number, tolerance").fetchall()
-    assert list(found.itertuples(index=False, name=None)) == ordered
+    assert list(sorted_rows.itertuples(index=False, name=None)) == ordered
 
 
-def test_a_key_that_is_there_twice_is_told():
+def test_duplicate_key_is_reported():
     frame = pd.DataFrame({"text": ["z", "b", "a", "b"], "number": [1, 2, 3, 2]})
     with pytest.raises(duckdb.ConstraintException, match=r"table some: duplicate key \('b', 2\)"):
         key_order(frame, "some", {"text": "VARCHAR", "number": "BIGINT"})
-    # A number is written as a text.
+    # Key columns of text compare numbers by their text.
     mixed = pd.DataFrame({"text": np.array([1, "1"], dtype=object)})
     with pytest.raises(duckdb.ConstraintException, match="duplicate key"):
         key_order(mixed, "some", {"text": "VARCHAR"})
 
 
 @pytest.mark.parametrize("held_once", [False, True])
-def test_a_key_that_is_absent_is_not_taken_for_another(held_once, tmp_path):
+def test_missing_key_is_reported(held_once, tmp_path):
     frame = pd.DataFrame({"graph": ["a", None], "communication": 0, "source": "0", "target": "1", "size_bytes": 1.0,
                           "start_s": 0.0}).astype({"graph": "category"} if held_once else {})  # fmt: skip
     with pytest.raises(duckdb.ConstraintException, match=r"NOT NULL constraint failed: communication\.graph"):
@@ -60,7 +60,7 @@ def test_a_key_that_is_absent_is_not_taken_for_another(held_once, tmp_path):
 
 
 @pytest.mark.parametrize("held_once", [False, True])
-def test_many_rows_are_written_as_few_are(held_once, tmp_path, monkeypatch):
+def test_large_and_small_tables_are_written_identically(held_once, tmp_path, monkeypatch):
     rows = 7000
     frame = pd.DataFrame(
         {"graph": [f"g{k % 50}" for k in range(rows)], "communication": np.arange(rows)[::-1], "source": "0",

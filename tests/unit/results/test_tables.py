@@ -115,7 +115,7 @@ def test_parquet_is_ordered_and_equal_for_equal_rows(tmp_path):
 
 
 @pytest.mark.parametrize("change", [{"size_bytes": -1.0}, {"size_bytes": None}, {"communication": 0}])
-def test_rows_that_break_the_schema_are_refused_and_nothing_is_written(tmp_path, change):
+def test_rows_that_violate_the_schema_are_rejected_and_not_written(tmp_path, change):
     rows = communications(3)
     rows[next(iter(change))] = next(iter(change.values()))
     with pytest.raises(duckdb.ConstraintException):
@@ -123,14 +123,14 @@ def test_rows_that_break_the_schema_are_refused_and_nothing_is_written(tmp_path,
     assert list(tmp_path.iterdir()) == []
 
 
-def test_half_written_files_never_appear(tmp_path):
+def test_partial_files_are_removed(tmp_path):
     with pytest.raises(RuntimeError), atomic_write(tmp_path / "x.txt") as temporary:
         temporary.write_text("half")
         raise RuntimeError
     assert list(tmp_path.iterdir()) == []
 
 
-def test_unwritable_places_are_told_in_one_line(tmp_path):
+def test_unwritable_paths_are_reported_in_one_line(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot be written"), atomic_write(tmp_path / "file" / "x.txt"):
         pass
@@ -142,7 +142,7 @@ def test_corrupt_parquet_is_named(tmp_path):
         read_table(tmp_path / "bad.parquet")
 
 
-def test_texts_are_read_as_categories_of_all_files(tmp_path):
+def test_categories_are_shared_by_all_files(tmp_path):
     for name, graph in (("a", "first"), ("b", "second")):
         write_table(communications(3).assign(graph=graph), "communication", tmp_path / f"{name}.parquet")
     paths = [tmp_path / "b.parquet", tmp_path / "a.parquet"]
@@ -184,7 +184,7 @@ def test_digests_of_different_versions_of_duckdb_are_not_compared(tmp_path):
     assert compare_digests("run.duckdb", "run.duckdb") == (0, f"{len(table_names()) - 2} tables, 0 differ")
     assert compare_digests("run.duckdb", "other.csv") == (
         2,
-        f"digests of DuckDB v{duckdb.__version__} and DuckDB v9.9 cannot be compared: make both databases with the same",
+        f"digests of DuckDB v{duckdb.__version__} and DuckDB v9.9 cannot be compared: build both databases with the same version",
     )
     digests.assign(digest=["v9.9:ab", "v9.9:ef"]).to_csv(tmp_path / "third.csv", index=False)
     assert compare_digests("other.csv", "third.csv") == (1, "2 tables, 1 differ: graph")
@@ -194,10 +194,10 @@ def test_digests_of_different_versions_of_duckdb_are_not_compared(tmp_path):
     (tmp_path / "notes.csv").write_text("a,b\n1,2\n")
     for absent in ("notes.csv", "rows.parquet", "nowhere.duckdb"):
         code, said = compare_digests("run.duckdb", absent)
-        assert code == 2 and said.startswith(f"{tmp_path / absent}: holds no digests") and "\n" not in said
+        assert code == 2 and said.startswith(f"{tmp_path / absent}: contains no digests") and "\n" not in said
 
 
-def test_a_digest_tells_what_moved_between_rows_and_columns_but_not_their_order():
+def test_digest_depends_on_content_but_not_on_row_order():
     with connect() as connection:
         create_schema(connection)
 
@@ -221,8 +221,8 @@ def test_a_digest_tells_what_moved_between_rows_and_columns_but_not_their_order(
     assert len(others) == 4
 
 
-def test_large_tables_take_little_room_and_tell_a_duplicate(tmp_path):
-    """Rows keep their content, equal numbers of comparisons stand together, and without an index a duplicate is told."""
+def test_large_tables_are_compact_and_reject_duplicates(tmp_path):
+    """Check content, row order that groups equal numbers, and duplicate keys without an index."""
     rows = 30_000
     case = {"study": "pcie", "case_id": [f"g{k:05}" for k in range(rows)], "item": "0", "quantity": "elapsed"}
     value = np.arange(rows) % 7 + 1.0
@@ -243,22 +243,22 @@ def test_large_tables_take_little_room_and_tell_a_duplicate(tmp_path):
         stored = {table: connection.table(table).df() for table in frames}
         digests = {name: text for name, _, text in table_digests(connection)}
         assert connection.execute("SELECT block_size FROM pragma_database_size()").fetchall() == [(65536,)]
-        told = dict(connection.execute("SELECT table_name, digest FROM table_digest").fetchall())
+        recorded = dict(connection.execute("SELECT table_name, digest FROM table_digest").fetchall())
     assert stored["comparison"]["reference"].is_monotonic_increasing
     assert stored["prediction"]["case_id"].is_monotonic_increasing
     for table, frame in frames.items():
-        found = stored[table].sort_values("case_id", ignore_index=True)
-        pd.testing.assert_frame_equal(found[list(frame)], frame, check_dtype=False, check_categorical=False)
-    assert {name: digests[name] for name in frames} == {name: told[name] for name in frames}
-    # A digest tells whose hash it is.
+        rows_by_case = stored[table].sort_values("case_id", ignore_index=True)
+        pd.testing.assert_frame_equal(rows_by_case[list(frame)], frame, check_dtype=False, check_categorical=False)
+    assert {name: digests[name] for name in frames} == {name: recorded[name] for name in frames}
+    # A digest contains the DuckDB version of its hash function.
     assert {digest.split(":")[0] for digest in digests.values()} == {f"v{duckdb.__version__}"}
-    with pytest.raises(InputError, match=r"b\.parquet: .* beside other parts: .*duplicate key .'pcie', 'g00000'"):
+    with pytest.raises(InputError, match=r"b\.parquet: .* with its other shards: .*duplicate key .'pcie', 'g00000'"):
         build_database({"prediction": [*parts["prediction"], parts["prediction"][0]]}, tmp_path / "twice.duckdb")
     assert not (tmp_path / "twice.duckdb").exists()
 
 
-def test_tables_of_a_process_know_nothing_of_each_other(tmp_path):
-    """One instance of DuckDB serves all of them, also at the same time and after a failure."""
+def test_connections_of_a_process_are_isolated(tmp_path):
+    """Check isolation of connections to the shared instance, concurrently and after errors."""
     rows = communications(300)
 
     def write_and_read(number):
@@ -273,8 +273,8 @@ def test_tables_of_a_process_know_nothing_of_each_other(tmp_path):
     assert len(list(tmp_path.iterdir())) == 40
 
 
-def test_parts_of_a_table_are_one_in_the_database(tmp_path):
-    """In the order of the key, whatever that of the files; what does not fit is told with its file."""
+def test_shards_of_a_table_are_merged_in_the_database(tmp_path):
+    """Check key order for any file order, and errors that name the invalid file."""
 
     def topology(name, links=1):
         return pd.DataFrame([{"topology": name, "study": "pcie", "kind": "pcie_tree", "source": "s", "tag": "assumed",
@@ -286,7 +286,7 @@ def test_parts_of_a_table_are_one_in_the_database(tmp_path):
     build_database({"topology": parts}, tmp_path / "all.duckdb")
     with duckdb.connect(str(tmp_path / "all.duckdb"), read_only=True) as connection:
         assert connection.sql("SELECT topology FROM topology").fetchall() == [("a",), ("b",), ("c",)]
-    with pytest.raises(InputError, match=r"b\.parquet: .* beside other parts: .*duplicate key \"b\""):
+    with pytest.raises(InputError, match=r"b\.parquet: .* with its other shards: .*duplicate key \"b\""):
         build_database({"topology": [*parts, parts[0]]}, tmp_path / "twice.duckdb")
     with connect() as connection:
         connection.execute(f"COPY (SELECT * REPLACE (-1 AS links) FROM '{parts[0]}') TO '{tmp_path / 'd.parquet'}'")
@@ -322,7 +322,7 @@ def test_interval_resamples_whole_cases():
         assert bounds[0] <= low <= bounds[1] <= bounds[2] <= high <= bounds[3]
 
 
-def test_intervals_of_some_cases_are_those_of_their_draws():
+def test_intervals_of_a_subset_of_cases_use_their_resamples():
     generator = np.random.default_rng(3)
     counts, some = draw_cases(600, 700, generator), np.flatnonzero(generator.random(600) < 0.3)
     sizes = generator.integers(1, 9, (some.size, 1)).astype(float)
@@ -332,7 +332,7 @@ def test_intervals_of_some_cases_are_those_of_their_draws():
     )
 
 
-def test_zero_references_and_mixed_units_are_refused():
+def test_zero_references_and_mixed_units_are_rejected():
     case = {"study": ["pcie"], "case_id": ["g"], "item": [""], "quantity": ["rate"], "unit": ["s"]}
     predicted = pd.DataFrame(case | {"model": ["m"], "value": [1.0]})
     reference = pd.DataFrame(case | {"kind": ["measured"], "origin": ["o"], "value": [0.0]})
@@ -400,7 +400,7 @@ def test_every_study_file_fits_the_configuration():
         ),
     ],
 )
-def test_bad_configuration_is_refused_in_one_line(change, message):
+def test_invalid_configuration_is_rejected_in_one_line(change, message):
     base = load_model(REPOSITORY / "config" / "config.yaml", configuration.Config).model_dump(mode="json")
     with pytest.raises(InputError) as caught:
         configuration.checked_config(base | change)
@@ -413,7 +413,7 @@ def test_bad_configuration_is_refused_in_one_line(change, message):
     ("pcie", "tau", math.nan), ("percs", "seeds", 10**9), ("percs", "packet_kib", math.inf),
     ("maxrate", "draws", 10**12), ("breakdown", "samples", 10**18),
 ])  # fmt: skip
-def test_numbers_without_sense_are_refused_in_the_configuration(study, key, value):
+def test_out_of_range_numbers_in_the_configuration_are_rejected(study, key, value):
     values = load_model(REPOSITORY / "config" / "config.yaml", configuration.Config).model_dump(mode="json")
     values[study][key] = value
     with pytest.raises(InputError, match=rf"key '{study}\.{key}' is "):
@@ -424,7 +424,7 @@ def test_numbers_without_sense_are_refused_in_the_configuration(study, key, valu
         configuration.checked_config(values)
 
 
-def test_csv_rows_know_their_lines_and_what_is_wrong(tmp_path):
+def test_csv_errors_contain_line_and_problem(tmp_path):
     path = tmp_path / "mine.csv"
     path.write_text('# a comment\n\na,b\n# another\n"1\n1",x\n\n2_0,\n', encoding="utf-8-sig")
     first, second = read_csv(path, ["b", "a"], ["c"])
@@ -432,7 +432,11 @@ def test_csv_rows_know_their_lines_and_what_is_wrong(tmp_path):
     with pytest.raises(InputError, match=r"mine.csv:8: a is '2_0'"):
         second.number("a")
     assert second.number("b", default=3.0) == second.number("c", default=3.0) == 3.0
-    for text, message in ((b"a,b\n1,\xff\n", "not UTF-8"), (b"a,b\n1,\0\n", r":2: holds a NUL"), (b"a\n1\n", "'b' is")):
+    for text, message in (
+        (b"a,b\n1,\xff\n", "not UTF-8"),
+        (b"a,b\n1,\0\n", r":2: contains a NUL"),
+        (b"a\n1\n", "'b' is"),
+    ):
         path.write_bytes(text)
         with pytest.raises(InputError, match=message):
             read_csv(path, ["a", "b"])
@@ -440,7 +444,7 @@ def test_csv_rows_know_their_lines_and_what_is_wrong(tmp_path):
         read_csv(tmp_path, ["a"])
 
 
-def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path):
+def test_temporary_files_of_killed_processes_are_removed(tmp_path):
     target = tmp_path / "a[1].csv"
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()

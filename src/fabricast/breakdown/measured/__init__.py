@@ -1,1 +1,1 @@
-"""Measurements on this machine."""
+"""Latency breakdown measurements on the local machine."""

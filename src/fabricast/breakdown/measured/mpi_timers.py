@@ -1,8 +1,8 @@
-"""Time the parts of a small MPI message between two processes of one machine.
+"""MPI program that times the regions of a small message between processes.
 
-Run by `fabricast.breakdown.measured.runs` under mpiexec with two processes; needs mpi4py.
-Each region is timed in a pass of its own, so that no pair of clock readings nests in
-another, and the cost of an empty pair is measured beside it.
+`fabricast.breakdown.measured.runs` starts it under mpiexec with two processes; it requires mpi4py. Regions
+are timed separately, so that clock readings are never nested. The overhead of an empty pair of clock
+readings is measured as well.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PAYLOAD_BYTES = 8
 
 
 def _overhead_ns() -> float:
-    """Median cost of an empty pair of clock readings."""
+    """Return the median overhead of an empty pair of clock readings in ns."""
     clock = time.perf_counter_ns
     gaps = []
     for _ in range(_CALIBRATION):
@@ -38,14 +38,14 @@ def _send(world: MPI.Comm, payload: bytearray, requests: list[MPI.Request]) -> N
 
 
 def main(path: str, iterations: int) -> None:
-    """Measure and write the timers of rank 0 and rank 1 as CSV.
+    """Measure the timers of ranks 0 and 1 and write them as CSV.
 
     Parameters
     ----------
     path : str
-        The CSV file, as `fabricast.breakdown.traces.read_timers` takes it.
+        CSV file for `fabricast.breakdown.traces.read_timers`.
     iterations : int
-        Samples of each region.
+        Number of samples of each region.
     """
     from mpi4py import MPI
 
@@ -69,7 +69,7 @@ def main(path: str, iterations: int) -> None:
             timed("send_progress", requests[0].Wait, number)
             world.Barrier()
         else:
-            # The message is there before the receive is timed.
+            # The barrier ensures that the message has arrived before the receive is timed.
             world.Barrier()
             timed("receive_progress", lambda: world.Recv(payload, source=0), number)
     for number in range(iterations):

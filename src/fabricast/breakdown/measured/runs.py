@@ -1,7 +1,7 @@
-"""A measured breakdown of this machine: an MPI message through shared memory.
+"""Measured latency breakdown of an MPI message through shared memory.
 
-No NIC and no analyser are needed, so there is no I/O or network part: what the CPU
-timers do not explain of the observed latency is one lump.
+The measurement needs neither NIC nor PCIe analyser. It therefore has no I/O or network components: the
+difference between CPU timers and observed latency is not broken down.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fabricast.runtime.mpi_launch import launch
 __all__ = ["MeasuredTables", "measure_message", "measured_tables"]
 
 _TIMEOUT_S = 300
-#: What the regions mean as components.
+#: Component, parent group, side and title of each timed region.
 _COMPONENTS = {
     "mpi_isend": ("hlp_and_llp_post", "post", "initiator", "MPI_Isend"),
     "send_progress": ("tx_progress", "progress", "initiator", "MPI_Wait of the sender"),
@@ -31,12 +31,12 @@ _COMPONENTS = {
 
 @dataclass(frozen=True)
 class MeasuredTables:
-    """Rows that a measurement adds to the tables.
+    """Result tables of a measurement.
 
     Parameters
     ----------
     breakdown_component, breakdown_total, prediction, reference : pandas.DataFrame
-        Rows as in schema.sql; none if nothing was measured.
+        Rows as defined in schema.sql; empty if nothing was measured.
     """
 
     breakdown_component: pd.DataFrame
@@ -46,14 +46,14 @@ class MeasuredTables:
 
 
 def measure_message(path: Path | str, *, iterations: int) -> None:
-    """Measure an MPI message between two processes of this machine.
+    """Measure an MPI message between two processes of the local machine.
 
     Parameters
     ----------
     path : Path or str
-        CSV of timers, written whole or not at all.
+        Output CSV file of timers, written atomically.
     iterations : int
-        Samples of each region.
+        Number of samples of each region.
 
     Raises
     ------
@@ -67,18 +67,18 @@ def measure_message(path: Path | str, *, iterations: int) -> None:
 
 
 def measured_tables(timers_file: Path | str | None) -> MeasuredTables:
-    """Turn measured timers into rows.
+    """Convert measured timers to result tables.
 
     Parameters
     ----------
     timers_file : Path, str or None
-        CSV of `measure_message`; None if nothing was measured.
+        CSV file written by `measure_message`; None if nothing was measured.
 
     Returns
     -------
     MeasuredTables
-        Components with tag ``measured``; the sum of what lies on the path of one message
-        as prediction and half the ping-pong as reference of kind ``measured``.
+        Components with tag ``measured``; the sum of the regions on the path of one message as prediction;
+        half the ping-pong time as reference of kind ``measured``.
     """
     if timers_file is None:
         return MeasuredTables(
@@ -95,7 +95,7 @@ def measured_tables(timers_file: Path | str | None) -> MeasuredTables:
         raise InputError(f"lacks the regions {', '.join(missing)}", path=Path(timers_file))
     system = "this_machine.shared_memory"
     overhead = float(timers["overhead_ns"].median())
-    source = f"measured on {processor_name()}; clock overhead of {overhead:.0f} ns subtracted; includes the mpi4py call"
+    source = f"measured on {processor_name()}; clock overhead of {overhead:.0f} ns subtracted; mpi4py call included"
     components = pd.DataFrame(
         [
             {

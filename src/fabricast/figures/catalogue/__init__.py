@@ -1,6 +1,6 @@
-"""All figures in one place, one module a study: what a figure is called, shows and is drawn from.
+"""Catalogue of all figures, one module per study: name, title, tables and caption.
 
-A catalogue is read by every job of the workflow, so what draws is imported only when it draws.
+Every job of the workflow imports the catalogue. Plotting modules are therefore imported only when a figure is drawn.
 """
 
 from __future__ import annotations
@@ -21,30 +21,31 @@ if TYPE_CHECKING:
 
 __all__ = ["Entry", "Read", "figures_of", "lazy_module", "readings_entry"]
 
-#: Returns a table by its name.
+#: Function that returns a table by its name.
 Read: TypeAlias = "Callable[[str], pd.DataFrame]"
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One figure.
+    """Description of one figure.
 
     Parameters
     ----------
     name : str
-        Name within its study, and of its files.
+        Name within its study, also used in file names.
     title : str
-        What it shows, in a few words.
+        Short title.
     draw : callable
-        Draws it from a function that returns a table by its name, and values of the run.
+        Function that draws the figure. Its arguments are a function that returns a table by its name, and the
+        values of the run.
     caption : str
-        What a reader sees in it.
+        Caption.
     wanted : callable, optional
-        Whether a configuration has this figure; by default every one has.
+        Predicate on the configuration: whether a run has this figure. By default every run has it.
     needs_simulation : bool, default False
-        Whether it is drawn from the packet-level reference of the PCIe study.
+        Whether the figure requires the packet-level reference of the PCIe study.
     needs_claims : bool, default False
-        Whether it is drawn from the verdicts on claims, which follow from all tables.
+        Whether the figure requires the verdicts on claims, which depend on all tables.
     """
 
     name: str
@@ -57,7 +58,7 @@ class Entry:
 
 
 def readings_entry(study: str) -> Entry:
-    """Return the figure of a study that shows under which readings its claims hold.
+    """Return the figure of claim verdicts by interpretation of the source.
 
     Examples
     --------
@@ -67,23 +68,22 @@ def readings_entry(study: str) -> Entry:
     claims = lazy_module("fabricast.figures.claims")
     return Entry(
         "readings",
-        "Under which readings claims hold",
+        "Verdicts on claims by interpretation",
         lambda read, values: claims.plot_claim_readings(read("claim_reading"), read("claim")),
-        "Below the statement of each claim one cell for each defensible reading of what its source leaves open; the "
-        "table of claims on the page lists them in the same order. Framed cells are the readings that the verdict "
-        "rests on. A claim holds only if it does for every framed reading; the number says for how many of those "
-        "tested it does.",
+        "One cell for each defensible interpretation of the source of a claim, in the order of the table of claims. "
+        "A claim holds only if it holds for every framed interpretation; the number counts the tested interpretations "
+        "for which it holds.",
         needs_claims=True,
     )
 
 
 def lazy_module(name: str) -> ModuleType:
-    """Return a module that is executed when something of it is first used.
+    """Return a module that is executed at the first access to one of its attributes.
 
     Parameters
     ----------
     name : str
-        Full name.
+        Full module name.
 
     Examples
     --------
@@ -103,14 +103,14 @@ def lazy_module(name: str) -> ModuleType:
 
 
 def figures_of(study: str, settings: Config) -> dict[str, Entry]:
-    """Return the figures of a study that a configuration has, by name.
+    """Return the figures of a study in a configuration, by name.
 
     Parameters
     ----------
     study : str
         Name of the study.
     settings : Config
-        The checked configuration.
+        Validated configuration.
     """
     entries: tuple[Entry, ...] = importlib.import_module(f"{__name__}.{study}").FIGURES
     simulated = bool(settings.pcie.simulated_sets)

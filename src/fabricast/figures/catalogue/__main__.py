@@ -1,4 +1,4 @@
-"""Write the captions of Snakemake's report after a change: `python -m fabricast.figures.catalogue`."""
+"""Write the captions of Snakemake's report: `python -m fabricast.figures.catalogue`."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Figures of the breakdown study: name, title, how each is drawn from tables, and its caption."""
+"""Catalogue of the figures of the breakdown study."""
 
 from __future__ import annotations
 
@@ -16,64 +16,59 @@ _LATENCY = (
 FIGURES = (
     Entry(
         "card",
-        "The parts of the latency of a small message",
+        "Components of the latency of a small message",
         lambda read, values: cards.breakdown_card(
             read("breakdown_component"), read("what_if"), read("breakdown_total"), values["system"]
         ),
-        "Parts of the end-to-end latency of a small message, in the order of its way; colours are layers. PCIe is "
-        "passed twice, once at each node.",
+        "Components of the end-to-end latency of a small message, in the order of the message path; colours are "
+        "layers. The message crosses PCIe twice, once at each node.",
     ),
     Entry(
         "totals",
         "Injection and latency",
         lambda read, values: plots.plot_totals(read("breakdown_component"), read("what_if")),
-        "Injection overhead and end-to-end latency of one small message, stacked by their parts; the latency passes "
-        "PCIe twice, once at each node; one progress of the low-level protocol completes 64 posts of injection. A "
-        "network card on the processor is taken to shorten three of them, by values that are assumed (hatched): the "
-        "PIO copy, PCIe and the way to memory; in the picture of faster parts it is the latter two alone, as on the "
-        "slides.",
+        "Injection overhead and end-to-end latency of one small message by component (hatched: assumed times). "
+        "The latency includes PCIe at both nodes, and one LLP progress completes 64 posts; an integrated NIC is "
+        "assumed to shorten the PIO copy, PCIe and RC to memory.",
     ),
     Entry(
         "injection_shares",
-        "What injection is made of",
+        "Components of the injection overhead",
         lambda read, values: plots.plot_shares(read("breakdown_share"), values["system"], _INJECTION),
-        "Shares of injection overhead on ThunderX2: the parts of a post and of its progress, and the parts of the "
-        "low-level post, by the names of the slides (MD: descriptor, DBC: doorbell counter). Where the slide prints "
-        "another percentage, it stands beside ours (slide).",
+        "Shares of the injection overhead on ThunderX2: post, progress and LLP post, with the component names of the "
+        "slides (MD: descriptor, DBC: doorbell counter). A slide's percentage is added where it differs from ours.",
     ),
     Entry(
         "latency_shares",
-        "What latency is made of",
+        "Components of the latency",
         lambda read, values: plots.plot_shares(read("breakdown_share"), values["system"], _LATENCY),
-        "Shares of end-to-end latency on ThunderX2: layers, layers within each, and the two nodes. A percentage of the "
-        "slide stands beside ours only where it is another one.",
+        "Shares of the end-to-end latency on ThunderX2: layers, components within each layer, and the two nodes. "
+        "A percentage of the slide is added where it differs from ours.",
     ),
     Entry(
         "what_if",
-        "What if a part were faster",
+        "Effect of faster components",
         lambda read, values: plots.plot_what_if(read("what_if"), values["system"]),
-        "Share of the total on ThunderX2 that a faster part removes (what the talk plots as speed-up), in the order of "
-        "the talk's legends. Drawn wide: LLP, on which in injection the line of its largest part lies; grey: groups of "
-        "parts. PCIe and the way to memory together are what an integrated NIC stands for on the slides. Panels have "
-        "scales of their own.",
+        "Share of the ThunderX2 total that a faster component removes, which the talk plots as speed-up; grey lines "
+        "are groups of components, and the wide line is LLP. An integrated NIC reduces PCIe and RC to memory together, "
+        "as on the slides; the panels have different scales.",
     ),
     Entry(
         "accuracy",
-        "Model against observed",
+        "Modelled and observed totals",
         lambda read, values: plots.plot_accuracy(read("breakdown_total"), values["tolerance"]),
-        "Modelled against observed totals. Whiskers: 2.5th to 97.5th percentile over draws of the components, whose "
-        "spreads are assumed; they are no interval of anything measured. The band is the tolerance of the talk. Times "
-        "of the paper, those observed too, are recalled: attributed to it from memory, and to be compared with it. "
-        "Injection by the low-level protocol alone is what its own benchmark measures, with busy posts and the update "
-        "of its own measurement: it is no part of injection by all layers, and takes longer.",
+        "Relative error of modelled totals with the tolerance of the talk (band); whiskers are the 2.5th to 97.5th "
+        "percentile of samples with assumed component spreads, not measurement intervals. Times of the paper are "
+        "recalled from memory and not yet compared with it; LLP injection is the time of a separate benchmark, which "
+        "includes busy posts and the update of its measurement.",
     ),
     Entry(
         "sensitivity",
-        "Which component matters",
+        "Sensitivity to each component",
         lambda read, values: plots.plot_sensitivity(
             read("what_if"), read("breakdown_component"), read("breakdown_total"), values["system"]
         ),
-        "Change of injection and latency on ThunderX2 when one component changes by 10 %: pale where it gets shorter, "
-        "full where it gets longer.",
+        "Change of injection overhead and latency on ThunderX2 when one component becomes 10 % longer (dark) or 10 % "
+        "shorter (pale).",
     ),
 )

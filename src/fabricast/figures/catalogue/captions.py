@@ -1,4 +1,4 @@
-"""Captions as Snakemake's report reads them: one file a figure, written from the catalogue."""
+"""Caption files for Snakemake's report, one per figure, written from the catalogue."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["caption_files"]
 
 
 def caption_files() -> dict[str, str]:
-    """Return name and text of the caption file of every figure, of all studies."""
+    """Return the text of the caption file of every figure of all studies, by file name."""
     return {
         f"{study}_{entry.name}.rst": entry.caption + "\n"
         for study in study_names(published() / "studies.csv")

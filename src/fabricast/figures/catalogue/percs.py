@@ -1,4 +1,4 @@
-"""Figures of the study of two-level networks: name, title, how each is drawn from tables, and its caption."""
+"""Catalogue of the figures of the study of two-level networks."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from fabricast.percs.workloads import EXAMPLE_GRID
 cards = lazy_module("fabricast.figures.cards")
 plots = lazy_module("fabricast.figures.percs")
 
-#: Ends captions of pictures with short names of mappings.
+#: Abbreviations, appended to captions. `_USAGE` and `_EXPECTED` end the sentence before them.
 _MAPPINGS = (
-    " Mappings: DEF is rank order; BNM, BDM, BSM are blocks of the grid on nodes, drawers, supernodes; RNM and RDM "
-    "such blocks on random nodes and drawers; RNMu and RDMu chunks in rank order on these."
+    " DEF: rank order; BNM, BDM, BSM: blocks of the grid on nodes, drawers, supernodes; RNM, RDM: blocks on random "
+    "nodes, drawers; RNMu, RDMu: chunks in rank order on random nodes, drawers."
 )
-_USAGE = " Where the mean is near the largest load, the dot fills the triangle."
-_CLASSES = " Links: LL within a drawer, LR between drawers of a supernode, D between supernodes."
-_EXPECTED = " Times of indirect routes are those of expected loads: at packet level nearly all runs take longer."
+_USAGE = "; a dot inside its triangle means that the mean is near the maximum."
+_CLASSES = " LL: links within a drawer; LR: between drawers of a supernode; D: between supernodes."
+_EXPECTED = "; times of indirect routes use expected loads, and nearly all packet-level runs are slower."
 
 
 FIGURES = (
@@ -23,49 +23,46 @@ FIGURES = (
         "card",
         "Time of the busiest link by mapping",
         lambda read, values: cards.percs_card(read("network_case"), read("network_search")),
-        "Time of the busiest link by mapping of tasks; the searched mapping is green, the default one red.",
+        "Time of the busiest link by mapping of tasks; the mapping of the search is green, the default mapping red.",
     ),
     Entry(
         "two_supernodes",
         "The talk's example: two supernodes",
         lambda read, values: plots.plot_two_supernodes(read("network_example"), EXAMPLE_GRID),
-        "A two-dimensional stencil of 16 x 4 nodes on two supernodes in rank order. All messages that leave a "
-        "supernode (thick lines) share the only link between the two, each way. Right: on the torus further messages "
-        "join opposite sides of the grid, which are not drawn.",
+        "A two-dimensional stencil of 16 x 4 nodes on two supernodes in rank order. All messages between the "
+        "supernodes (thick lines) share one link per direction; messages around the torus are counted on the right but "
+        "not drawn.",
     ),
     Entry(
         "link_counts",
-        "Links by supernodes",
+        "Links by number of supernodes",
         lambda read, values: plots.plot_counts(read("network_count")),
-        "Directed links of PERCS by class. Links between supernodes grow with the square of their number, so "
-        "that small jobs have few." + _CLASSES,
+        "Directed links of PERCS by class. The number of links between supernodes grows with the square of the number "
+        "of supernodes, so small jobs have few of them." + _CLASSES,
     ),
     Entry(
         "usage_4d",
         "Link usage, 4D stencil",
         lambda read, values: plots.plot_link_usage(read("network_case"), read("network_link_class"), "4D-64"),
-        "Least, mean and largest load of the links of each class for the 4D stencil on 64 supernodes. Default "
-        "rank order puts everything on few links between supernodes; random nodes raise the mean and lower "
-        "the maximum. The axis is even up to 1 MiB and logarithmic above." + _USAGE + _MAPPINGS + _CLASSES,
+        "Minimum, mean and maximum link load by class for the 4D stencil on 64 supernodes; the axis is linear up to "
+        "1 MiB and logarithmic above. Default rank order loads few links between supernodes, whereas random nodes "
+        "raise the mean and lower the maximum" + _USAGE + _MAPPINGS + _CLASSES,
     ),
     Entry(
         "usage_mchalf",
         "Link usage, multicast",
         lambda read, values: plots.plot_link_usage(read("network_case"), read("network_link_class"), "MChalf-64"),
-        "Least, mean and largest load of the links of each class for the multicast to 14 targets on 64 supernodes. "
-        "With default rank order and direct routes the fullest link between supernodes (D) carries many times the "
-        "mean; indirect routes bring it near. The axis is even up to 1 MiB and logarithmic above."
-        + _USAGE
-        + _MAPPINGS
-        + _CLASSES,
+        "Minimum, mean and maximum link load by class for the multicast to 14 targets on 64 supernodes; the axis is "
+        "linear up to 1 MiB and logarithmic above. With default rank order, the maximum load of D links is many times "
+        "the mean for direct routes and near the mean for indirect routes" + _USAGE + _MAPPINGS + _CLASSES,
         wanted=lambda settings: "MChalf-64" in settings.percs.workloads,
     ),
     Entry(
         "usage_2d",
         "Link usage, 2D stencil",
         lambda read, values: plots.plot_link_usage(read("network_case"), read("network_link_class"), "2D-64"),
-        "Least, mean and largest load of the links of each class for the 2D stencil on 64 supernodes. The axis is even "
-        "up to 1 MiB and logarithmic above." + _USAGE + _MAPPINGS + _CLASSES,
+        "Minimum, mean and maximum link load by class for the 2D stencil on 64 supernodes. The axis is linear up to "
+        "1 MiB and logarithmic above" + _USAGE + _MAPPINGS + _CLASSES,
         wanted=lambda settings: "2D-64" in settings.percs.workloads,
     ),
     Entry(
@@ -75,9 +72,10 @@ FIGURES = (
             read("network_case"),
             [name for name in values["workloads"] if name.endswith("-64") and not name.startswith("MCs")],
         ),
-        "Time of the busiest link by mapping and routing on 64 supernodes. Points: means over random mappings, upright "
-        "lines their ranges. Dashes: the time if every class of links were evenly loaded. MCstride-64 stands in the "
-        "table." + _EXPECTED + _MAPPINGS,
+        "Time of the busiest link by mapping and routing on 64 supernodes (MCstride-64: see the table). Points are "
+        "means over random mappings, vertical lines are ranges, and dashes are the time with evenly loaded links"
+        + _EXPECTED
+        + _MAPPINGS,
     ),
     Entry(
         "times_large",
@@ -85,8 +83,8 @@ FIGURES = (
         lambda read, values: plots.plot_times(
             read("network_case"), [name for name in values["workloads"] if name.endswith("-300")]
         ),
-        "Time of the busiest link by mapping and routing on 300 supernodes, 307,200 tasks. Points: means over random "
-        "mappings, upright lines their ranges. Dashes: the time if every class of links were evenly loaded."
+        "Time of the busiest link by mapping and routing on 300 supernodes with 307,200 tasks. Points are means over "
+        "random mappings, vertical lines are ranges, and dashes are the time with evenly loaded links"
         + _EXPECTED
         + _MAPPINGS,
         wanted=lambda settings: any(name.endswith("-300") for name in settings.percs.workloads),
@@ -95,53 +93,43 @@ FIGURES = (
         "placement",
         "Placement of a job",
         lambda read, values: plots.plot_placement(read("network_case")),
-        "A 4D job of 64 supernodes on a machine of 512, by placement. Spread over the drawers of all supernodes it has "
-        "more pairs of supernodes to use, with direct routes and with indirect ones; on supernodes drawn at random, "
-        "each of them whole, it has no more than on neighbouring ones. Indirect routes go over all 512 supernodes, so "
-        "that they are faster than on a machine of 64; on nodes drawn at random blocks lose what they gain."
-        + _EXPECTED
-        + _MAPPINGS,
+        "Time of a 4D job of 64 supernodes on a machine of 512 supernodes, by placement. Spreading the job over the "
+        "drawers of all supernodes makes more inter-supernode links available, random whole supernodes do not, and "
+        "random nodes cancel the benefit of block mappings" + _EXPECTED + _MAPPINGS,
         wanted=lambda settings: settings.percs.sensitivity,
     ),
     Entry(
         "sensitivity",
-        "What decides the best mapping",
+        "Sensitivity of the best mapping",
         lambda read, values: plots.plot_sensitivity(read("network_case")),
-        "Which mapping is best with direct routing when the rule of gateways, the parallel links between supernodes, "
-        "the ends of the grid or the placement change; most are assumptions. The first row of each workload has "
-        "gateways by remainder, one link, a torus and whole supernodes; the others name what differs. A gateway is the "
-        "node of a supernode that holds its link to another one: by the remainder of that one's number, by the "
-        "distance of the two numbers, or by blocks of numbers (turned: dimensions of the grid in another order; of "
-        "512: a job on a machine of 512 supernodes, by its placement). Message size scales all times alike. White: not "
-        "computed." + _MAPPINGS,
+        "Time with direct routing relative to the best mapping of the row, for alternatives to the assumed gateway "
+        "rule, number of parallel links, grid boundary and placement; white cells are not computed. The first row of "
+        "each workload has gateways by remainder, one link, a torus and whole supernodes, and the other rows name the "
+        "difference (turned: other order of grid dimensions; of 512: placement on 512 supernodes)." + _MAPPINGS,
     ),
     Entry(
         "packets",
-        "Packet level and bound",
+        "Packet-level time and bound",
         lambda read, values: plots.plot_packets(read("comparison")),
-        "Packet-level times beside the time of the busiest link, one point per workload and mapping; grey: both equal. "
-        "With direct routes that time is a bound, which packets exceed by more where a message is few packets. With "
-        "indirect routes it is that of expected loads: each packet draws the supernode that it goes over, so queues "
-        "form by chance and nearly all runs take longer, some by more than half: other pictures show indirect routes "
-        "without these queues.",
+        "Packet-level time and time of the busiest link, one point per workload and mapping; the grey line marks "
+        "equality. The latter is a lower bound for direct routes; for indirect routes it uses expected loads and "
+        "omits random queues, which make some runs more than 50 % slower.",
     ),
     Entry(
         "mapping_search",
-        "Mappings found by search",
+        "Mappings of the search",
         lambda read, values: plots.plot_search(read("network_search"), read("network_case"), read("comparison")),
-        "Mappings found by swapping nodes, for direct and for indirect routes, beside those of the talk: the time of "
-        "the busiest link, and that at packet level, which is longer. Regular blocks on drawers and supernodes with "
-        "indirect routes are faster than what was found for direct ones, by less at packet level. The search with "
-        "indirect routes is short, as each proposal moves loads everywhere: the table has the numbers of proposals."
-        + _MAPPINGS,
+        "Time of the busiest link and packet-level time of mappings optimised by swapping nodes, and of the talk's "
+        "mappings. Regular blocks on drawers and supernodes with indirect routes are faster than the mappings "
+        "optimised for direct routes, with a smaller difference at packet level." + _MAPPINGS,
     ),
     Entry(
         "time_features",
-        "What may tell the packet level from its bound",
+        "Features that predict the excess of packet-level time",
         lambda read, values: plots.plot_importance(read("error_feature")),
-        "Which features of link loads tell how much longer than its bound a case takes at packet level, learnt by many "
-        "random regression trees: loss of the R² on workloads and mappings that were not learnt from when the feature "
-        "is shuffled, mean and spread over folds. What is no larger than its spread, or below zero, tells nothing.",
+        "Importance of link-load features for the ratio of packet-level time to its bound: loss of R² of extremely "
+        "randomised trees on unseen workloads and mappings when one feature is shuffled. Features with an importance "
+        "below zero or below the spread over folds (error bars) have no detectable effect.",
     ),
     readings_entry("percs"),
 )

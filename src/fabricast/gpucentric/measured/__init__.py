@@ -1,1 +1,1 @@
-"""Measurements on this machine."""
+"""Measurements on a GPU of this machine."""

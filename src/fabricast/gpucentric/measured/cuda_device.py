@@ -1,4 +1,4 @@
-"""One GPU through the CUDA driver: memory, copies, kernels, events."""
+"""Access to a GPU through the CUDA driver: memory, copies, kernels, events."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
 
 
 class Gpu:
-    """A GPU, open for measuring; what it gives out is freed when it is left.
+    """Context manager of a GPU for measurements; it frees all memory on exit.
 
     Parameters
     ----------
     ordinal : int, default 0
-        Which of the visible ones.
+        Index of the GPU among the visible GPUs.
 
     Raises
     ------
     InputError
-        If it cannot be used, with what CUDA says.
+        If the GPU cannot be used, with the error of the CUDA driver.
     """
 
     def __init__(self, ordinal: int = 0) -> None:
@@ -80,61 +80,64 @@ class Gpu:
 
     @property
     def multiprocessors(self) -> int:
-        """How many multiprocessors the GPU has."""
+        """Number of multiprocessors of the GPU."""
         return self._attribute("MULTIPROCESSOR_COUNT")
 
     def _architecture(self) -> str:
         return f"sm_{self._attribute('COMPUTE_CAPABILITY_MAJOR')}{self._attribute('COMPUTE_CAPABILITY_MINOR')}"
 
     def pinned(self, size_bytes: int) -> int:
-        """Return the address of page-locked memory of the host that the GPU can reach too."""
+        """Allocate page-locked host memory that the GPU can access; return its address."""
         flags = self._driver.CU_MEMHOSTALLOC_PORTABLE | self._driver.CU_MEMHOSTALLOC_DEVICEMAP
         address = checked(self._driver.cuMemHostAlloc(size_bytes, flags))
         self._allocated.append((self._driver.cuMemFreeHost, address))
         return int(address)
 
     def memory(self, size_bytes: int) -> int:
-        """Return the address of memory of the GPU."""
+        """Allocate GPU memory; return its address."""
         address = checked(self._driver.cuMemAlloc(size_bytes))
         self._allocated.append((self._driver.cuMemFree, address))
         return int(address)
 
     def peer_memory(self, size_bytes: int) -> int | None:
-        """Return the address of memory of the next GPU; None if there is none that this one can use."""
+        """Allocate memory on the next GPU; return its address.
+
+        Return None if no other GPU is accessible from this GPU.
+        """
         driver = self._driver
         count = checked(driver.cuDeviceGetCount())
         if count < 2:
             return None
-        other = checked(driver.cuDeviceGet((self._ordinal + 1) % count))
-        if not checked(driver.cuDeviceCanAccessPeer(self._device, other)):
+        peer = checked(driver.cuDeviceGet((self._ordinal + 1) % count))
+        if not checked(driver.cuDeviceCanAccessPeer(self._device, peer)):
             return None
         try:
-            context = checked(driver.cuDevicePrimaryCtxRetain(other))
-            self._peers.append(other)
+            context = checked(driver.cuDevicePrimaryCtxRetain(peer))
+            self._peers.append(peer)
             checked(driver.cuCtxEnablePeerAccess(context, 0))
             checked(driver.cuCtxSetCurrent(context))
             return self.memory(size_bytes)
         except InputError:
-            # Full, or another process has it alone: this GPU is measured without it.
+            # The other GPU is full or in exclusive use: measure without peer copies.
             return None
         finally:
             checked(driver.cuCtxSetCurrent(self._context))
 
     def stream(self) -> Any:
-        """Return a new stream that waits for no other."""
+        """Return a new non-blocking stream."""
         return checked(self._driver.cuStreamCreate(self._driver.CUstream_flags.CU_STREAM_NON_BLOCKING))
 
     def event(self, *, blocking: bool = False) -> Any:
-        """Return a new event; if it is blocking, a CPU that waits for it sleeps."""
+        """Return a new event. The CPU sleeps while it waits for a blocking event."""
         flags = self._driver.CUevent_flags
         return checked(self._driver.cuEventCreate(flags.CU_EVENT_BLOCKING_SYNC if blocking else flags.CU_EVENT_DEFAULT))
 
     def nothing(self) -> None:
-        """Call the driver for something that it knows at once: what a call from Python costs."""
+        """Make a trivial driver call, to measure the overhead of a call from Python."""
         checked(self._driver.cuDriverGetVersion())
 
     def copy(self, target: int, source: int, size_bytes: int, stream: Any) -> None:
-        """Start a copy; the addresses tell where from and where to."""
+        """Start an asynchronous copy between two addresses of host or GPU memory."""
         checked(self._driver.cuMemcpyAsync(target, source, size_bytes, stream))
 
     def launch(self, kernel: str, stream: Any, *values: int, blocks: int = 1, threads: int = 1) -> None:
@@ -146,15 +149,15 @@ class Gpu:
         checked(self._driver.cuLaunchKernel(function, blocks, 1, 1, threads, 1, 1, 0, stream, arguments, 0))
 
     def record(self, event: Any, stream: Any) -> None:
-        """Let an event happen when a stream comes to it."""
+        """Record an event in a stream."""
         checked(self._driver.cuEventRecord(event, stream))
 
     def hold(self, stream: Any, event: Any) -> None:
-        """Let a stream wait for an event."""
+        """Make a stream wait for an event."""
         checked(self._driver.cuStreamWaitEvent(stream, event, 0))
 
     def happened(self, event: Any) -> bool:
-        """Return whether an event has happened, without waiting."""
+        """Return without waiting whether an event has completed."""
         (error,) = self._driver.cuEventQuery(event)
         if error == self._driver.CUresult.CUDA_ERROR_NOT_READY:
             return False
@@ -170,12 +173,12 @@ class Gpu:
         checked(self._driver.cuStreamSynchronize(stream))
 
     def elapsed_s(self, first: Any, last: Any) -> float:
-        """Return the time between two events by the GPU's clock, in seconds."""
+        """Return the time between two events by the clock of the GPU in s."""
         return float(checked(self._driver.cuEventElapsedTime(first, last))) * 1e-3
 
 
 def _compiled(architecture: str) -> bytes:
-    """Return kernels.cu as machine code of a GPU."""
+    """Compile kernels.cu for a GPU architecture."""
     from cuda.bindings import nvrtc
 
     def compiled(result: tuple[Any, ...]) -> Any:
@@ -184,7 +187,7 @@ def _compiled(architecture: str) -> bytes:
             _, text = nvrtc.nvrtcGetErrorString(error)
             raise InputError(
                 f"nothing measured: kernels.cu for {architecture}: {text.decode()} "
-                "(GPUs before sm_75 need the NVRTC of CUDA 12)"
+                "(GPUs before sm_75 require NVRTC of CUDA 12)"
             )
         return values[0] if values else None
 

@@ -1,4 +1,4 @@
-"""The file of a measured run on a GPU, or of the finding that there is none."""
+"""File output of measurements on a GPU."""
 
 from __future__ import annotations
 
@@ -27,23 +27,26 @@ def measure_to_file(
     ordinal: int = 0,
     progress: Callable[[int], None] | None = None,
 ) -> str | None:
-    """Measure a GPU and write what was found; without a GPU take the last run, or say why there is none.
+    """Measure a GPU and write the results to a file.
+
+    Without a usable GPU the function copies the results of the last run. If there is no earlier run, the file contains
+    only the reason and the header.
 
     Parameters
     ----------
     path : Path or str
-        CSV file: every burst of every cell. Without rows if nothing was ever measured.
+        Output CSV file with one row per burst and cell.
     runs : Path or str
-        Folder in which every run is kept.
+        Folder that archives the results of all runs.
     sizes, bursts, seconds, power_seconds, progress
         As for `fabricast.gpucentric.measured.runs.measure_gpu`.
     ordinal : int, default 0
-        Which of the visible GPUs.
+        Index of the GPU among the visible GPUs.
 
     Returns
     -------
     str or None
-        Why nothing was measured now; None if something was.
+        Reason why nothing was measured; None after a measurement.
     """
     reason = unavailable_reason()
     if reason is None:

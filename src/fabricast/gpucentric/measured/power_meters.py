@@ -1,4 +1,4 @@
-"""Power of a GPU (NVML) and of the processors (RAPL) while something runs."""
+"""Power of a GPU (NVML) and of the processors (RAPL) under load."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _SAMPLE_S = 0.01
 
 
 class GpuMeter:
-    """Power of one GPU: from its energy counter, or from samples of its power where it has none.
+    """Power meter of a GPU, from its energy counter or else from power samples.
 
     Parameters
     ----------
     bus_id : str
-        PCI address as CUDA gives it.
+        PCI address of the GPU, as reported by CUDA.
 
     Raises
     ------
     InputError
-        If NVML cannot read it.
+        If NVML cannot read the power of the GPU.
     """
 
     def __init__(self, bus_id: str) -> None:
@@ -41,7 +41,7 @@ class GpuMeter:
             self._handle = pynvml.nvmlDeviceGetHandleByPciBusId(bus_id.encode())
             pynvml.nvmlDeviceGetPowerUsage(self._handle)
         except pynvml.NVMLError as error:
-            raise InputError(f"NVML does not tell the power of {bus_id}: {error}") from error
+            raise InputError(f"NVML does not report the power of {bus_id}: {error}") from error
         try:
             pynvml.nvmlDeviceGetTotalEnergyConsumption(self._handle)
             self.has_counter = True
@@ -49,29 +49,29 @@ class GpuMeter:
             self.has_counter = False
 
     def read(self) -> float:
-        """Return joules since the driver was loaded if there is a counter, else the power now in watts."""
+        """Return the energy counter in J if the GPU has one, otherwise the power in W."""
         try:
             if self.has_counter:
                 return float(self._nvml.nvmlDeviceGetTotalEnergyConsumption(self._handle)) * 1e-3
             return float(self._nvml.nvmlDeviceGetPowerUsage(self._handle)) * 1e-3
         except self._nvml.NVMLError as error:
-            raise InputError(f"NVML does not tell the power: {error}") from error
+            raise InputError(f"NVML does not report the power: {error}") from error
 
 
 class ProcessorMeter:
-    """Energy of all processor packages by RAPL.
+    """Energy meter of all processor packages (RAPL).
 
     Parameters
     ----------
     folder : Path, default /sys/class/powercap
-        Where the kernel shows it.
+        Folder of the RAPL zones in sysfs.
     """
 
     def __init__(self, folder: Path = _RAPL) -> None:
         self._packages: list[tuple[Path, float]] = []
         for zone in sorted(folder.glob("intel-rapl:[0-9]*")):
             try:
-                # Other zones are parts of a package, or the whole platform once more.
+                # Other zones are included in a package or include all packages.
                 if (zone / "name").read_text().startswith("package"):
                     (zone / "energy_uj").read_text()
                     limit = float((zone / "max_energy_range_uj").read_text())
@@ -81,22 +81,22 @@ class ProcessorMeter:
 
     @property
     def readable(self) -> bool:
-        """Whether this user may read any package."""
+        """True if the user may read the counter of at least one package."""
         return bool(self._packages)
 
     def counters_uj(self) -> list[float]:
-        """Return the counter of each package, in microjoules."""
+        """Return the energy counter of each package in uJ."""
         return [float(path.read_text()) for path, _ in self._packages]
 
     def energy_j(self, before: list[float], after: list[float]) -> float:
-        """Return the energy between two readings, in joules; counters start again at their ends."""
+        """Return the energy between two counter values in J, allowing for one wrap-around."""
         limits = [limit for _, limit in self._packages]
         used = [(b - a) % limit for a, b, limit in zip(before, after, limits, strict=True)]
         return sum(used) * 1e-6
 
 
 def _from_counter(samples: np.ndarray[Any, np.dtype[np.float64]]) -> float:
-    """Return the mean power between the first and the last step of a counter that moves in steps."""
+    """Return the mean power between the first and last update of an energy counter."""
     times, energies = samples.T
     steps = np.flatnonzero(np.diff(energies) > 0) + 1
     if steps.size >= 2:
@@ -107,35 +107,34 @@ def _from_counter(samples: np.ndarray[Any, np.dtype[np.float64]]) -> float:
 def mean_power_w(
     work: Callable[[float], None], seconds: float, gpu: GpuMeter, processors: ProcessorMeter
 ) -> dict[str, float]:
-    """Return the mean powers while some work runs.
+    """Measure the mean power of the GPU and the processors during a workload.
 
     Parameters
     ----------
     work : callable
-        Works for so many seconds.
+        Function that runs the workload for a given time in s.
     seconds : float
-        How long.
+        Duration of the measurement in s.
     gpu, processors : GpuMeter, ProcessorMeter
-        What is read, the GPU from a thread beside the work.
+        Meters to read. A separate thread samples the GPU during the workload.
 
     Returns
     -------
     dict
-        Watts of ``gpu`` and, where they can be read, of ``processors``; powers that come out as
-        not positive are left out.
+        Mean power in W of ``gpu`` and, if readable, of ``processors``. Powers that are not positive are omitted.
 
     Raises
     ------
     InputError
-        If the GPU's power can no longer be read.
+        If NVML stops reporting the power of the GPU.
     """
     done = threading.Event()
     samples: list[tuple[float, float]] = []
     failures: list[InputError] = []
 
     def sample() -> None:
-        asked, told, answered = time.perf_counter(), gpu.read(), time.perf_counter()
-        samples.append(((asked + answered) / 2, told))
+        began, value, ended = time.perf_counter(), gpu.read(), time.perf_counter()
+        samples.append(((began + ended) / 2, value))
 
     def look() -> None:
         try:
@@ -144,11 +143,11 @@ def mean_power_w(
         except InputError as error:
             failures.append(error)
 
-    # The first tenth brings the clocks to what the work needs.
+    # Warm-up, so that the clocks adapt to the workload.
     work(0.1 * seconds)
     watcher = threading.Thread(target=look)
     before, start = processors.counters_uj(), time.perf_counter()
-    # The first and the last reading are taken here: on a busy machine the thread may get no turn.
+    # The main thread reads the first and last sample: on a busy machine the sampling thread may not be scheduled.
     sample()
     watcher.start()
     try:

@@ -1,4 +1,4 @@
-"""Measured runs on a CUDA GPU: launches, copies, concurrent copies, stores, loads and power."""
+"""Benchmark of a CUDA GPU: launches, copies, concurrent copies, stores, loads and power."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fabricast.gpucentric.measured.power_meters import GpuMeter, ProcessorMeter,
 
 __all__ = ["CELL_COLUMNS", "PATTERNS", "measure_gpu"]
 
-#: Columns of a run, one row a burst of a cell.
+#: Columns of a run, with one row per burst and cell.
 CELL_COLUMNS = (
     "quantity", "item", "memory", "clock", "size_bytes", "copies", "burst", "samples", "p05", "p50", "p95", "unit",
 )  # fmt: skip
@@ -28,7 +28,7 @@ PATTERNS: dict[str, tuple[tuple[int, int], ...]] = {
     "two to the host": ((1, 0), (1, 0)),
     "two each way": ((0, 1), (0, 1), (1, 0), (1, 0)),
 }
-#: Size of concurrent copies, and of the copies and stores that power is measured over.
+#: Size in bytes of concurrent copies, and of the copies and stores of power measurements.
 LARGE_BYTES = 64 * 2**20
 _MOST_SAMPLES = 5000
 _LEAST_SAMPLES = 5
@@ -50,29 +50,29 @@ def measure_gpu(
     power_seconds: float,
     progress: Callable[[int], None] | None = None,
 ) -> pd.DataFrame:
-    """Measure one GPU.
+    """Measure launch, copy, store and load times and the power of a GPU.
 
     Parameters
     ----------
     gpu : Gpu
         An open GPU.
     sizes : sequence of int
-        Bytes of copies.
+        Sizes of single copies in bytes.
     bursts : int
-        Repetitions of every cell, spread over the run.
+        Number of bursts of each cell. A burst of all cells is completed before the next burst starts.
     seconds : float
-        Time of each burst.
+        Duration of each burst of a cell in s.
     power_seconds : float
-        Time over which each power is taken; 0 leaves powers out.
+        Duration of each power measurement in s; 0 skips the power measurements.
     progress : callable, optional
-        Called with 1 after every burst and after the powers.
+        Called with 1 after each burst and after the power measurements.
 
     Returns
     -------
     pandas.DataFrame
         Columns CELL_COLUMNS. Times are in s, rates in bytes/s, powers in W; p05, p50 and p95
-        are quantiles over the samples of a burst. Host times hold the calls from Python,
-        about a microsecond each.
+        are quantiles over the samples of a burst. Host times include the overhead of the calls
+        from Python, about 1 us per call.
     """
     largest = max(*sizes, LARGE_BYTES)
     bench = _Bench(gpu, largest, seconds)
@@ -97,14 +97,14 @@ def _row(quantity: str, item: str, samples: Sequence[float], unit: str, **place:
 
 
 class _Bench:
-    """Buffers, streams and events of a run, and what is done with them."""
+    """Buffers, streams and events of a run, and the benchmarks that use them."""
 
     def __init__(self, gpu: Gpu, largest_bytes: int, seconds: float) -> None:
         self.gpu, self.seconds = gpu, seconds
-        # Single copies use the first buffers, concurrent ones all.
+        # Single copies use the first buffers, concurrent copies all buffers.
         self.pinned = [gpu.pinned(size) for size in (largest_bytes, *[LARGE_BYTES] * 3)]
         self.device = [gpu.memory(size) for size in (largest_bytes, largest_bytes, *[LARGE_BYTES] * 2)]
-        # Touched once, so that its pages are there.
+        # `ones` writes the memory, so all pages are allocated.
         self._pageable = np.ones(largest_bytes, dtype=np.uint8)
         self.pageable = int(self._pageable.ctypes.data)
         self.peer = gpu.peer_memory(largest_bytes)
@@ -117,11 +117,11 @@ class _Bench:
 
     def _repeat(self, sample: Callable[[], float]) -> list[float]:
         sample()
-        found: list[float] = []
+        samples: list[float] = []
         end = time.perf_counter() + self.seconds
-        while len(found) < _LEAST_SAMPLES or (time.perf_counter() < end and len(found) < _MOST_SAMPLES):
-            found.append(sample())
-        return found
+        while len(samples) < _LEAST_SAMPLES or (time.perf_counter() < end and len(samples) < _MOST_SAMPLES):
+            samples.append(sample())
+        return samples
 
     def _by_host(self, work: Callable[[], None]) -> list[float]:
         def sample() -> float:
@@ -132,7 +132,7 @@ class _Bench:
         return self._repeat(sample)
 
     def _hold(self) -> None:
-        """Let the first stream wait until `_release`, so that what follows is queued before it starts."""
+        """Block the first stream until `_release`, so that all work is queued before it starts."""
         self._flag_value.value = 0
         self.gpu.launch("wait", self.streams[0], self.flag, _LONGEST_HOLD_NS)
 
@@ -140,7 +140,10 @@ class _Bench:
         self._flag_value.value = 1
 
     def _by_device(self, work: Callable[[], None]) -> list[float]:
-        """Repeat work that does not make the CPU wait; without a hold small work is timed by its calls."""
+        """Repeat asynchronous work and return its times by the clock of the GPU.
+
+        The stream is blocked while the work is queued; otherwise the times of short work would be those of its calls.
+        """
         gpu, stream, (first, last) = self.gpu, self.streams[0], self.events[:2]
 
         def sample() -> float:
@@ -155,7 +158,7 @@ class _Bench:
         return self._repeat(sample)
 
     def launches(self) -> _Rows:
-        """Measure an empty call, launches in a row, launch and wait, waiting asleep, and a look at an event."""
+        """Measure a driver call, consecutive launches, launch and wait, and an event query."""
         gpu, stream = self.gpu, self.streams[0]
 
         def in_a_row() -> None:
@@ -185,7 +188,7 @@ class _Bench:
         yield _row("time", "query", self._by_host(look), "s")
 
     def _directions(self) -> Iterator[tuple[str, str, int, int]]:
-        """Item, memory, target and source of every kind of copy."""
+        """Yield item, memory, target and source of each kind of copy."""
         yield "host_to_device", "pinned", self.device[0], self.pinned[0]
         yield "device_to_host", "pinned", self.pinned[0], self.device[0]
         yield "host_to_device", "pageable", self.device[0], self.pageable
@@ -195,7 +198,7 @@ class _Bench:
             yield "peer", "", self.peer, self.device[0]
 
     def copies(self, sizes: Sequence[int]) -> _Rows:
-        """Measure one copy at a time, from its call to its end on the host and by the GPU's clock."""
+        """Measure single copies by the host clock (call to completion) and the GPU clock."""
         gpu, stream = self.gpu, self.streams[0]
         for size in sizes:
             for item, memory, target, source in self._directions():
@@ -213,7 +216,7 @@ class _Bench:
                     yield _row("time", item, self._by_device(start), "s", clock="device", **place)
 
     def _together(self, arcs: Sequence[tuple[int, int]]) -> list[float]:
-        """Start copies at the same moment and return the time of each."""
+        """Start copies at the same time and return the completion time of each copy in s."""
         gpu, gate = self.gpu, self.events[4]
         self._hold()
         gpu.record(gate, self.streams[0])
@@ -229,10 +232,10 @@ class _Bench:
         return [gpu.elapsed_s(gate, self.events[number]) for number in range(len(arcs))]
 
     def concurrent(self) -> _Rows:
-        """Measure the rate of all of several copies that start at the same moment, and of one alone.
+        """Measure the total rate of copies that start at the same time, and of single copies.
 
-        Copies one way may share one engine and run one after the other, or in turns: their last end does not depend
-        on it, the mean of their own rates does.
+        The total rate uses the last completion time. It does not depend on whether copies of one direction share an
+        engine sequentially or in round-robin order, unlike the mean rate of the copies.
         """
         alone = {"alone to the GPU": ((0, 1),), "alone to the host": ((1, 0),)}
         for name, arcs in {**alone, **PATTERNS}.items():
@@ -244,7 +247,7 @@ class _Bench:
             yield _row("rate", name, self._repeat(total_rate), "bytes/s", **place)
 
     def stores(self, sizes: Sequence[int]) -> _Rows:
-        """Measure the rate at which threads store into memory of the host."""
+        """Measure the rate of stores by GPU threads to host memory."""
         for size in (s for s in sizes if s >= 16 * _THREADS):
             count = size // 16
             blocks = min(1024, -(-count // _THREADS))
@@ -256,10 +259,10 @@ class _Bench:
             yield _row("rate", "store", rates, "bytes/s", memory="pinned", clock="device", size_bytes=size)
 
     def loads(self) -> _Rows:
-        """Measure one load from memory of the host by a thread that waits for it."""
+        """Measure the latency of dependent loads from host memory by a GPU thread."""
         entries = LARGE_BYTES // 4
         chain = np.ctypeslib.as_array(ctypes.cast(self.pinned[0], ctypes.POINTER(ctypes.c_uint32)), shape=(entries,))
-        # A stride of 16 KiB and a little: no two steps share a line or a set of a cache.
+        # Stride of slightly more than 16 KiB: consecutive loads do not share a cache line or cache set.
         stride = 4099
         places = (np.arange(_LOADS + 1, dtype=np.uint64) * stride) % entries
         chain[places[:-1]] = places[1:].astype(np.uint32)
@@ -271,19 +274,19 @@ class _Bench:
         yield _row("time", "load", times, "s", memory="pinned", clock="device", size_bytes=4)
 
     def powers(self, seconds: float) -> _Rows:
-        """Measure the mean power of the GPU and, where it can be read, of the processors, by what is done."""
+        """Measure the mean power of the GPU, and of the processors if readable, by activity."""
         gpu, stream = self.gpu, self.streams[0]
         try:
             meter, processors = GpuMeter(gpu.bus_id), ProcessorMeter()
         except InputError as error:
-            sys.stderr.write(f"powers are left out: {error}\n")
+            sys.stderr.write(f"power measurements are skipped: {error}\n")
             return
 
         def busy(kernel: Callable[[float], None], wait: Callable[[], None]) -> Callable[[float], None]:
             def work(for_s: float) -> None:
                 end = time.perf_counter() + for_s
                 while (left := end - time.perf_counter()) > 0:
-                    # Short kernels: a display may hang on this GPU.
+                    # Short kernels, because the GPU may drive a display.
                     kernel(min(left, 0.2))
                     gpu.record(self.sleeping_event, stream)
                     wait()
@@ -301,14 +304,14 @@ class _Bench:
             self._flag_value.value = 0
             gpu.launch("wait", stream, self.flag, int(for_s * 1e9))
 
-        # More blocks than fit at once would run one after the other, each for all the time.
+        # At most as many blocks as are resident: further blocks would start later and extend the run.
         resident = 4 * gpu.multiprocessors
 
         def all_threads(for_s: float) -> None:
             gpu.launch("compute", stream, self.device[0], int(for_s * 1e9), blocks=resident, threads=_THREADS)
 
         def copying(for_s: float) -> None:
-            # Several queued, so that the engine never waits for the CPU.
+            # Several copies are queued, so that the copy engine does not wait for the CPU.
             for _ in range(4):
                 gpu.copy(self.pinned[0], self.device[0], LARGE_BYTES, stream)
 
@@ -323,13 +326,13 @@ class _Bench:
             "stores": busy(storing, sleeping),
             "computes": busy(all_threads, sleeping),
         }
-        # After copies the clocks stay high for a while.
+        # Idle time before the first state: the clocks stay high for a while after copies.
         time.sleep(min(_SETTLE_S, 2 * seconds))
         for state, work in states.items():
             try:
                 powers = mean_power_w(work, seconds, meter, processors)
             except InputError as error:
-                sys.stderr.write(f"powers are left out from '{state}' on: {error}\n")
+                sys.stderr.write(f"power measurements are skipped from '{state}' on: {error}\n")
                 return
             for component, power in powers.items():
                 yield _row("power", state, [power], "W", memory=component, clock="counter")

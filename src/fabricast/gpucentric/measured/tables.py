@@ -1,4 +1,4 @@
-"""Runs on a GPU as measured reference, as parameters of the models, and as probes of the PCIe study."""
+"""Table rows, model parameters and PCIe probes from measurements on a GPU."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fabricast.inputs.parameters import PARAMETER_COLUMNS, Parameter, parameter_
 
 __all__ = ["GpuTables", "gpu_parameters", "gpu_probes", "gpu_tables", "read_cells", "write_derived"]
 
-#: Name of the measured machine in all tables.
+#: Name of the measured system in all tables.
 SYSTEM = "this_gpu"
 _COLUMNS = ["gpu", "quantity", "item", "memory", "clock", "size_bytes", "copies", "value", "spread", "bursts", "unit"]
 _PROBE_COLUMNS = ["system", "topology", "pattern", "communications", "statistic", "measured_gb_per_s", "solo_gb_per_s",
@@ -27,7 +27,7 @@ _NUMBERS = ("size_bytes", "copies", "burst", "samples", "p05", "p50", "p95")
 
 @dataclass(frozen=True)
 class GpuTables:
-    """Rows that a measured GPU adds to the tables.
+    """Rows that a measured GPU adds to the results tables.
 
     Parameters
     ----------
@@ -42,23 +42,23 @@ class GpuTables:
 
 
 def read_cells(path: Path | str) -> pd.DataFrame:
-    """Read a run and take the best burst of every cell.
+    """Read the measurements of a run and select the best burst of each cell.
 
     Parameters
     ----------
     path : Path or str
-        CSV with the columns of `fabricast.gpucentric.measured.runs.CELL_COLUMNS` and ``gpu``.
+        CSV file with the columns ``gpu`` and `fabricast.gpucentric.measured.runs.CELL_COLUMNS`.
 
     Returns
     -------
     pandas.DataFrame
-        Rows of the table gpucentric_measurement: the lowest median time or the highest median
-        rate over bursts, and how far the medians of bursts lie apart.
+        Rows of the table gpucentric_measurement: the lowest median time or power or the highest
+        median rate over the bursts, and the relative range of the medians.
 
     Raises
     ------
     InputError
-        On the first row that is wrong, or if there is none because nothing was measured.
+        If a row is invalid, or if the file has no rows because nothing was measured.
     """
     rows = []
     for row in read_csv(path, ("gpu", *CELL_COLUMNS)):
@@ -78,26 +78,26 @@ def read_cells(path: Path | str) -> pd.DataFrame:
 
 
 def _cell(cells: pd.DataFrame, item: str, **place: str) -> pd.DataFrame:
-    found = cells[cells["item"] == item]
+    selected = cells[cells["item"] == item]
     for name, value in place.items():
-        found = found[found[name] == value]
-    return found
+        selected = selected[selected[name] == value]
+    return selected
 
 
 def gpu_parameters(cells: pd.DataFrame) -> list[Parameter]:
-    """Return the parameters of the GPU-centric models that a run tells.
+    """Return the parameters of the GPU-centric models that a run determines.
 
     Parameters
     ----------
     cells : pandas.DataFrame
-        As `read_cells` gives.
+        Measured cells, as returned by `read_cells`.
 
     Returns
     -------
     list of Parameter
-        Of system ``this_gpu``, tag measured, with the names of the models' parameters: times of
-        launch, of the switch back to the CPU, of a look at a flag; start-up and rate of copies
-        between pinned memory and the GPU; powers, those above idle as extra.
+        Parameters of the system ``this_gpu`` with the tag measured: times of a launch, of the switch back to the CPU
+        and of an event query; start-up time and rate of copies between pinned memory and the GPU; idle power, and
+        additional power of each activity. Values that are not positive are omitted.
     """
     units = {row.name: row.unit for row in read_all()}
     values: dict[str, tuple[float, str]] = {}
@@ -106,21 +106,27 @@ def gpu_parameters(cells: pd.DataFrame) -> list[Parameter]:
         return float(_cell(cells, item, clock="host")["value"].iloc[0])
 
     call, launch = time_of("call"), time_of("launch")
-    values["launch"] = launch - call, "launches in a row, each, less an empty call"
-    values["context_switch"] = time_of("launch and wait") - launch - call, "launch and wait, less a launch and a call"
-    values["query_time"] = time_of("query") - call, "a look at an event that has happened, less an empty call"
+    values["launch"] = launch - call, "time per consecutive launch minus an empty call"
+    values["context_switch"] = (
+        time_of("launch and wait") - launch - call,
+        "launch and wait minus a launch and an empty call",
+    )
+    values["query_time"] = time_of("query") - call, "query of a completed event minus an empty call"
     copies = pd.concat(
         [_cell(cells, way, memory="pinned", clock="host") for way in ("host_to_device", "device_to_host")]
     )
     start_up, per_byte = two_parameter_fit(
         copies["size_bytes"].to_numpy(np.float64), copies["value"].to_numpy(np.float64)
     )
-    values["copy_start_up"] = start_up, "fit over copies of pinned memory, both ways, start-up"
-    values["copy_rate"] = (1 / per_byte if per_byte > 0 else 0.0), "fit over copies of pinned memory, both ways, rate"
+    values["copy_start_up"] = start_up, "fit to copies of pinned memory in both directions, start-up"
+    values["copy_rate"] = (
+        (1 / per_byte if per_byte > 0 else 0.0),
+        "fit to copies of pinned memory in both directions, rate",
+    )
 
     def power(state: str, component: str) -> float | None:
-        found = _cell(cells, state, memory=component)
-        return float(found["value"].iloc[0]) if len(found) else None
+        selected = _cell(cells, state, memory=component)
+        return float(selected["value"].iloc[0]) if len(selected) else None
 
     idle = power("idle", "gpu")
     if idle is not None:
@@ -128,15 +134,15 @@ def gpu_parameters(cells: pd.DataFrame) -> list[Parameter]:
         for name, state in (("copy", "copies"), ("store", "stores"), ("compute", "computes")):
             busy = power(state, "gpu")
             if busy is not None:
-                values[f"gpu_{name}_power"] = busy - idle, f"mean power while it {state}, less idle"
+                values[f"gpu_{name}_power"] = busy - idle, f"mean power while the GPU {state}, minus idle power"
     polls, sleeps = (power(f"GPU polls, CPU {does}", "processors") for does in ("polls", "sleeps"))
     if polls is not None and sleeps is not None:
-        values["cpu_poll_power"] = polls - sleeps, "processors while the CPU polls, less while it sleeps"
+        values["cpu_poll_power"] = polls - sleeps, "power of the processors while the CPU polls minus while it sleeps"
     gpu = str(cells["gpu"].iloc[0])
     return [
         Parameter("gpucentric", SYSTEM, name, value, units[name], "measured", f"{how}; {gpu}")
         for name, (value, how) in values.items()
-        # A difference within the noise is no measurement, nor is a fit that does not hold.
+        # Negative differences are noise, and a negative fit parameter indicates a failed fit.
         if value > 0
     ]
 
@@ -147,13 +153,13 @@ def gpu_probes(cells: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     cells : pandas.DataFrame
-        As `read_cells` gives.
+        Measured cells, as returned by `read_cells`.
 
     Returns
     -------
     pandas.DataFrame
-        Columns of config/published/pcie_measured_probes.csv, on the topology ``host_gpu``: the
-        host is endpoint 0, the GPU endpoint 1. The rate of a copy alone is the mean of both ways.
+        Columns of config/published/pcie_measured_probes.csv, for the topology ``host_gpu``: the
+        host is endpoint 0, the GPU endpoint 1. The rate of a single copy is the mean of both directions.
     """
     rates = cells[cells["quantity"] == "rate"].set_index("item")["value"]
     rows = []
@@ -169,50 +175,51 @@ def gpu_probes(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def write_derived(cells: Path | str, parameters: Path | str, probes: Path | str) -> None:
-    """Write what other steps read from a run; files without rows if nothing was measured.
+    """Write the parameters and probes of a run; files without rows if nothing was measured.
 
     Parameters
     ----------
     cells : Path or str
-        As for `read_cells`.
+        Measurements of the run, as for `read_cells`.
     parameters : Path or str
-        CSV of parameters, for `fabricast.gpucentric.parameters.read_measured`.
+        Output CSV file of parameters, for `fabricast.gpucentric.parameters.read_measured`.
     probes : Path or str
-        CSV of concurrent copies, for the PCIe study.
+        Output CSV file of concurrent copies, for the PCIe study.
 
     Raises
     ------
     InputError
-        As for `read_cells`.
+        If the measurements are invalid, as for `read_cells`.
     """
     note = read_text(cells).partition("\n")[0]
     if note.startswith("# nothing measured"):
         write_text(parameters, f"{note}\n{','.join(PARAMETER_COLUMNS)}\n")
         write_text(probes, f"{note}\n{','.join(_PROBE_COLUMNS)}\n")
         return
-    found = read_cells(cells)
-    rows = parameter_table(gpu_parameters(found))[PARAMETER_COLUMNS]
+    measured = read_cells(cells)
+    rows = parameter_table(gpu_parameters(measured))[PARAMETER_COLUMNS]
     write_text(parameters, f"{note}\n{rows.to_csv(index=False, lineterminator=chr(10))}")
-    write_text(probes, f"{note}\n{gpu_probes(found).to_csv(index=False, lineterminator=chr(10))}")
+    write_text(probes, f"{note}\n{gpu_probes(measured).to_csv(index=False, lineterminator=chr(10))}")
 
 
 def gpu_tables(path: Path | str) -> GpuTables:
-    """Return a run as rows of the tables.
+    """Return the measurements of a run as table rows.
 
     Parameters
     ----------
     path : Path or str
-        As for `read_cells`.
+        Measurements of the run, as for `read_cells`.
 
     Returns
     -------
     GpuTables
-        Copies beside a start-up time and a rate fitted to each kind of them.
+        Measured cells, their parameters, and the copies as references with predictions of a fit of start-up time and
+        rate to each kind of copy.
 
     Raises
     ------
     InputError
-        As for `read_cells`.
+        If the measurements are invalid, as for `read_cells`.
     """
     cells = read_cells(path)
     references, predictions = [], []

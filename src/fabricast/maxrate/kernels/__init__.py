@@ -1,1 +1,1 @@
-"""Compiled code: arrays in, arrays out."""
+"""Compiled numba kernels; arrays in, arrays out."""

@@ -1,7 +1,6 @@
-"""Compiled code of max-rate fits: times of a form, their derivatives, and damped least squares within bounds.
+"""Compiled max-rate fits: times, derivatives and bounded damped least squares.
 
-Everything that a fit calls a thousand times stands here; which intervals of the switches it tries stands in
-`fabricast.maxrate.switching`.
+`fabricast.maxrate.switching` selects the intervals of the switch points; these kernels fit one interval.
 """
 
 from __future__ import annotations
@@ -10,26 +9,26 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fabricast.runtime.compilation import njit
+from fabricast.runtime.compilation import allocation_free, njit
 
 __all__ = ["FORM_CODES", "PARAMETERS", "Cells", "Piece", "fit_piece", "piece_times"]
 
-#: Order of the parameters of all forms in arrays.
+#: Array order of the parameters of all forms.
 PARAMETERS = ("s", "s0", "s1", "s2", "k_s", "k0", "r_x", "r_c", "r_b", "r_i", "k_n")
 _S, _S0, _S1, _S2, _K_S, _K0, _R_X, _R_C, _R_B, _R_I, _K_N = range(len(PARAMETERS))
 FORM_CODES = {"postal": 0, "maxrate": 1, "refined": 2, "refined_latency": 3, "overload": 4}
 _POSTAL, _MAXRATE, _, _LATENCY, _OVERLOAD = range(len(FORM_CODES))
 
-#: Damping at first and at least, as a share of the largest curvature; beyond the most, no step is better.
+#: Initial, smallest and largest damping relative to the largest curvature. Fits stop above the largest damping.
 _FIRST_DAMPING, _LEAST_DAMPING, _MOST_DAMPING = 1e-3, 1e-12, 1e12
-#: Changes of damping after a step as good as foretold, and after one that is worse than none.
+#: Damping factors after a step that lowers the cost as predicted, and after a rejected step.
 _LESS, _MORE = 0.1, 8.0
-#: Longest step in logs of parameters: further away the curvature tells nothing.
+#: Longest step in logarithms of parameters; the quadratic approximation is invalid beyond it.
 _LONGEST_STEP = 4.0
 
 
 class Cells(NamedTuple):
-    """Measurements: bytes of a process, processes that send, logs of times in s; float64 of one shape."""
+    """Measured cells: bytes per process, sending processes, log of time in s."""
 
     size_bytes: np.ndarray
     processes: np.ndarray
@@ -37,9 +36,11 @@ class Cells(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """A form where nothing switches: its code, the processes beyond which either switch is passed, and what is held.
+    """Form within one interval of each switch point, where it is smooth.
 
-    ``following`` is the number of the parameter that follows from the held value, -1 if none does.
+    ``node_after`` and ``start_up_after`` are the process counts above which the node limit and the second start-up
+    term apply. ``held`` is the value of a fixed quantity, and ``following`` the index of the parameter that is
+    derived from it, or -1.
     """
 
     form: int
@@ -49,9 +50,9 @@ class Piece(NamedTuple):
     held: float
 
 
-@njit
+@allocation_free
 def _cell_time(piece, values, n, k, slopes):
-    """Return the time of a cell and write its derivatives by all parameters that the form has."""
+    """Return the time of a cell and write its derivatives by the parameters."""
     if piece.form == _POSTAL:
         slopes[_S] = 1.0
         slopes[_R_C] = -n / values[_R_C] ** 2
@@ -83,7 +84,7 @@ def _cell_time(piece, values, n, k, slopes):
         slopes[_R_C] = sending
         slopes[_K_N] = values[_R_C] if limited else 0.0
     elif values[_K_N] < 1:
-        # The node is slower than one process: all are limited, at a share of its rate.
+        # The node is slower than a single process: every process count is limited by the node.
         rate = values[_R_B] * values[_K_N]
         slopes[_R_B] = values[_K_N]
         slopes[_R_I] = 0.0
@@ -99,9 +100,9 @@ def _cell_time(piece, values, n, k, slopes):
     return start + k * n / rate
 
 
-@njit
+@allocation_free
 def _follow(piece, values, by_others):
-    """Set the parameter that follows from the held one and write its derivatives by the others."""
+    """Set the parameter derived from the fixed one and write its derivatives."""
     by_others[:] = 0.0
     if piece.following == _R_C:
         values[_R_C] = piece.held / values[_K_N]
@@ -119,7 +120,7 @@ def _follow(piece, values, by_others):
 
 @njit
 def piece_times(piece, values, cells):
-    """Return times in s and their derivatives, shape (cells, parameters), where nothing switches."""
+    """Return times in s and derivatives, shape (cells, parameters), in one interval."""
     times = np.empty(cells.size_bytes.size)
     slopes = np.zeros((times.size, len(PARAMETERS)))
     for cell in range(times.size):
@@ -129,7 +130,7 @@ def piece_times(piece, values, cells):
 
 @njit
 def _evaluate(piece, values, free, logs, cells, soft, gradient, curvature):
-    """Return the cost at a place and write its gradient and curvature by the logs of the free parameters."""
+    """Return the cost and write gradient and curvature by the log parameters."""
     slopes, by_others = np.zeros(len(PARAMETERS)), np.zeros(len(PARAMETERS))
     row = np.empty(free.size)
     for i in range(free.size):
@@ -150,7 +151,7 @@ def _evaluate(piece, values, free, logs, cells, soft, gradient, curvature):
         for i in range(free.size):
             slope = slopes[free[i]] + through * by_others[free[i]]
             row[i] = slope * values[free[i]] / time
-        # First and second derivative of the soft loss, which is half the square for small residuals.
+        # First and second derivative of the soft loss, which is half the squared residual for small residuals.
         first, second = residual / root, 1 / (root * spread)
         for i in range(free.size):
             gradient[i] += first * row[i]
@@ -165,7 +166,10 @@ def _evaluate(piece, values, free, logs, cells, soft, gradient, curvature):
 
 @njit
 def _solve(matrix, right, moving, step):
-    """Solve a positive definite system for the moving parameters by Cholesky; False if it is not definite."""
+    """Solve for the moving parameters by Cholesky decomposition.
+
+    Return False if the matrix is not positive definite.
+    """
     count = right.size
     lower = np.zeros((count, count))
     for i in range(count):
@@ -174,42 +178,42 @@ def _solve(matrix, right, moving, step):
         for j in range(i + 1):
             if not moving[j]:
                 continue
-            rest = matrix[i, j]
+            remainder = matrix[i, j]
             for m in range(j):
-                rest -= lower[i, m] * lower[j, m]
+                remainder -= lower[i, m] * lower[j, m]
             if i != j:
-                lower[i, j] = rest / lower[j, j]
-            elif rest > 0:
-                lower[i, i] = np.sqrt(rest)
+                lower[i, j] = remainder / lower[j, j]
+            elif remainder > 0:
+                lower[i, i] = np.sqrt(remainder)
             else:
                 return False
     for i in range(count):
         if moving[i]:
-            rest = right[i]
+            remainder = right[i]
             for m in range(i):
-                rest -= lower[i, m] * step[m] if moving[m] else 0.0
-            step[i] = rest / lower[i, i]
+                remainder -= lower[i, m] * step[m] if moving[m] else 0.0
+            step[i] = remainder / lower[i, i]
     for i in range(count - 1, -1, -1):
         if moving[i]:
-            rest = step[i]
+            remainder = step[i]
             for m in range(i + 1, count):
-                rest -= lower[m, i] * step[m] if moving[m] else 0.0
-            step[i] = rest / lower[i, i]
+                remainder -= lower[m, i] * step[m] if moving[m] else 0.0
+            step[i] = remainder / lower[i, i]
     return True
 
 
 @njit
 def _bounded_step(gradient, curvature, damping, logs, low, high, step):
-    """Write the damped step that stays within the bounds; False if there is none.
+    """Write the damped step within the bounds and return whether it exists.
 
-    A parameter that would leave its bounds stops there, and the others are solved for once more.
+    A parameter that would leave its bounds is clamped, and the system is solved again for the others.
     """
     count = logs.size
     damped = curvature.copy()
     moving = np.ones(count, dtype=np.bool_)
     for i in range(count):
         damped[i, i] += damping
-        # One that stands at a bound and is pushed against it stays.
+        # A parameter at a bound stays there if the gradient points outwards.
         moving[i] = not ((logs[i] <= low[i] and gradient[i] >= 0) or (logs[i] >= high[i] and gradient[i] <= 0))
         step[i] = 0.0
     right = np.empty(count)
@@ -238,11 +242,11 @@ def _bounded_step(gradient, curvature, damping, logs, low, high, step):
 def fit_piece(piece, values, free, logs, low, high, cells, soft, tolerance, most):
     """Minimise the soft cost over the logs of the free parameters, within bounds.
 
-    Levenberg's damped steps with the true curvature of the loss (soft_l1 as of SciPy's least_squares); the damping is
-    the same for all parameters, so that one which the data do not tell stays. Ends where a step as good as foretold
-    lowers the cost by less than ``tolerance`` of it, or no step lowers it.
+    Levenberg steps with the exact curvature of the loss (``soft_l1`` of SciPy's ``least_squares``). All parameters
+    have the same damping, so that parameters not determined by the data keep their values. The fit stops if a step
+    that meets its prediction lowers the cost by less than ``tolerance`` times the cost, or no step lowers it.
 
-    ``values`` (all `PARAMETERS`) and ``logs`` are changed in place; returns the cost and the evaluations.
+    ``values`` (all `PARAMETERS`) and ``logs`` are changed in place. Return the cost and the number of evaluations.
     """
     count = free.size
     gradient, curvature = np.empty(count), np.empty((count, count))
@@ -257,27 +261,27 @@ def fit_piece(piece, values, free, logs, low, high, cells, soft, tolerance, most
         if not _bounded_step(gradient, curvature, damping, logs, low, high, step):
             damping *= _MORE
             continue
-        foretold, longest = 0.0, 0.0
+        predicted, longest = 0.0, 0.0
         for i in range(count):
             bent = 0.0
             for j in range(count):
                 bent += curvature[i, j] * step[j]
-            foretold -= step[i] * (gradient[i] + bent / 2)
+            predicted -= step[i] * (gradient[i] + bent / 2)
             longest = max(longest, abs(step[i]))
             moved[i] = min(max(logs[i] + step[i], low[i]), high[i])
         if longest > _LONGEST_STEP:
             damping *= _MORE
             continue
-        if foretold <= tolerance * tolerance * cost:
+        if predicted <= tolerance * tolerance * cost:
             break
         evaluations += 1
         next_cost = _evaluate(piece, values, free, moved, cells, soft, next_gradient, next_curvature)
         lowered = cost - next_cost
-        if not lowered > 1e-4 * foretold:
+        if not lowered > 1e-4 * predicted:
             damping *= _MORE
             continue
-        small = lowered <= tolerance * cost and lowered > foretold / 4 and damping <= _FIRST_DAMPING * largest
-        if lowered > foretold / 4:
+        small = lowered <= tolerance * cost and lowered > predicted / 4 and damping <= _FIRST_DAMPING * largest
+        if lowered > predicted / 4:
             damping = max(damping * _LESS, _LEAST_DAMPING * largest)
         cost = next_cost
         logs[:] = moved

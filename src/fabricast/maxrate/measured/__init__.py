@@ -1,1 +1,1 @@
-"""Measurements on this machine."""
+"""Ping-pong measurements on the local machine."""

@@ -1,7 +1,6 @@
-"""Measured runs on this machine: k pairs of processes, through shared memory or loopback TCP.
+"""Ping-pong measurements of local process pairs via shared memory or TCP.
 
-In shared memory there is no network card: the rate that all pairs reach together is that of
-the node's copies.
+Shared memory does not use a NIC: the total rate of all pairs is limited by the memory copies of the node.
 """
 
 from __future__ import annotations
@@ -24,43 +23,45 @@ from fabricast.runtime.mpi_launch import launch, unavailable_reason
 
 __all__ = ["PATHS", "largest_pairs", "measure_all", "measure_pairs", "read_runs", "run_measurements", "write_cells"]
 
-#: Variables of the environment that choose a path, for MPICH and Open MPI alike.
+#: Environment variables of MPICH and Open MPI that select a path.
 PATHS: dict[str, dict[str, str]] = {
     "shared_memory": {},
-    # Messages to the machine's own address do not leave it.
+    # Messages to a loopback address do not leave the machine.
     "tcp": {
         "MPIR_CVAR_NOLOCAL": "1", "FI_PROVIDER": "tcp", "UCX_TLS": "tcp,self",
         "OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "tcp,self", "OMPI_MCA_btl_tcp_if_include": "lo",
     },
 }  # fmt: skip
-#: A burst whose median is further above its 5 % quantile met other work.
+#: Ratio of median to 5 % quantile above which a burst is considered disturbed by other work.
 NOISY_RATIO = 1.5
 _STATISTICS = ("iterations", "t_min_s", "t_p05_s", "t_p25_s", "t_p50_s", "t_p95_s", "t_max_s", "t_mean_s", "loadavg")
 
 
 def largest_pairs(*, forced: int | None = None) -> int:
-    """Return how many pairs this machine can run without sharing cores.
+    """Return the number of process pairs that can run without sharing cores.
 
     Parameters
     ----------
     forced : int, optional
-        Pairs that the user wants whatever the cores.
+        Number of pairs specified by the user, regardless of the cores.
 
     Returns
     -------
     int
-        Half of the cores this process may use, at least 1.
+        `forced`, or half of the cores available to this process, at least 1.
 
     Raises
     ------
     InputError
-        If there is one core only, and nothing is forced.
+        If there is only one core and `forced` is None.
     """
     if forced is not None:
         return forced
     cores = available_cores()
     if cores < 2:
-        raise InputError("nothing measured: one core only, expected two for a pair; or give the pairs")
+        raise InputError(
+            "nothing measured: 1 core is available, expected 2 per pair; specify the number of pairs to force it"
+        )
     return cores // 2
 
 
@@ -75,31 +76,31 @@ def measure_pairs(
     launcher: str = "mpiexec",
     environment: dict[str, str] | None = None,
 ) -> Path:
-    """Measure ping-pongs and keep them as a new run beside earlier ones.
+    """Measure ping-pongs and save them as a new run.
 
     Parameters
     ----------
     folder : Path or str
-        Where runs are kept.
+        Folder of the runs.
     path : {'shared_memory', 'tcp'}
-        How messages travel.
+        Transport of the messages.
     sizes : sequence of int
-        Bytes of messages.
+        Message sizes in bytes.
     bursts : int
-        Repetitions of every cell, spread over the run.
+        Number of repetitions of every cell.
     seconds : float
-        Time of each burst.
+        Duration of each burst in s.
     pairs : int, optional
-        Most pairs; as many as cores allow if left out.
+        Largest number of pairs; defaults to half of the available cores.
     launcher : str, default 'mpiexec'
-        mpiexec, mpirun or srun.
+        Launcher: mpiexec, mpirun or srun.
     environment : dict, optional
-        Further variables, such as an eager limit to sweep.
+        Additional environment variables, such as an eager limit.
 
     Returns
     -------
     Path
-        CSV file of the run.
+        CSV file of the new run.
     """
     if path not in PATHS:
         raise unknown_name("path", path, PATHS)
@@ -123,12 +124,12 @@ def read_runs(files: Sequence[Path]) -> pd.DataFrame:
     Parameters
     ----------
     files : sequence of Path
-        Files of `measure_pairs`.
+        Files written by `measure_pairs`.
 
     Returns
     -------
     pandas.DataFrame
-        One row a burst: run, path, processes, size_bytes, burst and statistics.
+        One row per burst: run, path, processes, size_bytes, burst and statistics.
     """
     rows = []
     for file in files:
@@ -141,19 +142,19 @@ def read_runs(files: Sequence[Path]) -> pd.DataFrame:
 
 
 def run_measurements(runs: pd.DataFrame, *, system: str) -> pd.DataFrame:
-    """Turn runs into cells: the lowest 5 % quantile of the quiet bursts.
+    """Reduce runs to cells: the lowest 5 % quantile of the quiet bursts.
 
     Parameters
     ----------
     runs : pandas.DataFrame
-        As `read_runs` gives.
+        Rows returned by `read_runs`.
     system : str
         Name of the machine.
 
     Returns
     -------
     pandas.DataFrame
-        Columns of the table maxrate_measurement; a cell without any quiet burst is left out.
+        Columns of the table maxrate_measurement. Cells without a quiet burst are omitted.
     """
     quiet = runs[runs["t_p50_s"] <= NOISY_RATIO * runs["t_p05_s"]]
     cells = quiet.groupby(["path", "processes", "size_bytes"], sort=True)["t_p05_s"]
@@ -167,23 +168,23 @@ def run_measurements(runs: pd.DataFrame, *, system: str) -> pd.DataFrame:
 def measure_all(
     folder: Path, paths: Sequence[str], settings: dict[str, Any], *, progress: Callable[[int], None] | None = None
 ) -> str | None:
-    """Measure every path, or say why nothing was measured.
+    """Measure every path, or report why nothing was measured.
 
     Parameters
     ----------
     folder : Path
-        Where runs are kept.
+        Folder of the runs.
     paths : sequence of str
         Keys of `PATHS`.
     settings : dict
-        Further arguments of `measure_pairs`.
+        Additional arguments of `measure_pairs`.
     progress : callable, optional
         Called with 1 after every path.
 
     Returns
     -------
     str or None
-        Why this machine measured nothing; None if it measured.
+        Reason why nothing was measured; None after a measurement.
     """
     reason = unavailable_reason(settings["launcher"])
     if reason is None:
@@ -202,16 +203,16 @@ def measure_all(
 
 
 def write_cells(folder: Path, output: Path, reason: str | None) -> None:
-    """Write the cells of all runs of this machine as measurements.
+    """Write the cells of all local runs as measurements.
 
     Parameters
     ----------
     folder : Path
-        Runs of `measure_pairs`.
+        Folder of runs written by `measure_pairs`.
     output : Path
         CSV file for `fabricast.maxrate.measurements.read_measurements`.
     reason : str or None
-        Why there is no new run.
+        Reason why there is no new run.
     """
     files = sorted(folder.glob("*.csv"))
     with atomic_write(output) as temporary:
@@ -221,5 +222,5 @@ def write_cells(folder: Path, output: Path, reason: str | None) -> None:
         runs = read_runs(files)
         cells = run_measurements(runs, system=processor_name())
         noisy = int((runs["t_p50_s"] > NOISY_RATIO * runs["t_p05_s"]).sum())
-        note = f"# {len(files)} runs, {len(runs)} bursts, {noisy} of them noisy and not used\n"
+        note = f"# {len(files)} runs, {len(runs)} bursts, {noisy} noisy bursts excluded\n"
         temporary.write_text(note + cells.to_csv(index=False, lineterminator="\n"), encoding="utf-8")

@@ -1,8 +1,8 @@
-"""Ping-pong of k pairs of processes, every iteration stamped.
+"""MPI program that times single iterations of ping-pongs between k process pairs.
 
-Run by `fabricast.maxrate.measured.pairs` under mpiexec with 2 pairs processes; needs mpi4py. The first
-half of the ranks sends first. Means over a loop, as nodecomm takes them, were found up to 50
-times off on shared machines; low quantiles of single iterations repeat within a few percent.
+`fabricast.maxrate.measured.pairs` starts it under mpiexec with two processes per pair; it requires mpi4py.
+The first half of the ranks sends first. On shared machines, means over a loop (the method of nodecomm) were up
+to 50 times too large, whereas low quantiles of single iterations are reproducible within a few percent.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _WARM_UP = 20
 
 
 def main(path: str, plan: str) -> None:
-    """Measure every number of pairs and every size and write one row a burst.
+    """Measure all pair counts and message sizes and write one row per burst.
 
     Parameters
     ----------
     path : str
-        CSV file with the columns of `COLUMNS`; times are full round trips, of the slowest pair.
+        Output CSV file with the columns `COLUMNS`; times are full round trips of the slowest pair.
     plan : str
-        JSON with pairs and sizes (lists), bursts, seconds (of each burst).
+        JSON object with pairs and sizes (lists), number of bursts, and seconds per burst.
     """
     from mpi4py import MPI
 
@@ -67,8 +67,8 @@ def main(path: str, plan: str) -> None:
                     start = clock()
                     round_trip()
                     stamps[i] = clock() - start
-                own = [stamps.min(), *np.percentile(stamps, [5, 25, 50, 95]), stamps.max(), stamps.mean()]
-                gathered = world.gather(own if active and rank < half else None, root=0)
+                statistics = [stamps.min(), *np.percentile(stamps, [5, 25, 50, 95]), stamps.max(), stamps.mean()]
+                gathered = world.gather(statistics if active and rank < half else None, root=0)
                 if rank == 0:
                     slowest = np.max([part for part in gathered or [] if part is not None], axis=0) * 1e-9
                     rows.append(

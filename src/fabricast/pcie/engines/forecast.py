@@ -1,7 +1,8 @@
-"""Programs that copy between GPUs, and the rates they reach together: engines, barriers and order beside links.
+"""Predicted rates and completion times of concurrent copies with engines and barriers.
 
-A GPU executes one peer copy at a time, and the measuring program orders copies. Both decide rates as soon as a GPU
-takes part in several copies; sharing on the tree alone then forecasts up to twice what is measured.
+A GPU executes one peer copy at a time, and the benchmark program issues copies in some order. As soon as a GPU is
+the source or target of several copies, both determine the rates. A model with link sharing only then predicts
+up to twice the measured rate.
 """
 
 from __future__ import annotations
@@ -32,20 +33,21 @@ __all__ = [
     "total_rates",
 ]
 
-#: Flows beyond are no probe: the time of a forecast grows with their square.
+#: Upper limit on the number of flows: the time of a prediction grows with its square.
 MOST_FLOWS = 4096
 
 
 @dataclass(frozen=True)
 class TotalRate:
-    """Rate of all flows together.
+    """Aggregate rate of concurrent flows.
 
     Parameters
     ----------
     bytes_per_s, low_bytes_per_s, high_bytes_per_s : float
-        Median, least and largest over draws of the order and the pauses; equal where nothing is random.
+        Median, minimum and maximum over random draws of order and pauses, in bytes/s; equal for a deterministic
+        program.
     flow_bytes_per_s : ndarray of float64, shape (flows,)
-        Rate of each flow until its last copy ends, median over draws.
+        Mean rate of each flow until its last copy ends in bytes/s, median over draws.
     """
 
     bytes_per_s: float
@@ -56,12 +58,12 @@ class TotalRate:
 
 @dataclass(frozen=True)
 class CopyTimes:
-    """When copies end, in s.
+    """Completion times of copies in seconds.
 
     Parameters
     ----------
     end_s, earliest_s, latest_s : ndarray of float64, shape (copies,)
-        Mean, least and largest over draws of the order and the pauses; equal where nothing is random.
+        Mean, minimum and maximum over random draws of order and pauses; equal for a deterministic program.
     """
 
     end_s: NDArray[np.float64]
@@ -81,7 +83,10 @@ def total_rate(
     draws: int = 9,
     seed: int = 0,
 ) -> TotalRate:
-    """Forecast the rate that repeated copies of several flows reach together.
+    """Predict the aggregate rate of repeated copies in several flows.
+
+    Each flow repeats copies of one size. Copies of different flows share links max-min fairly, and the program decides
+    which of them run at the same time.
 
     Parameters
     ----------
@@ -90,39 +95,39 @@ def total_rate(
     flows : sequence of (int, int)
         Source and target of each flow as endpoint numbers, in the order in which the program issues them.
     program : CopyProgram
-        Who executes copies, in which order.
+        Execution engine, barriers and order of the copies.
     rates : LinkRates
-        Of the machine.
+        Calibrated link rates of the machine.
     over_peer_links : bool, default False
-        Whether copies take direct links of which the topology tells a rate.
+        Whether copies use the direct links whose bandwidth the topology specifies.
     limits : sequence of SharedLimit, default ()
-        What some flows carry together, such as those that read one memory.
+        Limits on the aggregate rate of some flows, such as all flows that read one memory.
     repeats : int, default 20
-        Copies of each flow; all of one size, that does not matter.
+        Copies of each flow. All copies have the same size, which does not affect the rate.
     draws : int, default 9
-        Runs with other random numbers, where the program has any.
+        Number of runs with different random numbers; a deterministic program runs once.
     seed : int, default 0
-        Of the first draw.
+        Seed of the first draw; each further draw adds 1.
 
     Returns
     -------
     TotalRate
-        Total rate with its range over draws.
+        Aggregate rate with its range over draws.
 
     Raises
     ------
     InputError
-        If there is no flow, or a flow has one end.
+        If there are no flows or more than `MOST_FLOWS`, or a flow has the same source and target.
 
     References
     ----------
-    Links share evenly; capacity of a direction is B - (B / Bd - 1) times the traffic of the other, with B one way
-    alone and Bd each of two ways. Engines and barriers as found on public measurements of five machines
-    (config/published/pcie_concurrent_copies.csv).
+    Links are shared max-min fairly. The capacity of a direction is B - (B / Bd - 1) times the traffic in the reverse
+    direction, with B the rate of an isolated copy and Bd the rate of each copy of a bidirectional pair. Engines and
+    barriers are inferred from public measurements of five machines (config/published/pcie_concurrent_copies.csv).
 
     Examples
     --------
-    One source to a near and a far destination: one engine takes turns, so that both get half.
+    One source copies to a near and a far destination. Its single engine alternates; each flow gets half the rate.
 
     >>> from fabricast.pcie.topology.regular import regular_tree
     >>> tree = regular_tree("flat4x2", (2, 4))
@@ -131,11 +136,11 @@ def total_rate(
     >>> round(total.bytes_per_s / 1e9), bool((total.flow_bytes_per_s < 30e9).all())
     (50, True)
     """
-    (found,) = total_rates(
+    (total,) = total_rates(
         tree, flows, [program], rates, over_peer_links=over_peer_links, limits=limits, repeats=repeats, draws=draws,
         seed=seed,
     )  # fmt: skip
-    return found
+    return total
 
 
 def total_rates(
@@ -150,24 +155,24 @@ def total_rates(
     draws: int = 9,
     seed: int = 0,
 ) -> list[TotalRate]:
-    """Forecast the rate of several flows under several programs, as `total_rate` does under one.
+    """Predict the aggregate rate of several flows under several programs.
 
     Parameters
     ----------
     tree, flows, rates, over_peer_links, limits, repeats, draws, seed
-        As for `total_rate`.
+        See `total_rate`.
     programs : sequence of CopyProgram
-        The programs.
+        Programs to compare.
 
     Returns
     -------
     list of TotalRate
-        In the order of the programs.
+        Aggregate rate for each program, in the order of `programs`.
 
     Raises
     ------
     InputError
-        As `total_rate`.
+        See `total_rate`.
 
     Examples
     --------
@@ -180,13 +185,13 @@ def total_rates(
     check_flows(flows)
     size = np.full(len(flows), rates.one_way_bytes_per_s)
     links = links_of(tree, flows, rates, over_peer_links, limits)
-    found = []
+    results = []
     for program in programs:
         ends_s = _ends_s(tree, links, flows, program, size, np.zeros(len(flows)), repeats, draws, seed)
         totals = len(flows) * repeats * size[0] / ends_s.max(axis=1)
         by_flow = np.median(repeats * size / ends_s, axis=0)
-        found.append(TotalRate(float(np.median(totals)), float(totals.min()), float(totals.max()), by_flow))
-    return found
+        results.append(TotalRate(float(np.median(totals)), float(totals.min()), float(totals.max()), by_flow))
+    return results
 
 
 def copy_times(
@@ -202,7 +207,7 @@ def copy_times(
     draws: int = 31,
     seed: int = 0,
 ) -> CopyTimes:
-    """Forecast when each of several copies ends that a program executes once.
+    """Predict the completion time of each copy of a program that runs once.
 
     Parameters
     ----------
@@ -211,37 +216,37 @@ def copy_times(
     flows : sequence of (int, int)
         Source and target of each copy as endpoint numbers, in the order in which the program issues them.
     program : CopyProgram
-        Who executes copies, in which order.
+        Execution engine, barriers and order of the copies.
     rates : LinkRates
-        Of the machine.
+        Calibrated link rates of the machine.
     size_bytes, start_s : ndarray of float64, shape (copies,)
-        Size of each copy, and when it is issued.
+        Size of each copy in bytes, and its issue time in s.
     over_peer_links : bool, default False
-        Whether copies take direct links of which the topology tells a rate.
+        Whether copies use the direct links whose bandwidth the topology specifies.
     limits : sequence of SharedLimit, default ()
-        What some flows carry together, such as those that read one memory.
+        Limits on the aggregate rate of some copies, such as all copies that read one memory.
     draws : int, default 31
-        Runs with other random numbers, where the program has any.
+        Number of runs with different random numbers; a deterministic program runs once.
     seed : int, default 0
-        Of the first draw.
+        Seed of the first draw; each further draw adds 1.
 
     Returns
     -------
     CopyTimes
-        Ends with their range over draws.
+        Completion times with their range over draws.
 
     Raises
     ------
     InputError
-        If there is no copy, or a copy has one end.
+        If there are no copies or more than `MOST_FLOWS`, or a copy has the same source and target.
 
     References
     ----------
-    As for `total_rate`.
+    See `total_rate`.
 
     Examples
     --------
-    One engine executes one copy after the other; two sources share the link into their destination.
+    Two copies into one destination share its link. Two copies from one engine run one after the other.
 
     >>> from fabricast.pcie.topology.regular import regular_tree
     >>> tree = regular_tree("flat4x2", (2, 4))
@@ -256,14 +261,14 @@ def copy_times(
     """
     check_flows(flows)
     links = links_of(tree, flows, rates, over_peer_links, limits)
-    found = _ends_s(tree, links, flows, program, size_bytes, start_s, 1, draws, seed)
-    low, high = found.min(axis=0), found.max(axis=0)
-    # The mean of equal numbers may be rounded past them.
-    return CopyTimes(np.clip(found.mean(axis=0), low, high), low, high)
+    ends_s = _ends_s(tree, links, flows, program, size_bytes, start_s, 1, draws, seed)
+    low, high = ends_s.min(axis=0), ends_s.max(axis=0)
+    # Rounding can move the mean of equal numbers outside their range.
+    return CopyTimes(np.clip(ends_s.mean(axis=0), low, high), low, high)
 
 
 def rate_alone(tree: PcieTree, flow: tuple[int, int], rates: LinkRates, *, over_peer_links: bool = False) -> float:
-    """Return the rate of a copy alone in bytes/s: that of its narrowest link.
+    """Return the rate of an isolated copy in bytes/s, limited by its narrowest link.
 
     Examples
     --------
@@ -279,14 +284,14 @@ def _ends_s(
     tree: PcieTree, links: Links, flows: Sequence[tuple[int, int]], program: CopyProgram, size: NDArray[np.float64],
     start_s: NDArray[np.float64], repeats: int, draws: int, seed: int,
 ) -> NDArray[np.float64]:  # fmt: skip
-    """Return when the last copy of each flow ends, a row a draw."""
+    """Return the completion time of each flow in s, shape (draws, flows)."""
     from fabricast.pcie.engines.kernels.engines import Program, run_program
 
-    ends = np.array(flows, dtype=np.int64)
+    pairs = np.array(flows, dtype=np.int64)
     others = np.array([tree.vertex(name).host_memory or tree.vertex(name).network_card for name in tree.endpoint_names])
     alone = np.minimum.reduceat(links.capacity[links.link], links.offset[:-1])
     executed = Program(
-        program.engines(ends, others), program.barriers(ends, others), size, start_s, repeats, program.random_turns,
+        program.engines(pairs, others), program.barriers(pairs, others), size, start_s, repeats, program.random_turns,
         program.switch_share,
     )  # fmt: skip
     runs = range(draws if program.is_random else 1)
@@ -294,9 +299,9 @@ def _ends_s(
 
 
 def check_flows(flows: Sequence[tuple[int, int]]) -> None:
-    """Refuse no flows, too many, and flows from an endpoint to itself."""
+    """Raise `InputError` for no flows, too many flows, or equal source and target."""
     if not flows or len(flows) > MOST_FLOWS:
-        raise InputError(f"{len(flows)} flows, expected 1 to {MOST_FLOWS:,}")
-    own = next((flow for flow in flows if flow[0] == flow[1]), None)
-    if own is not None:
-        raise InputError(f"flow {own[0]} to {own[1]}, expected two endpoints")
+        raise InputError(f"number of flows is {len(flows)}, expected 1 to {MOST_FLOWS:,}")
+    loop = next((flow for flow in flows if flow[0] == flow[1]), None)
+    if loop is not None:
+        raise InputError(f"flow is {loop[0]} to {loop[1]}, expected two different endpoints")

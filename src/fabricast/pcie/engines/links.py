@@ -1,4 +1,4 @@
-"""Links that copies take, and what each of them carries: those of the tree, slower ways over its root, direct links."""
+"""Links and capacities of the engine model: tree, root complex, direct, shared."""
 
 from __future__ import annotations
 
@@ -23,27 +23,30 @@ _BACK: dict[Way, Way] = {
     "local": "local", "crossing": "crossing", "between_roots": "between_roots",
     "host_in": "host_out", "host_out": "host_in",
 }  # fmt: skip
-#: Ways to and from memory of another socket.
+#: Path classes of copies from and to memory of another socket.
 _REMOTE = ("remote_in", "remote_out")
 
 
 @dataclass(frozen=True)
 class LinkRates:
-    """What one copy alone, and two opposite ones, tell of the links of a machine.
+    """Link rates of a machine, calibrated by isolated copies and bidirectional pairs.
+
+    A path class that is not slower than the links of the tree needs no rate: its rate stays None.
 
     Parameters
     ----------
     one_way_bytes_per_s : float
-        Rate of a copy alone.
+        Rate of an isolated copy in bytes/s.
     two_way_bytes_per_s : float
-        Rate of each of two opposite copies between the same endpoints.
+        Rate of each copy of a bidirectional pair in bytes/s.
     crossing_bytes_per_s, between_roots_bytes_per_s : float or None, default None
-        Rate of a copy alone between GPUs that crosses the root complex, and that goes to another socket, where it is
-        less.
+        Rate of an isolated copy between GPUs in bytes/s: across the root complex, and between sockets. Without a rate
+        between sockets, `crossing_bytes_per_s` is used there too.
     host_in_bytes_per_s, host_out_bytes_per_s : float or None, default None
-        Rate of a copy alone from host memory, and to it, where it is less.
+        Rate of an isolated copy from host memory, and to host memory, in bytes/s.
     remote_in_bytes_per_s, remote_out_bytes_per_s : float or None, default None
-        The same of memory of another socket.
+        Rate of an isolated copy from and to host memory of another socket in bytes/s. Without it, the rate of host
+        memory is used.
     """
 
     one_way_bytes_per_s: float
@@ -59,40 +62,43 @@ class LinkRates:
         one, two = self.one_way_bytes_per_s, self.two_way_bytes_per_s
         if not 0 < one < 1e13 or not one / 2 <= two <= one * (1 + 1e-9):
             raise InputError(
-                f"{one / 1e9:.4g} GB/s one way and {two / 1e9:.4g} GB/s each of two ways, expected a rate and from "
-                "half of it to all of it"
+                f"rate of an isolated copy is {one / 1e9:.4g} GB/s and of each copy of a bidirectional pair "
+                f"{two / 1e9:.4g} GB/s, expected a rate below 10,000 GB/s, and between half and all of it"
             )
 
     def of_way(self, way: Way) -> float | None:
-        """Return the rate of a copy alone of a kind of way through the root complex; None where the links decide."""
-        apart = self.between_roots_bytes_per_s
+        """Return the isolated rate of a path class in bytes/s, or None if the tree links limit it."""
+        inter_socket = self.between_roots_bytes_per_s
         rate = {
             "crossing": self.crossing_bytes_per_s, "host_in": self.host_in_bytes_per_s,
             "host_out": self.host_out_bytes_per_s,
             "remote_in": self.remote_in_bytes_per_s or self.host_in_bytes_per_s,
             "remote_out": self.remote_out_bytes_per_s or self.host_out_bytes_per_s,
-            "between_roots": self.crossing_bytes_per_s if apart is None else apart,
+            "between_roots": self.crossing_bytes_per_s if inter_socket is None else inter_socket,
         }.get(way)  # fmt: skip
         return rate if rate is not None and rate < self.one_way_bytes_per_s else None
 
     @property
     def duplex_cost(self) -> float:
-        """What a byte in one direction takes from the other, in bytes: acknowledgements and credits."""
+        """Capacity lost per byte sent in the reverse direction (acknowledgements and credits)."""
         return self.one_way_bytes_per_s / min(self.two_way_bytes_per_s, self.one_way_bytes_per_s) - 1.0
 
 
 @dataclass(frozen=True)
 class SharedLimit:
-    """What some flows carry together, whatever links they take, such as those that read one memory.
+    """Limit on the aggregate rate of some flows, whatever their routes.
+
+    An example is the read bandwidth of one memory.
 
     Parameters
     ----------
     bytes_per_s : float
-        Their rates together.
+        Upper limit on the sum of the rates in bytes/s.
     flows : tuple of int
         Numbers of the flows.
     other_way : tuple of int, default ()
-        Flows of the other direction that count too; the limit is then in force only while both kinds run.
+        Numbers of the flows in the reverse direction that count as well. The limit then applies only while flows of
+        both directions run.
     """
 
     bytes_per_s: float
@@ -104,17 +110,20 @@ def links_of(
     tree: PcieTree, flows: Sequence[tuple[int, int]], rates: LinkRates, over_peer_links: bool,
     limits: Sequence[SharedLimit] = (),
 ) -> Links:  # fmt: skip
-    """Return the routes of flows and what their links carry in bytes/s; those that are none of the tree last."""
+    """Return the routes of flows and the link capacities in bytes/s.
+
+    Links of the tree come first, followed by limits that are not tree links.
+    """
     from fabricast.pcie.engines.kernels.engines import Links
     from fabricast.pcie.graphs.kernels.link_use import links_in_use
 
     routes, names = tree.routes, tree.endpoint_names
     table = _LinkTable((routes.capacity * rates.one_way_bytes_per_s).tolist(), reverse_links(tree).tolist())
-    told = direct_rates(tree.peer_links) if over_peer_links else {}
+    direct_bandwidth = direct_rates(tree.peer_links) if over_peer_links else {}
     links = []
     for source, target in flows:
         ends = names[source], names[target]
-        rate = told.get(ends)
+        rate = direct_bandwidth.get(ends)
         if rate is None:
             pair = source * routes.endpoints + target
             route = routes.link[routes.offset[pair] : routes.offset[pair + 1]].tolist()
@@ -132,7 +141,7 @@ def links_of(
         table.share(limit, links)
     capacity, opposite = table.capacity, table.opposite
     if -1 in opposite:
-        # A link that nothing takes stands in for what such links have not.
+        # Links without a reverse direction point to an unused dummy link, whose load is always 0.
         opposite = [len(capacity) if place < 0 else place for place in opposite] + [len(capacity)]
         capacity = [*capacity, 1.0]
     offset = np.concatenate([[0], np.cumsum(list(map(len, links)))]).astype(np.int64)
@@ -146,54 +155,63 @@ def links_of(
 
 @dataclass
 class _LinkTable:
-    """Links by number: those of the tree, then what else holds copies back, each where it is first needed."""
+    """Numbered links: those of the tree, then further limits in the order of first use."""
 
     capacity: list[float]
-    #: The link of the other direction; -1 where there is none.
+    #: Link of the reverse direction; -1 for none.
     opposite: list[int]
-    #: Limits in force only while both of two other links are taken.
+    #: Limits that apply only while two other links are both in use.
     needs: dict[int, tuple[int, int]] = field(default_factory=dict)
     _direct: dict[tuple[str, str], int] = field(default_factory=dict)
     _slow: dict[tuple[int, Way], int] = field(default_factory=dict)
     _of_gpu: dict[tuple[int, Way], int] = field(default_factory=dict)
 
     def add(self, bytes_per_s: float) -> int:
-        """Return the number of a new link without an opposite."""
+        """Add a link without a reverse direction and return its number."""
         self.capacity.append(bytes_per_s)
         self.opposite.append(-1)
         return len(self.capacity) - 1
 
     def direct(self, key: tuple[str, str], bytes_per_s: float) -> int:
-        """Return the number of a direct link; what one direction of it costs the other nobody tells."""
+        """Return the number of a direct link.
+
+        Its directions are independent, because the effect of reverse traffic is unknown.
+        """
         if key not in self._direct:
             self._direct[key] = self.add(bytes_per_s)
         return self._direct[key]
 
     def through_root(self, tree: PcieTree, route: list[int], way: Way, rates: LinkRates) -> list[int]:
-        """Return what holds back copies of one kind of way: ports of root complexes, each with its opposite."""
+        """Return the limits of a path class at each root port of a route.
+
+        Each limit is a virtual link next to the port, paired with that of the reverse direction.
+        """
         rate = rates.of_way(way)
         if rate is None:
             return []
         if way == "between_roots":
-            # What holds such a copy back alone is no port: what several of them share is a limit of its own.
+            # No port limits an isolated copy between sockets. A shared limit is a separate `SharedLimit`.
             return [self.add(rate)]
-        found = []
+        limits = []
         for link in route:
             if not _is_root_port(tree, link):
                 continue
             if (link, way) not in self._slow:
                 ports = (link, way), (self.opposite[link], _BACK[way])
                 for port, kind in ports:
-                    alone = rates.of_way(kind)
-                    carried = self.capacity[port]
-                    self._slow[port, kind] = self.add(carried if alone is None else min(alone, carried))
+                    rate_alone = rates.of_way(kind)
+                    capacity = self.capacity[port]
+                    self._slow[port, kind] = self.add(capacity if rate_alone is None else min(rate_alone, capacity))
                 there, back = (self._slow[port] for port in ports)
                 self.opposite[there], self.opposite[back] = back, there
-            found.append(self._slow[link, way])
-        return found
+            limits.append(self._slow[link, way])
+        return limits
 
     def of_gpu(self, gpu: int, way: Way, rates: LinkRates) -> list[int]:
-        """Return what holds back copies of a GPU and memory of another socket: its own requests on a long way."""
+        """Return the limit of one GPU on copies from or to memory of another socket.
+
+        The outstanding requests of the GPU limit these copies, because the latency is high.
+        """
         rate = rates.of_way(way)
         if rate is None:
             return []
@@ -202,20 +220,20 @@ class _LinkTable:
         return [self._of_gpu[gpu, way]]
 
     def share(self, limit: SharedLimit, links: list[list[int]]) -> None:
-        """Add what some flows carry together to the links that they take."""
-        own = self.add(limit.bytes_per_s)
+        """Add a shared limit to the links of its flows."""
+        limit_link = self.add(limit.bytes_per_s)
         for flow in (*limit.flows, *limit.other_way):
-            links[flow].append(own)
+            links[flow].append(limit_link)
         if limit.other_way:
-            # One mark a direction, which holds nothing back: the limit is in force while both are taken.
-            self.needs[own] = self.add(np.inf), self.add(np.inf)
-            for mark, kind in zip(self.needs[own], (limit.flows, limit.other_way), strict=True):
+            # One marker link of infinite capacity per direction: the limit applies while both markers are in use.
+            self.needs[limit_link] = self.add(np.inf), self.add(np.inf)
+            for mark, kind in zip(self.needs[limit_link], (limit.flows, limit.other_way), strict=True):
                 for flow in kind:
                     links[flow].append(mark)
 
 
 def _is_root_port(tree: PcieTree, link: int) -> bool:
-    """Whether a link joins a root complex with what is below it, other than memory."""
+    """Return whether a link joins a root complex to a vertex below it that is not memory."""
     lower, upper, *_ = tree.link_names[link]
     ends = [tree.vertex(lower), tree.vertex(upper)]
     others = [vertex for vertex in ends if vertex.kind != "root_complex"]

@@ -1,1 +1,1 @@
-"""Congestion graphs: sets of copies, their files, patterns, programs and symmetries."""
+"""Congestion graphs: sets of copies that compete for PCIe links."""

@@ -10,19 +10,22 @@ __all__ = ["refuse_peer_copies"]
 
 
 def refuse_peer_copies(tree: PcieTree, graphs: CongestionGraphs) -> None:
-    """Refuse copies between endpoints with a direct link, which do not take the tree.
+    """Raise an error if a graph copies between endpoints with a direct link.
+
+    CUDA and HIP use a direct link (NVLink, NVSwitch, xGMI) instead of PCIe, so the models of the PCIe tree do not apply
+    to such copies.
 
     Parameters
     ----------
     tree : PcieTree
         Topology.
     graphs : CongestionGraphs
-        The graphs.
+        Graphs to check.
 
     Raises
     ------
     PeerLinkError
-        On the first such copy.
+        For the first such copy.
     """
     if not tree.peer_links:
         return
@@ -32,6 +35,6 @@ def refuse_peer_copies(tree: PcieTree, graphs: CongestionGraphs) -> None:
         if kind is not None:
             graph = graphs.names[int(graphs.graph_of_communication[communication])]
             raise PeerLinkError(
-                f"graph '{graph}' copies {names[source]} to {names[target]}, which {kind} joins: such copies do not "
-                "take the PCIe tree and are not modelled"
+                f"graph '{graph}' copies {names[source]} to {names[target]} over {kind}, which this model does not "
+                "support; set pcie_only to route such copies over PCIe"
             )

@@ -1,4 +1,4 @@
-"""Steps of collective operations as congestion graphs, in the orders that communication libraries use."""
+"""Steps of collective operations as congestion graphs."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ __all__ = ["COLLECTIVES", "card_arcs", "collective_arcs"]
 
 
 def _ring(count: int) -> list[list[Arc]]:
-    """Every rank sends to the next: each step of an all-reduce, reduce-scatter or all-gather over one ring."""
+    """Return the step of a ring algorithm, in which every rank sends to the next one.
+
+    All steps of an all-reduce, reduce-scatter or all-gather over one ring consist of these copies.
+    """
     return [[(rank, (rank + 1) % count) for rank in range(count)]]
 
 
 def _tree(count: int) -> list[list[Arc]]:
-    """Reduce up a binary tree, level by level from the leaves, then broadcast down the same way."""
+    """Return the steps of a binary-tree reduction and broadcast, one level per step."""
     levels: dict[int, list[Arc]] = {}
     for rank in range(1, count):
         levels.setdefault((rank + 1).bit_length(), []).append((rank, (rank - 1) // 2))
@@ -26,12 +29,12 @@ def _tree(count: int) -> list[list[Arc]]:
 
 
 def _pairwise(count: int) -> list[list[Arc]]:
-    """All-to-all in count - 1 steps: in step k every rank sends to that k places further."""
+    """Return the steps of a pairwise all-to-all: in step k, rank r sends to r + k."""
     return [[(rank, (rank + step) % count) for rank in range(count)] for step in range(1, count)]
 
 
 def _halving(count: int) -> list[list[Arc]]:
-    """Reduce-scatter by recursive halving: partners at half of the ranks, a quarter, and so on."""
+    """Return the steps of a reduce-scatter by recursive halving."""
     if count & (count - 1):
         raise InputError(f"is {count}, expected a power of two for recursive halving", argument="endpoints")
     steps, distance = [], count // 2
@@ -41,7 +44,7 @@ def _halving(count: int) -> list[list[Arc]]:
     return steps
 
 
-#: Steps of each collective as lists of (source, target), by name.
+#: Functions that return the steps of a collective as lists of (source, target), by algorithm name.
 COLLECTIVES: dict[str, Callable[[int], list[list[Arc]]]] = {
     "ring": _ring,
     "tree": _tree,
@@ -51,24 +54,28 @@ COLLECTIVES: dict[str, Callable[[int], list[list[Arc]]]] = {
 
 
 def collective_arcs(name: str, endpoints: int) -> list[list[Arc]]:
-    """Return the communications of every step of a collective operation.
+    """Return the copies of every step of a collective operation.
+
+    The steps of a collective depend on each other. Each step is one congestion graph, whose copies start together.
 
     Parameters
     ----------
     name : {'ring', 'tree', 'pairwise', 'halving'}
-        A step of a ring; a binary tree up and down; all-to-all in steps of pairs; reduce-scatter by recursive halving.
+        Algorithm: one step of a ring; reduction and broadcast over a binary tree; pairwise all-to-all; reduce-scatter
+        by recursive halving.
     endpoints : int
-        Number of ranks; rank k runs on endpoint k.
+        Number of ranks. Rank k uses endpoint k.
 
     Returns
     -------
     list of list of (int, int)
-        Source and target of each communication, step by step.
+        Source and target of each copy, one list per step.
 
     Raises
     ------
     InputError
-        If the name is unknown, or the number of endpoints does not fit.
+        If the name is unknown, there are fewer than two endpoints, or recursive halving is requested for a number of
+        endpoints that is not a power of two.
 
     Examples
     --------
@@ -85,7 +92,10 @@ def collective_arcs(name: str, endpoints: int) -> list[list[Arc]]:
 
 
 def card_arcs(tree: PcieTree) -> list[Arc]:
-    """Return a communication of each accelerator to the nearest network card.
+    """Return one copy from each accelerator to the nearest network card.
+
+    The nearest card is the one with the deepest lowest common ancestor. If several cards are equally near, the card
+    with the fewest accelerators so far is used.
 
     Parameters
     ----------
@@ -95,7 +105,7 @@ def card_arcs(tree: PcieTree) -> list[Arc]:
     Returns
     -------
     list of (int, int)
-        Numbers of accelerator and card; of equally near cards the one with the fewest accelerators so far.
+        Endpoint numbers of accelerator and card, in accelerator order.
 
     Raises
     ------
@@ -105,16 +115,16 @@ def card_arcs(tree: PcieTree) -> list[Arc]:
     cards = [name for name in tree.endpoint_names if tree.vertex(name).network_card]
     if not cards:
         raise InputError(
-            f"topology '{tree.name}' has no network card; those of XML are endpoints only if the import is told so"
+            f"topology '{tree.name}' has no network card; import XML files with network_cards=True to include them"
         )
-    taken = dict.fromkeys(cards, 0)
+    assigned = dict.fromkeys(cards, 0)
     arcs = []
     for name in tree.accelerator_names:
         ranked = [
-            (-tree.depth[tree.lowest_common_ancestor(name, card)], taken[card], place)
-            for place, card in enumerate(cards)
+            (-tree.depth[tree.lowest_common_ancestor(name, card)], assigned[card], index)
+            for index, card in enumerate(cards)
         ]
         nearest = cards[min(ranked)[-1]]
-        taken[nearest] += 1
+        assigned[nearest] += 1
         arcs.append((tree.endpoint_number[name], tree.endpoint_number[nearest]))
     return arcs

@@ -1,4 +1,4 @@
-"""Congestion graphs: communications on one topology, as arrays."""
+"""Congestion graphs: sets of copies on one topology, stored as arrays."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ Arc = tuple[int, int]
 
 @dataclass(frozen=True)
 class CongestionGraphs:
-    """A set of congestion graphs on one topology, as arrays.
+    """Set of congestion graphs on one topology, stored as arrays.
+
+    A congestion graph is a set of copies between the endpoints of a PCIe tree that compete for its links. The copies of
+    all graphs are stored one graph after the other; `offset` delimits the graphs. The SC16 paper calls a copy a
+    communication, as do some attribute and column names.
 
     Parameters
     ----------
@@ -25,13 +29,13 @@ class CongestionGraphs:
     families : tuple of str
         Family of each graph.
     offset : ndarray of int64, shape (graphs + 1,)
-        Where each graph starts in the arrays of communications.
-    source, target : ndarray of int64, shape (communications,)
+        Index of the first copy of each graph, followed by the number of copies.
+    source, target : ndarray of int64, shape (copies,)
         Endpoint numbers.
-    size_bytes, start_s : ndarray of float64, shape (communications,)
-        Size and start of each communication.
+    size_bytes, start_s : ndarray of float64, shape (copies,)
+        Size of each copy in bytes and its start time in seconds from the start of the graph.
     programs : tuple of str, default ()
-        Name of the program that copies each graph, empty where none is told; nothing if none is of any graph.
+        Copy program of each graph, or ``''`` if unspecified. Empty tuple if no graph has one.
     """
 
     names: tuple[str, ...]
@@ -48,24 +52,24 @@ class CongestionGraphs:
 
     @property
     def graph_of_communication(self) -> NDArray[np.int64]:
-        """Number of the graph that each communication belongs to."""
+        """Index of the graph of each copy, shape (copies,)."""
         return np.repeat(np.arange(len(self)), np.diff(self.offset))
 
     @property
     def number_in_graph(self) -> NDArray[np.int64]:
-        """Number of each communication within its graph, from 0."""
+        """Index of each copy within its graph, counted from 0, shape (copies,)."""
         lengths = np.diff(self.offset)
         return np.arange(self.source.size) - np.repeat(self.offset[:-1], lengths)
 
     def rows_of(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the communications of some graphs, in the order in which the graphs are named."""
+        """Return the indices of the copies of selected graphs, in the order of `numbers`."""
         lengths = np.diff(self.offset)[numbers]
         begins = np.concatenate([[0], np.cumsum(lengths)[:-1]])
         rows: NDArray[np.int64] = np.arange(lengths.sum()) + np.repeat(self.offset[:-1][numbers] - begins, lengths)
         return rows
 
     def chosen(self, numbers: NDArray[np.int64]) -> CongestionGraphs:
-        """Return some of the graphs, in the order in which they are named."""
+        """Return the selected graphs as a new set, in the order of `numbers`."""
         rows = self.rows_of(numbers)
         return CongestionGraphs(
             names=tuple(self.names[number] for number in numbers),
@@ -79,9 +83,9 @@ class CongestionGraphs:
         )
 
     def arcs(self, graph: int) -> list[Arc]:
-        """Return the (source, target) pairs of graph number `graph`."""
-        part = slice(int(self.offset[graph]), int(self.offset[graph + 1]))
-        return list(zip(self.source[part].tolist(), self.target[part].tolist(), strict=True))
+        """Return the (source, target) pairs of the graph with index `graph`."""
+        rows = slice(int(self.offset[graph]), int(self.offset[graph + 1]))
+        return list(zip(self.source[rows].tolist(), self.target[rows].tolist(), strict=True))
 
 
 def from_arcs(
@@ -91,21 +95,21 @@ def from_arcs(
     names: Sequence[str] | None = None,
     families: Sequence[str] | None = None,
 ) -> CongestionGraphs:
-    """Build a set of graphs whose communications start together with equal sizes.
+    """Build a set of graphs in which all copies have one size and start at time 0.
 
     Parameters
     ----------
     graphs : sequence of sequence of (int, int)
         (source, target) pairs of each graph.
     size_bytes : float
-        Size of every communication.
+        Size of every copy in bytes.
     names, families : sequence of str, optional
-        One per graph; numbers and ``"user"`` if left out.
+        Name and family of each graph; by default ``"0"``, ``"1"``, ... and ``"user"``.
 
     Returns
     -------
     CongestionGraphs
-        The set.
+        Set of graphs.
 
     Examples
     --------
@@ -132,12 +136,12 @@ def joined(parts: Sequence[CongestionGraphs]) -> CongestionGraphs:
     Parameters
     ----------
     parts : sequence of CongestionGraphs
-        At least one; of all of them, or of none, programs are told.
+        One or more sets. Either all or none of them define `programs`.
 
     Returns
     -------
     CongestionGraphs
-        All graphs.
+        Graphs of all sets.
 
     Examples
     --------
@@ -159,29 +163,29 @@ def joined(parts: Sequence[CongestionGraphs]) -> CongestionGraphs:
 
 
 def scatter(root: int, others: Iterable[int]) -> list[Arc]:
-    """Return one copy from `root` to each of `others`.
+    """Return one copy from `root` to each of `others`, except to `root` itself.
 
     Examples
     --------
     >>> scatter(0, [1, 2])
     [(0, 1), (0, 2)]
     """
-    return [(root, other) for other in others if other != root]
+    return [(root, target) for target in others if target != root]
 
 
 def gather(root: int, others: Iterable[int]) -> list[Arc]:
-    """Return one copy to `root` from each of `others`.
+    """Return one copy to `root` from each of `others`, except from `root` itself.
 
     Examples
     --------
     >>> gather(0, [1, 2])
     [(1, 0), (2, 0)]
     """
-    return [(other, root) for other in others if other != root]
+    return [(source, root) for source in others if source != root]
 
 
 def all_to_all(members: Iterable[int]) -> list[Arc]:
-    """Return one copy between each ordered pair of `members`.
+    """Return one copy for each ordered pair of different `members`.
 
     Examples
     --------
@@ -191,5 +195,6 @@ def all_to_all(members: Iterable[int]) -> list[Arc]:
     return list(itertools.permutations(members, 2))
 
 
+#: Required and optional columns of files with congestion graphs.
 REQUIRED = ("graph", "source", "target")
 OPTIONAL = ("size_bytes", "start_s")

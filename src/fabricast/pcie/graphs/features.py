@@ -1,4 +1,4 @@
-"""Which features of a congestion graph explain where a model errs."""
+"""Features of congestion graphs, and their importance for the error of a model."""
 
 from __future__ import annotations
 
@@ -14,24 +14,28 @@ from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["GraphFeatures", "describe_graphs", "explain_errors", "feature_frame", "isomorphism_class"]
 
-#: From fewer classes of graphs nothing is learnt.
+#: Grouped cross-validation is not meaningful with fewer isomorphism classes.
 _FEWEST_CLASSES = 20
+#: Sample size that bounds the training time.
 _MOST_ROWS = 12_000
 
 
 def isomorphism_class(arcs: list[tuple[int, int]]) -> str:
-    """Return a text that is equal for isomorphic graphs, by colour refinement.
+    """Return a string that is equal for isomorphic graphs, by colour refinement.
+
+    Colour refinement (1-dimensional Weisfeiler-Leman) repeatedly refines the colour of a vertex by the colours of its
+    successors and predecessors until the partition is stable. A few graphs that are not isomorphic have the same
+    string. Such graphs share a cross-validation fold, which makes the validation stricter.
 
     Parameters
     ----------
     arcs : list of (int, int)
-        The graph.
+        (source, target) pairs of the graph.
 
     Returns
     -------
     str
-        Equal for isomorphic graphs; a few different graphs may share one, which only
-        makes the folds of a cross-validation stricter.
+        Colour history, which identifies the class.
 
     Examples
     --------
@@ -62,19 +66,19 @@ def isomorphism_class(arcs: list[tuple[int, int]]) -> str:
 
 
 def feature_frame(tree: PcieTree, graphs: CongestionGraphs) -> pd.DataFrame:
-    """Describe every communication by its place in the graph and in the tree.
+    """Compute features of every copy from its graph and its route in the tree.
 
     Parameters
     ----------
     tree : PcieTree
         Topology.
     graphs : CongestionGraphs
-        The graphs.
+        Graphs whose copies are described.
 
     Returns
     -------
     pandas.DataFrame
-        One row per communication, one numeric column per feature.
+        One row per copy, one numeric column per feature.
     """
     routes = tree.routes
     case = graphs.graph_of_communication
@@ -88,11 +92,11 @@ def feature_frame(tree: PcieTree, graphs: CongestionGraphs) -> pd.DataFrame:
     np.add.at(load, case, uses)
     up = np.zeros(links, dtype=np.bool_)
     up[: routes.upstream_links] = True
-    own = load[case]
+    load_of_graph = load[case]
     crossing = routes.crossing[pair]
 
     def most(side: NDArray[np.bool_]) -> NDArray[np.int64]:
-        most_users: NDArray[np.int64] = np.max(own, axis=1, where=uses & side, initial=0)
+        most_users: NDArray[np.int64] = np.max(load_of_graph, axis=1, where=uses & side, initial=0)
         return most_users
 
     def per_graph(values: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -112,7 +116,7 @@ def feature_frame(tree: PcieTree, graphs: CongestionGraphs) -> pd.DataFrame:
             "copies to its target": in_degree[case, graphs.target],
             "most users upstream": most(up),
             "most users downstream": most(~up),
-            "users of all its links": (own * uses).sum(axis=1),
+            "users of all its links": (load_of_graph * uses).sum(axis=1),
             "copies sent by its target": out_degree[case, graphs.target],
             "most copies from one source": out_degree.max(axis=1)[case],
             "most copies to one target": in_degree.max(axis=1)[case],
@@ -123,16 +127,16 @@ def feature_frame(tree: PcieTree, graphs: CongestionGraphs) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class GraphFeatures:
-    """Features of a sample of communications.
+    """Features of a sample of copies.
 
     Parameters
     ----------
     rows : ndarray of int64, shape (sample,)
-        Which communications.
+        Index of each sampled copy.
     values : pandas.DataFrame
-        One row each, one column a feature.
+        Features, one row per sampled copy and one column per feature.
     classes : ndarray of int64, shape (sample,)
-        Number of the isomorphism class of the graph.
+        Isomorphism class of the graph of each sampled copy.
     """
 
     rows: NDArray[np.int64]
@@ -141,16 +145,16 @@ class GraphFeatures:
 
 
 def describe_graphs(tree: PcieTree, graphs: CongestionGraphs, *, generator: np.random.Generator) -> GraphFeatures:
-    """Compute the features from which errors are learnt.
+    """Compute features and isomorphism classes for a sample of the copies.
 
     Parameters
     ----------
     tree : PcieTree
         Topology.
     graphs : CongestionGraphs
-        The graphs.
+        Graphs to describe.
     generator : numpy.random.Generator
-        Source of randomness; at most 12,000 communications are used.
+        Random generator that draws the sample if there are more than 12,000 copies.
 
     Returns
     -------
@@ -161,27 +165,30 @@ def describe_graphs(tree: PcieTree, graphs: CongestionGraphs, *, generator: np.r
     if rows.size > _MOST_ROWS:
         rows = np.sort(generator.choice(rows, _MOST_ROWS, replace=False))
     case = graphs.graph_of_communication[rows]
-    known = {int(graph): isomorphism_class(graphs.arcs(int(graph))) for graph in np.unique(case)}
-    classes = pd.factorize(pd.Series([known[int(graph)] for graph in case]), sort=True)[0]
+    class_of_graph = {int(graph): isomorphism_class(graphs.arcs(int(graph))) for graph in np.unique(case)}
+    classes = pd.factorize(pd.Series([class_of_graph[int(graph)] for graph in case]), sort=True)[0]
     return GraphFeatures(rows, feature_frame(tree, graphs).iloc[rows], classes.astype(np.int64))
 
 
 def explain_errors(features: GraphFeatures, error: NDArray[np.float64]) -> pd.DataFrame:
-    """Learn the absolute error from features and say which of them matter.
+    """Estimate which features explain the absolute error of a model.
+
+    A gradient-boosting regressor predicts the absolute error from the features. Its permutation importance is estimated
+    by cross-validation whose folds do not share isomorphism classes.
 
     Parameters
     ----------
     features : GraphFeatures
-        Features of a sample.
-    error : ndarray of float64, shape (communications,)
-        Relative errors of a model on all communications.
+        Features of a sample of copies.
+    error : ndarray of float64, shape (copies,)
+        Relative error of the model for every copy, not only for the sample.
 
     Returns
     -------
     pandas.DataFrame
-        Columns feature, importance, spread (loss of the cross-validated R2 when the feature
-        is shuffled, mean and standard deviation over folds), r2 (cross-validated by
-        isomorphism class), sorted by importance; no rows if there are fewer than 20 classes.
+        Columns feature, importance and spread (loss of the cross-validated R2 when the feature is permuted: mean and
+        standard deviation over folds), r2 (cross-validated by isomorphism class), sorted by importance. No rows if
+        there are fewer than 20 classes.
     """
     if np.unique(features.classes).size < _FEWEST_CLASSES:
         return pd.DataFrame(columns=["feature", "importance", "spread", "r2"])

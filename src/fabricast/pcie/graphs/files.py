@@ -1,4 +1,4 @@
-"""Congestion graphs from CSV and Parquet files, all at once or some at a time."""
+"""Readers of congestion graphs in CSV and Parquet files, whole or in blocks."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["GraphBlocks", "ScatteredGraphError", "graph_blocks", "read_ends", "read_graphs"]
 
-#: What a communication can be: beyond this, times lose their meaning or their digits.
+#: Limits of the size in bytes and of the start time of a copy; computed times are not accurate beyond these.
 SMALLEST_BYTES, LARGEST_BYTES = 1e-3, 1e15
 LATEST_START_S = 1e6
-#: What is read of a file at a time: about as many communications of CSV as of Parquet.
+#: Size of a block of CSV in bytes and of Parquet in rows: both contain about the same number of copies.
 _BLOCK_BYTES, _BLOCK_ROWS = 1_400_000, 122_880
-#: Rows of Parquet that are read at once: a small file may hold billions of equal ones.
+#: Limit of the rows of a Parquet file that is read whole: compression makes a file with billions of equal rows small.
 _MOST_ROWS = 10_000_000
-#: Column that says who copies a graph, where that matters.
+#: Column with the copy program of a graph.
 _PROGRAM = "program"
 #: A line that is neither blank nor a comment.
 _CONTENT = re.compile(r"^[^#\r\n][^\n]*\n?", re.MULTILINE)
@@ -39,16 +39,16 @@ _CONTENT = re.compile(r"^[^#\r\n][^\n]*\n?", re.MULTILINE)
 
 @dataclass(frozen=True)
 class GraphBlocks:
-    """The graphs of a file, some at a time.
+    """Graphs of a file as an iterator of blocks.
 
     Parameters
     ----------
     total : int
-        Size of the file, in `unit`.
-    unit : str
-        What the size counts.
+        Size of the file in `unit`.
+    unit : {'bytes', 'rows', 'files'}
+        Unit of the sizes.
     blocks : iterator of (CongestionGraphs, int)
-        Whole graphs in file order, and how much of the size they take.
+        Complete graphs in file order, and the share of `total` that they were read from.
     """
 
     total: int
@@ -57,37 +57,40 @@ class GraphBlocks:
 
 
 class ScatteredGraphError(Exception):
-    """Rows of one graph are in several places: its file cannot be read some graphs at a time."""
+    """The rows of a graph are not contiguous, so the file cannot be read in blocks."""
 
 
 def read_graphs(path: Path | str, tree: PcieTree, *, size_bytes: float, programs: bool = False) -> CongestionGraphs:
     """Read congestion graphs from a CSV or Parquet file.
 
+    A file has one row per copy. Use `graph_blocks` for files that are too large to read whole.
+
     Parameters
     ----------
     path : Path or str
-        File, CSV unless it ends with ``.parquet``, with the columns ``graph,source,target`` and optionally
-        ``size_bytes,start_s``.
+        Parquet file if the name ends with ``.parquet``, else CSV, with the columns ``graph,source,target`` and
+        optionally ``size_bytes,start_s``.
     tree : PcieTree
         Topology whose endpoint names the file uses.
     size_bytes : float
-        Size where the file has no column ``size_bytes``.
+        Size of each copy in bytes if the file has no column ``size_bytes``.
     programs : bool, default False
-        Whether the file may have a column ``program``, one a graph (`fabricast.pcie.graphs.programs.PROGRAMS`).
+        Whether the file may have a column ``program`` with one copy program per graph
+        (`fabricast.pcie.graphs.programs.PROGRAMS`).
 
     Returns
     -------
     CongestionGraphs
-        Graphs in order of their first row; communications of a graph in file order.
+        Graphs in the order of their first rows, with the copies of a graph in file order.
 
     Raises
     ------
     InputError
-        On the first row that is wrong, with file, line, what was found and what was expected; if the file is larger
-        than 64 MB, or Parquet has more than 10 million rows.
+        For the first invalid row, with file and line; if a CSV file is larger than 64 MB or a Parquet file has more
+        than 10 million rows.
     """
     more = (_PROGRAM,) if programs else ()
-    # A file without a flaw is read as columns; row by row only to name the first one that is wrong.
+    # Valid files are read by column. The slower row reader runs only to report the first invalid row.
     if Path(path).suffix.lower() == ".parquet":
         table = read_parquet(path, REQUIRED, OPTIONAL, more, most_rows=_MOST_ROWS)
         return _parquet_rows(path, table, tree, size_bytes).grouped()
@@ -95,25 +98,29 @@ def read_graphs(path: Path | str, tree: PcieTree, *, size_bytes: float, programs
 
 
 def graph_blocks(path: Path | str, tree: PcieTree, *, size_bytes: float, programs: bool = False) -> GraphBlocks:
-    r"""Read congestion graphs from a CSV or Parquet file of any size, some at a time.
+    r"""Read congestion graphs from a CSV or Parquet file of any size in blocks.
+
+    Only the rows of a block and a hash of each graph name are kept in memory. The rows of a graph must be contiguous.
+    Errors are raised while the blocks are iterated.
 
     Parameters
     ----------
     path, tree, size_bytes, programs
-        As for `read_graphs`; rows of a graph stand together in the file.
+        See `read_graphs`.
 
     Returns
     -------
     GraphBlocks
-        The same graphs as of `read_graphs`, in the same order.
+        Graphs in the same order as returned by `read_graphs`.
 
     Raises
     ------
     InputError
-        While blocks are taken, on the first row that is wrong.
+        For the first invalid row, or if the rows of a graph are not contiguous in a file that is too large for
+        `read_graphs`.
     ScatteredGraphError
-        While blocks are taken, if the rows of a graph do not stand together. `read_graphs` reads such files,
-        CSV up to 64 MB and Parquet up to 10 million rows; a larger one is refused here.
+        If the rows of a graph are not contiguous in a file that `read_graphs` accepts: CSV up to 64 MB, Parquet up to
+        10 million rows.
 
     Examples
     --------
@@ -131,10 +138,10 @@ def graph_blocks(path: Path | str, tree: PcieTree, *, size_bytes: float, program
         if total == 0:
             read_graphs(path, tree, size_bytes=size_bytes, programs=programs)
 
-        parts = ((_parquet_rows(path, table, tree, size_bytes), len(table)) for table in blocks)
-        return GraphBlocks(total, "rows", _whole_graphs(parts, _scattered(path, total, _MOST_ROWS, "rows")))
+        row_blocks = ((_parquet_rows(path, table, tree, size_bytes), len(table)) for table in blocks)
+        return GraphBlocks(total, "rows", _whole_graphs(row_blocks, _scattered(path, total, _MOST_ROWS, "rows")))
     if not Path(path).is_file():
-        # A pipe is read once, and its size is not known.
+        # A pipe can be read only once, and its size is unknown.
         graphs = read_graphs(path, tree, size_bytes=size_bytes, programs=programs)
         return GraphBlocks(1, "files", iter([(graphs, 1)]))
     total = Path(path).stat().st_size
@@ -143,10 +150,13 @@ def graph_blocks(path: Path | str, tree: PcieTree, *, size_bytes: float, program
 
 
 def _scattered(path: Path | str, size: int, most: int, unit: str) -> Exception:
-    """Return what says that rows of a graph are in several places; files that are not too large are then read whole."""
+    """Return the exception for a graph whose rows are not contiguous.
+
+    Callers catch `ScatteredGraphError` and read the file whole, so files of more than `most` units get an `InputError`.
+    """
     if size <= most:
         return ScatteredGraphError()
-    together = f"expected them together in more than {most:,} {unit}"
+    together = f"expected contiguous rows in files of more than {most:,} {unit}"
     return InputError(f"has rows of a graph in several places, {together}", path=path)
 
 
@@ -156,22 +166,22 @@ def _csv_blocks(
     header, held, before = "", "", 0
     for block, lines_before in line_blocks(path, _BLOCK_BYTES):
         text, before = held + block, before if held else lines_before
-        found = _CONTENT.search(text)
-        if found is None or not (header or _CONTENT.search(text, found.end())):
+        content = _CONTENT.search(text)
+        if content is None or not (header or _CONTENT.search(text, content.end())):
             held = text
             continue
-        # Every block is read as a file of its own, under the header of the first.
+        # Each block is parsed as a separate file with the header of the first block.
         yield _csv_rows(path, header + text, before - bool(header), tree, size_bytes, optional), len(text.encode())
-        header, held = header or found[0], ""
+        header, held = header or content[0], ""
     if not header:
-        # Says what is missing.
+        # Raises the error about the missing header or rows.
         read_csv(path, REQUIRED, optional, text=held)
 
 
 def _whole_graphs(
     parts: Iterable[tuple[GraphRows, int]], scattered: Exception
 ) -> Iterator[tuple[CongestionGraphs, int]]:
-    """Give graphs once all their rows are there; none may come again."""
+    """Yield complete graphs; raise `scattered` if the rows of one are not contiguous."""
     rest, unseen, seen = None, 0, []
     for rows, size in parts:
         if (np.diff(rows.codes) < 0).any():
@@ -191,28 +201,28 @@ def _whole_graphs(
 
 
 def _parquet_rows(path: Path | str, table: pd.DataFrame, tree: PcieTree, size_bytes: float) -> GraphRows:
-    found = _from_columns(table, tree, size_bytes)
-    return found or _from_rows(path, parquet_rows(path, table), tree, size_bytes)
+    rows = _from_columns(table, tree, size_bytes)
+    return rows or _from_rows(path, parquet_rows(path, table), tree, size_bytes)
 
 
 def _csv_rows(
     path: Path | str, text: str, lines_before: int, tree: PcieTree, size_bytes: float, optional: tuple[str, ...]
 ) -> GraphRows:
     ends = [*tree.endpoint_names, *([HOST] if HOST not in tree.endpoint_names else [])]
-    known = dict.fromkeys(REQUIRED[1:], ends)
-    parsed = csv_columns(text, REQUIRED, optional, numbers=OPTIONAL, known=known)
-    if parsed is None or parsed[list(known)].isna().any(axis=None):
-        # Blanks around names of endpoints do not count.
+    choices = dict.fromkeys(REQUIRED[1:], ends)
+    parsed = csv_columns(text, REQUIRED, optional, numbers=OPTIONAL, known=choices)
+    if parsed is None or parsed[list(choices)].isna().any(axis=None):
+        # Unknown endpoint names may have surrounding blanks, which `_from_columns` strips.
         parsed = csv_columns(text, REQUIRED, optional, numbers=OPTIONAL)
-    found = None if parsed is None else _from_columns(parsed, tree, size_bytes)
-    if found is not None:
-        return found
+    rows = None if parsed is None else _from_columns(parsed, tree, size_bytes)
+    if rows is not None:
+        return rows
     table_rows = read_csv(path, REQUIRED, optional, text=text, lines_before=lines_before)
     return _from_rows(path, table_rows, tree, size_bytes)
 
 
 def _from_columns(table: pd.DataFrame, tree: PcieTree, size_bytes: float) -> GraphRows | None:
-    """Return the rows of a table of texts; None where a row is wrong."""
+    """Return the rows of a table of strings; None if a row is invalid."""
     if table.empty:
         return None
     graphs = text_column(table["graph"])
@@ -221,10 +231,10 @@ def _from_columns(table: pd.DataFrame, tree: PcieTree, size_bytes: float) -> Gra
     codes, names = graphs
     ends = []
     for column in REQUIRED[1:]:
-        places, texts = numbered(table[column])
-        # Where a row has no text its place is -1: the last number.
+        indices, texts = numbered(table[column])
+        # Missing values have the index -1, which selects the last element: _UNKNOWN.
         numbers = [*(_number(tree, text.strip()) for text in texts), _UNKNOWN]
-        ends.append(np.array(numbers, dtype=np.int64)[places])
+        ends.append(np.array(numbers, dtype=np.int64)[indices])
     return _checked(names, codes, ends, table, tree, size_bytes)
 
 
@@ -232,7 +242,7 @@ def _checked(
     names: list[str], codes: NDArray[np.int64], numbers: Sequence[NDArray[np.int64]], table: pd.DataFrame,
     tree: PcieTree, size_bytes: float,
 ) -> GraphRows | None:  # fmt: skip
-    """Return rows; None where one is wrong."""
+    """Return the rows; None if a row is invalid."""
     first, second = numbers
     if not all(names) or min(first.min(), second.min()) < _BESIDE:
         return None
@@ -255,20 +265,20 @@ def _checked(
 
 
 def _program_places(column: pd.Series) -> NDArray[np.int64]:
-    """Return the place of each program in `PROGRAMS`; -1 for none, -2 for one that nobody knows."""
-    places, texts = pd.factorize(column, use_na_sentinel=False)
-    known = list(PROGRAMS)
-    found = []
+    """Return the index of each program in `PROGRAMS`: -1 unspecified, -2 unknown."""
+    indices, texts = pd.factorize(column, use_na_sentinel=False)
+    names = list(PROGRAMS)
+    numbers = []
     for text in texts:
         try:
             name = "" if pd.isna(text) else str(text).strip()
-            found.append(known.index(program_of(name).name) if name else -1)
+            numbers.append(names.index(program_of(name).name) if name else -1)
         except InputError:
-            found.append(-2)
-    return np.array(found, dtype=np.int64)[places]
+            numbers.append(-2)
+    return np.array(numbers, dtype=np.int64)[indices]
 
 
-#: Number of host memory next to the other end, until that is known, and of what is no end.
+#: Placeholder endpoint numbers: host memory nearest to the other endpoint of the copy, and an unknown endpoint.
 _BESIDE, _UNKNOWN = -1, -2
 
 
@@ -279,12 +289,12 @@ def _number(tree: PcieTree, name: str) -> int:
 def _with_memory(
     tree: PcieTree, source: NDArray[np.int64], target: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-    """Return ends with the memory next to the other end where host memory is asked for; None where both are memory."""
-    # Most trees have no memory: nothing to look for in millions of rows.
+    """Replace `_BESIDE` by the nearest memory; None if a copy is within host memory."""
+    # Trees without host memory have nothing to replace.
     if not has_host_memory(tree):
         return source, target
-    beside = memory_beside(tree)
-    ends = np.where(source == _BESIDE, beside[target], source), np.where(target == _BESIDE, beside[source], target)
+    nearest = memory_beside(tree)
+    ends = np.where(source == _BESIDE, nearest[target], source), np.where(target == _BESIDE, nearest[source], target)
     is_memory = np.array([tree.vertex(name).host_memory for name in tree.endpoint_names])
     both = (source == _BESIDE) & (target == _BESIDE) | is_memory[ends[0]] & is_memory[ends[1]]
     return None if both.any() else ends
@@ -303,16 +313,16 @@ def _from_rows(
         start = row.number("start_s", default=0.0)
         if not 0 <= start <= LATEST_START_S:
             raise row.error(
-                f"start_s is {start:g}, expected 0 or more and at most {LATEST_START_S:,.0f}: times count from the "
+                f"start_s is {start:g}, expected 0 or more and at most {LATEST_START_S:,.0f} seconds after the "
                 "start of the graph"
             )
         code = codes.setdefault(row["graph"], len(codes))
         program = _program_place(row)
         if programs.setdefault(code, program) != program:
-            raise row.error(f"program is '{row.get(_PROGRAM)}', expected that of the first row of the graph")
+            raise row.error(f"program is '{row.get(_PROGRAM)}', expected the program of the first row of the graph")
         rows.append((code, source, target, size, start))
     if not rows:
-        raise InputError("holds no row, expected communications", path=path)
+        raise InputError("holds no rows, expected at least one copy", path=path)
     table = np.array(rows, dtype=np.float64)
     code, source_numbers, target_numbers = (column.astype(np.int64) for column in table.T[:3])
     of_rows = np.array([programs[number] for number in code.tolist()], dtype=np.int64)
@@ -331,39 +341,39 @@ def _program_place(row: CsvRow | ParquetRow) -> int:
 
 
 def read_ends(row: CsvRow | ParquetRow, tree: PcieTree, *, size_bytes: float) -> tuple[int, int, float]:
-    """Read one communication from a row with the columns source, target and, if wanted, size_bytes.
+    """Read one copy from the columns source, target and optionally size_bytes.
 
     Parameters
     ----------
     row : CsvRow or ParquetRow
-        The row.
+        Row of the file.
     tree : PcieTree
         Topology whose endpoint names the file uses.
     size_bytes : float
-        Size where the file has no column ``size_bytes``.
+        Size of the copy in bytes if the file has no column ``size_bytes``.
 
     Returns
     -------
     tuple of (int, int, float)
-        Source, target and size in bytes.
+        Endpoint numbers of source and target, and size in bytes.
 
     Raises
     ------
     InputError
-        If an end is unknown, both are the same, or the size is out of range.
+        If an endpoint is unknown, both are the same or both are host memory, or the size is out of range.
     """
     for column in ("source", "target"):
         if _number(tree, row[column]) < _BESIDE:
-            known = tree.endpoint_names
-            shown = ", ".join(known[:16]) + (", ..." if len(known) > 16 else "")
-            host = "; host memory is for the model endpoint_engines" if row[column] == HOST else ""
+            names = tree.endpoint_names
+            shown = ", ".join(names[:16]) + (", ..." if len(names) > 16 else "")
+            host = "; host memory requires the model endpoint_engines" if row[column] == HOST else ""
             raise row.error(f"{column} is '{row[column]}', expected an endpoint of {tree.name}: {shown}{host}")
-    found = _with_memory(tree, *(np.array([_number(tree, row[column])]) for column in ("source", "target")))
-    if found is None:
+    numbers = _with_memory(tree, *(np.array([_number(tree, row[column])]) for column in ("source", "target")))
+    if numbers is None:
         raise row.error(f"copies {row['source']} to {row['target']}, expected a GPU at one end")
-    ends = [int(end[0]) for end in found]
+    ends = [int(end[0]) for end in numbers]
     if ends[0] == ends[1]:
-        raise row.error(f"source and target are both '{row['source']}', expected two endpoints")
+        raise row.error(f"source and target are both '{row['source']}', expected two different endpoints")
     size = row.number("size_bytes") if "size_bytes" in row else size_bytes
     if not SMALLEST_BYTES <= size <= LARGEST_BYTES:
         raise row.error(

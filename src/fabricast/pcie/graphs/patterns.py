@@ -1,4 +1,4 @@
-"""Communications whose order is free: halo exchanges and patterns of the user."""
+"""Copy patterns whose order is free: halo exchanges and user-defined patterns."""
 
 from __future__ import annotations
 
@@ -19,16 +19,18 @@ __all__ = ["Pattern", "halo_pattern", "read_pattern"]
 
 @dataclass(frozen=True)
 class Pattern:
-    """Communications whose order is free, grouped by source.
+    """Copies whose order is free, grouped by source.
+
+    A schedule is an order of the copies of each source. The naive schedule is the order in which the copies are listed.
 
     Parameters
     ----------
     name : str
-        What it is.
+        Name of the pattern.
     targets : tuple of tuple of int
-        Targets of each endpoint, in naive order; endpoints that send nothing have none.
+        Targets of each endpoint in naive order; empty for endpoints that do not send.
     size_bytes : tuple of tuple of float
-        Size of each of these communications.
+        Size of each of these copies in bytes.
 
     Examples
     --------
@@ -45,41 +47,43 @@ class Pattern:
 
     @cached_property
     def schedules(self) -> int:
-        """Number of schedules."""
-        return math.prod(math.factorial(len(own)) for own in self.targets)
+        """Number of schedules: the product of the number of orders of each source."""
+        return math.prod(math.factorial(len(targets)) for targets in self.targets)
 
     @cached_property
     def arcs(self) -> list[Arc]:
-        """All communications, by source and then in naive order."""
-        return [(source, target) for source, own in enumerate(self.targets) for target in own]
+        """All copies as (source, target), by source and then in naive order."""
+        return [(source, target) for source, targets in enumerate(self.targets) for target in targets]
 
     @cached_property
     def steps(self) -> int:
-        """Number of steps: the most sends of one source."""
-        return max(len(own) for own in self.targets)
+        """Number of steps: the largest number of copies of one source."""
+        return max(len(targets) for targets in self.targets)
 
 
 def halo_pattern(grid: Sequence[int], endpoints: int, *, size_bytes: float | Sequence[float]) -> Pattern:
-    """Return the halo exchange of a process grid, one process an endpoint, without wrap-around.
+    """Return the halo exchange of a process grid without periodic boundaries.
+
+    Process k uses endpoint k and sends to its neighbours along each axis.
 
     Parameters
     ----------
     grid : sequence of int
-        Extent of each axis; the first runs fastest, so 4 x 2 has the rows 0 1 2 3 and 4 5 6 7.
+        Extent of each axis. The first axis varies fastest: 4 x 2 has the rows 0 1 2 3 and 4 5 6 7.
     endpoints : int
-        Endpoints of the topology.
+        Number of endpoints of the topology.
     size_bytes : float or sequence of float
-        Size of each communication, or of those along each axis.
+        Size of each copy in bytes, or one size per axis.
 
     Returns
     -------
     Pattern
-        Sends to the neighbours of each process.
+        Copies to the neighbours of each process.
 
     Raises
     ------
     InputError
-        If the grid does not fit.
+        If the grid has more processes than there are endpoints, or a size is not positive.
 
     Examples
     --------
@@ -97,37 +101,39 @@ def halo_pattern(grid: Sequence[int], endpoints: int, *, size_bytes: float | Seq
     volumes: list[tuple[float, ...]] = []
     strides = [math.prod(grid[:axis]) for axis in range(len(grid))]
     for process in range(endpoints):
-        own = []
+        neighbours = []
         if process < processes:
             for axis, (extent, stride) in enumerate(zip(grid, strides, strict=True)):
-                place = process // stride % extent
-                own += [(process + move * stride, sizes[axis]) for move in (-1, 1) if 0 <= place + move < extent]
-        targets.append(tuple(target for target, _ in own))
-        volumes.append(tuple(size for _, size in own))
+                coordinate = process // stride % extent
+                neighbours += [
+                    (process + move * stride, sizes[axis]) for move in (-1, 1) if 0 <= coordinate + move < extent
+                ]
+        targets.append(tuple(target for target, _ in neighbours))
+        volumes.append(tuple(size for _, size in neighbours))
     return Pattern(f"halo {'x'.join(map(str, grid))}", tuple(targets), tuple(volumes))
 
 
 def read_pattern(path: Path | str, tree: PcieTree, *, size_bytes: float) -> Pattern:
-    """Read communications whose order is free from CSV.
+    """Read a pattern of copies whose order is free from a CSV file.
 
     Parameters
     ----------
     path : Path or str
         File with the columns ``source,target[,size_bytes]``.
     tree : PcieTree
-        Topology that the names belong to.
+        Topology whose endpoint names the file uses.
     size_bytes : float
-        Size where the file has no such column.
+        Size of each copy in bytes if the file has no column ``size_bytes``.
 
     Returns
     -------
     Pattern
-        The communications by source, in file order.
+        Copies by source, in file order.
 
     Raises
     ------
     InputError
-        On the first row that is wrong.
+        For the first invalid row.
     """
     targets: list[list[int]] = [[] for _ in tree.endpoint_names]
     sizes: list[list[float]] = [[] for _ in tree.endpoint_names]

@@ -1,4 +1,4 @@
-"""Copy programs: execution engine, barriers and order of the copies of a graph."""
+"""Copy programs: engines, barriers and order of the copies of a graph."""
 
 from __future__ import annotations
 
@@ -15,20 +15,24 @@ __all__ = ["PROGRAMS", "CopyProgram", "program_of"]
 
 @dataclass(frozen=True)
 class CopyProgram:
-    """How a program executes the copies of a graph, each flow again and again.
+    """Rules by which a program executes the copies of a graph.
+
+    Programs repeat each copy of a graph many times; the repetitions form a flow.
 
     Parameters
     ----------
     name, text : str
         Identifier and description.
     executor : {'source', 'target', 'none'}
-        Whose engine executes a copy: that of the source for writes, of the reader for reads, or any number at a time.
+        GPU whose copy engine executes a copy: the source (writes), the target (reads), or none if the number of
+        concurrent copies is not limited by engines.
     serialised : bool
         Whether copies into one destination wait for each other, in the order in which they are issued.
     random_turns : bool
-        Whether an engine takes ready copies at random, or in turns.
+        Whether an engine selects ready copies at random instead of in round-robin order.
     switch_share : float
-        Mean pause of an engine that changes from one flow to another, as a share of a copy alone; exponential.
+        Mean pause of an engine between copies of different flows, as a fraction of the duration of an isolated copy.
+        Pauses are exponentially distributed.
     """
 
     name: str
@@ -40,56 +44,73 @@ class CopyProgram:
 
     @property
     def is_random(self) -> bool:
-        """Whether two runs may differ."""
+        """True if repeated runs may differ."""
         return self.random_turns or self.switch_share > 0
 
     def engines(self, ends: NDArray[np.int64], others: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
-        """Return whose engine executes each copy, given source and target in each row; -1 for none.
+        """Return the endpoint whose engine executes each copy; -1 if no engine limits it.
 
-        Memory has no engine, GPUs have others for copies of host memory than for those between GPUs, and network cards
-        execute their own: `others` tells which endpoints are no GPUs.
+        Copies with host memory or a network card are not limited: GPUs use separate engines for copies of host memory,
+        and network cards execute copies themselves.
+
+        Parameters
+        ----------
+        ends : ndarray of int64, shape (copies, 2)
+            Endpoint numbers of source and target.
+        others : ndarray of bool, shape (endpoints,), optional
+            Endpoints that are not GPUs.
         """
         column = {"source": 0, "target": 1}.get(self.executor)
         if column is None:
             return np.full(len(ends), -1, dtype=np.int64)
-        found = np.ascontiguousarray(ends[:, column])
-        return found if others is None else np.where(others[ends].any(axis=1), -1, found)
+        executors = np.ascontiguousarray(ends[:, column])
+        return executors if others is None else np.where(others[ends].any(axis=1), -1, executors)
 
     def barriers(self, ends: NDArray[np.int64], others: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
-        """Return the destination for which each copy waits its turn; -1 for none.
+        """Return the destination at which each copy waits for earlier copies, or -1.
 
-        Copies wait for streams of a GPU: those into memory, or to what else is no GPU (`others`), wait for nothing.
+        -1 means that a copy does not wait. The barrier is a stream of the destination GPU, so copies into host memory
+        or network cards do not wait.
+
+        Parameters
+        ----------
+        ends : ndarray of int64, shape (copies, 2)
+            Endpoint numbers of source and target.
+        others : ndarray of bool, shape (endpoints,), optional
+            Endpoints that are not GPUs.
         """
         if not self.serialised:
             return np.full(len(ends), -1, dtype=np.int64)
-        found = np.ascontiguousarray(ends[:, 1])
-        return found if others is None else np.where(others[found], -1, found)
+        destinations = np.ascontiguousarray(ends[:, 1])
+        return destinations if others is None else np.where(others[destinations], -1, destinations)
 
 
-#: The pause of ordered writes is the one number that was fitted, to all-to-all copies of four machines.
+#: Copy programs by name. The pause of `ordered_writes` is fitted to all-to-all copies on four machines; it is the only
+#: fitted value.
 PROGRAMS = {
     program.name: program
     for program in (
         CopyProgram(
             "ordered_writes",
-            "writes by the source, copies into one destination wait for each other, as with tensor.copy_ of PyTorch",
+            "writes by the source; copies into one destination wait for each other, as with tensor.copy_ of PyTorch",
             "source", True, False, 0.05,
         ),
         CopyProgram(
-            "unordered_reads", "reads by the destination without barriers, as p2pmark issues them",
+            "unordered_reads", "reads by the destination without barriers, as in p2pmark",
             "target", False, True, 0.0,
         ),
         CopyProgram(
-            "unordered_writes", "writes by the source without barriers, on own streams", "source", False, True, 0.0
+            "unordered_writes", "writes by the source without barriers, on separate streams", "source", False, True, 0.0
         ),
         CopyProgram(
-            "independent", "every copy has an engine of its own: sharing on the tree alone", "none", False, False, 0.0
+            "independent", "every copy has a separate engine: copies share only the links of the tree",
+            "none", False, False, 0.0,
         ),
     )
 }  # fmt: skip
 
 
-#: What measuring programs are called in files.
+#: Copy program of each benchmark, by the names used in input files.
 _ALIASES = {
     "torch": "ordered_writes", "pytorch": "ordered_writes", "p2pmark": "unordered_reads",
     "nvbandwidth": "unordered_writes", "fabricast": "unordered_writes", "host copies": "independent",
@@ -97,14 +118,24 @@ _ALIASES = {
 
 
 def program_of(name: str) -> CopyProgram:
-    """Return a program by its name, or by that of a measuring program.
+    """Return a copy program by its name or by the name of a benchmark that uses it.
+
+    Parameters
+    ----------
+    name : str
+        Name of a copy program (`PROGRAMS`) or of a benchmark such as ``torch`` or ``p2pmark``.
+
+    Raises
+    ------
+    InputError
+        If the name is unknown.
 
     Examples
     --------
     >>> program_of("torch").name
     'ordered_writes'
     """
-    known = _ALIASES.get(name.strip().lower(), name.strip())
-    if known not in PROGRAMS:
+    program = _ALIASES.get(name.strip().lower(), name.strip())
+    if program not in PROGRAMS:
         raise unknown_name("program", name, [*PROGRAMS, *_ALIASES])
-    return PROGRAMS[known]
+    return PROGRAMS[program]

@@ -1,4 +1,4 @@
-"""Communications in the order of a file, until they become congestion graphs."""
+"""Copies in file order, before they are grouped into congestion graphs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ __all__ = ["GraphRows"]
 
 @dataclass(frozen=True)
 class GraphRows:
-    """Communications in file order; `codes` are places of their graphs in `names`, which are in order of first rows."""
+    """Copies in file order.
+
+    `names` are the graph names in the order of their first rows, and `codes` the index of the graph of each row in
+    `names`.
+    """
 
     names: list[str]
     codes: NDArray[np.int64]
@@ -24,11 +28,11 @@ class GraphRows:
     target: NDArray[np.int64]
     size_bytes: NDArray[np.float64]
     start_s: NDArray[np.float64]
-    #: Place of the program of each row in `PROGRAMS`, -1 where none is told; nothing without such a column.
+    #: Index of the program of each row in `PROGRAMS`, -1 if unspecified; None if the file has no such column.
     program: NDArray[np.int64] | None = None
 
     def grouped(self) -> CongestionGraphs:
-        """Return graphs in order of their first row, communications of a graph in file order."""
+        """Return the graphs in the order of their first rows, copies in file order."""
         in_order = (self.codes[1:] >= self.codes[:-1]).all()
         order = slice(None) if in_order else np.argsort(self.codes, kind="stable")
         return CongestionGraphs(
@@ -50,7 +54,7 @@ class GraphRows:
             graph = self.names[np.repeat(np.arange(len(counts)), counts)[several[0]]]
             raise InputError(f"graph '{graph}' names several programs, expected one")
         names = [*PROGRAMS, ""]
-        return tuple(names[place] for place in first.tolist())
+        return tuple(names[index] for index in first.tolist())
 
     def _some(self, names: list[str], rows: slice, first_code: int) -> GraphRows:
         return GraphRows(
@@ -59,13 +63,16 @@ class GraphRows:
         )  # fmt: skip
 
     def parted(self) -> tuple[GraphRows, GraphRows]:
-        """Return all graphs but the last, and the last."""
+        """Return the rows of all graphs except the last, and the rows of the last graph."""
         last = len(self.names) - 1
         begins = int(np.searchsorted(self.codes, last))
         return self._some(self.names[:last], slice(begins), 0), self._some(self.names[last:], slice(begins, None), last)
 
     def followed_by(self, later: GraphRows) -> GraphRows:
-        """Return the rows of both; the first graph of the later ones may be the last of these."""
+        """Return these rows followed by `later`.
+
+        The first graph of `later` may continue the last graph of these rows.
+        """
         same = later.names[0] == self.names[-1]
         codes = later.codes + len(self.names) - same
         program = None

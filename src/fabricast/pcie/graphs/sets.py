@@ -15,26 +15,34 @@ from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["exhaustive_graphs", "random_graphs", "stress_set", "validation_set"]
 
-#: The seed that studies/pcie.md fixes for the validation set: the month of SC16.
+#: Seed of the validation set, fixed so that the set is reproducible (date of SC16).
 VALIDATION_SEED = 20161113
 
 
 def exhaustive_graphs(tree: PcieTree, endpoints: Sequence[int], *, use_all: bool = True) -> list[list[Arc]]:
-    """Return every graph among some endpoints, up to the tree's symmetry.
+    """Return all graphs on a set of endpoints, up to symmetries of the tree.
+
+    Graphs that a symmetry of the tree maps onto each other have equal copy times; the canonical form of each class is
+    returned.
 
     Parameters
     ----------
     tree : PcieTree
-        Topology of at most 8 endpoints.
+        Topology with at most 8 endpoints.
     endpoints : sequence of int
-        At most 4 endpoint numbers (5 already have over a million arc sets).
+        At most 4 endpoint numbers: five endpoints have over a million arc sets.
     use_all : bool, default True
         Keep only graphs in which each of `endpoints` sends or receives.
 
     Returns
     -------
     list of list of (int, int)
-        Canonical graphs in order of their canonical form.
+        Canonical graphs as lists of (source, target), sorted by bit mask.
+
+    Raises
+    ------
+    ValueError
+        If there are more than 4 endpoints.
 
     Examples
     --------
@@ -45,7 +53,7 @@ def exhaustive_graphs(tree: PcieTree, endpoints: Sequence[int], *, use_all: bool
     masks = ArcMasks(tree)
     arcs = all_to_all(endpoints)
     if len(arcs) > 12:
-        raise ValueError(f"{len(endpoints)} endpoints given, expected at most 4")
+        raise ValueError(f"number of endpoints is {len(endpoints)}, expected at most 4")
     bits = np.array([1 << masks.bit[arc] for arc in arcs], dtype=np.uint64)
     chosen = np.arange(1, 1 << len(arcs), dtype=np.uint64)
     member = (chosen[:, None] >> np.arange(len(arcs), dtype=np.uint64)) & np.uint64(1)
@@ -58,7 +66,10 @@ def exhaustive_graphs(tree: PcieTree, endpoints: Sequence[int], *, use_all: bool
 
 
 def random_graphs(tree: PcieTree, count: int, *, seed: int, smallest: int = 5, largest: int = 5) -> list[list[Arc]]:
-    """Return distinct random graphs, up to the tree's symmetry where it is computed.
+    """Return distinct random graphs.
+
+    On topologies with at most 8 endpoints the graphs are distinct up to symmetries of the tree, and their canonical
+    forms are returned. On larger topologies they differ in their (source, target) pairs.
 
     Parameters
     ----------
@@ -69,17 +80,17 @@ def random_graphs(tree: PcieTree, count: int, *, seed: int, smallest: int = 5, l
     seed : int
         Seed of the sampling.
     smallest, largest : int, default 5
-        Range of the number of communications, drawn uniformly.
+        Range of the number of copies per graph, which is drawn uniformly.
 
     Returns
     -------
     list of list of (int, int)
-        The graphs in the order in which they were drawn.
+        (source, target) pairs of each graph, in the order in which the graphs were drawn.
 
     Raises
     ------
     InputError
-        If so many distinct graphs are not found in 100 draws for each.
+        If the range is invalid, or ``100 * count`` draws yield fewer than `count` distinct graphs.
 
     Examples
     --------
@@ -103,16 +114,16 @@ def _draw(
     arcs = list(itertools.permutations(endpoints, 2))
     if not 1 <= smallest <= largest <= len(arcs):
         raise InputError(
-            f"graphs of {smallest} to {largest} communications asked for on '{tree.name}', "
-            f"which has {len(arcs)} endpoint pairs"
+            f"copies per graph are {smallest} to {largest}, expected 1 to {len(arcs)}, the number of endpoint pairs of "
+            f"'{tree.name}'"
         )
     masks = ArcMasks(tree) if len(arcs) <= 64 else None
-    found: list[list[Arc]] = []
+    graphs: list[list[Arc]] = []
     drawn = 0
-    while len(found) < count and drawn < 100 * count:
-        # Drawn in batches: a canonical form is cheap, calling the kernel is not.
+    while len(graphs) < count and drawn < 100 * count:
+        # Batches amortise the overhead of a kernel call, which exceeds the cost of a canonical form.
         batch = []
-        for _ in range(min(1024, 2 * (count - len(found)))):
+        for _ in range(min(1024, 2 * (count - len(graphs)))):
             drawn += 1
             size = smallest if smallest == largest else generator.randint(smallest, largest)
             batch.append(generator.sample(arcs, size))
@@ -121,41 +132,40 @@ def _draw(
         else:
             keys = [masks.unmask(mask) for mask in masks.canonical([masks.mask(g) for g in batch])]
         for key in keys:
-            if tuple(key) not in seen and len(found) < count:
+            if tuple(key) not in seen and len(graphs) < count:
                 seen.add(tuple(key))
-                found.append(key)
-    if len(found) == count:
-        return found
-    raise InputError(f"only {len(found)} distinct graphs found on '{tree.name}', asked for {count}")
+                graphs.append(key)
+    if len(graphs) == count:
+        return graphs
+    raise InputError(f"only {len(graphs)} distinct graphs were drawn on '{tree.name}', expected {count}")
 
 
 def validation_set(tree: PcieTree, count: int, *, seed: int = VALIDATION_SEED) -> list[tuple[str, list[Arc]]]:
-    """Return the validation graphs, told apart by position in the tree.
+    """Return the validation graphs, which are distinct up to symmetries of the tree.
 
-    The set holds every graph that uses all of 2, 3 or 4 endpoints, all scatters,
-    gathers and all-to-alls, all graphs of at most 4 communications, and random graphs
-    up to `count`. Random graphs have 5 communications, or as many more as it takes for
-    at least twice the wanted number of them to exist (6 on flat4x2).
+    The set contains all graphs on 2 to 4 endpoints that use each of these endpoints, all scatters, gathers and
+    all-to-alls, all graphs of at most 4 copies, and random graphs up to `count`. Random graphs have 5 copies. If fewer
+    than twice the required number of such graphs exist, they have more copies (6 on flat4x2).
 
     Parameters
     ----------
     tree : PcieTree
-        Topology of at most 8 endpoints.
+        Topology with at most 8 endpoints.
     count : int
-        Number of graphs. A smaller number than the systematic families hold keeps an
-        evenly spaced part of them.
+        Number of graphs. If it is less than the number of systematic graphs, an evenly spaced subset of these is
+        returned.
     seed : int, default 20161113
         Seed of the random graphs.
 
     Returns
     -------
     list of (str, list of (int, int))
-        Family and arcs of each graph; the family is the first that holds it.
+        Family and (source, target) pairs of each graph. A graph of several families has the first of them.
 
     References
     ----------
-    Martinasso et al., SC16: 22,259 graphs of about 100,000 communications. Which they
-    were is not published; this set has the same size and its own composition.
+    Martinasso et al., SC16: 22,259 graphs with about 100,000 communications in total. The composition of that set is
+    not published; this set has the same number of graphs and a different composition.
 
     Examples
     --------
@@ -187,8 +197,8 @@ def validation_set(tree: PcieTree, count: int, *, seed: int = VALIDATION_SEED) -
             "all_to_all": [all_to_all(subset) for subset in subsets],
         }
         for family, graphs in patterns.items():
-            found = sorted(set(masks.canonical([masks.mask(arcs) for arcs in graphs])))
-            add(family, map(masks.unmask, found))
+            canonical = sorted(set(masks.canonical([masks.mask(arcs) for arcs in graphs])))
+            add(family, map(masks.unmask, canonical))
     add("exhaustive", _small_graphs(masks, 4))
     if count < len(result):
         kept = np.unique(np.linspace(0, len(result) - 1, count).astype(int))
@@ -202,7 +212,8 @@ def validation_set(tree: PcieTree, count: int, *, seed: int = VALIDATION_SEED) -
 
 
 def _small_graphs(masks: ArcMasks, largest: int) -> Iterable[list[Arc]]:
-    """Yield all graphs of up to `largest` communications, grown one arc at a time."""
+    """Yield the canonical forms of all graphs of up to `largest` copies."""
+    # Each level adds one arc to every graph of the previous level.
     level = [0]
     for _ in range(largest):
         grown = {mask | 1 << bit for mask in level for bit in range(len(masks.arcs)) if not mask >> bit & 1}
@@ -211,7 +222,7 @@ def _small_graphs(masks: ArcMasks, largest: int) -> Iterable[list[Arc]]:
 
 
 def stress_set(tree: PcieTree, count: int = 2000, *, seed: int = VALIDATION_SEED + 1) -> list[tuple[str, list[Arc]]]:
-    """Return random graphs of 6 to 16 communications, which the validation set lacks.
+    """Return the stress set: random graphs of 6 to 16 copies.
 
     Parameters
     ----------
@@ -225,6 +236,6 @@ def stress_set(tree: PcieTree, count: int = 2000, *, seed: int = VALIDATION_SEED
     Returns
     -------
     list of (str, list of (int, int))
-        Family and arcs of each graph.
+        Family (``"random"``) and (source, target) pairs of each graph.
     """
     return [("random", arcs) for arcs in random_graphs(tree, count, seed=seed, smallest=6, largest=16)]

@@ -1,4 +1,4 @@
-"""Symmetries of a tree on congestion graphs: canonical forms, orbits, how many graphs there are."""
+"""Canonical forms, orbits and counts of congestion graphs."""
 
 from __future__ import annotations
 
@@ -18,14 +18,27 @@ __all__ = ["ArcMasks", "canonical_form", "canonical_forms", "count_graphs", "sub
 
 
 class ArcMasks:
-    """Arc sets as bit masks of at most 64 arcs, and their canonical form."""
+    """Bit-mask representation of arc sets, and their canonical forms.
+
+    Bit ``b`` of a mask represents the arc ``arcs[b]``. Masks have 64 bits, enough for all arcs among 8 endpoints.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology with at most 8 endpoints.
+
+    Raises
+    ------
+    InputError
+        If the topology has more than 8 endpoints.
+    """
 
     def __init__(self, tree: PcieTree) -> None:
         endpoints = len(tree.endpoint_names)
         self.arcs = [(s, t) for s in range(endpoints) for t in range(endpoints) if s != t]
         if len(self.arcs) > 64:
             raise InputError(
-                f"topology '{tree.name}' has {endpoints} endpoints; canonical forms are computed for at most 8"
+                f"topology '{tree.name}' has {endpoints} endpoints, expected at most 8 to compute canonical forms"
             )
         self.bit = {arc: bit for bit, arc in enumerate(self.arcs)}
         self.images = np.array(
@@ -34,15 +47,15 @@ class ArcMasks:
         )
 
     def mask(self, arcs: Iterable[Arc]) -> int:
-        """Return arcs as bits."""
+        """Return the bit mask of arcs."""
         return sum(1 << self.bit[arc] for arc in arcs)
 
     def unmask(self, mask: int) -> list[Arc]:
-        """Return the arcs of bits."""
+        """Return the arcs of a bit mask."""
         return [arc for bit, arc in enumerate(self.arcs) if mask >> bit & 1]
 
     def canonical(self, masks: Sequence[int]) -> list[int]:
-        """Return the smallest image of each set of arcs under all symmetries."""
+        """Return the smallest image of each mask under all symmetries of the tree."""
         from fabricast.pcie.graphs.kernels.canonical import canonical_masks
 
         result: list[int] = canonical_masks(np.array(masks, dtype=np.uint64), self.images).tolist()
@@ -50,38 +63,41 @@ class ArcMasks:
 
 
 def canonical_forms(tree: PcieTree, graphs: Sequence[Iterable[Arc]]) -> list[list[Arc]]:
-    """Return the representatives of many graphs at once, as `canonical_form` does for one.
+    """Return the canonical forms of several graphs; see `canonical_form`.
 
     Parameters
     ----------
     tree : PcieTree
-        Topology of at most 8 endpoints.
+        Topology with at most 8 endpoints.
     graphs : sequence of iterables of (int, int)
         Distinct (source, target) pairs of each graph.
 
     Returns
     -------
     list of list of (int, int)
-        The smallest image of each.
+        Canonical form of each graph.
     """
     masks = ArcMasks(tree)
     return [masks.unmask(mask) for mask in masks.canonical([masks.mask(arcs) for arcs in graphs])]
 
 
 def canonical_form(tree: PcieTree, arcs: Iterable[Arc]) -> list[Arc]:
-    """Return the representative of a graph under the tree's leaf symmetries.
+    """Return the canonical form of a graph under the symmetries of a tree.
+
+    Two graphs have the same canonical form if and only if a permutation of the endpoints that preserves the tree maps
+    one onto the other. Their copy times are then equal, too.
 
     Parameters
     ----------
     tree : PcieTree
-        Topology of at most 8 endpoints.
+        Topology with at most 8 endpoints.
     arcs : iterable of (int, int)
         Distinct (source, target) pairs.
 
     Returns
     -------
     list of (int, int)
-        The smallest image, equal for all graphs that the tree cannot tell apart.
+        Image of the graph with the smallest bit mask.
 
     Raises
     ------
@@ -99,7 +115,9 @@ def canonical_form(tree: PcieTree, arcs: Iterable[Arc]) -> list[Arc]:
 
 
 def subset_orbits(tree: PcieTree, size: int) -> list[tuple[int, ...]]:
-    """Return one endpoint subset of each kind that the tree can tell apart.
+    """Return one representative of each orbit of endpoint subsets.
+
+    Two subsets are in one orbit if a symmetry of the tree maps one onto the other.
 
     Parameters
     ----------
@@ -111,7 +129,7 @@ def subset_orbits(tree: PcieTree, size: int) -> list[tuple[int, ...]]:
     Returns
     -------
     list of tuple of int
-        The smallest subset of each orbit of the leaf symmetries, in order.
+        Lexicographically smallest subset of each orbit, in ascending order.
 
     Examples
     --------
@@ -131,19 +149,22 @@ def subset_orbits(tree: PcieTree, size: int) -> list[tuple[int, ...]]:
 
 
 def count_graphs(tree: PcieTree, communications: int) -> int:
-    """Return how many graphs of a size there are up to the tree's symmetry.
+    """Return the number of graphs of one size, up to symmetries of the tree.
+
+    Graphs are counted by Burnside's lemma: the number of orbits is the mean number of graphs that a symmetry leaves
+    unchanged.
 
     Parameters
     ----------
     tree : PcieTree
-        Topology of at most 8 endpoints.
+        Topology with at most 8 endpoints.
     communications : int
         Number of distinct (source, target) pairs in a graph.
 
     Returns
     -------
     int
-        Number of orbits, by Burnside's lemma over the leaf symmetries.
+        Number of orbits.
 
     Examples
     --------
@@ -154,6 +175,7 @@ def count_graphs(tree: PcieTree, communications: int) -> int:
     images = ArcMasks(tree).images
     fixed = 0
     for cycles, symmetries in _cycle_types(images).items():
+        # A graph is unchanged if it is a union of cycles: coefficient k of prod(1 + x**length) counts those of size k.
         polynomial = [1] + [0] * communications
         for length in cycles:
             for power in range(communications, length - 1, -1):
@@ -163,7 +185,7 @@ def count_graphs(tree: PcieTree, communications: int) -> int:
 
 
 def _cycle_types(images: NDArray[np.int64]) -> Counter[tuple[int, ...]]:
-    """Count the symmetries of each cycle type."""
+    """Count the symmetries of each cycle type (sorted cycle lengths)."""
     types: Counter[tuple[int, ...]] = Counter()
     for image in images.tolist():
         lengths, seen = [], set()

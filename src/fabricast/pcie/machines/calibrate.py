@@ -12,9 +12,9 @@ from fabricast.core.errors import InputError
 from fabricast.pcie.engines.forecast import total_rate
 from fabricast.pcie.engines.links import LinkRates
 from fabricast.pcie.graphs.programs import PROGRAMS
-from fabricast.pcie.machines.calibration import DUPLEX_COST, HELD_BACK, Calibration, by_links
+from fabricast.pcie.machines.calibration import DUPLEX_COST, THROTTLED, Calibration, Estimate, by_links
 from fabricast.pcie.machines.direct_links import calibrated_links
-from fabricast.pcie.machines.limits import PROBES, limit_of_probe, with_root_link_capacity
+from fabricast.pcie.machines.limits import PROBES, Limit, limit_of_probe, with_root_link_capacity
 from fabricast.pcie.measurements.measured_graph import CALIBRATION, MeasuredGraph, flows_of
 from fabricast.pcie.topology.memory import UNLIMITED, ends_of, is_host
 from fabricast.pcie.topology.parts import direct_rates
@@ -26,8 +26,8 @@ __all__ = [
     "LINK_PAYLOAD",
     "ONE_WAY",
     "calibrate_machine",
+    "highest_link_rate",
     "links_carry",
-    "most_carried",
     "peer_link_of",
     "telling_way",
 ]
@@ -40,7 +40,9 @@ LINK_PAYLOAD = "payload share of the links of the file"
 _WAYS: tuple[Way, ...] = ("local", "host_in", "host_out", "crossing", "between_roots", "remote_in", "remote_out")
 _THROUGH_ROOT: tuple[Way, ...] = ("crossing", "between_roots")
 #: Limits of which an opposite pair tells the least.
-_OPPOSITE: dict[Way, str] = {"between_roots": "root_complex_link_both_ways", "crossing": "root_complex_both_ways"}
+_OPPOSITE: dict[Way, Limit] = {
+    "between_roots": Limit.ROOT_COMPLEX_LINK_BOTH_WAYS, "crossing": Limit.ROOT_COMPLEX_BOTH_WAYS,
+}  # fmt: skip
 _SLOWER: tuple[Way, ...] = ("crossing", "between_roots", "host_in", "host_out", "remote_in", "remote_out")
 _WORDS: dict[Way, str] = {
     "local": "below one switch", "crossing": "across the root complex", "between_roots": "between root complexes",
@@ -109,7 +111,7 @@ def calibrate_machine(
     used = set()
     beyond: list[MeasuredGraph] = []
     probes: list[_Probed] = []
-    carried_both_ways: dict[Way, list[float]] = {}
+    totals_both_ways: dict[Way, list[float]] = {}
     for graph in graphs:
         flows = flows_of(tree, graph)
         each = _Measured(narrowest_link(tree, flows), graph.total_bytes_per_s / len(flows))
@@ -134,14 +136,14 @@ def calibrate_machine(
             alone[max((way_of(tree, s, t) for s, t in flows), key=_WAYS.index)].append(each)
         elif opposite and graph.may_calibrate and not is_host(tree, graph.flows):
             two_way[way_of(tree, *flows[0])].append(each)
-            carried_both_ways.setdefault(way_of(tree, *flows[0]), []).append(graph.total_bytes_per_s)
+            totals_both_ways.setdefault(way_of(tree, *flows[0]), []).append(graph.total_bytes_per_s)
         else:
             continue
         used.add(graph.name)
     if beyond and one_way_bytes_per_s is None and not any(alone.values()):
         raise InputError(
             f"'{beyond[0].name}' reached {beyond[0].total_bytes_per_s / 1e9:.4g} GB/s, more than the links of "
-            f"'{tree.name}' carry ({(tree.link_bytes_per_s or 0.0) / 1e9:.4g} GB/s each): the topology is not that of "
+            f"'{tree.name}' ({(tree.link_bytes_per_s or 0.0) / 1e9:.4g} GB/s each): the topology is not that of "
             "the machine, or the measurement is an artefact"
         )
     default = None if one_way_bytes_per_s is None else (one_way_bytes_per_s, one_way_source)
@@ -151,23 +153,22 @@ def calibrate_machine(
         {way: _of_the_widest(rates) for way, rates in two_way.items()}, used, default, faster, local=has_local(tree),
     )  # fmt: skip
     found = _with_limits(tree, found, probes)
-    for way, name in _OPPOSITE.items():
-        carried = carried_both_ways.get(way, [])
-        if carried and name not in found.limits and (way == "between_roots" or found.slow_opposite):
-            most = max(*carried, found.at_least.get(name, 0.0))
-            found = replace(
-                found, at_least={**found.at_least, name: most},
-                source={name: f"at least: {len(carried)} measured, an opposite pair"} | found.source,
-            )  # fmt: skip
+    for way, limit in _OPPOSITE.items():
+        totals = totals_both_ways.get(way, [])
+        if totals and found.limit(limit) is None and (way == "between_roots" or found.slow_bidirectional):
+            before = found.estimate(limit)
+            bound = max(*totals, 0.0 if before is None else before.bytes_per_s)
+            source = f"at least: {len(totals)} measured, a bidirectional pair" if before is None else before.source
+            found = replace(found, estimates={**found.estimates, limit: Estimate(bound, source, is_lower_bound=True)})
     if not tree.peer_links:
         return found
     links = calibrated_links(tree.peer_links, direct)
-    source = {**found.source}
+    sources = dict(found.rate_sources)
     if direct:
-        source["direct_link"] = f"{sum(map(len, direct.values()))} measured, copies alone over direct links"
+        sources["direct_link"] = f"{sum(map(len, direct.values()))} measured, single copies over direct links"
     elif any(link.bytes_per_s is not None for link in links):
-        source["direct_link"] = "told by the topology, headers included; no copy alone was measured"
-    return replace(found, source=source, direct_links=links)
+        sources["direct_link"] = "specified by the topology, headers included; no single copy was measured"
+    return replace(found, rate_sources=sources, direct_links=links, direct_links_measured=bool(direct))
 
 
 class _Measured(NamedTuple):
@@ -178,9 +179,9 @@ class _Measured(NamedTuple):
 
 
 class _Probed(NamedTuple):
-    """A limit that some copies tell, and how many times it is in their total."""
+    """A measured limit and the factor by which it contributes to the total rate."""
 
-    name: str
+    limit: Limit
     times: float
     graph: MeasuredGraph
 
@@ -202,28 +203,30 @@ def _of_the_widest(measured: Sequence[_Measured]) -> _Rates:
 
 
 def _with_limits(tree: PcieTree, calibration: Calibration, probes: Sequence[_Probed]) -> Calibration:
-    """Add what probes tell: a limit where copies got less than their links carry, else the least that it is."""
-    limits: dict[str, float] = {}
-    at_least: dict[str, float] = {}
-    reached_with: dict[str, float] = {}
-    source = dict(calibration.source)
-    for name in dict.fromkeys(probe.name for probe in probes):
-        own = [probe for probe in probes if probe.name == name]
-        held_back = [
+    """Add the measured limits: a limit if copies were slower than their links, else a lower bound."""
+    estimates: dict[Limit, Estimate] = {}
+    for limit in dict.fromkeys(probe.limit for probe in probes):
+        of_limit = [probe for probe in probes if probe.limit == limit]
+        throttled = [
             probe
-            for probe in own
+            for probe in of_limit
             if probe.graph.total_bytes_per_s
-            < (1 - HELD_BACK)
+            < (1 - THROTTLED)
             * by_links(tree, probe.graph.flows, calibration.rates, rates_summed=probe.graph.rates_summed)
         ]
-        if held_back:
-            limits[name] = float(np.median([probe.graph.total_bytes_per_s / probe.times for probe in held_back]))
-            reached_with[name] = min(len(probe.graph.flows) / probe.times for probe in held_back)
-            source[name] = f"{len(held_back)} measured, {PROBES[name]}"
+        if throttled:
+            estimates[limit] = Estimate(
+                float(np.median([probe.graph.total_bytes_per_s / probe.times for probe in throttled])),
+                f"{len(throttled)} measured, {PROBES[limit]}",
+                copies=min(len(probe.graph.flows) / probe.times for probe in throttled),
+            )
         else:
-            at_least[name] = max(probe.graph.total_bytes_per_s / probe.times for probe in own)
-            source[name] = f"at least: {len(own)} measured, {PROBES[name]}, and only links held these back"
-    return replace(calibration, limits=limits, at_least=at_least, reached_with=reached_with, source=source)
+            estimates[limit] = Estimate(
+                max(probe.graph.total_bytes_per_s / probe.times for probe in of_limit),
+                f"at least: {len(of_limit)} measured, {PROBES[limit]}, limited only by links",
+                is_lower_bound=True,
+            )
+    return replace(calibration, estimates=estimates)
 
 
 def _estimated(
@@ -236,89 +239,89 @@ def _estimated(
     pooled = {**alone, "host_in": [*alone["host_in"], *alone["host_out"]]}
     fastest = telling_way(pooled)
     both_way: Way | None = next((way for way in ONE_WAY if two_way[way]), None)
-    untold = local and fastest in ("crossing", "between_roots")
+    unsure = local and fastest in ("crossing", "between_roots")
     # A copy through the root complex may be slower than its links.
     measured = float(np.median(pooled[fastest])) if fastest is not None else 0.0
-    slow = untold and default is not None and measured < default[0] * (1 - BEYOND)
+    slow = unsure and default is not None and measured < default[0] * (1 - BEYOND)
     if fastest is not None and not slow:
         rate = measured
-        source["one_way"] = f"{len(pooled[fastest])} measured, copies alone"
-        if untold or fastest != "local":
+        source["one_way"] = f"{len(pooled[fastest])} measured, single copies"
+        if unsure or fastest != "local":
             source["one_way"] += f", all {'from and to host memory' if fastest == 'host_in' else _WORDS[fastest]}"
     elif both_way is not None and fastest is None:
         rate = float(np.median(two_way[both_way])) * (1 + DUPLEX_COST)
-        source["one_way"] = "opposite pairs and the duplex cost of other machines"
-        source["one_way"] += "" if faster else "; no copy alone was measured"
+        source["one_way"] = "bidirectional pairs and the duplex cost of other machines"
+        source["one_way"] += "" if faster else "; no single copy was measured"
     elif default is not None:
         rate = default[0]
         source["one_way"] = default[1]
         if not faster or fastest is not None:
-            source["one_way"] += "; no copy alone was measured"
+            source["one_way"] += "; no single copy was measured"
         if fastest is not None:
             source["one_way"] += f" but {_WORDS[fastest]}"
     else:
         raise InputError(
-            "no copy alone was measured, and the topology has no link rate; measure one (fabricast probes)"
+            "no single copy was measured, and the topology has no link rate; measure one (fabricast probes)"
         )
     if faster:
         source["one_way"] += (
-            f"; {faster} copies alone are left out, faster than the links of the topology: did these sleep when it was "
-            "written?"
+            f"; {faster} single-copy measurements exceed the link rates in the topology file and were ignored; the "
+            "links may have been in a power-saving state when the file was written"
         )
     both = rate / (1 + DUPLEX_COST)
-    source["two_way"] = "duplex cost of other machines; no opposite pair was measured"
+    source["two_way"] = "duplex cost of other machines; no bidirectional pair was measured"
     # What holds pairs back at a root complex, or between two, says nothing of what directions cost on one link.
-    slow_opposite = {
+    slow_pairs = {
         way: bool(two_way[way])
         and float(np.median(two_way[way])) < float(np.median(alone[way] or [rate])) * (1 - BEYOND)
         for way in _THROUGH_ROOT
     }
-    if both_way is not None and slow_opposite.get(both_way):
+    if both_way is not None and slow_pairs.get(both_way):
         both_way = None
-        source["two_way"] = "duplex cost of other machines; opposite pairs get less at root complexes"
+        source["two_way"] = "duplex cost of other machines; bidirectional pairs are slower at root complexes"
     if both_way is not None:
         # What directions cost each other is told by copies of one kind, alone and both ways.
         one, two = float(np.median(alone[both_way] or [rate])), float(np.median(two_way[both_way]))
         both = min(max(two, one / 2), one) * (rate / one)
-        source["two_way"] = f"{len(two_way[both_way])} measured, opposite pairs"
+        source["two_way"] = f"{len(two_way[both_way])} measured, bidirectional pairs"
         if both_way != "local":
             source["two_way"] += f" {_WORDS[both_way]}"
         if two > one * (1 + BEYOND):
-            source["two_way"] += "; faster than copies alone, so that one way counts"
+            source["two_way"] += "; faster than single copies, so the single-copy rate is used"
     counted = [way for way in _SLOWER if (way != fastest or slow) and not (way == "host_out" and fastest == "host_in")]
-    slower, told_widths, told = _slower_ways(counted, rates_alone, rates_both, rate, both)
-    source |= told
+    slower, widths, slower_sources = _slower_classes(counted, rates_alone, rates_both, rate, both)
+    source |= slower_sources
     rates = LinkRates(
         rate, both, slower.get("crossing"), slower.get("between_roots"), slower.get("host_in"),
         slower.get("host_out"), slower.get("remote_in"), slower.get("remote_out"),
     )  # fmt: skip
-    ways = frozenset(way for way in _WAYS if alone[way] or two_way[way])
+    classes = frozenset(way for way in _WAYS if alone[way] or two_way[way])
     return Calibration(
-        rates, {}, source, frozenset(used), tells_links=slow or not (untold or fastest == "host_in"),
-        measured_ways=ways, told_widths=told_widths, slow_opposite=slow_opposite["crossing"],
+        rates, {}, source, frozenset(used), links_calibrated=slow or not (unsure or fastest == "host_in"),
+        measured_classes=classes, calibrated_widths=widths, slow_bidirectional=slow_pairs["crossing"],
     )  # fmt: skip
 
 
-def _slower_ways(
+def _slower_classes(
     counted: Sequence[Way], rates_alone: dict[Way, _Rates], rates_both: dict[Way, _Rates], one_way: float, both: float
 ) -> tuple[dict[Way, float], dict[Way, float], dict[str, str]]:
     """Return rates of ways that may be slower than links, up to which width each is told, and what it comes from."""
     slower: dict[Way, float] = {}
-    told_widths: dict[Way, float] = {}
+    widths: dict[Way, float] = {}
     source: dict[str, str] = {}
     for way in counted:
         if alone := rates_alone[way].of_link:
-            slower[way], told_widths[way] = _absolute(rates_alone[way], one_way)
-            source[way] = f"{len(alone)} measured, copies alone {_WORDS[way]}"
+            slower[way], widths[way] = _absolute(rates_alone[way], one_way)
+            source[way] = f"{len(alone)} measured, single copies {_WORDS[way]}"
     for way in _THROUGH_ROOT:
         if rates_both[way].of_link and not rates_alone[way].of_link:
             # Each of two opposite copies, were it alone.
             each = rates_both[way]._replace(of_link=[rates_both[way].median * one_way / both])
-            absolute, told_widths[way] = _absolute(each, one_way)
+            absolute, widths[way] = _absolute(each, one_way)
             if each.median < one_way * (1 - BEYOND):
                 slower[way] = absolute
-                source[way] = f"{len(rates_both[way].of_link)} measured, opposite pairs {_WORDS[way]}"
-    return slower, told_widths, source
+                source[way] = f"{len(rates_both[way].of_link)} measured, bidirectional pairs {_WORDS[way]}"
+    return slower, widths, source
 
 
 def _absolute(measured: _Rates, one_way: float) -> tuple[float, float]:
@@ -326,7 +329,7 @@ def _absolute(measured: _Rates, one_way: float) -> tuple[float, float]:
 
     A copy that fills its own narrow link tells that the way carries this much, and nothing of wider links.
     """
-    if measured.median < one_way * (1 - HELD_BACK):
+    if measured.median < one_way * (1 - THROTTLED):
         return measured.median * measured.width, np.inf
     return measured.median, measured.width
 
@@ -361,7 +364,7 @@ def telling_way(alone: Mapping[Way, Sequence[float]]) -> Way | None:
     return "host_in" if np.median(alone["host_in"]) > np.median(alone[found]) * (1 + _FASTER) else found
 
 
-def most_carried(tree: PcieTree, flows: Sequence[tuple[int, int]], calibration: Calibration) -> float:
+def highest_link_rate(tree: PcieTree, flows: Sequence[tuple[int, int]], calibration: Calibration) -> float:
     """Return the most that the links can carry, each at the fastest rate that is known.
 
     Copies over direct links add what these carry; where nothing tells it, there is no most.

@@ -1,8 +1,8 @@
-"""Rates of a machine, where each comes from, and what they tell and do not tell of some copies."""
+"""Calibration of a machine: rates and limits with their sources, and the limits that are unknown."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -10,7 +10,9 @@ import numpy as np
 from fabricast.pcie.engines.forecast import total_rate
 from fabricast.pcie.engines.links import LinkRates
 from fabricast.pcie.graphs.programs import PROGRAMS
+from fabricast.pcie.machines.exclusion import Exclusion, Reason
 from fabricast.pcie.machines.limits import (
+    Limit,
     memory_limit,
     root_complex_limits,
     root_link_count,
@@ -30,66 +32,99 @@ from fabricast.pcie.topology.parts import PeerLink
 from fabricast.pcie.topology.paths import Way, narrowest_link, way_of
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["DUPLEX_COST", "HELD_BACK", "Calibration", "by_links", "uncalibrated"]
+__all__ = ["DUPLEX_COST", "THROTTLED", "Calibration", "Estimate", "by_links", "uncalibrated"]
 
-#: What a byte of the other direction costs where no two-way pair was measured: median of three machines with PCIe 5.0
+#: Cost of a byte of the reverse direction if no bidirectional pair was measured: median of three machines with PCIe 5.0
 #: switches (config/published/pcie_concurrent_copies.csv).
 DUPLEX_COST = 0.03
-#: Copies that are slower than their links by this share are held back by something else.
-HELD_BACK = 0.05
+#: Copies that are slower than their links by this share are limited by something else.
+THROTTLED = 0.05
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A measured bandwidth limit.
+
+    Parameters
+    ----------
+    bytes_per_s : float
+        Limit in bytes/s.
+    source : str
+        Measurements that it is based on.
+    is_lower_bound : bool, default False
+        Whether the links limited the measured copies, so that the limit is this or more.
+    copies : float, default inf
+        Number of copies that reached the limit; more copies reach it too.
+    """
+
+    bytes_per_s: float
+    source: str
+    is_lower_bound: bool = False
+    copies: float = np.inf
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """Rates of a machine, and where each of them comes from.
+    """Rates and bandwidth limits of a machine with their sources.
 
     Parameters
     ----------
     rates : LinkRates
-        One way, two ways, across the root complex.
-    limits : dict of str to float
-        In bytes/s, those that probes tell: ``memory_read``, ``memory_write`` and ``memory_both_ways``, what the memory
-        of a root complex serves to, takes from and carries for all its GPUs; the same with ``_of_a_node``, of one of
-        several NUMA nodes below a root complex; ``host_both_ways``, what one GPU reads and writes there at once;
-        ``root_complex``, what copies between GPUs reach together across a root complex; ``root_complex_link`` and
-        ``remote_memory``, what copies between GPUs, and copies of memory, carry from one root complex to another; the
-        last three also with ``_both_ways``.
-    source : dict of str to str
-        Origin of each by name.
+        Rates of single copies by path class and of bidirectional pairs.
+    estimates : mapping of Limit to Estimate
+        Measured limits that several copies share.
+    rate_sources : mapping of str to str
+        Source of each rate by name.
     used : frozenset of str
-        Graphs that were used, which are not judged.
+        Names of the graphs used for calibration; these are excluded from validation.
     direct_links : tuple of PeerLink, default ()
-        Direct links between GPUs with what copies alone reached over them, else with what the topology tells.
-    at_least : dict of str to float
-        In bytes/s, what copies of a probe reached that links alone held back: the limit is this or more.
-    measured_ways : frozenset of str, optional
-        Kinds of ways of which a copy alone or an opposite pair was measured; None if there are no measurements.
-    reached_with : dict of str to float
-        With how many copies each limit was reached, which more of them reach too.
-    told_widths : dict of str to float
-        Up to which narrowest link, as a share of a link of capacity 1, a kind of way is told; others are in full.
-    slow_opposite : bool, default False
-        Whether opposite pairs across a root complex get far less than copies alone.
-    tells_links : bool, default True
-        Whether anything tells what a link carries; if not, `rates` has what copies through the root complex reach,
-        between GPUs or of memory.
+        Direct links between GPUs with the rates of single copies over them, else those of the topology.
+    direct_links_measured : bool, default False
+        Whether single copies over direct links were measured.
+    links_calibrated : bool, default True
+        Whether the rate of a link is known; if not, `rates` has the rate of copies through the root complex.
+    measured_classes : frozenset of str, optional
+        Path classes of which a single copy or a bidirectional pair was measured; None if there are no measurements.
+    calibrated_widths : mapping of str to float
+        Largest link width, relative to a link of capacity 1, for which a path class is calibrated. Path classes not
+        listed are calibrated for all widths.
+    slow_bidirectional : bool, default False
+        Whether bidirectional pairs across a root complex are much slower than single copies.
     """
 
     rates: LinkRates
-    limits: dict[str, float]
-    source: dict[str, str]
-    used: frozenset[str]
+    estimates: Mapping[Limit, Estimate]
+    rate_sources: Mapping[str, str]
+    used: frozenset[str] = frozenset()
     direct_links: tuple[PeerLink, ...] = ()
-    tells_links: bool = True
-    at_least: dict[str, float] = field(default_factory=dict)
-    measured_ways: frozenset[Way] | None = None
-    reached_with: dict[str, float] = field(default_factory=dict)
-    told_widths: dict[Way, float] = field(default_factory=dict)
-    slow_opposite: bool = False
+    direct_links_measured: bool = False
+    links_calibrated: bool = True
+    measured_classes: frozenset[Way] | None = None
+    calibrated_widths: Mapping[Way, float] = field(default_factory=dict)
+    slow_bidirectional: bool = False
+
+    def estimate(self, limit: Limit) -> Estimate | None:
+        """Return the estimate of a limit; None if no probe measured it."""
+        return self.estimates.get(limit)
+
+    def limit(self, limit: Limit) -> float | None:
+        """Return a measured limit in bytes/s; None if it is unknown or only a lower bound is known."""
+        estimate = self.estimates.get(limit)
+        return None if estimate is None or estimate.is_lower_bound else estimate.bytes_per_s
+
+    def lower_bound(self, limit: Limit) -> float | None:
+        """Return the lower bound of a limit in bytes/s; None if it is unknown or the limit itself is known."""
+        estimate = self.estimates.get(limit)
+        return estimate.bytes_per_s if estimate is not None and estimate.is_lower_bound else None
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """Source of each rate and limit by name."""
+        return {**self.rate_sources, **{str(limit): known.source for limit, known in self.estimates.items()}}
 
     @property
     def values(self) -> dict[str, float | None]:
-        """Every rate in bytes/s by the name that `source` has for it."""
+        """Each rate and limit in bytes/s by the name that `sources` has for it."""
         rates, direct = self.rates, [link.bytes_per_s for link in self.direct_links if link.bytes_per_s is not None]
         return {
             **({"direct_link": float(np.median(direct))} if direct else {}),
@@ -97,126 +132,158 @@ class Calibration:
             "crossing": rates.crossing_bytes_per_s, "between_roots": rates.between_roots_bytes_per_s,
             "host_in": rates.host_in_bytes_per_s, "host_out": rates.host_out_bytes_per_s,
             "remote_in": rates.remote_in_bytes_per_s, "remote_out": rates.remote_out_bytes_per_s,
-            **self.limits, **self.at_least,
+            **{str(limit): known.bytes_per_s for limit, known in self.estimates.items()},
         }  # fmt: skip
 
-    def tells_root_link(self, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> bool:
-        """Whether measurements tell what the link between root complexes carries for some copies."""
+    def unknown(self, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> list[Exclusion]:
+        """Return the limits that some copies need and no probe or topology specifies.
+
+        Parameters
+        ----------
+        tree : PcieTree
+            The machine, with host memory.
+        flows : sequence of (str, str)
+            Names of source and target.
+
+        Returns
+        -------
+        list of Exclusion
+            One per unknown limit: of the link between sockets, of host memory, of the root complex; empty if all are
+            known.
+        """
+        missing = []
+        if not self._inter_socket_known(tree, flows):
+            text = "no probe measured the capacity of the link between root complexes for these copies"
+            missing.append(Exclusion(Reason.NO_INTER_SOCKET_PROBE, text))
+        if memory := self._unknown_memory(tree, flows):
+            missing.append(Exclusion(Reason.NO_MEMORY_PROBE, f"no probe measured {memory}"))
+        elif self._root_complex_unknown(tree, flows):
+            text = "no probe measured the bidirectional capacity of the root complex"
+            missing.append(Exclusion(Reason.NO_ROOT_COMPLEX_PROBE, text))
+        return missing
+
+    def _inter_socket_known(self, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> bool:
+        """Return whether measurements determine the capacity of the link between root complexes for some copies."""
         needed = root_link_limits(tree, flows)
-        own = _between_roots(tree, flows)
+        crossing = _between_roots(tree, flows)
         if len(needed) > 1:
-            # Nobody measured copies between GPUs and copies of memory together.
+            # Copies between GPUs and copies of memory were not measured together.
             return False
-        for name, ways in needed.items():
-            if not self._tells_each_direction(tree, name, own):
+        for limit, ways in needed.items():
+            if not self._each_direction_known(tree, limit, crossing):
                 return False
-            if _at_once(tree, own) / root_link_count(name, ways) >= self.reached_with.get(name, np.inf):
+            known = self.estimates.get(limit)
+            reached_with = np.inf if known is None or known.is_lower_bound else known.copies
+            if _at_once(tree, crossing) / root_link_count(limit, ways) >= reached_with:
                 return True
-            alone = all(self._tells_alone(tree, flow) for flow in own)
-            if len(ways) == 1 or (self.measured_ways is not None and not alone):
-                return alone
-            most = self.at_least.get(name, 0.0) * root_link_count(name, ways)
-            return name in self.limits or by_links(tree, own, self.rates) <= most * (1 + HELD_BACK)
+            single_known = all(self._single_copy_known(tree, flow) for flow in crossing)
+            if len(ways) == 1 or (self.measured_classes is not None and not single_known):
+                return single_known
+            most = (self.lower_bound(limit) or 0.0) * root_link_count(limit, ways)
+            return self.limit(limit) is not None or by_links(tree, crossing, self.rates) <= most * (1 + THROTTLED)
         return True
 
-    def _tells_each_direction(self, tree: PcieTree, name: str, flows: Sequence[tuple[str, str]]) -> bool:
-        """Whether each direction of copies both ways gets what it got when both were as many, or is told by itself."""
-        stem = name.removesuffix("_both_ways")
-        if stem == name or stem in self.limits or stem in self.at_least:
+    def _each_direction_known(self, tree: PcieTree, limit: Limit, flows: Sequence[tuple[str, str]]) -> bool:
+        """Return whether the measured bidirectional limit also determines the rate of each direction."""
+        if not limit.is_bidirectional or limit.one_way in self.estimates:
             return True
-        known = self.limits.get(name, self.at_least.get(name, np.inf))
+        known = self.estimates.get(limit)
+        total = np.inf if known is None else known.bytes_per_s
         directions: dict[tuple[str, str], list[tuple[str, str]]] = {}
         for flow, way in zip(flows, ways_between_roots(tree, flows), strict=True):
             directions.setdefault(way, []).append(flow)
-        if len({len(own) for own in directions.values()}) == 1:
+        if len({len(group) for group in directions.values()}) == 1:
             return True
-        return all(by_links(tree, own, self.rates) <= known / 2 * (1 + HELD_BACK) for own in directions.values())
+        return all(by_links(tree, group, self.rates) <= total / 2 * (1 + THROTTLED) for group in directions.values())
 
-    def _tells_alone(self, tree: PcieTree, flow: tuple[str, str]) -> bool:
-        """Whether the rate of a copy alone to another root complex is known."""
-        if self.measured_ways is None:
+    def _single_copy_known(self, tree: PcieTree, flow: tuple[str, str]) -> bool:
+        """Return whether the rate of a single copy to another root complex is known."""
+        if self.measured_classes is None:
             return not is_host(tree, [flow])
         source, target = (tree.endpoint_number[end] for end in ends_of(tree, flow))
-        way = way_of(tree, source, target)
-        return way in self.measured_ways and narrowest_link(tree, [(source, target)]) <= self.told_widths.get(
-            way, np.inf
-        )
+        path_class = way_of(tree, source, target)
+        width = self.calibrated_widths.get(path_class, np.inf)
+        return path_class in self.measured_classes and narrowest_link(tree, [(source, target)]) <= width
 
-    def least_of_root_link(self, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> Calibration | None:
-        """Return these parameters with the least that links between root complexes carry: one copy of those measured.
+    def with_inter_socket_worst_case(self, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> Calibration | None:
+        """Return a calibration in which links between root complexes have only the rate of a single copy.
 
-        None where none was measured alone, or copies between GPUs and copies of memory share them.
+        None if no single copy was measured, or copies between GPUs and copies of memory share these links.
         """
-        least: dict[str, float] = {}
+        worst: dict[Limit, Estimate] = {}
         needed = root_link_limits(tree, flows)
         if len(needed) > 1:
             return None
-        for name in needed:
-            own = _between_roots(tree, flows)
-            if self.measured_ways is None or not all(self._tells_alone(tree, flow) for flow in own):
+        for limit in needed:
+            crossing = _between_roots(tree, flows)
+            if self.measured_classes is None or not all(self._single_copy_known(tree, flow) for flow in crossing):
                 return None
-            numbers = [tuple(tree.endpoint_number[end] for end in ends_of(tree, flow)) for flow in own]
+            numbers = [tuple(tree.endpoint_number[end] for end in ends_of(tree, flow)) for flow in crossing]
             rates = [self.rates.of_way(way_of(tree, *pair)) or self.rates.one_way_bytes_per_s for pair in numbers]
-            stem = name.removesuffix("_both_ways")
-            for limit in {name, stem}:
-                least[limit] = max(min(rates), self.at_least.get(limit, 0.0))
-        return replace(self, limits={**least, **self.limits})
+            for name in {limit, limit.one_way}:
+                if self.limit(name) is None:
+                    rate = max(min(rates), self.lower_bound(name) or 0.0)
+                    worst[name] = Estimate(rate, "rate of a single copy (worst case)")
+        return replace(self, estimates={**self.estimates, **worst})
 
-    def untold_memory(self, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> str:
-        """Return what no probe and no topology tells of the memory that some copies use; nothing if all is told."""
+    def _unknown_memory(self, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> str:
+        """Describe the limit of host memory that some copies need and that is unknown; empty if all are known."""
         for memory, reads in memory_of_flows(tree, flows).items():
-            told = tree.vertex(memory).capacity < UNLIMITED
-            if len(reads) == 1 or told:
+            specified = tree.vertex(memory).capacity < UNLIMITED
+            if len(reads) == 1 or specified:
                 continue
-            own = [flow for flow in flows if memory in ends_of(tree, flow)]
-            if len(_between_roots(tree, own)) == len(own) and self.tells_root_link(tree, own):
-                # What carries such copies to another socket, memory serves.
+            of_memory = [flow for flow in flows if memory in ends_of(tree, flow)]
+            all_cross = len(_between_roots(tree, of_memory)) == len(of_memory)
+            if all_cross and self._inter_socket_known(tree, of_memory):
+                # The link between sockets limits such copies more than memory does.
                 continue
-            ways = "both ways" if len(set(reads)) == 2 else "for several GPUs"
             one_gpu = self._is_one_gpu_both_ways(tree, flows, memory, reads)
-            name = "host_both_ways" if one_gpu else memory_limit(tree, memory, reads)
-            most = self.at_least.get(name)
-            if name in self.limits:
-                if self._tells_each_gpu(tree, own, name):
+            limit = Limit.HOST_BOTH_WAYS if one_gpu else memory_limit(tree, memory, reads)
+            if self.limit(limit) is not None:
+                if self._each_gpu_known(tree, of_memory, limit):
                     continue
-                return "what one GPU reads and writes of memory at once"
+                return "the bidirectional host-memory rate of one GPU"
+            most = self.lower_bound(limit)
+            direction = "bidirectional copies" if len(set(reads)) == 2 else "several GPUs"
             if most is None:
-                return f"what memory carries {ways}"
-            if by_links(tree, own, self.rates) > most * (1 + HELD_BACK):
-                return f"what memory carries {ways} beyond {most / 1e9:.4g} GB/s, to which only links held copies back"
+                return f"the capacity of host memory for {direction}"
+            if by_links(tree, of_memory, self.rates) > most * (1 + THROTTLED):
+                return (
+                    f"the capacity of host memory for {direction} beyond {most / 1e9:.4g} GB/s, where only links "
+                    "limited the copies"
+                )
         return ""
 
-    def untold_root_complex(self, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> str:
-        """Return what no probe tells of a root complex that is known to hold copies back one way; nothing if all."""
-        for name, numbers in root_complex_limits(tree, flows).values():
-            if name != "root_complex_both_ways" or name in self.limits:
+    def _root_complex_unknown(self, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> bool:
+        """Return whether a root complex that limits copies one way has an unknown bidirectional capacity."""
+        for limit, numbers in root_complex_limits(tree, flows).values():
+            if limit is not Limit.ROOT_COMPLEX_BOTH_WAYS or self.limit(limit) is not None:
                 continue
-            least = self.limits.get("root_complex", np.inf)
-            if self.slow_opposite:
-                least = min(least, self.at_least.get(name, np.inf) * (1 + HELD_BACK))
-            elif name in self.at_least:
+            least, bound = self.limit(Limit.ROOT_COMPLEX) or np.inf, self.lower_bound(limit)
+            if self.slow_bidirectional:
+                least = min(least, np.inf if bound is None else bound * (1 + THROTTLED))
+            elif bound is not None:
                 continue
             if by_links(tree, [flows[number] for number in numbers], self.rates) > least:
-                return "what the root complex carries both ways"
-        return ""
+                return True
+        return False
 
-    def with_root_link_limit(self, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> PcieTree:
-        """Return the tree with what a probe tells of the link between root complexes as its capacity."""
-        known = {**self.at_least, **self.limits}
-        name = next((name for name in root_link_limits(tree, flows) if name in known), None)
-        if name is None:
+    def with_inter_socket_limit(self, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> PcieTree:
+        """Return the tree with the measured capacity of the links between root complexes."""
+        limit = next((limit for limit in root_link_limits(tree, flows) if limit in self.estimates), None)
+        if limit is None:
             return tree
-        if name.endswith("both_ways"):
-            return with_root_link_capacity(tree, known[name] / 2 / self.rates.two_way_bytes_per_s)
-        return with_root_link_capacity(tree, known[name] / self.rates.one_way_bytes_per_s)
+        rate = self.estimates[limit].bytes_per_s
+        if limit.is_bidirectional:
+            return with_root_link_capacity(tree, rate / 2 / self.rates.two_way_bytes_per_s)
+        return with_root_link_capacity(tree, rate / self.rates.one_way_bytes_per_s)
 
-    def _tells_each_gpu(self, tree: PcieTree, flows: Sequence[tuple[str, str]], name: str) -> bool:
-        """Whether what a GPU reads and writes of memory at once is told, or decides less than memory does."""
+    def _each_gpu_known(self, tree: PcieTree, flows: Sequence[tuple[str, str]], limit: Limit) -> bool:
+        """Return whether the bidirectional memory rate of each GPU is known, or limits less than memory does."""
         ends = [ends_of(tree, flow) for flow in flows]
         both = {source for source, _ in ends} & {target for _, target in ends}
         gpus = [end for end in both if not tree.vertex(end).host_memory]
-        known = "host_both_ways" in self.limits or "host_both_ways" in self.at_least
-        return known or not gpus or len(flows) >= self.reached_with.get(name, np.inf)
+        return Limit.HOST_BOTH_WAYS in self.estimates or not gpus or len(flows) >= self.estimates[limit].copies
 
     @staticmethod
     def _is_one_gpu_both_ways(
@@ -225,11 +292,11 @@ class Calibration:
         if len(reads) != 2 or len(set(reads)) != 2:
             return False
         ends = [set(ends_of(tree, flow)) for flow in flows]
-        return len({other for own in ends if memory in own for other in own - {memory}}) == 1
+        return len({other for pair in ends if memory in pair for other in pair - {memory}}) == 1
 
 
 def _at_once(tree: PcieTree, flows: Sequence[tuple[str, str]]) -> int:
-    """Return how many copies run at once at most, where a GPU sends and receives one at a time."""
+    """Return the largest number of simultaneous copies if each GPU sends and receives one at a time."""
     ends = [ends_of(tree, flow) for flow in flows]
     sides = [{end for end in side if not tree.vertex(end).host_memory} for side in zip(*ends, strict=True)]
     return min(len(flows), *(len(gpus) if len(gpus) else len(flows) for gpus in sides))
@@ -240,9 +307,9 @@ def _between_roots(tree: PcieTree, flows: Sequence[tuple[str, str]]) -> list[tup
 
 
 def by_links(tree: PcieTree, flows: Sequence[tuple[str, str]], rates: LinkRates, *, rates_summed: bool = True) -> float:
-    """Return what some copies reach together if links alone hold them back, in bytes/s.
+    """Return the total rate of some copies in bytes/s if only links limit them.
 
-    Either the sum of what each reaches until its own end, or all bytes until the last end.
+    The total is the sum of the rates of all copies until their completion, or all bytes until the last completion.
     """
     pairs = [(tree.endpoint_number[s], tree.endpoint_number[t]) for s, t in (ends_of(tree, flow) for flow in flows)]
     found = total_rate(with_root_link_capacity(tree, UNLIMITED), pairs, PROGRAMS["independent"], rates)
@@ -250,12 +317,12 @@ def by_links(tree: PcieTree, flows: Sequence[tuple[str, str]], rates: LinkRates,
 
 
 def uncalibrated(machine: MachineParameters) -> Calibration:
-    """Return the rates of a machine of which no copies together were measured.
+    """Return the calibration of a machine without measurements of concurrent copies.
 
     Parameters
     ----------
     machine : MachineParameters
-        Bandwidth of a copy alone, and what bytes behind the root complex cost.
+        Bandwidth of a single copy, and cost of bytes behind the root complex.
 
     Examples
     --------
@@ -268,7 +335,10 @@ def uncalibrated(machine: MachineParameters) -> Calibration:
     rate = machine.bandwidth_bytes_per_s
     crossing = rate / machine.crossing_cost if machine.crossing_cost > 1 else None
     known = {row.name: row.source for row in machine.rows}
-    source = {"one_way": known["bandwidth"], "two_way": "duplex cost of other machines; no opposite pair was measured"}
+    source = {
+        "one_way": known["bandwidth"],
+        "two_way": "duplex cost of other machines; no bidirectional pair was measured",
+    }
     if crossing is not None:
         source["crossing"] = f"crossing cost {machine.crossing_cost:g}: {known['crossing_cost']}"
-    return Calibration(LinkRates(rate, rate / (1 + DUPLEX_COST), crossing), {}, source, frozenset())
+    return Calibration(LinkRates(rate, rate / (1 + DUPLEX_COST), crossing), {}, source)

@@ -11,12 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabricast.core.errors import InputError, PeerLinkError
+from fabricast.core.warnings import Warning, WarningCode
 from fabricast.pcie.engines.forecast import MOST_FLOWS, CopyTimes, copy_times, rate_alone
 from fabricast.pcie.engines.links import SharedLimit
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
 from fabricast.pcie.graphs.programs import PROGRAMS, CopyProgram, program_of
 from fabricast.pcie.machines.calibrate import calibrate_machine
 from fabricast.pcie.machines.calibration import Calibration, uncalibrated
+from fabricast.pcie.machines.exclusion import Reason
 from fabricast.pcie.machines.limits import with_root_link_capacity
 from fabricast.pcie.machines.shared_limits import limits_of
 from fabricast.pcie.measurements.files import copies_of_machine
@@ -32,24 +34,25 @@ ENDPOINT_ENGINES = "endpoint_engines"
 TITLE = "engines of endpoints, order of the program"
 #: Of graphs that name no program: copies on own streams.
 _PROGRAM = "unordered_writes"
-#: Draws further apart than this are worth a remark.
+#: Ratio of the latest to the earliest completion above which a warning is issued.
 _SENSITIVE = 1.01
-#: What a reader should know of graphs of each kind.
-_REMARKS = {
-    "unmeasured": "no copy alone of this kind was measured (below one switch, across the root complex, between "
-    "sockets, from or to host memory), its links are taken at the rate of another kind",
-    "default": "no program is named, so that each copy is a write on a stream of its own",
-    "random": "the order is random and decides, elapsed_s is the mean and earliest_s to latest_s the range of draws",
-    "between_roots": "nothing tells what the link between root complexes carries for these copies, elapsed_s is with "
-    "one link of the tree, earliest_s with one that holds nobody back, latest_s with one that carries a copy alone",
-    "direct": "copies take NVLink, NVSwitch or xGMI at the rate that the topology tells, headers included, so that "
-    "elapsed_s is the least they can take",
+#: Assumptions about graphs.
+_ASSUMPTIONS = {
+    WarningCode.PATH_CLASS_UNMEASURED: "no single copy of this path class was measured (below one switch, across the "
+    "root complex, between sockets, from or to host memory): the rate of another class is assumed",
+    WarningCode.DEFAULT_PROGRAM: "no program is specified: each copy is assumed to be a write on a stream of its own",
+    WarningCode.RANDOM_ORDER: "the order of copies is random and affects the result: elapsed_s is the mean, earliest_s "
+    "to latest_s the range over draws",
+    WarningCode.INTER_SOCKET_RANGE: "the capacity of the link between root complexes is unknown for these copies: "
+    "elapsed_s assumes one link of the tree, earliest_s a link that limits no copy, latest_s the rate of a single copy",
+    WarningCode.DIRECT_LINK_RATE_NOMINAL: "copies use NVLink, NVSwitch or xGMI at the rate in the topology, headers "
+    "included: elapsed_s is a lower bound",
 }
 
 
 def measured_calibration(
     tree: PcieTree, path: Path | str, *, system: str | None, one_way_bytes_per_s: float | None
-) -> Calibration:
+) -> tuple[Calibration, tuple[Warning, ...]]:
     """Return the rates of a machine from its measured copies.
 
     Parameters
@@ -68,8 +71,9 @@ def measured_calibration(
     InputError
         If the file is refused, or nothing tells the rate of a copy alone.
     """
-    graphs = copies_of_machine(tree, path, system=system)
-    return calibrate_machine(with_host_memory(tree), graphs, one_way_bytes_per_s=one_way_bytes_per_s)
+    copies = copies_of_machine(tree, path, system=system)
+    calibration = calibrate_machine(with_host_memory(tree), copies.graphs, one_way_bytes_per_s=one_way_bytes_per_s)
+    return calibration, copies.warnings
 
 
 class EngineModel:
@@ -117,8 +121,9 @@ class EngineModel:
         self._direct = direct_rates(links)
         self._trees: dict[tuple[float, ...], PcieTree] = {}
         self._alone: dict[tuple[int, int], float] = {}
-        self._counts: Counter[str] = Counter()
-        self._examples: dict[str, str] = {}
+        self._counts: Counter[WarningCode] = Counter()
+        self._examples: dict[WarningCode, str] = {}
+        self._last: dict[WarningCode, str] = {}
 
     def times(self, graphs: CongestionGraphs) -> CopyTimes:
         """Return when the communications of some graphs end.
@@ -159,18 +164,22 @@ class EngineModel:
         found = [self._program_of(graphs, number).executor != "target" for number in range(len(graphs))]
         return np.flatnonzero(found)
 
-    def notes(self) -> list[str]:
-        """Return where rates come from, and what was not known of the graphs so far, one line each."""
-        values = self.calibration.values
+    def warnings(self) -> list[Warning]:
+        """Return the sources of the rates and the assumptions about all graphs so far."""
+        calibration = self.calibration
+        values = calibration.values
         lines = [
-            f"{name.replace('_', ' ')} {(values[name] or 0.0) / 1e9:.4g} GB/s: {source}"
-            for name, source in self.calibration.source.items()
+            Warning(
+                WarningCode.CALIBRATED_RATE,
+                f"{name.replace('_', ' ')} {(values[name] or 0.0) / 1e9:.4g} GB/s: {source}",
+            )
+            for name, source in calibration.sources.items()
         ]
-        for what, text in _REMARKS.items():
-            count = self._counts[what]
+        for code, text in _ASSUMPTIONS.items():
+            count = self._counts[code]
             if count:
-                several = f"{count} graphs, such as " if count > 1 else "graph "
-                lines.append(f"{several}'{self._examples[what]}': {text}")
+                subject = f"{count} graphs, for example " if count > 1 else "graph "
+                lines.append(Warning(code, f"{subject}'{self._examples[code]}': {text}"))
         return lines
 
     def _program_of(self, graphs: CongestionGraphs, number: int) -> CopyProgram:
@@ -185,7 +194,7 @@ class EngineModel:
         self._check(name, flows)
         program = self._program_of(graphs, number)
         if self._is_default and not (graphs.programs and graphs.programs[number]):
-            self._count("default", name)
+            self._count(WarningCode.DEFAULT_PROGRAM, name)
         limited, limits = limits_of(self.calibration, tree, flows)
 
         def times(carrier: PcieTree, limits: Sequence[SharedLimit] = limits) -> CopyTimes:
@@ -196,21 +205,22 @@ class EngineModel:
 
         found = times(limited)
         if (found.latest_s > found.earliest_s * _SENSITIVE).any():
-            self._count("random", name)
-        if self.calibration.tells_root_link(tree, flows):
+            self._count(WarningCode.RANDOM_ORDER, name)
+        unknown = self.calibration.unknown(tree, flows)
+        if all(one.code is not Reason.NO_INTER_SOCKET_PROBE for one in unknown):
             return found
-        self._count("between_roots", name)
+        self._count(WarningCode.INTER_SOCKET_RANGE, name)
         wide = times(with_root_link_capacity(limited, UNLIMITED))
         found = replace(found, earliest_s=np.minimum(found.earliest_s, wide.earliest_s))
-        if self.calibration.measured_ways is None:
+        if self.calibration.measured_classes is None:
             return found
-        least = self.calibration.least_of_root_link(tree, flows)
-        if least is None:
+        worst = self.calibration.with_inter_socket_worst_case(tree, flows)
+        if worst is None:
             raise InputError(
-                f"graph '{name}' copies from one root complex to another, and no copy alone of that kind was measured, "
-                "or copies between GPUs and of memory go together: nothing tells what they get (fabricast probes)"
+                f"graph '{name}' copies between sockets, whose bandwidth is not calibrated for these copies; measure a "
+                "single copy between them ('fabricast probes')"
             )
-        narrow = times(*limits_of(least, tree, flows))
+        narrow = times(*limits_of(worst, tree, flows))
         return replace(found, latest_s=np.maximum(found.latest_s, narrow.latest_s))
 
     def _check(self, name: str, flows: list[tuple[str, str]]) -> None:
@@ -221,19 +231,19 @@ class EngineModel:
             kind = tree.peer_link(source, target)
             if kind is not None and (source, target) not in self._direct:
                 raise PeerLinkError(
-                    f"graph '{name}' copies {source} to {target}, which {kind} joins, and the topology does not tell "
-                    "its rate (bytes_per_s of peer_links)"
+                    f"graph '{name}' copies {source} to {target}, over {kind}, whose rate is missing in the topology "
+                    "(bytes_per_s of peer_links)"
                 )
-            if kind is not None and "measured" not in self.calibration.source.get("direct_link", ""):
-                self._count("direct", name)
-        measured = self.calibration.measured_ways
+            if kind is not None and not self.calibration.direct_links_measured:
+                self._count(WarningCode.DIRECT_LINK_RATE_NOMINAL, name)
+        measured = self.calibration.measured_classes
         if measured is not None and not self._ways(flows) <= measured:
-            self._count("unmeasured", name)
-        untold = self.calibration.untold_memory(tree, flows)
-        if untold:
+            self._count(WarningCode.PATH_CLASS_UNMEASURED, name)
+        memory = [one for one in self.calibration.unknown(tree, flows) if one.code is Reason.NO_MEMORY_PROBE]
+        if memory:
             raise InputError(
-                f"graph '{name}' copies host memory, and no probe tells {untold}: measure it (fabricast probes) and "
-                "give the measurements"
+                f"graph '{name}' copies host memory, and {memory[0].text}; measure it ('fabricast probes') and pass "
+                "the measurements"
             )
 
     def _ways(self, flows: list[tuple[str, str]]) -> set[Way]:
@@ -242,12 +252,12 @@ class EngineModel:
         on_tree = [flow for flow in flows if tree.peer_link(*flow) is None]
         return {way_of(tree, *(tree.endpoint_number[end] for end in flow)) for flow in on_tree}
 
-    def _count(self, what: str, name: str) -> None:
-        # One graph counts once, whatever number of its copies does.
-        if self._examples.get(f"last {what}") != name:
-            self._counts[what] += 1
-        self._examples.setdefault(what, name)
-        self._examples[f"last {what}"] = name
+    def _count(self, code: WarningCode, name: str) -> None:
+        # A graph counts once, whatever the number of its copies.
+        if self._last.get(code) != name:
+            self._counts[code] += 1
+        self._examples.setdefault(code, name)
+        self._last[code] = name
 
     def _same(self, tree: PcieTree) -> PcieTree:
         """Return the tree of the same capacities that was used before: its routes are known."""

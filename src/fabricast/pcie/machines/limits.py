@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from enum import StrEnum
 from functools import lru_cache
 
 from fabricast.pcie.measurements.measured_graph import MeasuredGraph, flows_of
@@ -21,6 +22,7 @@ from fabricast.pcie.topology.tree import PcieTree
 __all__ = [
     "PROBES",
     "ROOT_LINKS",
+    "Limit",
     "limit_of_probe",
     "memory_limit",
     "root_complex_limits",
@@ -30,25 +32,57 @@ __all__ = [
     "with_root_link_capacity",
 ]
 
-#: What each limit was measured with.
+
+class Limit(StrEnum):
+    """Bandwidth limits that several copies share in addition to the links of the tree."""
+
+    MEMORY_READ = "memory_read"
+    MEMORY_WRITE = "memory_write"
+    MEMORY_BOTH_WAYS = "memory_both_ways"
+    MEMORY_READ_OF_A_NODE = "memory_read_of_a_node"
+    MEMORY_WRITE_OF_A_NODE = "memory_write_of_a_node"
+    MEMORY_BOTH_WAYS_OF_A_NODE = "memory_both_ways_of_a_node"
+    HOST_BOTH_WAYS = "host_both_ways"
+    ROOT_COMPLEX = "root_complex"
+    ROOT_COMPLEX_BOTH_WAYS = "root_complex_both_ways"
+    ROOT_COMPLEX_LINK = "root_complex_link"
+    ROOT_COMPLEX_LINK_BOTH_WAYS = "root_complex_link_both_ways"
+    REMOTE_MEMORY = "remote_memory"
+    REMOTE_MEMORY_BOTH_WAYS = "remote_memory_both_ways"
+
+    @property
+    def is_bidirectional(self) -> bool:
+        """Whether the limit applies to both directions together."""
+        return "both_ways" in self
+
+    @property
+    def one_way(self) -> Limit:
+        """The limit of one direction; the limit itself where it has none of its own."""
+        return Limit(self.removesuffix("_both_ways")) if self.endswith("_both_ways") and self in _PAIRED else self
+
+
+#: Limits with both a unidirectional and a bidirectional form.
+_PAIRED = (
+    Limit.ROOT_COMPLEX_BOTH_WAYS, Limit.ROOT_COMPLEX_LINK_BOTH_WAYS, Limit.REMOTE_MEMORY_BOTH_WAYS,
+)  # fmt: skip
+_MEMORY_PROBE, _NODE_PROBE = "all GPUs of a root complex", "several GPUs, one NUMA node"
+_CROSSING_PROBE = "several copies between GPUs across the root complex"
+_INTER_SOCKET_PROBE, _REMOTE_PROBE = "several copies between two root complexes", "several copies of remote memory"
+#: Copies that measure each limit.
 PROBES = {
-    "memory_read": "all GPUs of a root complex", "memory_write": "all GPUs of a root complex",
-    "memory_both_ways": "all GPUs of a root complex", "memory_read_of_a_node": "several GPUs, one NUMA node",
-    "memory_write_of_a_node": "several GPUs, one NUMA node",
-    "memory_both_ways_of_a_node": "several GPUs, one NUMA node", "host_both_ways": "one GPU",
-    "root_complex": "several copies between GPUs across the root complex",
-    "root_complex_both_ways": "several copies between GPUs across the root complex",
-    "root_complex_link": "several copies between two root complexes",
-    "root_complex_link_both_ways": "several copies between two root complexes",
-    "remote_memory": "several copies of memory of another socket",
-    "remote_memory_both_ways": "several copies of memory of another socket",
+    Limit.MEMORY_READ: _MEMORY_PROBE, Limit.MEMORY_WRITE: _MEMORY_PROBE, Limit.MEMORY_BOTH_WAYS: _MEMORY_PROBE,
+    Limit.MEMORY_READ_OF_A_NODE: _NODE_PROBE, Limit.MEMORY_WRITE_OF_A_NODE: _NODE_PROBE,
+    Limit.MEMORY_BOTH_WAYS_OF_A_NODE: _NODE_PROBE, Limit.HOST_BOTH_WAYS: "one GPU",
+    Limit.ROOT_COMPLEX: _CROSSING_PROBE, Limit.ROOT_COMPLEX_BOTH_WAYS: _CROSSING_PROBE,
+    Limit.ROOT_COMPLEX_LINK: _INTER_SOCKET_PROBE, Limit.ROOT_COMPLEX_LINK_BOTH_WAYS: _INTER_SOCKET_PROBE,
+    Limit.REMOTE_MEMORY: _REMOTE_PROBE, Limit.REMOTE_MEMORY_BOTH_WAYS: _REMOTE_PROBE,
 }  # fmt: skip
 
-#: Limits of what joins two root complexes, and whether each is of copies of memory, not of those between GPUs.
-ROOT_LINKS = {"root_complex_link": False, "remote_memory": True}
+#: Limits of the link between two root complexes, and whether each applies to copies of host memory.
+ROOT_LINKS = {Limit.ROOT_COMPLEX_LINK: False, Limit.REMOTE_MEMORY: True}
 
 
-def memory_limit(tree: PcieTree, memory: str, reads: Sequence[bool]) -> str:
+def memory_limit(tree: PcieTree, memory: str, reads: Sequence[bool]) -> Limit:
     """Return the name of the limit of host memory that serves, takes, or both.
 
     Parameters
@@ -65,11 +99,11 @@ def memory_limit(tree: PcieTree, memory: str, reads: Sequence[bool]) -> str:
     >>> from fabricast.pcie.topology.memory import with_host_memory
     >>> from fabricast.pcie.topology.regular import regular_tree
     >>> memory_limit(with_host_memory(regular_tree("flat4x2", (2, 4))), "H@RC", [True, True])
-    'memory_read'
+    <Limit.MEMORY_READ: 'memory_read'>
     """
-    way = "memory_both_ways" if len(set(reads)) == 2 else "memory_read" if reads[0] else "memory_write"
+    direction = "both_ways" if len(set(reads)) == 2 else "read" if reads[0] else "write"
     whole = memory_of(tree, root_complex_of(tree, memory)) == memory
-    return way if whole else f"{way}_of_a_node"
+    return Limit(f"memory_{direction}" if whole else f"memory_{direction}_of_a_node")
 
 
 @lru_cache(maxsize=64)  # many forecasts of a machine take the same tree, and its routes
@@ -102,7 +136,7 @@ def ways_between_roots(
     return [(root_complex_of(tree, source), root_complex_of(tree, target)) for source, target in crossing]
 
 
-def root_link_limits(tree: PcieTree, flows: Sequence[tuple[str, str]]) -> dict[str, list[tuple[str, str]]]:
+def root_link_limits(tree: PcieTree, flows: Sequence[tuple[str, str]]) -> dict[Limit, list[tuple[str, str]]]:
     """Return the limits of links between root complexes that copies meet, and the ways of the copies that do.
 
     Copies between GPUs and copies of memory take the same link, and are held back by different things on the way.
@@ -112,17 +146,17 @@ def root_link_limits(tree: PcieTree, flows: Sequence[tuple[str, str]]) -> dict[s
         ways = ways_between_roots(tree, flows, of_memory=of_memory)
         if ways:
             both = any((target, source) in ways for source, target in ways)
-            found[f"{name}_both_ways" if both else name] = ways
+            found[Limit(f"{name}_both_ways") if both else name] = ways
     return found
 
 
-def root_link_count(name: str, ways: Sequence[tuple[str, str]]) -> float:
+def root_link_count(limit: Limit, ways: Sequence[tuple[str, str]]) -> float:
     """Return how many times a limit of `root_link_limits` is in the total of copies that go these ways."""
     # What one root complex sends; both ways, the links of two of them carry the total together.
-    return len({source for source, _ in ways}) / (2 if name.endswith("both_ways") else 1)
+    return len({source for source, _ in ways}) / (2 if limit.is_bidirectional else 1)
 
 
-def root_complex_limits(tree: PcieTree, flows: Sequence[tuple[str, str]]) -> dict[str, tuple[str, list[int]]]:
+def root_complex_limits(tree: PcieTree, flows: Sequence[tuple[str, str]]) -> dict[str, tuple[Limit, list[int]]]:
     """Return by root complex the limit that several copies between GPUs across it meet, and their numbers."""
     crossing: dict[str, list[int]] = {}
     ends = [ends_of(tree, flow) for flow in flows]
@@ -135,11 +169,11 @@ def root_complex_limits(tree: PcieTree, flows: Sequence[tuple[str, str]]) -> dic
         if len(numbers) > 1:
             left = {child_above(tree, root, ends[number][0]) for number in numbers}
             entered = {child_above(tree, root, ends[number][1]) for number in numbers}
-            found[root] = ("root_complex_both_ways" if left & entered else "root_complex", numbers)
+            found[root] = (Limit.ROOT_COMPLEX_BOTH_WAYS if left & entered else Limit.ROOT_COMPLEX, numbers)
     return found
 
 
-def limit_of_probe(tree: PcieTree, graph: MeasuredGraph, *, opposite: bool) -> tuple[str, float] | None:
+def limit_of_probe(tree: PcieTree, graph: MeasuredGraph, *, opposite: bool) -> tuple[Limit, float] | None:
     """Return the limit that a marked graph of several copies tells, and how many times it is in the total.
 
     Parameters
@@ -157,7 +191,7 @@ def limit_of_probe(tree: PcieTree, graph: MeasuredGraph, *, opposite: bool) -> t
     used = memory_of_flows(tree, graph.flows)
     if sum(map(len, used.values())) == len(graph.flows) and not between:
         if opposite:
-            return "host_both_ways", 1
+            return Limit.HOST_BOTH_WAYS, 1
         names = {memory_limit(tree, memory, reads) for memory, reads in used.items()}
         counts = {len(reads) for reads in used.values()}
         # One copy of each memory tells no limit of it; of unequal numbers nobody knows which memory gave what.

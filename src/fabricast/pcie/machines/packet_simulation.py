@@ -50,7 +50,7 @@ def simulate_machine(
         if not judged or apart or kind in ("host copies", DIRECT_LINKS):
             rows.append((None, None, None))
             continue
-        limited = calibration.with_root_link_limit(whole, graph.flows)
+        limited = calibration.with_inter_socket_limit(whole, graph.flows)
         found = simulate_program(
             limited, flows_of(limited, graph), PROGRAMS[graph.program], calibration.rates, seed=seed
         )

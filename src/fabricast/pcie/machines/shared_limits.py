@@ -8,6 +8,7 @@ from fabricast.pcie.engines.links import SharedLimit
 from fabricast.pcie.machines.calibration import Calibration
 from fabricast.pcie.machines.limits import (
     ROOT_LINKS,
+    Limit,
     memory_limit,
     root_complex_limits,
     root_link_limits,
@@ -42,9 +43,10 @@ def limits_of(
     Examples
     --------
     >>> from fabricast.pcie.engines.links import LinkRates
+    >>> from fabricast.pcie.machines.calibration import Estimate
     >>> from fabricast.pcie.topology.memory import with_host_memory
     >>> from fabricast.pcie.topology.regular import regular_tree
-    >>> known = Calibration(LinkRates(50e9, 50e9), {"memory_read": 80e9}, {}, frozenset())
+    >>> known = Calibration(LinkRates(50e9, 50e9), {Limit.MEMORY_READ: Estimate(80e9, "")}, {})
     >>> tree = with_host_memory(regular_tree("flat4x2", (2, 4)))
     >>> limits_of(known, tree, [("H", "0"), ("H", "4")])[1]
     (SharedLimit(bytes_per_s=80000000000.0, flows=(0, 1), other_way=()),)
@@ -53,7 +55,7 @@ def limits_of(
         *_of_memory(calibration, tree, flows), *_of_gpus(calibration, tree, flows),
         *_of_root_complex(calibration, tree, flows),
     ]  # fmt: skip
-    if any(name in calibration.limits or name in calibration.at_least for name in root_link_limits(tree, flows)):
+    if any(limit in calibration.estimates for limit in root_link_limits(tree, flows)):
         for stem, of_memory in ROOT_LINKS.items():
             found += _of_root_link(calibration, tree, flows, stem, of_memory=of_memory)
         tree = with_root_link_capacity(tree, UNLIMITED)
@@ -66,16 +68,16 @@ def _of_memory(calibration: Calibration, tree: PcieTree, flows: Sequence[tuple[s
         reads = tuple(number for number, (source, _) in enumerate(ends) if source == memory)
         writes = tuple(number for number, (_, target) in enumerate(ends) if target == memory)
         for own, reading in ((reads, True), (writes, False)):
-            limit = calibration.limits.get(memory_limit(tree, memory, [reading]))
+            limit = calibration.limit(memory_limit(tree, memory, [reading]))
             if len(own) > 1 and limit is not None:
                 yield SharedLimit(limit, own)
-        limit = calibration.limits.get(memory_limit(tree, memory, [True, False]))
+        limit = calibration.limit(memory_limit(tree, memory, [True, False]))
         if reads and writes and limit is not None:
             yield SharedLimit(limit, reads, writes)
 
 
 def _of_gpus(calibration: Calibration, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> Iterator[SharedLimit]:
-    limit = calibration.limits.get("host_both_ways")
+    limit = calibration.limit(Limit.HOST_BOTH_WAYS)
     if limit is None:
         return
     ends = [ends_of(tree, flow) for flow in flows]
@@ -89,13 +91,13 @@ def _of_gpus(calibration: Calibration, tree: PcieTree, flows: Sequence[tuple[str
 def _of_root_complex(
     calibration: Calibration, tree: PcieTree, flows: Sequence[tuple[str, str]]
 ) -> Iterator[SharedLimit]:
-    for name, numbers in root_complex_limits(tree, flows).values():
-        if name in calibration.limits:
-            yield SharedLimit(calibration.limits[name], tuple(numbers))
+    for limit, numbers in root_complex_limits(tree, flows).values():
+        if (total := calibration.limit(limit)) is not None:
+            yield SharedLimit(total, tuple(numbers))
 
 
 def _of_root_link(
-    calibration: Calibration, tree: PcieTree, flows: Sequence[tuple[str, str]], stem: str, *, of_memory: bool
+    calibration: Calibration, tree: PcieTree, flows: Sequence[tuple[str, str]], stem: Limit, *, of_memory: bool
 ) -> Iterator[SharedLimit]:
     ways = [
         (number, way)
@@ -103,7 +105,7 @@ def _of_root_link(
         if is_host(tree, [flow]) is of_memory
         for way in ways_between_roots(tree, [flow])
     ]
-    one_way, both_ways = (calibration.limits.get(name) for name in (stem, f"{stem}_both_ways"))
+    one_way, both_ways = (calibration.limit(limit) for limit in (stem, Limit(f"{stem}_both_ways")))
     for root in dict.fromkeys(end for _, way in ways for end in way):
         out = tuple(number for number, (source, _) in ways if source == root)
         in_ = tuple(number for number, (_, target) in ways if target == root)

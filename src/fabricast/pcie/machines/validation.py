@@ -1,4 +1,4 @@
-"""Forecasts held against measured copies of one machine: what was calibrated, what was judged, and what disagrees."""
+"""Validation of forecasts with measured copies of one machine."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from fabricast.core.warnings import Warning
 from fabricast.pcie.engines.forecast import rate_alone, total_rate
 from fabricast.pcie.graphs.programs import PROGRAMS
-from fabricast.pcie.machines.calibrate import BEYOND, LINK_PAYLOAD, calibrate_machine, most_carried
+from fabricast.pcie.machines.calibrate import BEYOND, LINK_PAYLOAD, calibrate_machine, highest_link_rate
 from fabricast.pcie.machines.calibration import Calibration
+from fabricast.pcie.machines.exclusion import Exclusion, Reason
 from fabricast.pcie.machines.limits import with_root_link_capacity
 from fabricast.pcie.machines.shared_limits import limits_of
-from fabricast.pcie.machines.warnings import BEYOND_THE_LINKS, NO_PROBE, machine_remarks
+from fabricast.pcie.machines.warnings import machine_warnings
 from fabricast.pcie.measurements.measured_graph import (
     CALIBRATION,
     DIRECT_LINKS,
-    SET_ASIDE,
+    EXCLUDED_ROLES,
     MeasuredGraph,
     flows_of,
     graph_class,
@@ -29,38 +31,35 @@ from fabricast.pcie.topology.memory import UNLIMITED, with_host_memory
 from fabricast.pcie.topology.parts import PeerLink, direct_rates
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["UNTOLD_LINKS", "UNTOLD_ROOT_LINK", "MachineValidation", "validate_machine"]
-
-#: Remarks of rows that are listed and not judged.
-UNTOLD_ROOT_LINK = f"{NO_PROBE} what the link between root complexes carries"
-UNTOLD_LINKS = "not judged: more than copies through the root complex, and no copy alone below it was measured"
+__all__ = ["MachineValidation", "validate_machine"]
 
 
 @dataclass(frozen=True)
 class MachineValidation:
-    """Measured graphs beside their forecasts.
+    """Measured graphs with their forecasts.
 
     Parameters
     ----------
     rows : pandas.DataFrame
-        A row a graph: graph, communications, flows, program, graph_class, judged, measured_bytes_per_s, forecast with
-        low and high, sharing_bytes_per_s (links alone) and no_contention_bytes_per_s, relative_error, remark.
+        One row per graph: graph, communications, flows, program, graph_class, judged (whether the graph validates the
+        forecast), measured_bytes_per_s, forecast_bytes_per_s with low and high, sharing_bytes_per_s (links only),
+        no_contention_bytes_per_s, relative_error, reason_code and reason (of graphs excluded from validation).
     calibration : Calibration
-        Parameters and where they come from.
-    remarks : tuple of str
-        What disagrees: hazards, links, and whether the tree can be the fabric.
+        Parameters and their sources.
+    warnings : tuple of Warning
+        Contradictions between measurements and topology, and missing measurements.
     """
 
     rows: pd.DataFrame
     calibration: Calibration
-    remarks: tuple[str, ...]
+    warnings: tuple[Warning, ...]
 
 
 def validate_machine(
     tree: PcieTree, graphs: Sequence[MeasuredGraph], *, one_way_bytes_per_s: float | None = None,
-    one_way_source: str = LINK_PAYLOAD, seed: int = 0, doubts: Sequence[str] = (),
+    one_way_source: str = LINK_PAYLOAD, seed: int = 0, warnings: Sequence[Warning] = (),
 ) -> MachineValidation:  # fmt: skip
-    """Forecast every measured graph of a machine with parameters from its copies alone, and say what disagrees.
+    """Compare forecasts with the measured graphs of a machine, calibrated with its isolated copies.
 
     Parameters
     ----------
@@ -69,51 +68,52 @@ def validate_machine(
     graphs : sequence of MeasuredGraph
         Its measurements.
     one_way_bytes_per_s : float, optional
-        Rate of a copy alone where none was measured.
+        Rate of a single copy in bytes/s if none was measured.
     one_way_source : str, optional
-        Where that rate comes from.
+        Source of that rate.
     seed : int, default 0
-        Of programs with a random order.
-    doubts : sequence of str, optional
-        What the measurements themselves leave in doubt; they come first among the remarks.
+        Seed of programs with a random order.
+    warnings : sequence of Warning, optional
+        Warnings from reading the measurements; they come first.
 
     Returns
     -------
     MachineValidation
-        Rows, parameters, and remarks.
+        Rows, parameters, and warnings.
     """
     whole = with_host_memory(tree)
     calibration = calibrate_machine(
         whole, graphs, one_way_bytes_per_s=one_way_bytes_per_s, one_way_source=one_way_source
     )
     frame = pd.DataFrame([_row(whole, graph, calibration, seed) for graph in graphs])
-    _set_other_ways_aside(frame, graphs)
-    return MachineValidation(frame, calibration, (*doubts, *machine_remarks(whole, graphs, frame, calibration)))
+    _exclude_other_routes(frame, graphs)
+    return MachineValidation(frame, calibration, (*warnings, *machine_warnings(whole, graphs, frame, calibration)))
 
 
-def _set_other_ways_aside(rows: pd.DataFrame, graphs: Sequence[MeasuredGraph]) -> None:
-    """Judge no graph with a copy that alone is faster than the links of the tree: it takes another way."""
-    alone = {
+def _exclude_other_routes(rows: pd.DataFrame, graphs: Sequence[MeasuredGraph]) -> None:
+    """Exclude graphs with a copy that is faster in isolation than the links of the tree: it uses another route."""
+    fast = {
         graph.flows[0]
-        for graph, remark in zip(graphs, rows["remark"], strict=True)
-        if len(graph.flows) == 1 and remark == BEYOND_THE_LINKS
+        for graph, code in zip(graphs, rows["reason_code"], strict=True)
+        if len(graph.flows) == 1 and code == Reason.BEYOND_LINKS
     }
-    for place, graph in enumerate(graphs):
-        found = next((flow for flow in graph.flows if flow in alone), None)
-        if found is not None and rows["judged"].iloc[place]:
-            rows.loc[rows.index[place], "judged"] = False
-            rows.loc[rows.index[place], "remark"] = (
-                f"not judged: {found[0]}>{found[1]} alone is faster than the links of the tree, so it takes another way"
+    for number, graph in enumerate(graphs):
+        copy = next((flow for flow in graph.flows if flow in fast), None)
+        if copy is not None and rows["judged"].iloc[number]:
+            rows.loc[rows.index[number], "judged"] = False
+            rows.loc[rows.index[number], "reason_code"] = str(Reason.OTHER_ROUTE)
+            rows.loc[rows.index[number], "reason"] = (
+                f"an isolated copy {copy[0]}>{copy[1]} is faster than the links of the tree, so it uses another route"
             )
 
 
 class _Forecast(NamedTuple):
-    """Total rate of a graph in bytes/s, with its range over draws and over what nothing tells."""
+    """Total rate of a graph in bytes/s, with its range over draws and over unknown limits."""
 
     total: float
     low: float
     high: float
-    #: Whether what nothing tells moves the total by more than rates differ.
+    #: Whether the unknown limits change the total by more than measured rates scatter.
     is_wide: bool = False
 
 
@@ -125,43 +125,46 @@ def _with_direct_links(tree: PcieTree, links: tuple[PeerLink, ...]) -> PcieTree:
 def _row(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: int) -> dict[str, object]:
     flows = flows_of(tree, graph)
     kind = graph_class(tree, graph)
-    carried = most_carried(tree, flows, calibration)
+    capacity = highest_link_rate(tree, flows, calibration)
     forecast = _forecast(tree, graph, calibration, seed)
-    # The baseline knows what probes tell of memory and of the link between root complexes, too.
+    # The baseline uses the measured limits of memory and of the link between root complexes, too.
     limited, limits = limits_of(calibration, tree, graph.flows)
     joined = _with_direct_links(limited, calibration.direct_links)
     shared = total_rate(joined, flows, PROGRAMS["independent"], calibration.rates, over_peer_links=True, limits=limits)
     measured = graph.total_bytes_per_s
-    reasons = _untold(joined, graph, calibration)
-    remark = ""
+    unknown = _unknown(joined, graph, calibration)
+    exclusion: Exclusion | None = None
     if graph.name in calibration.used:
-        remark = "calibration"
-    elif graph.role in SET_ASIDE:
-        remark = f"set aside by the file: {graph.role.replace('_', ' ')}"
-    elif measured > carried * (1 + BEYOND):
-        remark = BEYOND_THE_LINKS if calibration.tells_links else UNTOLD_LINKS
+        exclusion = Exclusion(Reason.CALIBRATION, "used for calibration")
+    elif graph.role in EXCLUDED_ROLES:
+        exclusion = Exclusion(Reason.EXCLUDED_BY_FILE, f"excluded by the file: {graph.role.replace('_', ' ')}")
+    elif measured > capacity * (1 + BEYOND):
+        exclusion = _BEYOND_LINKS if calibration.links_calibrated else _LINKS_UNCALIBRATED
     elif graph.role == CALIBRATION:
-        remark = "not judged: marked as calibration, and tells no parameter"
+        exclusion = Exclusion(Reason.CALIBRATION_UNUSED, "marked as calibration, but determines no parameter")
     else:
-        # A range that is narrow tells enough.
-        remark = next((r for r in reasons if r != UNTOLD_ROOT_LINK or forecast is None or forecast.is_wide), "")
-    if any(reason != UNTOLD_ROOT_LINK or graph.name in calibration.used for reason in reasons):
+        # A narrow range over an unknown inter-socket capacity is precise enough.
+        precise = forecast is not None and not forecast.is_wide
+        exclusion = next((one for one in unknown if not (precise and one.code is Reason.NO_INTER_SOCKET_PROBE)), None)
+    if any(one.code is not Reason.NO_INTER_SOCKET_PROBE or graph.name in calibration.used for one in unknown):
         forecast = None
     total, low, high = (np.nan,) * 3 if forecast is None else (forecast.total, forecast.low, forecast.high)
     return {
         "graph": graph.name, "communications": " ".join(f"{s}>{t}" for s, t in graph.flows), "flows": len(flows),
-        "program": graph.program, "graph_class": kind, "judged": not remark, "measured_bytes_per_s": measured,
+        "program": graph.program, "graph_class": kind, "judged": exclusion is None, "measured_bytes_per_s": measured,
         "forecast_bytes_per_s": total, "low_bytes_per_s": low, "high_bytes_per_s": high,
         "sharing_bytes_per_s": float(shared.flow_bytes_per_s.sum()) if graph.rates_summed else shared.bytes_per_s,
         "no_contention_bytes_per_s": _no_contention(joined, flows, calibration) if kind == DIRECT_LINKS
         else calibration.rates.one_way_bytes_per_s * len(flows),
         "spread_bytes_per_s": graph.spread * measured if graph.repetitions > 1 else None,
-        "relative_error": total / measured - 1, "remark": remark,
+        "relative_error": total / measured - 1,
+        "reason_code": "" if exclusion is None else str(exclusion.code),
+        "reason": "" if exclusion is None else exclusion.text,
     }  # fmt: skip
 
 
 def _forecast(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: int) -> _Forecast | None:
-    """Forecast the total rate of a graph; None where no copy alone tells the least of a link between root complexes."""
+    """Forecast the total rate of a graph; None if the capacity of the inter-socket link has no lower bound."""
     flows, program = flows_of(tree, graph), PROGRAMS[graph.program]
 
     def total(known: Calibration, capacity: float | None = None) -> _Forecast:
@@ -172,39 +175,47 @@ def _forecast(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, se
         found = total_rate(
             carrier, flows, program, known.rates, over_peer_links=True, limits=limits, seed=seed
         )  # fmt: skip
-        # Of copies that end at different times, the sum of their own rates is more than all bytes until the last end.
+        # If copies complete at different times, the sum of their rates exceeds all bytes until the last completion.
         summed = float(found.flow_bytes_per_s.sum()) / found.bytes_per_s if graph.rates_summed else 1.0
         low, high = found.low_bytes_per_s * summed, found.high_bytes_per_s * summed
         return _Forecast(found.bytes_per_s * summed, low, high)
 
-    if calibration.tells_root_link(tree, graph.flows):
+    unknown = calibration.unknown(tree, graph.flows)
+    if all(one.code is not Reason.NO_INTER_SOCKET_PROBE for one in unknown):
         return total(calibration)
-    least = calibration.least_of_root_link(tree, graph.flows)
-    if least is None:
+    worst = calibration.with_inter_socket_worst_case(tree, graph.flows)
+    if worst is None:
         return None
-    # From a link that carries what one copy alone reached, to one that holds nobody back.
-    low, high = total(least), total(calibration, UNLIMITED)
+    # From an inter-socket link with the rate of a single copy to one that limits no copy.
+    low, high = total(worst), total(calibration, UNLIMITED)
     is_wide = high.total > low.total * (1 + BEYOND)
     return _Forecast(float(np.sqrt(low.total * high.total)), low.low, high.high, is_wide)
 
 
-def _untold(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration) -> list[str]:
-    """Return why a graph is not judged: what neither file nor measurements tell."""
-    direct = _direct_remark(tree, graph)
-    root_link = "" if calibration.tells_root_link(tree, graph.flows) else UNTOLD_ROOT_LINK
-    untold = calibration.untold_memory(tree, graph.flows) or calibration.untold_root_complex(tree, graph.flows)
-    return [reason for reason in (direct, root_link, f"{NO_PROBE} {untold}" if untold else "") if reason]
+_BEYOND_LINKS = Exclusion(Reason.BEYOND_LINKS, "faster than the links of the tree")
+_LINKS_UNCALIBRATED = Exclusion(
+    Reason.LINKS_UNCALIBRATED,
+    "faster than copies through the root complex, and no single copy below a switch was measured",
+)
 
 
-def _direct_remark(tree: PcieTree, graph: MeasuredGraph) -> str:
-    """Return why copies over direct links are not judged: nothing tells the rate of one of them."""
-    told = direct_rates(tree.peer_links)
-    untold = next((flow for flow in graph.flows if tree.peer_link(*flow) is not None and flow not in told), None)
-    if untold is None:
-        return ""
-    kind = tree.peer_link(*untold)
-    between = "" if kind == "NVSwitch" else f" between {untold[0]} and {untold[1]}"
-    return f"not judged: copies take {kind}, of which no copy alone{between} was measured"
+def _unknown(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration) -> list[Exclusion]:
+    """Return the unknown rates and limits that the forecast of a graph needs."""
+    direct = _unknown_direct_link(tree, graph)
+    return [*([] if direct is None else [direct]), *calibration.unknown(tree, graph.flows)]
+
+
+def _unknown_direct_link(tree: PcieTree, graph: MeasuredGraph) -> Exclusion | None:
+    """Return the exclusion of copies over a direct link of unknown rate."""
+    known = direct_rates(tree.peer_links)
+    copy = next((flow for flow in graph.flows if tree.peer_link(*flow) is not None and flow not in known), None)
+    if copy is None:
+        return None
+    kind = tree.peer_link(*copy)
+    between = "" if kind == "NVSwitch" else f" between {copy[0]} and {copy[1]}"
+    return Exclusion(
+        Reason.DIRECT_LINK_UNMEASURED, f"copies use {kind}, and no single copy{between} over it was measured"
+    )
 
 
 def _no_contention(tree: PcieTree, flows: list[tuple[int, int]], calibration: Calibration) -> float:

@@ -1,4 +1,4 @@
-"""What measured copies say against a topology, and what was not measured: a line each."""
+"""Warnings about measured copies that contradict a topology, and about missing measurements."""
 
 from __future__ import annotations
 
@@ -9,50 +9,40 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fabricast.core.units import pcie_link_bytes_per_s
-from fabricast.pcie.graphs.hazards import divided_writes, divided_writes_text
+from fabricast.core.warnings import Warning, WarningCode
+from fabricast.pcie.graphs.divided_writes import divided_writes, divided_writes_warning
 from fabricast.pcie.graphs.programs import PROGRAMS
-from fabricast.pcie.machines.calibrate import most_carried
+from fabricast.pcie.machines.calibrate import highest_link_rate
 from fabricast.pcie.machines.calibration import Calibration
-from fabricast.pcie.machines.limits import root_complex_limits
+from fabricast.pcie.machines.exclusion import Reason
+from fabricast.pcie.machines.limits import Limit, root_complex_limits
 from fabricast.pcie.measurements.measured_graph import DIRECT_LINKS, HOST_COPIES, MeasuredGraph, flows_of, graph_class
 from fabricast.pcie.topology.memory import ends_of
 from fabricast.pcie.topology.parts import direct_rates
 from fabricast.pcie.topology.paths import way_of
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = [
-    "AS_FAST_AS_OTHERS",
-    "BEYOND_THE_LINKS",
-    "MISSING_PROBES",
-    "NO_PROBE",
-    "UNLIMITED_ROOT_COMPLEX",
-    "machine_remarks",
-]
+__all__ = ["machine_warnings"]
 
-_FAR_OFF = 0.15
-#: PCIe of the sixth generation with 16 lanes; and the share of a link below which a copy alone is in doubt.
+#: Relative error above which a graph counts as deviating.
+_DEVIATES = 0.15
+#: PCIe 6.0 with 16 lanes; and the share of a link's rate below which a single copy is implausibly slow.
 _FASTEST_LINK, _FAR_BELOW = pcie_link_bytes_per_s(6, 16), 0.25
-#: By how much rates in Gbit/s, taken for GB/s, exceed what links carry that they fill mostly or wholly.
+#: Factors by which rates in Gbit/s that were read as GB/s exceed links that are mostly or fully used.
 _BITS = (4.0, 8.5)
-#: Remark of rows that are listed and not judged.
-BEYOND_THE_LINKS = "more than the links carry"
-#: How remarks begin of rows for which a probe is missing.
-NO_PROBE = "not judged: no probe tells"
-#: Parts of remarks that say what was not measured, and nothing against a tree.
-MISSING_PROBES = "can be judged once probes are measured"
-UNLIMITED_ROOT_COMPLEX = "is taken to hold back nobody"
-AS_FAST_AS_OTHERS = "is taken to be as fast as other copies"
+#: Links that a warning names.
+_NAMED_LINKS = 4
 
 
-def machine_remarks(
+def machine_warnings(
     tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.DataFrame, calibration: Calibration
-) -> Iterable[str]:
-    """Say what disagrees: rates beyond the links, hazards, links that those far off have in common, missing probes.
+) -> Iterable[Warning]:
+    """Yield warnings about contradictions between measured copies and a topology, and about missing probes.
 
     Parameters
     ----------
     tree : PcieTree
-        With host memory.
+        The machine, with host memory.
     graphs : sequence of MeasuredGraph
         Measurements of the machine.
     rows : pandas.DataFrame
@@ -62,183 +52,193 @@ def machine_remarks(
 
     Yields
     ------
-    str
-        A line each.
+    Warning
+        One per kind.
     """
     by_name = {graph.name: graph for graph in graphs}
-    exceeding = rows[rows["remark"] == BEYOND_THE_LINKS]
+    exceeding = rows[rows["reason_code"] == Reason.BEYOND_LINKS]
     if len(exceeding):
-        flows = [flows_of(tree, by_name[str(name)]) for name in exceeding["graph"]]
-        carried = np.array([most_carried(tree, own, calibration) for own in flows])
-        yield _beyond_text(tree, exceeding, carried)
-    yield from _contradictions(rows)
-    yield from _implausible(tree, calibration)
-    yield from _slow_direct_links(tree, calibration)
-    hazards = [graph.name for graph in graphs if _hazard(tree, graph)]
-    if hazards:
-        yield divided_writes_text(len(hazards), hazards[0])
-    yield from _disagreeing_links(tree, graphs, rows)
+        pairs = [flows_of(tree, by_name[str(name)]) for name in exceeding["graph"]]
+        capacity = np.array([highest_link_rate(tree, flows, calibration) for flows in pairs])
+        yield _beyond_links(tree, exceeding, capacity)
+    yield from _contradicted_calibration(rows)
+    yield from _implausible_rate(tree, calibration)
+    yield from _slow_direct_link(tree, calibration)
+    divided = [graph.name for graph in graphs if _divides_writes(tree, graph)]
+    if divided:
+        yield divided_writes_warning(len(divided), divided[0])
+    yield from _common_link(tree, graphs, rows)
     yield from _missing_probes(rows)
-    yield from _unlimited_root_complex(tree, graphs, rows, calibration)
+    yield from _unmeasured_root_complex(tree, graphs, rows, calibration)
     yield from _unmeasured_crossing(tree, graphs, rows, calibration)
 
 
-def _beyond_text(tree: PcieTree, rows: pd.DataFrame, carried: NDArray[np.float64]) -> str:
-    """Say which graphs are faster than the links carry, the furthest first, and what may be the cause."""
+def _beyond_links(tree: PcieTree, rows: pd.DataFrame, capacity: NDArray[np.float64]) -> Warning:
+    """Return the warning about the graph that exceeds the links most, with possible causes."""
     measured = rows["measured_bytes_per_s"].to_numpy(dtype=np.float64)
-    times = measured / carried
-    worst = int(np.argmax(times))
+    ratio = measured / capacity
+    worst = int(np.argmax(ratio))
     more = f" (and {len(rows) - 1} more graphs)" if len(rows) > 1 else ""
     text = (
-        f"'{rows['graph'].iloc[worst]}' reached {measured[worst] / 1e9:.4g} GB/s, the links of {tree.name} carry "
-        f"{carried[worst] / 1e9:.4g}{more}: the tree cannot be the fabric, the measurement is an artefact, or links "
-        "slept when the topology was written"
+        f"'{rows['graph'].iloc[worst]}' reached {measured[worst] / 1e9:.4g} GB/s, and the links of {tree.name} have a "
+        f"capacity of {capacity[worst] / 1e9:.4g} GB/s{more}: the topology is not that of the machine, the measurement "
+        "is an artefact, or the links were in a power-saving state when the topology was written"
     )
-    if times.min() > _BITS[0] and times.max() < _BITS[1]:
-        text += f", or rates are in Gbit/s (up to {times.max():.2g} times as fast as the links)"
-    return text
+    if ratio.min() > _BITS[0] and ratio.max() < _BITS[1]:
+        text += f", or rates are in Gbit/s (up to {ratio.max():.2g} times as fast as the links)"
+    return Warning(WarningCode.RATE_BEYOND_LINKS, text)
 
 
-def _slow_direct_links(tree: PcieTree, calibration: Calibration) -> Iterable[str]:
-    """Say so if copies alone over direct links are far from what the topology tells of them."""
-    if "measured" not in calibration.source.get("direct_link", ""):
+def _slow_direct_link(tree: PcieTree, calibration: Calibration) -> Iterable[Warning]:
+    """Warn if single copies over direct links are far slower than the topology specifies."""
+    if not calibration.direct_links_measured:
         return
-    told, reached = direct_rates(tree.peer_links), direct_rates(calibration.direct_links)
-    shares = {pair: reached[pair] / rate for pair, rate in told.items() if pair in reached}
+    specified, measured = direct_rates(tree.peer_links), direct_rates(calibration.direct_links)
+    shares = {pair: measured[pair] / rate for pair, rate in specified.items() if pair in measured}
     slowest = min(shares, key=lambda pair: shares[pair], default=None)
     if slowest is not None and shares[slowest] < _FAR_BELOW:
         kind = tree.peer_link(*slowest)
-        yield (
-            f"a copy alone from {slowest[0]} to {slowest[1]} at {reached[slowest] / 1e9:.4g} GB/s is "
-            f"{shares[slowest]:.1%} of what the topology tells of their {kind}: see whether the unit is right, peer "
-            "access is on, or GPUs are numbered otherwise"
+        yield Warning(
+            WarningCode.SLOW_DIRECT_LINK,
+            f"a single copy from {slowest[0]} to {slowest[1]} reached {measured[slowest] / 1e9:.4g} GB/s, which is "
+            f"{shares[slowest]:.1%} of the rate of their {kind} in the topology: check the unit, peer access and the "
+            "numbering of the GPUs",
         )
 
 
-def _missing_probes(rows: pd.DataFrame) -> Iterable[str]:
-    """Say what would tell the parameters for want of which graphs are not judged."""
-    waiting = rows["graph"][rows["remark"].str.startswith(NO_PROBE)]
+def _missing_probes(rows: pd.DataFrame) -> Iterable[Warning]:
+    """Warn about graphs that cannot be validated because a probe is missing."""
+    waiting = rows["graph"][[Reason(code).needs_probe if code else False for code in rows["reason_code"]]]
     if len(waiting):
         more = f" and {len(waiting) - 1} more" if len(waiting) > 1 else ""
-        yield (
-            f"'{waiting.iloc[0]}'{more} {MISSING_PROBES}: `fabricast probes` lists those of this "
-            "topology, those with role calibration tell the parameters"
+        yield Warning(
+            WarningCode.MISSING_PROBES,
+            f"'{waiting.iloc[0]}'{more} cannot be validated until probes are measured: 'fabricast probes' lists the "
+            "probes of this topology, and those with the role calibration determine the parameters",
         )
 
 
-def _unlimited_root_complex(
+def _unmeasured_root_complex(
     tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.DataFrame, calibration: Calibration
-) -> Iterable[str]:
-    """Say so if graphs are judged that cross a root complex side by side, of which nothing tells what it carries."""
-    told = {*calibration.limits, *calibration.at_least}
-    if "root_complex" in told:
+) -> Iterable[Warning]:
+    """Warn if validated graphs have several copies through a root complex whose capacity no probe measured."""
+    if calibration.estimate(Limit.ROOT_COMPLEX) is not None:
         return
-    judged = set(rows["graph"][rows["judged"]])
-    own = [
+    validated = set(rows["graph"][rows["judged"]])
+    affected = [
         graph.name
         for graph in graphs
-        if graph.name in judged
+        if graph.name in validated
         and any(
-            name not in told and not _share_all(tree, graph, numbers)
-            for name, numbers in root_complex_limits(tree, graph.flows).values()
+            calibration.estimate(limit) is None and not _share_a_link(tree, graph, numbers)
+            for limit, numbers in root_complex_limits(tree, graph.flows).values()
         )
     ]
-    if own:
-        yield (
-            f"the root complex {UNLIMITED_ROOT_COMPLEX}, on which {_resting(own)}: no probe tells what it carries of "
-            "several copies between GPUs"
+    if affected:
+        yield Warning(
+            WarningCode.ROOT_COMPLEX_UNMEASURED,
+            f"assuming the root complex is not a bottleneck ({_affects(affected)}): no probe measured its total "
+            "bandwidth for copies between GPUs",
         )
 
 
 def _unmeasured_crossing(
     tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.DataFrame, calibration: Calibration
-) -> Iterable[str]:
-    """Say so if graphs are judged that cross the root complex, which no copy alone did."""
-    if calibration.measured_ways is None or "crossing" in calibration.measured_ways:
+) -> Iterable[Warning]:
+    """Warn if validated graphs cross the root complex and no single copy across it was measured."""
+    if calibration.measured_classes is None or "crossing" in calibration.measured_classes:
         return
-    judged = set(rows["graph"][rows["judged"]])
-    own = [
+    validated = set(rows["graph"][rows["judged"]])
+    affected = [
         graph.name
         for graph in graphs
-        if graph.name in judged
+        if graph.name in validated
         and any(
             way_of(tree, *pair) == "crossing" and tree.peer_link(*flow) is None
             for pair, flow in zip(flows_of(tree, graph), graph.flows, strict=True)
         )
     ]
-    if own:
-        yield (
-            f"a copy across the root complex {AS_FAST_AS_OTHERS}, on which {_resting(own)}: none was measured alone, "
-            "and on some hosts it is slower"
+    if affected:
+        yield Warning(
+            WarningCode.CROSSING_UNMEASURED,
+            f"assuming a copy across the root complex is as fast as other copies ({_affects(affected)}): no single "
+            "copy across it was measured, and on some hosts it is slower",
         )
 
 
-def _resting(graphs: Sequence[str]) -> str:
-    return f"'{graphs[0]}' rests" if len(graphs) == 1 else f"{len(graphs)} graphs, such as '{graphs[0]}', rest"
+def _affects(graphs: Sequence[str]) -> str:
+    if len(graphs) == 1:
+        return f"affects '{graphs[0]}'"
+    return f"affects {len(graphs)} graphs, for example '{graphs[0]}'"
 
 
-def _share_all(tree: PcieTree, graph: MeasuredGraph, numbers: Sequence[int]) -> bool:
-    """Whether all of some copies share a link, which tells more of them than the root complex does."""
+def _share_a_link(tree: PcieTree, graph: MeasuredGraph, numbers: Sequence[int]) -> bool:
+    """Return whether some copies have a common link, which limits them more than the root complex does."""
     return bool(set.intersection(*(set(tree.route(*ends_of(tree, graph.flows[number]))) for number in numbers)))
 
 
-def _implausible(tree: PcieTree, calibration: Calibration) -> Iterable[str]:
-    """Say so if copies alone are far from what links of PCIe carry: of a unit, or of links that sleep."""
+def _implausible_rate(tree: PcieTree, calibration: Calibration) -> Iterable[Warning]:
+    """Warn if the rate of single copies is far from the rate of PCIe links."""
     rate, links = calibration.rates.one_way_bytes_per_s, tree.link_bytes_per_s
     if links is None and rate > _FASTEST_LINK:
-        yield (
-            f"a copy alone at {rate / 1e9:.4g} GB/s is more than PCIe of the sixth generation with 16 lanes carries "
-            f"({_FASTEST_LINK / 1e9:.4g} GB/s): see whether rates are in Gbit/s, or copies take NVLink or xGMI"
+        yield Warning(
+            WarningCode.IMPLAUSIBLE_RATE,
+            f"a single copy reached {rate / 1e9:.4g} GB/s, more than PCIe 6.0 with 16 lanes ({_FASTEST_LINK / 1e9:.4g} "
+            "GB/s): check whether rates are in Gbit/s, or copies use NVLink or xGMI",
         )
     if links is not None and rate < _FAR_BELOW * links:
-        yield (
-            f"a copy alone at {rate / 1e9:.4g} GB/s is {rate / links:.1%} of what the links of {tree.name} carry: see "
-            "whether the unit is right, links sleep, or copies go through host memory"
+        yield Warning(
+            WarningCode.IMPLAUSIBLE_RATE,
+            f"a single copy reached {rate / 1e9:.4g} GB/s, {rate / links:.1%} of the link rate of {tree.name}: check "
+            "the unit, whether links are in a power-saving state, and whether copies are staged through host memory",
         )
 
 
-def _contradictions(rows: pd.DataFrame) -> Iterable[str]:
-    """Say which rows gave parameters that do not give them back: they contradict others of their kind, or the model."""
-    used = rows[rows["remark"] == "calibration"]
-    off = used[used["relative_error"].abs() > _FAR_OFF].sort_values("relative_error", key=abs, ascending=False)
+def _contradicted_calibration(rows: pd.DataFrame) -> Iterable[Warning]:
+    """Warn about calibration rows that the calibrated model does not reproduce."""
+    used = rows[rows["reason_code"] == Reason.CALIBRATION]
+    off = used[used["relative_error"].abs() > _DEVIATES].sort_values("relative_error", key=abs, ascending=False)
     if len(off):
         worst = off.iloc[0]
-        yield (
-            f"{len(off)} of {len(used)} graphs that give parameters are more than {_FAR_OFF:.0%} off with them, such "
-            f"as '{worst['graph']}' ({worst['measured_bytes_per_s'] / 1e9:.4g} GB/s, with them "
-            f"{worst['forecast_bytes_per_s'] / 1e9:.4g}): copies of one kind differ, so that the tree is another, GPUs "
-            "are numbered otherwise, or something else was running"
+        yield Warning(
+            WarningCode.CALIBRATION_CONTRADICTED,
+            f"{len(off)} of {len(used)} calibration graphs deviate by more than {_DEVIATES:.0%} from the calibrated "
+            f"model, for example '{worst['graph']}' (measured {worst['measured_bytes_per_s'] / 1e9:.4g} GB/s, model "
+            f"{worst['forecast_bytes_per_s'] / 1e9:.4g}): copies of one path class differ, so the topology is not that "
+            "of the machine, GPUs are numbered differently, or other work was running",
         )
 
 
-def _disagreeing_links(tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.DataFrame) -> Iterable[str]:
-    """Name the links that all graphs far off have in common, and no other graph uses."""
-    # Copies over direct links use none of the tree.
-    judged = rows[rows["judged"] & (rows["graph_class"] != DIRECT_LINKS)]
-    far = set(judged["graph"][judged["relative_error"].abs() > _FAR_OFF])
-    near = set(judged["graph"]) - far
+def _common_link(tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.DataFrame) -> Iterable[Warning]:
+    """Warn about links that all deviating graphs use and no other graph uses."""
+    # Copies over direct links use no link of the tree.
+    validated = rows[rows["judged"] & (rows["graph_class"] != DIRECT_LINKS)]
+    deviating = set(validated["graph"][validated["relative_error"].abs() > _DEVIATES])
+    others = set(validated["graph"]) - deviating
+    if not deviating:
+        return
     links: dict[str, set[int]] = {}
     routes = tree.routes
-    kinds = dict(zip(rows["graph"], rows["graph_class"], strict=True))
     for graph in graphs:
-        if kinds[graph.name] == DIRECT_LINKS:
-            continue
-        pairs = [s * routes.endpoints + t for s, t in flows_of(tree, graph)]
-        links[graph.name] = {int(x) for p in pairs for x in routes.link[routes.offset[p] : routes.offset[p + 1]]}
-    if not far:
-        return
-    shared = set.intersection(*(links[name] for name in far)) - set().union(*(links[name] for name in near))
-    names = [f"{tree.link_names[link][0]} to {tree.link_names[link][1]}" for link in sorted(shared)]
+        if graph.name in deviating | others:
+            pairs = [source * routes.endpoints + target for source, target in flows_of(tree, graph)]
+            links[graph.name] = {int(x) for p in pairs for x in routes.link[routes.offset[p] : routes.offset[p + 1]]}
+    common = set.intersection(*(links[name] for name in deviating)) - set().union(*(links[name] for name in others))
+    names = [f"{tree.link_names[link][0]} to {tree.link_names[link][1]}" for link in sorted(common)]
     if names:
-        own = ", ".join(names[:4])
-        if len(far) == 1:
-            yield f"'{next(iter(far))}', the only graph more than {_FAR_OFF:.0%} off, alone uses {own}"
-        else:
-            yield f"all {len(far)} graphs more than {_FAR_OFF:.0%} off use {own}, and no other graph does"
+        named = ", ".join(names[:_NAMED_LINKS])
+        subject = (
+            f"'{next(iter(deviating))}', the only graph that deviates by more than {_DEVIATES:.0%}, is also the only "
+            f"one that uses {named}"
+            if len(deviating) == 1
+            else f"all {len(deviating)} graphs that deviate by more than {_DEVIATES:.0%} use {named}, and no other "
+            "graph does"
+        )
+        yield Warning(WarningCode.COMMON_LINK, subject)
 
 
-def _hazard(tree: PcieTree, graph: MeasuredGraph) -> bool:
-    """Whether posted writes of one uplink go to destinations behind different root ports."""
+def _divides_writes(tree: PcieTree, graph: MeasuredGraph) -> bool:
+    """Return whether posted writes of one uplink go to destinations behind different root ports."""
     kind = graph_class(tree, graph)
     if PROGRAMS[graph.program].executor == "target" or kind in (DIRECT_LINKS, HOST_COPIES):
         return False

@@ -1,22 +1,21 @@
-"""Measured copies of a machine: GPUs whose PCI address a program prints are told by it, whatever their numbers."""
+"""Map GPU numbers in benchmark output to topology endpoints by PCI address."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from fabricast.core.errors import InputError
-from fabricast.inputs.files import is_table, read_text
+from fabricast.core.warnings import Warning, WarningCode
 from fabricast.pcie.measurements.measured_graph import MeasuredGraph
 from fabricast.pcie.topology.parts import pci_address
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["address_doubts", "by_address", "printed_addresses"]
+__all__ = ["address_warnings", "by_address", "printed_addresses"]
 
-#: Lines of p2pBandwidthLatencyTest, whose numbers are hexadecimal, and of rocm_bandwidth_test, which numbers GPUs in
-#: the order of its lines.
+#: Lines of p2pBandwidthLatencyTest, with hexadecimal numbers, and of rocm_bandwidth_test, which numbers GPUs in the
+#: order of its lines.
 _P2P = re.compile(
     r"^Device: (\d+), .*pciBusID: ([0-9a-f]+), pciDeviceID: ([0-9a-f]+), pciDomainID: ?([0-9a-f]+)", re.MULTILINE
 )
@@ -24,12 +23,12 @@ _ROCM = re.compile(r"^\s*Device:\s+\d+,.*,\s*([0-9a-fA-F]{1,4}:[0-9a-fA-F.:]+)\s
 
 
 def printed_addresses(text: str) -> dict[str, str]:
-    """Return the PCI address of each GPU that an output numbers.
+    """Return the PCI address of each GPU number in benchmark output.
 
     Parameters
     ----------
     text : str
-        Output of a measuring program; those that print no addresses give none.
+        Output of a bandwidth program; some programs print no addresses.
 
     Examples
     --------
@@ -41,21 +40,21 @@ def printed_addresses(text: str) -> dict[str, str]:
 
 
 def by_address(tree: PcieTree, graphs: Sequence[MeasuredGraph], addresses: Mapping[str, str]) -> list[MeasuredGraph]:
-    """Return measured copies with the names that the topology has for their GPUs.
+    """Rename the GPUs of measured copies to the endpoints of a topology by PCI address.
 
     Parameters
     ----------
     tree : PcieTree
         The machine.
     graphs : sequence of MeasuredGraph
-        Copies between the numbers of a program.
+        Copies between GPU numbers of a program.
     addresses : mapping of str to str
-        PCI address of each number, as `printed_addresses` gives.
+        PCI address of each number, as `printed_addresses` returns it.
 
     Returns
     -------
     list of MeasuredGraph
-        The same graphs where no address is one of the topology: it may describe another machine of that build.
+        The graphs as passed if the topology has none of the addresses: it may describe another machine of that build.
 
     Raises
     ------
@@ -70,8 +69,8 @@ def by_address(tree: PcieTree, graphs: Sequence[MeasuredGraph], addresses: Mappi
     if len(known) < len(found):
         missing = next(number for number, name in found.items() if name is None)
         raise InputError(
-            f"GPU {missing} of the measurements is at {addresses[missing]}, where '{tree.name}' has none, and others "
-            "are where it has them: expected the topology of the same machine"
+            f"GPU {missing} of the measurements has the PCI address {addresses[missing]}, which '{tree.name}' does not "
+            "have, while other addresses match: expected the topology of the same machine"
         )
     return [
         replace(
@@ -81,32 +80,26 @@ def by_address(tree: PcieTree, graphs: Sequence[MeasuredGraph], addresses: Mappi
     ]
 
 
-def address_doubts(tree: PcieTree, path: Path | str) -> tuple[str, ...]:
-    """Say that measurements print PCI addresses of which the topology has none; nothing if it has, or none are printed.
+def address_warnings(tree: PcieTree, addresses: Mapping[str, str]) -> tuple[Warning, ...]:
+    """Return a warning if measurements print PCI addresses and the topology has none of them.
 
     Parameters
     ----------
     tree : PcieTree
         The machine.
-    path : Path or str
-        As for `copies_of_machine`.
+    addresses : mapping of str to str
+        PCI address of each GPU number, as `printed_addresses` returns it.
     """
-    addresses, places = _addresses_of(path), _places(tree)
+    places = _places(tree)
     if not addresses or () in places or any(pci_address(bus_id) in places for bus_id in addresses.values()):
         return ()
     text = (
-        f"no GPU of the measurements ({next(iter(addresses.values()))}, ...) is at a PCI address of '{tree.name}': "
-        "GPUs are told by their numbers, and rates mean something only if it is a machine of the same build"
+        f"no GPU of the measurements ({next(iter(addresses.values()))}, ...) has a PCI address of '{tree.name}': GPUs "
+        "are matched by number, which is valid only for a machine of the same build. Use the topology of this machine"
     )
-    return (text,)
-
-
-def _addresses_of(path: Path | str) -> dict[str, str]:
-    """Return the PCI address of each GPU that a file prints; tables and JSON print none."""
-    silent = is_table(path) or Path(path).suffix.lower() == ".json"
-    return {} if silent else printed_addresses(read_text(path))
+    return (Warning(WarningCode.ADDRESSES_DIFFER, text),)
 
 
 def _places(tree: PcieTree) -> dict[tuple[int, ...], str]:
-    """Return the accelerators of a tree by PCI address; an empty one is not known."""
+    """Return the accelerators of a tree by PCI address; the key is empty for unknown addresses."""
     return {pci_address(tree.vertex(name).label): name for name in tree.accelerator_names}

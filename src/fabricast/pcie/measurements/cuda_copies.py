@@ -16,17 +16,19 @@ from fabricast.runtime.machine import pin_to_local_cores
 __all__ = ["MachineGpus"]
 
 
-#: Copies of a flow that follow each other: a forecast is of flows that copy again and again.
+#: Consecutive copies of each flow: forecasts are of flows that repeat their copies.
 _IN_A_ROW = 4
 
 
 class MachineGpus:
-    """All GPUs that CUDA shows here, open for copies; what was given out is freed when they are left.
+    """Context manager for copies with all CUDA GPUs of this machine.
+
+    Memory, streams and events are freed on exit.
 
     Raises
     ------
     InputError
-        If one cannot be used, with what CUDA says.
+        If a GPU cannot be used; the message contains the CUDA error.
     """
 
     def __init__(self) -> None:
@@ -69,28 +71,28 @@ class MachineGpus:
         checked(self._driver.cuCtxSetCurrent(self._contexts[ordinal]))
 
     def ordinals(self, tree: PcieTree) -> dict[str, int]:
-        """Return which GPU each endpoint of a topology is, by PCI address.
+        """Map endpoints of a topology to CUDA ordinals by PCI address.
 
         Raises
         ------
         InputError
-            If the topology has no GPU of this machine.
+            If no endpoint has the PCI address of a GPU of this machine.
         """
-        places = {pci_address(bus_id): ordinal for ordinal, bus_id in enumerate(self.bus_ids)}
-        found = {
-            name: places[place]
+        ordinal_at = {pci_address(bus_id): ordinal for ordinal, bus_id in enumerate(self.bus_ids)}
+        endpoints = {
+            name: ordinal_at[address]
             for name in tree.endpoint_names
-            if (place := pci_address(tree.vertex(name).label)) and place in places
+            if (address := pci_address(tree.vertex(name).label)) and address in ordinal_at
         }
-        if not found:
+        if not endpoints:
             raise InputError(
                 f"no endpoint of {tree.name} has the PCI address of a GPU here ({', '.join(self.bus_ids)}), expected "
                 "the topology of this machine"
             )
-        return found
+        return endpoints
 
     def reaches(self, source: int, target: int) -> bool:
-        """Return whether a GPU reads and writes memory of another without the host, and let it do so."""
+        """Return whether a GPU has peer access to another GPU, and enable it if so."""
         if (source, target) not in self._reached:
             driver = self._driver
             can = bool(checked(driver.cuDeviceCanAccessPeer(self._devices[source], self._devices[target])))
@@ -101,7 +103,7 @@ class MachineGpus:
         return self._reached[source, target]
 
     def memory(self, ordinal: int, use: object, size_bytes: int) -> int:
-        """Return the address of memory of a GPU; the same for the same use."""
+        """Return the address of GPU memory; each use has one buffer."""
         key = (ordinal, use)
         if key not in self._buffers:
             self._enter(ordinal)
@@ -111,7 +113,7 @@ class MachineGpus:
         return self._buffers[key]
 
     def host_memory(self, ordinal: int, use: object, size_bytes: int) -> int:
-        """Return the address of page-locked memory of the host, touched by a core next to a GPU."""
+        """Return the address of page-locked host memory, touched by a core next to a GPU."""
         key = ("host", ordinal, use)
         if key not in self._buffers:
             self._enter(ordinal)
@@ -125,7 +127,7 @@ class MachineGpus:
         return self._buffers[key]
 
     def stream(self, ordinal: int, number: int) -> tuple[Any, Any, Any]:
-        """Return a stream of a GPU with two events that tell times on it."""
+        """Return a stream of a GPU and two timing events."""
         key = (ordinal, number)
         if key not in self._streams:
             driver = self._driver
@@ -142,25 +144,25 @@ class MachineGpus:
     def together(
         self, flows: Sequence[tuple[int | None, int | None]], size_bytes: int, *, read: bool = False
     ) -> list[float]:
-        """Start four copies of each flow at the same moment and return their times by the clock of its GPU, in seconds.
+        """Start four copies of each flow at the same moment and return their times.
 
         Parameters
         ----------
         flows : sequence of (int or None, int or None)
-            GPU that is read and GPU that is written; None is host memory.
+            Ordinals of source and target GPU; None is host memory.
         size_bytes : int
             Bytes of each copy.
         read : bool, default False
-            Whether copies run on streams of the GPU that is written.
+            Whether copies run on streams of the target GPU instead of the source GPU.
 
         Returns
         -------
         list of float
-            One time a flow.
+            Time of the four copies of each flow in seconds, by the clock of the executing GPU.
 
         Notes
         -----
-        All copies are queued behind a flag in host memory first, so that calls of the host do not stagger them.
+        All copies are first queued behind a flag in host memory, so that host calls do not stagger them.
         """
         driver = self._driver
         flag_address = self.host_memory(_executor(flows[0], read), "flag", 4096)
@@ -203,9 +205,12 @@ class MachineGpus:
 
 
 def _executor(flow: tuple[int | None, int | None], read: bool) -> int:
-    """Return the GPU on whose stream a copy runs: the source writes or the target reads; host memory has none."""
+    """Return the ordinal of the GPU on whose stream a copy runs.
+
+    This is the source of a write or the target of a read. Copies of host memory run on their only GPU.
+    """
     first, second = flow[::-1] if read else flow
-    found = first if first is not None else second
-    if found is None:
-        raise InputError("a copy within host memory is none of a GPU")
-    return found
+    ordinal = first if first is not None else second
+    if ordinal is None:
+        raise InputError("a copy is within host memory, expected a GPU at one end")
+    return ordinal

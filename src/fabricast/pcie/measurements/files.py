@@ -1,4 +1,4 @@
-"""Measurements of concurrent copies: rates of whole graphs or times of single copies, from CSV or Parquet."""
+"""Measured copies from CSV, Parquet and benchmark output."""
 
 from __future__ import annotations
 
@@ -7,20 +7,22 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from fabricast.core.errors import InputError
+from fabricast.core.warnings import Warning
 from fabricast.inputs.csv_files import MOST_ROWS, CsvRow, read_csv
 from fabricast.inputs.files import is_table
 from fabricast.inputs.parquet_files import ParquetRow, parquet_rows, read_parquet
 from fabricast.pcie.graphs.programs import program_of
-from fabricast.pcie.measurements.addresses import _addresses_of, by_address
+from fabricast.pcie.measurements.addresses import address_warnings, by_address, printed_addresses
 from fabricast.pcie.measurements.benchmark_output import FASTEST_BYTES_PER_S, copies_in, read_benchmark_output
-from fabricast.pcie.measurements.measured_graph import CALIBRATION, JUDGED, SET_ASIDE, MeasuredGraph
+from fabricast.pcie.measurements.measured_graph import CALIBRATION, EXCLUDED_ROLES, JUDGED, MeasuredGraph
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["copies_of_machine", "read_measured_copies"]
+__all__ = ["MachineCopies", "copies_of_machine", "read_measured_copies"]
 
 #: Columns of a rate, and what one of their units is in bytes/s.
 _RATES = {
@@ -141,8 +143,8 @@ def _program(row: _Row, default: str) -> str:
 def _role(row: _Row) -> str:
     """Return the role of a row; one that is misspelt would be judged, or not."""
     role: str = row.get("role") or ""
-    if role and role not in (CALIBRATION, *JUDGED, *SET_ASIDE) and not role.startswith("test_"):
-        expected = ", ".join((CALIBRATION, *JUDGED, *SET_ASIDE))
+    if role and role not in (CALIBRATION, *JUDGED, *EXCLUDED_ROLES) and not role.startswith("test_"):
+        expected = ", ".join((CALIBRATION, *JUDGED, *EXCLUDED_ROLES))
         raise row.error(f"role is '{role}', expected {expected}, a name that begins with test_, or nothing")
     return role
 
@@ -232,10 +234,25 @@ def _total_of(rows: list[_Row]) -> float:
     return sum(_rate(row, names) for row in rows)
 
 
+class MachineCopies(NamedTuple):
+    """Measured copies between the endpoints of a topology.
+
+    Parameters
+    ----------
+    graphs : list of MeasuredGraph
+        In the order of the file.
+    warnings : tuple of Warning
+        Doubts about whether the file is of the machine.
+    """
+
+    graphs: list[MeasuredGraph]
+    warnings: tuple[Warning, ...]
+
+
 def copies_of_machine(
     tree: PcieTree, path: Path | str, *, program: str = "independent", system: str | None = None
-) -> list[MeasuredGraph]:
-    """Read measured copies with the names that the topology has for their GPUs.
+) -> MachineCopies:
+    """Read measured copies, with GPUs renamed to the endpoints of a topology.
 
     Parameters
     ----------
@@ -244,14 +261,17 @@ def copies_of_machine(
     path : Path or str
         As for `read_measured_copies`.
     program : str, default 'independent'
-        Program of rows that do not say.
+        Program of rows that specify none.
     system : str, optional
-        Take only rows of this system.
+        Read only rows of this system.
 
     Raises
     ------
     InputError
-        If the file is refused, or prints PCI addresses of which the topology has some and not all.
+        If the file is invalid, or prints PCI addresses of which the topology has some but not all.
     """
-    graphs = read_measured_copies(path, program=program, system=system)
-    return by_address(tree, graphs, _addresses_of(path))
+    if is_table(path):
+        return MachineCopies(read_measured_copies(path, program=program, system=system), ())
+    output = read_benchmark_output(path)
+    addresses = {} if output.path.suffix.lower() == ".json" else printed_addresses(output.text)
+    return MachineCopies(by_address(tree, copies_in(output), addresses), address_warnings(tree, addresses))

@@ -1,4 +1,4 @@
-"""Copies that ran together, with the rate that they reached."""
+"""Measured rates of concurrent copies."""
 
 from __future__ import annotations
 
@@ -14,51 +14,52 @@ __all__ = [
     "BETWEEN_ROOTS",
     "CALIBRATION",
     "DIRECT_LINKS",
+    "EXCLUDED_ROLES",
     "HOST_COPIES",
     "JUDGED",
     "MANY_COPIES",
-    "SET_ASIDE",
     "TEST",
     "MeasuredGraph",
     "flows_of",
     "graph_class",
 ]
 
-#: Role of measurements from which parameters may be taken.
+#: Role of measurements that are used for calibration.
 CALIBRATION = "calibration"
-#: Role of measurements that are judged, even where they are of a copy alone or of an opposite pair.
+#: Role of measurements that are validated, even if they are isolated copies or bidirectional pairs.
 TEST = "test"
-#: Roles of rows that are judged, as those without a role, but for copies alone and opposite pairs, which give
-#: parameters unless they are of the first; also with `test_` before the name of a class.
+#: Roles of rows that are validated, as are rows without a role. Isolated copies and bidirectional pairs are used for
+#: calibration instead, unless their role is `TEST`. The names of classes may have the prefix `test_`.
 JUDGED = (TEST, "few_flows", "all_to_all", "host")
-#: Roles of rows that a file lists and does not want judged.
-SET_ASIDE = ("impossible_over_line_rate", "circular_topology", "collapse", "partial_collapse")
+#: Roles of rows that a file excludes from calibration and validation.
+EXCLUDED_ROLES = ("impossible_over_line_rate", "circular_topology", "collapse", "partial_collapse")
 
 
 @dataclass(frozen=True)
 class MeasuredGraph:
-    """Copies that ran together, and the rate that they reached.
+    """Concurrent copies with their measured total rate.
 
     Parameters
     ----------
     name : str
-        Of the graph.
+        Name of the graph.
     flows : tuple of (str, str)
-        Names of source and target; `HOST` is host memory.
+        Names of source and target of each copy; `HOST` is host memory.
     total_bytes_per_s : float
-        Rate of all flows together: the median over repetitions.
+        Total rate of all copies in bytes/s: the median over the repetitions.
     program : str
-        Name of the program that copied (`fabricast.pcie.graphs.programs.PROGRAMS`).
+        Name of the copy program (`fabricast.pcie.graphs.programs.PROGRAMS`).
     role : str
-        ``calibration`` if parameters may be taken from it, what else the file says, or nothing.
+        Role in the file: `CALIBRATION`, one of `JUDGED` or `EXCLUDED_ROLES`, or empty.
     repetitions : int
-        Measurements behind the rate.
+        Number of measurements of the rate.
     spread : float
-        Half of their relative range.
+        Half of the relative range of the repetitions.
     line : int
-        Line of the file where it stands first.
+        First line of the graph in the file; 0 if unknown.
     rates_summed : bool
-        Whether the rate is the sum of what each copy reached until its own end, not all bytes until the last end.
+        Whether the total is the sum of the rates of single copies, each until its completion. Otherwise it is all bytes
+        divided by the last completion time.
     """
 
     name: str
@@ -73,42 +74,54 @@ class MeasuredGraph:
 
     @property
     def may_calibrate(self) -> bool:
-        """Whether parameters may be taken from it, if it is of copies that tell any."""
-        return self.role not in (TEST, *SET_ASIDE)
+        """True if the role permits to use the measurement for calibration."""
+        return self.role not in (TEST, *EXCLUDED_ROLES)
 
 
-#: Endpoints that a message names.
+#: Largest number of endpoints that a message lists.
 _MOST_NAMES = 20
 
 
 def flows_of(tree: PcieTree, graph: MeasuredGraph) -> list[tuple[int, int]]:
-    """Return the endpoint numbers of a graph's flows.
+    """Return the endpoint numbers of source and target of each copy.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology with host memory as endpoints, if the graph copies host memory.
+    graph : MeasuredGraph
+        Graph whose copies name endpoints of the tree.
+
+    Returns
+    -------
+    list of (int, int)
+        Endpoint numbers in the order of the copies.
 
     Raises
     ------
     InputError
-        If the tree has no endpoint of a name, or a copy goes from memory to memory.
+        If the tree has no endpoint of a name, or a copy is between two host memories.
     """
     number = tree.endpoint_number
-    found = []
+    numbers = []
     for flow in graph.flows:
         for name in flow:
             if name != HOST and _memory_called(tree, name) not in number:
                 is_node = re.fullmatch("NUMA[0-9]+", name)
-                missing = "; its memory_nodes would say which root complex it is next to" if is_node else ""
+                missing = "; memory_nodes of the topology does not list it" if is_node else ""
                 raise InputError(f"'{graph.name}'{_line(graph)}: {tree.name} has no endpoint '{name}'{missing}"
                                  f"{near_names(name, number)}, expected {_some(number)} or {HOST}")  # fmt: skip
         source, target = ends_of(tree, flow)
         if tree.vertex(source).host_memory and tree.vertex(target).host_memory:
             raise InputError(f"'{graph.name}'{_line(graph)}: copies {source} to {target}, expected a GPU at one "
                              "end")  # fmt: skip
-        found.append((number[source], number[target]))
-    return found
+        numbers.append((number[source], number[target]))
+    return numbers
 
 
 def _some(names: Iterable[str]) -> str:
-    known = list(names)
-    return ", ".join(known) if len(known) <= _MOST_NAMES else f"{', '.join(known[:_MOST_NAMES])}, ..."
+    listed = list(names)
+    return ", ".join(listed) if len(listed) <= _MOST_NAMES else f"{', '.join(listed[:_MOST_NAMES])}, ..."
 
 
 def _line(graph: MeasuredGraph) -> str:
@@ -125,16 +138,19 @@ HOST_COPIES = "host copies"
 DIRECT_LINKS = "direct links"
 
 
-#: Class of graphs in which the engine of a GPU decides.
+#: Class of graphs that are limited by the copy engine of a GPU.
 MANY_COPIES = "many copies of a GPU"
 
 
-#: Copies of one GPU from which on its engine, and not the links, decides.
+#: Number of copies of one GPU from which on its engine is the bottleneck, not the links.
 _MANY = 3
 
 
 def graph_class(tree: PcieTree, graph: MeasuredGraph) -> str:
-    """Return what kind of graph it is: its errors have another cause."""
+    """Return the class of a graph for error statistics.
+
+    Forecast errors of different classes have different causes.
+    """
     if is_host(tree, graph.flows):
         return HOST_COPIES
     if any(tree.peer_link(*flow) is not None for flow in graph.flows):

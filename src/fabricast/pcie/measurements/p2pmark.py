@@ -1,4 +1,4 @@
-"""Copies that p2pmark printed: alone, by distance, of a single reader, and of all GPUs at once."""
+"""Reader for the output of p2pmark."""
 
 from __future__ import annotations
 
@@ -14,40 +14,40 @@ _STAGGERED = "=== Topology probe: staggered reads by peer distance (GB/s) ==="
 _SINGLE = re.compile(r"=== Single reader, all \d+ peers concurrent \(GB/s\) ===")
 _ALL = "=== All GPUs read all peers simultaneously (GB/s) ==="
 _COUNT = re.compile(r"Found (\d+) GPUs")
-#: The program takes part with at most so many.
+#: Largest number of GPUs that p2pmark uses.
 _MOST_GPUS = 8
 _ROW = re.compile(r"GPU (\d+):((?:\s+(?:-|[\d.]+))+)")
 _ROUND = re.compile(r"\+(\d+)\s+((?:\d+<-\d+\s+)+)([\d.]+) avg\s+([\d.]+) total")
 _READER = re.compile(r"GPU (\d+) reads from all peers: ([\d.]+) GB/s")
 _ONE = re.compile(r"GPU (\d+): ([\d.]+) GB/s")
 _TOTAL = re.compile(r"Total system bandwidth: ([\d.]+) GB/s")
-#: Rates have two digits after the point.
+#: Rounding error of printed rates in GB/s: they have two decimals.
 _ROUNDING = 0.005
 
 
 def is_p2pmark_output(text: str) -> bool:
-    """Return whether a text is what p2pmark printed in any of its modes."""
+    """Return whether a text is the output of any p2pmark mode."""
     return _SEQUENTIAL in text or "=== LATENCY MODE" in text
 
 
 def read_p2pmark_output(text: str) -> list[MeasuredGraph]:
-    """Return the copies between GPUs of p2pmark's bandwidth mode.
+    """Read the copies between GPUs from the output of p2pmark's bandwidth mode.
 
     Parameters
     ----------
     text : str
-        What p2pmark printed.
+        Output of p2pmark.
 
     Returns
     -------
     list of MeasuredGraph
-        Copies alone; one graph a distance of the staggered reads; one a single reader; all GPUs that read from all
-        others. Reads together are those of the program ``unordered_reads``.
+        Isolated copies, one graph per distance of the staggered reads, one graph per single reader, and one graph in
+        which all GPUs read from all others. Concurrent reads have the program ``unordered_reads``.
 
     Raises
     ------
     ValueError
-        If the text is of another mode, or damaged.
+        If the output is of another mode or is damaged.
 
     References
     ----------
@@ -69,28 +69,28 @@ def read_p2pmark_output(text: str) -> list[MeasuredGraph]:
     lines = [line.strip() for line in text.splitlines()]
     counted = next((match for line in lines if (match := _COUNT.fullmatch(line))), None)
     if counted is None or _SEQUENTIAL not in lines:
-        raise ValueError("has no copies in GB/s; expected the output of its bandwidth mode, which is the default")
+        raise ValueError("has no copies in GB/s, expected the output of the bandwidth mode (default of p2pmark)")
     gpus = [str(number) for number in range(min(int(counted[1]), _MOST_GPUS))]
-    found = [*_alone(_section(lines, _SEQUENTIAL), gpus), *_staggered(_section(lines, _STAGGERED), gpus)]
+    graphs = [*_alone(_section(lines, _SEQUENTIAL), gpus), *_staggered(_section(lines, _STAGGERED), gpus)]
     single = next((line for line in lines if _SINGLE.fullmatch(line)), None)
     if single is not None:
-        found += _single_readers(_section(lines, single), gpus)
+        graphs += _single_readers(_section(lines, single), gpus)
     if _ALL in lines:
-        found.append(_all_read(_section(lines, _ALL), gpus))
-    return found
+        graphs.append(_all_read(_section(lines, _ALL), gpus))
+    return graphs
 
 
 def _section(lines: list[str], title: str) -> list[str]:
-    """Return the lines below a title, up to the next one."""
+    """Return the lines below a title, up to the next title."""
     begin = lines.index(title) + 1 if title in lines else len(lines)
-    end = next((place for place in range(begin, len(lines)) if lines[place].startswith("===")), len(lines))
+    end = next((number for number in range(begin, len(lines)) if lines[number].startswith("===")), len(lines))
     return lines[begin:end]
 
 
 def _alone(lines: list[str], gpus: list[str]) -> Iterator[MeasuredGraph]:
-    found = [row for line in lines if (row := _ROW.fullmatch(line))]
-    rows = {row[1]: row[2].split() for row in found}
-    if len(rows) < len(found):
+    matches = [row for line in lines if (row := _ROW.fullmatch(line))]
+    rows = {row[1]: row[2].split() for row in matches}
+    if len(rows) < len(matches):
         raise ValueError("a row of the sequential copies is a duplicate")
     for source in gpus:
         rates = rows.get(source, [])
@@ -106,43 +106,43 @@ def _alone(lines: list[str], gpus: list[str]) -> Iterator[MeasuredGraph]:
 
 
 def _staggered(lines: list[str], gpus: list[str]) -> Iterator[MeasuredGraph]:
-    rounds = [found for line in lines if (found := _ROUND.fullmatch(line))]
-    distances = [int(found[1]) for found in rounds]
+    rounds = [match for line in lines if (match := _ROUND.fullmatch(line))]
+    distances = [int(match[1]) for match in rounds]
     if distances != list(range(1, len(gpus))):
-        raise ValueError(f"{len(rounds)} rounds of staggered reads are whole, expected +1 to +{len(gpus) - 1}")
-    for found in rounds:
-        pairs = [pair.split("<-") for pair in found[2].split()]
+        raise ValueError(f"staggered reads have {len(rounds)} complete rounds, expected +1 to +{len(gpus) - 1}")
+    for match in rounds:
+        pairs = [pair.split("<-") for pair in match[2].split()]
         if [reader for reader, _ in pairs] != gpus or {peer for _, peer in pairs} != set(gpus):
-            raise ValueError(f"round +{found[1]} of the staggered reads does not name each of {len(gpus)} GPUs")
+            raise ValueError(f"round +{match[1]} of the staggered reads does not name each of {len(gpus)} GPUs")
         flows = tuple((peer, reader) for reader, peer in pairs)
-        # The program adds what each GPU reached until its own end.
-        total = float(found[4])
-        if abs(float(found[3]) * len(gpus) - total) > _ROUNDING * (len(gpus) + 1):
-            raise ValueError(f"round +{found[1]} has an average of {found[3]} GB/s, but a total of {total:g}")
+        # p2pmark sums the rates that the GPUs reached until their respective completion times.
+        total = float(match[4])
+        if abs(float(match[3]) * len(gpus) - total) > _ROUNDING * (len(gpus) + 1):
+            raise ValueError(f"round +{match[1]} has an average of {match[3]} GB/s, but a total of {total:g}")
         yield MeasuredGraph(
-            f"staggered reads, distance {found[1]}", flows, total * 1e9, "unordered_reads", rates_summed=True
+            f"staggered reads, distance {match[1]}", flows, total * 1e9, "unordered_reads", rates_summed=True
         )
 
 
 def _single_readers(lines: list[str], gpus: list[str]) -> Iterator[MeasuredGraph]:
-    rates = {found[1]: float(found[2]) for line in lines if (found := _READER.fullmatch(line))}
+    rates = {match[1]: float(match[2]) for line in lines if (match := _READER.fullmatch(line))}
     if list(rates) != gpus or len(rates) < sum(bool(_READER.fullmatch(line)) for line in lines):
-        raise ValueError(f"{len(rates)} single readers are whole, expected {len(gpus)}")
+        raise ValueError(f"reads by a single GPU have {len(rates)} complete rows, expected {len(gpus)}")
     for reader, rate in rates.items():
         yield MeasuredGraph(f"{reader} reads from all", _reads(reader, gpus), rate * 1e9, "unordered_reads")
 
 
 def _reads(reader: str, gpus: list[str]) -> tuple[tuple[str, str], ...]:
-    """Return reads from all others, in the order in which the program issues them."""
+    """Return the reads of a GPU from all others, in the order of issue."""
     after = gpus[int(reader) + 1 :] + gpus[: int(reader)]
     return tuple((peer, reader) for peer in after)
 
 
 def _all_read(lines: list[str], gpus: list[str]) -> MeasuredGraph:
-    rates = [float(found[2]) for line in lines if (found := _ONE.fullmatch(line))]
-    total = next((float(found[1]) for line in lines if (found := _TOTAL.fullmatch(line))), None)
+    rates = [float(match[2]) for line in lines if (match := _ONE.fullmatch(line))]
+    total = next((float(match[1]) for line in lines if (match := _TOTAL.fullmatch(line))), None)
     if len(rates) != len(gpus) or total is None:
-        raise ValueError(f"{len(rates)} GPUs read from all others and a total, expected {len(gpus)} and a total")
+        raise ValueError(f"reads by all GPUs have {len(rates)} complete rows, expected {len(gpus)} and a total")
     if abs(sum(rates) - total) > _ROUNDING * (len(rates) + 1):
         raise ValueError(f"the total of all GPUs is {total:g} GB/s, but their rates sum to {sum(rates):g}")
     flows = tuple(flow for reader in gpus for flow in _reads(reader, gpus))

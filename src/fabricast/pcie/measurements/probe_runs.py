@@ -1,4 +1,4 @@
-"""Probes run on the GPUs of this machine: copies that start together, on streams of their own."""
+"""Measurement of probes on the GPUs of this machine."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from fabricast.runtime.cuda_driver import unavailable_reason
 
 __all__ = ["COPY_COLUMNS", "measure_probes", "measured_text", "probes_to_file"]
 
-#: Columns of measured copies, one row a copy of a repetition; `fabricast validate` reads them.
+#: Columns of measured copies for `fabricast validate`, one row per copy and repetition.
 COPY_COLUMNS = ("graph", "source", "target", "size_bytes", "elapsed_s", "repetition", "program", "role")
 _LEAST_REPETITIONS = 5
 _LSTOPO = ("lstopo-no-graphics", "lstopo")
@@ -42,31 +42,31 @@ def measure_probes(
     width: float = 0.01,
     progress: Callable[[int], None] | None = None,
 ) -> tuple[pd.DataFrame, list[str]]:
-    """Run probes on this machine.
+    """Measure probes on this machine.
 
     Parameters
     ----------
     gpus : MachineGpus
-        Open GPUs.
+        GPUs, entered as a context manager.
     tree : PcieTree
         Topology of this machine.
     probes : sequence of Probe
-        What to copy together.
+        Probes to measure.
     size_bytes : int
         Bytes of each copy.
     seconds : float
-        Longest time of a probe.
+        Longest time per probe in seconds; at least five repetitions are run.
     width : float, default 0.01
-        A probe ends early once the interval of its mean total rate (95 %, normal) is this narrow to either side.
+        Relative half width of the interval of the mean total rate (95 %, normal) at which a probe ends early.
     progress : callable, optional
         Called with 1 after every probe.
 
     Returns
     -------
     pandas.DataFrame
-        Columns COPY_COLUMNS.
+        Measured copies with the columns `COPY_COLUMNS`.
     list of str
-        Probes that were left out, and why.
+        Skipped probes, each with the reason.
     """
     ordinals = gpus.ordinals(tree)
     memory = {node.name for node in tree.memory_nodes}
@@ -104,13 +104,13 @@ def _ordinal(ordinals: dict[str, int], name: str) -> int | None:
 
 
 def _cannot(gpus: MachineGpus, ordinals: dict[str, int], memory: set[str], probe: Probe) -> str | None:
-    """Return why a probe cannot run here; None if it can."""
+    """Return the reason why a probe cannot run on this machine; None if it can."""
     for source, target in probe.flows:
         for name in (source, target):
             if name != HOST and name not in ordinals:
                 if name in memory:
-                    return f"memory of {name} alone is not taken here; run your own program under numactl --membind"
-                return f"CUDA shows no GPU at the address of endpoint {name}"
+                    return f"{name} cannot be selected as host memory; run another benchmark under numactl --membind"
+                return f"CUDA shows no GPU at the PCI address of endpoint {name}"
         if HOST not in (source, target) and not gpus.reaches(ordinals[source], ordinals[target]):
             return f"GPU {source} cannot reach memory of GPU {target} without the host"
     return None
@@ -120,32 +120,38 @@ def _repeated(
     gpus: MachineGpus, flows: list[tuple[int | None, int | None]], size_bytes: int, seconds: float, width: float,
     *, read: bool,
 ) -> list[list[float]]:  # fmt: skip
-    """Repeat copies until their total rate is known well enough, after one that is not kept."""
+    """Repeat copies until the interval of their mean total rate is narrow enough.
+
+    The first repetition is a warm-up and is discarded.
+    """
     gpus.together(flows, size_bytes, read=read)
-    found: list[list[float]] = []
+    repetitions: list[list[float]] = []
     end = time.perf_counter() + seconds
-    while len(found) < _LEAST_REPETITIONS or time.perf_counter() < end:
-        found.append(gpus.together(flows, size_bytes, read=read))
-        rates = 1.0 / np.array([max(times) for times in found])
-        if len(found) >= _LEAST_REPETITIONS and 1.96 * rates.std(ddof=1) / len(rates) ** 0.5 <= width * rates.mean():
+    while len(repetitions) < _LEAST_REPETITIONS or time.perf_counter() < end:
+        repetitions.append(gpus.together(flows, size_bytes, read=read))
+        rates = 1.0 / np.array([max(times) for times in repetitions])
+        if (
+            len(repetitions) >= _LEAST_REPETITIONS
+            and 1.96 * rates.std(ddof=1) / len(rates) ** 0.5 <= width * rates.mean()
+        ):
             break
-    return found
+    return repetitions
 
 
 def measured_text(rows: pd.DataFrame, text: str) -> str:
-    """Return measured copies as the file that `fabricast validate` reads.
+    """Return measured copies as CSV for `fabricast validate`.
 
     Parameters
     ----------
     rows : pandas.DataFrame
-        Columns COPY_COLUMNS.
+        Measured copies with the columns `COPY_COLUMNS`.
     text : str
-        What was measured, or why nothing was; becomes a comment.
+        Summary of the measurement, or the reason why nothing was measured; written as a comment.
 
     Returns
     -------
     str
-        CSV.
+        Content of the CSV file.
 
     Examples
     --------
@@ -164,21 +170,24 @@ def probes_to_file(
     seconds: float,
     progress: Callable[[int], None] | None = None,
 ) -> str:
-    """Export the topology of this machine, run its probes, and write both; say so where that cannot be done.
+    """Write the topology of this machine and the measured copies of its probes.
+
+    If nothing can be measured and both files exist, they are kept. If one is missing, an empty topology file and a CSV
+    file without rows are written.
 
     Parameters
     ----------
     topology : Path or str
-        hwloc XML to write; what stands there stays if nothing can be measured.
+        hwloc XML file to write.
     copies : Path or str
-        CSV file to write: measured copies. Without rows if nothing was measured; earlier rows stay.
+        CSV file of measured copies to write.
     size_bytes, seconds, progress
         As for `measure_probes`.
 
     Returns
     -------
     str
-        One line: what was measured, or that nothing was and why.
+        Summary of the measurement in one line, or the reason why nothing was measured.
     """
     topology, copies = Path(topology), Path(copies)
     exporter = next(filter(None, map(shutil.which, _LSTOPO)), None)

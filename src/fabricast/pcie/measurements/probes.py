@@ -1,4 +1,4 @@
-"""The fewest concurrent copies that tell the parameters of a machine and test its tree."""
+"""Minimal set of concurrent copies that calibrate a machine and test its topology."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ __all__ = ["Probe", "probe_csv", "proposed_probes"]
 
 _WRITES, _READS = "unordered_writes", "unordered_reads"
 _SWITCH = "NVSwitch"
-#: Share of the usual size at which pauses between copies would show.
+#: Share of the usual copy size at which pauses between copies would be visible.
 _SMALL = 1 / 16
-#: Pairs between root complexes up to which every number is tried.
+#: Probes between root complexes use each number of pairs below this, and all pairs.
 _MOST_PAIRS = 4
 
 
 @dataclass(frozen=True)
 class Probe:
-    """Copies to run together.
+    """Concurrent copies to measure.
 
     Parameters
     ----------
     graph : str
-        Name.
+        Name of the probe.
     flows : tuple of (str, str)
-        Source and target; H is host memory.
+        Source and target of each copy; H is host memory.
     role : str
-        ``calibration`` if parameters come from it, ``test`` if it tests the tree or the program.
+        ``calibration`` if the probe calibrates parameters, ``test`` if it tests the topology or the copy program.
     purpose : str
-        What it tells.
+        Description of the quantity or assumption that the probe measures.
     program : str, default 'unordered_writes'
-        How its copies are executed (`fabricast.pcie.graphs.programs.PROGRAMS`).
+        Name of the copy program (`fabricast.pcie.graphs.programs.PROGRAMS`).
     size_share : float, default 1
-        Size of its copies as a share of that of the others.
+        Size of the copies relative to the copies of other probes.
     """
 
     graph: str
@@ -51,20 +51,20 @@ class Probe:
 
 
 def proposed_probes(tree: PcieTree) -> list[Probe]:
-    """Propose probes, leaving out what the machine has not.
+    """Propose calibration and test probes that apply to a machine.
 
     Parameters
     ----------
     tree : PcieTree
-        The machine.
+        Topology of the machine.
 
     Returns
     -------
     list of Probe
-        Each class of path, written and read and in both directions, then pairs that share an uplink or do not, one
-        GPU with a near and a far one, all-to-all below one switch at two sizes, copies over direct links alone and
-        together, pairs side by side across a root complex, copies of host memory to one, two and all GPUs of each
-        root complex, copies between root complexes, and copies of memory of another socket.
+        Isolated writes, isolated reads and bidirectional copies of each path class, and pairs with shared or separate
+        uplinks. One GPU with a near and a far target, all-to-all below one switch at two sizes, isolated and concurrent
+        copies over direct links, and disjoint pairs across a root complex. Copies of host memory with one, two and all
+        GPUs of each root complex, copies between root complexes, and copies of memory of another socket.
 
     Examples
     --------
@@ -77,28 +77,31 @@ def proposed_probes(tree: PcieTree) -> list[Probe]:
     first: dict[str, tuple[str, str]] = {}
     for source, target in pairs:
         kind = tree.path_class(source, target)
-        # Over a narrow link a copy alone tells nothing of wider ones.
+        # A copy over a narrow link does not measure wider links, so the widest pair is probed.
         if kind not in first or _width(tree, source, target) > _width(tree, *first[kind]):
             first[kind] = source, target
-    found = []
+    probes = []
     for kind, (source, target) in first.items():
-        found.append(
+        probes.append(
             Probe(
-                f"alone {kind}", ((source, target),), "calibration", f"rate of a copy alone on a path of class {kind}"
+                f"alone {kind}",
+                ((source, target),),
+                "calibration",
+                f"rate of an isolated copy on a path of class {kind}",
             )
         )
-        found.append(
+        probes.append(
             Probe(f"both ways {kind}", ((source, target), (target, source)), "calibration",
-                  "what one direction costs the other")
+                  "rate of each direction if both directions are busy")
         )  # fmt: skip
-        found += [
-            Probe(f"back {kind}", ((target, source),), "test", "whether the other direction is as fast"),
-            Probe(f"read {kind}", ((source, target),), "test", "whether reads are as fast as writes", _READS),
+        probes += [
+            Probe(f"back {kind}", ((target, source),), "test", "check whether the reverse direction is as fast"),
+            Probe(f"read {kind}", ((source, target),), "test", "check whether reads are as fast as writes", _READS),
         ]
-    found += _shared(tree, names, pairs, list(first))
-    found += _engines(tree, names, list(first.values()))
-    found += _across_root_complex(tree, pairs)
-    return found + _direct(tree) + _host(tree, names) + _sockets(tree, pairs) + _remote_memory(tree, names)
+    probes += _shared(tree, names, pairs, list(first))
+    probes += _engines(tree, names, list(first.values()))
+    probes += _across_root_complex(tree, pairs)
+    return probes + _direct(tree) + _host(tree, names) + _sockets(tree, pairs) + _remote_memory(tree, names)
 
 
 def _width(tree: PcieTree, source: str, target: str) -> float:
@@ -106,38 +109,43 @@ def _width(tree: PcieTree, source: str, target: str) -> float:
 
 
 def _direct(tree: PcieTree) -> list[Probe]:
-    """Propose copies alone over direct links, as many as have own rates, and the least that tests how they share."""
-    found = []
+    """Propose isolated copies over direct links, and tests of how copies share them."""
+    probes = []
     for number, link in enumerate(tree.peer_links):
         kind = link.kind if len(tree.peer_links) == 1 else f"{link.kind} {number + 1}"
         pairs = list(itertools.combinations(link.endpoints, 2))
-        # Through a switch, and where the topology tells a rate, one pair stands for all.
-        alone = pairs[:1] if link.kind == _SWITCH or link.bytes_per_s is not None else pairs
-        found += [
+        # One pair represents all pairs of a switch, and of links whose rate the topology specifies.
+        isolated = pairs[:1] if link.kind == _SWITCH or link.bytes_per_s is not None else pairs
+        probes += [
             Probe(f"alone {kind} {source} {target}", ((source, target),), "calibration",
-                  f"rate of a copy alone over {link.kind}")
-            for source, target in alone
+                  f"rate of an isolated copy over {link.kind}")
+            for source, target in isolated
         ]  # fmt: skip
         if link.kind in [before.kind for before in tree.peer_links[:number]]:
             continue
-        found.append(
-            Probe(f"both ways {kind}", _both_ways(pairs[:1]), "test", f"what directions of {link.kind} cost each other")
+        probes.append(
+            Probe(
+                f"both ways {kind}",
+                _both_ways(pairs[:1]),
+                "test",
+                f"rate of each direction of {link.kind} if both are busy",
+            )
         )
         first, *others = link.endpoints
         if len(others) > 1:
-            found += [
+            probes += [
                 Probe(f"one to all {kind}", tuple((first, other) for other in others), "test",
-                      "what one GPU writes to all others"),
+                      "total rate of one GPU that writes to all others"),
                 Probe(f"all to one {kind}", tuple((other, first) for other in others), "test",
-                      "what one GPU takes from all others"),
+                      "total rate of all other GPUs that write to one"),
                 Probe(f"one reads all {kind}", tuple((other, first) for other in others), "test",
-                      "what one GPU reads of all others", _READS),
+                      "total rate of one GPU that reads from all others", _READS),
             ]  # fmt: skip
-    return found
+    return probes
 
 
 def _groups(tree: PcieTree, names: list[str]) -> list[list[str]]:
-    """Endpoints by the vertex above them, those with several only."""
+    """Return the groups of several endpoints with a common parent."""
     groups: dict[str, list[str]] = {}
     for name in names:
         groups.setdefault(str(tree.vertex(name).parent), []).append(name)
@@ -145,7 +153,7 @@ def _groups(tree: PcieTree, names: list[str]) -> list[list[str]]:
 
 
 def _uplinks(tree: PcieTree, names: list[str]) -> list[list[str]]:
-    """Endpoints by the uplink of the vertex above them, those with several only."""
+    """Return the groups of several endpoints that share an uplink of their parent."""
     groups: dict[tuple[str, int], list[str]] = {}
     for name in names:
         above = tree.vertex(str(tree.vertex(name).parent))
@@ -155,200 +163,216 @@ def _uplinks(tree: PcieTree, names: list[str]) -> list[list[str]]:
 
 
 def _shared(tree: PcieTree, names: list[str], pairs: list[tuple[str, str]], kinds: list[str]) -> list[Probe]:
-    """Two copies over one uplink, and over two."""
+    """Propose two copies over one uplink and over two uplinks."""
     groups = _uplinks(tree, names)
-    # Below one switch copies take no uplink.
+    # Copies below one switch use no uplink.
     far = [group for group in groups[1:] if tree.vertex(group[0]).parent != tree.vertex(groups[0][0]).parent]
     if not far or len(kinds) < 2:
         return []
     (a, b), (c, d) = groups[0][:2], far[0][:2]
     if (a, c) not in pairs:
         return []
-    found = [
-        Probe("two over one uplink", ((a, c), (b, d)), "test", "whether both copies share one uplink as the tree says")
+    probes = [
+        Probe(
+            "two over one uplink",
+            ((a, c), (b, d)),
+            "test",
+            "check whether both copies share one uplink, as in the topology",
+        )
     ]
     third = far[1][0] if len(far) > 1 else None
     if third is not None:
-        found.append(
+        probes.append(
             Probe("one uplink to two switches", ((a, c), (b, third)), "test",
-                  "whether writes of one uplink to two root ports collapse")
+                  "check whether writes from one uplink to two root ports collapse")
         )  # fmt: skip
-        found.append(
-            Probe("two uplinks", ((a, c), (d, third)), "test", "whether different uplinks share anything above")
+        probes.append(
+            Probe(
+                "two uplinks",
+                ((a, c), (d, third)),
+                "test",
+                "check whether different uplinks share a bottleneck above them",
+            )
         )
-    return found
+    return probes
 
 
 def _across_root_complex(tree: PcieTree, pairs: list[tuple[str, str]]) -> list[Probe]:
-    """Propose pairs side by side across the root complex that share no link, where it has ports for several."""
+    """Propose disjoint pairs across a root complex that has ports for several pairs."""
     pairs_of: dict[str, list[tuple[str, str]]] = {}
     number = tree.endpoint_number
     for source, target in pairs:
         if way_of(tree, number[source], number[target]) != "crossing":
             continue
-        own = pairs_of.setdefault(tree.turn(source, target), [])
-        beside = [*own, (source, target)]
-        alone = not {source, target} & {end for pair in own for end in pair}
-        if alone and apart(tree, [(number[s], number[t]) for s, t in beside]):
-            own.append((source, target))
+        disjoint = pairs_of.setdefault(tree.turn(source, target), [])
+        candidate = [*disjoint, (source, target)]
+        is_new = not {source, target} & {end for pair in disjoint for end in pair}
+        if is_new and apart(tree, [(number[s], number[t]) for s, t in candidate]):
+            disjoint.append((source, target))
     largest = max(pairs_of.values(), key=len, default=[])
     if len(largest) < 2:
         return []
     return [
         Probe("across the root complex", tuple(largest), "calibration",
-              "what the root complex carries of several copies between GPUs"),
+              "capacity of the root complex for several copies between GPUs"),
         Probe("across the root complex both ways", _both_ways(largest), "calibration",
-              "what the root complex carries of several copies between GPUs both ways"),
+              "capacity of the root complex for several bidirectional copies between GPUs"),
     ]  # fmt: skip
 
 
 def _engines(tree: PcieTree, names: list[str], first: list[tuple[str, str]]) -> list[Probe]:
-    """One source to a near and a far destination, and all-to-all below one switch."""
-    found = []
+    """Propose copies of one GPU with a near and a far GPU, and all-to-all below a switch."""
+    probes = []
     source = first[0][0] if first else ""
     targets = {tree.path_class(source, t): t for t in reversed(names) if t != source and source} if source else {}
     if len(targets) > 1:
         near, far = list(targets.values())[-1], next(iter(targets.values()))
-        found.append(
+        probes.append(
             Probe("near and far", ((source, far), (source, near)), "test",
-                  "whether a GPU executes one copy at a time: the total is then the harmonic mean of both rates")
+                  "check whether a GPU executes one copy at a time: the total is then the harmonic mean of both rates")
         )  # fmt: skip
-        found.append(
+        probes.append(
             Probe("near and far, read", ((far, source), (near, source)), "test",
-                  "whether a GPU that reads executes one copy at a time", _READS)
+                  "check whether a GPU that reads executes one copy at a time", _READS)
         )  # fmt: skip
     groups = _groups(tree, names)
     if groups:
         group = max(groups, key=len)
         flows = tuple((s, t) for s in group for t in group if s != t and tree.peer_link(s, t) is None)
         if len(flows) > 2:
-            found.append(
-                Probe("all-to-all below a switch", flows, "test", "order and barriers of the measuring program")
+            probes.append(
+                Probe("all-to-all below a switch", flows, "test", "copy order and barriers of the measuring program")
             )
-            found.append(
+            probes.append(
                 Probe("small all-to-all below a switch", flows, "test",
-                      "whether pauses between copies tell at a sixteenth of the size", size_share=_SMALL)
+                      "check whether pauses between copies lower the rate at 1/16 of the size", size_share=_SMALL)
             )  # fmt: skip
-    return found
+    return probes
 
 
 def _host(tree: PcieTree, names: list[str]) -> list[Probe]:
-    """Host memory to one, and to all GPUs of a root complex, each way."""
-    found = []
+    """Propose copies between host memory and one GPU, or all GPUs of a root complex."""
+    probes = []
     roots: dict[str, list[str]] = {}
     for name in names:
         roots.setdefault(root_complex_of(tree, name), []).append(name)
     first = names[0] if names else None
     if first is not None:
-        found += [
-            Probe("host to one", ((HOST, first),), "calibration", "rate of a copy from host memory alone"),
-            Probe("one to host", ((first, HOST),), "calibration", "rate of a copy to host memory alone"),
+        probes += [
+            Probe("host to one", ((HOST, first),), "calibration", "rate of an isolated copy from host memory"),
+            Probe("one to host", ((first, HOST),), "calibration", "rate of an isolated copy to host memory"),
             Probe("host and one both ways", _both_ways([(HOST, first)]), "calibration",
-                  "what a GPU reads and writes of host memory at once"),
+                  "total rate of one GPU that reads and writes host memory at once"),
         ]  # fmt: skip
-    # The root complex whose ports carry most asks most of memory.
+    # The root complex with the most ports puts the highest load on its memory.
     ports = {root: {child_above(tree, root, name) for name in members} for root, members in roots.items()}
     largest = max(roots, key=lambda root: (len(ports[root]), len(roots[root])), default="")
     for root, members in roots.items():
         if len(members) > 1:
-            found += _below_root_complex(root, members, is_first=root == largest)
+            probes += _below_root_complex(root, members, is_first=root == largest)
     if len(roots) > 1:
-        found.append(
+        probes.append(
             Probe("host to all", tuple((HOST, name) for name in names), "test",
-                  "whether root complexes hold each other back")
+                  "check whether root complexes limit each other")
         )  # fmt: skip
-    return found + _nodes(tree, roots)
+    return probes + _nodes(tree, roots)
 
 
 def _below_root_complex(root: str, members: list[str], *, is_first: bool) -> list[Probe]:
-    """Host memory and all GPUs of a root complex: the first tells the limits, others whether theirs are the same."""
+    """Propose copies between host memory and all GPUs of a root complex.
+
+    The first root complex calibrates the limits. The probes of others test whether their limits are the same.
+    """
     role = "calibration" if is_first else "test"
-    found = [
+    probes = [
         Probe(f"host to all below {root}", tuple((HOST, name) for name in members), role,
-              "what root complex and memory serve to all its GPUs"),
+              "capacity of root complex and memory for reads by all its GPUs"),
         Probe(f"all below {root} to host", tuple((name, HOST) for name in members), role,
-              "what root complex and memory take from all its GPUs"),
+              "capacity of root complex and memory for writes by all its GPUs"),
         Probe(f"all below {root} and host both ways",
               _both_ways([(HOST, name) for name in members]), role,
-              "what root complex and memory carry for all its GPUs both ways at once"),
+              "capacity of root complex and memory for simultaneous reads and writes by all its GPUs"),
     ]  # fmt: skip
     if is_first and len(members) > 2:
-        found.append(
+        probes.append(
             Probe(f"host to two below {root}", tuple((HOST, name) for name in members[:2]), "test",
-                  "whether two GPUs already get less than each alone")
+                  "check whether two GPUs already get less than isolated copies")
         )  # fmt: skip
-    return found
+    return probes
 
 
 def _nodes(tree: PcieTree, roots: dict[str, list[str]]) -> list[Probe]:
-    """Memory of each NUMA node, where a root complex has several, to a GPU below it."""
-    found = []
+    """Propose copies from each NUMA node of root complexes with several nodes."""
+    probes = []
     for root, members in roots.items():
         nodes = [node.name for node in tree.memory_nodes if node.parent == root]
         if len(nodes) > 1:
-            found += [
-                Probe(f"{node} to {member}", ((node, member),), "test", f"whether {node} is next to {member}")
+            probes += [
+                Probe(f"{node} to {member}", ((node, member),), "test", f"check whether {node} is next to {member}")
                 for member in members
                 for node in nodes
             ]
-    return found
+    return probes
 
 
 def _sockets(tree: PcieTree, pairs: list[tuple[str, str]]) -> list[Probe]:
-    """Propose copies of as many pairs as there are between two root complexes, one way and both ways."""
+    """Propose concurrent pairs between two root complexes, in one and both directions."""
     across = [pair for pair in pairs if tree.path_class(*pair) == "SYS"]
     if not across:
         return []
     from_root, to_root = (root_complex_of(tree, end) for end in across[0])
     sources = dict.fromkeys(s for s, t in across if root_complex_of(tree, s) == from_root)
     targets = dict.fromkeys(t for s, t in across if root_complex_of(tree, t) == to_root)
-    ways = [pair for pair in zip(sources, targets, strict=False) if pair in across]
-    if len(ways) < 2:
+    disjoint = [pair for pair in zip(sources, targets, strict=False) if pair in across]
+    if len(disjoint) < 2:
         return []
     fewer = [
-        Probe(f"{count} pairs between root complexes", tuple(ways[:count]), "test",
-              "from how many copies on the link between two root complexes is full")
-        for count in range(2, min(len(ways), _MOST_PAIRS))
+        Probe(f"{count} pairs between root complexes", tuple(disjoint[:count]), "test",
+              "number of copies that saturate the link between two root complexes")
+        for count in range(2, min(len(disjoint), _MOST_PAIRS))
     ]  # fmt: skip
     return [
         *fewer,
-        Probe("between root complexes", tuple(ways), "calibration",
-              "what the link between two root complexes carries one way"),
-        Probe("between root complexes both ways", _both_ways(ways), "calibration",
-              "what the link between two root complexes carries both ways"),
+        Probe("between root complexes", tuple(disjoint), "calibration",
+              "capacity of the link between two root complexes in one direction"),
+        Probe("between root complexes both ways", _both_ways(disjoint), "calibration",
+              "capacity of the link between two root complexes for both directions together"),
     ]  # fmt: skip
 
 
 def _remote_memory(tree: PcieTree, names: list[str]) -> list[Probe]:
-    """Propose copies of memory of another socket: alone each way, and to and from all its GPUs."""
+    """Propose copies of memory of another socket, isolated and with all GPUs.
+
+    Memory and GPUs are below different root complexes.
+    """
     nodes: dict[str, str] = {}
-    for known in tree.memory_nodes:
-        nodes.setdefault(known.parent, known.name)
+    for memory_node in tree.memory_nodes:
+        nodes.setdefault(memory_node.parent, memory_node.name)
     far = next(
-        ((nodes[root], [name for name in names if root_complex_of(tree, name) == other])
-         for root in nodes for other in nodes
-         if root != other and any(root_complex_of(tree, name) == other for name in names)),
+        ((nodes[root], [name for name in names if root_complex_of(tree, name) == other_root])
+         for root in nodes for other_root in nodes
+         if root != other_root and any(root_complex_of(tree, name) == other_root for name in names)),
         None,
     )  # fmt: skip
     if far is None:
         return []
     node, members = far
-    found = [
+    probes = [
         Probe(f"{node} to {members[0]} on another socket", ((node, members[0]),), "calibration",
-              "rate of a copy alone from memory of another socket"),
+              "rate of an isolated copy from memory of another socket"),
         Probe(f"{members[0]} to {node} on another socket", ((members[0], node),), "calibration",
-              "rate of a copy alone to memory of another socket"),
+              "rate of an isolated copy to memory of another socket"),
     ]  # fmt: skip
     if len(members) > 1:
-        found += [
+        probes += [
             Probe(f"{node} to all on another socket", tuple((node, member) for member in members), "calibration",
-                  "what the link between sockets carries of memory that is read"),
+                  "capacity of the link between sockets for reads of memory"),
             Probe(f"all on another socket to {node}", tuple((member, node) for member in members), "test",
-                  "whether memory of another socket is written as fast as it is read"),
+                  "check whether memory of another socket is written as fast as it is read"),
             Probe(f"{node} and all on another socket both ways", _both_ways([(node, member) for member in members]),
-                  "calibration", "what the link between sockets carries of memory both ways"),
+                  "calibration", "capacity of the link between sockets for simultaneous reads and writes of memory"),
         ]  # fmt: skip
-    return found
+    return probes
 
 
 def _both_ways(flows: list[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
@@ -356,7 +380,10 @@ def _both_ways(flows: list[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
 
 
 def probe_csv(probes: list[Probe]) -> str:
-    """Return probes as CSV to be filled in; ``fabricast validate`` reads it then."""
+    """Return probes as CSV with an empty column for the measured total rates.
+
+    ``fabricast validate`` reads the completed file.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["graph", "communications", "program", "role", "note", "total_gb_per_s"])

@@ -1,4 +1,4 @@
-"""Copies that the programs of ROCm printed: rocm_bandwidth_test and TransferBench."""
+"""Readers for the output of rocm_bandwidth_test and TransferBench."""
 
 from __future__ import annotations
 
@@ -12,51 +12,53 @@ from fabricast.pcie.topology.memory import HOST
 __all__ = ["is_rocm_output", "read_rocm_output"]
 
 _BANDWIDTH_TEST = "RocmBandwidthTest"
-#: Memory of a processor, whose number TransferBench always writes.
+#: Prefix of host-memory endpoints; TransferBench always prints the number of the NUMA node.
 _NODE = "NUMA"
 _TRANSFER = re.compile(
     r"\s*Transfer\s+\d+\s+(?P<rate>[\d.]+) GB/s\s+(?P<ms>[\d.]+) ms\s+(?P<bytes>\d+) bytes\s+"
     r"(?P<source>\S+) -> (?P<executor>\S+) -> (?P<target>\S+)\s*$"
 )
 _EXECUTOR = re.compile(r"\s*Executor:.*?(\d+) bytes")
-#: Device memory that is coarse- or fine-grained, host memory that is pinned. Others mean different things in
-#: different versions, or hold no data.
+#: Coarse- or fine-grained device memory and pinned host memory. Other letters differ between versions of TransferBench
+#: or denote no memory.
 _MEMORY = re.compile(r"(?:(?P<gpu>[GF])|(?P<host>[CB]))0*(?P<number>\d+)")
 _DEVICE = re.compile(r"\s*Device:\s+(\d+),\s*(.*?)\s*$")
 _BUS = re.compile(r",\s*[0-9a-fA-F]{1,4}:[0-9a-fA-F.:]+$")
-#: Both cells of two opposite copies are of one measurement.
+#: Largest relative difference of the two cells of a bidirectional pair, which report one measurement.
 _MIRROR = 0.01
 _WAYS = {"U": "unidirectional", "B": "bidirectional"}
 _MATRIX = re.compile(r"\s*(Unidirectional|Bi?directional) copy peak bandwidth GB/s")
 
 
 def is_rocm_output(text: str) -> bool:
-    """Return whether a text is what rocm_bandwidth_test or TransferBench printed."""
+    """Return whether a text is the output of rocm_bandwidth_test or TransferBench."""
     return _BANDWIDTH_TEST in text or "TransferBench" in text or "Executor:" in text or "SRC+EXE\\DST" in text
 
 
 def read_rocm_output(text: str) -> list[MeasuredGraph]:
-    """Return the copies between GPUs, and between GPUs and host memory, of a printed output.
+    """Read the copies between GPUs and with host memory from benchmark output.
+
+    Only the unidirectional matrix of the TransferBench preset ``p2p`` is read. Copies within one device are skipped.
+    TransferBench tests with memory other than GPU memory (G, F) or pinned host memory (C, B) are skipped as well.
+
+    Host memory is named after its NUMA node (``NUMA0``). The topology must define this node unless it has only one
+    memory. If rocm_bandwidth_test lists one processor, its memory is `HOST`, the memory next to the GPU of the copy.
 
     Parameters
     ----------
     text : str
-        What rocm_bandwidth_test (2.0 to 2.6) or TransferBench (config file, ``a2a``, ``p2p``) printed. Of ``p2p``
-        the unidirectional matrix is taken. Tests of TransferBench with memory other than that of a GPU (G, F) or
-        pinned host memory (C, B) are left out, as are copies within one device. Host memory is that
-        of a NUMA node (``NUMA0``), which the topology has to know unless it has one memory; of rocm_bandwidth_test,
-        that next to the GPU where there is one processor.
+        Output of rocm_bandwidth_test (2.0 to 2.6) or TransferBench (config file, ``a2a``, ``p2p``).
 
     Returns
     -------
     list of MeasuredGraph
-        In the order of the text. All transfers of a test of TransferBench run at the same time: their bytes until
-        the last of them ends.
+        Graphs in the order of the text. All transfers of a TransferBench test run concurrently. Their total rate is all
+        bytes divided by the last completion time.
 
     Raises
     ------
     ValueError
-        If the text is damaged.
+        If the output is damaged or incomplete.
 
     References
     ----------
@@ -79,15 +81,15 @@ def read_rocm_output(text: str) -> list[MeasuredGraph]:
 
 
 def _end(memory: str) -> str | None:
-    """Return the endpoint of a memory such as G0; none where it is neither a GPU nor pinned host memory."""
-    found = _MEMORY.fullmatch(memory)
-    if found is None:
+    """Return the endpoint of a memory such as G0; None for unsupported memory."""
+    match = _MEMORY.fullmatch(memory)
+    if match is None:
         return None
-    return f"{'' if found['gpu'] else _NODE}{int(found['number'])}"
+    return f"{'' if match['gpu'] else _NODE}{int(match['number'])}"
 
 
 def _tests(lines: list[str]) -> Iterator[MeasuredGraph]:
-    """Return the tests of TransferBench whose transfers all are copies between GPUs and host memory."""
+    """Yield the TransferBench tests that only copy between GPUs and host memory."""
     name, rows, moved = "Test", list[re.Match[str]](), 0
     numbers: set[str] = set()
     for line in [*lines, "Test end:"]:
@@ -101,25 +103,28 @@ def _tests(lines: list[str]) -> Iterator[MeasuredGraph]:
         elif executor:
             moved += int(executor[1])
         elif re.match(r"\s*Transfer\s+\d+\s*\|", line):
-            found = _TRANSFER.fullmatch(line.replace("|", " "))
-            if found is None:
-                raise ValueError(f"'{line.strip()[:60]}' is no whole row of a transfer")
-            _check_rate(found)
+            transfer = _TRANSFER.fullmatch(line.replace("|", " "))
+            if transfer is None:
+                raise ValueError(f"'{line.strip()[:60]}' is not a complete row of a transfer")
+            _check_rate(transfer)
             number = line.split("|")[0].split()[1]
             if number in numbers:
                 raise ValueError(f"transfer {number} of '{name}' is a duplicate")
             numbers.add(number)
-            rows.append(found)
+            rows.append(transfer)
 
 
 def _check_rate(row: re.Match[str]) -> None:
-    """Refuse a rate that is none, or that contradicts bytes and time, whose last digits are rounded."""
+    """Check that a rate is positive and agrees with the printed bytes and time.
+
+    The tolerance covers the rounding of the printed time.
+    """
     time_ms, rate = float(row["ms"]), float(row["rate"])
     if rate == 0:
         raise ValueError(f"'{' '.join(row[0].split())[:60]}' has a rate of 0 GB/s, expected a positive rate")
     if time_ms >= 0.1 and abs(int(row["bytes"]) / time_ms * 1e-6 / rate - 1) > 0.02 + 0.0005 / time_ms:
         follows = int(row["bytes"]) / time_ms * 1e-6
-        raise ValueError(f"a transfer of {rate:g} GB/s has bytes and time of {follows:.4g} GB/s")
+        raise ValueError(f"rate of a transfer is {rate:g} GB/s, expected {follows:.4g} GB/s from its bytes and time")
 
 
 def _one_test(name: str, rows: list[re.Match[str]]) -> Iterator[MeasuredGraph]:
@@ -128,7 +133,7 @@ def _one_test(name: str, rows: list[re.Match[str]]) -> Iterator[MeasuredGraph]:
     if not rows or len(flows) < len(ends):
         return
     slowest_s = max(float(row["ms"]) for row in rows) * 1e-3
-    # Times have three digits after the point: of short transfers the printed rate says more.
+    # Times are printed with three decimals, so the printed rate of short transfers is more precise.
     if slowest_s < 1e-4:
         total = sum(float(row["rate"]) for row in rows) * 1e9
     else:
@@ -143,9 +148,9 @@ def _cells(words: list[str], expected: int, row: str) -> list[float]:
 
 
 def _peer_matrix(lines: list[str]) -> Iterator[MeasuredGraph]:
-    """Return the unidirectional copies of TransferBench p2p."""
+    """Yield the unidirectional copies of the TransferBench preset p2p."""
     columns: list[tuple[str, str]] = []
-    found = 0
+    rows_read = 0
     for line in lines:
         if line.lstrip().startswith("Bidirectional copy"):
             break
@@ -154,7 +159,7 @@ def _peer_matrix(lines: list[str]) -> Iterator[MeasuredGraph]:
         row = re.match(r"\s*(CPU|GPU)\s+(\d+)\s+->\s+(.*)$", line)
         if not columns or row is None:
             continue
-        found += 1
+        rows_read += 1
         title, source = f"{row[1]} {row[2]}", _device_end(row[1], row[2])
         for column, rate in zip(columns, _cells(row[3].split(), len(columns), title), strict=True):
             target = _device_end(*column)
@@ -162,8 +167,8 @@ def _peer_matrix(lines: list[str]) -> Iterator[MeasuredGraph]:
                 yield MeasuredGraph(
                     f"p2p {title} to {' '.join(column)}", ((source, target),), rate * 1e9, "independent"
                 )
-    if found != len(columns):
-        raise ValueError(f"the unidirectional matrix has {found} of {len(columns)} rows: the output is cut short")
+    if rows_read != len(columns):
+        raise ValueError(f"the unidirectional matrix has {rows_read} of {len(columns)} rows: the output is cut short")
 
 
 def _device_end(kind: str, number: str) -> str:
@@ -175,7 +180,10 @@ def _devices(line: str) -> list[tuple[str, str]]:
 
 
 def _bandwidth_test(lines: list[str]) -> Iterator[MeasuredGraph]:
-    """Return the copies of rocm_bandwidth_test; its devices without a PCI address are processors."""
+    """Yield the copies of rocm_bandwidth_test.
+
+    Devices without a PCI address are processors.
+    """
     ends: dict[str, str] = {}
     for line in lines:
         device = _DEVICE.fullmatch(line)
@@ -185,7 +193,7 @@ def _bandwidth_test(lines: list[str]) -> Iterator[MeasuredGraph]:
     processors = sum(not end.isdigit() for end in ends.values())
     ends = {name: HOST if processors == 1 and not end.isdigit() else end for name, end in ends.items()}
     if processors == len(ends):
-        raise ValueError("no device has a PCI address, so GPUs and processors cannot be told apart")
+        raise ValueError("no device has a PCI address, so GPUs and processors cannot be distinguished")
     direction, columns, seen = "", list[str](), dict[tuple[str, str, str], float]()
     expected: set[tuple[str, str]] = set()
     for line in lines:
@@ -197,7 +205,7 @@ def _bandwidth_test(lines: list[str]) -> Iterator[MeasuredGraph]:
             columns = words[1:]
             unknown = [word for word in columns if word not in ends]
             if unknown:
-                raise ValueError(f"column {unknown[0]} is no device of the list")
+                raise ValueError(f"column is {unknown[0]}, expected a device of the list")
             expected |= {(direction, column) for column in columns}
         elif direction and columns and words and words[0] in ends:
             _check_cells(direction, words, columns, seen)
@@ -211,14 +219,16 @@ def _bandwidth_test(lines: list[str]) -> Iterator[MeasuredGraph]:
 
 
 def _check_cells(direction: str, words: list[str], columns: list[str], seen: dict[tuple[str, str, str], float]) -> None:
-    """Refuse a row that was there before, and one that contradicts the same two copies the other way round."""
+    """Check that a row is new and agrees with mirrored bidirectional cells."""
     for column, rate in zip(columns, _cells(words[1:], len(columns), words[0]), strict=True):
         if (direction, words[0], column) in seen:
             raise ValueError(f"row {words[0]} is a duplicate")
         seen[direction, words[0], column] = rate
         mirrored = seen.get((direction, column, words[0]), rate)
         if direction == "B" and abs(mirrored - rate) > _MIRROR * rate:
-            raise ValueError(f"{words[0]} and {column} both ways are {mirrored:g} and {rate:g} GB/s, expected one rate")
+            raise ValueError(
+                f"bidirectional copies of {words[0]} and {column} are {mirrored:g} and {rate:g} GB/s, expected one rate"
+            )
 
 
 def _matrix_row(direction: str, words: list[str], columns: list[str], ends: dict[str, str]) -> Iterator[MeasuredGraph]:
@@ -226,7 +236,7 @@ def _matrix_row(direction: str, words: list[str], columns: list[str], ends: dict
         source, target = ends[words[0]], ends[column]
         if source == target or not (source.isdigit() or target.isdigit()) or rate != rate:
             continue
-        # A bidirectional cell is the sum of both ways; its mirror image says the same again.
+        # A bidirectional cell is the sum of both directions, and the mirrored cell repeats it.
         if direction == "B" and int(words[0]) > int(column):
             continue
         flows = ((source, target),) if direction == "U" else ((source, target), (target, source))

@@ -1,8 +1,8 @@
-"""Parameters of the PCIe models from a few probes, measured or simulated.
+"""Calibration of the PCIe model parameters from measured or simulated probes.
 
-Three parameters need three kinds of probe: one copy alone below a switch gives the
-bandwidth, one copy alone across the root complex gives the crossing cost, one conflict
-of a local and a crossing copy for the same endpoint gives tau.
+Each of the three parameters needs one kind of probe. An isolated copy below a switch determines the bandwidth. An
+isolated copy across the root complex determines the crossing cost. A conflict, in which a local and a crossing copy
+share one target endpoint, determines tau.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["PARAMETER_UNITS", "Estimate", "calibrate", "estimate_frame", "read_probe_times"]
 
-#: Parameters in the order in which they are estimated, with their units.
+#: Unit of each parameter, in the order of estimation.
 PARAMETER_UNITS = {"bandwidth": "bytes/s", "crossing_cost": "1", "tau": "1"}
 _COLUMNS = ("probe", "repeat", "source", "target", "size_bytes", "elapsed_s")
 _RESAMPLES = 2000
-#: Resamples of fewer runs than this reach no further than the runs themselves.
+#: Below this number of runs, bootstrap intervals are too narrow and Student's t is used as well.
 _FEW_RUNS = 20
-#: Beyond these the probes contradict the model; less is noise, and taken as no cost.
+#: Largest deviations that count as noise and are clipped to no cost. Larger ones contradict the model.
 _FASTEST_CROSSING, _TAU_NOISE = 1.05, 0.02
 
 
@@ -41,9 +41,10 @@ class Estimate:
     name : str
         Key of `PARAMETER_UNITS`.
     value, ci_low, ci_high : float
-        Estimate and its 95 % interval, by bootstrap and of few runs Student's t; equal if every probe ran once.
+        Estimate and its 95 % confidence interval, from the bootstrap and, for fewer than 20 runs, Student's t. All
+        three are equal if every probe ran once.
     probes : int
-        Runs behind it.
+        Number of probe runs used.
     """
 
     name: str
@@ -59,18 +60,18 @@ def read_probe_times(path: Path | str) -> pd.DataFrame:
     Parameters
     ----------
     path : Path or str
-        File with the columns probe, repeat, source, target, size_bytes, elapsed_s: one row
-        a copy, copies of one probe and repeat started together.
+        File with the columns probe, repeat, source, target, size_bytes, elapsed_s and one row per copy. Copies of the
+        same probe and repeat start together.
 
     Returns
     -------
     pandas.DataFrame
-        The rows.
+        One row per copy, with the columns of the file.
 
     Raises
     ------
     InputError
-        On the first row that is wrong.
+        For the first invalid row.
     """
     rows = []
     for row in read_csv(path, _COLUMNS):
@@ -85,44 +86,47 @@ def read_probe_times(path: Path | str) -> pd.DataFrame:
 
 
 def _observe(tree: PcieTree, times: pd.DataFrame) -> dict[str, list[NDArray[np.float64]]]:
-    """Sort probe runs by what they tell: local and crossing rates alone, and conflicts."""
+    """Classify probe runs: isolated local and crossing rates in bytes/s, and conflicts."""
     names = tree.endpoint_names
-    known = set(names)
-    found: dict[str, list[NDArray[np.float64]]] = {"local": [], "crossing": [], "conflict": []}
+    endpoints = set(names)
+    runs: dict[str, list[NDArray[np.float64]]] = {"local": [], "crossing": [], "conflict": []}
     for (probe, _), run in times.groupby(["probe", "repeat"], sort=True):
         for name in (*run["source"], *run["target"]):
-            if name not in known:
+            if name not in endpoints:
                 raise InputError(
                     f"probe '{probe}' names the endpoint '{name}', expected one of {', '.join(names[:16])}"
                 )
         if (run["source"] == run["target"]).any():
-            raise InputError(f"probe '{probe}' copies an endpoint to itself")
+            raise InputError(f"probe '{probe}' copies an endpoint to itself, expected two different endpoints")
         crossing = [tree.is_crossing(s, t) for s, t in zip(run["source"], run["target"], strict=True)]
         size, elapsed = run["size_bytes"].to_numpy(), run["elapsed_s"].to_numpy()
         if len(run) == 1:
-            # What a link of capacity 1 would have given.
+            # Rate on a link of capacity 1.
             route = tree.route(str(run["source"].iloc[0]), str(run["target"].iloc[0]))
             narrowest = float(tree.routes.capacity[route].min())
-            found["crossing" if crossing[0] else "local"].append(size / elapsed / narrowest)
+            runs["crossing" if crossing[0] else "local"].append(size / elapsed / narrowest)
         elif len(run) == 2 and sorted(crossing) == [False, True] and run["target"].nunique() == 1:
             order = np.argsort(crossing)
-            found["conflict"].append(np.concatenate([size[order], elapsed[order]]))
+            runs["conflict"].append(np.concatenate([size[order], elapsed[order]]))
         else:
             raise InputError(
-                f"probe '{probe}' has {len(run)} copies, expected one copy alone, or one local and one crossing "
+                f"probe '{probe}' has {len(run)} copies, expected a single copy, or one local and one crossing "
                 "copy to the same endpoint"
             )
-    return found
+    return runs
 
 
 def _raw_tau(conflict: NDArray[np.float64], bandwidth: float, crossing_cost: float) -> float:
-    """Half the difference of the two factors while both copies run; the second ends alone."""
+    """Return half the difference of the congestion factors of a local and a crossing copy.
+
+    The factors are those while both copies run. After the first copy ends, the second one runs isolated.
+    """
     size, elapsed = conflict[:2], conflict[2:]
-    alone = np.array([bandwidth, bandwidth / crossing_cost])
+    isolated = np.array([bandwidth, bandwidth / crossing_cost])
     first = int(np.argmin(elapsed))
     moved = np.empty(2)
     moved[first] = size[first]
-    moved[1 - first] = size[1 - first] - (elapsed[1 - first] - elapsed[first]) * alone[1 - first]
+    moved[1 - first] = size[1 - first] - (elapsed[1 - first] - elapsed[first]) * isolated[1 - first]
     rho = moved / elapsed[first] / bandwidth
     return float((rho[0] - rho[1]) / 2)
 
@@ -132,29 +136,29 @@ def _tau(conflict: NDArray[np.float64], bandwidth: float, crossing_cost: float) 
 
 
 def calibrate(tree: PcieTree, times: pd.DataFrame, *, seed: int, resamples: int = _RESAMPLES) -> list[Estimate]:
-    """Estimate the models' parameters with bootstrap intervals.
+    """Estimate the model parameters with 95 % confidence intervals.
 
     Parameters
     ----------
     tree : PcieTree
         Topology of the probes.
     times : pandas.DataFrame
-        Probe times as `read_probe_times` gives.
+        Probe times as returned by `read_probe_times`.
     seed : int
         Root seed of the bootstrap.
     resamples : int, default 2000
-        Bootstrap resamples; runs are drawn within each kind of probe.
+        Number of bootstrap resamples. Runs are drawn within each kind of probe.
 
     Returns
     -------
     list of Estimate
-        The bandwidth, then those of crossing cost and tau that the probes tell.
+        The bandwidth, followed by crossing cost and tau if the probes determine them.
 
     Raises
     ------
     InputError
-        If no copy ran alone below a switch (on a tree without switches: alone at all), or
-        a probe is none of the three kinds.
+        If there is no isolated copy below a switch (on a tree without switches: no isolated copy), if a probe is not
+        of one of the three kinds, or if the probes contradict the topology.
 
     Examples
     --------
@@ -165,47 +169,49 @@ def calibrate(tree: PcieTree, times: pd.DataFrame, *, seed: int, resamples: int 
     >>> {estimate.name: round(estimate.value, 3) for estimate in calibrate(storm8, times, seed=1)}
     {'bandwidth': 14403481318.767, 'crossing_cost': 1.086, 'tau': 0.162}
     """
-    found = _observe(tree, times)
+    runs = _observe(tree, times)
     names = tree.endpoint_names
     has_local = any(not tree.is_crossing(s, t) for s in names for t in names if s != t)
-    alone = found["local"] if has_local else found["crossing"]
-    if not alone:
-        where = " below a switch, not across the root complex" if has_local else ""
-        raise InputError(f"no probe is one copy alone{where}, expected at least one: it gives the bandwidth")
+    isolated = runs["local"] if has_local else runs["crossing"]
+    if not isolated:
+        where = " below a switch (not across the root complex)" if has_local else ""
+        raise InputError(f"no probe is an isolated copy{where}, expected at least one to calibrate the bandwidth")
 
     def estimate(pick: dict[str, NDArray[np.int64]]) -> dict[str, float]:
-        local = np.concatenate([alone[i] for i in pick["alone"]])
+        local = np.concatenate([isolated[i] for i in pick["alone"]])
         values = {"bandwidth": float(local.mean())}
-        if found["local"] and found["crossing"]:
-            crossing = np.concatenate([found["crossing"][i] for i in pick["crossing"]])
+        if runs["local"] and runs["crossing"]:
+            crossing = np.concatenate([runs["crossing"][i] for i in pick["crossing"]])
             values["crossing_cost"] = max(1.0, values["bandwidth"] / float(crossing.mean()))
-        if found["conflict"]:
+        if runs["conflict"]:
             cost = values.get("crossing_cost", 1.0)
             values["tau"] = float(
-                np.mean([_tau(found["conflict"][i], values["bandwidth"], cost) for i in pick["conflict"]])
+                np.mean([_tau(runs["conflict"][i], values["bandwidth"], cost) for i in pick["conflict"]])
             )
         return values
 
-    counts = {"alone": len(alone), "crossing": len(found["crossing"]), "conflict": len(found["conflict"])}
+    counts = {"alone": len(isolated), "crossing": len(runs["crossing"]), "conflict": len(runs["conflict"])}
     values = estimate({kind: np.arange(count) for kind, count in counts.items()})
-    if found["local"] and found["crossing"]:
-        ratio = float(np.concatenate(found["crossing"]).mean()) / values["bandwidth"]
+    if runs["local"] and runs["crossing"]:
+        ratio = float(np.concatenate(runs["crossing"]).mean()) / values["bandwidth"]
         if ratio > _FASTEST_CROSSING:
             raise InputError(
-                f"copies across the root complex alone are {ratio:.2f} times as fast as those below a switch, expected "
-                "at most as fast: the topology does not fit these probes"
+                f"isolated copies across the root complex are {ratio:.2f} times as fast as those below a switch, "
+                "expected at most as fast; check that the topology matches these probes"
             )
-    if found["conflict"]:
-        raw = min(_raw_tau(one, values["bandwidth"], values.get("crossing_cost", 1.0)) for one in found["conflict"])
+    if runs["conflict"]:
+        raw = min(
+            _raw_tau(conflict, values["bandwidth"], values.get("crossing_cost", 1.0)) for conflict in runs["conflict"]
+        )
         if raw < -_TAU_NOISE:
             raise InputError(
-                f"the crossing copy of a conflict gets more than the local one (tau would be {raw:.3f}), expected at "
-                "most as much: the topology does not fit these probes"
+                f"the crossing copy of a conflict is faster than the local copy (tau is {raw:.3f}), expected at most "
+                "as fast; check that the topology matches these probes"
             )
     generator = random_generator(seed, f"pcie.calibration.{tree.name}")
     draws = []
     for _ in range(resamples if max(counts.values()) > 1 else 1):
-        # A kind that ran once cannot be resampled; it adds nothing to the interval.
+        # A kind of probe with a single run cannot be resampled and does not widen the interval.
         pick = {kind: generator.integers(0, max(count, 1), size=count) for kind, count in counts.items()}
         draws.append(estimate(pick))
     kind_of = {"bandwidth": "alone", "crossing_cost": "crossing", "tau": "conflict"}
@@ -219,31 +225,34 @@ def calibrate(tree: PcieTree, times: pd.DataFrame, *, seed: int, resamples: int 
 
 
 def _interval(value: float, draws: list[float], count: int) -> tuple[float, float]:
-    """Return a 95 % interval; of few runs by Student's t, as their resamples reach no further than the runs."""
+    """Return a 95 % confidence interval.
+
+    For few runs, it is widened to the interval of Student's t, because resamples stay within the range of the runs.
+    """
     low, high = (float(end) for end in np.percentile(draws, [2.5, 97.5]))
     if not 1 < count < _FEW_RUNS:
         return low, high
-    from scipy.special import stdtrit  # 0.2 s: only where it is needed
+    from scipy.special import stdtrit  # slow import
 
-    # A resample of n runs spreads less than means of n runs do, by the part that their own mean takes.
+    # The bootstrap variance of a mean of n runs is too small by a factor (n - 1) / n.
     half = float(stdtrit(count - 1, 0.975) * np.std(draws) * np.sqrt(count / (count - 1)))
     return min(low, max(value - half, 0.0)), max(high, value + half)
 
 
 def estimate_frame(estimates: list[Estimate], *, system: str, tag: str, source: str) -> pd.DataFrame:
-    """Return estimates as rows of the table parameter.
+    """Return estimates as rows of the table ``parameter``.
 
     Parameters
     ----------
     estimates : list of Estimate
-        What was calibrated.
+        Calibrated parameters.
     system, tag, source : str
-        Columns of that name.
+        Values of the columns with these names.
 
     Returns
     -------
     pandas.DataFrame
-        Rows as in schema.sql.
+        Rows with the columns of the table in schema.sql.
     """
     return pd.DataFrame(
         [

@@ -15,31 +15,31 @@ __all__ = ["ABLATIONS", "MODELS", "VALIDATED", "CongestionOptions", "Model", "na
 
 @dataclass(frozen=True)
 class CongestionOptions:
-    """Readings of the congestion-factor algorithm; defaults follow the slides.
+    """Interpretations of the congestion-factor algorithm; the defaults follow the slides.
 
     Parameters
     ----------
     upstream_sharing : {'proportional', 'round_robin'}
-        Share a saturated upstream port in proportion to demands, or max-min over input ports.
+        Whether a saturated upstream port is shared in proportion to demands, or max-min fairly over its input ports.
     solo_crossing_penalty : bool
-        Whether a communication that crosses the root complex alone runs at ``1 - tau``.
+        Whether an isolated communication across the root complex runs at ``1 - tau``.
     coupling : {'ratio', 'minimum'}
-        Whether communications that share a saturated upstream port keep their ratio or
-        all fall to the slowest.
+        Whether communications that share a saturated upstream port keep the ratio of their rates or all run at the
+        lowest rate.
     group_demand : {'sum', 'maximum'}
-        Congestion factor of a grouped communication set.
+        Demand of a grouped communication set: sum or maximum of the factors of its members.
     group_split : {'proportional', 'equal'}
-        How a set passes its share on to its members.
+        Division of the share of a set among its members.
     crossing_bonus : {'conserving', 'literal'}
-        Whether sets that do not cross gain what crossing ones lose, or ``tau`` each.
+        Whether local sets gain in total what crossing sets lose, or ``tau`` each.
     all_crossing : {'equal', 'penalised'}
-        What happens where every set crosses the root complex.
+        Whether sets share equally or are penalised if every set crosses the root complex.
     root_complex_conflict : {'arbitrated', 'ignored'}
-        Whether the root complex's own downstream ports arbitrate.
+        Whether the downstream ports of the root complex arbitrate.
     work_conserving : bool
-        Whether bandwidth that one set cannot use goes to the others.
+        Whether other sets use the bandwidth that one set cannot use.
     head_of_line : {'freeze', 'two_rounds', 'off'}
-        How communications merged at a saturated upstream port hold each other back.
+        Head-of-line blocking between communications that merge at a saturated upstream port.
     """
 
     upstream_sharing: Literal["proportional", "round_robin"] = "proportional"
@@ -54,7 +54,7 @@ class CongestionOptions:
     head_of_line: Literal["freeze", "two_rounds", "off"] = "freeze"
 
     def vector(self) -> NDArray[np.int64]:
-        """Return the options in the order in which kernels read them."""
+        """Return the options as numbers, in the order that the kernels expect."""
         return np.array(
             [
                 self.upstream_sharing == "round_robin",
@@ -74,7 +74,7 @@ class CongestionOptions:
 
 @dataclass(frozen=True)
 class Model:
-    """A named model of concurrent transfers.
+    """Named model of concurrent PCIe copies.
 
     Parameters
     ----------
@@ -83,9 +83,9 @@ class Model:
     title : str
         Name in figures.
     method : {'congestion_factor', 'no_contention', 'busiest_link', 'max_min', 'back_pressure'}
-        Which rule gives the rates of a phase.
+        Rule for the rates within a phase.
     options : CongestionOptions
-        Readings of the congestion-factor algorithm.
+        Interpretation of the congestion-factor algorithm.
     uses_tau : bool, default True
         Whether the root-complex penalty is applied.
     """
@@ -130,7 +130,7 @@ _SINGLE_OPTIONS = (
 )
 
 
-#: Models by name: the slides' reading, variants that matter, baselines.
+#: Models by name: interpretation of the slides, important variants, baselines, single-option variants.
 MODELS = {model.name: model for model in (*_MAIN, *_SINGLE_OPTIONS)}
 
 
@@ -140,7 +140,7 @@ def named_model(name: str) -> Model:
     Raises
     ------
     InputError
-        If there is none of that name.
+        If there is no model with this name.
 
     Examples
     --------
@@ -152,9 +152,9 @@ def named_model(name: str) -> Model:
     return MODELS[name]
 
 
-#: Names of the models that change one option of the slides' reading.
+#: Names of the models that change one option of the slides' interpretation.
 ABLATIONS = ("round_robin_upstream", "without_head_of_line", *(model.name for model in _SINGLE_OPTIONS))
 
 
-#: The slides' reading, its best-supported variant, and the rule that goes beyond the paper.
+#: Interpretation of the slides, its best-supported variant, and a model beyond the paper.
 VALIDATED = ("congestion_factor", "round_robin_upstream", "back_pressure")

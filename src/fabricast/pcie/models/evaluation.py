@@ -1,7 +1,7 @@
-"""Models of concurrent PCIe transfers: the congestion-factor algorithm, its readings, baselines.
+"""Evaluation of the PCIe models: congestion factors, their interpretations, and baselines.
 
-Every reading of the slides that they do not settle is an option in words; every
-model is a named choice of options or a baseline, on one interface.
+Each point that the slides leave open is a named option of `CongestionOptions`. Each model is a named set of options or
+a baseline, and all models have the same interface.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from fabricast.runtime.threads import over_blocks
 __all__ = ["Evaluation", "Phase", "evaluate", "factors", "trace_phases", "warm_up"]
 
 
-#: Graphs that a thread takes at a time.
+#: Number of graphs in each block of work of a thread.
 _SMALLEST_BLOCK = 512
 _TINY_PAYLOAD = 1e-6
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a model says of a set of graphs.
+    """Prediction of a model for a set of graphs.
 
     Parameters
     ----------
-    end_s : ndarray of float64, shape (communications,)
-        When each communication ends, from time 0.
-    initial_rho : ndarray of float64, shape (communications,)
-        Congestion factor of each communication in its first phase.
+    end_s : ndarray of float64, shape (copies,)
+        Completion time of each copy in s.
+    initial_rho : ndarray of float64, shape (copies,)
+        Congestion factor of each copy in its first phase.
     phases : ndarray of int64, shape (graphs,)
         Number of phases of each graph.
-    bottleneck : ndarray of int64, shape (communications,), or None
-        Number of the link that limits each communication for the longest time, if asked for: the
-        full one of its route where it gets its part, else the link that limits those that hold it back.
+    bottleneck : ndarray of int64, shape (copies,), or None
+        Number of the link that limits each copy for the longest time; None unless requested. It is the saturated link
+        of the route on which the copy gets its share. For a copy throttled by other copies, it is their bottleneck.
     """
 
     end_s: NDArray[np.float64]
@@ -51,11 +51,11 @@ class Evaluation:
 
 
 def piece_payload(tau: float, crossing_cost: float) -> float:
-    """Payload of a packet behind the root complex, as a part of a whole packet's, that gives `tau`.
+    """Return the payload of packets behind the root complex that reproduces `tau`.
 
-    In a conflict of one local and one crossing set both send equally many packets, so the
-    local one gets 1 / (1 + cost * payload) and the crossing one `payload` times that; half
-    their difference is tau (slides: 1/2 + tau and 1/2 - tau).
+    The payload is relative to that of a whole packet. In a conflict of a local and a crossing set, both send the same
+    number of packets. The local set gets the share 1 / (1 + cost * payload), and the crossing set `payload` times this
+    share. Half the difference of the shares is tau (slides: 1/2 + tau and 1/2 - tau).
     """
     return (1 - 2 * tau) / (1 + 2 * tau * crossing_cost) if tau < 0.5 else _TINY_PAYLOAD
 
@@ -74,7 +74,7 @@ def evaluate(
     first_phase_only: bool = False,
     explain: bool = False,
 ) -> Evaluation:
-    """Predict when every communication of every graph ends.
+    """Predict the completion time of each copy of each graph.
 
     Parameters
     ----------
@@ -83,30 +83,30 @@ def evaluate(
     graphs : CongestionGraphs
         The graphs, evaluated in parallel and independently of each other.
     model : Model
-        The rule for the rates of a phase.
+        Model of the rates within a phase.
     bandwidth_bytes_per_s : float
-        Bandwidth of one communication alone on links of capacity 1.
+        Bandwidth of an isolated copy on links of capacity 1, in bytes/s.
     tau : float
         Performance reduction for crossing the root complex, in [0, 1).
     crossing_cost : float, default 1.0
-        Time on a link behind the root complex per byte, relative to other bytes: smaller
-        packets carry more headers. Used by the back-pressure model.
+        Time per byte on links behind the root complex, relative to other links; it exceeds 1 because smaller packets
+        have more headers. Used by the back-pressure model only.
     threads : int, default 1
-        Threads to use.
-    after : ndarray of int64, shape (communications,), optional
-        Number, within its graph, of the communication after whose end each one starts; -1
-        for those that start at their own time.
+        Number of threads.
+    after : ndarray of int64, shape (copies,), optional
+        Predecessor of each copy, as a number within its graph: the copy starts when its predecessor ends. -1 for a
+        copy that starts at its start time.
     latency_s : float, default 0
-        Pause between a communication and the one that starts after it.
+        Pause between the end of a predecessor and the start of its successor, in s.
     first_phase_only : bool, default False
-        Compute `initial_rho` of those that start first, and nothing else.
+        Whether to compute only `initial_rho` of the copies that start first.
     explain : bool, default False
-        Find the link that limits each communication, too.
+        Whether to determine the bottleneck of each copy.
 
     Returns
     -------
     Evaluation
-        End times, first factors and number of phases; identical for any number of threads.
+        Completion times, initial congestion factors and numbers of phases; independent of the number of threads.
 
     References
     ----------
@@ -124,7 +124,7 @@ def evaluate(
     >>> [round(float(end) * 1e3, 3) for end in result.end_s]
     [64.944, 64.944, 36.08, 36.08]
     """
-    from fabricast.pcie.kernels import models as kernel
+    from fabricast.pcie.models.kernels import models as kernel
 
     routes = tree.routes
     predecessors = np.full(graphs.source.size, -1, dtype=np.int64) if after is None else after
@@ -160,25 +160,25 @@ def evaluate(
 def factors(
     tree: PcieTree, arcs: list[Arc], model: Model, *, tau: float, crossing_cost: float = 1.0
 ) -> NDArray[np.float64]:
-    """Return the congestion factors of communications that are all active.
+    """Return the congestion factors of copies that are all active.
 
     Parameters
     ----------
     tree : PcieTree
         Topology.
     arcs : list of (int, int)
-        (source, target) pairs.
+        (source, target) pairs of endpoint numbers.
     model : Model
-        The rule.
+        Model of the rates.
     tau : float
         Performance reduction for crossing the root complex.
     crossing_cost : float, default 1.0
-        As for `evaluate`.
+        See `evaluate`.
 
     Returns
     -------
-    ndarray of float64, shape (communications,)
-        Factors as a multiple of the reference bandwidth.
+    ndarray of float64, shape (copies,)
+        Rates in units of the reference bandwidth.
 
     Examples
     --------
@@ -187,13 +187,13 @@ def factors(
     >>> [float(rho) for rho in factors(storm8, [(0, 1), (2, 1)], MODELS["max_min"], tau=0.2)]
     [0.5, 0.5]
     """
-    # All start together, so the factors of the first phase are those asked for.
+    # All copies start together and are therefore active in the first phase.
     graphs = from_arcs([arcs], size_bytes=1.0)
     return evaluate(tree, graphs, model, bandwidth_bytes_per_s=1.0, tau=tau, crossing_cost=crossing_cost).initial_rho
 
 
 def warm_up() -> None:
-    """Compile all kernels, or load them from the cache."""
+    """Compile the model kernels or load them from the cache."""
     tree = regular_tree("pair", (2,))
     graphs = from_arcs([[(0, 1)]], size_bytes=1.0)
     evaluate(tree, graphs, MODELS["congestion_factor"], bandwidth_bytes_per_s=1.0, tau=0.0)
@@ -202,18 +202,18 @@ def warm_up() -> None:
 
 @dataclass(frozen=True)
 class Phase:
-    """One phase of one graph: a time in which the set of active communications is constant.
+    """Phase of a graph: a time interval with a constant set of active copies.
 
     Parameters
     ----------
     start_s, duration_s : float
-        When it starts and how long it lasts.
+        Start and duration in s.
     active : tuple of int
-        Numbers of the active communications.
+        Numbers of the active copies.
     rho : tuple of float
-        Their congestion factors.
+        Congestion factor of each active copy.
     transferred_bytes : tuple of float
-        What they move in this phase.
+        Bytes that each active copy transfers in this phase.
     """
 
     start_s: float
@@ -233,19 +233,19 @@ def trace_phases(
     tau: float,
     crossing_cost: float = 1.0,
 ) -> list[Phase]:
-    """Return the phases of one graph, for drawing and for reading.
+    """Return the phases of one graph.
 
     Parameters
     ----------
     tree, graphs, model, bandwidth_bytes_per_s, tau, crossing_cost
-        As for `evaluate`.
+        See `evaluate`.
     graph : int
         Number of the graph.
 
     Returns
     -------
     list of Phase
-        In order of time.
+        Phases in chronological order.
 
     Examples
     --------

@@ -1,8 +1,7 @@
-"""Which bandwidth, tau and crossing cost a machine has, and what stands behind each.
+"""Model parameters of a machine (bandwidth, tau, crossing cost) and their provenance.
 
-A value comes, in this order, from the user, from probes of the machine (`calibrate`), from
-what was published of a built-in machine, or from the links of the topology. Where none of
-them tells the bandwidth, it is refused, never filled in.
+A value comes, in this order, from the user, from probes of the machine (`calibrate`), from what was published of a
+built-in machine, or from the links of the topology. A bandwidth that none of them specifies is an error.
 """
 
 from __future__ import annotations
@@ -14,14 +13,13 @@ from pathlib import Path
 from fabricast.core.errors import InputError, UnknownSpeedError
 from fabricast.core.resources import published
 from fabricast.core.units import HEADER_BYTES, PAYLOAD_BYTES, PROTOCOL_EFFICIENCY
+from fabricast.core.warnings import Warning, WarningCode
 from fabricast.inputs.parameters import Parameter, read_parameter_rows, read_parameters
 from fabricast.pcie.models.catalogue import Model
 from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["MachineParameters", "machine_parameters", "read_machine_parameters"]
 
-#: How the sources of values begin that come from the links alone.
-_DEFAULTS = ("links of", "not given")
 _UNITS = {"bandwidth": "bytes/s", "tau": "1", "crossing_cost": "1"}
 #: Parameters of a copy lie within these bounds; `tau` below its upper one.
 _BOUNDS = {"bandwidth": (1e6, 1e13), "tau": (0.0, 1.0), "crossing_cost": (1.0, 100.0)}
@@ -48,8 +46,8 @@ class MachineParameters:
     crossing_cost: float
     rows: tuple[Parameter, ...]
 
-    def notes(self, model: Model) -> list[str]:
-        """Return what stands behind values that nobody measured, gave or published, one line each.
+    def warnings(self, model: Model) -> list[Warning]:
+        """Return one warning per default value that was neither measured, user-supplied nor published.
 
         Parameters
         ----------
@@ -58,19 +56,20 @@ class MachineParameters:
         """
         used = {"bandwidth"} | ({"tau"} if model.uses_tau else set())
         used |= {"crossing_cost"} if model.method == "back_pressure" else set()
-        unused = [
-            f"crossing_cost {row.value:g} is not used by model '{model.name}', by which a copy alone across the root "
-            "complex is as fast as any; back_pressure and endpoint_engines use it"
+        warnings = [
+            Warning(
+                WarningCode.PARAMETER_UNUSED,
+                f"crossing_cost {row.value:g} is not used by model '{model.name}', which predicts the full rate for a "
+                "single copy across the root complex; back_pressure and endpoint_engines use it",
+            )
             for row in self.rows
             if row.name == "crossing_cost" and row.name not in used and row.value > 1
         ]
-        return unused + [
-            f"{row.name} {row.value / 1e9:.2f} GB/s: {row.source}"
-            if row.unit == "bytes/s"
-            else f"{row.name} {row.value:g}: {row.source}"
-            for row in self.rows
-            if row.name in used and row.source.startswith(_DEFAULTS)
-        ]
+        for row in self.rows:
+            if row.name in used and row.is_default:
+                value = f"{row.value / 1e9:.2f} GB/s" if row.unit == "bytes/s" else f"{row.value:g}"
+                warnings.append(Warning(WarningCode.DEFAULT_PARAMETER, f"{row.name} {value}: {row.source}"))
+        return warnings
 
 
 def read_machine_parameters(path: Path | str, system: str) -> dict[str, Parameter]:
@@ -179,7 +178,7 @@ def machine_parameters(
             if name in values and math.isclose(values[name].value, value, rel_tol=1e-9):
                 continue
             values[name] = Parameter(
-                "pcie", tree.name, name, value, _UNITS[name], "assumed", "given by option or configuration"
+                "pcie", tree.name, name, value, _UNITS[name], "assumed", "user-supplied option or configuration"
             )
     if "bandwidth" not in values:
         raise UnknownSpeedError(
@@ -198,22 +197,22 @@ def machine_parameters(
 
 
 def _from_links(tree: PcieTree) -> dict[str, Parameter]:
-    """Defaults of a machine that nobody measured: the payload share of its links, no penalty."""
-    untold = {
-        "tau": (0.0, "not given by the topology, no penalty assumed; a probe of a local and a crossing copy tells"),
-        "crossing_cost": (1.0, "not given by the topology, none assumed; a crossing copy alone tells"),
+    """Return the defaults of a machine without measurements: the payload share of its links, and no penalty."""
+    defaults = {
+        "tau": (0.0, "assumed, the topology specifies none; a probe with a local and a crossing copy determines it"),
+        "crossing_cost": (1.0, "assumed, the topology specifies none; a single crossing copy determines it"),
     }
-    found = {
-        name: Parameter("pcie", tree.name, name, value, "1", "assumed", source)
-        for name, (value, source) in untold.items()
+    parameters = {
+        name: Parameter("pcie", tree.name, name, value, "1", "assumed", source, is_default=True)
+        for name, (value, source) in defaults.items()
     }
     if tree.link_bytes_per_s is not None:
-        found["bandwidth"] = Parameter(
+        parameters["bandwidth"] = Parameter(
             "pcie", tree.name, "bandwidth", tree.link_bytes_per_s * PROTOCOL_EFFICIENCY, "bytes/s", "derived",
             f"links of {tree.link_bytes_per_s / 1e9:.2f} GB/s times {PROTOCOL_EFFICIENCY:.3f}, the payload share of "
-            f"packets of {PAYLOAD_BYTES} + {HEADER_BYTES} bytes (assumed)",
+            f"packets of {PAYLOAD_BYTES} + {HEADER_BYTES} bytes (assumed)", is_default=True,
         )  # fmt: skip
-    return found
+    return parameters
 
 
 def _from_publication(topology: str) -> dict[str, Parameter]:

@@ -1,1 +1,1 @@
-"""Packet simulator of PCIe trees: hardware, programs, arbitration phases, traces and probes."""
+"""Packet-level simulator of PCIe trees."""

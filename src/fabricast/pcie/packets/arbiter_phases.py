@@ -1,9 +1,9 @@
-"""Packet-level simulation over several phases of the arbiters: median and range of every end.
+"""Packet-level simulation over several arbitration phases.
 
-In which order the ports of a switch take turns, and where its arbiters stand when copies start,
-nobody knows, and some graphs are sensitive to it. Neither the order of rows nor the names of
-endpoints may decide, so every graph is brought into an order that follows from its form, and
-runs in several phases of that order. What does not meet is simulated apart, and once.
+The arbitration order and initial arbiter state are unknown, and some graphs are sensitive to them. The results must not
+depend on the order of rows or on the names of endpoints. The copies of each graph are therefore sorted into a canonical
+order, and each graph runs in several phases: permutations of that order with different initial arbiter states. Copies
+that share no links are simulated separately.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["SimulatedEnds", "simulate", "warm_up"]
 
-#: Phases in which every graph runs, and in which it runs if those disagree.
+#: Number of phases for each graph, and for graphs with different completion times in these phases.
 _FIRST_PHASES, _ALL_PHASES = 3, 9
-#: Ends that agree to this share in the first phases are taken not to depend on the phase.
+#: Relative range of completion times up to which a graph counts as insensitive to the phase.
 _AGREED = 1e-3
 
 
 @dataclass(frozen=True)
 class SimulatedEnds:
-    """When communications end, over the phases of the arbiters.
+    """Completion times of copies over several arbitration phases.
 
     Parameters
     ----------
-    end_s : ndarray of float64, shape (communications,)
-        Median of the ends, from time 0.
-    earliest_s, latest_s : ndarray of float64, shape (communications,)
-        Their range.
+    end_s : ndarray of float64, shape (copies,)
+        Median completion time in s; the mean for graphs with a copy program.
+    earliest_s, latest_s : ndarray of float64, shape (copies,)
+        Minimum and maximum completion time in s.
     """
 
     end_s: NDArray[np.float64]
@@ -55,33 +55,33 @@ def simulate(
     threads: int = 1,
     progress: Callable[[int], None] | None = None,
 ) -> SimulatedEnds:
-    """Simulate every graph packet by packet in several phases of the arbiters.
+    """Simulate each graph packet by packet in several arbitration phases.
 
-    Every graph runs in three phases and, if these disagree by more than 0.1 %, in nine. Ends
-    of communications that a symmetry of tree and graph exchanges are taken together.
+    Each graph runs in three phases. If completion times differ by more than 0.1 %, the graph runs in nine phases.
+    Completion times of copies that are equivalent by a symmetry of tree and graph are pooled.
 
     Parameters
     ----------
     tree : PcieTree
         Topology.
     graphs : CongestionGraphs
-        The graphs; sizes are rounded up to whole packets.
+        Graphs to simulate. Sizes are rounded up to whole packets.
     hardware : PacketHardware
         Packets, links, buffers and root complex.
     threads : int, default 1
-        Threads to use.
+        Number of threads.
     progress : callable, optional
-        Called with the number of graphs that were finished since the last call.
+        Called with the number of graphs finished since its last call.
 
     Returns
     -------
     SimulatedEnds
-        Identical for any order of rows, naming of endpoints and number of threads.
+        Completion times, independent of the order of rows, the names of endpoints and the number of threads.
 
     Raises
     ------
     InputError
-        As `fabricast.pcie.packets.equivalent_runs.simulate_ends`.
+        See `fabricast.pcie.packets.equivalent_runs.simulate_ends`.
 
     Examples
     --------
@@ -99,7 +99,7 @@ def simulate(
     parts, row_of, alike = _in_order_of_form(tree, graphs, _components(tree, graphs, hardware))
 
     def run(some: CongestionGraphs, phases: range, advance: Callable[[int], None] | None) -> NDArray[np.float64]:
-        # Together, since a graph proceeds alike in many phases.
+        # All phases go into one call, because runs of a graph in different phases are often equivalent.
         orders = [_shuffled(some, phase) for phase in phases]
         every = joined([_reordered(some, order) for order in orders])
         phase_of_graph = np.repeat(np.array(phases, dtype=np.int64), len(some))
@@ -109,7 +109,7 @@ def simulate(
             row[order] = own
         return ends
 
-    # The bar counts graphs, of which each phase does its part.
+    # Progress is reported in graphs: runs of all phases and components are scaled to the number of graphs.
     done = 0
 
     def advance(finished: int) -> None:
@@ -127,22 +127,22 @@ def simulate(
         more = run(parts.chosen(unsure), range(_FIRST_PHASES, _ALL_PHASES), None)
         every = np.concatenate([ends[:, rows], more])
         low[rows], high[rows], middle[rows] = _pooled(every, parts.chosen(unsure), alike[rows])
-    # Back to the order of rows.
+    # Restore the order of rows.
     found = np.empty((3, row_of.size))
     found[:, row_of] = np.stack([middle, low, high])
     return SimulatedEnds(*found)
 
 
 def _components(tree: PcieTree, graphs: CongestionGraphs, hardware: PacketHardware) -> NDArray[np.int64]:
-    """Return for each communication the first one of its component."""
+    """Return the first copy of the connected component of each copy."""
     from fabricast.pcie.packets.kernels.order import number_components
 
     routes = tree.routes
-    own = np.arange(len(tree.link_names), dtype=np.int64)
+    link_itself = np.arange(len(tree.link_names), dtype=np.int64)
     component = np.empty(graphs.source.size, dtype=np.int64)
     number_components(
         graphs.offset, graphs.source, graphs.target, routes.endpoints, routes.offset, routes.link,
-        reverse_links(tree) if hardware.link_layer_packets else own, component,
+        reverse_links(tree) if hardware.link_layer_packets else link_itself, component,
     )  # fmt: skip
     return component
 
@@ -150,7 +150,7 @@ def _components(tree: PcieTree, graphs: CongestionGraphs, hardware: PacketHardwa
 def _in_order_of_form(
     tree: PcieTree, graphs: CongestionGraphs, component: NDArray[np.int64]
 ) -> tuple[CongestionGraphs, NDArray[np.int64], NDArray[np.uint64]]:
-    """Return components as graphs of their own, the row of each communication, and which are alike."""
+    """Return components as graphs in canonical order, with rows and equivalence classes."""
     from fabricast.pcie.packets.kernels.order import order_communications
 
     rows = np.argsort(component, kind="stable")
@@ -173,16 +173,16 @@ def _in_order_of_form(
 
 
 def _keys(graphs: CongestionGraphs) -> NDArray[np.uint64]:
-    """Sizes and starts of communications as one number each."""
+    """Return a hash of size and start time of each copy."""
     return graphs.size_bytes.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + graphs.start_s.view(np.uint64)
 
 
 def _shuffled(graphs: CongestionGraphs, phase: int) -> NDArray[np.int64]:
-    """Return an order of rows in which communications of each graph are mixed by their place and the phase."""
+    """Return a pseudo-random permutation of the copies within each graph."""
     if phase == 0:
         return np.arange(graphs.source.size)
-    place = graphs.number_in_graph.astype(np.uint64) + np.uint64(1)
-    mixed = place * np.uint64(0x9E3779B97F4A7C15) + np.uint64(phase * 0xBF58476D1CE4E5B9 % 2**64)
+    position = graphs.number_in_graph.astype(np.uint64) + np.uint64(1)
+    mixed = position * np.uint64(0x9E3779B97F4A7C15) + np.uint64(phase * 0xBF58476D1CE4E5B9 % 2**64)
     mixed ^= mixed >> np.uint64(31)
     mixed *= np.uint64(0x94D049BB133111EB)
     mixed ^= mixed >> np.uint64(29)
@@ -190,6 +190,7 @@ def _shuffled(graphs: CongestionGraphs, phase: int) -> NDArray[np.int64]:
 
 
 def _reordered(graphs: CongestionGraphs, order: NDArray[np.int64]) -> CongestionGraphs:
+    """Return the graphs with reordered copies."""
     return CongestionGraphs(
         graphs.names,
         graphs.families,
@@ -204,9 +205,9 @@ def _reordered(graphs: CongestionGraphs, order: NDArray[np.int64]) -> Congestion
 def _pooled(
     ends: NDArray[np.float64], graphs: CongestionGraphs, alike: NDArray[np.uint64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return smallest, largest and median end over phases and over communications that are alike."""
+    """Return minimum, maximum and median completion times over phases and equivalent copies."""
     phases = ends.shape[0]
-    # Groups of rows of one graph that are alike.
+    # A group is the set of equivalent copies of one graph.
     graph = graphs.graph_of_communication
     sort = np.lexsort((alike, graph))
     begins = np.diff(graph[sort], prepend=-1).astype(bool) | (np.diff(alike[sort], prepend=alike[sort][:1]) != 0)
@@ -221,5 +222,5 @@ def _pooled(
 
 
 def warm_up() -> None:
-    """Compile simulator and order of communications, or load them from the cache."""
+    """Compile the simulator kernels or load them from the cache."""
     simulate(regular_tree("pair", (2,)), from_arcs([[(0, 1)]], size_bytes=1.0), HARDWARE["no_split"])

@@ -1,4 +1,4 @@
-"""Rates of one device's DMA by transfer size: packets, headers, and what a device adds to each packet."""
+"""DMA rate of a single device by transfer size: payload, headers and a gap per packet."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from fabricast.pcie.packets.hardware import PacketHardware
 
 __all__ = ["COMPLETION_HEADER_BYTES", "dma_bytes_per_s", "effective_rate_bytes_per_s", "packet_gap_s"]
 
-#: Framing 8 and header 12 bytes of a completion; a write has 4 bytes of address more, and 4 for 64 bits.
+#: Framing (8 bytes) and header (12 bytes) of a completion. A write with a 64-bit address has 4 bytes more.
 COMPLETION_HEADER_BYTES = 20
-#: Raw 62.96 Gbit/s of PCIe 3.0 x8 less 8 to 10 % for link-layer packets: 57.88 (Neugebauer et al., section 3).
+#: PCIe 3.0 x8: raw 62.96 Gbit/s, 57.88 Gbit/s after 8 to 10 % link-layer packets (Neugebauer et al., section 3).
 _LINK_LAYER_SHARE = 57.88 / 62.96
 _DWORD_BYTES = 4
 
@@ -22,24 +22,24 @@ def dma_bytes_per_s(
 ) -> NDArray[np.float64]:
     """Return the rate of back-to-back DMAs of one size over one link.
 
-    A transfer of n bytes is cut into packets of at most the payload; each takes its bytes on the wire, header
-    included, and the gap.
+    Each transfer is split into packets of at most the payload size. The time of a packet is its bytes on the wire,
+    including the header, divided by the raw link rate, plus the gap.
 
     Parameters
     ----------
     size_bytes : array_like of int, shape (sizes,)
-        Bytes of each transfer.
+        Size of each transfer in bytes.
     hardware : PacketHardware
         Payload and link.
     header_bytes : int
-        Header and framing: 24 of writes, 20 of the completions of reads.
+        Header and framing of a packet in bytes: 24 for writes, 20 for read completions.
     gap_s : float, default 0
-        Time that each packet takes beyond its bytes.
+        Additional time of each packet in s.
 
     Returns
     -------
     ndarray of float64, shape (sizes,)
-        Payload bytes per second.
+        Payload rate of each transfer size in bytes/s.
 
     Raises
     ------
@@ -58,33 +58,35 @@ def dma_bytes_per_s(
     """
     size = np.asarray(size_bytes, dtype=np.float64)
     if (size < 1).any():
-        raise InputError(f"a transfer has {size.min():g} bytes, expected at least 1")
+        raise InputError(f"size_bytes is {size.min():g}, expected at least 1")
     packets = np.ceil(size / hardware.payload_bytes)
     on_wire = np.ceil(size / _DWORD_BYTES) * _DWORD_BYTES + packets * header_bytes
     return np.asarray(size / (on_wire / hardware.raw_bytes_per_s + packets * gap_s))
 
 
 def packet_gap_s(size_bytes: ArrayLike, bytes_per_s: ArrayLike, hardware: PacketHardware, header_bytes: int) -> float:
-    """Return the gap after each packet that measured rates of whole packets show: the median.
+    """Return the gap after each packet, estimated from measured rates.
+
+    The gap is the median over transfers that are whole packets. It is the inverse of `dma_bytes_per_s`.
 
     Parameters
     ----------
     size_bytes, bytes_per_s : array_like, shape (sizes,)
-        Transfers and their rates; only whole packets say what a packet takes.
+        Transfer sizes in bytes and measured rates in bytes/s. Transfers that are not whole packets are ignored.
     hardware : PacketHardware
         Payload and link.
     header_bytes : int
-        Header and framing of a packet.
+        Header and framing of a packet in bytes.
 
     Returns
     -------
     float
-        Seconds; negative if packets are faster than the link.
+        Gap in s; negative if packets are faster than the link rate allows.
 
     Raises
     ------
     InputError
-        If no transfer is of whole packets.
+        If no transfer consists of whole packets.
 
     Examples
     --------
@@ -96,7 +98,7 @@ def packet_gap_s(size_bytes: ArrayLike, bytes_per_s: ArrayLike, hardware: Packet
     size, rate = np.asarray(size_bytes, dtype=np.float64), np.asarray(bytes_per_s, dtype=np.float64)
     whole = size % hardware.payload_bytes == 0
     if not whole.any():
-        raise InputError(f"no transfer is a multiple of {hardware.payload_bytes} bytes, expected one")
+        raise InputError(f"size_bytes contains no multiple of {hardware.payload_bytes}, expected at least one")
     period_s = hardware.payload_bytes / rate[whole]
     return float(np.median(period_s)) - (hardware.payload_bytes + header_bytes) / hardware.raw_bytes_per_s
 
@@ -104,21 +106,21 @@ def packet_gap_s(size_bytes: ArrayLike, bytes_per_s: ArrayLike, hardware: Packet
 def effective_rate_bytes_per_s(
     size_bytes: ArrayLike, hardware: PacketHardware, *, header_bytes: int
 ) -> NDArray[np.float64]:
-    """Return the rates of the published formula: a fixed share of the link goes to link-layer packets.
+    """Return the DMA rate of the published formula, with a fixed link-layer overhead.
 
     Parameters
     ----------
     size_bytes : array_like of int, shape (sizes,)
-        Bytes of each transfer.
+        Size of each transfer in bytes.
     hardware : PacketHardware
         Payload and link.
     header_bytes : int
-        Header and framing of a packet.
+        Header and framing of a packet in bytes.
 
     Returns
     -------
     ndarray of float64, shape (sizes,)
-        Payload bytes per second.
+        Payload rate of each transfer size in bytes/s.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Ends of packet simulations, of which those that proceed alike are run once."""
+"""Packet simulation with deduplication of equivalent graphs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from fabricast.runtime.threads import over_blocks
 
 __all__ = ["Runs", "compare_runs", "share_of_runs", "simulate_ends"]
 
-#: Graphs of more communications are not compared: hardly two of them proceed alike.
+#: Graphs with more copies are not compared, because two of them are rarely equivalent.
 _MOST_COMPARED = 64
 
 
@@ -37,27 +37,27 @@ def simulate_ends(
     phase: int | NDArray[np.int64] = 0,
     progress: Callable[[int], None] | None = None,
 ) -> NDArray[np.float64]:
-    """Return when communications end as `fabricast.pcie.packets.simulator.simulate_once` does, in less of its time.
+    """Return the completion times of copies, simulating equivalent graphs once.
 
-    Links at which nothing is decided are left out, where buffers take a few packets and links add no delay. Runs that
-    proceed alike, because what decides them is the same, are simulated once.
+    The results equal those of `fabricast.pcie.packets.simulator.simulate_once`. Links without contention are replaced
+    by delays if buffers and links permit it. Graphs with the same canonical description are simulated once.
 
     Parameters
     ----------
     tree, graphs, hardware, threads, progress
-        As for `fabricast.pcie.packets.simulator.simulate_once`.
+        See `fabricast.pcie.packets.simulator.simulate_once`.
     phase : int or ndarray of int64, shape (graphs,), default 0
-        Where the arbiters stand at the start, of all graphs or of each.
+        Arbitration phase of all graphs, or of each graph.
 
     Returns
     -------
-    ndarray of float64, shape (communications,)
-        The same numbers, to the last bit.
+    ndarray of float64, shape (copies,)
+        Completion times in s, bitwise identical to those of `simulate_once`.
 
     Raises
     ------
     InputError
-        As `simulate_once`.
+        See `simulate_once`.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def simulate_ends(
         tree, few, hardware, threads, True, advance, 0, phases[runs.first],
         ends_only=only_merging_links_decide(tree, hardware),
     )  # fmt: skip
-    # From the run that was simulated, by place, to those that proceed alike.
+    # Copy completion times from each simulated run to its equivalent runs, by position in the description.
     unshifted = np.empty(few.source.size, dtype=np.int64)
     rows = graphs.rows_of(runs.first)
     unshifted[few.offset[few.graph_of_communication] + runs.place[rows]] = simulation.end_tick - runs.shift_ticks[rows]
@@ -97,18 +97,18 @@ def simulate_ends(
 
 @dataclass(frozen=True)
 class Runs:
-    """Which runs proceed alike.
+    """Equivalence classes of simulation runs.
 
     Parameters
     ----------
     kind : ndarray of int64, shape (graphs,)
-        Number of the kind of each run, in the order in which kinds appear.
+        Equivalence class of each run, numbered in the order of first appearance.
     first : ndarray of int64, shape (kinds,)
-        The first graph of each kind.
-    place : ndarray of int64, shape (communications,)
-        Communications of two runs of a kind that stand at the same place proceed alike.
-    shift_ticks : ndarray of int64, shape (communications,)
-        By how much each of them ends later than what is alike.
+        First graph of each class.
+    place : ndarray of int64, shape (copies,)
+        Position of each copy in the canonical description. Copies of equivalent runs correspond by position.
+    shift_ticks : ndarray of int64, shape (copies,)
+        Time offset of each copy in ticks. Completion times minus offsets are equal for corresponding copies.
     """
 
     kind: NDArray[np.int64]
@@ -125,17 +125,17 @@ def compare_runs(
     threads: int = 1,
     phase: int | NDArray[np.int64] = 0,
 ) -> Runs:
-    """Find the runs that proceed alike, because what decides them is the same.
+    """Find equivalent simulation runs by their canonical descriptions.
 
     Parameters
     ----------
     tree, graphs, hardware, threads, phase
-        As for `simulate_ends`. A graph of more than 64 communications is taken to be alike to none.
+        See `simulate_ends`. Each graph with more than 64 copies is a class with a single member.
 
     Returns
     -------
     Runs
-        Kinds of runs.
+        Equivalence classes.
 
     Raises
     ------
@@ -179,19 +179,19 @@ def compare_runs(
 def share_of_runs(
     tree: PcieTree, graphs: CongestionGraphs, hardware: PacketHardware, *, shard: int, shards: int
 ) -> NDArray[np.int64]:
-    """Share graphs out among jobs, those that proceed alike to one of them.
+    """Return the graphs of one shard, with equivalent graphs in the same shard.
 
     Parameters
     ----------
     tree, graphs, hardware
-        As for `simulate_ends`.
+        See `simulate_ends`.
     shard, shards : int
-        Number of the job and of all jobs.
+        Number of this shard, and number of shards.
 
     Returns
     -------
     ndarray of int64, shape (share,)
-        Numbers of the graphs of this job.
+        Numbers of the graphs of this shard.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Hardware of the packet-level simulator: packets, links, buffers, root complex, and ticks to count them in."""
+"""Hardware of the packet-level simulator: packets, links, buffers, root complex, clock."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ __all__ = [
 ]
 
 CREDIT_BYTES = 16
-#: Finest part of a byte time that is counted.
+#: Largest number of ticks per byte time.
 _FINEST_SCALE = 100_000
-#: One 8-byte link-layer packet travels against so many bytes of data, by payload
+#: One 8-byte link-layer packet is sent in the reverse direction for this many bytes of data, by payload
 #: (pcie-bench/pcie-model; Intel and PLX flow-control limits).
 _LINK_LAYER_BYTES = 8
 _LINK_LAYER_INTERVAL_BYTES = {64: 144, 128: 144, 256: 168, 512: 168}
@@ -39,43 +39,45 @@ _LINK_LAYER_INTERVAL_BYTES = {64: 144, 128: 144, 256: 168, 512: 168}
 
 @dataclass(frozen=True)
 class PacketHardware:
-    """What the simulator knows of the hardware.
+    """Packets, links, buffers and root complex of the simulated machine.
 
     Parameters
     ----------
     payload_bytes : {128, 256, 512}, default 256
-        Largest payload of a packet.
+        Maximum payload of a packet in bytes.
     header_bytes : int, default 24
-        Framing, sequence number, header with 64-bit address and checksum of a packet.
+        Overhead of a packet in bytes: framing, sequence number, header with 64-bit address, and checksum.
     generation : {1, 2, 3, 4, 5, 6}, default 3
         PCIe generation of a link of capacity 1.
     width : int, default 16
-        Lanes of a link of capacity 1.
+        Number of lanes of a link of capacity 1.
     link_bytes_per_s : float, optional
-        Raw rate of a link of capacity 1, in place of generation and width.
+        Raw rate of a link of capacity 1 in bytes/s. Replaces generation and width.
     split_bytes : int or None, default None
-        Payload of the pieces into which a root complex cuts peer-to-peer writes.
+        Payload in bytes of the smaller packets into which a root complex splits peer-to-peer writes; None if it does
+        not split them.
     piece_cost_ns : float, default 0
-        Time that the root complex needs for each piece, beyond its bytes.
+        Additional time of the root complex for each of the smaller packets in ns.
     buffering : {'fifo', 'virtual_output_queues'}
-        Whether a blocked packet blocks those behind it, or only those for the same output.
+        Whether a blocked packet blocks all packets behind it, or only packets to the same output port.
     switching : {'store_and_forward', 'cut_through'}
-        Whether a packet leaves a switch after its tail or after its header arrived.
+        Whether a switch forwards a packet after its tail or after its header has arrived.
     hop_latency_ns : float, default 0
-        Delay of a packet, and of a returned credit, on each link.
+        Latency of a packet, and of a returned credit, on each link in ns.
     header_credits : int, default 64
         Posted-header credits of each input buffer (Xeon C5500: 64).
     data_credits : int, default 320
         Posted-data credits of 16 bytes of each input buffer (Xeon C5500: 320).
     link_layer_packets : bool, default False
-        Whether acknowledgements and credit updates take a share of links loaded both ways.
+        Whether acknowledgements and credit updates use bandwidth of links with bidirectional traffic.
     link_layer_share : float, optional
-        How much longer that makes a transmission, in place of what the limits of flow control give.
+        Relative increase of a transmission time by link-layer packets. By default, it follows from the flow-control
+        limits.
 
     Raises
     ------
     InputError
-        If a value is outside what PCIe allows.
+        If a value is outside the range that PCIe allows.
 
     Examples
     --------
@@ -129,9 +131,9 @@ class PacketHardware:
             refuse("data_credits", f"at least {self.payload_bytes // CREDIT_BYTES}, one whole packet")
         for name in ("piece_cost_ns", "hop_latency_ns"):
             if not 0 <= getattr(self, name) < 1e6:
-                refuse(name, "a time from 0 to below 1,000,000")
+                refuse(name, "at least 0 and below 1,000,000")
         if self.link_layer_share is not None and not 0 <= self.link_layer_share <= 1:
-            refuse("link_layer_share", "a share from 0 to 1")
+            refuse("link_layer_share", "a fraction from 0 to 1")
         if self.buffering not in ("fifo", "virtual_output_queues"):
             refuse("buffering", "fifo or virtual_output_queues")
         if self.switching not in ("store_and_forward", "cut_through"):
@@ -139,25 +141,25 @@ class PacketHardware:
 
     @property
     def raw_bytes_per_s(self) -> float:
-        """Bytes that a link of capacity 1 carries per second, headers included."""
+        """Raw rate of a link of capacity 1 in bytes/s, including headers."""
         return self.link_bytes_per_s or pcie_link_bytes_per_s(self.generation, self.width)
 
     def on(self, tree: PcieTree) -> PacketHardware:
-        """Return the same hardware with the link rate that a topology records, if it records one."""
+        """Return this hardware with the link rate of a topology, if the topology specifies one."""
         return self if tree.link_bytes_per_s is None else replace(self, link_bytes_per_s=tree.link_bytes_per_s)
 
     @property
     def packet_bytes(self) -> tuple[int, int]:
-        """Bytes on the wire of a whole packet and of a piece behind the root complex."""
+        """Bytes on the wire of a whole packet and of a smaller packet behind the root complex."""
         return self.payload_bytes + self.header_bytes, (self.split_bytes or self.payload_bytes) + self.header_bytes
 
     @property
     def pieces(self) -> int:
-        """Pieces that the root complex makes of a packet."""
+        """Number of smaller packets into which the root complex splits a packet."""
         return self.payload_bytes // (self.split_bytes or self.payload_bytes)
 
 
-#: Settings under which the models are validated (the constants are discussed in the report).
+#: Hardware settings for the validation of the models. The report discusses the constants.
 HARDWARE = {
     "no_split": PacketHardware(),
     "split_256_128": PacketHardware(split_bytes=128),
@@ -165,30 +167,30 @@ HARDWARE = {
     "split_256_64": PacketHardware(split_bytes=64),
 }
 
-#: Constants of a setting: unit, tag, source.
+#: Unit, tag and source of the constants of a setting.
 _CONSTANTS: dict[str, tuple[str, Tag, str]] = {
-    "payload_bytes": ("bytes", "assumed", "payload in use on the paper's machine is unknown; 256 is common"),
+    "payload_bytes": ("bytes", "assumed", "the payload of the paper's machine is unknown; 256 is common"),
     "split_bytes": (
         "bytes",
         "assumed",
-        "how its root complex cuts peer-to-peer writes is unknown; 64 by NCCL's source",
+        "packet splitting in its root complex is unknown; 64 according to NCCL's source code",
     ),
     "header_bytes": ("bytes", "derived", "framing 8, header 4 and 64-bit address 12 bytes; pcie-bench/pcie-model"),
     "raw_bytes_per_s": ("bytes/s", "derived", "PCIe 3.0 x16, 8 GT/s, 128b/130b"),
-    "header_credits": ("1", "assumed", "as of a Xeon C5500; those of the paper's machine are unknown"),
-    "data_credits": ("16 bytes", "assumed", "as of a Xeon C5500; those of the paper's machine are unknown"),
-    "hop_latency_ns": ("ns", "assumed", "none: messages are long"),
+    "header_credits": ("1", "assumed", "value of a Xeon C5500; the value of the paper's machine is unknown"),
+    "data_credits": ("16 bytes", "assumed", "value of a Xeon C5500; the value of the paper's machine is unknown"),
+    "hop_latency_ns": ("ns", "assumed", "none: negligible for long messages"),
     "piece_cost_ns": ("ns", "assumed", "none"),
 }
 
 
 def hardware_parameters() -> list[Parameter]:
-    """Return the constants of all settings of the simulator as parameters.
+    """Return the constants of all simulator settings as parameters.
 
     Returns
     -------
     list of Parameter
-        In a fixed order; a root complex that cuts nothing has no ``split_bytes``.
+        Constants in a fixed order. A setting without packet splitting has no ``split_bytes``.
 
     Examples
     --------
@@ -205,7 +207,25 @@ def hardware_parameters() -> list[Parameter]:
 
 @dataclass(frozen=True)
 class Clock:
-    """All durations as whole ticks; a tick is the largest time that divides them all."""
+    """Durations of the simulation in ticks.
+
+    A tick is the greatest common divisor of all durations, so integer arithmetic is exact.
+
+    Parameters
+    ----------
+    tick_s : float
+        Duration of a tick in s.
+    wire_ticks : ndarray of int64, shape (2, links)
+        Transmission time of a whole packet (row 0) and a smaller packet (row 1) on each link.
+    piece_cost : int
+        Additional time of the root complex for each smaller packet.
+    latency : int
+        Latency of a packet or a credit on a link.
+    header : int
+        Transmission time of a header on a link of capacity 1 for cut-through switching; -1 for store-and-forward.
+    link_layer : ndarray of int64, shape (2, links)
+        Increase of a transmission time by link-layer packets for reverse traffic.
+    """
 
     tick_s: float
     wire_ticks: NDArray[np.int64]
@@ -216,7 +236,7 @@ class Clock:
 
 
 def tick_clock(tree: PcieTree, hardware: PacketHardware) -> Clock:
-    """Return the ticks in which all times of some hardware on a tree are whole."""
+    """Return all durations of a hardware on a tree in ticks."""
     return _clock_of(tuple(tree.routes.capacity.tolist()), hardware)
 
 
@@ -225,12 +245,12 @@ def _clock_of(link_capacities: tuple[float, ...], hardware: PacketHardware) -> C
     capacities = [Fraction(capacity).limit_denominator(1000) for capacity in link_capacities]
     services = [[size / capacity for capacity in capacities] for size in hardware.packet_bytes]
     flat = [service for row in services for service in row]
-    # Capacities without a common measure are rounded to a fine part of a byte time.
+    # Capacities with a large common denominator are rounded to 1/100,000 of a byte time.
     scale = min(math.lcm(*(service.denominator for service in flat)), _FINEST_SCALE)
     unit = Fraction(math.gcd(*(round(service * scale) for service in flat)), scale)
     extras = (hardware.hop_latency_ns, hardware.piece_cost_ns, hardware.link_layer_packets)
     if any(extras) or hardware.switching == "cut_through":
-        # Times that bytes do not give are rounded to one byte time (63 ps on Gen3 x16).
+        # Durations that do not derive from bytes are rounded to at most one byte time (63 ps on PCIe 3.0 x16).
         unit = Fraction(math.gcd(int(unit * scale), scale), scale)
     byte_s = 1 / hardware.raw_bytes_per_s
 
@@ -263,7 +283,11 @@ def _clock_of(link_capacities: tuple[float, ...], hardware: PacketHardware) -> C
 
 
 def split_hops(tree: PcieTree, hardware: PacketHardware) -> NDArray[np.int64]:
-    """Return from which hop on each route carries pieces: the first that leaves a root complex."""
+    """Return the hop of each route from which on packets are split.
+
+    This is the first hop that leaves a root complex, or 2**31 without splitting. Pairs are numbered
+    source * endpoints + target.
+    """
     names = tree.endpoint_names
     hops = np.full(len(names) ** 2, 2**31, dtype=np.int64)
     if hardware.split_bytes is None:
@@ -280,9 +304,9 @@ def split_hops(tree: PcieTree, hardware: PacketHardware) -> NDArray[np.int64]:
 
 
 def solo_time_s(tree: PcieTree, source: str, target: str, size_bytes: float, hardware: PacketHardware) -> float:
-    """Return the time of one communication alone in closed form.
+    """Return the time of an isolated copy in s, in closed form.
 
-    The slowest link works without a pause; the other links each add one packet.
+    The slowest link transmits without pauses. Every other link adds the time of one packet.
 
     Parameters
     ----------
@@ -291,14 +315,14 @@ def solo_time_s(tree: PcieTree, source: str, target: str, size_bytes: float, har
     source, target : str
         Names of the endpoints.
     size_bytes : float
-        Message size.
+        Size of the copy in bytes.
     hardware : PacketHardware
-        Hardware with store-and-forward switching and buffers larger than what is in flight.
+        Hardware with store-and-forward switching and buffers larger than the data in flight.
 
     Returns
     -------
     float
-        Seconds.
+        Time from the start to the arrival of the last packet in s.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""How fast the links of a simulated machine are: from its topology, or from what was measured on it."""
+"""Link rate of the packet simulator, from the topology or from calibrated parameters."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from fabricast.core.errors import InputError, UnknownSpeedError
+from fabricast.core.warnings import Warning, WarningCode
 from fabricast.pcie.models.parameters import read_machine_parameters
 from fabricast.pcie.packets.hardware import PacketHardware
 from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["hardware_on"]
 
-#: Rates of links are rounded in files.
+#: Relative tolerance, because topology files round link rates.
 _RATE_TOLERANCE = 0.02
 
 
@@ -23,69 +24,82 @@ def hardware_on(
     generation: int | None = None,
     width: int | None = None,
     parameters: Path | str | None = None,
-) -> tuple[PacketHardware, list[str]]:
-    """Return hardware with the rate of the topology's links, or of what was measured on them.
+) -> tuple[PacketHardware, list[Warning]]:
+    """Return hardware with the link rate of a topology or of calibrated parameters.
 
     Parameters
     ----------
     tree : PcieTree
-        The topology.
+        Topology.
     hardware : PacketHardware
         Packets, buffers and root complex.
     generation, width : int, optional
-        Link of capacity 1, for topologies that record no speed.
+        PCIe generation and lanes of a link of capacity 1, for topologies without link speeds.
     parameters : Path or str, optional
-        What `calibrate` wrote of this machine: links are then as fast as the bandwidth of one
-        copy alone asks for.
+        File with calibrated parameters of this machine, as written by `calibrate`. The link rate is then chosen such
+        that an isolated copy reaches the calibrated bandwidth.
 
     Returns
     -------
     (PacketHardware, list of str)
-        Hardware, and what the user should know of it.
+        Hardware with the link rate, and warnings for the user.
 
     Raises
     ------
     InputError
-        If nothing tells the rate, or generation and width contradict the topology.
+        If the link rate is unknown, or if parameters, generation or width contradict the topology.
     """
     if parameters is not None:
         if generation is not None or width is not None:
-            raise InputError("excludes generation and width: both tell the rate of links", argument="parameters")
+            raise InputError("excludes generation and width: both specify the link rate", argument="parameters")
         measured = read_machine_parameters(parameters, tree.name)
         if "bandwidth" not in measured:
-            raise InputError("holds no bandwidth, which the simulator needs", path=parameters)
+            raise InputError("contains no bandwidth, which the simulator requires", path=parameters)
         bandwidth = measured["bandwidth"].value
-        rate = bandwidth * hardware.packet_bytes[0] / hardware.payload_bytes
-        if tree.link_bytes_per_s is not None and rate > tree.link_bytes_per_s * (1 + _RATE_TOLERANCE):
+        required_rate = bandwidth * hardware.packet_bytes[0] / hardware.payload_bytes
+        if tree.link_bytes_per_s is not None and required_rate > tree.link_bytes_per_s * (1 + _RATE_TOLERANCE):
             raise InputError(
-                f"bandwidth {bandwidth / 1e9:.2f} GB/s asks for links of {rate / 1e9:.2f} GB/s with packets of "
-                f"{hardware.payload_bytes} bytes, expected at most {tree.link_bytes_per_s / 1e9:.2f} on '{tree.name}'",
+                f"bandwidth is {bandwidth / 1e9:.2f} GB/s and requires links of {required_rate / 1e9:.2f} GB/s with "
+                f"packets of {hardware.payload_bytes} bytes, expected at most {tree.link_bytes_per_s / 1e9:.2f} GB/s "
+                f"on '{tree.name}'",
                 path=parameters,
             )
-        notes = [f"links of {rate / 1e9:.2f} GB/s: one copy alone then reaches the bandwidth of {parameters}"]
+        warnings = [
+            Warning(
+                WarningCode.LINK_RATE_DERIVED,
+                f"links of {required_rate / 1e9:.2f} GB/s are assumed: an isolated copy then reaches the bandwidth in "
+                f"{parameters}",
+            )
+        ]
         unused = [name for name in ("tau", "crossing_cost") if name in measured]
         if unused:
-            notes.append(f"{' and '.join(unused)} belong to the models; here the hardware setting decides")
-        return replace(hardware, link_bytes_per_s=rate), notes
-    given = replace(hardware, generation=generation or hardware.generation, width=width or hardware.width)
-    known = tree.link_bytes_per_s
-    if generation is None and width is None:
-        if known is None:
-            raise UnknownSpeedError(f"topology '{tree.name}' records no speed of its links")
-        chosen = hardware.on(tree)
-        alone = chosen.raw_bytes_per_s * chosen.payload_bytes / chosen.packet_bytes[0]
-        told = tree.bandwidth_bytes_per_s
-        if told is not None and abs(alone / told - 1) > _RATE_TOLERANCE:
-            note = (
-                f"one copy alone reaches {alone / 1e9:.2f} GB/s on these links, {told / 1e9:.2f} GB/s were measured on "
-                f"'{tree.name}': the simulator knows packets, not what else held that machine back"
+            warnings.append(
+                Warning(
+                    WarningCode.PARAMETER_UNUSED,
+                    f"the simulator ignores {' and '.join(unused)}, and uses its hardware settings instead",
+                )
             )
-            return chosen, [note]
+        return replace(hardware, link_bytes_per_s=required_rate), warnings
+    specified = replace(hardware, generation=generation or hardware.generation, width=width or hardware.width)
+    link_rate = tree.link_bytes_per_s
+    if generation is None and width is None:
+        if link_rate is None:
+            raise UnknownSpeedError(f"topology '{tree.name}' does not specify a link speed")
+        chosen = hardware.on(tree)
+        isolated = chosen.raw_bytes_per_s * chosen.payload_bytes / chosen.packet_bytes[0]
+        measured_rate = tree.bandwidth_bytes_per_s
+        if measured_rate is not None and abs(isolated / measured_rate - 1) > _RATE_TOLERANCE:
+            text = (
+                f"an isolated copy reaches {isolated / 1e9:.2f} GB/s on these links, but {measured_rate / 1e9:.2f} "
+                f"GB/s were measured on '{tree.name}': the simulator models packets, but no other limits of that "
+                "machine"
+            )
+            return chosen, [Warning(WarningCode.LINK_RATE_DERIVED, text)]
         return chosen, []
-    if known is not None and abs(given.raw_bytes_per_s / known - 1) > _RATE_TOLERANCE:
+    if link_rate is not None and abs(specified.raw_bytes_per_s / link_rate - 1) > _RATE_TOLERANCE:
         raise InputError(
-            f"and width give {given.raw_bytes_per_s / 1e9:.2f} GB/s, expected the {known / 1e9:.2f} "
-            f"GB/s of the links of '{tree.name}'",
+            f"and width specify {specified.raw_bytes_per_s / 1e9:.2f} GB/s, expected {link_rate / 1e9:.2f} GB/s, "
+            f"the link rate of topology '{tree.name}'",
             argument="generation",
         )
-    return given, []
+    return specified, []

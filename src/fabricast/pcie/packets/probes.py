@@ -1,4 +1,4 @@
-"""Probes of the models' parameters, simulated packet by packet."""
+"""Simulated probes for calibrating the model parameters."""
 
 from __future__ import annotations
 
@@ -14,26 +14,29 @@ __all__ = ["simulate_probes"]
 
 
 def simulate_probes(tree: PcieTree, hardware: PacketHardware, *, size_bytes: float) -> pd.DataFrame:
-    """Run the three probes in the packet-level simulator.
+    """Simulate the three calibration probes at packet level.
+
+    The probes are an isolated local copy, an isolated crossing copy, and a conflict of a local and a crossing copy with
+    one target. The result is input for `fabricast.pcie.models.calibration.calibrate`.
 
     Parameters
     ----------
     tree : PcieTree
         Topology.
     hardware : PacketHardware
-        What is simulated.
+        Packets, links, buffers and root complex.
     size_bytes : float
-        Size of each copy.
+        Size of each copy in bytes.
 
     Returns
     -------
     pandas.DataFrame
-        Columns as `read_probe_times` gives; probes that the topology has no room for are left out.
+        Columns as returned by `read_probe_times`. Probes that are impossible on the topology are omitted.
     """
     names = tree.endpoint_names
     pairs = [(s, t) for s in range(len(names)) for t in range(len(names)) if s != t]
     crosses = {pair: tree.is_crossing(names[pair[0]], names[pair[1]]) for pair in pairs}
-    # The local copy of the conflict and the one alone are the same, as far apart as stays local.
+    # The isolated copy and the local copy of the conflict are the same: the local pair with the longest route.
     local = [pair for pair in pairs if not crosses[pair]]
     local.sort(key=lambda pair: -len(tree.route(names[pair[0]], names[pair[1]])))
     crossing = [pair for pair in pairs if crosses[pair]]
@@ -44,9 +47,9 @@ def simulate_probes(tree: PcieTree, hardware: PacketHardware, *, size_bytes: flo
         probes["alone_crossing"] = [crossing[0]]
     if local and crossing:
         target = local[0][1]
-        others = [pair for pair in crossing if pair[1] == target]
-        if others:
-            probes["conflict"] = [local[0], others[0]]
+        crossing_to_target = [pair for pair in crossing if pair[1] == target]
+        if crossing_to_target:
+            probes["conflict"] = [local[0], crossing_to_target[0]]
     graphs = from_arcs(list(probes.values()), size_bytes=size_bytes)
     end_s = simulate(tree, graphs, hardware).end_s
     rows = [(probe, "0", names[s], names[t], size_bytes) for probe, arcs in probes.items() for s, t in arcs]

@@ -1,4 +1,4 @@
-"""Programs that copy between GPUs, packet by packet: the same engines, barriers and order as in `programs`."""
+"""Packet-level simulation of copy programs with engines and barriers."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["hardware_with_rates", "simulate_copies", "simulate_graphs", "simulate_program", "tree_with_rates"]
 
-#: Large against the buffers: four times as much gives the same rate to 0.2 %.
+#: Large compared with the buffers: with four times this size, the rate changes by at most 0.2 %.
 _SIZE_BYTES = 2**18
-#: Turns of the arbiters in which a program without random numbers runs.
+#: Number of arbitration phases for a deterministic program.
 _PHASES = 3
 
 
 def hardware_with_rates(rates: LinkRates) -> PacketHardware:
-    """Return hardware on which one copy alone, and two opposite ones, reach measured rates.
+    """Return hardware on which isolated copies and bidirectional pairs reach measured rates.
 
     Parameters
     ----------
     rates : LinkRates
-        Of the machine.
+        Calibrated link rates of the machine.
 
     Returns
     -------
     PacketHardware
-        Packets of 256 bytes; link rate and share of acknowledgements follow from the rates.
+        Hardware with a payload of 256 bytes. Link rate and link-layer share follow from the rates.
 
     Examples
     --------
@@ -51,7 +51,11 @@ def hardware_with_rates(rates: LinkRates) -> PacketHardware:
 
 
 def tree_with_rates(tree: PcieTree, rates: LinkRates) -> PcieTree:
-    """Return a tree whose ports of root complexes carry what crosses them alone, and whose rate is the hardware's."""
+    """Return the tree with calibrated capacities of its root ports.
+
+    A root port gets the rate of an isolated copy across the root complex. Link speeds are removed from the topology,
+    because the hardware specifies them.
+    """
     share = 1.0
     if rates.crossing_bytes_per_s is not None:
         share = min(1.0, rates.crossing_bytes_per_s / rates.one_way_bytes_per_s)
@@ -78,7 +82,9 @@ def simulate_program(
     size_bytes: float = _SIZE_BYTES,
     seed: int = 0,
 ) -> TotalRate:
-    """Simulate, packet by packet, the rate that repeated copies of several flows reach together.
+    """Simulate the aggregate rate of repeated copies in several flows at packet level.
+
+    It is the packet-level counterpart of `fabricast.pcie.engines.forecast.total_rate`.
 
     Parameters
     ----------
@@ -87,32 +93,31 @@ def simulate_program(
     flows : sequence of (int, int)
         Source and target of each flow as endpoint numbers, in the order in which the program issues them.
     program : CopyProgram
-        Who executes copies, in which order.
+        Execution engine, barriers and order of the copies.
     rates : LinkRates
-        Of the machine: link rate and acknowledgements follow from them.
+        Calibrated link rates of the machine. Link rate and link-layer share of the hardware follow from them.
     repeats : int, default 8
         Copies of each flow.
     draws : int, default 9
-        Runs with other random numbers, where the program has any.
+        Number of runs with different random numbers; a deterministic program runs once.
     size_bytes : float, default 256 KiB
-        Size of each copy.
+        Size of each copy in bytes.
     seed : int, default 0
-        Of the draws.
+        Seed of the draws.
 
     Returns
     -------
     TotalRate
-        Total rate with its range over draws.
+        Aggregate rate with its range over draws.
 
     Raises
     ------
     InputError
-        If there is no flow, a flow has one end, or there are more copies than can be simulated.
+        If there are no flows, a flow has the same source and target, or there are too many copies to simulate.
 
     Examples
     --------
-    One source to a near and a far destination: one engine alternates, as in
-    `fabricast.pcie.engines.forecast.total_rate`.
+    One source copies to a near and a far destination, and its single engine alternates.
 
     >>> from fabricast.pcie.graphs.programs import PROGRAMS
     >>> from fabricast.pcie.topology.regular import regular_tree
@@ -145,34 +150,35 @@ def simulate_program(
 def simulate_copies(
     tree: PcieTree, graphs: CongestionGraphs, hardware: PacketHardware, *, draws: int = 31, seed: int = 0
 ) -> SimulatedEnds:
-    """Simulate, packet by packet, graphs whose copies their programs execute once.
+    """Simulate graphs with copy programs at packet level. Each copy runs once.
 
     Parameters
     ----------
     tree : PcieTree
         Topology.
     graphs : CongestionGraphs
-        The graphs, each with a program; communications are issued in their order.
+        Graphs with a program each. Copies are issued in the order of rows.
     hardware : PacketHardware
         Packets, links, buffers and root complex.
     draws : int, default 31
-        Runs of a graph whose program has random numbers; of others, three with other turns of the arbiters.
+        Number of runs with different random numbers. A deterministic program has three runs with different arbitration
+        phases instead.
     seed : int, default 0
-        Of the draws.
+        Seed of the draws.
 
     Returns
     -------
     SimulatedEnds
-        Mean over draws of the end of each communication, with its range.
+        Mean completion time of each copy over draws, with its range.
 
     Raises
     ------
     InputError
-        If there are more packets than can be simulated.
+        If a graph is too wide or too long to simulate.
 
     Examples
     --------
-    One engine executes one copy after the other.
+    Two copies from one engine run one after the other.
 
     >>> from dataclasses import replace
     >>> from fabricast.pcie.topology.regular import regular_tree
@@ -185,19 +191,19 @@ def simulate_copies(
     if not len(graphs):
         return SimulatedEnds(*(np.zeros(0) for _ in range(3)))
     payload_bytes_per_s = hardware.raw_bytes_per_s * hardware.payload_bytes / hardware.packet_bytes[0]
-    found = []
+    results = []
     for number, name in enumerate(graphs.programs):
         program = PROGRAMS[name]
-        one = graphs.chosen(np.array([number]))
-        ends_s = np.empty((draws if program.is_random else _PHASES, one.source.size))
+        single = graphs.chosen(np.array([number]))
+        ends_s = np.empty((draws if program.is_random else _PHASES, single.source.size))
         for draw in range(len(ends_s)):
             generator = np.random.default_rng([seed, number, draw])
-            order = np.arange(one.source.size)
+            order = np.arange(single.source.size)
             if program.random_turns:
                 order = generator.permutation(order)
             issued = replace(
-                one, source=one.source[order], target=one.target[order], size_bytes=one.size_bytes[order],
-                start_s=one.start_s[order],
+                single, source=single.source[order], target=single.target[order], size_bytes=single.size_bytes[order],
+                start_s=single.start_s[order],
             )  # fmt: skip
             ends = np.stack([issued.source, issued.target], axis=1)
             pause_s = generator.exponential(1.0, order.size) * program.switch_share * issued.size_bytes
@@ -208,9 +214,9 @@ def simulate_copies(
             simulation, _, _ = run_packets(tree, issued, hardware, 1, True, None, 0, draw, copies)
             ends_s[draw][order] = simulation.end_s
         low, high = ends_s.min(axis=0), ends_s.max(axis=0)
-        # The mean of equal numbers may be rounded past them.
-        found.append((np.clip(ends_s.mean(axis=0), low, high), low, high))
-    return SimulatedEnds(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
+        # Rounding can move the mean of equal numbers outside their range.
+        results.append((np.clip(ends_s.mean(axis=0), low, high), low, high))
+    return SimulatedEnds(*(np.concatenate(parts) for parts in zip(*results, strict=True)))
 
 
 def simulate_graphs(
@@ -221,18 +227,18 @@ def simulate_graphs(
     threads: int = 1,
     progress: Callable[[int], None] | None = None,
 ) -> SimulatedEnds:
-    """Simulate graphs, those with a program by its engines and order.
+    """Simulate graphs with and without copy programs at packet level.
 
     Parameters
     ----------
     tree, graphs, hardware, threads, progress
-        As for `fabricast.pcie.packets.arbiter_phases.simulate`.
+        See `fabricast.pcie.packets.arbiter_phases.simulate`.
 
     Returns
     -------
     SimulatedEnds
-        As of `fabricast.pcie.packets.arbiter_phases.simulate`, and of graphs with a program as of
-        `fabricast.pcie.packets.programs.simulate_copies`.
+        Result of `fabricast.pcie.packets.programs.simulate_copies` for graphs with a program, and of
+        `fabricast.pcie.packets.arbiter_phases.simulate` for other graphs.
 
     Examples
     --------
@@ -257,6 +263,6 @@ def simulate_graphs(
         elif numbers.size:
             parts.append((numbers, simulate(tree, some, hardware, threads=threads, progress=progress)))
     ends = np.empty((3, graphs.source.size))
-    for numbers, found in parts:
-        ends[:, graphs.rows_of(numbers)] = found.end_s, found.earliest_s, found.latest_s
+    for numbers, simulated in parts:
+        ends[:, graphs.rows_of(numbers)] = simulated.end_s, simulated.earliest_s, simulated.latest_s
     return SimulatedEnds(*ends)

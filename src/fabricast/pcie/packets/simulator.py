@@ -1,9 +1,8 @@
-"""Packet-level simulation of concurrent PCIe transfers, the independent reference of the models.
+"""Packet-level simulation of concurrent PCIe copies: a reference for the models.
 
-A discrete-event simulation of transaction-layer packets: finite buffers with posted
-header and data credits, round-robin arbitration, a root complex that may cut packets
-into smaller ones. It shares the topology and its routes with the models, nothing else.
-Its results are of kind ``simulated``, never measured.
+A discrete-event simulation of transaction-layer packets: finite buffers with posted header and data credits,
+round-robin arbitration, and a root complex that may split packets into smaller ones. The simulator shares only the
+topology and its routes with the models. Its results are labelled ``simulated``, never ``measured``.
 """
 
 from __future__ import annotations
@@ -38,26 +37,26 @@ __all__ = [
 ]
 
 _MOST_COMMUNICATIONS = 4096
-#: The longest run that whole ticks can hold.
+#: Longest simulated time in ticks, to avoid integer overflow.
 _MOST_TICKS = 2**60
 
 
 @dataclass(frozen=True)
 class Simulation:
-    """What the simulator says of a set of graphs.
+    """Result of a packet-level simulation of a set of graphs.
 
     Parameters
     ----------
-    end_tick : ndarray of int64, shape (communications,)
-        When the last packet of each communication has arrived, from time 0.
+    end_tick : ndarray of int64, shape (copies,)
+        Tick at which the last packet of each copy has arrived.
     link_packets : ndarray of int64, shape (graphs, links)
-        Packets and pieces that each link carried.
+        Number of packets that each link has transmitted, whole or split.
     least_credits : ndarray of int64, shape (graphs, 2)
-        Fewest header and data credits that any buffer ever had left.
+        Minimum of available header credits and data credits over all buffers and times.
     simulated_ticks, skipped_ticks : ndarray of int64, shape (graphs,)
-        Time that was simulated packet by packet, and skipped as exact repetition.
+        Ticks that were simulated packet by packet, and ticks that were skipped as exact repetitions.
     tick_s : float
-        Duration of a tick.
+        Duration of a tick in s.
     """
 
     end_tick: NDArray[np.int64]
@@ -69,26 +68,28 @@ class Simulation:
 
     @property
     def end_s(self) -> NDArray[np.float64]:
-        """`end_tick` in seconds, float64."""
+        """Completion time of each copy in s."""
         return np.multiply(self.end_tick, self.tick_s, dtype=np.float64)
 
 
 @dataclass(frozen=True)
 class CopyOrder:
-    """What communications wait for, beside their time: an engine of an endpoint, and those before them.
+    """Engines, barriers and order of the copies of a program.
+
+    A copy starts when its start time is reached, its engine is idle, and all earlier copies of its barrier are done.
 
     Parameters
     ----------
-    engine : ndarray of int64, shape (communications,)
-        Endpoint whose engine executes each, one at a time; -1 for none.
-    barrier : ndarray of int64, shape (communications,)
-        Destination into which each waits until those in earlier rows are done; -1 for none.
-    flow : ndarray of int64, shape (communications,)
-        Number of the flow that each belongs to.
-    pause_s : ndarray of float64, shape (communications,)
-        Pause of an engine that changes to it from another flow.
+    engine : ndarray of int64, shape (copies,)
+        Endpoint whose engine executes each copy, one copy at a time; -1 for none.
+    barrier : ndarray of int64, shape (copies,)
+        Barrier of each copy: it waits until all copies in earlier rows with the same value are done; -1 for none.
+    flow : ndarray of int64, shape (copies,)
+        Number of the flow of each copy.
+    pause_s : ndarray of float64, shape (copies,)
+        Pause of an engine before each copy in s, if its previous copy belongs to another flow.
     turns : int, default 0
-        Number of flows among which engines take turns; 0 if they keep the order of rows.
+        Number of flows that engines serve in round-robin order; 0 to serve copies in the order of rows.
     """
 
     engine: NDArray[np.int64]
@@ -99,10 +100,10 @@ class CopyOrder:
 
 
 _NONE = np.zeros(0, dtype=np.int64)
-#: Communications that wait for nothing.
+#: Order of copies without engines and barriers.
 NO_ORDER = CopyOrder(_NONE, _NONE, _NONE, np.zeros(0))
 
-#: Graphs that a thread takes at a time.
+#: Number of graphs in each block of work of a thread.
 BLOCK = 64
 
 
@@ -116,38 +117,39 @@ def simulate_once(
     phase: int = 0,
     progress: Callable[[int], None] | None = None,
 ) -> Simulation:
-    """Simulate every graph packet by packet, arbiters taking turns in the order of rows.
+    """Simulate each graph packet by packet in one arbitration order.
 
-    Whole periods of an exactly repeating state are skipped, which changes no result:
-    time is counted in whole ticks and the compared state is complete. Some graphs are
-    sensitive to the order of turns: `fabricast.pcie.packets.arbiter_phases.simulate` runs several.
+    Arbiters serve copies round-robin in the order of rows. Whole periods of an exactly repeating state are skipped
+    without any effect on the results, because time is an integer number of ticks and the compared state is complete.
+    Some graphs are sensitive to the arbitration order; `fabricast.pcie.packets.arbiter_phases.simulate` runs several
+    orders.
 
     Parameters
     ----------
     tree : PcieTree
         Topology.
     graphs : CongestionGraphs
-        The graphs; sizes are rounded up to whole packets.
+        Graphs to simulate. Sizes are rounded up to whole packets.
     hardware : PacketHardware
         Packets, links, buffers and root complex.
     threads : int, default 1
-        Threads to use.
+        Number of threads.
     fast_forward : bool, default True
-        Whether to skip repetitions; without, time grows with the message size.
+        Whether to skip repetitions. Without it, the run time grows with the copy size.
     phase : int, default 0
-        Where the arbiters stand at the start.
+        Seed of the initial positions of the arbiters; in phase 0 each starts with its first input.
     progress : callable, optional
-        Called with the number of graphs that were finished since the last call.
+        Called with the number of graphs finished since its last call.
 
     Returns
     -------
     Simulation
-        End times and counters; identical for any number of threads.
+        Completion times and counters, independent of the number of threads.
 
     Raises
     ------
     InputError
-        If a graph deadlocks, which a tree does not, or is too long to count in ticks.
+        If a graph is too wide or too long to simulate, or deadlocks (which cannot occur on a tree).
 
     References
     ----------
@@ -171,16 +173,20 @@ def simulate_once(
 
 
 def phase_of_each(graphs: CongestionGraphs, phase: int | NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return a phase for each graph: the same, or its own."""
+    """Return the phase of each graph, broadcasting a single phase."""
     return np.broadcast_to(np.asarray(phase, dtype=np.int64), len(graphs)).copy()
 
 
 def only_merging_links_decide(tree: PcieTree, hardware: PacketHardware) -> bool:
-    """Tell whether a link that others do not merge into only adds its time to every packet."""
+    """Return whether links without merging traffic can be replaced by a fixed delay.
+
+    This requires links without latency, store-and-forward switching, no link-layer packets, and buffers for all packets
+    that can be between two links.
+    """
     clock = tick_clock(tree, hardware)
     if clock.latency or clock.header >= 0 or hardware.link_layer_packets:
         return False
-    # So many packets are between two links at most: one leaves, one arrives, others catch up behind a slow one.
+    # Upper limit on packets between two links: one leaves, one arrives, and others queue behind a slow packet.
     packets = 3 + int((clock.wire_ticks.max() + clock.piece_cost) // clock.wire_ticks.min())
     whole = -(-hardware.payload_bytes // CREDIT_BYTES)
     return hardware.header_credits >= packets and hardware.data_credits >= packets * whole
@@ -189,15 +195,18 @@ def only_merging_links_decide(tree: PcieTree, hardware: PacketHardware) -> bool:
 def _checked_starts(
     graphs: CongestionGraphs, packets: NDArray[np.int64], hardware: PacketHardware, clock: Clock
 ) -> NDArray[np.int64]:
-    """Return when each communication starts, in ticks; refuse graphs too wide or too long to simulate."""
+    """Return the start of each copy in ticks.
+
+    Raises `InputError` for graphs that are too wide or too long to simulate.
+    """
     widest = int(np.diff(graphs.offset).max(initial=0))
     if widest > _MOST_COMMUNICATIONS:
         largest = graphs.names[int(np.argmax(np.diff(graphs.offset)))]
         raise InputError(
-            f"graph '{largest}' has {widest:,} communications, expected at most {_MOST_COMMUNICATIONS:,} to simulate"
+            f"graph '{largest}' has {widest:,} copies, expected at most {_MOST_COMMUNICATIONS:,} to simulate"
         )
     start = np.rint(graphs.start_s / clock.tick_s)
-    # Every packet once over every link, one after the other, is longer than any run.
+    # Upper limit on the simulated time: all packets cross all links one after another.
     pieces_ticks = hardware.pieces * float(clock.wire_ticks.max() + clock.piece_cost + clock.link_layer.max())
     hop_ticks = pieces_ticks + 2 * clock.latency
     total = np.bincount(graphs.graph_of_communication, weights=packets.astype(np.float64), minlength=len(graphs))
@@ -205,7 +214,7 @@ def _checked_starts(
     longest += np.maximum.reduceat(start, graphs.offset[:-1]) if len(graphs) else 0
     if longest.size and longest.max() > _MOST_TICKS:
         raise InputError(
-            f"graph '{graphs.names[int(np.argmax(longest))]}' is too long to count packet by packet, expected smaller "
+            f"graph '{graphs.names[int(np.argmax(longest))]}' is too long to simulate packet by packet; use smaller "
             "sizes or earlier starts"
         )
     return start.astype(np.int64)
@@ -214,7 +223,7 @@ def _checked_starts(
 def kernel_arguments(
     tree: PcieTree, graphs: CongestionGraphs, hardware: PacketHardware, order: CopyOrder
 ) -> tuple[Graphs, Network, Hardware, Clock]:
-    """Return graphs, routes and hardware as the kernels take them, in whole ticks."""
+    """Return graphs, routes and hardware as kernel arguments, and the clock of their ticks."""
     from fabricast.pcie.packets.kernels.state import Graphs, Hardware, Network
 
     clock, routes = tick_clock(tree, hardware), tree.routes
@@ -259,7 +268,11 @@ def run_packets(
     order: CopyOrder = NO_ORDER,
     ends_only: bool = False,
 ) -> tuple[Simulation, NDArray[np.int64], NDArray[np.int64]]:
-    """Simulate graphs, with the trace and the milestones of the first of them if rows are given for a trace."""
+    """Simulate graphs and return the simulation, a trace and milestones of payload.
+
+    With `ends_only`, routes are shortened and only completion times are valid. The trace and the milestones are filled
+    if `trace_rows` is positive, and are meaningful for a single graph.
+    """
     from fabricast.pcie.packets.kernels.simulator import simulate_graphs
     from fabricast.pcie.packets.kernels.state import Results
 
@@ -272,7 +285,7 @@ def run_packets(
         least_credits=np.zeros((len(graphs), 2), dtype=np.int64),
         simulated_ticks=np.zeros(len(graphs), dtype=np.int64),
         trace=np.full((trace_rows, 5), -1, dtype=np.int64),
-        # A source starts, drains and ends once.
+        # Each copy has three milestones: start, last packet sent, end.
         milestones=np.full((3 * widest if trace_rows else 0, 1 + widest), -1, dtype=np.int64),
     )
     over_blocks(

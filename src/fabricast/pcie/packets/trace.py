@@ -1,4 +1,4 @@
-"""What happens on the links while one graph runs, packet by packet."""
+"""Packet trace of a single graph: transmissions on each link and payload rates."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ __all__ = ["PacketTrace", "trace_packets"]
 
 @dataclass(frozen=True)
 class PacketTrace:
-    """What happens on the links while one graph runs, arbiters taking turns in the order of rows.
+    """Trace of one graph, simulated in one arbitration order.
+
+    Arbiters serve copies round-robin in the order of rows.
 
     Parameters
     ----------
     transmissions : pandas.DataFrame
-        First transmissions: communication, link, number (on that link), start_s, end_s.
+        First transmissions, with the columns communication, link, number (on that link), start_s, end_s.
     rates : pandas.DataFrame
-        Mean payload rates between starts and ends of communications: communication, start_s,
-        end_s, bytes_per_s.
-    end_s : ndarray of float64, shape (communications,)
-        When each communication ends.
+        Mean payload rate of each copy between milestones, with the columns communication, start_s, end_s, bytes_per_s.
+    end_s : ndarray of float64, shape (copies,)
+        Completion time of each copy in s.
     """
 
     transmissions: pd.DataFrame
@@ -39,25 +40,25 @@ class PacketTrace:
 def trace_packets(
     tree: PcieTree, graphs: CongestionGraphs, graph: int, hardware: PacketHardware, *, transmissions: int
 ) -> PacketTrace:
-    """Trace one graph: its first transmissions, and the rates of the whole run.
+    """Trace the first transmissions and the payload rates of one graph.
 
     Parameters
     ----------
     tree : PcieTree
         Topology.
     graphs : CongestionGraphs
-        The graphs.
+        Set of graphs that contains the traced graph.
     graph : int
         Number of the graph to trace.
     hardware : PacketHardware
         Packets, links, buffers and root complex.
     transmissions : int
-        How many transmissions at most.
+        Maximum number of transmissions to record.
 
     Returns
     -------
     PacketTrace
-        Transmissions in order of time, and rates.
+        Transmissions in chronological order, and rates of the whole run.
 
     Examples
     --------
@@ -87,14 +88,15 @@ def trace_packets(
 
 
 def _rates(graphs: CongestionGraphs, milestones: NDArray[np.int64], simulation: Simulation) -> pd.DataFrame:
-    known = milestones[milestones[:, 0] >= 0]
-    time_s = known[:, 0] * simulation.tick_s
-    left = known[:, 1 : 1 + graphs.source.size].astype(np.float64)
+    """Return the mean payload rate of each copy between milestones in bytes/s."""
+    reached = milestones[milestones[:, 0] >= 0]
+    time_s = reached[:, 0] * simulation.tick_s
+    left = reached[:, 1 : 1 + graphs.source.size].astype(np.float64)
     parts = []
     for c in range(graphs.source.size):
-        # At its last milestone a communication has nothing left; before its first it has all.
+        # A copy has all packets left at the first milestone, and none at the last.
         bytes_of_a_packet = graphs.size_bytes[c] / max(left[0, c], 1.0)
-        for k in range(len(known) - 1):
+        for k in range(len(reached) - 1):
             moved, duration = left[k, c] - left[k + 1, c], time_s[k + 1] - time_s[k]
             if duration > 0 and moved > 0:
                 parts.append((c, time_s[k], time_s[k + 1], moved * bytes_of_a_packet / duration))

@@ -1,4 +1,7 @@
-"""Times of all asynchronous schedules of a pattern, those that symmetries make of each other and beginnings once."""
+"""Completion times of all asynchronous schedules of a pattern.
+
+Schedules that are equivalent by a symmetry of tree and pattern are run once, and so are common beginnings.
+"""
 
 from __future__ import annotations
 
@@ -23,26 +26,28 @@ __all__ = ["asynchronous_times_s"]
 
 
 def asynchronous_times_s(run: Run, space: Space) -> NDArray[np.float64]:
-    """Run every schedule of a pattern, each source going on to its next send by itself.
+    """Compute the times of all schedules whose sources proceed independently.
+
+    Each source starts its next copy when its previous one ends.
 
     Parameters
     ----------
     run : Run
-        Model and machine.
+        Model, topology and parameters.
     space : Space
-        The schedules.
+        Space of the schedules.
 
     Returns
     -------
     ndarray of float64, shape (schedules,)
-        When the last send of each schedule ends, in seconds; infinite if one never does.
+        Time at which the last copy of each schedule ends in s; infinite if a copy never ends.
     """
     from fabricast.pcie.schedules.kernels.schedules import asynchronous_times
 
     symmetries = _symmetries(run, space)
     images = _images_of_steps(space, symmetries, run.threads)
     rates = _rates_of_active_sets(run, space, symmetries, images)
-    # First sends are an active set in which no source is idle.
+    # A combination of first copies is an active set without idle sources.
     codes = np.flatnonzero(images.smallest == np.arange(space.codes))
     first_sends = codes[((codes[:, np.newaxis] // space.weights) % space.digits != 0).all(axis=1)]
     sends = _sends(run, space)
@@ -57,32 +62,32 @@ def asynchronous_times_s(run: Run, space: Space) -> NDArray[np.float64]:
 
 
 def _sends(run: Run, space: Space) -> Sends:
-    """Lay out what each source goes through, as the kernel takes it."""
+    """Return the copies of all sources as the kernel expects them."""
     from fabricast.pcie.schedules.kernels.schedules import NO_SEND, Sends
 
     targets = (space.digits - 1).tolist()
-    own = np.zeros(len(targets), dtype=np.int64)
+    copies_of_source = np.zeros(len(targets), dtype=np.int64)
     amount_bytes, part = np.zeros(NO_SEND + 1), np.zeros(NO_SEND + 1, dtype=np.int64)
     weight = np.zeros((len(targets), max(targets) + 1), dtype=np.int64)
     first = 0
     for place, (source, count) in enumerate(zip(space.sources, targets, strict=True)):
-        own[place] = ((1 << count) - 1) << first
+        copies_of_source[place] = ((1 << count) - 1) << first
         amount_bytes[first : first + count] = space.pattern.size_bytes[source]
         part[first : first + count] = space.weights[place] * np.arange(1, count + 1)
         first += count
         for waiting in range(1, count + 1):
-            # Orders have numbers by their first send, then by their second.
+            # Permutations are numbered lexicographically: by their first copy, then by their second.
             weight[place, waiting] = space.scales[place] * math.factorial(waiting - 1)
     alike = run.latency_s == 0.0 and np.unique(amount_bytes[:first]).size == 1
-    return Sends(own, amount_bytes, part, weight, run.latency_s, alike)
+    return Sends(copies_of_source, amount_bytes, part, weight, run.latency_s, alike)
 
 
 @dataclass(frozen=True)
 class _Symmetries:
-    """Symmetries of the tree that keep the pattern and its sizes; the first is the one that moves nothing.
+    """Symmetries of the tree that preserve the pattern; the first is the identity.
 
-    `places[g, source]` has the image of a source. Images of steps and of schedules are sums of what their low and
-    their high sources add, each of shape (symmetries, half of them).
+    `places[g, source]` is the image of a source. The image of a step or a schedule is the sum of a term for its low
+    sources and a term for its high sources, each an array of shape (symmetries, combinations of this half).
     """
 
     places: NDArray[np.int64]
@@ -91,23 +96,24 @@ class _Symmetries:
 
 
 def _symmetries(run: Run, space: Space) -> _Symmetries:
+    """Return the symmetries of tree and pattern, or the identity if they are too many."""
     pattern = space.pattern
     endpoints = len(pattern.targets)
     size_bytes = np.zeros((endpoints, endpoints))
     for source in space.sources:
         size_bytes[source, list(pattern.targets[source])] = pattern.size_bytes[source]
     same = np.arange(endpoints)[np.newaxis]
-    # Larger trees may have too many.
+    # Larger trees may have too many symmetries.
     images = automorphisms(run.tree) if endpoints <= 8 else same
     kept = images[(size_bytes[images[:, :, np.newaxis], images[:, np.newaxis, :]] == size_bytes).all(axis=(1, 2))]
     halves = math.prod(space.counts[: space.half].tolist()) + math.prod(space.counts[space.half :].tolist())
-    # Images that take more than the schedules do gain nothing.
+    # Symmetries do not pay off if their tables are larger than the space of schedules.
     if len(kept) * halves > pattern.schedules:
         kept = same
     places = np.searchsorted(space.sources, kept[:, space.sources])
     steps, orders = [], []
     for place, source in enumerate(space.sources):
-        # Which send of its image each send of the source becomes.
+        # For each symmetry, the index of the image of each copy of the source.
         becomes = [
             tuple(pattern.targets[image[source]].index(image[target]) for target in pattern.targets[source])
             for image in kept.tolist()
@@ -121,30 +127,32 @@ def _symmetries(run: Run, space: Space) -> _Symmetries:
 
 @lru_cache(maxsize=128)
 def _numbers_of_orders(becomes: tuple[int, ...]) -> NDArray[np.int64]:
-    """Return the number of the order that each order of sends becomes, where a send becomes another."""
+    """Return the number of the image of each permutation under a mapping of copies."""
     orders = np.array(list(itertools.permutations(range(len(becomes)))), dtype=np.int64)
     scale = len(becomes) ** np.arange(len(becomes))[::-1]
     return np.searchsorted(orders @ scale, np.array(becomes)[orders] @ scale)
 
 
 def _by_symmetry(halves: tuple[NDArray[np.int64], NDArray[np.int64]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return both arrays with the symmetries along the first axis."""
     return np.ascontiguousarray(halves[0].T), np.ascontiguousarray(halves[1].T)
 
 
 @dataclass(frozen=True)
 class _Images:
-    """Of each step the smallest code that a symmetry gives it, and which symmetry does."""
+    """Smallest image of each step code over all symmetries, and the number of the symmetry."""
 
     smallest: NDArray[np.int64]
     symmetry: NDArray[np.uint16]
 
 
 def _images_of_steps(space: Space, symmetries: _Symmetries, threads: int) -> _Images:
+    """Return the smallest image of each step code."""
     from fabricast.pcie.schedules.kernels.schedules import smallest_images
 
     low, high = symmetries.steps
     smallest = np.empty(space.codes, dtype=np.int64)
-    # Eight endpoints have 40,320 symmetries at most.
+    # Eight endpoints have at most 8! = 40,320 symmetries, which fit into 16 bits.
     symmetry = np.empty(space.codes, dtype=np.uint16)
     over_blocks(
         lambda first, last: smallest_images(first, last, low, high, smallest, symmetry),
@@ -154,14 +162,14 @@ def _images_of_steps(space: Space, symmetries: _Symmetries, threads: int) -> _Im
 
 
 def _rates_of_active_sets(run: Run, space: Space, symmetries: _Symmetries, images: _Images) -> Rates:
-    """Find the rates of every set of sends that can be active."""
+    """Return a table of the rates of all active sets."""
     from fabricast.pcie.schedules.kernels.schedules import Rates, copy_rates
 
-    # Of the sets that symmetries make of each other, one is evaluated; the first is the empty one.
+    # One active set per symmetry class is evaluated. The first class is the empty set.
     evaluated = np.flatnonzero(images.smallest == np.arange(space.codes))[1:]
     graphs = space.active_sets(evaluated, sized=False)
     rate_bytes_per_s = run.bandwidth_bytes_per_s * run.evaluate(graphs, first=True).initial_rho
-    # Idle sources have the first rate.
+    # Idle sources have index 0, the rate 0.
     values = np.unique(np.append(rate_bytes_per_s, 0.0))
     narrow = np.min_scalar_type(values.size - 1)
     a_word = 8 // narrow.itemsize
@@ -176,7 +184,7 @@ def _rates_of_active_sets(run: Run, space: Space, symmetries: _Symmetries, image
 def _copy_to_images(
     space: Space, symmetries: _Symmetries, images: _Images, elapsed_s: NDArray[np.float64], threads: int
 ) -> None:
-    """Give schedules that were not run the times of those of which symmetries make them."""
+    """Copy the time of each evaluated schedule to its symmetric equivalents."""
     from fabricast.pcie.schedules.kernels.schedules import copy_times
 
     first_sends = [

@@ -1,9 +1,9 @@
-"""Which order of communications is fastest: all schedules of a pattern, or the best that search finds.
+"""Evaluation of all schedules of a communication pattern.
 
-A schedule is one permutation of its sends for each source. Synchronised, all sources start
-their k-th sends together and a step lasts as long as its slowest; asynchronous, a source
-starts its next send when its previous one ends. Spaces of millions are evaluated wholly
-from tables of distinct steps; larger ones are searched, against a proved lower bound.
+A schedule is one permutation of the copies of each source. In a synchronised schedule, all sources start their k-th
+copies together, and a step lasts as long as its slowest copy. In an asynchronous schedule, each source starts its next
+copy when its previous one ends. Up to 20 million schedules are enumerated with tables of distinct steps. Larger spaces
+are searched, and the result is compared with a proved lower bound (`fabricast.pcie.schedules.search`).
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ from fabricast.runtime.threads import over_blocks
 
 __all__ = ["enumerate_schedules", "evaluated_plans", "lower_bound_s", "run_schedule"]
 
-#: Larger spaces are searched, not enumerated.
+#: Maximum number of schedules to enumerate; larger spaces are searched.
 MOST_SCHEDULES = 20_000_000
 _MOST_CODES = 2_000_000
 
 
 def lower_bound_s(tree: PcieTree, pattern: Pattern, *, bandwidth_bytes_per_s: float, latency_s: float = 0.0) -> float:
-    """Return a time below which no schedule can be, whatever the model.
+    """Return a lower bound on the time of every schedule under any model.
 
     Parameters
     ----------
     tree : PcieTree
         Topology.
     pattern : Pattern
-        The communications.
+        Copies of each source.
     bandwidth_bytes_per_s : float
-        Bandwidth of one communication alone.
+        Bandwidth of an isolated copy in bytes/s.
     latency_s : float, default 0
-        Pause before each send.
+        Pause before each copy in s.
 
     Returns
     -------
     float
-        The larger of: all bytes of the busiest link at its capacity, all sends of the
-        busiest source one after the other, each with its pause.
+        Lower bound in s: the larger of the time to transfer all bytes of the busiest link at its capacity, and the time
+        of all copies of the busiest source, one after another with their pauses.
 
     Examples
     --------
@@ -63,14 +63,14 @@ def lower_bound_s(tree: PcieTree, pattern: Pattern, *, bandwidth_bytes_per_s: fl
     routes = tree.routes
     load = np.zeros(routes.capacity.size)
     busiest_source = 0.0
-    for source, (own, sizes) in enumerate(zip(pattern.targets, pattern.size_bytes, strict=True)):
-        alone_s = 0.0
-        for target, size in zip(own, sizes, strict=True):
+    for source, (targets, sizes) in enumerate(zip(pattern.targets, pattern.size_bytes, strict=True)):
+        total_s = 0.0
+        for target, size in zip(targets, sizes, strict=True):
             pair = source * routes.endpoints + target
             links = routes.link[routes.offset[pair] : routes.offset[pair + 1]]
             load[links] += size
-            alone_s += size / float(routes.capacity[links].min())
-        busiest_source = max(busiest_source, alone_s / bandwidth_bytes_per_s + len(own) * latency_s)
+            total_s += size / float(routes.capacity[links].min())
+        busiest_source = max(busiest_source, total_s / bandwidth_bytes_per_s + len(targets) * latency_s)
     return max(float((load / routes.capacity).max()) / bandwidth_bytes_per_s + latency_s, busiest_source)
 
 
@@ -86,29 +86,29 @@ def run_schedule(
     crossing_cost: float = 1.0,
     latency_s: float = 0.0,
 ) -> SchedulePlan:
-    """Evaluate one schedule through the general event loop.
+    """Evaluate a single schedule with the event loop of the models.
 
     Parameters
     ----------
     tree : PcieTree
         Topology.
     pattern : Pattern
-        The communications.
+        Copies of each source.
     order : sequence of sequence of int
-        Targets of every endpoint in the order of sending.
+        Targets of each endpoint in the order of its copies.
     mode : {'synchronised', 'asynchronous'}
-        How sends follow each other.
+        Whether all sources start each step together, or independently.
     model : Model
-        The rule.
+        Model of the rates.
     bandwidth_bytes_per_s, tau, crossing_cost : float
-        Its parameters.
+        Parameters of the model.
     latency_s : float, default 0
-        Pause before each send.
+        Pause before each copy in s.
 
     Returns
     -------
     SchedulePlan
-        The schedule with its times.
+        Schedule with its times.
 
     Examples
     --------
@@ -127,41 +127,41 @@ def run_schedule(
 def evaluated_plans(
     run: Run, pattern: Pattern, orders: Sequence[Sequence[Sequence[int]]], mode: Mode
 ) -> list[SchedulePlan]:
-    """Evaluate schedules through the event loop, all at once; all send equally often from each source."""
-    lengths = [len(own) for own in orders[0]]
+    """Evaluate schedules of one pattern in a single call of the event loop."""
+    lengths = [len(targets) for targets in orders[0]]
     source = np.repeat(np.arange(len(lengths)), lengths)
     step = np.concatenate([np.arange(length) for length in lengths])
     target = np.array([list(itertools.chain.from_iterable(order)) for order in orders], dtype=np.int64)
     sends, steps, count = source.size, max(lengths), len(orders)
     if mode == "synchronised":
-        # Step by step, each a graph of its own.
-        place = np.lexsort((source, step))
-        source, step, target = source[place], step[place], target[:, place]
+        # Each step is a separate graph.
+        by_step = np.lexsort((source, step))
+        source, step, target = source[by_step], step[by_step], target[:, by_step]
         offset = np.concatenate([[0], np.cumsum(np.tile(np.bincount(step), count))])
         after = None
     else:
         offset = np.arange(count + 1) * sends
         after = np.tile(np.where(step > 0, np.arange(sends) - 1, -1), count)
     size = np.full((len(lengths), run.tree.routes.endpoints), np.nan)
-    for row, own, sizes in zip(size, pattern.targets, pattern.size_bytes, strict=True):
-        row[list(own)] = sizes
+    for row, targets, sizes in zip(size, pattern.targets, pattern.size_bytes, strict=True):
+        row[list(targets)] = sizes
     graphs = CongestionGraphs(
         names=tuple(map(str, range(offset.size - 1))), families=("user",) * (offset.size - 1), offset=offset,
         source=np.tile(source, count), target=target.ravel(), size_bytes=size[source, target].ravel(),
         start_s=np.zeros(target.size),
     )  # fmt: skip
-    # The first send waits too, which the event loop does not know.
+    # The event loop does not include the pause before the first copy.
     end_s = run.evaluate(graphs, after=after).end_s.reshape(count, sends) + run.latency_s
     last = np.stack([end_s[:, step == k].max(axis=1) for k in range(steps)], axis=1).tolist()
     together = math.fsum if mode == "synchronised" else max
     return [
-        SchedulePlan(tuple(tuple(own) for own in order), together(ends), tuple(ends))
+        SchedulePlan(tuple(tuple(targets) for targets in order), together(ends), tuple(ends))
         for order, ends in zip(orders, last, strict=True)
     ]
 
 
 def can_enumerate(pattern: Pattern) -> bool:
-    """Return whether a pattern has few enough schedules to evaluate them all.
+    """Return whether a pattern has few enough schedules to enumerate.
 
     Examples
     --------
@@ -185,40 +185,40 @@ def enumerate_schedules(
     top: int = 100,
     threads: int = 1,
 ) -> ScheduleSearch:
-    """Evaluate every schedule of a pattern.
+    """Evaluate all schedules of a pattern.
 
-    Synchronised schedules are sums of few distinct steps. Asynchronous ones are run on a
-    table of the congestion factors of every set of sends that can be active, one for each
-    class of schedules that the symmetries of tree and pattern make, and what several begin with once.
+    The time of a synchronised schedule is the sum of its steps, and each distinct step is evaluated once. Asynchronous
+    schedules are simulated with a table of the congestion factors of all possible active sets. Schedules that are
+    equivalent by a symmetry are simulated once, and so are common beginnings.
 
     Parameters
     ----------
     tree : PcieTree
         Topology.
     pattern : Pattern
-        The communications.
+        Copies of each source.
     mode : {'synchronised', 'asynchronous'}
-        How sends follow each other.
+        Whether all sources start each step together, or independently.
     model : Model
-        The rule.
+        Model of the rates.
     bandwidth_bytes_per_s, tau, crossing_cost : float
-        Its parameters.
+        Parameters of the model.
     latency_s : float, default 0
-        Pause before each send.
+        Pause before each copy in s.
     top : int, default 100
-        How many of the fastest to return.
+        Number of fastest schedules to return.
     threads : int, default 1
-        Threads to use.
+        Number of threads.
 
     Returns
     -------
     ScheduleSearch
-        Times of all schedules, the fastest, the slowest and the naive one.
+        Times of all schedules, and the fastest, slowest and naive schedules.
 
     Raises
     ------
     InputError
-        If there are more than 20,000,000 schedules.
+        If there are more than 20,000,000 schedules or 2,000,000 active sets.
 
     Examples
     --------
@@ -240,7 +240,7 @@ def enumerate_schedules(
     elapsed_s = _synchronised(run, space) if mode == "synchronised" else asynchronous_times_s(run, space)
     count = min(top, elapsed_s.size)
     near = _fastest(elapsed_s, count)
-    # Times that differ by rounding are ties: the smaller number comes first.
+    # Times that differ by rounding only are ties, sorted by schedule number.
     fastest = near[np.lexsort((near, np.round(elapsed_s[near] / elapsed_s.min(), 9)))][:count]
     chosen = [space.orders(int(number)) for number in (*fastest, np.argmax(elapsed_s))]
     *best, worst, naive = evaluated_plans(run, pattern, [*chosen, pattern.targets], mode)
@@ -249,14 +249,15 @@ def enumerate_schedules(
 
 
 def _fastest(elapsed_s: NDArray[np.float64], count: int) -> NDArray[np.intp]:
-    """Numbers of the `count` fastest schedules and of those that tie with the last of them."""
-    # Each block has one as fast as its fastest: few are left to be ordered.
+    """Return the numbers of the `count` fastest schedules and of ties with the last one."""
+    # The count-th smallest block minimum is an upper limit of the count-th smallest time, which leaves few to sort.
     blocks = np.minimum.reduceat(elapsed_s, np.arange(0, elapsed_s.size, max(1, elapsed_s.size // (100 * count))))
     few = elapsed_s[elapsed_s <= np.partition(blocks, count - 1)[count - 1]]
     return np.flatnonzero(elapsed_s <= np.partition(few, count - 1)[count - 1] * (1 + SAME))
 
 
 def _synchronised(run: Run, space: Space) -> NDArray[np.float64]:
+    """Return the times of all synchronised schedules in s, by schedule number."""
     from fabricast.pcie.schedules.kernels.schedules import synchronised_times
 
     low, high = space.step_codes()

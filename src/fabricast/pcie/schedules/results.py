@@ -1,4 +1,4 @@
-"""Schedules and what is known of all of them."""
+"""Results of schedule enumeration and search."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ SAME = 1e-9
 
 @dataclass(frozen=True)
 class SchedulePlan:
-    """One schedule and what it takes.
+    """Schedule with its times.
 
     Parameters
     ----------
     order : tuple of tuple of int
-        Targets of each source in the order of sending.
+        Targets of each source in the order of its copies.
     elapsed_s : float
-        Time from the common start to the last end.
+        Time from the common start to the end of the last copy in s.
     steps_s : tuple of float
-        Time of each step (synchronised), or until the last k-th send ends (asynchronous).
+        Time of each step in s (synchronised), or time until all k-th copies have ended in s (asynchronous).
     """
 
     order: tuple[tuple[int, ...], ...]
@@ -49,26 +49,26 @@ class SchedulePlan:
 
 @dataclass(frozen=True)
 class ScheduleSearch:
-    """What is known of all schedules of a pattern.
+    """Result of an enumeration or search of the schedules of a pattern.
 
     Parameters
     ----------
     mode : {'synchronised', 'asynchronous'}
-        How sends follow each other.
+        Whether all sources start each step together, or independently.
     schedules : int
-        Size of the space.
+        Number of schedules of the pattern.
     bound_s : float
-        Proved lower bound: no schedule can be faster.
+        Proved lower bound on the time of all schedules in s.
     best : tuple of SchedulePlan
-        The fastest found, fastest first.
+        Fastest evaluated schedules, in ascending order of time.
     naive : SchedulePlan
-        The order in which the pattern lists its communications.
+        Schedule in the order in which the pattern lists its copies.
     elapsed_s : ndarray of float64 or None
-        Times of all schedules by number, if they were enumerated.
+        Times of all schedules in s by schedule number; None after a search.
     worst : SchedulePlan or None
-        The slowest, if they were enumerated.
+        Slowest schedule; None after a search.
     evaluated : int
-        Schedules that were evaluated.
+        Number of evaluated schedules.
     """
 
     mode: Mode
@@ -82,19 +82,19 @@ class ScheduleSearch:
 
     @property
     def gap(self) -> float:
-        """How far the best lies above what is proved to be possible at best, relative to it."""
+        """Relative distance of the best schedule from the proved optimum or lower bound."""
         floor = self.best[0].elapsed_s if self.elapsed_s is not None else self.bound_s
         return self.best[0].elapsed_s / floor - 1
 
     @property
     def ties(self) -> int | None:
-        """How many schedules are as fast as the fastest; None if not enumerated."""
+        """Number of schedules that are as fast as the fastest; None after a search."""
         if self.elapsed_s is None:
             return None
         return int((self.elapsed_s <= self.elapsed_s.min() * (1 + SAME)).sum())
 
     def rank_of(self, elapsed_s: float) -> int | None:
-        """Return one more than the number of faster schedules; None if not enumerated."""
+        """Return 1 plus the number of faster schedules, or None after a search."""
         if self.elapsed_s is None:
             return None
         return 1 + int((self.elapsed_s < elapsed_s * (1 - SAME)).sum())
@@ -102,7 +102,7 @@ class ScheduleSearch:
 
 @dataclass(frozen=True)
 class Run:
-    """Parameters of the model under which schedules are evaluated."""
+    """Topology, model and parameters for the evaluation of schedules."""
 
     tree: PcieTree
     model: Model
@@ -113,7 +113,7 @@ class Run:
     threads: int
 
     def evaluate(self, graphs: CongestionGraphs, *, after: NDArray[np.int64] | None = None, first: bool = False):  # type: ignore[no-untyped-def]
-        """Evaluate graphs with the model and the machine of this search."""
+        """Evaluate graphs with this model and topology."""
         return evaluate(
             self.tree, graphs, self.model, bandwidth_bytes_per_s=self.bandwidth_bytes_per_s, tau=self.tau,
             crossing_cost=self.crossing_cost, threads=self.threads, after=after, latency_s=self.latency_s,

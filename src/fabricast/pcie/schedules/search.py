@@ -1,4 +1,4 @@
-"""The best schedule that a search finds, against a proved lower bound."""
+"""Stochastic search for fast schedules, with a proved lower bound."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ def search_schedules(
     threads: int = 1,
     progress: Callable[[int], None] | None = None,
 ) -> ScheduleSearch:
-    """Search a space that is too large to enumerate; the gap to a proved bound is told.
+    """Search for fast schedules in a space that is too large to enumerate.
 
-    A population of schedules is improved by exchanging two sends of one source, keeping
-    exchanges that do not slow a schedule down; it ends early when the bound is reached,
-    which proves the optimum.
+    In each iteration, every schedule of a population of 64 exchanges one to three pairs of copies within sources. A
+    changed schedule that is not slower replaces its predecessor. Schedules without progress are replaced by the best
+    one. The search ends early if a schedule reaches the proved lower bound and is therefore optimal.
 
     Parameters
     ----------
     tree, pattern, mode, model, bandwidth_bytes_per_s, tau, crossing_cost, latency_s, top, threads
-        As for `enumerate_schedules`.
+        See `enumerate_schedules`.
     evaluations : int, default 40000
-        Schedules to evaluate at most.
+        Number of schedules after which the search ends.
     seed : int
-        Root seed.
+        Root seed of the search.
     progress : callable, optional
-        Called with the number of schedules evaluated since the last call.
+        Called with the number of schedules evaluated since its last call.
 
     Returns
     -------
     ScheduleSearch
-        The fastest found; `gap` is 0 if they are proved optimal.
+        Fastest schedules; `gap` is 0 if they are proved optimal.
 
     Examples
     --------
@@ -67,44 +67,44 @@ def search_schedules(
     run = Run(tree, model, bandwidth_bytes_per_s, tau, crossing_cost, latency_s, threads)
     bound_s = lower_bound_s(tree, pattern, bandwidth_bytes_per_s=bandwidth_bytes_per_s, latency_s=latency_s)
     generator = random_generator(seed, f"pcie.schedules.{tree.name}.{pattern.name}.{mode}")
-    movable = [s for s, own in enumerate(pattern.targets) if len(own) > 1]
+    movable = [s for s, targets in enumerate(pattern.targets) if len(targets) > 1]
     population = 64
 
     def shuffled() -> list[list[int]]:
-        return [generator.permutation(own).tolist() if own else [] for own in pattern.targets]
+        return [generator.permutation(targets).tolist() if targets else [] for targets in pattern.targets]
 
-    current: list[list[list[int]]] = [[list(own) for own in pattern.targets]]
+    current: list[list[list[int]]] = [[list(targets) for targets in pattern.targets]]
     current += [shuffled() for _ in range(population - 1)]
     plans = evaluated_plans(run, pattern, current, mode)
     naive = plans[0]
-    known = {plan.order: plan for plan in plans}
+    plans_by_order = {plan.order: plan for plan in plans}
     evaluated = len(plans)
     stale = np.zeros(population, dtype=np.int64)
     while movable and evaluated < evaluations and min(p.elapsed_s for p in plans) > bound_s * (1 + SAME):
         moved = []
         for order in current:
-            other = [list(own) for own in order]
+            neighbour = [list(targets) for targets in order]
             for _ in range(1 + int(generator.integers(0, 3))):
-                own = other[movable[int(generator.integers(len(movable)))]]
-                i, j = generator.choice(len(own), 2, replace=False)
-                own[i], own[j] = own[j], own[i]
-            moved.append(other)
+                targets = neighbour[movable[int(generator.integers(len(movable)))]]
+                i, j = generator.choice(len(targets), 2, replace=False)
+                targets[i], targets[j] = targets[j], targets[i]
+            moved.append(neighbour)
         tried = evaluated_plans(run, pattern, moved, mode)
         evaluated += population
         if progress is not None:
             progress(population)
         for k, plan in enumerate(tried):
-            known.setdefault(plan.order, plan)
+            plans_by_order.setdefault(plan.order, plan)
             stale[k] += 1
             if plan.elapsed_s <= plans[k].elapsed_s * (1 + SAME):
                 if plan.elapsed_s < plans[k].elapsed_s * (1 - SAME):
                     stale[k] = 0
                 plans[k], current[k] = plan, moved[k]
-        # A schedule that no longer improves gives way to the best of all.
+        # A schedule without improvement in 120 iterations is replaced by the best one.
         best = min(range(population), key=lambda k: plans[k].elapsed_s)
         for k in np.flatnonzero(stale > 120).tolist():
             if k != best:
-                plans[k], current[k] = plans[best], [list(own) for own in current[best]]
+                plans[k], current[k] = plans[best], [list(targets) for targets in current[best]]
             stale[k] = 0
-    fastest = sorted(known.values(), key=lambda plan: (round(plan.elapsed_s / bound_s, 9), plan.order))[:top]
+    fastest = sorted(plans_by_order.values(), key=lambda plan: (round(plan.elapsed_s / bound_s, 9), plan.order))[:top]
     return ScheduleSearch(mode, pattern.schedules, bound_s, tuple(fastest), naive, None, None, evaluated)

@@ -1,4 +1,4 @@
-"""The space of all schedules of a pattern, by number."""
+"""Numbering of all schedules and steps of a pattern."""
 
 from __future__ import annotations
 
@@ -19,7 +19,13 @@ __all__ = ["Space", "schedule_space"]
 
 @dataclass(frozen=True)
 class Space:
-    """Schedules of a pattern as numbers, and steps as codes."""
+    """Numbering of the schedules of a pattern, and codes of their steps.
+
+    A schedule has a permutation for each source with copies. Its number is a mixed-radix number whose digits are the
+    numbers of these permutations. A step has a mixed-radix code with one digit per source: 0 if the source is idle, or
+    1 plus the index of its target. Tables are split into low sources (the first `half`) and high sources, such that
+    each number is the sum of two terms.
+    """
 
     pattern: Pattern
     sources: tuple[int, ...]
@@ -29,57 +35,57 @@ class Space:
 
     @cached_property
     def digits(self) -> NDArray[np.int64]:
-        """In how many ways each source can take part in a step: one for each of its targets, and idle."""
+        """Number of values of the digit of each source in a step code: its targets, and idle."""
         return np.array([len(self.pattern.targets[s]) + 1 for s in self.sources], dtype=np.int64)
 
     @property
     def codes(self) -> int:
-        """Number of distinct steps: which target each source sends to, or none."""
+        """Number of step codes."""
         return math.prod(self.digits.tolist())
 
     @cached_property
     def counts(self) -> NDArray[np.int64]:
-        """Number of orders of each source."""
+        """Number of permutations of each source."""
         return np.array([len(own) for own in self.permutations], dtype=np.int64)
 
     def orders(self, number: int) -> tuple[tuple[int, ...], ...]:
-        """Targets of every endpoint in the order of sending."""
-        found: list[tuple[int, ...]] = [()] * len(self.pattern.targets)
-        for s, own in zip(self.sources, self.permutations, strict=True):
-            number, digit = divmod(number, len(own))
-            found[s] = tuple(self.pattern.targets[s][choice] for choice in own[digit])
-        return tuple(found)
+        """Return the targets of each endpoint in the order of its copies in a schedule."""
+        targets: list[tuple[int, ...]] = [()] * len(self.pattern.targets)
+        for s, permutations in zip(self.sources, self.permutations, strict=True):
+            number, digit = divmod(number, len(permutations))
+            targets[s] = tuple(self.pattern.targets[s][choice] for choice in permutations[digit])
+        return tuple(targets)
 
     @cached_property
     def scales(self) -> NDArray[np.int64]:
-        """What the next order of each source adds to the number of a schedule."""
+        """Weight of the permutation number of each source in the number of a schedule."""
         return np.cumprod([1, *self.counts[:-1].tolist()], dtype=np.int64)
 
     def combine(self, parts: Sequence[NDArray[np.int64]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Sum what each source adds in each of its ways, over the low and over the high sources.
+        """Sum the terms of all sources, separately for the low and the high sources.
 
-        `parts` has an array of shape (ways, terms) for each source; the first source's ways vary fastest.
+        `parts` has an array of shape (choices, terms) for each source. The choices of the first source vary fastest.
         """
         halves = []
         for half in (parts[: self.half], parts[self.half :]):
             rows = np.zeros((1, parts[0].shape[1]), dtype=np.int64)
-            for own in half:
-                rows = (own[:, None, :] + rows[None, :, :]).reshape(-1, rows.shape[1])
+            for terms in half:
+                rows = (terms[:, None, :] + rows[None, :, :]).reshape(-1, rows.shape[1])
             halves.append(rows)
         return halves[0], halves[1]
 
     def step_codes(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Codes of all steps, of the low and of the high sources, shape (schedules of half, steps)."""
+        """Return the step codes of low and of high sources, shape (combinations, steps) each."""
         parts = []
-        for weight, own in zip(self.weights, self.permutations, strict=True):
-            codes = np.zeros((len(own), self.pattern.steps), dtype=np.int64)
-            codes[:, : len(own[0])] = weight * (np.array(own) + 1)
+        for weight, permutations in zip(self.weights, self.permutations, strict=True):
+            codes = np.zeros((len(permutations), self.pattern.steps), dtype=np.int64)
+            codes[:, : len(permutations[0])] = weight * (np.array(permutations) + 1)
             parts.append(codes)
         return self.combine(parts)
 
     def active_sets(self, codes: NDArray[np.int64], *, sized: bool) -> CongestionGraphs:
-        """Return the communications of steps as congestion graphs."""
-        digits = [codes // weight % ways for weight, ways in zip(self.weights, self.digits, strict=True)]
+        """Return the copies of each step as a congestion graph."""
+        digits = [codes // weight % radix for weight, radix in zip(self.weights, self.digits, strict=True)]
         active = np.stack([digit > 0 for digit in digits], axis=1)
         target = np.stack(
             [np.array((0, *self.pattern.targets[s]))[digit] for s, digit in zip(self.sources, digits, strict=True)],

@@ -1,1 +1,1 @@
-"""Rows of the database that this study computes."""
+"""Database rows that the PCIe study computes."""

@@ -1,4 +1,4 @@
-"""Packets on one link against DMA rates that others measured, as rows of the tables."""
+"""Packet model of one link compared with published DMA rates, as table rows."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ __all__ = ["dma_rate_tables"]
 
 #: Link of the measured device.
 _LINK = PacketHardware(generation=3, width=8, payload_bytes=256)
-#: The host on which the gap and the growth of latency are fitted; all others are forecast.
+#: Host on which the packet gap and the latency growth are fitted; rates of the other hosts are forecast.
 _FITTED_HOST = "Xeon E5-2637v3"
-#: Below this size the device limits writes: they are alike on all hosts.
+#: Smaller writes are limited by the device, not by the host, and are excluded from the fit.
 _LEAST_FITTED_BYTES = 512
 _HEADERS = {"write_rate": _LINK.header_bytes, "read_rate": COMPLETION_HEADER_BYTES}
 _SOURCE = "pcie-bench/data b2abf2f7; Neugebauer et al., SIGCOMM 2018"
@@ -30,16 +30,16 @@ _UNITS = {"Gbit/s": (1e9 / 8, "bytes/s"), "ns": (1e-9, "s")}
 
 
 def dma_rate_tables(path: Path | str) -> dict[str, pd.DataFrame]:
-    """Return predictions, references and parameters of DMA rates and latencies by size.
+    """Return predicted and measured DMA rates and latencies by transfer size.
 
-    The gap after each packet is fitted to the writes of one host at 512 bytes and more, and taken for the writes of
-    the other hosts and for all reads. The growth of read latency is fitted on the same host; its value at 64 bytes
-    is each host's own.
+    The gap after each packet is fitted to the writes of one host with at least 512 bytes. The same gap is used for the
+    writes of the other hosts and for all reads. The growth of read latency with size is fitted on the same host. Each
+    forecast of latency starts at the latency that the host reached with the smallest size.
 
     Parameters
     ----------
     path : Path or str
-        CSV with the columns host, quantity, size_bytes, value, unit.
+        CSV file with the columns host, quantity, size_bytes, value, unit.
 
     Returns
     -------
@@ -49,13 +49,14 @@ def dma_rate_tables(path: Path | str) -> dict[str, pd.DataFrame]:
     Raises
     ------
     InputError
-        If the file is not as expected.
+        If a column is missing, or a quantity, unit or number is invalid.
     """
     rows = []
     for row in read_csv(path, ("host", "quantity", "size_bytes", "value", "unit")):
         if row["quantity"] not in (*_HEADERS, "read_latency") or row["unit"] not in _UNITS:
             raise row.error(
-                f"quantity '{row['quantity']}' in '{row['unit']}', expected write_rate, read_rate or read_latency"
+                f"quantity is '{row['quantity']}' in '{row['unit']}', expected write_rate, read_rate or read_latency "
+                "in Gbit/s or ns"
             )
         factor, unit = _UNITS[row["unit"]]
         rows.append((row["host"], row["quantity"], int(row.number("size_bytes")), row.number("value") * factor, unit))
@@ -93,7 +94,7 @@ def dma_rate_tables(path: Path | str) -> dict[str, pd.DataFrame]:
 
 
 def _predictions(quantity: str, group: pd.DataFrame, gap_s: float, growth_s: float) -> list[pd.DataFrame]:
-    """Return columns model and value for the rows of a host and quantity, one frame a model."""
+    """Return one frame per model with the columns model and value, for one host and quantity."""
     size = group["size_bytes"].to_numpy()
     values: dict[str, np.ndarray]
     if quantity == "read_latency":

@@ -1,4 +1,4 @@
-"""Parameters of a configured graph set, with what stands behind each, as rows of the table parameter."""
+"""Model parameters of a configured graph set and their provenance, as table rows."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ __all__ = ["graph_set_parameters", "parameter_rows"]
 
 
 def graph_set_parameters(name: str, entry: Mapping[str, Any], tree: PcieTree) -> MachineParameters:
-    """Return the parameters of a graph set.
+    """Return the model parameters of a graph set.
 
     Parameters
     ----------
     name : str
-        Name of the set, for messages.
+        Name of the graph set, used in messages.
     entry : mapping
-        Its configuration: topology, parameters, bandwidth_gib_per_s, tau, crossing_cost.
+        Configuration of the graph set: topology, parameters, bandwidth_gib_per_s, tau, crossing_cost.
     tree : PcieTree
-        Its topology.
+        Topology of the graph set.
 
     Returns
     -------
     MachineParameters
-        Values, tags and sources.
+        Values with their provenance tags and sources.
 
     Raises
     ------
     InputError
-        As `fabricast.pcie.models.parameters.machine_parameters`.
+        As raised by `fabricast.pcie.models.parameters.machine_parameters`.
     """
     bandwidth = entry["bandwidth_gib_per_s"]
     try:
@@ -46,18 +46,23 @@ def graph_set_parameters(name: str, entry: Mapping[str, Any], tree: PcieTree) ->
             tau=entry["tau"], crossing_cost=entry["crossing_cost"], parameters_file=entry["parameters"],
         )  # fmt: skip
     except InputError as error:
-        keys = "" if bandwidth is not None else "; the keys are bandwidth_gib_per_s and parameters"
+        keys = "" if bandwidth is not None else "; set bandwidth_gib_per_s or parameters"
         raise InputError(f"pcie.graph_sets.{name}: {error}{keys}") from error
 
 
 def parameter_rows(name: str, parameters: MachineParameters) -> pd.DataFrame:
-    """Return the parameters of a graph set as rows of the table parameter, of the system ``graph_set.NAME``.
+    """Return the parameters of a graph set as rows of the table parameter.
 
     Parameters
     ----------
     name : str
-        Name of the set.
+        Name of the graph set.
     parameters : MachineParameters
-        Its parameters.
+        Parameters of the graph set.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Rows of the system ``graph_set.NAME``.
     """
     return parameter_table([replace(row, system=f"graph_set.{name}") for row in parameters.rows])

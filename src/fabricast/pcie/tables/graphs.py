@@ -1,4 +1,4 @@
-"""Congestion graphs as rows of the tables graph and communication, and back."""
+"""Conversion between congestion graphs and rows of graph and communication."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ class GraphTables:
 
 
 def graph_tables(tree: PcieTree, graphs: CongestionGraphs, *, subset: str, seed: int | None = None) -> GraphTables:
-    """Return a set of graphs as rows.
+    """Return congestion graphs as rows of the tables graph and communication.
 
     Parameters
     ----------
     tree : PcieTree
-        Topology.
+        Topology of the graphs.
     graphs : CongestionGraphs
-        The graphs.
+        Graphs to convert.
     subset : str
-        Set they belong to.
+        Name of the set to which the graphs belong.
     seed : int, optional
-        Seed of those of the family ``random``.
+        Random seed with which graphs of the family ``random`` were drawn.
 
     Returns
     -------
@@ -93,22 +93,22 @@ def generate_graph_set(
     Parameters
     ----------
     name : str
-        Name of the set; first part of the graphs' names.
+        Name of the graph set, used as the first part of the graph names.
     tree : PcieTree
-        Topology.
+        Topology of the graphs.
     validation_graphs, stress_graphs : int
-        How many to generate.
+        Number of graphs to generate for each set.
     graphs_file : Path, str or None
-        CSV with the user's graphs.
+        CSV file with user-supplied graphs.
     size_bytes : float
-        Size of generated communications, and of the user's without size.
+        Size of each generated copy in bytes, and of user-supplied copies without a size.
     seed : int
-        Seed of random graphs; the stress set uses the next one.
+        Seed of random graphs; the stress set uses ``seed + 1``.
 
     Returns
     -------
     GraphTables
-        Rows of all of them.
+        Rows of the generated and the user-supplied graphs.
     """
     parts = []
     sets = {
@@ -126,10 +126,10 @@ def generate_graph_set(
             )
             parts.append(graph_tables(tree, graphs, subset=subset, seed=set_seed))
     if graphs_file is not None:
-        own = graph_tables(tree, read_graphs(graphs_file, tree, size_bytes=size_bytes), subset="user")
-        for frame in (own.graph, own.communication):
+        user_tables = graph_tables(tree, read_graphs(graphs_file, tree, size_bytes=size_bytes), subset="user")
+        for frame in (user_tables.graph, user_tables.communication):
             frame["graph"] = f"{name}.user." + frame["graph"]
-        parts.append(own)
+        parts.append(user_tables)
     return GraphTables(
         pd.concat([part.graph for part in parts], ignore_index=True),
         pd.concat([part.communication for part in parts], ignore_index=True),
@@ -137,19 +137,19 @@ def generate_graph_set(
 
 
 def graphs_from_rows(tree: PcieTree, communication: pd.DataFrame) -> CongestionGraphs:
-    """Return the graphs that rows of the table communication describe.
+    """Return the congestion graphs in rows of the table communication.
 
     Parameters
     ----------
     tree : PcieTree
-        Topology of all rows.
+        Topology of all graphs.
     communication : pandas.DataFrame
         Rows ordered by graph and communication.
 
     Returns
     -------
     CongestionGraphs
-        Families are left as ``user``.
+        The graphs, all of the family ``user``.
     """
     codes, names = pd.factorize(communication["graph"])
     counts = np.bincount(codes, minlength=len(names))

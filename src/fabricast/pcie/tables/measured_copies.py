@@ -1,4 +1,4 @@
-"""Measured copies of several machines as rows of the tables."""
+"""Measured copies of several machines as table rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from fabricast.inputs.csv_files import read_csv
 from fabricast.pcie.machines.left_out_pause import JudgedMachine, left_out_rates
 from fabricast.pcie.machines.packet_simulation import simulate_machine
 from fabricast.pcie.machines.validation import validate_machine
-from fabricast.pcie.measurements.addresses import address_doubts
 from fabricast.pcie.measurements.files import copies_of_machine
 from fabricast.pcie.tables.measured_errors import FORECASTS, error_rows, feature_rows
 from fabricast.pcie.topology.files import load_tree
@@ -23,20 +22,20 @@ __all__ = ["Machine", "MeasuredCopyTables", "measured_copy_tables", "public_mach
 
 @dataclass(frozen=True)
 class Machine:
-    """Measured copies of one machine, and where its tree is.
+    """Measured copies of one machine and its topology.
 
     Parameters
     ----------
     name, topology : str
-        Name, and built-in topology or file.
+        Name of the machine, and its built-in topology or topology file.
     path : Path
-        Measurements.
+        File with the measurements.
     system : str or None
-        Value of the column ``system`` of its rows; None for all rows.
+        Value of the column ``system`` in rows of this machine; None for all rows.
     program : str
-        Program of rows that name none.
+        Copy program of rows that do not name one.
     own : bool
-        Whether it is the user's.
+        Whether the machine is user-supplied.
     """
 
     name: str
@@ -49,16 +48,16 @@ class Machine:
 
 @dataclass(frozen=True)
 class MeasuredCopyTables:
-    """Rows that measured copies add to the tables.
+    """Table rows of measured copies.
 
     Parameters
     ----------
-    measured_copy, machine_remark, prediction, reference, parameter, error_histogram, error_feature : pandas.DataFrame
-        Rows as in schema.sql; only judged graphs have predictions and references.
+    measured_copy, machine_warning, prediction, reference, parameter, error_histogram, error_feature : pandas.DataFrame
+        Rows as in schema.sql; only validated graphs have predictions and references.
     """
 
     measured_copy: pd.DataFrame
-    machine_remark: pd.DataFrame
+    machine_warning: pd.DataFrame
     prediction: pd.DataFrame
     reference: pd.DataFrame
     parameter: pd.DataFrame
@@ -67,19 +66,34 @@ class MeasuredCopyTables:
 
 
 def public_machines(path: Path | str) -> list[Machine]:
-    """Return the machines of a file with the columns system and topology, in the order of their first rows."""
-    known = ("graph", "communications", "program", "total_gb_per_s", "role", "source")
-    found = dict.fromkeys((row["system"], row["topology"]) for row in read_csv(path, ("system", "topology"), known))
-    return [Machine(system, topology, Path(path), system) for system, topology in found]
+    """Return the machines in a file of published measurements.
+
+    Each distinct pair of the columns system and topology is one machine. Machines are in the order of their first rows.
+
+    Parameters
+    ----------
+    path : Path or str
+        CSV file of measured copies with the columns system and topology.
+
+    Returns
+    -------
+    list of Machine
+        Machines of the file.
+    """
+    optional = ("graph", "communications", "program", "total_gb_per_s", "role", "source")
+    systems = dict.fromkeys(
+        (row["system"], row["topology"]) for row in read_csv(path, ("system", "topology"), optional)
+    )
+    return [Machine(system, topology, Path(path), system) for system, topology in systems]
 
 
 def measured_copy_tables(machines: list[Machine], *, seed: int) -> MeasuredCopyTables:
-    """Hold forecasts against the measured copies of every machine.
+    """Validate forecasts against the measured copies of every machine.
 
     Parameters
     ----------
     machines : list of Machine
-        Machines, each calibrated on its own copies alone.
+        Machines. Each machine is calibrated only on its measured copies.
     seed : int
         Root seed.
 
@@ -91,43 +105,48 @@ def measured_copy_tables(machines: list[Machine], *, seed: int) -> MeasuredCopyT
     Raises
     ------
     InputError
-        If a file is not as expected, or an endpoint is unknown.
+        If a file is invalid or names an unknown endpoint.
     """
     seed %= 2**31
     frames, histograms, features, parameters = [], [], [], []
-    remarks: list[tuple[str, int, bool, str]] = []
+    warnings: list[tuple[str, int, bool, str, str]] = []
     judged = [_judged(machine, seed) for machine in machines]
     left_out = left_out_rates(judged, seed=seed)
-    for machine, one, rates in zip(machines, judged, left_out, strict=True):
-        tree, graphs, found = one.tree, one.graphs, one.validation
-        simulated = simulate_machine(tree, graphs, found, seed=seed)
-        rows = pd.concat([found.rows, simulated], axis=1).assign(left_out_bytes_per_s=rates)
-        remarks += [(machine.name, number, machine.own, text) for number, text in enumerate(found.remarks, 1)]
+    for machine, judged_machine, rates in zip(machines, judged, left_out, strict=True):
+        tree, graphs, validation = judged_machine.tree, judged_machine.graphs, judged_machine.validation
+        simulated = simulate_machine(tree, graphs, validation, seed=seed)
+        rows = pd.concat([validation.rows, simulated], axis=1).assign(left_out_bytes_per_s=rates)
+        warnings += [
+            (machine.name, number, machine.own, str(warning.code), warning.text)
+            for number, warning in enumerate(validation.warnings, 1)
+        ]
         histograms.append(error_rows(rows, machine.name))
         features.append(feature_rows(tree, graphs, rows, machine.name))
         frames.append(rows.assign(machine=machine.name, topology=tree.name, own=machine.own))
-        values = found.calibration.values
-        for name, source in found.calibration.source.items():
+        values = validation.calibration.values
+        for name, source in validation.calibration.sources.items():
             tag = "measured" if "measured," in source else "derived"
             parameters.append(
                 {"study": "pcie", "system": f"machine.{machine.name}", "name": name, "value": values[name],
                  "unit": "bytes/s", "tag": tag, "source": source}
             )  # fmt: skip
     rows, histogram, feature = (pd.concat(parts, ignore_index=True) for parts in (frames, histograms, features))
-    remark = pd.DataFrame(remarks, columns=["machine", "number", "own", "remark"])
-    return MeasuredCopyTables(rows, remark, *_comparable(rows), pd.DataFrame(parameters), histogram, feature)
+    warning = pd.DataFrame(warnings, columns=["machine", "number", "own", "code", "text"])
+    return MeasuredCopyTables(rows, warning, *_comparable(rows), pd.DataFrame(parameters), histogram, feature)
 
 
 def _judged(machine: Machine, seed: int) -> JudgedMachine:
     tree = load_tree(machine.topology)
-    graphs = copies_of_machine(tree, machine.path, program=machine.program, system=machine.system)
-    doubts = address_doubts(tree, machine.path)
-    found = validate_machine(tree, graphs, one_way_bytes_per_s=one_way_of(tree), seed=seed, doubts=doubts)
-    return JudgedMachine(tree, graphs, found, machine.own)
+    graphs, warnings = copies_of_machine(tree, machine.path, program=machine.program, system=machine.system)
+    validation = validate_machine(tree, graphs, one_way_bytes_per_s=one_way_of(tree), seed=seed, warnings=warnings)
+    return JudgedMachine(tree, graphs, validation, machine.own)
 
 
 def _comparable(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return predictions and references of judged graphs; the quantity tells the class."""
+    """Return predictions and references of validated graphs.
+
+    The graph class is part of the quantity.
+    """
     judged = rows[rows["judged"]].reset_index(drop=True)
     common = pd.DataFrame(
         {

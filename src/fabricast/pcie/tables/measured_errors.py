@@ -1,4 +1,4 @@
-"""Errors of forecasts against measured copies: their distribution, and which features of the graphs explain them."""
+"""Forecast errors for measured copies: histograms and explanatory graph features."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["FORECASTS", "error_rows", "feature_rows"]
 
-#: Columns of a forecast, and the name of the model behind each.
+#: Forecast columns of the table measured_copy, with the name of the model.
 FORECASTS = {
     "forecast_bytes_per_s": "endpoint_engines",
     "packets_bytes_per_s": "packets_with_engines",
@@ -26,20 +26,20 @@ FORECASTS = {
 
 
 def _errors(rows: pd.DataFrame, column: str) -> pd.Series:
-    """Return the relative errors of judged graphs for which a model has a forecast, by place."""
-    known = rows["judged"] & rows[column].notna()
-    return rows.loc[known, column] / rows.loc[known, "measured_bytes_per_s"] - 1
+    """Return relative errors of validated graphs with a forecast, indexed by row."""
+    validated = rows["judged"] & rows[column].notna()
+    return rows.loc[validated, column] / rows.loc[validated, "measured_bytes_per_s"] - 1
 
 
 def error_rows(rows: pd.DataFrame, machine: str) -> pd.DataFrame:
-    """Return how errors are distributed, over all judged graphs of a machine and by class.
+    """Return error histograms of all validated graphs and of each graph class.
 
     Parameters
     ----------
     rows : pandas.DataFrame
         Rows of the table measured_copy of one machine.
     machine : str
-        Its name.
+        Name of the machine.
 
     Returns
     -------
@@ -55,45 +55,45 @@ def error_rows(rows: pd.DataFrame, machine: str) -> pd.DataFrame:
             if not chosen.empty:
                 frames.append(error_histogram(chosen.to_numpy()).assign(subset=subset, model=model))
     names = ["subset", "model", "bin", "lower", "upper", "communications"]
-    found = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=names)
-    return found.assign(study="pcie", kind="measured", origin=machine)
+    histogram = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=names)
+    return histogram.assign(study="pcie", kind="measured", origin=machine)
 
 
 def feature_rows(
     tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.DataFrame, machine: str
 ) -> pd.DataFrame:  # fmt: skip
-    """Return which features of its graphs explain the errors on a machine.
+    """Return the graph features that explain the forecast errors on a machine.
 
     Parameters
     ----------
     tree : PcieTree
-        The machine.
+        Topology of the machine.
     graphs : sequence of MeasuredGraph
-        Its measurements.
+        Measurements of the machine.
     rows : pandas.DataFrame
-        Rows of the table measured_copy, in their order.
+        Rows of the table measured_copy, in the order of `graphs`.
     machine : str
-        Its name.
+        Name of the machine.
 
     Returns
     -------
     pandas.DataFrame
-        Rows of the table error_feature; none where the judged graphs are of fewer than 20 isomorphism classes.
+        Rows of the table error_feature; empty if validated graphs form fewer than 20 isomorphism classes.
     """
     whole = with_host_memory(tree)
     arcs = [list(flows_of(whole, graph)) for graph in graphs]
-    # A measured rate is of a whole graph: the largest value of any of its communications.
+    # A measured rate belongs to a whole graph, so each feature is the maximum over the copies of the graph.
     described = from_arcs(arcs, size_bytes=1.0)
     features = feature_frame(whole, described).groupby(described.graph_of_communication).max()
-    classes = pd.factorize(pd.Series([isomorphism_class(one) for one in arcs]), sort=True)[0].astype(np.int64)
+    classes = pd.factorize(pd.Series([isomorphism_class(flows) for flows in arcs]), sort=True)[0].astype(np.int64)
     frames = []
     for column, model in FORECASTS.items():
         error = _errors(rows, column)
-        place = error.index.to_numpy()
-        known = GraphFeatures(np.arange(place.size), features.iloc[place], classes[place])
-        learnt = explain_errors(known, error.to_numpy())
+        row_numbers = error.index.to_numpy()
+        validated = GraphFeatures(np.arange(row_numbers.size), features.iloc[row_numbers], classes[row_numbers])
+        learnt = explain_errors(validated, error.to_numpy())
         if not learnt.empty:
             frames.append(learnt.assign(model=model))
     names = ["feature", "importance", "spread", "r2", "model"]
-    found = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=names)
-    return found.assign(study="pcie", kind="measured", origin=machine, subset="all")
+    importance = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=names)
+    return importance.assign(study="pcie", kind="measured", origin=machine, subset="all")

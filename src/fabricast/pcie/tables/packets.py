@@ -1,4 +1,4 @@
-"""Packet-level simulations as rows of the tables: references of kind ``simulated``."""
+"""Packet-level simulations as table rows: references of kind ``simulated``."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ __all__ = ["calibration_rows", "choose_graphs", "chosen_graphs", "graphs_of_job"
 
 
 def origin_of(hardware: str) -> str:
-    """Return the name of a hardware setting as origin of references."""
+    """Return the origin of references that were simulated with a hardware setting."""
     return f"packets.{hardware}"
 
 
 def choose_graphs(graph: pd.DataFrame, count: int | None, *, seed: int) -> pd.DataFrame:
-    """Choose graphs to simulate: all, or a sample in proportion to its strata.
+    """Choose the graphs to simulate: all graphs or a stratified sample.
 
     Parameters
     ----------
     graph : pandas.DataFrame
         Rows of the table graph.
     count : int or None
-        How many to choose; None takes all.
+        Number of graphs to choose; None for all.
     seed : int
         Root seed.
 
     Returns
     -------
     pandas.DataFrame
-        Chosen rows in their order. Strata are set, family and number of communications;
-        every stratum keeps at least one graph.
+        Chosen rows in the order of `graph`. Graphs of one stratum have the same set, family and number of copies;
+        the sample contains at least one graph of each stratum.
     """
     if count is None or count >= len(graph):
         return graph
@@ -56,32 +56,32 @@ def choose_graphs(graph: pd.DataFrame, count: int | None, *, seed: int) -> pd.Da
 def chosen_graphs(
     graph: pd.DataFrame, count: int | None, hardware: Mapping[str, int | None], *, seed: int
 ) -> dict[str, list[str]]:
-    """Return the graphs that are simulated on each hardware setting.
+    """Return the graphs to simulate with each hardware setting.
 
     Parameters
     ----------
     graph : pandas.DataFrame
         Rows of the table graph.
     count : int or None
-        Graphs of the set that are simulated; None for all.
+        Number of graphs of the set to simulate; None for all.
     hardware : mapping
-        By setting the size of its sample of these graphs; None for all.
+        Number of these graphs to simulate with each hardware setting; None for all.
     seed : int
         Root seed.
 
     Returns
     -------
     dict of list of str
-        Names of graphs by setting, in the order of the table.
+        Names of the graphs of each setting, in the order of the table.
     """
-    own = choose_graphs(graph, count, seed=seed)
-    return {name: choose_graphs(own, sample, seed=seed)["graph"].tolist() for name, sample in hardware.items()}
+    candidates = choose_graphs(graph, count, seed=seed)
+    return {name: choose_graphs(candidates, sample, seed=seed)["graph"].tolist() for name, sample in hardware.items()}
 
 
 def graphs_of_job(
     tree: PcieTree, communication: pd.DataFrame, chosen: Mapping[str, list[str]], *, shard: int, shards: int
 ) -> dict[str, list[str]]:
-    """Return the graphs that one of several jobs simulates on each hardware setting.
+    """Return the graphs that one of several jobs simulates with each setting.
 
     Parameters
     ----------
@@ -90,23 +90,23 @@ def graphs_of_job(
     communication : pandas.DataFrame
         Rows of the table communication, ordered by its key.
     chosen : mapping
-        By hardware setting the graphs that all jobs simulate.
+        Names of the graphs that all jobs together simulate with each hardware setting.
     shard, shards : int
-        Number of the job and of all jobs.
+        Index of this job, and number of jobs.
 
     Returns
     -------
     dict of list of str
-        Names of graphs by setting, in the order of the table.
+        Names of the graphs of each setting, in the order of the table.
     """
     if shards == 1:
         return dict(chosen)
-    found = {}
+    names_of_setting = {}
     for name, names in chosen.items():
         graphs = graphs_from_rows(tree, _rows_of_graphs(communication, names))
         share = share_of_runs(tree, graphs, HARDWARE[name].on(tree), shard=shard, shards=shards)
-        found[name] = [graphs.names[number] for number in share]
-    return found
+        names_of_setting[name] = [graphs.names[number] for number in share]
+    return names_of_setting
 
 
 def _rows_of_graphs(communication: pd.DataFrame, names: list[str]) -> pd.DataFrame:
@@ -121,7 +121,7 @@ def simulated_rows(
     threads: int,
     progress: Callable[[int], None] | None = None,
 ) -> pd.DataFrame:
-    """Simulate graphs and return their times as references.
+    """Simulate graphs and return the elapsed times as references.
 
     Parameters
     ----------
@@ -130,11 +130,11 @@ def simulated_rows(
     communication : pandas.DataFrame
         Rows of the table communication, ordered by its key.
     chosen : mapping
-        By hardware setting the graphs that it simulates.
+        Names of the graphs to simulate with each hardware setting.
     threads : int
-        Threads to use.
+        Number of threads.
     progress : callable, optional
-        As for `fabricast.pcie.packets.arbiter_phases.simulate`.
+        Progress callback as for `fabricast.pcie.packets.arbiter_phases.simulate`.
 
     Returns
     -------
@@ -178,7 +178,7 @@ def calibration_rows(tree: PcieTree, hardware: list[str], *, size_bytes: float, 
     hardware : list of str
         Names of hardware settings.
     size_bytes : float
-        Size of the probes' copies.
+        Size of each probe copy in bytes.
     seed : int
         Root seed.
 
@@ -195,7 +195,7 @@ def calibration_rows(tree: PcieTree, hardware: list[str], *, size_bytes: float, 
                 calibrate(tree, times, seed=seed),
                 system=f"{tree.name}.{origin_of(name)}",
                 tag="derived",
-                source="calibrated on simulated probes: one copy alone, one crossing alone, one conflict",
+                source="calibrated on simulated probes: isolated local copy, isolated crossing copy, conflict of both",
             )
         )
     return pd.concat(frames, ignore_index=True)

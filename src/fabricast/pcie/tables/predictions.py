@@ -24,7 +24,7 @@ def elapsed_rows(
     crossing_cost: float = 1.0,
     threads: int = 1,
 ) -> pd.DataFrame:
-    """Predict the elapsed time of every communication with every model.
+    """Predict the elapsed time of every copy with every model.
 
     Parameters
     ----------
@@ -35,14 +35,14 @@ def elapsed_rows(
     models : list of str
         Names of the models.
     bandwidth_bytes_per_s, tau, crossing_cost : float
-        Parameters of the models.
+        Model parameters: bandwidth in bytes/s, root-complex penalty, and cost of crossing the root complex.
     threads : int, default 1
-        Threads to use.
+        Number of threads.
 
     Returns
     -------
     pandas.DataFrame
-        Rows of the table prediction with the quantity ``elapsed``; texts are categories, of which each is kept once.
+        Rows of the table prediction with the quantity ``elapsed``; text columns are categorical.
     """
     graphs = graphs_from_rows(tree, communication)
     rows, count = len(communication), len(models)
@@ -61,8 +61,8 @@ def elapsed_rows(
         return repeated(np.zeros(rows * count, dtype=np.int8), [text])
 
     def of_each_model(column: str) -> pd.Series:
-        found = pd.Categorical(communication[column])
-        return repeated(np.tile(found.codes, count), found.categories.astype(str).tolist())
+        values = pd.Categorical(communication[column])
+        return repeated(np.tile(values.codes, count), values.categories.astype(str).tolist())
 
     return pd.DataFrame(
         {

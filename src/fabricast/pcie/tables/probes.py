@@ -1,4 +1,4 @@
-"""Measured probes of concurrent copies: their graphs, predictions and references."""
+"""Measured patterns of concurrent copies as table rows."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ _COLUMNS = [
 
 @dataclass(frozen=True)
 class Probe:
-    """One measured pattern of concurrent copies.
+    """Measured pattern of concurrent copies.
 
     Parameters
     ----------
     graph : str
-        Name of its congestion graph.
+        Name of the congestion graph.
     system, topology, pattern : str
-        Machine, its topology, and what was run.
+        Machine, topology of the machine, and description of the pattern.
     arcs : tuple of (int, int)
-        The concurrent copies.
+        Source and target of each copy.
     statistic : {'mean_per_flow', 'total'}
-        What the measured rate is.
+        Statistic of the measured rate: mean over the copies, or total of all copies.
     measured_bytes_per_s : float
-        The measured rate.
+        Measured rate in bytes/s.
     solo_bytes_per_s : float
-        Bandwidth of one copy alone, measured on the same machine.
+        Rate of an isolated copy on the same machine in bytes/s.
     source : str
-        Where the figure was read.
+        Source of the figures.
     """
 
     graph: str
@@ -79,14 +79,14 @@ def read_probes(path: Path | str) -> list[Probe]:
     Raises
     ------
     InputError
-        On the first row that is wrong.
+        If a row is invalid; the first such row is reported.
     """
     probes = []
     for row in read_csv(path, _COLUMNS):
         try:
             arcs = tuple((int(s), int(t)) for s, t in (pair.split(">") for pair in row["communications"].split()))
         except ValueError as error:
-            raise row.error(f"is not a probe: {error}") from error
+            raise row.error(f"communications are not pairs of numbers such as 0>1: {error}") from error
         measured, solo = row.number("measured_gb_per_s"), row.number("solo_gb_per_s")
         if row["statistic"] not in ("mean_per_flow", "total") or min(measured, solo) <= 0:
             raise row.error(
@@ -104,12 +104,12 @@ def read_probes(path: Path | str) -> list[Probe]:
 
 @dataclass(frozen=True)
 class ProbeTables:
-    """Rows that the probes add to the tables.
+    """Table rows of measured patterns.
 
     Parameters
     ----------
     graphs : GraphTables
-        Graphs and communications.
+        Rows of the tables graph and communication.
     prediction, reference : pandas.DataFrame
         Rows as in schema.sql.
     """
@@ -129,15 +129,15 @@ def probe_tables(probes: list[Probe], models: list[str], *, size_bytes: float, t
     models : list of str
         Names of the models.
     size_bytes : float
-        Nominal size of the copies; the rate does not depend on it.
+        Nominal size of each copy in bytes; the rate does not depend on it.
     tau : float
         Root-complex penalty of the measured hosts.
 
     Returns
     -------
     ProbeTables
-        Predicted rates are the mean of each copy's size over its elapsed time
-        (``mean_per_flow``) or all bytes over the last end (``total``).
+        Table rows. The predicted rate is the mean over all copies of size divided by elapsed time
+        (``mean_per_flow``), or all bytes divided by the last completion time (``total``).
     """
     frames, predictions, references = [], [], []
     for probe in probes:

@@ -30,7 +30,7 @@ MODES: tuple[Mode, ...] = ("synchronised", "asynchronous")
 
 
 class PublishedSchedule(BaseModel):
-    """A schedule that a talk shows as the fastest of a grid."""
+    """Schedule that a talk presents as the fastest for a process grid."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -39,7 +39,7 @@ class PublishedSchedule(BaseModel):
     steps: list[str] = Field(min_length=1)
 
     def order(self, endpoints: int) -> tuple[tuple[int, ...], ...]:
-        """Targets of each endpoint in the order of sending."""
+        """Return the targets of each endpoint in sending order."""
         sends: list[list[int]] = [[] for _ in range(endpoints)]
         for step in self.steps:
             for arc in step.split():
@@ -61,7 +61,7 @@ def read_published(path: Path | str) -> list[PublishedSchedule]:
 
 @dataclass(frozen=True)
 class ScheduleTables:
-    """Rows that schedules add to the tables.
+    """Table rows of evaluated schedules.
 
     Parameters
     ----------
@@ -77,25 +77,26 @@ class ScheduleTables:
 def case_tables(
     tree: PcieTree, pattern: Pattern, model: str, search: ScheduleSearch, published: SchedulePlan | None
 ) -> ScheduleTables:
-    """Return the rows of one case.
+    """Return the table rows of one topology, pattern, mode and model.
 
     Parameters
     ----------
     tree : PcieTree
         Topology.
     pattern : Pattern
-        The communications.
+        Copies whose order is scheduled.
     model : str
         Name of the model.
     search : ScheduleSearch
-        What was found.
+        Result of the search.
     published : SchedulePlan or None
-        A published schedule of the same pattern.
+        Published schedule of the same pattern.
 
     Returns
     -------
     ScheduleTables
-        The best 100, the worst and the published one; statistics; the histogram of all.
+        The 100 fastest schedules, the slowest and the published one; summary statistics; histogram of all elapsed
+        times if the search recorded them.
     """
     decomposition = f"{tree.name} {pattern.name} {search.mode} {model}"
     plans = dict(enumerate(search.best, start=1))
@@ -104,7 +105,7 @@ def case_tables(
     if published is not None and not any(plan.order == published.order for plan in plans.values()):
         rank = search.rank_of(published.elapsed_s)
         assert rank is not None
-        # Among equals that are not listed, it takes the first free place.
+        # The rank of a published schedule is shared by all schedules of equal time: use the next free one.
         while rank in plans:
             rank += 1
         plans[rank] = published
@@ -170,7 +171,7 @@ def schedule_tables(
     threads: int,
     progress: Callable[[int], None] | None = None,
 ) -> ScheduleTables:
-    """Evaluate all configured cases.
+    """Evaluate the schedules of all configured cases.
 
     Parameters
     ----------
@@ -179,20 +180,19 @@ def schedule_tables(
     grids : iterable of tuple of int
         Process grids.
     searched : iterable of (str, tuple of int)
-        Topologies and grids whose space is searched with the first model; an empty grid
-        stands for all-to-all.
+        Pairs of topology and grid whose schedules are searched with the first model. An empty grid means all-to-all.
     models : iterable of str
-        Names of models.
+        Names of the models.
     published : list of PublishedSchedule
-        Schedules to rank.
+        Published schedules to rank.
     size_bytes, bandwidth_bytes_per_s, tau, crossing_cost : float
-        Parameters.
+        Size of each copy in bytes, bandwidth in bytes/s, root-complex penalty, and cost of crossing the root complex.
     evaluations : int
-        Schedules that a search evaluates at most.
+        Largest number of schedules that a search evaluates.
     seed : int
         Root seed.
     threads : int
-        Threads to use.
+        Number of threads.
     progress : callable, optional
         Called with 1 after every case.
 
@@ -212,7 +212,9 @@ def schedule_tables(
         tree = load_tree(topology)
         for grid in grids:
             if math.prod(grid) > len(tree.endpoint_names):
-                raise InputError(f"grid {'x'.join(map(str, grid))} does not fit {topology}: too few endpoints")
+                raise InputError(
+                    f"grid is {'x'.join(map(str, grid))}, expected at most as many processes as endpoints of {topology}"
+                )
             pattern = halo_pattern(grid, len(tree.endpoint_names), size_bytes=size_bytes)
             shown = [entry for entry in published if tuple(entry.grid) == tuple(grid)]
             for model in models:
@@ -220,11 +222,11 @@ def schedule_tables(
                     search = enumerate_schedules(
                         tree, pattern, mode, model=MODELS[model], threads=threads, top=_BEST, **keywords
                     )
-                    own = None
+                    published_plan = None
                     if shown:
                         order = shown[0].order(len(tree.endpoint_names))
-                        own = run_schedule(tree, pattern, order, mode, model=MODELS[model], **keywords)
-                    parts.append(case_tables(tree, pattern, model, search, own))
+                        published_plan = run_schedule(tree, pattern, order, mode, model=MODELS[model], **keywords)
+                    parts.append(case_tables(tree, pattern, model, search, published_plan))
                     if progress is not None:
                         progress(1)
     for topology, grid in searched:
@@ -236,11 +238,11 @@ def schedule_tables(
             others = tuple(tuple(t for t in range(count) if t != s) for s in range(count))
             pattern = Pattern("all-to-all", others, ((size_bytes,) * (count - 1),) * count)
         for mode in MODES:
-            found = search_schedules(
+            result = search_schedules(
                 tree, pattern, mode, model=MODELS[models[0]], threads=threads, evaluations=evaluations, seed=seed,
                 top=_BEST, **keywords,
             )  # fmt: skip
-            parts.append(case_tables(tree, pattern, models[0], found, None))
+            parts.append(case_tables(tree, pattern, models[0], result, None))
             if progress is not None:
                 progress(1)
     names = ("schedule", "schedule_summary", "schedule_histogram")

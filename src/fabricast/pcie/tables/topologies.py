@@ -11,7 +11,7 @@ __all__ = ["link_rows", "topology_rows", "vertex_rows"]
 
 
 def topology_rows(trees: list[PcieTree]) -> pd.DataFrame:
-    """Return one row per tree."""
+    """Return the rows of the table topology, one per tree."""
     return pd.DataFrame(
         [
             {
@@ -31,7 +31,7 @@ def topology_rows(trees: list[PcieTree]) -> pd.DataFrame:
 
 
 def vertex_rows(trees: list[PcieTree]) -> pd.DataFrame:
-    """Return one row per vertex."""
+    """Return the rows of the table vertex, one per vertex."""
     return pd.DataFrame(
         [
             {
@@ -48,19 +48,19 @@ def vertex_rows(trees: list[PcieTree]) -> pd.DataFrame:
 
 
 def link_rows(trees: list[PcieTree], *, bandwidth_bytes_per_s: float) -> pd.DataFrame:
-    """Return one row per directed link.
+    """Return the rows of the table link, one per directed link.
 
     Parameters
     ----------
     trees : list of PcieTree
-        The trees.
+        Topologies.
     bandwidth_bytes_per_s : float
-        What a capacity of 1 stands for in trees that record no speed.
+        Bandwidth of a link of capacity 1 in bytes/s, for topologies without recorded link speeds.
 
     Returns
     -------
     pandas.DataFrame
-        Rows of the table ``link``; latency is NULL, the study does not model it.
+        Rows of the table ``link``. The latency is NULL because the study does not model it.
     """
     rows = []
     for tree in trees:

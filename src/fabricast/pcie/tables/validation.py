@@ -1,4 +1,4 @@
-"""Models against the packet-level simulator: errors, their statistics, and what explains them."""
+"""Validation of the models against the packet-level simulator."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["ValidationTables", "design_half", "validate_models"]
 
-#: Hardware setting whose errors are explained by features.
+#: Hardware setting whose errors are explained by graph features.
 _EXPLAINED = "packets.split_256_128"
-#: At these graphs of the validation set the author looked while he wrote the back-pressure rule.
+#: Seed and size of the sample of validation graphs that the author inspected while writing the back-pressure rule.
 _SEEN_SEED, _SEEN_GRAPHS = 7, 1500
 
 
 @dataclass(frozen=True)
 class ValidationTables:
-    """Rows that the validation adds to the tables.
+    """Table rows of the validation.
 
     Parameters
     ----------
@@ -54,22 +54,22 @@ class ValidationTables:
 
 
 def design_half(tree: PcieTree, graphs: CongestionGraphs, subset: NDArray[np.object_]) -> NDArray[np.bool_]:
-    """Tell which graphs may have been used to design a model.
+    """Return a mask of the graphs that may have been used to design a model.
 
     Parameters
     ----------
     tree : PcieTree
-        Topology.
+        Topology of the graphs.
     graphs : CongestionGraphs
-        The graphs.
+        Graphs to classify.
     subset : ndarray of object, shape (graphs,)
-        Set of each graph.
+        Name of the set of each graph.
 
     Returns
     -------
     ndarray of bool, shape (graphs,)
-        Graphs whose canonical form hashes to an even number, and those of storm8's
-        validation set at which the author looked. All others are held out.
+        True for graphs whose canonical form hashes to an even number, and for graphs of storm8's validation set that
+        the author inspected. All other graphs are held out.
     """
     forms = [sorted(set(graphs.arcs(graph))) for graph in range(len(graphs))]
     if len(tree.endpoint_names) <= 8:
@@ -90,24 +90,24 @@ def _subsets(
     crossing: NDArray[np.bool_],
     design: NDArray[np.bool_],
 ) -> dict[str, NDArray[np.intp]]:
-    """Return the communications of each subset for which errors are told apart."""
+    """Return the indices of the communications in each subset of the error statistics."""
     of = graphs.graph_of_communication
     kind = graph["subset"].to_numpy(dtype=object)
-    found = {f"{set_name}.all": np.ones(of.size, dtype=np.bool_)}
+    masks = {f"{set_name}.all": np.ones(of.size, dtype=np.bool_)}
     for name in sorted(set(kind)):
         inside = (kind == name)[of]
         stem = f"{set_name}.{name}"
-        found[stem] = inside
+        masks[stem] = inside
         for family in sorted(set(graph["family"][kind == name])):
-            found[f"{stem}.family.{family}"] = inside & (graph["family"].to_numpy(dtype=object) == family)[of]
+            masks[f"{stem}.family.{family}"] = inside & (graph["family"].to_numpy(dtype=object) == family)[of]
         count = graph["communications"].to_numpy()
         for number in sorted(set(count[kind == name])):
-            found[f"{stem}.communications.{number:02d}"] = inside & (count == number)[of]
-        found[f"{stem}.crossing"] = inside & crossing
-        found[f"{stem}.local"] = inside & ~crossing
-    found[f"{set_name}.design"] = design[of]
-    found[f"{set_name}.held_out"] = ~design[of]
-    return {name: np.flatnonzero(inside) for name, inside in found.items() if inside.any()}
+            masks[f"{stem}.communications.{number:02d}"] = inside & (count == number)[of]
+        masks[f"{stem}.crossing"] = inside & crossing
+        masks[f"{stem}.local"] = inside & ~crossing
+    masks[f"{set_name}.design"] = design[of]
+    masks[f"{set_name}.held_out"] = ~design[of]
+    return {name: np.flatnonzero(inside) for name, inside in masks.items() if inside.any()}
 
 
 def validate_models(
@@ -124,45 +124,46 @@ def validate_models(
     seed: int,
     threads: int = 1,
 ) -> ValidationTables:
-    """Hold every model against the simulated references of one graph set.
+    """Compare every model with the simulated references of one graph set.
 
-    Settings of the hardware that simulate other graphs than the rest have statistics of their own graphs.
+    Hardware settings may simulate different samples of the graph set. The statistics of each setting cover only the
+    graphs that were simulated with it.
 
     Parameters
     ----------
     set_name : str
-        Name of the graph set; first part of the subsets' names.
+        Name of the graph set, used as the first part of the subset names.
     tree : PcieTree
         Topology.
     graph, communication, reference, parameter : pandas.DataFrame
-        Rows of the tables of that name; graphs without reference are left out.
+        Rows of the tables of that name; graphs without a reference are excluded.
     models : iterable of str
         Names of the models.
     tolerance : float
-        Half width of the study's band.
+        Half width of the error band of the study, as a relative error.
     resamples : int
-        Bootstrap resamples behind each interval.
+        Number of bootstrap resamples of each interval.
     seed : int
         Root seed.
     threads : int, default 1
-        Threads to use.
+        Number of threads.
 
     Returns
     -------
     ValidationTables
-        Comparisons of the validated models, statistics of all of them. The models run
-        with the parameters that were calibrated for each hardware setting.
+        Comparisons of the validated models, and statistics of all models. The models use the parameters that were
+        calibrated for each hardware setting.
     """
     every = graphs_from_rows(tree, communication)
     design = design_half(tree, every, graph["subset"].to_numpy(dtype=object))
-    # A comparison has millions of rows; their texts are kept once.
+    # A comparison has millions of rows: categories store each text once.
     names = ("study", "case_id", "item", "quantity", "kind", "origin")
     texts = {name: pd.CategoricalDtype(pd.Index(reference[name].unique())) for name in names}
     reference = reference.astype({name: texts[name] for name in ("study", "quantity", "kind")})
     cases = reference.groupby("origin")["case_id"].nunique()
-    # Learning is slow: one hardware setting is explained, the one that is drawn.
+    # Feature importance is slow to compute: only the hardware setting shown in the figure is explained.
     explained = _EXPLAINED if _EXPLAINED in cases else cases.index.min()
-    found = [
+    results = [
         _validate_alike(
             set_name, tree, graph, communication, reference[reference["origin"].isin(alike.index)], parameter, models,
             texts=texts, design=design, explained=explained, tolerance=tolerance, resamples=resamples, seed=seed,
@@ -170,8 +171,8 @@ def validate_models(
         )
         for _, alike in cases.groupby(cases, sort=False)
     ]  # fmt: skip
-    # Put together once: to do so for each of the settings first would hold the rows three times.
-    together = zip(*(parts.values() for parts in found), strict=True)
+    # Concatenate once: a first concatenation per setting would hold the rows in memory three times.
+    together = zip(*(parts.values() for parts in results), strict=True)
     return ValidationTables(*(_concatenated(itertools.chain.from_iterable(of_settings)) for of_settings in together))
 
 
@@ -197,7 +198,10 @@ def _validate_alike(
     seed: int,
     threads: int,
 ) -> dict[str, list[pd.DataFrame]]:
-    """Hold every model against references of settings that simulate the same graphs; return rows of the tables."""
+    """Compare every model with references of settings that simulate the same graphs.
+
+    Returns the frames of each table, by table.
+    """
     chosen = graph["graph"].isin(set(reference["case_id"]))
     design = design[chosen.to_numpy()]
     graph = graph[chosen].reset_index(drop=True)
@@ -218,7 +222,7 @@ def _validate_alike(
         "histogram": [],
         "feature": [],
     }
-    found: list[_Errors] = []
+    errors: list[_Errors] = []
     for origin, rows in reference.groupby("origin", sort=True):
         values = parameter[parameter["system"] == f"{tree.name}.{origin}"].set_index("name")["value"]
         keywords = {"tau": values.get("tau", 0.0), "crossing_cost": values.get("crossing_cost", 1.0)}
@@ -231,8 +235,8 @@ def _validate_alike(
             )
             predicted = evaluation.end_s - graphs.start_s
             common = {"study": "pcie", "model": name, "kind": "simulated", "origin": str(origin)}
-            found.append(_errors(predicted, rows, common, subsets, tolerances))
-            error = found[-1].error
+            errors.append(_errors(predicted, rows, common, subsets, tolerances))
+            error = errors[-1].error
             parts["accuracy"].append(_accuracy(error, graphs, simulated, predicted, subsets).assign(**common))
             parts["histogram"].append(_histogram(error, subsets).assign(**common))
             if name in VALIDATED and origin == explained:
@@ -247,7 +251,7 @@ def _validate_alike(
                         tolerance=tolerance, within=np.abs(error) <= tolerance,
                     )
                 )  # fmt: skip
-    parts["band"].append(_bands(found, case, subsets, counts, tolerances))
+    parts["band"].append(_bands(errors, case, subsets, counts, tolerances))
     return parts
 
 
@@ -255,7 +259,8 @@ def _validate_alike(
 class _Errors:
     """Errors of one model against one hardware setting.
 
-    By subset and tolerance, also the least and the most communications that are within it over the phases.
+    `least` and `most` are shares of communications by subset and tolerance: those within the tolerance in every phase
+    and in any phase of the arbiters.
     """
 
     error: NDArray[np.float64]
@@ -275,9 +280,9 @@ def _errors(
     over_phases = (predicted / last - 1.0, predicted / first - 1.0)
     absolute = np.abs(over_phases)
     nearest, farthest = np.where(over_phases[0] * over_phases[1] < 0, 0.0, absolute.min(axis=0)), absolute.max(axis=0)
-    # Shares, not the errors of millions of rows, wait for all models.
+    # Keep the shares, not the errors of millions of rows, until all models are evaluated.
     least, most = (
-        [_shares_within(own[inside], tolerances) for inside in subsets.values()] for own in (farthest, nearest)
+        [_shares_within(bound[inside], tolerances) for inside in subsets.values()] for bound in (farthest, nearest)
     )
     return _Errors(predicted / simulated - 1.0, least, most, common)
 
@@ -293,35 +298,39 @@ def _bands(
     counts: NDArray[np.uint8],
     tolerances: list[float],
 ) -> pd.DataFrame:
-    """Return shares within tolerances with their intervals, for every model, hardware setting and subset."""
+    """Return the shares within each tolerance with bootstrap intervals.
+
+    There is one row per model, hardware setting, subset and tolerance.
+    """
     rows: list[list[dict[str, Any]]] = [[] for _ in found]
     for subset, (name, inside) in enumerate(subsets.items()):
-        # Resamples of all models at once, of the graphs of the subset alone.
-        place, numbers = pd.factorize(case[inside])
-        sizes = np.bincount(place)
-        # Whole numbers: exact in single precision, which is what they are multiplied in.
+        # All models are resampled at once, restricted to the graphs of the subset.
+        graph_index, numbers = pd.factorize(case[inside])
+        sizes = np.bincount(graph_index)
+        # Counts are whole numbers, so products in single precision are exact.
         hits = np.empty((numbers.size, len(found) * len(tolerances)), dtype=np.float32)
-        for position, one in enumerate(found):
-            error = one.error[inside]
+        for position, errors in enumerate(found):
+            error = errors.error[inside]
             absolute, statistics = np.abs(error), error_statistics(error)
             for number, limit in enumerate(tolerances):
                 within = absolute <= limit
-                hits[:, position * len(tolerances) + number] = np.bincount(place[within], minlength=numbers.size)
+                hits[:, position * len(tolerances) + number] = np.bincount(graph_index[within], minlength=numbers.size)
                 rows[position].append(
                     {
                         "subset": name, "tolerance": limit,
                         "share_within": float(np.count_nonzero(within) / inside.size),
-                        "share_within_least": one.least[subset][number],
-                        "share_within_most": one.most[subset][number],
+                        "share_within_least": errors.least[subset][number],
+                        "share_within_most": errors.most[subset][number],
                         **statistics,
                     }
                 )  # fmt: skip
         low, high = share_intervals(hits, sizes[:, np.newaxis].astype(np.float32), counts, numbers)
-        for position, own in enumerate(rows):
-            for number, row in enumerate(own[-len(tolerances) :], position * len(tolerances)):
+        for position, model_rows in enumerate(rows):
+            for number, row in enumerate(model_rows[-len(tolerances) :], position * len(tolerances)):
                 row |= {"share_within_low": low[number], "share_within_high": high[number]}
     return pd.concat(
-        [pd.DataFrame(own).assign(**one.common) for own, one in zip(rows, found, strict=True)], ignore_index=True
+        [pd.DataFrame(model_rows).assign(**errors.common) for model_rows, errors in zip(rows, found, strict=True)],
+        ignore_index=True,
     )
 
 
@@ -332,18 +341,18 @@ def _accuracy(
     predicted: NDArray[np.float64],
     subsets: dict[str, NDArray[np.intp]],
 ) -> pd.DataFrame:
-    """All candidate definitions of the abstract's accuracy, for every set as a whole."""
+    """Return candidate definitions of the accuracy in the abstract, for each whole set."""
     case = graphs.graph_of_communication
     rows = []
     for name, inside in subsets.items():
         if name.count(".") != 1:
             continue
-        own, numbers = pd.factorize(case[inside])
+        graph_index, numbers = pd.factorize(case[inside])
         absolute = np.abs(error[inside])
-        per_graph = np.bincount(own, weights=absolute) / np.bincount(own)
+        per_graph = np.bincount(graph_index, weights=absolute) / np.bincount(graph_index)
         last = [np.zeros(numbers.size), np.zeros(numbers.size)]
         for worst, values in zip(last, (simulated[inside], predicted[inside]), strict=True):
-            np.maximum.at(worst, own, values)
+            np.maximum.at(worst, graph_index, values)
         spread = np.sum((simulated[inside] - simulated[inside].mean()) ** 2)
         residual = np.sum((predicted[inside] - simulated[inside]) ** 2)
         definitions = {

@@ -1,4 +1,4 @@
-"""The worked example of the slides: phases, predictions and the published times."""
+"""Worked examples of the slides: phases, predictions and published times."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ __all__ = ["EXAMPLES", "Example", "example_tables"]
 
 @dataclass(frozen=True)
 class Example:
-    """A graph that the slides show.
+    """Congestion graph that the slides show.
 
     Parameters
     ----------
     graph : str
-        Name.
+        Name of the graph.
     arcs : tuple of (int, int)
-        Communications.
+        Source and target of each copy.
     published_ms : tuple of float or None
-        Printed end times, where the slides print them.
+        Printed completion time of each copy in ms; None if the slides print none.
     """
 
     graph: str
@@ -42,8 +42,8 @@ EXAMPLES = (
     Example("storm8.example.three", ((0, 7), (1, 4), (6, 7)), (None, None, None)),
 )
 
-#: Models whose phases are kept. Of the complete example those of the columns: A without any sharing, C by the formulas
-#: as they stand, D before spare bandwidth is given away; and per-flow sharing.
+#: Models whose phases are stored. For the complete example they include the columns of the slides: A without sharing,
+#: C with the literal formulas, D before spare bandwidth is redistributed. Per-flow sharing is added for comparison.
 _TRACED = (
     "congestion_factor", "no_contention", "literal", "not_work_conserving", "max_min", "busiest_link", "without_tau",
 )  # fmt: skip
@@ -51,12 +51,12 @@ _TRACED = (
 
 @dataclass(frozen=True)
 class ExampleTables:
-    """Rows that the examples add to the tables.
+    """Table rows of the worked examples.
 
     Parameters
     ----------
     graphs : GraphTables
-        Graphs and communications.
+        Rows of the tables graph and communication.
     phase, prediction, reference : pandas.DataFrame
         Rows as in schema.sql.
     """
@@ -75,17 +75,17 @@ def example_tables(
     Parameters
     ----------
     tree : PcieTree
-        storm8.
+        The topology storm8.
     models : list of str
-        Models to evaluate.
+        Names of the models to evaluate.
     size_bytes, bandwidth_bytes_per_s, tau : float
-        Parameters of the example.
+        Size of each copy in bytes, bandwidth in bytes/s, and root-complex penalty of the examples.
 
     Returns
     -------
     ExampleTables
-        Phases of the slides' reading, and of the complete example under readings that stop at an earlier column and
-        under trivial alternatives; predictions of all models, published end times.
+        Phases under the interpretation of the slides. For the complete example also phases under interpretations that
+        stop at an earlier column, and under simple alternatives. Predictions of all models and published times.
     """
     graphs = from_arcs(
         [example.arcs for example in EXAMPLES],

@@ -1,1 +1,1 @@
-"""PCIe trees: vertices, links, routes, path classes, symmetries and the files that describe them."""
+"""PCIe trees: vertices, links, routes, path classes, symmetries and file formats."""

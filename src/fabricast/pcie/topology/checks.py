@@ -1,4 +1,4 @@
-"""What is refused of the parts of a PCIe tree beside its vertices: memory nodes, direct links."""
+"""Validation of memory nodes and direct links."""
 
 from __future__ import annotations
 
@@ -16,63 +16,68 @@ __all__ = [
     "check_peer_links",
 ]
 
-#: Capacities outside are typing errors: PCIe spans a factor of 500 from Gen1 x1 to Gen6 x16.
+#: Limits that detect typing errors in capacities: PCIe spans a factor of 500 from Gen1 x1 to Gen6 x16.
 SMALLEST_CAPACITY, LARGEST_CAPACITY = 1e-3, 1e3
 #: Kinds of direct links between endpoints.
 _PEER_LINK_KINDS = ("NVLink", "NVSwitch", "xGMI")
-#: Rates of direct links outside are typing errors.
+#: Limits in bytes/s that detect typing errors in rates of direct links.
 _SLOWEST_PEER, _FASTEST_PEER = 1e6, 1e13
 
 
 def check_memory_nodes(nodes: Sequence[MemoryNode], kinds: Mapping[str, str]) -> None:
-    """Refuse memory nodes with names that are taken, that are not at a root complex, or with impossible capacities.
+    """Check the names, parents and capacities of memory nodes.
 
     Parameters
     ----------
     nodes : sequence of MemoryNode
-        The nodes.
+        Nodes to check.
     kinds : mapping of str to str
         Kind of each vertex of the tree by name.
 
     Raises
     ------
     InputError
-        On the first one.
+        For the first node whose name is not unique among nodes and vertices, whose parent is not a root complex, or
+        whose capacity is out of range.
     """
     names = [node.name for node in nodes]
     for node in nodes:
+        item = "memory_nodes", node.name
         if node.name in kinds or names.count(node.name) > 1:
-            raise InputError(f"memory node '{node.name}' is a duplicate, expected a name of its own")
+            raise InputError(f"memory node '{node.name}' is a duplicate, expected a unique name", item=item)
         if kinds.get(node.parent) != "root_complex":
-            raise InputError(f"memory node '{node.name}' has the parent '{node.parent}', expected a root complex")
+            raise InputError(
+                f"memory node '{node.name}' has the parent '{node.parent}', expected a root complex", item=item
+            )
         if node.capacity is not None and not SMALLEST_CAPACITY <= node.capacity < LARGEST_CAPACITY:
             raise InputError(
                 f"memory node '{node.name}' has capacity {node.capacity:g}, expected a positive number from "
-                f"{SMALLEST_CAPACITY:g} to below {LARGEST_CAPACITY:g}"
+                f"{SMALLEST_CAPACITY:g} to below {LARGEST_CAPACITY:g}",
+                item=item,
             )
 
 
 def check_peer_links(links: Sequence[PeerLink], endpoints: Sequence[str]) -> None:
-    """Refuse direct links of unknown kinds, between what are not two endpoints, and with rates that no link has.
+    """Check the kinds, endpoints and rates of direct links.
 
     Parameters
     ----------
     links : sequence of PeerLink
-        The links.
+        Links to check.
     endpoints : sequence of str
-        Endpoints of the tree.
+        Names of the endpoints of the tree.
 
     Raises
     ------
     InputError
-        On the first one.
+        For the first link of unknown kind, without two different endpoints of the tree, or with a rate out of range.
     """
     for link in links:
         unknown = [name for name in link.endpoints if name not in endpoints]
         if unknown or link.kind not in _PEER_LINK_KINDS or len(set(link.endpoints)) < 2:
             raise InputError(
-                f"peer_links joins {', '.join(link.endpoints[:8])} by '{link.kind}', expected two or more endpoints of "
-                f"the tree and one of {', '.join(_PEER_LINK_KINDS)}"
+                f"peer_links connects {', '.join(link.endpoints[:8])} by '{link.kind}', expected two or more endpoints "
+                f"of the tree and one of {', '.join(_PEER_LINK_KINDS)}"
             )
         if link.bytes_per_s is not None and not _SLOWEST_PEER <= link.bytes_per_s <= _FASTEST_PEER:
             raise InputError(
@@ -81,5 +86,5 @@ def check_peer_links(links: Sequence[PeerLink], endpoints: Sequence[str]) -> Non
             )
 
 
-#: Rates outside are typing errors.
+#: Limits in bytes/s that detect typing errors in rates of PCIe links.
 SLOWEST_BYTES_PER_S, FASTEST_BYTES_PER_S = 1e6, 1e13

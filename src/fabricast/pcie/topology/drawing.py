@@ -1,4 +1,4 @@
-"""A PCIe tree as a picture for notebooks and pages, in SVG."""
+"""SVG drawings of PCIe trees for notebooks and web pages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FILLS = {"system": "#f0f0f0", "root_complex": "#fbe3c8", "switch": "#d6e8f5", "
 
 
 class DrawnTree(Protocol):
-    """The attributes of a PCIe tree that the drawing shows: `PcieTree` draws itself without an import circle."""
+    """Interface of `PcieTree` for drawings, which avoids a circular import."""
 
     @property
     def name(self) -> str: ...
@@ -41,17 +41,19 @@ class DrawnTree(Protocol):
 
 
 def tree_svg(tree: DrawnTree) -> str:
-    """Return a drawing of a tree: vertices by level, links with generation, width and rate.
+    """Return an SVG drawing of a tree.
+
+    Vertices are arranged by level. Links are labelled with PCIe generation, width and rate if these are known.
 
     Parameters
     ----------
     tree : PcieTree
-        The topology.
+        Topology to draw.
 
     Returns
     -------
     str
-        An SVG element with a description for readers who do not see it.
+        HTML with an SVG element, whose title describes the tree for screen readers.
 
     Examples
     --------
@@ -65,23 +67,23 @@ def tree_svg(tree: DrawnTree) -> str:
     height = max(y.values()) + _BOX_HEIGHT
     links, boxes = [], []
     for vertex in tree.vertices:
-        at_x, at_y = x[vertex.name], y[vertex.name]
+        center_x, center_y = x[vertex.name], y[vertex.name]
         if vertex.parent is not None:
             links.append(
-                f'<line x1="{at_x:.0f}" y1="{at_y - _BOX_HEIGHT / 2:.0f}" x2="{x[vertex.parent]:.0f}" '
+                f'<line x1="{center_x:.0f}" y1="{center_y - _BOX_HEIGHT / 2:.0f}" x2="{x[vertex.parent]:.0f}" '
                 f'y2="{y[vertex.parent] + _BOX_HEIGHT / 2:.0f}" stroke="#777"/>'
             )
-            boxes.append(_text(at_x, at_y - _BOX_HEIGHT / 2 - 4, _link_label(tree, vertex.name), 8, "#555"))
+            boxes.append(_text(center_x, center_y - _BOX_HEIGHT / 2 - 4, _link_label(tree, vertex.name), 8, "#555"))
         boxes.append(
-            f'<rect x="{at_x - _BOX_WIDTH / 2:.0f}" y="{at_y - _BOX_HEIGHT / 2:.0f}" width="{_BOX_WIDTH}" '
+            f'<rect x="{center_x - _BOX_WIDTH / 2:.0f}" y="{center_y - _BOX_HEIGHT / 2:.0f}" width="{_BOX_WIDTH}" '
             f'height="{_BOX_HEIGHT}" rx="4" fill="{_FILLS[vertex.kind]}" stroke="#777"/>'
         )
         boxes.append(
-            _text(at_x, at_y + 4, vertex.name if len(vertex.name) < 12 else vertex.name[:10] + "…", 11, "#111")
+            _text(center_x, center_y + 4, vertex.name if len(vertex.name) < 12 else vertex.name[:10] + "…", 11, "#111")
         )
     kinds = f"{len(tree.endpoint_names)} endpoints, {len(tree.vertices)} vertices"
     peers = "".join(
-        f"<p>{escape(link.kind)} joins {escape(', '.join(link.endpoints))}: such copies do not take the tree.</p>"
+        f"<p>{escape(link.kind)} connects {escape(', '.join(link.endpoints))}: these copies do not use PCIe.</p>"
         for link in tree.peer_links
     )
     memory = "".join(
@@ -96,21 +98,21 @@ def tree_svg(tree: DrawnTree) -> str:
 
 
 def _places(tree: DrawnTree) -> dict[str, float]:
-    """Endpoints side by side in the order of the tree, every other vertex over the middle of what is below it."""
-    places: dict[str, float] = {}
+    """Return the x coordinate of each vertex, centred over its children."""
+    coordinates: dict[str, float] = {}
 
     def place(name: str) -> float:
         children = tree.children(name)
         if children:
             below = [place(child) for child in children]
-            places[name] = (below[0] + below[-1]) / 2
+            coordinates[name] = (below[0] + below[-1]) / 2
         else:
-            placed = sum(1 for other in places if not tree.children(other))
-            places[name] = _COLUMN * (placed + 0.5) + 4
-        return places[name]
+            placed = sum(1 for name_of_leaf in coordinates if not tree.children(name_of_leaf))
+            coordinates[name] = _COLUMN * (placed + 0.5) + 4
+        return coordinates[name]
 
     place(tree.root)
-    return places
+    return coordinates
 
 
 def _link_label(tree: DrawnTree, name: str) -> str:

@@ -1,9 +1,8 @@
-"""Read PCIe trees: built-in names, YAML, hwloc XML and NCCL XML."""
+"""Readers of PCIe trees: built-in names, YAML, hwloc and NCCL XML. YAML writer."""
 
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from fabricast.core import resources
 from fabricast.core.errors import InputError, near_names
 from fabricast.core.units import pcie_link_bytes_per_s
+from fabricast.core.warnings import Warning, WarningCode
 from fabricast.inputs.files import write_text
 from fabricast.inputs.parameters import Tag
 from fabricast.inputs.yaml_files import read_yaml, validate
@@ -22,7 +22,7 @@ from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["builtin_names", "load_tree", "load_trees", "write_tree"]
 
-#: Files round rates of links to a few digits.
+#: Relative tolerance of link rates, which input files round to a few digits.
 _RATE_TOLERANCE = 0.02
 
 
@@ -65,6 +65,13 @@ class _MemoryEntry(BaseModel):
     capacity: float | None = Field(None, gt=0, allow_inf_nan=False)
 
 
+class _WarningEntry(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    code: WarningCode
+    text: str
+
+
 class _TreeFile(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -74,10 +81,16 @@ class _TreeFile(BaseModel):
     link_bytes_per_s: float | None = Field(None, gt=0, allow_inf_nan=False)
     bandwidth_bytes_per_s: float | None = Field(None, gt=0, allow_inf_nan=False)
     notes: list[str] = []
+    warnings: list[_WarningEntry] = []
     peer_links: list[_PeerEntry] = []
     routes: list[_RouteEntry] = []
     memory_nodes: list[_MemoryEntry] = []
     vertices: list[_VertexEntry] = Field(min_length=1)
+
+    def all_warnings(self) -> tuple[Warning, ...]:
+        """Return the notes of the file as warnings, followed by its coded warnings."""
+        notes = [Warning(WarningCode.TOPOLOGY_NOTE, text) for text in self.notes]
+        return (*notes, *(Warning(entry.code, entry.text) for entry in self.warnings))
 
 
 def builtin_names() -> list[str]:
@@ -86,27 +99,26 @@ def builtin_names() -> list[str]:
 
 
 def load_tree(topology: str | Path, *, include_display: bool = False, network_cards: bool = False) -> PcieTree:
-    """Load a topology by built-in name, or from a YAML, hwloc XML or NCCL XML file.
+    """Load a built-in topology or read one from a YAML, hwloc XML or NCCL XML file.
 
     Parameters
     ----------
     topology : str or Path
-        Built-in name or file. Files are told apart by their ending: ``.yaml``,
-        ``.yml`` or ``.xml``.
+        Built-in name, or file whose suffix determines the format: ``.yaml``, ``.yml`` or ``.xml``.
     include_display : bool, default False
         Whether NVIDIA and AMD display controllers (class 0300) count as accelerators.
     network_cards : bool, default False
-        Whether network cards of XML are endpoints too; YAML says itself which endpoints it has.
+        Whether network cards in XML files become endpoints. YAML files list their endpoints explicitly.
 
     Returns
     -------
     PcieTree
-        The tree.
+        Topology.
 
     Raises
     ------
     InputError
-        If there is no such topology or the file does not describe a tree.
+        If the name is unknown or the file does not describe a valid tree.
 
     Examples
     --------
@@ -117,47 +129,48 @@ def load_tree(topology: str | Path, *, include_display: bool = False, network_ca
     if path.suffix.lower() in (".yaml", ".yml"):
         return _read_tree(path)
     if path.suffix.lower() == ".xml":
-        from fabricast.pcie.topology.xml_import import import_xml  # most topologies need no XML
+        # Built-in and YAML topologies do not need the XML parsers.
+        from fabricast.pcie.topology.xml_import import import_xml
 
         return import_xml(path, include_display=include_display, network_cards=network_cards)
     names = builtin_names()
     if str(topology) in names:
         return replace(_read_tree(resources.topologies() / f"{topology}.yaml"), builtin=True)
     raise InputError(
-        f"topology '{topology}' is neither a .yaml or .xml file nor built in{near_names(str(topology), names)}; built "
-        f"in are {', '.join(names)}"
+        f"topology '{topology}' is neither a .yaml or .xml file nor a built-in topology"
+        f"{near_names(str(topology), names)}; built-in topologies are {', '.join(names)}"
     )
 
 
 def load_trees(paths: Iterable[str | Path]) -> list[PcieTree]:
-    """Load the topologies of files, each of which needs a name of its own.
+    """Load several topologies, which must have different names.
 
     Parameters
     ----------
     paths : iterable of str or Path
-        Files; one that is named twice is loaded once.
+        Files or built-in names. Repeated paths are loaded once.
 
     Returns
     -------
     list of PcieTree
-        The trees, in order.
+        Topologies in the order of `paths`.
 
     Raises
     ------
     InputError
-        If two files hold topologies of one name.
+        If the topologies of two files have the same name.
     """
-    found: dict[str, tuple[str, PcieTree]] = {}
+    loaded: dict[str, tuple[str, PcieTree]] = {}
     for path in dict.fromkeys(map(str, paths)):
         tree = load_tree(path)
-        if tree.name in found:
+        if tree.name in loaded:
             raise InputError(
-                f"holds a topology named '{tree.name}', as does {found[tree.name][0]}; expected different names (of an "
-                "XML file its own name, of a YAML file the key 'name')",
+                f"holds a topology named '{tree.name}', as does {loaded[tree.name][0]}; expected unique names (the "
+                "file name for XML, the key 'name' for YAML)",
                 path=path,
             )
-        found[tree.name] = (path, tree)
-    return [tree for _, tree in found.values()]
+        loaded[tree.name] = (path, tree)
+    return [tree for _, tree in loaded.values()]
 
 
 def _read_tree(path: Path) -> PcieTree:
@@ -179,64 +192,60 @@ def _read_tree(path: Path) -> PcieTree:
         for vertex in entry.vertices
     )
     peers = tuple(PeerLink(peer.kind, tuple(peer.endpoints), peer.bytes_per_s) for peer in entry.peer_links)
-    rules = tuple(RouteRule(one.source, one.target, one.turn) for one in entry.routes)
+    rules = tuple(RouteRule(rule.source, rule.target, rule.turn) for rule in entry.routes)
     try:
         tree = PcieTree(
-            entry.name, vertices, entry.bandwidth_bytes_per_s, entry.source, entry.tag, tuple(entry.notes),
+            entry.name, vertices, entry.bandwidth_bytes_per_s, entry.source, entry.tag, entry.all_warnings(),
             entry.link_bytes_per_s, peers, rules,
             tuple(MemoryNode(node.name, node.parent, node.capacity) for node in entry.memory_nodes),
         )  # fmt: skip
         _check_widths(tree)
         return tree
     except InputError as error:
-        raise InputError(str(error), path=path, line=_line_of_fault(str(error), entry, rules, lines)) from error
+        raise InputError(str(error), path=path, line=_line_of(error.item, entry, lines)) from error
 
 
 def _check_widths(tree: PcieTree) -> None:
-    """Refuse generations and widths that contradict the capacity of their link."""
+    """Raise `InputError` if generation and width of a link contradict its capacity."""
     for vertex in tree.vertices:
         if vertex.generation is None or vertex.width is None:
             continue
         rate = pcie_link_bytes_per_s(vertex.generation, vertex.width)
         if tree.link_bytes_per_s is None:
             raise InputError(
-                f"link of '{vertex.name}' has a generation, but link_bytes_per_s is missing: expected the rate of a "
-                "link of capacity 1"
+                f"link of '{vertex.name}' has a generation, but link_bytes_per_s is missing: specify the rate of a "
+                "link of capacity 1 in bytes/s",
+                item=("vertices", vertex.name),
             )
-        given = vertex.capacity * tree.link_bytes_per_s
-        if abs(given / rate - 1) > _RATE_TOLERANCE:
+        specified = vertex.capacity * tree.link_bytes_per_s
+        if abs(specified / rate - 1) > _RATE_TOLERANCE:
             raise InputError(
-                f"link of '{vertex.name}' is Gen{vertex.generation} x{vertex.width}, which carries {rate / 1e9:.2f} "
-                f"GB/s, but capacity and link_bytes_per_s give {given / 1e9:.2f} GB/s"
+                f"link of '{vertex.name}' is Gen{vertex.generation} x{vertex.width} with a rate of {rate / 1e9:.2f} "
+                f"GB/s, but capacity times link_bytes_per_s is {specified / 1e9:.2f} GB/s",
+                item=("vertices", vertex.name),
             )
 
 
-def _line_of_fault(
-    message: str, entry: _TreeFile, rules: tuple[RouteRule, ...], lines: dict[tuple[str | int, ...], int]
-) -> int:
-    """Return the line of the rule, memory node or last vertex that the message names, else that of the vertices."""
-    for place, rule in enumerate(rules):
-        if message.startswith(f"{rule} "):
-            return lines.get(("routes", place), 1)
-    nodes = [i for i, node in enumerate(entry.memory_nodes) if message.startswith(f"memory node '{node.name}' ")]
-    if nodes:
-        return lines.get(("memory_nodes", nodes[-1]), 1)
-    vertices = entry.vertices
-    named = [i for i, vertex in enumerate(vertices) if f"'{vertex.name}'" in message]
-    repeated = Counter(vertex.name for vertex in vertices)
-    named = [i for i in named if repeated[vertices[i].name] > 1] or named[:1]
-    return lines.get(("vertices", named[-1]) if named else ("vertices",), 1)
+def _line_of(item: tuple[str, str | int] | None, entry: _TreeFile, lines: dict[tuple[str | int, ...], int]) -> int:
+    """Return the line of a route, memory node or vertex; the last one with that name."""
+    part, key = item or ("vertices", "")
+    if isinstance(key, int):
+        return lines.get((part, key), 1)
+    memory = part == "memory_nodes"
+    names = [one.name for one in entry.memory_nodes] if memory else [one.name for one in entry.vertices]
+    named = [number for number, name in enumerate(names) if name == key]
+    return lines.get((part, named[-1]) if named else (part,), 1)
 
 
 def write_tree(tree: PcieTree, path: Path | str) -> None:
-    """Write a topology as YAML that `load_tree` reads back.
+    """Write a topology as a YAML file, which `load_tree` can read.
 
     Parameters
     ----------
     tree : PcieTree
-        The topology.
+        Topology to write.
     path : Path or str
-        The file.
+        Output file.
 
     Examples
     --------
@@ -251,7 +260,7 @@ def write_tree(tree: PcieTree, path: Path | str) -> None:
 
 
 def tree_yaml(tree: PcieTree) -> str:
-    """Return a topology as YAML text, one vertex a line."""
+    """Return a topology as YAML text with one line per vertex."""
     lines = [f"name: {json.dumps(tree.name)}"]
     if tree.source:
         lines.append(f"source: {json.dumps(tree.source)}")
@@ -260,13 +269,18 @@ def tree_yaml(tree: PcieTree) -> str:
         lines.append(f"link_bytes_per_s: {tree.link_bytes_per_s!r}")
     if tree.bandwidth_bytes_per_s is not None:
         lines.append(f"bandwidth_bytes_per_s: {tree.bandwidth_bytes_per_s!r}")
-    if tree.notes:
-        lines += ["notes:", *(f"  - {json.dumps(note)}" for note in tree.notes)]
+    notes = [warning for warning in tree.warnings if warning.code == WarningCode.TOPOLOGY_NOTE]
+    coded = [warning for warning in tree.warnings if warning.code != WarningCode.TOPOLOGY_NOTE]
+    if notes:
+        lines += ["notes:", *(f"  - {json.dumps(note.text)}" for note in notes)]
+    if coded:
+        lines += ["warnings:"]
+        lines += [f"  - {{code: {warning.code}, text: {json.dumps(warning.text)}}}" for warning in coded]
     if tree.peer_links:
         lines.append("peer_links:")
         for peers in tree.peer_links:
-            told = "" if peers.bytes_per_s is None else f", bytes_per_s: {peers.bytes_per_s!r}"
-            lines.append(f"  - {{kind: {peers.kind}, endpoints: {json.dumps(list(peers.endpoints))}{told}}}")
+            suffix = "" if peers.bytes_per_s is None else f", bytes_per_s: {peers.bytes_per_s!r}"
+            lines.append(f"  - {{kind: {peers.kind}, endpoints: {json.dumps(list(peers.endpoints))}{suffix}}}")
     if tree.route_rules:
         lines.append("routes:")
         for rule in tree.route_rules:
@@ -275,8 +289,8 @@ def tree_yaml(tree: PcieTree) -> str:
     if tree.memory_nodes:
         lines.append("memory_nodes:")
         for node in tree.memory_nodes:
-            told = "" if node.capacity is None else f", capacity: {node.capacity!r}"
-            lines.append(f"  - {{name: {json.dumps(node.name)}, parent: {json.dumps(node.parent)}{told}}}")
+            suffix = "" if node.capacity is None else f", capacity: {node.capacity!r}"
+            lines.append(f"  - {{name: {json.dumps(node.name)}, parent: {json.dumps(node.parent)}{suffix}}}")
     lines.append("vertices:")
     for vertex in tree.vertices:
         entry = [f"name: {json.dumps(vertex.name)}", f"kind: {vertex.kind}"]

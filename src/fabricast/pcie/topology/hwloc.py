@@ -1,4 +1,4 @@
-"""Devices and links from hwloc XML."""
+"""Reader of devices and links in hwloc XML."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fabricast.core.errors import InputError
+from fabricast.core.warnings import Warning, WarningCode
 from fabricast.pcie.topology.checks import FASTEST_BYTES_PER_S
 from fabricast.pcie.topology.xml_devices import NETWORK_CLASSES, SWITCH_CLASS, Device, Element, Machine, is_accelerator
 
@@ -14,10 +15,28 @@ __all__ = ["read_hwloc"]
 
 
 def read_hwloc(root: Element, include_display: bool, network_cards: bool, path: Path) -> Machine:
-    """Return one device tree per package, and the direct links."""
+    """Read one device tree per package and the direct links.
+
+    Parameters
+    ----------
+    root : Element
+        Root element of the file.
+    include_display : bool
+        Whether NVIDIA and AMD display controllers count as accelerators.
+    network_cards : bool
+        Whether network cards become endpoints.
+    path : Path
+        XML file, for error messages.
+
+    Returns
+    -------
+    Machine
+        Content of the file.
+    """
     packages: dict[int, Device] = {}
     others = 0
-    # Bus id of every PCI device by the number that distances use, own or of an OS device below it.
+    # Bus id of every PCI device, keyed by the `gp_index` of the device and of the OS devices below it. Distance
+    # matrices identify devices by `gp_index`.
     bus_ids: dict[str, str] = {}
     accelerators: list[tuple[str, str]] = []
     switches: list[str] = []
@@ -67,19 +86,23 @@ def read_hwloc(root: Element, include_display: bool, network_cards: bool, path: 
             visit(child, [*above, element], bridge, bus_id)
 
     visit(root, [], None, "")
-    kind = next((kind for kind in _NUMBERING if all(kind in own for _, own in numbers)), None)
-    for device, own in numbers:
-        device.number = own[kind] if kind is not None else None
+    kind = next((kind for kind in _NUMBERING if all(kind in gpu_numbers for _, gpu_numbers in numbers)), None)
+    for device, gpu_numbers in numbers:
+        device.number = gpu_numbers[kind] if kind is not None else None
     machine = Machine(list(packages.values()), others, bridges_of_a_switch=2)
     matrices = _matrices(root, bus_ids, path)
     machine.peers = _hwloc_peers(matrices, set(gpus), set(switches))
-    machine.notes += _links_to_sockets(matrices, gpus)
+    machine.warnings += _links_to_sockets(matrices, gpus)
     if switches and not machine.peers:
-        # The switches are there, who is joined is not said: all GPUs that could be.
+        # The file lists NVSwitches without their links: all NVIDIA GPUs are assumed to be connected.
         joined = tuple(bus_id for bus_id, vendor in accelerators if vendor == "10de")
         machine.peers = [("NVSwitch", joined, None)] if len(joined) > 1 else []
-        machine.notes.append(
-            f"the file shows {len(switches)} NVSwitches, not which GPUs they join; all {len(joined)} assumed"
+        machine.warnings.append(
+            Warning(
+                WarningCode.NVSWITCH_MEMBERS_ASSUMED,
+                f"the file has {len(switches)} NVSwitches and does not specify which GPUs they join: all {len(joined)} "
+                "GPUs are assumed to be joined",
+            )
         )
     return machine
 
@@ -90,19 +113,19 @@ def _numa_nodes(socket: Element) -> tuple[int, ...]:
     return tuple(sorted({int(number) for number in numbers if re.fullmatch("[0-9]{1,6}", number)}))
 
 
-#: Devices of the operating system that tell how programs number GPUs, the best first.
+#: Prefixes of OS device names that contain the GPU numbers of a library, in order of preference.
 _NUMBERING = ("cuda", "nvml", "rsmi")
 
 
 def _device_numbers(element: Element) -> dict[str, int]:
-    """Return the number of a GPU by the library that gives it."""
+    """Return the number of a GPU in each library, keyed by the prefix of the library."""
     names = [e.attributes.get("name", "") for e in element.walk() if e.attributes.get("type") == "OSDev"]
     found = [re.fullmatch(f"({'|'.join(_NUMBERING)})([0-9]{{1,6}})", name) for name in names]
     return {match[1]: int(match[2]) for match in found if match is not None}
 
 
 def _card_name(element: Element) -> str:
-    """Return how programs name a network card: its OpenFabrics device, else its network interface."""
+    """Return the name of a card: its OpenFabrics device or its network interface."""
     named = [e.attributes for e in element.walk() if e.attributes.get("type") == "OSDev" and e.attributes.get("name")]
     for kinds in (("3", "OpenFabrics"), ("2", "Network")):
         for attributes in named:
@@ -114,13 +137,16 @@ def _card_name(element: Element) -> str:
 _PEER_DISTANCES = {"NVLinkBandwidth": "NVLink", "XGMIBandwidth": "xGMI"}
 
 
-#: End of a link that is the processor, as on machines with POWER, and what hwloc calls it.
+#: Name for a processor as the endpoint of a link (POWER systems), and the object types that hwloc uses for it.
 _SOCKET, _SOCKET_TYPES = "socket", ("Package", "NUMANode", "Group", "Machine")
 
 
 def _matrices(root: Element, bus_ids: dict[str, str], path: Path) -> list[tuple[str, dict[tuple[str, str], int]]]:
-    """Return the kind of hwloc's matrices of link bandwidths, and what each pair of ends carries in MB/s each way."""
-    found = []
+    """Return the bandwidth matrices of the file.
+
+    Each element consists of the kind of link and the bandwidth of each ordered pair of endpoints in MB/s.
+    """
+    matrices = []
     for matrix in (e for e in root.children if e.attributes.get("name") in _PEER_DISTANCES):
         kind = _PEER_DISTANCES[matrix.attributes["name"]]
         indexes = " ".join(e.text for e in matrix.children if e.tag == "indexes").split()
@@ -136,27 +162,30 @@ def _matrices(root: Element, bus_ids: dict[str, str], path: Path) -> list[tuple[
                 path=path,
                 line=matrix.line,
             )
-        # Several devices of a GPU may have a row each: what one of them lacks, another tells.
-        carried: dict[tuple[str, str], int] = {}
-        for place, value in enumerate(map(int, values)):
-            pair = ends[place // len(ends)], ends[place % len(ends)]
-            carried[pair] = max(carried.get(pair, 0), value)
-        found.append((kind, carried))
-    return found
+        # A GPU may have several OS devices with one row each, some of them without values: keep the maximum.
+        bandwidths: dict[tuple[str, str], int] = {}
+        for position, value in enumerate(map(int, values)):
+            pair = ends[position // len(ends)], ends[position % len(ends)]
+            bandwidths[pair] = max(bandwidths.get(pair, 0), value)
+        matrices.append((kind, bandwidths))
+    return matrices
 
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a GPU is: its bridge, and its socket."""
+    """Position of a GPU in the device tree: its bridge and its socket."""
 
     device: Device
     bridge: Device
     socket: Device
 
 
-def _links_to_sockets(matrices: list[tuple[str, dict[tuple[str, str], int]]], gpus: dict[str, _Place]) -> list[str]:
-    """Put GPUs that NVLink joins to their processor on a link of that rate, and say so: copies take it, not PCIe."""
-    notes = []
+def _links_to_sockets(matrices: list[tuple[str, dict[tuple[str, str], int]]], gpus: dict[str, _Place]) -> list[Warning]:
+    """Move GPUs with NVLink to the processor to a link of that rate.
+
+    Copies through the processor use NVLink instead of PCIe on such machines. The returned warnings name these links.
+    """
+    warnings = []
     for kind, carried in matrices:
         joined = {
             bus_id: value * 1e6
@@ -164,33 +193,36 @@ def _links_to_sockets(matrices: list[tuple[str, dict[tuple[str, str], int]]], gp
             if end == _SOCKET and bus_id in gpus and value * 1e6 > (gpus[bus_id].device.bytes_per_s or 0.0)
         }
         for bus_id, bytes_per_s in joined.items():
-            place = gpus[bus_id]
-            place.device.bytes_per_s = bytes_per_s
-            # Switches of PCIe above it are not on the way.
-            place.bridge.children = [child for child in place.bridge.children if child is not place.device]
-            place.socket.children.append(place.device)
+            position = gpus[bus_id]
+            position.device.bytes_per_s = bytes_per_s
+            # The route to the processor does not pass the PCIe switches above the GPU.
+            position.bridge.children = [child for child in position.bridge.children if child is not position.device]
+            position.socket.children.append(position.device)
         if joined:
-            notes.append(
-                f"{kind} joins {len(joined)} GPUs to their processor at {min(joined.values()) / 1e9:.4g} GB/s or more: "
-                "copies over the processor take it here, not PCIe"
+            warnings.append(
+                Warning(
+                    WarningCode.NVLINK_TO_PROCESSOR,
+                    f"{kind} joins {len(joined)} GPUs to their processor at {min(joined.values()) / 1e9:.4g} GB/s or "
+                    f"more: copies through the processor use {kind} instead of PCIe",
+                )
             )
-    return notes
+    return warnings
 
 
 def _hwloc_peers(
     matrices: list[tuple[str, dict[tuple[str, str], int]]], accelerators: set[str], switches: set[str]
 ) -> list[tuple[str, tuple[str, ...], float | None]]:
-    """Return direct links between GPUs from matrices of link bandwidths."""
+    """Return the direct links between GPUs, from the bandwidth matrices of the file."""
     peers: list[tuple[str, tuple[str, ...], float | None]] = []
     for kind, carried in matrices:
         to_switches: dict[str, int] = {}
-        for (one, other), value in carried.items():
-            if not value or one == other or one not in accelerators:
+        for (source, target), value in carried.items():
+            if not value or source == target or source not in accelerators:
                 continue
-            if other in switches:
-                to_switches[one] = to_switches.get(one, 0) + value
-            elif other in accelerators and one < other:
-                peers.append((kind, (one, other), min(value, carried[other, one] or value) * 1e6))
+            if target in switches:
+                to_switches[source] = to_switches.get(source, 0) + value
+            elif target in accelerators and source < target:
+                peers.append((kind, (source, target), min(value, carried[target, source] or value) * 1e6))
         if len(to_switches) > 1:
             peers.append(("NVSwitch", tuple(to_switches), min(to_switches.values()) * 1e6))
     return list(dict.fromkeys(peers))
@@ -203,5 +235,5 @@ def _hwloc_device(element: Element, path: Path) -> Device:
     except ValueError:
         speed = -1.0
     if not 0 <= speed * 1e9 <= FASTEST_BYTES_PER_S:
-        raise InputError(f"pci_link_speed is '{text}', expected GB/s as a number", path=path, line=element.line)
+        raise InputError(f"pci_link_speed is '{text}', expected a number in GB/s", path=path, line=element.line)
     return Device(element.attributes.get("pci_busid", ""), speed * 1e9 or None, element.line)

@@ -1,4 +1,4 @@
-"""Host memory as endpoints of a PCIe tree: one of each NUMA node that the topology knows."""
+"""Host memory as endpoints of a PCIe tree, one endpoint per NUMA node."""
 
 from __future__ import annotations
 
@@ -25,17 +25,18 @@ __all__ = [
     "with_host_memory",
 ]
 
-#: A capacity that no copies of one machine fill.
+#: Capacity of host memory of unknown bandwidth, which the copies of one machine cannot saturate.
 UNLIMITED = 1000.0
-#: What programs call the memory of the only processor, or of the first.
+#: Name that benchmarks use for the memory of the first processor, or of the only one.
 _ONLY_NODE = "NUMA0"
 
 
 def with_host_memory(tree: PcieTree) -> PcieTree:
     """Return a tree with host memory as endpoints below its root complexes.
 
-    Every NUMA node of the topology is one, with its capacity where that is told. A root complex with no node, or with
-    several, has ``H@`` and its name too: memory of which nobody says on which node it lies.
+    Every NUMA node becomes an endpoint below its root complex, with its capacity if that is known. A root complex that
+    does not have exactly one NUMA node gets an additional endpoint, ``H@`` followed by its name, for host memory whose
+    NUMA node is unknown.
 
     Parameters
     ----------
@@ -45,7 +46,7 @@ def with_host_memory(tree: PcieTree) -> PcieTree:
     Returns
     -------
     PcieTree
-        The same with endpoints that are marked `host_memory`, after all others.
+        Copy of the tree with additional endpoints marked `host_memory`, after all others.
 
     Examples
     --------
@@ -64,8 +65,8 @@ def with_host_memory(tree: PcieTree) -> PcieTree:
 
 
 def _vertex(name: str, root: str, nodes: list[MemoryNode]) -> Vertex:
-    told = [node.capacity for node in nodes if node.capacity is not None]
-    capacity = sum(told) if told and len(told) == len(nodes) else UNLIMITED
+    capacities = [node.capacity for node in nodes if node.capacity is not None]
+    capacity = sum(capacities) if capacities and len(capacities) == len(nodes) else UNLIMITED
     return Vertex(name, "endpoint", root, capacity=capacity, host_memory=True)
 
 
@@ -76,31 +77,39 @@ def root_complex_of(tree: PcieTree, endpoint: str) -> str:
 
 
 def memory_of(tree: PcieTree, root_complex: str) -> str:
-    """Return the endpoint that host memory next to a root complex is: its NUMA node, or ``H@`` where none is alone."""
+    """Return the name of the host memory at a root complex.
+
+    The host memory is the only NUMA node of the root complex, or else ``H@`` followed by the name of the root complex.
+    """
     nodes = [name for name in tree.children(root_complex) if tree.vertex(name).host_memory]
     return nodes[0] if len(nodes) == 1 else f"{HOST}@{root_complex}"
 
 
 def has_host_memory(tree: PcieTree) -> bool:
-    """Whether host memory is among the endpoints of a tree."""
+    """Return whether a tree has endpoints that are host memory."""
     return any(vertex.host_memory for vertex in tree.vertices)
 
 
 def memory_beside(tree: PcieTree) -> NDArray[np.int64]:
-    """Return the endpoint number of the host memory next to each endpoint, shape (endpoints,)."""
-    beside = [tree.endpoint_number[memory_of(tree, root_complex_of(tree, name))] for name in tree.endpoint_names]
-    return np.array(beside, dtype=np.int64)
+    """Return the endpoint number of the host memory nearest to each endpoint."""
+    nearest = [tree.endpoint_number[memory_of(tree, root_complex_of(tree, name))] for name in tree.endpoint_names]
+    return np.array(nearest, dtype=np.int64)
 
 
 def ends_of(tree: PcieTree, flow: tuple[str, str]) -> tuple[str, str]:
-    """Return the endpoints of a copy; `HOST` is the memory next to the other end.
+    """Return the endpoints of a copy; `HOST` is replaced by the nearest memory.
 
     Parameters
     ----------
     tree : PcieTree
-        With host memory.
+        Topology with host memory as endpoints.
     flow : tuple of (str, str)
-        Names of source and target.
+        Names of source and target. `HOST` is the memory nearest to the other endpoint.
+
+    Returns
+    -------
+    tuple of (str, str)
+        Names of the endpoints of the tree.
 
     Examples
     --------
@@ -115,7 +124,7 @@ def ends_of(tree: PcieTree, flow: tuple[str, str]) -> tuple[str, str]:
 
 
 def _memory_called(tree: PcieTree, name: str) -> str:
-    """Return what a tree calls memory: the first NUMA node is the only memory there is, where it knows no nodes."""
+    """Resolve ``NUMA0`` to the only host memory of a tree without NUMA nodes."""
     if name in tree.endpoint_number or name != _ONLY_NODE:
         return name
     memory = [vertex.name for vertex in tree.vertices if vertex.host_memory]
@@ -123,24 +132,37 @@ def _memory_called(tree: PcieTree, name: str) -> str:
 
 
 def memory_of_flows(tree: PcieTree, flows: Iterable[tuple[str, str]]) -> dict[str, list[bool]]:
-    """Return the memory that copies use, and of each copy whether it reads there."""
+    """Return the host memory that copies use.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology with host memory as endpoints.
+    flows : iterable of (str, str)
+        Names of source and target of each copy.
+
+    Returns
+    -------
+    dict of str to list of bool
+        For each host memory, one element per copy that uses it: True if the copy reads the memory.
+    """
     used: dict[str, list[bool]] = {}
     for flow in flows:
-        for place, name in enumerate(ends_of(tree, flow)):
+        for position, name in enumerate(ends_of(tree, flow)):
             if tree.vertex(name).host_memory:
-                used.setdefault(name, []).append(place == 0)
+                used.setdefault(name, []).append(position == 0)
     return used
 
 
 def is_host(tree: PcieTree, flows: Iterable[tuple[str, str]]) -> bool:
-    """Whether some copy reads or writes host memory."""
+    """Return whether any copy reads or writes host memory."""
     return bool(memory_of_flows(tree, flows))
 
 
 def is_between_roots(tree: PcieTree, flow: tuple[str, str]) -> bool:
-    """Whether a copy goes from one socket to another."""
+    """Return whether the route of a copy connects two sockets."""
     return tree.vertex(tree.turn(*ends_of(tree, flow))).kind == "system"
 
 
-#: Host memory, next to the GPU of the copy.
+#: Name of the host memory nearest to the GPU of the copy.
 HOST = "H"

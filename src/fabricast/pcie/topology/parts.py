@@ -1,4 +1,4 @@
-"""What a PCIe tree consists of: vertices, direct links between endpoints, routes."""
+"""Elements of PCIe trees: vertices, memory nodes, direct links and routes."""
 
 from __future__ import annotations
 
@@ -14,29 +14,28 @@ __all__ = ["MemoryNode", "PeerLink", "RouteRule", "Routes", "Vertex", "direct_ra
 
 @dataclass(frozen=True)
 class Vertex:
-    """One vertex of a PCIe tree.
+    """Vertex of a PCIe tree, with the link to its parent.
 
     Parameters
     ----------
     name : str
         Unique name.
     kind : {'system', 'root_complex', 'switch', 'endpoint'}
-        What it is.
+        Kind of device. A system connects the root complexes of several sockets.
     parent : str or None
         Name of the vertex above; None for the root.
     capacity : float, default 1.0
-        Capacity of each direction of the link to the parent, as a multiple of the
-        reference bandwidth.
+        Capacity of each direction of the link to the parent, as a multiple of the reference bandwidth.
     label : str, default ''
-        Where it was read, such as a bus id.
+        Identifier in the input file, such as a PCI bus id.
     uplink_groups : tuple of tuple of str, default ()
-        A switch with several upstream ports lists the endpoints that use each of them.
+        Endpoints that use each upstream port of a switch with several upstream ports.
     generation, width : int or None, default None
-        PCIe generation and lanes of the link to the parent, where they are known.
+        PCIe generation and number of lanes of the link to the parent; None if unknown.
     switches_above : int, default 0
-        Switches on the link to the parent that have no other child and are not drawn.
+        Number of switches on the link to the parent that have no other child. They are merged into the link.
     network_card : bool, default False
-        Whether the endpoint is a network card; accelerators run ranks of a program.
+        Whether the endpoint is a network card. Network cards do not run ranks of collective operations.
     host_memory : bool, default False
         Whether the endpoint is host memory.
     """
@@ -56,16 +55,16 @@ class Vertex:
 
 @dataclass(frozen=True)
 class MemoryNode:
-    """Memory of a NUMA node, at a root complex.
+    """Host memory of a NUMA node, attached to a root complex.
 
     Parameters
     ----------
     name : str
-        Unique name, also among vertices.
+        Name, unique among memory nodes and vertices.
     parent : str
         Name of its root complex.
     capacity : float or None, default None
-        What it serves to or takes from all GPUs, as a multiple of the reference bandwidth; None where nobody told.
+        Aggregate read or write capacity in units of the reference bandwidth; None if unknown.
     """
 
     name: str
@@ -75,17 +74,17 @@ class MemoryNode:
 
 @dataclass(frozen=True)
 class PeerLink:
-    """Direct links between endpoints, beside the tree.
+    """Direct links between endpoints, which are not part of the PCIe tree.
 
     Parameters
     ----------
     kind : {'NVLink', 'NVSwitch', 'xGMI'}
-        What they are.
+        Kind of links.
     endpoints : tuple of str
-        Endpoints that they join, each with each other.
+        Names of the endpoints, which are pairwise connected.
     bytes_per_s : float or None, default None
-        What each direction carries between two of them, through an NVSwitch to and from each of them; None where the
-        file does not tell.
+        Bandwidth of each direction in bytes/s; None if unknown. It applies to each pair of endpoints, or to the links
+        between each endpoint and an NVSwitch.
     """
 
     kind: str
@@ -94,30 +93,32 @@ class PeerLink:
 
 
 def direct_rates(links: Sequence[PeerLink]) -> dict[tuple[str, str], float]:
-    """Return what each direction of direct links carries in bytes/s, by source and target; only where that is told.
+    """Return the bandwidth of each direct link in bytes/s, keyed by (source, target).
+
+    Links of unknown bandwidth are omitted.
 
     Examples
     --------
     >>> direct_rates([PeerLink("NVLink", ("0", "1"), 50e9), PeerLink("xGMI", ("2", "3"))])
     {('0', '1'): 50000000000.0, ('1', '0'): 50000000000.0}
     """
-    told = [link for link in links if link.bytes_per_s is not None]
-    return {pair: link.bytes_per_s or 0.0 for link in told for pair in itertools.permutations(link.endpoints, 2)}
+    rated = [link for link in links if link.bytes_per_s is not None]
+    return {pair: link.bytes_per_s or 0.0 for link in rated for pair in itertools.permutations(link.endpoints, 2)}
 
 
 @dataclass(frozen=True)
 class Routes:
-    """Routes of all ordered endpoint pairs as the arrays that kernels read.
+    """Routes of all ordered endpoint pairs, stored as arrays for kernels.
 
-    Links are numbered so that every route ascends: upstream links first, deepest
-    first, then downstream links, shallowest first.
+    The link numbers of every route ascend: upstream links come first, from the deepest to the shallowest, then
+    downstream links, from the shallowest to the deepest.
 
     Parameters
     ----------
     offset : ndarray of int64, shape (endpoints**2 + 1,)
-        Where the route of pair ``source * endpoints + target`` starts in `link`.
+        Index in `link` of the first link of pair ``source * endpoints + target``, followed by the size of `link`.
     link : ndarray of int64
-        Link numbers of all routes, one after the other.
+        Link numbers of all routes, concatenated.
     crossing : ndarray of bool, shape (endpoints**2,)
         Whether the route turns at a root complex or above it.
     capacity : ndarray of float64, shape (links,)
@@ -125,10 +126,9 @@ class Routes:
     leaves_root_complex : ndarray of bool, shape (links,)
         Whether the link is a downstream port of a root complex.
     behind_root_complex : ndarray of bool, shape (links,)
-        Whether the link starts at a root complex or above it, so that what it carries has
-        passed one.
+        Whether the link starts at a root complex or above it, so that its traffic has passed a root complex.
     upstream_links : int
-        How many of the links point upstream.
+        Number of upstream links.
     endpoints : int
         Number of endpoints.
     """
@@ -145,14 +145,16 @@ class Routes:
 
 @dataclass(frozen=True)
 class RouteRule:
-    """A route that turns above the nearest vertex over both ends, as with access control services of PCIe (ACS).
+    """Rule for routes that turn above the lowest common ancestor of their endpoints.
+
+    PCIe access control services (ACS) cause such routes: they redirect peer-to-peer traffic to the root complex.
 
     Parameters
     ----------
     source, target : str
-        Endpoints; ``*`` stands for every one below `turn`.
+        Names of endpoints; ``*`` matches every endpoint below `turn`.
     turn : str
-        Vertex at which copies from source to target turn, above both.
+        Vertex above both endpoints, at which copies from source to target turn from upstream to downstream.
     """
 
     source: str
@@ -163,14 +165,27 @@ class RouteRule:
         return f"route from '{self.source}' to '{self.target}'"
 
     def matches(self, source: str, target: str) -> bool:
-        """Whether the rule is for copies from one endpoint to another."""
+        """Return whether the rule matches the endpoints of a copy.
+
+        The position of `turn` is not checked.
+        """
         return self.source in ("*", source) and self.target in ("*", target)
 
 
 def pci_address(bus_id: str) -> tuple[int, ...]:
-    """Return domain, bus, device and function of a PCI address; nothing where it is none.
+    """Return domain, bus, device and function of a PCI address, or an empty tuple.
 
-    CUDA and hwloc write the domain with other digits, or leave it out.
+    CUDA and hwloc write the domain with different numbers of digits or omit it, so addresses are compared as numbers.
+
+    Parameters
+    ----------
+    bus_id : str
+        PCI address with or without domain, such as ``0000:3B:00.0``.
+
+    Returns
+    -------
+    tuple of int
+        Four numbers; empty if `bus_id` is not a PCI address.
 
     Examples
     --------

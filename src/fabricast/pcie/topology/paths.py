@@ -1,4 +1,4 @@
-"""Which ways copies take, and which of those measured alone tells what the links carry."""
+"""Path classes of copies, and properties of their routes."""
 
 from __future__ import annotations
 
@@ -15,31 +15,39 @@ __all__ = ["Way", "apart", "child_above", "has_local", "narrowest_link", "revers
 
 
 def has_local(tree: PcieTree) -> bool:
-    """Whether some copy between GPUs does not cross the root complex."""
+    """Return whether any route between GPUs does not cross a root complex."""
     routes, names = tree.routes, tree.endpoint_names
     gpus = [number for number, name in enumerate(names) if not is_host(tree, [(name, name)])]
     return any(not routes.crossing[s * routes.endpoints + t] for s in gpus for t in gpus if s != t)
 
 
 def apart(tree: PcieTree, flows: Sequence[tuple[int, int]]) -> bool:
-    """Whether no two flows use a link in the same direction."""
+    """Return whether the routes of all flows are disjoint (directed links)."""
     routes = tree.routes
     used: set[int] = set()
     for source, target in flows:
         pair = source * routes.endpoints + target
-        own = set(routes.link[routes.offset[pair] : routes.offset[pair + 1]].tolist())
-        if own & used:
+        links = set(routes.link[routes.offset[pair] : routes.offset[pair + 1]].tolist())
+        if links & used:
             return False
-        used |= own
+        used |= links
     return True
 
 
-#: Kinds of ways over a tree of which a copy alone has its own rate.
+#: Path classes; isolated copies of one class have the same rate. The classes are local (below a root complex), crossing
+#: (over a root complex), between sockets, and between host memory and a GPU (in: to the GPU; remote: between sockets).
 Way = Literal["local", "crossing", "between_roots", "host_in", "host_out", "remote_in", "remote_out"]
 
 
 def way_of(tree: PcieTree, source: int, target: int) -> Way:
-    """Return which kind of way a copy takes over the tree, given endpoint numbers: copies alone differ by it.
+    """Return the path class of a copy, which determines its rate as an isolated copy.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology.
+    source, target : int
+        Endpoint numbers.
 
     Examples
     --------
@@ -60,14 +68,14 @@ def way_of(tree: PcieTree, source: int, target: int) -> Way:
 
 
 def narrowest_link(tree: PcieTree, flows: Sequence[tuple[int, int]]) -> float:
-    """Return the capacity of the narrowest link of some copies: that of an x8 link is half that of an x16 one."""
+    """Return the smallest link capacity on the routes of several copies."""
     routes = tree.routes
     pairs = [source * routes.endpoints + target for source, target in flows]
     return min(float(routes.capacity[routes.link[routes.offset[p] : routes.offset[p + 1]]].min()) for p in pairs)
 
 
 def child_above(tree: PcieTree, root: str, endpoint: str) -> str:
-    """Return what joins an endpoint with a root complex right below that."""
+    """Return the child of `root` on the path to an endpoint."""
     below = endpoint
     for name in tree.ancestors(endpoint):
         if name == root:
@@ -77,6 +85,6 @@ def child_above(tree: PcieTree, root: str, endpoint: str) -> str:
 
 
 def reverse_links(tree: PcieTree) -> NDArray[np.int64]:
-    """Return the number of the opposite of each link."""
+    """Return the number of the reverse direction of each link."""
     number = {(source, target, port): k for k, (source, target, _, port) in enumerate(tree.link_names)}
     return np.array([number[target, source, port] for source, target, _, port in tree.link_names], dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Trees whose vertices of one level are all alike."""
+"""Generator of regular trees."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ __all__ = ["regular_tree"]
 
 
 def regular_tree(name: str, branching: Sequence[int], *, sockets: int = 1) -> PcieTree:
-    """Generate a tree in which all vertices of a level have as many children.
+    """Generate a tree in which all vertices of a level have equally many children.
 
     Parameters
     ----------
     name : str
         Name of the topology.
     branching : sequence of int
-        Children of the root complex, of each switch below it, and so on; the last
-        level holds the endpoints.
+        Number of children of each root complex, of each switch below it, and so on. The last level consists of the
+        endpoints.
     sockets : int, default 1
-        Root complexes; more than one are joined by a system vertex.
+        Number of root complexes. A system vertex connects several root complexes.
 
     Returns
     -------
     PcieTree
-        The tree, endpoints numbered left to right from 0.
+        Tree with endpoints numbered from 0, from left to right.
 
     Raises
     ------
     InputError
-        If a level has no children or there is no level.
+        If `branching` is empty, or one of the numbers is not positive.
 
     Examples
     --------

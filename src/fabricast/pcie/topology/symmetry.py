@@ -1,4 +1,4 @@
-"""Symmetries of PCIe trees: permutations of endpoints that keep the tree."""
+"""Symmetries of PCIe trees: permutations of the endpoints that preserve the tree."""
 
 from __future__ import annotations
 
@@ -14,17 +14,22 @@ from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["automorphism_count", "automorphisms", "shape_arrays"]
 
+#: Limit that bounds the memory of the enumeration.
 _MOST_AUTOMORPHISMS = 100_000
 
 
 @lru_cache(maxsize=64)
 def _shapes(tree: PcieTree) -> dict[str, tuple[object, ...]]:
-    """Return the shape of every subtree: subtrees of equal shape can be exchanged."""
+    """Return the shape of the subtree at each vertex.
+
+    Sibling subtrees of equal shape can be exchanged. A shape consists of kind, capacity, uplink ports and route rules
+    of the vertex and the sorted shapes of its children.
+    """
     shapes: dict[str, tuple[object, ...]] = {}
     for name in reversed(list(tree.preorder(tree.root))):
         vertex = tree.vertex(name)
         below = tuple(sorted((shapes[child] for child in tree.children(name)), key=repr))
-        # Endpoints that use different uplinks of a switch above them cannot be exchanged.
+        # Endpoints that use different uplinks of a switch are not equivalent.
         above = tree.ancestors(name) if vertex.kind == "endpoint" else []
         ports = tuple(tree.port(switch, name) for switch in above)
         kind = "network_card" if vertex.network_card else vertex.kind
@@ -33,7 +38,10 @@ def _shapes(tree: PcieTree) -> dict[str, tuple[object, ...]]:
 
 
 def _rules_naming(tree: PcieTree, name: str) -> list[tuple[str, int]]:
-    """Return the role of a vertex in each route rule that names it: no other vertex can replace it."""
+    """Return the role of a vertex in each route rule that names it.
+
+    The role is part of the shape: no other vertex can replace the vertex.
+    """
     rules = enumerate(tree.route_rules)
     roles = ("source", "target", "turn")
     return [(role, number) for number, rule in rules for role in roles if getattr(rule, role) == name]
@@ -41,7 +49,7 @@ def _rules_naming(tree: PcieTree, name: str) -> list[tuple[str, int]]:
 
 @lru_cache(maxsize=64)
 def shape_arrays(tree: PcieTree) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.int64]]:
-    """Return parents, shapes and endpoints of a tree as arrays for kernels.
+    """Return parents, subtree shapes and endpoints of a tree as arrays for kernels.
 
     Parameters
     ----------
@@ -53,14 +61,14 @@ def shape_arrays(tree: PcieTree) -> tuple[NDArray[np.int64], NDArray[np.uint64],
     parent : ndarray of int64, shape (vertices,)
         Number of the parent of each vertex, -1 for the root.
     shape : ndarray of uint64, shape (vertices,)
-        Number of the shape of the subtree at each vertex; equal numbers mean exchangeable subtrees.
+        Shape number of the subtree at each vertex. Sibling subtrees with equal numbers can be exchanged.
     endpoint : ndarray of int64, shape (endpoints,)
         Vertex number of each endpoint.
     """
     shapes = {name: repr(shape) for name, shape in _shapes(tree).items()}
     vertex_number = {vertex.name: number for number, vertex in enumerate(tree.vertices)}
     parent = [-1 if vertex.parent is None else vertex_number[vertex.parent] for vertex in tree.vertices]
-    # The numbers follow from the shapes, not from the order of vertices.
+    # Numbers depend only on the shapes, not on the order of vertices.
     shape_number = {shape: number for number, shape in enumerate(sorted(set(shapes.values())))}
     return (
         np.array(parent, dtype=np.int64),
@@ -70,7 +78,9 @@ def shape_arrays(tree: PcieTree) -> tuple[NDArray[np.int64], NDArray[np.uint64],
 
 
 def automorphism_count(tree: PcieTree) -> int:
-    """Return the number of endpoint permutations that keep a tree.
+    """Return the number of endpoint permutations that preserve a tree.
+
+    The number is the product, over all vertices, of the factorials of the numbers of children with equal shape.
 
     Examples
     --------
@@ -88,7 +98,7 @@ def automorphism_count(tree: PcieTree) -> int:
 
 @lru_cache(maxsize=64)
 def automorphisms(tree: PcieTree) -> NDArray[np.int64]:
-    """Return all endpoint permutations that keep a tree.
+    """Return all endpoint permutations that preserve a tree.
 
     Parameters
     ----------
@@ -98,12 +108,12 @@ def automorphisms(tree: PcieTree) -> NDArray[np.int64]:
     Returns
     -------
     ndarray of int64, shape (automorphisms, endpoints)
-        Row `a` maps endpoint `e` to endpoint ``automorphisms[a, e]``; rows ascend.
+        Row `a` maps endpoint `e` to endpoint ``automorphisms[a, e]``. Rows are sorted lexicographically.
 
     Raises
     ------
     ValueError
-        If there are more than 100,000, which no search here enumerates.
+        If there are more than 100,000 permutations.
 
     Examples
     --------
@@ -112,7 +122,7 @@ def automorphisms(tree: PcieTree) -> NDArray[np.int64]:
     [[0, 1], [1, 0]]
     """
     if (count := automorphism_count(tree)) > _MOST_AUTOMORPHISMS:
-        raise ValueError(f"topology '{tree.name}' has {count} leaf symmetries, expected at most {_MOST_AUTOMORPHISMS}")
+        raise ValueError(f"topology '{tree.name}' has {count} symmetries, expected at most {_MOST_AUTOMORPHISMS}")
     images = [dict(pairs) for pairs in _isomorphisms(tree, tree.root, tree.root)]
     number = tree.endpoint_number
     table = [[number[image[name]] for name in tree.endpoint_names] for image in images]

@@ -1,4 +1,4 @@
-"""PCIe trees: vertices, dual-simplex links, routes, path classes and leaf symmetries."""
+"""PCIe trees: vertices, dual-simplex links, routes and path classes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from fabricast.core.errors import InputError
 from fabricast.core.units import PROTOCOL_EFFICIENCY
+from fabricast.core.warnings import Warning
 from fabricast.pcie.topology.checks import (
     FASTEST_BYTES_PER_S,
     LARGEST_CAPACITY,
@@ -26,7 +27,7 @@ __all__ = ["PcieTree", "check_rule", "one_way_of"]
 #: Path classes as ``nvidia-smi topo`` prints them, nearest first.
 PATH_CLASSES = ("PIX", "PXB", "PHB", "SYS")
 
-#: No server holds more; routes of all pairs are tabulated.
+#: Routes of all endpoint pairs are tabulated, which limits the number of endpoints. No known server has more.
 LARGEST_ENDPOINTS = 256
 _DEEPEST = 64
 _KINDS = ("system", "root_complex", "switch", "endpoint")
@@ -34,38 +35,41 @@ _KINDS = ("system", "root_complex", "switch", "endpoint")
 
 @dataclass(frozen=True)
 class PcieTree:
-    """A rooted tree of PCIe links, each one two independent directed links.
+    """Rooted tree of PCIe links, each consisting of two independent directed links.
+
+    A copy uses the links from its source up to the vertex where the route turns, by default the lowest common ancestor,
+    and from there down to its target. Trees are immutable; use `dataclasses.replace` to derive a modified tree.
 
     Parameters
     ----------
     name : str
         Name of the topology.
     vertices : tuple of Vertex
-        All vertices; endpoints are numbered in this order.
+        All vertices. Endpoints are numbered in this order.
     bandwidth_bytes_per_s : float or None, default None
-        Bandwidth of one copy alone on links of capacity 1, where it was measured or published.
+        Bandwidth in bytes/s of an isolated copy over links of capacity 1, if it was measured or published.
     source : str, default ''
-        Where the tree comes from.
+        Origin of the topology, for display.
     tag : str, default 'assumed'
         Provenance tag.
-    notes : tuple of str, default ()
-        What a reader of the file should be told.
+    warnings : tuple of Warning, default ()
+        Assumptions stated in the input file or made while reading it.
     link_bytes_per_s : float or None, default None
-        Raw rate of a link of capacity 1 after line coding, packet headers included, where it
-        is known; no copy can be faster.
+        Raw rate in bytes/s of a link of capacity 1, after line coding and including packet headers; None if unknown.
+        It is an upper bound for the rate of a copy.
     peer_links : tuple of PeerLink, default ()
-        Direct links between endpoints, which copies take instead of the tree.
+        Direct links between endpoints, which copies use instead of the tree.
     route_rules : tuple of RouteRule, default ()
-        Routes that turn above the nearest vertex over both ends; of several that match, the last counts.
+        Rules for routes that turn above the lowest common ancestor. The last matching rule applies.
     memory_nodes : tuple of MemoryNode, default ()
-        Host memory, which `fabricast.pcie.topology.memory.with_host_memory` makes endpoints.
+        Host memory. `fabricast.pcie.topology.memory.with_host_memory` converts it to endpoints.
     builtin : bool, default False
-        Whether it is one of this package's topologies, to which published numbers may belong.
+        Whether the topology is part of this package, so that published parameters may apply.
 
     Raises
     ------
     InputError
-        If the vertices do not form one tree with endpoints as leaves.
+        If the vertices do not form one tree with endpoints as leaves, or a rate or capacity is out of range.
 
     Examples
     --------
@@ -82,7 +86,7 @@ class PcieTree:
     bandwidth_bytes_per_s: float | None = None
     source: str = ""
     tag: str = "assumed"
-    notes: tuple[str, ...] = ()
+    warnings: tuple[Warning, ...] = ()
     link_bytes_per_s: float | None = None
     peer_links: tuple[PeerLink, ...] = ()
     route_rules: tuple[RouteRule, ...] = ()
@@ -94,10 +98,13 @@ class PcieTree:
         by_name: dict[str, Vertex] = {}
         for vertex in self.vertices:
             if vertex.name in by_name:
-                raise InputError(f"vertex '{vertex.name}' is a duplicate in topology '{self.name}'")
+                raise InputError(
+                    f"vertex '{vertex.name}' is a duplicate in topology '{self.name}'", item=("vertices", vertex.name)
+                )
             if vertex.kind not in _KINDS:
                 raise InputError(
-                    f"vertex '{vertex.name}' has kind '{vertex.kind}', expected one of {', '.join(_KINDS)}"
+                    f"vertex '{vertex.name}' has kind '{vertex.kind}', expected one of {', '.join(_KINDS)}",
+                    item=("vertices", vertex.name),
                 )
             by_name[vertex.name] = vertex
         object.__setattr__(self, "_by_name", by_name)
@@ -111,63 +118,77 @@ class PcieTree:
     def _check_tree(self) -> None:
         roots = [vertex.name for vertex in self.vertices if vertex.parent is None]
         if len(roots) != 1:
-            found = ", ".join(roots) or "none (a cycle?)"
-            raise InputError(f"topology '{self.name}' has roots: {found}; expected exactly one")
+            listed = ", ".join(roots) or "none (a cycle?)"
+            raise InputError(f"topology '{self.name}' has the roots: {listed}; expected exactly one root")
         for vertex in self.vertices:
             if vertex.parent is not None and vertex.parent not in self._by_name:
-                raise InputError(f"vertex '{vertex.name}' has the unknown parent '{vertex.parent}'")
+                raise InputError(
+                    f"vertex '{vertex.name}' has the unknown parent '{vertex.parent}'", item=("vertices", vertex.name)
+                )
         reached = set(self.preorder(roots[0]))
-        lost = sorted(set(self._by_name) - reached)
-        if lost:
-            named = ", ".join(f"'{name}'" for name in lost[:8])
+        unreachable = sorted(set(self._by_name) - reached)
+        if unreachable:
+            named = ", ".join(f"'{name}'" for name in unreachable[:8])
             raise InputError(
-                f"topology {self.name} has a cycle: {named} cannot be reached from the root, expected a tree"
+                f"topology {self.name} has a cycle: {named} cannot be reached from the root, expected a tree",
+                item=("vertices", unreachable[0]),
             )
         for vertex in self.vertices:
             self._check_vertex(vertex)
         if max(self.depth.values()) > _DEEPEST:
-            raise InputError(f"topology '{self.name}' is deeper than {_DEEPEST} links")
+            raise InputError(f"depth of topology '{self.name}' exceeds the limit of {_DEEPEST} links")
         if not 1 <= len(self.endpoint_names) <= LARGEST_ENDPOINTS:
             raise InputError(
                 f"topology '{self.name}' has {len(self.endpoint_names):,} endpoints, expected 1 to {LARGEST_ENDPOINTS}"
             )
         self._check_rates()
-        for rule in self.route_rules:
-            check_rule(self, rule)
+        for number, rule in enumerate(self.route_rules):
+            check_rule(self, rule, number)
         check_memory_nodes(self.memory_nodes, {vertex.name: vertex.kind for vertex in self.vertices})
 
     def _check_rates(self) -> None:
-        link, alone = self.link_bytes_per_s, self.bandwidth_bytes_per_s
-        for name, rate in (("link_bytes_per_s", link), ("bandwidth_bytes_per_s", alone)):
+        link, copy_rate = self.link_bytes_per_s, self.bandwidth_bytes_per_s
+        for name, rate in (("link_bytes_per_s", link), ("bandwidth_bytes_per_s", copy_rate)):
             if rate is not None and not SLOWEST_BYTES_PER_S <= rate <= FASTEST_BYTES_PER_S:
                 raise InputError(
                     f"{name} of topology '{self.name}' is {rate:g}, expected {SLOWEST_BYTES_PER_S:g} to "
                     f"{FASTEST_BYTES_PER_S:g}"
                 )
-        if link is not None and alone is not None and alone > link:
+        if link is not None and copy_rate is not None and copy_rate > link:
             raise InputError(
-                f"bandwidth_bytes_per_s of topology '{self.name}' is {alone:g}, expected at most the {link:g} of its "
-                "links (link_bytes_per_s)"
+                f"bandwidth_bytes_per_s of topology '{self.name}' is {copy_rate:g}, expected at most the link rate "
+                f"{link:g} (link_bytes_per_s)"
             )
         check_peer_links(self.peer_links, self.endpoint_names)
 
     def _check_vertex(self, vertex: Vertex) -> None:
         if vertex.parent is not None and self._by_name[vertex.parent].kind == "endpoint":
-            raise InputError(f"endpoint '{vertex.parent}' has the child '{vertex.name}', expected a leaf")
+            raise InputError(
+                f"endpoint '{vertex.parent}' has the child '{vertex.name}', expected a leaf",
+                item=("vertices", vertex.name),
+            )
         if not SMALLEST_CAPACITY <= vertex.capacity <= LARGEST_CAPACITY:
             raise InputError(
                 f"link of '{vertex.name}' has capacity {vertex.capacity:g}, expected a positive number from "
-                f"{SMALLEST_CAPACITY:g} to {LARGEST_CAPACITY:g}"
+                f"{SMALLEST_CAPACITY:g} to {LARGEST_CAPACITY:g}",
+                item=("vertices", vertex.name),
             )
         if vertex.network_card and vertex.kind != "endpoint":
-            raise InputError(f"{vertex.kind} '{vertex.name}' is marked network_card, expected an endpoint")
+            raise InputError(
+                f"{vertex.kind} '{vertex.name}' is marked network_card, expected an endpoint",
+                item=("vertices", vertex.name),
+            )
         if vertex.kind != "endpoint" and not self._children[vertex.name]:
-            raise InputError(f"{vertex.kind} '{vertex.name}' has no child, expected at least one")
+            raise InputError(
+                f"{vertex.kind} '{vertex.name}' has no child, expected at least one", item=("vertices", vertex.name)
+            )
         if vertex.uplink_groups:
             below = sorted(name for name in self.preorder(vertex.name) if self.is_endpoint(name))
             if sorted(itertools.chain.from_iterable(vertex.uplink_groups)) != below:
                 raise InputError(
-                    f"uplink_groups of '{vertex.name}' must name each endpoint below it once: {', '.join(below)}"
+                    f"uplink_groups of '{vertex.name}' are invalid, expected each endpoint below it once: "
+                    f"{', '.join(below)}",
+                    item=("vertices", vertex.name),
                 )
 
     @cached_property
@@ -179,7 +200,7 @@ class PcieTree:
         return children
 
     def preorder(self, name: str) -> Iterator[str]:
-        """Yield `name` and all vertices below it, parents first."""
+        """Yield the names of a vertex and of all vertices below it, parents first."""
         stack = [name]
         while stack:
             top = stack.pop()
@@ -191,7 +212,7 @@ class PcieTree:
         return self._by_name[name].kind == "endpoint"
 
     def vertex(self, name: str) -> Vertex:
-        """Return the vertex called `name`."""
+        """Return the vertex with name `name`."""
         return self._by_name[name]
 
     def children(self, name: str) -> tuple[str, ...]:
@@ -200,17 +221,17 @@ class PcieTree:
 
     @property
     def root(self) -> str:
-        """Name of the root."""
+        """Name of the root vertex."""
         return next(vertex.name for vertex in self.vertices if vertex.parent is None)
 
     @cached_property
     def endpoint_names(self) -> tuple[str, ...]:
-        """Names of the endpoints in the order of their numbers."""
+        """Names of the endpoints, in the order of their numbers."""
         return tuple(vertex.name for vertex in self.vertices if vertex.kind == "endpoint")
 
     @cached_property
     def accelerator_names(self) -> tuple[str, ...]:
-        """Names of the endpoints that are neither network cards nor host memory, in the order of their numbers."""
+        """Names of the endpoints that are neither network cards nor host memory."""
         marked = {vertex.name for vertex in self.vertices if vertex.network_card or vertex.host_memory}
         return tuple(name for name in self.endpoint_names if name not in marked)
 
@@ -229,19 +250,26 @@ class PcieTree:
         return depth
 
     def ancestors(self, name: str) -> list[str]:
-        """Return `name` and the vertices above it, nearest first."""
+        """Return the names of a vertex and of the vertices above it, nearest first."""
         chain = [name]
         while (parent := self._by_name[chain[-1]].parent) is not None:
             chain.append(parent)
         return chain
 
     def lowest_common_ancestor(self, source: str, target: str) -> str:
-        """Return the lowest common ancestor of two endpoints, where their route turns."""
+        """Return the lowest common ancestor of two endpoints."""
         above = set(self.ancestors(source))
         return next(name for name in self.ancestors(target) if name in above)
 
     def turn(self, source: str, target: str) -> str:
-        """Return the vertex at which a route turns: the nearest above both ends, unless a rule says another.
+        """Return the vertex at which a route turns from upstream to downstream.
+
+        The route turns at the lowest common ancestor of both endpoints unless a route rule specifies a vertex above it.
+
+        Parameters
+        ----------
+        source, target : str
+            Names of two different endpoints.
 
         Examples
         --------
@@ -254,17 +282,19 @@ class PcieTree:
         """
         nearest = self.lowest_common_ancestor(source, target)
         for rule in reversed(self.route_rules):
-            # A rule for all endpoints leaves copies alone that turn above its vertex anyway.
+            # A wildcard rule does not apply to routes that already turn above its vertex.
             if rule.matches(source, target) and rule.turn in self.ancestors(nearest):
                 return rule.turn
         return nearest
 
     def is_crossing(self, source: str, target: str) -> bool:
-        """Return whether a route turns at a root complex or above it."""
+        """Return whether the route of a copy turns at a root complex or above it."""
         return self._by_name[self.turn(source, target)].kind in ("root_complex", "system")
 
     def path_class(self, source: str, target: str) -> str:
-        """Return the path class of two endpoints as ``nvidia-smi topo`` names it.
+        """Return the path class of two endpoints in the notation of ``nvidia-smi topo``.
+
+        Route rules are ignored, because the operating system does not show them.
 
         Parameters
         ----------
@@ -274,8 +304,8 @@ class PcieTree:
         Returns
         -------
         {'PIX', 'PXB', 'PHB', 'SYS'}
-            One switch, several switches, a root complex, or the socket interconnect.
-            Host bridges of one package are merged, so PHB stands for PHB and NODE.
+            One switch, several switches, a root complex, or the socket interconnect. Host bridges of one package are
+            merged, so PHB includes the class NODE.
         """
         turn = self.lowest_common_ancestor(source, target)
         kind = self._by_name[turn].kind
@@ -292,12 +322,12 @@ class PcieTree:
         return {pair: peers.kind for peers in self.peer_links for pair in itertools.permutations(peers.endpoints, 2)}
 
     def peer_link(self, source: str, target: str) -> str | None:
-        """Return the kind of direct link between two endpoints, None where the tree is the only way."""
+        """Return the kind of direct link between two endpoints; None if there is none."""
         return self._peer_kind.get((source, target))
 
     @cached_property
     def link_names(self) -> tuple[tuple[str, str, str, int], ...]:
-        """Links in kernel order as (source, target, class, port of a multi-uplink switch)."""
+        """Directed links in kernel order as (source, target, direction, uplink port)."""
         lower = [vertex.name for vertex in self.vertices if vertex.parent is not None]
         order = {name: position for position, name in enumerate(self.preorder(self.root))}
         upward = sorted(lower, key=lambda name: (-self.depth[name], order[name]))
@@ -317,14 +347,14 @@ class PcieTree:
         return {name: number for number, name in enumerate(self.link_names)}
 
     def port(self, name: str, endpoint: str) -> int:
-        """Return the number of the uplink of a vertex that an endpoint uses."""
+        """Return the index of the uplink of a vertex that an endpoint uses."""
         for port, group in enumerate(self._by_name[name].uplink_groups):
             if endpoint in group:
                 return port
         return 0
 
     def route(self, source: str, target: str) -> list[int]:
-        """Return the numbers of the links between two endpoints, in order of travel."""
+        """Return the numbers of the links between two endpoints, from source to target."""
         number = self._link_number
         turn = self.turn(source, target)
         links = []
@@ -341,7 +371,7 @@ class PcieTree:
 
     @cached_property
     def routes(self) -> Routes:
-        """Routes of all ordered endpoint pairs, as arrays."""
+        """Routes of all ordered endpoint pairs as arrays."""
         names = self.endpoint_names
         offset, link, crossing = [0], [], []
         for source, target in itertools.product(names, names):
@@ -371,22 +401,42 @@ class PcieTree:
         )
 
 
-def check_rule(tree: PcieTree, rule: RouteRule) -> None:
-    """Refuse a rule that no route of a tree can follow."""
+def check_rule(tree: PcieTree, rule: RouteRule, number: int = 0) -> None:
+    """Raise `InputError` if a route rule does not apply to any route of a tree.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology.
+    rule : RouteRule
+        Rule to check.
+    number : int, default 0
+        Index of the rule in the topology, for the error message.
+    """
     named = f"{rule} of topology '{tree.name}'"
     ends = [end for end in (rule.source, rule.target) if end != "*"]
     unknown = [end for end in ends if end not in tree.endpoint_number]
     if unknown or (rule.source == rule.target != "*"):
-        raise InputError(f"{named} has the end '{(unknown or ends)[0]}', expected two different endpoints or '*'")
+        raise InputError(
+            f"{named} has the endpoint '{(unknown or ends)[0]}', expected two different endpoints or '*'",
+            item=("routes", number),
+        )
     if rule.turn not in tree.depth or tree.is_endpoint(rule.turn):
-        raise InputError(f"{named} turns at '{rule.turn}', expected a switch, a root complex or the system")
-    apart = [end for end in ends if rule.turn not in tree.ancestors(end)]
-    if apart:
-        raise InputError(f"{named} turns at '{rule.turn}', expected a vertex above '{apart[0]}'")
+        raise InputError(
+            f"{named} turns at '{rule.turn}', expected a switch, a root complex or the system", item=("routes", number)
+        )
+    outside = [end for end in ends if rule.turn not in tree.ancestors(end)]
+    if outside:
+        raise InputError(
+            f"{named} turns at '{rule.turn}', expected a vertex above '{outside[0]}'", item=("routes", number)
+        )
 
 
 def one_way_of(tree: PcieTree) -> float | None:
-    """Return what the links of a machine's file tell of a copy alone, in bytes/s; None if they tell nothing.
+    """Return the rate of an isolated copy in bytes/s according to the topology.
+
+    The rate is the bandwidth of the topology if specified, else the payload share of the link rate. None if both are
+    unknown.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""XML as a tree of elements, and the devices that both dialects describe."""
+"""XML parser and device classes shared by the readers of hwloc and NCCL XML."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import defusedxml.sax
 from defusedxml.common import DefusedXmlException
 
 from fabricast.core.errors import InputError
+from fabricast.core.warnings import Warning
 from fabricast.inputs.files import read_bytes
 
 __all__ = [
@@ -40,7 +41,7 @@ _DEEPEST = 200
 
 @dataclass
 class Element:
-    """An XML element with the line it starts on."""
+    """XML element with its line number."""
 
     tag: str
     attributes: dict[str, str]
@@ -49,7 +50,7 @@ class Element:
     text: str = ""
 
     def walk(self) -> Iterator[Element]:
-        """Yield this element and all below it."""
+        """Yield this element and all elements below it, parents first."""
         stack = [self]
         while stack:
             top = stack.pop()
@@ -59,7 +60,7 @@ class Element:
 
 @dataclass
 class Device:
-    """A bridge or accelerator while the tree is being read."""
+    """PCI bridge or device of an XML file, before the topology is built."""
 
     bus_id: str
     bytes_per_s: float | None
@@ -67,33 +68,33 @@ class Device:
     children: list[Device] = field(default_factory=list)
     number: int | None = None
     is_accelerator: bool = False
-    #: Name of a network card that is to be an endpoint.
+    #: Name of a network card that becomes an endpoint; None for other devices.
     network_card: str | None = None
     generation: int | None = None
     width: int | None = None
-    #: Bridges without a branch that were collapsed into the link above.
+    #: Number of bridges with a single child that were merged into the link to the parent.
     bridges_above: int = 0
-    #: Numbers of the NUMA nodes of a socket, as the operating system counts them.
+    #: NUMA node numbers of a socket, as used by the operating system.
     numa_nodes: tuple[int, ...] = ()
 
     @property
     def is_endpoint(self) -> bool:
-        """Whether it is to be an endpoint of the tree."""
+        """True if the device becomes an endpoint of the topology."""
         return self.is_accelerator or self.network_card is not None
 
 
 @dataclass
 class Machine:
-    """What a file tells before the tree is built."""
+    """Content of an XML file, before the topology is built."""
 
     sockets: list[Device]
-    #: Other PCI devices.
+    #: Number of other PCI devices.
     others: int
-    #: Bridges of a file that make one switch: hwloc lists ports, NCCL whole switches.
+    #: Number of bridges per switch in the file: hwloc lists upstream and downstream ports, NCCL whole switches.
     bridges_of_a_switch: int
-    #: Direct links as (kind, bus ids, bytes/s of each direction or None).
+    #: Direct links as (kind, bus ids, bandwidth of each direction in bytes/s or None).
     peers: list[tuple[str, tuple[str, ...], float | None]] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    warnings: list[Warning] = field(default_factory=list)
 
 
 class _Reader(xml.sax.ContentHandler):
@@ -112,9 +113,9 @@ class _Reader(xml.sax.ContentHandler):
         self._count += 1
         problem = None
         if len(self._stack) >= _DEEPEST:
-            problem = f"elements nest deeper than {_DEEPEST}"
+            problem = f"elements nest deeper than {_DEEPEST} levels"
         elif self._count > _MOST_ELEMENTS:
-            problem = f"holds more than {_MOST_ELEMENTS:,} elements"
+            problem = f"contains more than {_MOST_ELEMENTS:,} elements"
         if problem:
             raise xml.sax.SAXParseException(problem, None, self._locator)  # type: ignore[arg-type]
         element = Element(name, dict(attrs.items()), line)
@@ -133,26 +134,42 @@ class _Reader(xml.sax.ContentHandler):
 
 
 def parse(path: Path) -> Element:
-    """Read XML without entities, endless nesting or endless lists."""
+    """Parse an XML file with limits for untrusted input.
+
+    Parameters
+    ----------
+    path : Path
+        XML file.
+
+    Returns
+    -------
+    Element
+        Root element.
+
+    Raises
+    ------
+    InputError
+        If the file is not XML, declares entities, or exceeds the limits of nesting and size.
+    """
     reader = _Reader()
     content = read_bytes(path)
     try:
         parser = defusedxml.sax.make_parser()
-        # hwloc files name a DTD: it is passed over, never loaded; entities stay refused.
+        # hwloc files reference a DTD, which is ignored and never loaded. Entities are still rejected.
         parser.forbid_external = False
         parser.setFeature(xml.sax.handler.feature_external_ges, False)
         parser.setContentHandler(reader)
         parser.parse(io.BytesIO(content))
     except DefusedXmlException as error:
         raise InputError(
-            "declares XML entities, which are refused; expected hwloc or NCCL XML without them",
+            "declares XML entities, expected hwloc or NCCL XML without entities",
             path=path,
             line=1,
         ) from error
     except xml.sax.SAXParseException as error:
         raise InputError(f"is not XML: {error.getMessage()}", path=path, line=error.getLineNumber()) from error
     except (ValueError, LookupError, AttributeError, TypeError) as error:
-        # Encodings that Python does not know or expat cannot take.
+        # Unknown encodings, or encodings that expat does not support.
         raise InputError(f"is not XML: {error}", path=path, line=1) from error
     if reader.root is None:
         raise InputError("is empty, expected hwloc or NCCL XML", path=path)
@@ -160,6 +177,6 @@ def parse(path: Path) -> Element:
 
 
 def is_accelerator(pci_class: str, vendor: str, include_display: bool) -> bool:
-    """Tell whether a PCI device counts as an accelerator."""
+    """Return whether a PCI device is an accelerator, by its class and vendor."""
     display = include_display and pci_class == _DISPLAY_CLASS and vendor in _DISPLAY_VENDORS
     return pci_class in ACCELERATOR_CLASSES or display

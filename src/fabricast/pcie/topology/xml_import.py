@@ -1,8 +1,7 @@
-"""Import PCIe trees from hwloc XML (format 2.x and 3.0) and NCCL topology XML.
+"""Import of PCIe trees from hwloc XML (2.x and 3.0) and NCCL topology XML.
 
-Host bridges of one package form one root complex; bridges with one child collapse; sockets
-without accelerators are left out. Direct links between GPUs (NVLink, xGMI) are kept beside
-the tree.
+Host bridges of one package are merged into one root complex. Bridges with one child are merged into a link. Sockets
+without accelerators are omitted. Direct links between GPUs (NVLink, xGMI) are stored separately from the tree.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from fabricast.core.errors import InputError, NoAcceleratorError
+from fabricast.core.warnings import Warning, WarningCode
 from fabricast.pcie.topology.hwloc import read_hwloc
 from fabricast.pcie.topology.nccl import read_nccl
 from fabricast.pcie.topology.parts import MemoryNode, PeerLink, Vertex, pci_address
@@ -21,43 +21,48 @@ from fabricast.pcie.topology.xml_devices import ACCELERATOR_CLASSES, Device, Mac
 
 __all__ = ["import_xml"]
 
-#: At this rate, Gen1 x16, a link is more likely asleep than slow.
+#: Rate of Gen1 x16 in bytes/s. A link of at most this rate is probably in a power-saving state.
 _IDLE_BYTES_PER_S = 4.0e9
-#: Place of the first network card, above all device numbers.
+#: Sort key of the first network card, above all accelerator numbers.
 _AFTER_ACCELERATORS = 1 << 30
 
 
-#: What a reader should know who compares with a program's numbers.
-_NUMBERED = (
-    "the file does not number its GPUs; here they have the order of their bus ids, as nvidia-smi counts: see that your "
-    "program numbers them alike before you compare rates"
+#: Warning for files without GPU numbers.
+_NUMBERED = Warning(
+    WarningCode.GPU_NUMBERS_ASSUMED,
+    "the file does not number its GPUs: they are numbered in the order of their PCI addresses, as nvidia-smi does. "
+    "Check that your program uses the same order before you compare rates",
 )
 
 
 def import_xml(path: Path | str, *, include_display: bool = False, network_cards: bool = False) -> PcieTree:
-    """Import a tree from hwloc or NCCL XML, told apart by the root element.
+    """Import a topology from hwloc or NCCL XML.
+
+    The root element of the file determines the format.
 
     Parameters
     ----------
     path : Path or str
-        The file.
+        XML file.
     include_display : bool, default False
         Whether NVIDIA and AMD display controllers (class 0300) count as accelerators.
     network_cards : bool, default False
-        Whether network cards are endpoints too, under the names that programs know (``mlx5_0``), else ``NIC0``.
+        Whether network cards become endpoints. Their names are those that programs use (``mlx5_0``), or ``NIC0``,
+        ``NIC1``, ... if the file has no names.
 
     Returns
     -------
     PcieTree
-        Endpoints have the numbers that the file gives them (hwloc: devices of CUDA, NVML or
-        ROCm SMI; NCCL: `dev`), else those of the order of bus ids, and the notes say so. Link
-        capacities are multiples of the commonest accelerator link rate; missing speeds
-        count as that rate, and the tree's notes say so.
+        Topology. GPUs have the numbers of the file (hwloc: devices of CUDA, NVML or ROCm SMI; NCCL: `dev`), or are
+        numbered in the order of their bus ids. Link capacities are multiples of the most frequent link rate of
+        accelerators, which is also assumed for missing speeds. The warnings of the tree list these assumptions.
 
     Raises
     ------
     InputError
-        If the file is not such XML or holds no accelerator.
+        If the file is not valid hwloc or NCCL XML.
+    NoAcceleratorError
+        If the file has no accelerator.
     """
     path = Path(path)
     root = parse(path)
@@ -86,7 +91,7 @@ def import_xml(path: Path | str, *, include_display: bool = False, network_cards
 
 
 def _prune(device: Device) -> Device | None:
-    """Drop what leads to no accelerator and collapse bridges with one child."""
+    """Remove branches without endpoints and merge bridges with one child into links."""
     if device.is_endpoint:
         device.children = []
         return device
@@ -95,9 +100,9 @@ def _prune(device: Device) -> Device | None:
         return None
     if len(device.children) == 1 and device.bus_id:
         child = device.children[0]
-        # A chain is as fast as its slowest link.
-        known = [one for one in (child, device) if one.bytes_per_s is not None]
-        slowest = min(known, key=lambda one: one.bytes_per_s or 0.0, default=child)
+        # The slowest link determines the rate of a chain.
+        links = [one for one in (child, device) if one.bytes_per_s is not None]
+        slowest = min(links, key=lambda one: one.bytes_per_s or 0.0, default=child)
         child.bytes_per_s, child.generation, child.width = slowest.bytes_per_s, slowest.generation, slowest.width
         child.bridges_above += device.bridges_above + 1
         return child
@@ -114,21 +119,21 @@ def _build(name: str, machine: Machine, dialect: str) -> PcieTree:
     sockets = machine.sockets
     below = [device for socket in sockets for device in _devices(socket)]
     endpoints = [device for device in below if device.is_accelerator]
-    # Where accelerators record no speed, the links above them stand for theirs.
+    # Without recorded link speeds of accelerators, the reference rate is that of the links above them.
     rates = Counter(device.bytes_per_s for device in endpoints if device.bytes_per_s) or Counter(
         device.bytes_per_s for device in below if device.bytes_per_s
     )
     reference = max(rates, key=lambda rate: (rates[rate], rate)) if rates else None
-    order, told = _numbers(endpoints)
+    order, numbered = _numbers(endpoints)
     labels = {device: str(number) for device, number in order.items()}
-    taken = set(labels.values())
+    used_names = set(labels.values())
     cards = [device for device in below if device.network_card is not None]
     for number, device in enumerate(_in_bus_order(cards)):
-        # Two functions of one card may have one name.
+        # Two functions of one card may have the same name.
         card = device.network_card or ""
-        labels[id(device)] = f"NIC{number}" if card in taken or not card else card
+        labels[id(device)] = f"NIC{number}" if card in used_names or not card else card
         order[id(device)] = _AFTER_ACCELERATORS + number
-        taken.add(labels[id(device)])
+        used_names.add(labels[id(device)])
 
     def vertex(device: Device, name: str, kind: str, parent: str) -> Vertex:
         capacity = device.bytes_per_s / reference if device.bytes_per_s and reference else 1.0
@@ -162,24 +167,24 @@ def _build(name: str, machine: Machine, dialect: str) -> PcieTree:
     vertices = (*inner, *(leaf for _, leaf in sorted(leaves, key=lambda pair: pair[0])))
     clean = "".join(c if c.isalnum() or c in "_.-" else "_" for c in name)[:200] or "imported"
     peers = _peer_links(machine, {device.bus_id.lower(): labels[id(device)] for device in endpoints})
-    unnumbered = [] if told or len(endpoints) == 1 else [_NUMBERED]
+    unnumbered = [] if numbered or len(endpoints) == 1 else [_NUMBERED]
     return PcieTree(
         clean, vertices, None, f"imported from {dialect}", "measured",
-        (*machine.notes, *_notes(below, sockets, reference), *_over_others(peers), *unnumbered),
+        (*machine.warnings, *_link_warnings(below, sockets, reference), *_over_others(peers), *unnumbered),
         reference, peers, memory_nodes=tuple(memory),
     )  # fmt: skip
 
 
 def _in_bus_order(devices: list[Device]) -> list[Device]:
-    """Return devices in the order of their PCI addresses, or of the file where one has none."""
-    known = all(pci_address(device.bus_id) for device in devices)
-    return sorted(devices, key=lambda device: pci_address(device.bus_id)) if known else devices
+    """Return devices in the order of their PCI addresses; file order if one has none."""
+    addressed = all(pci_address(device.bus_id) for device in devices)
+    return sorted(devices, key=lambda device: pci_address(device.bus_id)) if addressed else devices
 
 
 def _numbers(endpoints: list[Device]) -> tuple[dict[int, int], bool]:
-    """Return the number of each accelerator by its identity, and whether the file tells it."""
-    given = [device.number for device in endpoints]
-    if None not in given and len(set(given)) == len(given):
+    """Return the accelerator numbers by ``id``, and whether the file contains them."""
+    file_numbers = [device.number for device in endpoints]
+    if None not in file_numbers and len(set(file_numbers)) == len(file_numbers):
         return {id(device): device.number or 0 for device in endpoints}, True
     return {id(device): number for number, device in enumerate(_in_bus_order(endpoints))}, False
 
@@ -189,16 +194,22 @@ def _numa_label(socket: Device) -> str:
     return f"NUMA node{'s' if len(socket.numa_nodes) > 1 else ''} {numbers}" if numbers else ""
 
 
-def _notes(below: list[Device], sockets: list[Device], reference: float | None) -> list[str]:
+def _link_warnings(below: list[Device], sockets: list[Device], reference: float | None) -> list[Warning]:
+    """Return warnings about link speeds, NUMA nodes and the inter-socket link."""
+    warnings = []
+
+    def add(code: WarningCode, text: str) -> None:
+        warnings.append(Warning(code, text))
+
     missing = sum(device.bytes_per_s is None for device in below)
-    notes = []
     if missing:
         assumed = f"assumed {reference / 1e9:.2f} GB/s" if reference else "expected a machine that records them"
-        notes.append(f"{missing} of {len(below)} links record no speed; {assumed}")
+        add(WarningCode.LINK_SPEED_MISSING, f"{missing} of {len(below)} links have no recorded speed; {assumed}")
     if reference is not None and reference <= _IDLE_BYTES_PER_S:
-        notes.append(
-            f"links were at {reference / 1e9:.2f} GB/s when the file was written; idle GPUs slow their links down, so "
-            "compare with a file written under load"
+        add(
+            WarningCode.IDLE_LINKS,
+            f"links were at {reference / 1e9:.2f} GB/s when the file was written. Idle GPUs reduce their link speed: "
+            "compare with a file written under load",
         )
     slow = [
         device
@@ -207,47 +218,55 @@ def _notes(below: list[Device], sockets: list[Device], reference: float | None) 
     ]
     if slow:
         named = ", ".join(device.bus_id for device in slow[:8])
-        notes.append(
-            f"{len(slow)} links are four times slower than the others or more ({named}): idle GPUs slow theirs down, "
-            "so compare with a file written under load"
+        add(
+            WarningCode.SLOW_LINKS,
+            f"{len(slow)} links are at most a quarter as fast as the others ({named}). Idle GPUs reduce their link "
+            "speed: compare with a file written under load",
         )
     divided = [socket for socket in sockets if len(socket.numa_nodes) > 1]
     if divided:
-        notes.append(
-            f"a socket has the {_numa_label(divided[0])}; the file does not tell which host bridge is next to which: "
-            "copies of 'H' are of any of them; measure copies of each (fabricast probes)"
+        add(
+            WarningCode.NUMA_NODES_MERGED,
+            f"a socket has the {_numa_label(divided[0])}, and the file does not specify which host bridge is nearest "
+            "to which: copies of 'H' use any of them. Measure copies of each node ('fabricast probes')",
         )
     if len(sockets) > 1:
-        notes.append("the socket interconnect has capacity 1 (assumed); traffic over it is outside the study")
-    return notes
+        add(
+            WarningCode.INTER_SOCKET_CAPACITY_ASSUMED,
+            "the link between sockets has capacity 1 (assumed); the study does not validate traffic over it",
+        )
+    return warnings
 
 
-def _over_others(peers: Sequence[PeerLink]) -> list[str]:
-    """Say which pairs xGMI joins over other GPUs only: it forwards, so that copies may take no link of the tree."""
+def _over_others(peers: Sequence[PeerLink]) -> list[Warning]:
+    """Return a warning about GPU pairs that xGMI connects only through other GPUs.
+
+    xGMI can forward traffic, so copies between such GPUs may not use the PCIe tree.
+    """
     joined = [link.endpoints for link in peers if link.kind == "xGMI"]
     links = {frozenset(pair) for ends in joined for pair in itertools.combinations(ends, 2)}
     groups: list[set[str]] = []
     for ends in joined:
         near = [group for group in groups if group & set(ends)]
         groups = [group for group in groups if group not in near] + [set(ends).union(*near)]
-    # Numbers in their order, whatever their digits.
+    # Sorting by length first puts numeric names in numeric order.
     ordered = [sorted(group, key=lambda name: (len(name), name)) for group in groups]
     pairs = [pair for group in ordered for pair in itertools.combinations(group, 2) if frozenset(pair) not in links]
     if not pairs:
         return []
     text = (
         f"xGMI joins {len(pairs)} pair{'s' if len(pairs) > 1 else ''} of GPUs, such as {pairs[0][0]} and "
-        f"{pairs[0][1]}, over other GPUs only; the file does not tell whether their copies take it: they are forecast "
-        "over PCIe, and one measured alone tells"
+        f"{pairs[0][1]}, through other GPUs only, and the file does not specify whether their copies are forwarded: "
+        "such copies are predicted over PCIe. Measure one of them to determine the route"
     )
-    return [text]
+    return [Warning(WarningCode.XGMI_FORWARDING, text)]
 
 
 def _peer_links(machine: Machine, labels: dict[str, str]) -> tuple[PeerLink, ...]:
-    """Return direct links between endpoints of the tree."""
-    found = []
+    """Return the direct links between endpoints of the tree, by endpoint name."""
+    links = []
     for kind, bus_ids, bytes_per_s in machine.peers:
         ends = tuple(labels[bus_id.lower()] for bus_id in bus_ids if bus_id.lower() in labels)
         if len(ends) > 1:
-            found.append(PeerLink(kind, ends, bytes_per_s))
-    return tuple(found)
+            links.append(PeerLink(kind, ends, bytes_per_s))
+    return tuple(links)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from fabricast.runtime.compilation import njit
+from fabricast.runtime.compilation import allocation_free
 
 __all__ = ["mix"]
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def mix(z):
     """Return the splitmix64 finaliser of `z`: a platform-independent 64-bit hash."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -147,7 +147,7 @@ def sum_by_gateway(counts, gateway, routers):
 
 @njit
 def direct_loads(local, sent_by, got_by, total, stripes, link, between):
-    """Add messages to the links of direct routes: to the gateway, between groups, from the gateway."""
+    """Add loads of direct routes: to the gateway, between groups, from the gateway."""
     groups, routers = link.shape[0], link.shape[1]
     share = 1.0 / stripes
     for group in range(groups):
@@ -181,7 +181,7 @@ def indirect_loads(local, sent_by, got_by, sent, got, total, gateway, gateway_is
             q = group * routers + a
             for owner in range(routers):
                 link[group, a, owner] += local[q, owner]
-                # Each link of a gateway has the same share of the messages, except of those from or to the group at its end.
+                # All links of a gateway get equal shares of the messages, except those of the group at the other end.
                 link[group, a, owner] += part * share * (owned[owner] * sent[q] - sent_by[q, owner])
                 link[group, owner, a] += part * share * (owned[owner] * got[q] - got_by[q, owner])
     rows, columns = total.sum(axis=1), total.sum(axis=0)

@@ -14,7 +14,7 @@ import numpy as np
 
 from fabricast.percs.kernels.common import mix
 from fabricast.percs.kernels.prefetch import prefetch
-from fabricast.runtime.compilation import njit
+from fabricast.runtime.compilation import allocation_free, njit
 
 __all__ = ["Flows", "Network", "run_packets"]
 
@@ -36,7 +36,7 @@ SERVING, HEAD, TAIL, RING = range(4)
 
 
 class Flows(NamedTuple):
-    """Router pairs sorted by source, their packet counts, and the first flow of each source."""
+    """Router pairs sorted by source, packet counts, and first flow of each source."""
 
     source: Any
     target: Any
@@ -85,7 +85,7 @@ class _State(NamedTuple):
     route: Any
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def _route(source, target, draw, network, hops):
     """Write the links of a packet's route to `hops` and return their number."""
     gateway, routers = network.gateway, network.routers
@@ -126,7 +126,7 @@ def _route(source, target, draw, network, hops):
 
 @njit
 def _new_state(flows, network):
-    """Allocate the simulation state with a slot for every packet that may be in flight."""
+    """Allocate the state with one slot for every packet that may be in flight."""
     sources, links = flows.offset.size - 1, network.ring_of.size - 1
     rings = network.durations.size
     slots = 0
@@ -159,14 +159,14 @@ def _new_state(flows, network):
     )
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def _later(first, steps, room):
     """Return the ring buffer index that is `steps` after `first`."""
     index = first + steps
     return np.uint32(index - room if index >= room else index)
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def _start_work(ring, item, network, state):
     """Schedule the completion of a transmission or injection that starts now."""
     ring_state, times, items = state.ring_state, state.ring_time, state.ring_item
@@ -186,7 +186,7 @@ def _start_work(ring, item, network, state):
     ring_state[RING_COUNT, ring] += 1
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def _next_work(state):
     """Return the ring with the next completion; -1 if all rings are empty."""
     ring_state, times, items = state.ring_state, state.ring_time, state.ring_item
@@ -202,7 +202,7 @@ def _next_work(state):
     return next_ring
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def _inject(q, flows, network, state):
     """Start injecting a router's next packet if its window allows.
 
@@ -240,9 +240,9 @@ def _inject(q, flows, network, state):
     _start_work(network.ring_of[links], links + q, network, state)
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def _look_along_wire(state):
-    """Prefetch the next arriving packets and the links of those that arrive first."""
+    """Prefetch packets that arrive next and the links that they enter."""
     first, room = state.counters[WIRE_FIRST], state.wire.size
     if state.counters[WIRE_COUNT] > _FAR:
         prefetch(state.packets, state.wire[_later(first, _FAR, room)])
@@ -252,9 +252,9 @@ def _look_along_wire(state):
             prefetch(state.links, state.packets[p, np.uint32(left - 2)])
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def _look_along_ring(ring, links, state):
-    """Prefetch the links that complete next and the packets that wait for the first of them."""
+    """Prefetch the links that complete next and the first packets in their queues."""
     first, room = state.ring_state[RING_FIRST, ring], state.ring_item.shape[1]
     if state.ring_state[RING_COUNT, ring] > _FAR:
         item = state.ring_item[ring, _later(first, _FAR, room)]
@@ -267,7 +267,7 @@ def _look_along_ring(ring, links, state):
                 prefetch(state.packets, p)
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def _arrive(flows, done, state):
     """Process the arrival of the first packet on the wire.
 
@@ -293,7 +293,7 @@ def _arrive(flows, done, state):
     return entering, q
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def _end_work(ring, network, busy, state):
     """Process the completion of an injection or transmission.
 
@@ -332,7 +332,7 @@ def _end_work(ring, network, busy, state):
     return entering, q
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def _enter(p, network, busy, state):
     """Add a packet to the queue of its next link, or transmit it if the link is idle."""
     packets, links, packet = state.packets, state.links, np.uint32(p)
@@ -351,7 +351,7 @@ def _enter(p, network, busy, state):
         links[link, TAIL] = p
 
 
-@njit
+@allocation_free
 def _run(flows, network, done, busy, state):
     """Process events until no packet is in flight."""
     counters = state.counters

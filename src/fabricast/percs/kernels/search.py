@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fabricast.percs.kernels.common import mix
-from fabricast.runtime.compilation import njit
+from fabricast.runtime.compilation import allocation_free, njit
 
 __all__ = ["COST", "LOAD", "SCALE", "anneal", "put_flows"]
 
@@ -15,7 +15,7 @@ LOAD, SCALE, COST = range(3)
 GROUP, NUMBER, LINKS, LINKS_BETWEEN = range(4)
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def _power(x):
     """Return the eighth power of `x`.
 
@@ -26,7 +26,7 @@ def _power(x):
     return fourth * fourth
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def _change(links, undo, undo_index, index, amount):
     """Change the load of a link, record the old values, and return the change in cost.
 
@@ -46,7 +46,7 @@ def _change(links, undo, undo_index, index, amount):
     return change
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def _add(first, second, amount, gateway, lanes, links, undo, undo_index):
     """Add a flow on its direct route and return the change in cost."""
     if first == second:
@@ -83,7 +83,7 @@ def put_flows(offset, other, flows, position, gateway, lanes, links, undo, undo_
     return cost
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def _touch(x, without, sign, offset, other, flows, position, gateway, lanes, links, undo, undo_index):
     """Add or remove the flows of a block except those with the block `without`."""
     change = 0.0
@@ -97,7 +97,7 @@ def _touch(x, without, sign, offset, other, flows, position, gateway, lanes, lin
     return change
 
 
-@njit
+@allocation_free
 def _swap_cost(a, b, offset, other, flows, position, gateway, lanes, links, undo, undo_index):
     """Swap two blocks, update link loads and positions, and return the change in cost.
 
@@ -116,9 +116,9 @@ def _swap_cost(a, b, offset, other, flows, position, gateway, lanes, links, undo
 def anneal(
     proposals, warm, cold, state, offset, other, flows, position, gateway, lanes, links, undo, undo_index
 ):  # fmt: skip
-    """Propose swaps while the temperature decreases from `warm` to `cold`, in units of the cost.
+    """Propose swaps while the temperature decreases from `warm` to `cold`.
 
-    Return the state of the random generator and the number of accepted swaps.
+    Temperatures are in units of the cost. Return the state of the random generator and the number of accepted swaps.
     """
     blocks = np.uint64(position.size)
     kept = 0

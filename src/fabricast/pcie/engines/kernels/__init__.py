@@ -1,1 +1,1 @@
-"""Compiled kernels: arrays in, arrays out."""
+"""Compiled kernels of the engine model; arguments and results are arrays."""

@@ -1,7 +1,23 @@
-"""Copies under a program: one engine an endpoint, barriers in order of issue, links that share evenly both ways.
+"""Event loop of the engine model: copies with engines, barriers and max-min fair rates.
 
-Events are starts and ends of copies. Between them every active copy has the rate that max-min sharing gives it, where a
-link carries less in one direction the more it carries in the other.
+A flow repeats copies of one size, one after another. Events are issue times, ends of pauses, and ends of copies; rates
+are constant between events. `_run` repeats these steps until all copies have ended:
+
+1. Start copies. Each idle engine starts at most one ready copy (`_choose`): the next flow in cyclic order after the
+   last one it executed, or a random one. A copy is ready if it is issued, the previous copy of its flow has ended, and
+   its barrier is idle and grants its flow the next turn. Flows without an engine start when they are ready. An engine
+   that changes to another flow first pauses for an exponentially distributed time.
+2. Share links (`_share`) by progressive filling: the link that offers the least equal share to its flows without a rate
+   is the bottleneck; these flows get this share as their rate and reduce the capacity of their other links. This
+   repeats until all active flows have a rate.
+3. Account for bidirectional traffic. The capacity of a link is C - d * L, where L is the load of the reverse direction
+   and d the cost `duplex_cost`. Filling is repeated `_SETTLE` times with a damped load: the new load has the weight
+   1 / (1 + d), for which equal traffic in both directions converges after one round.
+4. Advance to the next event. Copies with no bytes left end (`_finish`): their engines and barriers become idle, and a
+   barrier passes its turn to the next flow in order of issue that has copies left.
+
+A shared limit with `needs` applies only while all links named there have active flows. The cost of an event is
+proportional to the number of bottlenecks times the number of active flows and links.
 """
 
 from __future__ import annotations
@@ -11,31 +27,31 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fabricast.runtime.compilation import njit
+from fabricast.runtime.compilation import allocation_free, njit
 
 __all__ = ["Links", "Program", "run_program"]
 
-#: Rounds of sharing in which both directions of links settle, where one costs the other anything.
+#: Rounds of progressive filling for loads of both directions, if `duplex_cost` is positive.
 _SETTLE = 5
 _DONE = 1e-12
 
 
 class Links(NamedTuple):
-    """Routes of flows and what their links carry."""
+    """Routes of flows, and links with their capacities in bytes/s."""
 
     offset: NDArray[np.int64]
     link: NDArray[np.int64]
     opposite: NDArray[np.int64]
     capacity: NDArray[np.float64]
-    #: Links of which each must be in use for a link to limit anything, a row a link; -1 for none.
+    #: One row per link: links that must all be in use for this link to be a limit; -1 for none.
     needs: NDArray[np.int64]
-    #: Which links each flow crosses, a bit each in words of 64.
+    #: Bit set of the links of each flow, in words of 64 bits.
     crosses: NDArray[np.uint64]
     duplex_cost: float
 
 
 class Program(NamedTuple):
-    """Who executes each flow, which copies wait for each other, and in which order engines turn."""
+    """Engine, barrier, size in bytes and issue time in s of the copies of each flow."""
 
     engine: NDArray[np.int64]
     barrier: NDArray[np.int64]
@@ -47,7 +63,7 @@ class Program(NamedTuple):
 
 
 class _State(NamedTuple):
-    """What changes from event to event: by flow, by endpoint, by link."""
+    """State of a run: by flow, by endpoint, by link."""
 
     remaining: NDArray[np.float64]
     rate: NDArray[np.float64]
@@ -61,27 +77,27 @@ class _State(NamedTuple):
     barrier_next: NDArray[np.int64]
     load: NDArray[np.float64]
     spare: NDArray[np.float64]
-    #: What each link would give every flow that has no rate yet.
+    #: Equal share that each link offers to its flows without a rate.
     offer: NDArray[np.float64]
-    #: How many flows cross each link, and how many of them have no rate yet.
+    #: Number of active flows on each link, and number of those without a rate.
     sharers: NDArray[np.int64]
     users: NDArray[np.int64]
     frozen: NDArray[np.bool_]
-    #: Active flows and links in use, in order; only the first places count.
+    #: Active flows and used links, in ascending order; only the first entries are valid.
     acting: NDArray[np.int64]
     used: NDArray[np.int64]
     random: NDArray[np.uint64]
-    #: Flows of each engine in order, one engine after the other, and where each begins.
+    #: Flows of all engines, grouped by engine, and the first index of each engine.
     engine_flows: NDArray[np.int64]
     engine_begin: NDArray[np.int64]
-    #: Flows that have started and not ended, in order, and, in an array of one, how many there are.
+    #: Flows with a started copy in ascending order, and an array with their number.
     started: NDArray[np.int64]
     started_count: NDArray[np.int64]
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def _uniform(random: NDArray[np.uint64]) -> float:
-    """Next number of xorshift64*, above 0 and up to 1."""
+    """Return the next number of xorshift64*, above 0 and at most 1."""
     x = random[0]
     x ^= x >> np.uint64(12)
     x ^= x << np.uint64(25)
@@ -90,14 +106,14 @@ def _uniform(random: NDArray[np.uint64]) -> float:
     return float((x * np.uint64(2685821657736338717)) >> np.uint64(11)) * (1.0 / 9007199254740992.0) + 1e-17
 
 
-@njit
+@allocation_free
 def _use(links: Links, state: _State, acting: int) -> int:
-    """Count the flows on each link, and list the links that have any; return how many have."""
+    """Count the active flows on each link, list the used links, and return their number."""
     state.sharers[:] = 0
     for active in range(acting):
         flow = np.uint32(state.acting[active])
-        for place in range(links.offset[flow], links.offset[flow + 1]):
-            state.sharers[np.uint32(links.link[place])] += 1
+        for hop in range(links.offset[flow], links.offset[flow + 1]):
+            state.sharers[np.uint32(links.link[hop])] += 1
     used = 0
     for number in range(links.capacity.size):
         if state.sharers[number] > 0:
@@ -106,11 +122,11 @@ def _use(links: Links, state: _State, acting: int) -> int:
     return used
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def _offer_all(links: Links, state: _State, used: int) -> None:
-    """Let every link in use offer its flows what the traffic of the other direction leaves."""
-    for place in range(used):
-        number = np.uint32(state.used[place])
+    """Compute the equal share of each used link, reduced by reverse traffic."""
+    for index in range(used):
+        number = np.uint32(state.used[index])
         state.users[number] = state.sharers[number]
         spare = links.capacity[number] - links.duplex_cost * state.load[np.uint32(links.opposite[number])]
         for needed in links.needs[number]:
@@ -120,22 +136,22 @@ def _offer_all(links: Links, state: _State, used: int) -> None:
         state.offer[number] = spare / state.users[number]
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def _freeze(flow: np.uint32, rate: float, links: Links, state: _State) -> None:
-    """Give a flow its rate, which its links have no more to offer."""
+    """Fix the rate of a flow and subtract it from its links."""
     state.frozen[flow] = True
     state.rate[flow] = rate
-    for place in range(links.offset[flow], links.offset[flow + 1]):
-        number = np.uint32(links.link[place])
+    for hop in range(links.offset[flow], links.offset[flow + 1]):
+        number = np.uint32(links.link[hop])
         state.spare[number] -= rate
         state.users[number] -= 1
         state.offer[number] = state.spare[number] / state.users[number] if state.users[number] > 0 else np.inf
 
 
-@njit
+@allocation_free
 def _share(links: Links, state: _State, acting: int) -> None:
-    """Give every active flow its max-min rate; each round lessens a direction by the traffic of the other."""
-    # Weighted so, equal traffic both ways settles in one round, however much the directions cost each other.
+    """Compute max-min fair rates of all active flows with bidirectional links."""
+    # With this weight, equal traffic in both directions converges in one round for any cost.
     weight = 1.0 / (1.0 + links.duplex_cost)
     state.load[:] = 0.0
     used = _use(links, state, acting)
@@ -164,21 +180,21 @@ def _share(links: Links, state: _State, acting: int) -> None:
                 state.load[np.uint32(links.link[place])] += weight * state.rate[flow]
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def _is_ready(flow: int, now: float, program: Program, state: _State) -> bool:
-    """Whether the next copy of a flow may start: it is issued, its barrier is free, and it is its turn there."""
+    """Return whether the next copy of a flow may start."""
     if state.running[flow] or state.done[flow] >= program.repeats or program.earliest[flow] > now:
         return False
     barrier = program.barrier[flow]
     return barrier < 0 or (not state.barrier_busy[barrier] and state.barrier_next[barrier] == flow)
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def _choose(engine: int, now: float, program: Program, state: _State) -> int:
-    """Return the flow that an engine executes next: the first ready one after the last, or any; -1 for none."""
+    """Return the next flow of an engine, in cyclic or random order; -1 if none is ready."""
     ready, first, after = 0, -1, -1
-    for place in range(state.engine_begin[engine], state.engine_begin[engine + 1]):
-        flow = state.engine_flows[place]
+    for index in range(state.engine_begin[engine], state.engine_begin[engine + 1]):
+        flow = state.engine_flows[index]
         if _is_ready(flow, now, program, state):
             ready += 1
             first = flow if first < 0 else first
@@ -186,17 +202,17 @@ def _choose(engine: int, now: float, program: Program, state: _State) -> int:
     chosen = after if after >= 0 else first
     if ready > 0 and program.random_turns:
         skip = min(int(_uniform(state.random) * ready), ready - 1)
-        for place in range(state.engine_begin[engine], state.engine_begin[engine + 1]):
-            flow = state.engine_flows[place]
+        for index in range(state.engine_begin[engine], state.engine_begin[engine + 1]):
+            flow = state.engine_flows[index]
             if _is_ready(flow, now, program, state):
                 chosen = flow if skip == 0 else chosen
                 skip -= 1
     return chosen
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def _start(flow: int, now: float, program: Program, state: _State, alone: NDArray[np.float64]) -> None:
-    """Start the next copy of a flow, after the pause of an engine that changes its stream."""
+    """Start the next copy of a flow, with a pause if its engine changes to another flow."""
     engine, barrier = program.engine[flow], program.barrier[flow]
     pause = 0.0
     if engine >= 0:
@@ -209,17 +225,17 @@ def _start(flow: int, now: float, program: Program, state: _State, alone: NDArra
     state.running[flow] = True
     state.starts_at[flow] = now + pause
     state.remaining[flow] = program.size[flow]
-    place = state.started_count[0]
-    while place > 0 and state.started[place - 1] > flow:
-        state.started[place] = state.started[place - 1]
-        place -= 1
-    state.started[place] = flow
+    index = state.started_count[0]
+    while index > 0 and state.started[index - 1] > flow:
+        state.started[index] = state.started[index - 1]
+        index -= 1
+    state.started[index] = flow
     state.started_count[0] += 1
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def _finish(flow: int, now: float, program: Program, state: _State) -> None:
-    """End a copy: its engine and its barrier are free, and the next copy in order of issue has its turn."""
+    """End a copy: release its engine and pass its barrier to the next flow."""
     state.running[flow] = False
     state.done[flow] += 1
     state.end[flow] = now
@@ -236,9 +252,9 @@ def _finish(flow: int, now: float, program: Program, state: _State) -> None:
                 break
 
 
-@njit
+@allocation_free
 def _run(links: Links, program: Program, endpoints: int, alone: NDArray[np.float64], state: _State) -> None:
-    """Run all copies, event by event."""
+    """Run all copies event by event."""
     flows = program.engine.size
     without_engine, last_issue = False, 0.0
     for flow in range(flows - 1, -1, -1):
@@ -290,25 +306,25 @@ def _run(links: Links, program: Program, endpoints: int, alone: NDArray[np.float
 def run_program(
     links: Links, program: Program, endpoints: int, alone: NDArray[np.float64], seed: int
 ) -> NDArray[np.float64]:
-    """Return when the last copy of each flow ends, in s.
+    """Return the completion time of each flow in s.
 
     Parameters
     ----------
     links : Links
         Routes and capacities in bytes/s.
     program : Program
-        Who executes what in which order, and from when in s; engine and barrier are endpoint numbers, -1 for none.
+        Engines, barriers and order. Engines and barriers are endpoint numbers, or -1 for none.
     endpoints : int
         Number of endpoints.
     alone : ndarray of float64, shape (flows,)
-        Rate of each flow alone in bytes/s; pauses are counted in copies alone.
+        Rate of an isolated copy of each flow in bytes/s. Pauses are relative to the time of an isolated copy.
     seed : int
-        Of random turns and pauses.
+        Seed of random order and pauses.
 
     Returns
     -------
     ndarray of float64, shape (flows,)
-        Ends.
+        Time at which the last copy of each flow ends.
     """
     flows, without_engine = program.engine.size, np.sum(program.engine < 0)
     state = _State(

@@ -1,4 +1,4 @@
-"""The smallest image of arc sets under the symmetries of a tree."""
+"""Kernel for the canonical form of arc sets under the symmetries of a tree."""
 
 from __future__ import annotations
 
@@ -13,8 +13,20 @@ __all__ = ["canonical_masks"]
 def canonical_masks(masks, arc_images):
     """Return the smallest image of each arc set under all symmetries.
 
-    `masks` is uint64 with one bit an arc, `arc_images[a, b]` the bit that symmetry `a`
-    maps bit `b` to.
+    Exhaustive search: the set bits of a mask are listed once, then every symmetry maps them to an image, and the
+    numerically smallest image is kept. The cost is O(masks * symmetries * arcs per mask).
+
+    Parameters
+    ----------
+    masks : ndarray of uint64, shape (masks,)
+        Arc sets, one bit per arc.
+    arc_images : ndarray of int64, shape (symmetries, arcs)
+        ``arc_images[a, b]`` is the bit to which symmetry `a` maps bit `b`.
+
+    Returns
+    -------
+    ndarray of uint64, shape (masks,)
+        Canonical form of each arc set.
     """
     result = np.empty_like(masks)
     bits = np.empty(64, dtype=np.int64)

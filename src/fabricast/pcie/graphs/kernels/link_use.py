@@ -1,4 +1,4 @@
-"""Compiled kernel that marks the links in use."""
+"""Kernel for the links on the route of each endpoint pair, as bit sets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,23 @@ __all__ = ["links_in_use"]
 
 @njit
 def links_in_use(links, route_offset, route_link):
-    """Return which links the route of each pair uses, a bit each in words of 64."""
+    """Return the set of links on the route of each endpoint pair as a bit set.
+
+    One pass over the routes sets bit ``link % 64`` of word ``link // 64``. The bit sets make it cheap to test whether
+    routes share a link: the bitwise AND of two rows is nonzero.
+
+    Parameters
+    ----------
+    links : int
+        Number of links.
+    route_offset, route_link : ndarray of int64
+        Routes of all pairs, as `offset` and `link` of `fabricast.pcie.topology.parts.Routes`.
+
+    Returns
+    -------
+    ndarray of uint64, shape (pairs, ceil(links / 64))
+        Bit set of the links of each pair.
+    """
     uses = np.zeros((route_offset.size - 1, (links + 63) // 64), dtype=np.uint64)
     for pair in range(route_offset.size - 1):
         for hop in range(route_offset[pair], route_offset[pair + 1]):

@@ -22,7 +22,7 @@ from fabricast.pcie.models.kernels.working_memory import (
     TINY,
     USERS,
 )
-from fabricast.runtime.compilation import njit
+from fabricast.runtime.compilation import allocation_free
 
 __all__ = ["back_pressure"]
 
@@ -32,7 +32,7 @@ _UNDAMPED_ROUNDS = 10
 _SETTLED = 1e-10
 
 
-@njit
+@allocation_free
 def _share_turns(link, count, asking, capacity, by_cost, values, marks, flows):
     """Give every backlogged group of a link equally many packets; the others get what they ask for.
 
@@ -70,7 +70,7 @@ def _share_turns(link, count, asking, capacity, by_cost, values, marks, flows):
     return total
 
 
-@njit
+@allocation_free
 def _share_link(link, asking, values, marks, flows):
     """Share a link by turns within its capacity, and within its limit if that is tighter."""
     count = marks[GROUPS, link]
@@ -79,7 +79,7 @@ def _share_link(link, asking, values, marks, flows):
         _share_turns(link, count, asking, values[LIMIT, link], False, values, marks, flows)
 
 
-@njit
+@allocation_free
 def _push_forward(link, backlog, piece_payload, piece_cost, users, values, marks, flows):
     """Arbitrate one link among what arrives at it; fills the rates behind it."""
     count = 0
@@ -116,7 +116,7 @@ def _push_forward(link, backlog, piece_payload, piece_cost, users, values, marks
         flows[RATE, link, k] *= values[SHARE, g] / flows[GROUP_DEMAND, link, g]
 
 
-@njit
+@allocation_free
 def _pushed_back(link, users, values, marks, flows):
     """Return the rate at which the outputs of a link's buffer take packets in the mix that arrives."""
     total = 0.0
@@ -144,7 +144,7 @@ def _pushed_back(link, users, values, marks, flows):
     return limit
 
 
-@njit
+@allocation_free
 def back_pressure(active_count, link_count, piece_payload, piece_cost, users, values, marks, flows):
     """Rates at which every full buffer drains as fast as it fills.
 

@@ -22,7 +22,7 @@ from fabricast.pcie.models.kernels.working_memory import (
     USERS,
     group_members,
 )
-from fabricast.runtime.compilation import njit
+from fabricast.runtime.compilation import allocation_free
 
 __all__ = ["BY_COPY", "BY_INPUT_PORT", "longest_held", "note_bottlenecks"]
 
@@ -34,7 +34,7 @@ BY_COPY = 2
 _FULL = 1e-6
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def _crossing_only(link, users, marks):
     """Whether all users of a link cross the root complex."""
     only = 1
@@ -43,7 +43,7 @@ def _crossing_only(link, users, marks):
     return only
 
 
-@njit
+@allocation_free
 def _fill_links(active_count, network, values, marks):
     """Fill FULLNESS, the load of each link relative to its capacity; list the full links and return how many are."""
     link_count = network.capacity.size
@@ -62,7 +62,7 @@ def _fill_links(active_count, network, values, marks):
     return full
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def _is_fuller(link, best, c, network, values, marks):
     """Whether a link is fuller than the best one before it on the route of a communication, if there is any.
 
@@ -81,14 +81,14 @@ def _is_fuller(link, best, c, network, values, marks):
     return users_more > 0 or (users_more == 0 and link == last and best != first)
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def _limit(c, link, network, values, marks):
     """Let a link limit a communication, unless it is limited more before."""
     if _is_fuller(link, marks[LIMITING, c], c, network, values, marks):
         marks[LIMITING, c] = link
 
 
-@njit
+@allocation_free
 def _limit_by_ports(link, tau, network, users, values, marks):
     """Limit the users whose input port gets its part of a full link: who gets less is held back elsewhere."""
     groups = group_members(link, users, values, marks, RHO, False)
@@ -101,7 +101,7 @@ def _limit_by_ports(link, tau, network, users, values, marks):
             _limit(np.uint32(users[MEMBER, link, k]), link, network, values, marks)
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def _limit_users(link, sharing, tau, network, users, values, marks):
     """Limit the users of a full link that do not merely get what others leave."""
     # Upstream all that leave by a full port are held to the ratio of what they ask for.
@@ -119,7 +119,7 @@ def _limit_users(link, sharing, tau, network, users, values, marks):
             _limit(c, link, network, values, marks)
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def _fullest(c, network, values, marks):
     """Return the fullest link of a route."""
     best = -1
@@ -130,7 +130,7 @@ def _fullest(c, network, values, marks):
     return best
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def _of_those_that_hold_back(c, network, users, values, marks):
     """Return the link that limits the slowest of those that share a link with a communication; -1 if none is known."""
     limiting = -1
@@ -149,7 +149,7 @@ def _of_those_that_hold_back(c, network, users, values, marks):
     return limiting
 
 
-@njit
+@allocation_free
 def note_bottlenecks(active_count, step, sharing, tau, network, users, values, marks, held_s):
     """Add the time of a phase to the link that limits each communication.
 
@@ -189,7 +189,7 @@ def note_bottlenecks(active_count, step, sharing, tau, network, users, values, m
             marks[LONGEST, c] = link
 
 
-@njit
+@allocation_free
 def longest_held(first, count, held_s, bottleneck, marks):
     """Name the link that limited each communication for the longest time, and forget the times."""
     for c in range(count):

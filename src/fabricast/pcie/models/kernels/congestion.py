@@ -42,12 +42,12 @@ from fabricast.pcie.models.kernels.working_memory import (
     group_members,
     load,
 )
-from fabricast.runtime.compilation import njit
+from fabricast.runtime.compilation import allocation_free
 
 __all__ = ["congestion_factors"]
 
 
-@njit
+@allocation_free
 def _arbitrate(values, marks, count, capacity, tau, options):
     """Share a saturated downstream port among groups (step C)."""
     crossing = 0
@@ -103,7 +103,7 @@ def _arbitrate(values, marks, count, capacity, tau, options):
             marks[CHOSEN, g] = marks[CHOSEN, g] == 0 or late
 
 
-@njit
+@allocation_free
 def _split_equally(link, users, values, marks, group, budget):
     """Give each member of a group at most an equal part of its budget, work-conserving."""
     level = 0.0
@@ -127,7 +127,7 @@ def _split_equally(link, users, values, marks, group, budget):
             values[RHO, c] = min(values[RHO, c], level)
 
 
-@njit
+@allocation_free
 def _sweep_down(down, users, values, marks, tau, options):
     """Arbitrate all downstream ports, shallowest first (step C); return whether a rate changed."""
     changed = False
@@ -165,14 +165,14 @@ def _sweep_down(down, users, values, marks, tau, options):
     return changed
 
 
-@njit
+@allocation_free
 def _root(marks, c):
     while marks[COMPONENT, c] != c:
         c = marks[COMPONENT, c]
     return c
 
 
-@njit
+@allocation_free
 def _sweep_up(up, users, values, marks, options):
     """Share saturated upstream ports, deepest first, and couple who shares one (step B)."""
     for position in range(up):
@@ -201,7 +201,7 @@ def _sweep_up(up, users, values, marks, options):
                 first = min(first, other)
 
 
-@njit
+@allocation_free
 def _hold_back_in_rounds(active_count, down, users, values, marks, tau, options):
     """Head-of-line coupling without freezing: none at all, or one repetition with capped demands."""
     rounds = 2 if options[HEAD_OF_LINE] == TWO_ROUNDS else 1
@@ -231,7 +231,7 @@ def _hold_back_in_rounds(active_count, down, users, values, marks, tau, options)
                 values[RHO, c] = values[DEMAND_UP, c]
 
 
-@njit
+@allocation_free
 def congestion_factors(active_count, up, down, users, values, marks, tau, options):
     """Congestion factors of one phase (steps A-D)."""
     for a in range(active_count):

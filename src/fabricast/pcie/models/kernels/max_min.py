@@ -15,12 +15,12 @@ from fabricast.pcie.models.kernels.working_memory import (
     UNFROZEN,
     USERS,
 )
-from fabricast.runtime.compilation import njit
+from fabricast.runtime.compilation import allocation_free
 
 __all__ = ["max_min"]
 
 
-@njit
+@allocation_free
 def max_min(active_count, link_count, users, values, marks):
     """Per-flow max-min fair rates by progressive filling."""
     for link in range(link_count):

@@ -32,7 +32,7 @@ from fabricast.pcie.models.kernels.working_memory import (
     STATE,
     USERS,
 )
-from fabricast.runtime.compilation import njit
+from fabricast.runtime.compilation import allocation_free, njit
 
 __all__ = [
     "BACK_PRESSURE",
@@ -100,7 +100,7 @@ class Results(NamedTuple):
     bottleneck: Any
 
 
-@njit
+@allocation_free
 def _link_shares(active_count, route_offset, route_link, values, marks, shared):
     """Smallest capacity on the route, divided by its users if `shared`."""
     for a in range(active_count):
@@ -113,7 +113,7 @@ def _link_shares(active_count, route_offset, route_link, values, marks, shared):
         values[RHO, c] = rho
 
 
-@njit
+@allocation_free
 def find_users(active_count, network, onwards, users, values, marks):
     """List who uses each link, by which input port and, if `onwards`, where it goes next; and the busy links.
 
@@ -161,7 +161,7 @@ def find_users(active_count, network, onwards, users, values, marks):
     return up, down
 
 
-@njit
+@allocation_free
 def _rates(active_count, network, rule, users, values, marks, flows):
     """Fill RHO with the rates of a phase, relative to the bandwidth of one communication alone."""
     up, down = find_users(active_count, network, rule.method == BACK_PRESSURE, users, values, marks)
@@ -177,7 +177,7 @@ def _rates(active_count, network, rule, users, values, marks, flows):
         _link_shares(active_count, network.route_offset, network.route_link, values, marks, shared)
 
 
-@njit
+@allocation_free
 def _prepare(first, count, graphs, network, values, marks):
     """Take the communications of one graph; return when the first of them starts."""
     now = np.inf
@@ -191,7 +191,7 @@ def _prepare(first, count, graphs, network, values, marks):
     return now
 
 
-@njit
+@allocation_free
 def _activate(first, count, now, graphs, rule, end_s, marks):
     """Start the communications whose time has come; return how many run and when the next one starts."""
     active_count = 0
@@ -213,7 +213,7 @@ def _activate(first, count, now, graphs, rule, end_s, marks):
     return active_count, next_start
 
 
-@njit
+@allocation_free
 def _shortest_step(first, active_count, until_start, rule, initial_rho, values, marks):
     """Return how long the rates of a phase last; note the factors of those that have just started."""
     step = until_start
@@ -228,7 +228,7 @@ def _shortest_step(first, active_count, until_start, rule, initial_rho, values, 
     return step
 
 
-@njit
+@allocation_free
 def _advance(first, active_count, now, step, graphs, rule, end_s, values, marks):
     """Move what the phase moves until time `now`; return how many communications end."""
     ended = 0
@@ -242,7 +242,7 @@ def _advance(first, active_count, now, step, graphs, rule, end_s, values, marks)
     return ended
 
 
-@njit
+@allocation_free
 def _never_end(first, count, state, end_s, initial_rho, marks):
     """Let the communications in a state never end; return how many."""
     ended = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fabricast.runtime.compilation import njit
+from fabricast.runtime.compilation import allocation_free, njit
 
 __all__ = ["digest_sharers", "write_sharers"]
 
@@ -12,7 +12,7 @@ __all__ = ["digest_sharers", "write_sharers"]
 _BASIS, _PRIME = np.uint64(14695981039346656037), np.uint64(1099511628211)
 
 
-@njit
+@allocation_free
 def _shares(c, other, word, bit, pair, start_s, end_s, uses):
     """Whether another communication uses a link, which is a bit of a word, while the first one runs."""
     if (uses[np.uint64(pair[other]), word] >> bit) & np.uint64(1) == 0:

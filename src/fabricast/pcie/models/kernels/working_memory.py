@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fabricast.runtime.compilation import njit
+from fabricast.runtime.compilation import allocation_free
 
 (
     UPSTREAM_ROUND_ROBIN,
@@ -61,7 +61,7 @@ MEMBER, INPUT, PLACE, NEXT, IN_PIECES, GROUP = range(6)
 RATE, GROUP_DEMAND, GROUP_PAYLOAD, GROUP_COST = range(4)
 
 
-@njit
+@allocation_free
 def fill(values, marks, spare, count):
     """Raise SHARE towards DEMAND for the chosen groups in equal steps; return what is left."""
     for _ in range(count):
@@ -83,7 +83,7 @@ def fill(values, marks, spare, count):
     return spare
 
 
-@njit
+@allocation_free
 def group_members(link, users, values, marks, rate, demand_maximum):
     """Group the communications on a link by input port; return how many groups there are."""
     count = 0
@@ -113,7 +113,7 @@ def group_members(link, users, values, marks, rate, demand_maximum):
     return count
 
 
-@njit
+@allocation_free
 def load(link, users, values, marks, rate):
     """Sum of the rates on a link."""
     total = 0.0

@@ -1,1 +1,1 @@
-"""Compiled kernels: arrays in, arrays out."""
+"""Compiled kernels of the packet-level simulator; arguments and results are arrays."""

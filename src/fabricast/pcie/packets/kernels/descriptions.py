@@ -1,9 +1,24 @@
-"""What decides a run of the packet-level simulator, written so that runs that proceed alike are written alike.
+"""Canonical descriptions of simulation runs, used to simulate equivalent graphs once.
 
-A run follows from when each communication begins, from the queues and times along its route, and from the order in
-which queues take turns on each link. Names of links, endpoints and rows decide nothing, nor do links that were left
-out of routes. Each communication in turn is the first of a description in order of discovery: along its route, and on
-each link those that take turns there. The smallest of these descriptions does not depend on the order of rows.
+Two runs are equivalent if one becomes the other by renumbering links and copies and by shifting time. A description is
+a sequence of integers that determines a run up to such changes; runs with equal descriptions are equivalent.
+
+1. `lay_out_run` prepares the run: routes (shortened if only completion times are required), transmission times, queues,
+   and the initial positions of the arbiters in the phase of the run.
+2. A copy is chosen as the root. A breadth-first traversal numbers copies and links in the order of discovery: a copy
+   discovers the links of its route, and a link discovers the copies and links whose queues it serves.
+3. For each copy, `_write_communication` writes its start relative to the earliest start, its numbers of packets, and
+   for each step the discovered number of the link, packet kind, transmission time, number of pieces and arrival delay.
+   Links that are removed from the end of a route are written only if packets can wait there.
+4. For each link, `_write_link` writes its queues in round-robin order, beginning with the next one to be served, its
+   reverse link, and the delay by link-layer packets.
+5. Steps 2 to 4 are repeated for each copy as the root. The canonical description is the shortest, and among those
+   of equal length the lexicographically smallest. It does not depend on numbers of endpoints, links or rows.
+
+Copies that the traversal does not reach follow in the order of rows. Some equivalent runs are then described
+differently and simulated twice, but different runs never have the same description. The cost is quadratic in the
+number of copies. Completion times of equivalent runs differ by the earliest start and the delay of removed links, which
+`describe_runs` returns as `shift_ticks`.
 """
 
 from __future__ import annotations
@@ -37,16 +52,16 @@ from fabricast.pcie.packets.kernels.state import (
     USED_COUNT,
     new_state,
 )
-from fabricast.runtime.compilation import njit
+from fabricast.runtime.compilation import allocation_free, njit
 
 __all__ = ["describe_runs", "words_of_description"]
 
-# Words of a communication, of a link, and of a hop with its turn on the link.
+# Number of words for a copy, for a link, and for a hop including its queue at the link.
 _OF_COMMUNICATION, _OF_LINK, _OF_HOP = 5, 4, 6
 
 
 class _Met(NamedTuple):
-    """Communications or links in the order in which they were met, the place of each, and an array of their count."""
+    """Discovered copies or links in order, the position of each, and their count."""
 
     members: Any
     place: Any
@@ -54,21 +69,21 @@ class _Met(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """What a description has met so far."""
+    """Copies and links discovered by a traversal."""
 
     communications: Any
     links: Any
 
 
-@njit
+@allocation_free
 def words_of_description(communications, longest_route):
-    """Return how many words describe a run of so many communications, at most."""
+    """Return the maximum number of words that describe a run with `communications` copies."""
     return communications * (_OF_COMMUNICATION + longest_route * (_OF_LINK + _OF_HOP))
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def _place_of(number, met):
-    """Return the place of a communication or link; one that is met for the first time gets the next one."""
+    """Return the discovery number of a copy or link; a new one gets the next number."""
     if met.place[number] < 0:
         met.members[met.count[0]] = number
         met.place[number] = met.count[0]
@@ -76,9 +91,9 @@ def _place_of(number, met):
     return met.place[number]
 
 
-@njit
+@allocation_free
 def _write_communication(c, earliest, words, at, found, state):
-    """Write a communication and its route; return where the next word goes."""
+    """Write a copy and its route; return the index of the next word."""
     messages, steps = state.messages, state.steps
     first, end = messages[FIRST_STEP, c], messages[END_STEP, c]
     waits = messages[TAIL_TICKS, c] < 0
@@ -86,7 +101,7 @@ def _write_communication(c, earliest, words, at, found, state):
     words[at + 1] = messages[TO_SEND, c]
     words[at + 2] = messages[TO_DELIVER, c]
     words[at + 3] = end - first
-    # A tail in which nobody waits only adds its time.
+    # Removed links without waiting packets only add a delay, which is part of `shift_ticks`.
     words[at + 4] = messages[ROUTE_END, c] - end if waits else 0
     at += 5
     for step in range(first, end):
@@ -104,9 +119,9 @@ def _write_communication(c, earliest, words, at, found, state):
     return at
 
 
-@njit
+@allocation_free
 def _write_link(m, hardware, words, at, found, state):
-    """Write who takes turns on a link, the next one first, and what its other direction adds; return where to go on."""
+    """Write the queues of a link in service order; return the index of the next word."""
     links = state.links
     count = links[TURNS, m] if m < state.counters[LINK_COUNT] else 0
     words[at] = count
@@ -125,9 +140,9 @@ def _write_link(m, hardware, words, at, found, state):
     return at
 
 
-@njit
+@allocation_free
 def _describe(root, earliest, hardware, words, found, state):
-    """Write the description that starts with a communication; return its length."""
+    """Write the description with a copy as the root; return its length."""
     count = state.counters[MESSAGE_COUNT]
     communications, links = found.communications, found.links
     communications.place[:count] = -1
@@ -138,7 +153,7 @@ def _describe(root, earliest, hardware, words, found, state):
     at, described, links_described, next_root = 0, 0, 0, 0
     while described < count:
         if described == communications.count[0]:
-            # What the first ones never meet follows in the order of rows.
+            # Copies that are not connected to the root follow in the order of rows.
             while communications.place[next_root] >= 0:
                 next_root += 1
             _place_of(next_root, found.communications)
@@ -150,9 +165,9 @@ def _describe(root, earliest, hardware, words, found, state):
     return at
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def _is_smaller(words, length, other, other_length):
-    """Tell whether a description comes before another one; the shorter does."""
+    """Return whether a description precedes another: by length, then lexicographically."""
     if length != other_length:
         return length < other_length
     for k in range(length):
@@ -165,10 +180,11 @@ def _is_smaller(words, length, other, other_length):
 def describe_runs(
     first_graph, last_graph, graphs, network, hardware, ends_only, phases, words, length, place, shift_ticks
 ):
-    """Describe the runs of consecutive graphs, a row of `words` each, of which `length` are in use.
+    """Write the canonical descriptions of consecutive graphs, one row of `words` each.
 
-    Fills, of all communications, `place`, where each stands in its description, and `shift_ticks`: runs whose words
-    are equal end equally long after it. A graph whose description may need more words is left out: its `length` is 0.
+    `length` is the number of words of each description, 0 for a graph whose description may exceed the row. `place` is
+    the position of each copy in its description. Completion times minus `shift_ticks` are equal for copies at the same
+    position of equal descriptions.
     """
     widest = 1
     for graph in range(first_graph, last_graph):

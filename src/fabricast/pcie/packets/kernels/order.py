@@ -1,8 +1,16 @@
-"""Compiled order of communications that neither the order of rows nor a relabelling changes.
+"""Canonical order of copies, independent of the order of rows and of endpoint numbers.
 
-Colours of the vertices are refined until they stop splitting (Weisfeiler and Leman): a colour
-sums up a vertex, its surroundings in the tree and what it sends and receives. Of endpoints that
-stay alike one is singled out and the colours are refined again, until all differ.
+The order follows from colour refinement (Weisfeiler and Leman) of the tree with the copies of a graph as additional
+edges between endpoints:
+
+1. Each vertex starts with a hash of its properties (`shape`). In each round, its new colour is a hash of its colour,
+   the colours of its parent and children, and the sizes, start times and peers of the copies it sends and receives.
+2. Rounds end when all endpoints differ, or when several rounds have not increased the number of colours.
+3. Copies with equal source colour, target colour, size and start are equivalent by a symmetry (`alike`).
+4. If endpoints of copies still have equal colours, one endpoint of the smallest such colour gets a new colour, and
+   refinement continues, until the colours of all of them differ. Which one is chosen does not matter if the endpoints
+   are equivalent by a symmetry.
+5. Copies are sorted by the colours of source and target, and by size and start.
 """
 
 from __future__ import annotations
@@ -16,7 +24,7 @@ __all__ = ["number_components", "order_communications"]
 
 @njit
 def _mix(value):
-    """Spread the bits of a number (splitmix64)."""
+    """Return a hash of a number (splitmix64)."""
     value = (value + np.uint64(0x9E3779B97F4A7C15)) & np.uint64(0xFFFFFFFFFFFFFFFF)
     value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -25,20 +33,20 @@ def _mix(value):
 
 @njit
 def _classes(colour, leaf):
-    """Count the different colours of endpoints."""
+    """Return the number of different endpoint colours."""
     count = 0
     for e in range(leaf.size):
-        known = False
+        is_repeated = False
         for other in range(e):
-            known = known or colour[leaf[e]] == colour[leaf[other]]
-        if not known:
+            is_repeated = is_repeated or colour[leaf[e]] == colour[leaf[other]]
+        if not is_repeated:
             count += 1
     return count
 
 
 @njit
 def _refine(first, last, source, target, key, parent, leaf, colour, sums):
-    """Refine colours until endpoints stop splitting."""
+    """Refine colours until the number of endpoint colours no longer increases."""
     up, down = np.uint64(3), np.uint64(5)
     sends, receives = np.uint64(7), np.uint64(11)
     classes = _classes(colour, leaf)
@@ -57,20 +65,20 @@ def _refine(first, last, source, target, key, parent, leaf, colour, sums):
             sums[t] += _mix(colour[s] * receives + key[c])
         for v in range(parent.size):
             colour[v] = _mix(sums[v])
-        found = _classes(colour, leaf)
-        unchanged = unchanged + 1 if found == classes else 0
-        classes = found
-        # Colours travel along the tree: a few rounds without a split may precede one.
+        new_classes = _classes(colour, leaf)
+        unchanged = unchanged + 1 if new_classes == classes else 0
+        classes = new_classes
+        # Colours propagate by one vertex per round: rounds without a new colour may precede one with a new colour.
         if classes == leaf.size or unchanged > 6:
             break
 
 
 @njit
 def order_communications(graph_offset, source, target, key, parent, shape, leaf, order, alike):
-    """Order the communications of every graph; fills `order` and `alike`.
+    """Compute the canonical order and the equivalence classes of the copies of each graph.
 
-    `order` lists the communications of each graph in an order that depends on the graph's
-    form alone; `alike` holds one number for all that a symmetry of tree and graph exchanges.
+    `order` lists the copies of each graph in canonical order. `alike` has equal numbers for copies that are equivalent
+    by a symmetry of tree and graph.
     """
     colour = np.zeros(parent.size, dtype=np.uint64)
     sums = np.zeros(parent.size, dtype=np.uint64)
@@ -105,27 +113,27 @@ def order_communications(graph_offset, source, target, key, parent, shape, leaf,
             _refine(first, last, source, target, key, parent, leaf, colour, sums)
         for c in range(first, last):
             order[c] = c
-        # Insertion sort: graphs are small, and equal communications keep their order.
+        # Insertion sort: graphs are small, and the sort must be stable.
         for c in range(first + 1, last):
             moved = order[c]
-            place = c
-            while place > first:
-                before = order[place - 1]
+            position = c
+            while position > first:
+                before = order[position - 1]
                 s, t = colour[leaf[source[moved]]], colour[leaf[target[moved]]]
                 bs, bt = colour[leaf[source[before]]], colour[leaf[target[before]]]
                 if bs < s or (bs == s and (bt < t or (bt == t and key[before] <= key[moved]))):
                     break
-                order[place] = before
-                place -= 1
-            order[place] = moved
+                order[position] = before
+                position -= 1
+            order[position] = moved
 
 
 @njit
 def number_components(graph_offset, source, target, endpoints, route_offset, route_link, reverse, component):
-    """Find the components of every graph: communications that share no link do not meet.
+    """Find the connected components of each graph: sets of copies that share links.
 
-    `reverse` names the opposite of each link where the two hold each other back, else the link
-    itself. `component` takes for each communication the first one of its component.
+    `reverse` is the reverse direction of each link if traffic of the directions interferes, or otherwise the link
+    itself. `component` is the first copy of the component of each copy, computed by union-find over the links.
     """
     links = reverse.size
     owner = np.empty(links, dtype=np.int64)
@@ -142,15 +150,15 @@ def number_components(graph_offset, source, target, endpoints, route_offset, rou
                     if owner[link] < 0:
                         owner[link] = c
                         continue
-                    one = owner[link]
-                    while component[one] != one:
-                        one = component[one]
-                    other = c
-                    while component[other] != other:
-                        other = component[other]
-                    component[max(one, other)] = min(one, other)
+                    root = owner[link]
+                    while component[root] != root:
+                        root = component[root]
+                    other_root = c
+                    while component[other_root] != other_root:
+                        other_root = component[other_root]
+                    component[max(root, other_root)] = min(root, other_root)
         for c in range(first, last):
-            one = c
-            while component[one] != one:
-                one = component[one]
-            component[c] = one
+            root = c
+            while component[root] != root:
+                root = component[root]
+            component[c] = root

@@ -1,8 +1,24 @@
-"""Exact repetitions of the packet-level simulator are skipped.
+"""Detection of exactly repeating states and fast-forward of the packet-level simulator.
 
-Each state is compared with a few earlier ones, evenly spaced over the time since the search began; whenever there is no
-room for another, every second is given up (Sedgewick, Szymanski and Yao 1982). A repetition is so found hardly later
-than it can be: buffers take far longer to fill than the period takes that follows.
+While the set of sending copies is constant, the simulator is a deterministic automaton with finitely many states: after
+the buffers have filled, it repeats a period until a copy starts or sends its last packet.
+
+1. Epochs. A tick in which a copy starts, sends its last packet or ends begins a new epoch (`EPOCH_ENDS`). All snapshots
+   are discarded, and the first running copy with packets left to send becomes the marker.
+2. Sampling. Within an epoch, states are compared only in ticks in which the marker delivers a packet
+   (`MARKER_MOVED`), because a repetition of the state repeats these ticks as well.
+3. Comparison. The state is compared with up to 16 snapshots, first by a signature and then completely: remaining
+   transmission times, queue contents, pieces left, arbiter positions, credits, packets and credits in flight, times
+   relative to the current tick. Counters of sent and delivered packets are not part of the state.
+4. Snapshots are evenly spaced over the epoch. When all 16 are in use, every second one is discarded and the spacing
+   doubles (Sedgewick, Szymanski and Yao 1982). This bounds memory and comparisons per sample. The spacing is at most
+   8 samples or about an eighth of the epoch, so that a repetition is detected soon after it first occurs.
+5. Fast-forward. Between the snapshot and the current tick lies a whole number of periods. `_skip_periods` repeats this
+   interval as often as possible without a copy sending its last packet or a start time being reached. It subtracts the
+   packets from the counters of each copy and adds the time to `SKIPPED`; simulated time is `TICK + SKIPPED`. The rest
+   of the epoch is shorter than the interval, and the search stops until the next epoch.
+
+The state is complete and all numbers are integers, so fast-forward does not change any result.
 """
 
 from __future__ import annotations
@@ -45,26 +61,26 @@ from fabricast.pcie.packets.kernels.state import (
     TO_SEND,
     USED_COUNT,
 )
-from fabricast.runtime.compilation import njit
+from fabricast.runtime.compilation import allocation_free
 
 __all__ = ["look_for_period", "may_have_repeated"]
 
-#: Moves of the marked communication between the first snapshots: to keep one takes time itself.
+#: Number of samples between the first snapshots; storing a snapshot has a cost.
 _FIRST_SPACING = 8
 
 
-@njit
+@allocation_free
 def _same(keep, values, at, value):
-    """Keep a value in a snapshot, or tell whether it is the one in there."""
+    """Store a value in a snapshot, or return whether it equals the stored one."""
     if keep:
         values[at] = value
         return True
     return values[at] == value
 
 
-@njit
+@allocation_free
 def _same_flight(keep, values, at, state):
-    """Compare what travels on links with a snapshot from place `at` on, or keep it there."""
+    """Store packets and credits in flight in a snapshot from index `at` on, or compare them."""
     link_count = state.counters[LINK_COUNT]
     tick = state.counters[TICK]
     links, flight, room = state.links, state.flight, state.slots.shape[1]
@@ -76,19 +92,19 @@ def _same_flight(keep, values, at, state):
                 return False
             at += 1
             for k in range(count):
-                place = (head + k) % room
-                when = flight[ARRIVAL_TICK + 2 * side, m, place] - tick
+                slot = (head + k) % room
+                when = flight[ARRIVAL_TICK + 2 * side, m, slot] - tick
                 if not _same(keep, values, at, when):
                     return False
-                if not _same(keep, values, at + 1, flight[ARRIVAL_STEP + 2 * side, m, place]):
+                if not _same(keep, values, at + 1, flight[ARRIVAL_STEP + 2 * side, m, slot]):
                     return False
                 at += 2
     return True
 
 
-@njit
+@allocation_free
 def _same_state(keep, values, state):
-    """Compare the state with a snapshot, or keep it as one; counters of bytes are not part of it."""
+    """Store the state as a snapshot, or compare it with one; packet counters are not included."""
     link_count = state.counters[LINK_COUNT]
     tick = state.counters[TICK]
     counters, links, queues = state.counters, state.links, state.queues
@@ -116,25 +132,25 @@ def _same_state(keep, values, state):
             return False
         at += 1
     for q in range(message_count):
-        # A source that is between two pieces cannot be: pieces exist behind the root complex only.
+        # Sources never have pieces left: packets are split behind the root complex only.
         if not _same(keep, values, at, queues[LENGTH, q]):
             return False
         at += 1
     for q in range(message_count, queue_count):
-        place = queues[HEAD, q]
+        slot = queues[HEAD, q]
         for _ in range(queues[LENGTH, q]):
-            if not _same(keep, values, at, state.slots[q, np.uint32(place)]):
+            if not _same(keep, values, at, state.slots[q, np.uint32(slot)]):
                 return False
             at += 1
-            place += 1
-            if place == room:
-                place = 0
+            slot += 1
+            if slot == room:
+                slot = 0
     return not state.in_flight or _same_flight(keep, values, at, state)
 
 
-@njit
+@allocation_free
 def _signature(link_count, tick, links):
-    """Return a number that equal states share: what links do, and who was served last."""
+    """Return a hash of the remaining transmission times and arbiter positions."""
     signature = np.int64(0)
     for m in range(link_count):
         busy = np.int64(-1) if links[BUSY_UNTIL, m] == NEVER else links[BUSY_UNTIL, m] - tick
@@ -142,9 +158,9 @@ def _signature(link_count, tick, links):
     return signature
 
 
-@njit
+@allocation_free
 def _skip_periods(k, snapshots, state):
-    """Skip whole periods since snapshot `k`, as many as no source drains in and none starts in."""
+    """Repeat the interval since snapshot `k` as often as the epoch permits."""
     link_count = state.counters[LINK_COUNT]
     counters, links, messages = state.counters, state.links, state.messages
     sent, delivered, carried = snapshots.sent, snapshots.delivered, snapshots.carried
@@ -162,22 +178,22 @@ def _skip_periods(k, snapshots, state):
     for m in range(link_count):
         links[SENT, m] += repeats * (links[SENT, m] - carried[k, m])
     counters[SKIPPED] += repeats * period
-    # What is left until a source drains is shorter than a period.
+    # The rest of the epoch is shorter than the repeated interval.
     counters[SEARCHING] = 0
 
 
-@njit
+@allocation_free
 def _thin_out(snapshots):
-    """Give up every second snapshot: the first half of `order` are then those that stay."""
+    """Discard every second snapshot; the remaining ones are the first half of `order`."""
     order = snapshots.order
     for k in range(order.size // 2):
-        # Exchanges before this one touched no place from 2 k on.
+        # Earlier exchanges did not change entries from 2 k on.
         order[k], order[2 * k] = order[2 * k], order[k]
 
 
-@njit
+@allocation_free
 def _keep(k, signature, snapshots, state):
-    """Keep the state as snapshot `k`."""
+    """Store the state as snapshot `k`."""
     counters, messages = state.counters, state.messages
     link_count = counters[LINK_COUNT]
     snapshots.tick[k] = counters[TICK]
@@ -190,18 +206,18 @@ def _keep(k, signature, snapshots, state):
         snapshots.carried[k, m] = state.links[SENT, m]
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def may_have_repeated(counters):
-    """Tell whether to look for a period: the marked communication moved, or what ran has changed."""
+    """Return whether the marker has delivered a packet, or a new epoch begins."""
     return counters[EPOCH_ENDS] or (counters[SEARCHING] and counters[MARKER_MOVED])
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def look_for_period(snapshots, state):
-    """Compare with the snapshots, now that the marked communication has moved, and skip what repeats."""
+    """Compare the state with the snapshots and skip repetitions, or begin a new epoch."""
     counters, messages = state.counters, state.messages
     if counters[EPOCH_ENDS]:
-        # A source started, drained or finished: periods seen before mean nothing now.
+        # Earlier snapshots belong to another set of sending copies.
         counters[MARKER] = -1
         for c in range(counters[MESSAGE_COUNT]):
             if messages[STATE, c] == RUNNING and messages[TO_SEND, c] > 0:
@@ -214,8 +230,8 @@ def look_for_period(snapshots, state):
         return
     signature = _signature(counters[LINK_COUNT], counters[TICK], state.links)
     kept = counters[KEPT]
-    for place in range(kept):
-        k = np.uint32(snapshots.order[place])
+    for position in range(kept):
+        k = np.uint32(snapshots.order[position])
         if snapshots.signature[k] == signature and _same_state(False, snapshots.values[k], state):
             _skip_periods(k, snapshots, state)
             return

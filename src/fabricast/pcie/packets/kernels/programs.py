@@ -1,4 +1,8 @@
-"""Which communications may start under a program: one at a time for an engine, none behind an earlier one."""
+"""Start of copies under a copy program: engines, barriers and round-robin order of flows.
+
+An engine executes one copy at a time. A copy with a barrier waits until all earlier copies of the barrier are
+done. Among the copies that may start, an idle engine chooses the next flow in round-robin order, or the first row.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +24,14 @@ from fabricast.pcie.packets.kernels.state import (
     TICK,
     WAITING,
 )
-from fabricast.runtime.compilation import njit
+from fabricast.runtime.compilation import allocation_free
 
 __all__ = ["claim_engines", "count_users"]
 
 
-@njit
+@allocation_free
 def count_users(c, change, state):
-    """Count a communication that starts or ends on every link of its route."""
+    """Add a change to the number of active copies on each link of a route."""
     step = state.messages[FIRST_STEP, c]
     while True:
         state.links[ACTIVE_USERS, state.steps[LINK, step]] += change
@@ -36,15 +40,15 @@ def count_users(c, change, state):
         step += 1
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def _turn(row, engine, graphs, state):
-    """Return how many flows come before that of a row after the last one of an engine."""
+    """Return the round-robin distance of the flow of a row from the last flow of an engine."""
     return (graphs.flow[row] - state.engines[LAST_FLOW, engine] - 1) % graphs.turns if graphs.turns > 0 else 0
 
 
-@njit
+@allocation_free
 def claim_engines(first, graphs, state):
-    """Give idle engines the communication whose turn it is among those that wait for no other."""
+    """Assign the next copy to each idle engine; copies without an engine become ready at once."""
     counters, messages, engines = state.counters, state.messages, state.engines
     now = counters[TICK] + counters[SKIPPED]
     engines[BARRED] = 0

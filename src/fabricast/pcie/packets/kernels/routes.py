@@ -1,10 +1,24 @@
-"""Routes without the links at which nothing is decided, for runs of which only the ends are asked.
+"""Shortened routes: links without contention are replaced by delays.
 
-A source whose packets all cross the next link too keeps the queue between the two filled as soon as its first packet
-has arrived: it may as well start there, that much later. A packet that meets no other link's packets any more, up to a
-target that takes it at once, is never held back: when it arrives follows from when it left the last link that others
-use. Either holds where a buffer takes a few packets and links add no delay of their own; no end changes, and a third
-of all events is gone.
+Shortened routes are for runs that only need completion times, which are exact. The conditions on the hardware are
+store-and-forward switching, no link latency, no link-layer packets, and buffers for all packets between two links
+(`only_merging_links_decide`).
+
+1. First link of routes (`_may_begin_behind`, `_begin_behind`). The link is removed if all copies on it begin there and
+   continue on the same next link, in packets of the same kind, without splitting and not faster than on this link. The
+   link then keeps the queue of the next link filled from the arrival of its first packet on. The copies start at the
+   next link instead, later by one transmission time. If several copies use the link, they must start together and be
+   the only users of the next link, whose arbiter inherits the initial position of the removed one. This step repeats
+   until no link is removed.
+2. Links without waiting (`_find_free_links`). A link is free if no packet waits after it: the next link is free, gets
+   packets only from this link, does not split them, and is at least as fast. In addition, all packets on the link have
+   the same transmission time, or all continue on the same next link. All links are assumed to be free, and links that
+   violate the conditions are removed from the set until it no longer changes (greatest fixed point).
+3. Last links of routes (`_end_before`). A last link is removed as long as the link before it is free. If the packets
+   have equal transmission times, the removed links add a constant delay (`TAIL_TICKS`). Otherwise a short packet can
+   wait for a long one, and `arrival` computes the arrival of each packet from the times when the removed links are idle
+   again (`CLEAR`).
+4. Renumbering (`_number_anew`). The remaining links get the first numbers, and the event loop visits only them.
 """
 
 from __future__ import annotations
@@ -38,22 +52,22 @@ from fabricast.pcie.packets.kernels.state import (
     lay_out,
     number_queues,
 )
-from fabricast.runtime.compilation import njit
+from fabricast.runtime.compilation import allocation_free
 
 __all__ = ["arrival", "lay_out_run"]
 
 _NONE, _SEVERAL = np.int64(-1), np.int64(-2)
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def _only(known, value):
-    """Return the only value that was seen so far, or that there are several."""
+    """Return the common value of all calls, or `_SEVERAL`."""
     return value if known in (_NONE, value) else _SEVERAL
 
 
-@njit
+@allocation_free
 def _look_around(state):
-    """Fill what is known of each link by the routes as they are."""
+    """Compute previous and next link, transmission time and users of each link."""
     around, steps, messages = state.around, state.steps, state.messages
     for m in range(state.counters[LINK_COUNT]):
         around[BEFORE, m] = _NONE
@@ -72,14 +86,14 @@ def _look_around(state):
             around[AFTER, m] = _only(around[AFTER, m], steps[LINK, step + 1]) if step + 1 < end else _SEVERAL
 
 
-@njit
+@allocation_free
 def _may_begin_behind(m, state):
-    """Tell whether all that crosses a link begins there and crosses the next link as it is, in the same order."""
+    """Return whether all copies on a link may begin on the next link instead."""
     around, steps, messages = state.around, state.steps, state.messages
     following = around[AFTER, m]
     if around[USERS, m] == 0 or around[BEGINNERS, m] != around[USERS, m] or following < 0:
         return False
-    # Several take turns on this link as they would on the next, if there is nobody else.
+    # The round-robin order of several copies is the same on the next link if it has no other users.
     if around[USERS, m] > 1 and around[USERS, following] != around[USERS, m]:
         return False
     begin = np.int64(-1)
@@ -94,12 +108,12 @@ def _may_begin_behind(m, state):
     return True
 
 
-@njit
+@allocation_free
 def _begin_behind(m, state):
-    """Let what begins on a link begin on the next one, when its first packet arrives there."""
+    """Remove a link from the start of routes and delay the start of its copies."""
     around, links, steps, messages = state.around, state.links, state.steps, state.messages
     if around[USERS, m] > 1:
-        # Its arbiter stands where that of this link does.
+        # The next link inherits the initial arbiter position.
         links[NUMBER, around[AFTER, m]] = links[NUMBER, m]
     for c in range(state.counters[MESSAGE_COUNT]):
         step = messages[FIRST_STEP, c]
@@ -109,9 +123,9 @@ def _begin_behind(m, state):
     around[USERS, m] = 0
 
 
-@njit
+@allocation_free
 def _find_free_links(state):
-    """Find the links behind which no packet is held back by others."""
+    """Find the links after which no packet waits for another."""
     around, steps, messages = state.around, state.steps, state.messages
     link_count = state.counters[LINK_COUNT]
     for m in range(link_count):
@@ -124,16 +138,17 @@ def _find_free_links(state):
                 m, following = steps[LINK, step], steps[LINK, step + 1]
                 passes = around[FREE, following] and around[BEFORE, following] == m and steps[PIECES, step + 1] == 1
                 passes = passes and steps[TICKS, step + 1] <= steps[TICKS, step]
-                # Packets of one duration never meet again; others wait for each other, not for those to elsewhere.
+                # Packets with equal transmission times never meet again. Others may wait for each other in the tail, so
+                # they must all continue on the same link.
                 passes = passes and (around[ONLY_TICKS, m] >= 0 or around[AFTER, m] >= 0)
                 if around[FREE, m] and not passes:
                     around[FREE, m] = 0
                     changed = True
 
 
-@njit
+@allocation_free
 def _end_before(state):
-    """Let communications end on the last link that others use, and note how long the rest of the route takes."""
+    """Remove the last links of routes after free links, and store their total delay."""
     around, steps, messages = state.around, state.steps, state.messages
     for c in range(state.counters[MESSAGE_COUNT]):
         ticks, waits = np.int64(0), False
@@ -148,9 +163,9 @@ def _end_before(state):
         messages[TAIL_TICKS, c] = -1 if waits else ticks
 
 
-@njit
+@allocation_free
 def _number_anew(state):
-    """Give the links that are left the first numbers, in their order: a run looks at those only."""
+    """Renumber links such that the remaining ones come first, in their order."""
     around, links, steps, messages = state.around, state.links, state.steps, state.messages
     link_count = state.counters[LINK_COUNT]
     for m in range(link_count):
@@ -178,9 +193,9 @@ def _number_anew(state):
             steps[LINK, step] = around[RENUMBERED, steps[LINK, step]]
 
 
-@njit
+@allocation_free
 def _shorten_routes(state):
-    """Leave out links at which nothing is decided."""
+    """Remove links without contention from all routes."""
     changed = True
     while changed:
         changed = False
@@ -194,9 +209,9 @@ def _shorten_routes(state):
     _number_anew(state)
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def arrival(c, tick, state):
-    """Return when a packet arrives at its target that has crossed the last link of a shortened route."""
+    """Return the arrival tick at the target of a packet at the end of its shortened route."""
     if state.messages[TAIL_TICKS, c] >= 0:
         return tick + state.messages[TAIL_TICKS, c]
     for step in range(state.messages[END_STEP, c], state.messages[ROUTE_END, c]):
@@ -206,9 +221,9 @@ def arrival(c, tick, state):
     return tick
 
 
-@njit
+@allocation_free
 def lay_out_run(graph, graphs, network, hardware, ends_only, phase, state):
-    """Prepare the state for the run of a graph in one phase of the arbiters; of its ends alone on shortened routes."""
+    """Prepare the run of a graph in an arbitration phase; `ends_only` shortens routes."""
     first = graphs.offset[graph]
     lay_out(first, graphs.offset[graph + 1] - first, graphs, network, hardware, state)
     if ends_only:

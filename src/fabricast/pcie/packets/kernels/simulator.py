@@ -1,11 +1,26 @@
-"""Compiled kernel of the packet-level simulator: transaction-layer packets on PCIe links.
+"""Event loop of the packet-level simulator: transaction-layer packets on PCIe links.
 
-Nothing here knows of congestion factors. All times are whole ticks, all state is whole
-numbers, and within one tick arrivals, returned credits and arbitration are handled in
-that order, so a run does not depend on the order in which links are visited.
+A copy is a source queue of identical packets and a route: a sequence of steps, one per link. Each link has a
+transmitter (idle or busy), a round-robin arbiter, and credits for the input buffer at its receiving end. That buffer is
+one FIFO queue, or one queue per output link (virtual output queues). A packet is a slot of a queue with the number of
+its next step. `_run_graph` repeats two actions: advance the clock to the next event (`_next_tick`), and process
+this tick (`_run_tick`) in a fixed order:
 
-Numbers that are read to index with are `np.uint32`: an index that may be negative costs
-a comparison each time, in all a fifth of the run.
+1. Transmissions that end make their link idle. When the last piece of a packet has left a buffer, its credits
+   return to the sender of the previous link.
+2. Packets that arrive enter the queue of their next step. The target consumes them at once and returns their credits.
+3. Copies start, if the start time is reached and the copy program permits it.
+4. Credits that were delayed by the link latency arrive.
+5. Arbitration rounds. An idle link is requested when it becomes idle, receives credits, or is the next step of a new
+   queue head. A requested link serves its queues round-robin, beginning after the last one served. The first queue
+   whose head packet needs the link transmits it if the credits suffice. Otherwise the link waits and this queue keeps
+   its turn. All grants of a round precede all removals from queues, and new queue heads request their links in the
+   next round of the same tick. The rounds end when no link is requested.
+
+A root complex splits a packet at one step: the packet stays at the head of its queue until all pieces are sent, and
+each piece is a separate packet from then on. All times are integer ticks, and all grants of a round depend only on
+the state at its start. Results are therefore exact and independent of the order in which links are visited. Repeating
+states are skipped in `periods`. Indices are `np.uint32`, because signed indices need a check for negative values.
 """
 
 from __future__ import annotations
@@ -79,14 +94,14 @@ from fabricast.pcie.packets.kernels.state import (
     new_snapshots,
     new_state,
 )
-from fabricast.runtime.compilation import njit
+from fabricast.runtime.compilation import allocation_free, njit
 
 __all__ = ["simulate_graphs"]
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def _ask(m, side, asked, state):
-    """Have a link arbitrated in the next round; return how many are."""
+    """Request arbitration of an idle link in the next round; return the number of requests."""
     if state.links[DIRTY, m] == 0 and state.links[BUSY_UNTIL, m] == NEVER:
         state.links[DIRTY, m] = 1
         state.asked[side, asked] = m
@@ -94,25 +109,25 @@ def _ask(m, side, asked, state):
     return asked
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def _return_credits(m, kind, asked, hardware, state):
-    """Give the credits of one packet back to the sender of a link, at once or after the latency."""
+    """Return the credits of a packet to the sender of a link, after the link latency."""
     links = state.links
     if hardware.latency_ticks == 0:
         links[HEADER_CREDITS, m] += 1
         links[DATA_CREDITS, m] += hardware.credit_units[kind]
         asked = _ask(m, 0, asked, state)
     else:
-        place = (links[CREDIT_HEAD, m] + links[CREDIT_COUNT, m]) % state.slots.shape[1]
-        state.flight[CREDIT_TICK, m, place] = state.counters[TICK] + hardware.latency_ticks
-        state.flight[CREDIT_KIND, m, place] = kind
+        slot = (links[CREDIT_HEAD, m] + links[CREDIT_COUNT, m]) % state.slots.shape[1]
+        state.flight[CREDIT_TICK, m, slot] = state.counters[TICK] + hardware.latency_ticks
+        state.flight[CREDIT_KIND, m, slot] = kind
         links[CREDIT_COUNT, m] += 1
     return asked
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def _next_tick(state):
-    """Return when something happens next."""
+    """Return the tick of the next event, or `NEVER`."""
     counters, links, flight = state.counters, state.links, state.flight
     now = counters[NEXT_START] - counters[SKIPPED] if counters[NEXT_START] < NEVER else NEVER
     if counters[ENDS_COUNT] > 0:
@@ -127,9 +142,9 @@ def _next_tick(state):
     return now
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def _start_sources(asked, state):
-    """Start the communications whose time has come; return how many links ask."""
+    """Start copies whose start time is reached; return the number of requested links."""
     counters, messages = state.counters, state.messages
     now = counters[TICK] + counters[SKIPPED]
     counters[NEXT_START] = NEVER
@@ -149,9 +164,9 @@ def _start_sources(asked, state):
     return asked
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def _end_transmissions(asked, hardware, state):
-    """End transmissions: the place of a packet that has left wholly is free; return links that ask, packets landed."""
+    """End transmissions of this tick; return the numbers of requested links and of arrivals."""
     landed = 0
     counters, links, steps, ends = state.counters, state.links, state.steps, state.ends
     tick = counters[TICK]
@@ -177,9 +192,9 @@ def _end_transmissions(asked, hardware, state):
     return asked, landed
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def _collect_arrivals(state):
-    """List the packets that travelled and arrive now; return how many."""
+    """List the packets in flight that arrive in this tick; return their number."""
     landed = 0
     link_count = state.counters[LINK_COUNT]
     tick = state.counters[TICK]
@@ -194,9 +209,9 @@ def _collect_arrivals(state):
     return landed
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def _collect_credits(asked, hardware, state):
-    """Take the credits that arrive now, maybe several of one link; return how many links ask."""
+    """Add the credits that arrive in this tick; return the number of requested links."""
     link_count = state.counters[LINK_COUNT]
     tick = state.counters[TICK]
     links, flight = state.links, state.flight
@@ -210,19 +225,22 @@ def _collect_credits(asked, hardware, state):
     return asked
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def _land(first, landed, asked, graphs, hardware, state):
-    """Put packets that arrived into their next queues; targets take them at once; return how many links ask."""
+    """Put arrived packets into their next queues; return the number of requested links.
+
+    Targets consume packets at once.
+    """
     counters, queues, steps, messages = state.counters, state.queues, state.steps, state.messages
     room = state.slots.shape[1]
     for k in range(landed):
         m, step = np.uint32(state.landed[0, k]), np.uint32(state.landed[1, k])
         if steps[QUEUE_AFTER, step] >= 0:
             q = np.uint32(steps[QUEUE_AFTER, step])
-            place = queues[HEAD, q] + queues[LENGTH, q]
-            if place >= room:
-                place -= room
-            state.slots[q, np.uint32(place)] = step + 1
+            slot = queues[HEAD, q] + queues[LENGTH, q]
+            if slot >= room:
+                slot -= room
+            state.slots[q, np.uint32(slot)] = step + 1
             queues[LENGTH, q] += 1
             if queues[LENGTH, q] == 1:
                 after = np.uint32(step + 1)
@@ -243,34 +261,37 @@ def _land(first, landed, asked, graphs, hardware, state):
             if graphs.engine.size:
                 if graphs.engine[first + c] >= 0:
                     state.engines[ENGINE_BUSY, graphs.engine[first + c]] = 0
-                # Whatever waited for it may start now.
+                # Copies that wait for this engine or barrier may start in this tick.
                 counters[NEXT_START] = counters[TICK] + counters[SKIPPED]
         asked = _return_credits(m, np.uint32(steps[KIND, step]), asked, hardware, state)
     return asked
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def _note_end(m, end, state):
-    """Put the end of a transmission in its place, those of one tick by link; most new ones end last."""
+    """Insert the end of a transmission into the ring, sorted by tick and link.
+
+    The insertion starts at the back, because most new transmissions end last.
+    """
     counters, ends = state.counters, state.ends
     mask = ends.shape[1] - 1
-    place = np.uint32((counters[ENDS_HEAD] + counters[ENDS_COUNT]) & mask)
+    slot = np.uint32((counters[ENDS_HEAD] + counters[ENDS_COUNT]) & mask)
     for _ in range(counters[ENDS_COUNT]):
-        before = np.uint32((place - 1) & mask)
+        before = np.uint32((slot - 1) & mask)
         earlier = ends[END_TICK, before] < end
         if earlier or (ends[END_TICK, before] == end and ends[END_LINK, before] < m):
             break
-        ends[END_TICK, place] = ends[END_TICK, before]
-        ends[END_LINK, place] = ends[END_LINK, before]
-        place = before
-    ends[END_TICK, place] = end
-    ends[END_LINK, place] = m
+        ends[END_TICK, slot] = ends[END_TICK, before]
+        ends[END_LINK, slot] = ends[END_LINK, before]
+        slot = before
+    ends[END_TICK, slot] = end
+    ends[END_LINK, slot] = m
     counters[ENDS_COUNT] += 1
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def _send(m, q, step, hardware, trace, state):
-    """Start a transmission on a free link."""
+    """Start a transmission on an idle link."""
     tick = state.counters[TICK]
     counters, links, steps = state.counters, state.links, state.steps
     kind = np.uint32(steps[KIND, step])
@@ -288,9 +309,9 @@ def _send(m, q, step, hardware, trace, state):
     links[SENDING_STEP, m] = step
     links[GRANTED_QUEUE, m] = q
     if state.in_flight:
-        place = (links[ARRIVAL_HEAD, m] + links[ARRIVAL_COUNT, m]) % state.slots.shape[1]
-        state.flight[ARRIVAL_TICK, m, place] = tick + steps[ARRIVAL_DELAY, step] + extra
-        state.flight[ARRIVAL_STEP, m, place] = step
+        slot = (links[ARRIVAL_HEAD, m] + links[ARRIVAL_COUNT, m]) % state.slots.shape[1]
+        state.flight[ARRIVAL_TICK, m, slot] = tick + steps[ARRIVAL_DELAY, step] + extra
+        state.flight[ARRIVAL_STEP, m, slot] = step
         links[ARRIVAL_COUNT, m] += 1
     if counters[TRACED] < trace.shape[0]:
         row = counters[TRACED]
@@ -303,9 +324,12 @@ def _send(m, q, step, hardware, trace, state):
     links[SENT, m] += 1
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def _grant(side, asked, hardware, trace, state):
-    """Let the next queue in turn that has a packet for a link send it, credits given; return how many do."""
+    """Grant requested links to queues in round-robin order; return the number of grants.
+
+    The first queue with a head packet for the link is the only candidate, and waits if credits are insufficient.
+    """
     links, queues, steps = state.links, state.queues, state.steps
     granted = 0
     for k in range(asked):
@@ -333,9 +357,9 @@ def _grant(side, asked, hardware, trace, state):
     return granted
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def _take_from_queues(side, granted, state):
-    """Take what was granted a link from its queue; return how many links ask in the next round."""
+    """Remove granted packets from their queues; return the requests for the next round."""
     asked = 0
     counters, links, queues, steps, messages = (
         state.counters, state.links, state.queues, state.steps, state.messages,
@@ -366,9 +390,9 @@ def _take_from_queues(side, granted, state):
     return asked
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def _run_tick(first, graphs, hardware, results, state):
-    """All that happens in one tick: ends, arrivals, starts, credits, arbitration."""
+    """Process one tick: ends, arrivals, starts, credits, arbitration."""
     counters = state.counters
     counters[EPOCH_ENDS] = 0
     counters[MARKER_MOVED] = 0
@@ -382,8 +406,8 @@ def _run_tick(first, graphs, hardware, results, state):
         asked = _start_sources(asked, state)
     if state.in_flight:
         asked = _collect_credits(asked, hardware, state)
-    # The crossbar is faster than the links: once a packet leaves, the next one in its queue may
-    # leave by another link in the same tick. Rounds see the heads as the round found them.
+    # The crossbar is faster than the links: as soon as a packet leaves its queue, the next one may be granted another
+    # link in the same tick. Each round uses the queue heads at its start.
     side = 0
     while asked > 0:
         granted = _grant(side, asked, hardware, results.trace, state)
@@ -397,9 +421,9 @@ def _run_tick(first, graphs, hardware, results, state):
         counters[MARKED] += 1
 
 
-@njit
+@allocation_free
 def _run_graph(first, graphs, hardware, fast_forward, results, state, snapshots):
-    """Run one graph to its end, or until nothing can move."""
+    """Run one graph to its end, or until a deadlock."""
     counters = state.counters
     while counters[UNFINISHED] > 0:
         now = _next_tick(state)
@@ -407,22 +431,21 @@ def _run_graph(first, graphs, hardware, fast_forward, results, state, snapshots)
             break
         counters[TICK] = now
         _run_tick(first, graphs, hardware, results, state)
-        # A trace has no gaps: repetitions are skipped once it is full.
-        # Asked here: a call passes every array of the state, which costs as much as a tick.
+        # Repetitions are not skipped while a trace is recorded, because a trace has no gaps.
+        # The condition is checked here, because a call with all arrays of the state costs as much as a tick.
         if fast_forward and may_have_repeated(counters) and counters[TRACED] == results.trace.shape[0]:
             look_for_period(snapshots, state)
 
 
 @njit
 def simulate_graphs(first_graph, last_graph, graphs, network, hardware, fast_forward, ends_only, phases, results):
-    """Simulate consecutive graphs, each in a phase of the arbiters; fills their part of the arrays of `results`.
+    """Simulate consecutive graphs and fill their entries in the arrays of `results`.
 
-    A deadlocked communication keeps the end -1. `link_packets` counts transmissions,
-    `least_credits` holds the fewest header and data credits ever left, `simulated_ticks`
-    the ticks that were not skipped. `trace` takes one row a transmission (communication,
-    link, number, start, end) until it is full. `milestones` takes one row whenever a source
-    starts, drains or ends (time, packets that each communication has yet to deliver). With
-    `ends_only` links at which nothing is decided are left out, and only `end_tick` is filled.
+    A deadlocked copy keeps the completion time -1. `link_packets` counts transmissions, `least_credits` is the minimum
+    of available header and data credits, and `simulated_ticks` counts the ticks that were not skipped. `trace` has one
+    row per transmission (copy, link, number, start, end) until it is full. `milestones` has one row for each tick in
+    which a copy starts, sends its last packet or ends (tick, undelivered packets of each copy). With `ends_only`,
+    routes are shortened, and only `end_tick` is filled.
     """
     widest = 1
     for graph in range(first_graph, last_graph):

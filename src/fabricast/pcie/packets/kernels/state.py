@@ -1,4 +1,4 @@
-"""State of the packet-level simulator: what its rows hold, and how a graph is laid out in it."""
+"""State arrays of the packet-level simulator and their initialisation."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fabricast.runtime.compilation import njit
+from fabricast.runtime.compilation import allocation_free, njit
 
 NEVER = np.int64(2**62)
-#: States that each is compared with; an even number. More find repetitions earlier, and take time themselves.
+#: Maximum number of snapshots, an even number. More snapshots detect periods earlier but cost more comparisons.
 _SNAPSHOTS = 16
 
-# Rows of `links`: one column a used link. `NUMBER`: its place in the order of first use, which the phase of its arbiter
-# follows. `CLEAR`: when a link that was left out of routes has sent what has arrived there.
+# Rows of `links`, one column per used link. `NUMBER`: number in the order of first use, which determines the initial
+# arbiter position. `CLEAR`: tick when a link removed from routes has transmitted all packets that have arrived.
 (
     BUSY_UNTIL,
     SENDING_STEP,
@@ -35,28 +35,28 @@ _SNAPSHOTS = 16
     NUMBER,
     CLEAR,
 ) = range(19)
-# Rows of `queues`: the first are the sources, one a communication; then input buffers.
+# Rows of `queues`, one column per queue: first a source queue per copy, then input buffers.
 HEAD, LENGTH, PIECES_LEFT, INPUT_LINK, OUTPUT_LINK = range(5)
-# Rows of `steps`: one column a hop of a communication.
+# Rows of `steps`, one column per hop of a copy.
 LINK, QUEUE_AFTER, KIND, TICKS, ARRIVAL_DELAY, PIECES, COMMUNICATION = range(7)
-# Rows of `around`, what is known of each link while routes are laid out: its number by its place in the topology; the
-# only link before it and after it, the time that it needs for every packet (negative where several differ), how many
-# communications use it and begin on it, whether what has crossed it is never held back, its number in the end.
+# Rows of `around`, temporary data of each link while routes are shortened: its number by topology link; the previous
+# link, next link and transmission time common to all its copies (negative if they differ); number of copies that use it
+# and begin on it; whether no packet waits after it; its final number.
 LOCAL, BEFORE, AFTER, ONLY_TICKS, USERS, BEGINNERS, FREE, RENUMBERED = range(8)
-# Rows of `messages`: one column a communication. Its steps end before `END_STEP`; those up to `ROUTE_END` are left out
-# and take `TAIL_TICKS`, -1 if packets may wait for each other there.
+# Rows of `messages`, one column per copy. Its steps end before `END_STEP`. The steps from there to `ROUTE_END` are
+# removed and add the delay `TAIL_TICKS`, which is -1 if packets may wait for each other in these steps.
 FIRST_STEP, TO_SEND, TO_DELIVER, STATE, END, BEGIN, END_STEP, ROUTE_END, TAIL_TICKS = range(9)
-# A communication waits for its engine and for those before it, is ready to begin at its time, runs, is done.
+# States of a copy: waiting for its engine or barrier, ready to start at its start time, running, done.
 WAITING, READY, RUNNING, DONE = range(4)
-# Rows of `engines`: one column an endpoint. `BARRED`: a copy into it is not done, those behind wait.
+# Rows of `engines`, one column per endpoint. `BARRED`: an earlier copy of this barrier is not done.
 ENGINE_BUSY, LAST_FLOW, BARRED, CHOSEN = range(4)
-# Planes of `flight`: what travels on a link, and which credits travel back.
+# Planes of `flight`: packets in flight on each link, and credits in flight to its sender.
 ARRIVAL_TICK, ARRIVAL_STEP, CREDIT_TICK, CREDIT_KIND = range(4)
-# Rows of `ends`: a ring of the transmissions under way, in the order in which they end.
+# Rows of `ends`, a ring buffer of the active transmissions in the order of their ends.
 END_TICK, END_LINK = range(2)
 
 
-# Places of `counters`.
+# Indices of `counters`.
 (
     TICK,
     SKIPPED,
@@ -83,11 +83,11 @@ END_TICK, END_LINK = range(2)
 
 
 class Graphs(NamedTuple):
-    """Congestion graphs: where each begins, and source, target, packets and start of its communications.
+    """Congestion graphs: offsets, and source, target, packets and start of each copy.
 
-    Under a program, also the engine of each communication, the destination that it waits for (-1 for none), its flow,
-    and the pause of an engine that changes its flow; without one, these are empty. `turns` is the number of flows
-    among which engines take turns, 0 where they keep the order of rows.
+    For copy programs, `engine`, `barrier` (-1 for none), `flow` and `pause_ticks` of each copy follow `CopyOrder`. They
+    are empty without a program. `turns` is the number of flows that engines serve round-robin, or 0 for the order of
+    rows.
     """
 
     offset: Any
@@ -103,7 +103,7 @@ class Graphs(NamedTuple):
 
 
 class Network(NamedTuple):
-    """Routes of all pairs of endpoints, from which hop on they carry pieces, and the opposite of each link."""
+    """Routes of all endpoint pairs, first hop with split packets, and reverse links."""
 
     endpoints: Any
     route_offset: Any
@@ -114,7 +114,7 @@ class Network(NamedTuple):
 
 
 class Hardware(NamedTuple):
-    """Ticks of whole packets and pieces on each link, buffers, and how the root complex cuts packets."""
+    """Transmission times in ticks, buffers, and splitting of packets."""
 
     wire_ticks: Any
     piece_cost_ticks: Any
@@ -129,7 +129,7 @@ class Hardware(NamedTuple):
 
 
 class Results(NamedTuple):
-    """What `simulate_graphs` fills."""
+    """Result arrays of `simulate_graphs`."""
 
     end_tick: Any
     link_packets: Any
@@ -140,7 +140,10 @@ class Results(NamedTuple):
 
 
 class _State(NamedTuple):
-    """All that changes while a graph runs; `in_flight` tells whether packets and credits travel for some ticks."""
+    """State of a run.
+
+    `in_flight` is true if packets and credits can be in flight: with link latency or cut-through switching.
+    """
 
     counters: Any
     links: Any
@@ -160,9 +163,10 @@ class _State(NamedTuple):
 
 
 class _Snapshots(NamedTuple):
-    """Earlier states, a row each: their time and signature, and what was sent, delivered and carried by then.
+    """Earlier states, one row each, with their counters of packets.
 
-    The first of `order` are those in use.
+    The first entries of `order` are the rows in use. The counters are packets to send and to deliver of each copy, and
+    transmissions of each link.
     """
 
     order: Any
@@ -174,9 +178,9 @@ class _Snapshots(NamedTuple):
     carried: Any
 
 
-@njit
+@allocation_free
 def _power_of_two(least):
-    """Return the smallest power of two that is not less."""
+    """Return the smallest power of two of at least `least`."""
     power = 1
     while power < least:
         power *= 2
@@ -185,7 +189,7 @@ def _power_of_two(least):
 
 @njit
 def new_state(widest, graphs, network, hardware):
-    """Working memory for graphs of up to `widest` communications."""
+    """Allocate the state for graphs of up to `widest` copies."""
     all_links = hardware.wire_ticks.shape[1]
     room = hardware.header_credits + 1
     most_queues = widest + max(all_links, widest * network.longest_route)
@@ -211,7 +215,7 @@ def new_state(widest, graphs, network, hardware):
 
 @njit
 def new_snapshots(widest, state):
-    """Memory for states of `new_state`."""
+    """Allocate snapshots of a state."""
     most_queues, room = state.slots.shape
     all_links = state.links.shape[1]
     words = most_queues + 6 * all_links + widest + all_links * room * 5
@@ -226,16 +230,16 @@ def new_snapshots(widest, state):
     )
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def _phase_of(link, phase):
-    """Return how far the arbiter of a link has turned in a phase; none has in the first."""
+    """Return the initial rotation of the arbiter of a link, 0 in phase 0."""
     mixed = (np.int64(link) + 1) * np.int64(2654435761) * phase
     return (mixed >> np.int64(13)) & np.int64(1023)
 
 
-@njit
+@allocation_free
 def _number_links(first, graphs, network, hardware, state):
-    """Give numbers to the links and hops of one graph, in the order of first use."""
+    """Assign numbers to the links and steps of a graph in the order of first use."""
     links, steps, messages = state.links, state.steps, state.messages
     local = state.around[LOCAL]
     local[:] = -1
@@ -281,9 +285,9 @@ def _number_links(first, graphs, network, hardware, state):
     state.counters[USED_COUNT] = link_count
 
 
-@njit
+@allocation_free
 def number_queues(hardware, phase, state):
-    """Give every hop the queue that it fills, and every link the queues that take turns on it."""
+    """Assign queues to steps, and list the queues that each link serves."""
     links, queues, steps, messages, turns = state.links, state.queues, state.steps, state.messages, state.turns
     message_count, link_count = state.counters[MESSAGE_COUNT], state.counters[LINK_COUNT]
     state.counters[NEXT_START] = NEVER
@@ -303,13 +307,13 @@ def number_queues(hardware, phase, state):
         queue = c
         for s in range(messages[FIRST_STEP, c], end):
             m = steps[LINK, s]
-            known = False
+            is_listed = False
             for k in range(links[TURNS, m]):
-                known = known or turns[m, k] == queue
-            if not known:
+                is_listed = is_listed or turns[m, k] == queue
+            if not is_listed:
                 turns[m, links[TURNS, m]] = queue
                 links[TURNS, m] += 1
-            # The head of a packet may leave before its tail arrives, never faster than the tail.
+            # Cut-through: a packet may be forwarded after its header, unless the next link is faster or splits packets.
             last = s + 1 == end
             through = hardware.header_ticks >= 0 and not last and steps[PIECES, s + 1] == 1
             through = through and steps[TICKS, s + 1] >= steps[TICKS, s]
@@ -338,9 +342,9 @@ def number_queues(hardware, phase, state):
     state.counters[QUEUE_COUNT] = queue_count
 
 
-@njit
+@allocation_free
 def lay_out(first, count, graphs, network, hardware, state):
-    """Prepare the state for one graph, but for its queues."""
+    """Initialise the state for one graph, except for its queues."""
     counters = state.counters
     counters[MESSAGE_COUNT] = count
     _number_links(first, graphs, network, hardware, state)

@@ -1,1 +1,1 @@
-"""Compiled kernels: arrays in, arrays out."""
+"""Compiled kernels for schedules; arguments and results are arrays."""

@@ -1,4 +1,4 @@
-"""Sets as the bits of a positive number: what processors do in one instruction, and Python has no operator for."""
+"""Population count and trailing-zero count of bit sets as numba intrinsics."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from numba import types
 from numba.extending import intrinsic
 
-from fabricast.runtime.compilation import njit
+from fabricast.runtime.compilation import allocation_free
 
 __all__ = ["bits", "lowest", "without_lowest"]
 
@@ -17,7 +17,7 @@ _Instruction = tuple[Any, Callable[..., Any]]
 
 @intrinsic  # type: ignore[untyped-decorator]
 def bits(_typing: Any, mask: Any) -> _Instruction:
-    """Count the members of a set."""
+    """Return the number of members of a set."""
 
     def generate(_context: Any, builder: Any, _: Any, arguments: Any) -> Any:
         return builder.ctpop(arguments[0])
@@ -27,7 +27,7 @@ def bits(_typing: Any, mask: Any) -> _Instruction:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def lowest(_typing: Any, mask: Any) -> _Instruction:
-    """Return the lowest member of a set that is not empty."""
+    """Return the lowest member of a non-empty set."""
 
     def generate(context: Any, builder: Any, _: Any, arguments: Any) -> Any:
         return builder.cttz(arguments[0], context.get_constant(types.boolean, True))
@@ -35,7 +35,7 @@ def lowest(_typing: Any, mask: Any) -> _Instruction:
     return types.int64(types.int64), generate
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def without_lowest(mask):
     """Return the set without its lowest member."""
     return mask & (mask - 1)

@@ -1,8 +1,27 @@
-"""Compiled kernels of the schedule search: millions of schedules from tables of distinct steps.
+"""Enumeration of all schedules of a pattern, synchronised and asynchronous.
 
-A step is a code: each source adds a digit, 0 when idle, else one more than the number of
-the target it sends to. A schedule is a number `low + lows * high`: the permutations of the
-first and of the last sources.
+A schedule is one permutation of the copies of each source. Its number is `low + lows * high`, where `low` and `high`
+number the permutations of the first and of the last sources. An active set (a set of at most one copy per source) is a
+code in mixed radix: the digit of a source is 0 if it is idle, otherwise 1 plus the index of the target.
+
+Synchronised schedules (`synchronised_times`): all sources start their k-th copies together. The time of a schedule is
+the sum of the times of its steps, which the caller has evaluated once for each distinct code.
+
+Asynchronous schedules (`asynchronous_times`): each source starts its next copy when its previous one ends.
+
+1. Rates depend only on the active set, so the caller evaluates the model once per code and stores the rates in a table
+   (`Rates`). Codes that a symmetry of tree and pattern maps to each other are evaluated once (`smallest_images`,
+   `copy_rates`).
+2. Schedules form a tree that branches where a source has several copies left to choose from. Schedules with a common
+   beginning share its events: at a branch, `_choose` continues with the first copy and pushes the state with each other
+   choice on a stack. A source with one copy left continues without a branch.
+3. Each thread advances 64 schedules in lanes, one event at a time (`_next_event`): look up the rates of each lane,
+   advance to the next end of a copy, and update codes and remaining bytes. The inner loops over lanes vectorise. With a
+   latency, a pause is a separate phase, counted in seconds with `pace` 1.
+4. A lane whose schedule has ended stores the time by schedule number. It continues with the top of the stack, or with
+   the next combination of first copies (`_run_abreast`).
+5. Only one combination of first copies per symmetry class is run. `copy_times` copies the times of the other schedules
+   from their images.
 """
 
 from __future__ import annotations
@@ -12,7 +31,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fabricast.pcie.schedules.kernels.bit_masks import bits, lowest, without_lowest
-from fabricast.runtime.compilation import njit
+from fabricast.runtime.compilation import allocation_free, njit
 
 __all__ = [
     "NO_SEND",
@@ -25,23 +44,24 @@ __all__ = [
     "synchronised_times",
 ]
 
-#: Schedules that a thread runs side by side.
+#: Number of lanes: schedules that a thread advances together.
 _ABREAST = 64
-#: Of what a phase has to go, what is left when it counts as over.
+#: Relative remainder below which a phase counts as ended.
 _SAME = 1e-9
-#: Sends are numbers from 0 on, and the bits of sets; this one stands for none.
+#: Number that represents no copy. Copies are numbered from 0 and are bits of sets.
 NO_SEND = 62
-#: A source holds what it adds to the code of the active set, and above it what its next send will, if only one waits.
+#: Shift of the upper half of `held`. The lower half is the term of the active copy in the code, the upper half that of
+#: the next copy if a single one waits.
 _NEXT = 32
 _NOW_MASK = (1 << _NEXT) - 1
 
 
 class Sends(NamedTuple):
-    """What sources go through: the sends of the bits in `own[source]`, and a pause of `latency_s` before each.
+    """Copies of all sources, each preceded by a pause of `latency_s`.
 
-    A send k takes `amount_bytes[k]` and adds `part[k]` to the code of the active set. To begin the n-th of m waiting
-    sends adds n times `weight[source, m]` to the number of a schedule. Sends are alike if all have one size and none
-    waits for a pause.
+    The bits of `own[source]` are the copies of a source. Copy k has `amount_bytes[k]` bytes and adds `part[k]` to the
+    code of the active set. Choosing the n-th of m waiting copies adds n times `weight[source, m]` to the number of the
+    schedule. `alike` is true if all copies have the same size and there is no pause.
     """
 
     own: Any
@@ -53,9 +73,10 @@ class Sends(NamedTuple):
 
 
 class Rates(NamedTuple):
-    """Rates of active sets, of few values: the numbers of those in `bytes_per_s`, in words of `width` bits a source.
+    """Table of the rates of all active sets.
 
-    The numbers of the sources of the active set with code c are in `words[c]`, the lowest bits those of the first.
+    The rates have few distinct values (`bytes_per_s`). `words[c]` has the index of the rate of each source in the
+    active set with code c, `width` bits per source, beginning with the lowest bits.
     """
 
     words: Any
@@ -64,12 +85,13 @@ class Rates(NamedTuple):
 
 
 class _Abreast(NamedTuple):
-    """Schedules under way, by source and lane or by lane: `waiting` has bits of sends, `asks` of sources.
+    """State of the lanes, by source and lane or by lane.
 
-    Those sources ask that may go on with one of several sends. Of a phase `left` is to go, in bytes or, while `pace` is
-    1, in seconds, and it is over when `over` is left; `next_bytes` has the send that follows, if one alone is left.
-    `busy` is 0 where all has ended, `step` is the time to the next event, `goes_on` tells where no source asks, and
-    `runs` whether there is a schedule.
+    `left` is the remainder of the phase of a source in bytes, or in seconds during a pause (`pace` is 1). The phase
+    ends when `left` is at most `over`. `next_bytes` is the size of the next copy if a single one waits. `waiting` has
+    the bits of copies, `asks` the bits of sources that must choose one of several copies. `busy` is 0 when all copies
+    have ended, `step` is the time to the next event, `goes_on` is true if no source must choose, and `runs` is true if
+    the lane has a schedule.
     """
 
     rate: Any
@@ -90,7 +112,7 @@ class _Abreast(NamedTuple):
 
 
 class _Stack(NamedTuple):
-    """Schedules that go on from where another one took the first of several sends; `told`: all whole numbers."""
+    """Stack of schedules to continue from a branch; `told` has all integer fields."""
 
     left: Any
     held: Any
@@ -104,7 +126,7 @@ class _Stack(NamedTuple):
 
 @njit
 def synchronised_times(first_high, last_high, low_codes, high_codes, step_s, elapsed_s):
-    """Add the times of the steps of every schedule; fills the part of `elapsed_s` of these highs."""
+    """Fill `elapsed_s` for a range of `high` with the sums of step times of each schedule."""
     lows = low_codes.shape[0]
     steps = low_codes.shape[1]
     for high in range(first_high, last_high):
@@ -118,7 +140,7 @@ def synchronised_times(first_high, last_high, low_codes, high_codes, step_s, ela
 
 @njit
 def smallest_images(first_high, last_high, low_images, high_images, smallest, symmetry):
-    """Fill in the smallest code that a symmetry gives each step of these highs, and which does."""
+    """Compute the smallest image of each code over all symmetries, and the symmetry."""
     symmetries, lows = low_images.shape
     for high in range(first_high, last_high):
         base = high * lows
@@ -135,7 +157,7 @@ def smallest_images(first_high, last_high, low_images, high_images, smallest, sy
 
 @njit
 def copy_rates(smallest, symmetry, places, numbers):
-    """Give the active sets that were not evaluated the rates of their smallest image, source by source."""
+    """Copy the rates of each smallest image to its equivalent active sets."""
     for code in range(smallest.size):
         image = smallest[code]
         if image != code:
@@ -143,9 +165,9 @@ def copy_rates(smallest, symmetry, places, numbers):
                 numbers[code, s] = numbers[image, places[symmetry[code], s]]
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def _begin(lane, source, send, others, sends, state):
-    """Let a source of a lane begin a send, which is a bit, while others wait."""
+    """Start a copy (a bit) of a source, with the bits of its waiting copies in `others`."""
     kind = np.uint64(lowest(send))
     several = without_lowest(others)
     following = np.uint64(lowest(others | (1 << NO_SEND)) if several == 0 else NO_SEND)
@@ -159,9 +181,9 @@ def _begin(lane, source, send, others, sends, state):
         state.next_bytes[source, lane] = sends.amount_bytes[following]
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def _push(lane, asks, sends, state, stack):
-    """Keep a lane as it is."""
+    """Push the state of a lane on the stack."""
     top = np.uint64(stack.top[0])
     stack.top[0] += 1
     stack.now[top] = state.now[lane]
@@ -179,9 +201,9 @@ def _push(lane, asks, sends, state, stack):
             stack.next_bytes[top, s] = state.next_bytes[s, lane]
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def _pop(lane, sends, state, stack):
-    """Go on in a lane with what was kept last."""
+    """Restore the state of a lane from the top of the stack."""
     stack.top[0] -= 1
     top = np.uint64(stack.top[0])
     state.now[lane] = stack.now[top]
@@ -199,9 +221,9 @@ def _pop(lane, sends, state, stack):
             state.next_bytes[s, lane] = stack.next_bytes[top, s]
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def _choose(lane, sends, state, stack):
-    """Let the sources of a lane that ask go on with the first of their sends; keep what they might begin instead."""
+    """Start the first waiting copy of each source that must choose; push the alternatives."""
     asks = state.asks[lane]
     while asks != 0:
         s = np.uint64(lowest(asks))
@@ -221,27 +243,30 @@ def _choose(lane, sends, state, stack):
         _begin(lane, s, choices & -choices, without_lowest(choices), sends, state)
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def _begin_schedules(lane, first_sends, sends, state):
-    """Begin in a lane all schedules that have the same first sends."""
+    """Start the schedules with a combination of first copies in a lane."""
     state.number[lane] = 0
     state.code[lane] = 0
-    # The first pauses end together.
+    # All sources have their first pause at the same time.
     state.now[lane] = sends.latency_s
     for s in range(sends.own.size):
-        own = sends.own[s]
-        ways = bits(own) + 1
-        choice = first_sends % ways - 1
-        first_sends //= ways
-        state.number[lane] += choice * sends.weight[s, ways - 1]
-        send = (own & -own) << choice
-        _begin(lane, s, send, own ^ send, sends, state)
+        copies = sends.own[s]
+        options = bits(copies) + 1
+        choice = first_sends % options - 1
+        first_sends //= options
+        state.number[lane] += choice * sends.weight[s, options - 1]
+        send = (copies & -copies) << choice
+        _begin(lane, s, send, copies ^ send, sends, state)
         state.pace[s, lane] = 0.0
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def _look_up(width, rates, state):
-    """Fill in the rates of the active set of each lane; with a known width, the inner loop is written out."""
+    """Look up the rates of the active set of each lane.
+
+    A constant `width` lets the compiler unroll the inner loop.
+    """
     for lane in range(state.code.size):
         for w in range(rates.words.shape[1]):
             word = rates.words[np.uint64(state.code[lane]), w]
@@ -250,9 +275,9 @@ def _look_up(width, rates, state):
                 word >>= np.uint64(width)
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def _next_event(sends, rates, state):
-    """Advance all lanes to when the next of their phases ends."""
+    """Advance each lane to the next end of a phase."""
     sources, lanes = state.left.shape
     rate, left, pace, step = state.rate, state.left, state.pace, state.step
     if rates.width == 8:
@@ -280,9 +305,9 @@ def _next_event(sends, rates, state):
         state.goes_on[lane] = (state.busy[lane] != 0) & (state.asks[lane] == 0) & (step[lane] < np.inf)
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def _pass_alike(s, sends, state):
-    """Let a source of all lanes go on for the time of the step, where all sends take as much and none pauses."""
+    """Advance one source in all lanes, for copies of equal size without pauses."""
     rate, left, held, step = state.rate, state.left, state.held, state.step
     code, waiting, asks, busy = state.code, state.waiting, state.asks, state.busy
     own, ask_bit, amount, limit = sends.own[s], 1 << s, sends.amount_bytes[0], _SAME * sends.amount_bytes[0]
@@ -302,9 +327,9 @@ def _pass_alike(s, sends, state):
         busy[lane] |= now_held
 
 
-@njit(inline="always")
+@allocation_free(inline="always")
 def _pass(s, sends, state):
-    """Let a source of all lanes go on for the time of the step."""
+    """Advance one source in all lanes, with pauses and copies of any size."""
     rate, left, over, pace, held, step = state.rate, state.left, state.over, state.pace, state.held, state.step
     code, waiting, asks, busy, next_bytes = state.code, state.waiting, state.asks, state.busy, state.next_bytes
     own, ask_bit, pause_s = sends.own[s], 1 << s, sends.latency_s
@@ -319,7 +344,7 @@ def _pass(s, sends, state):
         begins = ended & (not pauses)
         left_anew = next_bytes[s, lane] if follows else np.inf
         over_anew = _SAME * next_bytes[s, lane] if follows else 0.0
-        # While it pauses, a source holds its next send alone.
+        # During a pause, only the upper half of `held` is set: the term of the next copy.
         held_ended = following if begins else following << _NEXT
         held_anew = held_ended if ended else holds
         code[lane] += (held_anew & _NOW_MASK) - (holds & _NOW_MASK)
@@ -335,11 +360,12 @@ def _pass(s, sends, state):
         pace[s, lane] = pace_ended if ended else pace[s, lane]
 
 
-@njit
+@allocation_free
 def _run_abreast(position, last, first_sends, sends, rates, state, stack, most_pushes, elapsed_s):
-    """Run until no lane has a schedule: each goes on with what was kept last, else with other first sends.
+    """Run until no lane has a schedule or the stack may overflow.
 
-    Returns where to go on with first sends once the stack has more room, -1 when all is done.
+    A lane without a schedule continues with the top of the stack, or with the next first copies. Returns the index of
+    the next first copies if the stack must be enlarged, or -1 when all schedules have ended.
     """
     running = True
     while running:
@@ -350,7 +376,7 @@ def _run_abreast(position, last, first_sends, sends, rates, state, stack, most_p
             if not state.goes_on[lane]:
                 if state.runs[lane] and state.busy[lane] == 0:
                     elapsed_s[state.number[lane]] = state.now[lane]
-                # What is left may never end: literal readings can starve a communication for ever.
+                # Some copies never end: with literal formulas, the model can assign a rate of 0.
                 if state.busy[lane] == 0 or state.step[lane] == np.inf:
                     state.runs[lane] = stack.top[0] > 0 or position < last
                     if stack.top[0] > 0:
@@ -366,7 +392,7 @@ def _run_abreast(position, last, first_sends, sends, rates, state, stack, most_p
 
 @njit
 def _stack_of(room, sources, top):
-    """Return a stack with room for so many schedules."""
+    """Return a stack for `room` schedules."""
     shape = (room, sources)
     return _Stack(
         np.empty(shape), np.empty(shape, dtype=np.int64), np.empty(shape), np.empty(shape), np.empty(shape),
@@ -376,7 +402,7 @@ def _stack_of(room, sources, top):
 
 @njit
 def _lanes(sources, rates):
-    """Return lanes without a schedule: nothing in them ends."""
+    """Return lanes without schedules; their phases never end."""
     shape = (sources, _ABREAST)
     whole = np.zeros((5, _ABREAST), dtype=np.int64)
     return _Abreast(
@@ -389,15 +415,13 @@ def _lanes(sources, rates):
 
 @njit
 def asynchronous_times(first, last, first_sends, sends, rates, elapsed_s):
-    """Run all schedules with some first sends in which a source starts its next send when its previous one ends.
+    """Compute the times of all asynchronous schedules with a range of first copies.
 
-    Where a source may go on with one of several sends, what went before is run once for all of them. Schedules advance
-    side by side, an event of each at a time, as the processor computes many at once. Those of which a send never ends
-    are left out.
+    Fills `elapsed_s` by schedule number. Schedules with a copy that never ends keep their initial value.
     """
     sources = sends.own.size
     state = _lanes(sources, rates)
-    # A lane keeps so much from its first sends to its last.
+    # Maximum number of pushes of a lane from the first to the last copies of a schedule.
     deepest = 0
     for s in range(sources):
         deepest += (bits(sends.own[s]) - 1) * (bits(sends.own[s]) - 2) // 2
@@ -421,7 +445,7 @@ def asynchronous_times(first, last, first_sends, sends, rates, elapsed_s):
 
 @njit
 def copy_times(first_high, last_high, low_sends, high_sends, smallest, symmetry, low_images, high_images, elapsed_s):
-    """Give each schedule of these highs whose first sends were not run the time of its image whose first sends were."""
+    """Copy times to the schedules that were not run, from their images under symmetry."""
     lows = low_sends.size
     for high in range(first_high, last_high):
         base = high * lows

@@ -1,12 +1,12 @@
-"""What measurements and files do not tell of copies is said, and no rate of one kind stands for another unsaid."""
+"""Warnings about rates that measurements and files leave unknown."""
 
 import numpy as np
 import pytest
 
 import fabricast as fc
 from fabricast.core.errors import InputError
+from fabricast.core.warnings import WarningCode
 from fabricast.pcie.machines.calibrate import calibrate_machine
-from fabricast.pcie.measurements.addresses import address_doubts
 from fabricast.pcie.measurements.files import copies_of_machine
 from fabricast.pcie.models.calibration import _interval
 from fabricast.pcie.topology.files import load_tree
@@ -34,10 +34,15 @@ Unidirectional P2P=Enabled Bandwidth (P2P Writes) Matrix (GB/s)
 """
 
 
-def machine(tmp_path, *, told=True):
-    """A tree of two GPUs on root ports of one root complex, as NCCL writes it."""
-    inside = [f'<gpu dev="{number}" sm="80"/>' if told else "" for number in range(2)]
-    gpus = "".join(GPU.format(bus=bus, inside=own) for bus, own in zip(("3b", "5e"), inside, strict=True))
+def codes(warnings):
+    """Return the codes of warnings."""
+    return [warning.code for warning in warnings]
+
+
+def machine(tmp_path, *, has_gpu_elements=True):
+    """Return a tree of two GPUs on root ports of one root complex, read from NCCL XML."""
+    inside = [f'<gpu dev="{number}" sm="80"/>' if has_gpu_elements else "" for number in range(2)]
+    gpus = "".join(GPU.format(bus=bus, inside=device) for bus, device in zip(("3b", "5e"), inside, strict=True))
     path = tmp_path / "machine.xml"
     path.write_text(f'<system version="1"><cpu numaid="0">{gpus}</cpu></system>')
     return load_tree(path)
@@ -52,67 +57,67 @@ def written(tmp_path, name, text):
 def test_slow_peers_without_a_switch_do_not_slow_host_copies(tmp_path):
     tree = with_host_memory(machine(tmp_path))
     measured = copies_of_machine(tree, written(tmp_path, "measured.csv", HOST_FASTER))
-    found = calibrate_machine(tree, measured, one_way_bytes_per_s=28e9)
-    assert found.rates.one_way_bytes_per_s == pytest.approx(22.2e9)
-    assert found.rates.of_way("crossing") == pytest.approx(9.9e9)
-    assert found.rates.of_way("host_in") is None
-    assert "from and to host memory" in found.source["one_way"]
-    assert found.measured_ways == {"crossing", "host_in", "host_out"}
+    calibration = calibrate_machine(tree, measured, one_way_bytes_per_s=28e9)
+    assert calibration.rates.one_way_bytes_per_s == pytest.approx(22.2e9)
+    assert calibration.rates.of_way("crossing") == pytest.approx(9.9e9)
+    assert calibration.rates.of_way("host_in") is None
+    assert "from and to host memory" in calibration.source["one_way"]
+    assert calibration.measured_ways == {"crossing", "host_in", "host_out"}
 
 
-def test_copies_of_a_kind_that_nobody_measured_are_named(tmp_path):
+def test_unmeasured_path_classes_are_reported(tmp_path):
     tree = machine(tmp_path)
     peers = written(tmp_path, "peers.csv", PEERS_ONLY)
     graphs = fc.graph([(0, 1)], size="1 GB")
-    notes = fc.predict(tree, graphs, model="endpoint_engines", measurements=peers).attrs["notes"]
-    assert not any("of this kind was measured" in note for note in notes)
+    notes = fc.predict(tree, graphs, model="endpoint_engines", measurements=peers).attrs["warnings"]
+    assert not WarningCode.PATH_CLASS_UNMEASURED in codes(notes)
     host = written(
         tmp_path, "host.csv", HOST_FASTER.replace("peer,0>1,calibration,9.9\nback,1>0,calibration,9.9\n", "")
     )
-    notes = fc.predict(tree, graphs, model="endpoint_engines", measurements=host).attrs["notes"]
-    assert any("of this kind was measured" in note for note in notes)
+    notes = fc.predict(tree, graphs, model="endpoint_engines", measurements=host).attrs["warnings"]
+    assert WarningCode.PATH_CLASS_UNMEASURED in codes(notes)
 
 
-def test_pairs_without_peer_access_tell_no_rate_of_links(tmp_path):
+def test_pairs_without_peer_access_do_not_calibrate_links(tmp_path):
     tree = machine(tmp_path)
     addresses = {"first": "3b", "second": "5e"}
     with_access = written(tmp_path, "a.txt", NO_ACCESS.format(refused="", **addresses))
-    assert len(copies_of_machine(tree, with_access)) == 2
+    assert len(copies_of_machine(tree, with_access).graphs) == 2
     one = written(tmp_path, "b.txt", NO_ACCESS.format(refused="Device=0 CANNOT Access Peer Device=1", **addresses))
-    assert [graph.flows for graph in copies_of_machine(tree, one)] == [(("1", "0"),)]
+    assert [graph.flows for graph in copies_of_machine(tree, one).graphs] == [(("1", "0"),)]
     refused = "Device=0 CANNOT Access Peer Device=1\nDevice=1 CANNOT Access Peer Device=0"
     with pytest.raises(InputError, match="no GPU of it has peer access"):
         copies_of_machine(tree, written(tmp_path, "c.txt", NO_ACCESS.format(refused=refused, **addresses)))
 
 
-def test_measurements_of_other_addresses_are_doubted(tmp_path):
+def test_measurements_with_other_pci_addresses_are_reported(tmp_path):
     tree = machine(tmp_path)
-    own = written(tmp_path, "own.txt", NO_ACCESS.format(first="3b", second="5e", refused=""))
+    matching = written(tmp_path, "own.txt", NO_ACCESS.format(first="3b", second="5e", refused=""))
     other = written(tmp_path, "other.txt", NO_ACCESS.format(first="1", second="21", refused=""))
-    assert address_doubts(tree, own) == ()
-    (doubt,) = address_doubts(tree, other)
-    assert "no GPU of the measurements" in doubt
-    assert doubt in fc.validate_machine(tree, other).remarks
-    assert doubt not in fc.validate_machine(tree, own).remarks
+    assert copies_of_machine(tree, matching).warnings == ()
+    (warning,) = copies_of_machine(tree, other).warnings
+    assert warning.code == WarningCode.ADDRESSES_DIFFER
+    assert warning in fc.validate_machine(tree, other).warnings
+    assert warning not in fc.validate_machine(tree, matching).warnings
     notes = fc.predict(tree, fc.graph([(0, 1)], size="1 GB"), model="endpoint_engines", measurements=other).attrs[
-        "notes"
+        "warnings"
     ]
-    assert any("no GPU of the measurements" in note for note in notes)
+    assert WarningCode.ADDRESSES_DIFFER in codes(notes)
 
 
-def test_files_that_cannot_show_direct_links_say_so(tmp_path):
-    assert not any("NVLink" in note for note in machine(tmp_path).notes)
-    assert any("NVLink and xGMI cannot be seen" in note for note in machine(tmp_path, told=False).notes)
+def test_files_without_direct_link_information_are_reported(tmp_path):
+    assert not WarningCode.PEER_LINKS_UNKNOWN in codes(machine(tmp_path).warnings)
+    assert WarningCode.PEER_LINKS_UNKNOWN in codes(machine(tmp_path, has_gpu_elements=False).warnings)
 
 
-def test_small_copies_are_said_to_be_start_up():
+def test_small_copies_warn_of_startup_time():
     tree = fc.load_topology("storm8")
     small, large = (fc.predict(tree, fc.graph([(0, 1)], size=size)) for size in ("4 KiB", "300 MiB"))
-    assert any("start-up" in note for note in small.attrs["notes"])
-    assert not any("start-up" in note for note in large.attrs["notes"])
+    assert WarningCode.SMALL_COPIES in codes(small.attrs["warnings"])
+    assert not WarningCode.SMALL_COPIES in codes(large.attrs["warnings"])
 
 
-def test_intervals_of_two_runs_are_those_of_student():
+def test_intervals_of_two_runs_use_student_t():
     rates = np.array([12.987, 13.004])
     generator = np.random.default_rng(0)
     draws = [float(rates[generator.integers(0, 2, 2)].mean()) for _ in range(4000)]
@@ -124,7 +129,7 @@ def test_intervals_of_two_runs_are_those_of_student():
 
 
 def hwloc_machine(tmp_path, ends, carried, *, kind="NVLinkBandwidth", gpus=2):
-    """GPUs below one PCIe switch of one package, and a matrix of direct links between ends of hwloc's file."""
+    """Return a tree from hwloc XML: GPUs below one PCIe switch, and a matrix of direct links."""
     devices = "".join(
         f'<object type="PCIDev" gp_index="{10 + n}" pci_busid="0004:0{n + 4}:00.0" '
         f'pci_type="0302 [10de:1db1] [10de:1212] a1" pci_link_speed="7.876923">'
@@ -147,50 +152,50 @@ def hwloc_machine(tmp_path, ends, carried, *, kind="NVLinkBandwidth", gpus=2):
     return load_tree(path)
 
 
-def test_gpus_with_nvlink_to_their_processor_have_links_of_its_rate(tmp_path):
+def test_links_of_gpus_with_nvlink_to_processor_have_its_rate(tmp_path):
     ends = ("OSDev:50", "OSDev:51", "Package:2")
     tree = hwloc_machine(tmp_path, ends, [[0, 75000, 75000], [75000, 0, 75000], [75000, 75000, 0]])
     assert tree.link_bytes_per_s == 75e9
     assert {tree.vertex(name).parent for name in tree.accelerator_names} == {"RC"}
-    assert any("NVLink joins 2 GPUs to their processor at 75 GB/s" in note for note in tree.notes)
+    assert any("NVLink joins 2 GPUs to their processor at 75 GB/s" in str(one) for one in tree.warnings)
     without = hwloc_machine(tmp_path, ends[:2], [[0, 75000], [75000, 0]])
     assert without.link_bytes_per_s == pytest.approx(7.876923e9)
-    assert not any("processor" in note for note in without.notes)
+    assert not WarningCode.NVLINK_TO_PROCESSOR in codes(without.warnings)
 
 
-def test_pairs_that_xgmi_joins_over_other_gpus_only_are_named(tmp_path):
+def test_indirect_xgmi_pairs_are_reported(tmp_path):
     ends = ("OSDev:50", "OSDev:51", "OSDev:52")
     chain = [[0, 50000, 0], [50000, 0, 50000], [0, 50000, 0]]
     mesh = [[0, 50000, 50000], [50000, 0, 50000], [50000, 50000, 0]]
-    notes = hwloc_machine(tmp_path, ends, chain, kind="XGMIBandwidth", gpus=3).notes
-    assert any("xGMI joins 1 pair of GPUs, such as 0 and 2, over other GPUs only" in note for note in notes)
-    notes = hwloc_machine(tmp_path, ends, mesh, kind="XGMIBandwidth", gpus=3).notes
-    assert not any("over other GPUs only" in note for note in notes)
+    notes = hwloc_machine(tmp_path, ends, chain, kind="XGMIBandwidth", gpus=3).warnings
+    assert any("xGMI joins 1 pair of GPUs, such as 0 and 2," in str(one) for one in notes)
+    notes = hwloc_machine(tmp_path, ends, mesh, kind="XGMIBandwidth", gpus=3).warnings
+    assert not WarningCode.XGMI_FORWARDING in codes(notes)
 
 
-def test_direct_links_far_slower_than_told_are_doubted(tmp_path):
+def test_direct_links_slower_than_specified_are_reported(tmp_path):
     tree = hwloc_machine(tmp_path, ("OSDev:50", "OSDev:51"), [[0, 75000], [75000, 0]])
     rows = "graph,communications,role,total_gb_per_s\none,0>1,calibration,{}\n"
     slow, fast = (written(tmp_path, f"{rate}.csv", rows.format(rate)) for rate in (5.2, 68))
-    (remark,) = [text for text in fc.validate_machine(tree, slow).remarks if "of their NVLink" in text]
-    assert "5.2 GB/s is 6.9%" in remark
-    assert not any("of their NVLink" in text for text in fc.validate_machine(tree, fast).remarks)
+    (text,) = [str(one) for one in fc.validate_machine(tree, slow).warnings if one.code == WarningCode.SLOW_DIRECT_LINK]
+    assert "5.2 GB/s, which is 6.9%" in text
+    assert WarningCode.SLOW_DIRECT_LINK not in codes(fc.validate_machine(tree, fast).warnings)
 
 
-def test_copies_faster_than_the_links_of_the_file_are_said_to_be_left_out(tmp_path):
+def test_copies_faster_than_recorded_links_are_reported(tmp_path):
     path = tmp_path / "idle.xml"
     gpus = "".join(GPU.format(bus=bus, inside=f'<gpu dev="{n}" sm="80"/>') for n, bus in enumerate(("3b", "5e")))
     path.write_text(f'<system version="1"><cpu numaid="0">{gpus}</cpu></system>'.replace("16.0 GT/s", "2.5 GT/s"))
     tree = load_tree(path)
     rows = "graph,communications,role,total_gb_per_s\none,0>1,calibration,24\nback,1>0,calibration,24.5\n"
-    found = fc.validate_machine(tree, written(tmp_path, "m.csv", rows))
-    assert "2 copies alone are left out, faster than the links of the topology" in found.calibration.source["one_way"]
-    assert "no copy alone was measured" not in found.calibration.source["one_way"]
-    assert sum("links slept when the topology was written" in text for text in found.remarks) == 1
-    assert any("rates are in Gbit/s" in text for text in found.remarks)
+    report = fc.validate_machine(tree, written(tmp_path, "m.csv", rows))
+    assert "2 single-copy measurements exceed the link rates" in report.calibration.sources["one_way"]
+    assert "no single copy was measured" not in report.calibration.sources["one_way"]
+    assert codes(report.warnings).count(WarningCode.RATE_BEYOND_LINKS) == 1
+    assert any("rates are in Gbit/s" in str(one) for one in report.warnings)
 
 
-def test_ports_of_network_cards_hold_them_and_are_named(tmp_path):
+def test_network_card_ports_limit_capacity_and_are_reported(tmp_path):
     path = tmp_path / "cards.xml"
     net = '<net name="mlx5_{}" dev="{}" speed="{}" port="1"/>'
     gpu = GPU.format(bus="3b", inside='<gpu dev="0" sm="80"/>')
@@ -204,9 +209,9 @@ def test_ports_of_network_cards_hold_them_and_are_named(tmp_path):
 
     slow = tree(100000)
     assert slow.vertex("mlx5_0").capacity * slow.link_bytes_per_s * 256 / 280 == pytest.approx(12.5e9)
-    assert any("carries 12.5 GB/s to the network" in note for note in slow.notes)
+    assert any("carries 12.5 GB/s to the network" in str(one) for one in slow.warnings)
     assert tree(400000).vertex("mlx5_0").capacity == 1.0
-    assert any("has 2 ports (mlx5_0, mlx5_1)" in note for note in tree(100000, 100000).notes)
+    assert any("has 2 ports (mlx5_0, mlx5_1)" in str(one) for one in tree(100000, 100000).warnings)
     with pytest.raises(InputError, match="speed is 'fast', expected Mbit/s"):
         tree("fast")
 
@@ -214,11 +219,11 @@ def test_ports_of_network_cards_hold_them_and_are_named(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (('dev="1"', 'dev="0"'), "GPU dev '0' is a duplicate, expected another number for each"),
+        (('dev="1"', 'dev="0"'), "GPU dev '0' is a duplicate, expected unique numbers"),
         (("16.0 GT/s", "16.0 Gb/s"), "link_speed is '16.0 Gb/s"),
     ],
 )
-def test_nccl_files_that_contradict_themselves_are_refused(tmp_path, change, message):
+def test_inconsistent_nccl_files_are_rejected(tmp_path, change, message):
     path = tmp_path / "machine.xml"
     gpus = "".join(GPU.format(bus=bus, inside=f'<gpu dev="{n}" sm="80"/>') for n, bus in enumerate(("3b", "5e")))
     text = f'<system version="1"><cpu numaid="0">{gpus}</cpu></system>'

@@ -1,0 +1,102 @@
+"""Warnings: assumptions and contradictions that affect a result, each with a stable code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+__all__ = ["Warning", "WarningCode", "without_duplicates"]
+
+
+class WarningCode(StrEnum):
+    """Stable identifier of a kind of warning; programs compare codes, never texts."""
+
+    # Topologies
+    TOPOLOGY_NOTE = "topology_note"
+    LINK_SPEED_MISSING = "link_speed_missing"
+    IDLE_LINKS = "idle_links"
+    SLOW_LINKS = "slow_links"
+    NUMA_NODES_MERGED = "numa_nodes_merged"
+    INTER_SOCKET_CAPACITY_ASSUMED = "inter_socket_capacity_assumed"
+    XGMI_FORWARDING = "xgmi_forwarding"
+    GPU_NUMBERS_ASSUMED = "gpu_numbers_assumed"
+    NVLINK_TO_PROCESSOR = "nvlink_to_processor"
+    NVSWITCH_MEMBERS_ASSUMED = "nvswitch_members_assumed"
+    PEER_LINKS_UNKNOWN = "peer_links_unknown"
+    NETWORK_PORTS_MERGED = "network_ports_merged"
+    NETWORK_CARD_LIMITS = "network_card_limits"
+    # Parameters of models
+    DEFAULT_PARAMETER = "default_parameter"
+    PARAMETER_UNUSED = "parameter_unused"
+    CALIBRATED_RATE = "calibrated_rate"
+    LINK_RATE_DERIVED = "link_rate_derived"
+    ADDRESSES_DIFFER = "addresses_differ"
+    # Predictions
+    PROGRAMS_IGNORED = "programs_ignored"
+    DEFAULT_PROGRAM = "default_program"
+    INTER_SOCKET_COPIES = "inter_socket_copies"
+    INTER_SOCKET_RANGE = "inter_socket_range"
+    DIVIDED_WRITES = "divided_writes"
+    SMALL_COPIES = "small_copies"
+    STARVATION = "starvation"
+    PATH_CLASS_UNMEASURED = "path_class_unmeasured"
+    RANDOM_ORDER = "random_order"
+    DIRECT_LINK_RATE_NOMINAL = "direct_link_rate_nominal"
+    ARBITER_PHASE = "arbiter_phase"
+    # Measurements compared with a topology
+    RATE_BEYOND_LINKS = "rate_beyond_links"
+    CALIBRATION_CONTRADICTED = "calibration_contradicted"
+    IMPLAUSIBLE_RATE = "implausible_rate"
+    SLOW_DIRECT_LINK = "slow_direct_link"
+    COMMON_LINK = "common_link"
+    MISSING_PROBES = "missing_probes"
+    ROOT_COMPLEX_UNMEASURED = "root_complex_unmeasured"
+    CROSSING_UNMEASURED = "crossing_unmeasured"
+
+    @property
+    def is_contradiction(self) -> bool:
+        """True if measurements contradict the topology, each other or a plausible unit."""
+        return self in _CONTRADICTIONS
+
+
+_CONTRADICTIONS = frozenset(
+    {
+        WarningCode.ADDRESSES_DIFFER,
+        WarningCode.RATE_BEYOND_LINKS,
+        WarningCode.CALIBRATION_CONTRADICTED,
+        WarningCode.IMPLAUSIBLE_RATE,
+        WarningCode.SLOW_DIRECT_LINK,
+        WarningCode.COMMON_LINK,
+    }
+)
+
+
+@dataclass(frozen=True)
+class Warning:
+    """An assumption or contradiction that affects a result.
+
+    Parameters
+    ----------
+    code : WarningCode
+        Stable identifier of its kind.
+    text : str
+        One line: the assumption or contradiction, its effect on the result, and how to remove it.
+
+    Examples
+    --------
+    >>> warning = Warning(WarningCode.SMALL_COPIES, "the smallest copy has 8 bytes")
+    >>> str(warning), warning.code.is_contradiction
+    ('the smallest copy has 8 bytes', False)
+    """
+
+    code: WarningCode
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def without_duplicates(warnings: Iterable[Warning]) -> tuple[Warning, ...]:
+    """Return the warnings in their order, without duplicates."""
+    return tuple(dict.fromkeys(warnings))
