@@ -1,14 +1,14 @@
-"""Plain implementations of the PCIe models with exact fractions.
+"""Reference implementations of the PCIe models with exact fractions.
 
-Written from the description of the algorithm, without the kernels' shortcuts, and slow.
-Options are read from the same `CongestionOptions`.
+They follow the description of the algorithm without the optimisations of the kernels. Options are those of
+`CongestionOptions`.
 """
 
 from fractions import Fraction
 
 
 def links_of(tree, arc):
-    """Route as hashable links (up or down, lower vertex, port), in order of travel."""
+    """Return a route as hashable links (up or down, lower vertex, port)."""
     source, target = (tree.endpoint_names[end] for end in arc)
     turn = tree.lowest_common_ancestor(source, target)
 
@@ -26,7 +26,7 @@ def links_of(tree, arc):
 
 
 def max_min_shares(demand, capacity):
-    """Max-min shares of a capacity among demands."""
+    """Return the max-min fair shares of a capacity."""
     share, left, room = {}, dict(demand), capacity
     while left:
         level = room / len(left)
@@ -42,7 +42,7 @@ def max_min_shares(demand, capacity):
 
 
 def raise_equally(share, demand, chosen, spare):
-    """Raise the shares of the chosen groups in equal steps; return what is left."""
+    """Raise the shares of the chosen groups equally; return the remaining spare capacity."""
     extra = max_min_shares({g: demand[g] - share[g] for g in chosen}, spare)
     for g, more in extra.items():
         share[g] += more
@@ -50,7 +50,7 @@ def raise_equally(share, demand, chosen, spare):
 
 
 def arbitrate(demand, fixed, crossing, capacity, tau, options):
-    """Step C at one saturated downstream port."""
+    """Return the shares of step C at a saturated downstream port."""
     n = len(demand)
     if not crossing or (len(crossing) == n and options.all_crossing == "equal"):
         if options.work_conserving:
@@ -85,7 +85,7 @@ def arbitrate(demand, fixed, crossing, capacity, tau, options):
 
 
 def congestion_factors(tree, arcs, options, tau):
-    """Congestion factors of communications that are all active."""
+    """Return the congestion factors of communications that are all active."""
     tau = Fraction(tau)
     number = range(len(arcs))
     route = [links_of(tree, arc) for arc in arcs]
@@ -102,7 +102,7 @@ def congestion_factors(tree, arcs, options, tau):
             found.setdefault(route[c][position - 1] if position else ("copy", c), []).append(c)
         return found
 
-    # A source asks for what its own link carries.
+    # The demand of a source is the capacity of its link.
     demand = [
         capacity[route[c][0]] * (1 - tau if options.solo_crossing_penalty and crosses[c] else Fraction(1))
         for c in number
@@ -184,7 +184,7 @@ def congestion_factors(tree, arcs, options, tau):
 
 
 def max_min_rates(tree, arcs):
-    """Per-flow max-min fair rates."""
+    """Return the max-min fair rates of all communications."""
     route = [links_of(tree, arc) for arc in arcs]
     capacity = {link: Fraction(tree.vertex(link[1]).capacity) for links in route for link in links}
     rate = {}
@@ -204,7 +204,7 @@ def max_min_rates(tree, arcs):
 
 
 def end_times(tree, arcs, sizes, starts, bandwidth, rates_of):
-    """Event loop of step 2.4 with exact fractions."""
+    """Return completion times by the event loop of step 2.4 with exact fractions."""
     left = [Fraction(size) for size in sizes]
     starts = [Fraction(start) for start in starts]
     now, end = min(starts), {}
@@ -226,7 +226,7 @@ def end_times(tree, arcs, sizes, starts, bandwidth, rates_of):
 
 
 def back_pressure_rates(tree, arcs, piece_payload, piece_cost, rounds=100):
-    """Rates of the back-pressure model, with dictionaries and plain floats."""
+    """Return the rates of the back-pressure model, with dictionaries and floats."""
     names = tree.endpoint_names
     routes = [tree.route(names[s], names[t]) for s, t in arcs]
     cut = [
@@ -240,7 +240,7 @@ def back_pressure_rates(tree, arcs, piece_payload, piece_cost, rounds=100):
     limit = {link: float(capacity[link]) for link in links}
 
     def turns(groups, room, weight, greedy=None):
-        """Equal turns: groups are (demand, payload, cost); those that ask for less get it."""
+        """Return round-robin shares of groups (demand, payload, cost), limited by their demands."""
         share, open_groups, left = {}, set(groups), room
         while open_groups:
             level = max(left, 0.0) / sum(groups[g][weight] for g in open_groups)

@@ -1,7 +1,7 @@
-"""A plain packet-level simulator: objects, lists and a heap, no fast-forward.
+"""Reference packet-level simulator with objects, lists and a heap, without fast-forward.
 
-Written from the description of the hardware (store-and-forward, zero latency), with
-exact fractions of a byte time, and slow.
+It follows the description of the hardware (store-and-forward, no latency), and counts time in exact fractions of a byte
+time.
 """
 
 import heapq
@@ -10,7 +10,7 @@ from fractions import Fraction
 
 
 class Buffer:
-    """Where packets wait: a source of one message, or an input buffer of a link."""
+    """Queue of packets: the source of a copy, or an input buffer of a link."""
 
     def __init__(self, link=None):
         self.link = link
@@ -24,10 +24,11 @@ class Buffer:
 
 
 class Program:
-    """Which messages may start: one at a time for an engine, none into a destination behind an earlier one.
+    """Start of copies under engines and barriers.
 
-    `turns` counts the flows among which engines take turns, 0 if they keep the order of messages; `pause` is in byte
-    times, for an engine that changes its flow.
+    An engine executes one copy at a time, and a barrier keeps the order of issue.
+    `turns` is the number of flows that engines serve round-robin, or 0 for the order of copies. `pause` is the pause of
+    an engine that changes its flow, in byte times.
     """
 
     def __init__(self, engine, barrier, flow, pause, turns):
@@ -40,7 +41,7 @@ class Program:
         self.busy.discard(self.engine[c])
 
     def claim(self):
-        """Return the messages that may start now, each with its pause."""
+        """Return the copies that may start now, each with its pause."""
 
         def free(c):
             into = self.barrier[c]
@@ -50,10 +51,10 @@ class Program:
         chosen = [(c, 0) for c in ready if self.engine[c] < 0]
         for engine in sorted({self.engine[c] for c in ready if self.engine[c] >= 0}):
             last = self.last.get(engine)
-            own = [c for c in ready if self.engine[c] == engine]
+            candidates = [c for c in ready if self.engine[c] == engine]
             if self.turns:
-                own.sort(key=lambda c: (self.flow[c] - (-1 if last is None else last) - 1) % self.turns)
-            first = own[0]
+                candidates.sort(key=lambda c: (self.flow[c] - (-1 if last is None else last) - 1) % self.turns)
+            first = candidates[0]
             chosen.append((first, self.pause[first] if last not in (None, self.flow[first]) else 0))
             self.last[engine] = self.flow[first]
             self.busy.add(engine)
@@ -62,7 +63,7 @@ class Program:
 
 
 def simulate(tree, arcs, packets, hardware, start=None, program=None):
-    """Return the end of every message in byte times of a link of capacity 1."""
+    """Return the completion time of each copy in byte times of a link of capacity 1."""
     start = start or [0] * len(arcs)
     whole, piece = hardware.packet_bytes
     names = tree.endpoint_names

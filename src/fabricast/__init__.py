@@ -1,7 +1,6 @@
-"""Forecast communication on dense accelerator servers and the networks behind them.
+"""Performance models of PCIe, GPU, MPI and network communication.
 
-The package walks one chain for every study: topology, congestion graphs,
-predictions, references, comparisons, claims, tables, figures, report.
+The functions of this module return topologies, congestion graphs and data frames of predictions.
 
 >>> import fabricast as fc
 >>> tree = fc.load_topology("storm8")
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from fabricast.core.errors import InputError
 
 __version__ = "0.1.0"
-#: Where each public name stands; nothing is imported before it is used.
+#: Module of each public name. Modules are imported when their names are first used.
 _HOME = {
     "FastestSchedule": "api.schedules",
     "InputError": "core.errors",

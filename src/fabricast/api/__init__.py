@@ -1,1 +1,1 @@
-"""What `import fabricast` offers: functions that take names, files or arrays and return data frames."""
+"""Public interface: functions of names, files or arrays that return data frames."""

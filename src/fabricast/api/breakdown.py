@@ -1,4 +1,4 @@
-"""What a faster part of the path of a small message would bring."""
+"""Effect of faster components on the time of small messages (what-if analysis)."""
 
 from __future__ import annotations
 
@@ -17,22 +17,23 @@ __all__ = ["WhatIf", "load_system", "what_if"]
 
 @dataclass(frozen=True)
 class WhatIf:
-    """What reductions of components do to a total.
+    """Effect of component reductions on a total time.
 
     Parameters
     ----------
     system, metric : str
-        The machine, and the total.
+        Name of the system and of the total.
     before_ns, after_ns : float
-        The total before and after.
+        Total in ns before and after the reductions.
     share_removed : float
-        Removed part of the total.
+        Removed fraction of the total.
     speedup : float
-        Total before over total after.
+        Total before divided by total after the reductions.
     shares : pandas.DataFrame
-        Columns part, share: the share of each component and group, the bound that no reduction can pass.
+        Columns part, share: share of each component and group in the total, the upper bound of what a reduction of
+        this component can remove.
     assumed : tuple of str
-        Components whose values are assumed, not published or measured.
+        Components with assumed times, which are neither published nor measured.
     """
 
     system: str
@@ -53,17 +54,22 @@ class WhatIf:
 
 
 def load_system(name: str | Path) -> System:
-    """Return a published system by name, or read one from YAML.
+    """Return a published system, or read a system from YAML.
 
     Parameters
     ----------
     name : str or Path
-        Published system (thunderx2) or .yaml file.
+        Name of a published system (thunderx2), or .yaml file.
+
+    Returns
+    -------
+    System
+        Component times of the system.
 
     Raises
     ------
     InputError
-        If there is none of that name, or the file is refused.
+        If the name is unknown or the file is invalid.
 
     Examples
     --------
@@ -74,33 +80,35 @@ def load_system(name: str | Path) -> System:
         if not Path(name).is_file():
             raise InputError("does not exist", path=name)
         return read_system_file(name)
-    known = {system.system: system for system in read_systems(published() / "breakdown_components.csv")}
-    if str(name) not in known:
-        raise unknown_name("system", str(name), known, otherwise=" or a .yaml file")
-    return known[str(name)]
+    systems = {system.system: system for system in read_systems(published() / "breakdown_components.csv")}
+    if str(name) not in systems:
+        raise unknown_name("system", str(name), systems, otherwise=" or a .yaml file")
+    return systems[str(name)]
 
 
 def what_if(system: str | Path | System, *, metric: str = "latency", **reductions: float) -> WhatIf:
-    """Say what a faster part of the message path would bring.
+    """Compute how faster components change the total time of a small message.
+
+    Component times add up. A reduction of one component does not change the others.
 
     Parameters
     ----------
     system : str, Path or System
-        Published system (thunderx2), .yaml file, or a system.
+        Name of a published system (thunderx2), .yaml file, or system.
     metric : str, default 'latency'
-        injection, injection_llp, latency or latency_llp.
+        Total time: injection, injection_llp, latency or latency_llp.
     **reductions : float
-        Share, 0 to 1, by which components or groups shrink, such as ``pio_copy=0.84``.
+        Fraction, 0 to 1, to remove from components or groups, such as ``pio_copy=0.84``.
 
     Returns
     -------
     WhatIf
-        Totals before and after, and the share of every part.
+        Totals before and after the reductions, and the share of each component and group.
 
     Raises
     ------
     InputError
-        If a name is unknown, or a reduction is not between 0 and 1.
+        If a name is unknown or a reduction is not between 0 and 1.
 
     References
     ----------

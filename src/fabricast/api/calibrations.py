@@ -1,4 +1,4 @@
-"""Parameters of the models from probes of a machine."""
+"""Calibration of model parameters with probes of a machine."""
 
 from __future__ import annotations
 
@@ -19,32 +19,35 @@ _COLUMNS = ("probe", "repeat", "source", "target", "size_bytes", "elapsed_s")
 def calibrate(
     tree: PcieTree, probes: pd.DataFrame | str | Path, *, seed: int = 20161113, pcie_only: bool = False
 ) -> pd.DataFrame:
-    """Estimate bandwidth, crossing cost and tau from probes of a machine, with 95 % intervals.
+    """Estimate bandwidth, crossing cost and tau from probes, with 95 % intervals.
+
+    Probes are copies that were measured on an otherwise idle machine: isolated copies below a switch, isolated copies
+    across the root complex, and pairs of a local and a crossing copy to the same endpoint. Missing kinds of probes
+    leave parameters undetermined.
 
     Parameters
     ----------
     tree : PcieTree
-        Topology.
+        Topology of the machine.
     probes : pandas.DataFrame or path
-        Columns probe, repeat, source, target, size_bytes, elapsed_s: one copy alone below a
-        switch, one alone across the root complex, one local and one crossing copy to the
-        same endpoint.
+        One row per copy, with columns probe, repeat, source, target, size_bytes, elapsed_s. Copies of the same probe
+        and repeat start together.
     seed : int, default 20161113
         Seed of the bootstrap.
     pcie_only : bool, default False
-        Whether copies between endpoints with direct links took the tree all the same.
+        Whether copies between directly linked endpoints used the PCIe tree.
 
     Returns
     -------
     pandas.DataFrame
-        One row for each parameter that the probes tell: study, system, name, value, unit, tag,
-        source, ci_low, ci_high; written as CSV it is what `predict` takes as `parameters`. The
-        numbers of runs stand in ``attrs["probes"]``, what they do not determine in ``attrs["not_determined"]``.
+        One row per determined parameter: study, system, name, value, unit, tag, source, ci_low, ci_high. Written as
+        CSV, the table is a valid argument `parameters` of `predict`. ``attrs["probes"]`` contains the number of runs
+        for each parameter, ``attrs["not_determined"]`` the names of undetermined parameters.
 
     Raises
     ------
     InputError
-        If a probe is none of the three kinds, contradicts the topology, or took a direct link.
+        If a probe is not of one of the three kinds, contradicts the topology, or used a direct link.
     """
     path = None if isinstance(probes, pd.DataFrame) else Path(probes)
     times = probes if isinstance(probes, pd.DataFrame) else read_probe_times(probes)
@@ -56,12 +59,12 @@ def calibrate(
             for source, target in zip(times["source"], times["target"], strict=True):
                 kind = tree.peer_link(source, target)
                 if kind is not None:
-                    raise PeerLinkError(f"copies {source} to {target}, which {kind} joins: no probe of the PCIe tree")
+                    raise PeerLinkError(f"probe copies {source} to {target} over {kind}, expected copies over PCIe")
         estimates = estimate(tree, times, seed=seed)
         limit = tree.link_bytes_per_s
         if limit is not None and estimates[0].value > limit:
             raise InputError(
-                f"gives a bandwidth of {estimates[0].value / 1e9:.4g} GB/s, expected at most the {limit / 1e9:.2f} "
+                f"bandwidth is {estimates[0].value / 1e9:.4g} GB/s, expected at most the {limit / 1e9:.2f} "
                 f"GB/s of the links of '{tree.name}'"
             )
     except InputError as error:

@@ -1,4 +1,4 @@
-"""Which method and path serve a message between GPUs best."""
+"""Selection of the communication method and path for messages between GPUs."""
 
 from __future__ import annotations
 
@@ -23,37 +23,37 @@ def select_method(
     gpus: int = 1,
     measured: str | Path | None = None,
 ) -> Choice:
-    """Choose method and path of a message between GPUs, with its lead over the second.
+    """Select the best communication method and path for a message between GPUs.
 
     Parameters
     ----------
     system : str
-        k20_extoll, lassen_mvapich, lassen_spectrum or summit_spectrum.
+        System: k20_extoll, lassen_mvapich, lassen_spectrum or summit_spectrum.
     size : float or str
-        Message size, in bytes or such as ``"512 KiB"``.
+        Message size in bytes, or text with a unit such as ``"512 KiB"``.
     nodes : int, default 2
-        Nodes; each exchanges with two neighbours, or one if there are two.
+        Number of nodes. Each node has two neighbours, or one if there are two nodes.
     overlap : float, default 0
-        Share of communication that could be hidden, 0 to 1.
+        Fraction of communication that can overlap with computation, 0 to 1.
     compute_s : float, default 0
-        Computation of a step in s.
+        Computation time per step in s.
     objective : {'time', 'energy', 'edp'}
-        What is to be small; edp is the product of energy and time.
+        Minimised quantity. edp is the product of energy and time.
     gpus : int, default 1
-        GPUs of a node that send at the same time; at most as many as were measured together. The rates of the
-        node are fitted to public measurements.
+        GPUs per node that send at the same time, at most as many as were measured concurrently. The rates of the node
+        are fitted to public measurements.
     measured : str or Path, optional
-        Parameters of a measured GPU (this_gpu.parameters.csv), in place of assumed values.
+        Parameters of a measured GPU (this_gpu.parameters.csv) that replace assumed values.
 
     Returns
     -------
     Choice
-        The winner, its lead over the second and whether that is a tie.
+        Best method, its margin over the second-best method, and whether the two are tied.
 
     Raises
     ------
     InputError
-        If an argument is out of range, or the system's power is not known.
+        If an argument is out of range or the power of the system is unknown.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Topologies and congestion graphs to ask questions about."""
+"""Topologies and congestion graphs as inputs of predictions."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ _SIZE = "300 MiB"
 
 
 def load_topology(source: str | Path, *, include_display: bool = False) -> PcieTree:
-    """Return a machine: a built-in one, or one from a file.
+    """Return a built-in topology, or read a topology from a file.
 
     Parameters
     ----------
     source : str or Path
         Built-in name such as ``"storm8"``, or a .yaml, hwloc .xml or NCCL .xml file.
     include_display : bool, default False
-        Whether NVIDIA and AMD graphics cards (class 0300) count as accelerators.
+        Whether NVIDIA and AMD graphics cards (class 0300) are included as accelerators.
 
     Returns
     -------
     PcieTree
-        The topology; it draws itself in a notebook.
+        Topology. Notebooks display it as a drawing.
 
     Raises
     ------
     InputError
-        If there is no such topology, or the file is refused.
+        If the topology is unknown or the file is invalid.
 
     Examples
     --------
@@ -61,26 +61,26 @@ def load_topology(source: str | Path, *, include_display: bool = False) -> PcieT
 
 
 def graph(arcs: Iterable[tuple[int, int]], *, size: float | str = _SIZE, name: str = "graph") -> CongestionGraphs:
-    """Return one congestion graph from pairs of endpoint numbers.
+    """Return a congestion graph of copies between pairs of endpoints.
 
     Parameters
     ----------
     arcs : iterable of (int, int)
-        Source and target of each communication, as places in `PcieTree.endpoint_names`.
+        Source and target of each copy, as indices into `PcieTree.endpoint_names`.
     size : float or str, default '300 MiB'
-        Size of each communication, in bytes or with a unit.
+        Size of each copy in bytes, or text with a unit.
     name : str, default 'graph'
         Name of the graph.
 
     Returns
     -------
     CongestionGraphs
-        One graph; all communications start at time 0.
+        One graph. All copies start at time 0.
 
     Raises
     ------
     InputError
-        If there is no communication, a number is negative, or both ends are the same.
+        If there are no copies, an index is negative, or source and target are the same.
 
     Examples
     --------
@@ -96,24 +96,24 @@ def graph(arcs: Iterable[tuple[int, int]], *, size: float | str = _SIZE, name: s
 
 
 def _ranks(tree: PcieTree) -> list[int]:
-    """Return the endpoint number of each rank: network cards run none."""
+    """Return the endpoint number of each rank. Network cards do not run ranks."""
     return [tree.endpoint_number[name] for name in tree.accelerator_names]
 
 
 def all_to_all(tree: PcieTree, *, size: float | str = _SIZE) -> CongestionGraphs:
-    """Return the congestion graph in which every accelerator sends to every other.
+    """Return the congestion graph in which every accelerator sends to all others.
 
     Parameters
     ----------
     tree : PcieTree
         Topology.
     size : float or str, default '300 MiB'
-        Size of each communication, in bytes or with a unit.
+        Size of each copy in bytes, or text with a unit.
 
     Returns
     -------
     CongestionGraphs
-        One graph; all communications start at time 0.
+        One graph. All copies start at time 0.
 
     Examples
     --------
@@ -124,27 +124,30 @@ def all_to_all(tree: PcieTree, *, size: float | str = _SIZE) -> CongestionGraphs
 
 
 def collective(tree: PcieTree, name: str, *, size: float | str = _SIZE) -> CongestionGraphs:
-    """Return the congestion graphs of a collective operation, one a step.
+    """Return the congestion graphs of a collective operation, one per step.
+
+    Steps depend on each other, so each step is a separate graph. The steps of a ring algorithm are equal: its graph is
+    returned once.
 
     Parameters
     ----------
     tree : PcieTree
-        Topology; rank k runs on its accelerator k.
+        Topology. Rank k runs on accelerator k.
     name : {'ring', 'tree', 'pairwise', 'halving'}
-        A step of a ring (all-reduce, reduce-scatter, all-gather); a binary tree up and down; all-to-all in steps of
-        pairs; reduce-scatter by recursive halving.
+        ``ring``: ring algorithm for all-reduce, reduce-scatter or all-gather. ``tree``: reduction and broadcast over
+        a binary tree. ``pairwise``: pairwise all-to-all. ``halving``: reduce-scatter by recursive halving.
     size : float or str, default '300 MiB'
-        Size of each communication, in bytes or with a unit.
+        Size of each copy in bytes, or text with a unit.
 
     Returns
     -------
     CongestionGraphs
-        One graph a step, each from time 0.
+        One graph per step. Each graph starts at time 0.
 
     Raises
     ------
     InputError
-        If the name is unknown, or the endpoints do not fit.
+        If the name is unknown or the algorithm does not support the number of accelerators.
 
     Examples
     --------
@@ -157,21 +160,23 @@ def collective(tree: PcieTree, name: str, *, size: float | str = _SIZE) -> Conge
 
 
 def network_card_copies(tree: PcieTree, *, from_cards: bool = False, size: float | str = _SIZE) -> CongestionGraphs:
-    """Return the congestion graph of all accelerators that send to the network card next to each, or receive from it.
+    """Return a graph of copies between accelerators and their nearest network cards.
+
+    All accelerators send at the same time, each to its nearest card. With `from_cards` they receive.
 
     Parameters
     ----------
     tree : PcieTree
         Topology with network cards (``fabricast topology import --network-cards``).
     from_cards : bool, default False
-        Whether the cards send.
+        Whether the network cards send.
     size : float or str, default '300 MiB'
-        Size of each communication, in bytes or with a unit.
+        Size of each copy in bytes, or text with a unit.
 
     Returns
     -------
     CongestionGraphs
-        One graph; of equally near cards each takes as many accelerators as the others, in the order of both.
+        One graph. Accelerators are distributed evenly over equally near cards, in the order of both.
 
     Raises
     ------
@@ -196,21 +201,23 @@ def network_card_copies(tree: PcieTree, *, from_cards: bool = False, size: float
 
 
 def host_copies(tree: PcieTree, *, to_host: bool = False, size: float | str = _SIZE) -> CongestionGraphs:
-    """Return the congestion graph of all accelerators that read the host memory next to each, or write it.
+    """Return a graph of copies between accelerators and their nearest host memory.
+
+    All accelerators read from host memory at the same time. With `to_host` they write.
 
     Parameters
     ----------
     tree : PcieTree
         Topology.
     to_host : bool, default False
-        Whether accelerators write.
+        Whether accelerators write to host memory.
     size : float or str, default '300 MiB'
-        Size of each communication, in bytes or with a unit.
+        Size of each copy in bytes, or text with a unit.
 
     Returns
     -------
     CongestionGraphs
-        One graph, for the model endpoint_engines: host memory has the numbers after all endpoints of the topology.
+        One graph for the model endpoint_engines. Host memory is numbered after all endpoints of the topology.
 
     Examples
     --------
@@ -219,8 +226,8 @@ def host_copies(tree: PcieTree, *, to_host: bool = False, size: float | str = _S
     >>> copies.source.tolist(), copies.target.tolist()
     ([8, 8, 8, 8, 8, 8, 8, 8], [0, 1, 2, 3, 4, 5, 6, 7])
     """
-    beside = memory_beside(with_host_memory(tree)).tolist()
-    arcs = [(beside[rank], rank) for rank in _ranks(tree)]
+    nearest_memory = memory_beside(with_host_memory(tree)).tolist()
+    arcs = [(nearest_memory[rank], rank) for rank in _ranks(tree)]
     return graph(
         [(rank, memory) for memory, rank in arcs] if to_host else arcs, size=size,
         name="all_to_host" if to_host else "host_to_all",
@@ -228,26 +235,28 @@ def host_copies(tree: PcieTree, *, to_host: bool = False, size: float | str = _S
 
 
 def halo_exchange(tree: PcieTree, grid: Sequence[int], *, size: float | str = _SIZE) -> CongestionGraphs:
-    """Return the congestion graph of a halo exchange: every process sends to its neighbours at once.
+    """Return the congestion graph of a halo exchange on a process grid.
+
+    Every process sends to all of its neighbours at the same time.
 
     Parameters
     ----------
     tree : PcieTree
         Topology.
     grid : sequence of int
-        Processes along each axis, the first axis fastest; process k runs on accelerator k.
+        Number of processes along each axis, first axis fastest. Process k runs on accelerator k.
     size : float or str, default '300 MiB'
-        Size of each communication, in bytes or with a unit.
+        Size of each copy in bytes, or text with a unit.
 
     Returns
     -------
     CongestionGraphs
-        One graph; all communications start at time 0.
+        One graph. All copies start at time 0.
 
     Raises
     ------
     InputError
-        If the grid does not fit the accelerators.
+        If the grid does not fit the number of accelerators.
 
     Examples
     --------
@@ -267,36 +276,36 @@ def read_graphs(path: str | Path, tree: PcieTree, *, size: float | str = _SIZE) 
     Parameters
     ----------
     path : str or Path
-        CSV or Parquet with the columns graph, source, target and, if wanted, size_bytes and start_s.
+        CSV or Parquet with the columns graph, source, target and, optionally, size_bytes and start_s.
     tree : PcieTree
-        Topology whose endpoints it names.
+        Topology that defines the endpoint names in the file.
     size : float or str, default '300 MiB'
-        Size where the file has no column size_bytes.
+        Size of each copy, in bytes or as text with a unit, if the file has no column size_bytes.
 
     Returns
     -------
     CongestionGraphs
-        The graphs in the order of the file.
+        Graphs in the order of the file.
 
     Raises
     ------
     InputError
-        On the first line that is wrong.
+        For the first invalid line.
     """
     return read_graph_file(path, tree, size_bytes=to_bytes(size))
 
 
 def check_endpoints(tree: PcieTree, graphs: CongestionGraphs, argument: str = "graphs") -> None:
-    """Refuse graphs that name endpoints which a topology has not.
+    """Check that a topology has all endpoints of the graphs.
 
     Parameters
     ----------
     tree : PcieTree
         Topology.
     graphs : CongestionGraphs
-        The graphs.
+        Graphs to check.
     argument : str, default 'graphs'
-        What they are, for the message.
+        Name of the argument, for the message.
 
     Raises
     ------
@@ -306,7 +315,7 @@ def check_endpoints(tree: PcieTree, graphs: CongestionGraphs, argument: str = "g
     largest = int(np.maximum(graphs.source, graphs.target).max(initial=0))
     if largest >= len(tree.endpoint_names):
         raise InputError(
-            f"names endpoint number {largest}, expected 0 to {len(tree.endpoint_names) - 1} of '{tree.name}' (host "
-            "memory has further numbers, for model endpoint_engines)",
+            f"contains endpoint number {largest}, expected 0 to {len(tree.endpoint_names) - 1} of '{tree.name}' (only "
+            "model endpoint_engines supports the higher numbers of host memory)",
             argument=argument,
         )

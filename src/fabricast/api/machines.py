@@ -1,4 +1,4 @@
-"""Forecasts held against measured copies of a machine."""
+"""Validation of forecasts with measured copies of a machine."""
 
 from __future__ import annotations
 
@@ -16,35 +16,38 @@ __all__ = ["validate_machine"]
 def validate_machine(
     tree: PcieTree, measured: str | Path, *, program: str = "independent", system: str | None = None
 ) -> MachineValidation:
-    """Hold forecasts against copies that were measured together on a machine.
+    """Compare forecasts with copies that were measured concurrently on a machine.
+
+    Isolated copies and other calibration rows determine the parameters of the machine. All other rows validate the
+    forecasts.
 
     Parameters
     ----------
     tree : PcieTree
-        The machine.
+        Topology of the machine.
     measured : str or Path
         CSV or Parquet of measured copies, or output of nvbandwidth, p2pBandwidthLatencyTest, p2pmark,
         rocm_bandwidth_test or TransferBench.
     program : str, default 'independent'
-        How rows were measured that do not say: ordered_writes (PyTorch), unordered_reads (p2pmark),
+        Copy program of rows that do not specify one: ordered_writes (PyTorch), unordered_reads (p2pmark),
         unordered_writes or independent.
     system : str, optional
-        Take only rows of this system.
+        Use only rows of this system.
 
     Returns
     -------
     MachineValidation
-        ``rows``: a data frame with forecast, measured rate and error of every graph; ``calibration``: parameters and
-        where each comes from; ``warnings``: contradictions and missing measurements, each with a code.
+        ``rows``: data frame with forecast, measured rate and error of every graph. ``calibration``: parameters and
+        their sources. ``warnings``: contradictions and missing measurements, each with a code.
 
     Raises
     ------
     InputError
-        If the file is refused, names an endpoint that the machine has not, or holds no copy alone.
+        If the file is invalid, contains an unknown endpoint or lacks isolated copies.
 
     References
     ----------
-    Engines and programs as found on public measurements (config/published/pcie_concurrent_copies.csv).
+    Engines and programs were derived from public measurements (config/published/pcie_concurrent_copies.csv).
 
     Examples
     --------

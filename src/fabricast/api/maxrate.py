@@ -1,4 +1,4 @@
-"""Max-rate models fitted to measurements of many processes on one node."""
+"""Max-rate models fitted to measurements of several processes per node."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ _UNITS = {"s": "s", "r": "bytes/s", "k": "processes"}
 
 @dataclass(frozen=True)
 class DatasetFit:
-    """A model fitted to one data set.
+    """Max-rate model fitted to one data set.
 
     Parameters
     ----------
     dataset, convention : str
-        Its name, and what its times are.
+        Name of the data set, and convention of its times.
     cells : ndarray of float64, shape (cells, 2)
-        Sizes in bytes and numbers of processes.
+        Message sizes in bytes and numbers of processes.
     times : ndarray of float64, shape (cells,)
-        Times in s.
+        Measured times in s.
     regressor : MaxRateRegressor
-        The fitted model.
+        Fitted model.
     intervals : dict
-        95 % interval of each parameter; None where the data do not tell it.
+        95 % interval of each parameter; None if the data do not identify the parameter.
     """
 
     dataset: str
@@ -62,18 +62,18 @@ def fit_datasets(
     model : str
         Key of `fabricast.maxrate.models.FORMS`.
     smallest_bytes : float
-        Smaller messages are left out.
+        Size in bytes below which messages are ignored.
     draws : int
-        Bootstrap draws behind the intervals.
+        Number of bootstrap samples for the intervals.
     seed : int
         Root seed.
     path : Path, optional
-        File of the measurements, for messages.
+        File of the measurements, for error messages.
 
     Yields
     ------
     DatasetFit
-        Data set after data set.
+        Fit of each data set, in the order of their names.
 
     Raises
     ------
@@ -84,7 +84,7 @@ def fit_datasets(
         raise unknown_name("model", model, FORMS)
     rows = measurements[measurements["size_bytes"] >= smallest_bytes]
     if rows.empty:
-        raise InputError(f"holds no message of at least {smallest_bytes:g} bytes", path=path)
+        raise InputError(f"contains no messages of at least {smallest_bytes:g} bytes", path=path)
     fewest = max(FEWEST_CELLS, len(FORMS[model].parameters))
     for dataset, part in rows.groupby("dataset", sort=True):
         if len(part) < fewest:
@@ -114,35 +114,37 @@ def fit_max_rate(
     draws: int = 200,
     seed: int = 20161113,
 ) -> pd.DataFrame:
-    """Fit a max-rate model to measurements: parameters with 95 % intervals, where the data tell them.
+    """Fit a max-rate model to measurements, with 95 % intervals of the parameters.
+
+    Max-rate models describe the time for several processes of a node to send messages of the same size, limited by
+    the rate of each process and of the node.
 
     Parameters
     ----------
     measurements : pandas.DataFrame or path
-        Columns processes, size_bytes, time_s and, if wanted, dataset and convention (round_trip,
-        one_way, windowed; one_way if left out); or a CSV or Parquet file, or what a benchmark
-        program printed.
+        Columns processes, size_bytes, time_s and, optionally, dataset and convention (round_trip, one_way or
+        windowed; one_way by default). A path is a CSV or Parquet file, or output of a benchmark program.
     model : str, default 'refined'
-        postal, maxrate, refined, refined_latency or overload.
+        Model: postal, maxrate, refined, refined_latency or overload.
     processes : int, optional
-        Pairs, where an output does not name them.
+        Number of process pairs, if the benchmark output omits it.
     smallest_bytes : float, default 0
-        Smaller messages are left out.
+        Size in bytes below which messages are ignored.
     draws : int, default 200
-        Bootstrap draws behind the intervals.
+        Number of bootstrap samples for the intervals.
     seed : int, default 20161113
-        Seed of starts and bootstrap.
+        Seed of the starting points of the fit and of the bootstrap.
 
     Returns
     -------
     pandas.DataFrame
-        One row a data set and parameter: dataset, model, convention, parameter, value, unit, low,
-        high, determined. Where `determined` is false the data say nothing of it: value, low and high are NaN.
+        One row per data set and parameter: dataset, model, convention, parameter, value, unit, low, high, determined.
+        `determined` is false if the data do not identify the parameter; value, low and high are then NaN.
 
     Raises
     ------
     InputError
-        If a file or a column is not as expected, or a data set is too small.
+        If a file or column is invalid, or a data set is too small.
 
     References
     ----------
@@ -162,19 +164,19 @@ def fit_max_rate(
     check_count("draws", draws, 100_000, least=20)
     path = None if isinstance(measurements, pd.DataFrame) else Path(measurements)
     rows = _checked(measurements) if path is None else read_measurement_file(path, processes=processes)  # type: ignore[arg-type]
-    found = []
+    records = []
     for fit in fit_datasets(rows, model, smallest_bytes=smallest_bytes, draws=draws, seed=seed, path=path):
         for name, value in fit.regressor.parameters_.items():
             interval = fit.intervals[name]
             low, high = (np.nan, np.nan) if interval is None else interval
-            found.append(
+            records.append(
                 {
                     "dataset": fit.dataset, "model": model, "convention": fit.convention, "parameter": name,
                     "value": np.nan if interval is None else value, "unit": _UNITS[name[0]], "low": low, "high": high,
                     "determined": interval is not None,
                 }
             )  # fmt: skip
-    return pd.DataFrame(found)
+    return pd.DataFrame(records)
 
 
 def _checked(measurements: pd.DataFrame) -> pd.DataFrame:
@@ -186,7 +188,9 @@ def _checked(measurements: pd.DataFrame) -> pd.DataFrame:
     numbers = rows[needed].apply(pd.to_numeric, errors="coerce")
     wrong = ~((numbers > 0) & np.isfinite(numbers)).all(axis=1)
     if wrong.any():
-        raise InputError(f"has {int(wrong.sum())} rows without positive numbers", argument="measurements")
+        raise InputError(
+            f"contains {int(wrong.sum())} invalid rows, expected positive numbers", argument="measurements"
+        )
     rows[needed] = numbers
     for name, default in (("dataset", "mine"), ("convention", "one_way")):
         if name not in rows:

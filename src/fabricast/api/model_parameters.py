@@ -1,4 +1,4 @@
-"""Parameters of models from what callers give: numbers, files of parameters, measured copies."""
+"""Model parameters from user-supplied numbers, parameter files or measured copies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ __all__ = ["engine_model", "given_parameters"]
 
 
 def given_parameters(tree: PcieTree, given: Mapping[str, Any]) -> MachineParameters:
-    """Return the parameters of a machine with what the caller gives of bandwidth, tau, crossing_cost and a file."""
+    """Return machine parameters, with the user-supplied values among them.
+
+    `given` contains bandwidth, tau, crossing_cost and parameters (a file); None if unspecified.
+    """
     bandwidth = given["bandwidth"]
     return machine_parameters(
         tree, bandwidth_bytes_per_s=None if bandwidth is None else to_bytes_per_s(bandwidth), tau=given["tau"],
@@ -29,19 +32,22 @@ def engine_model(
     tree: PcieTree, given: Mapping[str, Any], program: str | None, measurements: str | Path | None, system: str | None,
     pcie_only: bool,
 ) -> EngineModel:  # fmt: skip
-    """Return the model with rates from measured copies of the machine, else from what else is known of it."""
+    """Return the engine model of a machine, calibrated with measured copies if specified.
+
+    Without measurements, the rates come from the machine parameters.
+    """
     if given["tau"] is not None:
         raise InputError(
-            f"is no parameter of '{ENDPOINT_ENGINES}'; what copies lose behind the root complex is its crossing_cost",
+            f"is not a parameter of '{ENDPOINT_ENGINES}'; use crossing_cost for the slowdown across the root complex",
             argument="tau",
         )
     if measurements is None:
         if system is not None:
-            raise InputError("is given without measurements", argument="system")
+            raise InputError("is specified without measurements", argument="system")
         return EngineModel(tree, given_parameters(tree, given), program=program, pcie_only=pcie_only)
     for name, value in given.items():
         if value is not None:
-            raise InputError(f"excludes {name}: both tell the rates of copies", argument="measurements")
+            raise InputError(f"excludes {name}: both specify the rates of copies", argument="measurements")
     calibration, warnings = measured_calibration(
         tree, measurements, system=system, one_way_bytes_per_s=one_way_of(tree)
     )

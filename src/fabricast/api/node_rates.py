@@ -1,4 +1,4 @@
-"""Rates of nodes on which several GPUs send, fitted to public measurements when they are asked for."""
+"""Rates of nodes with several sending GPUs, fitted to public measurements."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ def gpu_node_rates(system: str) -> NodeRates:
     Parameters
     ----------
     system : str
-        A system of `fabricast.gpucentric.selector.systems` whose paths are measured.
+        System of `fabricast.gpucentric.selector.systems` with measured paths.
 
     Returns
     -------
     NodeRates
-        Rates one way, and the most GPUs of a node that were measured.
+        Rates of one-way messages in bytes/s, and the largest number of GPUs per node that was measured.
 
     Raises
     ------
     InputError
-        If no GPUs of the system were measured together.
+        If several GPUs of a node were never measured concurrently on this system.
 
     References
     ----------
@@ -51,9 +51,11 @@ def gpu_node_rates(system: str) -> NodeRates:
     measurement = read_measurements(published() / "maxrate_measurements.csv")
     rows = measurement[(measurement["dataset"] == f"{system}_gpu") & (measurement["size_bytes"] >= LARGE_BYTES)]
     if rows.empty:
-        raise InputError(f"is {system}, of which no GPUs of one node were measured together", argument="system")
+        raise InputError(
+            f"is {system}, expected a system with concurrent measurements of several GPUs per node", argument="system"
+        )
     cells = rows[["size_bytes", "processes"]].to_numpy(dtype=np.float64)
-    # A round trip takes as long as two ways.
+    # Convert to one-way times: a round trip consists of two messages.
     times = rows["time_s"].to_numpy(dtype=np.float64) / rows["convention"].map(CONVENTIONS).to_numpy(dtype=np.float64)
     parameters = MaxRateRegressor("refined", _STARTS).fit(cells, times).parameters_
     return NodeRates(

@@ -1,4 +1,4 @@
-"""Link loads of patterns on two-level direct networks."""
+"""Link loads of communication patterns on two-level direct networks."""
 
 from __future__ import annotations
 
@@ -25,41 +25,43 @@ def link_loads(
     ranks_per_node: int | None = None,
     seed: int = 1,
 ) -> pd.DataFrame:
-    """Return the loads of all links of a mapped pattern, with direct and indirect routes.
+    """Return the link loads of a mapped pattern for direct and indirect routing.
+
+    The time of the busiest link is a lower bound of the time of the pattern.
 
     Parameters
     ----------
     pattern : str or Path
-        2D-64, 4D-64, MChalf-64, ..., or bytes between ranks: a square .csv; .csv or .parquet with the columns
-        source,target,size_bytes; or .mtx.
+        Built-in pattern (2D-64, 4D-64, MChalf-64, ...), or file of bytes between ranks: square .csv, .csv or .parquet
+        with the columns source,target,size_bytes, or .mtx.
     mapping : str, default 'DEF'
-        DEF, BNM, BDM, BSM, RNM, RDM, RNMu or RDMu; of a matrix DEF or RNM.
+        Mapping: DEF, BNM, BDM, BSM, RNM, RDM, RNMu or RDMu. Matrices only support DEF and RNM.
     groups : int, optional
-        Groups (supernodes); for a built-in pattern those of its name.
+        Number of groups (supernodes); by default that in the name of a built-in pattern.
     gateway : {'mod', 'block', 'rel'}
-        Which router holds the link to another group.
+        Rule that assigns links between groups to routers.
     multiplicity : int, default 1
-        Parallel links between two groups.
+        Number of parallel links between two groups.
     network : str or Path, optional
-        YAML with keys of the network; it excludes `groups`.
+        YAML file of network parameters. It excludes `groups`.
     tiles : int, default 1
-        Copies of a matrix side by side, each with ranks of its own.
+        Number of instances of a matrix, on separate ranks.
     ranks_per_node : int, optional
-        Ranks of a matrix on each node; by default the cores of a router.
+        Ranks of a matrix per node; by default the cores of a router.
     seed : int, default 1
         Seed of random mappings.
 
     Returns
     -------
     pandas.DataFrame
-        One row a routing and class of links (LL within a drawer, LR within a group, D between
-        groups): routing, class, links, used, mean_bytes, max_bytes, time_s (of the busiest link of
-        the class), bottleneck (whether it is the slowest class of its routing).
+        One row per routing and link class (LL within a drawer, LR within a group, D between groups): routing, class,
+        links, used, mean_bytes, max_bytes, time_s (of the busiest link of the class), bottleneck (whether the class
+        limits the routing).
 
     Raises
     ------
     InputError
-        If a name is unknown, or the job does not fit the network.
+        If a name is unknown or the job does not fit the network.
 
     References
     ----------
@@ -79,7 +81,7 @@ def link_loads(
     )  # fmt: skip
     traffic, _, _ = mapped_traffic(str(pattern), mapping, machine, seed, tiles)
     rows = []
-    # An indirect route needs a third group to go through.
+    # Indirect routes pass through a third group.
     for routing in ROUTINGS if machine.groups >= 3 else ("direct",):
         loads = route(traffic, machine, routing)
         times = loads.class_times_s()

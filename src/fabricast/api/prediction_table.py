@@ -1,4 +1,4 @@
-"""Times of communications as a table that shows its timeline."""
+"""Table of copy times, with a timeline for notebooks."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["Prediction", "communications"]
 
-#: A timeline with more bars than this is not read.
+#: Maximum number of bars in a timeline.
 _MOST_BARS = 40
 
 
 class Prediction(pd.DataFrame):
-    """Times of communications: a data frame that shows its timeline in a notebook.
+    """Data frame of copy times that notebooks display with a timeline.
 
-    What the reader should know of it, such as which numbers were assumed, stands in
-    ``attrs["warnings"]``.
+    ``attrs["warnings"]`` lists warnings, for example about assumed parameters.
     """
 
     @property
@@ -35,7 +34,7 @@ class Prediction(pd.DataFrame):
 
 
 def _timeline(table: pd.DataFrame) -> str:
-    """Bars from start to end of each communication of the first graph, as SVG."""
+    """Return an SVG with a bar from start to end of each copy of the first graph."""
     columns = {"graph", "source", "target", "start_s", "elapsed_s"}
     if not columns <= set(table.columns) or table.empty:
         return ""
@@ -43,15 +42,15 @@ def _timeline(table: pd.DataFrame) -> str:
     ends = (rows["start_s"] + rows["elapsed_s"]).to_numpy()
     last = float(ends[np.isfinite(ends)].max(initial=0.0)) or 1.0
     bars = []
-    for place, (_, row) in enumerate(rows.iterrows()):
+    for bar, (_, row) in enumerate(rows.iterrows()):
         begin, end = 90 + 420 * row["start_s"] / last, 90 + 420 * min(row["start_s"] + row["elapsed_s"], last) / last
         label = f"{row['source']} → {row['target']}"
         why = f": {row['bottleneck']}" if "bottleneck" in rows else ""
         bars.append(
-            f'<text x="84" y="{16 * place + 12}" text-anchor="end" font-size="11">{escape(label)}</text>'
-            f'<rect x="{begin:.1f}" y="{16 * place + 2}" width="{max(end - begin, 1):.1f}" height="12" fill="#56B4E9">'
+            f'<text x="84" y="{16 * bar + 12}" text-anchor="end" font-size="11">{escape(label)}</text>'
+            f'<rect x="{begin:.1f}" y="{16 * bar + 2}" width="{max(end - begin, 1):.1f}" height="12" fill="#56B4E9">'
             f"<title>{escape(label)}, {row['elapsed_s'] * 1e3:.4g} ms{escape(why)}</title></rect>"
-            f'<text x="{end + 4:.1f}" y="{16 * place + 12}" font-size="10">{row["elapsed_s"] * 1e3:.4g} ms</text>'
+            f'<text x="{end + 4:.1f}" y="{16 * bar + 12}" font-size="10">{row["elapsed_s"] * 1e3:.4g} ms</text>'
         )
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="600" height="{16 * len(rows) + 4}" '
@@ -61,20 +60,19 @@ def _timeline(table: pd.DataFrame) -> str:
 
 
 def communications(tree: PcieTree, graphs: CongestionGraphs) -> dict[str, Any]:
-    """Return the columns that say which communication a row is.
+    """Return the columns that identify the copy of each row.
 
     Parameters
     ----------
     tree : PcieTree
         Topology.
     graphs : CongestionGraphs
-        The graphs.
+        Graphs with one row per copy.
 
     Returns
     -------
     dict
-        Columns by name: graph, communication, source, target, size_bytes, start_s; names are categories, each held
-        once.
+        Columns by name: graph, communication, source, target, size_bytes, start_s. Names are categoricals.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""When each communication ends, by a model."""
+"""Completion times of copies, predicted by a model."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from fabricast.runtime.threads import mapped_ahead
 
 __all__ = ["Predictor", "predict"]
 
-#: Parts of graphs that are worked on at once: with more, those that wait to be written take the memory.
+#: Maximum number of blocks of graphs that are evaluated concurrently; limits memory for blocks that wait to be written.
 _MOST_PARTS = 4
-#: Copies smaller than this take longer to start than the models, which have no start-up time, say in all.
+#: Size in bytes below which the start-up time, which the models neglect, exceeds the predicted time.
 _LATENCY_BYTES = 2.0**20
 
 
@@ -44,14 +44,14 @@ def _explanation(tree: PcieTree, graphs: CongestionGraphs, found: Evaluation) ->
 
 
 def _alone_s(tree: PcieTree, graphs: CongestionGraphs, bandwidth_bytes_per_s: float) -> NDArray[np.float64]:
-    """Time of each communication alone, at the bandwidth of its narrowest link."""
+    """Return the time of each copy in isolation, at the bandwidth of its narrowest link."""
     routes = tree.routes
-    known = np.flatnonzero(np.diff(routes.offset))
+    routed = np.flatnonzero(np.diff(routes.offset))
     narrowest = np.ones(routes.endpoints**2)
-    narrowest[known] = np.minimum.reduceat(routes.capacity[routes.link], routes.offset[known])
+    narrowest[routed] = np.minimum.reduceat(routes.capacity[routes.link], routes.offset[routed])
     pair = graphs.source * routes.endpoints + graphs.target
-    alone: NDArray[np.float64] = graphs.size_bytes / (bandwidth_bytes_per_s * narrowest[pair])
-    return alone
+    isolated_s: NDArray[np.float64] = graphs.size_bytes / (bandwidth_bytes_per_s * narrowest[pair])
+    return isolated_s
 
 
 def predict(
@@ -70,57 +70,61 @@ def predict(
     measurements: str | Path | None = None,
     system: str | None = None,
 ) -> Prediction:
-    """Predict when each communication of each congestion graph ends, and what limits it.
+    """Predict the completion time and bottleneck of each copy of congestion graphs.
+
+    A congestion graph is a set of copies that overlap in time on one machine. Most models divide the bandwidth of
+    shared links among its copies and neglect start-up times. The model ``"endpoint_engines"`` also executes the copies
+    of each GPU one at a time, in the order of a copy program, and supports copies of host memory.
 
     Parameters
     ----------
     tree : PcieTree
-        Topology, as `load_topology` gives.
+        Topology, as returned by `load_topology`.
     graphs : CongestionGraphs
-        Graphs, as `graph`, `halo_exchange`, `all_to_all` or `read_graphs` give.
+        Graphs, as returned by `graph`, `halo_exchange`, `all_to_all` or `read_graphs`.
     model : str or Model, default 'congestion_factor'
-        Name of a model; ``fabricast models`` lists them. ``"endpoint_engines"`` knows that a GPU executes one copy at a
-        time, in the order of a program, and takes copies of host memory.
+        Model or its name. ``fabricast models`` lists the names.
     bandwidth : float or str, optional
-        Bandwidth of one copy alone, in bytes/s or such as ``"24 GiB/s"``; by default that of the
-        machine: calibrated, published, or the payload share of its links.
+        Bandwidth of an isolated copy in bytes/s, or text such as ``"24 GiB/s"``. By default the bandwidth of the
+        machine: calibrated, published, or the payload share of its link rate.
     tau : float, optional
-        Performance reduction for crossing the root complex; by default that of the machine, else 0.
+        Performance reduction for crossing the root complex, 0 to 1; by default that of the machine, otherwise 0.
     crossing_cost : float, optional
-        Time per byte behind the root complex, relative, used by the model back_pressure; by
-        default that of the machine, else 1.
+        Relative time per byte across the root complex, used by the models back_pressure and endpoint_engines; by
+        default that of the machine, otherwise 1.
     parameters : str or Path, optional
-        Parameters of this machine, as ``fabricast calibrate -o`` writes them.
+        Parameters of this machine, as written by ``fabricast calibrate -o``.
     pcie_only : bool, default False
-        Whether copies between endpoints with direct links take the tree all the same.
+        Whether copies between directly linked endpoints use the PCIe tree.
     explain : bool, default True
-        Whether to name the bottleneck of each communication and who shares it.
+        Whether to add the bottleneck of each copy and the copies that share it.
     threads : int, default 1
-        Threads to use.
+        Number of threads.
     program : str, optional
-        Program of graphs that name none, for endpoint_engines: ordered_writes (PyTorch), unordered_reads (p2pmark),
-        unordered_writes (nvbandwidth) or independent.
+        Copy program of graphs that do not specify one, for endpoint_engines: ordered_writes (PyTorch), unordered_reads
+        (p2pmark), unordered_writes (nvbandwidth) or independent.
     measurements : str or Path, optional
-        Copies that were measured together on this machine, as for `validate_machine`: endpoint_engines takes its rates
-        from them.
+        Measured copies of this machine that calibrate endpoint_engines, in a format of `validate_machine`.
     system : str, optional
-        Take only measurements of this system.
+        Use only measurements of this system.
 
     Returns
     -------
     Prediction
-        One row a communication: graph, communication, source, target, size_bytes, start_s,
-        elapsed_s (end minus own start), slowdown (elapsed time by the time alone). Of endpoint_engines, earliest_s and
-        latest_s: the range where the order is random. Of other models and if explained,
-        bottleneck (the link or endpoint that limits it for the longest time: a full one of its route
-        where it gets its part, and not only what others leave; else the one that limits those that hold it back at a
-        port that they share) and shared_with.
+        One row per copy: graph, communication (number in its graph), source, target, size_bytes, start_s, elapsed_s
+        (completion time minus start time), slowdown (elapsed time relative to the isolated copy). The model
+        endpoint_engines adds earliest_s and latest_s, the range of elapsed_s for random orders. Other models add
+        bottleneck and shared_with if `explain` is true.
+
+        The bottleneck is the link or endpoint that limits the copy for the longest time. It is a saturated link of its
+        route where the copy receives its share of the bandwidth. If the copy is blocked at a port by other copies, it
+        is the link that limits these. shared_with lists the other copies that use the bottleneck.
 
     Raises
     ------
     InputError
-        If the model or an endpoint is unknown, a value is out of range, nothing tells the
-        bandwidth, or a copy would take a direct link.
+        If the model or an endpoint is unknown, a value is out of range, the bandwidth is unknown, or a copy would use
+        a direct link.
 
     References
     ----------
@@ -137,7 +141,7 @@ def predict(
     >>> times["shared_with"].tolist()
     ['2>1', '0>1']
 
-    One GPU that copies to two others executes one copy after the other:
+    A GPU that copies to two others executes one copy after the other:
 
     >>> engines = fc.predict(tree, fc.graph([(0, 1), (0, 4)]), model="endpoint_engines", program="torch")
     >>> engines["slowdown"].round(1).tolist()
@@ -154,17 +158,19 @@ def predict(
 
 
 class Predictor:
-    """Predicts graphs of one topology, some at a time, as `predict` does all at once.
+    """Predictor of graphs of one topology, block by block.
+
+    `predict` evaluates all graphs in one block.
 
     Parameters
     ----------
     tree, model, bandwidth, tau, crossing_cost, parameters, pcie_only, explain, threads, program, measurements, system
-        As for `predict`.
+        See `predict`.
 
     Raises
     ------
     InputError
-        If the model is unknown, a value is out of range, or nothing tells the bandwidth.
+        If the model is unknown, a value is out of range, or the bandwidth is unknown.
 
     Examples
     --------
@@ -200,7 +206,7 @@ class Predictor:
         else:
             for name, value in (("program", program), ("measurements", measurements), ("system", system)):
                 if value is not None:
-                    raise InputError(f"is given, and only model '{ENDPOINT_ENGINES}' takes it", argument=name)
+                    raise InputError(f"is only supported by model '{ENDPOINT_ENGINES}'", argument=name)
             if isinstance(model, str) and model not in MODELS:
                 raise unknown_name("model", model, [*MODELS, ENDPOINT_ENGINES])
             self._model = MODELS[model] if isinstance(model, str) else model
@@ -215,40 +221,52 @@ class Predictor:
 
     @property
     def tree(self) -> PcieTree:
-        """Topology of the graphs; of endpoint_engines host memory is among its endpoints."""
+        """Topology of the graphs. With endpoint_engines, it contains host memory as endpoints."""
         return self._tree
 
     def predict(self, graphs: CongestionGraphs) -> Prediction:
-        """Return times of some graphs, and remember what `notes` says of them.
+        """Return the times of one block of graphs, and record its warnings.
 
         Parameters
         ----------
         graphs : CongestionGraphs
-            The graphs.
+            Graphs of the block.
+
+        Returns
+        -------
+        Prediction
+            See `fabricast.predict`.
 
         Raises
         ------
         InputError
-            If an endpoint is unknown, or a copy would take a direct link of which nothing tells the rate.
+            If an endpoint is unknown, or a copy would use a direct link of unknown rate.
         """
         _, table = self._of_part(graphs, threads=self._threads)
         self._remember(graphs, table)
         return table
 
     def predict_parts(self, parts: Iterable[CongestionGraphs]) -> Iterator[Prediction]:
-        """Give times of graphs part by part, as `predict` does; models work on a part a thread.
+        """Yield the times of blocks of graphs, in their order.
+
+        Several threads evaluate one block each, except for endpoint_engines.
 
         Parameters
         ----------
         parts : iterable of CongestionGraphs
-            The graphs.
+            Blocks of graphs.
+
+        Yields
+        ------
+        Prediction
+            Times of one block.
 
         Raises
         ------
         InputError
-            As of `predict`.
+            See `predict`.
         """
-        # What endpoint_engines finds depends on the graphs before, and it holds the lock of the interpreter.
+        # Results of endpoint_engines depend on the previous graphs, and it does not release the interpreter lock.
         several = min(self._threads, _MOST_PARTS) if self._engines is None else 1
         for graphs, table in mapped_ahead(partial(self._of_part, threads=1), parts, threads=several):
             self._remember(graphs, table)
@@ -266,7 +284,7 @@ class Predictor:
             self._remember_divided(graphs.chosen(self._engines.writes(graphs)))
             return
         self._remember_divided(graphs)
-        # Engines know programs and links between root complexes, and let nobody starve.
+        # endpoint_engines supports programs and inter-socket links, and no copy starves.
         self._has_programs |= any(graphs.programs)
         self._between_roots += int(self._is_between_roots[graphs.source, graphs.target].sum())
         self._starves |= not np.isfinite(table["elapsed_s"].to_numpy()).all()

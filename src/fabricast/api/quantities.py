@@ -1,4 +1,4 @@
-"""Quantities as people write them: numbers in SI units, or text with a unit."""
+"""Quantities of users: numbers in SI units, or text with a unit."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ MOST_THREADS = 4096
 
 
 def check_count(argument: str, count: int, most: int, least: int = 1) -> None:
-    """Refuse a number of things that is out of range.
+    """Check that a count is within its bounds.
 
     Parameters
     ----------
     argument : str
-        What is counted.
+        Name of the argument, for the message.
     count, most, least : int
-        The number, and its bounds.
+        Count, and its maximum and minimum.
 
     Raises
     ------
     InputError
-        If it is out of range.
+        If the count is out of range.
 
     Examples
     --------
@@ -34,19 +34,19 @@ def check_count(argument: str, count: int, most: int, least: int = 1) -> None:
 
 
 def to_bytes(size: float | str, argument: str = "size") -> float:
-    """Return a size in bytes.
+    """Convert a size to bytes.
 
     Parameters
     ----------
     size : float or str
-        Bytes, or text such as ``"300 MiB"``.
+        Number of bytes, or text such as ``"300 MiB"``.
     argument : str, default 'size'
-        What it is, for the message.
+        Name of the argument, for the message.
 
     Raises
     ------
     InputError
-        If it is no positive size.
+        If the size is not positive.
 
     Examples
     --------
@@ -57,19 +57,19 @@ def to_bytes(size: float | str, argument: str = "size") -> float:
 
 
 def to_bytes_per_s(rate: float | str, argument: str = "bandwidth") -> float:
-    """Return a rate in bytes/s.
+    """Convert a rate to bytes/s.
 
     Parameters
     ----------
     rate : float or str
-        Bytes/s, or text such as ``"24 GiB/s"``.
+        Rate in bytes/s, or text such as ``"24 GiB/s"``.
     argument : str, default 'bandwidth'
-        What it is, for the message.
+        Name of the argument, for the message.
 
     Raises
     ------
     InputError
-        If it is no positive rate.
+        If the rate is not positive.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A finished run: its tables, and its figures by name."""
+"""Tables and figures of finished runs."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ __all__ = ["Picture", "Run", "open_run"]
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure of a run; it shows itself in a notebook.
+    """Figure of a run, displayed by notebooks.
 
     Parameters
     ----------
     path : Path
-        The SVG file; PDF and PNG lie beside it.
+        SVG file. PDF and PNG files are in the same folder.
     """
 
     path: Path
@@ -36,14 +36,14 @@ class Picture:
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run.
+    """Finished run: access to its tables and figures.
 
     Parameters
     ----------
     database : Path
-        Its database.
+        DuckDB database of the run.
     figures_folder : Path
-        Where its figures lie.
+        Folder of the figures.
     """
 
     database: Path
@@ -58,24 +58,24 @@ class Run:
 
     @contextmanager
     def connect(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Open the database for reading; relations live as long as the connection."""
+        """Open the database for reading; relations are valid until the connection closes."""
         with tables.open_run(self.database) as connection:
             yield connection
 
     def sql(self, query: str) -> pd.DataFrame:
-        """Return what a query of DuckDB's SQL finds."""
+        """Return the result of a DuckDB SQL query."""
         with self.connect() as connection:
-            found: pd.DataFrame = connection.sql(query).df()
-            return found
+            rows: pd.DataFrame = connection.sql(query).df()
+            return rows
 
     def __getitem__(self, table: str) -> pd.DataFrame:
         """Return a table or view as a data frame."""
-        known = self.tables
-        if table not in known:
-            raise unknown_name("table", table, known)
+        names = self.tables
+        if table not in names:
+            raise unknown_name("table", table, names)
         with self.connect() as connection:
-            found: pd.DataFrame = connection.table(table).df()
-            return found
+            rows: pd.DataFrame = connection.table(table).df()
+            return rows
 
     @property
     def figures(self) -> tuple[str, ...]:
@@ -83,7 +83,7 @@ class Run:
         return tuple(sorted(path.stem for path in self.figures_folder.glob("*.svg")))
 
     def figure(self, name: str) -> Picture:
-        """Return a figure by its name."""
+        """Return a figure by name."""
         if name not in self.figures:
             raise unknown_name("figure", name, self.figures)
         return Picture(self.figures_folder / f"{name}.svg")
@@ -99,18 +99,18 @@ def open_run(folder: str | Path = "results") -> Run:
     Parameters
     ----------
     folder : str or Path, default 'results'
-        Folder of its results, or its database.
+        Folder of the results, or database file.
 
     Returns
     -------
     Run
-        Tables as data frames (``run["claim"]``), queries (``run.sql(...)``), DuckDB relations
+        Access to tables as data frames (``run["claim"]``), queries (``run.sql(...)``), DuckDB relations
         (``with run.connect() as connection``) and figures (``run.figure("pcie.slowdown")``).
 
     Raises
     ------
     InputError
-        If there is no database, or it is of another version.
+        If the database does not exist or was written by another version.
     """
     path = Path(folder)
     database = path / "fabricast.duckdb" if path.is_dir() else path

@@ -1,4 +1,4 @@
-"""The fastest order of communications."""
+"""Search for the fastest order of copies."""
 
 from __future__ import annotations
 
@@ -27,31 +27,30 @@ from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["FastestSchedule", "fastest_schedule"]
 
-#: Schedules that a search evaluates at most.
+#: Maximum number of schedules that a search evaluates.
 EVALUATIONS = 40_000
 
 
 @dataclass(frozen=True)
 class FastestSchedule:
-    """The fastest schedules of a pattern, and how firmly that holds.
+    """Fastest schedules of a pattern, with a lower bound.
 
     Parameters
     ----------
     steps : pandas.DataFrame
-        One row a communication: schedule (1 is the fastest), source, step, target, elapsed_s (of
-        the whole schedule).
+        One row per copy: schedule (1 is the fastest), source, step, target, elapsed_s (time of the schedule in s).
     elapsed_s : float
-        Time of the fastest.
+        Time of the fastest schedule in s.
     naive_s : float
-        Time of the order in which the communications are listed.
+        Time in s of the order in which the copies are listed.
     bound_s : float
-        Proved lower bound: no schedule can be faster.
+        Proven lower bound of the time of any schedule in s.
     optimal : bool
-        Whether no schedule is faster: all were evaluated, or the bound is reached.
+        Whether the fastest schedule is optimal: all schedules were evaluated, or its time equals the lower bound.
     search : ScheduleSearch
-        All that is known of the space.
+        Result of the search.
     warnings : tuple of Warning
-        What the reader should know, such as which numbers were assumed.
+        Assumptions that affect the result.
     """
 
     steps: pd.DataFrame
@@ -88,34 +87,37 @@ def fastest_schedule(
     threads: int = 1,
     progress: Callable[[int], None] | None = None,
 ) -> FastestSchedule:
-    """Find the fastest order of communications: all schedules, or a search with a proved bound.
+    """Find the fastest order of copies by enumeration, or by search with a lower bound.
+
+    Each source sends its copies one after the other; the schedule is the order of its targets. Small patterns are
+    enumerated. Larger patterns are searched, and a proven lower bound limits the distance from the optimum.
 
     Parameters
     ----------
     tree : PcieTree
         Topology.
     communications : CongestionGraphs or Pattern
-        One graph, as `halo_exchange` gives; each source sends its communications one after the other.
+        One graph, as returned by `halo_exchange`.
     mode : {'asynchronous', 'synchronised'}
-        Whether a source starts its next send when its previous one ends, or all do together.
+        Whether each source starts its next copy when its previous copy ends, or all sources start each step together.
     model, bandwidth, tau, crossing_cost, parameters, pcie_only, threads
-        As for `fabricast.predict`.
+        See `fabricast.predict`.
     latency_s : float, default 0
-        Pause before each send.
+        Delay before each copy in s.
     top : int, default 10
-        How many of the fastest to return.
+        Number of fastest schedules to return.
     progress : callable, optional
-        Called, if the space is searched, with the number of schedules evaluated since its last call.
+        Called during a search with the number of schedules evaluated since the previous call.
 
     Returns
     -------
     FastestSchedule
-        The fastest schedules and how firmly that holds.
+        Fastest schedules and lower bound.
 
     Raises
     ------
     InputError
-        If there is not exactly one graph, or an argument is not as expected.
+        If there is not exactly one graph, or an argument is invalid.
 
     Examples
     --------
@@ -133,7 +135,7 @@ def fastest_schedule(
     pattern = communications if isinstance(communications, Pattern) else _pattern(tree, communications)
     if any(max(arc) >= len(tree.endpoint_names) for arc in pattern.arcs):
         raise InputError(
-            f"names endpoints beyond the {len(tree.endpoint_names)} of '{tree.name}'", argument="communications"
+            f"contains endpoints beyond the {len(tree.endpoint_names)} of '{tree.name}'", argument="communications"
         )
     if not pcie_only:
         refuse_peer_copies(tree, from_arcs([pattern.arcs], size_bytes=1.0, names=[pattern.name]))
@@ -145,31 +147,32 @@ def fastest_schedule(
         "model": chosen, "bandwidth_bytes_per_s": machine.bandwidth_bytes_per_s, "tau": machine.tau,
         "crossing_cost": machine.crossing_cost, "latency_s": latency_s, "top": top, "threads": threads,
     }  # fmt: skip
-    way: Literal["synchronised", "asynchronous"] = mode  # type: ignore[assignment]  # checked above
+    checked_mode: Literal["synchronised", "asynchronous"] = mode  # type: ignore[assignment]  # checked above
     if can_enumerate(pattern):
-        found = enumerate_schedules(tree, pattern, way, **keywords)  # type: ignore[arg-type]
+        result = enumerate_schedules(tree, pattern, checked_mode, **keywords)  # type: ignore[arg-type]
     else:
-        found = search_schedules(tree, pattern, way, evaluations=EVALUATIONS, progress=progress, **keywords)  # type: ignore[arg-type]
+        result = search_schedules(tree, pattern, checked_mode, evaluations=EVALUATIONS, progress=progress, **keywords)  # type: ignore[arg-type]
     return FastestSchedule(
-        steps=_steps(tree, found), elapsed_s=found.best[0].elapsed_s, naive_s=found.naive.elapsed_s,
-        bound_s=found.bound_s, optimal=found.elapsed_s is not None or found.gap <= 1e-9, search=found,
+        steps=_steps(tree, result), elapsed_s=result.best[0].elapsed_s, naive_s=result.naive.elapsed_s,
+        bound_s=result.bound_s, optimal=result.elapsed_s is not None or result.gap <= 1e-9, search=result,
         warnings=(*tree.warnings, *machine.warnings(chosen)),
     )  # fmt: skip
 
 
 def _pattern(tree: PcieTree, graphs: CongestionGraphs) -> Pattern:
     if len(graphs) != 1:
-        raise InputError(f"holds {len(graphs)} graphs, expected one", argument="communications")
+        raise InputError(f"contains {len(graphs)} graphs, expected one", argument="communications")
     check_endpoints(tree, graphs, "communications")
     if graphs.start_s.any():
         raise InputError(
-            "has starts of its own, expected all at 0: a schedule decides when each starts", argument="communications"
+            "contains start times, expected all to be 0: the schedule determines the start times",
+            argument="communications",
         )
-    own = [np.flatnonzero(graphs.source == source) for source in range(len(tree.endpoint_names))]
+    rows_of_source = [np.flatnonzero(graphs.source == source) for source in range(len(tree.endpoint_names))]
     return Pattern(
         graphs.names[0],
-        tuple(tuple(graphs.target[rows].tolist()) for rows in own),
-        tuple(tuple(graphs.size_bytes[rows].tolist()) for rows in own),
+        tuple(tuple(graphs.target[rows].tolist()) for rows in rows_of_source),
+        tuple(tuple(graphs.size_bytes[rows].tolist()) for rows in rows_of_source),
     )
 
 
@@ -178,7 +181,7 @@ def _steps(tree: PcieTree, found: ScheduleSearch) -> pd.DataFrame:
     rows = [
         (rank, names[source], step, names[target], plan.elapsed_s)
         for rank, plan in enumerate(found.best, start=1)
-        for source, own in enumerate(plan.order)
-        for step, target in enumerate(own, start=1)
+        for source, targets in enumerate(plan.order)
+        for step, target in enumerate(targets, start=1)
     ]
     return pd.DataFrame(rows, columns=["schedule", "source", "step", "target", "elapsed_s"])

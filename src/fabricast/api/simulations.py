@@ -1,4 +1,4 @@
-"""When each communication ends, packet by packet."""
+"""Completion times of copies, simulated packet by packet."""
 
 from __future__ import annotations
 
@@ -36,39 +36,39 @@ def simulate(
 ) -> Prediction:
     """Simulate each congestion graph packet by packet, independently of the models.
 
-    Graphs with a program (`CongestionGraphs.programs`, the column ``program`` of a file) are executed by one engine a
-    GPU in its order; others start all copies by themselves.
+    Copies of graphs with a copy program (`CongestionGraphs.programs`, the column ``program`` of a file) are executed
+    by one engine per GPU, in the order of the program. Copies of other graphs are independent.
 
     Parameters
     ----------
     tree : PcieTree
         Topology.
     graphs : CongestionGraphs
-        The graphs.
+        Graphs to simulate.
     hardware : str or PacketHardware, default 'no_split'
-        Packets, buffers and root complex, or the name of a setting.
+        Packets, buffers and root complex, or the name of a preset.
     generation, width : int, optional
-        PCIe link of capacity 1, for topologies that record no speed.
+        PCIe generation and lanes of a link of capacity 1, for topologies without link speeds.
     parameters : str or Path, optional
-        Parameters of this machine, as ``fabricast calibrate -o`` writes them: links are then as
-        fast as the bandwidth of one copy alone asks for.
+        Parameters of this machine, as written by ``fabricast calibrate -o``. The link rate is then chosen such that
+        an isolated copy reaches the calibrated bandwidth.
     pcie_only : bool, default False
-        Whether copies between endpoints with direct links take the tree all the same.
+        Whether copies between directly linked endpoints use the PCIe tree.
     threads : int, default 1
-        Threads to use.
+        Number of threads.
     progress : callable, optional
-        Called with the number of graphs that were finished since its last call.
+        Called with the number of graphs finished since the previous call.
 
     Returns
     -------
     Prediction
-        One row a communication: graph, communication, source, target, size_bytes, start_s,
-        elapsed_s, and its range over where the turns of arbiters begin: earliest_s, latest_s.
+        One row per copy: graph, communication (number in its graph), source, target, size_bytes, start_s, elapsed_s,
+        and its range over the initial states of arbiters: earliest_s, latest_s.
 
     Raises
     ------
     InputError
-        If nothing tells the rate of the links, or the setting is unknown.
+        If the link rate or the preset is unknown.
 
     Examples
     --------

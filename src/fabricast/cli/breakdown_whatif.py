@@ -69,7 +69,7 @@ def whatif_lines(system: str, reductions: Sequence[str], metric: str, remove: st
         for name, members in GROUPS.items():
             if any(member in weights for member in members) and share_of(machine, metric, name) > 0:
                 needed = required_reduction(machine, metric, name, share)
-                shown = "not possible, its share is smaller" if needed is None else f"reduction by {needed:.2%}"
+                shown = "not possible, its share is too small" if needed is None else f"reduction by {needed:.2%}"
                 lines.append(f"  {name:20} {shown}")
     elif not parsed:
         lines.append("shares of the total (upper bounds of what a reduction can remove):")

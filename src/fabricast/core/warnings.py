@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
-__all__ = ["Warning", "WarningCode", "without_duplicates"]
+__all__ = ["Warning", "WarningCode"]
 
 
 class WarningCode(StrEnum):
@@ -72,9 +71,10 @@ _CONTRADICTIONS = frozenset(
 )
 
 
-@dataclass(frozen=True)
-class Warning:
+class Warning(NamedTuple):
     """An assumption or contradiction that affects a result.
+
+    A tuple ``(code, text)``, so that tables keep their warnings when they are written as Parquet or JSON.
 
     Parameters
     ----------
@@ -95,8 +95,3 @@ class Warning:
 
     def __str__(self) -> str:
         return self.text
-
-
-def without_duplicates(warnings: Iterable[Warning]) -> tuple[Warning, ...]:
-    """Return the warnings in their order, without duplicates."""
-    return tuple(dict.fromkeys(warnings))

@@ -153,7 +153,7 @@ def read_csv(
             raise InputError(f"column '{name}' is missing, expected {expected}", path=path, line=line)
     if len(lines) == 1:
         why = f" ({comment.lstrip('# ')})" if comment.startswith("#") else ""
-        raise InputError(f"holds no rows, expected at least one{why}", path=path, line=line)
+        raise InputError(f"contains no rows, expected at least one{why}", path=path, line=line)
     for line, fields in lines[1:]:
         if len(fields) != len(names):
             raise InputError(f"has {len(fields)} fields, expected {len(names)}", path=path, line=line)
@@ -177,7 +177,7 @@ def _lines(content: str, path: Path, lines_before: int) -> Iterator[tuple[int, l
             if fields:
                 count += 1
                 if count > MOST_ROWS:
-                    raise InputError(f"holds more than {MOST_ROWS:,} rows, expected fewer", path=path, line=line)
+                    raise InputError(f"contains more than {MOST_ROWS:,} rows, expected fewer", path=path, line=line)
                 yield line, [field.strip() for field in fields]
     except csv.Error as error:
         raise InputError(f"is not CSV: {error}", path=path, line=line) from error

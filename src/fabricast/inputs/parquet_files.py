@@ -106,7 +106,7 @@ def read_parquet(
     with _opened(path) as file:
         rows = file.metadata.num_rows
         if most_rows is not None and rows > most_rows:
-            raise InputError(f"has {rows:,} rows, expected at most {most_rows:,}", path=path)
+            raise InputError(f"contains {rows:,} rows, expected at most {most_rows:,}", path=path)
         if not (texts or required):
             with _naming(path):
                 whole: pd.DataFrame = file.read().to_pandas(types_mapper=None)

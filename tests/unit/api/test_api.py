@@ -1,4 +1,4 @@
-"""What `import fabricast` offers."""
+"""Public interface of `fabricast`."""
 
 import subprocess
 import sys
@@ -24,14 +24,13 @@ def in_fresh_process(program, cwd=REPOSITORY):
     return subprocess.run([sys.executable, "-c", program], cwd=cwd, capture_output=True, text=True, check=True).stdout
 
 
-def test_import_loads_nothing_heavy_and_changes_nothing():
-    # scikit-learn sets KMP_*, as it does for everybody.
+def test_import_loads_no_large_libraries_and_changes_no_settings():
+    # scikit-learn sets KMP_* in any process that imports it.
     loaded = in_fresh_process("import sys; import fabricast; print(*sys.modules)").split()
-    assert not {"numpy", "pandas", "numba", "matplotlib", "duckdb", "snakemake", "sklearn"} & set(loaded)
+    assert not {"numpy", "pandas", "numba", "matplotlib", "duckdb", "snakemake", "sklearn", "pyarrow"} & set(loaded)
     program = (
-        "import os, matplotlib, numba, numba.core.config as config\n"
-        "def state(): return ({k: v for k, v in os.environ.items() if not k.startswith('KMP_')}, matplotlib.rcParams._get('backend'), config.CACHE_DIR, "
-        "config.CACHE_LOCATOR_CLASSES, numba.config.CACHE_DIR)\n"
+        "import os, matplotlib\n"
+        "def state(): return ({k: v for k, v in os.environ.items() if not k.startswith('KMP_')}, matplotlib.rcParams._get('backend'))\n"
         "before = state()\n"
         "import fabricast as fc\n"
         "for name in fc.__all__: getattr(fc, name)\n"
@@ -42,7 +41,7 @@ def test_import_loads_nothing_heavy_and_changes_nothing():
     assert in_fresh_process(program) == "True\n"
 
 
-def test_every_public_name_is_found_and_documented():
+def test_every_public_name_is_importable_and_documented():
     assert set(fc.__all__) <= set(dir(fc))
     for name in fc.__all__:
         if not name.startswith("_"):
@@ -51,8 +50,8 @@ def test_every_public_name_is_found_and_documented():
         fc.predct  # noqa: B018
 
 
-def test_the_lines_of_the_front_page_run_as_written(tmp_path):
-    """The session that README.md and the issue of the interface show, in one process."""
+def test_example_session_runs(tmp_path):
+    """The example session of README.md runs in one process."""
     (tmp_path / "machine.yaml").write_text((REPOSITORY / "config" / "topologies" / "storm8.yaml").read_text())
     program = """
 import fabricast as fc
@@ -73,18 +72,18 @@ arcs = st.tuples(st.integers(0, 7), st.integers(0, 7)).filter(lambda arc: arc[0]
 
 
 @given(st.sampled_from(TREES), st.lists(arcs, min_size=1, max_size=12, unique=True), st.sampled_from(sorted(MODELS)))
-def test_a_bottleneck_limits_the_communication_or_those_that_hold_it_back(tree, chosen, model):
+def test_bottleneck_limits_the_copy_or_the_copies_that_block_it(tree, chosen, model):
     times = fc.predict(tree, fc.graph(chosen), bandwidth=BANDWIDTH, tau=0.1, model=model)
     labels, names = link_labels(tree), tree.endpoint_names
     routes = [{labels[link] for link in tree.route(names[s], names[t])} for s, t in chosen]
     for number, row in enumerate(times.to_dict("records")):
         assert row["bottleneck"] in labels
         if row["bottleneck"] not in routes[number]:
-            # Head-of-line blocking: somebody who shares a link with it, or with those who do, uses the bottleneck.
-            met = routes[number]
+            # Head-of-line blocking: a chain of copies with common links leads from this copy to the bottleneck.
+            reachable = routes[number]
             for _ in routes:
-                met = met.union(*(route for route in routes if route & met))
-            assert row["bottleneck"] in met, (chosen, row)
+                reachable = reachable.union(*(route for route in routes if route & reachable))
+            assert row["bottleneck"] in reachable, (chosen, row)
         users = {
             f"{names[s]}>{names[t]}" for (s, t), route in zip(chosen, routes, strict=True) if row["bottleneck"] in route
         }
@@ -94,7 +93,7 @@ def test_a_bottleneck_limits_the_communication_or_those_that_hold_it_back(tree, 
 
 
 @given(st.sampled_from(TREES), st.lists(arcs, min_size=1, max_size=12, unique=True))
-def test_a_communication_that_is_not_slowed_has_its_bottleneck_for_itself(tree, chosen):
+def test_bottleneck_of_copies_without_slowdown_is_not_shared(tree, chosen):
     times = fc.predict(tree, fc.graph(chosen), bandwidth=BANDWIDTH, model="max_min")
     free = times["slowdown"] < 1 + 1e-9
     assert (times.loc[free, "shared_with"] == "").all()
@@ -102,8 +101,9 @@ def test_a_communication_that_is_not_slowed_has_its_bottleneck_for_itself(tree, 
 
 
 @pytest.mark.parametrize("model", ["congestion_factor", "round_robin_upstream", "back_pressure"])
-def test_who_is_held_back_waits_for_what_holds_the_others_back(model):
-    # The worked example: 0 to 2 leaves by one port with 1 to 4, which waits; the link to 2 is full of what 3 to 2 gets.
+def test_bottleneck_of_a_blocked_copy_is_that_of_the_blocking_copy(model):
+    # Worked example: copies 0>2 and 1>4 share an upstream port, and 1>4 is limited by the link into endpoint 4.
+    # Copy 3>2 uses the remaining bandwidth of the link into endpoint 2.
     copies = [(0, 2), (1, 4), (3, 2), (6, 4)]
     times = fc.predict(TREES[0], fc.graph(copies), bandwidth=BANDWIDTH, tau=0.2, model=model)
     assert times["bottleneck"].tolist() == [
@@ -117,7 +117,7 @@ def test_who_is_held_back_waits_for_what_holds_the_others_back(model):
     assert fair["bottleneck"].tolist() == [f"endpoint {end} receives" for end in (2, 4, 2, 4)]
 
 
-def test_bottleneck_of_gathers_and_of_copies_one_after_the_other(tmp_path):
+def test_bottleneck_of_gathers_scatters_and_sequential_copies(tmp_path):
     tree = TREES[0]
     gather = fc.predict(tree, fc.graph([(source, 0) for source in range(1, 8)]), bandwidth=BANDWIDTH)
     assert set(gather["bottleneck"]) == {"endpoint 0 receives"}
@@ -129,7 +129,7 @@ def test_bottleneck_of_gathers_and_of_copies_one_after_the_other(tmp_path):
     assert later["slowdown"].tolist() == pytest.approx([1, 1])
 
 
-def test_the_same_machine_gives_the_same_numbers_from_python_and_from_the_command_line(tmp_path):
+def test_python_and_command_line_predict_the_same_times(tmp_path):
     from typer.testing import CliRunner
 
     from fabricast.cli import app
@@ -138,11 +138,11 @@ def test_the_same_machine_gives_the_same_numbers_from_python_and_from_the_comman
     result = CliRunner().invoke(app, ["predict", "storm8", str(tmp_path / "g.csv"), "-o", str(tmp_path / "out.csv")])
     assert result.exit_code == 0, result.output
     tree = fc.load_topology("storm8")
-    own = fc.predict(tree, fc.read_graphs(tmp_path / "g.csv", tree))
+    predicted = fc.predict(tree, fc.read_graphs(tmp_path / "g.csv", tree))
     written = pd.read_csv(tmp_path / "out.csv", keep_default_na=False)
-    assert written.columns.tolist() == own.columns.tolist()
-    assert written["elapsed_s"].tolist() == pytest.approx(own["elapsed_s"].tolist(), rel=1e-14)
-    assert written["bottleneck"].tolist() == own["bottleneck"].tolist()
+    assert written.columns.tolist() == predicted.columns.tolist()
+    assert written["elapsed_s"].tolist() == pytest.approx(predicted["elapsed_s"].tolist(), rel=1e-14)
+    assert written["bottleneck"].tolist() == predicted["bottleneck"].tolist()
 
 
 @pytest.mark.parametrize(("call", "message"), [
@@ -150,7 +150,7 @@ def test_the_same_machine_gives_the_same_numbers_from_python_and_from_the_comman
     (lambda: fc.predict(TREES[0], fc.graph([(0, 1)]), model="maxmin", bandwidth=1e9), "did you mean 'max_min'"),
     (lambda: fc.predict(TREES[0], fc.graph([(0, 1)])), "records no speed"),
     (lambda: fc.predict(TREES[0], fc.graph([(0, 1)]), bandwidth="24 GiB"), "bandwidth is '24 GiB', expected bytes/s"),
-    (lambda: fc.predict(TREES[0], fc.graph([(0, 9)]), bandwidth=1e9), "graphs names endpoint number 9, expected 0 to 7"),
+    (lambda: fc.predict(TREES[0], fc.graph([(0, 9)]), bandwidth=1e9), "graphs contains endpoint number 9, expected 0 to 7"),
     (lambda: fc.graph([]), "expected one or more pairs"),
     (lambda: fc.graph([(0, 1)], size="big"), "size is 'big'"),
     (lambda: fc.simulate(TREES[0], fc.graph([(0, 1)]), hardware="split_256_127"), "did you mean 'split_256_128'"),
@@ -165,18 +165,18 @@ def test_the_same_machine_gives_the_same_numbers_from_python_and_from_the_comman
     (lambda: fc.open_run("no/such/folder"), "does not exist"),
     (lambda: fc.predict(TREES[0], fc.graph([(0, 1)]), bandwidth=1e9, threads=0), "threads is 0, expected 1 to 4,096"),
     (lambda: fc.fastest_schedule(TREES[0], fc.graph([(0, 1)]), bandwidth=1e9, top=0), "top is 0, expected 1"),
-    (lambda: fc.fastest_schedule(TREES[0], fc.graph([(0, 9)]), bandwidth=1e9), "communications names endpoint number 9"),
+    (lambda: fc.fastest_schedule(TREES[0], fc.graph([(0, 9)]), bandwidth=1e9), "communications contains endpoint number 9"),
     (lambda: fc.fit_max_rate(pd.DataFrame(), draws=1), "draws is 1, expected 20"),
     (lambda: fc.calibrate(TREES[0], pd.DataFrame({"probe": ["a"]})), "probes lacks the columns repeat, source"),
 ])  # fmt: skip
-def test_what_is_wrong_is_said_with_the_name_of_the_argument(call, message):
+def test_error_messages_contain_the_name_of_the_argument(call, message):
     with pytest.raises(fc.InputError) as caught:
         call()
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_calibration_from_a_frame_gives_parameters_that_predict_takes(tmp_path):
+def test_calibrated_parameters_are_accepted_by_predict(tmp_path):
     tree = fc.load_topology("storm8")
     names = tree.endpoint_names
 
@@ -188,16 +188,16 @@ def test_calibration_from_a_frame_gives_parameters_that_predict_takes(tmp_path):
         )  # fmt: skip
 
     probes = pd.concat([probe("a", [(0, 1)]), probe("b", [(0, 4)]), probe("c", [(5, 4), (0, 4)])], ignore_index=True)
-    found = fc.calibrate(tree, probes)
-    assert found["name"].tolist() == ["bandwidth", "crossing_cost", "tau"]
-    assert found.attrs["not_determined"] == []
-    found.to_csv(tmp_path / "p.csv", index=False)
+    parameters = fc.calibrate(tree, probes)
+    assert parameters["name"].tolist() == ["bandwidth", "crossing_cost", "tau"]
+    assert parameters.attrs["not_determined"] == []
+    parameters.to_csv(tmp_path / "p.csv", index=False)
     times = fc.predict(tree, fc.graph([(0, 1)]), parameters=tmp_path / "p.csv")
-    assert times["elapsed_s"].iloc[0] == pytest.approx(300 * 2**20 / found["value"].iloc[0])
-    assert [note.split(" is not used")[0] for note in times.attrs["notes"]] == ["crossing_cost 1.08572"]
+    assert times["elapsed_s"].iloc[0] == pytest.approx(300 * 2**20 / parameters["value"].iloc[0])
+    assert [one.text.split(" is not used")[0] for one in times.attrs["warnings"]] == ["crossing_cost 1.08572"]
 
 
-def test_fits_say_what_the_data_do_not_determine():
+def test_fits_mark_parameters_that_the_data_do_not_determine():
     sizes = 2.0 ** np.arange(10, 22)
     frame = pd.DataFrame({"processes": 1, "size_bytes": sizes, "time_s": 1e-6 + sizes / 3e9})
     fit = fc.fit_max_rate(frame, model="maxrate", draws=20).set_index("parameter")
@@ -206,7 +206,7 @@ def test_fits_say_what_the_data_do_not_determine():
     assert fit.loc["s", "low"] <= 1e-6 <= fit.loc["s", "high"]
 
 
-def test_pictures_in_a_notebook_escape_foreign_names():
+def test_notebook_output_escapes_names_from_input_files():
     from fabricast.pcie.topology.parts import Vertex
     from fabricast.pcie.topology.tree import PcieTree
 
@@ -216,8 +216,8 @@ def test_pictures_in_a_notebook_escape_foreign_names():
         assert "<i>&" not in html
         assert "<script>" not in html
         assert "&lt;i&gt;&amp;" in html
-    found = fc.fastest_schedule(TREES[0], fc.halo_exchange(TREES[0], (4, 2)), bandwidth=1e9)
-    assert "optimal" in found._repr_html_()
+    schedule = fc.fastest_schedule(TREES[0], fc.halo_exchange(TREES[0], (4, 2)), bandwidth=1e9)
+    assert "optimal" in schedule._repr_html_()
     ends = fc.predict(TREES[0], fc.all_to_all(TREES[0]), bandwidth=1e9)
-    assert ends._repr_html_().count("<rect") == 40, "a timeline shows what can be read"
+    assert ends._repr_html_().count("<rect") == 40, "the number of bars in a timeline is limited"
     assert all(first <= second for first, second in pairwise(sorted(ends["slowdown"])))

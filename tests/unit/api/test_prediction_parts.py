@@ -1,4 +1,4 @@
-"""Graphs part by part, several at once: the same rows and notes as one after the other."""
+"""Concurrent prediction of blocks of graphs equals sequential prediction."""
 
 import threading
 from dataclasses import replace
@@ -9,6 +9,7 @@ import pytest
 import fabricast as fc
 from fabricast.api.predictions import Predictor
 from fabricast.core.errors import InputError
+from fabricast.core.warnings import WarningCode
 from fabricast.runtime.threads import mapped_ahead
 
 TREE = fc.load_topology("flat4x4")
@@ -20,44 +21,44 @@ def parts():
 
 
 @pytest.mark.parametrize("model", ["congestion_factor", "endpoint_engines"])
-def test_threads_change_neither_rows_nor_notes(model):
-    found = []
+def test_rows_and_warnings_are_independent_of_the_number_of_threads(model):
+    predictions = []
     for threads in (1, 2, 5):
         predictor = Predictor(TREE, model=model, bandwidth="10 GiB/s", threads=threads)
         rows = pd.concat(list(predictor.predict_parts(iter(parts()))))
-        found.append((rows.astype(object), predictor.notes()))
-    one_by_one = Predictor(TREE, model=model, bandwidth="10 GiB/s")
-    expected = pd.concat([one_by_one.predict(part) for part in parts()]).astype(object)
-    for rows, notes in found:
+        predictions.append((rows.astype(object), predictor.warnings()))
+    sequential = Predictor(TREE, model=model, bandwidth="10 GiB/s")
+    expected = pd.concat([sequential.predict(part) for part in parts()]).astype(object)
+    for rows, notes in predictions:
         pd.testing.assert_frame_equal(rows, expected)
-        assert notes == one_by_one.notes()
+        assert notes == sequential.warnings()
     assert len(expected) == 120
-    assert model == "endpoint_engines" or any("start-up" in note for note in one_by_one.notes())
+    assert model == "endpoint_engines" or WarningCode.SMALL_COPIES in [one.code for one in sequential.warnings()]
 
 
 @pytest.mark.parametrize("model", ["congestion_factor", "endpoint_engines"])
-def test_only_models_say_that_they_know_no_programs_and_no_other_sockets(model):
+def test_warnings_about_programs_and_sockets_do_not_apply_to_endpoint_engines(model):
     tree = fc.load_topology("pcie5_four_switches")
     part = replace(fc.graph([(0, 4), (4, 0)]), programs=("ordered_writes",))
     predictor = Predictor(tree, model=model, bandwidth="10 GiB/s")
     list(predictor.predict_parts([part]))
-    notes = " | ".join(predictor.notes())
-    for said in ("here every copy runs by itself", "copies between root complexes: 2;"):
-        assert (said in notes) == (model == "congestion_factor"), notes
+    notes = " | ".join(map(str, predictor.warnings()))
+    for text in ("the programs of the graphs are ignored", "2 copies are between root complexes;"):
+        assert (text in notes) == (model == "congestion_factor"), notes
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_the_first_wrong_part_is_raised_after_those_before_it(threads):
+def test_error_of_a_block_is_raised_after_the_previous_blocks(threads):
     wrong = fc.graph([(0, 40)])
     predictor = Predictor(TREE, bandwidth="10 GiB/s", threads=threads)
-    found = predictor.predict_parts([*parts()[:5], wrong, *parts()[5:]])
-    taken = [next(found) for _ in range(5)]
-    assert [len(table) for table in taken] == [3] * 5
+    tables = predictor.predict_parts([*parts()[:5], wrong, *parts()[5:]])
+    previous = [next(tables) for _ in range(5)]
+    assert [len(table) for table in previous] == [3] * 5
     with pytest.raises(InputError, match="40"):
-        next(found)
+        next(tables)
 
 
-def test_as_many_items_are_worked_on_as_there_are_threads_and_few_wait():
+def test_each_thread_processes_one_item_and_few_items_are_prefetched():
     asked, running, most = 0, 0, 0
     lock, meeting = threading.Lock(), threading.Barrier(3, timeout=10)
 
@@ -72,14 +73,14 @@ def test_as_many_items_are_worked_on_as_there_are_threads_and_few_wait():
         with lock:
             running += 1
             most = max(most, running)
-        # Passed only if three are worked on at once.
+        # The barrier is passed only if three items are processed concurrently.
         meeting.wait()
         with lock:
             running -= 1
         return item * item
 
-    found = mapped_ahead(work, items(), threads=3)
-    assert next(found) == 1
+    results = mapped_ahead(work, items(), threads=3)
+    assert next(results) == 1
     assert asked <= 4
-    assert list(found) == [item * item for item in range(2, 13)]
+    assert list(results) == [item * item for item in range(2, 13)]
     assert most == 3

@@ -1,4 +1,4 @@
-"""The command line, as a user calls it."""
+"""Command line, called as a subprocess."""
 
 import subprocess
 import sys
@@ -54,8 +54,8 @@ def test_predict_writes_files(graphs, tmp_path, ending):
     assert [row[6] * 1024 for row in rows] == pytest.approx([2.0] * 4)
 
 
-def test_predict_reads_parquet_and_writes_what_it_prints(graphs, tmp_path):
-    """One result, whatever the file of the graphs, the way out and the number of threads."""
+def test_predict_output_is_independent_of_formats_and_threads(graphs, tmp_path):
+    """Input format, destination and number of threads do not change the output."""
     duckdb.read_csv(str(graphs), all_varchar=True).write_parquet(str(tmp_path / "graphs.parquet"))
     printed = run("predict", "storm8", graphs, "--threads", 1, cwd=tmp_path)
     assert printed.returncode == 0, printed.stderr
@@ -80,7 +80,7 @@ def test_predict_reads_parquet_and_writes_what_it_prints(graphs, tmp_path):
         ("SELECT 'g' AS graph, 0 AS source, 1 AS target WHERE false", "holds no row"),
     ],
 )
-def test_bad_parquet_graphs_are_refused(tmp_path, query, message):
+def test_invalid_parquet_graphs_are_rejected(tmp_path, query, message):
     path = tmp_path / "bad.parquet"
     duckdb.sql(query).write_parquet(str(path))
     result = run("predict", "storm8", path, "-o", tmp_path / "out.csv", cwd=tmp_path)
@@ -90,10 +90,10 @@ def test_bad_parquet_graphs_are_refused(tmp_path, query, message):
     assert not (tmp_path / "out.csv").exists()
 
 
-def test_predict_warns_of_traffic_between_sockets(graphs, tmp_path):
+def test_predict_warns_about_copies_between_sockets(graphs, tmp_path):
     result = run("predict", "dgx1", graphs, "--bandwidth-gib", 12, cwd=tmp_path)
     assert result.returncode == 0
-    assert "copies between root complexes: 1; the study validates those below one" in result.stderr
+    assert "1 copies are between root complexes; the study validates only copies below one" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_predict_warns_of_traffic_between_sockets(graphs, tmp_path):
         (["claims"], "does not exist"),
     ],
 )
-def test_bad_input_ends_with_one_line_and_code_2(graphs, tmp_path, arguments, message):
+def test_invalid_input_exits_with_code_2_and_a_one_line_message(graphs, tmp_path, arguments, message):
     (tmp_path / "bad.csv").write_text("graph,source,target\na,0,9\n")
     result = run(*arguments, cwd=tmp_path)
     assert result.returncode == 2
@@ -123,7 +123,7 @@ def test_bad_input_ends_with_one_line_and_code_2(graphs, tmp_path, arguments, me
     assert {path.name for path in tmp_path.iterdir()} == {"graphs.csv", "bad.csv"}
 
 
-def test_topology_commands(tmp_path):
+def test_topologies_are_shown_listed_and_imported(tmp_path):
     shown = run("topology", "show", "storm8", cwd=tmp_path)
     assert shown.returncode == 0
     assert "S4 switch" in shown.stdout
@@ -148,5 +148,5 @@ def test_help_has_an_example(tmp_path, command):
         assert "Example: " in result.stdout
 
 
-def test_version(tmp_path):
+def test_version_is_printed(tmp_path):
     assert run("--version", cwd=tmp_path).stdout.startswith("fabricast 0.")

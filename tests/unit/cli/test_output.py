@@ -1,4 +1,4 @@
-"""Tables that commands write: as they are, whole or not at all."""
+"""Output of tables as CSV and Parquet."""
 
 import csv
 import weakref
@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from fabricast.cli.output import write_elapsed, write_elapsed_parts
 from fabricast.core.errors import InputError
-from fabricast.results.arrow_batches import arrow_batch
 
 TEXTS = st.none() | st.sampled_from(["", "a", "a,b", 'say "x"', "Größe", "two\nlines", " b "])
 NUMBERS = st.floats(allow_nan=False) | st.sampled_from([float("inf"), 1e300, 5e-324, 0.1 + 0.2])
@@ -33,26 +32,19 @@ def values(rows):
     return [tuple(row) for row in rows]
 
 
-@given(ROWS)
-@settings(max_examples=60, deadline=None)
-def test_a_batch_holds_what_the_frame_holds(rows):
-    batch = arrow_batch(table(rows))
-    assert values(zip(*(batch[name].to_pylist() for name in ("text", "number", "count")), strict=True)) == rows
-
-
 @given(st.lists(ROWS, min_size=1, max_size=4))
 @settings(max_examples=25, deadline=None)
-def test_parts_are_read_again_in_their_order(tmp_path_factory, parts):
+def test_written_tables_are_read_back_in_order(tmp_path_factory, parts):
     folder = tmp_path_factory.mktemp("written")
     expected = [row for part in parts for row in part]
     for name in ("out.parquet", "out.csv"):
         write_elapsed_parts(map(table, parts), folder / name)
     assert values(duckdb.sql(f"FROM '{folder}/out.parquet'").fetchall()) == expected
     with open(folder / "out.csv", newline="", encoding="utf-8") as file:
-        header, *found = csv.reader(file)
+        header, *written_rows = csv.reader(file)
     assert header == ["text", "number", "count"]
-    # CSV knows no difference between an empty text and none.
-    assert [(text, float(number), int(count)) for text, number, count in found] == [
+    # CSV does not distinguish an empty text from a missing one.
+    assert [(text, float(number), int(count)) for text, number, count in written_rows] == [
         (text or "", number, count) for text, number, count in expected
     ]
     assert {file.name for file in folder.iterdir()} == {"out.parquet", "out.csv"}
@@ -60,7 +52,7 @@ def test_parts_are_read_again_in_their_order(tmp_path_factory, parts):
 
 @pytest.mark.parametrize("name", ["out.parquet", "out.csv"])
 @pytest.mark.parametrize("after", [0, 1, 5])
-def test_what_fails_while_parts_are_made_is_raised_and_nothing_is_written(tmp_path, name, after):
+def test_errors_of_the_iterable_are_raised_and_nothing_is_written(tmp_path, name, after):
     output = tmp_path / name
     output.write_text("as before")
 
@@ -75,7 +67,7 @@ def test_what_fails_while_parts_are_made_is_raised_and_nothing_is_written(tmp_pa
     assert [file.name for file in tmp_path.iterdir()] == [name]
 
 
-def test_few_parts_are_held_at_once(tmp_path):
+def test_few_tables_are_in_memory_at_the_same_time(tmp_path):
     numbers, most = [], 0
 
     def parts():
@@ -89,11 +81,11 @@ def test_few_parts_are_held_at_once(tmp_path):
 
     write_elapsed_parts(parts(), tmp_path / "out.parquet")
     assert most <= 4
-    found = duckdb.sql(f"SELECT number, count(*) FROM '{tmp_path}/out.parquet' GROUP BY ALL ORDER BY ALL").fetchall()
-    assert found == [(number, 1000) for number in range(20)]
+    counts = duckdb.sql(f"SELECT number, count(*) FROM '{tmp_path}/out.parquet' GROUP BY ALL ORDER BY ALL").fetchall()
+    assert counts == [(number, 1000) for number in range(20)]
 
 
-def test_the_same_bytes_in_parts_or_at_once(tmp_path):
+def test_file_content_is_independent_of_the_number_of_tables(tmp_path):
     rows = [(f"g{number // 3}", number / 7, number) for number in range(5000)]
     write_elapsed(table(rows), tmp_path / "whole.parquet")
     write_elapsed_parts((table(rows[first : first + 700]) for first in range(0, 5000, 700)), tmp_path / "parts.parquet")

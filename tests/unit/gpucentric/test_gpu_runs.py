@@ -189,7 +189,7 @@ def test_machine_without_a_gpu_is_reported_in_one_line_without_failure(tmp_path,
     write_derived(cells, parameters, probes)
     for path, read in ((cells, gpu_tables), (parameters, read_measured), (probes, read_probes)):
         with pytest.raises(
-            InputError, match="holds no rows, .*nothing measured: no CUDA driver.*--forcerun measure_gpucentric"
+            InputError, match="contains no rows, .*nothing measured: no CUDA driver.*--forcerun measure_gpucentric"
         ):
             read(path)
 

@@ -14,7 +14,7 @@ from numpy.testing import assert_array_equal
 from fabricast.core.errors import InputError
 from fabricast.maxrate import measurements
 from fabricast.maxrate.measurements import read_measurements
-from fabricast.pcie import measured_copies
+from fabricast.pcie.measurements import files as measured_copies
 from fabricast.pcie.measurements.files import read_measured_copies
 from fabricast.percs import matrices
 from fabricast.percs.matrices import read_matrix
@@ -108,7 +108,7 @@ def test_parquet_and_csv_have_equal_results(tmp_path):
         (read_matrix, "source,target,size_bytes\n0,1,5\n0,1.5,5\n", "row 2: expected ranks that are whole numbers"),
         (read_matrix, "source,target\n0,1\n", "lacks the column 'size_bytes', expected source, target, size_bytes"),
         (read_matrix, "source,target,size_bytes,more\n0,1,5,6\n", "has the unknown column 'more'"),
-        (read_matrix, "source,target,size_bytes\n0,1,big\n", "column 'size_bytes' is VARCHAR, expected numbers"),
+        (read_matrix, "source,target,size_bytes\n0,1,big\n", "column 'size_bytes' is of type string, expected numbers"),
         (read_measurements, "processes,size_bytes,time_s\n1,2,1\n1,2,2\n", "row 2: repeats a cell"),
         (read_measurements, "processes,size_bytes,time_s,convention\n1,2,1,both\n", "row 1: convention is 'both'"),
     ],
@@ -129,7 +129,7 @@ def test_parquet_without_rows_is_rejected(tmp_path, read, columns):
     path = tmp_path / "table.parquet"
     with duckdb.connect() as connection:
         connection.execute(f"COPY (SELECT {columns} WHERE false) TO '{path}' (FORMAT parquet)")
-    with pytest.raises(InputError, match="holds no rows"):
+    with pytest.raises(InputError, match="contains no rows"):
         read(path)
 
 
@@ -151,7 +151,7 @@ def test_rows_of_parquet_are_counted_before_they_are_read(tmp_path, monkeypatch,
     path = as_parquet(tmp_path, text)
     read(path)
     monkeypatch.setattr(module, limit, 1)
-    with pytest.raises(InputError, match="holds 2 rows, expected at most 1"):
+    with pytest.raises(InputError, match="contains 2 rows, expected at most 1"):
         read(path)
 
 

@@ -152,7 +152,8 @@ def test_outputs_with_several_pair_counts_determine_the_rates(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("pairs", "together"), [(8, "8 processes together, long messages: 6"), (1, "1 process (isolated), long messages: 2")]
+    ("pairs", "together"),
+    [(8, "8 processes together, long messages: 6"), (1, "1 process (isolated), long messages: 2")],
 )
 def test_single_pair_count_determines_only_the_total_rate(tmp_path, pairs, together):
     path = tmp_path / "osu.out"

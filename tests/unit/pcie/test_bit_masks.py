@@ -1,4 +1,4 @@
-"""Sets kept as bits, against Python's whole numbers."""
+"""Tests of bit-set intrinsics against Python integers."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +9,7 @@ from fabricast.runtime.compilation import njit
 
 @njit(error_model="numpy")
 def members(mask):
-    """Count the members, and list them by taking the lowest one after the other."""
+    """Return the number of members and the members in ascending order."""
     count, found = bits(mask), [0]
     while mask != 0:
         found.append(lowest(mask))
@@ -18,5 +18,5 @@ def members(mask):
 
 
 @given(st.integers(0, 2**63 - 1))
-def test_members_are_those_of_the_number(mask):
+def test_members_equal_bits_of_integer(mask):
     assert members(mask) == (mask.bit_count(), [place for place in range(63) if mask >> place & 1])

@@ -1,4 +1,4 @@
-"""Who shares a bottleneck: the compiled listing against plain loops."""
+"""Tests of bottlenecks and their sharers against plain Python loops."""
 
 from dataclasses import replace
 
@@ -21,6 +21,7 @@ COPIES = st.lists(
 
 
 def plain(graphs, bottleneck, end_s):
+    """Return the copies that share the bottleneck of each copy (reference)."""
     texts = []
     for graph in range(len(graphs)):
         rows = range(graphs.offset[graph], graphs.offset[graph + 1])
@@ -36,7 +37,7 @@ def plain(graphs, bottleneck, end_s):
 
 
 @given(st.lists(COPIES, min_size=1, max_size=4), st.randoms(use_true_random=False))
-def test_sharers_equal_plain_loops(drawn, random):
+def test_sharers_equal_reference(drawn, random):
     rows = [row for graph in drawn for row in graph]
     source = np.array([s for s, *_ in rows])
     target = (source + 1 + np.array([t for _, t, *_ in rows])) % 8
@@ -54,7 +55,7 @@ def test_sharers_equal_plain_loops(drawn, random):
     assert sharers(TREE, graphs, bottleneck, end_s).tolist() == plain(graphs, bottleneck, end_s)
 
 
-def test_names_of_sharers_are_whole_whatever_their_letters(tmp_path):
+def test_names_of_sharers_may_contain_any_letters(tmp_path):
     path = tmp_path / "named.yaml"
     names = ["Größe", "b", "显卡 2", "long_name_3"]
     path.write_text(
@@ -72,7 +73,10 @@ def test_names_of_sharers_are_whole_whatever_their_letters(tmp_path):
 
 
 def plain_bottlenecks(arcs, rho, tau, sharing):
-    """Which link limits each copy: where it gets its part of a full link, or what limits those that hold it back."""
+    """Return the link that limits each copy (reference).
+
+    This is a saturated link on which the copy gets its share, or the bottleneck of the copies that throttle it.
+    """
     routes = [TREE.route(TREE.endpoint_names[s], TREE.endpoint_names[t]) for s, t in arcs]
     users = {link: [c for c, route in enumerate(routes) if link in route] for route in routes for link in route}
     crosses = [TREE.routes.crossing[s * 8 + t] for s, t in arcs]
@@ -131,11 +135,11 @@ PAIRS = st.tuples(st.integers(0, 7), st.integers(1, 7)).map(lambda pair: (pair[0
     st.lists(PAIRS, min_size=1, max_size=9),
     st.sampled_from([("congestion_factor", "port"), ("back_pressure", "port"), ("max_min", "copy")]),
 )
-def test_bottlenecks_equal_plain_loops(arcs, model):
+def test_bottlenecks_equal_reference(arcs, model):
     name, sharing = model
     machine = {"bandwidth_bytes_per_s": 1.0, "tau": 0.1735}
     rho = evaluate(TREE, from_arcs([arcs], size_bytes=1.0), MODELS[name], **machine).initial_rho
-    # Sizes with which all end together: one phase, and what limits in it.
+    # With these sizes, all copies end together, so there is one phase with one bottleneck per copy.
     graphs = replace(from_arcs([arcs], size_bytes=1.0), size_bytes=rho.copy())
     found = evaluate(TREE, graphs, MODELS[name], explain=True, **machine)
     assert found.phases.tolist() == [1]
@@ -146,7 +150,7 @@ def test_bottlenecks_equal_plain_loops(arcs, model):
     st.lists(st.tuples(PAIRS, st.sampled_from([1.0, 2.0])), min_size=2, max_size=7),
     st.sampled_from([("congestion_factor", "port"), ("back_pressure", "port"), ("max_min", "copy")]),
 )
-def test_the_bottleneck_is_what_limits_for_the_longest_time(copies, model):
+def test_bottleneck_limits_for_the_longest_time(copies, model):
     name, sharing = model
     machine = {"bandwidth_bytes_per_s": 1.0, "tau": 0.1735}
     arcs, sizes = zip(*copies, strict=True)
@@ -158,12 +162,12 @@ def test_the_bottleneck_is_what_limits_for_the_longest_time(copies, model):
             held[c][link] = held[c].get(link, 0.0) + phase.duration_s
     found = evaluate(TREE, graphs, MODELS[name], explain=True, **machine).bottleneck.tolist()
     for own, link in zip(held, found, strict=True):
-        # Times that are equal may differ in their last digits here and there.
+        # Equal durations may differ by rounding.
         assert own[link] == pytest.approx(max(own.values()), rel=1e-9)
 
 
-def test_of_bottlenecks_that_limit_equally_long_it_is_the_first_by_number():
-    # For as long as 1 writes too, both share the link into 2; then 0 > 2 has its own alone, for the same time.
+def test_tie_of_bottlenecks_is_resolved_by_link_number():
+    # Both copies share the link into 2 at first. Then 0>2 is limited by the link of 0 for the same time.
     graphs = replace(from_arcs([[(0, 2), (1, 2)]], size_bytes=1.0), size_bytes=np.array([1.5, 0.5]))
     found = evaluate(TREE, graphs, MODELS["max_min"], explain=True, bandwidth_bytes_per_s=1.0, tau=0.0)
     assert (found.end_s.tolist(), found.phases.tolist()) == ([2.0, 1.0], [2])

@@ -1,4 +1,4 @@
-"""DMA rates by size: the packet simulator's limit, the published formula, the fit on one host."""
+"""Tests of DMA rates: packet simulator, published formula, fit on one host."""
 
 import numpy as np
 import pandas as pd
@@ -19,14 +19,14 @@ LINK = PacketHardware(generation=3, width=8, payload_bytes=256)
 RATES = REPOSITORY / "config" / "published" / "pcie_dma_rates.csv"
 
 
-def test_whole_packets_move_at_the_rate_of_the_packet_simulator():
+def test_rate_of_whole_packets_equals_packet_simulator():
     size = 64 * 2**20
     (end_s,) = simulate_once(regular_tree("two", (2,)), from_arcs([[(0, 1)]], size_bytes=size), LINK).end_s
     assert size / end_s == pytest.approx(dma_bytes_per_s([512], LINK, header_bytes=LINK.header_bytes)[0], rel=1e-5)
 
 
 @given(st.integers(1, 5000), st.sampled_from([128, 256, 512]), st.integers(12, 40), st.floats(0, 1e-7))
-def test_rates_equal_packets_counted_one_by_one(size, payload, header, gap_s):
+def test_rates_equal_sum_over_packets(size, payload, header, gap_s):
     link = PacketHardware(payload_bytes=payload)
     left, time_s = size, 0.0
     while left > 0:
@@ -37,27 +37,27 @@ def test_rates_equal_packets_counted_one_by_one(size, payload, header, gap_s):
 
 
 @pytest.mark.parametrize(("size", "write", "read"), [(256, 52.92, 53.69), (512, 52.92, 53.69), (1024, 52.92, 53.69)])
-def test_the_published_formula_gives_the_authors_numbers(size, write, read):
-    """Lines of bw_calc.dat; they round intermediate numbers."""
+def test_published_formula_reproduces_published_numbers(size, write, read):
+    """Compare with lines of bw_calc.dat, which round intermediate numbers."""
     for header, expected in ((24, write), (20, read)):
         found = effective_rate_bytes_per_s([size], LINK, header_bytes=header)[0] * 8e-9
         assert found == pytest.approx(expected, abs=0.07)
 
 
-def test_the_gap_comes_from_one_host_alone(tmp_path):
+def test_gap_is_fitted_on_one_host(tmp_path):
     tables = dma_rate_tables(RATES)
     gap = tables["parameter"].set_index("name").loc["packet_gap", "value"]
     assert gap == pytest.approx(2.07e-9, rel=0.001)
-    # Rates of the other hosts may be anything: the fit does not see them.
+    # The fit does not depend on the rates of other hosts.
     text = RATES.read_text()
     other = tmp_path / "rates.csv"
     other.write_text("\n".join(line for line in text.splitlines() if "E5-2630" not in line))
     assert dma_rate_tables(other)["parameter"]["value"].to_list() == tables["parameter"]["value"].to_list()
     merged = tables["prediction"].merge(tables["reference"], on=["case_id", "quantity"])
-    own = merged[
+    selected = merged[
         (merged["model"] == "packets_with_gap") & merged["case_id"].str.contains("E5-2637v3.2048", regex=False)
     ]
-    writes = own[own["quantity"] == "DMA write rate"]
+    writes = selected[selected["quantity"] == "DMA write rate"]
     assert np.allclose(writes["value_x"], writes["value_y"], rtol=1e-3)
     assert (tables["reference"]["tag"] == "measured").all()
 
@@ -67,7 +67,7 @@ def test_the_gap_comes_from_one_host_alone(tmp_path):
     [("host,write_rate,512,50,GB/s", "expected write_rate"), ("host,rate,512,50,Gbit/s", "expected write_rate"),
      ("host,write_rate,many,50,Gbit/s", "size_bytes is 'many'")],
 )  # fmt: skip
-def test_wrong_rates_are_refused_in_one_line(tmp_path, line, message):
+def test_invalid_rates_are_rejected(tmp_path, line, message):
     path = tmp_path / "rates.csv"
     path.write_text(f"host,quantity,size_bytes,value,unit\n{line}\n")
     with pytest.raises(InputError, match=message):
@@ -78,7 +78,7 @@ def test_wrong_rates_are_refused_in_one_line(tmp_path, line, message):
         dma_bytes_per_s([0], LINK, header_bytes=24)
 
 
-def test_the_figures_are_those_of_the_public_files(shared_data):
+def test_reference_values_equal_public_files(shared_data):
     public = pd.read_csv(shared_data / "pcie_bench" / "hsw-Xeon-E5-2637v3_supermicro" / "bw_dma_sz_sweep.csv")
     reference = dma_rate_tables(RATES)["reference"].set_index(["case_id", "quantity"])["value"]
     for test, quantity in (("BW_DMA_WR", "DMA write rate"), ("BW_DMA_RD", "DMA read rate")):

@@ -181,7 +181,7 @@ def test_direct_links_of_known_rate_are_used():
     assert WarningCode.DIRECT_LINK_RATE_NOMINAL in [one.code for one in prediction.attrs["warnings"]]
     assert predict(flows, tree=joined, program="independent", pcie_only=True)["elapsed_s"].tolist() == [1, 1]
     unknown_rate = replace(TREE, peer_links=(PeerLink("NVLink", ("0", "4")),))
-    with pytest.raises(PeerLinkError, match="does not tell its rate"):
+    with pytest.raises(PeerLinkError, match="whose rate is missing"):
         predict(flows, tree=unknown_rate)
     # All copies that a GPU sends share its NVSwitch port; disjoint pairs share nothing.
     switch = replace(TREE, peer_links=(PeerLink("NVSwitch", ("0", "1", "2", "3"), 100e9),))
@@ -220,10 +220,10 @@ def test_unmeasured_inter_socket_link_yields_range_and_warning():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--program", "torch"], "program is given, and only model 'endpoint_engines' takes it"),
-        (["--model", "endpoint_engines", "--tau", "0.1"], "tau is no parameter of 'endpoint_engines'"),
+        (["--program", "torch"], "program is only supported by model 'endpoint_engines'"),
+        (["--model", "endpoint_engines", "--tau", "0.1"], "tau is not a parameter of 'endpoint_engines'"),
         (["--model", "endpoint_engines", "--program", "nccl"], "program 'nccl'"),
-        (["--model", "endpoint_engines", "--system", "x"], "system is given without measurements"),
+        (["--model", "endpoint_engines", "--system", "x"], "system is specified without measurements"),
         (["--model", "endpoint_engines", "--measurements", "none.csv"], "none.csv"),
     ],
 )  # fmt: skip
@@ -235,7 +235,7 @@ def test_incompatible_options_are_rejected(tmp_path, options, message):
 
 
 def test_measurements_exclude_other_rates(tmp_path):
-    with pytest.raises(InputError, match="excludes bandwidth: both tell the rates of copies"):
+    with pytest.raises(InputError, match="excludes bandwidth: both specify the rates of copies"):
         predict(fc.graph([(0, 1)]), measurements=tmp_path / "measured.csv")
 
 

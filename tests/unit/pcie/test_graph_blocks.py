@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from fabricast.cli import app
 from fabricast.core.errors import InputError
 from fabricast.inputs.files import line_blocks
-from fabricast.pcie import graph_files
+from fabricast.pcie.graphs import files as graph_files
 from fabricast.pcie.graphs.files import ScatteredGraphError, graph_blocks, read_graphs
 from fabricast.pcie.topology.files import load_tree
 
@@ -248,7 +248,7 @@ def test_parquet_with_too_many_rows_is_rejected_before_reading(tmp_path):
     path = tmp_path / "graphs.parquet"
     duckdb.sql(f"COPY (SELECT 'g' AS graph, 0 AS source, 1 AS target FROM range(10000001)) TO '{path}'")
     assert path.stat().st_size < 100_000
-    with pytest.raises(InputError, match=r"graphs.parquet: holds 10,000,001 rows, expected at most 10,000,000"):
+    with pytest.raises(InputError, match=r"graphs.parquet: contains 10,000,001 rows, expected at most 10,000,000"):
         read_graphs(path, STORM8, size_bytes=7.0)
 
 
@@ -267,7 +267,7 @@ def test_a_file_with_scattered_graphs_is_read_whole_or_rejected(tmp_path, monkey
 
 @pytest.mark.parametrize("text", ["", "# only a note\n" * 5, HEADER])
 def test_a_file_without_rows_is_rejected(tmp_path, text):
-    with pytest.raises(InputError, match="is empty|holds no rows"):
+    with pytest.raises(InputError, match="is empty|contains no rows"):
         rows_in_blocks(written(tmp_path, text))
 
 
@@ -283,7 +283,7 @@ def test_predictions_do_not_depend_on_the_block_size(tmp_path, monkeypatch, suff
             app, ["predict", "flat4x4", str(path), "--bandwidth-gib", "12", "-o", str(files[-1])]
         )
         assert result.exit_code == 0, result.output
-        notes.append([line for line in result.stderr.splitlines() if "note:" in line])
+        notes.append([line for line in result.stderr.splitlines() if "warning:" in line])
     small, whole = (
         pd.read_csv(file)
         if suffix == "csv"

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from fabricast.api.predictions import predict
 from fabricast.core.errors import InputError
+from fabricast.core.warnings import WarningCode
 from fabricast.pcie.graphs.congestion_graphs import all_to_all, from_arcs
+from fabricast.pcie.graphs.divided_writes import divided_writes
 from fabricast.pcie.graphs.files import read_graphs
-from fabricast.pcie.graphs.hazards import divided_writes
 from fabricast.pcie.graphs.sets import exhaustive_graphs, random_graphs, stress_set, validation_set
 from fabricast.pcie.graphs.symmetry import canonical_form, count_graphs, subset_orbits
 from fabricast.pcie.topology.files import load_tree
@@ -119,7 +120,7 @@ def test_copies_of_a_graph_keep_file_order(storm8, tmp_path):
 
 BAD_FILES = {
     "": ("1:", "is empty"),
-    "graph,source,target\n": ("1:", "holds no rows"),
+    "graph,source,target\n": ("1:", "contains no rows"),
     "graph,source,source,target\n": ("1:", "'source' is a duplicate"),
     "graph,source\n": ("1:", "'target' is missing"),
     "graph,source,target,size\n": ("1:", "'size' is unknown"),
@@ -167,11 +168,11 @@ def test_writes_from_one_uplink_to_several_root_ports_cause_a_warning():
 
     def warned(*arcs):
         prediction = predict(tree, from_arcs(list(arcs), size_bytes=2**20), bandwidth="11 GiB/s")
-        return [note for note in prediction.attrs["notes"] if "root ports" in note]
+        return [one.text for one in prediction.attrs["warnings"] if one.code == WarningCode.DIVIDED_WRITES]
 
     (note,) = warned(one_port, divided, disjoint)
     assert note.startswith("writes from one uplink to destinations behind different root ports")
-    assert note.endswith(": '1'")
+    assert note.endswith("affects '1'")
     assert warned(one_port, disjoint) == []
 
 

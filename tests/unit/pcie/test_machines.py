@@ -87,7 +87,7 @@ def test_bandwidth_of_yaml_file_is_used(tmp_path, graphs):
     assert run("predict", yaml, graphs, "-o", tmp_path / "out.csv").exit_code == 0
     assert elapsed(tmp_path / "out.csv") == pytest.approx(SIZE / 20e9)
     yaml.write_text(yaml.read_text().replace("20.0e+9", "40.0e+9"))
-    with pytest.raises(InputError, match="at most the 3.15077e\\+10 of its links"):
+    with pytest.raises(InputError, match="at most the link rate 3.15077e\\+10"):
         load_tree(yaml)
 
 

@@ -1,4 +1,4 @@
-"""The packet-level simulator: closed forms, conservation, the plain simulator, fast-forward."""
+"""Tests of the packet-level simulator."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -42,19 +42,19 @@ def ends(tree, arcs, hardware=HARDWARE["no_split"], size=SIZE, **options):
 
 @pytest.mark.parametrize("hardware", HARDWARE)
 @pytest.mark.parametrize("topology", ["storm8", "flat4x2", "direct8", "dgx1"])
-def test_one_copy_alone_takes_the_closed_form(topology, hardware):
+def test_isolated_copy_matches_closed_form(topology, hardware):
     tree = load_tree(topology)
     for target in (1, 7):
         expected = solo_time_s(tree, tree.endpoint_names[0], tree.endpoint_names[target], SIZE, HARDWARE[hardware])
         assert ends(tree, [(0, target)], HARDWARE[hardware])[0] == pytest.approx(expected, rel=1e-9)
-    # The wire alone: payload and header of every packet at the raw rate, to 0.05 %.
+    # Transmission time of all payloads and headers at the raw rate, within 0.05 %.
     wire = SIZE / HARDWARE[hardware].payload_bytes * HARDWARE[hardware].packet_bytes[0]
     local = ends(load_tree("storm8"), [(0, 1)], HARDWARE[hardware])[0]
     assert local == pytest.approx(wire / HARDWARE[hardware].raw_bytes_per_s, rel=5e-4)
 
 
 @pytest.mark.parametrize("count", range(1, 8))
-def test_gather_and_scatter_of_k_take_k_times(storm8, count):
+def test_gather_and_scatter_take_k_times_the_isolated_time(storm8, count):
     alone = ends(storm8, [(0, 1)])[0]
     others = range(1, count + 1)
     assert ends(storm8, gather(0, others)).max() == pytest.approx(count * alone, rel=5e-4)
@@ -71,7 +71,7 @@ def test_one_conflict_does_not_depend_on_buffers(storm8, buffering, credits):
 
 
 @pytest.mark.parametrize("hardware", ["no_split", "split_256_128", "split_128_64"])
-def test_packets_are_conserved_on_every_link_and_credits_never_fall_below_zero(storm8, hardware):
+def test_packets_are_conserved_and_credits_are_not_negative(storm8, hardware):
     arcs = [arcs for _, arcs in stress_set(storm8, 60)] + [all_to_all(range(8))]
     graphs = from_arcs(arcs, size_bytes=float(3 * MIB))
     simulation = simulate_once(storm8, graphs, HARDWARE[hardware])
@@ -96,7 +96,7 @@ def test_packets_are_conserved_on_every_link_and_credits_never_fall_below_zero(s
     st.sampled_from(["no_split", "split_256_128"]),
     st.randoms(use_true_random=False),
 )
-def test_neither_rows_nor_names_of_endpoints_change_a_simulated_end(arcs, sizes, topology, hardware, chance):
+def test_completion_times_do_not_depend_on_rows_or_endpoint_names(arcs, sizes, topology, hardware, chance):
     tree = load_tree(topology)
     image = automorphisms(tree)[chance.randrange(automorphism_count(tree))]
     order = list(range(len(arcs)))
@@ -110,22 +110,22 @@ def test_neither_rows_nor_names_of_endpoints_change_a_simulated_end(arcs, sizes,
         assert getattr(found, name).tolist() == getattr(expected, name)[order].tolist()
 
 
-def test_a_graph_that_is_sensitive_to_the_order_of_turns_says_so(storm8):
-    # Nine copies whose 3>7 ended after 32.76 or 43.68 ms, depending on the order of rows.
+def test_sensitivity_to_arbitration_order_is_reported(storm8):
+    # In this graph of nine copies, 3>7 ends after 32.76 or 43.68 ms, depending on the order of rows.
     rows = [(7, 0), (7, 2), (3, 7), (5, 3), (5, 1), (6, 2), (6, 3), (5, 6), (5, 7)]
     others = [(7, 0), (3, 7), (5, 3), (5, 6), (5, 1), (6, 3), (6, 2), (5, 7), (7, 2)]
     once = [ends(storm8, arcs)[arcs.index((3, 7))] * 1e3 for arcs in (rows, others)]
     assert once == pytest.approx([32.76, 43.68], abs=0.01)
     for arcs in (rows, others):
         result = simulate(storm8, from_arcs([arcs], size_bytes=SIZE), HARDWARE["no_split"])
-        place = arcs.index((3, 7))
-        assert result.earliest_s[place] * 1e3 == pytest.approx(32.76, abs=0.01)
-        assert result.latest_s[place] * 1e3 == pytest.approx(43.68, abs=0.01)
-        assert result.earliest_s[place] <= result.end_s[place] <= result.latest_s[place]
+        row = arcs.index((3, 7))
+        assert result.earliest_s[row] * 1e3 == pytest.approx(32.76, abs=0.01)
+        assert result.latest_s[row] * 1e3 == pytest.approx(43.68, abs=0.01)
+        assert result.earliest_s[row] <= result.end_s[row] <= result.latest_s[row]
 
 
 def test_components_and_phases_agree_with_whole_graphs(storm8):
-    # Every end lies within the range of whole graphs simulated in many orders of rows and phases.
+    # Completion times are within the range of whole graphs simulated in many phases.
     arcs = [arcs for _, arcs in stress_set(storm8, 30)]
     pooled = simulate(storm8, from_arcs(arcs, size_bytes=float(3 * MIB)), HARDWARE["split_256_128"])
     whole = np.stack([
@@ -137,7 +137,7 @@ def test_components_and_phases_agree_with_whole_graphs(storm8):
     assert (pooled.end_s <= whole.max(axis=0) + 20 * packet_s).mean() > 0.97
 
 
-def test_capacities_without_a_common_measure_are_counted(storm8):
+def test_capacities_without_common_denominator_are_simulated(storm8):
     vertices = (
         Vertex("RC", "root_complex", None),
         *(Vertex(str(i), "endpoint", "RC", c) for i, c in enumerate((0.997, 0.991, 0.983, 0.977, 0.971, 1.0))),
@@ -146,7 +146,7 @@ def test_capacities_without_a_common_measure_are_counted(storm8):
     for target in range(5):
         alone = ends(tree, [(5, target)])[0] * tree.vertex(str(target)).capacity
         assert alone == pytest.approx(ends(storm8, [(0, 1)])[0], rel=1e-5)
-    with pytest.raises(InputError, match="too long to count"):
+    with pytest.raises(InputError, match="too long to simulate"):
         simulate(tree, from_arcs([[(0, 1)] * 50], size_bytes=9e14), HARDWARE["no_split"])
 
 
@@ -160,7 +160,7 @@ def test_capacities_without_a_common_measure_are_counted(storm8):
     st.sampled_from([(64, 320), (4, 64), (2, 16)]),
     st.sampled_from(["fifo", "virtual_output_queues"]),
 )
-def test_kernel_equals_the_plain_simulator(arcs, packets, starts, setting, topology, credits, buffering):
+def test_kernel_equals_reference_simulator(arcs, packets, starts, setting, topology, credits, buffering):
     tree = load_tree(topology)
     hardware = replace(HARDWARE[setting], header_credits=credits[0], data_credits=credits[1], buffering=buffering)
     whole = hardware.packet_bytes[0]
@@ -190,8 +190,8 @@ def test_kernel_equals_the_plain_simulator(arcs, packets, starts, setting, topol
     st.lists(st.sampled_from([1.0, 1.0, 1.0, 2.0, 0.5]), min_size=12, max_size=12),
     st.integers(0, 8),
 )  # fmt: skip
-def test_links_at_which_nothing_is_decided_change_no_end(arcs, packets, starts, hardware, capacities, phase):
-    """Ends alone, from shortened routes, are those of whole routes to the last bit, on trees with links of any width."""
+def test_shortened_routes_do_not_change_completion_times(arcs, packets, starts, hardware, capacities, phase):
+    """Check bitwise identical completion times on trees with any link widths."""
     parents = ["RC", "RC", "S", "S", "S", "T", "T", "U", "U", "RC", "U", "RC"]
     names = ["S", "T", "U", *map(str, range(7)), "V", "7"]
     parents = dict(zip(names, parents, strict=True)) | {"U": "S", "V": "T", "6": "V", "7": "RC"}
@@ -219,32 +219,32 @@ def test_links_at_which_nothing_is_decided_change_no_end(arcs, packets, starts, 
     ]),
     st.lists(st.tuples(st.permutations(range(8)), st.integers(0, 7), st.integers(0, 3)), min_size=1, max_size=6),
 )  # fmt: skip
-def test_runs_that_proceed_alike_end_alike(arcs, starts, hardware, copies):
-    """Rows mixed, endpoints exchanged as the tree allows, arbiters in several phases: each as it ends by itself."""
+def test_equivalent_runs_have_equal_completion_times(arcs, starts, hardware, copies):
+    """Compare with single runs for shuffled rows, symmetric endpoints and phases."""
     tree = load_tree("storm8")
     every, phases = [], []
     for order, exchanged, phase in copies:
         rows = [row for row in order if row < len(arcs)]
-        # Exchanging both endpoints of a switch, both switches below another or both halves leaves the tree as it is.
+        # Exclusive or with a number below 8 is a symmetry of the binary tree.
         changed = [(arcs[row][0] ^ exchanged, arcs[row][1] ^ exchanged) for row in rows]
         every.append(
             replace(from_arcs([changed], size_bytes=40e3), start_s=np.array([starts[row] * 1e-7 for row in rows]))
         )
         phases.append(phase)
     together = simulate_ends(tree, joined(every), hardware, phase=np.array(phases))
-    alone = [simulate_once(tree, one, hardware, phase=phase).end_s for one, phase in zip(every, phases, strict=True)]
-    assert together.tobytes() == np.concatenate(alone).tobytes()
+    single = [simulate_once(tree, one, hardware, phase=phase).end_s for one, phase in zip(every, phases, strict=True)]
+    assert together.tobytes() == np.concatenate(single).tobytes()
 
 
-def test_a_graph_and_its_mirror_image_are_one_run(storm8):
-    """Endpoints exchanged, or all starts shifted, change nothing; one size, one start, whose turn is first do."""
+def test_symmetric_graphs_are_equivalent_runs(storm8):
+    """Check that only symmetric endpoints and common time shifts are equivalent."""
     graphs = [[(0, 1), (0, 4), (2, 5)], [(1, 0), (1, 5), (3, 4)], [(0, 1), (0, 4), (2, 5)], [(0, 1), (0, 4), (2, 5)]]
     together = from_arcs(graphs, size_bytes=1e6)
     size, start = together.size_bytes.copy(), together.start_s.copy()
     start[6:9] += 1e-3
     start[9] += 1e-3
     size[0] = 2e6
-    # More communications than are compared.
+    # The first two graphs have too many copies to be compared.
     wide = from_arcs([all_to_all(range(8)) * 2, all_to_all(range(8)) * 2, [(0, 1)], [(6, 7)]], size_bytes=1e6)
     for graphs, expected in (
         (replace(together, start_s=start), [0, 0, 0, 1]),
@@ -257,7 +257,7 @@ def test_a_graph_and_its_mirror_image_are_one_run(storm8):
         assert [len({expected[number] for number in share}) for share in shares] == [
             sum(kind % 3 == n for kind in set(expected)) for n in range(3)
         ]
-    # Who has the first turn where two meet.
+    # Two copies that meet at an arbiter have two possible initial positions.
     two = from_arcs([[(1, 0), (4, 0)]] * 9, size_bytes=1e6)
     assert set(compare_runs(storm8, two, HARDWARE["no_split"], phase=np.arange(9)).kind) == {0, 1}
 
@@ -273,7 +273,7 @@ def test_a_graph_and_its_mirror_image_are_one_run(storm8):
     st.sampled_from(["no_split", "split_256_128"]),
     st.sampled_from(["storm8", "flat4x2"]),
 )
-def test_engines_and_barriers_equal_the_plain_simulator(
+def test_engines_and_barriers_equal_reference_simulator(
     flows, repeats, drawn, executor, serialised, in_turns, setting, topology
 ):
     tree, hardware = load_tree(topology), HARDWARE[setting]
@@ -296,8 +296,8 @@ def test_engines_and_barriers_equal_the_plain_simulator(
         assert found.end_s == pytest.approx([float(end) * byte_s for end in expected], rel=1e-9)
 
 
-def test_a_program_packet_by_packet_shares_as_its_model_where_links_share_evenly():
-    """Copies alone, both ways, in turns, behind one another and across the root: within 1 % of the fluid model."""
+def test_simulated_program_agrees_with_engine_model():
+    """Check simulated rates against the engine model within 1 % for several patterns."""
     tree, rates = load_tree("flat4x2"), LinkRates(56e9, 50e9, crossing_bytes_per_s=40e9)
     patterns = (
         [(0, 1)], [(0, 1), (1, 0)], [(0, 4)], [(0, 1), (0, 4)], [(1, 0), (2, 0), (4, 0)], [(0, 4), (1, 5)],
@@ -311,7 +311,7 @@ def test_a_program_packet_by_packet_shares_as_its_model_where_links_share_evenly
             assert simulated.bytes_per_s == pytest.approx(modelled.bytes_per_s, rel=0.01), (program, flows)
 
 
-def test_random_programs_packet_by_packet_depend_on_the_seed_alone():
+def test_simulated_random_programs_depend_only_on_the_seed():
     tree, rates = load_tree("flat4x2"), LinkRates(56e9, 50e9)
     flows = [(s, t) for s in range(4) for t in range(4) if s != t]
     first, again, other = (
@@ -319,7 +319,7 @@ def test_random_programs_packet_by_packet_depend_on_the_seed_alone():
     )
     assert first.flow_bytes_per_s.tolist() == again.flow_bytes_per_s.tolist() != other.flow_bytes_per_s.tolist()
     assert first.low_bytes_per_s < first.bytes_per_s < first.high_bytes_per_s
-    with pytest.raises(InputError, match="expected two endpoints"):
+    with pytest.raises(InputError, match="expected two different endpoints"):
         simulate_program(tree, [(1, 1)], PROGRAMS["unordered_reads"], rates)
     with pytest.raises(InputError, match="expected at most 4,096 to simulate"):
         simulate_program(tree, flows, PROGRAMS["unordered_reads"], rates, repeats=1000)
@@ -335,12 +335,12 @@ def test_random_programs_packet_by_packet_depend_on_the_seed_alone():
     PacketHardware(switching="cut_through", split_bytes=128, link_layer_packets=True),
     PacketHardware(buffering="virtual_output_queues", split_bytes=64, piece_cost_ns=2.0),
 ])  # fmt: skip
-def test_fast_forward_changes_no_end(storm8, hardware):
+def test_fast_forward_does_not_change_completion_times(storm8, hardware):
     sets = validation_set(storm8, 500)[::17] + stress_set(storm8, 12)
     arcs = [arcs for _, arcs in sets]
     generator = np.random.default_rng(3)
     count = sum(map(len, arcs))
-    # Different sizes and late starts give several phases.
+    # Different sizes and start times result in several phases.
     graphs = from_arcs(arcs, size_bytes=1.0)
     graphs = replace(
         graphs,
@@ -354,8 +354,8 @@ def test_fast_forward_changes_no_end(storm8, hardware):
     assert (skipping.skipped_ticks > 0).mean() > 0.5
 
 
-def test_no_graph_of_the_validation_set_deadlocks(storm8, flat4x2):
-    # Small buffers and small messages: every one of the graphs, and the stress set.
+def test_validation_set_does_not_deadlock(storm8, flat4x2):
+    # Small buffers and small copies: all graphs of the validation set and the stress set.
     hardware = PacketHardware(split_bytes=128, header_credits=2, data_credits=16)
     for tree in (storm8, flat4x2):
         arcs = [arcs for _, arcs in validation_set(tree, 22259)] + [arcs for _, arcs in stress_set(tree, 500)]
@@ -363,7 +363,7 @@ def test_no_graph_of_the_validation_set_deadlocks(storm8, flat4x2):
         assert (found.end_s > 0).all()
 
 
-def test_latency_and_cut_through_change_the_first_packet_only(storm8):
+def test_latency_and_cut_through_change_only_the_first_packet(storm8):
     store = ends(storm8, [(0, 4)], PacketHardware(hop_latency_ns=100.0), size=256.0)[0]
     through = ends(storm8, [(0, 4)], PacketHardware(hop_latency_ns=100.0, switching="cut_through"), size=256.0)[0]
     byte_s = 1 / PacketHardware().raw_bytes_per_s
@@ -371,14 +371,14 @@ def test_latency_and_cut_through_change_the_first_packet_only(storm8):
     assert through == pytest.approx(6 * 100e-9 + (5 * 24 + 280) * byte_s, rel=1e-3)
 
 
-def test_link_layer_packets_cost_only_where_data_flows_both_ways(storm8):
+def test_link_layer_packets_cost_only_with_bidirectional_traffic(storm8):
     plain, charged = PacketHardware(), PacketHardware(link_layer_packets=True)
     assert ends(storm8, [(0, 1)], charged) == pytest.approx(ends(storm8, [(0, 1)], plain))
     both = [(0, 1), (1, 0)]
     assert ends(storm8, both, charged)[0] / ends(storm8, both, plain)[0] == pytest.approx(1 + 8 / 168, abs=2e-3)
 
 
-def test_mixed_links_give_the_models_and_the_simulator_the_same_solo_rate():
+def test_models_and_simulator_agree_on_isolated_rates_with_mixed_links():
     vertices = (
         Vertex("RC", "root_complex", None), Vertex("S", "switch", "RC", 4.0), Vertex("0", "endpoint", "S", 2.0),
         Vertex("1", "endpoint", "S", 2.0), Vertex("2", "endpoint", "S"), Vertex("3", "endpoint", "RC", 0.5),
@@ -390,7 +390,7 @@ def test_mixed_links_give_the_models_and_the_simulator_the_same_solo_rate():
     payload = HARDWARE["no_split"].raw_bytes_per_s * 256 / 280
     for model in MODELS.values():
         if model.name == "root_complex_ignored":
-            # This reading knows no port of the root complex, a narrow one neither.
+            # This interpretation ignores all ports of the root complex, including narrow ones.
             continue
         predicted = evaluate(tree, graphs, model, bandwidth_bytes_per_s=payload, tau=0.0).end_s
         assert predicted == pytest.approx(simulated, rel=1e-3), model.name
@@ -416,7 +416,7 @@ def test_results_do_not_depend_on_threads_or_neighbours(storm8):
     assert alone.tobytes() == one[-len(arcs[-1]) :].tobytes()
 
 
-def test_trace_holds_every_transmission_once(storm8):
+def test_trace_contains_each_transmission_once(storm8):
     graphs = from_arcs([[(0, 4), (1, 4)]], size_bytes=25600.0)
     traced = trace_packets(storm8, graphs, 0, HARDWARE["split_256_128"], transmissions=10_000)
     trace = traced.transmissions
@@ -434,19 +434,19 @@ def test_trace_holds_every_transmission_once(storm8):
     ({"data_credits": 3}, "one whole packet"), ({"hop_latency_ns": float("nan")}, "hop_latency_ns"),
     ({"header_credits": 0}, "header_credits"), ({"buffering": "lifo"}, "buffering"),
 ])  # fmt: skip
-def test_hardware_that_cannot_be_is_refused(change, text):
+def test_impossible_hardware_is_rejected(change, text):
     with pytest.raises(InputError, match=text):
         PacketHardware(**change)
 
 
-def test_calibration_recovers_parameters_and_tells_what_probes_lack(storm8, tmp_path):
+def test_calibration_recovers_parameters_and_reports_invalid_probes(storm8, tmp_path):
     for name, piece in (("no_split", 1.0), ("split_256_128", 0.5), ("split_128_64", 0.5)):
         times = simulate_probes(storm8, HARDWARE[name], size_bytes=SIZE)
-        found = {estimate.name: estimate.value for estimate in calibrate(storm8, times, seed=1)}
+        estimates = {estimate.name: estimate.value for estimate in calibrate(storm8, times, seed=1)}
         whole, cut = HARDWARE[name].packet_bytes
         cost = HARDWARE[name].pieces * cut / whole
-        assert found["crossing_cost"] == pytest.approx(cost, rel=1e-4)
-        assert found["tau"] == pytest.approx((1 - piece) / (2 * (1 + cost * piece)), abs=1e-4)
+        assert estimates["crossing_cost"] == pytest.approx(cost, rel=1e-4)
+        assert estimates["tau"] == pytest.approx((1 - piece) / (2 * (1 + cost * piece)), abs=1e-4)
     path = tmp_path / "probes.csv"
     header = "probe,repeat,source,target,size_bytes,elapsed_s\n"
     rows = [f"alone,{i},0,1,1e9,{0.1 + 0.001 * i}" for i in range(9)]
@@ -456,7 +456,7 @@ def test_calibration_recovers_parameters_and_tells_what_probes_lack(storm8, tmp_
     assert only.ci_low < only.value < only.ci_high
     assert only.probes == 9
     for text, message in (
-        (header, "holds no rows"),
+        (header, "contains no rows"),
         ("probe,source\n", "expected probe,repeat"),
         (header + "a,0,0,1,-1,2\n", "expected positive"),
         (header + "a,0,0,1,1\n", "has 5 fields"),
@@ -469,8 +469,8 @@ def test_calibration_recovers_parameters_and_tells_what_probes_lack(storm8, tmp_
         calibrate(storm8, read_probe_times(path), seed=1)
 
 
-def test_bands_of_the_models_against_the_simulator(storm8):
-    # studies/pcie.md 6.3, on a fixed sample; two points of tolerance.
+def test_share_of_predictions_close_to_the_simulator(storm8):
+    # studies/pcie.md 6.3, on a fixed sample, with a tolerance of two percentage points.
     arcs = [arcs for _, arcs in validation_set(storm8, 22259)][::37]
     graphs = from_arcs(arcs, size_bytes=float(SIZE))
     expected = {

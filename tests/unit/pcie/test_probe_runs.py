@@ -100,7 +100,7 @@ def test_existing_files_are_kept_without_a_gpu(tmp_path, monkeypatch):
     text = probes_to_file(topology, copies, size_bytes=10**6, seconds=0.01)
     assert text == "nothing measured: no CUDA driver was found"
     assert list(pd.read_csv(copies, comment="#").columns) == list(COPY_COLUMNS)
-    with pytest.raises(InputError, match="holds no rows.*nothing measured: no CUDA driver was found"):
+    with pytest.raises(InputError, match="contains no rows.*nothing measured: no CUDA driver was found"):
         read_measured_copies(copies)
     copies.write_text("kept")
     assert probes_to_file(topology, copies, size_bytes=10**6, seconds=0.01) == text

@@ -1,4 +1,4 @@
-"""Schedules of halo exchanges: the published table, brute force, symmetries, search, bad input."""
+"""Tests of schedules: published table, brute force, symmetries, search, invalid input."""
 
 import itertools
 import json
@@ -48,24 +48,24 @@ EXPECTED = [
 
 
 @pytest.mark.parametrize("case", EXPECTED, ids=lambda case: "-".join(map(str, case[:4])))
-def test_table_of_the_study(case):
+def test_published_table_of_the_study(case):
     grid, topology, mode, model, best, ties, median, worst, published, rank = case
     tree, pattern = load_tree(topology), halo_pattern(GRIDS[grid], 8, size_bytes=1.0)
-    found = enumerate_schedules(tree, pattern, mode, model=MODELS[model], threads=2, top=30, **UNIT)
-    assert found.best[0].elapsed_s == pytest.approx(best, abs=6e-4)
-    assert found.ties == ties
+    search = enumerate_schedules(tree, pattern, mode, model=MODELS[model], threads=2, top=30, **UNIT)
+    assert search.best[0].elapsed_s == pytest.approx(best, abs=6e-4)
+    assert search.ties == ties
     if median is not None:
-        assert np.median(found.elapsed_s) == pytest.approx(median, abs=6e-4)
-        assert found.worst.elapsed_s == pytest.approx(worst, abs=6e-4)
+        assert np.median(search.elapsed_s) == pytest.approx(median, abs=6e-4)
+        assert search.worst.elapsed_s == pytest.approx(worst, abs=6e-4)
     entry = next(entry for entry in PUBLISHED if tuple(entry.grid) == GRIDS[grid])
-    own = run_schedule(tree, pattern, entry.order(8), mode, model=MODELS[model], **UNIT)
-    assert own.elapsed_s == pytest.approx(published, abs=6e-3)
-    assert found.rank_of(own.elapsed_s) == rank
-    assert found.bound_s <= found.best[0].elapsed_s * (1 + 1e-9)
+    published_plan = run_schedule(tree, pattern, entry.order(8), mode, model=MODELS[model], **UNIT)
+    assert published_plan.elapsed_s == pytest.approx(published, abs=6e-3)
+    assert search.rank_of(published_plan.elapsed_s) == rank
+    assert search.bound_s <= search.best[0].elapsed_s * (1 + 1e-9)
 
 
 def plain_times(tree, order, sizes, mode, latency):
-    """Run one schedule with nothing but the factors of active sets."""
+    """Evaluate one schedule with only the congestion factors of active sets (reference)."""
     if mode == "synchronised":
         total = 0.0
         for step in itertools.zip_longest(*order):
@@ -105,9 +105,9 @@ def plain_times(tree, order, sizes, mode, latency):
 
 
 @pytest.mark.parametrize(("mode", "latency_s"), [("synchronised", 0.0), ("asynchronous", 0.0), ("asynchronous", 0.3)])
-def test_enumeration_equals_the_general_event_loop_on_2000_schedules(storm8, mode, latency_s):
+def test_enumeration_equals_general_event_loop(storm8, mode, latency_s):
     pattern = halo_pattern((2, 2, 2), 8, size_bytes=1.0)
-    found = enumerate_schedules(storm8, pattern, mode, threads=2, latency_s=latency_s, **UNIT)
+    search = enumerate_schedules(storm8, pattern, mode, threads=2, latency_s=latency_s, **UNIT)
     generator = np.random.default_rng(5)
     counts = [6] * 8
     orders = list(itertools.permutations(range(3)))
@@ -118,42 +118,42 @@ def test_enumeration_equals_the_general_event_loop_on_2000_schedules(storm8, mod
             digits.append(digit)
         order = [[pattern.targets[s][choice] for choice in orders[digit]] for s, digit in enumerate(digits)]
         plan = run_schedule(storm8, pattern, order, mode, latency_s=latency_s, **UNIT)
-        assert plan.elapsed_s == pytest.approx(found.elapsed_s[number], rel=1e-9)
+        assert plan.elapsed_s == pytest.approx(search.elapsed_s[number], rel=1e-9)
 
 
 @pytest.mark.parametrize("mode", ["synchronised", "asynchronous"])
 @pytest.mark.parametrize("latency", [0.0, 0.3])
-def test_sizes_by_axis_and_latency_against_plain_code(storm8, mode, latency):
+def test_sizes_by_axis_and_latency_equal_reference(storm8, mode, latency):
     pattern = halo_pattern((2, 2, 2), 8, size_bytes=(1.0, 0.4, 2.5))
     sizes = {
         (s, t): size
         for s, (own, volumes) in enumerate(zip(pattern.targets, pattern.size_bytes, strict=True))
         for t, size in zip(own, volumes, strict=True)
     }
-    found = enumerate_schedules(storm8, pattern, mode, latency_s=latency, threads=2, top=3, **UNIT)
+    search = enumerate_schedules(storm8, pattern, mode, latency_s=latency, threads=2, top=3, **UNIT)
     generator = np.random.default_rng(2)
     for _ in range(12):
         order = [generator.permutation(own).tolist() for own in pattern.targets]
         expected = plain_times(storm8, order, sizes, mode, latency)
         plan = run_schedule(storm8, pattern, order, mode, latency_s=latency, **UNIT)
         assert plan.elapsed_s == pytest.approx(expected, rel=1e-7)
-    for plan in (*found.best, found.worst, found.naive):
+    for plan in (*search.best, search.worst, search.naive):
         assert plan.elapsed_s == pytest.approx(plain_times(storm8, plan.order, sizes, mode, latency), rel=1e-7)
-    assert found.best[0].elapsed_s == pytest.approx(found.elapsed_s.min(), rel=1e-9)
-    assert found.worst.elapsed_s == pytest.approx(found.elapsed_s.max(), rel=1e-9)
+    assert search.best[0].elapsed_s == pytest.approx(search.elapsed_s.min(), rel=1e-9)
+    assert search.worst.elapsed_s == pytest.approx(search.elapsed_s.max(), rel=1e-9)
 
 
-def test_unequal_pairs_break_the_symmetry_and_still_agree(storm8, tmp_path):
+def test_unequal_sizes_break_symmetry_and_agree_with_brute_force(storm8, tmp_path):
     path = tmp_path / "pattern.csv"
     path.write_text("source,target,size_bytes\n0,1,5\n0,2,1\n0,4,2\n1,0,1\n1,5,3\n4,0,1\n4,6,1\n7,2,4\n")
     pattern = read_pattern(path, storm8, size_bytes=1.0)
     assert pattern.schedules == 6 * 2 * 2
-    found = enumerate_schedules(storm8, pattern, "asynchronous", **UNIT)
+    search = enumerate_schedules(storm8, pattern, "asynchronous", **UNIT)
     every = [
         run_schedule(storm8, pattern, order, "asynchronous", **UNIT).elapsed_s
         for order in itertools.product(*(itertools.permutations(own) for own in pattern.targets))
     ]
-    assert sorted(found.elapsed_s) == pytest.approx(sorted(every), rel=1e-9)
+    assert sorted(search.elapsed_s) == pytest.approx(sorted(every), rel=1e-9)
 
 
 @settings(max_examples=40, deadline=None)
@@ -165,8 +165,8 @@ def test_unequal_pairs_break_the_symmetry_and_still_agree(storm8, tmp_path):
     st.sampled_from([0.0, 0.2]),
     st.randoms(use_true_random=False),
 )
-def test_all_schedules_of_any_pattern_are_those_of_the_event_loop(places, counts, sizes, model, latency_s, random):
-    """Sources with one target to five, sizes alike or not, with pauses or without: by its number each schedule is."""
+def test_enumerated_times_equal_event_loop_for_any_pattern(places, counts, sizes, model, latency_s, random):
+    """Compare enumerated times by number with single runs, for any targets, sizes and pauses."""
     tree = load_tree("storm8")
     targets = tuple(
         tuple(place + (place >= source) for place in own[:count])
@@ -175,19 +175,19 @@ def test_all_schedules_of_any_pattern_are_those_of_the_event_loop(places, counts
     left = iter(sizes)
     pattern = Pattern("any", targets, tuple(tuple(next(left) for _ in own) for own in targets))
     keywords = UNIT | {"model": MODELS[model], "latency_s": latency_s}
-    found = enumerate_schedules(tree, pattern, "asynchronous", threads=2, top=1, **keywords)
+    search = enumerate_schedules(tree, pattern, "asynchronous", threads=2, top=1, **keywords)
     space = schedule_space(pattern)
     for number in random.sample(range(pattern.schedules), 8):
-        alone = run_schedule(tree, pattern, space.orders(number), "asynchronous", **keywords)
-        assert found.elapsed_s[number] == pytest.approx(alone.elapsed_s, rel=1e-9)
+        single = run_schedule(tree, pattern, space.orders(number), "asynchronous", **keywords)
+        assert search.elapsed_s[number] == pytest.approx(single.elapsed_s, rel=1e-9)
 
 
-def test_a_scatter_over_one_switch_is_enumerated_at_once():
-    """Every order of sends is an image of every other: to list the images would take more than the schedules do."""
+def test_fully_symmetric_scatter_is_enumerated():
+    """Enumerate a pattern whose schedules are all symmetric to each other."""
     pattern = Pattern("scatter", (tuple(range(1, 8)), *((),) * 7), ((1.0,) * 7, *((),) * 7))
-    found = enumerate_schedules(regular_tree("flat", (8,)), pattern, "asynchronous", **UNIT)
-    assert found.elapsed_s.size == 5040
-    assert found.elapsed_s == pytest.approx(7.0)
+    search = enumerate_schedules(regular_tree("flat", (8,)), pattern, "asynchronous", **UNIT)
+    assert search.elapsed_s.size == 5040
+    assert search.elapsed_s == pytest.approx(7.0)
 
 
 def links_of_many_speeds(branching, generator):
@@ -201,7 +201,7 @@ def links_of_many_speeds(branching, generator):
 @pytest.mark.parametrize(("branching", "counts"), [
     ((2, 2, 2), (2, 2, 3, 2, 1, 2, 2, 3)), ((2, 3, 2), (2, 1, 2, 1, 1, 2, 1, 1, 2, 1, 1, 1)),
 ], ids=["more than 256 rates", "more than 8 sources"])  # fmt: skip
-def test_rates_of_any_number_and_of_any_number_of_sources(branching, counts):
+def test_many_distinct_rates_and_many_sources(branching, counts):
     generator = np.random.default_rng(5)
     tree = links_of_many_speeds(branching, generator)
     endpoints = len(counts)
@@ -210,20 +210,20 @@ def test_rates_of_any_number_and_of_any_number_of_sources(branching, counts):
         for source, count in enumerate(counts)
     )
     pattern = Pattern("any", targets, tuple((1.0,) * count for count in counts))
-    found = enumerate_schedules(tree, pattern, "asynchronous", top=1, **UNIT)
+    search = enumerate_schedules(tree, pattern, "asynchronous", top=1, **UNIT)
     space = schedule_space(pattern)
     for number in generator.choice(pattern.schedules, 8, replace=False).tolist():
-        alone = run_schedule(tree, pattern, space.orders(number), "asynchronous", **UNIT)
-        assert found.elapsed_s[number] == pytest.approx(alone.elapsed_s, rel=1e-9)
+        single = run_schedule(tree, pattern, space.orders(number), "asynchronous", **UNIT)
+        assert search.elapsed_s[number] == pytest.approx(single.elapsed_s, rel=1e-9)
 
 
-def test_search_finds_the_proved_optimum_and_tells_the_gap(storm8):
+def test_search_reaches_proved_optimum_and_reports_gap(storm8):
     everyone = tuple(tuple(t for t in range(8) if t != s) for s in range(8))
     pattern = Pattern("all-to-all", everyone, ((1.0,) * 7,) * 8)
-    found = search_schedules(storm8, pattern, "synchronised", threads=2, evaluations=30_000, **UNIT)
-    assert found.bound_s == 16.0
-    assert found.gap == pytest.approx(0.0, abs=1e-9)
-    assert found.naive.elapsed_s > 2 * found.best[0].elapsed_s
+    search = search_schedules(storm8, pattern, "synchronised", threads=2, evaluations=30_000, **UNIT)
+    assert search.bound_s == 16.0
+    assert search.gap == pytest.approx(0.0, abs=1e-9)
+    assert search.naive.elapsed_s > 2 * search.best[0].elapsed_s
     storm16 = load_tree("storm16")
     grid = halo_pattern((4, 4), 16, size_bytes=1.0)
     few = search_schedules(storm16, grid, "asynchronous", evaluations=1500, **UNIT)
@@ -238,11 +238,11 @@ def test_bounds_hold_for_every_model(flat4x2):
     pattern = halo_pattern((4, 2), 8, size_bytes=1.0)
     bound = lower_bound_s(flat4x2, pattern, bandwidth_bytes_per_s=1.0)
     for model in ("back_pressure", "round_robin_upstream", "max_min", "literal"):
-        found = enumerate_schedules(flat4x2, pattern, "asynchronous", model=MODELS[model], **UNIT)
-        assert found.elapsed_s.min() >= bound * (1 - 1e-9), model
+        search = enumerate_schedules(flat4x2, pattern, "asynchronous", model=MODELS[model], **UNIT)
+        assert search.elapsed_s.min() >= bound * (1 - 1e-9), model
 
 
-def test_command_prints_and_writes_what_can_be_pasted(tmp_path):
+def test_schedule_command_output_is_reusable(tmp_path):
     path = tmp_path / "best.json"
     result = CliRunner().invoke(app, ["schedule", "storm8", "--halo", "4x2", "--top", "2", "-o", str(path)])
     assert result.exit_code == 0, result.output
@@ -264,7 +264,7 @@ def test_command_prints_and_writes_what_can_be_pasted(tmp_path):
     (["storm8", "--communications", "none.csv"], "cannot be read"),
     (["storm8", "--halo", "4x2", "-o", "x.txt"], "ends in .csv or .json"),
 ])  # fmt: skip
-def test_bad_arguments_of_schedule(arguments, message):
+def test_invalid_schedule_arguments_are_rejected(arguments, message):
     result = CliRunner().invoke(app, ["schedule", *arguments])
     assert result.exit_code != 0
     assert isinstance(result.exception, InputError)
@@ -275,7 +275,7 @@ def test_bad_arguments_of_schedule(arguments, message):
     "", "a,b\n", "source,target\n0,9\n", "source,target\n0,0\n", "source,target\n0,1\n0,1\n",
     "source,target,size_bytes\n0,1,nan\n", "source,target\n0\n", "source,target\n",
 ])  # fmt: skip
-def test_bad_pattern_files(storm8, tmp_path, text):
+def test_invalid_pattern_files_are_rejected(storm8, tmp_path, text):
     path = tmp_path / "pattern.csv"
     path.write_text(text)
     with pytest.raises(InputError, match="pattern.csv"):
@@ -283,19 +283,19 @@ def test_bad_pattern_files(storm8, tmp_path, text):
 
 
 @pytest.mark.parametrize("latency_s", [0.0, 0.2])
-def test_schedules_that_a_literal_reading_starves_never_end(storm8, latency_s):
+def test_starved_schedules_never_end(storm8, latency_s):
     targets = ((3,), (7,), (), (7, 2, 5), (1, 5, 6), (0,), (7,), (1, 3))
     sizes = ((1.0,), (2.0,), (), (2.0, 1.0, 1.0), (1.0, 1.0, 1.0), (2.0,), (1.0,), (2.0, 1.0))
     pattern = Pattern("starving", targets, sizes)
-    # What this reading leaves unused may be all that a copy could have.
+    # Without work conservation, unused bandwidth can be all the bandwidth of a copy.
     keywords = {
         "model": MODELS["not_work_conserving"],
         "bandwidth_bytes_per_s": 1.0,
         "tau": 0.5,
         "latency_s": latency_s,
     }
-    found = enumerate_schedules(storm8, pattern, "asynchronous", **keywords)
+    search = enumerate_schedules(storm8, pattern, "asynchronous", **keywords)
     orders = itertools.product(*(itertools.permutations(own) for own in reversed(targets)))
-    alone = [run_schedule(storm8, pattern, order[::-1], "asynchronous", **keywords).elapsed_s for order in orders]
-    assert np.isinf(alone).any()
-    assert found.elapsed_s == pytest.approx(alone, rel=1e-9)
+    times_s = [run_schedule(storm8, pattern, order[::-1], "asynchronous", **keywords).elapsed_s for order in orders]
+    assert np.isinf(times_s).any()
+    assert search.elapsed_s == pytest.approx(times_s, rel=1e-9)

@@ -13,6 +13,7 @@ from fabricast.api.graphs import all_to_all, collective, halo_exchange, network_
 from fabricast.api.predictions import predict
 from fabricast.core.errors import InputError
 from fabricast.core.units import pcie_bytes_per_s
+from fabricast.core.warnings import WarningCode
 from fabricast.pcie.graphs.collectives import card_arcs
 from fabricast.pcie.graphs.congestion_graphs import from_arcs
 from fabricast.pcie.measurements.probes import proposed_probes
@@ -30,6 +31,11 @@ AUTOMORPHISMS = {
     "storm8": 128, "flat4x2": 1152, "boards4": 384, "direct8": 40320, "cascade8": 1152, "single4x2": 1152,
     "dual4x2": 1152, "dgx1": 128, "quad4": 8, "cascade4": 8, "storm16": 32768, "flat4x4": math.factorial(4) ** 5,
 }  # fmt: skip
+
+
+def codes(tree):
+    """Return the codes of the warnings of a tree."""
+    return [warning.code for warning in tree.warnings]
 
 
 def shape(tree, name=None):
@@ -159,10 +165,10 @@ def test_numa_nodes_of_sockets_are_imported(tmp_path):
     two = hwloc_xml(package(node(0), host(board(0))) + package(node(1), host(board(1))))
     tree = import_xml(write_xml(tmp_path, two))
     assert [tree.vertex(name).label for name in ("RC0", "RC1")] == ["NUMA node 0", "NUMA node 1"]
-    assert not [note for note in tree.notes if "NUMA" in note]
+    assert WarningCode.NUMA_NODES_MERGED not in codes(tree)
     divided = import_xml(write_xml(tmp_path, hwloc_xml(package(node(0), node(1), host(board(0))))))
     assert divided.vertex("RC").label == "NUMA nodes 0, 1"
-    assert [note for note in divided.notes if "copies of 'H' are of any of them" in note]
+    assert WarningCode.NUMA_NODES_MERGED in codes(divided)
     assert tree.memory_nodes == (MemoryNode("NUMA0", "RC0"), MemoryNode("NUMA1", "RC1"))
     assert divided.memory_nodes == (MemoryNode("NUMA0", "RC"), MemoryNode("NUMA1", "RC"))
     assert load_tree(written(tmp_path, divided)) == divided
@@ -172,14 +178,14 @@ def test_hwloc_version_3_with_two_sockets_is_imported(tmp_path):
     text = hwloc_xml(package(host(board(0))) + package(host(board(1))), version="3.0")
     tree = import_xml(write_xml(tmp_path, text))
     assert tree.path_class("0", "2") == "SYS"
-    assert [note for note in tree.notes if "outside the study" in note]
+    assert WarningCode.INTER_SOCKET_CAPACITY_ASSUMED in codes(tree)
 
 
 def test_missing_and_slow_link_speeds_in_hwloc_files(tmp_path):
     text = hwloc_xml(package(host(device("a", speed="0") + device("b") + device("c") + device("d", speed="7.875"))))
     tree = import_xml(write_xml(tmp_path, text))
     assert [tree.vertex(name).capacity for name in tree.endpoint_names] == [1.0, 1.0, 1.0, 0.5]
-    assert tree.notes[0].startswith("1 of 4 links record no speed; assumed 15.75 GB/s")
+    assert tree.warnings[0].text.startswith("1 of 4 links have no recorded speed; assumed 15.75 GB/s")
 
 
 def test_graphics_cards_require_include_display(tmp_path):
@@ -218,8 +224,8 @@ def test_gpus_without_numbers_are_numbered_by_bus_id(tmp_path):
     text = re.sub("<gpu[^>]*/>", "", NCCL).replace("0000:1d", "0000:9d")
     tree = import_xml(write_xml(tmp_path, text))
     assert [tree.vertex(name).label for name in tree.endpoint_names] == ["0000:20:00.0", "0000:9d:00.0"]
-    assert [note for note in tree.notes if "order of their bus ids" in note]
-    assert not [note for note in import_xml(write_xml(tmp_path, NCCL)).notes if "bus ids" in note]
+    assert WarningCode.GPU_NUMBERS_ASSUMED in codes(tree)
+    assert WarningCode.GPU_NUMBERS_ASSUMED not in codes(import_xml(write_xml(tmp_path, NCCL)))
     # If a bus id is not a PCI address, the file order applies.
     unordered = import_xml(write_xml(tmp_path, text.replace("0000:20:00.0", "unknown")))
     assert [unordered.vertex(name).label for name in unordered.endpoint_names] == ["0000:9d:00.0", "unknown"]
@@ -240,7 +246,7 @@ def test_hwloc_gpu_numbers_are_those_of_cuda_nvml_or_rocm(tmp_path, names, label
     ]
     tree = import_xml(write_xml(tmp_path, hwloc_xml(package(host("".join(gpus))))))
     assert [tree.vertex(name).label for name in tree.endpoint_names] == labels
-    assert any("order of their bus ids" in note for note in tree.notes) == (labels[0] == "0:00.0")
+    assert (WarningCode.GPU_NUMBERS_ASSUMED in codes(tree)) == (labels[0] == "0:00.0")
 
 
 def test_network_cards_become_endpoints_on_request(tmp_path):
@@ -255,7 +261,7 @@ def test_network_cards_become_endpoints_on_request(tmp_path):
     # Network cards do not change the accelerator numbers or the reference rate, and are not reported as slow links.
     assert tree.endpoint_names == ("0", "1", "mlx5_0")
     assert tree.vertex("mlx5_0").capacity == 0.25
-    assert not any("slow" in note for note in tree.notes)
+    assert not {WarningCode.SLOW_LINKS, WarningCode.IDLE_LINKS} & set(codes(tree))
     assert tree.path_class("1", "mlx5_0") == "PIX"
     names = '<object type="OSDev" name="ib0" osdev_type="2"/><object type="OSDev" name="mlx5_1" osdev_type="{}"/>'
     for kind in ("3", "OpenFabrics"):
@@ -313,7 +319,7 @@ BAD_YAML = {
     yaml_with(capacity=0): (7, "capacity"),
     yaml_with(capacity=float("nan")).replace("nan", ".nan"): (7, "capacity"),
     yaml_with(parent="nowhere"): (7, "unknown parent 'nowhere'"),
-    yaml_with(parent="0"): (6, "endpoint '0' has the child '1'"),
+    yaml_with(parent="0"): (7, "endpoint '0' has the child '1'"),
     yaml_with(name="0"): (7, "is a duplicate"),
     yaml_with(kind="gpu"): (7, "kind"),
     yaml_with(colour="red"): (7, "unknown"),
@@ -377,7 +383,7 @@ def test_recorded_files_of_other_machines_are_imported(shared_data):
     with pytest.raises(InputError, match="no accelerator .* but 18 other"):
         import_xml(shared_data / "hwloc" / "16intel64-manyVFs.xml")
     old = import_xml(shared_data / "hwloc" / "32em64t-2n8c2t-pci-wholeio.xml")
-    assert "3 of 3 links record no speed" in old.notes[0]
+    assert "3 of 3 links have no recorded speed" in old.warnings[0].text
     assert shape(import_xml(shared_data / "nccl" / "topo_8p_rome_pcie.xml")) == [4, 4]
     assert shape(import_xml(shared_data / "nccl" / "topo_3p_pcie.xml")) == [1, 2]
     azure = import_xml(shared_data / "nccl" / "ndv4-topo.xml")

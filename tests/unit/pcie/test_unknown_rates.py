@@ -70,7 +70,7 @@ def test_unmeasured_path_classes_are_reported(tmp_path):
     peers = written(tmp_path, "peers.csv", PEERS_ONLY)
     graphs = fc.graph([(0, 1)], size="1 GB")
     notes = fc.predict(tree, graphs, model="endpoint_engines", measurements=peers).attrs["warnings"]
-    assert not WarningCode.PATH_CLASS_UNMEASURED in codes(notes)
+    assert WarningCode.PATH_CLASS_UNMEASURED not in codes(notes)
     host = written(
         tmp_path, "host.csv", HOST_FASTER.replace("peer,0>1,calibration,9.9\nback,1>0,calibration,9.9\n", "")
     )
@@ -106,7 +106,7 @@ def test_measurements_with_other_pci_addresses_are_reported(tmp_path):
 
 
 def test_files_without_direct_link_information_are_reported(tmp_path):
-    assert not WarningCode.PEER_LINKS_UNKNOWN in codes(machine(tmp_path).warnings)
+    assert WarningCode.PEER_LINKS_UNKNOWN not in codes(machine(tmp_path).warnings)
     assert WarningCode.PEER_LINKS_UNKNOWN in codes(machine(tmp_path, has_gpu_elements=False).warnings)
 
 
@@ -114,7 +114,7 @@ def test_small_copies_warn_of_startup_time():
     tree = fc.load_topology("storm8")
     small, large = (fc.predict(tree, fc.graph([(0, 1)], size=size)) for size in ("4 KiB", "300 MiB"))
     assert WarningCode.SMALL_COPIES in codes(small.attrs["warnings"])
-    assert not WarningCode.SMALL_COPIES in codes(large.attrs["warnings"])
+    assert WarningCode.SMALL_COPIES not in codes(large.attrs["warnings"])
 
 
 def test_intervals_of_two_runs_use_student_t():
@@ -160,7 +160,7 @@ def test_links_of_gpus_with_nvlink_to_processor_have_its_rate(tmp_path):
     assert any("NVLink joins 2 GPUs to their processor at 75 GB/s" in str(one) for one in tree.warnings)
     without = hwloc_machine(tmp_path, ends[:2], [[0, 75000], [75000, 0]])
     assert without.link_bytes_per_s == pytest.approx(7.876923e9)
-    assert not WarningCode.NVLINK_TO_PROCESSOR in codes(without.warnings)
+    assert WarningCode.NVLINK_TO_PROCESSOR not in codes(without.warnings)
 
 
 def test_indirect_xgmi_pairs_are_reported(tmp_path):
@@ -170,7 +170,7 @@ def test_indirect_xgmi_pairs_are_reported(tmp_path):
     notes = hwloc_machine(tmp_path, ends, chain, kind="XGMIBandwidth", gpus=3).warnings
     assert any("xGMI joins 1 pair of GPUs, such as 0 and 2," in str(one) for one in notes)
     notes = hwloc_machine(tmp_path, ends, mesh, kind="XGMIBandwidth", gpus=3).warnings
-    assert not WarningCode.XGMI_FORWARDING in codes(notes)
+    assert WarningCode.XGMI_FORWARDING not in codes(notes)
 
 
 def test_direct_links_slower_than_specified_are_reported(tmp_path):

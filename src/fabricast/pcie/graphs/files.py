@@ -322,7 +322,7 @@ def _from_rows(
             raise row.error(f"program is '{row.get(_PROGRAM)}', expected the program of the first row of the graph")
         rows.append((code, source, target, size, start))
     if not rows:
-        raise InputError("holds no rows, expected at least one copy", path=path)
+        raise InputError("contains no rows, expected at least one copy", path=path)
     table = np.array(rows, dtype=np.float64)
     code, source_numbers, target_numbers = (column.astype(np.int64) for column in table.T[:3])
     of_rows = np.array([programs[number] for number in code.tolist()], dtype=np.int64)

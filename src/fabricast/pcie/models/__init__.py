@@ -1,1 +1,1 @@
-"""Models of the SC16 paper and their variants: catalogue, evaluation, parameters, bottlenecks."""
+"""Models of the SC16 paper, their variants and parameters."""

@@ -103,10 +103,10 @@ def simulate(
         orders = [_shuffled(some, phase) for phase in phases]
         every = joined([_reordered(some, order) for order in orders])
         phase_of_graph = np.repeat(np.array(phases, dtype=np.int64), len(some))
-        found = simulate_ends(tree, every, hardware, threads=threads, phase=phase_of_graph, progress=advance)
+        times_s = simulate_ends(tree, every, hardware, threads=threads, phase=phase_of_graph, progress=advance)
         ends = np.empty((len(phases), some.source.size))
-        for row, order, own in zip(ends, orders, np.split(found, len(phases)), strict=True):
-            row[order] = own
+        for row, order, phase_s in zip(ends, orders, np.split(times_s, len(phases)), strict=True):
+            row[order] = phase_s
         return ends
 
     # Progress is reported in graphs: runs of all phases and components are scaled to the number of graphs.
@@ -128,9 +128,9 @@ def simulate(
         every = np.concatenate([ends[:, rows], more])
         low[rows], high[rows], middle[rows] = _pooled(every, parts.chosen(unsure), alike[rows])
     # Restore the order of rows.
-    found = np.empty((3, row_of.size))
-    found[:, row_of] = np.stack([middle, low, high])
-    return SimulatedEnds(*found)
+    times_s = np.empty((3, row_of.size))
+    times_s[:, row_of] = np.stack([middle, low, high])
+    return SimulatedEnds(*times_s)
 
 
 def _components(tree: PcieTree, graphs: CongestionGraphs, hardware: PacketHardware) -> NDArray[np.int64]:

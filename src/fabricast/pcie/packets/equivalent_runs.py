@@ -166,9 +166,9 @@ def compare_runs(
         words = np.empty((last - first, words_of_description(widest, network.longest_route)), dtype=np.int64)
         used = np.empty(last - first, dtype=np.int64)
         describe_runs(first, last, arrays, network, ticks, ends_only, phases, words, used, place, shift_ticks)
-        for graph, own, count in zip(range(first, last), words, used.tolist(), strict=True):
+        for graph, row, count in zip(range(first, last), words, used.tolist(), strict=True):
             if count:
-                described[graph] = hashlib.blake2b(own[:count].tobytes(), digest_size=16).digest()
+                described[graph] = hashlib.blake2b(row[:count].tobytes(), digest_size=16).digest()
 
     over_blocks(describe, len(graphs), threads=threads, block=BLOCK)
     number_of: dict[bytes | int, int] = {}

@@ -41,7 +41,7 @@ def hardware_on(
 
     Returns
     -------
-    (PacketHardware, list of str)
+    (PacketHardware, list of Warning)
         Hardware with the link rate, and warnings for the user.
 
     Raises

@@ -53,8 +53,8 @@ def hardware_with_rates(rates: LinkRates) -> PacketHardware:
 def tree_with_rates(tree: PcieTree, rates: LinkRates) -> PcieTree:
     """Return the tree with calibrated capacities of its root ports.
 
-    A root port gets the rate of an isolated copy across the root complex. Link speeds are removed from the topology,
-    because the hardware specifies them.
+    A root port gets at most the rate of an isolated copy across the root complex. Link speeds are removed from the
+    topology, because the hardware specifies them.
     """
     share = 1.0
     if rates.crossing_bytes_per_s is not None:

@@ -49,7 +49,7 @@ def lower_bound_s(tree: PcieTree, pattern: Pattern, *, bandwidth_bytes_per_s: fl
     Returns
     -------
     float
-        Lower bound in s: the larger of the time to transfer all bytes of the busiest link at its capacity, and the time
+        Lower bound in s: the larger of the time to transfer all bytes of the busiest link after one pause, and the time
         of all copies of the busiest source, one after another with their pauses.
 
     Examples

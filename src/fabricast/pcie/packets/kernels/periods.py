@@ -12,7 +12,7 @@ the buffers have filled, it repeats a period until a copy starts or sends its la
    relative to the current tick. Counters of sent and delivered packets are not part of the state.
 4. Snapshots are evenly spaced over the epoch. When all 16 are in use, every second one is discarded and the spacing
    doubles (Sedgewick, Szymanski and Yao 1982). This bounds memory and comparisons per sample. The spacing is at most
-   8 samples or about an eighth of the epoch, so that a repetition is detected soon after it first occurs.
+   8 samples or about an eighth of the epoch. A repetition is therefore detected soon after it first occurs.
 5. Fast-forward. Between the snapshot and the current tick lies a whole number of periods. `_skip_periods` repeats this
    interval as often as possible without a copy sending its last packet or a start time being reached. It subtracts the
    packets from the counters of each copy and adds the time to `SKIPPED`; simulated time is `TICK + SKIPPED`. The rest
