@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,6 @@ from fabricast.inputs.files import atomic_write
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
 __all__ = ["write_elapsed", "write_elapsed_parts"]
 
@@ -78,15 +77,26 @@ def _arrow_table(frame: pd.DataFrame) -> pa.Table:
 def _write_parquet(tables: Iterable[pd.DataFrame], path: Path) -> None:
     import pyarrow.parquet as pq
 
-    writer: pq.ParquetWriter | None = None
-    try:
-        for table in tables:
-            block = _arrow_table(table)
-            writer = writer or pq.ParquetWriter(path, block.schema, store_schema=False)
-            writer.write_table(block, row_group_size=_GROUP_ROWS)
-    finally:
-        if writer is not None:
-            writer.close()
+    blocks = map(_arrow_table, tables)
+    first = next(blocks)
+    with pq.ParquetWriter(path, first.schema, store_schema=False) as writer:
+        for group in _row_groups(first, blocks):
+            writer.write_table(group, row_group_size=_GROUP_ROWS)
+
+
+def _row_groups(first: pa.Table, others: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Yield tables of `_GROUP_ROWS` rows, the last one shorter: the file does not depend on the size of the blocks."""
+    import pyarrow as pa
+
+    rows = first
+    for block in others:
+        # Combined, so that the frames of the blocks can be freed.
+        rows = pa.concat_tables([rows, block]).combine_chunks()
+        while rows.num_rows >= _GROUP_ROWS:
+            yield rows.slice(0, _GROUP_ROWS)
+            rows = rows.slice(_GROUP_ROWS)
+    if rows.num_rows:
+        yield rows
 
 
 def _write_csv(tables: Iterable[pd.DataFrame], path: Path, output: Path) -> None:

@@ -73,11 +73,11 @@ def test_predict_output_is_independent_of_formats_and_threads(graphs, tmp_path):
         ("SELECT 'g' AS graph, 0 AS source, 1 AS target, -1.0 AS size_bytes", "row 1: size_bytes is -1, expected"),
         (
             "SELECT 'g' AS graph, 0 AS source, 1 AS target, 'x' AS size_bytes",
-            "'size_bytes' is VARCHAR, expected numbers",
+            "'size_bytes' is of type string, expected numbers",
         ),
         ("SELECT 'g' AS graph, 0 AS source", "lacks the column 'target', expected graph, source, target, [size_bytes]"),
         ("SELECT 'g' AS graph, 0 AS source, 1 AS target, 2 AS what", "has the unknown column 'what'"),
-        ("SELECT 'g' AS graph, 0 AS source, 1 AS target WHERE false", "holds no row"),
+        ("SELECT 'g' AS graph, 0 AS source, 1 AS target WHERE false", "contains no rows"),
     ],
 )
 def test_invalid_parquet_graphs_are_rejected(tmp_path, query, message):
@@ -136,7 +136,7 @@ def test_topologies_are_shown_listed_and_imported(tmp_path):
     )
     imported = run("topology", "import", xml, "-o", tmp_path / "m.yaml", cwd=tmp_path)
     assert imported.returncode == 0, imported.stderr
-    assert "links record no speed" in imported.stderr
+    assert "links have no recorded speed" in imported.stderr
     assert run("topology", "show", tmp_path / "m.yaml", cwd=tmp_path).returncode == 0
 
 

@@ -20,6 +20,7 @@ from fabricast.gpucentric.measured.runs import CELL_COLUMNS, PATTERNS
 from fabricast.gpucentric.measured.tables import gpu_parameters, gpu_probes, gpu_tables, read_cells, write_derived
 from fabricast.gpucentric.parameters import read_measured, read_values
 from fabricast.gpucentric.selector import select
+from fabricast.inputs.parameters import parameter_table
 from fabricast.pcie.tables.probes import probe_tables, read_probes
 from fabricast.results.tables import read_table
 from fabricast.runtime.machine import pin_to_local_cores
@@ -112,7 +113,7 @@ def test_parameters_without_power_are_times_and_rates_only(run_file):
 
 def test_measured_values_replace_only_assumed_values(run_file, tmp_path):
     path = tmp_path / "parameters.csv"
-    table = pd.DataFrame([vars(row) for row in gpu_parameters(read_cells(run_file))])
+    table = parameter_table(gpu_parameters(read_cells(run_file)))
     path.write_text(table.to_csv(index=False))
     measured = read_measured(path)
     assert "cpu_poll_power" not in measured, "the talk publishes this number"

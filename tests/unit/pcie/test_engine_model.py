@@ -140,7 +140,7 @@ def test_host_memory_is_an_endpoint_and_several_gpus_need_a_probe(tmp_path):
     with pytest.raises(InputError, match="copies H to H@RC, expected a GPU at one end"):
         read_graphs(path, MEMORY, size_bytes=SIZE)
     everybody = fc.host_copies(TREE, size=SIZE)
-    with pytest.raises(InputError, match="no probe tells what memory carries for several GPUs"):
+    with pytest.raises(InputError, match="no probe measured the capacity of host memory for several GPUs"):
         predict(everybody)
     measured = tmp_path / "measured.csv"
     measured.write_text(
@@ -150,7 +150,7 @@ def test_host_memory_is_an_endpoint_and_several_gpus_need_a_probe(tmp_path):
     # Eight copies of 50 GB each from memory of 80 GB/s.
     assert prediction["elapsed_s"].tolist() == pytest.approx([8 * 50 / 80] * 8)
     assert any(str(one).startswith("memory read 80 GB/s: 1 measured") for one in prediction.attrs["warnings"])
-    with pytest.raises(InputError, match="no probe tells what memory carries for several GPUs"):
+    with pytest.raises(InputError, match="no probe measured the capacity of host memory for several GPUs"):
         fc.predict(TREE, fc.host_copies(TREE, to_host=True), model="endpoint_engines", measurements=measured)
 
 

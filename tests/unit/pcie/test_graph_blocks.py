@@ -226,11 +226,10 @@ def test_memory_errors_are_not_reported_as_damaged_files(tmp_path, monkeypatch):
     path = tmp_path / "graphs.parquet"
     duckdb.sql(f"COPY (SELECT 'g' AS graph, 0 AS source, 1 AS target) TO '{path}'")
 
-    def full(_):
+    def full(*_):
         raise MemoryError
-        yield
 
-    monkeypatch.setattr("fabricast.inputs.parquet_files.record_batches", full)
+    monkeypatch.setattr("fabricast.inputs.parquet_files._categories", full)
     for read in (rows_in_blocks, lambda path: read_graphs(path, STORM8, size_bytes=7.0)):
         with pytest.raises(MemoryError):
             read(path)

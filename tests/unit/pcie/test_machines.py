@@ -67,9 +67,9 @@ def test_provenance_of_defaults_is_reported(tmp_path, graphs):
     machine.write_text(nccl(16))
     result = run("predict", machine, graphs)
     assert re.search(r"bandwidth 28\.81 GB/s: links of 31\.51 GB/s times 0\.914, .*\(assumed\)", result.output)
-    assert "tau 0: not given by the topology" in result.output
+    assert "tau 0: assumed, the topology specifies none" in result.output
     assert "crossing_cost" not in result.output
-    assert "crossing_cost 1: not given" in run("predict", machine, graphs, "--model", "back_pressure").output
+    assert "crossing_cost 1: assumed" in run("predict", machine, graphs, "--model", "back_pressure").output
     assert (
         "14.40 GB/s on these links, but 12.46 GB/s were measured on 'storm8'"
         in run("simulate", "storm8", graphs).output
@@ -107,7 +107,7 @@ def test_generation_and_width_contradicting_file_are_rejected(tmp_path, graphs):
     machine = tmp_path / "machine.xml"
     machine.write_text(nccl(16))
     error = run("simulate", machine, graphs, "--generation", "5", "--width", "16").exception
-    assert "give 63.02 GB/s, expected the 31.51 GB/s" in str(error)
+    assert "specify 63.02 GB/s, expected 31.51 GB/s" in str(error)
     assert run("simulate", machine, graphs, "--generation", "4", "--width", "16").exit_code == 0
 
 

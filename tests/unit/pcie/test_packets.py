@@ -1,7 +1,6 @@
 """Tests of the packet-level simulator."""
 
 from dataclasses import replace
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -10,30 +9,24 @@ from hypothesis import strategies as st
 
 from fabricast.core.errors import InputError
 from fabricast.core.units import MIB
-from fabricast.pcie.engines.forecast import total_rate
-from fabricast.pcie.engines.links import LinkRates
-from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, all_to_all, from_arcs, gather, joined, scatter
-from fabricast.pcie.graphs.programs import PROGRAMS
+from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, all_to_all, from_arcs, gather, scatter
 from fabricast.pcie.graphs.sets import stress_set, validation_set
 from fabricast.pcie.models.calibration import calibrate, read_probe_times
 from fabricast.pcie.models.catalogue import MODELS
 from fabricast.pcie.models.evaluation import evaluate
 from fabricast.pcie.packets.arbiter_phases import simulate
-from fabricast.pcie.packets.equivalent_runs import compare_runs, share_of_runs, simulate_ends
-from fabricast.pcie.packets.hardware import HARDWARE, PacketHardware, solo_time_s, tick_clock
+from fabricast.pcie.packets.hardware import HARDWARE, PacketHardware, solo_time_s
 from fabricast.pcie.packets.probes import simulate_probes
-from fabricast.pcie.packets.programs import simulate_program
-from fabricast.pcie.packets.simulator import CopyOrder, run_packets, simulate_once
+from fabricast.pcie.packets.simulator import simulate_once
 from fabricast.pcie.packets.trace import trace_packets
 from fabricast.pcie.topology.files import load_tree
 from fabricast.pcie.topology.parts import Vertex
 from fabricast.pcie.topology.regular import regular_tree
-from fabricast.pcie.topology.symmetry import automorphism_count, automorphisms
 from fabricast.pcie.topology.tree import PcieTree
 from tests import reference_packets
+from tests.unit.pcie.packet_cases import ARC
 
 SIZE = 300 * MIB
-ARC = st.tuples(st.integers(0, 7), st.integers(0, 7)).filter(lambda arc: arc[0] != arc[1])
 
 
 def ends(tree, arcs, hardware=HARDWARE["no_split"], size=SIZE, **options):
@@ -88,28 +81,6 @@ def test_packets_are_conserved_and_credits_are_not_negative(storm8, hardware):
         assert simulation.link_packets[number].tolist() == expected.tolist()
 
 
-@settings(max_examples=25, deadline=None)
-@given(
-    st.lists(ARC, min_size=1, max_size=12),
-    st.lists(st.integers(1, 3), min_size=12, max_size=12),
-    st.sampled_from(["storm8", "flat4x2"]),
-    st.sampled_from(["no_split", "split_256_128"]),
-    st.randoms(use_true_random=False),
-)
-def test_completion_times_do_not_depend_on_rows_or_endpoint_names(arcs, sizes, topology, hardware, chance):
-    tree = load_tree(topology)
-    image = automorphisms(tree)[chance.randrange(automorphism_count(tree))]
-    order = list(range(len(arcs)))
-    chance.shuffle(order)
-    sizes = [size * 1e6 for size in sizes[: len(arcs)]]
-    moved = [(int(image[arcs[i][0]]), int(image[arcs[i][1]])) for i in order]
-    one = replace(from_arcs([arcs], size_bytes=1.0), size_bytes=np.array(sizes))
-    other = replace(from_arcs([moved], size_bytes=1.0), size_bytes=np.array([sizes[i] for i in order]))
-    expected, found = (simulate(tree, graphs, HARDWARE[hardware]) for graphs in (one, other))
-    for name in ("end_s", "earliest_s", "latest_s"):
-        assert getattr(found, name).tolist() == getattr(expected, name)[order].tolist()
-
-
 def test_sensitivity_to_arbitration_order_is_reported(storm8):
     # In this graph of nine copies, 3>7 ends after 32.76 or 43.68 ms, depending on the order of rows.
     rows = [(7, 0), (7, 2), (3, 7), (5, 3), (5, 1), (6, 2), (6, 3), (5, 6), (5, 7)]
@@ -122,19 +93,6 @@ def test_sensitivity_to_arbitration_order_is_reported(storm8):
         assert result.earliest_s[row] * 1e3 == pytest.approx(32.76, abs=0.01)
         assert result.latest_s[row] * 1e3 == pytest.approx(43.68, abs=0.01)
         assert result.earliest_s[row] <= result.end_s[row] <= result.latest_s[row]
-
-
-def test_components_and_phases_agree_with_whole_graphs(storm8):
-    # Completion times are within the range of whole graphs simulated in many phases.
-    arcs = [arcs for _, arcs in stress_set(storm8, 30)]
-    pooled = simulate(storm8, from_arcs(arcs, size_bytes=float(3 * MIB)), HARDWARE["split_256_128"])
-    whole = np.stack([
-        simulate_once(storm8, from_arcs(arcs, size_bytes=float(3 * MIB)), HARDWARE["split_256_128"], phase=phase).end_s
-        for phase in range(12)
-    ])  # fmt: skip
-    packet_s = 400 / HARDWARE["split_256_128"].raw_bytes_per_s
-    assert (pooled.end_s >= whole.min(axis=0) - 20 * packet_s).mean() > 0.97
-    assert (pooled.end_s <= whole.max(axis=0) + 20 * packet_s).mean() > 0.97
 
 
 def test_capacities_without_common_denominator_are_simulated(storm8):
@@ -175,156 +133,6 @@ def test_kernel_equals_reference_simulator(arcs, packets, starts, setting, topol
     for fast_forward in (False, True):
         found = simulate_once(tree, graphs, hardware, fast_forward=fast_forward).end_s
         assert found == pytest.approx([float(end) * byte_s for end in expected], rel=1e-9)
-
-
-@settings(max_examples=150, deadline=None)
-@given(
-    st.lists(ARC, min_size=1, max_size=14),
-    st.lists(st.sampled_from([1, 2, 90, 150, 150]), min_size=14, max_size=14),
-    st.lists(st.sampled_from([0, 0, 0, 0, 0, 30]), min_size=14, max_size=14),
-    st.sampled_from([
-        *HARDWARE.values(),
-        PacketHardware(split_bytes=64, piece_cost_ns=2.0, buffering="virtual_output_queues"),
-        PacketHardware(payload_bytes=512, split_bytes=128, data_credits=32 * 8, header_credits=9),
-    ]),
-    st.lists(st.sampled_from([1.0, 1.0, 1.0, 2.0, 0.5]), min_size=12, max_size=12),
-    st.integers(0, 8),
-)  # fmt: skip
-def test_shortened_routes_do_not_change_completion_times(arcs, packets, starts, hardware, capacities, phase):
-    """Check bitwise identical completion times on trees with any link widths."""
-    parents = ["RC", "RC", "S", "S", "S", "T", "T", "U", "U", "RC", "U", "RC"]
-    names = ["S", "T", "U", *map(str, range(7)), "V", "7"]
-    parents = dict(zip(names, parents, strict=True)) | {"U": "S", "V": "T", "6": "V", "7": "RC"}
-    widths = sorted(zip(names, capacities, strict=True), key=lambda one: one[0].isdigit())
-    below = [Vertex(name, "endpoint" if name.isdigit() else "switch", parents[name], width) for name, width in widths]
-    vertices = (Vertex("RC", "root_complex", None), *below)
-    graphs = replace(
-        from_arcs([arcs], size_bytes=1.0),
-        size_bytes=np.array(packets[: len(arcs)], dtype=np.float64) * hardware.payload_bytes,
-        start_s=np.array(starts[: len(arcs)]) * 1e-7,
-    )
-    for tree in (load_tree("storm8"), PcieTree("mixed", vertices)):
-        whole = simulate_once(tree, graphs, hardware, phase=phase)
-        assert simulate_ends(tree, graphs, hardware, phase=phase).tobytes() == whole.end_s.tobytes()
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    st.lists(ARC, min_size=1, max_size=8),
-    st.lists(st.sampled_from([0, 0, 0, 30, 31]), min_size=8, max_size=8),
-    st.sampled_from([
-        *HARDWARE.values(),
-        PacketHardware(split_bytes=64, buffering="virtual_output_queues", hop_latency_ns=20.0),
-        PacketHardware(split_bytes=128, link_layer_packets=True),
-    ]),
-    st.lists(st.tuples(st.permutations(range(8)), st.integers(0, 7), st.integers(0, 3)), min_size=1, max_size=6),
-)  # fmt: skip
-def test_equivalent_runs_have_equal_completion_times(arcs, starts, hardware, copies):
-    """Compare with single runs for shuffled rows, symmetric endpoints and phases."""
-    tree = load_tree("storm8")
-    every, phases = [], []
-    for order, exchanged, phase in copies:
-        rows = [row for row in order if row < len(arcs)]
-        # Exclusive or with a number below 8 is a symmetry of the binary tree.
-        changed = [(arcs[row][0] ^ exchanged, arcs[row][1] ^ exchanged) for row in rows]
-        every.append(
-            replace(from_arcs([changed], size_bytes=40e3), start_s=np.array([starts[row] * 1e-7 for row in rows]))
-        )
-        phases.append(phase)
-    together = simulate_ends(tree, joined(every), hardware, phase=np.array(phases))
-    single = [simulate_once(tree, one, hardware, phase=phase).end_s for one, phase in zip(every, phases, strict=True)]
-    assert together.tobytes() == np.concatenate(single).tobytes()
-
-
-def test_symmetric_graphs_are_equivalent_runs(storm8):
-    """Check that only symmetric endpoints and common time shifts are equivalent."""
-    graphs = [[(0, 1), (0, 4), (2, 5)], [(1, 0), (1, 5), (3, 4)], [(0, 1), (0, 4), (2, 5)], [(0, 1), (0, 4), (2, 5)]]
-    together = from_arcs(graphs, size_bytes=1e6)
-    size, start = together.size_bytes.copy(), together.start_s.copy()
-    start[6:9] += 1e-3
-    start[9] += 1e-3
-    size[0] = 2e6
-    # The first two graphs have too many copies to be compared.
-    wide = from_arcs([all_to_all(range(8)) * 2, all_to_all(range(8)) * 2, [(0, 1)], [(6, 7)]], size_bytes=1e6)
-    for graphs, expected in (
-        (replace(together, start_s=start), [0, 0, 0, 1]),
-        (replace(together, size_bytes=size), [0, 1, 1, 1]),
-        (wide, [0, 1, 2, 2]),
-    ):
-        assert compare_runs(storm8, graphs, HARDWARE["split_128_64"]).kind.tolist() == expected
-        shares = [share_of_runs(storm8, graphs, HARDWARE["split_128_64"], shard=n, shards=3) for n in range(3)]
-        assert sorted(np.concatenate(shares)) == list(range(4))
-        assert [len({expected[number] for number in share}) for share in shares] == [
-            sum(kind % 3 == n for kind in set(expected)) for n in range(3)
-        ]
-    # Two copies that meet at an arbiter have two possible initial positions.
-    two = from_arcs([[(1, 0), (4, 0)]] * 9, size_bytes=1e6)
-    assert set(compare_runs(storm8, two, HARDWARE["no_split"], phase=np.arange(9)).kind) == {0, 1}
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    st.lists(ARC, min_size=1, max_size=5, unique=True),
-    st.integers(1, 3),
-    st.lists(st.tuples(st.integers(1, 30), st.integers(0, 9)), min_size=15, max_size=15),
-    st.sampled_from(["source", "target", "none"]),
-    st.booleans(),
-    st.booleans(),
-    st.sampled_from(["no_split", "split_256_128"]),
-    st.sampled_from(["storm8", "flat4x2"]),
-)
-def test_engines_and_barriers_equal_reference_simulator(
-    flows, repeats, drawn, executor, serialised, in_turns, setting, topology
-):
-    tree, hardware = load_tree(topology), HARDWARE[setting]
-    flow = [number for _ in range(repeats) for number in range(len(flows))]
-    arcs = [flows[number] for number in flow]
-    packets, pauses = zip(*drawn[: len(arcs)], strict=True)
-    engine = [{"source": s, "target": t, "none": -1}[executor] for s, t in arcs]
-    barrier = [t if serialised else -1 for _, t in arcs]
-    turns = len(flows) if in_turns else 0
-    tick_s = tick_clock(tree, hardware).tick_s
-    byte_s = 1 / hardware.raw_bytes_per_s
-    program = reference_packets.Program(
-        engine, barrier, flow, [pause * Fraction(round(tick_s / byte_s * 1000), 1000) for pause in pauses], turns
-    )
-    expected = reference_packets.simulate(tree, arcs, list(packets), hardware, program=program)
-    graphs = replace(from_arcs([arcs], size_bytes=1.0), size_bytes=np.array(packets) * float(hardware.payload_bytes))
-    order = CopyOrder(np.array(engine), np.array(barrier), np.array(flow), np.array(pauses) * tick_s, turns)
-    for fast_forward in (False, True):
-        found, _, _ = run_packets(tree, graphs, hardware, 1, fast_forward, None, 0, 0, order)
-        assert found.end_s == pytest.approx([float(end) * byte_s for end in expected], rel=1e-9)
-
-
-def test_simulated_program_agrees_with_engine_model():
-    """Check simulated rates against the engine model within 1 % for several patterns."""
-    tree, rates = load_tree("flat4x2"), LinkRates(56e9, 50e9, crossing_bytes_per_s=40e9)
-    patterns = (
-        [(0, 1)], [(0, 1), (1, 0)], [(0, 4)], [(0, 1), (0, 4)], [(1, 0), (2, 0), (4, 0)], [(0, 4), (1, 5)],
-        [(s, t) for s in range(4) for t in range(4) if s != t],
-    )  # fmt: skip
-    for program in ("independent", "ordered_writes"):
-        even = replace(PROGRAMS[program], switch_share=0.0)
-        for flows in patterns:
-            simulated = simulate_program(tree, flows, even, rates, size_bytes=2**20)
-            modelled = total_rate(tree, flows, even, rates, repeats=8)
-            assert simulated.bytes_per_s == pytest.approx(modelled.bytes_per_s, rel=0.01), (program, flows)
-
-
-def test_simulated_random_programs_depend_only_on_the_seed():
-    tree, rates = load_tree("flat4x2"), LinkRates(56e9, 50e9)
-    flows = [(s, t) for s in range(4) for t in range(4) if s != t]
-    first, again, other = (
-        simulate_program(tree, flows, PROGRAMS["unordered_reads"], rates, draws=3, seed=seed) for seed in (1, 1, 2)
-    )
-    assert first.flow_bytes_per_s.tolist() == again.flow_bytes_per_s.tolist() != other.flow_bytes_per_s.tolist()
-    assert first.low_bytes_per_s < first.bytes_per_s < first.high_bytes_per_s
-    with pytest.raises(InputError, match="expected two different endpoints"):
-        simulate_program(tree, [(1, 1)], PROGRAMS["unordered_reads"], rates)
-    with pytest.raises(InputError, match="expected at most 4,096 to simulate"):
-        simulate_program(tree, flows, PROGRAMS["unordered_reads"], rates, repeats=1000)
-    with pytest.raises(InputError, match="link_layer_share is 2"):
-        PacketHardware(link_layer_share=2.0)
 
 
 @pytest.mark.parametrize("hardware", [

@@ -8,12 +8,20 @@ import pytest
 from fabricast.report.stories import answers_text, machine_answers
 
 _ROWS = [
-    ("node", True, True, 0.02, 110.0, ""),
-    ("node", True, True, -0.40, 150.0, ""),
-    ("node", True, False, None, 100.0, "calibration"),
-    ("blind", True, False, None, 100.0, "not judged: no probe tells what memory carries for several GPUs"),
-    ("bare", True, False, None, 100.0, "calibration"),
-    ("public", False, True, 0.5, 100.0, ""),
+    ("node", True, True, 0.02, 110.0, "", ""),
+    ("node", True, True, -0.40, 150.0, "", ""),
+    ("node", True, False, None, 100.0, "calibration", "used for calibration"),
+    (
+        "blind",
+        True,
+        False,
+        None,
+        100.0,
+        "no_memory_probe",
+        "no probe measured the capacity of host memory for several GPUs",
+    ),
+    ("bare", True, False, None, 100.0, "calibration", "used for calibration"),
+    ("public", False, True, 0.5, 100.0, "", ""),
 ]
 
 
@@ -39,7 +47,7 @@ def run():
 def test_each_user_supplied_machine_has_an_answer(run):
     bare, blind, node = (answer.sentence for answer in machine_answers(run))
     assert bare == "bare: none of 1 measured graphs is judged: all of them give parameters."
-    assert blind.endswith("is judged: no probe tells what memory carries for several GPUs.")
+    assert blind.endswith("is judged: no probe measured the capacity of host memory for several GPUs.")
     # The errors are 2 and 40 %; those of plain link sharing are 10 and 50 %.
     assert node == (
         "node: 2 of 3 measured graphs are judged, with a median error of 21.0 % (sharing on the tree alone 30.0 %); "

@@ -129,6 +129,7 @@ def total_rate(
     --------
     One source copies to a near and a far destination. Its single engine alternates; each flow gets half the rate.
 
+    >>> from fabricast.pcie.graphs.programs import PROGRAMS
     >>> from fabricast.pcie.topology.regular import regular_tree
     >>> tree = regular_tree("flat4x2", (2, 4))
     >>> rates = LinkRates(50e9, 50e9)
@@ -176,6 +177,7 @@ def total_rates(
 
     Examples
     --------
+    >>> from fabricast.pcie.graphs.programs import PROGRAMS
     >>> from fabricast.pcie.topology.regular import regular_tree
     >>> tree, rates = regular_tree("flat4x2", (2, 4)), LinkRates(50e9, 50e9)
     >>> one, other = total_rates(tree, [(0, 1), (0, 4)], list(PROGRAMS.values())[:2], rates)
@@ -248,6 +250,7 @@ def copy_times(
     --------
     Two copies into one destination share its link. Two copies from one engine run one after the other.
 
+    >>> from fabricast.pcie.graphs.programs import PROGRAMS
     >>> from fabricast.pcie.topology.regular import regular_tree
     >>> tree = regular_tree("flat4x2", (2, 4))
     >>> from dataclasses import replace
@@ -272,6 +275,7 @@ def rate_alone(tree: PcieTree, flow: tuple[int, int], rates: LinkRates, *, over_
 
     Examples
     --------
+    >>> from fabricast.pcie.graphs.programs import PROGRAMS
     >>> from fabricast.pcie.topology.regular import regular_tree
     >>> rate_alone(regular_tree("flat4x2", (2, 4)), (0, 4), LinkRates(50e9, 50e9, crossing_bytes_per_s=40e9))
     40000000000.0

@@ -163,6 +163,7 @@ def calibrate(tree: PcieTree, times: pd.DataFrame, *, seed: int, resamples: int 
     Examples
     --------
     >>> from fabricast.pcie.packets.hardware import HARDWARE
+    >>> from fabricast.pcie.packets.probes import simulate_probes
     >>> from fabricast.pcie.topology.regular import regular_tree
     >>> storm8 = regular_tree("storm8", (2, 2, 2))
     >>> times = simulate_probes(storm8, HARDWARE["split_256_128"], size_bytes=300 * 2**20)

@@ -20,7 +20,7 @@ from fabricast.pcie.topology.symmetry import automorphisms
 from fabricast.runtime.threads import over_blocks
 
 if TYPE_CHECKING:
-    from fabricast.pcie.schedules.kernels.schedules import Rates, Sends
+    from fabricast.pcie.schedules.kernels.asynchronous import Rates, Sends
 
 __all__ = ["asynchronous_times_s"]
 
@@ -42,7 +42,7 @@ def asynchronous_times_s(run: Run, space: Space) -> NDArray[np.float64]:
     ndarray of float64, shape (schedules,)
         Time at which the last copy of each schedule ends in s; infinite if a copy never ends.
     """
-    from fabricast.pcie.schedules.kernels.schedules import asynchronous_times
+    from fabricast.pcie.schedules.kernels.asynchronous import asynchronous_times
 
     symmetries = _symmetries(run, space)
     images = _images_of_steps(space, symmetries, run.threads)
@@ -63,7 +63,7 @@ def asynchronous_times_s(run: Run, space: Space) -> NDArray[np.float64]:
 
 def _sends(run: Run, space: Space) -> Sends:
     """Return the copies of all sources as the kernel expects them."""
-    from fabricast.pcie.schedules.kernels.schedules import NO_SEND, Sends
+    from fabricast.pcie.schedules.kernels.asynchronous import NO_SEND, Sends
 
     targets = (space.digits - 1).tolist()
     copies_of_source = np.zeros(len(targets), dtype=np.int64)
@@ -148,7 +148,7 @@ class _Images:
 
 def _images_of_steps(space: Space, symmetries: _Symmetries, threads: int) -> _Images:
     """Return the smallest image of each step code."""
-    from fabricast.pcie.schedules.kernels.schedules import smallest_images
+    from fabricast.pcie.schedules.kernels.synchronised import smallest_images
 
     low, high = symmetries.steps
     smallest = np.empty(space.codes, dtype=np.int64)
@@ -163,9 +163,9 @@ def _images_of_steps(space: Space, symmetries: _Symmetries, threads: int) -> _Im
 
 def _rates_of_active_sets(run: Run, space: Space, symmetries: _Symmetries, images: _Images) -> Rates:
     """Return a table of the rates of all active sets."""
-    from fabricast.pcie.schedules.kernels.schedules import Rates, copy_rates
+    from fabricast.pcie.schedules.kernels.asynchronous import Rates
+    from fabricast.pcie.schedules.kernels.synchronised import copy_rates
 
-    # One active set per symmetry class is evaluated. The first class is the empty set.
     evaluated = np.flatnonzero(images.smallest == np.arange(space.codes))[1:]
     graphs = space.active_sets(evaluated, sized=False)
     rate_bytes_per_s = run.bandwidth_bytes_per_s * run.evaluate(graphs, first=True).initial_rho
@@ -185,7 +185,7 @@ def _copy_to_images(
     space: Space, symmetries: _Symmetries, images: _Images, elapsed_s: NDArray[np.float64], threads: int
 ) -> None:
     """Copy the time of each evaluated schedule to its symmetric equivalents."""
-    from fabricast.pcie.schedules.kernels.schedules import copy_times
+    from fabricast.pcie.schedules.kernels.synchronised import copy_times
 
     first_sends = [
         weight * (np.array(orders)[:, :1] + 1) for weight, orders in zip(space.weights, space.permutations, strict=True)

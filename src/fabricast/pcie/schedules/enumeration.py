@@ -258,7 +258,7 @@ def _fastest(elapsed_s: NDArray[np.float64], count: int) -> NDArray[np.intp]:
 
 def _synchronised(run: Run, space: Space) -> NDArray[np.float64]:
     """Return the times of all synchronised schedules in s, by schedule number."""
-    from fabricast.pcie.schedules.kernels.schedules import synchronised_times
+    from fabricast.pcie.schedules.kernels.synchronised import synchronised_times
 
     low, high = space.step_codes()
     seen = np.zeros(space.codes, dtype=np.bool_)

@@ -1,0 +1,150 @@
+"""Forecasts compared with published measurements of five machines."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fabricast.core.warnings import WarningCode
+from fabricast.pcie.engines.forecast import total_rate
+from fabricast.pcie.graphs.programs import PROGRAMS
+from fabricast.pcie.machines.exclusion import Reason
+from fabricast.pcie.machines.left_out_pause import JudgedMachine, left_out_rates
+from fabricast.pcie.machines.validation import validate_machine
+from fabricast.pcie.measurements.files import read_measured_copies
+from fabricast.pcie.measurements.measured_graph import MeasuredGraph, flows_of
+from fabricast.pcie.tables.measured_copies import measured_copy_tables, public_machines
+from fabricast.pcie.topology.files import load_tree
+from fabricast.pcie.topology.memory import with_host_memory
+from tests.unit.pcie.measured import EVEN, PUBLIC, TREE
+
+
+def test_forecasts_of_published_machines():
+    """Check forecast errors by graph class, and errors of both baselines."""
+    tables = measured_copy_tables(public_machines(PUBLIC), seed=1)
+    rows = tables.measured_copy
+    judged = rows[rows["judged"]]
+    counts = tables.error_histogram.query("model == 'endpoint_engines' and subset == 'all'")["communications"].sum()
+    assert counts == len(judged), "every validated graph is in one bin"
+    assert tables.error_feature.empty, "no machine has copies of 20 isomorphism classes"
+    together = judged[judged["graph_class"] == "many copies of a GPU"]
+    apart = together["packets_bytes_per_s"] / together["forecast_bytes_per_s"] - 1
+    assert apart.abs().median() < 0.05, "packet and flow models with the same engines agree"
+    judged = rows[rows["judged"]]
+    error = judged["relative_error"].abs()
+    few, many = (judged["graph_class"] == name for name in ("few copies", "many copies of a GPU"))
+    assert error[few].median() < 0.02
+    # Below the target of 95 %: on one machine, concurrent copies across the root complex are faster than the only
+    # isolated one. They are validated instead of excluded as artefacts.
+    assert 0.94 < (error[few] <= 0.15).mean() < 0.95
+    assert not rows["reason_code"].eq(Reason.BEYOND_LINKS).any()
+    assert error[many].median() < 0.07
+    assert error[many].max() < 0.20
+    sharing = (judged["sharing_bytes_per_s"] / judged["measured_bytes_per_s"] - 1).abs()
+    assert sharing[many].median() > 0.2, "link sharing does not predict many copies of a GPU"
+    direct = error[judged["graph_class"] == "direct links"]
+    # Reads by one GPU from all others are slower than one engine; writes, and reads by the others, are not.
+    assert len(direct) == 32 and direct.median() < 0.03 and (direct <= 0.15).mean() == 0.75
+    assert rows.loc[rows["reason"].str.contains("collapse"), "judged"].eq(False).all()
+    warnings = tables.machine_warning
+    assert (warnings["code"] == WarningCode.DIVIDED_WRITES).any(), "the collapse is reported as a warning"
+    assert not warnings.duplicated(["machine", "number"]).any()
+    left_out = rows[rows["left_out_bytes_per_s"].notna()]
+    assert left_out.index.equals(judged.index[many]), "all of them use the program with a fitted pause"
+    error = (left_out["left_out_bytes_per_s"] / left_out["measured_bytes_per_s"] - 1).abs()
+    assert error.median() < 0.07 and (error <= 0.15).mean() >= 0.9 and error.max() < 0.20
+    host = rows[(rows["graph_class"] == "host copies") & (rows["flows"] > 2)]
+    assert host["reason_code"].eq(Reason.NO_MEMORY_PROBE).all(), "the memory capacity is unknown without a probe"
+
+
+def test_pause_is_fitted_to_other_machines():
+    """The pause is fitted to other machines that are not user-supplied."""
+    flows = tuple((str(s), str(t)) for s in range(4) for t in range(4) if s != t)
+    numbers = [(int(s), int(t)) for s, t in flows]
+
+    def machine(pause, own=False):
+        program = replace(PROGRAMS["ordered_writes"], switch_share=pause)
+        rate = total_rate(TREE, numbers, program, EVEN).bytes_per_s
+        graphs = [
+            MeasuredGraph("alone", (("0", "1"),), 50e9, "ordered_writes"),
+            MeasuredGraph("all", flows, rate, "ordered_writes"),
+            MeasuredGraph("others", flows, rate, "unordered_reads"),
+        ]
+        return JudgedMachine(TREE, graphs, validate_machine(TREE, graphs), own), rate
+
+    (none, fast), (much, slow), (own, _) = machine(0.0), machine(0.2), machine(0.1, own=True)
+    assert slow < 0.9 * fast
+    of_none, of_much, of_own = left_out_rates([none, much, own])
+    assert of_none[1] == pytest.approx(slow, rel=0.03) and of_much[1] == pytest.approx(fast, rel=0.05)
+    assert np.isfinite(of_own[1])
+    assert np.isnan(of_none[[0, 2]]).all(), "no pause in isolated copies and in programs without a pause"
+    assert np.isnan(left_out_rates([none, own])[0]).all(), "no pause is fitted to user-supplied machines"
+
+
+@pytest.fixture(scope="module")
+def ordered_rows():
+    """Return published graphs of ordered writes in which a GPU sends several copies.
+
+    Each entry has the topology, the graph and the calibration of the machine.
+    """
+    entries = []
+    for machine in public_machines(PUBLIC):
+        tree = load_tree(machine.topology)
+        graphs = read_measured_copies(PUBLIC, system=machine.system)
+        report = validate_machine(tree, graphs, one_way_bytes_per_s=50e9)
+        judged = dict(zip(report.rows["graph"], report.rows["judged"], strict=True))
+        for graph in graphs:
+            several = len({source for source, _ in graph.flows}) < len(graph.flows)
+            if judged[graph.name] and several and graph.program == "ordered_writes":
+                entries.append((with_host_memory(tree), graph, report.calibration))
+    assert len(entries) >= 6
+    return entries
+
+
+def errors_of(rows, program):
+    return [
+        total_rate(tree, flows_of(tree, graph), program, calibration.rates).bytes_per_s / graph.total_bytes_per_s - 1
+        for tree, graph, calibration in rows
+    ]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"serialised": False, "random_turns": True, "switch_share": 0.0},
+        {"executor": "none", "switch_share": 0.0},
+        {"executor": "target"},
+        {"executor": "none", "serialised": False, "switch_share": 0.0},
+    ],
+    ids=["engines without order", "order without engines", "engines of readers", "only link sharing"],
+)
+def test_published_data_refute_alternatives_to_engines_and_order(ordered_rows, changes):
+    program = PROGRAMS["ordered_writes"]
+    ours, other = (np.abs(errors_of(ordered_rows, one)) for one in (program, replace(program, **changes)))
+    assert ours.max() < 0.15 < other.max()
+    assert ours.mean() < 0.6 * other.mean()
+
+
+def test_published_data_refute_endpoint_capacity_shared_by_directions(ordered_rows):
+    """Directions that share one copy rate would reach half the measured bidirectional rate."""
+    for system in ("WRX90 2VS V1", "WRX90 2VS V2"):
+        graphs = read_measured_copies(PUBLIC, system=system)
+        alone = validate_machine(load_tree("crossed_virtual_switches"), graphs).calibration.rates.one_way_bytes_per_s
+        opposite = next(graph for graph in graphs if graph.name == "bidir 0<->1")
+        assert alone / opposite.total_bytes_per_s - 1 < -0.4
+
+
+def test_published_data_refute_loss_per_number_of_copies(ordered_rows):
+    """A loss fitted to all-to-all copies overestimates a near and a far target."""
+    sharing = errors_of(ordered_rows, PROGRAMS["independent"])
+    share = {
+        graph.name: (max(sum(flow[0] == s for flow in graph.flows) for s, _ in graph.flows), 1 / (1 + error))
+        for (_, graph, _), error in zip(ordered_rows, sharing, strict=True)
+    }
+    copies, kept = next(value for name, value in share.items() if name == "12 all-to-all chip A")
+    pair, measured = share["0>4 + 0>2"]
+    assert (copies, pair) == (3, 2)
+    linear = 1 - (1 - kept) * (pair - 1) / (copies - 1)
+    assert linear / measured - 1 > 0.05, "the loss predicts a higher rate of this pair than measured"
+    (engine,) = errors_of([row for row in ordered_rows if row[1].name == "0>4 + 0>2"], PROGRAMS["ordered_writes"])
+    assert abs(engine) < 0.05
