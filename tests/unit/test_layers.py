@@ -89,7 +89,7 @@ def test_length_of_files_and_functions_is_limited():
 
 
 def test_job_scripts_redirect_output_before_other_imports():
-    for path in (REPOSITORY / "workflow" / "scripts").glob("*.py"):
+    for path in (REPOSITORY / "workflow" / "scripts").glob("*/*.py"):
         _, imported, begun, *_ = ast.parse(path.read_text()).body
         assert isinstance(imported, ast.ImportFrom) and imported.module == "fabricast.runtime.jobs", path
         assert ast.unparse(begun) == "log_to(snakemake.log[0])", path
@@ -107,5 +107,5 @@ def test_only_the_command_line_exits():
 
 def test_captions_agree_with_the_catalogue():
     folder = REPOSITORY / "workflow" / "report"
-    files = {path.name: path.read_text() for path in folder.glob("*.rst") if path.name != "workflow.rst"}
+    files = {path.relative_to(folder).as_posix(): path.read_text() for path in folder.glob("*/*.rst")}
     assert files == caption_files(), "run: python -m fabricast.figures.catalogue"

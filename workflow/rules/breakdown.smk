@@ -29,7 +29,7 @@ rule evaluate_breakdown:
         seed=settings.seed,
         code=code("breakdown"),
     script:
-        "../scripts/evaluate_breakdown.py"
+        "../scripts/breakdown/evaluate_breakdown.py"
 
 
 rule measure_breakdown:
@@ -53,4 +53,4 @@ rule measure_breakdown:
         missing=lambda wildcards: mpi_missing(),
         code=code("breakdown"),
     script:
-        "../scripts/measure_breakdown.py"
+        "../scripts/breakdown/measure_breakdown.py"

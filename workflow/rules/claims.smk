@@ -25,4 +25,4 @@ rule evaluate_claims:
     params:
         code=code("results"),
     script:
-        "../scripts/evaluate_claims.py"
+        "../scripts/run/evaluate_claims.py"

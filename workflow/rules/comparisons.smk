@@ -26,7 +26,7 @@ rule compare_study:
         seed=settings.seed,
         code=code("results"),
     script:
-        "../scripts/compare_study.py"
+        "../scripts/run/compare_study.py"
 
 
 rule collect_published:
@@ -48,4 +48,4 @@ rule collect_published:
     params:
         code=code("results"),
     script:
-        "../scripts/collect_published.py"
+        "../scripts/run/collect_published.py"

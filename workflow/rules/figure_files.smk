@@ -22,7 +22,7 @@ def figure_outputs(study, figures):
         stem = f"<reports>/figures/{study}.{figure}"
         vector = report(
             f"{stem}.svg",
-            caption=f"../report/{study}_{figure}.rst",
+            caption=f"../report/{study}/{figure}.rst",
             category=study,
             labels={"figure": FIGURES[study][figure].title},
         )

@@ -85,7 +85,7 @@ rule plot_pcie:
         values=PCIE_VALUES,
         code=code("figures", "config", "pcie"),
     script:
-        "../scripts/plot_pcie.py"
+        "../scripts/pcie/plot_pcie.py"
 
 
 if SIMULATED_SETS:
@@ -121,7 +121,7 @@ if SIMULATED_SETS:
             values=PCIE_VALUES,
             code=code("figures", "config", "pcie"),
         script:
-            "../scripts/plot_pcie.py"
+            "../scripts/pcie/plot_pcie.py"
 
 
 rule plot_breakdown:
@@ -152,7 +152,7 @@ rule plot_breakdown:
         },
         code=code("figures", "config", "breakdown"),
     script:
-        "../scripts/plot_breakdown.py"
+        "../scripts/breakdown/plot_breakdown.py"
 
 
 rule plot_maxrate:
@@ -175,7 +175,7 @@ rule plot_maxrate:
         values={"dataset": "bluewaters_irecv_1"},
         code=code("figures", "config", "maxrate"),
     script:
-        "../scripts/plot_maxrate.py"
+        "../scripts/maxrate/plot_maxrate.py"
 
 
 rule plot_gpucentric:
@@ -215,7 +215,7 @@ rule plot_gpucentric:
         values={"system": "k20_extoll"},
         code=code("figures", "config", "gpucentric"),
     script:
-        "../scripts/plot_gpucentric.py"
+        "../scripts/gpucentric/plot_gpucentric.py"
 
 
 rule plot_percs:
@@ -241,7 +241,7 @@ rule plot_percs:
         values={"workloads": settings.percs.workloads},
         code=code("figures", "config", "percs"),
     script:
-        "../scripts/plot_percs.py"
+        "../scripts/percs/plot_percs.py"
 
 
 rule plot_claims:
@@ -265,4 +265,4 @@ rule plot_claims:
         figures={study: names for study, names in CLAIM_FIGURES.items() if names},
         code=code("figures", "config"),
     script:
-        "../scripts/plot_claims.py"
+        "../scripts/run/plot_claims.py"

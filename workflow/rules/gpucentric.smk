@@ -27,7 +27,7 @@ rule evaluate_gpucentric:
         seed=settings.seed,
         code=code("gpucentric"),
     script:
-        "../scripts/evaluate_gpucentric.py"
+        "../scripts/gpucentric/evaluate_gpucentric.py"
 
 
 rule measure_gpucentric:
@@ -50,7 +50,7 @@ rule measure_gpucentric:
         missing=lambda wildcards: cuda_missing(),
         code=code("gpucentric"),
     script:
-        "../scripts/measure_gpucentric.py"
+        "../scripts/gpucentric/measure_gpucentric.py"
 
 
 rule derive_gpu_inputs:
@@ -69,7 +69,7 @@ rule derive_gpu_inputs:
     params:
         code=code("gpucentric"),
     script:
-        "../scripts/derive_gpu_inputs.py"
+        "../scripts/gpucentric/derive_gpu_inputs.py"
 
 
 rule evaluate_gpu_run:
@@ -87,4 +87,4 @@ rule evaluate_gpu_run:
     params:
         code=code("gpucentric"),
     script:
-        "../scripts/evaluate_gpu_run.py"
+        "../scripts/gpucentric/evaluate_gpu_run.py"

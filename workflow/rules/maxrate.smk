@@ -32,7 +32,7 @@ rule fit_maxrate:
         seed=settings.seed,
         code=code("maxrate"),
     script:
-        "../scripts/fit_maxrate.py"
+        "../scripts/maxrate/fit_maxrate.py"
 
 
 rule measure_maxrate:
@@ -55,4 +55,4 @@ rule measure_maxrate:
         missing=lambda wildcards: mpi_missing(),
         code=code("maxrate"),
     script:
-        "../scripts/measure_maxrate.py"
+        "../scripts/maxrate/measure_maxrate.py"

@@ -28,7 +28,7 @@ rule compile_pcie_kernels:
     params:
         code=code("pcie"),
     script:
-        "../scripts/compile_pcie_kernels.py"
+        "../scripts/pcie/compile_pcie_kernels.py"
 
 
 rule compile_packet_kernels:
@@ -45,7 +45,7 @@ rule compile_packet_kernels:
     params:
         code=code("pcie"),
     script:
-        "../scripts/compile_packet_kernels.py"
+        "../scripts/pcie/compile_packet_kernels.py"
 
 
 rule generate_pcie_topologies:
@@ -70,7 +70,7 @@ rule generate_pcie_topologies:
         bandwidth_gib_per_s=settings.pcie.bandwidth_gib_per_s,
         code=code("pcie"),
     script:
-        "../scripts/generate_pcie_topologies.py"
+        "../scripts/pcie/generate_pcie_topologies.py"
 
 
 rule generate_pcie_graphs:
@@ -93,7 +93,7 @@ rule generate_pcie_graphs:
         seed=settings.seed,
         code=code("pcie"),
     script:
-        "../scripts/generate_pcie_graphs.py"
+        "../scripts/pcie/generate_pcie_graphs.py"
 
 
 rule predict_pcie_graphs:
@@ -117,7 +117,7 @@ rule predict_pcie_graphs:
         models=PCIE_MODELS,
         code=code("pcie"),
     script:
-        "../scripts/predict_pcie_graphs.py"
+        "../scripts/pcie/predict_pcie_graphs.py"
 
 
 rule trace_pcie_example:
@@ -137,7 +137,7 @@ rule trace_pcie_example:
         models=PCIE_MODELS,
         code=code("pcie"),
     script:
-        "../scripts/trace_pcie_example.py"
+        "../scripts/pcie/trace_pcie_example.py"
 
 
 rule evaluate_pcie_probes:
@@ -163,7 +163,7 @@ rule evaluate_pcie_probes:
         models=PCIE_MODELS,
         code=code("pcie"),
     script:
-        "../scripts/evaluate_pcie_probes.py"
+        "../scripts/pcie/evaluate_pcie_probes.py"
 
 
 rule measure_pcie_copies:
@@ -187,7 +187,7 @@ rule measure_pcie_copies:
         missing=lambda wildcards: cuda_missing(),
         code=code("pcie"),
     script:
-        "../scripts/measure_pcie_copies.py"
+        "../scripts/pcie/measure_pcie_copies.py"
 
 
 rule evaluate_measured_copies:
@@ -231,7 +231,7 @@ rule evaluate_measured_copies:
         seed=settings.seed,
         code=code("pcie"),
     script:
-        "../scripts/evaluate_measured_copies.py"
+        "../scripts/pcie/evaluate_measured_copies.py"
 
 
 rule evaluate_pcie_dma_rates:
@@ -249,7 +249,7 @@ rule evaluate_pcie_dma_rates:
     params:
         code=code("pcie"),
     script:
-        "../scripts/evaluate_pcie_dma_rates.py"
+        "../scripts/pcie/evaluate_pcie_dma_rates.py"
 
 
 rule simulate_pcie_graphs:
@@ -276,7 +276,7 @@ rule simulate_pcie_graphs:
         seed=settings.seed,
         code=code("pcie"),
     script:
-        "../scripts/simulate_pcie_graphs.py"
+        "../scripts/pcie/simulate_pcie_graphs.py"
 
 
 rule calibrate_pcie_models:
@@ -304,7 +304,7 @@ rule calibrate_pcie_models:
         seed=settings.seed,
         code=code("pcie"),
     script:
-        "../scripts/calibrate_pcie_models.py"
+        "../scripts/pcie/calibrate_pcie_models.py"
 
 
 rule validate_pcie_models:
@@ -338,7 +338,7 @@ rule validate_pcie_models:
         seed=settings.seed,
         code=code("pcie"),
     script:
-        "../scripts/validate_pcie_models.py"
+        "../scripts/pcie/validate_pcie_models.py"
 
 
 rule search_pcie_schedules:
@@ -366,4 +366,4 @@ rule search_pcie_schedules:
         seed=settings.seed,
         code=code("pcie"),
     script:
-        "../scripts/search_pcie_schedules.py"
+        "../scripts/pcie/search_pcie_schedules.py"

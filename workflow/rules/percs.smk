@@ -20,7 +20,7 @@ rule count_percs_links:
     params:
         code=code("percs"),
     script:
-        "../scripts/count_percs_links.py"
+        "../scripts/percs/count_percs_links.py"
 
 
 rule evaluate_percs_loads:
@@ -43,7 +43,7 @@ rule evaluate_percs_loads:
         seed=settings.seed,
         code=code("percs"),
     script:
-        "../scripts/evaluate_percs_loads.py"
+        "../scripts/percs/evaluate_percs_loads.py"
 
 
 rule simulate_percs_packets:
@@ -66,7 +66,7 @@ rule simulate_percs_packets:
         seed=settings.seed,
         code=code("percs"),
     script:
-        "../scripts/simulate_percs_packets.py"
+        "../scripts/percs/simulate_percs_packets.py"
 
 
 rule compare_percs_packets:
@@ -90,7 +90,7 @@ rule compare_percs_packets:
         seed=settings.seed,
         code=code("percs"),
     script:
-        "../scripts/compare_percs_packets.py"
+        "../scripts/percs/compare_percs_packets.py"
 
 
 rule search_percs_mappings:
@@ -110,4 +110,4 @@ rule search_percs_mappings:
         seed=settings.seed,
         code=code("percs"),
     script:
-        "../scripts/search_percs_mappings.py"
+        "../scripts/percs/search_percs_mappings.py"

@@ -13,7 +13,7 @@ rule write_report:
         database="<results>/fabricast.duckdb",
         figures=figure_files("svg"),
         captions=[
-            REPOSITORY / "workflow" / "report" / f"{study}_{figure}.rst"
+            REPOSITORY / "workflow" / "report" / study / f"{figure}.rst"
             for study, figures in FIGURES.items()
             for figure in figures
         ],
@@ -38,7 +38,7 @@ rule write_report:
         graph_sets={name: entry.topology for name, entry in GRAPH_SETS.items()},
         code=code("report", "figures", "results", *STUDIES),
     script:
-        "../scripts/write_report.py"
+        "../scripts/run/write_report.py"
 
 
 rule archive_run:
@@ -62,4 +62,4 @@ rule archive_run:
         repository=REPOSITORY,
         code=code("results"),
     script:
-        "../scripts/archive_run.py"
+        "../scripts/run/archive_run.py"

@@ -24,7 +24,7 @@ rule record_run:
         repository=REPOSITORY,
         code=code("results"),
     script:
-        "../scripts/record_run.py"
+        "../scripts/run/record_run.py"
 
 
 rule build_database:
@@ -46,4 +46,4 @@ rule build_database:
     params:
         code=code("results"),
     script:
-        "../scripts/build_database.py"
+        "../scripts/run/build_database.py"

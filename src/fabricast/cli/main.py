@@ -10,7 +10,8 @@ from typing import Annotated, NoReturn
 import typer
 
 from fabricast import __version__
-from fabricast.cli import breakdown, gpucentric, maxrate, pcie, percs, results, topology, validation
+from fabricast.cli import breakdown, gpucentric, maxrate, percs, results
+from fabricast.cli.pcie import copies, topology, validation
 from fabricast.core.errors import InputError
 
 __all__ = ["app", "main"]
@@ -23,7 +24,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     add_completion=False,
 )
-for _commands in (pcie, breakdown, maxrate, gpucentric, percs, results, validation):
+for _commands in (copies, breakdown, maxrate, gpucentric, percs, results, validation):
     app.add_typer(_commands.app)
 app.add_typer(topology.app, name="topology")
 

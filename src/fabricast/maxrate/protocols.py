@@ -57,7 +57,7 @@ class ProtocolRegressor(TimeRegressor):
         self.random_state = random_state
         self.breakpoints = breakpoints
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> ProtocolRegressor:  # noqa: N803  scikit-learn's name
+    def fit(self, X: ArrayLike, y: ArrayLike) -> ProtocolRegressor:
         """Fit switch points and parameters.
 
         Parameters

@@ -47,7 +47,7 @@ def test_every_public_name_is_importable_and_documented():
         if not name.startswith("_"):
             assert getattr(fc, name).__doc__, name
     with pytest.raises(AttributeError, match=r"did you mean 'predict'"):
-        fc.predct  # noqa: B018
+        fc.predct
 
 
 def test_example_session_runs(tmp_path):

@@ -1,7 +1,6 @@
 """Claims: relations, tolerances, interpretations, baselines, mutations, and claim files."""
 
 import csv
-import re
 
 import pytest
 from hypothesis import given
@@ -217,7 +216,7 @@ def test_tolerances_are_small_relative_to_the_value():
 def test_figures_of_claims_exist():
     from fabricast.figures.catalogue.captions import caption_files
 
-    figures = {re.sub("_", ".", name.removesuffix(".rst"), count=1) for name in caption_files()}
+    figures = {name.removesuffix(".rst").replace("/", ".") for name in caption_files()}
     assert {one.figure for one in CLAIMS if one.figure} <= figures
 
 

@@ -11,9 +11,9 @@ __all__ = ["caption_files"]
 
 
 def caption_files() -> dict[str, str]:
-    """Return the text of the caption file of every figure of all studies, by file name."""
+    """Return the text of the caption file of every figure of all studies, by path below workflow/report."""
     return {
-        f"{study}_{entry.name}.rst": entry.caption + "\n"
+        f"{study}/{entry.name}.rst": entry.caption + "\n"
         for study in study_names(published() / "studies.csv")
         for entry in importlib.import_module(f"fabricast.figures.catalogue.{study}").FIGURES
     }

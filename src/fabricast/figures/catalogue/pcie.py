@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from fabricast.pcie.topology.tree import PcieTree
 
 cards = lazy_module("fabricast.figures.cards")
-plots = lazy_module("fabricast.figures.pcie")
-schedules = lazy_module("fabricast.figures.pcie_schedules")
-validation = lazy_module("fabricast.figures.pcie_validation")
-copies = lazy_module("fabricast.figures.measured_copies")
-dma = lazy_module("fabricast.figures.dma_rates")
+plots = lazy_module("fabricast.figures.pcie.models")
+schedules = lazy_module("fabricast.figures.pcie.schedules")
+validation = lazy_module("fabricast.figures.pcie.validation")
+copies = lazy_module("fabricast.figures.pcie.measured_copies")
+dma = lazy_module("fabricast.figures.pcie.dma_rates")
 _EXAMPLE = "storm8.example.complete"
 _CONFLICT = "storm8.example.three"
 

@@ -99,7 +99,7 @@ def validate(
     from rich.console import Console
 
     from fabricast.cli.options import check_range
-    from fabricast.cli.validation_text import validation_text
+    from fabricast.cli.pcie.validation_text import validation_text
     from fabricast.pcie.graphs.programs import program_of
     from fabricast.pcie.machines.validation import validate_machine
     from fabricast.pcie.measurements.files import copies_of_machine

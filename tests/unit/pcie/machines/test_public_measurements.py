@@ -16,7 +16,7 @@ from fabricast.pcie.measurements.measured_graph import MeasuredGraph, flows_of
 from fabricast.pcie.tables.measured_copies import measured_copy_tables, public_machines
 from fabricast.pcie.topology.files import load_tree
 from fabricast.pcie.topology.memory import with_host_memory
-from tests.unit.pcie.measured import EVEN, PUBLIC, TREE
+from tests.unit.pcie.machines.measured import EVEN, PUBLIC, TREE
 
 
 def test_forecasts_of_published_machines():

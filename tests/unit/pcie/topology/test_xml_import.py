@@ -13,7 +13,7 @@ from fabricast.pcie.topology.parts import MemoryNode
 from fabricast.pcie.topology.symmetry import automorphism_count
 from fabricast.pcie.topology.xml_import import import_xml
 from tests.conftest import require_tool
-from tests.unit.pcie.xml_files import bridge, device, host, hwloc_xml, package, shape, write_xml, written
+from tests.unit.pcie.topology.xml_files import bridge, device, host, hwloc_xml, package, shape, write_xml, written
 
 
 def codes(tree):

@@ -15,7 +15,7 @@ from fabricast.pcie.topology.files import load_tree
 from fabricast.pcie.topology.memory import with_host_memory
 from fabricast.pcie.topology.parts import MemoryNode, Vertex
 from fabricast.pcie.topology.tree import PcieTree
-from tests.unit.pcie.measured import _measured, both_ways, limits, lower_bounds, measured, texts, two_roots
+from tests.unit.pcie.machines.measured import _measured, both_ways, limits, lower_bounds, measured, texts, two_roots
 
 
 def test_memory_probe_enables_validation_of_host_copies():

@@ -17,7 +17,7 @@ from fabricast.pcie.topology.files import load_tree
 from fabricast.pcie.topology.parts import Vertex
 from fabricast.pcie.topology.symmetry import automorphism_count, automorphisms
 from fabricast.pcie.topology.tree import PcieTree
-from tests.unit.pcie.packet_cases import ARC
+from tests.unit.pcie.packets.packet_cases import ARC
 
 
 @settings(max_examples=25, deadline=None)

@@ -183,7 +183,7 @@ def simulate(
     """Simulate each congestion graph packet by packet, independently of the models."""
     from fabricast.api.simulations import simulate as simulate_times
     from fabricast.cli.output import write_elapsed
-    from fabricast.cli.pcie_trace import trace_file
+    from fabricast.cli.pcie.trace import trace_file
     from fabricast.pcie.graphs.files import read_graphs
     from fabricast.pcie.topology.files import load_tree
     from fabricast.runtime.jobs import progress_of
@@ -254,7 +254,7 @@ def calibrate(
     include_display: Annotated[bool, DISPLAY] = False,
 ) -> None:
     """Estimate bandwidth, crossing cost and tau from probes, with 95 % intervals."""
-    from fabricast.api.calibrations import calibrate as estimate
+    from fabricast.api.machines import calibrate as estimate
     from fabricast.inputs.files import atomic_write
     from fabricast.pcie.topology.files import load_tree
 
@@ -304,7 +304,7 @@ def schedule(
 ) -> None:
     """Find the fastest order of copies by enumeration, or by search with a lower bound."""
     from fabricast.api.schedules import EVALUATIONS, fastest_schedule
-    from fabricast.cli.schedule_text import parse_grid, schedule_lines, write_schedules
+    from fabricast.cli.pcie.schedule_text import parse_grid, schedule_lines, write_schedules
     from fabricast.pcie.graphs.patterns import halo_pattern, read_pattern
     from fabricast.pcie.topology.files import load_tree
     from fabricast.runtime.jobs import progress_of

@@ -18,7 +18,7 @@ from fabricast.pcie.packets.programs import simulate_program
 from fabricast.pcie.packets.simulator import CopyOrder, run_packets
 from fabricast.pcie.topology.files import load_tree
 from tests import reference_packets
-from tests.unit.pcie.packet_cases import ARC
+from tests.unit.pcie.packets.packet_cases import ARC
 
 
 @settings(max_examples=60, deadline=None)

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from fabricast.figures.colours import COLOURS
-from fabricast.figures.pcie import LOADS, draw_tree, greys_first, link_load, model_label, model_look
+from fabricast.figures.pcie.models import LOADS, draw_tree, greys_first, link_load, model_label, model_look
 from fabricast.figures.style import COLUMN_WIDTH_IN, PAGE_WIDTH_IN, legend_below
 from fabricast.pcie.models.catalogue import MODELS, VALIDATED
 from fabricast.pcie.models.evaluation import factors

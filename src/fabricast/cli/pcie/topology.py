@@ -35,7 +35,7 @@ def show(
     network_cards: Annotated[bool, NETWORK_CARDS] = False,
 ) -> None:
     """Print a topology as a text tree, with the path class of each pair."""
-    from fabricast.cli.topology_text import path_matrix, tree_text
+    from fabricast.cli.pcie.topology_text import path_matrix, tree_text
     from fabricast.pcie.topology.files import load_tree
 
     tree = load_tree(topology, include_display=include_display, network_cards=network_cards)

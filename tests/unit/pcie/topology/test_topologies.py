@@ -21,7 +21,7 @@ from fabricast.pcie.topology.regular import regular_tree
 from fabricast.pcie.topology.symmetry import automorphism_count, automorphisms
 from fabricast.pcie.topology.tree import PcieTree
 from fabricast.pcie.topology.xml_import import import_xml
-from tests.unit.pcie.xml_files import bridge, device, host, hwloc_xml, package, shape, write_xml, written
+from tests.unit.pcie.topology.xml_files import bridge, device, host, hwloc_xml, package, shape, write_xml, written
 
 AUTOMORPHISMS = {
     "storm8": 128, "flat4x2": 1152, "boards4": 384, "direct8": 40320, "cascade8": 1152, "single4x2": 1152,

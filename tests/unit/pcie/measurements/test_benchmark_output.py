@@ -7,7 +7,7 @@ import pytest
 from fabricast.core.errors import InputError
 from fabricast.pcie.machines.validation import validate_machine
 from fabricast.pcie.measurements.files import read_measured_copies
-from tests.unit.pcie.measured import TREE, limits
+from tests.unit.pcie.machines.measured import TREE, limits
 
 PEER_TEST = """P2P Connectivity Matrix
 Unidirectional P2P=Enabled Bandwidth (P2P Writes) Matrix (GB/s)

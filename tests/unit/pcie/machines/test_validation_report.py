@@ -20,7 +20,7 @@ from fabricast.pcie.measurements.files import copies_of_machine, read_measured_c
 from fabricast.pcie.measurements.measured_graph import MeasuredGraph
 from fabricast.pcie.tables.measured_errors import error_rows, feature_rows
 from fabricast.pcie.topology.files import load_tree
-from tests.unit.pcie.measured import PUBLIC, TREE, _measured, texts
+from tests.unit.pcie.machines.measured import PUBLIC, TREE, _measured, texts
 
 
 def test_contradictions_with_topology_are_reported():

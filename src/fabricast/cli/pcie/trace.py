@@ -69,7 +69,7 @@ def trace_file(
     InputError
         If the graph does not exist or an argument is out of range.
     """
-    from fabricast.figures.packets import plot_packet_timeline
+    from fabricast.figures.pcie.packets import plot_packet_timeline
     from fabricast.figures.style import paper_style, save_figure
 
     if not 0 < transmissions <= _MOST_TRANSMISSIONS:

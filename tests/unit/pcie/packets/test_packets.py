@@ -24,7 +24,7 @@ from fabricast.pcie.topology.parts import Vertex
 from fabricast.pcie.topology.regular import regular_tree
 from fabricast.pcie.topology.tree import PcieTree
 from tests import reference_packets
-from tests.unit.pcie.packet_cases import ARC
+from tests.unit.pcie.packets.packet_cases import ARC
 
 SIZE = 300 * MIB
 

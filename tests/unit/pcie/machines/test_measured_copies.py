@@ -18,7 +18,7 @@ from fabricast.pcie.topology.memory import root_complex_of
 from fabricast.pcie.topology.parts import PeerLink, Vertex
 from fabricast.pcie.topology.regular import regular_tree
 from fabricast.pcie.topology.tree import PcieTree
-from tests.unit.pcie.measured import DUPLEX, TREE, _measured, both_ways, limits, lower_bounds, texts, two_roots
+from tests.unit.pcie.machines.measured import DUPLEX, TREE, _measured, both_ways, limits, lower_bounds, texts, two_roots
 
 
 def test_probes_calibrate_link_between_root_complexes():

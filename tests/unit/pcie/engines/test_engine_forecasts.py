@@ -18,7 +18,7 @@ from fabricast.pcie.topology.files import load_tree
 from fabricast.pcie.topology.memory import with_host_memory
 from fabricast.pcie.topology.paths import reverse_links, way_of
 from fabricast.pcie.topology.regular import regular_tree
-from tests.unit.pcie.measured import DUPLEX, EVEN, TREE, _measured, arcs, arcs_between, two_roots
+from tests.unit.pcie.machines.measured import DUPLEX, EVEN, TREE, _measured, arcs, arcs_between, two_roots
 
 # More links than a 64-bit word has bits.
 WIDE = regular_tree("wide", (4, 10))

@@ -1,0 +1,27 @@
+# Public names, in one list: `__init__.py` imports each from its module at the first use.
+from .api.breakdown import WhatIf as WhatIf
+from .api.breakdown import what_if as what_if
+from .api.gpucentric import select_method as select_method
+from .api.graphs import all_to_all as all_to_all
+from .api.graphs import collective as collective
+from .api.graphs import graph as graph
+from .api.graphs import halo_exchange as halo_exchange
+from .api.graphs import host_copies as host_copies
+from .api.graphs import load_topology as load_topology
+from .api.graphs import network_card_copies as network_card_copies
+from .api.graphs import read_graphs as read_graphs
+from .api.machines import calibrate as calibrate
+from .api.machines import validate_machine as validate_machine
+from .api.maxrate import fit_max_rate as fit_max_rate
+from .api.percs import link_loads as link_loads
+from .api.prediction_table import Prediction as Prediction
+from .api.predictions import predict as predict
+from .api.runs import Run as Run
+from .api.runs import open_run as open_run
+from .api.schedules import FastestSchedule as FastestSchedule
+from .api.schedules import fastest_schedule as fastest_schedule
+from .api.simulations import simulate as simulate
+from .core.errors import InputError as InputError
+
+__version__: str
+__all__: list[str]
