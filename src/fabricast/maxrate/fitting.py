@@ -44,7 +44,7 @@ class TimeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _predict(self, cells: Array) -> Array:
         raise NotImplementedError
 
-    def predict(self, X: ArrayLike) -> Array:
+    def predict(self, X: ArrayLike) -> Array:  # noqa: N803
         """Return predicted times.
 
         Parameters
@@ -60,7 +60,7 @@ class TimeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         return self._predict(validate_data(self, X, reset=False, dtype=np.float64))
 
-    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: None = None) -> float:
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: None = None) -> float:  # noqa: N803
         """Return one minus the median absolute relative error.
 
         Parameters
@@ -80,7 +80,7 @@ class TimeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         times = np.asarray(y, dtype=np.float64)
         return 1.0 - float(np.median(np.abs(self.predict(X) / times - 1)))
 
-    def _checked(self, X: ArrayLike, y: ArrayLike) -> tuple[Array, Array]:
+    def _checked(self, X: ArrayLike, y: ArrayLike) -> tuple[Array, Array]:  # noqa: N803
         cells, times = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         if cells.shape[1] != 2:
             raise ValueError(f"X has {cells.shape[1]} features, expected 2: size in bytes and processes")
@@ -139,7 +139,7 @@ class MaxRateRegressor(TimeRegressor):
         self.starts = starts
         self.random_state = random_state
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> MaxRateRegressor:
+    def fit(self, X: ArrayLike, y: ArrayLike) -> MaxRateRegressor:  # noqa: N803
         """Fit the parameters of the form.
 
         Parameters

@@ -57,7 +57,7 @@ class ProtocolRegressor(TimeRegressor):
         self.random_state = random_state
         self.breakpoints = breakpoints
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> ProtocolRegressor:
+    def fit(self, X: ArrayLike, y: ArrayLike) -> ProtocolRegressor:  # noqa: N803
         """Fit switch points and parameters.
 
         Parameters
