@@ -74,6 +74,12 @@ def _expression(node: ast.expr) -> str:
             keywords=[ast.keyword(arg="dtype", value=ast.Attribute(attr=kind))],
         ):  # fmt: skip
             return f"array({_KINDS[kind]}, {', '.join(map(_expression, sides))})"
+        case ast.Call(
+            func=ast.Attribute(attr="empty"),
+            args=[size],
+            keywords=[ast.keyword(arg="dtype", value=ast.Attribute(attr=kind))],
+        ):
+            return f"new {_KINDS[kind]}({_expression(size)})"
         case ast.Tuple(elts=elements):
             return "[" + ", ".join(map(_expression, elements)) + "]"
     raise NotImplementedError(ast.unparse(node))
@@ -135,7 +141,7 @@ def to_javascript(source: str) -> list[str]:
     Parameters
     ----------
     source : str
-        The module: imports, constants, named tuples (left out) and functions.
+        The module: imports, constants, named tuples and functions.
 
     Returns
     -------
@@ -159,6 +165,9 @@ def to_javascript(source: str) -> list[str]:
                 lines.append("const " + ", ".join(f"{_expression(name)} = {i}" for i, name in enumerate(names)) + ";")
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=int() | float() as value)):
                 lines.append(f"const {name} = {value!r};")
+            case ast.ClassDef(name=name, body=body):
+                fields = ", ".join(field.target.id for field in body if isinstance(field, ast.AnnAssign))  # type: ignore[union-attr]
+                lines.append(f"const {name} = ({fields}) => ({{ {fields} }});")
             case ast.FunctionDef():
                 lines += _function(node)
     return lines

@@ -2,26 +2,7 @@
 
 from __future__ import annotations
 
-from fabricast.pcie.models.kernels.working_memory import (
-    CAPACITY,
-    GROUP,
-    GROUP_COST,
-    GROUP_DEMAND,
-    GROUP_PAYLOAD,
-    GROUPS,
-    IN_PIECES,
-    INPUT,
-    LIMIT,
-    MEMBER,
-    NEXT,
-    PLACE,
-    PORT,
-    RATE,
-    RHO,
-    SHARE,
-    TINY,
-    USERS,
-)
+from fabricast.pcie.models.kernels.working_memory import TINY
 from fabricast.runtime.compilation import allocation_free
 
 __all__ = ["back_pressure"]
@@ -32,120 +13,120 @@ _UNDAMPED_ROUNDS = 10
 _SETTLED = 1e-10
 
 
-@allocation_free
-def _share_turns(link, count, asking, capacity, by_cost, values, marks, flows):
+@allocation_free(forceinline=True)
+def _share_turns(link, count, asking, capacity, by_cost, memory):
     """Give every backlogged group of a link equally many packets; the others get what they ask for.
 
     Fills SHARE. The group `asking`, if any, asks without end. The capacity is one of cost,
     or of payload if not `by_cost`. Returns the sum of the shares.
     """
     for g in range(count):
-        values[SHARE, g] = -1.0
+        memory.groups.share[g] = -1.0
     left = capacity
     open_groups = count
     while open_groups > 0:
         weight = 0.0
         for g in range(count):
-            if values[SHARE, g] < 0.0:
-                weight += flows[GROUP_COST if by_cost else GROUP_PAYLOAD, link, g]
+            if memory.groups.share[g] < 0.0:
+                weight += memory.flows.cost[link, g] if by_cost else memory.flows.payload[link, g]
         turns = max(left, 0.0) / weight
         served = 0
         for g in range(count):
-            if values[SHARE, g] < 0.0 and g != asking:
-                demand = flows[GROUP_DEMAND, link, g]
-                payload = flows[GROUP_PAYLOAD, link, g]
+            if memory.groups.share[g] < 0.0 and g != asking:
+                demand = memory.flows.demand[link, g]
+                payload = memory.flows.payload[link, g]
                 if demand <= turns * payload * (1.0 + TINY):
-                    values[SHARE, g] = demand
-                    left -= demand / payload * flows[GROUP_COST, link, g] if by_cost else demand
+                    memory.groups.share[g] = demand
+                    left -= demand / payload * memory.flows.cost[link, g] if by_cost else demand
                     served += 1
         if served == 0:
             for g in range(count):
-                if values[SHARE, g] < 0.0:
-                    values[SHARE, g] = turns * flows[GROUP_PAYLOAD, link, g]
+                if memory.groups.share[g] < 0.0:
+                    memory.groups.share[g] = turns * memory.flows.payload[link, g]
             break
         open_groups -= served
     total = 0.0
     for g in range(count):
-        total += values[SHARE, g]
+        total += memory.groups.share[g]
     return total
 
 
-@allocation_free
-def _share_link(link, asking, values, marks, flows):
+@allocation_free(forceinline=True)
+def _share_link(link, asking, memory):
     """Share a link by turns within its capacity, and within its limit if that is tighter."""
-    count = marks[GROUPS, link]
-    total = _share_turns(link, count, asking, values[CAPACITY, link], True, values, marks, flows)
-    if total > values[LIMIT, link]:
-        _share_turns(link, count, asking, values[LIMIT, link], False, values, marks, flows)
+    count = memory.links.group_count[link]
+    total = _share_turns(link, count, asking, memory.links.capacity[link], True, memory)
+    if total > memory.links.limit[link]:
+        _share_turns(link, count, asking, memory.links.limit[link], False, memory)
 
 
-@allocation_free
-def _push_forward(link, backlog, piece_payload, piece_cost, users, values, marks, flows):
+@allocation_free(forceinline=True)
+def _push_forward(link, backlog, piece_payload, piece_cost, memory):
     """Arbitrate one link among what arrives at it; fills the rates behind it."""
     count = 0
-    user_count = marks[USERS, link]
+    user_count = memory.links.user_count[link]
     for k in range(user_count):
-        entry = users[INPUT, link, k]
-        rate = backlog if entry < 0 else flows[RATE, entry, users[PLACE, link, k]]
+        entry = memory.users.entry[link, k]
+        rate = backlog if entry < 0 else memory.flows.rate[entry, memory.users.place[link, k]]
         g = count
         if entry >= 0:
             for other in range(count):
-                if marks[PORT, other] == entry:
+                if memory.groups.port[other] == entry:
                     g = other
                     break
         if g == count:
-            marks[PORT, g] = entry
-            flows[GROUP_DEMAND, link, g] = 0.0
-            flows[GROUP_PAYLOAD, link, g] = 0.0
-            flows[GROUP_COST, link, g] = 0.0
+            memory.groups.port[g] = entry
+            memory.flows.demand[link, g] = 0.0
+            memory.flows.payload[link, g] = 0.0
+            memory.flows.cost[link, g] = 0.0
             count += 1
-        pieces = users[IN_PIECES, link, k] == 1
-        flows[RATE, link, k] = rate
-        users[GROUP, link, k] = g
-        flows[GROUP_DEMAND, link, g] += rate
-        flows[GROUP_PAYLOAD, link, g] += rate / piece_payload if pieces else rate
-        flows[GROUP_COST, link, g] += rate * piece_cost if pieces else rate
+        pieces = memory.users.in_pieces[link, k] == 1
+        memory.flows.rate[link, k] = rate
+        memory.users.group[link, k] = g
+        memory.flows.demand[link, g] += rate
+        memory.flows.payload[link, g] += rate / piece_payload if pieces else rate
+        memory.flows.cost[link, g] += rate * piece_cost if pieces else rate
     for g in range(count):
-        packets = flows[GROUP_PAYLOAD, link, g]
-        flows[GROUP_PAYLOAD, link, g] = flows[GROUP_DEMAND, link, g] / packets
-        flows[GROUP_COST, link, g] /= packets
-    marks[GROUPS, link] = count
-    _share_link(link, -1, values, marks, flows)
+        packets = memory.flows.payload[link, g]
+        memory.flows.payload[link, g] = memory.flows.demand[link, g] / packets
+        memory.flows.cost[link, g] /= packets
+    memory.links.group_count[link] = count
+    _share_link(link, -1, memory)
     for k in range(user_count):
-        g = users[GROUP, link, k]
-        flows[RATE, link, k] *= values[SHARE, g] / flows[GROUP_DEMAND, link, g]
+        g = memory.users.group[link, k]
+        memory.flows.rate[link, k] *= memory.groups.share[g] / memory.flows.demand[link, g]
 
 
-@allocation_free
-def _pushed_back(link, users, values, marks, flows):
+@allocation_free(forceinline=True)
+def _pushed_back(link, memory):
     """Return the rate at which the outputs of a link's buffer take packets in the mix that arrives."""
     total = 0.0
-    for k in range(marks[USERS, link]):
-        total += flows[RATE, link, k]
-    limit = values[CAPACITY, link]
-    for k in range(marks[USERS, link]):
-        output = users[NEXT, link, k]
+    for k in range(memory.links.user_count[link]):
+        total += memory.flows.rate[link, k]
+    limit = memory.links.capacity[link]
+    for k in range(memory.links.user_count[link]):
+        output = memory.users.next_link[link, k]
         known = output < 0
         for other in range(k):
-            known = known or users[NEXT, link, other] == output
+            known = known or memory.users.next_link[link, other] == output
         if known:
             continue
         part = 0.0
-        for other in range(k, marks[USERS, link]):
-            if users[NEXT, link, other] == output:
-                part += flows[RATE, link, other]
+        for other in range(k, memory.links.user_count[link]):
+            if memory.users.next_link[link, other] == output:
+                part += memory.flows.rate[link, other]
         group = 0
-        for other in range(marks[USERS, output]):
-            if users[INPUT, output, other] == link:
-                group = users[GROUP, output, other]
+        for other in range(memory.links.user_count[output]):
+            if memory.users.entry[output, other] == link:
+                group = memory.users.group[output, other]
                 break
-        _share_link(output, group, values, marks, flows)
-        limit = min(limit, values[SHARE, group] * total / part)
+        _share_link(output, group, memory)
+        limit = min(limit, memory.groups.share[group] * total / part)
     return limit
 
 
-@allocation_free
-def back_pressure(active_count, link_count, piece_payload, piece_cost, users, values, marks, flows):
+@allocation_free(forceinline=True)
+def back_pressure(active_count, link_count, piece_payload, piece_cost, memory):
     """Rates at which every full buffer drains as fast as it fills.
 
     A switch port serves its full input buffers packet by packet in turn, whatever the size
@@ -159,24 +140,24 @@ def back_pressure(active_count, link_count, piece_payload, piece_cost, users, va
     """
     backlog = 1.0
     for link in range(link_count):
-        values[LIMIT, link] = values[CAPACITY, link]
-        backlog = max(backlog, values[CAPACITY, link])
+        memory.links.limit[link] = memory.links.capacity[link]
+        backlog = max(backlog, memory.links.capacity[link])
     for rounds in range(_MOST_ROUNDS):
         for link in range(link_count):
-            if marks[USERS, link] > 0:
-                _push_forward(link, backlog, piece_payload, piece_cost, users, values, marks, flows)
+            if memory.links.user_count[link] > 0:
+                _push_forward(link, backlog, piece_payload, piece_cost, memory)
         change = 0.0
         for link in range(link_count - 1, -1, -1):
-            if marks[USERS, link] == 0:
+            if memory.links.user_count[link] == 0:
                 continue
-            step = _pushed_back(link, users, values, marks, flows) - values[LIMIT, link]
+            step = _pushed_back(link, memory) - memory.links.limit[link]
             if rounds >= _UNDAMPED_ROUNDS:
                 step *= 0.5
-            values[LIMIT, link] += step
+            memory.links.limit[link] += step
             change = max(change, abs(step))
         if change <= _SETTLED:
             break
     for link in range(link_count):
-        for k in range(marks[USERS, link]):
-            if users[NEXT, link, k] < 0:
-                values[RHO, users[MEMBER, link, k]] = flows[RATE, link, k]
+        for k in range(memory.links.user_count[link]):
+            if memory.users.next_link[link, k] < 0:
+                memory.copies.rho[memory.users.member[link, k]] = memory.flows.rate[link, k]

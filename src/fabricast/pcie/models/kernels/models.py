@@ -10,28 +10,7 @@ from fabricast.pcie.models.kernels.back_pressure import back_pressure
 from fabricast.pcie.models.kernels.bottlenecks import BY_COPY, BY_INPUT_PORT, longest_held, note_bottlenecks
 from fabricast.pcie.models.kernels.congestion import congestion_factors
 from fabricast.pcie.models.kernels.max_min import max_min
-from fabricast.pcie.models.kernels.working_memory import (
-    ACTIVE,
-    BUSY_DOWN,
-    BUSY_UP,
-    CAPACITY,
-    CROSSING,
-    DEMAND_UP,
-    FRESH,
-    IN_PIECES,
-    INPUT,
-    LONGEST,
-    MEMBER,
-    NARROW,
-    NEXT,
-    PAIR,
-    PLACE,
-    REMAINING,
-    RHO,
-    ROOT_COMPLEX_IGNORED,
-    STATE,
-    USERS,
-)
+from fabricast.pcie.models.kernels.working_memory import ROOT_COMPLEX_IGNORED, new_memory
 from fabricast.runtime.compilation import allocation_free, njit
 
 __all__ = [
@@ -100,21 +79,21 @@ class Results(NamedTuple):
     bottleneck: Any
 
 
-@allocation_free
-def _link_shares(active_count, route_offset, route_link, values, marks, shared):
+@allocation_free(forceinline=True)
+def _link_shares(active_count, route_offset, route_link, memory, shared):
     """Smallest capacity on the route, divided by its users if `shared`."""
     for a in range(active_count):
-        c = marks[ACTIVE, a]
+        c = memory.copies.active[a]
         rho = np.inf
-        for hop in range(route_offset[marks[PAIR, c]], route_offset[marks[PAIR, c] + 1]):
+        for hop in range(route_offset[memory.copies.pair[c]], route_offset[memory.copies.pair[c] + 1]):
             link = route_link[hop]
-            sharing = marks[USERS, link] if shared else 1
-            rho = min(rho, values[CAPACITY, link] / sharing)
-        values[RHO, c] = rho
+            sharing = memory.links.user_count[link] if shared else 1
+            rho = min(rho, memory.links.capacity[link] / sharing)
+        memory.copies.rho[c] = rho
 
 
-@allocation_free
-def find_users(active_count, network, onwards, users, values, marks):
+@allocation_free(forceinline=True)
+def find_users(active_count, network, onwards, memory):
     """List who uses each link, by which input port and, if `onwards`, where it goes next; and the busy links.
 
     Returns how many of these lead to the root complex, and how many away from it.
@@ -122,136 +101,136 @@ def find_users(active_count, network, onwards, users, values, marks):
     route_offset, route_link = network.route_offset, network.route_link
     link_count = network.capacity.size
     for link in range(link_count):
-        marks[USERS, link] = 0
-        marks[NARROW, link] = 0
+        memory.links.user_count[link] = 0
+        memory.links.narrow[link] = 0
     for a in range(active_count):
-        c = np.uint32(marks[ACTIVE, a])
+        c = np.uint32(memory.copies.active[a])
         previous = -1
         place = -1
         in_pieces = 0
-        first, end = route_offset[marks[PAIR, c]], route_offset[marks[PAIR, c] + 1]
-        demand = values[CAPACITY, np.uint32(route_link[first])]
-        values[DEMAND_UP, c] = demand
+        first, end = route_offset[memory.copies.pair[c]], route_offset[memory.copies.pair[c] + 1]
+        demand = memory.links.capacity[np.uint32(route_link[first])]
+        memory.copies.demand_up[c] = demand
         for hop in range(first, end):
             link = np.uint32(route_link[hop])
-            k = np.uint32(marks[USERS, link])
-            users[MEMBER, link, k] = c
-            users[INPUT, link, k] = previous
-            marks[USERS, link] = k + 1
+            k = np.uint32(memory.links.user_count[link])
+            memory.users.member[link, k] = c
+            memory.users.entry[link, k] = previous
+            memory.links.user_count[link] = k + 1
             # Who sends alone through a link slower than its own is held back there.
-            marks[NARROW, link] |= 1 if values[CAPACITY, link] < demand else 0
+            memory.links.narrow[link] |= 1 if memory.links.capacity[link] < demand else 0
             if onwards:
                 if network.behind_root_complex[link]:
                     in_pieces = 1
-                users[PLACE, link, k] = place
-                users[NEXT, link, k] = -1
-                users[IN_PIECES, link, k] = in_pieces
+                memory.users.place[link, k] = place
+                memory.users.next_link[link, k] = -1
+                memory.users.in_pieces[link, k] = in_pieces
                 if previous >= 0:
-                    users[NEXT, previous, place] = link
+                    memory.users.next_link[previous, place] = link
                 place = k
             previous = link
     up = 0
     down = 0
     for link in range(network.upstream_links):
-        marks[BUSY_UP, up] = link
-        up += 1 if marks[USERS, link] + marks[NARROW, link] > 1 else 0
+        memory.links.busy_up[up] = link
+        up += 1 if memory.links.user_count[link] + memory.links.narrow[link] > 1 else 0
     for link in range(network.upstream_links, link_count):
-        marks[BUSY_DOWN, down] = link
-        down += 1 if marks[USERS, link] + marks[NARROW, link] > 1 else 0
+        memory.links.busy_down[down] = link
+        down += 1 if memory.links.user_count[link] + memory.links.narrow[link] > 1 else 0
     return up, down
 
 
-@allocation_free
-def _rates(active_count, network, rule, users, values, marks, flows):
+@allocation_free(forceinline=True)
+def _rates(active_count, network, rule, memory):
     """Fill RHO with the rates of a phase, relative to the bandwidth of one communication alone."""
-    up, down = find_users(active_count, network, rule.method == BACK_PRESSURE, users, values, marks)
+    up, down = find_users(active_count, network, rule.method == BACK_PRESSURE, memory)
     if rule.method == CONGESTION_FACTOR:
-        congestion_factors(active_count, up, down, users, values, marks, rule.tau, rule.options)
+        congestion_factors(active_count, up, down, memory, rule.tau, rule.options)
     elif rule.method == BACK_PRESSURE:
         links = network.capacity.size
-        back_pressure(active_count, links, rule.piece_payload, rule.piece_cost, users, values, marks, flows)
+        back_pressure(active_count, links, rule.piece_payload, rule.piece_cost, memory)
     elif rule.method == MAX_MIN:
-        max_min(active_count, network.capacity.size, users, values, marks)
+        max_min(active_count, network.capacity.size, memory)
     else:
         shared = rule.method == BUSIEST_LINK
-        _link_shares(active_count, network.route_offset, network.route_link, values, marks, shared)
+        _link_shares(active_count, network.route_offset, network.route_link, memory, shared)
 
 
-@allocation_free
-def _prepare(first, count, graphs, network, values, marks):
+@allocation_free(forceinline=True)
+def _prepare(first, count, graphs, network, memory):
     """Take the communications of one graph; return when the first of them starts."""
     now = np.inf
     for c in range(count):
         pair = graphs.source[first + c] * network.endpoints + graphs.target[first + c]
-        marks[PAIR, c] = pair
-        marks[CROSSING, c] = network.crossing_pair[pair]
-        marks[STATE, c] = WAITING
-        values[REMAINING, c] = graphs.size_bytes[first + c]
+        memory.copies.pair[c] = pair
+        memory.copies.crossing[c] = network.crossing_pair[pair]
+        memory.copies.state[c] = WAITING
+        memory.copies.remaining[c] = graphs.size_bytes[first + c]
         now = min(now, graphs.start_s[first + c])
     return now
 
 
-@allocation_free
-def _activate(first, count, now, graphs, rule, end_s, marks):
+@allocation_free(forceinline=True)
+def _activate(first, count, now, graphs, rule, end_s, memory):
     """Start the communications whose time has come; return how many run and when the next one starts."""
     active_count = 0
     next_start = np.inf
     for c in range(count):
-        if marks[STATE, c] == WAITING:
+        if memory.copies.state[c] == WAITING:
             begin = graphs.start_s[first + c]
             before = graphs.after[first + c]
             if before >= 0:
-                begin = end_s[first + before] + rule.latency_s if marks[STATE, before] == DONE else np.inf
+                begin = end_s[first + before] + rule.latency_s if memory.copies.state[before] == DONE else np.inf
             if begin <= now:
-                marks[STATE, c] = RUNNING
-                marks[FRESH, c] = 1
+                memory.copies.state[c] = RUNNING
+                memory.copies.fresh[c] = 1
             else:
                 next_start = min(next_start, begin)
-        if marks[STATE, c] == RUNNING:
-            marks[ACTIVE, active_count] = c
+        if memory.copies.state[c] == RUNNING:
+            memory.copies.active[active_count] = c
             active_count += 1
     return active_count, next_start
 
 
-@allocation_free
-def _shortest_step(first, active_count, until_start, rule, initial_rho, values, marks):
+@allocation_free(forceinline=True)
+def _shortest_step(first, active_count, until_start, rule, initial_rho, memory):
     """Return how long the rates of a phase last; note the factors of those that have just started."""
     step = until_start
     for a in range(active_count):
-        c = np.uint32(marks[ACTIVE, a])
-        rho = values[RHO, c]
-        if marks[FRESH, c]:
-            marks[FRESH, c] = 0
+        c = np.uint32(memory.copies.active[a])
+        rho = memory.copies.rho[c]
+        if memory.copies.fresh[c]:
+            memory.copies.fresh[c] = 0
             initial_rho[first + c] = rho
         if rho > 0.0:
-            step = min(step, values[REMAINING, c] / (rule.bandwidth_bytes_per_s * rho))
+            step = min(step, memory.copies.remaining[c] / (rule.bandwidth_bytes_per_s * rho))
     return step
 
 
-@allocation_free
-def _advance(first, active_count, now, step, graphs, rule, end_s, values, marks):
+@allocation_free(forceinline=True)
+def _advance(first, active_count, now, step, graphs, rule, end_s, memory):
     """Move what the phase moves until time `now`; return how many communications end."""
     ended = 0
     for a in range(active_count):
-        c = np.uint32(marks[ACTIVE, a])
-        values[REMAINING, c] -= rule.bandwidth_bytes_per_s * values[RHO, c] * step
-        if values[REMAINING, c] <= 1e-9 * graphs.size_bytes[first + c]:
+        c = np.uint32(memory.copies.active[a])
+        memory.copies.remaining[c] -= rule.bandwidth_bytes_per_s * memory.copies.rho[c] * step
+        if memory.copies.remaining[c] <= 1e-9 * graphs.size_bytes[first + c]:
             end_s[first + c] = now
-            marks[STATE, c] = DONE
+            memory.copies.state[c] = DONE
             ended += 1
     return ended
 
 
-@allocation_free
-def _never_end(first, count, state, end_s, initial_rho, marks):
+@allocation_free(forceinline=True)
+def _never_end(first, count, state, end_s, initial_rho, memory):
     """Let the communications in a state never end; return how many."""
     ended = 0
     for c in range(count):
-        if marks[STATE, c] == state:
+        if memory.copies.state[c] == state:
             end_s[first + c] = np.inf
             if state == WAITING:
                 initial_rho[first + c] = 0.0
-            marks[STATE, c] = DONE
+            memory.copies.state[c] = DONE
             ended += 1
     return ended
 
@@ -276,48 +255,45 @@ def evaluate_graphs(first_graph, last_graph, graphs, network, rule, results):
         sharing = BY_INPUT_PORT
     elif rule.method == MAX_MIN:
         sharing = BY_COPY
-    values = np.empty((13, widest), dtype=np.float64)
-    marks = np.empty((21, widest), dtype=np.int64)
-    users = np.empty((6, link_count, widest), dtype=np.int64)
-    flows = np.empty((4 if rule.method == BACK_PRESSURE else 0, link_count, widest), dtype=np.float64)
+    memory = new_memory(widest, link_count, link_count if rule.method == BACK_PRESSURE else 0)
     held_s = np.zeros((widest if explained else 0, link_count), dtype=np.float64)
     for link in range(link_count):
-        values[CAPACITY, link] = network.capacity[link]
+        memory.links.capacity[link] = network.capacity[link]
         ignored = rule.method == CONGESTION_FACTOR and rule.options[ROOT_COMPLEX_IGNORED] != 0
         if ignored and network.leaves_root_complex[link]:
-            values[CAPACITY, link] = np.inf
+            memory.links.capacity[link] = np.inf
     # Any link: the first that limits a communication takes its place.
     for c in range(widest if explained else 0):
-        marks[LONGEST, c] = 0
+        memory.copies.longest[c] = 0
     for graph in range(first_graph, last_graph):
         first = graphs.offset[graph]
         count = graphs.offset[graph + 1] - first
-        now = _prepare(first, count, graphs, network, values, marks)
+        now = _prepare(first, count, graphs, network, memory)
         unfinished = count
         phase = 0
         while unfinished > 0:
-            active_count, next_start = _activate(first, count, now, graphs, rule, end_s, marks)
+            active_count, next_start = _activate(first, count, now, graphs, rule, end_s, memory)
             if active_count == 0 and next_start == np.inf:
                 # What is left waits for a communication that never ends.
-                unfinished -= _never_end(first, count, WAITING, end_s, initial_rho, marks)
+                unfinished -= _never_end(first, count, WAITING, end_s, initial_rho, memory)
                 continue
             if active_count == 0:
                 now = next_start
                 continue
-            _rates(active_count, network, rule, users, values, marks, flows)
-            step = _shortest_step(first, active_count, next_start - now, rule, initial_rho, values, marks)
+            _rates(active_count, network, rule, memory)
+            step = _shortest_step(first, active_count, next_start - now, rule, initial_rho, memory)
             phase += 1
             if explained:
                 lasting = step if step < np.inf else 1.0
-                note_bottlenecks(active_count, lasting, sharing, rule.tau, network, users, values, marks, held_s)
+                note_bottlenecks(active_count, lasting, sharing, rule.tau, network, memory, held_s)
             if rule.first_phase_only:
                 break
             if step == np.inf:
                 # Only literal readings can starve a communication for ever.
-                unfinished -= _never_end(first, count, RUNNING, end_s, initial_rho, marks)
+                unfinished -= _never_end(first, count, RUNNING, end_s, initial_rho, memory)
                 continue
             now = next_start if step == next_start - now else now + step
-            unfinished -= _advance(first, active_count, now, step, graphs, rule, end_s, values, marks)
+            unfinished -= _advance(first, active_count, now, step, graphs, rule, end_s, memory)
         results.phases[graph] = phase
         if explained:
-            longest_held(first, count, held_s, results.bottleneck, marks)
+            longest_held(first, count, held_s, results.bottleneck, memory)

@@ -12,7 +12,7 @@ __all__ = ["digest_sharers", "write_sharers"]
 _BASIS, _PRIME = np.uint64(14695981039346656037), np.uint64(1099511628211)
 
 
-@allocation_free
+@allocation_free(forceinline=True)
 def _shares(c, other, word, bit, pair, start_s, end_s, uses):
     """Whether another communication uses a link, which is a bit of a word, while the first one runs."""
     if (uses[np.uint64(pair[other]), word] >> bit) & np.uint64(1) == 0:

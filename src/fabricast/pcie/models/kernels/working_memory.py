@@ -1,10 +1,12 @@
-"""Working memory of the models: what its rows hold, and the small functions that all steps use."""
+"""Working memory of the models, and the small functions that all steps use."""
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
-from fabricast.runtime.compilation import allocation_free
+from fabricast.runtime.compilation import allocation_free, njit
 
 (
     UPSTREAM_ROUND_ROBIN,
@@ -27,42 +29,124 @@ TINY = 1e-12
 TIE = 1.000000000001
 
 
-# All working memory of one thread stands in two arrays.
-# Rows of `values` (float64): by communication, by group, by link.
-RHO, DEMAND_UP, FROZEN, WORST, LOWEST, REMAINING, DEMAND, FIXED, SHARE, CAPACITY, RESIDUAL, LIMIT, FULLNESS = range(13)
-# Rows of `marks` (int64): by communication, by group, by link.
-(
-    ACTIVE,
-    PAIR,
-    STATE,
-    CROSSING,
-    COMPONENT,
-    IS_FROZEN,
-    GROUP_OF,
-    PORT,
-    CROSSES,
-    CHOSEN,
-    BUSY_UP,
-    BUSY_DOWN,
-    USERS,
-    UNFROZEN,
-    GROUPS,
-    FRESH,
-    LIMITING,
-    HELD_BY,
-    LONGEST,
-    NARROW,
-    FULL,
-) = range(21)
-# Planes of `users`: which communications use a link, by which input port each enters it and where
-# it stands among the users of that port, where it goes next, whether it comes in pieces, its group.
-MEMBER, INPUT, PLACE, NEXT, IN_PIECES, GROUP = range(6)
-# Planes of `flows`: the rate of each user behind the link; demand, payload and cost of a packet, by group.
-RATE, GROUP_DEMAND, GROUP_PAYLOAD, GROUP_COST = range(4)
+class Copies(NamedTuple):
+    """Working memory by copy of the graph; `active` lists the numbers of the running copies."""
+
+    rho: Any
+    demand_up: Any
+    frozen: Any
+    worst: Any
+    lowest: Any
+    remaining: Any
+    active: Any
+    pair: Any
+    state: Any
+    crossing: Any
+    component: Any
+    is_frozen: Any
+    fresh: Any
+    limiting: Any
+    held_by: Any
+    longest: Any
 
 
-@allocation_free
-def fill(values, marks, spare, count):
+class Groups(NamedTuple):
+    """Working memory by group: the copies that enter a link by one input port; `group_of` is by user of the link."""
+
+    demand: Any
+    fixed: Any
+    share: Any
+    port: Any
+    crosses: Any
+    chosen: Any
+    group_of: Any
+
+
+class Links(NamedTuple):
+    """Working memory by link; `busy_up`, `busy_down` and `full` list numbers of links."""
+
+    capacity: Any
+    residual: Any
+    limit: Any
+    fullness: Any
+    busy_up: Any
+    busy_down: Any
+    user_count: Any
+    unfrozen: Any
+    group_count: Any
+    narrow: Any
+    full: Any
+
+
+class Users(NamedTuple):
+    """Users of each link: copy, input port, place among the users of that port, next link, packet splitting, group."""
+
+    member: Any
+    entry: Any
+    place: Any
+    next_link: Any
+    in_pieces: Any
+    group: Any
+
+
+class Flows(NamedTuple):
+    """Flows through each link: rate by user; demand, payload and cost of a packet by group."""
+
+    rate: Any
+    demand: Any
+    payload: Any
+    cost: Any
+
+
+class Memory(NamedTuple):
+    """Working memory of one thread."""
+
+    copies: Copies
+    groups: Groups
+    links: Links
+    users: Users
+    flows: Flows
+
+
+@njit
+def new_memory(size, links, flow_links):
+    """Return working memory for graphs of up to `size` copies, or links if there are more.
+
+    Only the back-pressure model uses flows: other models pass 0 `flow_links`.
+    """
+    copies = Copies(
+        np.empty(size, dtype=np.float64), np.empty(size, dtype=np.float64), np.empty(size, dtype=np.float64),
+        np.empty(size, dtype=np.float64), np.empty(size, dtype=np.float64), np.empty(size, dtype=np.float64),
+        np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.int64),
+    )  # fmt: skip
+    groups = Groups(
+        np.empty(size, dtype=np.float64), np.empty(size, dtype=np.float64), np.empty(size, dtype=np.float64),
+        np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.int64),
+    )  # fmt: skip
+    by_link = Links(
+        np.empty(size, dtype=np.float64), np.empty(size, dtype=np.float64), np.empty(size, dtype=np.float64),
+        np.empty(size, dtype=np.float64), np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64),
+    )  # fmt: skip
+    users = Users(
+        np.empty((links, size), dtype=np.int64), np.empty((links, size), dtype=np.int64),
+        np.empty((links, size), dtype=np.int64), np.empty((links, size), dtype=np.int64),
+        np.empty((links, size), dtype=np.int64), np.empty((links, size), dtype=np.int64),
+    )  # fmt: skip
+    flows = Flows(
+        np.empty((flow_links, size), dtype=np.float64), np.empty((flow_links, size), dtype=np.float64),
+        np.empty((flow_links, size), dtype=np.float64), np.empty((flow_links, size), dtype=np.float64),
+    )  # fmt: skip
+    return Memory(copies, groups, by_link, users, flows)
+
+
+@allocation_free(forceinline=True)
+def fill(memory, spare, count):
     """Raise SHARE towards DEMAND for the chosen groups in equal steps; return what is left."""
     for _ in range(count):
         if spare <= TINY:
@@ -70,53 +154,53 @@ def fill(values, marks, spare, count):
         needy = 0
         step = np.inf
         for g in range(count):
-            if marks[CHOSEN, g] and values[DEMAND, g] - values[SHARE, g] > TINY:
+            if memory.groups.chosen[g] and memory.groups.demand[g] - memory.groups.share[g] > TINY:
                 needy += 1
-                step = min(step, values[DEMAND, g] - values[SHARE, g])
+                step = min(step, memory.groups.demand[g] - memory.groups.share[g])
         if needy == 0:
             break
         step = min(step, spare / needy)
         for g in range(count):
-            if marks[CHOSEN, g] and values[DEMAND, g] - values[SHARE, g] > TINY:
-                values[SHARE, g] += step
+            if memory.groups.chosen[g] and memory.groups.demand[g] - memory.groups.share[g] > TINY:
+                memory.groups.share[g] += step
         spare -= step * needy
     return spare
 
 
-@allocation_free
-def group_members(link, users, values, marks, rate, demand_maximum):
+@allocation_free(forceinline=True)
+def group_members(link, memory, rates, demand_maximum):
     """Group the communications on a link by input port; return how many groups there are."""
     count = 0
-    for k in range(marks[USERS, link]):
-        c = np.uint32(users[MEMBER, link, k])
-        entry = users[INPUT, link, k]
+    for k in range(memory.links.user_count[link]):
+        c = np.uint32(memory.users.member[link, k])
+        entry = memory.users.entry[link, k]
         g = count
         if entry >= 0:
             for other in range(count):
-                if marks[PORT, other] == entry:
+                if memory.groups.port[other] == entry:
                     g = other
                     break
         if g == count:
-            marks[PORT, g] = entry
-            values[DEMAND, g] = 0.0
-            values[FIXED, g] = 0.0
-            marks[CROSSES, g] = 0
+            memory.groups.port[g] = entry
+            memory.groups.demand[g] = 0.0
+            memory.groups.fixed[g] = 0.0
+            memory.groups.crosses[g] = 0
             count += 1
-        marks[GROUP_OF, k] = g
+        memory.groups.group_of[k] = g
         if demand_maximum:
-            values[DEMAND, g] = max(values[DEMAND, g], values[rate, c])
+            memory.groups.demand[g] = max(memory.groups.demand[g], rates[c])
         else:
-            values[DEMAND, g] += values[rate, c]
-        if marks[IS_FROZEN, c]:
-            values[FIXED, g] += values[FROZEN, c]
-        marks[CROSSES, g] |= marks[CROSSING, c]
+            memory.groups.demand[g] += rates[c]
+        if memory.copies.is_frozen[c]:
+            memory.groups.fixed[g] += memory.copies.frozen[c]
+        memory.groups.crosses[g] |= memory.copies.crossing[c]
     return count
 
 
-@allocation_free
-def load(link, users, values, marks, rate):
+@allocation_free(forceinline=True)
+def load(link, memory, rates):
     """Sum of the rates on a link."""
     total = 0.0
-    for k in range(marks[USERS, link]):
-        total += values[rate, np.uint32(users[MEMBER, link, k])]
+    for k in range(memory.links.user_count[link]):
+        total += rates[np.uint32(memory.users.member[link, k])]
     return total
