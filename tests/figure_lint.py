@@ -1,4 +1,4 @@
-"""What cannot be read in a figure: texts that collide, legends on data, texts too pale on their bar."""
+"""Legibility checks of figures: overlapping texts, legends on data, low contrast."""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ _LEAST_CONTRAST = 4.5
 
 
 def text_problems(figure: Figure) -> list[str]:
-    """Return what a reader could not read in a figure.
+    """Return the legibility problems of a figure.
 
     Parameters
     ----------
     figure : matplotlib.figure.Figure
-        The figure; it is laid out.
+        Figure, which the check lays out.
 
     Returns
     -------
     list of str
-        One line a problem: text outside the figure, on another text, on other axes or across its frame; a legend on
-        lines or bars; text whose contrast on its bar is below 4.5. Text on lines and markers is not seen.
+        One line per problem: text outside the figure, on another text, on other axes or across the frame of its axes;
+        a legend on lines or bars; text whose contrast on its bar is below 4.5. Text on lines or markers is not
+        detected.
 
     Examples
     --------
@@ -55,7 +56,7 @@ def text_problems(figure: Figure) -> list[str]:
 
 
 def _drawn(figure: Figure) -> list[tuple[Text, Bbox]]:
-    """Return the texts that are really drawn, and their boxes; hidden ticks are none of them."""
+    """Return the drawn texts, which do not include hidden ticks, and their boxes."""
     drawn: list[Text] = []
     original = Text.draw
 
@@ -68,7 +69,7 @@ def _drawn(figure: Figure) -> list[tuple[Text, Bbox]]:
     with mock.patch.object(Text, "draw", record):
         figure.draw_without_rendering()
     renderer = canvas.get_renderer()  # type: ignore[no-untyped-call]
-    # Not text.get_window_extent: that of an annotation includes its arrow.
+    # The get_window_extent of an annotation would include its arrow.
     return [(text, Text.get_window_extent(text, renderer).padded(-_SLACK_PX)) for text in dict.fromkeys(drawn)]
 
 
@@ -83,7 +84,7 @@ def _outside(figure: Figure, boxes: list[tuple[Text, Bbox]]) -> Iterator[str]:
 
 
 def _overlapping(boxes: list[tuple[Text, Bbox]]) -> Iterator[str]:
-    # The boxes of slanted texts overlap, their letters do not.
+    # The boxes of slanted texts may overlap although their letters do not.
     oblique = {text for text, _ in boxes if text.get_rotation() % 90}
     for (one, box), (other, other_box) in itertools.combinations(boxes, 2):
         if box.overlaps(other_box) and not {one, other} <= oblique:
@@ -91,15 +92,15 @@ def _overlapping(boxes: list[tuple[Text, Bbox]]) -> Iterator[str]:
 
 
 def _on_axes(axes: Axes, boxes: list[tuple[Text, Bbox]]) -> Iterator[str]:
-    own = set(axes.texts)
+    axes_texts = set(axes.texts)
     for text, box in boxes:
         if text.axes not in (axes, None) and box.overlaps(axes.bbox) and not axes.bbox.overlaps(text.axes.bbox):  # type: ignore[union-attr]
             yield f"{_short(text)} lies on other axes"
         inside = axes.bbox.x0 <= box.x0 and box.x1 <= axes.bbox.x1
-        if text in own and axes.axison and box.overlaps(axes.bbox) and not inside:
+        if text in axes_texts and axes.axison and box.overlaps(axes.bbox) and not inside:
             yield f"{_short(text)} crosses the frame"
     legend = axes.get_legend()
-    # What lies beside the axes lies on no data, which end at the frame.
+    # Data end at the frame, so only the area inside the axes can cover data.
     area = None if legend is None else Bbox.intersection(legend.get_window_extent(), axes.bbox)
     if area is not None:
         lines = [line.get_path().transformed(line.get_transform()) for line in axes.lines]

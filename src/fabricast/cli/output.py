@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -80,23 +81,8 @@ def _write_parquet(tables: Iterable[pd.DataFrame], path: Path) -> None:
     blocks = map(_arrow_table, tables)
     first = next(blocks)
     with pq.ParquetWriter(path, first.schema, store_schema=False) as writer:
-        for group in _row_groups(first, blocks):
-            writer.write_table(group, row_group_size=_GROUP_ROWS)
-
-
-def _row_groups(first: pa.Table, others: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Yield tables of `_GROUP_ROWS` rows, the last one shorter: the file does not depend on the size of the blocks."""
-    import pyarrow as pa
-
-    rows = first
-    for block in others:
-        # Combined, so that the frames of the blocks can be freed.
-        rows = pa.concat_tables([rows, block]).combine_chunks()
-        while rows.num_rows >= _GROUP_ROWS:
-            yield rows.slice(0, _GROUP_ROWS)
-            rows = rows.slice(_GROUP_ROWS)
-    if rows.num_rows:
-        yield rows
+        for block in itertools.chain([first], blocks):
+            writer.write_table(block, row_group_size=_GROUP_ROWS)
 
 
 def _write_csv(tables: Iterable[pd.DataFrame], path: Path, output: Path) -> None:

@@ -58,12 +58,12 @@ class ParquetRow:
         if default is not None and not self.get(column):
             return default
         try:
-            found = float(self[column])
+            value = float(self[column])
         except ValueError:
-            found = math.nan
-        if not math.isfinite(found):
+            value = math.nan
+        if not math.isfinite(value):
             raise self.error(f"{column} is '{self[column]}', expected a number")
-        return found
+        return value
 
     def error(self, message: str) -> InputError:
         """Return the error that rejects this row, with file and row number."""
@@ -82,7 +82,7 @@ def read_parquet(
         File.
     texts : iterable of str
         Required columns of texts: read as categories in the order of their first row, empty if missing. Without any
-        required column, all columns are read with their own types.
+        required column, all columns keep their types.
     numbers : iterable of str
         Optional columns of numbers, NaN if missing.
     other_texts : iterable of str
@@ -194,7 +194,7 @@ def _check_is_file(path: Path | str) -> None:
 
 
 class _Columns:
-    """The columns that a reader wants of a file, and their conversion to categories and float64."""
+    """Requested columns of a file, and their conversion to categories and float64."""
 
     def __init__(
         self, path: Path | str, schema: pa.Schema, texts: list[str], numbers: list[str], other_texts: list[str],
@@ -207,7 +207,7 @@ class _Columns:
         self.names = [*self._texts, *(name for name in numbers if name in kinds)]
 
     def frame(self, table: pa.Table | pa.RecordBatch) -> pd.DataFrame:
-        """Return rows as columns: texts as categories in the order of their first row, numbers as float64."""
+        """Convert rows to columns: texts to categories in order of first row, numbers to float64."""
         import pyarrow as pa
         import pyarrow.compute as pc
 

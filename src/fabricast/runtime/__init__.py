@@ -1,1 +1,1 @@
-"""How code runs: compilation, code digests, threads and progress, this machine, MPI launchers."""
+"""Runtime services: compilation, code digests, threads, progress, MPI launchers."""

@@ -1,4 +1,4 @@
-"""Where this package keeps what it can always make again."""
+"""Cache folders of this package."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ __all__ = ["cache_folder"]
 
 
 def cache_folder(name: str) -> Path | None:
-    """Return a folder of the user that can be written, made if need be.
+    """Return a writable cache folder of the user, created if necessary.
 
     Parameters
     ----------
     name : str
-        What is kept in it.
+        Name of the folder.
 
     Returns
     -------
     Path or None
-        A folder below ``FABRICAST_CACHE_DIR``, else the user's cache folder, else the temporary folder, whichever is
-        the first that can be written; None if none can.
+        Folder in the first writable one of ``FABRICAST_CACHE_DIR``, the user's cache folder and the temporary folder;
+        None if none of them is writable.
 
     Examples
     --------

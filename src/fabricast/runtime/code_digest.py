@@ -9,7 +9,7 @@ from pathlib import Path
 __all__ = ["code_digest"]
 
 _PACKAGE = Path(__file__).parents[1]
-#: Compiled code, and results of tools, are no sources.
+#: Folders of compiled code, which is not a source.
 _IGNORED = ("__pycache__",)
 
 
@@ -21,8 +21,8 @@ def _file_digest(path: Path) -> bytes:
 def code_digest(*places: str) -> str:
     """Return a digest of folders and files of this package.
 
-    Snakemake sees an edit to a script, but none to what the script imports. A rule with this digest in its ``params``
-    reruns if any file of these folders changes: code, SQL, CUDA, templates and styles.
+    Snakemake detects an edit to a script, but not to modules that the script imports. A rule with this digest in
+    its ``params`` reruns if any file of these folders changes: code, SQL, CUDA, templates and styles.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def code_digest(*places: str) -> str:
     Raises
     ------
     FileNotFoundError
-        If there is no such folder or file.
+        If a folder or file does not exist.
 
     Examples
     --------
@@ -45,10 +45,12 @@ def code_digest(*places: str) -> str:
     (True, False)
     """
     digest = hashlib.sha256()
-    for place in sorted(set(places)):
-        path = _PACKAGE / place
+    for relative_path in sorted(set(places)):
+        path = _PACKAGE / relative_path
         if not path.exists():
-            raise FileNotFoundError(f"no folder or file '{place}' in {_PACKAGE.name}")
+            raise FileNotFoundError(
+                f"'{relative_path}' is not in {_PACKAGE.name}, expected a folder or file of the package"
+            )
         files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
         for file in files:
             if not set(_IGNORED) & set(file.parts):

@@ -23,17 +23,17 @@ _PACKAGE = Path(__file__).parents[1]
 
 
 def kernel_sources() -> list[Path]:
-    """Return the source files of all kernels, those in nested folders too."""
+    """Return the source files of all kernels, including nested folders."""
     return sorted(_PACKAGE.glob("**/kernels/*.py"))
 
 
 def kernel_folder() -> Path:
-    """Return the cache folder for machine code of the present kernel sources on this processor.
+    """Return the cache folder for the machine code of the kernels on this processor.
 
     Returns
     -------
     Path
-        As `fabricast.runtime.caches.cache_folder` returns it; a new temporary folder if none can be written.
+        Folder from `fabricast.runtime.caches.cache_folder`; a new temporary folder if none is writable.
 
     Examples
     --------
@@ -52,6 +52,6 @@ numba.config.CACHE_DIR = str(kernel_folder())  # type: ignore[attr-defined]
 #: Decorator of every kernel: cached machine code, no checks for division by zero, interpreter lock released.
 njit: Any = partial(numba.njit, cache=True, error_model="numpy", nogil=True)
 
-#: Decorator of functions that kernels call and that allocate nothing. Without the option, numba counts references to
-#: every array that is read from a NamedTuple, atomically: the packet simulator then takes 16 times as long.
+#: Decorator of functions that kernels call and that allocate nothing. Without the option, numba atomically counts the
+#: references to every array that is read from a NamedTuple, which dominates the run time of the packet simulator.
 allocation_free: Any = partial(njit, _nrt=False)

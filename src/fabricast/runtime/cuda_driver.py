@@ -1,4 +1,4 @@
-"""The CUDA driver: whether there is one, and what its calls give."""
+"""CUDA driver: availability check and error handling."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from fabricast.core.errors import InputError
 
 __all__ = ["CUDA_GROUP", "c_text", "checked", "unavailable_reason"]
 
-#: What has to be installed for it.
+#: Optional dependency group of GPU measurements, for messages.
 CUDA_GROUP = "(optional group 'cuda')"
 
 
 def unavailable_reason() -> str | None:
-    """Return why nothing can be measured on a GPU here, in one line; None if it can."""
+    """Return why GPU measurements are unavailable, in one line; None if they are available."""
     for module, package in (("cuda.bindings", "cuda-bindings"), ("pynvml", "nvidia-ml-py")):
         try:
-            found = importlib.util.find_spec(module) is not None
+            is_installed = importlib.util.find_spec(module) is not None
         except ModuleNotFoundError:
-            found = False
-        if not found:
+            is_installed = False
+        if not is_installed:
             return f"{package} is not installed {CUDA_GROUP}"
     from cuda.bindings import driver
 
     try:
         error, count = driver.cuInit(0)[0], driver.cuDeviceGetCount()
     except RuntimeError:
-        return "no CUDA driver was found"
+        return "no CUDA driver is installed"
     if error != driver.CUresult.CUDA_SUCCESS:
         return f"the CUDA driver does not start: {_text(error)}"
     return None if count[1] else "the CUDA driver sees no GPU"
@@ -41,22 +41,22 @@ def _text(error: Any) -> str:
 
 
 def checked(result: tuple[Any, ...]) -> Any:
-    """Return what a call of the driver gave, or raise what it says.
+    """Return the values of a driver call, or raise its error.
 
     Parameters
     ----------
     result : tuple
-        Error and values, as the binding returns them.
+        Error and values, as returned by the binding.
 
     Returns
     -------
     object
-        The value, several as a list, or None.
+        The value, a list of several values, or None.
 
     Raises
     ------
     InputError
-        With CUDA's text, if the call failed.
+        If the call failed; the message is the error text of CUDA.
     """
     error, *values = result
     if int(error) != 0:
@@ -65,7 +65,7 @@ def checked(result: tuple[Any, ...]) -> Any:
 
 
 def c_text(found: bytes) -> str:
-    r"""Return a text of C: what stands before its end.
+    r"""Decode a NUL-terminated C string.
 
     Examples
     --------

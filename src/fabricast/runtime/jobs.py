@@ -20,9 +20,9 @@ def log_to(path: Path | str) -> None:
     Parameters
     ----------
     path : Path or str
-        The log file; Snakemake shows it when the job fails.
+        Log file, which Snakemake shows if the job fails.
     """
-    # Jobs draw to files only. Set before matplotlib is imported, for this process.
+    # Jobs draw to files only. matplotlib reads the variable when it is imported.
     os.environ.setdefault("MPLBACKEND", "Agg")
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)

@@ -1,4 +1,4 @@
-"""What the machine under this process is."""
+"""Processor cores of the machine that runs this process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DEVICES = Path("/sys/bus/pci/devices")
 
 
 def available_cores() -> int:
-    """Return on how many cores this process may run.
+    """Return the number of cores that this process may use.
 
     Examples
     --------
@@ -26,7 +26,7 @@ def available_cores() -> int:
 
 
 def processor_name() -> str:
-    """Return the name of the processor, as far as the system tells it.
+    """Return the processor name, or the architecture if the system reports no name.
 
     Examples
     --------
@@ -43,19 +43,19 @@ def processor_name() -> str:
 
 @contextmanager
 def pin_to_local_cores(bus_id: str, devices: Path = _DEVICES) -> Iterator[str]:
-    """Keep this process on the cores that are next to a GPU; say where it runs.
+    """Pin this process to the cores next to a GPU within the block.
 
     Parameters
     ----------
     bus_id : str
-        PCI address as CUDA gives it.
+        PCI address of the GPU, as CUDA prints it.
     devices : Path, default /sys/bus/pci/devices
-        Where the kernel shows devices.
+        Folder in which the kernel lists PCI devices.
 
     Yields
     ------
     str
-        For people to read. Where the kernel does not tell, or these cores are not ours, nothing is changed.
+        Description of the cores. Nothing changes if the kernel lists no local cores or this process may not use them.
     """
     try:
         text = (devices / bus_id.lower() / "local_cpulist").read_text()

@@ -1,4 +1,4 @@
-"""Start a Python module under MPI and tell in one line why it cannot be done."""
+"""Launcher of Python modules under MPI."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from fabricast.core.errors import InputError
 
 __all__ = ["launch", "unavailable_reason"]
 
-#: Open MPI refuses root and more ranks than cores unless told; MPICH ignores these.
+#: Open MPI does not run as root without these variables; MPICH ignores them.
 _AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "PRTE_ALLOW_RUN_AS_ROOT": "1",
             "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}  # fmt: skip
 
 
 def unavailable_reason(launcher: str = "mpiexec") -> str | None:
-    """Return why MPI programs cannot be run here, in one line; None if they can."""
+    """Return why MPI programs cannot run, in one line; None if they can."""
     if importlib.util.find_spec("mpi4py") is None:
         return "mpi4py is not installed (optional group 'measure')"
     if _found(launcher) is None:
-        return f"no {launcher} was found (optional group 'measure', or the system's MPI)"
+        return f"{launcher} is not installed (optional group 'measure', or the system's MPI)"
     return None
 
 
 def _found(launcher: str) -> str | None:
-    beside = Path(sys.executable).parent / launcher
-    return str(beside) if beside.is_file() else shutil.which(launcher)
+    environment_launcher = Path(sys.executable).parent / launcher
+    return str(environment_launcher) if environment_launcher.is_file() else shutil.which(launcher)
 
 
 def launch(
@@ -47,22 +47,22 @@ def launch(
     Parameters
     ----------
     module : str
-        Full name.
+        Full name of the module.
     arguments : sequence of str
-        Its arguments.
+        Command-line arguments of the module.
     ranks : int
-        Processes.
+        Number of processes.
     timeout_s : float
-        Longest time.
+        Time limit in s.
     launcher : str, default 'mpiexec'
-        Command that takes ``-n ranks``: mpiexec, mpirun or srun.
+        Command that accepts ``-n ranks``: mpiexec, mpirun or srun.
     environment : mapping of str to str, optional
-        Further variables.
+        Additional environment variables.
 
     Raises
     ------
     InputError
-        If MPI is missing, fails or takes too long.
+        If MPI is missing, fails or exceeds the time limit.
     """
     reason = unavailable_reason(launcher)
     if reason is not None:
@@ -74,7 +74,7 @@ def launch(
             command, capture_output=True, text=True, timeout=timeout_s, check=False, env=variables
         )  # fmt: skip
     except subprocess.TimeoutExpired as error:
-        raise InputError(f"nothing measured: {launcher} did not end within {timeout_s:g} s") from error
+        raise InputError(f"nothing measured: {launcher} exceeded the time limit of {timeout_s:g} s") from error
     if result.returncode != 0:
         last = (result.stderr or result.stdout).strip().splitlines()
         raise InputError(f"nothing measured: {launcher} failed: {last[-1] if last else 'no message'}")

@@ -1,4 +1,4 @@
-"""Work on ranges of numbers, spread over threads."""
+"""Parallel work in threads: blocks of numbers, ordered results and prefetching."""
 
 from __future__ import annotations
 
@@ -22,21 +22,23 @@ def over_blocks(
     block: int,
     progress: Callable[[int], None] | None = None,
 ) -> None:
-    """Work on the numbers 0 to `count` - 1 in blocks; small ones keep all threads busy.
+    """Process the numbers 0 to `count` - 1 in blocks that are distributed over threads.
+
+    Small blocks keep all threads busy.
 
     Parameters
     ----------
     work : callable
-        Takes the first number of a block and the one after its last; it must release the
-        lock of the interpreter, and results must not depend on the order of blocks.
+        Function of the first number of a block and the number after its last. It must release the interpreter lock,
+        and results must not depend on the order of blocks.
     count : int
-        How many numbers there are.
+        Number of numbers to process.
     threads : int
-        Threads to use.
+        Number of threads.
     block : int
-        Numbers that a thread takes at a time.
+        Numbers per block.
     progress : callable, optional
-        Called with the number of results since its last call.
+        Called with the count of numbers that were processed since its last call.
 
     Examples
     --------
@@ -64,20 +66,20 @@ def in_order(
     progress: Callable[[int], None] | None = None,
     parts: Callable[[Result], int] = lambda result: 1,
 ) -> list[Result]:
-    """Work on items in threads and return the results in their order.
+    """Apply a function to items in threads and return the results in order.
 
     Parameters
     ----------
     work : callable
-        Takes an item; it must release the lock of the interpreter to gain from threads.
+        Function of an item; it must release the interpreter lock to benefit from threads.
     items : iterable
-        What to work on.
+        Items to process.
     threads : int
-        Threads to use.
+        Number of threads.
     progress : callable, optional
-        Called with how much was done since its last call.
+        Called with the amount of work done since its last call.
     parts : callable, optional
-        How much a result counts; by default 1.
+        Function that returns the amount of work of a result; by default 1 per result.
 
     Examples
     --------
@@ -85,7 +87,7 @@ def in_order(
     [2, 1]
     """
     results = []
-    # One thread alone needs no pool: short work is then not slowed down by starting one.
+    # A single thread needs no pool, whose start would slow down short work.
     with ThreadPoolExecutor(threads) if threads > 1 else nullcontext() as pool:
         for result in map(work, items) if pool is None else pool.map(work, items):
             results.append(result)
@@ -95,12 +97,12 @@ def in_order(
 
 
 def made_ahead(items: Iterable[Item]) -> Iterator[Item]:
-    """Give items in their order; while one is in use, a thread makes the next.
+    """Yield items in order while a thread prefetches the next item.
 
     Parameters
     ----------
     items : iterable
-        What is made one after the other; errors in it are raised here.
+        Items, which the thread produces one after the other; its errors are raised here.
 
     Examples
     --------
@@ -113,20 +115,22 @@ def made_ahead(items: Iterable[Item]) -> Iterator[Item]:
         following = pool.submit(next, remaining, end)
         while (item := following.result()) is not end:
             following = pool.submit(next, remaining, end)
-            yield item  # type: ignore[misc]  # the mark of the end is not given
+            yield item  # type: ignore[misc]  # the end marker is never yielded
 
 
 def mapped_ahead(work: Callable[[Item], Result], items: Iterable[Item], *, threads: int) -> Iterator[Result]:
-    """Give what work returns for items, in their order; while one is in use, as many as there are threads are made.
+    """Yield the results of a function for items in order, and prefetch further results.
+
+    As many results are computed ahead as there are threads; with one thread, each result is computed on request.
 
     Parameters
     ----------
     work : callable
-        Takes an item; errors in it are raised here. With one thread it takes one item after the other, when asked.
+        Function of an item; its errors are raised here.
     items : iterable
-        What to work on, taken by who asks for results.
+        Items to process; the thread of the caller iterates over them.
     threads : int
-        Threads to use.
+        Number of threads.
 
     Examples
     --------
@@ -137,10 +141,10 @@ def mapped_ahead(work: Callable[[Item], Result], items: Iterable[Item], *, threa
         yield from map(work, items)
         return
     with ThreadPoolExecutor(threads) as pool:
-        made: deque[Future[Result]] = deque()
+        pending: deque[Future[Result]] = deque()
         for item in items:
-            made.append(pool.submit(work, item))
-            if len(made) > threads:
-                yield made.popleft().result()
-        while made:
-            yield made.popleft().result()
+            pending.append(pool.submit(work, item))
+            if len(pending) > threads:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()

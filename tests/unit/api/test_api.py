@@ -148,7 +148,7 @@ def test_python_and_command_line_predict_the_same_times(tmp_path):
 @pytest.mark.parametrize(("call", "message"), [
     (lambda: fc.load_topology("strom8"), "did you mean 'storm8'"),
     (lambda: fc.predict(TREES[0], fc.graph([(0, 1)]), model="maxmin", bandwidth=1e9), "did you mean 'max_min'"),
-    (lambda: fc.predict(TREES[0], fc.graph([(0, 1)])), "records no speed"),
+    (lambda: fc.predict(TREES[0], fc.graph([(0, 1)])), "has no link speed"),
     (lambda: fc.predict(TREES[0], fc.graph([(0, 1)]), bandwidth="24 GiB"), "bandwidth is '24 GiB', expected bytes/s"),
     (lambda: fc.predict(TREES[0], fc.graph([(0, 9)]), bandwidth=1e9), "graphs contains endpoint number 9, expected 0 to 7"),
     (lambda: fc.graph([]), "expected one or more pairs"),

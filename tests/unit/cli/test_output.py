@@ -85,8 +85,9 @@ def test_few_tables_are_in_memory_at_the_same_time(tmp_path):
     assert counts == [(number, 1000) for number in range(20)]
 
 
-def test_file_content_is_independent_of_the_number_of_tables(tmp_path):
+def test_rows_are_independent_of_the_number_of_tables(tmp_path):
     rows = [(f"g{number // 3}", number / 7, number) for number in range(5000)]
     write_elapsed(table(rows), tmp_path / "whole.parquet")
     write_elapsed_parts((table(rows[first : first + 700]) for first in range(0, 5000, 700)), tmp_path / "parts.parquet")
-    assert (tmp_path / "whole.parquet").read_bytes() == (tmp_path / "parts.parquet").read_bytes()
+    whole, parts = (duckdb.sql(f"FROM '{tmp_path}/{name}.parquet'").fetchall() for name in ("whole", "parts"))
+    assert whole == parts

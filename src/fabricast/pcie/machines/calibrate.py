@@ -1,4 +1,4 @@
-"""Rates of a machine from what was measured on it: copies alone, opposite pairs, and probes of what copies share."""
+"""Calibration of the rates and limits of a machine from measured copies and probes."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ __all__ = [
     "telling_way",
 ]
 
-#: Measured rates beyond what the links can carry by this share contradict the tree, or are an artefact.
+#: Measured rates that exceed the link rates by more than this share contradict the tree, or are an artefact.
 BEYOND = 0.1
-#: Where the rate of a copy alone comes from that nobody measured or gave.
-LINK_PAYLOAD = "payload share of the links of the file"
-#: Kinds of ways, those that may be slower last.
+#: Source of the single-copy rate if it was neither measured nor user-supplied.
+LINK_PAYLOAD = "payload share of the links in the topology file"
+#: Path classes; those that may be slower come last.
 _WAYS: tuple[Way, ...] = ("local", "host_in", "host_out", "crossing", "between_roots", "remote_in", "remote_out")
 _THROUGH_ROOT: tuple[Way, ...] = ("crossing", "between_roots")
-#: Limits of which an opposite pair tells the least.
+#: Limits for which a bidirectional pair provides a lower bound.
 _OPPOSITE: dict[Way, Limit] = {
     "between_roots": Limit.ROOT_COMPLEX_LINK_BOTH_WAYS, "crossing": Limit.ROOT_COMPLEX_BOTH_WAYS,
 }  # fmt: skip
@@ -52,17 +52,17 @@ _WORDS: dict[Way, str] = {
 
 
 def peer_link_of(tree: PcieTree, flows: Sequence[tuple[int, int]]) -> str | None:
-    """Return the kind of direct link that some copy takes instead of the tree; None if all take the tree."""
+    """Return the kind of direct link that a copy uses; None if all copies use the tree."""
     names = tree.endpoint_names
     return next((kind for s, t in flows if (kind := tree.peer_link(names[s], names[t])) is not None), None)
 
 
 def links_carry(tree: PcieTree, flows: Sequence[tuple[int, int]], bytes_per_s: float) -> float:
-    """Return the most that the links can carry of some copies, in bytes/s, with nothing else in the way.
+    """Return the highest total rate of some copies in bytes/s if only link rates limit them.
 
-    What a probe does not tell (the link between root complexes), what directions cost each other and slower turns at
-    the root complex limit a forecast; that a measurement is faster than these refutes the forecast, not the
-    measurement.
+    The capacity of links between root complexes, the duplex cost and slower copies across the root complex are
+    ignored. A measurement that exceeds these limits contradicts a forecast; a measurement that exceeds the result of
+    this function contradicts the topology.
 
     Parameters
     ----------
@@ -74,39 +74,41 @@ def links_carry(tree: PcieTree, flows: Sequence[tuple[int, int]], bytes_per_s: f
         Rate of a link of capacity 1.
     """
     wide = with_root_link_capacity(tree, UNLIMITED)
-    found = total_rate(wide, flows, PROGRAMS["independent"], LinkRates(bytes_per_s, bytes_per_s))
-    return float(found.flow_bytes_per_s.sum())
+    totals = total_rate(wide, flows, PROGRAMS["independent"], LinkRates(bytes_per_s, bytes_per_s))
+    return float(totals.flow_bytes_per_s.sum())
 
 
 def calibrate_machine(
     tree: PcieTree, graphs: Iterable[MeasuredGraph], *, one_way_bytes_per_s: float | None = None,
     one_way_source: str = LINK_PAYLOAD,
 ) -> Calibration:  # fmt: skip
-    """Take the parameters of a machine from copies alone, opposite pairs, and rows that the file marks.
+    """Calibrate a machine from isolated copies, bidirectional pairs and marked rows.
+
+    Graphs whose rate exceeds the link rates of the tree are ignored.
 
     Parameters
     ----------
     tree : PcieTree
-        With host memory.
+        Topology with host memory.
     graphs : iterable of MeasuredGraph
-        All of the machine.
+        All measured graphs of the machine.
     one_way_bytes_per_s : float, optional
-        Rate of a copy alone where none was measured, such as the payload share of the links.
+        Rate of an isolated copy in bytes/s if none was measured, such as the payload share of the links.
     one_way_source : str, optional
-        Where that rate comes from.
+        Source of that rate.
 
     Returns
     -------
     Calibration
-        Only flows that share no link in the same direction, or that are marked, are used.
+        Rates and limits from graphs with the role ``calibration``, isolated copies and bidirectional pairs.
 
     Raises
     ------
     InputError
-        If nothing tells the rate of a copy alone.
+        If the rate of an isolated copy cannot be determined.
     """
-    alone: dict[Way, list[_Measured]] = {way: [] for way in _WAYS}
-    two_way: dict[Way, list[_Measured]] = {way: [] for way in _WAYS}
+    isolated: dict[Way, list[_Measured]] = {path_class: [] for path_class in _WAYS}
+    bidirectional: dict[Way, list[_Measured]] = {path_class: [] for path_class in _WAYS}
     direct: dict[tuple[str, str], list[float]] = {}
     used = set()
     beyond: list[MeasuredGraph] = []
@@ -116,31 +118,31 @@ def calibrate_machine(
         flows = flows_of(tree, graph)
         each = _Measured(narrowest_link(tree, flows), graph.total_bytes_per_s / len(flows))
         if peer_link_of(tree, flows) is not None:
-            # Such a copy says nothing of the tree.
+            # A copy over a direct link does not measure links of the tree.
             if len(flows) == 1 and graph.may_calibrate:
                 direct.setdefault(ends_of(tree, graph.flows[0]), []).append(each.bytes_per_s)
                 used.add(graph.name)
             continue
         raw = tree.link_bytes_per_s
         if raw is not None and graph.total_bytes_per_s > links_carry(tree, flows, raw) * (1 + BEYOND):
-            # No rate of these links, whatever was measured.
+            # Links cannot be calibrated with a rate that exceeds them.
             beyond.append(graph)
             continue
         marked = graph.role == CALIBRATION
-        opposite = {(t, s) for s, t in flows} == set(flows) and len(flows) == 2
-        probe = limit_of_probe(tree, graph, opposite=opposite) if marked else None
+        is_pair = {(t, s) for s, t in flows} == set(flows) and len(flows) == 2
+        probe = limit_of_probe(tree, graph, opposite=is_pair) if marked else None
         if probe is not None:
             probes.append(_Probed(*probe, graph))
-        elif (len(flows) == 1 and graph.may_calibrate) or (marked and not opposite and apart(tree, flows)):
-            # Of several copies that share nothing, the slowest ends last.
-            alone[max((way_of(tree, s, t) for s, t in flows), key=_WAYS.index)].append(each)
-        elif opposite and graph.may_calibrate and not is_host(tree, graph.flows):
-            two_way[way_of(tree, *flows[0])].append(each)
+        elif (len(flows) == 1 and graph.may_calibrate) or (marked and not is_pair and apart(tree, flows)):
+            # The slowest of several disjoint copies determines their completion time.
+            isolated[max((way_of(tree, s, t) for s, t in flows), key=_WAYS.index)].append(each)
+        elif is_pair and graph.may_calibrate and not is_host(tree, graph.flows):
+            bidirectional[way_of(tree, *flows[0])].append(each)
             totals_both_ways.setdefault(way_of(tree, *flows[0]), []).append(graph.total_bytes_per_s)
         else:
             continue
         used.add(graph.name)
-    if beyond and one_way_bytes_per_s is None and not any(alone.values()):
+    if beyond and one_way_bytes_per_s is None and not any(isolated.values()):
         raise InputError(
             f"'{beyond[0].name}' reached {beyond[0].total_bytes_per_s / 1e9:.4g} GB/s, more than the links of "
             f"'{tree.name}' ({(tree.link_bytes_per_s or 0.0) / 1e9:.4g} GB/s each): the topology is not that of "
@@ -148,31 +150,38 @@ def calibrate_machine(
         )
     default = None if one_way_bytes_per_s is None else (one_way_bytes_per_s, one_way_source)
     faster = sum(len(graph.flows) == 1 for graph in beyond)
-    found = _estimated(
-        {way: _of_the_widest(rates) for way, rates in alone.items()},
-        {way: _of_the_widest(rates) for way, rates in two_way.items()}, used, default, faster, local=has_local(tree),
+    calibration = _estimated(
+        {path_class: _of_the_widest(rates) for path_class, rates in isolated.items()},
+        {path_class: _of_the_widest(rates) for path_class, rates in bidirectional.items()},
+        used, default, faster, local=has_local(tree),
     )  # fmt: skip
-    found = _with_limits(tree, found, probes)
-    for way, limit in _OPPOSITE.items():
-        totals = totals_both_ways.get(way, [])
-        if totals and found.limit(limit) is None and (way == "between_roots" or found.slow_bidirectional):
-            before = found.estimate(limit)
+    calibration = _with_limits(tree, calibration, probes)
+    for path_class, limit in _OPPOSITE.items():
+        totals = totals_both_ways.get(path_class, [])
+        if (
+            totals
+            and calibration.limit(limit) is None
+            and (path_class == "between_roots" or calibration.slow_bidirectional)
+        ):
+            before = calibration.estimate(limit)
             bound = max(*totals, 0.0 if before is None else before.bytes_per_s)
             source = f"at least: {len(totals)} measured, a bidirectional pair" if before is None else before.source
-            found = replace(found, estimates={**found.estimates, limit: Estimate(bound, source, is_lower_bound=True)})
+            calibration = replace(
+                calibration, estimates={**calibration.estimates, limit: Estimate(bound, source, is_lower_bound=True)}
+            )
     if not tree.peer_links:
-        return found
+        return calibration
     links = calibrated_links(tree.peer_links, direct)
-    sources = dict(found.rate_sources)
+    sources = dict(calibration.rate_sources)
     if direct:
         sources["direct_link"] = f"{sum(map(len, direct.values()))} measured, single copies over direct links"
     elif any(link.bytes_per_s is not None for link in links):
         sources["direct_link"] = "specified by the topology, headers included; no single copy was measured"
-    return replace(found, rate_sources=sources, direct_links=links, direct_links_measured=bool(direct))
+    return replace(calibration, rate_sources=sources, direct_links=links, direct_links_measured=bool(direct))
 
 
 class _Measured(NamedTuple):
-    """The rate of each of some copies, and the narrowest link of their routes as a share of a link of capacity 1."""
+    """Rate per copy, and width of the narrowest link relative to a link of capacity 1."""
 
     width: float
     bytes_per_s: float
@@ -187,7 +196,10 @@ class _Probed(NamedTuple):
 
 
 class _Rates(NamedTuple):
-    """What a link of capacity 1 carries, by those copies whose narrowest link is the widest, and how wide that is."""
+    """Copy rates scaled to a link of capacity 1.
+
+    They are from the copies whose narrowest link is the widest; `width` is its width relative to a link of capacity 1.
+    """
 
     width: float
     of_link: list[float]
@@ -198,12 +210,15 @@ class _Rates(NamedTuple):
 
 
 def _of_the_widest(measured: Sequence[_Measured]) -> _Rates:
-    widest = max((one.width for one in measured), default=1.0)
-    return _Rates(widest, [one.bytes_per_s / one.width for one in measured if one.width == widest])
+    widest = max((rate.width for rate in measured), default=1.0)
+    return _Rates(widest, [rate.bytes_per_s / rate.width for rate in measured if rate.width == widest])
 
 
 def _with_limits(tree: PcieTree, calibration: Calibration, probes: Sequence[_Probed]) -> Calibration:
-    """Add the measured limits: a limit if copies were slower than their links, else a lower bound."""
+    """Add the limits that probes measured.
+
+    Copies that were slower than their links determine a limit; otherwise their rate is a lower bound.
+    """
     estimates: dict[Limit, Estimate] = {}
     for limit in dict.fromkeys(probe.limit for probe in probes):
         of_limit = [probe for probe in probes if probe.limit == limit]
@@ -270,7 +285,7 @@ def _estimated(
         )
     both = rate / (1 + DUPLEX_COST)
     source["two_way"] = "duplex cost of other machines; no bidirectional pair was measured"
-    # What holds pairs back at a root complex, or between two, says nothing of what directions cost on one link.
+    # Pairs that root complexes or the links between them limit do not measure the duplex cost of one link.
     slow_pairs = {
         way: bool(two_way[way])
         and float(np.median(two_way[way])) < float(np.median(alone[way] or [rate])) * (1 - BEYOND)
@@ -280,7 +295,7 @@ def _estimated(
         both_way = None
         source["two_way"] = "duplex cost of other machines; bidirectional pairs are slower at root complexes"
     if both_way is not None:
-        # What directions cost each other is told by copies of one kind, alone and both ways.
+        # The duplex cost follows from single copies and bidirectional pairs of the same path class.
         one, two = float(np.median(alone[both_way] or [rate])), float(np.median(two_way[both_way]))
         both = min(max(two, one / 2), one) * (rate / one)
         source["two_way"] = f"{len(two_way[both_way])} measured, bidirectional pairs"
@@ -305,50 +320,57 @@ def _estimated(
 def _slower_classes(
     counted: Sequence[Way], rates_alone: dict[Way, _Rates], rates_both: dict[Way, _Rates], one_way: float, both: float
 ) -> tuple[dict[Way, float], dict[Way, float], dict[str, str]]:
-    """Return rates of ways that may be slower than links, up to which width each is told, and what it comes from."""
+    """Return the rates, calibrated widths and sources of path classes slower than links."""
     slower: dict[Way, float] = {}
     widths: dict[Way, float] = {}
     source: dict[str, str] = {}
-    for way in counted:
-        if alone := rates_alone[way].of_link:
-            slower[way], widths[way] = _absolute(rates_alone[way], one_way)
-            source[way] = f"{len(alone)} measured, single copies {_WORDS[way]}"
-    for way in _THROUGH_ROOT:
-        if rates_both[way].of_link and not rates_alone[way].of_link:
-            # Each of two opposite copies, were it alone.
-            each = rates_both[way]._replace(of_link=[rates_both[way].median * one_way / both])
-            absolute, widths[way] = _absolute(each, one_way)
+    for path_class in counted:
+        if single_rates := rates_alone[path_class].of_link:
+            slower[path_class], widths[path_class] = _absolute(rates_alone[path_class], one_way)
+            source[path_class] = f"{len(single_rates)} measured, single copies {_WORDS[path_class]}"
+    for path_class in _THROUGH_ROOT:
+        if rates_both[path_class].of_link and not rates_alone[path_class].of_link:
+            # Isolated rate of each copy of a bidirectional pair, without the duplex cost.
+            each = rates_both[path_class]._replace(of_link=[rates_both[path_class].median * one_way / both])
+            absolute, widths[path_class] = _absolute(each, one_way)
             if each.median < one_way * (1 - BEYOND):
-                slower[way] = absolute
-                source[way] = f"{len(rates_both[way].of_link)} measured, bidirectional pairs {_WORDS[way]}"
+                slower[path_class] = absolute
+                source[path_class] = (
+                    f"{len(rates_both[path_class].of_link)} measured, bidirectional pairs {_WORDS[path_class]}"
+                )
     return slower, widths, source
 
 
 def _absolute(measured: _Rates, one_way: float) -> tuple[float, float]:
-    """Return the rate of a copy on its way, and up to how narrow links of others it is told.
+    """Return the rate of a path class and the largest link width for which it is valid.
 
-    A copy that fills its own narrow link tells that the way carries this much, and nothing of wider links.
+    A copy that fills a narrow link does not determine the rate of its path class over wider links.
     """
     if measured.median < one_way * (1 - THROTTLED):
         return measured.median * measured.width, np.inf
     return measured.median, measured.width
 
 
-#: In which order kinds of ways tell one way of the links.
+#: Path classes that calibrate the unidirectional link rate, in order of preference.
 ONE_WAY: tuple[Way, ...] = ("local", "crossing", "host_in", "between_roots")
 
 
-#: Copies from host memory that are faster by this share show that those between GPUs are not held back by links.
+#: Copies from host memory that are faster by this share show that links do not limit copies between GPUs.
 _FASTER = 0.05
 
 
 def telling_way(alone: Mapping[Way, Sequence[float]]) -> Way | None:
-    """Return the kind of way whose copies alone tell what a link carries; None if none was measured.
+    """Return the path class whose single copies calibrate the link rate.
 
     Parameters
     ----------
     alone : mapping of str to sequence of float
-        Rates of copies alone by kind of way, those to host memory among those from it.
+        Rates of single copies in bytes/s by path class; ``host_in`` also has those of copies to host memory.
+
+    Returns
+    -------
+    str or None
+        None if no single copy was measured.
 
     Examples
     --------
@@ -357,22 +379,22 @@ def telling_way(alone: Mapping[Way, Sequence[float]]) -> Way | None:
     >>> telling_way({"local": [13e9], "crossing": [9.9e9], "host_in": [13e9], "between_roots": []})
     'local'
     """
-    found = next((way for way in ONE_WAY if alone[way]), None)
-    if found not in ("crossing", "between_roots") or not alone["host_in"]:
-        return found
-    # The links of a GPU carry what they carry from memory, however slowly GPUs reach each other through the root.
-    return "host_in" if np.median(alone["host_in"]) > np.median(alone[found]) * (1 + _FASTER) else found
+    path_class = next((candidate for candidate in ONE_WAY if alone[candidate]), None)
+    if path_class not in ("crossing", "between_roots") or not alone["host_in"]:
+        return path_class
+    # Copies from host memory show the rate of the links if copies through the root complex are slower.
+    return "host_in" if np.median(alone["host_in"]) > np.median(alone[path_class]) * (1 + _FASTER) else path_class
 
 
 def highest_link_rate(tree: PcieTree, flows: Sequence[tuple[int, int]], calibration: Calibration) -> float:
-    """Return the most that the links can carry, each at the fastest rate that is known.
+    """Return the highest total rate of some copies in bytes/s at the highest known link rate.
 
-    Copies over direct links add what these carry; where nothing tells it, there is no most.
+    Copies over direct links add the rates of these links; the result is infinite if such a rate is unknown.
     """
     rates, names = calibration.rates, tree.endpoint_names
-    told = direct_rates(calibration.direct_links or tree.peer_links)
+    direct_link_rates = direct_rates(calibration.direct_links or tree.peer_links)
     direct = [flow for flow in flows if tree.peer_link(names[flow[0]], names[flow[1]]) is not None]
-    most = sum(told.get((names[source], names[target]), np.inf) for source, target in direct)
+    most = sum(direct_link_rates.get((names[source], names[target]), np.inf) for source, target in direct)
     on_tree = [flow for flow in flows if flow not in direct]
     if on_tree:
         most += links_carry(tree, on_tree, max(rates.one_way_bytes_per_s, rates.crossing_bytes_per_s or 0.0))

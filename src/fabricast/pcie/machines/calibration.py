@@ -1,4 +1,4 @@
-"""Calibration of a machine: rates and limits with their sources, and the limits that are unknown."""
+"""Calibrated rates and limits of a machine, their sources, and unknown limits."""
 
 from __future__ import annotations
 
@@ -78,13 +78,13 @@ class Calibration:
     used : frozenset of str
         Names of the graphs used for calibration; these are excluded from validation.
     direct_links : tuple of PeerLink, default ()
-        Direct links between GPUs with the rates of single copies over them, else those of the topology.
+        Direct links between GPUs, with the measured rates of single copies or the rates in the topology.
     direct_links_measured : bool, default False
         Whether single copies over direct links were measured.
     links_calibrated : bool, default True
         Whether the rate of a link is known; if not, `rates` has the rate of copies through the root complex.
     measured_classes : frozenset of str, optional
-        Path classes of which a single copy or a bidirectional pair was measured; None if there are no measurements.
+        Path classes with a measured single copy or bidirectional pair; None if there are no measurements.
     calibrated_widths : mapping of str to float
         Largest link width, relative to a link of capacity 1, for which a path class is calibrated. Path classes not
         listed are calibrated for all widths.
@@ -108,23 +108,23 @@ class Calibration:
         return self.estimates.get(limit)
 
     def limit(self, limit: Limit) -> float | None:
-        """Return a measured limit in bytes/s; None if it is unknown or only a lower bound is known."""
+        """Return a measured limit in bytes/s; None if it is unknown or a lower bound."""
         estimate = self.estimates.get(limit)
         return None if estimate is None or estimate.is_lower_bound else estimate.bytes_per_s
 
     def lower_bound(self, limit: Limit) -> float | None:
-        """Return the lower bound of a limit in bytes/s; None if it is unknown or the limit itself is known."""
+        """Return a lower bound in bytes/s; None if it is unknown or the limit is measured."""
         estimate = self.estimates.get(limit)
         return estimate.bytes_per_s if estimate is not None and estimate.is_lower_bound else None
 
     @property
     def sources(self) -> dict[str, str]:
         """Source of each rate and limit by name."""
-        return {**self.rate_sources, **{str(limit): known.source for limit, known in self.estimates.items()}}
+        return {**self.rate_sources, **{str(limit): estimate.source for limit, estimate in self.estimates.items()}}
 
     @property
     def values(self) -> dict[str, float | None]:
-        """Each rate and limit in bytes/s by the name that `sources` has for it."""
+        """Rates and limits in bytes/s, with the same names as in `sources`."""
         rates, direct = self.rates, [link.bytes_per_s for link in self.direct_links if link.bytes_per_s is not None]
         return {
             **({"direct_link": float(np.median(direct))} if direct else {}),
@@ -132,18 +132,18 @@ class Calibration:
             "crossing": rates.crossing_bytes_per_s, "between_roots": rates.between_roots_bytes_per_s,
             "host_in": rates.host_in_bytes_per_s, "host_out": rates.host_out_bytes_per_s,
             "remote_in": rates.remote_in_bytes_per_s, "remote_out": rates.remote_out_bytes_per_s,
-            **{str(limit): known.bytes_per_s for limit, known in self.estimates.items()},
+            **{str(limit): estimate.bytes_per_s for limit, estimate in self.estimates.items()},
         }  # fmt: skip
 
     def unknown(self, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> list[Exclusion]:
-        """Return the limits that some copies need and no probe or topology specifies.
+        """Return the limits of some copies that neither a probe nor the topology determines.
 
         Parameters
         ----------
         tree : PcieTree
-            The machine, with host memory.
+            Topology with host memory.
         flows : sequence of (str, str)
-            Names of source and target.
+            Names of the source and target of each copy.
 
         Returns
         -------
@@ -163,7 +163,7 @@ class Calibration:
         return missing
 
     def _inter_socket_known(self, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> bool:
-        """Return whether measurements determine the capacity of the link between root complexes for some copies."""
+        """Return whether the capacity of inter-socket links is known for some copies."""
         needed = root_link_limits(tree, flows)
         crossing = _between_roots(tree, flows)
         if len(needed) > 1:
@@ -172,8 +172,8 @@ class Calibration:
         for limit, ways in needed.items():
             if not self._each_direction_known(tree, limit, crossing):
                 return False
-            known = self.estimates.get(limit)
-            reached_with = np.inf if known is None or known.is_lower_bound else known.copies
+            estimate = self.estimates.get(limit)
+            reached_with = np.inf if estimate is None or estimate.is_lower_bound else estimate.copies
             if _at_once(tree, crossing) / root_link_count(limit, ways) >= reached_with:
                 return True
             single_known = all(self._single_copy_known(tree, flow) for flow in crossing)
@@ -184,11 +184,11 @@ class Calibration:
         return True
 
     def _each_direction_known(self, tree: PcieTree, limit: Limit, flows: Sequence[tuple[str, str]]) -> bool:
-        """Return whether the measured bidirectional limit also determines the rate of each direction."""
+        """Return whether a bidirectional limit also determines the rate per direction."""
         if not limit.is_bidirectional or limit.one_way in self.estimates:
             return True
-        known = self.estimates.get(limit)
-        total = np.inf if known is None else known.bytes_per_s
+        estimate = self.estimates.get(limit)
+        total = np.inf if estimate is None else estimate.bytes_per_s
         directions: dict[tuple[str, str], list[tuple[str, str]]] = {}
         for flow, way in zip(flows, ways_between_roots(tree, flows), strict=True):
             directions.setdefault(way, []).append(flow)
@@ -206,9 +206,10 @@ class Calibration:
         return path_class in self.measured_classes and narrowest_link(tree, [(source, target)]) <= width
 
     def with_inter_socket_worst_case(self, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> Calibration | None:
-        """Return a calibration in which links between root complexes have only the rate of a single copy.
+        """Return a calibration with inter-socket links at the rate of a single copy.
 
-        None if no single copy was measured, or copies between GPUs and copies of memory share these links.
+        The result is None if no single copy was measured, or if copies between GPUs and copies of memory share these
+        links.
         """
         worst: dict[Limit, Estimate] = {}
         needed = root_link_limits(tree, flows)
@@ -227,7 +228,7 @@ class Calibration:
         return replace(self, estimates={**self.estimates, **worst})
 
     def _unknown_memory(self, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> str:
-        """Describe the limit of host memory that some copies need and that is unknown; empty if all are known."""
+        """Describe the unknown host-memory limit of some copies; empty if all are known."""
         for memory, reads in memory_of_flows(tree, flows).items():
             specified = tree.vertex(memory).capacity < UNLIMITED
             if len(reads) == 1 or specified:
@@ -255,7 +256,7 @@ class Calibration:
         return ""
 
     def _root_complex_unknown(self, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> bool:
-        """Return whether a root complex that limits copies one way has an unknown bidirectional capacity."""
+        """Return whether an unknown bidirectional root-complex limit affects some copies."""
         for limit, numbers in root_complex_limits(tree, flows).values():
             if limit is not Limit.ROOT_COMPLEX_BOTH_WAYS or self.limit(limit) is not None:
                 continue
@@ -279,7 +280,10 @@ class Calibration:
         return with_root_link_capacity(tree, rate / self.rates.one_way_bytes_per_s)
 
     def _each_gpu_known(self, tree: PcieTree, flows: Sequence[tuple[str, str]], limit: Limit) -> bool:
-        """Return whether the bidirectional memory rate of each GPU is known, or limits less than memory does."""
+        """Return whether the bidirectional memory rate of each GPU is known or irrelevant.
+
+        It is irrelevant if the copies are numerous enough to reach the limit of host memory.
+        """
         ends = [ends_of(tree, flow) for flow in flows]
         both = {source for source, _ in ends} & {target for _, target in ends}
         gpus = [end for end in both if not tree.vertex(end).host_memory]
@@ -296,7 +300,7 @@ class Calibration:
 
 
 def _at_once(tree: PcieTree, flows: Sequence[tuple[str, str]]) -> int:
-    """Return the largest number of simultaneous copies if each GPU sends and receives one at a time."""
+    """Return the number of simultaneous copies if GPUs send and receive one at a time."""
     ends = [ends_of(tree, flow) for flow in flows]
     sides = [{end for end in side if not tree.vertex(end).host_memory} for side in zip(*ends, strict=True)]
     return min(len(flows), *(len(gpus) if len(gpus) else len(flows) for gpus in sides))
@@ -312,8 +316,8 @@ def by_links(tree: PcieTree, flows: Sequence[tuple[str, str]], rates: LinkRates,
     The total is the sum of the rates of all copies until their completion, or all bytes until the last completion.
     """
     pairs = [(tree.endpoint_number[s], tree.endpoint_number[t]) for s, t in (ends_of(tree, flow) for flow in flows)]
-    found = total_rate(with_root_link_capacity(tree, UNLIMITED), pairs, PROGRAMS["independent"], rates)
-    return float(found.flow_bytes_per_s.sum()) if rates_summed else found.bytes_per_s
+    totals = total_rate(with_root_link_capacity(tree, UNLIMITED), pairs, PROGRAMS["independent"], rates)
+    return float(totals.flow_bytes_per_s.sum()) if rates_summed else totals.bytes_per_s
 
 
 def uncalibrated(machine: MachineParameters) -> Calibration:
@@ -334,11 +338,11 @@ def uncalibrated(machine: MachineParameters) -> Calibration:
     """
     rate = machine.bandwidth_bytes_per_s
     crossing = rate / machine.crossing_cost if machine.crossing_cost > 1 else None
-    known = {row.name: row.source for row in machine.rows}
+    parameter_sources = {row.name: row.source for row in machine.rows}
     source = {
-        "one_way": known["bandwidth"],
+        "one_way": parameter_sources["bandwidth"],
         "two_way": "duplex cost of other machines; no bidirectional pair was measured",
     }
     if crossing is not None:
-        source["crossing"] = f"crossing cost {machine.crossing_cost:g}: {known['crossing_cost']}"
+        source["crossing"] = f"crossing cost {machine.crossing_cost:g}: {parameter_sources['crossing_cost']}"
     return Calibration(LinkRates(rate, rate / (1 + DUPLEX_COST), crossing), {}, source)

@@ -1,4 +1,4 @@
-"""Rates of direct links between GPUs (NVLink, NVSwitch, xGMI) from copies alone over them."""
+"""Calibration of direct links between GPUs (NVLink, NVSwitch, xGMI) from single copies."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ _SWITCH = "NVSwitch"
 def calibrated_links(
     links: Sequence[PeerLink], alone: Mapping[tuple[str, str], Sequence[float]]
 ) -> tuple[PeerLink, ...]:
-    """Return direct links with the rates that copies alone reached over them.
+    """Return direct links with the rates that single copies reached over them.
 
     Parameters
     ----------
     links : sequence of PeerLink
-        Of the topology.
+        Direct links of the topology.
     alone : mapping of (str, str) to sequence of float
-        Rates of copies alone in bytes/s, by source and target.
+        Rates of single copies in bytes/s, by source and target.
 
     Returns
     -------
     tuple of PeerLink
-        Through a switch all GPUs have the median rate. Other pairs have their own; of pairs that nobody measured the
-        told rate counts, less what the measured ones fall short of theirs, and none where none is told: pairs may be
-        joined by more links than others.
+        Links with calibrated rates. All GPUs of an NVSwitch have the median rate. Each other pair has its measured
+        rate, because pairs may be joined by different numbers of links. A pair without a measurement has the rate
+        in the topology, times the median ratio of measured to specified rates; None if the topology specifies none.
 
     Examples
     --------
@@ -57,7 +57,7 @@ def calibrated_links(
 
 
 def _parts(link: PeerLink) -> list[PeerLink]:
-    """Return the links of which each has a rate of its own."""
+    """Split a direct link into links that can have different rates."""
     if link.kind == _SWITCH:
         return [link]
     return [PeerLink(link.kind, pair, link.bytes_per_s) for pair in itertools.combinations(link.endpoints, 2)]

@@ -1,4 +1,4 @@
-"""The model endpoint_engines: when copies end that a program executes with one engine a GPU, on one machine."""
+"""Model endpoint_engines: completion times with one copy engine per GPU."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ from fabricast.pcie.topology.tree import PcieTree
 __all__ = ["ENDPOINT_ENGINES", "TITLE", "EngineModel", "measured_calibration"]
 
 ENDPOINT_ENGINES = "endpoint_engines"
-TITLE = "engines of endpoints, order of the program"
-#: Of graphs that name no program: copies on own streams.
+TITLE = "copy engines of endpoints, program order"
+#: Program of graphs that specify none: each copy is a write on a separate stream.
 _PROGRAM = "unordered_writes"
 #: Ratio of the latest to the earliest completion above which a warning is issued.
 _SENSITIVE = 1.01
-#: Assumptions about graphs.
+#: Warnings about assumptions, by code.
 _ASSUMPTIONS = {
     WarningCode.PATH_CLASS_UNMEASURED: "no single copy of this path class was measured (below one switch, across the "
     "root complex, between sockets, from or to host memory): the rate of another class is assumed",
-    WarningCode.DEFAULT_PROGRAM: "no program is specified: each copy is assumed to be a write on a stream of its own",
+    WarningCode.DEFAULT_PROGRAM: "no program is specified: each copy is assumed to be a write on a separate stream",
     WarningCode.RANDOM_ORDER: "the order of copies is random and affects the result: elapsed_s is the mean, earliest_s "
     "to latest_s the range over draws",
     WarningCode.INTER_SOCKET_RANGE: "the capacity of the link between root complexes is unknown for these copies: "
@@ -53,23 +53,23 @@ _ASSUMPTIONS = {
 def measured_calibration(
     tree: PcieTree, path: Path | str, *, system: str | None, one_way_bytes_per_s: float | None
 ) -> tuple[Calibration, tuple[Warning, ...]]:
-    """Return the rates of a machine from its measured copies.
+    """Return the calibration of a machine from a file of measured copies, with warnings.
 
     Parameters
     ----------
     tree : PcieTree
-        The machine.
+        Topology of the machine.
     path : Path or str
-        What `fabricast.pcie.measurements.files.read_measured_copies` reads.
+        File that `fabricast.pcie.measurements.files.read_measured_copies` reads.
     system : str or None
-        Take only rows of this system.
+        Read only rows of this system.
     one_way_bytes_per_s : float or None
-        Rate of a copy alone where none was measured.
+        Rate of a single copy in bytes/s if none was measured.
 
     Raises
     ------
     InputError
-        If the file is refused, or nothing tells the rate of a copy alone.
+        If the file is invalid, or the rate of a single copy cannot be determined.
     """
     copies = copies_of_machine(tree, path, system=system)
     calibration = calibrate_machine(with_host_memory(tree), copies.graphs, one_way_bytes_per_s=one_way_bytes_per_s)
@@ -77,20 +77,20 @@ def measured_calibration(
 
 
 class EngineModel:
-    """Forecasts copies of one machine, some graphs at a time, and remembers what it did not know.
+    """Predict copy times on one machine and collect warnings about assumptions.
 
     Parameters
     ----------
     tree : PcieTree
-        The machine; host memory becomes endpoints after all others.
+        Topology of the machine; endpoints of host memory are added after all others.
     rates : Calibration or MachineParameters
-        What was measured of its copies, or what else is known of them.
+        Calibration with measured copies, or parameters of a machine without them.
     program : str, optional
-        Program of graphs that name none; by default each copy is a write on an own stream.
+        Program of graphs that specify none; by default each copy is a write on a separate stream.
     pcie_only : bool, default False
-        Whether copies between endpoints with direct links take the tree all the same.
+        Whether copies between endpoints with direct links use the PCIe tree.
     seed : int, default 0
-        Of programs with a random order.
+        Seed of programs with a random order.
 
     Examples
     --------
@@ -126,32 +126,34 @@ class EngineModel:
         self._last: dict[WarningCode, str] = {}
 
     def times(self, graphs: CongestionGraphs) -> CopyTimes:
-        """Return when the communications of some graphs end.
+        """Return the completion times of the copies of some graphs.
 
         Parameters
         ----------
         graphs : CongestionGraphs
-            The graphs; communications are issued in their order.
+            The graphs; copies are issued in their order.
 
         Returns
         -------
         CopyTimes
-            Ends from time 0, with their range over draws of the order and, where no probe tells what the link between
-            sockets carries, down to one that holds nobody back.
+            Completion times from time 0 with their range over draws of the order. If the capacity of an inter-socket
+            link is unknown, the range includes the times with an unlimited link and, with measured copies, those with
+            a link at the rate of a single copy.
 
         Raises
         ------
         PeerLinkError
-            If a copy takes a direct link of which nobody tells the rate.
+            If a copy uses a direct link of unknown rate.
         InputError
-            If several copies use memory of which no probe tells what it carries.
+            If several copies use host memory of unknown capacity, if the rate of a single copy between sockets is
+            needed and was not measured, or if a graph has too many copies.
         """
-        found = [self._of_graph(graphs, number) for number in range(len(graphs))]
+        completions = [self._of_graph(graphs, number) for number in range(len(graphs))]
         parts = ("end_s", "earliest_s", "latest_s")
-        return CopyTimes(*(np.concatenate([getattr(one, part) for one in found]) for part in parts))
+        return CopyTimes(*(np.concatenate([getattr(of_graph, part) for of_graph in completions]) for part in parts))
 
     def alone_s(self, graphs: CongestionGraphs) -> NDArray[np.float64]:
-        """Return how long each communication takes alone, in s."""
+        """Return the isolated time of each copy in s."""
         pairs = list(zip(graphs.source.tolist(), graphs.target.tolist(), strict=True))
         for pair in set(pairs) - self._alone.keys():
             self._alone[pair] = rate_alone(self.tree, pair, self.calibration.rates, over_peer_links=True)
@@ -160,9 +162,9 @@ class EngineModel:
         return alone
 
     def writes(self, graphs: CongestionGraphs) -> NDArray[np.int64]:
-        """Return the numbers of the graphs whose copies sources write."""
-        found = [self._program_of(graphs, number).executor != "target" for number in range(len(graphs))]
-        return np.flatnonzero(found)
+        """Return the numbers of the graphs whose copies are writes by their sources."""
+        are_writes = [self._program_of(graphs, number).executor != "target" for number in range(len(graphs))]
+        return np.flatnonzero(are_writes)
 
     def warnings(self) -> list[Warning]:
         """Return the sources of the rates and the assumptions about all graphs so far."""
@@ -183,8 +185,8 @@ class EngineModel:
         return lines
 
     def _program_of(self, graphs: CongestionGraphs, number: int) -> CopyProgram:
-        told = graphs.programs[number] if graphs.programs else ""
-        return PROGRAMS[told] if told else self._program
+        name = graphs.programs[number] if graphs.programs else ""
+        return PROGRAMS[name] if name else self._program
 
     def _of_graph(self, graphs: CongestionGraphs, number: int) -> CopyTimes:
         tree, name = self.tree, graphs.names[number]
@@ -203,17 +205,17 @@ class EngineModel:
                 start_s=graphs.start_s[part], over_peer_links=True, limits=limits, seed=self._seed,
             )  # fmt: skip
 
-        found = times(limited)
-        if (found.latest_s > found.earliest_s * _SENSITIVE).any():
+        completion = times(limited)
+        if (completion.latest_s > completion.earliest_s * _SENSITIVE).any():
             self._count(WarningCode.RANDOM_ORDER, name)
         unknown = self.calibration.unknown(tree, flows)
-        if all(one.code is not Reason.NO_INTER_SOCKET_PROBE for one in unknown):
-            return found
+        if all(exclusion.code is not Reason.NO_INTER_SOCKET_PROBE for exclusion in unknown):
+            return completion
         self._count(WarningCode.INTER_SOCKET_RANGE, name)
         wide = times(with_root_link_capacity(limited, UNLIMITED))
-        found = replace(found, earliest_s=np.minimum(found.earliest_s, wide.earliest_s))
+        completion = replace(completion, earliest_s=np.minimum(completion.earliest_s, wide.earliest_s))
         if self.calibration.measured_classes is None:
-            return found
+            return completion
         worst = self.calibration.with_inter_socket_worst_case(tree, flows)
         if worst is None:
             raise InputError(
@@ -221,12 +223,12 @@ class EngineModel:
                 "single copy between them ('fabricast probes')"
             )
         narrow = times(*limits_of(worst, tree, flows))
-        return replace(found, latest_s=np.maximum(found.latest_s, narrow.latest_s))
+        return replace(completion, latest_s=np.maximum(completion.latest_s, narrow.latest_s))
 
     def _check(self, name: str, flows: list[tuple[str, str]]) -> None:
         tree = self.tree
         if len(flows) > MOST_FLOWS:
-            raise InputError(f"graph '{name}' has {len(flows):,} communications, expected at most {MOST_FLOWS:,}")
+            raise InputError(f"graph '{name}' has {len(flows):,} copies, expected at most {MOST_FLOWS:,}")
         for source, target in flows if tree.peer_links else ():
             kind = tree.peer_link(source, target)
             if kind is not None and (source, target) not in self._direct:
@@ -239,7 +241,9 @@ class EngineModel:
         measured = self.calibration.measured_classes
         if measured is not None and not self._ways(flows) <= measured:
             self._count(WarningCode.PATH_CLASS_UNMEASURED, name)
-        memory = [one for one in self.calibration.unknown(tree, flows) if one.code is Reason.NO_MEMORY_PROBE]
+        memory = [
+            exclusion for exclusion in self.calibration.unknown(tree, flows) if exclusion.code is Reason.NO_MEMORY_PROBE
+        ]
         if memory:
             raise InputError(
                 f"graph '{name}' copies host memory, and {memory[0].text}; measure it ('fabricast probes') and pass "
@@ -247,18 +251,18 @@ class EngineModel:
             )
 
     def _ways(self, flows: list[tuple[str, str]]) -> set[Way]:
-        """Return the kinds of ways of those copies that take the tree."""
+        """Return the path classes of the copies that use the tree."""
         tree = self.tree
         on_tree = [flow for flow in flows if tree.peer_link(*flow) is None]
         return {way_of(tree, *(tree.endpoint_number[end] for end in flow)) for flow in on_tree}
 
     def _count(self, code: WarningCode, name: str) -> None:
-        # A graph counts once, whatever the number of its copies.
+        # Each graph counts once, even if several of its copies cause the warning.
         if self._last.get(code) != name:
             self._counts[code] += 1
         self._examples.setdefault(code, name)
         self._last[code] = name
 
     def _same(self, tree: PcieTree) -> PcieTree:
-        """Return the tree of the same capacities that was used before: its routes are known."""
+        """Return the first tree with equal capacities, to reuse its computed routes."""
         return self._trees.setdefault(tuple(vertex.capacity for vertex in tree.vertices), tree)

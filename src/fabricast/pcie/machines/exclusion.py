@@ -24,7 +24,7 @@ class Reason(StrEnum):
 
     @property
     def needs_probe(self) -> bool:
-        """Whether a probe would make the graph usable for validation."""
+        """True if a probe would make the graph usable for validation."""
         return self in (Reason.NO_INTER_SOCKET_PROBE, Reason.NO_MEMORY_PROBE, Reason.NO_ROOT_COMPLEX_PROBE)
 
 
@@ -37,7 +37,7 @@ class Exclusion:
     code : Reason
         Stable code.
     text : str
-        One line.
+        Details in one line.
     """
 
     code: Reason

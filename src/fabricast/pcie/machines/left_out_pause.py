@@ -1,4 +1,4 @@
-"""Forecasts of a machine with the one fitted number of its program taken from other machines alone."""
+"""Forecasts with a pause between copies that is fitted to other machines only."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["JudgedMachine", "left_out_rates"]
 
-#: Pauses that are tried, as shares of a copy alone.
+#: Candidate pauses, as shares of the duration of an isolated copy.
 _PAUSES = np.arange(0, 22, 2) / 100
-#: Runs of each: with fewer, chance decides between neighbours.
+#: Draws per pause: with fewer draws, chance decides between neighbouring pauses.
 _DRAWS = 31
-#: Pauses with errors up to so many times the least are as good.
+#: Pauses are equally good if their error is at most this multiple of the smallest error.
 _AS_GOOD = 1.1
 _Rates = dict[int, NDArray[np.float64]]
 
@@ -34,13 +34,13 @@ class JudgedMachine:
     Parameters
     ----------
     tree : PcieTree
-        The machine.
+        Topology of the machine.
     graphs : sequence of MeasuredGraph
-        Its measurements.
+        Measured graphs of the machine.
     validation : MachineValidation
-        Their forecasts, a row a graph.
+        Forecasts of these graphs, one row per graph.
     own : bool
-        Whether it is the user's: no number is fitted to it.
+        Whether the machine is user-supplied; no parameter is fitted to it.
     """
 
     tree: PcieTree
@@ -50,21 +50,21 @@ class JudgedMachine:
 
 
 def left_out_rates(machines: Sequence[JudgedMachine], *, seed: int = 0) -> list[NDArray[np.float64]]:
-    """Forecast many copies of a GPU with the pauses that fit those of all other machines best.
+    """Forecast many copies of a GPU with the pauses that fit all other machines best.
 
     Parameters
     ----------
     machines : sequence of JudgedMachine
         All machines.
     seed : int, default 0
-        Of programs with a random order.
+        Seed of programs with a random order.
 
     Returns
     -------
     list of ndarray of float64, shape (graphs,)
-        For each machine the total rates in bytes/s; NaN for graphs on which the pause has no bearing, and where no
-        other machine has such graphs. A few machines do not tell one pause: the rate is the mean over all whose mean
-        absolute error is within a tenth of the least.
+        Total rates of the graphs of each machine in bytes/s. They are NaN for graphs that the pause does not affect,
+        and if no other machine has affected graphs. A few machines do not determine a single best pause: each rate is
+        the mean over all pauses whose mean absolute error is at most 10 % above the smallest.
 
     Examples
     --------
@@ -72,8 +72,8 @@ def left_out_rates(machines: Sequence[JudgedMachine], *, seed: int = 0) -> list[
     []
     """
     tried = [_tried(machine, seed) for machine in machines]
-    found = []
-    for place, machine in enumerate(machines):
+    left_out = []
+    for machine_number, machine in enumerate(machines):
         others = [
             np.abs(rates / other.graphs[number].total_bytes_per_s - 1)
             for other, of_other in zip(machines, tried, strict=True)
@@ -84,14 +84,14 @@ def left_out_rates(machines: Sequence[JudgedMachine], *, seed: int = 0) -> list[
         if others:
             error = np.mean(others, axis=0)
             good = error <= error.min() * _AS_GOOD
-            for number, of_pauses in tried[place].items():
+            for number, of_pauses in tried[machine_number].items():
                 rates[number] = of_pauses[good].mean()
-        found.append(rates)
-    return found
+        left_out.append(rates)
+    return left_out
 
 
 def _tried(machine: JudgedMachine, seed: int) -> _Rates:
-    """Return the rates of all pauses for each judged graph on which they bear."""
+    """Return the total rates with each pause, by number of the affected graphs."""
     whole, calibration = with_host_memory(machine.tree), machine.validation.calibration
     rows = machine.validation.rows
     tried: _Rates = {}

@@ -1,4 +1,4 @@
-"""What copies of a machine share beside its links: limits by name, which copies meet them, which probes tell them."""
+"""Bandwidth limits that several copies share, and the probes that measure them."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ class Limit(StrEnum):
 
     @property
     def is_bidirectional(self) -> bool:
-        """Whether the limit applies to both directions together."""
+        """True if the limit applies to both directions together."""
         return "both_ways" in self
 
     @property
     def one_way(self) -> Limit:
-        """The limit of one direction; the limit itself where it has none of its own."""
+        """Limit of one direction; the limit itself if it has no unidirectional form."""
         return Limit(self.removesuffix("_both_ways")) if self.endswith("_both_ways") and self in _PAIRED else self
 
 
@@ -83,16 +83,16 @@ ROOT_LINKS = {Limit.ROOT_COMPLEX_LINK: False, Limit.REMOTE_MEMORY: True}
 
 
 def memory_limit(tree: PcieTree, memory: str, reads: Sequence[bool]) -> Limit:
-    """Return the name of the limit of host memory that serves, takes, or both.
+    """Return the host-memory limit of some copies: of reads, of writes, or of both.
 
     Parameters
     ----------
     tree : PcieTree
-        With host memory.
+        Topology with host memory.
     memory : str
-        One of its endpoints.
+        Name of an endpoint of host memory.
     reads : sequence of bool
-        Of each copy, whether it reads there.
+        Whether each copy reads from this memory.
 
     Examples
     --------
@@ -106,9 +106,9 @@ def memory_limit(tree: PcieTree, memory: str, reads: Sequence[bool]) -> Limit:
     return Limit(f"memory_{direction}" if whole else f"memory_{direction}_of_a_node")
 
 
-@lru_cache(maxsize=64)  # many forecasts of a machine take the same tree, and its routes
+@lru_cache(maxsize=64)  # forecasts of one machine share the tree and its routes
 def with_root_link_capacity(tree: PcieTree, capacity: float) -> PcieTree:
-    """Return a tree whose links between root complexes have another capacity; a tree of one socket has none."""
+    """Return a tree with another capacity of the links between root complexes, if any."""
     vertices = tuple(
         replace(vertex, capacity=capacity) if vertex.kind == "root_complex" and vertex.parent is not None else vertex
         for vertex in tree.vertices
@@ -119,16 +119,18 @@ def with_root_link_capacity(tree: PcieTree, capacity: float) -> PcieTree:
 def ways_between_roots(
     tree: PcieTree, flows: Sequence[tuple[str, str]], *, of_memory: bool | None = None
 ) -> list[tuple[str, str]]:
-    """Return from which root complex to which those copies go that cross from one to another over the tree.
+    """Return source and target root complex of each copy between root complexes.
+
+    Copies within one root complex and copies over direct links are omitted.
 
     Parameters
     ----------
     tree : PcieTree
-        With host memory.
+        Topology with host memory.
     flows : sequence of (str, str)
-        Names of source and target.
+        Names of the source and target of each copy.
     of_memory : bool, optional
-        Take only copies of host memory, or only those between GPUs.
+        Use only copies of host memory (True) or only copies between GPUs (False); by default both.
     """
     chosen = [flow for flow in flows if of_memory is None or is_host(tree, [flow]) is of_memory]
     crossing = [ends_of(tree, flow) for flow in chosen if is_between_roots(tree, flow)]
@@ -137,53 +139,59 @@ def ways_between_roots(
 
 
 def root_link_limits(tree: PcieTree, flows: Sequence[tuple[str, str]]) -> dict[Limit, list[tuple[str, str]]]:
-    """Return the limits of links between root complexes that copies meet, and the ways of the copies that do.
+    """Return the inter-socket limits of some copies.
 
-    Copies between GPUs and copies of memory take the same link, and are held back by different things on the way.
+    Each limit has the source and target root complex of each copy to which it applies. Copies between GPUs and copies
+    of memory use the same link but have different limits.
     """
-    found = {}
+    limits = {}
     for name, of_memory in ROOT_LINKS.items():
         ways = ways_between_roots(tree, flows, of_memory=of_memory)
         if ways:
             both = any((target, source) in ways for source, target in ways)
-            found[Limit(f"{name}_both_ways") if both else name] = ways
-    return found
+            limits[Limit(f"{name}_both_ways") if both else name] = ways
+    return limits
 
 
 def root_link_count(limit: Limit, ways: Sequence[tuple[str, str]]) -> float:
-    """Return how many times a limit of `root_link_limits` is in the total of copies that go these ways."""
-    # What one root complex sends; both ways, the links of two of them carry the total together.
+    """Return the factor by which a limit of `root_link_limits` contributes to the total rate."""
+    # A limit applies to each sending root complex; a bidirectional limit, to each pair of them.
     return len({source for source, _ in ways}) / (2 if limit.is_bidirectional else 1)
 
 
 def root_complex_limits(tree: PcieTree, flows: Sequence[tuple[str, str]]) -> dict[str, tuple[Limit, list[int]]]:
-    """Return by root complex the limit that several copies between GPUs across it meet, and their numbers."""
+    """Return the limit of several copies across each root complex, and their numbers."""
     crossing: dict[str, list[int]] = {}
     ends = [ends_of(tree, flow) for flow in flows]
     for number, (source, target) in enumerate(ends):
         pair = tree.endpoint_number[source], tree.endpoint_number[target]
         if way_of(tree, *pair) == "crossing" and tree.peer_link(source, target) is None:
             crossing.setdefault(tree.turn(source, target), []).append(number)
-    found = {}
+    limits = {}
     for root, numbers in crossing.items():
         if len(numbers) > 1:
             left = {child_above(tree, root, ends[number][0]) for number in numbers}
             entered = {child_above(tree, root, ends[number][1]) for number in numbers}
-            found[root] = (Limit.ROOT_COMPLEX_BOTH_WAYS if left & entered else Limit.ROOT_COMPLEX, numbers)
-    return found
+            limits[root] = (Limit.ROOT_COMPLEX_BOTH_WAYS if left & entered else Limit.ROOT_COMPLEX, numbers)
+    return limits
 
 
 def limit_of_probe(tree: PcieTree, graph: MeasuredGraph, *, opposite: bool) -> tuple[Limit, float] | None:
-    """Return the limit that a marked graph of several copies tells, and how many times it is in the total.
+    """Return the limit that a calibration graph measures, and its factor in the total rate.
 
     Parameters
     ----------
     tree : PcieTree
-        With host memory.
+        Topology with host memory.
     graph : MeasuredGraph
-        Copies that ran together.
+        Concurrent copies with the role ``calibration``.
     opposite : bool
-        Whether they are two opposite ones.
+        Whether the copies are a bidirectional pair.
+
+    Returns
+    -------
+    (Limit, float) or None
+        None if the graph measures no limit.
     """
     if len(graph.flows) < 2:
         return None
@@ -194,7 +202,7 @@ def limit_of_probe(tree: PcieTree, graph: MeasuredGraph, *, opposite: bool) -> t
             return Limit.HOST_BOTH_WAYS, 1
         names = {memory_limit(tree, memory, reads) for memory, reads in used.items()}
         counts = {len(reads) for reads in used.values()}
-        # One copy of each memory tells no limit of it; of unequal numbers nobody knows which memory gave what.
+        # One copy per memory does not reach its limit; with unequal numbers, the share of each memory is unknown.
         return (names.pop(), len(used)) if len(names) == len(counts) == 1 and counts != {1} else None
     if len(between) == 1:
         (limit, ways), *_ = between.items()

@@ -1,4 +1,4 @@
-"""Measured copies of a machine simulated packet by packet, with the parameters and engines of its forecast."""
+"""Packet simulation of measured copies with the calibration of their machine."""
 
 from __future__ import annotations
 
@@ -19,25 +19,26 @@ __all__ = ["simulate_machine"]
 def simulate_machine(
     tree: PcieTree, graphs: Sequence[MeasuredGraph], validation: MachineValidation, *, seed: int = 0
 ) -> pd.DataFrame:
-    """Simulate the judged copies between GPUs of a machine.
+    """Simulate the validated copies between GPUs of a machine.
 
     Parameters
     ----------
     tree : PcieTree
-        The machine.
+        Topology of the machine.
     graphs : sequence of MeasuredGraph
-        Its measurements.
+        Measured graphs of the machine.
     validation : MachineValidation
-        What `validate_machine` returned for them.
+        Result of `fabricast.pcie.machines.validation.validate_machine` for these graphs.
     seed : int, default 0
-        Of programs with a random order.
+        Seed of programs with a random order.
 
     Returns
     -------
     pandas.DataFrame
-        ``packets_bytes_per_s``, ``packets_low_bytes_per_s`` and ``packets_high_bytes_per_s``, a row a graph in their
-        order: median and range over draws; missing for graphs that are not judged, and for copies of host memory,
-        over direct links, and to another socket where they are slower alone, which are no part of the simulator.
+        One row per graph with ``packets_bytes_per_s``, ``packets_low_bytes_per_s`` and ``packets_high_bytes_per_s``:
+        median and range over draws. Values are missing for graphs that are excluded from validation and for copies
+        that the simulator does not support: copies of host memory, copies over direct links, and copies between
+        sockets if single copies are slower there.
     """
     whole = with_host_memory(tree)
     calibration = validation.calibration
@@ -45,15 +46,15 @@ def simulate_machine(
     for graph, judged, kind in zip(
         graphs, validation.rows["judged"], validation.rows["graph_class"], strict=True
     ):  # fmt: skip
-        # A copy that its way to another socket alone holds back is no matter of packets on links.
-        apart = kind == BETWEEN_ROOTS and calibration.rates.of_way("between_roots") is not None
-        if not judged or apart or kind in ("host copies", DIRECT_LINKS):
+        # The simulator has no limit for single copies between sockets that are slower than their links.
+        is_slow_class = kind == BETWEEN_ROOTS and calibration.rates.of_way("between_roots") is not None
+        if not judged or is_slow_class or kind in ("host copies", DIRECT_LINKS):
             rows.append((None, None, None))
             continue
         limited = calibration.with_inter_socket_limit(whole, graph.flows)
-        found = simulate_program(
+        simulation = simulate_program(
             limited, flows_of(limited, graph), PROGRAMS[graph.program], calibration.rates, seed=seed
         )
-        rows.append((found.bytes_per_s, found.low_bytes_per_s, found.high_bytes_per_s))
+        rows.append((simulation.bytes_per_s, simulation.low_bytes_per_s, simulation.high_bytes_per_s))
     names = ["packets_bytes_per_s", "packets_low_bytes_per_s", "packets_high_bytes_per_s"]
     return pd.DataFrame(rows, columns=names, dtype="float64")

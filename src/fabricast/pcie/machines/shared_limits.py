@@ -1,4 +1,4 @@
-"""What copies carry together beside the links: limits of host memory, of one GPU there, and between root complexes."""
+"""Shared limits of concurrent copies: host memory, GPUs, root complexes and sockets."""
 
 from __future__ import annotations
 
@@ -24,21 +24,23 @@ __all__ = ["limits_of"]
 def limits_of(
     calibration: Calibration, tree: PcieTree, flows: Sequence[tuple[str, str]]
 ) -> tuple[PcieTree, tuple[SharedLimit, ...]]:
-    """Return what probes tell of memory and root complexes for some copies, and the tree without what it assumes.
+    """Return the measured shared limits of some copies, and the tree to use with them.
+
+    If an inter-socket limit is measured, it replaces the capacity that the tree assumes for these links.
 
     Parameters
     ----------
     calibration : Calibration
-        With the limits of the machine.
+        Calibration with the limits of the machine.
     tree : PcieTree
-        With host memory.
+        Topology with host memory.
     flows : sequence of (str, str)
-        Names of source and target.
+        Names of the source and target of each copy.
 
     Returns
     -------
     (PcieTree, tuple of SharedLimit)
-        Tree to carry the copies, and their limits; those of two directions are in force while both have copies.
+        Tree and limits. A limit of two directions applies only while both directions have copies.
 
     Examples
     --------
@@ -51,15 +53,15 @@ def limits_of(
     >>> limits_of(known, tree, [("H", "0"), ("H", "4")])[1]
     (SharedLimit(bytes_per_s=80000000000.0, flows=(0, 1), other_way=()),)
     """
-    found = [
+    limits = [
         *_of_memory(calibration, tree, flows), *_of_gpus(calibration, tree, flows),
         *_of_root_complex(calibration, tree, flows),
     ]  # fmt: skip
     if any(limit in calibration.estimates for limit in root_link_limits(tree, flows)):
         for stem, of_memory in ROOT_LINKS.items():
-            found += _of_root_link(calibration, tree, flows, stem, of_memory=of_memory)
+            limits += _of_root_link(calibration, tree, flows, stem, of_memory=of_memory)
         tree = with_root_link_capacity(tree, UNLIMITED)
-    return tree, tuple(found)
+    return tree, tuple(limits)
 
 
 def _of_memory(calibration: Calibration, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> Iterator[SharedLimit]:
@@ -67,10 +69,10 @@ def _of_memory(calibration: Calibration, tree: PcieTree, flows: Sequence[tuple[s
     for memory in memory_of_flows(tree, flows):
         reads = tuple(number for number, (source, _) in enumerate(ends) if source == memory)
         writes = tuple(number for number, (_, target) in enumerate(ends) if target == memory)
-        for own, reading in ((reads, True), (writes, False)):
+        for copies, reading in ((reads, True), (writes, False)):
             limit = calibration.limit(memory_limit(tree, memory, [reading]))
-            if len(own) > 1 and limit is not None:
-                yield SharedLimit(limit, own)
+            if len(copies) > 1 and limit is not None:
+                yield SharedLimit(limit, copies)
         limit = calibration.limit(memory_limit(tree, memory, [True, False]))
         if reads and writes and limit is not None:
             yield SharedLimit(limit, reads, writes)
@@ -110,6 +112,6 @@ def _of_root_link(
         out = tuple(number for number, (source, _) in ways if source == root)
         in_ = tuple(number for number, (_, target) in ways if target == root)
         if one_way is not None:
-            yield from (SharedLimit(one_way, own) for own in (out, in_) if own)
+            yield from (SharedLimit(one_way, copies) for copies in (out, in_) if copies)
         if both_ways is not None and out and in_:
             yield SharedLimit(both_ways, out, in_)

@@ -41,8 +41,8 @@ class MachineValidation:
     Parameters
     ----------
     rows : pandas.DataFrame
-        One row per graph: graph, communications, flows, program, graph_class, judged (whether the graph validates the
-        forecast), measured_bytes_per_s, forecast_bytes_per_s with low and high, sharing_bytes_per_s (links only),
+        One row per graph: graph, communications, flows, program, graph_class, ``judged`` (whether the graph is used for
+        validation), measured_bytes_per_s, forecast_bytes_per_s with low and high, sharing_bytes_per_s (links only),
         no_contention_bytes_per_s, relative_error, reason_code and reason (of graphs excluded from validation).
     calibration : Calibration
         Parameters and their sources.
@@ -59,14 +59,16 @@ def validate_machine(
     tree: PcieTree, graphs: Sequence[MeasuredGraph], *, one_way_bytes_per_s: float | None = None,
     one_way_source: str = LINK_PAYLOAD, seed: int = 0, warnings: Sequence[Warning] = (),
 ) -> MachineValidation:  # fmt: skip
-    """Compare forecasts with the measured graphs of a machine, calibrated with its isolated copies.
+    """Compare forecasts with the measured graphs of a machine.
+
+    The forecasts are calibrated with the isolated copies, bidirectional pairs and probes among these graphs.
 
     Parameters
     ----------
     tree : PcieTree
-        The machine.
+        Topology of the machine.
     graphs : sequence of MeasuredGraph
-        Its measurements.
+        Measured graphs of the machine.
     one_way_bytes_per_s : float, optional
         Rate of a single copy in bytes/s if none was measured.
     one_way_source : str, optional
@@ -91,7 +93,10 @@ def validate_machine(
 
 
 def _exclude_other_routes(rows: pd.DataFrame, graphs: Sequence[MeasuredGraph]) -> None:
-    """Exclude graphs with a copy that is faster in isolation than the links of the tree: it uses another route."""
+    """Exclude graphs with a copy whose isolated rate exceeds the links of the tree.
+
+    Such a copy uses another route.
+    """
     fast = {
         graph.flows[0]
         for graph, code in zip(graphs, rows["reason_code"], strict=True)
@@ -108,7 +113,7 @@ def _exclude_other_routes(rows: pd.DataFrame, graphs: Sequence[MeasuredGraph]) -
 
 
 class _Forecast(NamedTuple):
-    """Total rate of a graph in bytes/s, with its range over draws and over unknown limits."""
+    """Total rate of a graph in bytes/s, with its range over draws and unknown limits."""
 
     total: float
     low: float
@@ -117,7 +122,7 @@ class _Forecast(NamedTuple):
     is_wide: bool = False
 
 
-@lru_cache(maxsize=64)  # most graphs of a machine take the same tree, and its routes
+@lru_cache(maxsize=64)  # most graphs of a machine share the tree and its routes
 def _with_direct_links(tree: PcieTree, links: tuple[PeerLink, ...]) -> PcieTree:
     return replace(tree, peer_links=links)
 
@@ -145,8 +150,10 @@ def _row(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: i
     else:
         # A narrow range over an unknown inter-socket capacity is precise enough.
         precise = forecast is not None and not forecast.is_wide
-        exclusion = next((one for one in unknown if not (precise and one.code is Reason.NO_INTER_SOCKET_PROBE)), None)
-    if any(one.code is not Reason.NO_INTER_SOCKET_PROBE or graph.name in calibration.used for one in unknown):
+        exclusion = next(
+            (missing for missing in unknown if not (precise and missing.code is Reason.NO_INTER_SOCKET_PROBE)), None
+        )
+    if any(missing.code is not Reason.NO_INTER_SOCKET_PROBE or graph.name in calibration.used for missing in unknown):
         forecast = None
     total, low, high = (np.nan,) * 3 if forecast is None else (forecast.total, forecast.low, forecast.high)
     return {
@@ -164,7 +171,7 @@ def _row(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: i
 
 
 def _forecast(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: int) -> _Forecast | None:
-    """Forecast the total rate of a graph; None if the capacity of the inter-socket link has no lower bound."""
+    """Forecast the total rate of a graph; None if inter-socket links have no lower bound."""
     flows, program = flows_of(tree, graph), PROGRAMS[graph.program]
 
     def total(known: Calibration, capacity: float | None = None) -> _Forecast:
@@ -172,16 +179,16 @@ def _forecast(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, se
         carrier = _with_direct_links(limited, calibration.direct_links)
         if capacity is not None:
             carrier = with_root_link_capacity(carrier, capacity)
-        found = total_rate(
+        totals = total_rate(
             carrier, flows, program, known.rates, over_peer_links=True, limits=limits, seed=seed
         )  # fmt: skip
         # If copies complete at different times, the sum of their rates exceeds all bytes until the last completion.
-        summed = float(found.flow_bytes_per_s.sum()) / found.bytes_per_s if graph.rates_summed else 1.0
-        low, high = found.low_bytes_per_s * summed, found.high_bytes_per_s * summed
-        return _Forecast(found.bytes_per_s * summed, low, high)
+        summed = float(totals.flow_bytes_per_s.sum()) / totals.bytes_per_s if graph.rates_summed else 1.0
+        low, high = totals.low_bytes_per_s * summed, totals.high_bytes_per_s * summed
+        return _Forecast(totals.bytes_per_s * summed, low, high)
 
     unknown = calibration.unknown(tree, graph.flows)
-    if all(one.code is not Reason.NO_INTER_SOCKET_PROBE for one in unknown):
+    if all(exclusion.code is not Reason.NO_INTER_SOCKET_PROBE for exclusion in unknown):
         return total(calibration)
     worst = calibration.with_inter_socket_worst_case(tree, graph.flows)
     if worst is None:

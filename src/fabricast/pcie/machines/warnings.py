@@ -1,4 +1,4 @@
-"""Warnings about measured copies that contradict a topology, and about missing measurements."""
+"""Warnings about measurements that contradict a topology, and missing measurements."""
 
 from __future__ import annotations
 
@@ -37,23 +37,23 @@ _NAMED_LINKS = 4
 def machine_warnings(
     tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.DataFrame, calibration: Calibration
 ) -> Iterable[Warning]:
-    """Yield warnings about contradictions between measured copies and a topology, and about missing probes.
+    """Yield warnings about measurements that contradict a topology, and missing probes.
 
     Parameters
     ----------
     tree : PcieTree
-        The machine, with host memory.
+        Topology with host memory.
     graphs : sequence of MeasuredGraph
         Measurements of the machine.
     rows : pandas.DataFrame
-        As `fabricast.pcie.machines.validation.validate_machine` returns them.
+        Rows as returned by `fabricast.pcie.machines.validation.validate_machine`.
     calibration : Calibration
-        Parameters of the machine.
+        Calibration of the machine.
 
     Yields
     ------
     Warning
-        One per kind.
+        At most one warning per kind.
     """
     by_name = {graph.name: graph for graph in graphs}
     exceeding = rows[rows["reason_code"] == Reason.BEYOND_LINKS]
@@ -121,7 +121,7 @@ def _missing_probes(rows: pd.DataFrame) -> Iterable[Warning]:
 def _unmeasured_root_complex(
     tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.DataFrame, calibration: Calibration
 ) -> Iterable[Warning]:
-    """Warn if validated graphs have several copies through a root complex whose capacity no probe measured."""
+    """Warn if validated graphs use a root complex whose capacity was not measured."""
     if calibration.estimate(Limit.ROOT_COMPLEX) is not None:
         return
     validated = set(rows["graph"][rows["judged"]])
@@ -145,7 +145,7 @@ def _unmeasured_root_complex(
 def _unmeasured_crossing(
     tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.DataFrame, calibration: Calibration
 ) -> Iterable[Warning]:
-    """Warn if validated graphs cross the root complex and no single copy across it was measured."""
+    """Warn if validated graphs cross a root complex without a single-copy measurement."""
     if calibration.measured_classes is None or "crossing" in calibration.measured_classes:
         return
     validated = set(rows["graph"][rows["judged"]])
@@ -173,7 +173,7 @@ def _affects(graphs: Sequence[str]) -> str:
 
 
 def _share_a_link(tree: PcieTree, graph: MeasuredGraph, numbers: Sequence[int]) -> bool:
-    """Return whether some copies have a common link, which limits them more than the root complex does."""
+    """Return whether copies have a common link, which limits them more than a root complex."""
     return bool(set.intersection(*(set(tree.route(*ends_of(tree, graph.flows[number]))) for number in numbers)))
 
 
@@ -238,7 +238,7 @@ def _common_link(tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.DataF
 
 
 def _divides_writes(tree: PcieTree, graph: MeasuredGraph) -> bool:
-    """Return whether posted writes of one uplink go to destinations behind different root ports."""
+    """Return whether posted writes of an uplink have targets behind different root ports."""
     kind = graph_class(tree, graph)
     if PROGRAMS[graph.program].executor == "target" or kind in (DIRECT_LINKS, HOST_COPIES):
         return False

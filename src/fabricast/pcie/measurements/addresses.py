@@ -35,8 +35,8 @@ def printed_addresses(text: str) -> dict[str, str]:
     >>> printed_addresses("Device: 0, NVIDIA A100, pciBusID: 3b, pciDeviceID: 0, pciDomainID:1")
     {'0': '1:3b:0.0'}
     """
-    found = {number: f"{domain}:{bus}:{device}.0" for number, bus, device, domain in _P2P.findall(text)}
-    return found or {str(number): bus_id for number, bus_id in enumerate(_ROCM.findall(text))}
+    addresses = {number: f"{domain}:{bus}:{device}.0" for number, bus, device, domain in _P2P.findall(text)}
+    return addresses or {str(number): bus_id for number, bus_id in enumerate(_ROCM.findall(text))}
 
 
 def by_address(tree: PcieTree, graphs: Sequence[MeasuredGraph], addresses: Mapping[str, str]) -> list[MeasuredGraph]:
@@ -54,34 +54,35 @@ def by_address(tree: PcieTree, graphs: Sequence[MeasuredGraph], addresses: Mappi
     Returns
     -------
     list of MeasuredGraph
-        The graphs as passed if the topology has none of the addresses: it may describe another machine of that build.
+        Renamed graphs. They are unchanged if the topology has none of the addresses, because it may describe another
+        machine of the same build.
 
     Raises
     ------
     InputError
-        If the topology has some of the addresses and not all.
+        If the topology has only some of the addresses.
     """
     places = _places(tree)
-    found = {number: places.get(pci_address(bus_id)) for number, bus_id in addresses.items()}
-    known = {number: name for number, name in found.items() if name is not None}
-    if not known or () in places:
+    endpoints = {number: places.get(pci_address(bus_id)) for number, bus_id in addresses.items()}
+    names = {number: name for number, name in endpoints.items() if name is not None}
+    if not names or () in places:
         return list(graphs)
-    if len(known) < len(found):
-        missing = next(number for number, name in found.items() if name is None)
+    if len(names) < len(endpoints):
+        missing = next(number for number, name in endpoints.items() if name is None)
         raise InputError(
             f"GPU {missing} of the measurements has the PCI address {addresses[missing]}, which '{tree.name}' does not "
             "have, while other addresses match: expected the topology of the same machine"
         )
     return [
         replace(
-            graph, flows=tuple((known.get(source, source), known.get(target, target)) for source, target in graph.flows)
+            graph, flows=tuple((names.get(source, source), names.get(target, target)) for source, target in graph.flows)
         )
         for graph in graphs
     ]
 
 
 def address_warnings(tree: PcieTree, addresses: Mapping[str, str]) -> tuple[Warning, ...]:
-    """Return a warning if measurements print PCI addresses and the topology has none of them.
+    """Return a warning if the topology has none of the printed PCI addresses.
 
     Parameters
     ----------
@@ -101,5 +102,5 @@ def address_warnings(tree: PcieTree, addresses: Mapping[str, str]) -> tuple[Warn
 
 
 def _places(tree: PcieTree) -> dict[tuple[int, ...], str]:
-    """Return the accelerators of a tree by PCI address; the key is empty for unknown addresses."""
+    """Return the accelerators of a tree by PCI address; unknown addresses have an empty key."""
     return {pci_address(tree.vertex(name).label): name for name in tree.accelerator_names}

@@ -45,7 +45,7 @@ class BenchmarkOutput:
     path : Path
         File.
     text : str
-        Its content, decoded once.
+        Content of the file.
     program : str
         Program, or programs with a common format, that printed it.
     """
@@ -61,7 +61,7 @@ def read_benchmark_output(path: Path | str) -> BenchmarkOutput:
     Parameters
     ----------
     path : Path or str
-        What nvbandwidth (text or JSON), p2pBandwidthLatencyTest, p2pmark, rocm_bandwidth_test or TransferBench printed.
+        Output of nvbandwidth (text or JSON), p2pBandwidthLatencyTest, p2pmark, rocm_bandwidth_test or TransferBench.
 
     Raises
     ------
@@ -75,7 +75,7 @@ def read_benchmark_output(path: Path | str) -> BenchmarkOutput:
             return BenchmarkOutput(path, text, program.name)
     if not is_bandwidth_matrix(text):
         names = ", ".join(program.name.replace(" or ", ", ") for program in _PROGRAMS)
-        raise InputError(f"is no output of {names}, {_MATRICES}", path=path)
+        raise InputError(f"is not output of {names}, {_MATRICES}", path=path)
     return BenchmarkOutput(path, text, _MATRICES)
 
 
@@ -94,23 +94,23 @@ def copies_in(output: BenchmarkOutput) -> list[MeasuredGraph]:
     if program is None:
         graphs = copies_in_matrices(parse_bandwidths(output.text, path))
         if not graphs:
-            refused = "CANNOT Access Peer" in output.text
-            reason = "; no GPU of it has peer access to another (CANNOT Access Peer)" if refused else ""
-            raise InputError(f"holds no copies by copy engines between GPUs, or of host memory{reason}", path=path)
+            no_peer_access = "CANNOT Access Peer" in output.text
+            reason = "; no GPU of it has peer access to another (CANNOT Access Peer)" if no_peer_access else ""
+            raise InputError(f"contains no copies by copy engines between GPUs or of host memory{reason}", path=path)
         return graphs
     try:
         graphs = program.read(output.text)
     except ValueError as error:
-        raise InputError(f"is not as {program.name} prints it: {error}", path=path) from error
+        raise InputError(f"is not valid output of {program.name}: {error}", path=path) from error
     for graph in graphs:
         if not 0 < graph.total_bytes_per_s <= FASTEST_BYTES_PER_S:
             rate = graph.total_bytes_per_s / 1e9
             raise InputError(f"{graph.name}: {rate:.4g} GB/s, expected a rate above 0 and below 10 TB/s", path=path)
     if not graphs:
-        raise InputError(f"holds no copies of {program.name} between GPUs, or of pinned host memory", path=path)
+        raise InputError(f"contains no copies of {program.name} between GPUs or of pinned host memory", path=path)
     return [replace(graph, role=CALIBRATION if _is_calibration(graph.flows) else "") for graph in graphs]
 
 
 def _is_calibration(flows: tuple[tuple[str, str], ...]) -> bool:
-    """Return whether the copies are a single copy or a bidirectional pair, which calibrate link rates."""
+    """Return whether the copies are a single copy or a bidirectional pair."""
     return len(flows) == 1 or (len(flows) == 2 and flows[0] == flows[1][::-1])

@@ -24,7 +24,7 @@ from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["MachineCopies", "copies_of_machine", "read_measured_copies"]
 
-#: Columns of a rate, and what one of their units is in bytes/s.
+#: Columns of rates, and their units in bytes/s.
 _RATES = {
     "rate_bytes_per_s": 1.0, "rate_gb_per_s": 1e9, "rate_gib_per_s": 2.0**30, "total_bytes_per_s": 1.0,
     "total_gb_per_s": 1e9, "measured_gb_per_s": 1e9, "measured_GBps": 1e9,
@@ -34,7 +34,7 @@ _LISTS = ("communications", "comms")
 _NAMES = ("graph", "pattern")
 _ARC = re.compile(r"([^>\s]+)>([^>\s]+)")
 _READ = ("graph", "pattern", "source", "target", "size_bytes", "elapsed_s", "repetition", "program", "role", "system")
-#: Columns that say something to people.
+#: Informational columns, which the reader ignores.
 _SAID = ("topology", "nflows", "kind", "statistic", "note", "tool")
 
 
@@ -45,30 +45,30 @@ _Row = CsvRow | ParquetRow
 def read_measured_copies(
     path: Path | str, *, program: str = "independent", system: str | None = None
 ) -> list[MeasuredGraph]:
-    r"""Read measured copies.
+    r"""Read measured copies from a table or from the output of a bandwidth program.
 
     Parameters
     ----------
     path : Path or str
-        CSV, Parquet, or what nvbandwidth (text or JSON), p2pBandwidthLatencyTest, p2pmark, rocm_bandwidth_test or
-        TransferBench printed. In tables either a row a graph: ``communications`` such as ``0>1 2>3`` and a total rate
-        (``total_bytes_per_s``, ``total_gb_per_s``); or a row a copy: ``graph``, ``source``, ``target`` and its rate
-        (``rate_bytes_per_s``, ``rate_gb_per_s``, ``rate_gib_per_s``) or ``size_bytes`` with ``elapsed_s``. Further:
-        ``graph`` (a name), ``repetition``, ``program``, ``role``.
+        CSV, Parquet, or output of nvbandwidth (text or JSON), p2pBandwidthLatencyTest, p2pmark, rocm_bandwidth_test
+        or TransferBench. A table has one row per graph or one row per copy. A row of a graph has ``communications``
+        such as ``0>1 2>3`` and a total rate (``total_bytes_per_s``, ``total_gb_per_s``). A row of a copy has
+        ``graph``, ``source``, ``target`` and a rate (``rate_bytes_per_s``, ``rate_gb_per_s``, ``rate_gib_per_s``), or
+        ``size_bytes`` with ``elapsed_s``. Optional columns: ``graph`` (a name), ``repetition``, ``program``, ``role``.
     program : str, default 'independent'
-        Program of rows that name none.
+        Program of rows that specify none.
     system : str, optional
-        Take only rows whose column ``system`` says so; without it, rows of one system are expected.
+        Read only rows of this ``system``; without it, all rows must be of one system.
 
     Returns
     -------
     list of MeasuredGraph
-        In the order of their first rows.
+        Graphs in the order of their first rows.
 
     Raises
     ------
     InputError
-        On the first row that is wrong, with what was expected.
+        If a row is invalid; the message names the first such row and the expected value.
 
     Examples
     --------
@@ -87,18 +87,18 @@ def read_measured_copies(
     if system is not None:
         rows = [row for row in rows if row.get("system") == system]
         if not rows:
-            raise InputError(f"holds no row of system '{system}', expected one of {', '.join(systems)}", path=path)
+            raise InputError(f"contains no row of system '{system}', expected one of {', '.join(systems)}", path=path)
     elif len(systems) > 1:
-        raise InputError(f"holds {len(systems)} systems, expected one: {', '.join(systems[:8])}", path=path)
+        raise InputError(f"contains {len(systems)} systems, expected one: {', '.join(systems[:8])}", path=path)
     first = rows[0]
-    given = next((name for name in _LISTS if name in first), None)
-    if given is not None:
-        graphs = [_total(row, given, program) for row in rows]
+    list_column = next((name for name in _LISTS if name in first), None)
+    if list_column is not None:
+        graphs = [_total(row, list_column, program) for row in rows]
     elif "source" in first and "target" in first:
         graphs = _from_copies(rows, program)
     else:
         raise InputError(
-            "has neither a column 'communications' with a total rate, nor 'graph', 'source' and 'target' of copies",
+            "has no columns of copies, expected 'communications' with a total rate, or 'graph', 'source' and 'target'",
             path=path,
         )
     names: dict[str, int] = {}
@@ -121,15 +121,15 @@ def _rows(path: Path) -> list[_Row]:
 
 
 def _rate(row: _Row, names: Iterable[str]) -> float:
-    """Return the one rate of a row in bytes/s."""
-    given = [name for name in names if row.get(name)]
-    if not given:
-        raise row.error(f"has no rate, expected one of {', '.join(names)}; leave out what was not measured")
-    if len(given) > 1:
-        raise row.error(f"has {len(given)} rates, expected one of {', '.join(names)}")
-    rate = row.number(given[0]) * _RATES[given[0]]
+    """Return the rate of a row in bytes/s; the row must have exactly one rate."""
+    columns = [name for name in names if row.get(name)]
+    if not columns:
+        raise row.error(f"has no rate, expected one of {', '.join(names)}; remove rows that were not measured")
+    if len(columns) > 1:
+        raise row.error(f"has {len(columns)} rates, expected one of {', '.join(names)}")
+    rate = row.number(columns[0]) * _RATES[columns[0]]
     if not 0 < rate <= FASTEST_BYTES_PER_S:
-        raise row.error(f"{given[0]} is {row[given[0]]}, expected a rate above 0 and below 10 TB/s")
+        raise row.error(f"{columns[0]} is {row[columns[0]]}, expected a rate above 0 and below 10 TB/s")
     return rate
 
 
@@ -141,7 +141,10 @@ def _program(row: _Row, default: str) -> str:
 
 
 def _role(row: _Row) -> str:
-    """Return the role of a row; one that is misspelt would be judged, or not."""
+    """Return the role of a row.
+
+    Unknown roles are rejected: a misspelt role would change how the row is used.
+    """
     role: str = row.get("role") or ""
     if role and role not in (CALIBRATION, *JUDGED, *EXCLUDED_ROLES) and not role.startswith("test_"):
         expected = ", ".join((CALIBRATION, *JUDGED, *EXCLUDED_ROLES))
@@ -158,7 +161,7 @@ def _total(row: _Row, column: str, program: str) -> MeasuredGraph:
     for part in row[column].split():
         match = _ARC.fullmatch(part)
         if match is None or match[1] == match[2]:
-            raise row.error(f"communication '{part}', expected two endpoints such as 0>1")
+            raise row.error(f"communication is '{part}', expected two endpoints such as 0>1")
         flows.append((match[1], match[2]))
     if not flows:
         raise row.error(f"{column} is empty, expected communications such as 0>1")
@@ -167,27 +170,30 @@ def _total(row: _Row, column: str, program: str) -> MeasuredGraph:
 
 
 def _from_copies(rows: list[_Row], program: str) -> list[MeasuredGraph]:
-    """Sum the copies of each graph and repetition; the graph takes the median of its repetitions."""
-    found: dict[str, dict[str, list[_Row]]] = {}
+    """Build graphs from rows of copies.
+
+    The rate of a graph is the median of its total rates over the repetitions.
+    """
+    rows_by_graph: dict[str, dict[str, list[_Row]]] = {}
     for row in rows:
-        found.setdefault(_name(row, "copies"), {}).setdefault(row.get("repetition"), []).append(row)
+        rows_by_graph.setdefault(_name(row, "copies"), {}).setdefault(row.get("repetition"), []).append(row)
     graphs = []
-    for name, repetitions in found.items():
+    for name, repetitions in rows_by_graph.items():
         first = next(iter(repetitions.values()))
         flows = tuple(_ends(row) for row in first)
-        again = next((place for place, flow in enumerate(flows) if flow in flows[:place]), None)
-        if again is not None:
-            raise first[again].error(
-                f"graph '{name}' copies {' to '.join(flows[again])} a second time in one repetition, expected another "
-                "'repetition', or a row with 'communications' of copies side by side"
+        duplicate = next((number for number, flow in enumerate(flows) if flow in flows[:number]), None)
+        if duplicate is not None:
+            raise first[duplicate].error(
+                f"graph '{name}' copies {' to '.join(flows[duplicate])} a second time in one repetition, expected "
+                "another 'repetition', or a row whose 'communications' are the concurrent copies"
             )
         totals = []
-        for own in repetitions.values():
-            if sorted(_ends(row) for row in own) != sorted(flows):
-                raise own[0].error(
-                    f"graph '{name}' has other copies than in its first repetition: {_missing(own, flows)}"
+        for repetition in repetitions.values():
+            if sorted(_ends(row) for row in repetition) != sorted(flows):
+                raise repetition[0].error(
+                    f"graph '{name}' differs from its first repetition: {_missing(repetition, flows)}"
                 )
-            totals.append(_total_of(own))
+            totals.append(_total_of(repetition))
         rates = np.array(totals)
         median = float(np.median(rates))
         graphs.append(
@@ -214,7 +220,10 @@ def _missing(own: list[_Row], flows: tuple[tuple[str, str], ...]) -> str:
 
 
 def _total_of(rows: list[_Row]) -> float:
-    """Return the rate of copies together: the sum of their rates, or all bytes until the last one ends."""
+    """Return the total rate of copies in bytes/s.
+
+    It is the sum of their rates, or all bytes divided by the time until the last completion.
+    """
     both = next((name for row in rows for name in _RATES if row.get("elapsed_s") and row.get(name)), None)
     if both is not None:
         raise rows[0].error(f"has elapsed_s and {both}, expected one of them")
@@ -223,12 +232,12 @@ def _total_of(rows: list[_Row]) -> float:
         for row in rows:
             size, elapsed = row.number("size_bytes") if row.get("size_bytes") else math.nan, row.number("elapsed_s")
             if not (size > 0 and elapsed > 0):
-                raise row.error("expected size_bytes and elapsed_s above 0")
+                raise row.error("size_bytes or elapsed_s is missing or not positive, expected both above 0")
             sizes.append(size)
             ends.append(elapsed)
         total = sum(sizes) / max(ends)
         if total > FASTEST_BYTES_PER_S:
-            raise rows[0].error(f"{total / 1e9:.4g} GB/s follow from size and time, expected at most 10 TB/s")
+            raise rows[0].error(f"size_bytes and elapsed_s yield {total / 1e9:.4g} GB/s, expected at most 10 TB/s")
         return total
     names = [name for name in _RATES if name not in _TOTALS]
     return sum(_rate(row, names) for row in rows)
@@ -240,9 +249,9 @@ class MachineCopies(NamedTuple):
     Parameters
     ----------
     graphs : list of MeasuredGraph
-        In the order of the file.
+        Graphs in the order of the file.
     warnings : tuple of Warning
-        Doubts about whether the file is of the machine.
+        Warnings that the file may describe another machine.
     """
 
     graphs: list[MeasuredGraph]
@@ -257,9 +266,9 @@ def copies_of_machine(
     Parameters
     ----------
     tree : PcieTree
-        The machine.
+        Topology of the machine.
     path : Path or str
-        As for `read_measured_copies`.
+        File as for `read_measured_copies`.
     program : str, default 'independent'
         Program of rows that specify none.
     system : str, optional
@@ -268,7 +277,7 @@ def copies_of_machine(
     Raises
     ------
     InputError
-        If the file is invalid, or prints PCI addresses of which the topology has some but not all.
+        If the file is invalid, or if the topology has only some of the printed PCI addresses.
     """
     if is_table(path):
         return MachineCopies(read_measured_copies(path, program=program, system=system), ())

@@ -13,37 +13,39 @@ from fabricast.pcie.topology.memory import HOST
 __all__ = ["copies_in_matrices"]
 
 
-#: Tests of nvbandwidth by copy engines whose matrix has a copy alone, or two opposite ones, in each cell.
+#: Copy-engine tests of nvbandwidth in which each cell is a single copy or a bidirectional pair.
 _NVBANDWIDTH = re.compile(r"device_to_device_(bidirectional_)?memcpy_(read|write)_ce(_total)?")
 
 
-#: Tests in which all GPUs copy at the same time, and whether host memory is read.
+#: Tests in which all GPUs copy at the same time, and whether they read host memory.
 _TOGETHER = {"all_to_host_memcpy_ce": False, "host_to_all_memcpy_ce": True}
 
 
-#: Tests that print one direction each while both are used: reading of host memory, writing, and whether all GPUs do.
+#: Pairs of tests that each print one direction of bidirectional copies: reads of host memory, writes, and whether all
+#: GPUs copy at the same time.
 _BOTH_WAYS = (
     ("host_to_device_bidirectional_memcpy_ce", "device_to_host_bidirectional_memcpy_ce", False),
     ("host_to_all_bidirectional_memcpy_ce", "all_to_host_bidirectional_memcpy_ce", True),
 )
 
 
-#: Tests of one GPU, of which each cell is the total, and all others.
+#: Tests between one GPU and all others; each cell is a total rate.
 _ONE_AND_ALL = re.compile(r"(all_to_one|one_to_all)_(read|write)_ce")
 
 
 def copies_in_matrices(table: pd.DataFrame) -> list[MeasuredGraph]:
-    """Return the copies in bandwidth matrices: single copies and bidirectional pairs, also of host memory.
+    """Return the single copies and bidirectional pairs in bandwidth matrices.
 
     Parameters
     ----------
     table : pandas.DataFrame
-        As `fabricast.inputs.bandwidth_matrices.parse_bandwidths` returns it.
+        Table as returned by `fabricast.inputs.bandwidth_matrices.parse_bandwidths`.
 
     Returns
     -------
     list of MeasuredGraph
-        Single copies and bidirectional pairs have the role ``calibration``; empty if no test is by copy engines.
+        Copies between GPUs and copies of host memory. Single copies and bidirectional pairs have the role
+        ``calibration``. The list is empty if no test uses copy engines.
     """
     tests: dict[str, list[tuple[str, str, float]]] = {}
     for row in table.to_dict("records"):
@@ -65,7 +67,7 @@ def copies_in_matrices(table: pd.DataFrame) -> list[MeasuredGraph]:
 
 
 def _both_ways(tests: dict[str, list[tuple[str, str, float]]]) -> Iterator[MeasuredGraph]:
-    """Return copies from and to host memory at once, from two tests that tell one direction each."""
+    """Yield bidirectional copies of host memory from pairs of tests, one per direction."""
     for reads, writes, together in _BOTH_WAYS:
         read = {gpu: rate for _, gpu, rate in tests.get(reads, [])}
         written = {gpu: rate for _, gpu, rate in tests.get(writes, [])}
@@ -79,31 +81,31 @@ def _both_ways(tests: dict[str, list[tuple[str, str, float]]]) -> Iterator[Measu
 
 
 def _one_and_all(tests: dict[str, list[tuple[str, str, float]]]) -> Iterator[MeasuredGraph]:
-    """Return copies between one GPU and all others, which are judged."""
+    """Yield copies between one GPU and all others, which are used for validation."""
     for name, cells in tests.items():
-        known = _ONE_AND_ALL.fullmatch(name)
+        match = _ONE_AND_ALL.fullmatch(name)
         gpus = [gpu for _, gpu, _ in cells]
-        if known is None or len(gpus) < 3:
+        if match is None or len(gpus) < 3:
             continue
-        program = "unordered_reads" if known[2] == "read" else "unordered_writes"
-        for _, one, rate in cells:
-            others = [gpu for gpu in gpus if gpu != one]
-            flows = tuple((other, one) if known[1] == "all_to_one" else (one, other) for other in others)
-            yield MeasuredGraph(f"{name} {one}", flows, rate, program)
+        program = "unordered_reads" if match[2] == "read" else "unordered_writes"
+        for _, hub, rate in cells:
+            peers = [gpu for gpu in gpus if gpu != hub]
+            flows = tuple((peer, hub) if match[1] == "all_to_one" else (hub, peer) for peer in peers)
+            yield MeasuredGraph(f"{name} {hub}", flows, rate, program)
 
 
 def _cell(test: str, row: str, column: str) -> tuple[tuple[str, str], ...]:
-    """Return the copies behind a cell of a matrix; none where it is no copy of interest."""
+    """Return the copies of a matrix cell; empty if the cell is not used."""
     if test in ("host_to_device_memcpy_ce", "device_to_host_memcpy_ce"):
         return ((HOST, column),) if test.startswith("host") else ((column, HOST),)
     if row == column:
         return ()
-    known = _NVBANDWIDTH.fullmatch(test)
-    if known is not None:
-        if known[1]:
-            # The total of both directions is a test of its own; the others print one direction.
-            return ((row, column), (column, row)) if known[3] else ()
-        return ((row, column),) if known[2] == "write" else ((column, row),)
+    match = _NVBANDWIDTH.fullmatch(test)
+    if match is not None:
+        if match[1]:
+            # A separate test prints the total of both directions; the other tests print one direction.
+            return ((row, column), (column, row)) if match[3] else ()
+        return ((row, column),) if match[2] == "write" else ((column, row),)
     if "P2P=Enabled" in test and "Latency" not in test:
         return ((row, column),) if test.startswith("Unidirectional") else ((row, column), (column, row))
     return ()

@@ -1,6 +1,8 @@
-"""Which link limits each communication, and who shares it, as people read it."""
+"""Labels of links, and the copies that share the bottleneck of each copy."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
@@ -11,9 +13,12 @@ from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["link_labels", "sharers"]
 
+#: Pairs of copies that are compared at once: bounds the memory.
+_PAIRS_AT_ONCE = 2_000_000
+
 
 def link_labels(tree: PcieTree) -> list[str]:
-    """Return what each directed link is: an endpoint that sends or receives, or a link between two vertices.
+    """Return a label for each directed link: an endpoint that sends or receives, or a link between two vertices.
 
     Parameters
     ----------
@@ -23,7 +28,7 @@ def link_labels(tree: PcieTree) -> list[str]:
     Returns
     -------
     list of str
-        By the number of the link.
+        Labels by link number.
 
     Examples
     --------
@@ -45,23 +50,23 @@ def link_labels(tree: PcieTree) -> list[str]:
 def sharers(
     tree: PcieTree, graphs: CongestionGraphs, bottleneck: NDArray[np.int64], end_s: NDArray[np.float64]
 ) -> pd.Categorical[str]:
-    """Return which other communications use the bottleneck of each one while it runs.
+    """Return the other copies that use the bottleneck of each copy while it runs.
 
     Parameters
     ----------
     tree : PcieTree
         Topology.
     graphs : CongestionGraphs
-        The graphs.
-    bottleneck : ndarray of int64, shape (communications,)
-        Number of the link that limits each communication; -1 where none does.
-    end_s : ndarray of float64, shape (communications,)
-        When each communication ends.
+        Congestion graphs.
+    bottleneck : ndarray of int64, shape (copies,)
+        Number of the link that limits each copy; -1 if none does.
+    end_s : ndarray of float64, shape (copies,)
+        Completion time of each copy in s.
 
     Returns
     -------
     pandas.Categorical
-        Such as ``"2>5 3>5"``; empty for those that have it for themselves. Each text is held once.
+        Copies as ``"2>5 3>5"``; empty for copies that do not share their bottleneck.
 
     Examples
     --------
@@ -73,25 +78,49 @@ def sharers(
     ['2>1', '0>1']
     """
     from fabricast.pcie.graphs.kernels.link_use import links_in_use
-    from fabricast.pcie.models.kernels.sharers import digest_sharers, write_sharers
 
-    routes, case = tree.routes, graphs.graph_of_communication
-    first, end = graphs.offset[case], graphs.offset[case + 1]
-    pair = graphs.source * routes.endpoints + graphs.target
+    routes, pair = tree.routes, graphs.source * tree.routes.endpoints + graphs.target
     uses = links_in_use(routes.capacity.size, routes.offset, routes.link)
-    digest, count = np.zeros(pair.size, dtype=np.uint64), np.zeros(pair.size, dtype=np.int64)
-    digest_sharers(first, end, pair, bottleneck, graphs.start_s, end_s, uses, digest, count)
-    # Graphs of few endpoints repeat the same sharers: each set is written out once.
-    codes, sets = pd.factorize(digest)
-    examples = np.empty(sets.size, dtype=np.int64)
-    examples[codes] = np.arange(codes.size)
-    names = [f"{source}>{target}".encode() for source in tree.endpoint_names for target in tree.endpoint_names]
-    sizes = np.array([len(name) for name in names])
-    # With what stands behind each name, and one byte for sets without any.
-    text = np.empty(int(count[examples].sum() * (sizes.max(initial=0) + 1)) + sets.size, dtype=np.uint8)
-    length = write_sharers(
-        examples, first, end, pair, bottleneck, graphs.start_s, end_s, uses,
-        np.frombuffer(b"".join(names), dtype=np.uint8), np.concatenate([[0], np.cumsum(sizes)]), text,
-    )  # fmt: skip
-    written = text[:length].tobytes().decode().split("\0")[:-1]
-    return pd.Categorical.from_codes(codes, pd.Index(written))
+    rows, others = [], []
+    for row, other in _pairs_in_graphs(graphs):
+        link = bottleneck[row]
+        word, bit = uses[pair[other], link >> 6], (link & 63).astype(np.uint64)
+        shared = (link >= 0) & (row != other) & (word >> bit & np.uint64(1) == 1)
+        shared &= (graphs.start_s[row] < end_s[other]) & (graphs.start_s[other] < end_s[row])
+        rows.append(row[shared])
+        others.append(pair[other[shared]])
+    row, other = np.concatenate(rows or [np.zeros(0, int)]), np.concatenate(others or [np.zeros(0, int)])
+    count = np.bincount(row, minlength=pair.size)
+    first = np.cumsum(count) - count
+    names = [f"{source}>{target}" for source in tree.endpoint_names for target in tree.endpoint_names]
+    codes, texts = np.zeros(pair.size, dtype=np.int64), [""]
+    for size in np.unique(count[count > 0]):
+        members = np.flatnonzero(count == size)
+        sets = other[first[members][:, np.newaxis] + np.arange(size)]
+        label, examples = _distinct_rows(sets, len(names))
+        codes[members] = len(texts) + label
+        texts += [" ".join(names[number] for number in sets[example]) for example in examples]
+    return pd.Categorical.from_codes(codes, pd.Index(texts))
+
+
+def _pairs_in_graphs(graphs: CongestionGraphs) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Yield all ordered pairs of copies of the same graph, in blocks of whole graphs."""
+    copies = np.diff(graphs.offset)
+    block = np.cumsum(copies**2) // _PAIRS_AT_ONCE
+    for number in np.unique(block):
+        some = np.flatnonzero(block == number)
+        size = np.repeat(copies[some], copies[some])
+        row = np.arange(graphs.offset[some[0]], graphs.offset[some[-1] + 1])
+        first = np.repeat(graphs.offset[some], copies[some])
+        end = np.cumsum(size)
+        yield np.repeat(row, size), np.arange(end[-1] if end.size else 0) - np.repeat(end - size - first, size)
+
+
+def _distinct_rows(table: NDArray[np.int64], values: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the number of each row among the distinct rows of a table of numbers, and an example of each."""
+    label = np.zeros(len(table), dtype=np.int64)
+    for column in table.T:
+        label = pd.factorize(label * values + column)[0]
+    examples = np.empty(label.max(initial=-1) + 1, dtype=np.int64)
+    examples[label] = np.arange(label.size)
+    return label, examples

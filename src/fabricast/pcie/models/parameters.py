@@ -1,6 +1,6 @@
 """Model parameters of a machine (bandwidth, tau, crossing cost) and their provenance.
 
-A value comes, in this order, from the user, from probes of the machine (`calibrate`), from what was published of a
+A value comes, in this order, from the user, from probes of the machine (`calibrate`), from published values of a
 built-in machine, or from the links of the topology. A bandwidth that none of them specifies is an error.
 """
 
@@ -21,7 +21,7 @@ from fabricast.pcie.topology.tree import PcieTree
 __all__ = ["MachineParameters", "machine_parameters", "read_machine_parameters"]
 
 _UNITS = {"bandwidth": "bytes/s", "tau": "1", "crossing_cost": "1"}
-#: Parameters of a copy lie within these bounds; `tau` below its upper one.
+#: Bounds of the parameters; `tau` must be below its upper bound.
 _BOUNDS = {"bandwidth": (1e6, 1e13), "tau": (0.0, 1.0), "crossing_cost": (1.0, 100.0)}
 
 
@@ -32,13 +32,13 @@ class MachineParameters:
     Parameters
     ----------
     bandwidth_bytes_per_s : float
-        Bandwidth of one copy alone on links of capacity 1.
+        Bandwidth of a single copy over links of capacity 1, in bytes/s.
     tau : float
         Performance reduction for crossing the root complex.
     crossing_cost : float
         Time per byte behind the root complex, relative to other bytes.
     rows : tuple of Parameter
-        The same three with tag and source.
+        The three parameters with tags and sources.
     """
 
     bandwidth_bytes_per_s: float
@@ -47,12 +47,14 @@ class MachineParameters:
     rows: tuple[Parameter, ...]
 
     def warnings(self, model: Model) -> list[Warning]:
-        """Return one warning per default value that was neither measured, user-supplied nor published.
+        """Return warnings about default values and about unused parameters.
+
+        A default value was neither measured, user-supplied nor published.
 
         Parameters
         ----------
         model : Model
-            Parameters that it does not use are left out.
+            Model for which the parameters are; there are no warnings about defaults that it does not use.
         """
         used = {"bandwidth"} | ({"tau"} if model.uses_tau else set())
         used |= {"crossing_cost"} if model.method == "back_pressure" else set()
@@ -73,44 +75,44 @@ class MachineParameters:
 
 
 def read_machine_parameters(path: Path | str, system: str) -> dict[str, Parameter]:
-    """Read what `calibrate` wrote of one machine.
+    """Read the calibrated parameters of one machine.
 
     Parameters
     ----------
     path : Path or str
-        CSV with the columns study, system, name, value, unit, tag, source and, if wanted,
-        ci_low and ci_high.
+        CSV file that `calibrate` wrote, with the columns study, system, name, value, unit, tag, source and,
+        optionally, ci_low and ci_high.
     system : str
         Name of the topology that was calibrated.
 
     Returns
     -------
     dict
-        Parameters by name: bandwidth and, if the probes told them, tau and crossing_cost.
+        Parameters by name: bandwidth and, if the probes determined them, tau and crossing_cost.
 
     Raises
     ------
     InputError
-        If the file is of another machine or holds a value out of range.
+        If the file is of another machine or contains a value out of range.
     """
-    found: dict[str, Parameter] = {}
-    for row, one in read_parameter_rows(path):
-        if (one.study, one.system) != ("pcie", system):
+    parameters: dict[str, Parameter] = {}
+    for row, parameter in read_parameter_rows(path):
+        if (parameter.study, parameter.system) != ("pcie", system):
             raise row.error(
-                f"holds a parameter of '{one.study} {one.system}', expected those of 'pcie {system}'; calibrate this "
-                "topology, or correct the column 'system'"
+                f"contains a parameter of '{parameter.study} {parameter.system}', expected those of 'pcie {system}'; "
+                "calibrate this topology, or correct the column 'system'"
             )
-        if one.name not in _UNITS or one.name in found or one.unit != _UNITS[one.name]:
+        if parameter.name not in _UNITS or parameter.name in parameters or parameter.unit != _UNITS[parameter.name]:
             raise row.error(
-                f"name is '{one.name}' in '{one.unit}', expected each of "
+                f"name is '{parameter.name}' in '{parameter.unit}', expected each of "
                 f"{', '.join(f'{name} ({unit})' for name, unit in _UNITS.items())} at most once"
             )
         try:
-            _check(one.name, one.value)
+            _check(parameter.name, parameter.value)
         except InputError as error:
             raise row.error(str(error)) from error
-        found[one.name] = one
-    return found
+        parameters[parameter.name] = parameter
+    return parameters
 
 
 def _check(name: str, value: float) -> None:
@@ -127,16 +129,16 @@ def machine_parameters(
     crossing_cost: float | None = None,
     parameters_file: Path | str | None = None,
 ) -> MachineParameters:
-    """Return the parameters of a machine, each with what stands behind it.
+    """Return the parameters of a machine with their provenance.
 
     Parameters
     ----------
     tree : PcieTree
-        The topology; numbers of the paper belong to the paper's machine alone.
+        Topology; published values apply only to built-in machines.
     bandwidth_bytes_per_s, tau, crossing_cost : float, optional
-        Values that the user gives.
+        User-supplied values; bandwidth in bytes/s.
     parameters_file : Path or str, optional
-        What `calibrate` wrote of this machine.
+        File that `calibrate` wrote for this machine.
 
     Returns
     -------
@@ -146,10 +148,9 @@ def machine_parameters(
     Raises
     ------
     UnknownSpeedError
-        If nothing tells the bandwidth.
+        If the bandwidth is unknown.
     InputError
-        If a value is out of range, or the bandwidth is above the
-        rate of the links.
+        If a value is out of range, or the bandwidth exceeds the rate of the links.
 
     Examples
     --------
@@ -159,7 +160,7 @@ def machine_parameters(
     >>> machine_parameters(load_tree("flat4x2"), bandwidth_bytes_per_s=50e9).rows[1].tag
     'assumed'
     """
-    given = {"bandwidth": bandwidth_bytes_per_s, "tau": tau, "crossing_cost": crossing_cost}
+    user_values = {"bandwidth": bandwidth_bytes_per_s, "tau": tau, "crossing_cost": crossing_cost}
     values = _from_links(tree)
     if tree.builtin:
         values |= _from_publication(tree.name)
@@ -171,10 +172,10 @@ def machine_parameters(
         )  # fmt: skip
     if parameters_file is not None:
         values |= read_machine_parameters(parameters_file, tree.name)
-    for name, value in given.items():
+    for name, value in user_values.items():
         if value is not None:
             _check(name, value)
-            # What is known stays known if it is given once more.
+            # A user-supplied value that equals the present value does not change its provenance.
             if name in values and math.isclose(values[name].value, value, rel_tol=1e-9):
                 continue
             values[name] = Parameter(
@@ -182,8 +183,8 @@ def machine_parameters(
             )
     if "bandwidth" not in values:
         raise UnknownSpeedError(
-            f"topology '{tree.name}' records no speed of its links: the bandwidth of one copy alone must be given, "
-            "measured or calibrated"
+            f"topology '{tree.name}' has no link speed, expected the bandwidth of a single copy; specify, measure or "
+            "calibrate it"
         )
     bandwidth = values["bandwidth"]
     if tree.link_bytes_per_s is not None and bandwidth.value > tree.link_bytes_per_s:
@@ -197,7 +198,7 @@ def machine_parameters(
 
 
 def _from_links(tree: PcieTree) -> dict[str, Parameter]:
-    """Return the defaults of a machine without measurements: the payload share of its links, and no penalty."""
+    """Return the defaults without measurements: payload share of the links, no penalty."""
     defaults = {
         "tau": (0.0, "assumed, the topology specifies none; a probe with a local and a crossing copy determines it"),
         "crossing_cost": (1.0, "assumed, the topology specifies none; a single crossing copy determines it"),

@@ -137,7 +137,7 @@ def test_memory_of_several_processors_keeps_node_number(tmp_path):
          "the matrix of unidirectional copies has no row 2: the output is cut short"),
         (ROCM_BANDWIDTH_TEST, "          2         49.0        27.5        N/A\n", "",
          "the matrix of bidirectional copies has no row 2: the output is cut short"),
-        ("TransferBench v1.62.00\n", "", "", "holds no copies of"),
+        ("TransferBench v1.62.00\n", "", "", "contains no copies of"),
         (ROCM_BANDWIDTH_TEST.replace("05:0.0", "").replace("08:0.0", ""), "", "", "cannot be distinguished"),
     ],
 )  # fmt: skip
@@ -233,7 +233,7 @@ def test_damaged_p2pmark_output_is_rejected(tmp_path, old, new, message):
     with pytest.raises(InputError, match=re.escape(message)):
         read_measured_copies(path)
     path.write_text(P2PMARK[: P2PMARK.index("40.21")])
-    with pytest.raises(InputError, match="is not as p2pmark prints it: row 'GPU 1:'"):
+    with pytest.raises(InputError, match="is not valid output of p2pmark: row 'GPU 1:'"):
         read_measured_copies(path)
 
 

@@ -1,4 +1,10 @@
-"""Rates at which every full buffer drains as fast as it fills."""
+"""Rates of a phase under back-pressure: every full buffer drains as fast as it fills.
+
+Fixed point of two sweeps. The forward sweep arbitrates each link among the packets that arrive at it (round robin by
+input port). The backward sweep limits each link to the rate at which its next ports accept packets: a port that accepts
+less fills the buffer before it and throttles the link that feeds it, for all copies on that link (head-of-line
+blocking). The sweeps alternate until no limit changes.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +21,10 @@ _SETTLED = 1e-10
 
 @allocation_free(forceinline=True)
 def _share_turns(link, count, asking, capacity, by_cost, memory):
-    """Give every backlogged group of a link equally many packets; the others get what they ask for.
+    """Share a link: backlogged groups send equally many packets, other groups their demand.
 
-    Fills SHARE. The group `asking`, if any, asks without end. The capacity is one of cost,
-    or of payload if not `by_cost`. Returns the sum of the shares.
+    Fill the shares of the groups and return their sum. The group `asking`, if any, has unlimited demand. The capacity is
+    in units of cost, or of payload if not `by_cost`.
     """
     for g in range(count):
         memory.groups.share[g] = -1.0
@@ -53,7 +59,7 @@ def _share_turns(link, count, asking, capacity, by_cost, memory):
 
 @allocation_free(forceinline=True)
 def _share_link(link, asking, memory):
-    """Share a link by turns within its capacity, and within its limit if that is tighter."""
+    """Share a link round robin within its capacity, and within its limit if the limit is lower."""
     count = memory.links.group_count[link]
     total = _share_turns(link, count, asking, memory.links.capacity[link], True, memory)
     if total > memory.links.limit[link]:
@@ -62,7 +68,7 @@ def _share_link(link, asking, memory):
 
 @allocation_free(forceinline=True)
 def _push_forward(link, backlog, piece_payload, piece_cost, memory):
-    """Arbitrate one link among what arrives at it; fills the rates behind it."""
+    """Arbitrate a link among the packets that arrive at it; fill the rates behind it."""
     count = 0
     user_count = memory.links.user_count[link]
     for k in range(user_count):
@@ -99,7 +105,7 @@ def _push_forward(link, backlog, piece_payload, piece_cost, memory):
 
 @allocation_free(forceinline=True)
 def _pushed_back(link, memory):
-    """Return the rate at which the outputs of a link's buffer take packets in the mix that arrives."""
+    """Return the rate at which the outputs of a buffer accept packets in the mix that arrives."""
     total = 0.0
     for k in range(memory.links.user_count[link]):
         total += memory.flows.rate[link, k]
@@ -127,16 +133,11 @@ def _pushed_back(link, memory):
 
 @allocation_free(forceinline=True)
 def back_pressure(active_count, link_count, piece_payload, piece_cost, memory):
-    """Rates at which every full buffer drains as fast as it fills.
+    """Compute the rates of a phase under back-pressure.
 
-    A switch port serves its full input buffers packet by packet in turn, whatever the size
-    of the packets, so each gets equally many. A buffer whose next port takes fewer packets
-    than arrive fills up and throttles the link that feeds it, for all communications on
-    that link and in the mix in which they arrive: head-of-line blocking, link by link
-    towards the sources. Forward sweeps share every link by turns within its limit; backward
-    sweeps set each limit to what the next ports take; both repeat until no limit moves.
-    Behind the root complex packets are cut into pieces of `piece_payload` (a part of a whole
-    packet) that cost `piece_cost` of link time per byte.
+    A switch port serves its full input buffers packet by packet in round-robin order, whatever the size of the packets:
+    each input sends equally many packets. Behind the root complex packets are split into smaller packets of
+    `piece_payload` (a fraction of a whole packet) that cost `piece_cost` of link time per byte.
     """
     backlog = 1.0
     for link in range(link_count):

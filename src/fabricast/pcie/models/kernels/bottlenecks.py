@@ -1,4 +1,8 @@
-"""Which link limits each communication."""
+"""Bottleneck of each copy: the link that limits its rate for the longest time.
+
+A full link limits a user that gets its full share there. A copy without such a link on its route waits at a shared port
+for another copy (head-of-line blocking): the link that limits the other copy then counts as its bottleneck.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from fabricast.runtime.compilation import allocation_free
 
 __all__ = ["BY_COPY", "BY_INPUT_PORT", "longest_held", "note_bottlenecks"]
 
-# How a model shares a full link; else all its users are limited there.
+# Rule by which a model shares a full link; by default all users of the link are limited there.
 BY_INPUT_PORT = 1
 BY_COPY = 2
 
@@ -19,7 +23,7 @@ _FULL = 1e-6
 
 @allocation_free(forceinline=True)
 def _crossing_only(link, memory):
-    """Whether all users of a link cross the root complex."""
+    """Return whether all users of a link cross the root complex."""
     only = 1
     for k in range(memory.links.user_count[link]):
         only = min(only, memory.copies.crossing[np.uint32(memory.users.member[link, k])])
@@ -28,7 +32,7 @@ def _crossing_only(link, memory):
 
 @allocation_free(forceinline=True)
 def _fill_links(active_count, network, memory):
-    """Fill FULLNESS, the load of each link relative to its capacity; list the full links and return how many are."""
+    """Compute the load of each link relative to its capacity; list the full links and return their number."""
     link_count = network.capacity.size
     for link in range(link_count):
         memory.links.fullness[link] = 0.0
@@ -47,9 +51,9 @@ def _fill_links(active_count, network, memory):
 
 @allocation_free(forceinline=True)
 def _is_fuller(link, best, c, network, memory):
-    """Whether a link is fuller than the best one before it on the route of a communication, if there is any.
+    """Return whether a link is fuller than the best link before it on the route of a copy, if any.
 
-    Of equally full ones it is that with most users, and then that of an endpoint.
+    Ties are resolved by the number of users, then in favour of the link of an endpoint.
     """
     if best < 0:
         return True
@@ -58,7 +62,7 @@ def _is_fuller(link, best, c, network, memory):
     if more > _FULL or more <= -_FULL:
         return more > _FULL
     users_more = memory.links.user_count[link] - memory.links.user_count[known]
-    # Of links that carry the same, the endpoint's is the cause.
+    # Of links with the same load, the link of the endpoint is the cause.
     first = network.route_link[network.route_offset[memory.copies.pair[c]]]
     last = network.route_link[network.route_offset[memory.copies.pair[c] + 1] - 1]
     return users_more > 0 or (users_more == 0 and link == last and best != first)
@@ -66,16 +70,16 @@ def _is_fuller(link, best, c, network, memory):
 
 @allocation_free(forceinline=True)
 def _limit(c, link, network, memory):
-    """Let a link limit a communication, unless it is limited more before."""
+    """Record a link as the limit of a copy, unless another link limits the copy more."""
     if _is_fuller(link, memory.copies.limiting[c], c, network, memory):
         memory.copies.limiting[c] = link
 
 
 @allocation_free(forceinline=True)
 def _limit_by_ports(link, tau, network, memory):
-    """Limit the users whose input port gets its part of a full link: who gets less is held back elsewhere."""
+    """Record the limit of users whose input port gets its share of a full link; others are limited elsewhere."""
     groups = group_members(link, memory, memory.copies.rho, False)
-    # Who crosses the root complex gives up a part to those beside it.
+    # Crossing copies yield a part of their share to the others.
     penalty = 0.0 if _crossing_only(link, memory) else tau
     for k in range(memory.links.user_count[link]):
         g = np.uint32(memory.groups.group_of[k])
@@ -86,8 +90,8 @@ def _limit_by_ports(link, tau, network, memory):
 
 @allocation_free(forceinline=True)
 def _limit_users(link, sharing, tau, network, memory):
-    """Limit the users of a full link that do not merely get what others leave."""
-    # Upstream all that leave by a full port are held to the ratio of what they ask for.
+    """Record the limit of the users of a full link that get their share there."""
+    # Upstream, all users of a full port are throttled in proportion to their demand.
     if sharing == BY_INPUT_PORT and link >= network.upstream_links:
         _limit_by_ports(link, tau, network, memory)
         return
@@ -115,7 +119,7 @@ def _fullest(c, network, memory):
 
 @allocation_free(forceinline=True)
 def _of_those_that_hold_back(c, network, memory):
-    """Return the link that limits the slowest of those that share a link with a communication; -1 if none is known."""
+    """Return the link that limits the slowest copy with a common link; -1 if none is known."""
     limiting = -1
     slowest = 0.0
     for hop in range(network.route_offset[memory.copies.pair[c]], network.route_offset[memory.copies.pair[c] + 1]):
@@ -134,14 +138,14 @@ def _of_those_that_hold_back(c, network, memory):
 
 @allocation_free(forceinline=True)
 def note_bottlenecks(active_count, step, sharing, tau, network, memory, held_s):
-    """Add the time of a phase to the link that limits each communication.
+    """Add the time of a phase to the link that limits each copy.
 
-    That is a full link of its route at which it gets its part, and not only what others leave. Where there is none,
-    others hold it back at a port that they share (head-of-line blocking): it is then the link that limits them.
+    The limit is a full link of the route at which the copy gets its share. Without such a link, the copy waits for others
+    at a shared port (head-of-line blocking), and the link that limits them counts.
     """
     for a in range(active_count):
         memory.copies.limiting[np.uint32(memory.copies.active[a])] = -1
-    # Links on a route have ascending numbers: each communication meets its full ones in the order of its way.
+    # Links on a route have ascending numbers, so that each copy meets its full links in order.
     for place in range(_fill_links(active_count, network, memory)):
         _limit_users(np.uint32(memory.links.full[place]), sharing, tau, network, memory)
     left = 0
@@ -149,7 +153,7 @@ def note_bottlenecks(active_count, step, sharing, tau, network, memory, held_s):
         left += 1 if memory.copies.limiting[np.uint32(memory.copies.active[a])] < 0 else 0
     found = 1
     while left > 0 and found > 0:
-        # What a round finds counts from the next one on: the order of communications must not.
+        # Results of a round apply from the next round on, so that the order of copies does not matter.
         found = 0
         for a in range(active_count):
             c = np.uint32(memory.copies.active[a])
@@ -174,7 +178,7 @@ def note_bottlenecks(active_count, step, sharing, tau, network, memory, held_s):
 
 @allocation_free(forceinline=True)
 def longest_held(first, count, held_s, bottleneck, memory):
-    """Name the link that limited each communication for the longest time, and forget the times."""
+    """Store the link that limited each copy for the longest time, and reset the times."""
     for c in range(count):
         longest = np.uint32(memory.copies.longest[c])
         bottleneck[first + c] = longest if held_s[c, longest] > 0.0 else -1

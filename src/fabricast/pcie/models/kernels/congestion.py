@@ -1,4 +1,10 @@
-"""Congestion factors of one phase: steps A to D of Martinasso et al., SC16."""
+"""Congestion factors of one phase: steps A to D of Martinasso et al., SC16.
+
+A. Each copy demands the capacity of its own link. B. Saturated upstream ports are shared in proportion to demand; copies
+that share one form a component (head-of-line coupling). C. Saturated downstream ports are shared among input ports; ports
+whose copies cross the root complex yield tau of the capacity to the others. D. The slowest component is frozen at its
+worst ratio, and C is repeated for the others until all are frozen or no rate changes.
+"""
 
 from __future__ import annotations
 
@@ -85,7 +91,7 @@ def _arbitrate(memory, count, capacity, tau, options):
 
 @allocation_free(forceinline=True)
 def _split_equally(link, memory, group, budget):
-    """Give each member of a group at most an equal part of its budget, work-conserving."""
+    """Limit each member of a group to an equal part of its budget, work-conserving."""
     level = 0.0
     left = budget
     while left > TINY:
@@ -115,7 +121,7 @@ def _sweep_down(down, memory, tau, options):
     for position in range(down):
         link = memory.links.busy_down[position]
         capacity = memory.links.capacity[link]
-        # Most ports are not saturated: see that before any grouping.
+        # Most ports are not saturated: check before grouping.
         if load(link, memory, memory.copies.rho) <= capacity + TINY:
             continue
         count = group_members(link, memory, memory.copies.rho, demand_maximum)
@@ -154,7 +160,7 @@ def _root(memory, c):
 
 @allocation_free(forceinline=True)
 def _sweep_up(up, memory, options):
-    """Share saturated upstream ports, deepest first, and couple who shares one (step B)."""
+    """Share saturated upstream ports, deepest first, and couple the copies that share one (step B)."""
     for position in range(up):
         link = memory.links.busy_up[position]
         capacity = memory.links.capacity[link]
@@ -221,7 +227,7 @@ def congestion_factors(active_count, up, down, memory, tau, options):
     for a in range(active_count):
         c = np.uint32(memory.copies.active[a])
         penalised = options[SOLO_CROSSING_PENALTY] != 0 and memory.copies.crossing[c] != 0
-        # Sources send as fast as their own link: `find_users` has set the demand to its capacity.
+        # Sources send at the rate of their link: `find_users` has set the demand to its capacity.
         if penalised:
             memory.copies.demand_up[c] *= 1.0 - tau
         memory.copies.frozen[c] = 0.0
@@ -243,7 +249,7 @@ def congestion_factors(active_count, up, down, memory, tau, options):
             memory.copies.rho[c] = memory.copies.frozen[c] if memory.copies.is_frozen[c] else memory.copies.demand_up[c]
         changed = _sweep_down(down, memory, tau, options)
         if not changed and options[COUPLING_MINIMUM] == 0:
-            # Nobody is held back further: all factors are final.
+            # No copy is limited further: all factors are final.
             return
         slowest = np.inf
         for a in range(active_count):

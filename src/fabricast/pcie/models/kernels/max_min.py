@@ -1,4 +1,4 @@
-"""Compiled kernel of max-min fair rates by progressive filling."""
+"""Max-min fair rates by progressive filling."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["max_min"]
 
 @allocation_free(forceinline=True)
 def max_min(active_count, link_count, memory):
-    """Per-flow max-min fair rates by progressive filling."""
+    """Compute max-min fair rates: raise all rates together, and fix those of each link that becomes full."""
     for link in range(link_count):
         memory.links.residual[link] = memory.links.capacity[link]
         memory.links.unfrozen[link] = memory.links.user_count[link]

@@ -1,4 +1,4 @@
-"""Compiled kernel of the models: the rates of each phase, and the event loop around them."""
+"""Event loop of the models: rates of each phase until a copy starts or ends."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ __all__ = [
     "find_users",
 ]
 
-# Methods, and the positions of the switches in the option vector.
+# Methods of `Rule`.
 CONGESTION_FACTOR, NO_CONTENTION, BUSIEST_LINK, MAX_MIN, BACK_PRESSURE = range(5)
 # Values of STATE.
 WAITING, RUNNING, DONE = range(3)
 
 
 class Graphs(NamedTuple):
-    """Congestion graphs: where each begins, and source, target, size, start and predecessor of communications."""
+    """Congestion graphs: offset of each graph; source, target, size, start and predecessor of each copy."""
 
     offset: Any
     source: Any
@@ -58,7 +58,7 @@ class Network(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """What gives the rates of a phase, and the parameters of the machine."""
+    """Method and options of a model, and the parameters of the machine."""
 
     method: Any
     options: Any
@@ -71,7 +71,7 @@ class Rule(NamedTuple):
 
 
 class Results(NamedTuple):
-    """What `evaluate_graphs` fills."""
+    """Arrays that `evaluate_graphs` fills."""
 
     end_s: Any
     initial_rho: Any
@@ -81,7 +81,7 @@ class Results(NamedTuple):
 
 @allocation_free(forceinline=True)
 def _link_shares(active_count, route_offset, route_link, memory, shared):
-    """Smallest capacity on the route, divided by its users if `shared`."""
+    """Compute the smallest capacity on each route, divided by the number of users if `shared`."""
     for a in range(active_count):
         c = memory.copies.active[a]
         rho = np.inf
@@ -94,9 +94,9 @@ def _link_shares(active_count, route_offset, route_link, memory, shared):
 
 @allocation_free(forceinline=True)
 def find_users(active_count, network, onwards, memory):
-    """List who uses each link, by which input port and, if `onwards`, where it goes next; and the busy links.
+    """List the users of each link with their input port and, if `onwards`, their next link; and the busy links.
 
-    Returns how many of these lead to the root complex, and how many away from it.
+    Return the number of busy links towards the root complex, and away from it.
     """
     route_offset, route_link = network.route_offset, network.route_link
     link_count = network.capacity.size
@@ -117,7 +117,7 @@ def find_users(active_count, network, onwards, memory):
             memory.users.member[link, k] = c
             memory.users.entry[link, k] = previous
             memory.links.user_count[link] = k + 1
-            # Who sends alone through a link slower than its own is held back there.
+            # A single user of a link slower than its own link is limited there.
             memory.links.narrow[link] |= 1 if memory.links.capacity[link] < demand else 0
             if onwards:
                 if network.behind_root_complex[link]:
@@ -142,7 +142,7 @@ def find_users(active_count, network, onwards, memory):
 
 @allocation_free(forceinline=True)
 def _rates(active_count, network, rule, memory):
-    """Fill RHO with the rates of a phase, relative to the bandwidth of one communication alone."""
+    """Compute the rates of a phase, relative to the bandwidth of an isolated copy."""
     up, down = find_users(active_count, network, rule.method == BACK_PRESSURE, memory)
     if rule.method == CONGESTION_FACTOR:
         congestion_factors(active_count, up, down, memory, rule.tau, rule.options)
@@ -158,7 +158,7 @@ def _rates(active_count, network, rule, memory):
 
 @allocation_free(forceinline=True)
 def _prepare(first, count, graphs, network, memory):
-    """Take the communications of one graph; return when the first of them starts."""
+    """Prepare the copies of one graph; return the start time of the first."""
     now = np.inf
     for c in range(count):
         pair = graphs.source[first + c] * network.endpoints + graphs.target[first + c]
@@ -172,7 +172,7 @@ def _prepare(first, count, graphs, network, memory):
 
 @allocation_free(forceinline=True)
 def _activate(first, count, now, graphs, rule, end_s, memory):
-    """Start the communications whose time has come; return how many run and when the next one starts."""
+    """Start the copies that are due; return the number of active copies and the next start time."""
     active_count = 0
     next_start = np.inf
     for c in range(count):
@@ -194,7 +194,7 @@ def _activate(first, count, now, graphs, rule, end_s, memory):
 
 @allocation_free(forceinline=True)
 def _shortest_step(first, active_count, until_start, rule, initial_rho, memory):
-    """Return how long the rates of a phase last; note the factors of those that have just started."""
+    """Return the duration of a phase; record the factors of copies that have just started."""
     step = until_start
     for a in range(active_count):
         c = np.uint32(memory.copies.active[a])
@@ -209,7 +209,7 @@ def _shortest_step(first, active_count, until_start, rule, initial_rho, memory):
 
 @allocation_free(forceinline=True)
 def _advance(first, active_count, now, step, graphs, rule, end_s, memory):
-    """Move what the phase moves until time `now`; return how many communications end."""
+    """Advance the copies to time `now`; return the number of copies that end."""
     ended = 0
     for a in range(active_count):
         c = np.uint32(memory.copies.active[a])
@@ -223,7 +223,7 @@ def _advance(first, active_count, now, step, graphs, rule, end_s, memory):
 
 @allocation_free(forceinline=True)
 def _never_end(first, count, state, end_s, initial_rho, memory):
-    """Let the communications in a state never end; return how many."""
+    """Mark the copies in a state as endless; return their number."""
     ended = 0
     for c in range(count):
         if memory.copies.state[c] == state:
@@ -239,10 +239,10 @@ def _never_end(first, count, state, end_s, initial_rho, memory):
 def evaluate_graphs(first_graph, last_graph, graphs, network, rule, results):
     """Evaluate consecutive graphs; fills their part of the arrays of `results`.
 
-    The event loop recomputes the factors whenever a communication starts or ends. A
-    communication with a predecessor `after` in its graph (-1: none) starts `latency_s` later.
-    Graphs are independent and the lock is released, so threads may each take a range.
-    `bottleneck` may be empty: it is then left out.
+    The event loop recomputes the factors whenever a copy starts or ends. A
+    copy with a predecessor `after` in its graph (-1: none) starts `latency_s` later.
+    Graphs are independent, and the interpreter lock is released: threads may evaluate different ranges.
+    An empty `bottleneck` is not filled.
     """
     end_s, initial_rho = results.end_s, results.initial_rho
     widest = network.capacity.size
@@ -262,7 +262,7 @@ def evaluate_graphs(first_graph, last_graph, graphs, network, rule, results):
         ignored = rule.method == CONGESTION_FACTOR and rule.options[ROOT_COMPLEX_IGNORED] != 0
         if ignored and network.leaves_root_complex[link]:
             memory.links.capacity[link] = np.inf
-    # Any link: the first that limits a communication takes its place.
+    # Any link: the first link that limits a copy replaces it.
     for c in range(widest if explained else 0):
         memory.copies.longest[c] = 0
     for graph in range(first_graph, last_graph):
@@ -274,7 +274,7 @@ def evaluate_graphs(first_graph, last_graph, graphs, network, rule, results):
         while unfinished > 0:
             active_count, next_start = _activate(first, count, now, graphs, rule, end_s, memory)
             if active_count == 0 and next_start == np.inf:
-                # What is left waits for a communication that never ends.
+                # The remaining copies wait for a copy that never ends.
                 unfinished -= _never_end(first, count, WAITING, end_s, initial_rho, memory)
                 continue
             if active_count == 0:
@@ -289,7 +289,7 @@ def evaluate_graphs(first_graph, last_graph, graphs, network, rule, results):
             if rule.first_phase_only:
                 break
             if step == np.inf:
-                # Only literal readings can starve a communication for ever.
+                # Only literal interpretations of the slides can starve a copy.
                 unfinished -= _never_end(first, count, RUNNING, end_s, initial_rho, memory)
                 continue
             now = next_start if step == next_start - now else now + step

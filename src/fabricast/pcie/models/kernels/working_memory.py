@@ -25,7 +25,7 @@ FREEZE, TWO_ROUNDS, OFF = range(3)
 OPTION_COUNT = 10
 
 TINY = 1e-12
-# Shares that differ by less are one.
+# Relative difference below which shares are equal.
 TIE = 1.000000000001
 
 
@@ -147,7 +147,7 @@ def new_memory(size, links, flow_links):
 
 @allocation_free(forceinline=True)
 def fill(memory, spare, count):
-    """Raise SHARE towards DEMAND for the chosen groups in equal steps; return what is left."""
+    """Raise the shares of the chosen groups towards their demands in equal steps; return the remainder."""
     for _ in range(count):
         if spare <= TINY:
             break
@@ -169,7 +169,7 @@ def fill(memory, spare, count):
 
 @allocation_free(forceinline=True)
 def group_members(link, memory, rates, demand_maximum):
-    """Group the communications on a link by input port; return how many groups there are."""
+    """Group the copies on a link by input port; return the number of groups."""
     count = 0
     for k in range(memory.links.user_count[link]):
         c = np.uint32(memory.users.member[link, k])
@@ -199,7 +199,7 @@ def group_members(link, memory, rates, demand_maximum):
 
 @allocation_free(forceinline=True)
 def load(link, memory, rates):
-    """Sum of the rates on a link."""
+    """Return the sum of the rates on a link."""
     total = 0.0
     for k in range(memory.links.user_count[link]):
         total += rates[np.uint32(memory.users.member[link, k])]
