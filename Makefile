@@ -19,7 +19,6 @@ all: results
 
 results: .venv/.run-stamp
 	@$(BIN)/snakemake
-	@$(MAKE) --silent --no-print-directory reports/report.zip
 	@echo "claims:   $(BIN)/fabricast claims prints them all"
 	@echo "database: $(CURDIR)/results/fabricast.duckdb"
 	@echo "report:   $(CURDIR)/reports/report.html"
@@ -29,9 +28,9 @@ smoke: .venv/.run-stamp
 	@echo "database: $(CURDIR)/results/smoke/fabricast.duckdb"
 	@echo "report:   $(CURDIR)/reports/smoke/report.html"
 
-# Snakemake's own report, with the provenance of every figure.
+# Snakemake's report with the provenance of every figure, on demand: make reports/report.zip
 reports/report.zip: reports/report.html
-	@echo "making $@, Snakemake's own report"
+	@echo "making $@, Snakemake's report"
 	@$(BIN)/snakemake --report $@ > /dev/null 2>&1 || $(BIN)/snakemake --report $@
 
 # What this machine can measure itself: MPI messages, and a GPU where there is one; installs the optional groups.

@@ -1,4 +1,4 @@
-"""Matplotlib backend that reports unreadable texts of each figure that a job saves: MPLBACKEND=module://figure_lint_backend."""
+"""Matplotlib backend that reports unreadable texts of each saved figure (MPLBACKEND=module://figure_lint_backend)."""
 
 import sys
 

@@ -1,7 +1,7 @@
 """Progress of a run on the terminal: one line per finished job, or a progress bar.
 
-Snakemake loads the `LogHandler` of a package of this name for ``logger: fabricast`` in a profile or ``--logger fabricast``.
-The options ``--dry-run``, ``--verbose`` and ``--printshellcmds`` select Snakemake's own output instead.
+Snakemake loads `LogHandler` from a package of this name for ``logger: fabricast`` in a profile or ``--logger
+fabricast``. With ``--dry-run``, ``--verbose`` or ``--printshellcmds`` Snakemake prints its messages instead.
 """
 
 from __future__ import annotations
@@ -46,27 +46,27 @@ class LogHandler(LogHandlerBase):
 
     @property
     def writes_to_stream(self) -> bool:
-        """Whether this handler replaces Snakemake's output on the terminal."""
+        """Return whether this handler replaces Snakemake's output on the terminal."""
         return not self._silent
 
     @property
     def writes_to_file(self) -> bool:
-        """This handler does not write to a log file."""
+        """Return False: Snakemake writes its log file."""
         return False
 
     @property
     def has_filter(self) -> bool:
-        """This handler receives all records."""
+        """Return True: records that Snakemake would not show arrive, too."""
         return True
 
     @property
     def has_formatter(self) -> bool:
-        """This handler formats its own messages."""
+        """Return True: messages are formatted here."""
         return True
 
     @property
     def needs_rulegraph(self) -> bool:
-        """This handler does not need the graph of rules."""
+        """Return False: the graph of rules is not used."""
         return False
 
     def emit(self, record: logging.LogRecord) -> None:

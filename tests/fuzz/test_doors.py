@@ -15,7 +15,7 @@ import duckdb
 import pytest
 import yaml
 
-from fabricast import cli
+from fabricast.cli import main as cli
 from fabricast.config import checked_config
 from fabricast.core.errors import InputError
 from tests.fuzz.doors import CONFIG, DOORS

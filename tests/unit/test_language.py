@@ -24,7 +24,8 @@ PRIVATE = re.compile(
 )
 #: Terms of the field that contain such a word, names in code, and quotations.
 TERMS = re.compile(
-    r"``[^`]*``|`[^`]*`|\"[^\"]*\"|'[^']*'|one-way|two-way|both[- ]ways|one way|two ways|not found|way_of", re.IGNORECASE
+    r"``[^`]*``|`[^`]*`|\"[^\"]*\"|'[^']*'|one-way|two-way|both[- ]ways|one way|two ways|not found|way_of",
+    re.IGNORECASE,
 )
 
 #: Queries and the names of parameters are code.

@@ -165,7 +165,7 @@ def test_job_scripts_redirect_output_before_other_imports():
 def test_only_the_command_line_exits():
     """Check that jobs end normally or by an exception, as `fabricast.runtime.jobs` requires."""
     for path in [*PACKAGE.rglob("*.py"), *(REPOSITORY / "workflow").rglob("*.py")]:
-        if "cli" not in path.parts :
+        if "cli" not in path.parts:
             for node in ast.walk(ast.parse(path.read_text())):
                 assert not isinstance(node, ast.Attribute | ast.Name) or ast.unparse(node) not in (
                     "sys.exit", "os._exit", "SystemExit", "exit", "quit",

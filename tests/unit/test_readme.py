@@ -8,7 +8,7 @@ import shlex
 import pytest
 from typer.testing import CliRunner
 
-from fabricast.cli import app
+from fabricast.cli.main import app
 from fabricast.core.resources import published
 from fabricast.results.claim_record import read_baseline
 from fabricast.results.claims import read_claims

@@ -15,7 +15,7 @@ from fabricast.pcie.graphs.congestion_graphs import all_to_all as all_arcs
 from fabricast.pcie.graphs.files import read_graphs as read_graph_file
 from fabricast.pcie.graphs.patterns import halo_pattern
 from fabricast.pcie.topology.files import load_tree
-from fabricast.pcie.topology.memory import memory_beside, with_host_memory
+from fabricast.pcie.topology.memory import nearest_memory, with_host_memory
 from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = [
@@ -226,8 +226,8 @@ def host_copies(tree: PcieTree, *, to_host: bool = False, size: float | str = _S
     >>> copies.source.tolist(), copies.target.tolist()
     ([8, 8, 8, 8, 8, 8, 8, 8], [0, 1, 2, 3, 4, 5, 6, 7])
     """
-    nearest_memory = memory_beside(with_host_memory(tree)).tolist()
-    arcs = [(nearest_memory[rank], rank) for rank in _ranks(tree)]
+    memory_of_endpoint = nearest_memory(with_host_memory(tree)).tolist()
+    arcs = [(memory_of_endpoint[rank], rank) for rank in _ranks(tree)]
     return graph(
         [(rank, memory) for memory, rank in arcs] if to_host else arcs, size=size,
         name="all_to_host" if to_host else "host_to_all",

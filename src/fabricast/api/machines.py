@@ -13,7 +13,7 @@ from fabricast.pcie.machines.validation import validate_machine as validate
 from fabricast.pcie.measurements.files import copies_of_machine
 from fabricast.pcie.models.calibration import PARAMETER_UNITS, estimate_frame, read_probe_times
 from fabricast.pcie.models.calibration import calibrate as estimate
-from fabricast.pcie.topology.tree import PcieTree, one_way_of
+from fabricast.pcie.topology.tree import PcieTree, single_copy_rate_of
 
 __all__ = ["calibrate", "validate_machine"]
 
@@ -66,7 +66,7 @@ def validate_machine(
     True
     """
     copies = copies_of_machine(tree, measured, program=program_of(program).name, system=system)
-    return validate(tree, copies.graphs, one_way_bytes_per_s=one_way_of(tree), warnings=copies.warnings)
+    return validate(tree, copies.graphs, one_way_bytes_per_s=single_copy_rate_of(tree), warnings=copies.warnings)
 
 
 def calibrate(

@@ -11,12 +11,12 @@ from fabricast.api.quantities import to_bytes_per_s
 from fabricast.core.errors import InputError
 from fabricast.pcie.machines.engine_model import ENDPOINT_ENGINES, EngineModel, measured_calibration
 from fabricast.pcie.models.parameters import MachineParameters, machine_parameters
-from fabricast.pcie.topology.tree import PcieTree, one_way_of
+from fabricast.pcie.topology.tree import PcieTree, single_copy_rate_of
 
-__all__ = ["engine_model", "given_parameters"]
+__all__ = ["engine_model", "user_parameters"]
 
 
-def given_parameters(tree: PcieTree, given: Mapping[str, Any]) -> MachineParameters:
+def user_parameters(tree: PcieTree, given: Mapping[str, Any]) -> MachineParameters:
     """Return machine parameters, with the user-supplied values among them.
 
     `given` contains bandwidth, tau, crossing_cost and parameters (a file); None if unspecified.
@@ -44,12 +44,12 @@ def engine_model(
     if measurements is None:
         if system is not None:
             raise InputError("is specified without measurements", argument="system")
-        return EngineModel(tree, given_parameters(tree, given), program=program, pcie_only=pcie_only)
+        return EngineModel(tree, user_parameters(tree, given), program=program, pcie_only=pcie_only)
     for name, value in given.items():
         if value is not None:
             raise InputError(f"excludes {name}: both specify the rates of copies", argument="measurements")
     calibration, warnings = measured_calibration(
-        tree, measurements, system=system, one_way_bytes_per_s=one_way_of(tree)
+        tree, measurements, system=system, one_way_bytes_per_s=single_copy_rate_of(tree)
     )
     tree = replace(tree, warnings=(*tree.warnings, *warnings))
     return EngineModel(tree, calibration, program=program, pcie_only=pcie_only)

@@ -12,12 +12,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fabricast.api.graphs import check_endpoints
-from fabricast.api.model_parameters import engine_model, given_parameters
+from fabricast.api.model_parameters import engine_model, user_parameters
 from fabricast.api.prediction_table import Prediction, communications
 from fabricast.api.quantities import MOST_THREADS, check_count
 from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.warnings import Warning, WarningCode
-from fabricast.pcie.graphs.checks import refuse_peer_copies
+from fabricast.pcie.graphs.checks import reject_peer_copies
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
 from fabricast.pcie.graphs.divided_writes import divided_writes, divided_writes_warning
 from fabricast.pcie.machines.engine_model import ENDPOINT_ENGINES, EngineModel
@@ -25,7 +25,7 @@ from fabricast.pcie.models.bottlenecks import link_labels, sharers
 from fabricast.pcie.models.catalogue import MODELS, Model
 from fabricast.pcie.models.evaluation import Evaluation, evaluate
 from fabricast.pcie.topology.tree import PcieTree
-from fabricast.runtime.threads import mapped_ahead
+from fabricast.runtime.threads import prefetched_map
 
 __all__ = ["Predictor", "predict"]
 
@@ -210,7 +210,7 @@ class Predictor:
             if isinstance(model, str) and model not in MODELS:
                 raise unknown_name("model", model, [*MODELS, ENDPOINT_ENGINES])
             self._model = MODELS[model] if isinstance(model, str) else model
-            self._machine = given_parameters(tree, given)
+            self._machine = user_parameters(tree, given)
         self._tree = tree
         names = tree.endpoint_names
         self._is_between_roots = np.array([[s != t and tree.path_class(s, t) == "SYS" for t in names] for s in names])
@@ -268,7 +268,7 @@ class Predictor:
         """
         # Results of endpoint_engines depend on the previous graphs, and it does not release the interpreter lock.
         several = min(self._threads, _MOST_PARTS) if self._engines is None else 1
-        for graphs, table in mapped_ahead(partial(self._of_part, threads=1), parts, threads=several):
+        for graphs, table in prefetched_map(partial(self._of_part, threads=1), parts, threads=several):
             self._remember(graphs, table)
             yield table
 
@@ -301,7 +301,7 @@ class Predictor:
             {
                 **communications(self._tree, graphs),
                 "elapsed_s": found.end_s - graphs.start_s,
-                "slowdown": (found.end_s - graphs.start_s) / engines.alone_s(graphs),
+                "slowdown": (found.end_s - graphs.start_s) / engines.isolated_s(graphs),
                 "earliest_s": found.earliest_s - graphs.start_s,
                 "latest_s": found.latest_s - graphs.start_s,
             }
@@ -310,7 +310,7 @@ class Predictor:
     def _of_model(self, graphs: CongestionGraphs, threads: int) -> Prediction:
         tree, machine = self._tree, self._machine
         if not self._pcie_only:
-            refuse_peer_copies(tree, graphs)
+            reject_peer_copies(tree, graphs)
         found = evaluate(
             tree, graphs, self._model, bandwidth_bytes_per_s=machine.bandwidth_bytes_per_s, tau=machine.tau,
             crossing_cost=machine.crossing_cost, threads=threads, explain=self._explain,

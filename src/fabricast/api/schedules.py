@@ -15,7 +15,7 @@ from fabricast.api.graphs import check_endpoints
 from fabricast.api.quantities import MOST_THREADS, check_count, to_bytes_per_s
 from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.warnings import Warning
-from fabricast.pcie.graphs.checks import refuse_peer_copies
+from fabricast.pcie.graphs.checks import reject_peer_copies
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, from_arcs
 from fabricast.pcie.graphs.patterns import Pattern
 from fabricast.pcie.models.catalogue import Model, named_model
@@ -138,7 +138,7 @@ def fastest_schedule(
             f"contains endpoints beyond the {len(tree.endpoint_names)} of '{tree.name}'", argument="communications"
         )
     if not pcie_only:
-        refuse_peer_copies(tree, from_arcs([pattern.arcs], size_bytes=1.0, names=[pattern.name]))
+        reject_peer_copies(tree, from_arcs([pattern.arcs], size_bytes=1.0, names=[pattern.name]))
     machine = machine_parameters(
         tree, bandwidth_bytes_per_s=None if bandwidth is None else to_bytes_per_s(bandwidth), tau=tau,
         crossing_cost=crossing_cost, parameters_file=parameters,

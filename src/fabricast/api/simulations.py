@@ -10,7 +10,7 @@ from fabricast.api.prediction_table import Prediction, communications
 from fabricast.api.quantities import MOST_THREADS, check_count
 from fabricast.core.errors import unknown_name
 from fabricast.core.warnings import Warning, WarningCode
-from fabricast.pcie.graphs.checks import refuse_peer_copies
+from fabricast.pcie.graphs.checks import reject_peer_copies
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
 from fabricast.pcie.packets.hardware import HARDWARE, PacketHardware
 from fabricast.pcie.packets.link_rates import hardware_on
@@ -86,7 +86,7 @@ def simulate(
         hardware = HARDWARE[hardware]
     check_endpoints(tree, graphs)
     if not pcie_only:
-        refuse_peer_copies(tree, graphs)
+        reject_peer_copies(tree, graphs)
     chosen, warnings = hardware_on(tree, hardware, generation=generation, width=width, parameters=parameters)
     ends = simulate_graphs(tree, graphs, chosen, threads=threads, progress=progress)
     table = Prediction(

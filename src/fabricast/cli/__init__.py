@@ -1,8 +1,1 @@
-"""Command line: one module per group of commands."""
-
-from fabricast.cli.main import app, main
-
-__all__ = [
-    "app",
-    "main",
-]
+"""The command line: one module per group of commands; `main` is the entry point."""

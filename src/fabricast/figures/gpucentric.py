@@ -315,7 +315,7 @@ def plot_measured_paths(path: pd.DataFrame) -> Figure:
     return figure
 
 
-_WAYS = {
+_CLASSES = {
     "host_to_device.pinned": "to the GPU, pinned", "device_to_host.pinned": "to the host, pinned",
     "host_to_device.pageable": "to the GPU, pageable", "device_to_host.pageable": "to the host, pageable",
     "device_to_device": "within the GPU", "peer": "to the next GPU",
@@ -345,7 +345,7 @@ def plot_this_gpu(measurement: pd.DataFrame, prediction: pd.DataFrame) -> Figure
         (measurement["quantity"] == "time") & (measurement["clock"] == "host") & (measurement["size_bytes"] > 0)
     ]
     key = (times["item"] + "." + times["memory"]).str.strip(".")
-    for (name, label), colour, marker in zip(_WAYS.items(), COLOURS, "os^vDP", strict=False):
+    for (name, label), colour, marker in zip(_CLASSES.items(), COLOURS, "os^vDP", strict=False):
         part = times[key == name].sort_values("size_bytes")
         if part.empty:
             continue

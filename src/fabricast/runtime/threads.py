@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from typing import TypeVar
 
-__all__ = ["in_order", "made_ahead", "mapped_ahead", "over_blocks"]
+__all__ = ["in_order", "over_blocks", "prefetched", "prefetched_map"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -96,7 +96,7 @@ def in_order(
     return results
 
 
-def made_ahead(items: Iterable[Item]) -> Iterator[Item]:
+def prefetched(items: Iterable[Item]) -> Iterator[Item]:
     """Yield items in order while a thread prefetches the next item.
 
     Parameters
@@ -106,7 +106,7 @@ def made_ahead(items: Iterable[Item]) -> Iterator[Item]:
 
     Examples
     --------
-    >>> list(made_ahead(iter("ab")))
+    >>> list(prefetched(iter("ab")))
     ['a', 'b']
     """
     end = object()
@@ -118,7 +118,7 @@ def made_ahead(items: Iterable[Item]) -> Iterator[Item]:
             yield item  # type: ignore[misc]  # the end marker is never yielded
 
 
-def mapped_ahead(work: Callable[[Item], Result], items: Iterable[Item], *, threads: int) -> Iterator[Result]:
+def prefetched_map(work: Callable[[Item], Result], items: Iterable[Item], *, threads: int) -> Iterator[Result]:
     """Yield the results of a function for items in order, and prefetch further results.
 
     As many results are computed ahead as there are threads; with one thread, each result is computed on request.
@@ -134,7 +134,7 @@ def mapped_ahead(work: Callable[[Item], Result], items: Iterable[Item], *, threa
 
     Examples
     --------
-    >>> list(mapped_ahead(abs, iter([-2, 1, -3]), threads=2))
+    >>> list(prefetched_map(abs, iter([-2, 1, -3]), threads=2))
     [2, 1, 3]
     """
     if threads == 1:

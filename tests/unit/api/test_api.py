@@ -47,7 +47,7 @@ def test_every_public_name_is_importable_and_documented():
         if not name.startswith("_"):
             assert getattr(fc, name).__doc__, name
     with pytest.raises(AttributeError, match=r"did you mean 'predict'"):
-        fc.predct
+        fc.predct  # noqa: B018
 
 
 def test_example_session_runs(tmp_path):
@@ -132,7 +132,7 @@ def test_bottleneck_of_gathers_scatters_and_sequential_copies(tmp_path):
 def test_python_and_command_line_predict_the_same_times(tmp_path):
     from typer.testing import CliRunner
 
-    from fabricast.cli import app
+    from fabricast.cli.main import app
 
     (tmp_path / "g.csv").write_text("graph,source,target\ng,0,1\ng,2,1\ng,3,1\n")
     result = CliRunner().invoke(app, ["predict", "storm8", str(tmp_path / "g.csv"), "-o", str(tmp_path / "out.csv")])

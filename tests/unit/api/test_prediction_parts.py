@@ -10,7 +10,7 @@ import fabricast as fc
 from fabricast.api.predictions import Predictor
 from fabricast.core.errors import InputError
 from fabricast.core.warnings import WarningCode
-from fabricast.runtime.threads import mapped_ahead
+from fabricast.runtime.threads import prefetched_map
 
 TREE = fc.load_topology("flat4x4")
 ARCS = [[(k % 16, (k + 1 + k % 5) % 16), ((k + 3) % 16, (k + 9) % 16), (k % 16, (k + 7) % 16)] for k in range(40)]
@@ -79,7 +79,7 @@ def test_each_thread_processes_one_item_and_few_items_are_prefetched():
             running -= 1
         return item * item
 
-    results = mapped_ahead(work, items(), threads=3)
+    results = prefetched_map(work, items(), threads=3)
     assert next(results) == 1
     assert asked <= 4
     assert list(results) == [item * item for item in range(2, 13)]

@@ -28,7 +28,7 @@ from fabricast.breakdown.traces import (
     read_trace,
 )
 from fabricast.breakdown.whatif import reduce_components, required_reduction, sample_totals, share_of
-from fabricast.cli import app
+from fabricast.cli.main import app
 from fabricast.core.errors import InputError
 from fabricast.runtime.mpi_launch import unavailable_reason
 from tests.conftest import REPOSITORY, SHARED_DATA

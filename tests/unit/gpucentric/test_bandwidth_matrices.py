@@ -5,7 +5,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from fabricast.cli import app
+from fabricast.cli.main import app
 from fabricast.core.errors import InputError
 from fabricast.gpucentric.bandwidth_matrices import copy_classes
 from fabricast.inputs.bandwidth_matrices import read_bandwidths

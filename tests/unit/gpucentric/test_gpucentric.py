@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from fabricast.api.node_rates import gpu_node_rates
-from fabricast.cli import app
+from fabricast.cli.main import app
 from fabricast.core.errors import InputError
 from fabricast.core.node_rate import node_rate_bytes_per_s
 from fabricast.core.resources import published
@@ -177,7 +177,7 @@ def test_observations_are_not_overstated(tables):
     rows = tables.gpucentric_observation
     assert len(rows) == 33
     assert rows.loc[rows["confidence"] == "low", "passed"].isna().all()
-    failed = rows.loc[rows["passed"] == False, "observation"]
+    failed = rows.loc[rows["passed"].eq(False), "observation"]
     assert failed.tolist() == ["O05", "O10"], "slides 9 and 10 on in-kernel synchronisation"
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from fabricast.cli import app
+from fabricast.cli.main import app
 from fabricast.core.errors import InputError
 from fabricast.maxrate.benchmark_output import read_measurement_file, read_output, write_measurements
 from fabricast.maxrate.fitting import MaxRateRegressor, blocked_predictions, summarise

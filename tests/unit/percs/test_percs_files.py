@@ -5,7 +5,7 @@ import pytest
 from scipy.io import mmwrite
 from typer.testing import CliRunner
 
-from fabricast.cli import app
+from fabricast.cli.main import app
 from fabricast.core.errors import InputError
 from fabricast.percs.mapping_search import write_rank_files
 from fabricast.percs.matrices import read_matrix

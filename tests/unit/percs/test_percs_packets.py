@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from benchmarks.fluid import completion_time_s, max_min_rates
-from fabricast.cli import app
+from fabricast.cli.main import app
 from fabricast.percs.cases import WORKLOADS, Case
 from fabricast.percs.loads import ROUTINGS, count_traffic, route
 from fabricast.percs.mappings import map_tasks

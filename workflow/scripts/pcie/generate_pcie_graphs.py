@@ -5,7 +5,7 @@ from fabricast.runtime.jobs import log_to
 log_to(snakemake.log[0])
 
 from fabricast.core.units import MIB
-from fabricast.pcie.graphs.checks import refuse_peer_copies
+from fabricast.pcie.graphs.checks import reject_peer_copies
 from fabricast.pcie.tables.graphs import generate_graph_set, graphs_from_rows
 from fabricast.pcie.topology.files import load_tree
 from fabricast.results.tables import write_table
@@ -17,6 +17,6 @@ tables = generate_graph_set(
     snakemake.wildcards.graph_set, tree, size_bytes=values.size_mib * MIB, seed=values.seed, **kinds
 )
 if not entry["pcie_only"]:
-    refuse_peer_copies(tree, graphs_from_rows(tree, tables.communication))
+    reject_peer_copies(tree, graphs_from_rows(tree, tables.communication))
 write_table(tables.graph, "graph", snakemake.output.graph)
 write_table(tables.communication, "communication", snakemake.output.communication)

@@ -114,13 +114,13 @@ def _predict_blocks(
     from fabricast.cli.output import write_elapsed_parts
     from fabricast.pcie.graphs.files import graph_blocks
     from fabricast.runtime.jobs import progress_of
-    from fabricast.runtime.threads import made_ahead
+    from fabricast.runtime.threads import prefetched
 
     reader = graph_blocks(graphs_file, predictor.tree, size_bytes=size_bytes, programs=True)
     sizes: deque[int] = deque()
 
     def parts() -> Iterator[CongestionGraphs]:
-        for graphs, size in made_ahead(reader.blocks) if threads > 1 else reader.blocks:
+        for graphs, size in prefetched(reader.blocks) if threads > 1 else reader.blocks:
             sizes.append(size)
             yield graphs
 

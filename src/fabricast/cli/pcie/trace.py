@@ -7,7 +7,7 @@ from pathlib import Path
 from fabricast.core.errors import InputError
 from fabricast.core.units import time_text
 from fabricast.inputs.files import atomic_write
-from fabricast.pcie.graphs.checks import refuse_peer_copies
+from fabricast.pcie.graphs.checks import reject_peer_copies
 from fabricast.pcie.graphs.files import read_graphs
 from fabricast.pcie.packets.hardware import PacketHardware
 from fabricast.pcie.packets.link_rates import hardware_on
@@ -79,7 +79,7 @@ def trace_file(
     if graph not in graphs.names:
         raise InputError(f"--trace is '{graph}', expected a graph of {graphs_file}")
     if not pcie_only:
-        refuse_peer_copies(tree, graphs)
+        reject_peer_copies(tree, graphs)
     chosen, _ = hardware_on(tree, hardware, generation=generation, width=width, parameters=parameters_file)
     number = graphs.names.index(graph)
     trace = trace_packets(tree, graphs, number, chosen, transmissions=transmissions)

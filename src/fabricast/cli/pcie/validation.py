@@ -104,7 +104,7 @@ def validate(
     from fabricast.pcie.machines.validation import validate_machine
     from fabricast.pcie.measurements.files import copies_of_machine
     from fabricast.pcie.topology.files import load_tree
-    from fabricast.pcie.topology.tree import one_way_of
+    from fabricast.pcie.topology.tree import single_copy_rate_of
 
     if bandwidth_gb is not None:
         check_range("--bandwidth-gb", bandwidth_gb, 1e-3, 9e3)
@@ -112,7 +112,9 @@ def validate(
     tree = load_tree(topology, include_display=include_display)
     copies = copies_of_machine(tree, measured, program=program_of(program).name, system=system)
     if bandwidth_gb is None:
-        found = validate_machine(tree, copies.graphs, one_way_bytes_per_s=one_way_of(tree), warnings=copies.warnings)
+        found = validate_machine(
+            tree, copies.graphs, one_way_bytes_per_s=single_copy_rate_of(tree), warnings=copies.warnings
+        )
     else:
         rate, source = bandwidth_gb * 1e9, "option --bandwidth-gb"
         found = validate_machine(

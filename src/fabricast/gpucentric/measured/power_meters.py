@@ -112,7 +112,7 @@ def mean_power_w(
     Parameters
     ----------
     work : callable
-        Function that runs the workload for a given time in s.
+        Function that runs the workload for a time in s.
     seconds : float
         Duration of the measurement in s.
     gpu, processors : GpuMeter, ProcessorMeter

@@ -28,7 +28,7 @@ __all__ = [
     "TotalRate",
     "check_flows",
     "copy_times",
-    "rate_alone",
+    "isolated_rate",
     "total_rate",
     "total_rates",
 ]
@@ -270,14 +270,14 @@ def copy_times(
     return CopyTimes(np.clip(ends_s.mean(axis=0), low, high), low, high)
 
 
-def rate_alone(tree: PcieTree, flow: tuple[int, int], rates: LinkRates, *, over_peer_links: bool = False) -> float:
+def isolated_rate(tree: PcieTree, flow: tuple[int, int], rates: LinkRates, *, over_peer_links: bool = False) -> float:
     """Return the rate of an isolated copy in bytes/s, limited by its narrowest link.
 
     Examples
     --------
     >>> from fabricast.pcie.graphs.programs import PROGRAMS
     >>> from fabricast.pcie.topology.regular import regular_tree
-    >>> rate_alone(regular_tree("flat4x2", (2, 4)), (0, 4), LinkRates(50e9, 50e9, crossing_bytes_per_s=40e9))
+    >>> isolated_rate(regular_tree("flat4x2", (2, 4)), (0, 4), LinkRates(50e9, 50e9, crossing_bytes_per_s=40e9))
     40000000000.0
     """
     links = links_of(tree, [flow], rates, over_peer_links)

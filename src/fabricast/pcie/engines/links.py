@@ -11,7 +11,7 @@ import numpy as np
 
 from fabricast.core.errors import InputError
 from fabricast.pcie.topology.parts import direct_rates
-from fabricast.pcie.topology.paths import Way, reverse_links, way_of
+from fabricast.pcie.topology.paths import PathClass, path_class_of, reverse_links
 from fabricast.pcie.topology.tree import PcieTree
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LinkRates", "SharedLimit", "links_of"]
 
-_BACK: dict[Way, Way] = {
+_REVERSE: dict[PathClass, PathClass] = {
     "local": "local", "crossing": "crossing", "between_roots": "between_roots",
     "host_in": "host_out", "host_out": "host_in",
 }  # fmt: skip
@@ -66,7 +66,7 @@ class LinkRates:
                 f"{two / 1e9:.4g} GB/s, expected a rate below 10,000 GB/s, and between half and all of it"
             )
 
-    def of_way(self, way: Way) -> float | None:
+    def of_class(self, way: PathClass) -> float | None:
         """Return the isolated rate of a path class in bytes/s, or None if the tree links limit it."""
         inter_socket = self.between_roots_bytes_per_s
         rate = {
@@ -103,7 +103,7 @@ class SharedLimit:
 
     bytes_per_s: float
     flows: tuple[int, ...]
-    other_way: tuple[int, ...] = ()
+    reverse_flows: tuple[int, ...] = ()
 
 
 def links_of(
@@ -127,7 +127,7 @@ def links_of(
         if rate is None:
             pair = source * routes.endpoints + target
             route = routes.link[routes.offset[pair] : routes.offset[pair + 1]].tolist()
-            way = way_of(tree, source, target)
+            way = path_class_of(tree, source, target)
             if way in _REMOTE:
                 slower = table.of_gpu(target if way == "remote_in" else source, way, rates)
             else:
@@ -163,8 +163,8 @@ class _LinkTable:
     #: Limits that apply only while two other links are both in use.
     needs: dict[int, tuple[int, int]] = field(default_factory=dict)
     _direct: dict[tuple[str, str], int] = field(default_factory=dict)
-    _slow: dict[tuple[int, Way], int] = field(default_factory=dict)
-    _of_gpu: dict[tuple[int, Way], int] = field(default_factory=dict)
+    _slow: dict[tuple[int, PathClass], int] = field(default_factory=dict)
+    _of_gpu: dict[tuple[int, PathClass], int] = field(default_factory=dict)
 
     def add(self, bytes_per_s: float) -> int:
         """Add a link without a reverse direction and return its number."""
@@ -181,12 +181,12 @@ class _LinkTable:
             self._direct[key] = self.add(bytes_per_s)
         return self._direct[key]
 
-    def through_root(self, tree: PcieTree, route: list[int], way: Way, rates: LinkRates) -> list[int]:
+    def through_root(self, tree: PcieTree, route: list[int], way: PathClass, rates: LinkRates) -> list[int]:
         """Return the limits of a path class at each root port of a route.
 
         Each limit is a virtual link next to the port, paired with that of the reverse direction.
         """
-        rate = rates.of_way(way)
+        rate = rates.of_class(way)
         if rate is None:
             return []
         if way == "between_roots":
@@ -197,22 +197,24 @@ class _LinkTable:
             if not _is_root_port(tree, link):
                 continue
             if (link, way) not in self._slow:
-                ports = (link, way), (self.opposite[link], _BACK[way])
+                ports = (link, way), (self.opposite[link], _REVERSE[way])
                 for port, kind in ports:
-                    rate_alone = rates.of_way(kind)
+                    isolated_rate = rates.of_class(kind)
                     capacity = self.capacity[port]
-                    self._slow[port, kind] = self.add(capacity if rate_alone is None else min(rate_alone, capacity))
+                    self._slow[port, kind] = self.add(
+                        capacity if isolated_rate is None else min(isolated_rate, capacity)
+                    )
                 there, back = (self._slow[port] for port in ports)
                 self.opposite[there], self.opposite[back] = back, there
             limits.append(self._slow[link, way])
         return limits
 
-    def of_gpu(self, gpu: int, way: Way, rates: LinkRates) -> list[int]:
+    def of_gpu(self, gpu: int, way: PathClass, rates: LinkRates) -> list[int]:
         """Return the limit of one GPU on copies from or to memory of another socket.
 
         The outstanding requests of the GPU limit these copies, because the latency is high.
         """
-        rate = rates.of_way(way)
+        rate = rates.of_class(way)
         if rate is None:
             return []
         if (gpu, way) not in self._of_gpu:
@@ -222,12 +224,12 @@ class _LinkTable:
     def share(self, limit: SharedLimit, links: list[list[int]]) -> None:
         """Add a shared limit to the links of its flows."""
         limit_link = self.add(limit.bytes_per_s)
-        for flow in (*limit.flows, *limit.other_way):
+        for flow in (*limit.flows, *limit.reverse_flows):
             links[flow].append(limit_link)
-        if limit.other_way:
+        if limit.reverse_flows:
             # One marker link of infinite capacity per direction: the limit applies while both markers are in use.
             self.needs[limit_link] = self.add(np.inf), self.add(np.inf)
-            for mark, kind in zip(self.needs[limit_link], (limit.flows, limit.other_way), strict=True):
+            for mark, kind in zip(self.needs[limit_link], (limit.flows, limit.reverse_flows), strict=True):
                 for flow in kind:
                     links[flow].append(mark)
 

@@ -6,10 +6,10 @@ from fabricast.core.errors import PeerLinkError
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["refuse_peer_copies"]
+__all__ = ["reject_peer_copies"]
 
 
-def refuse_peer_copies(tree: PcieTree, graphs: CongestionGraphs) -> None:
+def reject_peer_copies(tree: PcieTree, graphs: CongestionGraphs) -> None:
     """Raise an error if a graph copies between endpoints with a direct link.
 
     CUDA and HIP use a direct link (NVLink, NVSwitch, xGMI) instead of PCIe, so the models of the PCIe tree do not apply

@@ -19,7 +19,7 @@ from fabricast.inputs.parquet_files import ParquetRow, parquet_blocks, parquet_r
 from fabricast.pcie.graphs.congestion_graphs import OPTIONAL, REQUIRED, CongestionGraphs
 from fabricast.pcie.graphs.programs import PROGRAMS, program_of
 from fabricast.pcie.graphs.rows import GraphRows
-from fabricast.pcie.topology.memory import HOST, has_host_memory, memory_beside
+from fabricast.pcie.topology.memory import HOST, has_host_memory, nearest_memory
 from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["GraphBlocks", "ScatteredGraphError", "graph_blocks", "read_ends", "read_graphs"]
@@ -244,7 +244,7 @@ def _checked(
 ) -> GraphRows | None:  # fmt: skip
     """Return the rows; None if a row is invalid."""
     first, second = numbers
-    if not all(names) or min(first.min(), second.min()) < _BESIDE:
+    if not all(names) or min(first.min(), second.min()) < _NEAREST_MEMORY:
         return None
     ends = _with_memory(tree, first, second)
     if ends is None:
@@ -279,24 +279,27 @@ def _program_places(column: pd.Series) -> NDArray[np.int64]:
 
 
 #: Placeholder endpoint numbers: host memory nearest to the other endpoint of the copy, and an unknown endpoint.
-_BESIDE, _UNKNOWN = -1, -2
+_NEAREST_MEMORY, _UNKNOWN = -1, -2
 
 
 def _number(tree: PcieTree, name: str) -> int:
-    return tree.endpoint_number.get(name, _BESIDE if name == HOST and has_host_memory(tree) else _UNKNOWN)
+    return tree.endpoint_number.get(name, _NEAREST_MEMORY if name == HOST and has_host_memory(tree) else _UNKNOWN)
 
 
 def _with_memory(
     tree: PcieTree, source: NDArray[np.int64], target: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-    """Replace `_BESIDE` by the nearest memory; None if a copy is within host memory."""
+    """Replace `_NEAREST_MEMORY` by the nearest memory; None if a copy is within host memory."""
     # Trees without host memory have nothing to replace.
     if not has_host_memory(tree):
         return source, target
-    nearest = memory_beside(tree)
-    ends = np.where(source == _BESIDE, nearest[target], source), np.where(target == _BESIDE, nearest[source], target)
+    nearest = nearest_memory(tree)
+    ends = (
+        np.where(source == _NEAREST_MEMORY, nearest[target], source),
+        np.where(target == _NEAREST_MEMORY, nearest[source], target),
+    )
     is_memory = np.array([tree.vertex(name).host_memory for name in tree.endpoint_names])
-    both = (source == _BESIDE) & (target == _BESIDE) | is_memory[ends[0]] & is_memory[ends[1]]
+    both = (source == _NEAREST_MEMORY) & (target == _NEAREST_MEMORY) | is_memory[ends[0]] & is_memory[ends[1]]
     return None if both.any() else ends
 
 
@@ -363,7 +366,7 @@ def read_ends(row: CsvRow | ParquetRow, tree: PcieTree, *, size_bytes: float) ->
         If an endpoint is unknown, both are the same or both are host memory, or the size is out of range.
     """
     for column in ("source", "target"):
-        if _number(tree, row[column]) < _BESIDE:
+        if _number(tree, row[column]) < _NEAREST_MEMORY:
             names = tree.endpoint_names
             shown = ", ".join(names[:16]) + (", ..." if len(names) > 16 else "")
             host = "; host memory requires the model endpoint_engines" if row[column] == HOST else ""

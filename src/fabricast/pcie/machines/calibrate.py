@@ -14,22 +14,22 @@ from fabricast.pcie.engines.links import LinkRates
 from fabricast.pcie.graphs.programs import PROGRAMS
 from fabricast.pcie.machines.calibration import DUPLEX_COST, THROTTLED, Calibration, Estimate, by_links
 from fabricast.pcie.machines.direct_links import calibrated_links
-from fabricast.pcie.machines.limits import PROBES, Limit, limit_of_probe, with_root_link_capacity
+from fabricast.pcie.machines.limits import PROBES, Limit, limit_of_probe, with_inter_socket_capacity
 from fabricast.pcie.measurements.measured_graph import CALIBRATION, MeasuredGraph, flows_of
 from fabricast.pcie.topology.memory import UNLIMITED, ends_of, is_host
 from fabricast.pcie.topology.parts import direct_rates
-from fabricast.pcie.topology.paths import Way, apart, has_local, narrowest_link, way_of
+from fabricast.pcie.topology.paths import PathClass, are_disjoint, has_local_path, narrowest_link, path_class_of
 from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = [
     "BEYOND",
+    "CALIBRATION_ORDER",
     "LINK_PAYLOAD",
-    "ONE_WAY",
     "calibrate_machine",
+    "calibrating_class",
     "highest_link_rate",
-    "links_carry",
     "peer_link_of",
-    "telling_way",
+    "rate_limited_by_links",
 ]
 
 #: Measured rates that exceed the link rates by more than this share contradict the tree, or are an artefact.
@@ -37,14 +37,22 @@ BEYOND = 0.1
 #: Source of the single-copy rate if it was neither measured nor user-supplied.
 LINK_PAYLOAD = "payload share of the links in the topology file"
 #: Path classes; those that may be slower come last.
-_WAYS: tuple[Way, ...] = ("local", "host_in", "host_out", "crossing", "between_roots", "remote_in", "remote_out")
-_THROUGH_ROOT: tuple[Way, ...] = ("crossing", "between_roots")
+_CLASSES: tuple[PathClass, ...] = (
+    "local",
+    "host_in",
+    "host_out",
+    "crossing",
+    "between_roots",
+    "remote_in",
+    "remote_out",
+)
+_THROUGH_ROOT: tuple[PathClass, ...] = ("crossing", "between_roots")
 #: Limits for which a bidirectional pair provides a lower bound.
-_OPPOSITE: dict[Way, Limit] = {
+_OPPOSITE: dict[PathClass, Limit] = {
     "between_roots": Limit.ROOT_COMPLEX_LINK_BOTH_WAYS, "crossing": Limit.ROOT_COMPLEX_BOTH_WAYS,
 }  # fmt: skip
-_SLOWER: tuple[Way, ...] = ("crossing", "between_roots", "host_in", "host_out", "remote_in", "remote_out")
-_WORDS: dict[Way, str] = {
+_SLOWER: tuple[PathClass, ...] = ("crossing", "between_roots", "host_in", "host_out", "remote_in", "remote_out")
+_WORDS: dict[PathClass, str] = {
     "local": "below one switch", "crossing": "across the root complex", "between_roots": "between root complexes",
     "host_in": "from host memory", "host_out": "to host memory",
     "remote_in": "from memory of another socket", "remote_out": "to memory of another socket",
@@ -57,7 +65,7 @@ def peer_link_of(tree: PcieTree, flows: Sequence[tuple[int, int]]) -> str | None
     return next((kind for s, t in flows if (kind := tree.peer_link(names[s], names[t])) is not None), None)
 
 
-def links_carry(tree: PcieTree, flows: Sequence[tuple[int, int]], bytes_per_s: float) -> float:
+def rate_limited_by_links(tree: PcieTree, flows: Sequence[tuple[int, int]], bytes_per_s: float) -> float:
     """Return the highest total rate of some copies in bytes/s if only link rates limit them.
 
     The capacity of links between root complexes, the duplex cost and slower copies across the root complex are
@@ -73,7 +81,7 @@ def links_carry(tree: PcieTree, flows: Sequence[tuple[int, int]], bytes_per_s: f
     bytes_per_s : float
         Rate of a link of capacity 1.
     """
-    wide = with_root_link_capacity(tree, UNLIMITED)
+    wide = with_inter_socket_capacity(tree, UNLIMITED)
     totals = total_rate(wide, flows, PROGRAMS["independent"], LinkRates(bytes_per_s, bytes_per_s))
     return float(totals.flow_bytes_per_s.sum())
 
@@ -107,13 +115,13 @@ def calibrate_machine(
     InputError
         If the rate of an isolated copy cannot be determined.
     """
-    isolated: dict[Way, list[_Measured]] = {path_class: [] for path_class in _WAYS}
-    bidirectional: dict[Way, list[_Measured]] = {path_class: [] for path_class in _WAYS}
+    isolated: dict[PathClass, list[_Measured]] = {path_class: [] for path_class in _CLASSES}
+    bidirectional: dict[PathClass, list[_Measured]] = {path_class: [] for path_class in _CLASSES}
     direct: dict[tuple[str, str], list[float]] = {}
     used = set()
     beyond: list[MeasuredGraph] = []
     probes: list[_Probed] = []
-    totals_both_ways: dict[Way, list[float]] = {}
+    totals_both_ways: dict[PathClass, list[float]] = {}
     for graph in graphs:
         flows = flows_of(tree, graph)
         each = _Measured(narrowest_link(tree, flows), graph.total_bytes_per_s / len(flows))
@@ -124,7 +132,7 @@ def calibrate_machine(
                 used.add(graph.name)
             continue
         raw = tree.link_bytes_per_s
-        if raw is not None and graph.total_bytes_per_s > links_carry(tree, flows, raw) * (1 + BEYOND):
+        if raw is not None and graph.total_bytes_per_s > rate_limited_by_links(tree, flows, raw) * (1 + BEYOND):
             # Links cannot be calibrated with a rate that exceeds them.
             beyond.append(graph)
             continue
@@ -133,12 +141,12 @@ def calibrate_machine(
         probe = limit_of_probe(tree, graph, opposite=is_pair) if marked else None
         if probe is not None:
             probes.append(_Probed(*probe, graph))
-        elif (len(flows) == 1 and graph.may_calibrate) or (marked and not is_pair and apart(tree, flows)):
+        elif (len(flows) == 1 and graph.may_calibrate) or (marked and not is_pair and are_disjoint(tree, flows)):
             # The slowest of several disjoint copies determines their completion time.
-            isolated[max((way_of(tree, s, t) for s, t in flows), key=_WAYS.index)].append(each)
+            isolated[max((path_class_of(tree, s, t) for s, t in flows), key=_CLASSES.index)].append(each)
         elif is_pair and graph.may_calibrate and not is_host(tree, graph.flows):
-            bidirectional[way_of(tree, *flows[0])].append(each)
-            totals_both_ways.setdefault(way_of(tree, *flows[0]), []).append(graph.total_bytes_per_s)
+            bidirectional[path_class_of(tree, *flows[0])].append(each)
+            totals_both_ways.setdefault(path_class_of(tree, *flows[0]), []).append(graph.total_bytes_per_s)
         else:
             continue
         used.add(graph.name)
@@ -153,7 +161,7 @@ def calibrate_machine(
     calibration = _estimated(
         {path_class: _of_the_widest(rates) for path_class, rates in isolated.items()},
         {path_class: _of_the_widest(rates) for path_class, rates in bidirectional.items()},
-        used, default, faster, local=has_local(tree),
+        used, default, faster, local=has_local_path(tree),
     )  # fmt: skip
     calibration = _with_limits(tree, calibration, probes)
     for path_class, limit in _OPPOSITE.items():
@@ -245,15 +253,15 @@ def _with_limits(tree: PcieTree, calibration: Calibration, probes: Sequence[_Pro
 
 
 def _estimated(
-    rates_alone: dict[Way, _Rates], rates_both: dict[Way, _Rates], used: set[str],
+    rates_alone: dict[PathClass, _Rates], rates_both: dict[PathClass, _Rates], used: set[str],
     default: tuple[float, str] | None, faster: int, *, local: bool,
 ) -> Calibration:  # fmt: skip
     source = {}
     alone = {way: rates.of_link for way, rates in rates_alone.items()}
     two_way = {way: rates.of_link for way, rates in rates_both.items()}
     pooled = {**alone, "host_in": [*alone["host_in"], *alone["host_out"]]}
-    fastest = telling_way(pooled)
-    both_way: Way | None = next((way for way in ONE_WAY if two_way[way]), None)
+    fastest = calibrating_class(pooled)
+    both_way: PathClass | None = next((way for way in CALIBRATION_ORDER if two_way[way]), None)
     unsure = local and fastest in ("crossing", "between_roots")
     # A copy through the root complex may be slower than its links.
     measured = float(np.median(pooled[fastest])) if fastest is not None else 0.0
@@ -310,7 +318,7 @@ def _estimated(
         rate, both, slower.get("crossing"), slower.get("between_roots"), slower.get("host_in"),
         slower.get("host_out"), slower.get("remote_in"), slower.get("remote_out"),
     )  # fmt: skip
-    classes = frozenset(way for way in _WAYS if alone[way] or two_way[way])
+    classes = frozenset(way for way in _CLASSES if alone[way] or two_way[way])
     return Calibration(
         rates, {}, source, frozenset(used), links_calibrated=slow or not (unsure or fastest == "host_in"),
         measured_classes=classes, calibrated_widths=widths, slow_bidirectional=slow_pairs["crossing"],
@@ -318,11 +326,15 @@ def _estimated(
 
 
 def _slower_classes(
-    counted: Sequence[Way], rates_alone: dict[Way, _Rates], rates_both: dict[Way, _Rates], one_way: float, both: float
-) -> tuple[dict[Way, float], dict[Way, float], dict[str, str]]:
+    counted: Sequence[PathClass],
+    rates_alone: dict[PathClass, _Rates],
+    rates_both: dict[PathClass, _Rates],
+    one_way: float,
+    both: float,
+) -> tuple[dict[PathClass, float], dict[PathClass, float], dict[str, str]]:
     """Return the rates, calibrated widths and sources of path classes slower than links."""
-    slower: dict[Way, float] = {}
-    widths: dict[Way, float] = {}
+    slower: dict[PathClass, float] = {}
+    widths: dict[PathClass, float] = {}
     source: dict[str, str] = {}
     for path_class in counted:
         if single_rates := rates_alone[path_class].of_link:
@@ -352,14 +364,14 @@ def _absolute(measured: _Rates, one_way: float) -> tuple[float, float]:
 
 
 #: Path classes that calibrate the unidirectional link rate, in order of preference.
-ONE_WAY: tuple[Way, ...] = ("local", "crossing", "host_in", "between_roots")
+CALIBRATION_ORDER: tuple[PathClass, ...] = ("local", "crossing", "host_in", "between_roots")
 
 
 #: Copies from host memory that are faster by this share show that links do not limit copies between GPUs.
 _FASTER = 0.05
 
 
-def telling_way(alone: Mapping[Way, Sequence[float]]) -> Way | None:
+def calibrating_class(alone: Mapping[PathClass, Sequence[float]]) -> PathClass | None:
     """Return the path class whose single copies calibrate the link rate.
 
     Parameters
@@ -374,12 +386,12 @@ def telling_way(alone: Mapping[Way, Sequence[float]]) -> Way | None:
 
     Examples
     --------
-    >>> telling_way({"local": [], "crossing": [9.9e9], "host_in": [22e9], "between_roots": []})
+    >>> calibrating_class({"local": [], "crossing": [9.9e9], "host_in": [22e9], "between_roots": []})
     'host_in'
-    >>> telling_way({"local": [13e9], "crossing": [9.9e9], "host_in": [13e9], "between_roots": []})
+    >>> calibrating_class({"local": [13e9], "crossing": [9.9e9], "host_in": [13e9], "between_roots": []})
     'local'
     """
-    path_class = next((candidate for candidate in ONE_WAY if alone[candidate]), None)
+    path_class = next((candidate for candidate in CALIBRATION_ORDER if alone[candidate]), None)
     if path_class not in ("crossing", "between_roots") or not alone["host_in"]:
         return path_class
     # Copies from host memory show the rate of the links if copies through the root complex are slower.
@@ -397,5 +409,5 @@ def highest_link_rate(tree: PcieTree, flows: Sequence[tuple[int, int]], calibrat
     most = sum(direct_link_rates.get((names[source], names[target]), np.inf) for source, target in direct)
     on_tree = [flow for flow in flows if flow not in direct]
     if on_tree:
-        most += links_carry(tree, on_tree, max(rates.one_way_bytes_per_s, rates.crossing_bytes_per_s or 0.0))
+        most += rate_limited_by_links(tree, on_tree, max(rates.one_way_bytes_per_s, rates.crossing_bytes_per_s or 0.0))
     return most

@@ -13,23 +13,23 @@ from fabricast.pcie.graphs.programs import PROGRAMS
 from fabricast.pcie.machines.exclusion import Exclusion, Reason
 from fabricast.pcie.machines.limits import (
     Limit,
+    inter_socket_limits,
+    inter_socket_link_count,
+    inter_socket_routes,
     memory_limit,
     root_complex_limits,
-    root_link_count,
-    root_link_limits,
-    ways_between_roots,
-    with_root_link_capacity,
+    with_inter_socket_capacity,
 )
 from fabricast.pcie.models.parameters import MachineParameters
 from fabricast.pcie.topology.memory import (
     UNLIMITED,
     ends_of,
-    is_between_roots,
     is_host,
+    is_inter_socket,
     memory_of_flows,
 )
 from fabricast.pcie.topology.parts import PeerLink
-from fabricast.pcie.topology.paths import Way, narrowest_link, way_of
+from fabricast.pcie.topology.paths import PathClass, narrowest_link, path_class_of
 from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["DUPLEX_COST", "THROTTLED", "Calibration", "Estimate", "by_links", "uncalibrated"]
@@ -99,8 +99,8 @@ class Calibration:
     direct_links: tuple[PeerLink, ...] = ()
     direct_links_measured: bool = False
     links_calibrated: bool = True
-    measured_classes: frozenset[Way] | None = None
-    calibrated_widths: Mapping[Way, float] = field(default_factory=dict)
+    measured_classes: frozenset[PathClass] | None = None
+    calibrated_widths: Mapping[PathClass, float] = field(default_factory=dict)
     slow_bidirectional: bool = False
 
     def estimate(self, limit: Limit) -> Estimate | None:
@@ -164,7 +164,7 @@ class Calibration:
 
     def _inter_socket_known(self, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> bool:
         """Return whether the capacity of inter-socket links is known for some copies."""
-        needed = root_link_limits(tree, flows)
+        needed = inter_socket_limits(tree, flows)
         crossing = _between_roots(tree, flows)
         if len(needed) > 1:
             # Copies between GPUs and copies of memory were not measured together.
@@ -174,12 +174,12 @@ class Calibration:
                 return False
             estimate = self.estimates.get(limit)
             reached_with = np.inf if estimate is None or estimate.is_lower_bound else estimate.copies
-            if _at_once(tree, crossing) / root_link_count(limit, ways) >= reached_with:
+            if _at_once(tree, crossing) / inter_socket_link_count(limit, ways) >= reached_with:
                 return True
             single_known = all(self._single_copy_known(tree, flow) for flow in crossing)
             if len(ways) == 1 or (self.measured_classes is not None and not single_known):
                 return single_known
-            most = (self.lower_bound(limit) or 0.0) * root_link_count(limit, ways)
+            most = (self.lower_bound(limit) or 0.0) * inter_socket_link_count(limit, ways)
             return self.limit(limit) is not None or by_links(tree, crossing, self.rates) <= most * (1 + THROTTLED)
         return True
 
@@ -190,7 +190,7 @@ class Calibration:
         estimate = self.estimates.get(limit)
         total = np.inf if estimate is None else estimate.bytes_per_s
         directions: dict[tuple[str, str], list[tuple[str, str]]] = {}
-        for flow, way in zip(flows, ways_between_roots(tree, flows), strict=True):
+        for flow, way in zip(flows, inter_socket_routes(tree, flows), strict=True):
             directions.setdefault(way, []).append(flow)
         if len({len(group) for group in directions.values()}) == 1:
             return True
@@ -201,7 +201,7 @@ class Calibration:
         if self.measured_classes is None:
             return not is_host(tree, [flow])
         source, target = (tree.endpoint_number[end] for end in ends_of(tree, flow))
-        path_class = way_of(tree, source, target)
+        path_class = path_class_of(tree, source, target)
         width = self.calibrated_widths.get(path_class, np.inf)
         return path_class in self.measured_classes and narrowest_link(tree, [(source, target)]) <= width
 
@@ -212,7 +212,7 @@ class Calibration:
         links.
         """
         worst: dict[Limit, Estimate] = {}
-        needed = root_link_limits(tree, flows)
+        needed = inter_socket_limits(tree, flows)
         if len(needed) > 1:
             return None
         for limit in needed:
@@ -220,7 +220,9 @@ class Calibration:
             if self.measured_classes is None or not all(self._single_copy_known(tree, flow) for flow in crossing):
                 return None
             numbers = [tuple(tree.endpoint_number[end] for end in ends_of(tree, flow)) for flow in crossing]
-            rates = [self.rates.of_way(way_of(tree, *pair)) or self.rates.one_way_bytes_per_s for pair in numbers]
+            rates = [
+                self.rates.of_class(path_class_of(tree, *pair)) or self.rates.one_way_bytes_per_s for pair in numbers
+            ]
             for name in {limit, limit.one_way}:
                 if self.limit(name) is None:
                     rate = max(min(rates), self.lower_bound(name) or 0.0)
@@ -271,13 +273,13 @@ class Calibration:
 
     def with_inter_socket_limit(self, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> PcieTree:
         """Return the tree with the measured capacity of the links between root complexes."""
-        limit = next((limit for limit in root_link_limits(tree, flows) if limit in self.estimates), None)
+        limit = next((limit for limit in inter_socket_limits(tree, flows) if limit in self.estimates), None)
         if limit is None:
             return tree
         rate = self.estimates[limit].bytes_per_s
         if limit.is_bidirectional:
-            return with_root_link_capacity(tree, rate / 2 / self.rates.two_way_bytes_per_s)
-        return with_root_link_capacity(tree, rate / self.rates.one_way_bytes_per_s)
+            return with_inter_socket_capacity(tree, rate / 2 / self.rates.two_way_bytes_per_s)
+        return with_inter_socket_capacity(tree, rate / self.rates.one_way_bytes_per_s)
 
     def _each_gpu_known(self, tree: PcieTree, flows: Sequence[tuple[str, str]], limit: Limit) -> bool:
         """Return whether the bidirectional memory rate of each GPU is known or irrelevant.
@@ -307,7 +309,7 @@ def _at_once(tree: PcieTree, flows: Sequence[tuple[str, str]]) -> int:
 
 
 def _between_roots(tree: PcieTree, flows: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    return [flow for flow in flows if is_between_roots(tree, flow) and tree.peer_link(*flow) is None]
+    return [flow for flow in flows if is_inter_socket(tree, flow) and tree.peer_link(*flow) is None]
 
 
 def by_links(tree: PcieTree, flows: Sequence[tuple[str, str]], rates: LinkRates, *, rates_summed: bool = True) -> float:
@@ -316,7 +318,7 @@ def by_links(tree: PcieTree, flows: Sequence[tuple[str, str]], rates: LinkRates,
     The total is the sum of the rates of all copies until their completion, or all bytes until the last completion.
     """
     pairs = [(tree.endpoint_number[s], tree.endpoint_number[t]) for s, t in (ends_of(tree, flow) for flow in flows)]
-    totals = total_rate(with_root_link_capacity(tree, UNLIMITED), pairs, PROGRAMS["independent"], rates)
+    totals = total_rate(with_inter_socket_capacity(tree, UNLIMITED), pairs, PROGRAMS["independent"], rates)
     return float(totals.flow_bytes_per_s.sum()) if rates_summed else totals.bytes_per_s
 
 

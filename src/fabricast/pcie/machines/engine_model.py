@@ -12,20 +12,20 @@ from numpy.typing import NDArray
 
 from fabricast.core.errors import InputError, PeerLinkError
 from fabricast.core.warnings import Warning, WarningCode
-from fabricast.pcie.engines.forecast import MOST_FLOWS, CopyTimes, copy_times, rate_alone
+from fabricast.pcie.engines.forecast import MOST_FLOWS, CopyTimes, copy_times, isolated_rate
 from fabricast.pcie.engines.links import SharedLimit
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
 from fabricast.pcie.graphs.programs import PROGRAMS, CopyProgram, program_of
 from fabricast.pcie.machines.calibrate import calibrate_machine
 from fabricast.pcie.machines.calibration import Calibration, uncalibrated
 from fabricast.pcie.machines.exclusion import Reason
-from fabricast.pcie.machines.limits import with_root_link_capacity
+from fabricast.pcie.machines.limits import with_inter_socket_capacity
 from fabricast.pcie.machines.shared_limits import limits_of
 from fabricast.pcie.measurements.files import copies_of_machine
 from fabricast.pcie.models.parameters import MachineParameters
 from fabricast.pcie.topology.memory import UNLIMITED, with_host_memory
 from fabricast.pcie.topology.parts import direct_rates
-from fabricast.pcie.topology.paths import Way, way_of
+from fabricast.pcie.topology.paths import PathClass, path_class_of
 from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["ENDPOINT_ENGINES", "TITLE", "EngineModel", "measured_calibration"]
@@ -152,11 +152,11 @@ class EngineModel:
         parts = ("end_s", "earliest_s", "latest_s")
         return CopyTimes(*(np.concatenate([getattr(of_graph, part) for of_graph in completions]) for part in parts))
 
-    def alone_s(self, graphs: CongestionGraphs) -> NDArray[np.float64]:
+    def isolated_s(self, graphs: CongestionGraphs) -> NDArray[np.float64]:
         """Return the isolated time of each copy in s."""
         pairs = list(zip(graphs.source.tolist(), graphs.target.tolist(), strict=True))
         for pair in set(pairs) - self._alone.keys():
-            self._alone[pair] = rate_alone(self.tree, pair, self.calibration.rates, over_peer_links=True)
+            self._alone[pair] = isolated_rate(self.tree, pair, self.calibration.rates, over_peer_links=True)
         rate = np.array([self._alone[pair] for pair in pairs], dtype=np.float64)
         alone: NDArray[np.float64] = graphs.size_bytes / rate
         return alone
@@ -212,7 +212,7 @@ class EngineModel:
         if all(exclusion.code is not Reason.NO_INTER_SOCKET_PROBE for exclusion in unknown):
             return completion
         self._count(WarningCode.INTER_SOCKET_RANGE, name)
-        wide = times(with_root_link_capacity(limited, UNLIMITED))
+        wide = times(with_inter_socket_capacity(limited, UNLIMITED))
         completion = replace(completion, earliest_s=np.minimum(completion.earliest_s, wide.earliest_s))
         if self.calibration.measured_classes is None:
             return completion
@@ -250,11 +250,11 @@ class EngineModel:
                 "the measurements"
             )
 
-    def _ways(self, flows: list[tuple[str, str]]) -> set[Way]:
+    def _ways(self, flows: list[tuple[str, str]]) -> set[PathClass]:
         """Return the path classes of the copies that use the tree."""
         tree = self.tree
         on_tree = [flow for flow in flows if tree.peer_link(*flow) is None]
-        return {way_of(tree, *(tree.endpoint_number[end] for end in flow)) for flow in on_tree}
+        return {path_class_of(tree, *(tree.endpoint_number[end] for end in flow)) for flow in on_tree}
 
     def _count(self, code: WarningCode, name: str) -> None:
         # Each graph counts once, even if several of its copies cause the warning.

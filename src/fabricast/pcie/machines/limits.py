@@ -10,26 +10,26 @@ from functools import lru_cache
 from fabricast.pcie.measurements.measured_graph import MeasuredGraph, flows_of
 from fabricast.pcie.topology.memory import (
     ends_of,
-    is_between_roots,
     is_host,
+    is_inter_socket,
     memory_of,
     memory_of_flows,
     root_complex_of,
 )
-from fabricast.pcie.topology.paths import apart, child_above, way_of
+from fabricast.pcie.topology.paths import are_disjoint, child_above, path_class_of
 from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = [
+    "INTER_SOCKET_LIMITS",
     "PROBES",
-    "ROOT_LINKS",
     "Limit",
+    "inter_socket_limits",
+    "inter_socket_link_count",
+    "inter_socket_routes",
     "limit_of_probe",
     "memory_limit",
     "root_complex_limits",
-    "root_link_count",
-    "root_link_limits",
-    "ways_between_roots",
-    "with_root_link_capacity",
+    "with_inter_socket_capacity",
 ]
 
 
@@ -79,7 +79,7 @@ PROBES = {
 }  # fmt: skip
 
 #: Limits of the link between two root complexes, and whether each applies to copies of host memory.
-ROOT_LINKS = {Limit.ROOT_COMPLEX_LINK: False, Limit.REMOTE_MEMORY: True}
+INTER_SOCKET_LIMITS = {Limit.ROOT_COMPLEX_LINK: False, Limit.REMOTE_MEMORY: True}
 
 
 def memory_limit(tree: PcieTree, memory: str, reads: Sequence[bool]) -> Limit:
@@ -107,7 +107,7 @@ def memory_limit(tree: PcieTree, memory: str, reads: Sequence[bool]) -> Limit:
 
 
 @lru_cache(maxsize=64)  # forecasts of one machine share the tree and its routes
-def with_root_link_capacity(tree: PcieTree, capacity: float) -> PcieTree:
+def with_inter_socket_capacity(tree: PcieTree, capacity: float) -> PcieTree:
     """Return a tree with another capacity of the links between root complexes, if any."""
     vertices = tuple(
         replace(vertex, capacity=capacity) if vertex.kind == "root_complex" and vertex.parent is not None else vertex
@@ -116,7 +116,7 @@ def with_root_link_capacity(tree: PcieTree, capacity: float) -> PcieTree:
     return replace(tree, vertices=vertices)
 
 
-def ways_between_roots(
+def inter_socket_routes(
     tree: PcieTree, flows: Sequence[tuple[str, str]], *, of_memory: bool | None = None
 ) -> list[tuple[str, str]]:
     """Return source and target root complex of each copy between root complexes.
@@ -133,28 +133,28 @@ def ways_between_roots(
         Use only copies of host memory (True) or only copies between GPUs (False); by default both.
     """
     chosen = [flow for flow in flows if of_memory is None or is_host(tree, [flow]) is of_memory]
-    crossing = [ends_of(tree, flow) for flow in chosen if is_between_roots(tree, flow)]
+    crossing = [ends_of(tree, flow) for flow in chosen if is_inter_socket(tree, flow)]
     crossing = [ends for ends in crossing if tree.peer_link(*ends) is None]
     return [(root_complex_of(tree, source), root_complex_of(tree, target)) for source, target in crossing]
 
 
-def root_link_limits(tree: PcieTree, flows: Sequence[tuple[str, str]]) -> dict[Limit, list[tuple[str, str]]]:
+def inter_socket_limits(tree: PcieTree, flows: Sequence[tuple[str, str]]) -> dict[Limit, list[tuple[str, str]]]:
     """Return the inter-socket limits of some copies.
 
     Each limit has the source and target root complex of each copy to which it applies. Copies between GPUs and copies
     of memory use the same link but have different limits.
     """
     limits = {}
-    for name, of_memory in ROOT_LINKS.items():
-        ways = ways_between_roots(tree, flows, of_memory=of_memory)
+    for name, of_memory in INTER_SOCKET_LIMITS.items():
+        ways = inter_socket_routes(tree, flows, of_memory=of_memory)
         if ways:
             both = any((target, source) in ways for source, target in ways)
             limits[Limit(f"{name}_both_ways") if both else name] = ways
     return limits
 
 
-def root_link_count(limit: Limit, ways: Sequence[tuple[str, str]]) -> float:
-    """Return the factor by which a limit of `root_link_limits` contributes to the total rate."""
+def inter_socket_link_count(limit: Limit, ways: Sequence[tuple[str, str]]) -> float:
+    """Return the factor by which a limit of `inter_socket_limits` contributes to the total rate."""
     # A limit applies to each sending root complex; a bidirectional limit, to each pair of them.
     return len({source for source, _ in ways}) / (2 if limit.is_bidirectional else 1)
 
@@ -165,7 +165,7 @@ def root_complex_limits(tree: PcieTree, flows: Sequence[tuple[str, str]]) -> dic
     ends = [ends_of(tree, flow) for flow in flows]
     for number, (source, target) in enumerate(ends):
         pair = tree.endpoint_number[source], tree.endpoint_number[target]
-        if way_of(tree, *pair) == "crossing" and tree.peer_link(source, target) is None:
+        if path_class_of(tree, *pair) == "crossing" and tree.peer_link(source, target) is None:
             crossing.setdefault(tree.turn(source, target), []).append(number)
     limits = {}
     for root, numbers in crossing.items():
@@ -195,7 +195,7 @@ def limit_of_probe(tree: PcieTree, graph: MeasuredGraph, *, opposite: bool) -> t
     """
     if len(graph.flows) < 2:
         return None
-    between = root_link_limits(tree, graph.flows)
+    between = inter_socket_limits(tree, graph.flows)
     used = memory_of_flows(tree, graph.flows)
     if sum(map(len, used.values())) == len(graph.flows) and not between:
         if opposite:
@@ -206,9 +206,9 @@ def limit_of_probe(tree: PcieTree, graph: MeasuredGraph, *, opposite: bool) -> t
         return (names.pop(), len(used)) if len(names) == len(counts) == 1 and counts != {1} else None
     if len(between) == 1:
         (limit, ways), *_ = between.items()
-        if len(ways) < len(graph.flows) or (not used and (opposite or apart(tree, flows_of(tree, graph)))):
+        if len(ways) < len(graph.flows) or (not used and (opposite or are_disjoint(tree, flows_of(tree, graph)))):
             return None
-        return limit, root_link_count(limit, ways)
+        return limit, inter_socket_link_count(limit, ways)
     crossing = root_complex_limits(tree, graph.flows)
     if used or opposite or len({name for name, _ in crossing.values()}) != 1:
         return None

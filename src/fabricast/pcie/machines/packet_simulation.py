@@ -47,7 +47,7 @@ def simulate_machine(
         graphs, validation.rows["judged"], validation.rows["graph_class"], strict=True
     ):  # fmt: skip
         # The simulator has no limit for single copies between sockets that are slower than their links.
-        is_slow_class = kind == BETWEEN_ROOTS and calibration.rates.of_way("between_roots") is not None
+        is_slow_class = kind == BETWEEN_ROOTS and calibration.rates.of_class("between_roots") is not None
         if not judged or is_slow_class or kind in ("host copies", DIRECT_LINKS):
             rows.append((None, None, None))
             continue

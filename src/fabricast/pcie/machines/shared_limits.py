@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from fabricast.pcie.engines.links import SharedLimit
 from fabricast.pcie.machines.calibration import Calibration
 from fabricast.pcie.machines.limits import (
-    ROOT_LINKS,
+    INTER_SOCKET_LIMITS,
     Limit,
+    inter_socket_limits,
+    inter_socket_routes,
     memory_limit,
     root_complex_limits,
-    root_link_limits,
-    ways_between_roots,
-    with_root_link_capacity,
+    with_inter_socket_capacity,
 )
 from fabricast.pcie.topology.memory import UNLIMITED, ends_of, is_host, memory_of_flows
 from fabricast.pcie.topology.tree import PcieTree
@@ -57,10 +57,10 @@ def limits_of(
         *_of_memory(calibration, tree, flows), *_of_gpus(calibration, tree, flows),
         *_of_root_complex(calibration, tree, flows),
     ]  # fmt: skip
-    if any(limit in calibration.estimates for limit in root_link_limits(tree, flows)):
-        for stem, of_memory in ROOT_LINKS.items():
+    if any(limit in calibration.estimates for limit in inter_socket_limits(tree, flows)):
+        for stem, of_memory in INTER_SOCKET_LIMITS.items():
             limits += _of_root_link(calibration, tree, flows, stem, of_memory=of_memory)
-        tree = with_root_link_capacity(tree, UNLIMITED)
+        tree = with_inter_socket_capacity(tree, UNLIMITED)
     return tree, tuple(limits)
 
 
@@ -105,7 +105,7 @@ def _of_root_link(
         (number, way)
         for number, flow in enumerate(flows)
         if is_host(tree, [flow]) is of_memory
-        for way in ways_between_roots(tree, [flow])
+        for way in inter_socket_routes(tree, [flow])
     ]
     one_way, both_ways = (calibration.limit(limit) for limit in (stem, Limit(f"{stem}_both_ways")))
     for root in dict.fromkeys(end for _, way in ways for end in way):

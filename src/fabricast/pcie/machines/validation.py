@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 
 from fabricast.core.warnings import Warning
-from fabricast.pcie.engines.forecast import rate_alone, total_rate
+from fabricast.pcie.engines.forecast import isolated_rate, total_rate
 from fabricast.pcie.graphs.programs import PROGRAMS
 from fabricast.pcie.machines.calibrate import BEYOND, LINK_PAYLOAD, calibrate_machine, highest_link_rate
 from fabricast.pcie.machines.calibration import Calibration
 from fabricast.pcie.machines.exclusion import Exclusion, Reason
-from fabricast.pcie.machines.limits import with_root_link_capacity
+from fabricast.pcie.machines.limits import with_inter_socket_capacity
 from fabricast.pcie.machines.shared_limits import limits_of
 from fabricast.pcie.machines.warnings import machine_warnings
 from fabricast.pcie.measurements.measured_graph import (
@@ -178,7 +178,7 @@ def _forecast(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, se
         limited, limits = limits_of(known, tree, graph.flows)
         carrier = _with_direct_links(limited, calibration.direct_links)
         if capacity is not None:
-            carrier = with_root_link_capacity(carrier, capacity)
+            carrier = with_inter_socket_capacity(carrier, capacity)
         totals = total_rate(
             carrier, flows, program, known.rates, over_peer_links=True, limits=limits, seed=seed
         )  # fmt: skip
@@ -226,4 +226,4 @@ def _unknown_direct_link(tree: PcieTree, graph: MeasuredGraph) -> Exclusion | No
 
 
 def _no_contention(tree: PcieTree, flows: list[tuple[int, int]], calibration: Calibration) -> float:
-    return sum(rate_alone(tree, flow, calibration.rates, over_peer_links=True) for flow in flows)
+    return sum(isolated_rate(tree, flow, calibration.rates, over_peer_links=True) for flow in flows)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fabricast.core.errors import InputError, near_names
-from fabricast.pcie.topology.memory import HOST, _memory_called, ends_of, is_between_roots, is_host
+from fabricast.pcie.topology.memory import HOST, _memory_called, ends_of, is_host, is_inter_socket
 from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = [
@@ -158,6 +158,6 @@ def graph_class(tree: PcieTree, graph: MeasuredGraph) -> str:
     ends = [end for flow in graph.flows for end in {f"{flow[0]}>", f">{flow[1]}"}]
     if len(graph.flows) > 1 and max(ends.count(end) for end in set(ends)) >= _MANY:
         return MANY_COPIES
-    if any(is_between_roots(tree, flow) for flow in graph.flows):
+    if any(is_inter_socket(tree, flow) for flow in graph.flows):
         return BETWEEN_ROOTS
     return "few copies"

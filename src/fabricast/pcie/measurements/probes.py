@@ -8,7 +8,7 @@ import itertools
 from dataclasses import dataclass
 
 from fabricast.pcie.topology.memory import HOST, root_complex_of
-from fabricast.pcie.topology.paths import apart, child_above, narrowest_link, way_of
+from fabricast.pcie.topology.paths import are_disjoint, child_above, narrowest_link, path_class_of
 from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["Probe", "probe_csv", "proposed_probes"]
@@ -202,12 +202,12 @@ def _across_root_complex(tree: PcieTree, pairs: list[tuple[str, str]]) -> list[P
     pairs_of: dict[str, list[tuple[str, str]]] = {}
     number = tree.endpoint_number
     for source, target in pairs:
-        if way_of(tree, number[source], number[target]) != "crossing":
+        if path_class_of(tree, number[source], number[target]) != "crossing":
             continue
         disjoint = pairs_of.setdefault(tree.turn(source, target), [])
         candidate = [*disjoint, (source, target)]
         is_new = not {source, target} & {end for pair in disjoint for end in pair}
-        if is_new and apart(tree, [(number[s], number[t]) for s, t in candidate]):
+        if is_new and are_disjoint(tree, [(number[s], number[t]) for s, t in candidate]):
             disjoint.append((source, target))
     largest = max(pairs_of.values(), key=len, default=[])
     if len(largest) < 2:

@@ -26,7 +26,7 @@ _DEVICE = re.compile(r"\s*Device:\s+(\d+),\s*(.*?)\s*$")
 _BUS = re.compile(r",\s*[0-9a-fA-F]{1,4}:[0-9a-fA-F.:]+$")
 #: Largest relative difference of the two cells of a bidirectional pair, which report one measurement.
 _MIRROR = 0.01
-_WAYS = {"U": "unidirectional", "B": "bidirectional"}
+_CLASSES = {"U": "unidirectional", "B": "bidirectional"}
 _MATRIX = re.compile(r"\s*(Unidirectional|Bi?directional) copy peak bandwidth GB/s")
 
 
@@ -215,7 +215,7 @@ def _bandwidth_test(lines: list[str]) -> Iterator[MeasuredGraph]:
     missing = expected - {(direction, row) for direction, row, _ in seen}
     if missing:
         direction, row = min(missing)
-        raise ValueError(f"the matrix of {_WAYS[direction]} copies has no row {row}: the output is cut short")
+        raise ValueError(f"the matrix of {_CLASSES[direction]} copies has no row {row}: the output is cut short")
 
 
 def _check_cells(direction: str, words: list[str], columns: list[str], seen: dict[tuple[str, str, str], float]) -> None:
@@ -240,4 +240,4 @@ def _matrix_row(direction: str, words: list[str], columns: list[str], ends: dict
         if direction == "B" and int(words[0]) > int(column):
             continue
         flows = ((source, target),) if direction == "U" else ((source, target), (target, source))
-        yield MeasuredGraph(f"{_WAYS[direction]} {words[0]} {column}", flows, rate * 1e9, "independent")
+        yield MeasuredGraph(f"{_CLASSES[direction]} {words[0]} {column}", flows, rate * 1e9, "independent")

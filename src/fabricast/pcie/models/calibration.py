@@ -172,10 +172,10 @@ def calibrate(tree: PcieTree, times: pd.DataFrame, *, seed: int, resamples: int 
     """
     runs = _observe(tree, times)
     names = tree.endpoint_names
-    has_local = any(not tree.is_crossing(s, t) for s in names for t in names if s != t)
-    isolated = runs["local"] if has_local else runs["crossing"]
+    has_local_path = any(not tree.is_crossing(s, t) for s in names for t in names if s != t)
+    isolated = runs["local"] if has_local_path else runs["crossing"]
     if not isolated:
-        where = " below a switch (not across the root complex)" if has_local else ""
+        where = " below a switch (not across the root complex)" if has_local_path else ""
         raise InputError(f"no probe is an isolated copy{where}, expected at least one to calibrate the bandwidth")
 
     def estimate(pick: dict[str, NDArray[np.int64]]) -> dict[str, float]:

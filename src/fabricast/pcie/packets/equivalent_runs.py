@@ -82,10 +82,10 @@ def simulate_ends(
         if progress is not None:
             progress(done * len(graphs) // len(few) - before * len(graphs) // len(few))
 
-    simulation, _, _ = run_packets(
-        tree, few, hardware, threads, True, advance, 0, phases[runs.first],
+    simulation = run_packets(
+        tree, few, hardware, phase=phases[runs.first], threads=threads, progress=advance,
         ends_only=only_merging_links_decide(tree, hardware),
-    )  # fmt: skip
+    ).simulation  # fmt: skip
     # Copy completion times from each simulated run to its equivalent runs, by position in the description.
     unshifted = np.empty(few.source.size, dtype=np.int64)
     rows = graphs.rows_of(runs.first)

@@ -139,7 +139,7 @@ def simulate_program(
         turns = 0 if program.random_turns else len(flows)
         order = CopyOrder(program.engines(ends), program.barriers(ends), flow.astype(np.int64), pause_s, turns)
         graphs = from_arcs([list(map(tuple, ends.tolist()))], size_bytes=size_bytes)
-        simulation, _, _ = run_packets(whole, graphs, hardware, 1, True, None, 0, 0, order)
+        simulation = run_packets(whole, graphs, hardware, order=order).simulation
         last = np.zeros(len(flows))
         np.maximum.at(last, flow, simulation.end_s)
         totals.append(flow.size * size_bytes / last.max())
@@ -211,7 +211,7 @@ def simulate_copies(
                 program.engines(ends), program.barriers(ends), order.astype(np.int64), pause_s / payload_bytes_per_s,
                 0 if program.random_turns else order.size,
             )  # fmt: skip
-            simulation, _, _ = run_packets(tree, issued, hardware, 1, True, None, 0, draw, copies)
+            simulation = run_packets(tree, issued, hardware, phase=draw, order=copies).simulation
             ends_s[draw][order] = simulation.end_s
         low, high = ends_s.min(axis=0), ends_s.max(axis=0)
         # Rounding can move the mean of equal numbers outside their range.

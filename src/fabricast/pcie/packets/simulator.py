@@ -168,8 +168,10 @@ def simulate_once(
     >>> [round(float(end / end_s[0]), 3) for end in end_s]
     [1.0, 3.0, 3.0, 2.0]
     """
-    simulation, _, _ = run_packets(tree, graphs, hardware, threads, fast_forward, progress, 0, phase)
-    return simulation
+    run = run_packets(
+        tree, graphs, hardware, phase=phase, threads=threads, fast_forward=fast_forward, progress=progress
+    )
+    return run.simulation
 
 
 def phase_of_each(graphs: CongestionGraphs, phase: int | NDArray[np.int64]) -> NDArray[np.int64]:
@@ -256,22 +258,62 @@ def kernel_arguments(
     return arrays, network, ticks, clock
 
 
+@dataclass(frozen=True)
+class PacketRun:
+    """Results of one call of the simulator kernel.
+
+    Parameters
+    ----------
+    simulation : Simulation
+        Completion times and link statistics.
+    trace : ndarray of int64, shape (transmissions, 5)
+        Transmissions of a single graph; empty without a trace.
+    milestones : ndarray of int64
+        Payload at the start, at the last packet and at the end of each copy; empty without a trace.
+    """
+
+    simulation: Simulation
+    trace: NDArray[np.int64]
+    milestones: NDArray[np.int64]
+
+
 def run_packets(
     tree: PcieTree,
     graphs: CongestionGraphs,
     hardware: PacketHardware,
-    threads: int,
-    fast_forward: bool,
-    progress: Callable[[int], None] | None,
-    trace_rows: int,
-    phase: int | NDArray[np.int64],
+    *,
+    phase: int | NDArray[np.int64] = 0,
     order: CopyOrder = NO_ORDER,
+    threads: int = 1,
+    fast_forward: bool = True,
     ends_only: bool = False,
-) -> tuple[Simulation, NDArray[np.int64], NDArray[np.int64]]:
-    """Simulate graphs and return the simulation, a trace and milestones of payload.
+    trace_rows: int = 0,
+    progress: Callable[[int], None] | None = None,
+) -> PacketRun:
+    """Simulate graphs with the packet-level kernel.
 
-    With `ends_only`, routes are shortened and only completion times are valid. The trace and the milestones are filled
-    if `trace_rows` is positive, and are meaningful for a single graph.
+    Parameters
+    ----------
+    tree, graphs, hardware, threads, fast_forward, progress
+        See `simulate_once`.
+    phase : int or ndarray of int64, default 0
+        Arbitration phase of all graphs, or of each graph.
+    order : CopyOrder, optional
+        Engines, barriers and order of copies; by default all copies start independently.
+    ends_only : bool, default False
+        Whether to shorten routes: only completion times are then valid.
+    trace_rows : int, default 0
+        Number of transmissions to record, for a single graph.
+
+    Returns
+    -------
+    PacketRun
+        Completion times, trace and milestones.
+
+    Raises
+    ------
+    InputError
+        If a graph is too wide or too long to simulate, or deadlocks.
     """
     from fabricast.pcie.packets.kernels.simulator import simulate_graphs
     from fabricast.pcie.packets.kernels.state import Results
@@ -303,4 +345,4 @@ def run_packets(
         results.end_tick, results.link_packets, results.least_credits, results.simulated_ticks,
         last_tick - results.simulated_ticks, clock.tick_s,
     )  # fmt: skip
-    return simulation, results.trace, results.milestones
+    return PacketRun(simulation, results.trace, results.milestones)

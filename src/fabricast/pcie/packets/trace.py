@@ -72,7 +72,8 @@ def trace_packets(
     {'0>RC': 4, 'RC>1': 4}
     """
     single = graphs.chosen(np.array([graph]))
-    simulation, trace, milestones = run_packets(tree, single, hardware, 1, True, None, transmissions, 0)
+    run = run_packets(tree, single, hardware, trace_rows=transmissions)
+    simulation, trace, milestones = run.simulation, run.trace, run.milestones
     rows = trace[trace[:, 0] >= 0]
     names = np.array([f"{source}>{target}" for source, target, _, _ in tree.link_names], dtype=object)
     shown = pd.DataFrame(

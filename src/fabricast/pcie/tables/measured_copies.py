@@ -9,13 +9,13 @@ from pathlib import Path
 import pandas as pd
 
 from fabricast.inputs.csv_files import read_csv
-from fabricast.pcie.machines.left_out_pause import JudgedMachine, left_out_rates
 from fabricast.pcie.machines.packet_simulation import simulate_machine
+from fabricast.pcie.machines.pause_validation import ValidatedMachine, left_out_rates
 from fabricast.pcie.machines.validation import validate_machine
 from fabricast.pcie.measurements.files import copies_of_machine
 from fabricast.pcie.tables.measured_errors import FORECASTS, error_rows, feature_rows
 from fabricast.pcie.topology.files import load_tree
-from fabricast.pcie.topology.tree import one_way_of
+from fabricast.pcie.topology.tree import single_copy_rate_of
 
 __all__ = ["Machine", "MeasuredCopyTables", "measured_copy_tables", "public_machines"]
 
@@ -110,7 +110,7 @@ def measured_copy_tables(machines: list[Machine], *, seed: int) -> MeasuredCopyT
     seed %= 2**31
     frames, histograms, features, parameters = [], [], [], []
     warnings: list[tuple[str, int, bool, str, str]] = []
-    judged = [_judged(machine, seed) for machine in machines]
+    judged = [_validated(machine, seed) for machine in machines]
     left_out = left_out_rates(judged, seed=seed)
     for machine, judged_machine, rates in zip(machines, judged, left_out, strict=True):
         tree, graphs, validation = judged_machine.tree, judged_machine.graphs, judged_machine.validation
@@ -135,11 +135,13 @@ def measured_copy_tables(machines: list[Machine], *, seed: int) -> MeasuredCopyT
     return MeasuredCopyTables(rows, warning, *_comparable(rows), pd.DataFrame(parameters), histogram, feature)
 
 
-def _judged(machine: Machine, seed: int) -> JudgedMachine:
+def _validated(machine: Machine, seed: int) -> ValidatedMachine:
     tree = load_tree(machine.topology)
     graphs, warnings = copies_of_machine(tree, machine.path, program=machine.program, system=machine.system)
-    validation = validate_machine(tree, graphs, one_way_bytes_per_s=one_way_of(tree), seed=seed, warnings=warnings)
-    return JudgedMachine(tree, graphs, validation, machine.own)
+    validation = validate_machine(
+        tree, graphs, one_way_bytes_per_s=single_copy_rate_of(tree), seed=seed, warnings=warnings
+    )
+    return ValidatedMachine(tree, graphs, validation, machine.own)
 
 
 def _comparable(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:

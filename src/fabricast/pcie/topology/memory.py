@@ -16,11 +16,11 @@ __all__ = [
     "UNLIMITED",
     "ends_of",
     "has_host_memory",
-    "is_between_roots",
     "is_host",
-    "memory_beside",
+    "is_inter_socket",
     "memory_of",
     "memory_of_flows",
+    "nearest_memory",
     "root_complex_of",
     "with_host_memory",
 ]
@@ -90,7 +90,7 @@ def has_host_memory(tree: PcieTree) -> bool:
     return any(vertex.host_memory for vertex in tree.vertices)
 
 
-def memory_beside(tree: PcieTree) -> NDArray[np.int64]:
+def nearest_memory(tree: PcieTree) -> NDArray[np.int64]:
     """Return the endpoint number of the host memory nearest to each endpoint."""
     nearest = [tree.endpoint_number[memory_of(tree, root_complex_of(tree, name))] for name in tree.endpoint_names]
     return np.array(nearest, dtype=np.int64)
@@ -159,7 +159,7 @@ def is_host(tree: PcieTree, flows: Iterable[tuple[str, str]]) -> bool:
     return bool(memory_of_flows(tree, flows))
 
 
-def is_between_roots(tree: PcieTree, flow: tuple[str, str]) -> bool:
+def is_inter_socket(tree: PcieTree, flow: tuple[str, str]) -> bool:
     """Return whether the route of a copy connects two sockets."""
     return tree.vertex(tree.turn(*ends_of(tree, flow))).kind == "system"
 

@@ -129,7 +129,7 @@ def _ports(device: Device, cards: list[Element], path: Path) -> list[Warning]:
             )
         )
     # The speed of the card is unknown unless every port has a positive speed; ports that are down have speed 0.
-    port_rate = sum(int(speed) for speed in speeds) * 1e6 / 8 if speeds and all(map(_is_told, speeds)) else None
+    port_rate = sum(int(speed) for speed in speeds) * 1e6 / 8 if speeds and all(map(_is_specified, speeds)) else None
     if port_rate is None:
         return warnings
     link = port_rate / PROTOCOL_EFFICIENCY
@@ -145,7 +145,7 @@ def _ports(device: Device, cards: list[Element], path: Path) -> list[Warning]:
     return warnings
 
 
-def _is_told(speed: str) -> bool:
+def _is_specified(speed: str) -> bool:
     return speed != "" and int(speed) > 0
 
 

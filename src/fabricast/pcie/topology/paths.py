@@ -11,17 +11,25 @@ from numpy.typing import NDArray
 from fabricast.pcie.topology.memory import is_host
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["Way", "apart", "child_above", "has_local", "narrowest_link", "reverse_links", "way_of"]
+__all__ = [
+    "PathClass",
+    "are_disjoint",
+    "child_above",
+    "has_local_path",
+    "narrowest_link",
+    "path_class_of",
+    "reverse_links",
+]
 
 
-def has_local(tree: PcieTree) -> bool:
+def has_local_path(tree: PcieTree) -> bool:
     """Return whether any route between GPUs does not cross a root complex."""
     routes, names = tree.routes, tree.endpoint_names
     gpus = [number for number, name in enumerate(names) if not is_host(tree, [(name, name)])]
     return any(not routes.crossing[s * routes.endpoints + t] for s in gpus for t in gpus if s != t)
 
 
-def apart(tree: PcieTree, flows: Sequence[tuple[int, int]]) -> bool:
+def are_disjoint(tree: PcieTree, flows: Sequence[tuple[int, int]]) -> bool:
     """Return whether the routes of all flows are disjoint (directed links)."""
     routes = tree.routes
     used: set[int] = set()
@@ -36,10 +44,10 @@ def apart(tree: PcieTree, flows: Sequence[tuple[int, int]]) -> bool:
 
 #: Path classes; isolated copies of one class have the same rate. The classes are local (below a root complex), crossing
 #: (over a root complex), between sockets, and between host memory and a GPU (in: to the GPU; remote: between sockets).
-Way = Literal["local", "crossing", "between_roots", "host_in", "host_out", "remote_in", "remote_out"]
+PathClass = Literal["local", "crossing", "between_roots", "host_in", "host_out", "remote_in", "remote_out"]
 
 
-def way_of(tree: PcieTree, source: int, target: int) -> Way:
+def path_class_of(tree: PcieTree, source: int, target: int) -> PathClass:
     """Return the path class of a copy, which determines its rate as an isolated copy.
 
     Parameters
@@ -53,7 +61,7 @@ def way_of(tree: PcieTree, source: int, target: int) -> Way:
     --------
     >>> from fabricast.pcie.topology.regular import regular_tree
     >>> tree = regular_tree("flat4x2", (2, 4))
-    >>> way_of(tree, 0, 1), way_of(tree, 0, 4)
+    >>> path_class_of(tree, 0, 1), path_class_of(tree, 0, 4)
     ('local', 'crossing')
     """
     ends = tree.endpoint_names[source], tree.endpoint_names[target]

@@ -22,7 +22,7 @@ from fabricast.pcie.topology.checks import (
 )
 from fabricast.pcie.topology.parts import MemoryNode, PeerLink, RouteRule, Routes, Vertex
 
-__all__ = ["PcieTree", "check_rule", "one_way_of"]
+__all__ = ["PcieTree", "check_rule", "single_copy_rate_of"]
 
 #: Path classes as ``nvidia-smi topo`` prints them, nearest first.
 PATH_CLASSES = ("PIX", "PXB", "PHB", "SYS")
@@ -432,7 +432,7 @@ def check_rule(tree: PcieTree, rule: RouteRule, number: int = 0) -> None:
         )
 
 
-def one_way_of(tree: PcieTree) -> float | None:
+def single_copy_rate_of(tree: PcieTree) -> float | None:
     """Return the rate of an isolated copy in bytes/s according to the topology.
 
     The rate is the bandwidth of the topology if specified, else the payload share of the link rate. None if both are
@@ -441,7 +441,7 @@ def one_way_of(tree: PcieTree) -> float | None:
     Examples
     --------
     >>> from fabricast.pcie.topology.files import load_tree
-    >>> one_way_of(load_tree("flat4x2")) is None
+    >>> single_copy_rate_of(load_tree("flat4x2")) is None
     True
     """
     if tree.bandwidth_bytes_per_s is not None:

@@ -16,7 +16,7 @@ from fabricast.pcie.machines.validation import validate_machine
 from fabricast.pcie.measurements.measured_graph import MeasuredGraph
 from fabricast.pcie.topology.files import load_tree
 from fabricast.pcie.topology.memory import with_host_memory
-from fabricast.pcie.topology.paths import reverse_links, way_of
+from fabricast.pcie.topology.paths import path_class_of, reverse_links
 from fabricast.pcie.topology.regular import regular_tree
 from tests.unit.pcie.machines.measured import DUPLEX, EVEN, TREE, _measured, arcs, arcs_between, two_roots
 
@@ -41,22 +41,24 @@ def held_back_by(tree, flows, rates, limits):
         "remote_in": "remote_out", "remote_out": "remote_in",
     }  # fmt: skip
     for number, (s, t) in enumerate(flows):
-        names, way = (tree.endpoint_names[s], tree.endpoint_names[t]), way_of(tree, s, t)
+        names, way = (tree.endpoint_names[s], tree.endpoint_names[t]), path_class_of(tree, s, t)
         own = list(tree.route(*names))
         for link in own[:]:
             capacity[link], back[link] = rates.one_way_bytes_per_s * tree.routes.capacity[link], int(opposite[link])
             lower, upper = (tree.vertex(name) for name in tree.link_names[link][:2])
             kinds = {lower.kind, upper.kind}
             is_port = "root_complex" in kinds and "system" not in kinds and not (lower.host_memory or upper.host_memory)
-            if is_port and way in ways and rates.of_way(way):
+            if is_port and way in ways and rates.of_class(way):
                 key = (link, way)
-                capacity[key], back[key] = min(capacity[link], rates.of_way(way)), (back[link], ways[way])
+                capacity[key], back[key] = min(capacity[link], rates.of_class(way)), (back[link], ways[way])
                 own.append(key)
-        if way == "between_roots" and rates.of_way(way):
-            capacity["alone", number] = rates.of_way(way)
+        if way == "between_roots" and rates.of_class(way):
+            capacity["alone", number] = rates.of_class(way)
             own.append(("alone", number))
         for place, limit in enumerate(limits):
-            if number in (*limit.flows, *limit.other_way) and ((limit.flows and limit.other_way) or not limit.both):
+            if number in (*limit.flows, *limit.reverse_flows) and (
+                (limit.flows and limit.reverse_flows) or not limit.both
+            ):
                 capacity["limit", place] = limit.bytes_per_s
                 own.append(("limit", place))
         found.append(own)
@@ -131,7 +133,7 @@ class Limit(NamedTuple):
 
     bytes_per_s: float
     flows: tuple
-    other_way: tuple
+    reverse_flows: tuple
     both: bool
 
 
@@ -143,8 +145,8 @@ def ends_together(tree, flows, rates, limits):
         running = [
             Limit(
                 limit.bytes_per_s,
-                *(tuple(active.index(f) for f in kind if f in left) for kind in (limit.flows, limit.other_way)),
-                bool(limit.other_way),
+                *(tuple(active.index(f) for f in kind if f in left) for kind in (limit.flows, limit.reverse_flows)),
+                bool(limit.reverse_flows),
             )
             for limit in limits
         ]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import fabricast as fc
-from fabricast.cli import app
+from fabricast.cli.main import app
 from fabricast.core.errors import InputError, PeerLinkError
 from fabricast.core.warnings import WarningCode
 from fabricast.pcie.engines.forecast import copy_times, total_rate

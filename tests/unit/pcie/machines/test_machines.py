@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from fabricast.cli import app
+from fabricast.cli.main import app
 from fabricast.core.errors import InputError, PeerLinkError, UnknownSpeedError
 from fabricast.core.units import GIB, MIB, PROTOCOL_EFFICIENCY, pcie_link_bytes_per_s
 from fabricast.core.warnings import WarningCode

@@ -118,7 +118,7 @@ def test_slow_path_class_does_not_slow_other_classes():
               ("0>1 H>2", 108, "test"), ("0>2 4>6", 100, "test"), ("H>0 H>2", 100, "test")]  # fmt: skip
     report = validate_machine(load_tree("pcie5_four_switches"), _measured(*rows, *judged))
     rates = report.calibration.rates
-    assert [rates.of_way(way) for way in ("local", "crossing", "between_roots", "host_in", "host_out")] == [
+    assert [rates.of_class(way) for way in ("local", "crossing", "between_roots", "host_in", "host_out")] == [
         None, 50e9, 25e9, 54e9, 53e9
     ]  # fmt: skip
     assert report.rows["judged"].tolist() == [False] * 6 + [True] * 7

@@ -9,7 +9,7 @@ from fabricast.core.warnings import WarningCode
 from fabricast.pcie.engines.forecast import total_rate
 from fabricast.pcie.graphs.programs import PROGRAMS
 from fabricast.pcie.machines.exclusion import Reason
-from fabricast.pcie.machines.left_out_pause import JudgedMachine, left_out_rates
+from fabricast.pcie.machines.pause_validation import ValidatedMachine, left_out_rates
 from fabricast.pcie.machines.validation import validate_machine
 from fabricast.pcie.measurements.files import read_measured_copies
 from fabricast.pcie.measurements.measured_graph import MeasuredGraph, flows_of
@@ -28,8 +28,8 @@ def test_forecasts_of_published_machines():
     assert counts == len(judged), "every validated graph is in one bin"
     assert tables.error_feature.empty, "no machine has copies of 20 isomorphism classes"
     together = judged[judged["graph_class"] == "many copies of a GPU"]
-    apart = together["packets_bytes_per_s"] / together["forecast_bytes_per_s"] - 1
-    assert apart.abs().median() < 0.05, "packet and flow models with the same engines agree"
+    are_disjoint = together["packets_bytes_per_s"] / together["forecast_bytes_per_s"] - 1
+    assert are_disjoint.abs().median() < 0.05, "packet and flow models with the same engines agree"
     judged = rows[rows["judged"]]
     error = judged["relative_error"].abs()
     few, many = (judged["graph_class"] == name for name in ("few copies", "many copies of a GPU"))
@@ -70,7 +70,7 @@ def test_pause_is_fitted_to_other_machines():
             MeasuredGraph("all", flows, rate, "ordered_writes"),
             MeasuredGraph("others", flows, rate, "unordered_reads"),
         ]
-        return JudgedMachine(TREE, graphs, validate_machine(TREE, graphs), own), rate
+        return ValidatedMachine(TREE, graphs, validate_machine(TREE, graphs), own), rate
 
     (none, fast), (much, slow), (own, _) = machine(0.0), machine(0.2), machine(0.1, own=True)
     assert slow < 0.9 * fast

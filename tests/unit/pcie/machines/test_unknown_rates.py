@@ -59,8 +59,8 @@ def test_slow_peers_without_a_switch_do_not_slow_host_copies(tmp_path):
     measured = copies_of_machine(tree, written(tmp_path, "measured.csv", HOST_FASTER))
     calibration = calibrate_machine(tree, measured, one_way_bytes_per_s=28e9)
     assert calibration.rates.one_way_bytes_per_s == pytest.approx(22.2e9)
-    assert calibration.rates.of_way("crossing") == pytest.approx(9.9e9)
-    assert calibration.rates.of_way("host_in") is None
+    assert calibration.rates.of_class("crossing") == pytest.approx(9.9e9)
+    assert calibration.rates.of_class("host_in") is None
     assert "from and to host memory" in calibration.source["one_way"]
     assert calibration.measured_ways == {"crossing", "host_in", "host_out"}
 

@@ -51,7 +51,7 @@ def test_engines_and_barriers_equal_reference_simulator(
     graphs = replace(from_arcs([arcs], size_bytes=1.0), size_bytes=np.array(packets) * float(hardware.payload_bytes))
     order = CopyOrder(np.array(engine), np.array(barrier), np.array(flow), np.array(pauses) * tick_s, turns)
     for fast_forward in (False, True):
-        found, _, _ = run_packets(tree, graphs, hardware, 1, fast_forward, None, 0, 0, order)
+        found = run_packets(tree, graphs, hardware, fast_forward=fast_forward, order=order).simulation
         assert found.end_s == pytest.approx([float(end) * byte_s for end in expected], rel=1e-9)
 
 

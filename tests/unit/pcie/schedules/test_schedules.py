@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from fabricast.cli import app
+from fabricast.cli.main import app
 from fabricast.core.errors import InputError
 from fabricast.pcie.graphs.patterns import Pattern, halo_pattern, read_pattern
 from fabricast.pcie.models.catalogue import MODELS

@@ -1,7 +1,7 @@
 """Rates of a phase under back-pressure: every full buffer drains as fast as it fills.
 
-Fixed point of two sweeps. The forward sweep arbitrates each link among the packets that arrive at it (round robin by
-input port). The backward sweep limits each link to the rate at which its next ports accept packets: a port that accepts
+Fixed point of two sweeps. The forward sweep arbitrates each link among the packets that arrive at it, round robin by
+input port. The backward sweep limits each link to the rate at which its next ports accept packets: a port that accepts
 less fills the buffer before it and throttles the link that feeds it, for all copies on that link (head-of-line
 blocking). The sweeps alternate until no limit changes.
 """
@@ -20,11 +20,11 @@ _SETTLED = 1e-10
 
 
 @allocation_free(forceinline=True)
-def _share_turns(link, count, asking, capacity, by_cost, memory):
+def _share_round_robin(link, count, asking, capacity, by_cost, memory):
     """Share a link: backlogged groups send equally many packets, other groups their demand.
 
-    Fill the shares of the groups and return their sum. The group `asking`, if any, has unlimited demand. The capacity is
-    in units of cost, or of payload if not `by_cost`.
+    Fill the shares of the groups and return their sum. The group `asking`, if any, has unlimited demand. The unit of
+    the capacity is cost, or payload if not `by_cost`.
     """
     for g in range(count):
         memory.groups.share[g] = -1.0
@@ -61,9 +61,9 @@ def _share_turns(link, count, asking, capacity, by_cost, memory):
 def _share_link(link, asking, memory):
     """Share a link round robin within its capacity, and within its limit if the limit is lower."""
     count = memory.links.group_count[link]
-    total = _share_turns(link, count, asking, memory.links.capacity[link], True, memory)
+    total = _share_round_robin(link, count, asking, memory.links.capacity[link], True, memory)
     if total > memory.links.limit[link]:
-        _share_turns(link, count, asking, memory.links.limit[link], False, memory)
+        _share_round_robin(link, count, asking, memory.links.limit[link], False, memory)
 
 
 @allocation_free(forceinline=True)
@@ -104,7 +104,7 @@ def _push_forward(link, backlog, piece_payload, piece_cost, memory):
 
 
 @allocation_free(forceinline=True)
-def _pushed_back(link, memory):
+def _accepted_rate(link, memory):
     """Return the rate at which the outputs of a buffer accept packets in the mix that arrives."""
     total = 0.0
     for k in range(memory.links.user_count[link]):
@@ -151,7 +151,7 @@ def back_pressure(active_count, link_count, piece_payload, piece_cost, memory):
         for link in range(link_count - 1, -1, -1):
             if memory.links.user_count[link] == 0:
                 continue
-            step = _pushed_back(link, memory) - memory.links.limit[link]
+            step = _accepted_rate(link, memory) - memory.links.limit[link]
             if rounds >= _UNDAMPED_ROUNDS:
                 step *= 0.5
             memory.links.limit[link] += step

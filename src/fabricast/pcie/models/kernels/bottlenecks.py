@@ -11,7 +11,7 @@ import numpy as np
 from fabricast.pcie.models.kernels.working_memory import group_members
 from fabricast.runtime.compilation import allocation_free
 
-__all__ = ["BY_COPY", "BY_INPUT_PORT", "longest_held", "note_bottlenecks"]
+__all__ = ["BY_COPY", "BY_INPUT_PORT", "record_bottlenecks", "store_bottlenecks"]
 
 # Rule by which a model shares a full link; by default all users of the link are limited there.
 BY_INPUT_PORT = 1
@@ -118,7 +118,7 @@ def _fullest(c, network, memory):
 
 
 @allocation_free(forceinline=True)
-def _of_those_that_hold_back(c, network, memory):
+def _limit_of_neighbours(c, network, memory):
     """Return the link that limits the slowest copy with a common link; -1 if none is known."""
     limiting = -1
     slowest = 0.0
@@ -137,11 +137,11 @@ def _of_those_that_hold_back(c, network, memory):
 
 
 @allocation_free(forceinline=True)
-def note_bottlenecks(active_count, step, sharing, tau, network, memory, held_s):
+def record_bottlenecks(active_count, step, sharing, tau, network, memory, limited_s):
     """Add the time of a phase to the link that limits each copy.
 
-    The limit is a full link of the route at which the copy gets its share. Without such a link, the copy waits for others
-    at a shared port (head-of-line blocking), and the link that limits them counts.
+    The limit is a full link of the route at which the copy gets its share. Without such a link, the copy waits for
+    others at a shared port (head-of-line blocking), and the link that limits them counts.
     """
     for a in range(active_count):
         memory.copies.limiting[np.uint32(memory.copies.active[a])] = -1
@@ -158,11 +158,11 @@ def note_bottlenecks(active_count, step, sharing, tau, network, memory, held_s):
         for a in range(active_count):
             c = np.uint32(memory.copies.active[a])
             if memory.copies.limiting[c] < 0:
-                memory.copies.held_by[c] = _of_those_that_hold_back(c, network, memory)
+                memory.copies.waits_for[c] = _limit_of_neighbours(c, network, memory)
         for a in range(active_count):
             c = np.uint32(memory.copies.active[a])
-            if memory.copies.limiting[c] < 0 and memory.copies.held_by[c] >= 0:
-                memory.copies.limiting[c] = memory.copies.held_by[c]
+            if memory.copies.limiting[c] < 0 and memory.copies.waits_for[c] >= 0:
+                memory.copies.limiting[c] = memory.copies.waits_for[c]
                 found += 1
         left -= found
     for a in range(active_count):
@@ -171,16 +171,18 @@ def note_bottlenecks(active_count, step, sharing, tau, network, memory, held_s):
             memory.copies.limiting[c] = _fullest(c, network, memory)
         link = np.uint32(memory.copies.limiting[c])
         longest = np.uint32(memory.copies.longest[c])
-        held_s[c, link] += step
-        if held_s[c, link] > held_s[c, longest] or (held_s[c, link] == held_s[c, longest] and link < longest):
+        limited_s[c, link] += step
+        if limited_s[c, link] > limited_s[c, longest] or (
+            limited_s[c, link] == limited_s[c, longest] and link < longest
+        ):
             memory.copies.longest[c] = link
 
 
 @allocation_free(forceinline=True)
-def longest_held(first, count, held_s, bottleneck, memory):
+def store_bottlenecks(first, count, limited_s, bottleneck, memory):
     """Store the link that limited each copy for the longest time, and reset the times."""
     for c in range(count):
         longest = np.uint32(memory.copies.longest[c])
-        bottleneck[first + c] = longest if held_s[c, longest] > 0.0 else -1
-        for link in range(held_s.shape[1]):
-            held_s[c, link] = 0.0
+        bottleneck[first + c] = longest if limited_s[c, longest] > 0.0 else -1
+        for link in range(limited_s.shape[1]):
+            limited_s[c, link] = 0.0

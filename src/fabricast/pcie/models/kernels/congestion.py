@@ -1,9 +1,12 @@
 """Congestion factors of one phase: steps A to D of Martinasso et al., SC16.
 
-A. Each copy demands the capacity of its own link. B. Saturated upstream ports are shared in proportion to demand; copies
-that share one form a component (head-of-line coupling). C. Saturated downstream ports are shared among input ports; ports
-whose copies cross the root complex yield tau of the capacity to the others. D. The slowest component is frozen at its
-worst ratio, and C is repeated for the others until all are frozen or no rate changes.
+A. Each copy demands the capacity of its first link.
+B. Saturated upstream ports are shared in proportion to demand. Copies that share one form a component (head-of-line
+   coupling).
+C. Saturated downstream ports are shared among input ports. Ports whose copies cross the root complex yield tau of the
+   capacity to the others.
+D. The slowest component is frozen at its worst ratio, and C is repeated for the others until all are frozen or no rate
+   changes.
 """
 
 from __future__ import annotations
@@ -190,7 +193,7 @@ def _sweep_up(up, memory, options):
 
 
 @allocation_free(forceinline=True)
-def _hold_back_in_rounds(active_count, down, memory, tau, options):
+def _couple_in_rounds(active_count, down, memory, tau, options):
     """Head-of-line coupling without freezing: none at all, or one repetition with capped demands."""
     rounds = 2 if options[HEAD_OF_LINE] == TWO_ROUNDS else 1
     for _ in range(rounds):
@@ -239,7 +242,7 @@ def congestion_factors(active_count, up, down, memory, tau, options):
         memory.copies.component[c] = _root(memory, c)
         memory.copies.rho[c] = memory.copies.demand_up[c]
     if options[HEAD_OF_LINE] != FREEZE:
-        _hold_back_in_rounds(active_count, down, memory, tau, options)
+        _couple_in_rounds(active_count, down, memory, tau, options)
         return
 
     left = active_count

@@ -46,7 +46,7 @@ class Copies(NamedTuple):
     is_frozen: Any
     fresh: Any
     limiting: Any
-    held_by: Any
+    waits_for: Any
     longest: Any
 
 

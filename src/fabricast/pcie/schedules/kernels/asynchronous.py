@@ -103,7 +103,7 @@ class _Abreast(NamedTuple):
 
 
 class _Stack(NamedTuple):
-    """Stack of schedules to continue from a branch; `told` has all integer fields."""
+    """Stack of schedules to continue from a branch; `state` has all integer fields."""
 
     left: Any
     held: Any
@@ -111,7 +111,7 @@ class _Stack(NamedTuple):
     pace: Any
     next_bytes: Any
     now: Any
-    told: Any
+    state: Any
     top: Any
 
 
@@ -137,10 +137,10 @@ def _push(lane, asks, sends, state, stack):
     top = np.uint64(stack.top[0])
     stack.top[0] += 1
     stack.now[top] = state.now[lane]
-    stack.told[top, 0] = state.code[lane]
-    stack.told[top, 1] = state.number[lane]
-    stack.told[top, 2] = state.waiting[lane]
-    stack.told[top, 3] = asks
+    stack.state[top, 0] = state.code[lane]
+    stack.state[top, 1] = state.number[lane]
+    stack.state[top, 2] = state.waiting[lane]
+    stack.state[top, 3] = asks
     for s in range(sends.own.size):
         stack.left[top, s] = state.left[s, lane]
         stack.held[top, s] = state.held[s, lane]
@@ -157,10 +157,10 @@ def _pop(lane, sends, state, stack):
     stack.top[0] -= 1
     top = np.uint64(stack.top[0])
     state.now[lane] = stack.now[top]
-    state.code[lane] = stack.told[top, 0]
-    state.number[lane] = stack.told[top, 1]
-    state.waiting[lane] = stack.told[top, 2]
-    state.asks[lane] = stack.told[top, 3]
+    state.code[lane] = stack.state[top, 0]
+    state.number[lane] = stack.state[top, 1]
+    state.waiting[lane] = stack.state[top, 2]
+    state.asks[lane] = stack.state[top, 3]
     for s in range(sends.own.size):
         state.left[s, lane] = stack.left[top, s]
         state.held[s, lane] = stack.held[top, s]
@@ -389,5 +389,5 @@ def asynchronous_times(first, last, first_sends, sends, rates, elapsed_s):
             larger.pace[kept] = stack.pace
             larger.next_bytes[kept] = stack.next_bytes
             larger.now[kept] = stack.now
-            larger.told[kept] = stack.told
+            larger.state[kept] = stack.state
             stack = larger

@@ -16,7 +16,7 @@ from fabricast.pcie.measurements.measured_graph import MANY_COPIES, MeasuredGrap
 from fabricast.pcie.topology.memory import with_host_memory
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["JudgedMachine", "left_out_rates"]
+__all__ = ["ValidatedMachine", "left_out_rates"]
 
 #: Candidate pauses, as shares of the duration of an isolated copy.
 _PAUSES = np.arange(0, 22, 2) / 100
@@ -28,7 +28,7 @@ _Rates = dict[int, NDArray[np.float64]]
 
 
 @dataclass(frozen=True)
-class JudgedMachine:
+class ValidatedMachine:
     """A machine, its measurements and their forecasts.
 
     Parameters
@@ -49,7 +49,7 @@ class JudgedMachine:
     own: bool
 
 
-def left_out_rates(machines: Sequence[JudgedMachine], *, seed: int = 0) -> list[NDArray[np.float64]]:
+def left_out_rates(machines: Sequence[ValidatedMachine], *, seed: int = 0) -> list[NDArray[np.float64]]:
     """Forecast many copies of a GPU with the pauses that fit all other machines best.
 
     Parameters
@@ -90,7 +90,7 @@ def left_out_rates(machines: Sequence[JudgedMachine], *, seed: int = 0) -> list[
     return left_out
 
 
-def _tried(machine: JudgedMachine, seed: int) -> _Rates:
+def _tried(machine: ValidatedMachine, seed: int) -> _Rates:
     """Return the total rates with each pause, by number of the affected graphs."""
     whole, calibration = with_host_memory(machine.tree), machine.validation.calibration
     rows = machine.validation.rows
