@@ -54,7 +54,7 @@ HWLOC = """<?xml version="1.0" encoding="UTF-8"?>
 </distances2hetero>
 </topology>
 """
-PROBES = """probe,repeat,source,target,size_bytes,elapsed_s
+PROBES = """graph,repetition,source,target,size_bytes,elapsed_s
 alone,0,0,1,314572800,0.0253
 alone,1,0,1,314572800,0.0254
 across,0,0,4,314572800,0.0256

@@ -10,14 +10,12 @@ from fabricast.core.errors import InputError, PeerLinkError
 from fabricast.pcie.graphs.programs import program_of
 from fabricast.pcie.machines.validation import MachineValidation
 from fabricast.pcie.machines.validation import validate_machine as validate
-from fabricast.pcie.measurements.files import copies_of_machine
-from fabricast.pcie.models.calibration import PARAMETER_UNITS, estimate_frame, read_probe_times
+from fabricast.pcie.measurements.files import copies_of_machine, copy_times
+from fabricast.pcie.models.calibration import PARAMETER_UNITS, PROBE_COLUMNS, estimate_frame
 from fabricast.pcie.models.calibration import calibrate as estimate
 from fabricast.pcie.topology.tree import PcieTree, single_copy_rate_of
 
 __all__ = ["calibrate", "validate_machine"]
-
-_COLUMNS = ("probe", "repeat", "source", "target", "size_bytes", "elapsed_s")
 
 
 def validate_machine(
@@ -83,8 +81,9 @@ def calibrate(
     tree : PcieTree
         Topology of the machine.
     probes : pandas.DataFrame or path
-        One row per copy, with columns probe, repeat, source, target, size_bytes, elapsed_s. Copies of the same probe
-        and repeat start together.
+        Measured copies as for `validate_machine`: benchmark output, or a table. Times of single copies (columns graph,
+        repetition, source, target, size_bytes, elapsed_s) also determine tau; copies of the same graph and repetition
+        start together. Graphs that are no probe of these parameters are ignored.
     seed : int, default 20161113
         Seed of the bootstrap.
     pcie_only : bool, default False
@@ -100,11 +99,11 @@ def calibrate(
     Raises
     ------
     InputError
-        If a probe is not of one of the three kinds, contradicts the topology, or used a direct link.
+        If no probe is an isolated copy, or a probe contradicts the topology or used a direct link.
     """
     path = None if isinstance(probes, pd.DataFrame) else Path(probes)
-    times = probes if isinstance(probes, pd.DataFrame) else read_probe_times(probes)
-    missing = [name for name in _COLUMNS if name not in times]
+    times = probes if isinstance(probes, pd.DataFrame) else copy_times(probes)
+    missing = [name for name in PROBE_COLUMNS if name not in times]
     if missing:
         raise InputError(f"lacks the columns {', '.join(missing)}", argument="probes")
     try:

@@ -241,8 +241,8 @@ def calibrate(
     probes: Annotated[
         Path,
         typer.Argument(
-            help="CSV with columns probe,repeat,source,target,size_bytes,elapsed_s. Probes: an isolated copy below a "
-            "switch, an isolated copy across the root complex, a local and a crossing copy to the same endpoint.",
+            help="Measured copies, as for 'validate' or from 'probes --run'. Used: isolated copies below a switch and "
+            "across the root complex, and times of a local and a crossing copy to the same endpoint.",
             show_default=False,
         ),
     ],

@@ -10,19 +10,21 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from fabricast.core.errors import InputError
 from fabricast.core.warnings import Warning
 from fabricast.inputs.csv_files import MOST_ROWS, CsvRow, read_csv
 from fabricast.inputs.files import is_table
 from fabricast.inputs.parquet_files import ParquetRow, parquet_rows, read_parquet
-from fabricast.pcie.graphs.programs import program_of
+from fabricast.pcie.graphs.programs import PROGRAMS, program_of
 from fabricast.pcie.measurements.addresses import address_warnings, by_address, printed_addresses
 from fabricast.pcie.measurements.benchmark_output import FASTEST_BYTES_PER_S, copies_in, read_benchmark_output
 from fabricast.pcie.measurements.measured_graph import CALIBRATION, EXCLUDED_ROLES, JUDGED, MeasuredGraph
+from fabricast.pcie.topology.memory import HOST
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["MachineCopies", "copies_of_machine", "read_measured_copies"]
+__all__ = ["MachineCopies", "copies_of_machine", "copy_times", "read_measured_copies"]
 
 #: Columns of rates, and their units in bytes/s.
 _RATES = {
@@ -284,3 +286,60 @@ def copies_of_machine(
     output = read_benchmark_output(path)
     addresses = {} if output.path.suffix.lower() == ".json" else printed_addresses(output.text)
     return MachineCopies(by_address(tree, copies_in(output), addresses), address_warnings(tree, addresses))
+
+
+def copy_times(path: Path | str) -> pd.DataFrame:
+    """Read the times of measured copies between GPUs, for the calibration of model parameters.
+
+    Copies of host memory and reads are omitted: the models describe writes between GPUs.
+
+    Parameters
+    ----------
+    path : Path or str
+        File as for `read_measured_copies`. Tables with ``size_bytes`` and ``elapsed_s`` determine the time of each
+        copy; of other files, only isolated copies are used.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per copy: graph, repetition, source, target, size_bytes, elapsed_s.
+
+    Raises
+    ------
+    InputError
+        For the first invalid row.
+    """
+    rows = _rows(Path(path)) if is_table(path) else []
+    if rows and "elapsed_s" in rows[0] and "source" in rows[0]:
+        times = [
+            (_name(row, "copies"), row.get("repetition"), *_ends(row), *_size_and_time(row))
+            for row in rows
+            if not (row.get("program") and PROGRAMS[_program(row, "")].executor == "target")
+        ]
+    else:
+        times = [
+            (graph.name, "", *graph.flows[0], 1e9, 1e9 / graph.total_bytes_per_s)
+            for graph in read_measured_copies(path)
+            if len(graph.flows) == 1 and PROGRAMS[graph.program].executor != "target"
+        ]
+    if not times:
+        raise InputError("contains no isolated copies between GPUs, expected at least one", path=path)
+    frame = pd.DataFrame(times, columns=["graph", "repetition", "source", "target", "size_bytes", "elapsed_s"])
+    is_memory = frame[["source", "target"]].apply(lambda names: names.str.fullmatch(_MEMORY)).any(axis=1)
+    return frame[~frame["graph"].isin(frame["graph"][is_memory])].reset_index(drop=True)
+
+
+#: Names of host memory in files.
+_MEMORY = rf"{HOST}|NUMA[0-9]+"
+#: Sizes in bytes and times in s beyond these are typing errors.
+_SIZES, _TIMES = (1.0, 1e15), (1e-12, 1e9)
+
+
+def _size_and_time(row: _Row) -> tuple[float, float]:
+    size_bytes, elapsed_s = row.number("size_bytes"), row.number("elapsed_s")
+    if not (_SIZES[0] <= size_bytes <= _SIZES[1] and _TIMES[0] <= elapsed_s <= _TIMES[1]):
+        raise row.error(
+            f"size_bytes is {size_bytes:g} and elapsed_s is {elapsed_s:g}, expected positive numbers of bytes and "
+            "seconds"
+        )
+    return size_bytes, elapsed_s

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from fabricast.pcie.graphs.congestion_graphs import from_arcs
-from fabricast.pcie.models.calibration import _COLUMNS
+from fabricast.pcie.models.calibration import PROBE_COLUMNS
 from fabricast.pcie.packets.arbiter_phases import simulate
 from fabricast.pcie.packets.hardware import PacketHardware
 from fabricast.pcie.topology.tree import PcieTree
@@ -31,7 +31,7 @@ def simulate_probes(tree: PcieTree, hardware: PacketHardware, *, size_bytes: flo
     Returns
     -------
     pandas.DataFrame
-        Columns as returned by `read_probe_times`. Probes that are impossible on the topology are omitted.
+        Columns `fabricast.pcie.models.calibration.PROBE_COLUMNS`. Probes that the topology does not permit are omitted.
     """
     names = tree.endpoint_names
     pairs = [(s, t) for s in range(len(names)) for t in range(len(names)) if s != t]
@@ -53,4 +53,4 @@ def simulate_probes(tree: PcieTree, hardware: PacketHardware, *, size_bytes: flo
     graphs = from_arcs(list(probes.values()), size_bytes=size_bytes)
     end_s = simulate(tree, graphs, hardware).end_s
     rows = [(probe, "0", names[s], names[t], size_bytes) for probe, arcs in probes.items() for s, t in arcs]
-    return pd.DataFrame(rows, columns=list(_COLUMNS[:-1])).assign(elapsed_s=end_s)
+    return pd.DataFrame(rows, columns=list(PROBE_COLUMNS[:-1])).assign(elapsed_s=end_s)

@@ -129,7 +129,7 @@ def test_calibrated_parameters_are_used_by_every_command(tmp_path, graphs):
     times = [SIZE / 25e9 * (1 + 0.001 * n) for n in range(5)]
     pd.DataFrame(
         [("alone", n, 0, 1, SIZE, time) for n, time in enumerate(times)],
-        columns=["probe", "repeat", "source", "target", "size_bytes", "elapsed_s"],
+        columns=["graph", "repetition", "source", "target", "size_bytes", "elapsed_s"],
     ).to_csv(probes, index=False)
     assert run("calibrate", machine, probes, "-o", parameters).exit_code == 0
     assert read_machine_parameters(parameters, "machine")["bandwidth"].tag == "measured"
@@ -259,7 +259,7 @@ def test_bandwidth_option_is_in_gibibytes(tmp_path, graphs):
 
 def probes_of(path, *rows):
     lines = [f"{probe},{repeat},{s},{t},{SIZE},{seconds}" for probe, repeat, s, t, seconds in rows]
-    path.write_text("probe,repeat,source,target,size_bytes,elapsed_s\n" + "\n".join(lines) + "\n")
+    path.write_text("graph,repetition,source,target,size_bytes,elapsed_s\n" + "\n".join(lines) + "\n")
     return path
 
 

@@ -56,7 +56,7 @@ def written(tmp_path, name, text):
 
 def test_slow_peers_without_a_switch_do_not_slow_host_copies(tmp_path):
     tree = with_host_memory(machine(tmp_path))
-    measured = copies_of_machine(tree, written(tmp_path, "measured.csv", HOST_FASTER))
+    measured = copies_of_machine(tree, written(tmp_path, "measured.csv", HOST_FASTER)).graphs
     calibration = calibrate_machine(tree, measured, one_way_bytes_per_s=28e9)
     assert calibration.rates.one_way_bytes_per_s == pytest.approx(22.2e9)
     assert calibration.rates.of_class("crossing") == pytest.approx(9.9e9)

@@ -63,7 +63,7 @@ def test_copies_are_summed_by_graph_and_repetition(tmp_path):
     ("text", "message"),
     [
         ("graph,x\na,1\n", "unknown"),
-        ("graph,role\na,test\n", "neither a column"),
+        ("graph,role\na,test\n", "has no columns of copies"),
         (f"{HEAD}a,0,0,1e9,1,1\n", "expected two endpoints"),
         (f"{HEAD}a,0,1,1e9,-1,1\n", "above 0"),
         (f"{HEAD}a,0,1,1e9,nan,1\n", "nan"),
@@ -111,7 +111,7 @@ def test_topology_is_checked_against_copies(tmp_path):
     for rows, code, said in (
         ("one uplink,0>2 1>6,torch,,56.4\n", 0, "none of 1 graphs contradicts the topology"),
         ("", 0, "none of 1 graphs validates the topology"),
-        ("one uplink,0>2 1>6,torch,,112.0\n", 1, "the tree cannot be the fabric"),
+        ("one uplink,0>2 1>6,torch,,112.0\n", 1, "the topology is not that of the machine"),
     ):
         path.write_text(known + rows)
         result = CliRunner().invoke(app, ["topology", "check", "crossed_virtual_switches", str(path)])

@@ -11,7 +11,8 @@ from fabricast.core.errors import InputError
 from fabricast.core.units import MIB
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, all_to_all, from_arcs, gather, scatter
 from fabricast.pcie.graphs.sets import stress_set, validation_set
-from fabricast.pcie.models.calibration import calibrate, read_probe_times
+from fabricast.pcie.measurements.files import copy_times
+from fabricast.pcie.models.calibration import calibrate
 from fabricast.pcie.models.catalogue import MODELS
 from fabricast.pcie.models.evaluation import evaluate
 from fabricast.pcie.packets.arbiter_phases import simulate
@@ -256,25 +257,46 @@ def test_calibration_recovers_parameters_and_reports_invalid_probes(storm8, tmp_
         assert estimates["crossing_cost"] == pytest.approx(cost, rel=1e-4)
         assert estimates["tau"] == pytest.approx((1 - piece) / (2 * (1 + cost * piece)), abs=1e-4)
     path = tmp_path / "probes.csv"
-    header = "probe,repeat,source,target,size_bytes,elapsed_s\n"
+    header = "graph,repetition,source,target,size_bytes,elapsed_s\n"
     rows = [f"alone,{i},0,1,1e9,{0.1 + 0.001 * i}" for i in range(9)]
     path.write_text(header + "\n".join(rows) + "\n")
-    (only,) = calibrate(storm8, read_probe_times(path), seed=1)
+    (only,) = calibrate(storm8, copy_times(path), seed=1)
     assert only.name == "bandwidth"
     assert only.ci_low < only.value < only.ci_high
     assert only.probes == 9
     for text, message in (
         (header, "contains no rows"),
-        ("probe,source\n", "expected probe,repeat"),
+        ("probe,source\n", "column 'probe'"),
         (header + "a,0,0,1,-1,2\n", "expected positive"),
         (header + "a,0,0,1,1\n", "has 5 fields"),
     ):
         path.write_text(text)
         with pytest.raises(InputError, match=message):
-            read_probe_times(path)
+            copy_times(path)
     path.write_text(header + "a,0,0,1,1,1\nb,0,0,1,1,1\nb,0,2,1,1,1\nb,0,3,1,1,1\n")
-    with pytest.raises(InputError, match="has 3 copies"):
-        calibrate(storm8, read_probe_times(path), seed=1)
+    (only,) = calibrate(storm8, copy_times(path), seed=1)
+    assert (only.value, only.probes) == (1.0, 1), "a graph of three copies is no probe"
+
+
+def test_every_file_of_measured_copies_calibrates_the_models(storm8, tmp_path):
+    times, rates, output = tmp_path / "times.csv", tmp_path / "rates.csv", tmp_path / "nvbandwidth.txt"
+    times.write_text(
+        "graph,source,target,size_bytes,elapsed_s,repetition,program,role\n"
+        "alone PIX,0,1,1e9,0.1,0,unordered_writes,calibration\nhost to one,H,0,1e9,0.05,0,unordered_writes,calibration\n"
+        "read PIX,0,1,1e9,0.2,0,unordered_reads,test\nalone PHB,0,4,1e9,0.125,0,unordered_writes,calibration\n"
+    )
+    rates.write_text(
+        "graph,communications,program,role,note,total_gb_per_s\nalone PIX,0>1,unordered_writes,calibration,,10\n"
+        "both ways PIX,0>1 1>0,unordered_writes,calibration,,19\nalone PHB,0>4,unordered_writes,calibration,,8\n"
+    )
+    output.write_text(
+        "Running device_to_device_memcpy_write_ce.\nmemcpy CE GPU(row) -> GPU(column) bandwidth (GB/s)\n"
+        "           0         1         4\n 0       N/A     10.00      8.00\n 1     10.00       N/A      8.00\n"
+        " 4      8.00      8.00       N/A\n\nSUM device_to_device_memcpy_write_ce 52.00\n"
+    )
+    for path in (times, rates, output):
+        values = {one.name: one.value for one in calibrate(storm8, copy_times(path), seed=1)}
+        assert values == pytest.approx({"bandwidth": 10e9, "crossing_cost": 1.25}), path
 
 
 def test_share_of_predictions_close_to_the_simulator(storm8):
