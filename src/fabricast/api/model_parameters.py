@@ -1,55 +1,93 @@
-"""Model parameters from user-supplied numbers, parameter files or measured copies."""
+"""Inputs of the models: user-supplied numbers, parameter files and measured copies."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from fabricast.api.quantities import to_bytes_per_s
-from fabricast.core.errors import InputError
+from fabricast.core.errors import InputError, unknown_name
 from fabricast.pcie.machines.engine_model import ENDPOINT_ENGINES, EngineModel, measured_calibration
+from fabricast.pcie.models.catalogue import MODELS, Model
 from fabricast.pcie.models.parameters import MachineParameters, machine_parameters
 from fabricast.pcie.topology.tree import PcieTree, single_copy_rate_of
 
-__all__ = ["engine_model", "user_parameters"]
+__all__ = ["ModelInputs"]
 
 
-def user_parameters(tree: PcieTree, given: Mapping[str, Any]) -> MachineParameters:
-    """Return machine parameters, with the user-supplied values among them.
+@dataclass(frozen=True)
+class ModelInputs:
+    """Model and parameters of a prediction; None if unspecified.
 
-    `given` contains bandwidth, tau, crossing_cost and parameters (a file); None if unspecified.
+    Parameters
+    ----------
+    model, bandwidth, tau, crossing_cost, parameters, pcie_only, program, measurements, system
+        See `fabricast.predict`.
+
+    Raises
+    ------
+    InputError
+        If the model is unknown, or an input is not supported by the model.
     """
-    bandwidth = given["bandwidth"]
-    return machine_parameters(
-        tree, bandwidth_bytes_per_s=None if bandwidth is None else to_bytes_per_s(bandwidth), tau=given["tau"],
-        crossing_cost=given["crossing_cost"], parameters_file=given["parameters"],
-    )  # fmt: skip
 
+    model: str | Model = "congestion_factor"
+    bandwidth: float | str | None = None
+    tau: float | None = None
+    crossing_cost: float | None = None
+    parameters: str | Path | None = None
+    pcie_only: bool = False
+    program: str | None = None
+    measurements: str | Path | None = None
+    system: str | None = None
 
-def engine_model(
-    tree: PcieTree, given: Mapping[str, Any], program: str | None, measurements: str | Path | None, system: str | None,
-    pcie_only: bool,
-) -> EngineModel:  # fmt: skip
-    """Return the engine model of a machine, calibrated with measured copies if specified.
+    def __post_init__(self) -> None:
+        if self.is_engine_model:
+            if self.tau is not None:
+                raise InputError(
+                    f"is not a parameter of '{ENDPOINT_ENGINES}'; use crossing_cost for the slowdown across the root "
+                    "complex",
+                    argument="tau",
+                )
+            if self.system is not None and self.measurements is None:
+                raise InputError("is specified without measurements", argument="system")
+            return
+        for name in ("program", "measurements", "system"):
+            if getattr(self, name) is not None:
+                raise InputError(f"is only supported by model '{ENDPOINT_ENGINES}'", argument=name)
+        if isinstance(self.model, str) and self.model not in MODELS:
+            raise unknown_name("model", self.model, [*MODELS, ENDPOINT_ENGINES])
 
-    Without measurements, the rates come from the machine parameters.
-    """
-    if given["tau"] is not None:
-        raise InputError(
-            f"is not a parameter of '{ENDPOINT_ENGINES}'; use crossing_cost for the slowdown across the root complex",
-            argument="tau",
+    @property
+    def is_engine_model(self) -> bool:
+        """Whether the model is endpoint_engines."""
+        return self.model == ENDPOINT_ENGINES
+
+    def chosen_model(self) -> Model:
+        """Return the model from the catalogue."""
+        return MODELS[self.model] if isinstance(self.model, str) else self.model
+
+    def machine_parameters(self, tree: PcieTree) -> MachineParameters:
+        """Return the parameters of a machine, with the user-supplied values among them."""
+        return machine_parameters(
+            tree,
+            bandwidth_bytes_per_s=None if self.bandwidth is None else to_bytes_per_s(self.bandwidth),
+            tau=self.tau,
+            crossing_cost=self.crossing_cost,
+            parameters_file=self.parameters,
         )
-    if measurements is None:
-        if system is not None:
-            raise InputError("is specified without measurements", argument="system")
-        return EngineModel(tree, user_parameters(tree, given), program=program, pcie_only=pcie_only)
-    for name, value in given.items():
-        if value is not None:
-            raise InputError(f"excludes {name}: both specify the rates of copies", argument="measurements")
-    calibration, warnings = measured_calibration(
-        tree, measurements, system=system, one_way_bytes_per_s=single_copy_rate_of(tree)
-    )
-    tree = replace(tree, warnings=(*tree.warnings, *warnings))
-    return EngineModel(tree, calibration, program=program, pcie_only=pcie_only)
+
+    def engine_model(self, tree: PcieTree) -> EngineModel:
+        """Return the engine model of a machine, calibrated with measured copies if specified.
+
+        Without measurements, the rates come from the machine parameters.
+        """
+        if self.measurements is None:
+            return EngineModel(tree, self.machine_parameters(tree), program=self.program, pcie_only=self.pcie_only)
+        for name in ("bandwidth", "crossing_cost", "parameters"):
+            if getattr(self, name) is not None:
+                raise InputError(f"excludes {name}: both specify the rates of copies", argument="measurements")
+        calibration, warnings = measured_calibration(
+            tree, self.measurements, system=self.system, one_way_bytes_per_s=single_copy_rate_of(tree)
+        )
+        tree = replace(tree, warnings=(*tree.warnings, *warnings))
+        return EngineModel(tree, calibration, program=self.program, pcie_only=self.pcie_only)

@@ -12,17 +12,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fabricast.api.graphs import check_endpoints
-from fabricast.api.model_parameters import engine_model, user_parameters
+from fabricast.api.model_parameters import ModelInputs
 from fabricast.api.prediction_table import Prediction, communications
 from fabricast.api.quantities import MOST_THREADS, check_count
-from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.warnings import Warning, WarningCode
 from fabricast.pcie.graphs.checks import reject_peer_copies
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
 from fabricast.pcie.graphs.divided_writes import divided_writes, divided_writes_warning
 from fabricast.pcie.machines.engine_model import ENDPOINT_ENGINES, EngineModel
 from fabricast.pcie.models.bottlenecks import link_labels, sharers
-from fabricast.pcie.models.catalogue import MODELS, Model
+from fabricast.pcie.models.catalogue import Model
 from fabricast.pcie.models.evaluation import Evaluation, evaluate
 from fabricast.pcie.topology.tree import PcieTree
 from fabricast.runtime.threads import prefetched_map
@@ -147,11 +146,8 @@ def predict(
     >>> engines["slowdown"].round(1).tolist()
     [1.0, 2.1]
     """
-    predictor = Predictor(
-        tree, model=model, bandwidth=bandwidth, tau=tau, crossing_cost=crossing_cost, parameters=parameters,
-        pcie_only=pcie_only, explain=explain, threads=threads, program=program, measurements=measurements,
-        system=system,
-    )  # fmt: skip
+    inputs = ModelInputs(model, bandwidth, tau, crossing_cost, parameters, pcie_only, program, measurements, system)
+    predictor = Predictor(tree, inputs, explain=explain, threads=threads)
     table = predictor.predict(graphs)
     table.attrs["warnings"] = predictor.warnings()
     return table
@@ -164,8 +160,10 @@ class Predictor:
 
     Parameters
     ----------
-    tree, model, bandwidth, tau, crossing_cost, parameters, pcie_only, explain, threads, program, measurements, system
+    tree, explain, threads
         See `predict`.
+    inputs : ModelInputs
+        Model and parameters.
 
     Raises
     ------
@@ -175,42 +173,20 @@ class Predictor:
     Examples
     --------
     >>> import fabricast as fc
-    >>> predictor = Predictor(fc.load_topology("storm8"), bandwidth="10 GiB/s")
+    >>> predictor = Predictor(fc.load_topology("storm8"), ModelInputs(bandwidth="10 GiB/s"))
     >>> predictor.predict(fc.graph([(0, 1), (2, 1)]))["slowdown"].tolist()
     [2.0, 2.0]
     """
 
-    def __init__(
-        self,
-        tree: PcieTree,
-        *,
-        model: str | Model = "congestion_factor",
-        bandwidth: float | str | None = None,
-        tau: float | None = None,
-        crossing_cost: float | None = None,
-        parameters: str | Path | None = None,
-        pcie_only: bool = False,
-        explain: bool = True,
-        threads: int = 1,
-        program: str | None = None,
-        measurements: str | Path | None = None,
-        system: str | None = None,
-    ) -> None:
+    def __init__(self, tree: PcieTree, inputs: ModelInputs, *, explain: bool = True, threads: int = 1) -> None:
         check_count("threads", threads, MOST_THREADS)
-        self._pcie_only, self._explain, self._threads = pcie_only, explain, threads
-        given = {"bandwidth": bandwidth, "tau": tau, "crossing_cost": crossing_cost, "parameters": parameters}
+        self._pcie_only, self._explain, self._threads = inputs.pcie_only, explain, threads
         self._engines: EngineModel | None = None
-        if model == ENDPOINT_ENGINES:
-            self._engines = engine_model(tree, given, program, measurements, system, pcie_only)
+        if inputs.is_engine_model:
+            self._engines = inputs.engine_model(tree)
             tree = self._engines.tree
         else:
-            for name, value in (("program", program), ("measurements", measurements), ("system", system)):
-                if value is not None:
-                    raise InputError(f"is only supported by model '{ENDPOINT_ENGINES}'", argument=name)
-            if isinstance(model, str) and model not in MODELS:
-                raise unknown_name("model", model, [*MODELS, ENDPOINT_ENGINES])
-            self._model = MODELS[model] if isinstance(model, str) else model
-            self._machine = user_parameters(tree, given)
+            self._model, self._machine = inputs.chosen_model(), inputs.machine_parameters(tree)
         self._tree = tree
         names = tree.endpoint_names
         self._is_between_roots = np.array([[s != t and tree.path_class(s, t) == "SYS" for t in names] for s in names])

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import fabricast as fc
+from fabricast.api.model_parameters import ModelInputs
 from fabricast.api.predictions import Predictor
 from fabricast.core.errors import InputError
 from fabricast.core.warnings import WarningCode
@@ -24,10 +25,10 @@ def parts():
 def test_rows_and_warnings_are_independent_of_the_number_of_threads(model):
     predictions = []
     for threads in (1, 2, 5):
-        predictor = Predictor(TREE, model=model, bandwidth="10 GiB/s", threads=threads)
+        predictor = Predictor(TREE, ModelInputs(model, "10 GiB/s"), threads=threads)
         rows = pd.concat(list(predictor.predict_parts(iter(parts()))))
         predictions.append((rows.astype(object), predictor.warnings()))
-    sequential = Predictor(TREE, model=model, bandwidth="10 GiB/s")
+    sequential = Predictor(TREE, ModelInputs(model, "10 GiB/s"))
     expected = pd.concat([sequential.predict(part) for part in parts()]).astype(object)
     for rows, notes in predictions:
         pd.testing.assert_frame_equal(rows, expected)
@@ -40,7 +41,7 @@ def test_rows_and_warnings_are_independent_of_the_number_of_threads(model):
 def test_warnings_about_programs_and_sockets_do_not_apply_to_endpoint_engines(model):
     tree = fc.load_topology("pcie5_four_switches")
     part = replace(fc.graph([(0, 4), (4, 0)]), programs=("ordered_writes",))
-    predictor = Predictor(tree, model=model, bandwidth="10 GiB/s")
+    predictor = Predictor(tree, ModelInputs(model, "10 GiB/s"))
     list(predictor.predict_parts([part]))
     notes = " | ".join(map(str, predictor.warnings()))
     for text in ("the programs of the graphs are ignored", "2 copies are between root complexes;"):
@@ -50,7 +51,7 @@ def test_warnings_about_programs_and_sockets_do_not_apply_to_endpoint_engines(mo
 @pytest.mark.parametrize("threads", [1, 3])
 def test_error_of_a_block_is_raised_after_the_previous_blocks(threads):
     wrong = fc.graph([(0, 40)])
-    predictor = Predictor(TREE, bandwidth="10 GiB/s", threads=threads)
+    predictor = Predictor(TREE, ModelInputs(bandwidth="10 GiB/s"), threads=threads)
     tables = predictor.predict_parts([*parts()[:5], wrong, *parts()[5:]])
     previous = [next(tables) for _ in range(5)]
     assert [len(table) for table in previous] == [3] * 5

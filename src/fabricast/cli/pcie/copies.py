@@ -82,6 +82,7 @@ def predict(
     include_display: Annotated[bool, DISPLAY] = False,
 ) -> None:
     """Predict the completion time of each copy of each congestion graph."""
+    from fabricast.api.model_parameters import ModelInputs
     from fabricast.api.predictions import Predictor
     from fabricast.cli.output import write_elapsed
     from fabricast.pcie.graphs.files import ScatteredGraphError, read_graphs
@@ -92,11 +93,9 @@ def predict(
     check_output(output, ".csv", ".parquet", inputs=(graphs, parameters, measurements, topology))
     threads = check_threads(threads)
     tree = load_tree(topology, include_display=include_display)
-    predictor = partial(
-        Predictor, tree, model=model, bandwidth=None if bandwidth_gib is None else bandwidth_gib * GIB, tau=tau,
-        crossing_cost=crossing_cost, parameters=parameters, pcie_only=pcie_only, explain=explain, threads=threads,
-        program=program, measurements=measurements, system=system,
-    )  # fmt: skip
+    bandwidth = None if bandwidth_gib is None else bandwidth_gib * GIB
+    inputs = ModelInputs(model, bandwidth, tau, crossing_cost, parameters, pcie_only, program, measurements, system)
+    predictor = partial(Predictor, tree, inputs, explain=explain, threads=threads)
     if output is not None:
         with suppress(ScatteredGraphError):
             print_warnings(_predict_blocks(predictor(), graphs, size_mib * MIB, output, threads))

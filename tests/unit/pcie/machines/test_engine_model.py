@@ -29,7 +29,7 @@ from fabricast.pcie.topology.files import load_tree
 from fabricast.pcie.topology.memory import root_complex_of, with_host_memory
 from fabricast.pcie.topology.parts import PeerLink, direct_rates
 from tests.unit.pcie.engines.test_engine_forecasts import IN_TURNS, ORDERED, simulated
-from tests.unit.pcie.machines.measured import DUPLEX, EVEN, TREE
+from tests.unit.pcie.machines.measured import DUPLEX, EVEN, TREE, arcs
 
 #: Bytes that an isolated copy moves in one second.
 SIZE = 50e9
