@@ -123,22 +123,19 @@ def test_edits_rerun_only_dependent_rules(finished):
         return planned(output)
 
     tables = {"evaluate_claims", "build_database", "write_report", "plot_claims"}
-    assert touch("README.md", "src/fabricast/cli/pcie.py", "src/fabricast/api/runs.py") == set()
+    assert touch("README.md", "src/fabricast/cli/pcie/copies.py", "src/fabricast/api/runs.py") == set()
     assert touch("src/fabricast/report/page.py") == {"write_report"}
-    assert touch("src/fabricast/figures/percs.py") == {"plot_percs", "write_report"}
-    # All comparisons use the tolerance of their study.
-    studies = touch("src/fabricast/inputs/studies.py")
-    assert {"compare_study", "evaluate_breakdown", "validate_pcie_models", "evaluate_claims"} <= studies
-    assert not studies & {"generate_pcie_graphs", "predict_pcie_graphs", "fit_maxrate", "record_run"}
+    figures = touch("src/fabricast/figures/percs.py")
+    assert {rule for rule in figures if not rule.startswith("plot_")} == {"write_report"}
+    # A study reruns as a whole, the others do not.
     maxrate = touch("src/fabricast/maxrate/fitting.py")
     assert {"fit_maxrate", "compare_study", "plot_maxrate"} | tables == maxrate
-    probes = touch("src/fabricast/pcie/tables/probes.py")
-    assert {"evaluate_pcie_probes", "compare_study", "plot_pcie"} | tables == probes
     kernels = touch("src/fabricast/pcie/models/kernels/congestion.py")
     assert {"compile_pcie_kernels", "predict_pcie_graphs", "trace_pcie_example", "evaluate_pcie_probes"} <= kernels
-    assert not kernels & {
-        "record_run", "collect_published", "generate_pcie_topologies", "fit_maxrate", "evaluate_percs_loads",
-    }  # fmt: skip
+    assert not kernels & {"record_run", "collect_published", "fit_maxrate", "evaluate_percs_loads"}
+    # The shared layers rerun every study.
+    shared = touch("src/fabricast/inputs/studies.py")
+    assert {"compare_study", "evaluate_breakdown", "fit_maxrate", "evaluate_percs_loads"} | tables <= shared
     assert touch("config/studies/smoke.yaml", text="seed: 5\n") >= {
         "generate_pcie_graphs",
         "compare_study",

@@ -51,7 +51,7 @@ def limits_of(
     >>> known = Calibration(LinkRates(50e9, 50e9), {Limit.MEMORY_READ: Estimate(80e9, "")}, {})
     >>> tree = with_host_memory(regular_tree("flat4x2", (2, 4)))
     >>> limits_of(known, tree, [("H", "0"), ("H", "4")])[1]
-    (SharedLimit(bytes_per_s=80000000000.0, flows=(0, 1), other_way=()),)
+    (SharedLimit(bytes_per_s=80000000000.0, flows=(0, 1), reverse_flows=()),)
     """
     limits = [
         *_of_memory(calibration, tree, flows), *_of_gpus(calibration, tree, flows),

@@ -51,7 +51,7 @@ def test_bandwidth_matrices_calibrate_a_machine(tmp_path):
     assert (alone.flows, other.flows) == ((("0", "1"),), (("1", "0"),))
     assert (host.flows, host.total_bytes_per_s) == ((("H", "0"), ("H", "1")), 81e9)
     (tmp_path / "other.txt").write_text("p2pmark 1.0")
-    with pytest.raises(InputError, match="no output of rocm_bandwidth_test, TransferBench, p2pmark, nvbandwidth or"):
+    with pytest.raises(InputError, match="not output of rocm_bandwidth_test, TransferBench, p2pmark, nvbandwidth or"):
         read_measured_copies(tmp_path / "other.txt")
 
 
