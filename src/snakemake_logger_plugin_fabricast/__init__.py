@@ -111,10 +111,10 @@ class LogHandler(LogHandlerBase):
         for name in values.get("log") or []:
             path = Path(str(name).split(" (")[0])
             lines = path.read_text(errors="replace").splitlines() if path.is_file() else []
-            for line in [f"  log: {path}", *(f"  | {line}" for line in lines[-_LOG_LINES:])]:
-                self._print(line)
+            self._print("\n".join([f"  log: {path}", *(f"  | {line}" for line in lines[-_LOG_LINES:])]))
 
     def close(self) -> None:
         """Stop the progress bar."""
-        self._progress.stop()
+        if self._progress.live.is_started:
+            self._progress.stop()
         super().close()

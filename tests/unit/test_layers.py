@@ -136,7 +136,8 @@ def test_length_of_files_and_functions_is_limited():
         if "_build" in path.parts or "generated" in path.parts:
             continue
         assert len(path.read_text().splitlines()) <= 450, path
-        if path.suffix == ".py":
+        # Reference implementations in the tests are plain rather than short.
+        if path.suffix == ".py" and "tests" not in path.parts:
             for node in ast.walk(ast.parse(path.read_text())):
                 if isinstance(node, ast.FunctionDef):
                     # Docstrings do not count.
