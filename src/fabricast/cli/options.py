@@ -68,7 +68,7 @@ def check_model_parameters(bandwidth_gib: float | None, tau: float | None, cross
 
 def check_size(option: str, value: float, unit_bytes: float) -> None:
     """Check the range of a copy size."""
-    from fabricast.pcie.graphs.files import LARGEST_BYTES, SMALLEST_BYTES
+    from fabricast.pcie.graphs.congestion_graphs import LARGEST_BYTES, SMALLEST_BYTES
 
     check_range(option, value, SMALLEST_BYTES / unit_bytes, LARGEST_BYTES / unit_bytes)
 

@@ -9,9 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fabricast.core.errors import InputError
+
 __all__ = ["OPTIONAL", "REQUIRED", "Arc", "CongestionGraphs", "all_to_all", "from_arcs", "gather", "joined", "scatter"]
 
 Arc = tuple[int, int]
+
+#: Sizes in bytes and start times in s beyond these are typing errors.
+SMALLEST_BYTES, LARGEST_BYTES, LATEST_START_S = 1e-3, 1e15, 1e6
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,11 @@ class CongestionGraphs:
         Size of each copy in bytes and its start time in seconds from the start of the graph.
     programs : tuple of str, default ()
         Copy program of each graph, or ``''`` if unspecified. Empty tuple if no graph has one.
+
+    Raises
+    ------
+    InputError
+        If the arrays do not fit each other, or a copy has impossible endpoints, size or start time.
     """
 
     names: tuple[str, ...]
@@ -46,6 +56,30 @@ class CongestionGraphs:
     size_bytes: NDArray[np.float64]
     start_s: NDArray[np.float64]
     programs: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        offset, copies = self.offset, self.source.size
+        arrays = (self.source, self.target, self.size_bytes, self.start_s)
+        if any(array.shape != (copies,) for array in arrays):
+            sizes = ", ".join(str(array.size) for array in arrays)
+            raise InputError(f"source, target, size_bytes and start_s have {sizes} elements, expected equal numbers")
+        counts = {len(self.names), len(self.families), offset.size - 1, len(self.programs) or len(self.names)}
+        if len(counts) > 1 or offset.size == 0 or offset[0] != 0 or offset[-1] != copies or (np.diff(offset) < 0).any():
+            raise InputError(
+                f"names, families, offset and programs do not delimit {copies} copies, expected one name and family "
+                "per graph, and an offset that ascends from 0 to the number of copies"
+            )
+        valid = (self.source >= 0) & (self.target >= 0) & (self.source != self.target)
+        valid &= (self.size_bytes >= SMALLEST_BYTES) & (self.size_bytes <= LARGEST_BYTES)
+        valid &= (self.start_s >= 0) & (self.start_s <= LATEST_START_S)
+        if not valid.all():
+            number = int(np.argmin(valid))
+            graph = self.names[int(np.searchsorted(offset, number, side="right")) - 1]
+            raise InputError(
+                f"graph '{graph}' has a copy from {self.source[number]} to {self.target[number]} with size_bytes "
+                f"{self.size_bytes[number]:g} and start_s {self.start_s[number]:g}, expected two different endpoints, "
+                f"a size from {SMALLEST_BYTES:g} to {LARGEST_BYTES:g} and a start from 0 to {LATEST_START_S:g}"
+            )
 
     def __len__(self) -> int:
         return len(self.names)

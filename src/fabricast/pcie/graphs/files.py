@@ -16,7 +16,14 @@ from fabricast.inputs.csv_columns import csv_columns, numbered, text_column
 from fabricast.inputs.csv_files import CsvRow, read_csv
 from fabricast.inputs.files import LARGEST_TEXT_BYTES, line_blocks, read_text
 from fabricast.inputs.parquet_files import ParquetRow, parquet_blocks, parquet_rows, read_parquet
-from fabricast.pcie.graphs.congestion_graphs import OPTIONAL, REQUIRED, CongestionGraphs
+from fabricast.pcie.graphs.congestion_graphs import (
+    LARGEST_BYTES,
+    LATEST_START_S,
+    OPTIONAL,
+    REQUIRED,
+    SMALLEST_BYTES,
+    CongestionGraphs,
+)
 from fabricast.pcie.graphs.programs import PROGRAMS, program_of
 from fabricast.pcie.graphs.rows import GraphRows
 from fabricast.pcie.topology.memory import HOST, has_host_memory, nearest_memory
@@ -24,9 +31,6 @@ from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["GraphBlocks", "ScatteredGraphError", "graph_blocks", "read_ends", "read_graphs"]
 
-#: Limits of the size in bytes and of the start time of a copy; computed times are not accurate beyond these.
-SMALLEST_BYTES, LARGEST_BYTES = 1e-3, 1e15
-LATEST_START_S = 1e6
 #: Size of a block of CSV in bytes and of Parquet in rows: both contain about the same number of copies.
 _BLOCK_BYTES, _BLOCK_ROWS = 1_400_000, 122_880
 #: Limit of the rows of a Parquet file that is read whole: compression makes a file with billions of equal rows small.

@@ -35,9 +35,15 @@ _TOTALS = ("total_bytes_per_s", "total_gb_per_s", "measured_gb_per_s", "measured
 _LISTS = ("communications", "comms")
 _NAMES = ("graph", "pattern")
 _ARC = re.compile(r"([^>\s]+)>([^>\s]+)")
-_READ = ("graph", "pattern", "source", "target", "size_bytes", "elapsed_s", "repetition", "program", "role", "system")
+_READ = ("graph", "pattern", "source", "target", "size_bytes", "elapsed_s", "repetition", "program", "role", "system",
+         "kind")  # fmt: skip
 #: Informational columns, which the reader ignores.
-_SAID = ("topology", "nflows", "kind", "statistic", "note", "tool")
+_SAID = ("topology", "nflows", "statistic", "note", "tool")
+#: Values of the column kind. A rate is the total of all bytes until the last completion, the sum of the rates of all
+#: copies, or the mean of these rates.
+_TOTAL_KINDS = ("", "total", "total write", "total read")
+_SUM_KINDS = ("sum", "sum of flows", "sum of copies", "sum of per-gpu rates")
+_MEAN_KINDS = ("mean per copy", "mean per flow")
 
 
 #: A row of CSV or Parquet.
@@ -56,7 +62,8 @@ def read_measured_copies(
         or TransferBench. A table has one row per graph or one row per copy. A row of a graph has ``communications``
         such as ``0>1 2>3`` and a total rate (``total_bytes_per_s``, ``total_gb_per_s``). A row of a copy has
         ``graph``, ``source``, ``target`` and a rate (``rate_bytes_per_s``, ``rate_gb_per_s``, ``rate_gib_per_s``), or
-        ``size_bytes`` with ``elapsed_s``. Optional columns: ``graph`` (a name), ``repetition``, ``program``, ``role``.
+        ``size_bytes`` with ``elapsed_s``. Optional columns: ``graph`` (a name), ``repetition``, ``program``, ``role``,
+        and ``kind`` of a rate of a graph: ``total`` (default), ``sum`` or ``mean_per_copy`` of the rates of its copies.
     program : str, default 'independent'
         Program of rows that specify none.
     system : str, optional
@@ -167,8 +174,14 @@ def _total(row: _Row, column: str, program: str) -> MeasuredGraph:
         flows.append((match[1], match[2]))
     if not flows:
         raise row.error(f"{column} is empty, expected communications such as 0>1")
-    rate = _rate(row, _TOTALS)
-    return MeasuredGraph(_name(row, row[column]), tuple(flows), rate, _program(row, program), _role(row), line=row.line)
+    kind = row.get("kind").strip().lower().replace("_", " ")
+    if kind not in (*_TOTAL_KINDS, *_SUM_KINDS, *_MEAN_KINDS):
+        raise row.error(f"kind is '{row['kind']}', expected total, sum, mean_per_copy or nothing")
+    rate = _rate(row, _TOTALS) * (len(flows) if kind in _MEAN_KINDS else 1)
+    return MeasuredGraph(
+        _name(row, row[column]), tuple(flows), rate, _program(row, program), _role(row), line=row.line,
+        rates_summed=kind in (*_SUM_KINDS, *_MEAN_KINDS),
+    )  # fmt: skip
 
 
 def _from_copies(rows: list[_Row], program: str) -> list[MeasuredGraph]:
@@ -179,6 +192,9 @@ def _from_copies(rows: list[_Row], program: str) -> list[MeasuredGraph]:
     rows_by_graph: dict[str, dict[str, list[_Row]]] = {}
     for row in rows:
         rows_by_graph.setdefault(_name(row, "copies"), {}).setdefault(row.get("repetition"), []).append(row)
+    if any(row.get("kind").strip() for row in rows):
+        row = next(row for row in rows if row.get("kind").strip())
+        raise row.error(f"kind is '{row['kind']}', expected nothing: each row has the rate or the time of its copy")
     graphs = []
     for name, repetitions in rows_by_graph.items():
         first = next(iter(repetitions.values()))

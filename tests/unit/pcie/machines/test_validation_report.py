@@ -259,3 +259,24 @@ def test_rows_of_one_system_are_checked_against_a_topology(tmp_path):
     )
     assert result.exit_code in (0, 1) and not isinstance(result.exception, InputError)
     assert "line 0" not in result.output
+
+
+@pytest.mark.parametrize(("kind", "expected"), [
+    ("", (80e9, False)), ("total", (80e9, False)), ("sum", (80e9, True)), ("mean_per_copy", (160e9, True)),
+    ("mean_per_flow", (160e9, True)),
+])  # fmt: skip
+def test_kind_of_a_rate_is_respected(tmp_path, kind, expected):
+    path = tmp_path / "m.csv"
+    path.write_text(f"graph,communications,total_gb_per_s,kind\ntwo,0>4 1>5,80,{kind}\n")
+    (graph,) = read_measured_copies(path)
+    assert (graph.total_bytes_per_s, graph.rates_summed) == expected
+
+
+def test_unknown_kind_of_a_rate_is_rejected(tmp_path):
+    path = tmp_path / "m.csv"
+    path.write_text("graph,communications,total_gb_per_s,kind\ntwo,0>4 1>5,80,median\n")
+    with pytest.raises(InputError, match=r"m.csv:2: kind is 'median', expected total, sum, mean_per_copy or nothing"):
+        read_measured_copies(path)
+    path.write_text("graph,source,target,rate_gb_per_s,kind\ntwo,0,4,40,total\n")
+    with pytest.raises(InputError, match=r"m.csv:2: kind is 'total', expected nothing"):
+        read_measured_copies(path)
