@@ -1,6 +1,5 @@
-"""Tables, comparisons, claims, configuration, provenance."""
+"""Tables, comparisons, claims, provenance."""
 
-import math
 import os
 import subprocess
 import sys
@@ -11,15 +10,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fabricast import config as configuration
-from fabricast.config import documentation
 from fabricast.core.error_statistics import draw_cases, share_intervals
 from fabricast.core.errors import InputError
 from fabricast.inputs.csv_files import read_csv
 from fabricast.inputs.files import atomic_write
 from fabricast.inputs.parameters import TAGS, read_parameters
-from fabricast.inputs.yaml_files import load_model
-from fabricast.pcie.models.catalogue import MODELS
 from fabricast.pcie.tables.probes import read_probes
 from fabricast.results.comparisons import compare, error_bands
 from fabricast.results.connections import connect
@@ -353,75 +348,6 @@ def test_probe_figures_equal_the_recorded_ones(shared_data):
     probes = read_probes(PUBLISHED / "pcie_measured_probes.csv")
     assert [probe.measured_bytes_per_s / 1e9 for probe in probes] == pytest.approx(recorded["measured_GBps"].tolist())
     assert [" ".join(f"{s}>{t}" for s, t in probe.arcs) for probe in probes] == recorded["comms"].tolist()
-
-
-def test_generated_files_are_up_to_date():
-    regenerate = "run: python -m fabricast.config"
-    assert (REPOSITORY / "config" / "README.md").read_text() == documentation.config_markdown(), regenerate
-    schema = (REPOSITORY / "workflow" / "schemas" / "config.schema.json").read_text()
-    assert schema == documentation.config_schema(), regenerate
-
-
-def test_every_study_file_fits_the_configuration():
-    base = load_model(REPOSITORY / "config" / "config.yaml", configuration.Config).model_dump(mode="json")
-    assert set(base["pcie"]["models"]) <= set(MODELS)
-    assert set(configuration.pcie.ModelName.__args__) == set(MODELS)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"sed": 1}, "key 'sed' is unknown"),
-        ({"seed": "x"}, "key 'seed' is 'x'"),
-        ({"pcie": {"graph_sets": {}, "models": ["congestion_factor"]}}, "at least one graph set"),
-        (
-            {
-                "pcie": {
-                    "graph_sets": {"all": {"topology": "storm8", "stress_graphs": 1}},
-                    "models": ["congestion_factor"],
-                }
-            },
-            "'all'",
-        ),
-        (
-            {
-                "pcie": {
-                    "graph_sets": {"a/b": {"topology": "storm8", "stress_graphs": 1}},
-                    "models": ["congestion_factor"],
-                }
-            },
-            "a/b",
-        ),
-        ({"pcie": {"graph_sets": {"a": {"topology": "storm8"}}, "models": ["congestion_factor"]}}, "no graphs"),
-        ({"pcie": {"graph_sets": {"a": {"topology": "storm8", "stress_graphs": 1}}, "models": ["magic"]}}, "magic"),
-        (
-            {"pcie": {"graph_sets": {"a": {"topology": "storm8", "stress_graphs": 1}}, "models": ["max_min"]}},
-            "congestion_factor",
-        ),
-    ],
-)
-def test_invalid_configuration_is_rejected_in_one_line(change, message):
-    base = load_model(REPOSITORY / "config" / "config.yaml", configuration.Config).model_dump(mode="json")
-    with pytest.raises(InputError) as caught:
-        configuration.checked_config(base | change)
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(("study", "key", "value"), [
-    ("pcie", "size_mib", math.inf), ("pcie", "bandwidth_gib_per_s", math.inf), ("pcie", "crossing_cost", 1e308),
-    ("pcie", "tau", math.nan), ("percs", "seeds", 10**9), ("percs", "packet_kib", math.inf),
-    ("maxrate", "draws", 10**12), ("breakdown", "samples", 10**18),
-])  # fmt: skip
-def test_out_of_range_numbers_in_the_configuration_are_rejected(study, key, value):
-    values = load_model(REPOSITORY / "config" / "config.yaml", configuration.Config).model_dump(mode="json")
-    values[study][key] = value
-    with pytest.raises(InputError, match=rf"key '{study}\.{key}' is "):
-        configuration.checked_config(values)
-    values[study].pop(key)
-    values["pcie"]["graph_sets"]["storm8"]["validation_graphs"] = 10**9
-    with pytest.raises(InputError, match="validation_graphs"):
-        configuration.checked_config(values)
 
 
 def test_csv_errors_contain_line_and_problem(tmp_path):

@@ -61,8 +61,8 @@ def test_slow_peers_without_a_switch_do_not_slow_host_copies(tmp_path):
     assert calibration.rates.one_way_bytes_per_s == pytest.approx(22.2e9)
     assert calibration.rates.of_class("crossing") == pytest.approx(9.9e9)
     assert calibration.rates.of_class("host_in") is None
-    assert "from and to host memory" in calibration.source["one_way"]
-    assert calibration.measured_ways == {"crossing", "host_in", "host_out"}
+    assert "from and to host memory" in calibration.rate_sources["one_way"]
+    assert calibration.measured_classes == {"crossing", "host_in", "host_out"}
 
 
 def test_unmeasured_path_classes_are_reported(tmp_path):
