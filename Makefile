@@ -38,9 +38,9 @@ measured: .venv/.test-stamp
 	@$(UV) sync --locked --extra measure $(if $(shell command -v nvidia-smi),--extra cuda)
 	$(BIN)/snakemake measured
 
-# Two processes that take waiting tests from each other. The long tests, workflow and report, start in different ones.
+# Two processes that take each other's waiting tests; those of the workflow, the longest, first.
 test: .venv/.test-stamp
-	$(BIN)/python -m pytest -n 2 --dist worksteal tests/workflow tests/unit tests/fuzz src tests/report
+	$(BIN)/python -m pytest -n 2 --dist worksteal tests/workflow tests/report tests/unit tests/fuzz src
 
 # The documentation site; opens from disk. Figures and verdicts are those of the last default study.
 docs: .venv/.test-stamp
