@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from fabricast.api.quantities import to_bytes
-from fabricast.core.errors import InputError
+from fabricast.core.errors import InputError, unknown_name
 from fabricast.pcie.graphs.collectives import card_arcs, collective_arcs
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, from_arcs
 from fabricast.pcie.graphs.congestion_graphs import all_to_all as all_arcs
 from fabricast.pcie.graphs.files import read_graphs as read_graph_file
 from fabricast.pcie.graphs.patterns import halo_pattern
 from fabricast.pcie.topology.files import load_tree
-from fabricast.pcie.topology.memory import nearest_memory, with_host_memory
+from fabricast.pcie.topology.memory import HOST, nearest_memory, with_host_memory
 from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = [
@@ -60,39 +61,106 @@ def load_topology(source: str | Path, *, include_display: bool = False) -> PcieT
     return load_tree(str(source), include_display=include_display)
 
 
-def graph(arcs: Iterable[tuple[int, int]], *, size: float | str = _SIZE, name: str = "graph") -> CongestionGraphs:
+def graph(
+    arcs: Iterable[tuple[int | str, int | str]],
+    *,
+    size: float | str | Sequence[float | str] = _SIZE,
+    start_s: float | Sequence[float] = 0.0,
+    name: str = "graph",
+    tree: PcieTree | None = None,
+) -> CongestionGraphs:
     """Return a congestion graph of copies between pairs of endpoints.
 
     Parameters
     ----------
-    arcs : iterable of (int, int)
-        Source and target of each copy, as indices into `PcieTree.endpoint_names`.
-    size : float or str, default '300 MiB'
-        Size of each copy in bytes, or text with a unit.
+    arcs : iterable of (int or str, int or str)
+        Source and target of each copy: indices into `PcieTree.endpoint_names`, or names of endpoints of `tree`.
+    size : float, str or sequence, default '300 MiB'
+        Size of each copy in bytes, or text with a unit; a sequence has one size per copy.
+    start_s : float or sequence of float, default 0
+        Start time of each copy in s.
     name : str, default 'graph'
         Name of the graph.
+    tree : PcieTree, optional
+        Topology that defines the names. Without it, names such as ``"gpu3"`` or ``"3"`` are numbers. With it, ``"H"``
+        is the host memory nearest to the other endpoint.
 
     Returns
     -------
     CongestionGraphs
-        One graph. All copies start at time 0.
+        One graph.
 
     Raises
     ------
     InputError
-        If there are no copies, an index is negative, or source and target are the same.
+        If there are no copies, an endpoint is unknown, source and target are the same, or a size or start time is out
+        of range.
 
     Examples
     --------
     >>> len(graph([(0, 1), (1, 4)]).source)
     2
+    >>> graph([("gpu0", "gpu1")], size=["64 MiB"], start_s=[0.001]).target.tolist()
+    [1]
     """
-    pairs = [(int(source), int(target)) for source, target in arcs]
-    if not pairs or any(source < 0 or target < 0 or source == target for source, target in pairs):
-        raise InputError(
-            f"is {pairs[:8]}, expected one or more pairs of two different endpoint numbers from 0", argument="arcs"
-        )
-    return from_arcs([pairs], size_bytes=to_bytes(size), names=[name])
+    pairs = _numbered(list(arcs), None if tree is None else with_host_memory(tree))
+    sizes = [size] if isinstance(size, str | float | int) else list(size)
+    starts = [start_s] if isinstance(start_s, float | int) else list(start_s)
+    for argument, values in (("size", sizes), ("start_s", starts)):
+        if len(values) not in (1, len(pairs)):
+            raise InputError(f"has {len(values)} elements, expected one or {len(pairs)}", argument=argument)
+    size_bytes = np.array([to_bytes(one) for one in sizes], dtype=np.float64)
+    one = from_arcs([pairs], size_bytes=1.0, names=[name])
+    return replace(
+        one,
+        size_bytes=np.broadcast_to(size_bytes, len(pairs)).copy(),
+        start_s=np.broadcast_to(np.array(starts, dtype=np.float64), len(pairs)).copy(),
+    )
+
+
+def _numbered(arcs: list[tuple[int | str, int | str]], tree: PcieTree | None) -> list[tuple[int, int]]:
+    """Return the endpoint numbers of pairs of numbers or names."""
+    pairs = []
+    for arc in arcs:
+        if len(arc) != 2:
+            raise InputError(f"contains {arc!r}, expected pairs of source and target", argument="arcs")
+        if tree is not None and HOST in arc and HOST not in tree.endpoint_number:
+            arc = _with_nearest_memory(tree, arc)
+        source, target = (_number_of(end, tree) for end in arc)
+        if source == target:
+            raise InputError(f"contains {arc[0]}>{arc[1]}, expected two different endpoints", argument="arcs")
+        pairs.append((source, target))
+    if not pairs:
+        raise InputError("is empty, expected one or more pairs of endpoints", argument="arcs")
+    return pairs
+
+
+def _with_nearest_memory(tree: PcieTree, arc: tuple[int | str, int | str]) -> tuple[int | str, int | str]:
+    """Replace `HOST` by the number of the host memory nearest to the other endpoint."""
+    source, target = arc
+    if source == target:
+        raise InputError(f"contains {source}>{target}, expected a GPU at one end", argument="arcs")
+    other = _number_of(target if source == HOST else source, tree)
+    memory = int(nearest_memory(tree)[other])
+    return (memory, other) if source == HOST else (other, memory)
+
+
+def _number_of(end: int | str, tree: PcieTree | None) -> int:
+    """Return the number of an endpoint."""
+    if isinstance(end, str):
+        if tree is not None and end in tree.endpoint_number:
+            return tree.endpoint_number[end]
+        number = end.lower().removeprefix("gpu")
+        if tree is not None and number not in tree.endpoint_number:
+            raise unknown_name("endpoint", end, tree.endpoint_names[:16])
+        if tree is not None:
+            return tree.endpoint_number[number]
+        if not number.isascii() or not number.isdigit():
+            raise InputError(f"contains '{end}', expected a number; names need the argument tree", argument="arcs")
+        return int(number)
+    if isinstance(end, bool) or not isinstance(end, int | np.integer) or end < 0:
+        raise InputError(f"contains {end!r}, expected endpoint numbers from 0, or names", argument="arcs")
+    return int(end)
 
 
 def _ranks(tree: PcieTree) -> list[int]:
@@ -292,7 +360,7 @@ def read_graphs(path: str | Path, tree: PcieTree, *, size: float | str = _SIZE) 
     InputError
         For the first invalid line.
     """
-    return read_graph_file(path, tree, size_bytes=to_bytes(size))
+    return read_graph_file(path, tree, size_bytes=to_bytes(size), programs=True)
 
 
 def check_endpoints(tree: PcieTree, graphs: CongestionGraphs, argument: str = "graphs") -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from fabricast.api.quantities import to_bytes_per_s
 from fabricast.core.errors import InputError, unknown_name
 from fabricast.pcie.machines.engine_model import ENDPOINT_ENGINES, EngineModel, measured_calibration
-from fabricast.pcie.models.catalogue import MODELS, Model
+from fabricast.pcie.models.catalogue import DEFAULT_MODEL, MODELS, Model
 from fabricast.pcie.models.parameters import MachineParameters, machine_parameters
 from fabricast.pcie.topology.tree import PcieTree, single_copy_rate_of
 
@@ -30,7 +30,7 @@ class ModelInputs:
         If the model is unknown, or an input is not supported by the model.
     """
 
-    model: str | Model = "congestion_factor"
+    model: str | Model | None = None
     bandwidth: float | str | None = None
     tau: float | None = None
     crossing_cost: float | None = None
@@ -59,12 +59,19 @@ class ModelInputs:
 
     @property
     def is_engine_model(self) -> bool:
-        """Whether the model is endpoint_engines."""
+        """Whether the model is endpoint_engines, or an input without a model requires it."""
+        if self.model is None:
+            return any(value is not None for value in (self.program, self.measurements, self.system))
         return self.model == ENDPOINT_ENGINES
+
+    def for_copies(self, *, of_host: bool) -> ModelInputs:
+        """Return inputs whose model supports copies of host memory, if required and no model is specified."""
+        return replace(self, model=ENDPOINT_ENGINES) if of_host and self.model is None else self
 
     def chosen_model(self) -> Model:
         """Return the model from the catalogue."""
-        return MODELS[self.model] if isinstance(self.model, str) else self.model
+        model = DEFAULT_MODEL if self.model is None else self.model
+        return MODELS[model] if isinstance(model, str) else model
 
     def machine_parameters(self, tree: PcieTree) -> MachineParameters:
         """Return the parameters of a machine, with the user-supplied values among them."""

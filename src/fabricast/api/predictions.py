@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import partial
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -11,63 +12,74 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fabricast.api.graphs import check_endpoints
+from fabricast.api.graphs import check_endpoints, graph, load_topology, read_graphs
 from fabricast.api.model_parameters import ModelInputs
 from fabricast.api.prediction_table import Prediction, communications
 from fabricast.api.quantities import MOST_THREADS, check_count
+from fabricast.core.errors import near_names
 from fabricast.core.warnings import Warning, WarningCode
 from fabricast.pcie.graphs.checks import reject_peer_copies
-from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
+from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, from_arcs
 from fabricast.pcie.graphs.divided_writes import divided_writes, divided_writes_warning
 from fabricast.pcie.machines.engine_model import ENDPOINT_ENGINES, EngineModel
-from fabricast.pcie.models.bottlenecks import link_labels, sharers
 from fabricast.pcie.models.catalogue import Model
 from fabricast.pcie.models.evaluation import Evaluation, evaluate
+from fabricast.pcie.models.removals import MOST_COPIES, Times, removal_texts, removals
+from fabricast.pcie.topology.memory import with_host_memory
+from fabricast.pcie.topology.paths import link_labels
 from fabricast.pcie.topology.tree import PcieTree
 from fabricast.runtime.threads import prefetched_map
 
-__all__ = ["Predictor", "predict"]
+__all__ = ["MOST_EXPLAINED", "Predictor", "predict"]
 
 #: Maximum number of blocks of graphs that are evaluated concurrently; limits memory for blocks that wait to be written.
 _MOST_PARTS = 4
+#: Maximum number of copies for which limiting copies are determined by default.
+MOST_EXPLAINED = 1_000_000
+#: Relative difference below which times are equal.
+_SAME = 1e-9
 #: Size in bytes below which the start-up time, which the models neglect, exceeds the predicted time.
 _LATENCY_BYTES = 2.0**20
 
 
-def _explanation(tree: PcieTree, graphs: CongestionGraphs, found: Evaluation) -> dict[str, Any]:
-    assert found.bottleneck is not None
+def _link_columns(tree: PcieTree, found: Evaluation) -> dict[str, Any]:
+    """Return the columns bottleneck and caused_by."""
+    assert found.bottleneck is not None and found.caused_by is not None
+    labels = link_labels(tree)
     return {
-        "bottleneck": pd.Categorical.from_codes(found.bottleneck, pd.Index(link_labels(tree))),
-        "shared_with": sharers(tree, graphs, found.bottleneck, found.end_s),
+        "bottleneck": pd.Categorical.from_codes(found.bottleneck, pd.Index(labels)),
+        "caused_by": pd.Categorical.from_codes(found.caused_by + 1, pd.Index(["", *labels])),
     }
 
 
-def _alone_s(tree: PcieTree, graphs: CongestionGraphs, bandwidth_bytes_per_s: float) -> NDArray[np.float64]:
-    """Return the time of each copy in isolation, at the bandwidth of its narrowest link."""
-    routes = tree.routes
-    routed = np.flatnonzero(np.diff(routes.offset))
-    narrowest = np.ones(routes.endpoints**2)
-    narrowest[routed] = np.minimum.reduceat(routes.capacity[routes.link], routes.offset[routed])
-    pair = graphs.source * routes.endpoints + graphs.target
-    isolated_s: NDArray[np.float64] = graphs.size_bytes / (bandwidth_bytes_per_s * narrowest[pair])
+def _isolated_s(tree: PcieTree, graphs: CongestionGraphs, times: Times) -> NDArray[np.float64]:
+    """Return the time of each copy in isolation, by the same model."""
+    endpoints = len(tree.endpoint_names)
+    pairs, of_copy = np.unique(graphs.source * endpoints + graphs.target, return_inverse=True)
+    arcs = [[divmod(pair, endpoints)] for pair in pairs.tolist()]
+    # All models are linear in the size of an isolated copy.
+    isolated_s: NDArray[np.float64] = times(from_arcs(arcs, size_bytes=1e9))[of_copy] * (graphs.size_bytes / 1e9)
     return isolated_s
 
 
 def predict(
-    tree: PcieTree,
-    graphs: CongestionGraphs,
+    tree: PcieTree | str | Path,
+    graphs: CongestionGraphs | str | Path | Iterable[tuple[int | str, int | str]],
     *,
-    model: str | Model = "congestion_factor",
+    size: float | str = "300 MiB",
+    model: str | Model | None = None,
     bandwidth: float | str | None = None,
     tau: float | None = None,
     crossing_cost: float | None = None,
     parameters: str | Path | None = None,
     pcie_only: bool = False,
     explain: bool = True,
+    limited_by: bool | None = None,
     threads: int = 1,
     program: str | None = None,
     measurements: str | Path | None = None,
     system: str | None = None,
+    **unknown: object,
 ) -> Prediction:
     """Predict the completion time and bottleneck of each copy of congestion graphs.
 
@@ -77,12 +89,16 @@ def predict(
 
     Parameters
     ----------
-    tree : PcieTree
-        Topology, as returned by `load_topology`.
-    graphs : CongestionGraphs
-        Graphs, as returned by `graph`, `halo_exchange`, `all_to_all` or `read_graphs`.
-    model : str or Model, default 'congestion_factor'
-        Model or its name. ``fabricast models`` lists the names.
+    tree : PcieTree, str or Path
+        Topology, as returned by `load_topology`, or its name or file.
+    graphs : CongestionGraphs, str, Path or iterable of (int or str, int or str)
+        Graphs, as returned by `graph`, `halo_exchange`, `all_to_all` or `read_graphs`; a file of graphs; or pairs of
+        source and target that copy at the same time.
+    size : float or str, default '300 MiB'
+        Size of each copy of pairs, and of a file without sizes, in bytes or as text with a unit.
+    model : str or Model, optional
+        Model or its name, listed by ``fabricast models``. By default back_pressure, or endpoint_engines if copies use
+        host memory or if `program` or `measurements` is specified.
     bandwidth : float or str, optional
         Bandwidth of an isolated copy in bytes/s, or text such as ``"24 GiB/s"``. By default the bandwidth of the
         machine: calibrated, published, or the payload share of its link rate.
@@ -96,7 +112,10 @@ def predict(
     pcie_only : bool, default False
         Whether copies between directly linked endpoints use the PCIe tree.
     explain : bool, default True
-        Whether to add the bottleneck of each copy and the copies that share it.
+        Whether to add the bottleneck of each copy and its cause.
+    limited_by : bool, optional
+        Whether to add the copies that limit each copy, by evaluating each graph again without each of its copies. By
+        default if `explain` is true and there are at most a million copies.
     threads : int, default 1
         Number of threads.
     program : str, optional
@@ -112,12 +131,14 @@ def predict(
     Prediction
         One row per copy: graph, communication (number in its graph), source, target, size_bytes, start_s, elapsed_s
         (completion time minus start time), slowdown (elapsed time relative to the isolated copy). The model
-        endpoint_engines adds earliest_s and latest_s, the range of elapsed_s for random orders. Other models add
-        bottleneck and shared_with if `explain` is true.
+        endpoint_engines adds earliest_s and latest_s, the range of elapsed_s for random orders. If `explain` is true:
 
-        The bottleneck is the link or endpoint that limits the copy for the longest time. It is a saturated link of its
-        route where the copy receives its share of the bandwidth. If the copy is blocked at a port by other copies, it
-        is the link that limits these. shared_with lists the other copies that use the bottleneck.
+        - bottleneck: the directed link of its route at which the copy waits longest.
+        - caused_by: the saturated link further on, or the shared resource, that causes the wait; empty if the copy gets
+          its share of a full bottleneck.
+        - limited_by: the copies whose removal shortens the copy, as ``source>target``, largest effect first; copies
+          joined by ``+`` shorten it only together.
+        - elapsed_without_s: elapsed time without the first of limited_by.
 
     Raises
     ------
@@ -137,7 +158,7 @@ def predict(
     >>> times = fc.predict(tree, fc.graph([(0, 1), (2, 1)]), bandwidth="10 GiB/s")
     >>> times["slowdown"].tolist(), times["bottleneck"].tolist()
     ([2.0, 2.0], ['endpoint 1 receives', 'endpoint 1 receives'])
-    >>> times["shared_with"].tolist()
+    >>> times["limited_by"].tolist()
     ['2>1', '0>1']
 
     A GPU that copies to two others executes one copy after the other:
@@ -146,11 +167,35 @@ def predict(
     >>> engines["slowdown"].round(1).tolist()
     [1.0, 2.1]
     """
+    if unknown:
+        name = next(iter(unknown))
+        names = [parameter for parameter in signature(predict).parameters if parameter != "unknown"]
+        raise TypeError(f"predict() has no argument '{name}'{near_names(name, names)}")
+    if not isinstance(tree, PcieTree):
+        tree = load_topology(tree)
+    graphs = _graphs(tree, graphs, size)
+    of_host = int(np.maximum(graphs.source, graphs.target).max(initial=0)) >= len(tree.endpoint_names)
     inputs = ModelInputs(model, bandwidth, tau, crossing_cost, parameters, pcie_only, program, measurements, system)
-    predictor = Predictor(tree, inputs, explain=explain, threads=threads)
+    inputs = inputs.for_copies(of_host=of_host)
+    if limited_by is None:
+        limited_by = explain and graphs.source.size <= MOST_EXPLAINED
+    predictor = Predictor(tree, inputs, explain=explain, limited_by=limited_by, threads=threads)
     table = predictor.predict(graphs)
     table.attrs["warnings"] = predictor.warnings()
     return table
+
+
+def _graphs(
+    tree: PcieTree,
+    graphs: CongestionGraphs | str | Path | Iterable[tuple[int | str, int | str]],
+    size: float | str,
+) -> CongestionGraphs:
+    """Return congestion graphs from graphs, a file or pairs."""
+    if isinstance(graphs, CongestionGraphs):
+        return graphs
+    if isinstance(graphs, str | Path):
+        return read_graphs(graphs, with_host_memory(tree), size=size)
+    return graph(graphs, size=size, tree=tree)
 
 
 class Predictor:
@@ -160,7 +205,7 @@ class Predictor:
 
     Parameters
     ----------
-    tree, explain, threads
+    tree, explain, limited_by, threads
         See `predict`.
     inputs : ModelInputs
         Model and parameters.
@@ -178,9 +223,18 @@ class Predictor:
     [2.0, 2.0]
     """
 
-    def __init__(self, tree: PcieTree, inputs: ModelInputs, *, explain: bool = True, threads: int = 1) -> None:
+    def __init__(
+        self,
+        tree: PcieTree,
+        inputs: ModelInputs,
+        *,
+        explain: bool = True,
+        limited_by: bool = True,
+        threads: int = 1,
+    ) -> None:
         check_count("threads", threads, MOST_THREADS)
         self._pcie_only, self._explain, self._threads = inputs.pcie_only, explain, threads
+        self._limited_by = limited_by and explain
         self._engines: EngineModel | None = None
         if inputs.is_engine_model:
             self._engines = inputs.engine_model(tree)
@@ -193,6 +247,7 @@ class Predictor:
         self._between_roots, self._divided, self._starves = 0, 0, False
         self._divided_example = ""
         self._smallest_bytes = np.inf
+        self._large_graphs = 0
         self._has_programs = False
 
     @property
@@ -256,6 +311,7 @@ class Predictor:
 
     def _remember(self, graphs: CongestionGraphs, table: Prediction) -> None:
         self._smallest_bytes = min(self._smallest_bytes, float(graphs.size_bytes.min(initial=np.inf)))
+        self._large_graphs += int((np.diff(graphs.offset) > MOST_COPIES).sum())
         if self._engines is not None:
             self._remember_divided(graphs.chosen(self._engines.writes(graphs)))
             return
@@ -272,14 +328,22 @@ class Predictor:
             self._divided += divided.size
 
     def _of_engines(self, engines: EngineModel, graphs: CongestionGraphs) -> Prediction:
-        found = engines.times(graphs)
+        found = engines.times(graphs, explain=self._explain)
+        elapsed_s = found.end_s - graphs.start_s
+        isolated_s = engines.isolated_s(graphs)
+
+        def times(some: CongestionGraphs) -> NDArray[np.float64]:
+            return engines.times(some).end_s - some.start_s
+
         return Prediction(
             {
                 **communications(self._tree, graphs),
-                "elapsed_s": found.end_s - graphs.start_s,
-                "slowdown": (found.end_s - graphs.start_s) / engines.isolated_s(graphs),
+                "elapsed_s": elapsed_s,
+                "slowdown": elapsed_s / isolated_s,
                 "earliest_s": found.earliest_s - graphs.start_s,
                 "latest_s": found.latest_s - graphs.start_s,
+                **({"bottleneck": found.bottleneck, "caused_by": found.caused_by} if self._explain else {}),
+                **self._limiting(graphs, elapsed_s, isolated_s, times),
             }
         )
 
@@ -287,19 +351,40 @@ class Predictor:
         tree, machine = self._tree, self._machine
         if not self._pcie_only:
             reject_peer_copies(tree, graphs)
-        found = evaluate(
-            tree, graphs, self._model, bandwidth_bytes_per_s=machine.bandwidth_bytes_per_s, tau=machine.tau,
-            crossing_cost=machine.crossing_cost, threads=threads, explain=self._explain,
-        )  # fmt: skip
+
+        def evaluation(some: CongestionGraphs, *, explain: bool) -> Evaluation:
+            return evaluate(
+                tree, some, self._model, bandwidth_bytes_per_s=machine.bandwidth_bytes_per_s, tau=machine.tau,
+                crossing_cost=machine.crossing_cost, threads=threads, explain=explain,
+            )  # fmt: skip
+
+        def times(some: CongestionGraphs) -> NDArray[np.float64]:
+            return evaluation(some, explain=False).end_s - some.start_s
+
+        found = evaluation(graphs, explain=self._explain)
         elapsed_s = found.end_s - graphs.start_s
+        isolated_s = _isolated_s(tree, graphs, times)
         return Prediction(
             {
                 **communications(tree, graphs),
                 "elapsed_s": elapsed_s,
-                "slowdown": elapsed_s / _alone_s(tree, graphs, machine.bandwidth_bytes_per_s),
-                **(_explanation(tree, graphs, found) if self._explain else {}),
+                "slowdown": elapsed_s / isolated_s,
+                **(_link_columns(tree, found) if self._explain else {}),
+                **self._limiting(graphs, elapsed_s, isolated_s, times),
             }
         )
+
+    def _limiting(
+        self, graphs: CongestionGraphs, elapsed_s: NDArray[np.float64], isolated_s: NDArray[np.float64], times: Times
+    ) -> dict[str, Any]:
+        """Return the columns limited_by and elapsed_without_s."""
+        if not self._limited_by:
+            return {}
+        found = removals(graphs, elapsed_s, elapsed_s > isolated_s * (1 + _SAME), times)
+        return {
+            "limited_by": removal_texts(self._tree, graphs, found),
+            "elapsed_without_s": found.elapsed_without_s,
+        }
 
     def warnings(self) -> list[Warning]:
         """Return the assumptions that affect the predictions so far."""
@@ -329,6 +414,16 @@ class Predictor:
                 WarningCode.SMALL_COPIES,
                 f"the smallest copy has {self._smallest_bytes:,.0f} bytes: models have no start-up time, which "
                 "dominates copies below about 1 MiB",
+            )
+        if self._limited_by and self._large_graphs:
+            add(
+                WarningCode.LIMITING_COPIES_OMITTED,
+                f"{self._large_graphs:,} graphs have more than {MOST_COPIES} copies: their limited_by is empty",
+            )
+        if self._explain and not self._limited_by:
+            add(
+                WarningCode.LIMITING_COPIES_OMITTED,
+                "limited_by and elapsed_without_s are omitted; request them with limited_by (--limited-by)",
             )
         if self._starves:
             add(

@@ -75,7 +75,7 @@ def bandwidth(
     include_display: Annotated[bool, DISPLAY] = False,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write all matrices to this .csv file.")] = None,
 ) -> None:
-    """Read measured bandwidths and print the value for --bandwidth-gib of 'predict'."""
+    """Read measured bandwidths and print the value for --bandwidth of 'predict'."""
     from fabricast.inputs.bandwidth_matrices import read_bandwidths
     from fabricast.inputs.files import write_text
     from fabricast.pcie.topology.files import load_tree
@@ -125,7 +125,7 @@ def _copy_lines(table: pd.DataFrame, tree: PcieTree | None) -> Iterator[str]:
             yield "faster than any PCIe link: these copies use direct links, so no PCIe bandwidth is determined"
         elif len(classes) == 1:
             yield (
-                f"if these copies use PCIe: --bandwidth-gib {classes[0].median / GIB:.6g} for predict; "
+                f"if these copies use PCIe: --bandwidth {classes[0].median / GIB:.6g}GiB/s for predict; "
                 "specify --topology to check their path class"
             )
         else:
@@ -141,4 +141,4 @@ def _copy_lines(table: pd.DataFrame, tree: PcieTree | None) -> Iterator[str]:
             "numbers or the topology do not match this file"
         )
     else:
-        yield f"for predict on {tree.name}: --bandwidth-gib {over_pcie[0].reference / GIB:.6g} ({over_pcie[0].name})"
+        yield f"for predict on {tree.name}: --bandwidth {over_pcie[0].reference / GIB:.6g}GiB/s ({over_pcie[0].name})"

@@ -11,7 +11,7 @@ import typer
 
 from fabricast import __version__
 from fabricast.cli import breakdown, gpucentric, maxrate, percs, results
-from fabricast.cli.pcie import copies, topology, validation
+from fabricast.cli.pcie import copies, predict, topology, validation
 from fabricast.core.errors import InputError
 
 __all__ = ["app", "main"]
@@ -24,7 +24,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     add_completion=False,
 )
-for _commands in (copies, breakdown, maxrate, gpucentric, percs, results, validation):
+for _commands in (predict, copies, breakdown, maxrate, gpucentric, percs, results, validation):
     app.add_typer(_commands.app)
 app.add_typer(topology.app, name="topology")
 
@@ -47,7 +47,7 @@ def _root(
 #: Remedy on the command line, by type of error.
 _HELP = {
     "NoAcceleratorError": "; specify --include-display to include graphics cards (class 0300)",
-    "UnknownSpeedError": "; specify --parameters, --bandwidth-gib or, for model endpoint_engines, --measurements "
+    "UnknownSpeedError": "; specify --parameters, --bandwidth or, for model endpoint_engines, --measurements "
     "(simulate: --generation and --width)",
     "PeerLinkError": "; specify --pcie-only to route these copies over the PCIe tree",
 }
@@ -76,7 +76,7 @@ def main() -> None:
 
 
 #: Options whose names differ from the function argument.
-_OPTIONS = {"compute_s": "--compute-us", "bandwidth": "--bandwidth-gib"}
+_OPTIONS = {"compute_s": "--compute-us"}
 
 
 def _with_option(error: InputError) -> str:

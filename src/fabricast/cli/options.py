@@ -12,15 +12,16 @@ from fabricast.core.errors import InputError
 from fabricast.core.warnings import Warning
 
 TOPOLOGY = typer.Argument(help="Built-in name, .yaml file, hwloc .xml or NCCL .xml file.", show_default=False)
-SIZE = typer.Option(help="Size of each copy in MiB, if the file has no column size_bytes.")
+SIZE = typer.Option("--size", help="Size of each copy, such as 64MiB, if the file has no column size_bytes.")
 OUTPUT = typer.Option("--output", "-o", help="Write to this .parquet or .csv file instead of printing CSV.")
 GRAPHS = typer.Argument(
     help="CSV or Parquet with columns graph,source,target[,size_bytes,start_s,program].", show_default=False
 )
 THREADS = typer.Option(help="Number of threads; by default one per core available to the process.", show_default=False)
 BANDWIDTH = typer.Option(
-    help="Bandwidth of an isolated copy in GiB/s; by default that of the machine: calibrated, published, or the "
-    "payload share of its link rate.",
+    "--bandwidth",
+    help="Bandwidth of an isolated copy, such as 24GiB/s; by default that of the machine: calibrated, published, or "
+    "the payload share of its link rate.",
     show_default=False,
 )
 TAU = typer.Option(
@@ -56,21 +57,33 @@ def check_output(
         raise InputError(f"{option} is '{output}', which is a folder, expected the name of a file")
 
 
-def check_model_parameters(bandwidth_gib: float | None, tau: float | None, crossing_cost: float | None) -> None:
+def check_model_parameters(tau: float | None, crossing_cost: float | None) -> None:
     """Check the ranges of model parameters."""
-    if bandwidth_gib is not None:
-        check_range("--bandwidth-gib", bandwidth_gib, 1e-3, 9e3)
     if tau is not None and not 0 <= tau < 1:
         raise InputError(f"--tau is {tau:g}, expected 0 or more and less than 1")
     if crossing_cost is not None and not 1 <= crossing_cost < 100:
         raise InputError(f"--crossing-cost is {crossing_cost:g}, expected at least 1 and less than 100")
 
 
-def check_size(option: str, value: float, unit_bytes: float) -> None:
-    """Check the range of a copy size."""
+def size_of(text: str, option: str = "--size") -> float:
+    """Return the size of a copy in bytes."""
+    from fabricast.core.units import parse_bytes
     from fabricast.pcie.graphs.congestion_graphs import LARGEST_BYTES, SMALLEST_BYTES
 
-    check_range(option, value, SMALLEST_BYTES / unit_bytes, LARGEST_BYTES / unit_bytes)
+    size_bytes = parse_bytes(text, option)
+    check_range(f"{option} in bytes", size_bytes, SMALLEST_BYTES, LARGEST_BYTES)
+    return size_bytes
+
+
+def rate_of(text: str | None, option: str = "--bandwidth") -> float | None:
+    """Return a rate in bytes/s; None if unspecified."""
+    from fabricast.api.quantities import to_bytes_per_s
+
+    if text is None:
+        return None
+    bytes_per_s = to_bytes_per_s(text, option)
+    check_range(f"{option} in bytes/s", bytes_per_s, 1e6, 1e13)
+    return bytes_per_s
 
 
 def check_range(option: str, value: float, low: float, high: float) -> None:

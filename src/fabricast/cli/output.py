@@ -9,17 +9,115 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
+import typer
 
+from fabricast.core.errors import InputError, unknown_name
+from fabricast.core.units import MIB
 from fabricast.inputs.files import atomic_write
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["write_elapsed", "write_elapsed_parts"]
+__all__ = ["print_elapsed", "printed_format", "write_elapsed", "write_elapsed_parts"]
 
+_FORMATS = ("table", "csv", "json")
+#: Maximum number of copies in a printed table.
+_MOST_LINES = 60
 #: Number of rows per Parquet row group.
 _GROUP_ROWS = 122_880
+
+
+def printed_format(name: str | None, output: Path | None) -> str:
+    """Return the format of printed results: table on a terminal, otherwise csv, unless a format is specified.
+
+    Parameters
+    ----------
+    name : str or None
+        Format of the user: table, csv or json.
+    output : Path or None
+        Output file; a format excludes it.
+
+    Raises
+    ------
+    InputError
+        If the format is unknown, or an output file is specified as well.
+    """
+    if name is None:
+        return "table" if sys.stdout.isatty() else "csv"
+    if name not in _FORMATS:
+        raise unknown_name("--format", name, _FORMATS)
+    if output is not None:
+        raise InputError("--format is for printed results, expected no --output; the ending of its name is its format")
+    return name
+
+
+def print_elapsed(table: pd.DataFrame, form: str) -> None:
+    """Print the times of copies.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        Table returned by `fabricast.predict`.
+    form : {'table', 'csv', 'json'}
+        Format. A table has three significant digits and the makespan and aggregate rate of each graph.
+    """
+    if form == "csv":
+        table.to_csv(sys.stdout, index=False, lineterminator="\n")
+    elif form == "json":
+        typer.echo(table.to_json(orient="records", indent=1, force_ascii=False))
+    else:
+        typer.echo("\n".join(elapsed_lines(table)))
+
+
+def elapsed_lines(table: pd.DataFrame) -> list[str]:
+    """Return the times of copies as an aligned table, followed by the makespan and rate of each graph.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        Table returned by `fabricast.predict`.
+
+    Returns
+    -------
+    list of str
+        Lines of text; at most 60 copies are listed.
+
+    Examples
+    --------
+    >>> import fabricast as fc
+    >>> times = fc.predict("storm8", [("0", "1"), ("2", "1")], bandwidth="10 GiB/s", size="100 MiB")
+    >>> print(elapsed_lines(times)[-1])
+    graph: all copies complete after 19.5 ms, 10.7 GB/s in total
+    """
+    shown = table.head(_MOST_LINES)
+    columns = {"copy": [f"{source}>{target}" for source, target in zip(shown["source"], shown["target"], strict=True)]}
+    if table["graph"].nunique() > 1:
+        columns = {"graph": shown["graph"].astype(str).tolist(), **columns}
+    columns["MiB"] = [f"{size / MIB:.3g}" for size in shown["size_bytes"]]
+    columns["ms"] = [f"{time * 1e3:.3g}" for time in shown["elapsed_s"]]
+    if "earliest_s" in shown:
+        ranges = zip(shown["earliest_s"], shown["latest_s"], strict=True)
+        columns["range"] = [f"{low * 1e3:.3g} to {high * 1e3:.3g}" if high > low else "" for low, high in ranges]
+        if not any(columns["range"]):
+            del columns["range"]
+    columns["slowdown"] = [f"{slowdown:.3g}" for slowdown in shown["slowdown"]]
+    for name, head in (("bottleneck", "bottleneck"), ("caused_by", "caused by"), ("limited_by", "limited by")):
+        if name in shown:
+            columns[head] = shown[name].astype(str).tolist()
+    if "elapsed_without_s" in shown:
+        without = shown["elapsed_without_s"]
+        columns["ms without first"] = ["" if np.isnan(time) else f"{time * 1e3:.3g}" for time in without]
+    lines = pd.DataFrame(columns).to_string(index=False).split("\n")
+    if len(table) > _MOST_LINES:
+        lines.append(f"... {len(table) - _MOST_LINES:,} more copies; --output FILE writes all")
+    ends = (table["start_s"] + table["elapsed_s"]).groupby(table["graph"], observed=True, sort=False).max()
+    sizes = table["size_bytes"].groupby(table["graph"], observed=True, sort=False).sum()
+    for name in ends.index[:_MOST_LINES]:
+        rate = sizes[name] / ends[name] / 1e9
+        lines.append(f"{name}: all copies complete after {ends[name] * 1e3:.3g} ms, {rate:.3g} GB/s in total")
+    return lines
 
 
 def write_elapsed(table: pd.DataFrame, output: Path | None) -> None:

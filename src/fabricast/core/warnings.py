@@ -39,6 +39,7 @@ class WarningCode(StrEnum):
     DIVIDED_WRITES = "divided_writes"
     SMALL_COPIES = "small_copies"
     STARVATION = "starvation"
+    LIMITING_COPIES_OMITTED = "limiting_copies_omitted"
     PATH_CLASS_UNMEASURED = "path_class_unmeasured"
     RANDOM_ORDER = "random_order"
     DIRECT_LINK_RATE_NOMINAL = "direct_link_rate_nominal"

@@ -17,7 +17,7 @@ const pcieExplorer = (root, data) => {
   // Same wording as `fabricast predict`.
   const waited = (tree, link) => tree.endpoints.includes(link.source) ? `endpoint ${link.source} sends`
     : tree.endpoints.includes(link.target) ? `endpoint ${link.target} receives` : `link ${link.source} > ${link.target}`;
-  const HEADS = ["copy", "factor at start", "time (ms)", "slowdown", "waits for", ""];
+  const HEADS = ["copy", "factor at start", "time (ms)", "slowdown", "bottleneck", "caused by", "limited by", ""];
   // Constants of the translated kernels.
   const METHODS = { CONGESTION_FACTOR, NO_CONTENTION, BUSIEST_LINK, MAX_MIN, BACK_PRESSURE };
   let tree = data.trees[0], copies = [], source = null;
@@ -64,7 +64,7 @@ const pcieExplorer = (root, data) => {
   // Also called by the tests, with graphs as arrays and results in full precision.
   root.evaluate = (one, model, graphs, values) => {
     const count = graphs.source.length, used = model.uses_tau ? values.tau : 0;
-    const results = { end_s: new Float64Array(count), initial_rho: new Float64Array(count), phases: new Int32Array(graphs.offset.length - 1), bottleneck: new Int32Array(count).fill(-1) };
+    const results = { end_s: new Float64Array(count), initial_rho: new Float64Array(count), phases: new Int32Array(graphs.offset.length - 1), bottleneck: new Int32Array(count).fill(-1), caused_by: new Int32Array(count).fill(-1) };
     const rule = { method: METHODS[model.method], options: whole(model.options), tau: used, piece_cost: values.crossing_cost,
       piece_payload: (1 - 2 * used) / (1 + 2 * used * values.crossing_cost), bandwidth_bytes_per_s: values.bandwidth, latency_s: 0, first_phase_only: false };
     evaluate_graphs(0, graphs.offset.length - 1, { offset: whole(graphs.offset), source: whole(graphs.source), target: whole(graphs.target),
@@ -130,16 +130,19 @@ const pcieExplorer = (root, data) => {
     };
     copies.forEach((_, copy) => links_of(copy).forEach((link) => { loads[link] += results.initial_rho[copy]; }));
     draw(loads.map((load, link) => load / routes.capacity[link]));
+    const times = (kept) => root.evaluate(tree, model, { offset: [0, kept.length], source: kept.map(([from]) => number.get(from)),
+      target: kept.map(([, to]) => number.get(to)), size_bytes: kept.map(() => bytes) }, values).end_s;
+    // Evaluate again without each copy, as `fabricast predict` does.
+    const without = copies.length > 64 ? [] : copies.map((_, removed) => times(copies.filter((__, copy) => copy !== removed)));
     body.replaceChildren(...copies.map(([from, to], copy) => {
-      const link = tree.links[results.bottleneck[copy]], alone = bytes / values.bandwidth;
+      const link = tree.links[results.bottleneck[copy]], cause = tree.links[results.caused_by[copy]], time = results.end_s[copy];
       const remove = element("button", { type: "button", className: "button", ariaLabel: `Remove ${from} to ${to}` }, "×");
       remove.onclick = () => { copies.splice(copy, 1); update(); };
-      const slower = results.end_s[copy] / alone;
-      // The bottleneck is not on the route of this copy: another copy that shares a port with it waits there.
-      const way = links_of(copy), behind = way.includes(results.bottleneck[copy]) ? undefined
-        : copies.find((_, other) => results.bottleneck[other] === results.bottleneck[copy] && links_of(other).includes(results.bottleneck[copy]) && links_of(other).some((shared) => way.includes(shared)));
-      const queue = behind ? `, behind ${behind[0]} → ${behind[1]} at the port they share` : "";
-      const cells = [`${from} → ${to}`, results.initial_rho[copy].toFixed(2), (1e3 * results.end_s[copy]).toFixed(1), slower.toFixed(2), slower > 1.0001 && link ? waited(tree, link) + queue : "nothing"];
+      const slower = time / times([copies[copy]])[0], slow = slower > 1 + 1e-9;
+      const helpful = without.map((ends, removed) => [ends[copy - (removed < copy)], removed]).filter(([shorter, removed]) => slow && removed !== copy && shorter < time * (1 - 1e-9))
+        .sort(([one, first], [other, second]) => one - other || first - second).map(([, removed]) => `${copies[removed][0]} → ${copies[removed][1]}`);
+      const names = helpful.length ? helpful.slice(0, 4).join(", ") + (helpful.length > 4 ? ` (${helpful.length - 4} more)` : "") : slow ? "several copies together" : "";
+      const cells = [`${from} → ${to}`, results.initial_rho[copy].toFixed(2), (1e3 * time).toFixed(1), slower.toFixed(2), slow && link ? waited(tree, link) : "none", cause ? waited(tree, cause) : "", names];
       const row = element("tr", {}, ...cells.map((text, column) => element("td", { "data-label": HEADS[column], ...(column && column < 4 ? { className: "r" } : {}) }, text)), element("td", {}, remove));
       return row;
     }));

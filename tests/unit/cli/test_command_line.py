@@ -23,10 +23,13 @@ def graphs(tmp_path):
 
 
 def test_predict_prints_csv(graphs, tmp_path):
-    result = run("predict", "storm8", graphs, "--tau", 0.2, cwd=tmp_path)
+    result = run("predict", "storm8", graphs, "--tau", 0.2, "--model", "congestion_factor", cwd=tmp_path)
     lines = result.stdout.splitlines()
     assert result.returncode == 0, result.stderr
-    assert lines[0] == "graph,communication,source,target,size_bytes,start_s,elapsed_s,slowdown,bottleneck,shared_with"
+    assert lines[0] == (
+        "graph,communication,source,target,size_bytes,start_s,elapsed_s,slowdown,bottleneck,caused_by,limited_by,"
+        "elapsed_without_s"
+    )
     assert [round(float(line.split(",")[6]) * 1e3, 3) for line in lines[1:]] == [64.944, 64.944, 36.08, 36.08]
     assert [line.split(",")[1] for line in lines[1:]] == ["0", "1", "2", "3"]
 
@@ -40,10 +43,10 @@ def test_predict_writes_files(graphs, tmp_path, ending):
         graphs,
         "-o",
         output,
-        "--size-mib",
-        1,
-        "--bandwidth-gib",
-        1,
+        "--size",
+        "1MiB",
+        "--bandwidth",
+        "1GiB/s",
         "--model",
         "max_min",
         cwd=tmp_path,
@@ -91,7 +94,7 @@ def test_invalid_parquet_graphs_are_rejected(tmp_path, query, message):
 
 
 def test_predict_warns_about_copies_between_sockets(graphs, tmp_path):
-    result = run("predict", "dgx1", graphs, "--bandwidth-gib", 12, cwd=tmp_path)
+    result = run("predict", "dgx1", graphs, "--bandwidth", "12GiB/s", cwd=tmp_path)
     assert result.returncode == 0
     assert "1 copies are between root complexes; the study validates only copies below one" in result.stderr
 
@@ -104,8 +107,8 @@ def test_predict_warns_about_copies_between_sockets(graphs, tmp_path):
         (["predict", "storm8", "graphs.csv", "--model", "magic"], "model 'magic'"),
         (["predict", "storm8", "graphs.csv", "--tau", "1.5"], "--tau is 1.5"),
         (["predict", "storm8", "graphs.csv", "--tau", "nan"], "--tau is nan"),
-        (["predict", "storm8", "graphs.csv", "--bandwidth-gib", "0"], "--bandwidth-gib is 0"),
-        (["predict", "storm8", "graphs.csv", "--size-mib", "nan"], "--size-mib is nan"),
+        (["predict", "storm8", "graphs.csv", "--bandwidth", "0GB/s"], "--bandwidth is '0GB/s'"),
+        (["predict", "storm8", "graphs.csv", "--size", "nan"], "--size is 'nan'"),
         (["predict", "storm8", "graphs.csv", "-o", "out.txt"], "--output is 'out.txt'"),
         (["predict", "storm8", "bad.csv", "-o", "out.csv"], "bad.csv:2: target is '9'"),
         (["topology", "import", "graphs.csv"], "is not XML"),

@@ -91,7 +91,7 @@ def test_command_prints_the_bandwidth_for_the_models(tmp_path):
     path, target = tmp_path / "out.txt", tmp_path / "table.csv"
     path.write_text(PEER)
     result = CliRunner().invoke(app, ["bandwidth", str(path), "-o", str(target)])
-    assert "if these copies use PCIe: --bandwidth-gib 11.6415" in result.output
+    assert "if these copies use PCIe: --bandwidth 11.6415GiB/s" in result.output
     assert len(target.read_text().splitlines()) == 13
     path.write_text(TEXT.split("Running device")[0])
     assert "no copies between GPUs" in CliRunner().invoke(app, ["bandwidth", str(path)]).output
@@ -118,11 +118,11 @@ def test_rates_of_different_path_classes_are_not_averaged(tmp_path):
     output = printed(path)
     assert "rate 1: median 50 GB/s (50 to 50), 4 pairs: 0>1, 1>0, 2>3, 3>2" in output
     assert "rate 2: median 40 GB/s (40 to 40), 8 pairs" in output
-    assert "--bandwidth-gib" not in output
+    assert "--bandwidth" not in output
     assert "--topology" in output
     path.write_text(matrix(dict.fromkeys(mixed, 392.0)))
     assert "faster than any PCIe link" in printed(path)
-    assert "--bandwidth-gib" not in printed(path)
+    assert "--bandwidth" not in printed(path)
 
 
 def test_topology_determines_the_path_class_of_each_copy(tmp_path):
@@ -139,6 +139,6 @@ def test_topology_determines_the_path_class_of_each_copy(tmp_path):
     assert "NVLink: median 200 GB/s" in output
     assert "PIX: median 55 GB/s" in output
     assert "PHB: median 48 GB/s" in output
-    assert f"--bandwidth-gib {55e9 / 2**30:.6g} (PIX)" in output
+    assert f"--bandwidth {55e9 / 2**30:.6g}GiB/s (PIX)" in output
     path.write_text(matrix(dict.fromkeys(rates, 90.0)))
     assert "faster than their links (63.00 GB/s)" in printed(path, "--topology", str(topology))

@@ -1,11 +1,7 @@
-"""Commands for PCIe trees: predict, simulate, calibrate, schedule, models."""
+"""Commands for PCIe trees: simulate, calibrate, schedule, models."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator
-from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,114 +23,19 @@ from fabricast.cli.options import (
     check_output,
     check_range,
     check_seed,
-    check_size,
     check_threads,
     print_warnings,
+    rate_of,
+    size_of,
 )
 from fabricast.core.errors import InputError, unknown_name
-from fabricast.core.units import GIB, MIB
 
 if TYPE_CHECKING:
-    from fabricast.api.prediction_table import Prediction
-    from fabricast.api.predictions import Predictor
-    from fabricast.core.warnings import Warning
-    from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
     from fabricast.pcie.packets.hardware import PacketHardware
 
 __all__ = ["app"]
 
 app = typer.Typer()
-
-
-@app.command(epilog="Example: fabricast predict storm8 graphs.csv --model round_robin_upstream -o elapsed.parquet")
-def predict(
-    topology: Annotated[str, TOPOLOGY],
-    graphs: Annotated[Path, GRAPHS],
-    model: Annotated[str, typer.Option(help="Name of the model, see 'fabricast models'.")] = "congestion_factor",
-    parameters: Annotated[Path | None, PARAMETERS] = None,
-    bandwidth_gib: Annotated[float | None, BANDWIDTH] = None,
-    tau: Annotated[float | None, TAU] = None,
-    crossing_cost: Annotated[float | None, CROSSING_COST] = None,
-    size_mib: Annotated[float, SIZE] = 300.0,
-    output: Annotated[Path | None, OUTPUT] = None,
-    explain: Annotated[
-        bool, typer.Option("--explain/--no-explain", help="Add the bottleneck of each copy and the copies sharing it.")
-    ] = True,
-    pcie_only: Annotated[bool, PCIE_ONLY] = False,
-    program: Annotated[
-        str | None,
-        typer.Option(
-            help="Copy program for endpoint_engines, if the file has no column program: ordered_writes (PyTorch), "
-            "unordered_reads (p2pmark), unordered_writes or independent.",
-            show_default=False,
-        ),
-    ] = None,
-    measurements: Annotated[
-        Path | None,
-        typer.Option(
-            help="Measured copies of this machine that calibrate endpoint_engines, in a format of "
-            "'fabricast validate'.",
-            show_default=False,
-        ),
-    ] = None,
-    system: Annotated[str | None, typer.Option(help="Use only measurements of this system.")] = None,
-    threads: Annotated[int | None, THREADS] = None,
-    include_display: Annotated[bool, DISPLAY] = False,
-) -> None:
-    """Predict the completion time of each copy of each congestion graph."""
-    from fabricast.api.model_parameters import ModelInputs
-    from fabricast.api.predictions import Predictor
-    from fabricast.cli.output import write_elapsed
-    from fabricast.pcie.graphs.files import ScatteredGraphError, read_graphs
-    from fabricast.pcie.topology.files import load_tree
-
-    check_model_parameters(bandwidth_gib, tau, crossing_cost)
-    check_size("--size-mib", size_mib, MIB)
-    check_output(output, ".csv", ".parquet", inputs=(graphs, parameters, measurements, topology))
-    threads = check_threads(threads)
-    tree = load_tree(topology, include_display=include_display)
-    bandwidth = None if bandwidth_gib is None else bandwidth_gib * GIB
-    inputs = ModelInputs(model, bandwidth, tau, crossing_cost, parameters, pcie_only, program, measurements, system)
-    predictor = partial(Predictor, tree, inputs, explain=explain, threads=threads)
-    if output is not None:
-        with suppress(ScatteredGraphError):
-            print_warnings(_predict_blocks(predictor(), graphs, size_mib * MIB, output, threads))
-            return
-    whole = predictor()
-    read = read_graphs(graphs, whole.tree, size_bytes=size_mib * MIB, programs=True)
-    write_elapsed(whole.predict(read), output)
-    print_warnings(whole.warnings())
-
-
-def _predict_blocks(
-    predictor: Predictor, graphs_file: Path, size_bytes: float, output: Path, threads: int
-) -> list[Warning]:
-    """Predict the graphs of a file block by block, and return the warnings."""
-    from fabricast.cli.output import write_elapsed_parts
-    from fabricast.pcie.graphs.files import graph_blocks
-    from fabricast.runtime.jobs import progress_of
-    from fabricast.runtime.threads import prefetched
-
-    reader = graph_blocks(graphs_file, predictor.tree, size_bytes=size_bytes, programs=True)
-    sizes: deque[int] = deque()
-
-    def parts() -> Iterator[CongestionGraphs]:
-        for graphs, size in prefetched(reader.blocks) if threads > 1 else reader.blocks:
-            sizes.append(size)
-            yield graphs
-
-    with progress_of(f"predicting, {reader.unit}", reader.total) as advance:
-
-        def tables() -> Iterator[Prediction]:
-            for table in predictor.predict_parts(parts()):
-                yield table
-                size = sizes.popleft()
-                # A file that is read as a single block has no progress to report.
-                if size < reader.total:
-                    advance(size)
-
-        write_elapsed_parts(tables(), output)
-    return predictor.warnings()
 
 
 @app.command(
@@ -170,7 +71,7 @@ def simulate(
     ] = False,
     pcie_only: Annotated[bool, PCIE_ONLY] = False,
     include_display: Annotated[bool, DISPLAY] = False,
-    size_mib: Annotated[float, SIZE] = 300.0,
+    size: Annotated[str, SIZE] = "300MiB",
     threads: Annotated[int | None, THREADS] = None,
     trace: Annotated[str | None, typer.Option(help="Trace this graph instead of simulating all graphs.")] = None,
     transmissions: Annotated[int, typer.Option(help="Number of transmissions to trace.")] = 2000,
@@ -187,7 +88,7 @@ def simulate(
     from fabricast.pcie.topology.files import load_tree
     from fabricast.runtime.jobs import progress_of
 
-    check_size("--size-mib", size_mib, MIB)
+    size_bytes = size_of(size)
     check_output(output, ".csv", ".parquet", inputs=(graphs, parameters, topology))
     threads = check_threads(threads)
     chosen = _hardware(
@@ -201,13 +102,13 @@ def simulate(
         check_output(trace_output, ".parquet", option="--trace-output")
         for line in trace_file(
             topology, graphs, chosen, graph=trace, transmissions=transmissions, output=trace_output,
-            size_bytes=size_mib * MIB, generation=generation, width=width, parameters_file=parameters,
+            size_bytes=size_bytes, generation=generation, width=width, parameters_file=parameters,
             pcie_only=pcie_only, include_display=include_display,
         ):  # fmt: skip
             typer.echo(line)
         return
     tree = load_tree(topology, include_display=include_display)
-    read = read_graphs(graphs, tree, size_bytes=size_mib * MIB, programs=True)
+    read = read_graphs(graphs, tree, size_bytes=size_bytes, programs=True)
     with progress_of("simulating", len(read)) as advance:
         times = simulate_times(
             tree, read, hardware=chosen, generation=generation, width=width, parameters=parameters,
@@ -287,11 +188,11 @@ def schedule(
     mode: Annotated[str, typer.Option(help="Steps: synchronised or asynchronous.")] = "asynchronous",
     model: Annotated[str, typer.Option(help="Name of the model, see 'fabricast models'.")] = "congestion_factor",
     parameters: Annotated[Path | None, PARAMETERS] = None,
-    bandwidth_gib: Annotated[float | None, BANDWIDTH] = None,
+    bandwidth: Annotated[str | None, BANDWIDTH] = None,
     tau: Annotated[float | None, TAU] = None,
     crossing_cost: Annotated[float | None, CROSSING_COST] = None,
     latency_us: Annotated[float, typer.Option(help="Delay before each send in microseconds.")] = 0.0,
-    size_kib: Annotated[float, typer.Option(help="Size of each copy in KiB, if unspecified.")] = 256.0,
+    size: Annotated[str, SIZE] = "256KiB",
     top: Annotated[int, typer.Option(help="Number of fastest schedules to print.")] = 10,
     threads: Annotated[int | None, THREADS] = None,
     pcie_only: Annotated[bool, PCIE_ONLY] = False,
@@ -308,8 +209,8 @@ def schedule(
     from fabricast.pcie.topology.files import load_tree
     from fabricast.runtime.jobs import progress_of
 
-    check_model_parameters(bandwidth_gib, tau, crossing_cost)
-    check_size("--size-kib", size_kib, 1024.0)
+    check_model_parameters(tau, crossing_cost)
+    size_bytes, bandwidth_bytes_per_s = size_of(size), rate_of(bandwidth)
     check_range("--latency-us", latency_us, 0, 1e9)
     check_range("--top", top, 1, 100_000)
     threads = check_threads(threads)
@@ -318,17 +219,17 @@ def schedule(
         raise InputError("expected either --halo GRID or --communications FILE")
     tree = load_tree(topology, include_display=include_display)
     if halo is not None:
-        pattern = halo_pattern(parse_grid(halo), len(tree.endpoint_names), size_bytes=size_kib * 1024)
+        pattern = halo_pattern(parse_grid(halo), len(tree.endpoint_names), size_bytes=size_bytes)
     else:
         assert communications is not None
-        pattern = read_pattern(communications, tree, size_bytes=size_kib * 1024)
+        pattern = read_pattern(communications, tree, size_bytes=size_bytes)
     with progress_of("searching schedules", EVALUATIONS) as advance:
         fastest = fastest_schedule(
             tree,
             pattern,
             mode=mode,
             model=model,
-            bandwidth=None if bandwidth_gib is None else bandwidth_gib * GIB,
+            bandwidth=bandwidth_bytes_per_s,
             tau=tau,
             crossing_cost=crossing_cost,
             parameters=parameters,
@@ -340,7 +241,7 @@ def schedule(
         )
     for line in schedule_lines(tree, fastest.search):
         typer.echo(line)
-    typer.echo(f"model {model}; copies without a specified size have {size_kib:g} KiB")
+    typer.echo(f"model {model}; copies without a specified size have {size}")
     if output is not None:
         write_schedules(tree, fastest.search, output)
     print_warnings(fastest.warnings)

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabricast.core.errors import InputError
-from fabricast.pcie.engines.links import LinkRates, SharedLimit, links_of
+from fabricast.pcie.engines.links import LinkNames, LinkRates, SharedLimit, links_of, named_links_of
 from fabricast.pcie.graphs.programs import CopyProgram
+from fabricast.pcie.topology.paths import link_labels
 from fabricast.pcie.topology.tree import PcieTree
 
 if TYPE_CHECKING:
@@ -64,11 +65,18 @@ class CopyTimes:
     ----------
     end_s, earliest_s, latest_s : ndarray of float64, shape (copies,)
         Mean, minimum and maximum over random draws of order and pauses; equal for a deterministic program.
+    bottleneck : tuple of str, one per copy
+        Label of the link of its route at which each copy waits longest, for its share or for a copy engine of that
+        endpoint; empty tuple unless requested.
+    caused_by : tuple of str, one per copy
+        Name of the shared resource that limits the copy there, such as host memory; empty text otherwise.
     """
 
     end_s: NDArray[np.float64]
     earliest_s: NDArray[np.float64]
     latest_s: NDArray[np.float64]
+    bottleneck: tuple[str, ...] = ()
+    caused_by: tuple[str, ...] = ()
 
 
 def total_rate(
@@ -189,7 +197,7 @@ def total_rates(
     links = links_of(tree, flows, rates, over_peer_links, limits)
     results = []
     for program in programs:
-        ends_s = _ends_s(tree, links, flows, program, size, np.zeros(len(flows)), repeats, draws, seed)
+        ends_s, _ = _ends_s(tree, links, flows, program, size, np.zeros(len(flows)), repeats, draws, seed)
         totals = len(flows) * repeats * size[0] / ends_s.max(axis=1)
         by_flow = np.median(repeats * size / ends_s, axis=0)
         results.append(TotalRate(float(np.median(totals)), float(totals.min()), float(totals.max()), by_flow))
@@ -206,8 +214,9 @@ def copy_times(
     start_s: NDArray[np.float64],
     over_peer_links: bool = False,
     limits: Sequence[SharedLimit] = (),
-    draws: int = 31,
+    draws: int = 101,
     seed: int = 0,
+    explain: bool = False,
 ) -> CopyTimes:
     """Predict the completion time of each copy of a program that runs once.
 
@@ -227,15 +236,18 @@ def copy_times(
         Whether copies use the direct links whose bandwidth the topology specifies.
     limits : sequence of SharedLimit, default ()
         Limits on the aggregate rate of some copies, such as all copies that read one memory.
-    draws : int, default 31
+    draws : int, default 101
         Number of runs with different random numbers; a deterministic program runs once.
     seed : int, default 0
         Seed of the first draw; each further draw adds 1.
+    explain : bool, default False
+        Whether to determine the bottleneck of each copy.
 
     Returns
     -------
     CopyTimes
-        Completion times with their range over draws.
+        Completion times with their range over draws. If the program does not define an order of copies, the order of
+        `flows` does not affect them.
 
     Raises
     ------
@@ -263,11 +275,13 @@ def copy_times(
     [1.0, 2.0]
     """
     check_flows(flows)
-    links = links_of(tree, flows, rates, over_peer_links, limits)
-    ends_s = _ends_s(tree, links, flows, program, size_bytes, start_s, 1, draws, seed)
+    links, names = named_links_of(tree, flows, rates, over_peer_links, limits)
+    queues = _queues(tree, links, names, flows, program) if explain else None
+    ends_s, waited_s = _ends_s(tree, links, flows, program, size_bytes, start_s, 1, draws, seed, queues)
     low, high = ends_s.min(axis=0), ends_s.max(axis=0)
+    explanation = _explanation(tree, names, waited_s) if explain else ((), ())
     # Rounding can move the mean of equal numbers outside their range.
-    return CopyTimes(np.clip(ends_s.mean(axis=0), low, high), low, high)
+    return CopyTimes(np.clip(ends_s.mean(axis=0), low, high), low, high, *explanation)
 
 
 def isolated_rate(tree: PcieTree, flow: tuple[int, int], rates: LinkRates, *, over_peer_links: bool = False) -> float:
@@ -286,20 +300,68 @@ def isolated_rate(tree: PcieTree, flow: tuple[int, int], rates: LinkRates, *, ov
 
 def _ends_s(
     tree: PcieTree, links: Links, flows: Sequence[tuple[int, int]], program: CopyProgram, size: NDArray[np.float64],
-    start_s: NDArray[np.float64], repeats: int, draws: int, seed: int,
-) -> NDArray[np.float64]:  # fmt: skip
-    """Return the completion time of each flow in s, shape (draws, flows)."""
-    from fabricast.pcie.engines.kernels.engines import Program, run_program
+    start_s: NDArray[np.float64], repeats: int, draws: int, seed: int, queues: NDArray[np.int64] | None = None,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:  # fmt: skip
+    """Return the completion time of each flow in s, shape (draws, flows), and its waiting time at each link.
+
+    `queues` is the link at which each flow waits for its engine; without it, waiting times are not determined.
+    """
+    from fabricast.pcie.engines.kernels.engines import Program, Waits, run_program
 
     pairs = np.array(flows, dtype=np.int64)
     others = np.array([tree.vertex(name).host_memory or tree.vertex(name).network_card for name in tree.endpoint_names])
     alone = np.minimum.reduceat(links.capacity[links.link], links.offset[:-1])
+    # Random numbers must not depend on the order of copies that the program does not order.
+    order = np.arange(len(flows))
+    if program.random_turns and not program.serialised:
+        order = np.lexsort((start_s, size, pairs[:, 1], pairs[:, 0]))
     executed = Program(
-        program.engines(pairs, others), program.barriers(pairs, others), size, start_s, repeats, program.random_turns,
-        program.switch_share,
+        program.engines(pairs, others)[order], program.barriers(pairs, others)[order], size[order], start_s[order],
+        repeats, program.random_turns, program.switch_share,
     )  # fmt: skip
+    sorted_links = _in_order(links, order)
+    waits = Waits(np.zeros((0, 0)), np.zeros(0, dtype=np.int64))
+    if queues is not None:
+        waits = Waits(np.zeros((len(flows), links.capacity.size)), queues[order])
     runs = range(draws if program.is_random else 1)
-    return np.stack([run_program(links, executed, tree.routes.endpoints, alone, seed + draw) for draw in runs])
+    endpoints, back = tree.routes.endpoints, np.argsort(order)
+    ends_s = [run_program(sorted_links, executed, endpoints, alone[order], seed + draw, waits) for draw in runs]
+    return np.stack(ends_s)[:, back], waits.waited_s[back] if queues is not None else waits.waited_s
+
+
+def _in_order(links: Links, order: NDArray[np.int64]) -> Links:
+    """Return links with their flows in another order."""
+    lengths = np.diff(links.offset)[order]
+    begins = np.cumsum(lengths) - lengths
+    places = np.arange(lengths.sum()) + np.repeat(links.offset[order] - begins, lengths)
+    offset = np.append(begins, lengths.sum()).astype(np.int64)
+    return links._replace(offset=offset, link=links.link[places], crosses=links.crosses[order])
+
+
+def _queues(
+    tree: PcieTree, links: Links, names: LinkNames, flows: Sequence[tuple[int, int]], program: CopyProgram
+) -> NDArray[np.int64]:
+    """Return the link at which each flow waits for its engine: the first of its route for writes, else the last."""
+    is_first = program.executor == "source"
+    queues = []
+    for flow in range(len(flows)):
+        route = links.link[links.offset[flow] : links.offset[flow + 1]]
+        on_tree = route[route < names.tree_links]
+        queues.append(route[0] if on_tree.size == 0 else on_tree[0 if is_first else -1])
+    return np.array(queues, dtype=np.int64)
+
+
+def _explanation(
+    tree: PcieTree, names: LinkNames, waited_s: NDArray[np.float64]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the label of the link at which each flow waits longest, and the shared resource that limits it there."""
+    labels = link_labels(tree)
+    bottlenecks, causes = [], []
+    for place, link in zip(names.places, waited_s.argmax(axis=1).tolist(), strict=True):
+        on_tree = link < names.tree_links
+        bottlenecks.append(labels[link] if on_tree else labels[place] if place >= 0 else names.names[link])
+        causes.append("" if on_tree or place < 0 else names.names[link])
+    return tuple(bottlenecks), tuple(causes)
 
 
 def check_flows(flows: Sequence[tuple[int, int]]) -> None:

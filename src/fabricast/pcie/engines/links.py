@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from fabricast.pcie.topology.tree import PcieTree
 if TYPE_CHECKING:
     from fabricast.pcie.engines.kernels.engines import Links
 
-__all__ = ["LinkRates", "SharedLimit", "links_of"]
+__all__ = ["LinkNames", "LinkRates", "SharedLimit", "links_of", "named_links_of"]
 
 _REVERSE: dict[PathClass, PathClass] = {
     "local": "local", "crossing": "crossing", "between_roots": "between_roots",
@@ -96,14 +96,37 @@ class SharedLimit:
         Upper limit on the sum of the rates in bytes/s.
     flows : tuple of int
         Numbers of the flows.
-    other_way : tuple of int, default ()
+    reverse_flows : tuple of int, default ()
         Numbers of the flows in the reverse direction that count as well. The limit then applies only while flows of
         both directions run.
+    name : str, default ''
+        Name of the resource, such as ``"memory of NUMA0"``.
     """
 
     bytes_per_s: float
     flows: tuple[int, ...]
     reverse_flows: tuple[int, ...] = ()
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class LinkNames:
+    """Names of links that are not links of the tree, and the tree link at which each limits a flow.
+
+    Parameters
+    ----------
+    tree_links : int
+        Number of links of the tree, which have the lowest numbers.
+    names : mapping of int to str
+        Name of each other link that limits flows, such as ``"root complex RC"``.
+    places : tuple of int
+        For each flow, the link of its route that represents such limits: the last link towards the root, or the link of
+        its host memory; -1 for flows that use no link of the tree.
+    """
+
+    tree_links: int
+    names: Mapping[int, str]
+    places: tuple[int, ...]
 
 
 def links_of(
@@ -114,6 +137,14 @@ def links_of(
 
     Links of the tree come first, followed by limits that are not tree links.
     """
+    return named_links_of(tree, flows, rates, over_peer_links, limits)[0]
+
+
+def named_links_of(
+    tree: PcieTree, flows: Sequence[tuple[int, int]], rates: LinkRates, over_peer_links: bool,
+    limits: Sequence[SharedLimit] = (),
+) -> tuple[Links, LinkNames]:  # fmt: skip
+    """Return the links as `links_of` does, and their names."""
     from fabricast.pcie.engines.kernels.engines import Links
     from fabricast.pcie.graphs.kernels.link_use import links_in_use
 
@@ -137,8 +168,10 @@ def links_of(
             links.append([table.direct((ends[0], ""), rate), table.direct(("", ends[1]), rate)])
         else:
             links.append([table.direct(ends, rate)])
+    places = tuple(_place(tree, flow, route, routes.upstream_links) for flow, route in zip(flows, links, strict=True))
     for limit in limits:
         table.share(limit, links)
+    names_of_links = LinkNames(routes.capacity.size, table.names, places)
     capacity, opposite = table.capacity, table.opposite
     if -1 in opposite:
         # Links without a reverse direction point to an unused dummy link, whose load is always 0.
@@ -147,10 +180,22 @@ def links_of(
     offset = np.concatenate([[0], np.cumsum(list(map(len, links)))]).astype(np.int64)
     link = np.array(list(itertools.chain.from_iterable(links)), dtype=np.int64)
     needs = np.array([table.needs.get(number, (-1, -1)) for number in range(len(capacity))], dtype=np.int64)
-    return Links(
+    found = Links(
         offset, link, np.array(opposite, dtype=np.int64), np.array(capacity), needs,
         links_in_use(len(capacity), offset, link), rates.duplex_cost,
     )  # fmt: skip
+    return found, names_of_links
+
+
+def _place(tree: PcieTree, flow: tuple[int, int], links: Sequence[int], upstream_links: int) -> int:
+    """Return the link of the route of a flow that represents limits that are not links; -1 for direct links."""
+    route = [link for link in links if link < tree.routes.capacity.size]
+    if not route:
+        return -1
+    source, target = (tree.vertex(tree.endpoint_names[end]) for end in flow)
+    if source.host_memory or target.host_memory:
+        return route[0] if source.host_memory else route[-1]
+    return max((link for link in route if link < upstream_links), default=route[0])
 
 
 @dataclass
@@ -162,12 +207,15 @@ class _LinkTable:
     opposite: list[int]
     #: Limits that apply only while two other links are both in use.
     needs: dict[int, tuple[int, int]] = field(default_factory=dict)
+    #: Names of links that are not links of the tree.
+    names: dict[int, str] = field(default_factory=dict)
     _direct: dict[tuple[str, str], int] = field(default_factory=dict)
     _slow: dict[tuple[int, PathClass], int] = field(default_factory=dict)
     _of_gpu: dict[tuple[int, PathClass], int] = field(default_factory=dict)
 
-    def add(self, bytes_per_s: float) -> int:
+    def add(self, bytes_per_s: float, name: str) -> int:
         """Add a link without a reverse direction and return its number."""
+        self.names[len(self.capacity)] = name
         self.capacity.append(bytes_per_s)
         self.opposite.append(-1)
         return len(self.capacity) - 1
@@ -178,7 +226,7 @@ class _LinkTable:
         Its directions are independent, because the effect of reverse traffic is unknown.
         """
         if key not in self._direct:
-            self._direct[key] = self.add(bytes_per_s)
+            self._direct[key] = self.add(bytes_per_s, f"direct link {key[0] or 'NVSwitch'} > {key[1] or 'NVSwitch'}")
         return self._direct[key]
 
     def through_root(self, tree: PcieTree, route: list[int], way: PathClass, rates: LinkRates) -> list[int]:
@@ -191,7 +239,7 @@ class _LinkTable:
             return []
         if way == "between_roots":
             # No port limits an isolated copy between sockets. A shared limit is a separate `SharedLimit`.
-            return [self.add(rate)]
+            return [self.add(rate, "rate of a copy between sockets")]
         limits = []
         for link in route:
             if not _is_root_port(tree, link):
@@ -202,7 +250,8 @@ class _LinkTable:
                     isolated_rate = rates.of_class(kind)
                     capacity = self.capacity[port]
                     self._slow[port, kind] = self.add(
-                        capacity if isolated_rate is None else min(isolated_rate, capacity)
+                        capacity if isolated_rate is None else min(isolated_rate, capacity),
+                        f"rate of the path class {kind}",
                     )
                 there, back = (self._slow[port] for port in ports)
                 self.opposite[there], self.opposite[back] = back, there
@@ -218,17 +267,17 @@ class _LinkTable:
         if rate is None:
             return []
         if (gpu, way) not in self._of_gpu:
-            self._of_gpu[gpu, way] = self.add(rate)
+            self._of_gpu[gpu, way] = self.add(rate, f"rate of the path class {way}")
         return [self._of_gpu[gpu, way]]
 
     def share(self, limit: SharedLimit, links: list[list[int]]) -> None:
         """Add a shared limit to the links of its flows."""
-        limit_link = self.add(limit.bytes_per_s)
+        limit_link = self.add(limit.bytes_per_s, limit.name)
         for flow in (*limit.flows, *limit.reverse_flows):
             links[flow].append(limit_link)
         if limit.reverse_flows:
             # One marker link of infinite capacity per direction: the limit applies while both markers are in use.
-            self.needs[limit_link] = self.add(np.inf), self.add(np.inf)
+            self.needs[limit_link] = self.add(np.inf, limit.name), self.add(np.inf, limit.name)
             for mark, kind in zip(self.needs[limit_link], (limit.flows, limit.reverse_flows), strict=True):
                 for flow in kind:
                     links[flow].append(mark)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -125,13 +126,15 @@ class EngineModel:
         self._examples: dict[WarningCode, str] = {}
         self._last: dict[WarningCode, str] = {}
 
-    def times(self, graphs: CongestionGraphs) -> CopyTimes:
+    def times(self, graphs: CongestionGraphs, *, explain: bool = False) -> CopyTimes:
         """Return the completion times of the copies of some graphs.
 
         Parameters
         ----------
         graphs : CongestionGraphs
             The graphs; copies are issued in their order.
+        explain : bool, default False
+            Whether to determine the bottleneck of each copy.
 
         Returns
         -------
@@ -148,9 +151,14 @@ class EngineModel:
             If several copies use host memory of unknown capacity, if the rate of a single copy between sockets is
             needed and was not measured, or if a graph has too many copies.
         """
-        completions = [self._of_graph(graphs, number) for number in range(len(graphs))]
-        parts = ("end_s", "earliest_s", "latest_s")
-        return CopyTimes(*(np.concatenate([getattr(of_graph, part) for of_graph in completions]) for part in parts))
+        completions = [self._of_graph(graphs, number, explain) for number in range(len(graphs))]
+        return CopyTimes(
+            np.concatenate([of_graph.end_s for of_graph in completions]),
+            np.concatenate([of_graph.earliest_s for of_graph in completions]),
+            np.concatenate([of_graph.latest_s for of_graph in completions]),
+            tuple(itertools.chain.from_iterable(of_graph.bottleneck for of_graph in completions)),
+            tuple(itertools.chain.from_iterable(of_graph.caused_by for of_graph in completions)),
+        )
 
     def isolated_s(self, graphs: CongestionGraphs) -> NDArray[np.float64]:
         """Return the isolated time of each copy in s."""
@@ -188,7 +196,7 @@ class EngineModel:
         name = graphs.programs[number] if graphs.programs else ""
         return PROGRAMS[name] if name else self._program
 
-    def _of_graph(self, graphs: CongestionGraphs, number: int) -> CopyTimes:
+    def _of_graph(self, graphs: CongestionGraphs, number: int, explain: bool) -> CopyTimes:
         tree, name = self.tree, graphs.names[number]
         part = slice(int(graphs.offset[number]), int(graphs.offset[number + 1]))
         pairs = graphs.arcs(number)
@@ -199,13 +207,13 @@ class EngineModel:
             self._count(WarningCode.DEFAULT_PROGRAM, name)
         limited, limits = limits_of(self.calibration, tree, flows)
 
-        def times(carrier: PcieTree, limits: Sequence[SharedLimit] = limits) -> CopyTimes:
+        def times(carrier: PcieTree, limits: Sequence[SharedLimit] = limits, explain: bool = False) -> CopyTimes:
             return copy_times(
                 self._same(carrier), pairs, program, self.calibration.rates, size_bytes=graphs.size_bytes[part],
-                start_s=graphs.start_s[part], over_peer_links=True, limits=limits, seed=self._seed,
+                start_s=graphs.start_s[part], over_peer_links=True, limits=limits, seed=self._seed, explain=explain,
             )  # fmt: skip
 
-        completion = times(limited)
+        completion = times(limited, explain=explain)
         if (completion.latest_s > completion.earliest_s * _SENSITIVE).any():
             self._count(WarningCode.RANDOM_ORDER, name)
         unknown = self.calibration.unknown(tree, flows)

@@ -51,7 +51,7 @@ def limits_of(
     >>> known = Calibration(LinkRates(50e9, 50e9), {Limit.MEMORY_READ: Estimate(80e9, "")}, {})
     >>> tree = with_host_memory(regular_tree("flat4x2", (2, 4)))
     >>> limits_of(known, tree, [("H", "0"), ("H", "4")])[1]
-    (SharedLimit(bytes_per_s=80000000000.0, flows=(0, 1), reverse_flows=()),)
+    (SharedLimit(bytes_per_s=80000000000.0, flows=(0, 1), reverse_flows=(), name='memory of H@RC'),)
     """
     limits = [
         *_of_memory(calibration, tree, flows), *_of_gpus(calibration, tree, flows),
@@ -72,10 +72,10 @@ def _of_memory(calibration: Calibration, tree: PcieTree, flows: Sequence[tuple[s
         for copies, reading in ((reads, True), (writes, False)):
             limit = calibration.limit(memory_limit(tree, memory, [reading]))
             if len(copies) > 1 and limit is not None:
-                yield SharedLimit(limit, copies)
+                yield SharedLimit(limit, copies, name=f"memory of {memory}")
         limit = calibration.limit(memory_limit(tree, memory, [True, False]))
         if reads and writes and limit is not None:
-            yield SharedLimit(limit, reads, writes)
+            yield SharedLimit(limit, reads, writes, f"memory of {memory}")
 
 
 def _of_gpus(calibration: Calibration, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> Iterator[SharedLimit]:
@@ -87,15 +87,15 @@ def _of_gpus(calibration: Calibration, tree: PcieTree, flows: Sequence[tuple[str
         in_ = tuple(n for n, (s, t) in enumerate(ends) if t == gpu and tree.vertex(s).host_memory)
         out = tuple(n for n, (s, t) in enumerate(ends) if s == gpu and tree.vertex(t).host_memory)
         if in_ and out:
-            yield SharedLimit(limit, in_, out)
+            yield SharedLimit(limit, in_, out, f"host copies of {gpu} in both directions")
 
 
 def _of_root_complex(
     calibration: Calibration, tree: PcieTree, flows: Sequence[tuple[str, str]]
 ) -> Iterator[SharedLimit]:
-    for limit, numbers in root_complex_limits(tree, flows).values():
+    for root, (limit, numbers) in root_complex_limits(tree, flows).items():
         if (total := calibration.limit(limit)) is not None:
-            yield SharedLimit(total, tuple(numbers))
+            yield SharedLimit(total, tuple(numbers), name=f"root complex {root}")
 
 
 def _of_root_link(
@@ -112,6 +112,7 @@ def _of_root_link(
         out = tuple(number for number, (source, _) in ways if source == root)
         in_ = tuple(number for number, (_, target) in ways if target == root)
         if one_way is not None:
-            yield from (SharedLimit(one_way, copies) for copies in (out, in_) if copies)
+            name = f"link between sockets at {root}"
+            yield from (SharedLimit(one_way, copies, name=name) for copies in (out, in_) if copies)
         if both_ways is not None and out and in_:
-            yield SharedLimit(both_ways, out, in_)
+            yield SharedLimit(both_ways, out, in_, f"link between sockets at {root}")

@@ -40,14 +40,17 @@ class Evaluation:
     phases : ndarray of int64, shape (graphs,)
         Number of phases of each graph.
     bottleneck : ndarray of int64, shape (copies,), or None
-        Number of the link that limits each copy for the longest time; None unless requested. It is the saturated link
-        of the route on which the copy gets its share. For a copy throttled by other copies, it is their bottleneck.
+        Number of the link of its route at which each copy waits longest; None unless requested.
+    caused_by : ndarray of int64, shape (copies,), or None
+        Number of the saturated link further on that causes the wait at the bottleneck, if the copy is blocked by other
+        copies (head-of-line blocking); -1 otherwise; None unless requested.
     """
 
     end_s: NDArray[np.float64]
     initial_rho: NDArray[np.float64]
     phases: NDArray[np.int64]
     bottleneck: NDArray[np.int64] | None = None
+    caused_by: NDArray[np.int64] | None = None
 
 
 def piece_payload(tau: float, crossing_cost: float) -> float:
@@ -101,7 +104,7 @@ def evaluate(
     first_phase_only : bool, default False
         Whether to compute only `initial_rho` of the copies that start first.
     explain : bool, default False
-        Whether to determine the bottleneck of each copy.
+        Whether to determine the bottleneck of each copy and its cause.
 
     Returns
     -------
@@ -134,6 +137,7 @@ def evaluate(
     phases = np.zeros(len(graphs), dtype=np.int64)
 
     bottleneck = np.full(graphs.source.size if explain else 0, -1, dtype=np.int64)
+    caused_by = bottleneck.copy()
     arrays = kernel.Graphs(
         offset=graphs.offset, source=graphs.source, target=graphs.target, size_bytes=graphs.size_bytes,
         start_s=graphs.start_s, after=predecessors,
@@ -149,12 +153,15 @@ def evaluate(
         bandwidth_bytes_per_s=float(bandwidth_bytes_per_s), latency_s=float(latency_s),
         first_phase_only=first_phase_only,
     )  # fmt: skip
-    results = kernel.Results(end_s=end_s, initial_rho=initial_rho, phases=phases, bottleneck=bottleneck)
+    results = kernel.Results(
+        end_s=end_s, initial_rho=initial_rho, phases=phases, bottleneck=bottleneck, caused_by=caused_by
+    )
     over_blocks(
         lambda first, last: kernel.evaluate_graphs(first, last, arrays, network, rule, results),
         len(graphs), threads=threads, block=_SMALLEST_BLOCK if threads > 1 else max(len(graphs), 1),
     )  # fmt: skip
-    return Evaluation(end_s, initial_rho, phases, bottleneck if explain else None)
+    explanation = (bottleneck, caused_by) if explain else (None, None)
+    return Evaluation(end_s, initial_rho, phases, *explanation)
 
 
 def factors(

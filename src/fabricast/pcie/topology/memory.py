@@ -46,7 +46,8 @@ def with_host_memory(tree: PcieTree) -> PcieTree:
     Returns
     -------
     PcieTree
-        Copy of the tree with additional endpoints marked `host_memory`, after all others.
+        Copy of the tree with additional endpoints marked `host_memory`, after all others; the tree itself if it has
+        such endpoints.
 
     Examples
     --------
@@ -54,6 +55,8 @@ def with_host_memory(tree: PcieTree) -> PcieTree:
     >>> with_host_memory(regular_tree("flat4x2", (2, 4))).endpoint_names[-1]
     'H@RC'
     """
+    if has_host_memory(tree):
+        return tree
     roots = [vertex.name for vertex in tree.vertices if vertex.kind == "root_complex"] or [tree.root]
     memory = []
     for root in roots:

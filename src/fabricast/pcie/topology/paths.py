@@ -16,6 +16,7 @@ __all__ = [
     "are_disjoint",
     "child_above",
     "has_local_path",
+    "link_labels",
     "narrowest_link",
     "path_class_of",
     "reverse_links",
@@ -73,6 +74,36 @@ def path_class_of(tree: PcieTree, source: int, target: int) -> PathClass:
     if between:
         return "between_roots"
     return "crossing" if tree.routes.crossing[source * tree.routes.endpoints + target] else "local"
+
+
+def link_labels(tree: PcieTree) -> list[str]:
+    """Return a label for each directed link: an endpoint that sends or receives, or a link between two vertices.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology.
+
+    Returns
+    -------
+    list of str
+        Labels by link number.
+
+    Examples
+    --------
+    >>> from fabricast.pcie.topology.regular import regular_tree
+    >>> link_labels(regular_tree("pair", (2,)))
+    ['endpoint 0 sends', 'endpoint 1 sends', 'endpoint 0 receives', 'endpoint 1 receives']
+    """
+    labels = []
+    for source, target, _, port in tree.link_names:
+        if tree.is_endpoint(source):
+            labels.append(f"endpoint {source} sends")
+        elif tree.is_endpoint(target):
+            labels.append(f"endpoint {target} receives")
+        else:
+            labels.append(f"link {source} > {target}" + (f" (port {port})" if port else ""))
+    return labels
 
 
 def narrowest_link(tree: PcieTree, flows: Sequence[tuple[int, int]]) -> float:

@@ -279,7 +279,7 @@ def test_predictions_do_not_depend_on_the_block_size(tmp_path, monkeypatch, suff
         # Brackets in a file name must not be interpreted as a pattern.
         files.append(tmp_path / f"[{size}].{suffix}")
         result = CliRunner().invoke(
-            app, ["predict", "flat4x4", str(path), "--bandwidth-gib", "12", "-o", str(files[-1])]
+            app, ["predict", "flat4x4", str(path), "--bandwidth", "12GiB/s", "-o", str(files[-1])]
         )
         assert result.exit_code == 0, result.output
         notes.append([line for line in result.stderr.splitlines() if "warning:" in line])

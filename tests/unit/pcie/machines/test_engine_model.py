@@ -221,7 +221,7 @@ def test_unmeasured_inter_socket_link_yields_range_and_warning():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--program", "torch"], "program is only supported by model 'endpoint_engines'"),
+        (["--model", "max_min", "--program", "torch"], "program is only supported by model 'endpoint_engines'"),
         (["--model", "endpoint_engines", "--tau", "0.1"], "tau is not a parameter of 'endpoint_engines'"),
         (["--model", "endpoint_engines", "--program", "nccl"], "program 'nccl'"),
         (["--model", "endpoint_engines", "--system", "x"], "system is specified without measurements"),
@@ -328,7 +328,7 @@ def test_simulate_uses_programs_of_file(tmp_path):
     path = tmp_path / "graphs.csv"
     path.write_text("graph,source,target,program\npytorch,0,1,torch\npytorch,0,4,torch\nfree,0,1,\nfree,0,4,\n")
     result = CliRunner().invoke(
-        app, ["simulate", "storm8", str(path), "--size-mib", "16", "-o", str(tmp_path / "out.csv")]
+        app, ["simulate", "storm8", str(path), "--size", "16MiB", "-o", str(tmp_path / "out.csv")]
     )
     assert result.exit_code == 0, result.output
     rows = duckdb.read_csv(str(tmp_path / "out.csv")).df()

@@ -65,11 +65,11 @@ def test_predict_and_simulate_use_link_speeds_of_file(tmp_path, graphs, speed, w
 def test_provenance_of_defaults_is_reported(tmp_path, graphs):
     machine = tmp_path / "machine.xml"
     machine.write_text(nccl(16))
-    result = run("predict", machine, graphs)
+    result = run("predict", machine, graphs, "--model", "congestion_factor")
     assert re.search(r"bandwidth 28\.81 GB/s: links of 31\.51 GB/s times 0\.914, .*\(assumed\)", result.output)
     assert "tau 0: assumed, the topology specifies none" in result.output
     assert "crossing_cost" not in result.output
-    assert "crossing_cost 1: assumed" in run("predict", machine, graphs, "--model", "back_pressure").output
+    assert "crossing_cost 1: assumed" in run("predict", machine, graphs).output
     assert (
         "14.40 GB/s on these links, but 12.46 GB/s were measured on 'storm8'"
         in run("simulate", "storm8", graphs).output
@@ -92,10 +92,10 @@ def test_bandwidth_of_yaml_file_is_used(tmp_path, graphs):
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
-    (["--bandwidth-gib", "30"], "bandwidth is 32.21 GB/s (30 GiB/s), expected at most the 31.51 GB/s of the links"),
-    (["--bandwidth-gib", "inf"], "--bandwidth-gib is inf"),
+    (["--bandwidth", "30GiB/s"], "bandwidth is 32.21 GB/s (30 GiB/s), expected at most the 31.51 GB/s of the links"),
+    (["--bandwidth", "inf"], "--bandwidth is 'inf'"),
     (["--crossing-cost", "inf"], "--crossing-cost is inf"),
-    (["--size-mib", "inf"], "--size-mib is inf"),
+    (["--size", "inf"], "--size is 'inf'"),
 ])  # fmt: skip
 def test_impossible_options_are_rejected(tmp_path, graphs, arguments, message):
     machine = tmp_path / "machine.xml"
@@ -253,7 +253,7 @@ def test_trace_shows_packets_and_rates(tmp_path):
 def test_bandwidth_option_is_in_gibibytes(tmp_path, graphs):
     machine = tmp_path / "machine.xml"
     machine.write_text(nccl(32))
-    assert run("predict", machine, graphs, "--bandwidth-gib", "24", "-o", tmp_path / "out.csv").exit_code == 0
+    assert run("predict", machine, graphs, "--bandwidth", "24GiB/s", "-o", tmp_path / "out.csv").exit_code == 0
     assert elapsed(tmp_path / "out.csv") == pytest.approx(SIZE / (24 * GIB))
 
 

@@ -16,6 +16,9 @@ are constant between events. `_run` repeats these steps until all copies have en
 4. Advance to the next event. Copies with no bytes left end (`_finish`): their engines and barriers become idle, and a
    barrier passes its turn to the next flow in order of issue that has copies left.
 
+If waiting times are requested, each interval counts at the bottleneck link of each active flow, and at the link between
+a flow and its engine or barrier while one of its copies is issued but not started.
+
 A shared limit with `needs` applies only while all links named there have active flows. The cost of an event is
 proportional to the number of bottlenecks times the number of active flows and links.
 """
@@ -29,7 +32,7 @@ from numpy.typing import NDArray
 
 from fabricast.runtime.compilation import allocation_free, njit
 
-__all__ = ["Links", "Program", "run_program"]
+__all__ = ["Links", "Program", "Waits", "run_program"]
 
 #: Rounds of progressive filling for loads of both directions, if `duplex_cost` is positive.
 _SETTLE = 5
@@ -60,6 +63,13 @@ class Program(NamedTuple):
     repeats: int
     random_turns: bool
     switch_share: float
+
+
+class Waits(NamedTuple):
+    """Waiting time of each flow (row) at each link (column) in s, and the link at which a flow waits for its engine."""
+
+    waited_s: NDArray[np.float64]
+    queue: NDArray[np.int64]
 
 
 class _State(NamedTuple):
@@ -93,6 +103,8 @@ class _State(NamedTuple):
     #: Flows with a started copy in ascending order, and an array with their number.
     started: NDArray[np.int64]
     started_count: NDArray[np.int64]
+    #: Link that determines the rate of each active flow.
+    bottleneck: NDArray[np.int64]
 
 
 @allocation_free(inline="always")
@@ -171,6 +183,7 @@ def _share(links: Links, state: _State, acting: int) -> None:
                 flow = np.uint32(state.acting[active])
                 if not state.frozen[flow] and (links.crosses[flow, word] >> bit) & np.uint64(1) != 0:
                     _freeze(flow, least, links, state)
+                    state.bottleneck[flow] = np.int64(tightest)
                     left -= 1
         for place in range(used):
             state.load[np.uint32(state.used[place])] *= 1.0 - weight
@@ -253,7 +266,20 @@ def _finish(flow: int, now: float, program: Program, state: _State) -> None:
 
 
 @allocation_free
-def _run(links: Links, program: Program, endpoints: int, alone: NDArray[np.float64], state: _State) -> None:
+def _add_waits(now: float, following: float, acting: int, program: Program, state: _State, waits: Waits) -> None:
+    """Add an interval to the waiting time of each flow with an issued copy."""
+    for flow in state.acting[:acting]:
+        waits.waited_s[flow, state.bottleneck[flow]] += following - now
+    for flow in range(program.engine.size):
+        is_due = program.earliest[flow] <= now and state.done[flow] < program.repeats
+        if is_due and (not state.running[flow] or state.starts_at[flow] > now):
+            waits.waited_s[flow, waits.queue[flow]] += following - now
+
+
+@allocation_free
+def _run(
+    links: Links, program: Program, endpoints: int, alone: NDArray[np.float64], state: _State, waits: Waits
+) -> None:
     """Run all copies event by event."""
     flows = program.engine.size
     without_engine, last_issue = False, 0.0
@@ -288,6 +314,8 @@ def _run(links: Links, program: Program, endpoints: int, alone: NDArray[np.float
         _share(links, state, acting)
         for flow in state.acting[:acting]:
             following = min(following, now + state.remaining[flow] / state.rate[flow])
+        if waits.queue.size > 0:
+            _add_waits(now, following, acting, program, state, waits)
         for flow in state.acting[:acting]:
             state.remaining[flow] -= state.rate[flow] * (following - now)
             if state.remaining[flow] <= _DONE * program.size[flow] + state.rate[flow] * 1e-15 * following:
@@ -304,7 +332,7 @@ def _run(links: Links, program: Program, endpoints: int, alone: NDArray[np.float
 
 @njit
 def run_program(
-    links: Links, program: Program, endpoints: int, alone: NDArray[np.float64], seed: int
+    links: Links, program: Program, endpoints: int, alone: NDArray[np.float64], seed: int, waits: Waits
 ) -> NDArray[np.float64]:
     """Return the completion time of each flow in s.
 
@@ -320,6 +348,8 @@ def run_program(
         Rate of an isolated copy of each flow in bytes/s. Pauses are relative to the time of an isolated copy.
     seed : int
         Seed of random order and pauses.
+    waits : Waits
+        Waiting times, to which those of this run are added; empty arrays to skip them.
 
     Returns
     -------
@@ -337,7 +367,7 @@ def run_program(
         np.array([np.uint64(seed) * np.uint64(2654435769) + np.uint64(88172645463325252)], np.uint64),
         np.argsort(program.engine, kind="mergesort")[without_engine:],
         np.searchsorted(np.sort(program.engine)[without_engine:], np.arange(endpoints + 1)),
-        np.zeros(flows, np.int64), np.zeros(1, np.int64),
+        np.zeros(flows, np.int64), np.zeros(1, np.int64), np.zeros(flows, np.int64),
     )  # fmt: skip
-    _run(links, program, endpoints, alone, state)
+    _run(links, program, endpoints, alone, state, waits)
     return state.end

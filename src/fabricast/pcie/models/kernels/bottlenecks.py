@@ -1,21 +1,33 @@
-"""Bottleneck of each copy: the link that limits its rate for the longest time.
+"""Bottleneck of each copy: the link of its route at which it waits longest, and the cause of the wait.
 
-A full link limits a user that gets its full share there. A copy without such a link on its route waits at a shared port
-for another copy (head-of-line blocking): the link that limits the other copy then counts as its bottleneck.
+A full link limits a user that gets its full share there. A copy without such a link on its route waits behind another
+copy on a shared link (head-of-line blocking): this shared link is its bottleneck, and the full link that limits the
+other copy is the cause.
 """
 
 from __future__ import annotations
+
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fabricast.pcie.models.kernels.working_memory import group_members
 from fabricast.runtime.compilation import allocation_free
 
-__all__ = ["BY_COPY", "BY_INPUT_PORT", "record_bottlenecks", "store_bottlenecks"]
+__all__ = ["BY_COPY", "BY_INPUT_PORT", "Waits", "record_bottlenecks", "store_bottlenecks"]
 
 # Rule by which a model shares a full link; by default all users of the link are limited there.
 BY_INPUT_PORT = 1
 BY_COPY = 2
+
+
+class Waits(NamedTuple):
+    """Waiting times by copy and link of its route: in total, behind other copies, and the cause of the latter."""
+
+    limited_s: Any
+    blocked_s: Any
+    cause: Any
+
 
 #: A link is full when its load is this close to its capacity.
 _FULL = 1e-6
@@ -117,37 +129,63 @@ def _fullest(c, network, memory):
     return best
 
 
-@allocation_free(forceinline=True)
-def _limit_of_neighbours(c, network, memory):
-    """Return the link that limits the slowest copy with a common link; -1 if none is known."""
-    limiting = -1
+@allocation_free
+def _is_on_route(link, c, network, memory):
+    """Return whether a link is on the route of a copy."""
+    for hop in range(network.route_offset[memory.copies.pair[c]], network.route_offset[memory.copies.pair[c] + 1]):
+        if network.route_link[hop] == link:
+            return True
+    return False
+
+
+@allocation_free
+def _next_link(link, c, network, memory):
+    """Return the link after a link of the route of a copy; -1 after the last one."""
+    last = network.route_offset[memory.copies.pair[c] + 1] - 1
+    for hop in range(network.route_offset[memory.copies.pair[c]], last):
+        if network.route_link[hop] == link:
+            return network.route_link[hop + 1]
+    return -1
+
+
+@allocation_free
+def _find_blocking(c, diverging, network, memory):
+    """Find the slowest copy with a common link and a known limit.
+
+    If `diverging`, only copies count that continue to another link than `c`: packets of `c` wait behind theirs in one
+    queue. Store the last common link as the place where `c` waits, and the limit of the other copy as the cause; -1 if
+    no such copy exists.
+    """
+    cause = -1
+    place = -1
     slowest = 0.0
     for hop in range(network.route_offset[memory.copies.pair[c]], network.route_offset[memory.copies.pair[c] + 1]):
         link = np.uint32(network.route_link[hop])
+        onwards = _next_link(link, c, network, memory)
         for k in range(memory.links.user_count[link]):
             other = np.uint32(memory.users.member[link, k])
             known = memory.copies.limiting[other]
             if other == c or known < 0:
                 continue
+            other_onwards = _next_link(link, other, network, memory)
+            if diverging and (other_onwards < 0 or other_onwards == onwards):
+                continue
+            if memory.copies.cause[other] >= 0:
+                known = memory.copies.cause[other]
             rate = memory.copies.rho[other]
-            if limiting < 0 or rate < slowest - _FULL or (rate < slowest + _FULL and known < limiting):
-                limiting = known
+            if cause < 0 or rate < slowest - _FULL or (rate < slowest + _FULL and known <= cause):
+                cause = known
+                place = link
                 slowest = rate
-    return limiting
+    if cause >= 0 and _is_on_route(cause, c, network, memory):
+        place = cause
+    memory.copies.waits_at[c] = place
+    memory.copies.waits_for[c] = cause
 
 
-@allocation_free(forceinline=True)
-def record_bottlenecks(active_count, step, sharing, tau, network, memory, limited_s):
-    """Add the time of a phase to the link that limits each copy.
-
-    The limit is a full link of the route at which the copy gets its share. Without such a link, the copy waits for
-    others at a shared port (head-of-line blocking), and the link that limits them counts.
-    """
-    for a in range(active_count):
-        memory.copies.limiting[np.uint32(memory.copies.active[a])] = -1
-    # Links on a route have ascending numbers, so that each copy meets its full links in order.
-    for place in range(_fill_links(active_count, network, memory)):
-        _limit_users(np.uint32(memory.links.full[place]), sharing, tau, network, memory)
+@allocation_free
+def _find_causes(active_count, diverging, network, memory):
+    """Find the limits of copies that are blocked by other copies, starting from copies with a known limit."""
     left = 0
     for a in range(active_count):
         left += 1 if memory.copies.limiting[np.uint32(memory.copies.active[a])] < 0 else 0
@@ -158,31 +196,57 @@ def record_bottlenecks(active_count, step, sharing, tau, network, memory, limite
         for a in range(active_count):
             c = np.uint32(memory.copies.active[a])
             if memory.copies.limiting[c] < 0:
-                memory.copies.waits_for[c] = _limit_of_neighbours(c, network, memory)
+                _find_blocking(c, diverging, network, memory)
         for a in range(active_count):
             c = np.uint32(memory.copies.active[a])
-            if memory.copies.limiting[c] < 0 and memory.copies.waits_for[c] >= 0:
-                memory.copies.limiting[c] = memory.copies.waits_for[c]
+            if memory.copies.limiting[c] < 0 and memory.copies.waits_at[c] >= 0:
+                memory.copies.limiting[c] = memory.copies.waits_at[c]
+                memory.copies.cause[c] = memory.copies.waits_for[c]
+                if memory.copies.waits_for[c] == memory.copies.waits_at[c]:
+                    memory.copies.cause[c] = -1
                 found += 1
         left -= found
+
+
+@allocation_free
+def record_bottlenecks(active_count, step, sharing, tau, network, memory, waits):
+    """Add the time of a phase to the link of its route at which each copy waits."""
+    for a in range(active_count):
+        memory.copies.limiting[np.uint32(memory.copies.active[a])] = -1
+        memory.copies.cause[np.uint32(memory.copies.active[a])] = -1
+    # Links on a route have ascending numbers, so that each copy meets its full links in order.
+    for place in range(_fill_links(active_count, network, memory)):
+        _limit_users(np.uint32(memory.links.full[place]), sharing, tau, network, memory)
+    for others in range(2):
+        _find_causes(active_count, others == 0, network, memory)
     for a in range(active_count):
         c = np.uint32(memory.copies.active[a])
         if memory.copies.limiting[c] < 0:
             memory.copies.limiting[c] = _fullest(c, network, memory)
         link = np.uint32(memory.copies.limiting[c])
+        if memory.copies.cause[c] >= 0:
+            if waits.blocked_s[c, link] == 0.0:
+                waits.cause[c, link] = memory.copies.cause[c]
+            waits.blocked_s[c, link] += step
         longest = np.uint32(memory.copies.longest[c])
-        limited_s[c, link] += step
-        if limited_s[c, link] > limited_s[c, longest] or (
-            limited_s[c, link] == limited_s[c, longest] and link < longest
+        waits.limited_s[c, link] += step
+        if waits.limited_s[c, link] > waits.limited_s[c, longest] or (
+            waits.limited_s[c, link] == waits.limited_s[c, longest] and link < longest
         ):
             memory.copies.longest[c] = link
 
 
 @allocation_free(forceinline=True)
-def store_bottlenecks(first, count, limited_s, bottleneck, memory):
-    """Store the link that limited each copy for the longest time, and reset the times."""
+def store_bottlenecks(first, count, waits, bottleneck, caused_by, memory):
+    """Store the link at which each copy waited longest and its cause, and reset the times.
+
+    A copy that was blocked there for more than half of the time has a cause; the cause is that of the first wait.
+    """
     for c in range(count):
         longest = np.uint32(memory.copies.longest[c])
-        bottleneck[first + c] = longest if limited_s[c, longest] > 0.0 else -1
-        for link in range(limited_s.shape[1]):
-            limited_s[c, link] = 0.0
+        bottleneck[first + c] = longest if waits.limited_s[c, longest] > 0.0 else -1
+        is_blocked = waits.blocked_s[c, longest] > 0.5 * waits.limited_s[c, longest]
+        caused_by[first + c] = waits.cause[c, longest] if is_blocked else -1
+        for link in range(waits.limited_s.shape[1]):
+            waits.limited_s[c, link] = 0.0
+            waits.blocked_s[c, link] = 0.0

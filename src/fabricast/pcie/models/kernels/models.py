@@ -7,7 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fabricast.pcie.models.kernels.back_pressure import back_pressure
-from fabricast.pcie.models.kernels.bottlenecks import BY_COPY, BY_INPUT_PORT, record_bottlenecks, store_bottlenecks
+from fabricast.pcie.models.kernels.bottlenecks import (
+    BY_COPY,
+    BY_INPUT_PORT,
+    Waits,
+    record_bottlenecks,
+    store_bottlenecks,
+)
 from fabricast.pcie.models.kernels.congestion import congestion_factors
 from fabricast.pcie.models.kernels.max_min import max_min
 from fabricast.pcie.models.kernels.working_memory import ROOT_COMPLEX_IGNORED, new_memory
@@ -77,6 +83,7 @@ class Results(NamedTuple):
     initial_rho: Any
     phases: Any
     bottleneck: Any
+    caused_by: Any
 
 
 @allocation_free(forceinline=True)
@@ -242,7 +249,7 @@ def evaluate_graphs(first_graph, last_graph, graphs, network, rule, results):
     The event loop recomputes the factors whenever a copy starts or ends. A
     copy with a predecessor `after` in its graph (-1: none) starts `latency_s` later.
     Graphs are independent, and the interpreter lock is released: threads may evaluate different ranges.
-    An empty `bottleneck` is not filled.
+    Empty `bottleneck` and `caused_by` are not filled.
     """
     end_s, initial_rho = results.end_s, results.initial_rho
     widest = network.capacity.size
@@ -256,7 +263,11 @@ def evaluate_graphs(first_graph, last_graph, graphs, network, rule, results):
     elif rule.method == MAX_MIN:
         sharing = BY_COPY
     memory = new_memory(widest, link_count, link_count if rule.method == BACK_PRESSURE else 0)
-    limited_s = np.zeros((widest if explained else 0, link_count), dtype=np.float64)
+    waits = Waits(
+        np.zeros((widest if explained else 0, link_count), dtype=np.float64),
+        np.zeros((widest if explained else 0, link_count), dtype=np.float64),
+        np.zeros((widest if explained else 0, link_count), dtype=np.int64),
+    )
     for link in range(link_count):
         memory.links.capacity[link] = network.capacity[link]
         ignored = rule.method == CONGESTION_FACTOR and rule.options[ROOT_COMPLEX_IGNORED] != 0
@@ -285,7 +296,7 @@ def evaluate_graphs(first_graph, last_graph, graphs, network, rule, results):
             phase += 1
             if explained:
                 lasting = step if step < np.inf else 1.0
-                record_bottlenecks(active_count, lasting, sharing, rule.tau, network, memory, limited_s)
+                record_bottlenecks(active_count, lasting, sharing, rule.tau, network, memory, waits)
             if rule.first_phase_only:
                 break
             if step == np.inf:
@@ -296,4 +307,4 @@ def evaluate_graphs(first_graph, last_graph, graphs, network, rule, results):
             unfinished -= _advance(first, active_count, now, step, graphs, rule, end_s, memory)
         results.phases[graph] = phase
         if explained:
-            store_bottlenecks(first, count, limited_s, results.bottleneck, memory)
+            store_bottlenecks(first, count, waits, results.bottleneck, results.caused_by, memory)

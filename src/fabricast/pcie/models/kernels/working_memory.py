@@ -46,6 +46,8 @@ class Copies(NamedTuple):
     is_frozen: Any
     fresh: Any
     limiting: Any
+    cause: Any
+    waits_at: Any
     waits_for: Any
     longest: Any
 
@@ -120,7 +122,7 @@ def new_memory(size, links, flow_links):
         np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64),
         np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64),
         np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64),
-        np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64),
     )  # fmt: skip
     groups = Groups(
         np.empty(size, dtype=np.float64), np.empty(size, dtype=np.float64), np.empty(size, dtype=np.float64),

@@ -1,0 +1,104 @@
+"""Congestion graphs from command-line options."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fabricast.core.errors import InputError
+
+#: Name of the host memory nearest to the GPU of the copy.
+HOST = "H"
+
+if TYPE_CHECKING:
+    from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
+    from fabricast.pcie.topology.tree import PcieTree
+
+__all__ = ["Patterns"]
+
+
+@dataclass(frozen=True)
+class Patterns:
+    """File or pattern of the copies, exactly one of which is specified.
+
+    Parameters
+    ----------
+    file : Path or None
+        File of congestion graphs.
+    all_to_all : str or None
+        Size of each copy between all pairs of GPUs.
+    halo : str or None
+        Process grid such as ``4x2``.
+    ring, host_to_all : bool
+        Whether every GPU copies to the next one, or reads from its nearest host memory.
+    copies : str or None
+        List of copies such as ``0>3 1>3``.
+
+    Raises
+    ------
+    InputError
+        If none or several are specified.
+    """
+
+    file: Path | None
+    all_to_all: str | None
+    halo: str | None
+    ring: bool
+    host_to_all: bool
+    copies: str | None
+
+    def __post_init__(self) -> None:
+        given = [self.file, self.all_to_all, self.halo, self.ring or None, self.host_to_all or None, self.copies]
+        count = sum(value is not None for value in given)
+        if count != 1:
+            raise InputError(
+                f"{count} sets of copies are specified, expected exactly one of: a file of graphs, --all-to-all SIZE, "
+                "--halo GRID, --ring, --host-to-all, --copies LIST"
+            )
+
+    @property
+    def of_host(self) -> bool:
+        """Whether the pattern copies host memory."""
+        return self.host_to_all or HOST in (self.copies or "").replace(">", " ").replace(",", " ").split()
+
+    def graphs(self, tree: PcieTree, size_bytes: float) -> CongestionGraphs:
+        """Return the graph of the pattern.
+
+        Parameters
+        ----------
+        tree : PcieTree
+            Topology.
+        size_bytes : float
+            Size of each copy in bytes, unless `all_to_all` specifies it.
+
+        Raises
+        ------
+        InputError
+            If the pattern does not fit the topology.
+        """
+        from fabricast.api import graphs as patterns
+        from fabricast.cli.options import size_of
+        from fabricast.cli.pcie.schedule_text import parse_grid
+
+        if self.all_to_all is not None:
+            return patterns.all_to_all(tree, size=size_of(self.all_to_all, "--all-to-all"))
+        if self.halo is not None:
+            return patterns.halo_exchange(tree, parse_grid(self.halo), size=size_bytes)
+        if self.host_to_all:
+            return patterns.host_copies(tree, size=size_bytes)
+        if self.ring:
+            return patterns.collective(tree, "ring", size=size_bytes)
+        assert self.copies is not None
+        return patterns.graph(_pairs(self.copies), size=size_bytes, name="copies", tree=tree)
+
+
+def _pairs(text: str) -> list[tuple[str, str]]:
+    """Return the names of source and target of each copy of a list such as ``0>3 1>3``."""
+    pairs = []
+    for word in text.replace(",", " ").split():
+        source, arrow, target = word.partition(">")
+        if not (source and arrow and target):
+            raise InputError(f"--copies contains '{word}', expected copies such as '0>3 1>3'")
+        pairs.append((source, target))
+    return pairs

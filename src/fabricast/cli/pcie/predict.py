@@ -1,0 +1,175 @@
+"""Command that predicts the times of concurrent copies."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fabricast.cli.options import (
+    BANDWIDTH,
+    CROSSING_COST,
+    DISPLAY,
+    OUTPUT,
+    PARAMETERS,
+    PCIE_ONLY,
+    SIZE,
+    TAU,
+    THREADS,
+    TOPOLOGY,
+    check_model_parameters,
+    check_output,
+    check_threads,
+    print_warnings,
+    rate_of,
+    size_of,
+)
+
+if TYPE_CHECKING:
+    from fabricast.api.prediction_table import Prediction
+    from fabricast.api.predictions import Predictor
+    from fabricast.core.warnings import Warning
+    from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
+
+__all__ = ["app"]
+
+app = typer.Typer()
+
+#: Size in bytes of a CSV file up to which limiting copies are determined by default: about a million rows.
+_EXPLAINED_BYTES = 16 * 2**20
+
+
+GRAPHS = typer.Argument(
+    help="CSV or Parquet with columns graph,source,target[,size_bytes,start_s,program].", show_default=False
+)
+ALL_TO_ALL = typer.Option(help="All GPUs copy this size to all others, such as 64MiB.", metavar="SIZE")
+HALO = typer.Option(help="Halo exchange on a process grid such as 4x2.", metavar="GRID")
+RING = typer.Option("--ring", help="Every GPU copies to the next one.")
+HOST_TO_ALL = typer.Option("--host-to-all", help="Every GPU reads from its nearest host memory.")
+COPIES = typer.Option(help="Copies that start together, such as '0>3 1>3'; H is host memory.", metavar="LIST")
+MODEL = typer.Option(help="Name of the model, see 'fabricast models'.", show_default=False)
+PROGRAM = typer.Option(
+    help="Copy program of graphs that specify none: ordered_writes (PyTorch), unordered_reads (p2pmark), "
+    "unordered_writes or independent.",
+    show_default=False,
+)
+MEASUREMENTS = typer.Option(
+    help="Measured copies of this machine that calibrate the forecast, in a format of 'fabricast validate'.",
+    show_default=False,
+)
+SYSTEM = typer.Option(help="Use only measurements of this system.")
+EXPLAIN = typer.Option("--explain/--no-explain", help="Add the bottleneck of each copy and its cause.")
+LIMITED_BY = typer.Option(
+    "--limited-by/--no-limited-by",
+    help="Add the copies whose removal shortens each copy; by default up to about a million rows.",
+    show_default=False,
+)
+FORMAT = typer.Option(
+    "--format", help="Format of printed results: table (on a terminal), csv (on a pipe) or json.", show_default=False
+)
+
+
+@app.command(
+    epilog="Example: fabricast predict storm8 --halo 4x2 --size 64MiB | fabricast predict machine.xml --copies "
+    "'0>3 1>3' | fabricast predict machine.xml graphs.csv -o elapsed.parquet"
+)
+def predict(
+    topology: Annotated[str, TOPOLOGY],
+    graphs: Annotated[Path | None, GRAPHS] = None,
+    all_to_all: Annotated[str | None, ALL_TO_ALL] = None,
+    halo: Annotated[str | None, HALO] = None,
+    ring: Annotated[bool, RING] = False,
+    host_to_all: Annotated[bool, HOST_TO_ALL] = False,
+    copies: Annotated[str | None, COPIES] = None,
+    size: Annotated[str, SIZE] = "300MiB",
+    model: Annotated[str | None, MODEL] = None,
+    parameters: Annotated[Path | None, PARAMETERS] = None,
+    bandwidth: Annotated[str | None, BANDWIDTH] = None,
+    tau: Annotated[float | None, TAU] = None,
+    crossing_cost: Annotated[float | None, CROSSING_COST] = None,
+    program: Annotated[str | None, PROGRAM] = None,
+    measurements: Annotated[Path | None, MEASUREMENTS] = None,
+    system: Annotated[str | None, SYSTEM] = None,
+    explain: Annotated[bool, EXPLAIN] = True,
+    limited_by: Annotated[bool | None, LIMITED_BY] = None,
+    pcie_only: Annotated[bool, PCIE_ONLY] = False,
+    output: Annotated[Path | None, OUTPUT] = None,
+    format_: Annotated[str | None, FORMAT] = None,
+    threads: Annotated[int | None, THREADS] = None,
+    include_display: Annotated[bool, DISPLAY] = False,
+) -> None:
+    """Predict the completion time of each of several concurrent copies, and why it waits."""
+    from fabricast.api.model_parameters import ModelInputs
+    from fabricast.api.predictions import MOST_EXPLAINED, Predictor
+    from fabricast.cli.output import print_elapsed, printed_format, write_elapsed
+    from fabricast.cli.pcie.patterns import Patterns
+    from fabricast.pcie.graphs.files import ScatteredGraphError, read_graphs
+    from fabricast.pcie.topology.files import load_tree
+    from fabricast.pcie.topology.memory import with_host_memory
+
+    check_model_parameters(tau, crossing_cost)
+    size_bytes = size_of(size)
+    check_output(output, ".csv", ".parquet", inputs=(graphs, parameters, measurements, topology))
+    shown = printed_format(format_, output)
+    threads = check_threads(threads)
+    patterns = Patterns(graphs, all_to_all, halo, ring, host_to_all, copies)
+    tree = load_tree(topology, include_display=include_display)
+    inputs = ModelInputs(
+        model, rate_of(bandwidth), tau, crossing_cost, parameters, pcie_only, program, measurements, system
+    ).for_copies(of_host=patterns.of_host)
+    predictor = partial(Predictor, tree, inputs, explain=explain, threads=threads)
+    if output is not None and graphs is not None:
+        if limited_by is None:
+            limited_by = not graphs.is_file() or graphs.stat().st_size <= _EXPLAINED_BYTES
+        with suppress(ScatteredGraphError):
+            print_warnings(_predict_blocks(predictor(limited_by=limited_by), graphs, size_bytes, output, threads))
+            return
+    if graphs is not None:
+        read = read_graphs(graphs, predictor().tree, size_bytes=size_bytes, programs=True)
+    else:
+        read = patterns.graphs(with_host_memory(tree), size_bytes)
+    if limited_by is None:
+        limited_by = read.source.size <= MOST_EXPLAINED
+    whole = predictor(limited_by=limited_by)
+    table = whole.predict(read)
+    if output is None:
+        print_elapsed(table, shown)
+    else:
+        write_elapsed(table, output)
+    print_warnings(whole.warnings())
+
+
+def _predict_blocks(
+    predictor: Predictor, graphs_file: Path, size_bytes: float, output: Path, threads: int
+) -> list[Warning]:
+    """Predict the graphs of a file block by block, and return the warnings."""
+    from fabricast.cli.output import write_elapsed_parts
+    from fabricast.pcie.graphs.files import graph_blocks
+    from fabricast.runtime.jobs import progress_of
+    from fabricast.runtime.threads import prefetched
+
+    reader = graph_blocks(graphs_file, predictor.tree, size_bytes=size_bytes, programs=True)
+    sizes: deque[int] = deque()
+
+    def parts() -> Iterator[CongestionGraphs]:
+        for graphs, size in prefetched(reader.blocks) if threads > 1 else reader.blocks:
+            sizes.append(size)
+            yield graphs
+
+    with progress_of(f"predicting, {reader.unit}", reader.total) as advance:
+
+        def tables() -> Iterator[Prediction]:
+            for table in predictor.predict_parts(parts()):
+                yield table
+                size = sizes.popleft()
+                # A file that is read as a single block has no progress to report.
+                if size < reader.total:
+                    advance(size)
+
+        write_elapsed_parts(tables(), output)
+    return predictor.warnings()
