@@ -225,7 +225,7 @@ def end_times(tree, arcs, sizes, starts, bandwidth, rates_of):
     return [end[c] for c in range(len(arcs))]
 
 
-def back_pressure_rates(tree, arcs, piece_payload, piece_cost, rounds=100):
+def back_pressure_rates(tree, arcs, piece_payload, piece_cost, rounds=100, capacity=None):
     """Return the rates of the back-pressure model, with dictionaries and floats."""
     names = tree.endpoint_names
     routes = [tree.route(names[s], names[t]) for s, t in arcs]
@@ -233,8 +233,8 @@ def back_pressure_rates(tree, arcs, piece_payload, piece_cost, rounds=100):
         next((h for h, link in enumerate(r) if tree.vertex(tree.link_names[link][0]).kind == "root_complex"), 99)
         for r in routes
     ]
-    capacity = tree.routes.capacity
-    backlog = max(1.0, float(capacity.max()))
+    capacity = tree.routes.capacity if capacity is None else capacity
+    backlog = max(1.0, float(max(capacity)))
     links = sorted({link for route in routes for link in route})
     users = {link: [(c, r.index(link)) for c, r in enumerate(routes) if link in r] for link in links}
     limit = {link: float(capacity[link]) for link in links}

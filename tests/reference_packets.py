@@ -44,8 +44,8 @@ class Program:
         """Return the copies that may start now, each with its pause."""
 
         def free(c):
-            into = self.barrier[c]
-            return into < 0 or all(b in self.done for b in range(c) if self.barrier[b] == into)
+            points = {point for point in self.barrier[c] if point >= 0}
+            return all(b in self.done for b in range(c) if points & set(self.barrier[b]))
 
         ready = [c for c in self.waiting if free(c) and self.engine[c] not in self.busy]
         chosen = [(c, 0) for c in ready if self.engine[c] < 0]

@@ -68,8 +68,8 @@ def test_import_rules_have_no_cycle():
 PCIE_LEVELS = (
     {"topology"},
     {"graphs"},
-    {"models", "engines", "measurements"},
-    {"packets", "schedules"},
+    {"models", "measurements"},
+    {"engines", "packets", "schedules"},
     {"machines"},
     {"tables"},
 )

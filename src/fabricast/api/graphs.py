@@ -12,7 +12,6 @@ from fabricast.api.quantities import to_bytes
 from fabricast.core.errors import InputError, unknown_name
 from fabricast.pcie.graphs.collectives import card_arcs, collective_arcs
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, from_arcs
-from fabricast.pcie.graphs.congestion_graphs import all_to_all as all_arcs
 from fabricast.pcie.graphs.files import read_graphs as read_graph_file
 from fabricast.pcie.graphs.patterns import halo_pattern
 from fabricast.pcie.topology.files import load_tree
@@ -188,7 +187,11 @@ def all_to_all(tree: PcieTree, *, size: float | str = _SIZE) -> CongestionGraphs
     >>> all_to_all(load_topology("storm8")).source.size
     56
     """
-    return graph(all_arcs(_ranks(tree)), size=size, name="all_to_all")
+    ranks = _ranks(tree)
+    # Rank k sends to k + 1 first, so that the copies of the first round have different targets.
+    rounds = range(1, len(ranks))
+    arcs = [(source, ranks[(place + step) % len(ranks)]) for step in rounds for place, source in enumerate(ranks)]
+    return graph(arcs, size=size, name="all_to_all")
 
 
 def collective(tree: PcieTree, name: str, *, size: float | str = _SIZE) -> CongestionGraphs:
@@ -285,7 +288,7 @@ def host_copies(tree: PcieTree, *, to_host: bool = False, size: float | str = _S
     Returns
     -------
     CongestionGraphs
-        One graph for the model endpoint_engines. Host memory is numbered after all endpoints of the topology.
+        One graph for models with engines. Host memory is numbered after all endpoints of the topology.
 
     Examples
     --------
@@ -384,6 +387,6 @@ def check_endpoints(tree: PcieTree, graphs: CongestionGraphs, argument: str = "g
     if largest >= len(tree.endpoint_names):
         raise InputError(
             f"contains endpoint number {largest}, expected 0 to {len(tree.endpoint_names) - 1} of '{tree.name}' (only "
-            "model endpoint_engines supports the higher numbers of host memory)",
+            "models with engines support the higher numbers of host memory)",
             argument=argument,
         )

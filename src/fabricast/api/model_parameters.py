@@ -7,12 +7,21 @@ from pathlib import Path
 
 from fabricast.api.quantities import to_bytes_per_s
 from fabricast.core.errors import InputError, unknown_name
-from fabricast.pcie.machines.engine_model import ENDPOINT_ENGINES, EngineModel, measured_calibration
-from fabricast.pcie.models.catalogue import DEFAULT_MODEL, MODELS, Model
+from fabricast.pcie.machines.engine_model import (
+    ENDPOINT_ENGINES,
+    ENGINE_MODELS,
+    PORTS_AND_ENGINES,
+    EngineModel,
+    measured_calibration,
+)
+from fabricast.pcie.models.catalogue import MODELS, Model
 from fabricast.pcie.models.parameters import MachineParameters, machine_parameters
 from fabricast.pcie.topology.tree import PcieTree, single_copy_rate_of
 
-__all__ = ["ModelInputs"]
+__all__ = ["DEFAULT_MODEL", "ModelInputs"]
+
+#: Model of forecasts if none is specified: the most accurate one on measured machines.
+DEFAULT_MODEL = PORTS_AND_ENGINES
 
 
 @dataclass(frozen=True)
@@ -30,7 +39,7 @@ class ModelInputs:
         If the model is unknown, or an input is not supported by the model.
     """
 
-    model: str | Model | None = None
+    model: str | Model = DEFAULT_MODEL
     bandwidth: float | str | None = None
     tau: float | None = None
     crossing_cost: float | None = None
@@ -42,7 +51,7 @@ class ModelInputs:
 
     def __post_init__(self) -> None:
         if self.is_engine_model:
-            if self.tau is not None:
+            if self.tau is not None and self.name == ENDPOINT_ENGINES:
                 raise InputError(
                     f"is not a parameter of '{ENDPOINT_ENGINES}'; use crossing_cost for the slowdown across the root "
                     "complex",
@@ -53,25 +62,23 @@ class ModelInputs:
             return
         for name in ("program", "measurements", "system"):
             if getattr(self, name) is not None:
-                raise InputError(f"is only supported by model '{ENDPOINT_ENGINES}'", argument=name)
+                raise InputError(f"is only supported by {' and '.join(ENGINE_MODELS)}", argument=name)
         if isinstance(self.model, str) and self.model not in MODELS:
-            raise unknown_name("model", self.model, [*MODELS, ENDPOINT_ENGINES])
+            raise unknown_name("model", self.model, [*ENGINE_MODELS, *MODELS])
+
+    @property
+    def name(self) -> str:
+        """Name of the model."""
+        return self.model if isinstance(self.model, str) else self.model.name
 
     @property
     def is_engine_model(self) -> bool:
-        """Whether the model is endpoint_engines, or an input without a model requires it."""
-        if self.model is None:
-            return any(value is not None for value in (self.program, self.measurements, self.system))
-        return self.model == ENDPOINT_ENGINES
-
-    def for_copies(self, *, of_host: bool) -> ModelInputs:
-        """Return inputs whose model supports copies of host memory, if required and no model is specified."""
-        return replace(self, model=ENDPOINT_ENGINES) if of_host and self.model is None else self
+        """Whether the model executes copies with engines."""
+        return isinstance(self.model, str) and self.model in ENGINE_MODELS
 
     def chosen_model(self) -> Model:
         """Return the model from the catalogue."""
-        model = DEFAULT_MODEL if self.model is None else self.model
-        return MODELS[model] if isinstance(model, str) else model
+        return MODELS[self.model] if isinstance(self.model, str) else self.model
 
     def machine_parameters(self, tree: PcieTree) -> MachineParameters:
         """Return the parameters of a machine, with the user-supplied values among them."""
@@ -84,17 +91,19 @@ class ModelInputs:
         )
 
     def engine_model(self, tree: PcieTree) -> EngineModel:
-        """Return the engine model of a machine, calibrated with measured copies if specified.
+        """Return the model with engines of a machine, calibrated with measured copies if specified.
 
         Without measurements, the rates come from the machine parameters.
         """
         if self.measurements is None:
-            return EngineModel(tree, self.machine_parameters(tree), program=self.program, pcie_only=self.pcie_only)
-        for name in ("bandwidth", "crossing_cost", "parameters"):
+            return EngineModel(
+                tree, self.machine_parameters(tree), program=self.program, pcie_only=self.pcie_only, model=self.name
+            )
+        for name in ("bandwidth", "tau", "crossing_cost", "parameters"):
             if getattr(self, name) is not None:
                 raise InputError(f"excludes {name}: both specify the rates of copies", argument="measurements")
         calibration, warnings = measured_calibration(
             tree, self.measurements, system=self.system, one_way_bytes_per_s=single_copy_rate_of(tree)
         )
         tree = replace(tree, warnings=(*tree.warnings, *warnings))
-        return EngineModel(tree, calibration, program=self.program, pcie_only=self.pcie_only)
+        return EngineModel(tree, calibration, program=self.program, pcie_only=self.pcie_only, model=self.name)

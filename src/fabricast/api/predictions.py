@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fabricast.api.graphs import check_endpoints, graph, load_topology, read_graphs
-from fabricast.api.model_parameters import ModelInputs
+from fabricast.api.model_parameters import DEFAULT_MODEL, ModelInputs
 from fabricast.api.prediction_table import Prediction, communications
 from fabricast.api.quantities import MOST_THREADS, check_count
 from fabricast.core.errors import near_names
@@ -21,7 +21,8 @@ from fabricast.core.warnings import Warning, WarningCode
 from fabricast.pcie.graphs.checks import reject_peer_copies
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, from_arcs
 from fabricast.pcie.graphs.divided_writes import divided_writes, divided_writes_warning
-from fabricast.pcie.machines.engine_model import ENDPOINT_ENGINES, EngineModel
+from fabricast.pcie.graphs.rates import CopyTimes
+from fabricast.pcie.machines.engine_model import ENGINE_MODELS, EngineModel
 from fabricast.pcie.models.catalogue import Model
 from fabricast.pcie.models.evaluation import Evaluation, evaluate
 from fabricast.pcie.models.removals import MOST_COPIES, Times, removal_texts, removals
@@ -30,12 +31,12 @@ from fabricast.pcie.topology.paths import link_labels
 from fabricast.pcie.topology.tree import PcieTree
 from fabricast.runtime.threads import prefetched_map
 
-__all__ = ["MOST_EXPLAINED", "Predictor", "predict"]
+__all__ = ["Predictor", "most_explained", "predict"]
 
 #: Maximum number of blocks of graphs that are evaluated concurrently; limits memory for blocks that wait to be written.
 _MOST_PARTS = 4
-#: Maximum number of copies for which limiting copies are determined by default.
-MOST_EXPLAINED = 1_000_000
+#: Maximum number of copies for which limiting copies are determined by default, and that of models with engines.
+_MOST_EXPLAINED, _MOST_WITH_ENGINES = 1_000_000, 5_000
 #: Relative difference below which times are equal.
 _SAME = 1e-9
 #: Size in bytes below which the start-up time, which the models neglect, exceeds the predicted time.
@@ -50,6 +51,11 @@ def _link_columns(tree: PcieTree, found: Evaluation) -> dict[str, Any]:
         "bottleneck": pd.Categorical.from_codes(found.bottleneck, pd.Index(labels)),
         "caused_by": pd.Categorical.from_codes(found.caused_by + 1, pd.Index(["", *labels])),
     }
+
+
+def _text_columns(found: CopyTimes) -> dict[str, Any]:
+    """Return the columns bottleneck and caused_by of a model with engines."""
+    return {"bottleneck": pd.Categorical(found.bottleneck), "caused_by": pd.Categorical(found.caused_by)}
 
 
 def _isolated_s(tree: PcieTree, graphs: CongestionGraphs, times: Times) -> NDArray[np.float64]:
@@ -67,7 +73,7 @@ def predict(
     graphs: CongestionGraphs | str | Path | Iterable[tuple[int | str, int | str]],
     *,
     size: float | str = "300 MiB",
-    model: str | Model | None = None,
+    model: str | Model = DEFAULT_MODEL,
     bandwidth: float | str | None = None,
     tau: float | None = None,
     crossing_cost: float | None = None,
@@ -83,9 +89,9 @@ def predict(
 ) -> Prediction:
     """Predict the completion time and bottleneck of each copy of congestion graphs.
 
-    A congestion graph is a set of copies that overlap in time on one machine. Most models divide the bandwidth of
-    shared links among its copies and neglect start-up times. The model ``"endpoint_engines"`` also executes the copies
-    of each GPU one at a time, in the order of a copy program, and supports copies of host memory.
+    A congestion graph is a set of copies that overlap in time on one machine. The default model arbitrates at the ports
+    of switches and executes the copies of each GPU one at a time, in the order of a copy program. The models of the
+    SC16 paper only divide the bandwidth of shared links. All models neglect start-up times.
 
     Parameters
     ----------
@@ -96,17 +102,16 @@ def predict(
         source and target that copy at the same time.
     size : float or str, default '300 MiB'
         Size of each copy of pairs, and of a file without sizes, in bytes or as text with a unit.
-    model : str or Model, optional
-        Model or its name, listed by ``fabricast models``. By default back_pressure, or endpoint_engines if copies use
-        host memory or if `program` or `measurements` is specified.
+    model : str or Model, default 'ports_and_engines'
+        Model or its name. ``fabricast models`` lists the names.
     bandwidth : float or str, optional
         Bandwidth of an isolated copy in bytes/s, or text such as ``"24 GiB/s"``. By default the bandwidth of the
         machine: calibrated, published, or the payload share of its link rate.
     tau : float, optional
         Performance reduction for crossing the root complex, 0 to 1; by default that of the machine, otherwise 0.
     crossing_cost : float, optional
-        Relative time per byte across the root complex, used by the models back_pressure and endpoint_engines; by
-        default that of the machine, otherwise 1.
+        Relative time per byte across the root complex, used by the models ports_and_engines, back_pressure and
+        endpoint_engines; by default that of the machine, otherwise 1.
     parameters : str or Path, optional
         Parameters of this machine, as written by ``fabricast calibrate -o``.
     pcie_only : bool, default False
@@ -115,14 +120,15 @@ def predict(
         Whether to add the bottleneck of each copy and its cause.
     limited_by : bool, optional
         Whether to add the copies that limit each copy, by evaluating each graph again without each of its copies. By
-        default if `explain` is true and there are at most a million copies.
+        default if `explain` is true and there are at most a million copies (ports_and_engines: 5,000).
     threads : int, default 1
         Number of threads.
     program : str, optional
-        Copy program of graphs that do not specify one, for endpoint_engines: ordered_writes (PyTorch), unordered_reads
-        (p2pmark), unordered_writes (nvbandwidth) or independent.
+        Copy program of graphs that do not specify one: listed_order (the default: copies from one GPU run one after the
+        other), ordered_writes (PyTorch), default_streams (PyTorch on default streams), unordered_reads (p2pmark),
+        unordered_writes (nvbandwidth) or independent (copies of a GPU run at the same time).
     measurements : str or Path, optional
-        Measured copies of this machine that calibrate endpoint_engines, in a format of `validate_machine`.
+        Measured copies of this machine that calibrate the forecast, in a format of `validate_machine`.
     system : str, optional
         Use only measurements of this system.
 
@@ -130,8 +136,8 @@ def predict(
     -------
     Prediction
         One row per copy: graph, communication (number in its graph), source, target, size_bytes, start_s, elapsed_s
-        (completion time minus start time), slowdown (elapsed time relative to the isolated copy). The model
-        endpoint_engines adds earliest_s and latest_s, the range of elapsed_s for random orders. If `explain` is true:
+        (completion time minus start time), slowdown (elapsed time relative to the isolated copy). Models with
+        engines add earliest_s and latest_s, the range of elapsed_s for random orders. If `explain` is true:
 
         - bottleneck: the directed link of its route at which the copy waits longest.
         - caused_by: the saturated link further on, or the shared resource, that causes the wait; empty if the copy gets
@@ -163,9 +169,8 @@ def predict(
 
     A GPU that copies to two others executes one copy after the other:
 
-    >>> engines = fc.predict(tree, fc.graph([(0, 1), (0, 4)]), model="endpoint_engines", program="torch")
-    >>> engines["slowdown"].round(1).tolist()
-    [1.0, 2.1]
+    >>> fc.predict(tree, [(0, 1), (0, 4)])["slowdown"].round(1).tolist()
+    [1.0, 2.2]
     """
     if unknown:
         name = next(iter(unknown))
@@ -174,15 +179,18 @@ def predict(
     if not isinstance(tree, PcieTree):
         tree = load_topology(tree)
     graphs = _graphs(tree, graphs, size)
-    of_host = int(np.maximum(graphs.source, graphs.target).max(initial=0)) >= len(tree.endpoint_names)
     inputs = ModelInputs(model, bandwidth, tau, crossing_cost, parameters, pcie_only, program, measurements, system)
-    inputs = inputs.for_copies(of_host=of_host)
     if limited_by is None:
-        limited_by = explain and graphs.source.size <= MOST_EXPLAINED
+        limited_by = explain and graphs.source.size <= most_explained(inputs)
     predictor = Predictor(tree, inputs, explain=explain, limited_by=limited_by, threads=threads)
     table = predictor.predict(graphs)
     table.attrs["warnings"] = predictor.warnings()
     return table
+
+
+def most_explained(inputs: ModelInputs) -> int:
+    """Return the number of copies up to which limiting copies are determined by default."""
+    return _MOST_WITH_ENGINES if inputs.is_engine_model else _MOST_EXPLAINED
 
 
 def _graphs(
@@ -252,7 +260,7 @@ class Predictor:
 
     @property
     def tree(self) -> PcieTree:
-        """Topology of the graphs. With endpoint_engines, it contains host memory as endpoints."""
+        """Topology of the graphs. With engines, it contains host memory as endpoints."""
         return self._tree
 
     def predict(self, graphs: CongestionGraphs) -> Prediction:
@@ -280,7 +288,7 @@ class Predictor:
     def predict_parts(self, parts: Iterable[CongestionGraphs]) -> Iterator[Prediction]:
         """Yield the times of blocks of graphs, in their order.
 
-        Several threads evaluate one block each, except for endpoint_engines.
+        Several threads evaluate one block each, except for models with engines.
 
         Parameters
         ----------
@@ -297,7 +305,7 @@ class Predictor:
         InputError
             See `predict`.
         """
-        # Results of endpoint_engines depend on the previous graphs, and it does not release the interpreter lock.
+        # Warnings of models with engines depend on the previous graphs, and they do not release the interpreter lock.
         several = min(self._threads, _MOST_PARTS) if self._engines is None else 1
         for graphs, table in prefetched_map(partial(self._of_part, threads=1), parts, threads=several):
             self._remember(graphs, table)
@@ -316,7 +324,7 @@ class Predictor:
             self._remember_divided(graphs.chosen(self._engines.writes(graphs)))
             return
         self._remember_divided(graphs)
-        # endpoint_engines supports programs and inter-socket links, and no copy starves.
+        # Models with engines support programs and inter-socket links, and no copy starves.
         self._has_programs |= any(graphs.programs)
         self._between_roots += int(self._is_between_roots[graphs.source, graphs.target].sum())
         self._starves |= not np.isfinite(table["elapsed_s"].to_numpy()).all()
@@ -342,7 +350,7 @@ class Predictor:
                 "slowdown": elapsed_s / isolated_s,
                 "earliest_s": found.earliest_s - graphs.start_s,
                 "latest_s": found.latest_s - graphs.start_s,
-                **({"bottleneck": found.bottleneck, "caused_by": found.caused_by} if self._explain else {}),
+                **(_text_columns(found) if self._explain else {}),
                 **self._limiting(graphs, elapsed_s, isolated_s, times),
             }
         )
@@ -399,7 +407,7 @@ class Predictor:
         if self._has_programs:
             add(
                 WarningCode.PROGRAMS_IGNORED,
-                f"the programs of the graphs are ignored: only model '{ENDPOINT_ENGINES}' uses them",
+                f"the programs of the graphs are ignored: only {' and '.join(ENGINE_MODELS)} use them",
             )
         if self._between_roots:
             add(

@@ -47,8 +47,7 @@ def _root(
 #: Remedy on the command line, by type of error.
 _HELP = {
     "NoAcceleratorError": "; specify --include-display to include graphics cards (class 0300)",
-    "UnknownSpeedError": "; specify --parameters, --bandwidth or, for model endpoint_engines, --measurements "
-    "(simulate: --generation and --width)",
+    "UnknownSpeedError": "; specify --parameters, --bandwidth or --measurements (simulate: --generation and --width)",
     "PeerLinkError": "; specify --pcie-only to route these copies over the PCIe tree",
 }
 

@@ -29,7 +29,7 @@ TAU = typer.Option(
     show_default=False,
 )
 CROSSING_COST = typer.Option(
-    help="Relative time per byte across the root complex, used by back_pressure and endpoint_engines; by default that "
+    help="Relative time per byte across the root complex, used by models with ports or engines; by default that "
     "of the machine, otherwise 1.",
     show_default=False,
 )

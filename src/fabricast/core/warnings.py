@@ -42,6 +42,7 @@ class WarningCode(StrEnum):
     LIMITING_COPIES_OMITTED = "limiting_copies_omitted"
     PATH_CLASS_UNMEASURED = "path_class_unmeasured"
     RANDOM_ORDER = "random_order"
+    MEMORY_CAPACITY_UNKNOWN = "memory_capacity_unknown"
     DIRECT_LINK_RATE_NOMINAL = "direct_link_rate_nominal"
     ARBITER_PHASE = "arbiter_phase"
     # Measurements compared with a topology

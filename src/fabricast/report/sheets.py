@@ -29,7 +29,8 @@ _SYMBOLS = {"gb": "GB", "r2": "R²", "digest": "DuckDB version: content digest"}
 _NAME = re.compile(r"[A-Za-z][\w.]*[._]\w+")
 #: Readable names of the models of all studies.
 READABLE_MODELS = MODEL_TITLES | {name: model.title for name, model in MODELS.items()} | {
-    "endpoint_engines": "engines and program", "packets_with_engines": "engines and program, packet level",
+    "ports_and_engines": "ports, engines and program", "endpoint_engines": "engines and program",
+    "packets_with_engines": "engines and program, packet level",
     "sharing_on_the_tree": "sharing on the tree", "packets": "packets and headers",
     "packets_with_gap": "packets, headers and device gap", "published_formula": "formula of the paper",
     "breakdown": "sums of components",

@@ -217,13 +217,14 @@ CREATE TABLE measured_copy (
   judged BOOLEAN NOT NULL, -- whether the measurement is used for validation
   measured_bytes_per_s DOUBLE NOT NULL CHECK (measured_bytes_per_s > 0), -- total rate of all copies
   spread_bytes_per_s DOUBLE, -- half of the range over repetitions, NULL for a single repetition
-  forecast_bytes_per_s DOUBLE, -- prediction with engines, barriers and links: median over random samples; NULL if a probe is missing
+  forecast_bytes_per_s DOUBLE, -- prediction with ports, engines and barriers (ports_and_engines): median over random samples; NULL if a probe is missing
   low_bytes_per_s DOUBLE, -- minimum over the samples and over the unknown bandwidth of links between root complexes
   high_bytes_per_s DOUBLE, -- maximum over the samples and over this unknown bandwidth
   packets_bytes_per_s DOUBLE, -- packet simulation with the same parameters and engines: median over samples; NULL for host memory and if not validated
   packets_low_bytes_per_s DOUBLE, -- minimum over these samples
   packets_high_bytes_per_s DOUBLE, -- maximum over these samples
   left_out_bytes_per_s DOUBLE, -- many copies of a GPU: prediction with the program's pause fitted to the public measurements of other machines; otherwise NULL
+  engines_bytes_per_s DOUBLE, -- prediction with engines, barriers and max-min sharing of links (endpoint_engines); NULL if a probe is missing
   sharing_bytes_per_s DOUBLE NOT NULL, -- prediction with link sharing only
   no_contention_bytes_per_s DOUBLE NOT NULL, -- prediction without contention
   relative_error DOUBLE, -- (forecast - measured) / measured; NULL without a prediction

@@ -250,9 +250,8 @@ def schedule(
 @app.command(epilog="Example: fabricast models")
 def models() -> None:
     """List the models for 'predict --model'."""
-    from fabricast.pcie.machines.engine_model import ENDPOINT_ENGINES, TITLE
+    from fabricast.pcie.machines.engine_model import ENGINE_MODELS
     from fabricast.pcie.models.catalogue import MODELS
 
-    for name, entry in MODELS.items():
-        typer.echo(f"{name:24} {entry.title}")
-    typer.echo(f"{ENDPOINT_ENGINES:24} {TITLE}")
+    for name, title in {**ENGINE_MODELS, **{name: model.title for name, model in MODELS.items()}}.items():
+        typer.echo(f"{name:24} {title}")

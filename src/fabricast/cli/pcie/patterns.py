@@ -8,9 +8,6 @@ from typing import TYPE_CHECKING
 
 from fabricast.core.errors import InputError
 
-#: Name of the host memory nearest to the GPU of the copy.
-HOST = "H"
-
 if TYPE_CHECKING:
     from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
     from fabricast.pcie.topology.tree import PcieTree
@@ -56,11 +53,6 @@ class Patterns:
                 f"{count} sets of copies are specified, expected exactly one of: a file of graphs, --all-to-all SIZE, "
                 "--halo GRID, --ring, --host-to-all, --copies LIST"
             )
-
-    @property
-    def of_host(self) -> bool:
-        """Whether the pattern copies host memory."""
-        return self.host_to_all or HOST in (self.copies or "").replace(">", " ").replace(",", " ").split()
 
     def graphs(self, tree: PcieTree, size_bytes: float) -> CongestionGraphs:
         """Return the graph of the pattern.

@@ -40,8 +40,8 @@ __all__ = ["app"]
 
 app = typer.Typer()
 
-#: Size in bytes of a CSV file up to which limiting copies are determined by default: about a million rows.
-_EXPLAINED_BYTES = 16 * 2**20
+#: Typical size of a row of a file of graphs in bytes.
+_ROW_BYTES = 16
 
 
 GRAPHS = typer.Argument(
@@ -52,10 +52,10 @@ HALO = typer.Option(help="Halo exchange on a process grid such as 4x2.", metavar
 RING = typer.Option("--ring", help="Every GPU copies to the next one.")
 HOST_TO_ALL = typer.Option("--host-to-all", help="Every GPU reads from its nearest host memory.")
 COPIES = typer.Option(help="Copies that start together, such as '0>3 1>3'; H is host memory.", metavar="LIST")
-MODEL = typer.Option(help="Name of the model, see 'fabricast models'.", show_default=False)
+MODEL = typer.Option(help="Name of the model, see 'fabricast models'.")
 PROGRAM = typer.Option(
-    help="Copy program of graphs that specify none: ordered_writes (PyTorch), unordered_reads (p2pmark), "
-    "unordered_writes or independent.",
+    help="Copy program of graphs that specify none: listed_order (the default: copies from one GPU run one after the "
+    "other), independent, ordered_writes or default_streams (PyTorch), unordered_reads (p2pmark), unordered_writes.",
     show_default=False,
 )
 MEASUREMENTS = typer.Option(
@@ -66,7 +66,7 @@ SYSTEM = typer.Option(help="Use only measurements of this system.")
 EXPLAIN = typer.Option("--explain/--no-explain", help="Add the bottleneck of each copy and its cause.")
 LIMITED_BY = typer.Option(
     "--limited-by/--no-limited-by",
-    help="Add the copies whose removal shortens each copy; by default up to about a million rows.",
+    help="Add the copies whose removal shortens each copy; by default up to 5,000 rows, a million without engines.",
     show_default=False,
 )
 FORMAT = typer.Option(
@@ -87,7 +87,7 @@ def predict(
     host_to_all: Annotated[bool, HOST_TO_ALL] = False,
     copies: Annotated[str | None, COPIES] = None,
     size: Annotated[str, SIZE] = "300MiB",
-    model: Annotated[str | None, MODEL] = None,
+    model: Annotated[str, MODEL] = "ports_and_engines",
     parameters: Annotated[Path | None, PARAMETERS] = None,
     bandwidth: Annotated[str | None, BANDWIDTH] = None,
     tau: Annotated[float | None, TAU] = None,
@@ -105,7 +105,7 @@ def predict(
 ) -> None:
     """Predict the completion time of each of several concurrent copies, and why it waits."""
     from fabricast.api.model_parameters import ModelInputs
-    from fabricast.api.predictions import MOST_EXPLAINED, Predictor
+    from fabricast.api.predictions import Predictor, most_explained
     from fabricast.cli.output import print_elapsed, printed_format, write_elapsed
     from fabricast.cli.pcie.patterns import Patterns
     from fabricast.pcie.graphs.files import ScatteredGraphError, read_graphs
@@ -121,11 +121,11 @@ def predict(
     tree = load_tree(topology, include_display=include_display)
     inputs = ModelInputs(
         model, rate_of(bandwidth), tau, crossing_cost, parameters, pcie_only, program, measurements, system
-    ).for_copies(of_host=patterns.of_host)
+    )
     predictor = partial(Predictor, tree, inputs, explain=explain, threads=threads)
     if output is not None and graphs is not None:
         if limited_by is None:
-            limited_by = not graphs.is_file() or graphs.stat().st_size <= _EXPLAINED_BYTES
+            limited_by = not graphs.is_file() or graphs.stat().st_size <= most_explained(inputs) * _ROW_BYTES
         with suppress(ScatteredGraphError):
             print_warnings(_predict_blocks(predictor(limited_by=limited_by), graphs, size_bytes, output, threads))
             return
@@ -134,7 +134,7 @@ def predict(
     else:
         read = patterns.graphs(with_host_memory(tree), size_bytes)
     if limited_by is None:
-        limited_by = read.source.size <= MOST_EXPLAINED
+        limited_by = read.source.size <= most_explained(inputs)
     whole = predictor(limited_by=limited_by)
     table = whole.predict(read)
     if output is None:

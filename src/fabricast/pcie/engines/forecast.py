@@ -8,75 +8,26 @@ up to twice the measured rate.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fabricast.core.errors import InputError
-from fabricast.pcie.engines.links import LinkNames, LinkRates, SharedLimit, links_of, named_links_of
+from fabricast.pcie.engines.links import SharedLimit, links_of, named_links_of
+from fabricast.pcie.engines.ports import link_order, new_ports, no_ports, reordered
 from fabricast.pcie.graphs.programs import CopyProgram
+from fabricast.pcie.graphs.rates import CopyTimes, LinkRates, Statistic, TotalRate, check_flows, printed_rates
 from fabricast.pcie.topology.paths import link_labels
 from fabricast.pcie.topology.tree import PcieTree
 
 if TYPE_CHECKING:
-    from fabricast.pcie.engines.kernels.engines import Links
+    from fabricast.pcie.engines.kernels.engines import Explanation
+    from fabricast.pcie.engines.kernels.links import Links
 
-__all__ = [
-    "MOST_FLOWS",
-    "CopyTimes",
-    "TotalRate",
-    "check_flows",
-    "copy_times",
-    "isolated_rate",
-    "total_rate",
-    "total_rates",
-]
+__all__ = ["Sharing", "copy_times", "isolated_rate", "total_rate", "total_rates"]
 
-#: Upper limit on the number of flows: the time of a prediction grows with its square.
-MOST_FLOWS = 4096
-
-
-@dataclass(frozen=True)
-class TotalRate:
-    """Aggregate rate of concurrent flows.
-
-    Parameters
-    ----------
-    bytes_per_s, low_bytes_per_s, high_bytes_per_s : float
-        Median, minimum and maximum over random draws of order and pauses, in bytes/s; equal for a deterministic
-        program.
-    flow_bytes_per_s : ndarray of float64, shape (flows,)
-        Mean rate of each flow until its last copy ends in bytes/s, median over draws.
-    """
-
-    bytes_per_s: float
-    low_bytes_per_s: float
-    high_bytes_per_s: float
-    flow_bytes_per_s: NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class CopyTimes:
-    """Completion times of copies in seconds.
-
-    Parameters
-    ----------
-    end_s, earliest_s, latest_s : ndarray of float64, shape (copies,)
-        Mean, minimum and maximum over random draws of order and pauses; equal for a deterministic program.
-    bottleneck : tuple of str, one per copy
-        Label of the link of its route at which each copy waits longest, for its share or for a copy engine of that
-        endpoint; empty tuple unless requested.
-    caused_by : tuple of str, one per copy
-        Name of the shared resource that limits the copy there, such as host memory; empty text otherwise.
-    """
-
-    end_s: NDArray[np.float64]
-    earliest_s: NDArray[np.float64]
-    latest_s: NDArray[np.float64]
-    bottleneck: tuple[str, ...] = ()
-    caused_by: tuple[str, ...] = ()
+#: Rule by which running copies share links: max-min fairly, or by arbitration at ports with back-pressure.
+Sharing = Literal["max_min", "ports"]
 
 
 def total_rate(
@@ -87,9 +38,11 @@ def total_rate(
     *,
     over_peer_links: bool = False,
     limits: Sequence[SharedLimit] = (),
-    repeats: int = 20,
+    repeats: int | None = None,
     draws: int = 9,
     seed: int = 0,
+    sharing: Sharing = "max_min",
+    statistic: Statistic = "total",
 ) -> TotalRate:
     """Predict the aggregate rate of repeated copies in several flows.
 
@@ -110,12 +63,17 @@ def total_rate(
         Whether copies use the direct links whose bandwidth the topology specifies.
     limits : sequence of SharedLimit, default ()
         Limits on the aggregate rate of some flows, such as all flows that read one memory.
-    repeats : int, default 20
-        Copies of each flow. All copies have the same size, which does not affect the rate.
+    repeats : int, optional
+        Copies of each flow; by default the repetitions of the program. All copies have the same size, which does not
+        affect the rate.
     draws : int, default 9
         Number of runs with different random numbers; a deterministic program runs once.
     seed : int, default 0
         Seed of the first draw; each further draw adds 1.
+    sharing : {'max_min', 'ports'}, default 'max_min'
+        Rule by which running copies share links.
+    statistic : str, default 'total'
+        Rate that the benchmark prints, see `fabricast.pcie.graphs.rates.printed_rates`.
 
     Returns
     -------
@@ -125,7 +83,7 @@ def total_rate(
     Raises
     ------
     InputError
-        If there are no flows or more than `MOST_FLOWS`, or a flow has the same source and target.
+        If there are no flows or more than `MOST_COPIES`, or a flow has the same source and target.
 
     References
     ----------
@@ -137,17 +95,18 @@ def total_rate(
     --------
     One source copies to a near and a far destination. Its single engine alternates; each flow gets half the rate.
 
+    >>> from dataclasses import replace
     >>> from fabricast.pcie.graphs.programs import PROGRAMS
     >>> from fabricast.pcie.topology.regular import regular_tree
     >>> tree = regular_tree("flat4x2", (2, 4))
     >>> rates = LinkRates(50e9, 50e9)
-    >>> total = total_rate(tree, [(0, 1), (0, 4)], PROGRAMS["unordered_writes"], rates)
+    >>> total = total_rate(tree, [(0, 1), (0, 4)], replace(PROGRAMS["unordered_writes"], switch_share=0.0), rates)
     >>> round(total.bytes_per_s / 1e9), bool((total.flow_bytes_per_s < 30e9).all())
     (50, True)
     """
     (total,) = total_rates(
         tree, flows, [program], rates, over_peer_links=over_peer_links, limits=limits, repeats=repeats, draws=draws,
-        seed=seed,
+        seed=seed, sharing=sharing, statistic=statistic,
     )  # fmt: skip
     return total
 
@@ -160,15 +119,17 @@ def total_rates(
     *,
     over_peer_links: bool = False,
     limits: Sequence[SharedLimit] = (),
-    repeats: int = 20,
+    repeats: int | None = None,
     draws: int = 9,
     seed: int = 0,
+    sharing: Sharing = "max_min",
+    statistic: Statistic = "total",
 ) -> list[TotalRate]:
     """Predict the aggregate rate of several flows under several programs.
 
     Parameters
     ----------
-    tree, flows, rates, over_peer_links, limits, repeats, draws, seed
+    tree, flows, rates, over_peer_links, limits, repeats, draws, seed, sharing, statistic
         See `total_rate`.
     programs : sequence of CopyProgram
         Programs to compare.
@@ -193,13 +154,14 @@ def total_rates(
     True
     """
     check_flows(flows)
+    runs = _Runs(tree, flows, rates, over_peer_links, limits, sharing)
     size = np.full(len(flows), rates.one_way_bytes_per_s)
-    links = links_of(tree, flows, rates, over_peer_links, limits)
     results = []
     for program in programs:
-        ends_s, _ = _ends_s(tree, links, flows, program, size, np.zeros(len(flows)), repeats, draws, seed)
-        totals = len(flows) * repeats * size[0] / ends_s.max(axis=1)
-        by_flow = np.median(repeats * size / ends_s, axis=0)
+        count = program.repetitions if repeats is None else repeats
+        ends_s = runs.ends_s(program, size, np.zeros(len(flows)), count, draws, seed)
+        totals = printed_rates(runs.pairs, count * size[0], ends_s, statistic)
+        by_flow = np.median(count * size / ends_s, axis=0)
         results.append(TotalRate(float(np.median(totals)), float(totals.min()), float(totals.max()), by_flow))
     return results
 
@@ -217,6 +179,7 @@ def copy_times(
     draws: int = 101,
     seed: int = 0,
     explain: bool = False,
+    sharing: Sharing = "max_min",
 ) -> CopyTimes:
     """Predict the completion time of each copy of a program that runs once.
 
@@ -242,6 +205,8 @@ def copy_times(
         Seed of the first draw; each further draw adds 1.
     explain : bool, default False
         Whether to determine the bottleneck of each copy.
+    sharing : {'max_min', 'ports'}, default 'max_min'
+        Rule by which running copies share links.
 
     Returns
     -------
@@ -252,7 +217,7 @@ def copy_times(
     Raises
     ------
     InputError
-        If there are no copies or more than `MOST_FLOWS`, or a copy has the same source and target.
+        If there are no copies or more than `MOST_COPIES`, or a copy has the same source and target.
 
     References
     ----------
@@ -270,18 +235,18 @@ def copy_times(
     >>> independent = PROGRAMS["independent"]
     >>> copy_times(tree, [(0, 1), (2, 1)], independent, rates, size_bytes=size, start_s=start).end_s.tolist()
     [2.0, 2.0]
-    >>> in_turns = replace(PROGRAMS["unordered_writes"], random_turns=False)
+    >>> in_turns = replace(PROGRAMS["unordered_writes"], random_turns=False, switch_share=0.0)
     >>> copy_times(tree, [(0, 1), (0, 4)], in_turns, rates, size_bytes=size, start_s=start).end_s.tolist()
     [1.0, 2.0]
     """
     check_flows(flows)
-    links, names = named_links_of(tree, flows, rates, over_peer_links, limits)
-    queues = _queues(tree, links, names, flows, program) if explain else None
-    ends_s, waited_s = _ends_s(tree, links, flows, program, size_bytes, start_s, 1, draws, seed, queues)
+    runs = _Runs(tree, flows, rates, over_peer_links, limits, sharing)
+    explanation = _Explanation(runs, program) if explain else None
+    ends_s = runs.ends_s(program, size_bytes, start_s, 1, draws, seed, explanation)
     low, high = ends_s.min(axis=0), ends_s.max(axis=0)
-    explanation = _explanation(tree, names, waited_s) if explain else ((), ())
     # Rounding can move the mean of equal numbers outside their range.
-    return CopyTimes(np.clip(ends_s.mean(axis=0), low, high), low, high, *explanation)
+    times = np.clip(ends_s.mean(axis=0), low, high), low, high
+    return CopyTimes(*times) if explanation is None else CopyTimes(*times, *explanation.texts())
 
 
 def isolated_rate(tree: PcieTree, flow: tuple[int, int], rates: LinkRates, *, over_peer_links: bool = False) -> float:
@@ -298,35 +263,117 @@ def isolated_rate(tree: PcieTree, flow: tuple[int, int], rates: LinkRates, *, ov
     return float(links.capacity[links.link].min())
 
 
-def _ends_s(
-    tree: PcieTree, links: Links, flows: Sequence[tuple[int, int]], program: CopyProgram, size: NDArray[np.float64],
-    start_s: NDArray[np.float64], repeats: int, draws: int, seed: int, queues: NDArray[np.int64] | None = None,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:  # fmt: skip
-    """Return the completion time of each flow in s, shape (draws, flows), and its waiting time at each link.
+class _Runs:
+    """Runs of copy programs over the same flows.
 
-    `queues` is the link at which each flow waits for its engine; without it, waiting times are not determined.
+    Parameters
+    ----------
+    tree, flows, rates, over_peer_links, limits, sharing
+        See `total_rate`.
     """
-    from fabricast.pcie.engines.kernels.engines import Program, Waits, run_program
 
-    pairs = np.array(flows, dtype=np.int64)
-    others = np.array([tree.vertex(name).host_memory or tree.vertex(name).network_card for name in tree.endpoint_names])
-    alone = np.minimum.reduceat(links.capacity[links.link], links.offset[:-1])
-    # Random numbers must not depend on the order of copies that the program does not order.
-    order = np.arange(len(flows))
-    if program.random_turns and not program.serialised:
-        order = np.lexsort((start_s, size, pairs[:, 1], pairs[:, 0]))
-    executed = Program(
-        program.engines(pairs, others)[order], program.barriers(pairs, others)[order], size[order], start_s[order],
-        repeats, program.random_turns, program.switch_share,
-    )  # fmt: skip
-    sorted_links = _in_order(links, order)
-    waits = Waits(np.zeros((0, 0)), np.zeros(0, dtype=np.int64))
-    if queues is not None:
-        waits = Waits(np.zeros((len(flows), links.capacity.size)), queues[order])
-    runs = range(draws if program.is_random else 1)
-    endpoints, back = tree.routes.endpoints, np.argsort(order)
-    ends_s = [run_program(sorted_links, executed, endpoints, alone[order], seed + draw, waits) for draw in runs]
-    return np.stack(ends_s)[:, back], waits.waited_s[back] if queues is not None else waits.waited_s
+    def __init__(
+        self, tree: PcieTree, flows: Sequence[tuple[int, int]], rates: LinkRates, over_peer_links: bool,
+        limits: Sequence[SharedLimit], sharing: Sharing,
+    ) -> None:  # fmt: skip
+        self.tree, self.rates, self.sharing = tree, rates, sharing
+        self.pairs = np.array(flows, dtype=np.int64)
+        self.links, self.names = named_links_of(tree, flows, rates, over_peer_links, limits)
+        self.alone = np.minimum.reduceat(self.links.capacity[self.links.link], self.links.offset[:-1])
+        # Pauses are known for copies over the tree only.
+        self.pausing = np.where(np.array(self.names.places) >= 0, self.alone, np.inf)
+        self.order = np.arange(self.links.capacity.size)
+        if sharing == "ports":
+            self.order = link_order(self.names, self.links.capacity.size, tree.routes.upstream_links)
+            self.links = reordered(self.links, self.order)
+
+    def ends_s(
+        self, program: CopyProgram, size: NDArray[np.float64], start_s: NDArray[np.float64], repeats: int, draws: int,
+        seed: int, explanation: _Explanation | None = None,
+    ) -> NDArray[np.float64]:  # fmt: skip
+        """Return the completion time of each flow in s, shape (draws, flows)."""
+        from fabricast.pcie.engines.kernels.engines import Explanation, Program, run_program
+        from fabricast.pcie.models.kernels.bottlenecks import Waits
+
+        names = self.tree.endpoint_names
+        others = np.array([self.tree.vertex(name).host_memory or self.tree.vertex(name).network_card for name in names])
+        # Random numbers must not depend on the order of copies that the program does not order.
+        order = np.arange(len(self.pairs))
+        if program.random_turns and program.serialised == "none":
+            order = np.lexsort((start_s, size, self.pairs[:, 1], self.pairs[:, 0]))
+        links, pairs = _in_order(self.links, order), self.pairs[order]
+        executed = Program(
+            program.engines(pairs, others), program.barriers(pairs, others), size[order], start_s[order], repeats,
+            program.occupancy(self.alone[order] / self.rates.one_way_bytes_per_s), program.random_turns,
+            program.switch_share, program.random_pauses,
+        )  # fmt: skip
+        if explanation is None:
+            no_waits = Waits(np.zeros((0, 0)), np.zeros((0, 0)), np.zeros((0, 0), dtype=np.int64))
+            waits = Explanation(no_waits, np.zeros(0, dtype=np.int64))
+        else:
+            waits = explanation.arrays(order)
+        if self.sharing == "ports":
+            ports = new_ports(self.tree, links, self.order, self.rates, keep_sets=explanation is None)
+        else:
+            ports = no_ports(self.tree)
+        runs, endpoints = range(draws if program.is_random else 1), self.tree.routes.endpoints
+        ends_s = [
+            run_program(links, executed, endpoints, self.pausing[order], seed + draw, ports, waits) for draw in runs
+        ]
+        return np.stack(ends_s)[:, np.argsort(order)]
+
+
+class _Explanation:
+    """Waiting times of flows at links over all runs.
+
+    Parameters
+    ----------
+    runs : _Runs
+        Flows and links.
+    program : CopyProgram
+        Program that is run.
+    """
+
+    def __init__(self, runs: _Runs, program: CopyProgram) -> None:
+        from fabricast.pcie.models.kernels.bottlenecks import Waits
+
+        self._runs, self._is_first = runs, program.executor == "source"
+        shape = len(runs.pairs), runs.links.capacity.size
+        self._waits = Waits(np.zeros(shape), np.zeros(shape), np.zeros(shape, dtype=np.int64))
+        self._flows = np.arange(len(runs.pairs))
+
+    def arrays(self, order: NDArray[np.int64]) -> Explanation:
+        """Return the arguments of the kernel for flows in another order."""
+        from fabricast.pcie.engines.kernels.engines import Explanation
+
+        self._flows = order
+        return Explanation(self._waits, self._queues()[order])
+
+    def _queues(self) -> NDArray[np.int64]:
+        """Return the link at which each flow waits for its engine: the first of its route for writes, else the last."""
+        links, tree_links = self._runs.links, self._runs.names.tree_links
+        queues = []
+        for flow in range(len(self._runs.pairs)):
+            route = links.link[links.offset[flow] : links.offset[flow + 1]]
+            on_tree = route[self._runs.order[route] < tree_links]
+            queues.append(route[0] if on_tree.size == 0 else on_tree[0 if self._is_first else -1])
+        return np.array(queues, dtype=np.int64)
+
+    def texts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the label of the link at which each flow waits longest, and the cause of the wait there."""
+        waits, names, order = self._waits, self._runs.names, self._runs.order
+        labels = dict(enumerate(link_labels(self._runs.tree))) | dict(names.names)
+        bottlenecks, causes = [""] * len(self._flows), [""] * len(self._flows)
+        for row, flow in enumerate(self._flows.tolist()):
+            longest = int(waits.limited_s[row].argmax())
+            link, place = int(order[longest]), names.places[flow]
+            blocked = waits.blocked_s[row, longest] > 0.5 * waits.limited_s[row, longest]
+            cause = int(order[waits.cause[row, longest]]) if blocked else -1
+            if link >= names.tree_links and place >= 0:
+                link, cause = place, link
+            bottlenecks[flow] = labels[link]
+            causes[flow] = labels[cause] if cause >= 0 else ""
+        return tuple(bottlenecks), tuple(causes)
 
 
 def _in_order(links: Links, order: NDArray[np.int64]) -> Links:
@@ -336,38 +383,3 @@ def _in_order(links: Links, order: NDArray[np.int64]) -> Links:
     places = np.arange(lengths.sum()) + np.repeat(links.offset[order] - begins, lengths)
     offset = np.append(begins, lengths.sum()).astype(np.int64)
     return links._replace(offset=offset, link=links.link[places], crosses=links.crosses[order])
-
-
-def _queues(
-    tree: PcieTree, links: Links, names: LinkNames, flows: Sequence[tuple[int, int]], program: CopyProgram
-) -> NDArray[np.int64]:
-    """Return the link at which each flow waits for its engine: the first of its route for writes, else the last."""
-    is_first = program.executor == "source"
-    queues = []
-    for flow in range(len(flows)):
-        route = links.link[links.offset[flow] : links.offset[flow + 1]]
-        on_tree = route[route < names.tree_links]
-        queues.append(route[0] if on_tree.size == 0 else on_tree[0 if is_first else -1])
-    return np.array(queues, dtype=np.int64)
-
-
-def _explanation(
-    tree: PcieTree, names: LinkNames, waited_s: NDArray[np.float64]
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the label of the link at which each flow waits longest, and the shared resource that limits it there."""
-    labels = link_labels(tree)
-    bottlenecks, causes = [], []
-    for place, link in zip(names.places, waited_s.argmax(axis=1).tolist(), strict=True):
-        on_tree = link < names.tree_links
-        bottlenecks.append(labels[link] if on_tree else labels[place] if place >= 0 else names.names[link])
-        causes.append("" if on_tree or place < 0 else names.names[link])
-    return tuple(bottlenecks), tuple(causes)
-
-
-def check_flows(flows: Sequence[tuple[int, int]]) -> None:
-    """Raise `InputError` for no flows, too many flows, or equal source and target."""
-    if not flows or len(flows) > MOST_FLOWS:
-        raise InputError(f"number of flows is {len(flows)}, expected 1 to {MOST_FLOWS:,}")
-    loop = next((flow for flow in flows if flow[0] == flow[1]), None)
-    if loop is not None:
-        raise InputError(f"flow is {loop[0]} to {loop[1]}, expected two different endpoints")

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fabricast.core.errors import InputError
+from fabricast.pcie.graphs.rates import LinkRates
 from fabricast.pcie.topology.parts import direct_rates
 from fabricast.pcie.topology.paths import PathClass, path_class_of, reverse_links
 from fabricast.pcie.topology.tree import PcieTree
 
 if TYPE_CHECKING:
-    from fabricast.pcie.engines.kernels.engines import Links
+    from fabricast.pcie.engines.kernels.links import Links
 
-__all__ = ["LinkNames", "LinkRates", "SharedLimit", "links_of", "named_links_of"]
+__all__ = ["LinkNames", "SharedLimit", "links_of", "named_links_of"]
 
 _REVERSE: dict[PathClass, PathClass] = {
     "local": "local", "crossing": "crossing", "between_roots": "between_roots",
@@ -25,63 +25,6 @@ _REVERSE: dict[PathClass, PathClass] = {
 }  # fmt: skip
 #: Path classes of copies from and to memory of another socket.
 _REMOTE = ("remote_in", "remote_out")
-
-
-@dataclass(frozen=True)
-class LinkRates:
-    """Link rates of a machine, calibrated by isolated copies and bidirectional pairs.
-
-    A path class that is not slower than the links of the tree needs no rate: its rate stays None.
-
-    Parameters
-    ----------
-    one_way_bytes_per_s : float
-        Rate of an isolated copy in bytes/s.
-    two_way_bytes_per_s : float
-        Rate of each copy of a bidirectional pair in bytes/s.
-    crossing_bytes_per_s, between_roots_bytes_per_s : float or None, default None
-        Rate of an isolated copy between GPUs in bytes/s: across the root complex, and between sockets. Without a rate
-        between sockets, `crossing_bytes_per_s` is used there too.
-    host_in_bytes_per_s, host_out_bytes_per_s : float or None, default None
-        Rate of an isolated copy from host memory, and to host memory, in bytes/s.
-    remote_in_bytes_per_s, remote_out_bytes_per_s : float or None, default None
-        Rate of an isolated copy from and to host memory of another socket in bytes/s. Without it, the rate of host
-        memory is used.
-    """
-
-    one_way_bytes_per_s: float
-    two_way_bytes_per_s: float
-    crossing_bytes_per_s: float | None = None
-    between_roots_bytes_per_s: float | None = None
-    host_in_bytes_per_s: float | None = None
-    host_out_bytes_per_s: float | None = None
-    remote_in_bytes_per_s: float | None = None
-    remote_out_bytes_per_s: float | None = None
-
-    def __post_init__(self) -> None:
-        one, two = self.one_way_bytes_per_s, self.two_way_bytes_per_s
-        if not 0 < one < 1e13 or not one / 2 <= two <= one * (1 + 1e-9):
-            raise InputError(
-                f"rate of an isolated copy is {one / 1e9:.4g} GB/s and of each copy of a bidirectional pair "
-                f"{two / 1e9:.4g} GB/s, expected a rate below 10,000 GB/s, and between half and all of it"
-            )
-
-    def of_class(self, way: PathClass) -> float | None:
-        """Return the isolated rate of a path class in bytes/s, or None if the tree links limit it."""
-        inter_socket = self.between_roots_bytes_per_s
-        rate = {
-            "crossing": self.crossing_bytes_per_s, "host_in": self.host_in_bytes_per_s,
-            "host_out": self.host_out_bytes_per_s,
-            "remote_in": self.remote_in_bytes_per_s or self.host_in_bytes_per_s,
-            "remote_out": self.remote_out_bytes_per_s or self.host_out_bytes_per_s,
-            "between_roots": self.crossing_bytes_per_s if inter_socket is None else inter_socket,
-        }.get(way)  # fmt: skip
-        return rate if rate is not None and rate < self.one_way_bytes_per_s else None
-
-    @property
-    def duplex_cost(self) -> float:
-        """Capacity lost per byte sent in the reverse direction (acknowledgements and credits)."""
-        return self.one_way_bytes_per_s / min(self.two_way_bytes_per_s, self.one_way_bytes_per_s) - 1.0
 
 
 @dataclass(frozen=True)
@@ -119,6 +62,8 @@ class LinkNames:
         Number of links of the tree, which have the lowest numbers.
     names : mapping of int to str
         Name of each other link that limits flows, such as ``"root complex RC"``.
+    ranks : mapping of int to int
+        Position of each other link on routes: 0 before, 1 among and 2 after links that several directions share.
     places : tuple of int
         For each flow, the link of its route that represents such limits: the last link towards the root, or the link of
         its host memory; -1 for flows that use no link of the tree.
@@ -126,6 +71,7 @@ class LinkNames:
 
     tree_links: int
     names: Mapping[int, str]
+    ranks: Mapping[int, int]
     places: tuple[int, ...]
 
 
@@ -145,7 +91,7 @@ def named_links_of(
     limits: Sequence[SharedLimit] = (),
 ) -> tuple[Links, LinkNames]:  # fmt: skip
     """Return the links as `links_of` does, and their names."""
-    from fabricast.pcie.engines.kernels.engines import Links
+    from fabricast.pcie.engines.kernels.links import Links
     from fabricast.pcie.graphs.kernels.link_use import links_in_use
 
     routes, names = tree.routes, tree.endpoint_names
@@ -171,7 +117,7 @@ def named_links_of(
     places = tuple(_place(tree, flow, route, routes.upstream_links) for flow, route in zip(flows, links, strict=True))
     for limit in limits:
         table.share(limit, links)
-    names_of_links = LinkNames(routes.capacity.size, table.names, places)
+    names_of_links = LinkNames(routes.capacity.size, table.names, table.ranks, places)
     capacity, opposite = table.capacity, table.opposite
     if -1 in opposite:
         # Links without a reverse direction point to an unused dummy link, whose load is always 0.
@@ -207,8 +153,9 @@ class _LinkTable:
     opposite: list[int]
     #: Limits that apply only while two other links are both in use.
     needs: dict[int, tuple[int, int]] = field(default_factory=dict)
-    #: Names of links that are not links of the tree.
+    #: Names of links that are not links of the tree, and their positions on routes.
     names: dict[int, str] = field(default_factory=dict)
+    ranks: dict[int, int] = field(default_factory=dict)
     _direct: dict[tuple[str, str], int] = field(default_factory=dict)
     _slow: dict[tuple[int, PathClass], int] = field(default_factory=dict)
     _of_gpu: dict[tuple[int, PathClass], int] = field(default_factory=dict)
@@ -226,6 +173,8 @@ class _LinkTable:
         Its directions are independent, because the effect of reverse traffic is unknown.
         """
         if key not in self._direct:
+            # Copies leave an NVSwitch after they entered it.
+            self.ranks[len(self.capacity)] = 2 if key[0] == "" else 0
             self._direct[key] = self.add(bytes_per_s, f"direct link {key[0] or 'NVSwitch'} > {key[1] or 'NVSwitch'}")
         return self._direct[key]
 
@@ -272,9 +221,12 @@ class _LinkTable:
 
     def share(self, limit: SharedLimit, links: list[list[int]]) -> None:
         """Add a shared limit to the links of its flows."""
+        flows = (*limit.flows, *limit.reverse_flows)
+        # A shared limit has no input ports: a link of each flow before it makes every flow an input of its own.
+        inputs = [self.add(np.inf, limit.name) for _ in flows]
         limit_link = self.add(limit.bytes_per_s, limit.name)
-        for flow in (*limit.flows, *limit.reverse_flows):
-            links[flow].append(limit_link)
+        for flow, entry in zip(flows, inputs, strict=True):
+            links[flow] += [entry, limit_link]
         if limit.reverse_flows:
             # One marker link of infinite capacity per direction: the limit applies while both markers are in use.
             self.needs[limit_link] = self.add(np.inf, limit.name), self.add(np.inf, limit.name)
@@ -288,4 +240,4 @@ def _is_root_port(tree: PcieTree, link: int) -> bool:
     lower, upper, *_ = tree.link_names[link]
     ends = [tree.vertex(lower), tree.vertex(upper)]
     others = [vertex for vertex in ends if vertex.kind != "root_complex"]
-    return len(others) == 1 and others[0].kind != "system" and not others[0].host_memory
+    return len(others) == 1 and others[0].kind not in ("system", "socket") and not others[0].host_memory

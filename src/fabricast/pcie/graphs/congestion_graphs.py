@@ -11,10 +11,23 @@ from numpy.typing import NDArray
 
 from fabricast.core.errors import InputError
 
-__all__ = ["OPTIONAL", "REQUIRED", "Arc", "CongestionGraphs", "all_to_all", "from_arcs", "gather", "joined", "scatter"]
+__all__ = [
+    "MOST_COPIES",
+    "OPTIONAL",
+    "REQUIRED",
+    "Arc",
+    "CongestionGraphs",
+    "all_to_all",
+    "from_arcs",
+    "gather",
+    "joined",
+    "scatter",
+]
 
 Arc = tuple[int, int]
 
+#: Maximum number of copies of one graph: the time of a forecast grows with its square.
+MOST_COPIES = 4096
 #: Sizes in bytes and start times in s beyond these are typing errors.
 SMALLEST_BYTES, LARGEST_BYTES, LATEST_START_S = 1e-3, 1e15, 1e6
 
@@ -68,6 +81,12 @@ class CongestionGraphs:
             raise InputError(
                 f"names, families, offset and programs do not delimit {copies} copies, expected one name and family "
                 "per graph, and an offset that ascends from 0 to the number of copies"
+            )
+        lengths = np.diff(offset)
+        if lengths.max(initial=0) > MOST_COPIES:
+            largest = int(lengths.argmax())
+            raise InputError(
+                f"graph '{self.names[largest]}' has {lengths[largest]:,} copies, expected at most {MOST_COPIES:,}"
             )
         valid = (self.source >= 0) & (self.target >= 0) & (self.source != self.target)
         valid &= (self.size_bytes >= SMALLEST_BYTES) & (self.size_bytes <= LARGEST_BYTES)

@@ -373,7 +373,9 @@ def read_ends(row: CsvRow | ParquetRow, tree: PcieTree, *, size_bytes: float) ->
         if _number(tree, row[column]) < _NEAREST_MEMORY:
             names = tree.endpoint_names
             shown = ", ".join(names[:16]) + (", ..." if len(names) > 16 else "")
-            host = "; host memory requires the model endpoint_engines" if row[column] == HOST else ""
+            host = (
+                "; host memory requires a model with engines, such as ports_and_engines" if row[column] == HOST else ""
+            )
             raise row.error(f"{column} is '{row[column]}', expected an endpoint of {tree.name}: {shown}{host}")
     numbers = _with_memory(tree, *(np.array([_number(tree, row[column])]) for column in ("source", "target")))
     if numbers is None:

@@ -10,8 +10,8 @@ import numpy as np
 
 from fabricast.core.errors import InputError
 from fabricast.pcie.engines.forecast import total_rate
-from fabricast.pcie.engines.links import LinkRates
 from fabricast.pcie.graphs.programs import PROGRAMS
+from fabricast.pcie.graphs.rates import LinkRates, Statistic
 from fabricast.pcie.machines.calibration import DUPLEX_COST, THROTTLED, Calibration, Estimate, by_links
 from fabricast.pcie.machines.direct_links import calibrated_links
 from fabricast.pcie.machines.limits import PROBES, Limit, limit_of_probe, with_inter_socket_capacity
@@ -65,7 +65,9 @@ def peer_link_of(tree: PcieTree, flows: Sequence[tuple[int, int]]) -> str | None
     return next((kind for s, t in flows if (kind := tree.peer_link(names[s], names[t])) is not None), None)
 
 
-def rate_limited_by_links(tree: PcieTree, flows: Sequence[tuple[int, int]], bytes_per_s: float) -> float:
+def rate_limited_by_links(
+    tree: PcieTree, flows: Sequence[tuple[int, int]], bytes_per_s: float, statistic: Statistic = "sum_of_copies"
+) -> float:
     """Return the highest total rate of some copies in bytes/s if only link rates limit them.
 
     The capacity of links between root complexes, the duplex cost and slower copies across the root complex are
@@ -80,10 +82,15 @@ def rate_limited_by_links(tree: PcieTree, flows: Sequence[tuple[int, int]], byte
         Source and target of each copy as endpoint numbers.
     bytes_per_s : float
         Rate of a link of capacity 1.
+    statistic : str, default 'sum_of_copies'
+        Rate that the benchmark prints. The rate until the copy that is listed last ends may be that of all copies at
+        the rate of a link.
     """
+    if statistic == "last_listed":
+        return len(flows) * bytes_per_s
     wide = with_inter_socket_capacity(tree, UNLIMITED)
-    totals = total_rate(wide, flows, PROGRAMS["independent"], LinkRates(bytes_per_s, bytes_per_s))
-    return float(totals.flow_bytes_per_s.sum())
+    rates = LinkRates(bytes_per_s, bytes_per_s)
+    return total_rate(wide, flows, PROGRAMS["independent"], rates, statistic="sum_of_copies").bytes_per_s
 
 
 def calibrate_machine(
@@ -132,7 +139,8 @@ def calibrate_machine(
                 used.add(graph.name)
             continue
         raw = tree.link_bytes_per_s
-        if raw is not None and graph.total_bytes_per_s > rate_limited_by_links(tree, flows, raw) * (1 + BEYOND):
+        most = np.inf if raw is None else rate_limited_by_links(tree, flows, raw, graph.statistic)
+        if graph.total_bytes_per_s > most * (1 + BEYOND):
             # Links cannot be calibrated with a rate that exceeds them.
             beyond.append(graph)
             continue
@@ -234,8 +242,7 @@ def _with_limits(tree: PcieTree, calibration: Calibration, probes: Sequence[_Pro
             probe
             for probe in of_limit
             if probe.graph.total_bytes_per_s
-            < (1 - THROTTLED)
-            * by_links(tree, probe.graph.flows, calibration.rates, rates_summed=probe.graph.rates_summed)
+            < (1 - THROTTLED) * by_links(tree, probe.graph.flows, calibration.rates, statistic=probe.graph.statistic)
         ]
         if throttled:
             estimates[limit] = Estimate(
@@ -398,7 +405,9 @@ def calibrating_class(alone: Mapping[PathClass, Sequence[float]]) -> PathClass |
     return "host_in" if np.median(alone["host_in"]) > np.median(alone[path_class]) * (1 + _FASTER) else path_class
 
 
-def highest_link_rate(tree: PcieTree, flows: Sequence[tuple[int, int]], calibration: Calibration) -> float:
+def highest_link_rate(
+    tree: PcieTree, flows: Sequence[tuple[int, int]], calibration: Calibration, statistic: Statistic = "sum_of_copies"
+) -> float:
     """Return the highest total rate of some copies in bytes/s at the highest known link rate.
 
     Copies over direct links add the rates of these links; the result is infinite if such a rate is unknown.
@@ -409,5 +418,6 @@ def highest_link_rate(tree: PcieTree, flows: Sequence[tuple[int, int]], calibrat
     most = sum(direct_link_rates.get((names[source], names[target]), np.inf) for source, target in direct)
     on_tree = [flow for flow in flows if flow not in direct]
     if on_tree:
-        most += rate_limited_by_links(tree, on_tree, max(rates.one_way_bytes_per_s, rates.crossing_bytes_per_s or 0.0))
+        fastest = max(rates.one_way_bytes_per_s, rates.crossing_bytes_per_s or 0.0)
+        most += rate_limited_by_links(tree, on_tree, fastest, statistic)
     return most

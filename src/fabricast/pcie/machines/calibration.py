@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from fabricast.pcie.engines.forecast import total_rate
-from fabricast.pcie.engines.links import LinkRates
 from fabricast.pcie.graphs.programs import PROGRAMS
+from fabricast.pcie.graphs.rates import LinkRates, Statistic
 from fabricast.pcie.machines.exclusion import Exclusion, Reason
 from fabricast.pcie.machines.limits import (
     Limit,
@@ -132,6 +132,7 @@ class Calibration:
             "crossing": rates.crossing_bytes_per_s, "between_roots": rates.between_roots_bytes_per_s,
             "host_in": rates.host_in_bytes_per_s, "host_out": rates.host_out_bytes_per_s,
             "remote_in": rates.remote_in_bytes_per_s, "remote_out": rates.remote_out_bytes_per_s,
+            "tau": rates.tau, "crossing_cost": rates.crossing_cost,
             **{str(limit): estimate.bytes_per_s for limit, estimate in self.estimates.items()},
         }  # fmt: skip
 
@@ -267,7 +268,7 @@ class Calibration:
                 least = min(least, np.inf if bound is None else bound * (1 + THROTTLED))
             elif bound is not None:
                 continue
-            if by_links(tree, [flows[number] for number in numbers], self.rates) > least:
+            if least < np.inf and by_links(tree, [flows[number] for number in numbers], self.rates) > least:
                 return True
         return False
 
@@ -312,23 +313,28 @@ def _between_roots(tree: PcieTree, flows: Sequence[tuple[str, str]]) -> list[tup
     return [flow for flow in flows if is_inter_socket(tree, flow) and tree.peer_link(*flow) is None]
 
 
-def by_links(tree: PcieTree, flows: Sequence[tuple[str, str]], rates: LinkRates, *, rates_summed: bool = True) -> float:
+def by_links(
+    tree: PcieTree, flows: Sequence[tuple[str, str]], rates: LinkRates, *, statistic: Statistic = "sum_of_copies"
+) -> float:
     """Return the total rate of some copies in bytes/s if only links limit them.
 
-    The total is the sum of the rates of all copies until their completion, or all bytes until the last completion.
+    `statistic` is the rate that the benchmark prints.
     """
     pairs = [(tree.endpoint_number[s], tree.endpoint_number[t]) for s, t in (ends_of(tree, flow) for flow in flows)]
-    totals = total_rate(with_inter_socket_capacity(tree, UNLIMITED), pairs, PROGRAMS["independent"], rates)
-    return float(totals.flow_bytes_per_s.sum()) if rates_summed else totals.bytes_per_s
+    wide = with_inter_socket_capacity(tree, UNLIMITED)
+    return total_rate(wide, pairs, PROGRAMS["independent"], rates, statistic=statistic).bytes_per_s
 
 
-def uncalibrated(machine: MachineParameters) -> Calibration:
+def uncalibrated(machine: MachineParameters, *, ports: bool = True) -> Calibration:
     """Return the calibration of a machine without measurements of concurrent copies.
 
     Parameters
     ----------
     machine : MachineParameters
-        Bandwidth of a single copy, and cost of bytes behind the root complex.
+        Bandwidth of a single copy, cost of bytes behind the root complex, and `tau`.
+    ports : bool, default True
+        Whether the port model uses `tau` and the cost of bytes. Otherwise the cost reduces the rate of copies across
+        the root complex.
 
     Examples
     --------
@@ -339,7 +345,7 @@ def uncalibrated(machine: MachineParameters) -> Calibration:
     50.0
     """
     rate = machine.bandwidth_bytes_per_s
-    crossing = rate / machine.crossing_cost if machine.crossing_cost > 1 else None
+    crossing = rate / machine.crossing_cost if machine.crossing_cost > 1 and not ports else None
     parameter_sources = {row.name: row.source for row in machine.rows}
     source = {
         "one_way": parameter_sources["bandwidth"],
@@ -347,4 +353,8 @@ def uncalibrated(machine: MachineParameters) -> Calibration:
     }
     if crossing is not None:
         source["crossing"] = f"crossing cost {machine.crossing_cost:g}: {parameter_sources['crossing_cost']}"
+    if ports:
+        source |= {row.name: row.source for row in machine.rows if row.name != "bandwidth" and not row.is_default}
+        rates = LinkRates(rate, rate / (1 + DUPLEX_COST), tau=machine.tau, crossing_cost=machine.crossing_cost)
+        return Calibration(rates, {}, source)
     return Calibration(LinkRates(rate, rate / (1 + DUPLEX_COST), crossing), {}, source)

@@ -1,4 +1,4 @@
-"""Model endpoint_engines: completion times with one copy engine per GPU."""
+"""Models ports_and_engines and endpoint_engines: completion times with a copy engine per GPU."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from fabricast.core.errors import InputError, PeerLinkError
 from fabricast.core.warnings import Warning, WarningCode
-from fabricast.pcie.engines.forecast import MOST_FLOWS, CopyTimes, copy_times, isolated_rate
+from fabricast.pcie.engines.forecast import Sharing, copy_times, isolated_rate
 from fabricast.pcie.engines.links import SharedLimit
-from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
+from fabricast.pcie.graphs.congestion_graphs import MOST_COPIES, CongestionGraphs
 from fabricast.pcie.graphs.programs import PROGRAMS, CopyProgram, program_of
+from fabricast.pcie.graphs.rates import CopyTimes
 from fabricast.pcie.machines.calibrate import calibrate_machine
 from fabricast.pcie.machines.calibration import Calibration, uncalibrated
 from fabricast.pcie.machines.exclusion import Reason
@@ -29,23 +30,31 @@ from fabricast.pcie.topology.parts import direct_rates
 from fabricast.pcie.topology.paths import PathClass, path_class_of
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["ENDPOINT_ENGINES", "TITLE", "EngineModel", "measured_calibration"]
+__all__ = ["ENDPOINT_ENGINES", "ENGINE_MODELS", "PORTS_AND_ENGINES", "EngineModel", "measured_calibration"]
 
-ENDPOINT_ENGINES = "endpoint_engines"
-TITLE = "copy engines of endpoints, program order"
-#: Program of graphs that specify none: each copy is a write on a separate stream.
-_PROGRAM = "unordered_writes"
+PORTS_AND_ENGINES, ENDPOINT_ENGINES = "ports_and_engines", "endpoint_engines"
+#: Titles of the models by name.
+ENGINE_MODELS = {
+    PORTS_AND_ENGINES: "ports with back-pressure, copy engines, program order",
+    ENDPOINT_ENGINES: "copy engines with max-min sharing, program order",
+}
+_SHARING: dict[str, Sharing] = {PORTS_AND_ENGINES: "ports", ENDPOINT_ENGINES: "max_min"}
+#: Program of graphs that specify none.
+_PROGRAM = "listed_order"
 #: Ratio of the latest to the earliest completion above which a warning is issued.
 _SENSITIVE = 1.01
 #: Warnings about assumptions, by code.
 _ASSUMPTIONS = {
     WarningCode.PATH_CLASS_UNMEASURED: "no single copy of this path class was measured (below one switch, across the "
     "root complex, between sockets, from or to host memory): the rate of another class is assumed",
-    WarningCode.DEFAULT_PROGRAM: "no program is specified: each copy is assumed to be a write on a separate stream",
+    WarningCode.DEFAULT_PROGRAM: "no program is specified: copies from one GPU are assumed to run one after the other, "
+    "in the order of their rows",
     WarningCode.RANDOM_ORDER: "the order of copies is random and affects the result: elapsed_s is the mean, earliest_s "
     "to latest_s the range over draws",
     WarningCode.INTER_SOCKET_RANGE: "the capacity of the link between root complexes is unknown for these copies: "
     "elapsed_s assumes one link of the tree, earliest_s a link that limits no copy, latest_s the rate of a single copy",
+    WarningCode.MEMORY_CAPACITY_UNKNOWN: "no probe measured the capacity of host memory for several copies: it is "
+    "assumed not to be a bottleneck, so elapsed_s is a lower bound; measure it ('fabricast probes')",
     WarningCode.DIRECT_LINK_RATE_NOMINAL: "copies use NVLink, NVSwitch or xGMI at the rate in the topology, headers "
     "included: elapsed_s is a lower bound",
 }
@@ -77,6 +86,11 @@ def measured_calibration(
     return calibration, copies.warnings
 
 
+def _quantity(name: str, value: float | None) -> str:
+    """Return a parameter with its unit."""
+    return f"{value:.4g}" if name in ("tau", "crossing_cost") else f"{(value or 0.0) / 1e9:.4g} GB/s"
+
+
 class EngineModel:
     """Predict copy times on one machine and collect warnings about assumptions.
 
@@ -87,11 +101,13 @@ class EngineModel:
     rates : Calibration or MachineParameters
         Calibration with measured copies, or parameters of a machine without them.
     program : str, optional
-        Program of graphs that specify none; by default each copy is a write on a separate stream.
+        Program of graphs that specify none; by default listed_order.
     pcie_only : bool, default False
         Whether copies between endpoints with direct links use the PCIe tree.
     seed : int, default 0
         Seed of programs with a random order.
+    model : {'ports_and_engines', 'endpoint_engines'}, default 'ports_and_engines'
+        Rule by which running copies share links: arbitration at ports with back-pressure, or max-min fairness.
 
     Examples
     --------
@@ -112,13 +128,18 @@ class EngineModel:
         program: str | None = None,
         pcie_only: bool = False,
         seed: int = 0,
+        model: str = PORTS_AND_ENGINES,
     ) -> None:
-        self.calibration = rates if isinstance(rates, Calibration) else uncalibrated(rates)
+        self._sharing = _SHARING[model]
+        if not isinstance(rates, Calibration):
+            rates = uncalibrated(rates, ports=model == PORTS_AND_ENGINES)
+        self.calibration = rates
         links = self.calibration.direct_links or tree.peer_links
         self.tree = replace(with_host_memory(tree), peer_links=() if pcie_only else links)
         self._program = program_of(_PROGRAM if program is None else program)
         self._is_default = program is None
         self._seed = seed
+        self._of_memory = [self.tree.vertex(end).host_memory for end in self.tree.endpoint_names]
         self._direct = direct_rates(links)
         self._trees: dict[tuple[float, ...], PcieTree] = {}
         self._alone: dict[tuple[int, int], float] = {}
@@ -176,14 +197,10 @@ class EngineModel:
 
     def warnings(self) -> list[Warning]:
         """Return the sources of the rates and the assumptions about all graphs so far."""
-        calibration = self.calibration
-        values = calibration.values
+        values = self.calibration.values
         lines = [
-            Warning(
-                WarningCode.CALIBRATED_RATE,
-                f"{name.replace('_', ' ')} {(values[name] or 0.0) / 1e9:.4g} GB/s: {source}",
-            )
-            for name, source in calibration.sources.items()
+            Warning(WarningCode.CALIBRATED_RATE, f"{name.replace('_', ' ')} {_quantity(name, values[name])}: {source}")
+            for name, source in self.calibration.sources.items()
         ]
         for code, text in _ASSUMPTIONS.items():
             count = self._counts[code]
@@ -204,20 +221,25 @@ class EngineModel:
         self._check(name, flows)
         program = self._program_of(graphs, number)
         if self._is_default and not (graphs.programs and graphs.programs[number]):
-            self._count(WarningCode.DEFAULT_PROGRAM, name)
+            senders = [source for source, target in pairs if not self._of_memory[source] | self._of_memory[target]]
+            if len(set(senders)) < len(senders):
+                self._count(WarningCode.DEFAULT_PROGRAM, name)
         limited, limits = limits_of(self.calibration, tree, flows)
 
         def times(carrier: PcieTree, limits: Sequence[SharedLimit] = limits, explain: bool = False) -> CopyTimes:
             return copy_times(
                 self._same(carrier), pairs, program, self.calibration.rates, size_bytes=graphs.size_bytes[part],
                 start_s=graphs.start_s[part], over_peer_links=True, limits=limits, seed=self._seed, explain=explain,
+                sharing=self._sharing,
             )  # fmt: skip
 
         completion = times(limited, explain=explain)
+        unknown = {exclusion.code for exclusion in self.calibration.unknown(tree, flows)}
+        if Reason.NO_MEMORY_PROBE in unknown:
+            self._count(WarningCode.MEMORY_CAPACITY_UNKNOWN, name)
         if (completion.latest_s > completion.earliest_s * _SENSITIVE).any():
             self._count(WarningCode.RANDOM_ORDER, name)
-        unknown = self.calibration.unknown(tree, flows)
-        if all(exclusion.code is not Reason.NO_INTER_SOCKET_PROBE for exclusion in unknown):
+        if Reason.NO_INTER_SOCKET_PROBE not in unknown:
             return completion
         self._count(WarningCode.INTER_SOCKET_RANGE, name)
         wide = times(with_inter_socket_capacity(limited, UNLIMITED))
@@ -235,8 +257,8 @@ class EngineModel:
 
     def _check(self, name: str, flows: list[tuple[str, str]]) -> None:
         tree = self.tree
-        if len(flows) > MOST_FLOWS:
-            raise InputError(f"graph '{name}' has {len(flows):,} copies, expected at most {MOST_FLOWS:,}")
+        if len(flows) > MOST_COPIES:
+            raise InputError(f"graph '{name}' has {len(flows):,} copies, expected at most {MOST_COPIES:,}")
         for source, target in flows if tree.peer_links else ():
             kind = tree.peer_link(source, target)
             if kind is not None and (source, target) not in self._direct:
@@ -249,14 +271,6 @@ class EngineModel:
         measured = self.calibration.measured_classes
         if measured is not None and not self._ways(flows) <= measured:
             self._count(WarningCode.PATH_CLASS_UNMEASURED, name)
-        memory = [
-            exclusion for exclusion in self.calibration.unknown(tree, flows) if exclusion.code is Reason.NO_MEMORY_PROBE
-        ]
-        if memory:
-            raise InputError(
-                f"graph '{name}' copies host memory, and {memory[0].text}; measure it ('fabricast probes') and pass "
-                "the measurements"
-            )
 
     def _ways(self, flows: list[tuple[str, str]]) -> set[PathClass]:
         """Return the path classes of the copies that use the tree."""

@@ -15,6 +15,7 @@ from fabricast.pcie.topology.memory import (
     memory_of,
     memory_of_flows,
     root_complex_of,
+    socket_of,
 )
 from fabricast.pcie.topology.paths import are_disjoint, child_above, path_class_of
 from fabricast.pcie.topology.tree import PcieTree
@@ -110,7 +111,9 @@ def memory_limit(tree: PcieTree, memory: str, reads: Sequence[bool]) -> Limit:
 def with_inter_socket_capacity(tree: PcieTree, capacity: float) -> PcieTree:
     """Return a tree with another capacity of the links between root complexes, if any."""
     vertices = tuple(
-        replace(vertex, capacity=capacity) if vertex.kind == "root_complex" and vertex.parent is not None else vertex
+        replace(vertex, capacity=capacity)
+        if vertex.parent is not None and tree.vertex(vertex.parent).kind == "system"
+        else vertex
         for vertex in tree.vertices
     )
     return replace(tree, vertices=vertices)
@@ -119,9 +122,9 @@ def with_inter_socket_capacity(tree: PcieTree, capacity: float) -> PcieTree:
 def inter_socket_routes(
     tree: PcieTree, flows: Sequence[tuple[str, str]], *, of_memory: bool | None = None
 ) -> list[tuple[str, str]]:
-    """Return source and target root complex of each copy between root complexes.
+    """Return source and target socket of each copy between sockets, as names of vertices below the system.
 
-    Copies within one root complex and copies over direct links are omitted.
+    Copies within one socket and copies over direct links are omitted.
 
     Parameters
     ----------
@@ -135,7 +138,7 @@ def inter_socket_routes(
     chosen = [flow for flow in flows if of_memory is None or is_host(tree, [flow]) is of_memory]
     crossing = [ends_of(tree, flow) for flow in chosen if is_inter_socket(tree, flow)]
     crossing = [ends for ends in crossing if tree.peer_link(*ends) is None]
-    return [(root_complex_of(tree, source), root_complex_of(tree, target)) for source, target in crossing]
+    return [(socket_of(tree, source), socket_of(tree, target)) for source, target in crossing]
 
 
 def inter_socket_limits(tree: PcieTree, flows: Sequence[tuple[str, str]]) -> dict[Limit, list[tuple[str, str]]]:

@@ -19,7 +19,7 @@ from fabricast.pcie.topology.tree import PcieTree
 __all__ = ["ValidatedMachine", "left_out_rates"]
 
 #: Candidate pauses, as shares of the duration of an isolated copy.
-_PAUSES = np.arange(0, 22, 2) / 100
+_PAUSES = np.arange(0, 25, 4) / 100
 #: Draws per pause: with fewer draws, chance decides between neighbouring pauses.
 _DRAWS = 31
 #: Pauses are equally good if their error is at most this multiple of the smallest error.
@@ -102,6 +102,9 @@ def _tried(machine: ValidatedMachine, seed: int) -> _Rates:
         tree, limits = limits_of(calibration, whole, graph.flows)
         flows = flows_of(tree, graph)
         programs = [replace(program, switch_share=float(pause)) for pause in _PAUSES]
-        totals = total_rates(tree, flows, programs, calibration.rates, limits=limits, draws=_DRAWS, seed=seed)
+        totals = total_rates(
+            tree, flows, programs, calibration.rates, limits=limits, draws=_DRAWS, seed=seed, sharing="ports",
+            statistic=graph.statistic,
+        )  # fmt: skip
         tried[number] = np.array([total.bytes_per_s for total in totals])
     return tried

@@ -44,7 +44,7 @@ def limits_of(
 
     Examples
     --------
-    >>> from fabricast.pcie.engines.links import LinkRates
+    >>> from fabricast.pcie.graphs.rates import LinkRates
     >>> from fabricast.pcie.machines.calibration import Estimate
     >>> from fabricast.pcie.topology.memory import with_host_memory
     >>> from fabricast.pcie.topology.regular import regular_tree

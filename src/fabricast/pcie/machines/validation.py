@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from fabricast.core.warnings import Warning
-from fabricast.pcie.engines.forecast import isolated_rate, total_rate
+from fabricast.pcie.engines.forecast import Sharing, isolated_rate, total_rate
 from fabricast.pcie.graphs.programs import PROGRAMS
 from fabricast.pcie.machines.calibrate import BEYOND, LINK_PAYLOAD, calibrate_machine, highest_link_rate
 from fabricast.pcie.machines.calibration import Calibration
@@ -118,6 +118,8 @@ class _Forecast(NamedTuple):
     total: float
     low: float
     high: float
+    #: Rate if all copies run like the slowest one.
+    slowest: float
     #: Whether the unknown limits change the total by more than measured rates scatter.
     is_wide: bool = False
 
@@ -130,12 +132,16 @@ def _with_direct_links(tree: PcieTree, links: tuple[PeerLink, ...]) -> PcieTree:
 def _row(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: int) -> dict[str, object]:
     flows = flows_of(tree, graph)
     kind = graph_class(tree, graph)
-    capacity = highest_link_rate(tree, flows, calibration)
+    capacity = highest_link_rate(tree, flows, calibration, graph.statistic)
     forecast = _forecast(tree, graph, calibration, seed)
+    engines = _forecast(tree, graph, calibration, seed, "max_min")
     # The baseline uses the measured limits of memory and of the link between root complexes, too.
     limited, limits = limits_of(calibration, tree, graph.flows)
     joined = _with_direct_links(limited, calibration.direct_links)
-    shared = total_rate(joined, flows, PROGRAMS["independent"], calibration.rates, over_peer_links=True, limits=limits)
+    shared = total_rate(
+        joined, flows, PROGRAMS["independent"], calibration.rates, over_peer_links=True, limits=limits,
+        statistic=graph.statistic,
+    )  # fmt: skip
     measured = graph.total_bytes_per_s
     unknown = _unknown(joined, graph, calibration)
     exclusion: Exclusion | None = None
@@ -154,13 +160,14 @@ def _row(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: i
             (missing for missing in unknown if not (precise and missing.code is Reason.NO_INTER_SOCKET_PROBE)), None
         )
     if any(missing.code is not Reason.NO_INTER_SOCKET_PROBE or graph.name in calibration.used for missing in unknown):
-        forecast = None
+        forecast = engines = None
     total, low, high = (np.nan,) * 3 if forecast is None else (forecast.total, forecast.low, forecast.high)
     return {
         "graph": graph.name, "communications": " ".join(f"{s}>{t}" for s, t in graph.flows), "flows": len(flows),
         "program": graph.program, "graph_class": kind, "judged": exclusion is None, "measured_bytes_per_s": measured,
         "forecast_bytes_per_s": total, "low_bytes_per_s": low, "high_bytes_per_s": high,
-        "sharing_bytes_per_s": float(shared.flow_bytes_per_s.sum()) if graph.rates_summed else shared.bytes_per_s,
+        "engines_bytes_per_s": np.nan if engines is None else engines.total,
+        "sharing_bytes_per_s": shared.bytes_per_s,
         "no_contention_bytes_per_s": _no_contention(joined, flows, calibration) if kind == DIRECT_LINKS
         else calibration.rates.one_way_bytes_per_s * len(flows),
         "spread_bytes_per_s": graph.spread * measured if graph.repetitions > 1 else None,
@@ -170,7 +177,9 @@ def _row(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: i
     }  # fmt: skip
 
 
-def _forecast(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: int) -> _Forecast | None:
+def _forecast(
+    tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: int, sharing: Sharing = "ports"
+) -> _Forecast | None:
     """Forecast the total rate of a graph; None if inter-socket links have no lower bound."""
     flows, program = flows_of(tree, graph), PROGRAMS[graph.program]
 
@@ -180,12 +189,11 @@ def _forecast(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, se
         if capacity is not None:
             carrier = with_inter_socket_capacity(carrier, capacity)
         totals = total_rate(
-            carrier, flows, program, known.rates, over_peer_links=True, limits=limits, seed=seed
+            carrier, flows, program, known.rates, over_peer_links=True, limits=limits, seed=seed, sharing=sharing,
+            statistic=graph.statistic,
         )  # fmt: skip
-        # If copies complete at different times, the sum of their rates exceeds all bytes until the last completion.
-        summed = float(totals.flow_bytes_per_s.sum()) / totals.bytes_per_s if graph.rates_summed else 1.0
-        low, high = totals.low_bytes_per_s * summed, totals.high_bytes_per_s * summed
-        return _Forecast(totals.bytes_per_s * summed, low, high)
+        slowest = len(flows) * float(totals.flow_bytes_per_s.min())
+        return _Forecast(totals.bytes_per_s, totals.low_bytes_per_s, totals.high_bytes_per_s, slowest)
 
     unknown = calibration.unknown(tree, graph.flows)
     if all(exclusion.code is not Reason.NO_INTER_SOCKET_PROBE for exclusion in unknown):
@@ -193,10 +201,11 @@ def _forecast(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, se
     worst = calibration.with_inter_socket_worst_case(tree, graph.flows)
     if worst is None:
         return None
-    # From an inter-socket link with the rate of a single copy to one that limits no copy.
+    # From an inter-socket link with the rate of a single copy to one that limits no copy. Copies between sockets also
+    # slow local copies: at worst all copies run like the slowest one.
     low, high = total(worst), total(calibration, UNLIMITED)
     is_wide = high.total > low.total * (1 + BEYOND)
-    return _Forecast(float(np.sqrt(low.total * high.total)), low.low, high.high, is_wide)
+    return _Forecast(float(np.sqrt(low.total * high.total)), min(low.low, low.slowest), high.high, low.slowest, is_wide)
 
 
 _BEYOND_LINKS = Exclusion(Reason.BEYOND_LINKS, "faster than the links of the tree")

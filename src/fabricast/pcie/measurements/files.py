@@ -18,6 +18,7 @@ from fabricast.inputs.csv_files import MOST_ROWS, CsvRow, read_csv
 from fabricast.inputs.files import is_table
 from fabricast.inputs.parquet_files import ParquetRow, parquet_rows, read_parquet
 from fabricast.pcie.graphs.programs import PROGRAMS, program_of
+from fabricast.pcie.graphs.rates import Statistic
 from fabricast.pcie.measurements.addresses import address_warnings, by_address, printed_addresses
 from fabricast.pcie.measurements.benchmark_output import FASTEST_BYTES_PER_S, copies_in, read_benchmark_output
 from fabricast.pcie.measurements.measured_graph import CALIBRATION, EXCLUDED_ROLES, JUDGED, MeasuredGraph
@@ -39,11 +40,15 @@ _READ = ("graph", "pattern", "source", "target", "size_bytes", "elapsed_s", "rep
          "kind")  # fmt: skip
 #: Informational columns, which the reader ignores.
 _SAID = ("topology", "nflows", "statistic", "note", "tool")
-#: Values of the column kind. A rate is the total of all bytes until the last completion, the sum of the rates of all
-#: copies, or the mean of these rates.
-_TOTAL_KINDS = ("", "total", "total write", "total read")
-_SUM_KINDS = ("sum", "sum of flows", "sum of copies", "sum of per-gpu rates")
+#: Statistic of each value of the column kind; the mean of the rates of all copies is multiplied by their number.
 _MEAN_KINDS = ("mean per copy", "mean per flow")
+_KINDS: dict[str, Statistic] = {
+    "": "total", "total": "total", "total write": "total", "total read": "total",
+    "sum": "sum_of_copies", "sum of flows": "sum_of_copies", "sum of copies": "sum_of_copies",
+    **dict.fromkeys(_MEAN_KINDS, "sum_of_copies"),
+    "sum of readers": "sum_of_targets", "sum of writers": "sum_of_sources", "sum of targets": "sum_of_targets",
+    "sum of sources": "sum_of_sources", "last listed": "last_listed",
+}  # fmt: skip
 
 
 #: A row of CSV or Parquet.
@@ -63,7 +68,9 @@ def read_measured_copies(
         such as ``0>1 2>3`` and a total rate (``total_bytes_per_s``, ``total_gb_per_s``). A row of a copy has
         ``graph``, ``source``, ``target`` and a rate (``rate_bytes_per_s``, ``rate_gb_per_s``, ``rate_gib_per_s``), or
         ``size_bytes`` with ``elapsed_s``. Optional columns: ``graph`` (a name), ``repetition``, ``program``, ``role``,
-        and ``kind`` of a rate of a graph: ``total`` (default), ``sum`` or ``mean_per_copy`` of the rates of its copies.
+        and ``kind`` of a rate of a graph: ``total`` (default), ``sum`` or ``mean_per_copy`` of the rates of its copies,
+        ``sum_of_readers`` or ``sum_of_writers`` of the rates of GPUs, or ``last_listed`` (all bytes until the copy that
+        is listed last ends).
     program : str, default 'independent'
         Program of rows that specify none.
     system : str, optional
@@ -175,12 +182,13 @@ def _total(row: _Row, column: str, program: str) -> MeasuredGraph:
     if not flows:
         raise row.error(f"{column} is empty, expected communications such as 0>1")
     kind = row.get("kind").strip().lower().replace("_", " ")
-    if kind not in (*_TOTAL_KINDS, *_SUM_KINDS, *_MEAN_KINDS):
-        raise row.error(f"kind is '{row['kind']}', expected total, sum, mean_per_copy or nothing")
+    if kind not in _KINDS:
+        expected = "total, sum, mean_per_copy, sum_of_readers, sum_of_writers, last_listed or nothing"
+        raise row.error(f"kind is '{row['kind']}', expected {expected}")
     rate = _rate(row, _TOTALS) * (len(flows) if kind in _MEAN_KINDS else 1)
     return MeasuredGraph(
         _name(row, row[column]), tuple(flows), rate, _program(row, program), _role(row), line=row.line,
-        rates_summed=kind in (*_SUM_KINDS, *_MEAN_KINDS),
+        statistic=_KINDS[kind],
     )  # fmt: skip
 
 
@@ -217,7 +225,7 @@ def _from_copies(rows: list[_Row], program: str) -> list[MeasuredGraph]:
         graphs.append(
             MeasuredGraph(name, flows, median, _program(first[0], program), _role(first[0]), len(totals),
                           float((rates.max() - rates.min()) / 2 / median), first[0].line,
-                          rates_summed=not first[0].get("elapsed_s"))
+                          statistic="total" if first[0].get("elapsed_s") else "sum_of_copies")
         )  # fmt: skip
     return graphs
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fabricast.core.errors import InputError, near_names
+from fabricast.pcie.graphs.rates import Statistic
 from fabricast.pcie.topology.memory import HOST, _memory_called, ends_of, is_host, is_inter_socket
 from fabricast.pcie.topology.tree import PcieTree
 
@@ -57,9 +58,8 @@ class MeasuredGraph:
         Half of the relative range of the repetitions.
     line : int
         First line of the graph in the file; 0 if unknown.
-    rates_summed : bool
-        Whether the total is the sum of the rates of single copies, each until its completion. Otherwise it is all bytes
-        divided by the last completion time.
+    statistic : str
+        Rate that the program printed, see `fabricast.pcie.graphs.rates.printed_rates`.
     """
 
     name: str
@@ -70,7 +70,7 @@ class MeasuredGraph:
     repetitions: int = 1
     spread: float = 0.0
     line: int = 0
-    rates_summed: bool = False
+    statistic: Statistic = "total"
 
     @property
     def may_calibrate(self) -> bool:

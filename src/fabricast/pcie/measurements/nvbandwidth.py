@@ -62,7 +62,7 @@ def copies_in_matrices(table: pd.DataFrame) -> list[MeasuredGraph]:
         if name in tests:
             ends = tuple((HOST, gpu) if is_read else (gpu, HOST) for _, gpu, _ in tests[name])
             total = sum(rate for *_, rate in tests[name])
-            graphs.append(MeasuredGraph(name, ends, total, "independent", CALIBRATION, rates_summed=True))
+            graphs.append(MeasuredGraph(name, ends, total, "independent", CALIBRATION, statistic="sum_of_copies"))
     return [*graphs, *_both_ways(tests), *_one_and_all(tests)]
 
 
@@ -77,7 +77,7 @@ def _both_ways(tests: dict[str, list[tuple[str, str, float]]]) -> Iterator[Measu
             flows = tuple(flow for gpu in gpus for flow in ((HOST, gpu), (gpu, HOST)))
             total = sum(read[gpu] + written[gpu] for gpu in gpus)
             name = f"{reads} and back" + ("" if together else f" {gpus[0]}")
-            yield MeasuredGraph(name, flows, total, "independent", CALIBRATION, rates_summed=True)
+            yield MeasuredGraph(name, flows, total, "independent", CALIBRATION, statistic="sum_of_copies")
 
 
 def _one_and_all(tests: dict[str, list[tuple[str, str, float]]]) -> Iterator[MeasuredGraph]:

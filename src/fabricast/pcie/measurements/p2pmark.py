@@ -120,7 +120,7 @@ def _staggered(lines: list[str], gpus: list[str]) -> Iterator[MeasuredGraph]:
         if abs(float(match[3]) * len(gpus) - total) > _ROUNDING * (len(gpus) + 1):
             raise ValueError(f"round +{match[1]} has an average of {match[3]} GB/s, but a total of {total:g}")
         yield MeasuredGraph(
-            f"staggered reads, distance {match[1]}", flows, total * 1e9, "unordered_reads", rates_summed=True
+            f"staggered reads, distance {match[1]}", flows, total * 1e9, "unordered_reads", statistic="sum_of_copies"
         )
 
 
@@ -146,4 +146,4 @@ def _all_read(lines: list[str], gpus: list[str]) -> MeasuredGraph:
     if abs(sum(rates) - total) > _ROUNDING * (len(rates) + 1):
         raise ValueError(f"the total of all GPUs is {total:g} GB/s, but their rates sum to {sum(rates):g}")
     flows = tuple(flow for reader in gpus for flow in _reads(reader, gpus))
-    return MeasuredGraph("all read from all", flows, total * 1e9, "unordered_reads")
+    return MeasuredGraph("all read from all", flows, total * 1e9, "unordered_reads", statistic="sum_of_targets")

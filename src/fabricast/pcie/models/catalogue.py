@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fabricast.core.errors import unknown_name
 
-__all__ = ["ABLATIONS", "DEFAULT_MODEL", "MODELS", "VALIDATED", "CongestionOptions", "Model", "named_model"]
+__all__ = ["ABLATIONS", "MODELS", "VALIDATED", "CongestionOptions", "Model", "named_model"]
 
 
 @dataclass(frozen=True)
@@ -132,9 +132,6 @@ _SINGLE_OPTIONS = (
 
 #: Models by name: interpretation of the slides, important variants, baselines, single-option variants.
 MODELS = {model.name: model for model in (*_MAIN, *_SINGLE_OPTIONS)}
-
-#: Model of forecasts if none is specified: the most accurate one on measured machines.
-DEFAULT_MODEL = "back_pressure"
 
 
 def named_model(name: str) -> Model:

@@ -62,7 +62,7 @@ class MachineParameters:
             Warning(
                 WarningCode.PARAMETER_UNUSED,
                 f"crossing_cost {row.value:g} is not used by model '{model.name}', which predicts the full rate for a "
-                "single copy across the root complex; back_pressure and endpoint_engines use it",
+                "single copy across the root complex; ports_and_engines, back_pressure and endpoint_engines use it",
             )
             for row in self.rows
             if row.name == "crossing_cost" and row.name not in used and row.value > 1

@@ -9,12 +9,12 @@ that share no links are simulated separately.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, from_arcs, joined
+from fabricast.pcie.graphs.rates import CopyTimes
 from fabricast.pcie.packets.equivalent_runs import simulate_ends
 from fabricast.pcie.packets.hardware import HARDWARE, PacketHardware
 from fabricast.pcie.topology.paths import reverse_links
@@ -22,29 +22,12 @@ from fabricast.pcie.topology.regular import regular_tree
 from fabricast.pcie.topology.symmetry import shape_arrays
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["SimulatedEnds", "simulate", "warm_up"]
+__all__ = ["simulate", "warm_up"]
 
 #: Number of phases for each graph, and for graphs with different completion times in these phases.
 _FIRST_PHASES, _ALL_PHASES = 3, 9
 #: Relative range of completion times up to which a graph counts as insensitive to the phase.
 _AGREED = 1e-3
-
-
-@dataclass(frozen=True)
-class SimulatedEnds:
-    """Completion times of copies over several arbitration phases.
-
-    Parameters
-    ----------
-    end_s : ndarray of float64, shape (copies,)
-        Median completion time in s; the mean for graphs with a copy program.
-    earliest_s, latest_s : ndarray of float64, shape (copies,)
-        Minimum and maximum completion time in s.
-    """
-
-    end_s: NDArray[np.float64]
-    earliest_s: NDArray[np.float64]
-    latest_s: NDArray[np.float64]
 
 
 def simulate(
@@ -54,7 +37,7 @@ def simulate(
     *,
     threads: int = 1,
     progress: Callable[[int], None] | None = None,
-) -> SimulatedEnds:
+) -> CopyTimes:
     """Simulate each graph packet by packet in several arbitration phases.
 
     Each graph runs in three phases. If completion times differ by more than 0.1 %, the graph runs in nine phases.
@@ -75,7 +58,7 @@ def simulate(
 
     Returns
     -------
-    SimulatedEnds
+    CopyTimes
         Completion times, independent of the order of rows, the names of endpoints and the number of threads.
 
     Raises
@@ -95,7 +78,7 @@ def simulate(
     [1.0, 3.0, 3.0, 2.0]
     """
     if not len(graphs):
-        return SimulatedEnds(*(np.zeros(0) for _ in range(3)))
+        return CopyTimes(np.zeros(0), np.zeros(0), np.zeros(0))
     parts, row_of, alike = _in_order_of_form(tree, graphs, _components(tree, graphs, hardware))
 
     def run(some: CongestionGraphs, phases: range, advance: Callable[[int], None] | None) -> NDArray[np.float64]:
@@ -130,7 +113,7 @@ def simulate(
     # Restore the order of rows.
     times_s = np.empty((3, row_of.size))
     times_s[:, row_of] = np.stack([middle, low, high])
-    return SimulatedEnds(*times_s)
+    return CopyTimes(*times_s)
 
 
 def _components(tree: PcieTree, graphs: CongestionGraphs, hardware: PacketHardware) -> NDArray[np.int64]:

@@ -76,20 +76,23 @@ class Simulation:
 class CopyOrder:
     """Engines, barriers and order of the copies of a program.
 
-    A copy starts when its start time is reached, its engine is idle, and all earlier copies of its barrier are done.
+    A copy starts when its start time is reached, its engine has a free slot, and all earlier copies of its barriers are
+    done.
 
     Parameters
     ----------
     engine : ndarray of int64, shape (copies,)
-        Endpoint whose engine executes each copy, one copy at a time; -1 for none.
-    barrier : ndarray of int64, shape (copies,)
-        Barrier of each copy: it waits until all copies in earlier rows with the same value are done; -1 for none.
+        Endpoint whose engine executes each copy; -1 for none.
+    barrier : ndarray of int64, shape (copies, 2)
+        Barriers of each copy: it waits until all copies in earlier rows with the same value are done; -1 for none.
     flow : ndarray of int64, shape (copies,)
         Number of the flow of each copy.
     pause_s : ndarray of float64, shape (copies,)
         Pause of an engine before each copy in s, if its previous copy belongs to another flow.
     turns : int, default 0
         Number of flows that engines serve in round-robin order; 0 to serve copies in the order of rows.
+    occupancy : ndarray of int64, shape (copies,), optional
+        Share of its engine that each copy occupies, in thousandths; by default all of it.
     """
 
     engine: NDArray[np.int64]
@@ -97,11 +100,12 @@ class CopyOrder:
     flow: NDArray[np.int64]
     pause_s: NDArray[np.float64]
     turns: int = 0
+    occupancy: NDArray[np.int64] | None = None
 
 
 _NONE = np.zeros(0, dtype=np.int64)
 #: Order of copies without engines and barriers.
-NO_ORDER = CopyOrder(_NONE, _NONE, _NONE, np.zeros(0))
+NO_ORDER = CopyOrder(_NONE, _NONE.reshape(0, 2), _NONE, np.zeros(0))
 
 #: Number of graphs in each block of work of a thread.
 BLOCK = 64
@@ -241,6 +245,7 @@ def kernel_arguments(
         offset=graphs.offset, source=graphs.source, target=graphs.target, packets=packets,
         start_tick=_checked_starts(graphs, packets, hardware, clock),
         engine=order.engine, barrier=order.barrier, flow=order.flow,
+        occupancy=np.full(order.engine.size, 1000) if order.occupancy is None else order.occupancy,
         pause_ticks=np.rint(order.pause_s / clock.tick_s).astype(np.int64), turns=order.turns,
     )  # fmt: skip
     network = Network(

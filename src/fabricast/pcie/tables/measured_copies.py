@@ -80,7 +80,7 @@ def public_machines(path: Path | str) -> list[Machine]:
     list of Machine
         Machines of the file.
     """
-    optional = ("graph", "communications", "program", "total_gb_per_s", "role", "source")
+    optional = ("graph", "communications", "program", "total_gb_per_s", "kind", "role", "source")
     systems = dict.fromkeys(
         (row["system"], row["topology"]) for row in read_csv(path, ("system", "topology"), optional)
     )

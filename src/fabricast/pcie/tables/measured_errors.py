@@ -18,7 +18,8 @@ __all__ = ["FORECASTS", "error_rows", "feature_rows"]
 
 #: Forecast columns of the table measured_copy, with the name of the model.
 FORECASTS = {
-    "forecast_bytes_per_s": "endpoint_engines",
+    "forecast_bytes_per_s": "ports_and_engines",
+    "engines_bytes_per_s": "endpoint_engines",
     "packets_bytes_per_s": "packets_with_engines",
     "sharing_bytes_per_s": "sharing_on_the_tree",
     "no_contention_bytes_per_s": "no_contention",

@@ -11,7 +11,13 @@ from fabricast.pcie.topology.parts import MemoryNode, PeerLink, Vertex
 __all__ = ["tree_svg"]
 
 _COLUMN, _ROW, _BOX_WIDTH, _BOX_HEIGHT = 84, 62, 72, 24
-_FILLS = {"system": "#f0f0f0", "root_complex": "#fbe3c8", "switch": "#d6e8f5", "endpoint": "#d8efdf"}
+_FILLS = {
+    "system": "#f0f0f0",
+    "socket": "#f7ecd9",
+    "root_complex": "#fbe3c8",
+    "switch": "#d6e8f5",
+    "endpoint": "#d8efdf",
+}
 
 
 class DrawnTree(Protocol):

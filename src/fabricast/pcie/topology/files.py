@@ -30,7 +30,7 @@ class _VertexEntry(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True)
 
     name: str = Field(min_length=1, max_length=200)
-    kind: Literal["system", "root_complex", "switch", "endpoint"]
+    kind: Literal["system", "socket", "root_complex", "switch", "endpoint"]
     parent: str | None = None
     capacity: float = Field(1.0, gt=0, allow_inf_nan=False)
     label: str = ""

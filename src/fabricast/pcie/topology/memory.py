@@ -22,6 +22,7 @@ __all__ = [
     "memory_of_flows",
     "nearest_memory",
     "root_complex_of",
+    "socket_of",
     "with_host_memory",
 ]
 
@@ -77,6 +78,13 @@ def root_complex_of(tree: PcieTree, endpoint: str) -> str:
     """Return the root complex above an endpoint, or the root of the tree."""
     above = [name for name in tree.ancestors(endpoint) if tree.vertex(name).kind == "root_complex"]
     return above[-1] if above else tree.root
+
+
+def socket_of(tree: PcieTree, endpoint: str) -> str:
+    """Return the vertex below the system above an endpoint: a socket or its only root complex; else the root."""
+    names = [name for name in (endpoint, *tree.ancestors(endpoint)) if (parent := tree.vertex(name).parent) is not None
+             and tree.vertex(parent).kind == "system"]  # fmt: skip
+    return names[-1] if names else tree.root
 
 
 def memory_of(tree: PcieTree, root_complex: str) -> str:

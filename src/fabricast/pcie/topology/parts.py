@@ -20,8 +20,9 @@ class Vertex:
     ----------
     name : str
         Unique name.
-    kind : {'system', 'root_complex', 'switch', 'endpoint'}
-        Kind of device. A system connects the root complexes of several sockets.
+    kind : {'system', 'socket', 'root_complex', 'switch', 'endpoint'}
+        Kind of device. A system connects several sockets, and a socket connects several root complexes. A socket with
+        one root complex is represented by the root complex.
     parent : str or None
         Name of the vertex above; None for the root.
     capacity : float, default 1.0

@@ -25,12 +25,13 @@ from fabricast.pcie.topology.parts import MemoryNode, PeerLink, RouteRule, Route
 __all__ = ["PcieTree", "check_rule", "single_copy_rate_of"]
 
 #: Path classes as ``nvidia-smi topo`` prints them, nearest first.
-PATH_CLASSES = ("PIX", "PXB", "PHB", "SYS")
+PATH_CLASSES = ("PIX", "PXB", "PHB", "NODE", "SYS")
 
 #: Routes of all endpoint pairs are tabulated, which limits the number of endpoints. No known server has more.
 LARGEST_ENDPOINTS = 256
 _DEEPEST = 64
-_KINDS = ("system", "root_complex", "switch", "endpoint")
+_KINDS = ("system", "socket", "root_complex", "switch", "endpoint")
+_CROSSING = ("root_complex", "socket", "system")
 
 
 @dataclass(frozen=True)
@@ -289,7 +290,7 @@ class PcieTree:
 
     def is_crossing(self, source: str, target: str) -> bool:
         """Return whether the route of a copy turns at a root complex or above it."""
-        return self._by_name[self.turn(source, target)].kind in ("root_complex", "system")
+        return self._by_name[self.turn(source, target)].kind in _CROSSING
 
     def path_class(self, source: str, target: str) -> str:
         """Return the path class of two endpoints in the notation of ``nvidia-smi topo``.
@@ -303,16 +304,16 @@ class PcieTree:
 
         Returns
         -------
-        {'PIX', 'PXB', 'PHB', 'SYS'}
-            One switch, several switches, a root complex, or the socket interconnect. Host bridges of one package are
-            merged, so PHB includes the class NODE.
+        {'PIX', 'PXB', 'PHB', 'NODE', 'SYS'}
+            One switch, several switches, a root complex, several root complexes of one socket, or the socket
+            interconnect. If host bridges of a socket are merged into one root complex, PHB includes the class NODE.
         """
         turn = self.lowest_common_ancestor(source, target)
         kind = self._by_name[turn].kind
         if kind == "system":
             return "SYS"
-        if kind == "root_complex":
-            return "PHB"
+        if kind in ("root_complex", "socket"):
+            return "PHB" if kind == "root_complex" else "NODE"
         ends = (self._by_name[source], self._by_name[target])
         one_switch = all(end.parent == turn and not end.switches_above for end in ends)
         return "PIX" if one_switch else "PXB"
@@ -393,7 +394,7 @@ class PcieTree:
                 dtype=np.bool_,
             ),
             behind_root_complex=np.array(
-                [self._by_name[start].kind in ("root_complex", "system") for start, _, _, _ in self.link_names],
+                [self._by_name[start].kind in _CROSSING for start, _, _, _ in self.link_names],
                 dtype=np.bool_,
             ),
             upstream_links=sum(name[2] == "pcie_up" for name in self.link_names),

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from fabricast.core.errors import InputError
 from fabricast.pcie.engines.forecast import copy_times, total_rate
-from fabricast.pcie.engines.links import LinkRates, SharedLimit
+from fabricast.pcie.engines.links import SharedLimit
 from fabricast.pcie.graphs.programs import PROGRAMS, CopyProgram, program_of
+from fabricast.pcie.graphs.rates import LinkRates
 from fabricast.pcie.machines.validation import validate_machine
 from fabricast.pcie.measurements.measured_graph import MeasuredGraph
 from fabricast.pcie.topology.files import load_tree
@@ -24,10 +25,11 @@ from tests.unit.pcie.machines.measured import DUPLEX, EVEN, TREE, _measured, arc
 WIDE = regular_tree("wide", (4, 10))
 
 
-ORDERED = CopyProgram("ordered", "", "source", True, False, 0.0)
+ORDERED = CopyProgram("ordered", "", "source", "target", False, 0.0)
 
 
-IN_TURNS = CopyProgram("turns", "", "source", False, False, 0.0)
+WITHOUT_PAUSE = replace(PROGRAMS["unordered_writes"], switch_share=0.0)
+IN_TURNS = CopyProgram("turns", "", "source", "none", False, 0.0)
 
 
 def held_back_by(tree, flows, rates, limits):
@@ -109,7 +111,9 @@ def simulated(tree, flows, program, rates, repeats):
             for step in range(1, len(flows) + 1):
                 flow = (last[engine] + step) % len(flows)
                 source, target = flows[flow]
-                waits = program.serialised and (turn[target] != flow or any(flows[f][1] == target for f in running))
+                waits = program.serialised == "target" and (
+                    turn[target] != flow or any(flows[f][1] == target for f in running)
+                )
                 if source == engine and flow not in running and done[flow] < repeats and not waits:
                     running[flow], last[engine] = 1.0, flow
                     break
@@ -239,7 +243,7 @@ def test_single_engine_yields_harmonic_mean():
     """The total of n copies in round-robin order is n over the sum of inverse rates."""
     rates = LinkRates(54.1e9, 54.1e9, crossing_bytes_per_s=37.7e9)
     tree = load_tree("paired_virtual_switches")
-    total = total_rate(tree, [(0, 4), (0, 2)], PROGRAMS["unordered_writes"], rates, repeats=50).bytes_per_s
+    total = total_rate(tree, [(0, 4), (0, 2)], WITHOUT_PAUSE, rates, repeats=50).bytes_per_s
     assert total == pytest.approx(2 / (1 / 54.1e9 + 1 / 37.7e9), rel=0.02)
     sharing = total_rate(tree, [(0, 4), (0, 2)], PROGRAMS["independent"], rates, repeats=50).bytes_per_s
     assert sharing > total * 1.1
@@ -283,14 +287,14 @@ def test_network_cards_execute_their_copies():
     cards = [replace(v, network_card=v.name in ("4", "5")) for v in vertices]
     flows, size = [(0, 4), (0, 5)], np.full(2, 50e9)
     for tree, ends in ((TREE, [1, 2]), (replace(TREE, vertices=tuple(cards)), [2, 2])):
-        completion = copy_times(tree, flows, replace(PROGRAMS["unordered_writes"], random_turns=False), EVEN,
+        completion = copy_times(tree, flows, replace(WITHOUT_PAUSE, random_turns=False), EVEN,
                            size_bytes=size, start_s=np.zeros(2))  # fmt: skip
         assert completion.end_s.tolist() == ends
 
 
 def test_summed_rates_exceed_rate_until_last_completion():
     """Two of three copies share a 50 GB/s link: 100 GB/s as a sum, 75 GB/s to the end."""
-    graph = replace(_measured(("0>4 1>5 2>3", 100, ""))[0], rates_summed=True)
+    graph = replace(_measured(("0>4 1>5 2>3", 100, ""))[0], statistic="sum_of_copies")
     rows = validate_machine(
         load_tree("flat4x2"),
         [*_measured(("0>1", 50, "calibration"), ("0>4 1>5 2>3 ", 75, "")), graph],

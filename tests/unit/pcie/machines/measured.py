@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 
 from fabricast.core.resources import published
-from fabricast.pcie.engines.links import LinkRates
+from fabricast.pcie.graphs.rates import LinkRates
 from fabricast.pcie.measurements.measured_graph import MeasuredGraph
 from fabricast.pcie.topology.parts import MemoryNode, Vertex
 from fabricast.pcie.topology.regular import regular_tree

@@ -69,7 +69,7 @@ def test_provenance_of_defaults_is_reported(tmp_path, graphs):
     assert re.search(r"bandwidth 28\.81 GB/s: links of 31\.51 GB/s times 0\.914, .*\(assumed\)", result.output)
     assert "tau 0: assumed, the topology specifies none" in result.output
     assert "crossing_cost" not in result.output
-    assert "crossing_cost 1: assumed" in run("predict", machine, graphs).output
+    assert "crossing_cost 1: assumed" in run("predict", machine, graphs, "--model", "back_pressure").output
     assert (
         "14.40 GB/s on these links, but 12.46 GB/s were measured on 'storm8'"
         in run("simulate", "storm8", graphs).output
@@ -154,11 +154,12 @@ def test_direct_link_copies_are_rejected_with_reason(tmp_path):
         tree = import_xml(machine)
         assert tree.peer_link("0", "1") == kind
         graphs.write_text("graph,source,target\nmine,0,1\n")
-        for command in ("predict", "simulate"):
-            error = run(command, machine, graphs).exception
+        for command in (["predict", "--model", "back_pressure"], ["simulate"]):
+            error = run(command[0], machine, graphs, *command[1:]).exception
             assert isinstance(error, PeerLinkError)
             assert f"graph 'mine' copies 0 to 1 over {kind}, which this model" in str(error)
-            assert run(command, machine, graphs, "--pcie-only").exit_code == 0
+            assert run(command[0], machine, graphs, *command[1:], "--pcie-only").exit_code == 0
+        assert (run("predict", machine, graphs).exit_code == 0) is (kind == "NVLink"), "only this file has a rate"
         if "2" in tree.endpoint_names:
             graphs.write_text("graph,source,target\nmine,0,2\n")
             assert run("predict", machine, graphs).exit_code == 0

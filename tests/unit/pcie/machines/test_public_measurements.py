@@ -24,7 +24,7 @@ def test_forecasts_of_published_machines():
     tables = measured_copy_tables(public_machines(PUBLIC), seed=1)
     rows = tables.measured_copy
     judged = rows[rows["judged"]]
-    counts = tables.error_histogram.query("model == 'endpoint_engines' and subset == 'all'")["communications"].sum()
+    counts = tables.error_histogram.query("model == 'ports_and_engines' and subset == 'all'")["communications"].sum()
     assert counts == len(judged), "every validated graph is in one bin"
     assert tables.error_feature.empty, "no machine has copies of 20 isomorphism classes"
     together = judged[judged["graph_class"] == "many copies of a GPU"]
@@ -33,15 +33,15 @@ def test_forecasts_of_published_machines():
     judged = rows[rows["judged"]]
     error = judged["relative_error"].abs()
     few, many = (judged["graph_class"] == name for name in ("few copies", "many copies of a GPU"))
-    assert error[few].median() < 0.02
-    # Below the target of 95 %: on one machine, concurrent copies across the root complex are faster than the only
-    # isolated one. They are validated instead of excluded as artefacts.
-    assert 0.94 < (error[few] <= 0.15).mean() < 0.95
+    assert error[few].median() < 0.025
+    # On one machine, concurrent copies across the root complex are faster than the only isolated one. They are
+    # validated instead of excluded as artefacts.
+    assert 0.95 < (error[few] <= 0.15).mean() < 0.97
     assert not rows["reason_code"].eq(Reason.BEYOND_LINKS).any()
     assert error[many].median() < 0.07
     assert error[many].max() < 0.20
     sharing = (judged["sharing_bytes_per_s"] / judged["measured_bytes_per_s"] - 1).abs()
-    assert sharing[many].median() > 0.2, "link sharing does not predict many copies of a GPU"
+    assert sharing[many].median() > 3 * error[many].median(), "link sharing does not predict many copies of a GPU"
     direct = error[judged["graph_class"] == "direct links"]
     # Reads by one GPU from all others are slower than one engine; writes, and reads by the others, are not.
     assert len(direct) == 32 and direct.median() < 0.03 and (direct <= 0.15).mean() == 0.75
@@ -68,11 +68,11 @@ def test_pause_is_fitted_to_other_machines():
         graphs = [
             MeasuredGraph("alone", (("0", "1"),), 50e9, "ordered_writes"),
             MeasuredGraph("all", flows, rate, "ordered_writes"),
-            MeasuredGraph("others", flows, rate, "unordered_reads"),
+            MeasuredGraph("others", flows, rate, "default_streams"),
         ]
         return ValidatedMachine(TREE, graphs, validate_machine(TREE, graphs), own), rate
 
-    (none, fast), (much, slow), (own, _) = machine(0.0), machine(0.2), machine(0.1, own=True)
+    (none, fast), (much, slow), (own, _) = machine(0.0), machine(0.24), machine(0.1, own=True)
     assert slow < 0.9 * fast
     of_none, of_much, of_own = left_out_rates([none, much, own])
     assert of_none[1] == pytest.approx(slow, rel=0.03) and of_much[1] == pytest.approx(fast, rel=0.05)
@@ -111,10 +111,10 @@ def errors_of(rows, program):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"serialised": False, "random_turns": True, "switch_share": 0.0},
+        {"serialised": "none", "random_turns": True, "switch_share": 0.0},
         {"executor": "none", "switch_share": 0.0},
         {"executor": "target"},
-        {"executor": "none", "serialised": False, "switch_share": 0.0},
+        {"executor": "none", "serialised": "none", "switch_share": 0.0},
     ],
     ids=["engines without order", "order without engines", "engines of readers", "only link sharing"],
 )
@@ -122,7 +122,7 @@ def test_published_data_refute_alternatives_to_engines_and_order(ordered_rows, c
     program = PROGRAMS["ordered_writes"]
     ours, other = (np.abs(errors_of(ordered_rows, one)) for one in (program, replace(program, **changes)))
     assert ours.max() < 0.15 < other.max()
-    assert ours.mean() < 0.6 * other.mean()
+    assert ours.mean() < 0.8 * other.mean()
 
 
 def test_published_data_refute_endpoint_capacity_shared_by_directions(ordered_rows):
@@ -147,4 +147,4 @@ def test_published_data_refute_loss_per_number_of_copies(ordered_rows):
     linear = 1 - (1 - kept) * (pair - 1) / (copies - 1)
     assert linear / measured - 1 > 0.05, "the loss predicts a higher rate of this pair than measured"
     (engine,) = errors_of([row for row in ordered_rows if row[1].name == "0>4 + 0>2"], PROGRAMS["ordered_writes"])
-    assert abs(engine) < 0.05
+    assert abs(engine) < 0.11

@@ -12,9 +12,9 @@ from fabricast.cli.main import app
 from fabricast.core.errors import InputError
 from fabricast.core.warnings import WarningCode
 from fabricast.pcie.engines.forecast import total_rate
-from fabricast.pcie.engines.links import LinkRates
 from fabricast.pcie.graphs.collectives import collective_arcs
 from fabricast.pcie.graphs.programs import PROGRAMS
+from fabricast.pcie.graphs.rates import LinkRates
 from fabricast.pcie.machines.validation import validate_machine
 from fabricast.pcie.measurements.files import copies_of_machine, read_measured_copies
 from fabricast.pcie.measurements.measured_graph import MeasuredGraph
@@ -198,7 +198,8 @@ def test_errors_of_measured_copies_have_histogram_and_features():
     sums = histogram.groupby(["model", "subset"])["communications"].sum().unstack()
     assert (sums["all"] == 60).all()
     assert (sums.drop(columns="all").sum(axis=1) == sums["all"]).all()
-    assert set(sums.index) == {"endpoint_engines", "sharing_on_the_tree", "no_contention"}, "packets were not simulated"
+    models = {"ports_and_engines", "endpoint_engines", "sharing_on_the_tree", "no_contention"}
+    assert set(sums.index) == models, "packets were not simulated"
     exact = histogram[(histogram["model"] == "sharing_on_the_tree") & (histogram["subset"] == "all")]
     error = rows.loc[rows["judged"], "sharing_bytes_per_s"] / rows.loc[rows["judged"], "measured_bytes_per_s"] - 1
     for _, one in exact[exact["communications"] > 0].iterrows():
@@ -262,20 +263,26 @@ def test_rows_of_one_system_are_checked_against_a_topology(tmp_path):
 
 
 @pytest.mark.parametrize(("kind", "expected"), [
-    ("", (80e9, False)), ("total", (80e9, False)), ("sum", (80e9, True)), ("mean_per_copy", (160e9, True)),
-    ("mean_per_flow", (160e9, True)),
+    ("", (80e9, "total")), ("total", (80e9, "total")), ("sum", (80e9, "sum_of_copies")),
+    ("mean_per_copy", (160e9, "sum_of_copies")), ("mean_per_flow", (160e9, "sum_of_copies")),
+    ("sum_of_readers", (80e9, "sum_of_targets")), ("sum_of_writers", (80e9, "sum_of_sources")),
+    ("last_listed", (80e9, "last_listed")),
 ])  # fmt: skip
 def test_kind_of_a_rate_is_respected(tmp_path, kind, expected):
     path = tmp_path / "m.csv"
     path.write_text(f"graph,communications,total_gb_per_s,kind\ntwo,0>4 1>5,80,{kind}\n")
     (graph,) = read_measured_copies(path)
-    assert (graph.total_bytes_per_s, graph.rates_summed) == expected
+    assert (graph.total_bytes_per_s, graph.statistic) == expected
 
 
 def test_unknown_kind_of_a_rate_is_rejected(tmp_path):
     path = tmp_path / "m.csv"
     path.write_text("graph,communications,total_gb_per_s,kind\ntwo,0>4 1>5,80,median\n")
-    with pytest.raises(InputError, match=r"m.csv:2: kind is 'median', expected total, sum, mean_per_copy or nothing"):
+    with pytest.raises(
+        InputError,
+        match=r"m.csv:2: kind is 'median', expected total, sum, mean_per_copy, "
+        r"sum_of_readers, sum_of_writers, last_listed or nothing",
+    ):
         read_measured_copies(path)
     path.write_text("graph,source,target,rate_gb_per_s,kind\ntwo,0,4,40,total\n")
     with pytest.raises(InputError, match=r"m.csv:2: kind is 'total', expected nothing"):

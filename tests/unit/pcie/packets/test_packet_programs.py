@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from fabricast.core.errors import InputError
 from fabricast.pcie.engines.forecast import total_rate
-from fabricast.pcie.engines.links import LinkRates
 from fabricast.pcie.graphs.congestion_graphs import from_arcs
 from fabricast.pcie.graphs.programs import PROGRAMS
+from fabricast.pcie.graphs.rates import LinkRates
 from fabricast.pcie.packets.hardware import HARDWARE, PacketHardware, tick_clock
 from fabricast.pcie.packets.programs import simulate_program
 from fabricast.pcie.packets.simulator import CopyOrder, run_packets
@@ -27,7 +27,7 @@ from tests.unit.pcie.packets.packet_cases import ARC
     st.integers(1, 3),
     st.lists(st.tuples(st.integers(1, 30), st.integers(0, 9)), min_size=15, max_size=15),
     st.sampled_from(["source", "target", "none"]),
-    st.booleans(),
+    st.sampled_from(["none", "target", "both"]),
     st.booleans(),
     st.sampled_from(["no_split", "split_256_128"]),
     st.sampled_from(["storm8", "flat4x2"]),
@@ -40,7 +40,7 @@ def test_engines_and_barriers_equal_reference_simulator(
     arcs = [flows[number] for number in flow]
     packets, pauses = zip(*drawn[: len(arcs)], strict=True)
     engine = [{"source": s, "target": t, "none": -1}[executor] for s, t in arcs]
-    barrier = [t if serialised else -1 for _, t in arcs]
+    barrier = [(s if serialised == "both" else -1, t if serialised != "none" else -1) for s, t in arcs]
     turns = len(flows) if in_turns else 0
     tick_s = tick_clock(tree, hardware).tick_s
     byte_s = 1 / hardware.raw_bytes_per_s
@@ -80,7 +80,7 @@ def test_simulated_random_programs_depend_only_on_the_seed():
     assert first.low_bytes_per_s < first.bytes_per_s < first.high_bytes_per_s
     with pytest.raises(InputError, match="expected two different endpoints"):
         simulate_program(tree, [(1, 1)], PROGRAMS["unordered_reads"], rates)
-    with pytest.raises(InputError, match="expected at most 4,096 to simulate"):
+    with pytest.raises(InputError, match="expected at most 4,096"):
         simulate_program(tree, flows, PROGRAMS["unordered_reads"], rates, repeats=1000)
     with pytest.raises(InputError, match="link_layer_share is 2"):
         PacketHardware(link_layer_share=2.0)

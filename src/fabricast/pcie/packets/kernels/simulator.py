@@ -240,7 +240,7 @@ def _land(first, landed, asked, graphs, hardware, state):
             count_users(c, -1, state)
             if graphs.engine.size:
                 if graphs.engine[first + c] >= 0:
-                    state.engines[ENGINE_BUSY, graphs.engine[first + c]] = 0
+                    state.engines[ENGINE_BUSY, graphs.engine[first + c]] -= graphs.occupancy[first + c]
                 # Copies that wait for this engine or barrier may start in this tick.
                 counters[NEXT_START] = counters[TICK] + counters[SKIPPED]
         asked = _return_credits(m, np.uint32(steps[KIND, step]), asked, hardware, state)

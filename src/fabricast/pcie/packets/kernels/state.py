@@ -50,6 +50,8 @@ FIRST_STEP, TO_SEND, TO_DELIVER, STATE, END, BEGIN, END_STEP, ROUTE_END, TAIL_TI
 WAITING, READY, RUNNING, DONE = range(4)
 # Rows of `engines`, one column per endpoint. `BARRED`: an earlier copy of this barrier is not done.
 ENGINE_BUSY, LAST_FLOW, BARRED, CHOSEN = range(4)
+# Occupancy of an engine, in units of `OCCUPIED`, from which on it starts no further copy.
+OCCUPIED = 1000
 # Planes of `flight`: packets in flight on each link, and credits in flight to its sender.
 ARRIVAL_TICK, ARRIVAL_STEP, CREDIT_TICK, CREDIT_KIND = range(4)
 # Rows of `ends`, a ring buffer of the active transmissions in the order of their ends.
@@ -85,9 +87,9 @@ END_TICK, END_LINK = range(2)
 class Graphs(NamedTuple):
     """Congestion graphs: offsets, and source, target, packets and start of each copy.
 
-    For copy programs, `engine`, `barrier` (-1 for none), `flow` and `pause_ticks` of each copy follow `CopyOrder`. They
-    are empty without a program. `turns` is the number of flows that engines serve round-robin, or 0 for the order of
-    rows.
+    For copy programs, `engine`, `barrier` (-1 for none), `occupancy`, `flow` and `pause_ticks` of each copy follow
+    `CopyOrder`. They are empty without a program. `turns` is the number of flows that engines serve round-robin, or 0
+    for the order of rows.
     """
 
     offset: Any
@@ -97,6 +99,7 @@ class Graphs(NamedTuple):
     start_tick: Any
     engine: Any
     barrier: Any
+    occupancy: Any
     flow: Any
     pause_ticks: Any
     turns: Any

@@ -1,0 +1,100 @@
+"""Arguments of the port model: links in the order in which packets use them, and working memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabricast.pcie.engines.links import LinkNames
+from fabricast.pcie.graphs.rates import LinkRates
+from fabricast.pcie.models.evaluation import piece_payload
+from fabricast.pcie.topology.tree import PcieTree
+
+if TYPE_CHECKING:
+    from fabricast.pcie.engines.kernels.links import Links
+    from fabricast.pcie.engines.kernels.ports import Ports
+
+__all__ = ["link_order", "new_ports", "no_ports", "reordered"]
+
+#: Maximum number of sets of copies, and of their rates, that are kept.
+_MOST_SETS, _MOST_RATES = 1 << 12, 1 << 21
+
+
+def link_order(names: LinkNames, links: int, upstream_links: int) -> NDArray[np.int64]:
+    """Return the numbers of links in the order in which packets use them.
+
+    Upstream links come first, then limits that are not links of the tree, then downstream links.
+    """
+    others = sorted(range(names.tree_links, links), key=lambda link: (names.ranks.get(link, 1), link))
+    upstream, downstream = range(upstream_links), range(upstream_links, names.tree_links)
+    return np.array([*upstream, *others, *downstream], dtype=np.int64)
+
+
+def reordered(links: Links, order: NDArray[np.int64]) -> Links:
+    """Return links with new numbers in the order of `order`; the links of each route ascend."""
+    new = np.empty(order.size, dtype=np.int64)
+    new[order] = np.arange(order.size)
+    route = np.repeat(np.arange(links.offset.size - 1), np.diff(links.offset))
+    link = new[links.link]
+    needs = links.needs[order]
+    return links._replace(
+        link=link[np.lexsort((link, route))], opposite=new[links.opposite[order]], capacity=links.capacity[order],
+        needs=np.where(needs >= 0, new[needs], -1), crosses=links.crosses[:, :0],
+    )  # fmt: skip
+
+
+def new_ports(tree: PcieTree, links: Links, order: NDArray[np.int64], rates: LinkRates, *, keep_sets: bool) -> Ports:
+    """Return the arguments of the port model for some flows.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology.
+    links : Links
+        Links in the order of `order`.
+    order : ndarray of int64, shape (links,)
+        Result of `link_order`.
+    rates : LinkRates
+        Rates of the machine.
+    keep_sets : bool
+        Whether the rates of sets of copies are kept. The working memory of the last set is complete only without.
+    """
+    from fabricast.pcie.engines.kernels.ports import Ports
+    from fabricast.pcie.models.kernels.models import Network
+    from fabricast.pcie.models.kernels.working_memory import new_memory
+
+    flows, count = links.offset.size - 1, links.capacity.size
+    behind = np.zeros(count, dtype=np.bool_)
+    of_tree = order < tree.routes.capacity.size
+    behind[of_tree] = tree.routes.behind_root_complex[order[of_tree]]
+    network = Network(
+        endpoints=tree.routes.endpoints, route_offset=links.offset, route_link=links.link,
+        crossing_pair=np.zeros(flows, dtype=np.bool_), capacity=links.capacity,
+        leaves_root_complex=np.zeros(count, dtype=np.bool_), behind_root_complex=behind,
+        upstream_links=tree.routes.upstream_links,
+    )  # fmt: skip
+    memory = new_memory(max(flows, count), count, count)
+    memory.copies.pair[:] = np.arange(memory.copies.pair.size)
+    memory.copies.crossing[:] = 0
+    memory.copies.longest[:] = 0
+    sets = int(min(_MOST_SETS, max(_MOST_RATES // flows, 2))) if keep_sets else 1
+    return Ports(
+        network, rates.one_way_bytes_per_s, piece_payload(rates.tau, rates.crossing_cost), rates.crossing_cost, memory,
+        np.zeros(count), np.zeros((sets + 1 if keep_sets else 1, (flows + 63) // 64 + 1), dtype=np.uint64),
+        np.zeros((sets, flows)),
+    )  # fmt: skip
+
+
+def no_ports(tree: PcieTree) -> Ports:
+    """Return arguments that select max-min fair rates."""
+    from fabricast.pcie.engines.kernels.ports import Ports
+    from fabricast.pcie.models.kernels.models import Network
+    from fabricast.pcie.models.kernels.working_memory import new_memory
+
+    empty, flags, floats = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.bool_), np.zeros(0)
+    network = Network(tree.routes.endpoints, empty, empty, flags, floats, flags, flags, 0)
+    return Ports(
+        network, 0.0, 1.0, 1.0, new_memory(0, 0, 0), floats, np.zeros((1, 1), dtype=np.uint64), np.zeros((1, 0))
+    )
