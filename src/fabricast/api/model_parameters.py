@@ -102,8 +102,11 @@ class ModelInputs:
         for name in ("bandwidth", "tau", "crossing_cost", "parameters"):
             if getattr(self, name) is not None:
                 raise InputError(f"excludes {name}: both specify the rates of copies", argument="measurements")
-        calibration, warnings = measured_calibration(
+        found = measured_calibration(
             tree, self.measurements, system=self.system, one_way_bytes_per_s=single_copy_rate_of(tree)
         )
-        tree = replace(tree, warnings=(*tree.warnings, *warnings))
-        return EngineModel(tree, calibration, program=self.program, pcie_only=self.pcie_only, model=self.name)
+        tree = replace(tree, warnings=(*tree.warnings, *found.warnings))
+        return EngineModel(
+            tree, found.calibration, program=self.program, pcie_only=self.pcie_only, model=self.name,
+            measured=found.isolated_bytes_per_s,
+        )  # fmt: skip

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fabricast.api.expected_errors import expected_error_text, graph_classes
 from fabricast.api.graphs import check_endpoints, graph, load_topology, read_graphs
 from fabricast.api.model_parameters import DEFAULT_MODEL, ModelInputs
 from fabricast.api.prediction_table import Prediction, communications
@@ -242,7 +243,7 @@ class Predictor:
     ) -> None:
         check_count("threads", threads, MOST_THREADS)
         self._pcie_only, self._explain, self._threads = inputs.pcie_only, explain, threads
-        self._limited_by = limited_by and explain
+        self._limited_by, self._name = limited_by and explain, inputs.name
         self._engines: EngineModel | None = None
         if inputs.is_engine_model:
             self._engines = inputs.engine_model(tree)
@@ -256,6 +257,7 @@ class Predictor:
         self._divided_example = ""
         self._smallest_bytes = np.inf
         self._large_graphs = 0
+        self._classes: set[str] = set()
         self._has_programs = False
 
     @property
@@ -319,6 +321,7 @@ class Predictor:
 
     def _remember(self, graphs: CongestionGraphs, table: Prediction) -> None:
         self._smallest_bytes = min(self._smallest_bytes, float(graphs.size_bytes.min(initial=np.inf)))
+        self._classes |= graph_classes(self._tree, graphs)
         self._large_graphs += int((np.diff(graphs.offset) > MOST_COPIES).sum())
         if self._engines is not None:
             self._remember_divided(graphs.chosen(self._engines.writes(graphs)))
@@ -404,6 +407,8 @@ class Predictor:
         def add(code: WarningCode, text: str) -> None:
             warnings.append(Warning(code, text))
 
+        if self._classes:
+            add(WarningCode.EXPECTED_ERROR, expected_error_text(self._name, self._classes))
         if self._has_programs:
             add(
                 WarningCode.PROGRAMS_IGNORED,

@@ -122,4 +122,5 @@ def check_processes(processes: int | None) -> None:
 def print_warnings(warnings: Iterable[Warning]) -> None:
     """Print warnings about assumptions to stderr."""
     for warning in warnings:
-        typer.echo(f"fabricast: warning: {warning.text} [{warning.code}]", err=True)
+        kind = "" if warning.code.is_note else "warning: "
+        typer.echo(f"fabricast: {kind}{warning.text} [{warning.code}]", err=True)

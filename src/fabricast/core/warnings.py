@@ -32,6 +32,8 @@ class WarningCode(StrEnum):
     LINK_RATE_DERIVED = "link_rate_derived"
     ADDRESSES_DIFFER = "addresses_differ"
     # Predictions
+    EXPECTED_ERROR = "expected_error"
+    MEASUREMENT_CONTRADICTED = "measurement_contradicted"
     PROGRAMS_IGNORED = "programs_ignored"
     DEFAULT_PROGRAM = "default_program"
     INTER_SOCKET_COPIES = "inter_socket_copies"
@@ -51,9 +53,17 @@ class WarningCode(StrEnum):
     IMPLAUSIBLE_RATE = "implausible_rate"
     SLOW_DIRECT_LINK = "slow_direct_link"
     COMMON_LINK = "common_link"
+    SLOW_ENDPOINT = "slow_endpoint"
+    SLOW_DIRECTION = "slow_direction"
+    SLOW_COPIES = "slow_copies"
     MISSING_PROBES = "missing_probes"
     ROOT_COMPLEX_UNMEASURED = "root_complex_unmeasured"
     CROSSING_UNMEASURED = "crossing_unmeasured"
+
+    @property
+    def is_note(self) -> bool:
+        """True for information about a result that is not a warning: its inputs and its expected error."""
+        return self in (WarningCode.EXPECTED_ERROR, WarningCode.CALIBRATED_RATE)
 
     @property
     def is_contradiction(self) -> bool:
@@ -69,6 +79,9 @@ _CONTRADICTIONS = frozenset(
         WarningCode.IMPLAUSIBLE_RATE,
         WarningCode.SLOW_DIRECT_LINK,
         WarningCode.COMMON_LINK,
+        WarningCode.SLOW_ENDPOINT,
+        WarningCode.SLOW_DIRECTION,
+        WarningCode.SLOW_COPIES,
     }
 )
 

@@ -8,8 +8,9 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from fabricast.core.errors import InputError
+from fabricast.core.errors import InputError, UnknownSpeedError
 from fabricast.pcie.models.catalogue import MODELS
+from fabricast.pcie.models.parameters import machine_parameters
 from fabricast.pcie.topology.files import load_tree
 from fabricast.pcie.topology.tree import PcieTree
 
@@ -79,6 +80,15 @@ def _first_below(tree: PcieTree, name: str) -> int:
     return min((_first_below(tree, child) for child in tree.children(name)), default=len(tree.endpoint_names))
 
 
+def _default_parameters(tree: PcieTree) -> dict[str, tuple[float, str]]:
+    """Return the parameters that `fabricast predict` uses for a tree, with their tags; empty if unknown."""
+    try:
+        rows = machine_parameters(tree).rows
+    except UnknownSpeedError:
+        return {}
+    return {row.name: (row.value, row.tag) for row in rows}
+
+
 def pcie_explorer(connection: duckdb.DuckDBPyConnection, sets: Mapping[str, str]) -> dict[str, Any]:
     """Return models, and trees with the parameters of this run, for the explorer.
 
@@ -101,13 +111,6 @@ def pcie_explorer(connection: duckdb.DuckDBPyConnection, sets: Mapping[str, str]
     ).fetchall():
         values.setdefault(system, {})[name] = (value, tag)
     built_in = [name for (name,) in connection.sql("SELECT topology FROM topology ORDER BY topology").fetchall()]
-    measured = {
-        topology: (value, "measured for GPU links of such a machine")
-        for topology, value in connection.sql(
-            "SELECT topology, median(value) FROM parameter JOIN (SELECT DISTINCT machine, topology FROM measured_copy) "
-            "ON system = 'machine.' || machine WHERE name = 'one_way' GROUP BY topology"
-        ).fetchall()
-    }
     set_values = {topology: values.get(f"graph_set.{name}", {}) for name, topology in sets.items()}
     trees = []
     for topology in dict.fromkeys([*set_values, *built_in]):
@@ -118,16 +121,11 @@ def pcie_explorer(connection: duckdb.DuckDBPyConnection, sets: Mapping[str, str]
             continue
         if not 2 <= len(tree.endpoint_names) <= _MOST_ENDPOINTS:
             continue
-        parameters = set_values.get(topology, {})
+        parameters = set_values.get(topology) or _default_parameters(tree)
         trees.append(
             explored_tree(tree)
-            | {name: parameters[name][0] for name in parameters}
-            | {"tag": f"{parameters['bandwidth'][1]} for this run" if "bandwidth" in parameters else None}
-            | (
-                dict(zip(("bandwidth", "tag"), measured[topology], strict=True))
-                if topology in measured and not parameters
-                else {}
-            )
+            | {name: value for name, (value, _) in parameters.items()}
+            | {"tag": parameters["bandwidth"][1] if "bandwidth" in parameters else None}
         )
     models = [
         {"name": name, "title": MODELS[name].title, "method": MODELS[name].method.upper(),

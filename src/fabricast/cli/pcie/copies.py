@@ -249,9 +249,18 @@ def schedule(
 
 @app.command(epilog="Example: fabricast models")
 def models() -> None:
-    """List the models for 'predict --model'."""
-    from fabricast.pcie.machines.engine_model import ENGINE_MODELS
+    """List the models for 'predict --model', when to use each, and its error on public measurements."""
+    from fabricast.api.expected_errors import expected_errors
+    from fabricast.pcie.machines.engine_model import ENGINE_MODELS, USES
+    from fabricast.pcie.measurements.measured_graph import FEW_COPIES, MANY_COPIES
     from fabricast.pcie.models.catalogue import MODELS
 
     for name, title in {**ENGINE_MODELS, **{name: model.title for name, model in MODELS.items()}}.items():
-        typer.echo(f"{name:24} {title}")
+        use = USES.get(name, "a reading of the SC16 paper, for comparison with its study")
+        typer.echo(f"{name:24} {title}: {use}")
+        for graphs in (FEW_COPIES, MANY_COPIES):
+            if (error := expected_errors().get((graphs, name))) is not None:
+                typer.echo(
+                    f"{'':24}   {graphs}: median error {100 * error.median:.1f} %, {100 * error.within_band:.0f} % of "
+                    f"{error.graphs} measured graphs within 15 %"
+                )

@@ -53,7 +53,7 @@ def check(
     system: Annotated[str | None, typer.Option(help="Use only rows of this system.")] = None,
     include_display: Annotated[bool, DISPLAY] = False,
 ) -> None:
-    """Check a topology against measured copies; exit code 1 if they contradict it."""
+    """Check a topology against measured copies; exit code 1 if they contradict it or cannot be compared."""
     from fabricast.api.machines import validate_machine
     from fabricast.pcie.topology.files import load_tree
 
@@ -63,15 +63,16 @@ def check(
     for warning in validation.warnings:
         typer.echo(f"{warning.text} [{warning.code}]")
     contradicted = any(warning.code.is_contradiction for warning in validation.warnings)
-    validated = int(validation.rows["judged"].sum())
+    # Calibration graphs are compared with the calibrated model and with each other.
+    compared = validation.rows["judged"] | (validation.rows["reason_code"] == "calibration")
     if not contradicted:
         text = (
-            f"none of {validated} graphs contradicts the topology"
-            if validated
-            else f"none of {len(validation.rows)} graphs validates the topology: all are calibration or excluded"
+            f"none of {int(compared.sum())} graphs contradicts the topology"
+            if compared.any()
+            else f"none of {len(validation.rows)} graphs can be compared with the topology: all are excluded"
         )
         typer.echo(text)
-    raise typer.Exit(code=1 if contradicted else 0)
+    raise typer.Exit(code=1 if contradicted or not compared.any() else 0)
 
 
 @app.command("import", epilog="Example: lstopo machine.xml && fabricast topology import machine.xml -o m.yaml")

@@ -95,7 +95,7 @@ def validate(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="CSV file for the rows.")] = None,
     include_display: Annotated[bool, DISPLAY] = False,
 ) -> None:  # fmt: skip
-    """Calibrate with isolated copies and report forecast errors for all other copies."""
+    """Report forecast errors on measured copies; exit code 1 if measurements contradict the topology."""
     from rich.console import Console
 
     from fabricast.cli.options import check_range
@@ -125,3 +125,4 @@ def validate(
 
         write_text(output, found.rows.to_csv(index=False))
     Console(width=140, soft_wrap=True, highlight=False).print(validation_text(tree.name, found))
+    raise typer.Exit(code=1 if any(warning.code.is_contradiction for warning in found.warnings) else 0)

@@ -36,12 +36,11 @@ FIGURES = (
     ),
     Entry(
         "measured_copies",
-        "Predicted and measured rates of concurrent copies",
+        "Forecast errors on measured machines, by class and model",
         lambda read, values: copies.plot_measured_copies(read("measured_copy"), values["tolerance"]),
-        "Ratio of predicted to measured rate for every validated graph on machines measured by others and, if "
-        "available, on yours; the grey band is ±15 %, and arrows mark values beyond the axis. Parameters come from "
-        "isolated copies and bidirectional pairs if measured, otherwise from link rates and the duplex cost of other "
-        "machines; the pause between streams is fitted to all-to-all copies.",
+        "Error of the total rate for every validated graph on machines measured by others and, as stars, on yours; the "
+        "bar is the median, the grey band ends at 15 %. With ports and engines, graphs with many copies of a GPU are as "
+        "predictable as others.",
     ),
     Entry(
         "dma_rates",

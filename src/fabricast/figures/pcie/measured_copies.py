@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from fabricast.figures.colours import COLOURS
 from fabricast.figures.style import PAGE_WIDTH_IN
@@ -16,20 +13,19 @@ from fabricast.figures.style import PAGE_WIDTH_IN
 __all__ = ["plot_measured_copies"]
 
 _MODELS = (
-    ("no_contention_bytes_per_s", "no contention", COLOURS[2], "^"),
-    ("sharing_bytes_per_s", "sharing on the tree", COLOURS[1], "s"),
-    ("forecast_bytes_per_s", "with engines and program", COLOURS[0], "o"),
-    ("packets_bytes_per_s", "same, packet-level simulator", COLOURS[3], "x"),
+    ("no_contention_bytes_per_s", "no contention", COLOURS[2]),
+    ("sharing_bytes_per_s", "fair link sharing", COLOURS[1]),
+    ("engines_bytes_per_s", "with engines", COLOURS[4]),
+    ("forecast_bytes_per_s", "ports and engines", COLOURS[0]),
+    ("packets_bytes_per_s", "packet simulator", COLOURS[3]),
 )
-#: Markers that are drawn hollow, so that a mark inside stays visible.
-_FILLS: dict[str, Literal["none"]] = {"s": "none"}
-_CLASSES = ("few copies", "between root complexes", "many copies of a GPU", "direct links", "host copies")
-#: Upper end of the axis; larger ratios are drawn as arrows.
-_HIGHEST = 1.8
+_CLASSES = ("few copies", "many copies of a GPU", "between root complexes", "direct links", "host copies")
+#: Upper end of the axis in percent; larger errors are drawn there and counted.
+_HIGHEST = 100.0
 
 
 def plot_measured_copies(copies: pd.DataFrame, tolerance: float) -> Figure:
-    """Draw ratios of predicted to measured rates for every class of graphs.
+    """Draw the errors of each model for every class of measured graphs.
 
     Parameters
     ----------
@@ -41,54 +37,39 @@ def plot_measured_copies(copies: pd.DataFrame, tolerance: float) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        One panel per class; machines are labelled by letter, user-supplied ones have a star.
+        One panel per class, one row per model: a dot per graph and a bar at the median. Graphs of user-supplied
+        machines are stars.
     """
     validated = copies[copies["judged"]]
-    in_order = validated.sort_values(["own", "machine"])["machine"]
-    letters = {machine: chr(ord("A") + number) for number, machine in enumerate(dict.fromkeys(in_order))}
     classes = [name for name in _CLASSES if name in set(validated["graph_class"])]
     figure, panels = plt.subplots(
-        1, max(len(classes), 1), figsize=(PAGE_WIDTH_IN, 2.9), squeeze=False, sharey=True,
-        width_ratios=[2 if name == "few copies" else 1 for name in classes] or None,
-    )  # fmt: skip
+        1, max(len(classes), 1), figsize=(PAGE_WIDTH_IN, 2.3), squeeze=False, sharey=True, sharex=True
+    )
+    y = np.arange(len(_MODELS))[::-1]
     for axes, name in zip(panels[0], classes, strict=False):
-        rows = validated[validated["graph_class"] == name].sort_values(["own", "machine", "measured_bytes_per_s"])
-        x = np.arange(len(rows))
-        axes.axhspan(1 - tolerance, 1 + tolerance, color="0.9", zorder=0)
-        axes.axhline(1, color="0.5", linewidth=0.8, zorder=1)
-        for shift, (column, _, colour, marker) in zip((-0.24, -0.08, 0.08, 0.24), _MODELS, strict=True):
-            ratio = (rows[column] / rows["measured_bytes_per_s"]).to_numpy()
-            shown = np.minimum(ratio, _HIGHEST)
-            axes.plot(x + shift, shown, marker, color=colour, markersize=3, fillstyle=_FILLS.get(marker, "full"),
-                      markeredgewidth=0.7)  # fmt: skip
-            beyond = ratio > _HIGHEST
+        rows = validated[validated["graph_class"] == name]
+        axes.axvspan(0, 100 * tolerance, color="0.9", zorder=0)
+        for place, (column, _, colour) in zip(y, _MODELS, strict=True):
+            error = 100 * (rows[column] / rows["measured_bytes_per_s"] - 1).abs().to_numpy(dtype=float)
+            is_known, own = np.isfinite(error), rows["own"].to_numpy(dtype=bool)
+            if not is_known.any():
+                axes.text(2, place, "no forecast", fontsize=6, va="center", color="0.4")
+                continue
+            # A fixed sequence separates equal errors.
+            spread = place + 0.5 * ((np.arange(error.size) * 0.618) % 1 - 0.5)
+            shown = np.minimum(error, _HIGHEST)
+            for members, marker in ((is_known & ~own, "o"), (is_known & own, "*")):
+                axes.plot(shown[members], spread[members], marker, color=colour, markersize=3, alpha=0.7, mew=0)
             axes.plot(
-                x[beyond] + shift,
-                shown[beyond] + 0.05,
-                marker="$↑$",
-                color=colour,
-                linestyle="none",
-                markersize=4,
-            )
-        user_supplied = rows["own"].to_numpy(dtype=bool)
-        axes.plot(x[user_supplied], np.full(user_supplied.sum(), 0.55), "*", color="black", markersize=4)
-        axes.set_title(f"{name} ({len(rows)})", fontsize=6.5)
-        machines = rows["machine"].to_numpy()
-        centres = [float(x[machines == machine].mean()) for machine in dict.fromkeys(machines)]
-        axes.set_xticks(centres, [letters[machine] for machine in dict.fromkeys(machines)])
-        axes.tick_params(axis="x", length=0)
-        axes.grid(visible=False, axis="x")
-        axes.set_xlim(-1, len(rows))
-        axes.set_ylim(0.5, _HIGHEST + 0.1)
-        for edge in np.flatnonzero(machines[1:] != machines[:-1]):
-            axes.axvline(edge + 0.5, color="0.7", linewidth=0.6)
-        axes.set_xlabel("graphs by machine")
-    names = [f"{letter}: {machine}" for machine, letter in letters.items()]
-    figure.supxlabel("\n".join("; ".join(names[i : i + 4]) for i in range(0, len(names), 4)), fontsize=6)
-    panels[0][0].set_ylabel("predicted / measured rate")
-    handles = [Line2D([], [], color=c, marker=m, linestyle="none", markersize=4, label=t,
-               fillstyle=_FILLS.get(m, "full")) for _, t, c, m in _MODELS]  # fmt: skip
-    if validated["own"].any():
-        handles.append(Line2D([], [], color="black", marker="*", linestyle="none", markersize=5, label="your machine"))
-    figure.legend(handles=handles, fontsize=6, ncols=4, loc="outside upper center")
+                [min(float(np.median(error[is_known])), _HIGHEST)] * 2, [place - 0.36, place + 0.36], color="black",
+                linewidth=1.5,
+            )  # fmt: skip
+            beyond = int((error[is_known] > _HIGHEST).sum())
+            if beyond:
+                axes.text(_HIGHEST, place + 0.3, f"{beyond} above", fontsize=6, ha="right", va="bottom", color=colour)
+        axes.set_title(f"{name} ({len(rows)})", fontsize=7)
+        axes.grid(visible=False, axis="y")
+    panels[0][0].set_yticks(y, [title for _, title, _ in _MODELS])
+    panels[0][0].set_xlim(0, _HIGHEST * 1.04)
+    figure.supxlabel("error of the total rate (%); bar: median", fontsize=7)
     return figure

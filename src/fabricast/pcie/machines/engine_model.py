@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +31,7 @@ from fabricast.pcie.topology.parts import direct_rates
 from fabricast.pcie.topology.paths import PathClass, path_class_of
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["ENDPOINT_ENGINES", "ENGINE_MODELS", "PORTS_AND_ENGINES", "EngineModel", "measured_calibration"]
+__all__ = ["ENDPOINT_ENGINES", "ENGINE_MODELS", "PORTS_AND_ENGINES", "USES", "EngineModel", "measured_calibration"]
 
 PORTS_AND_ENGINES, ENDPOINT_ENGINES = "ports_and_engines", "endpoint_engines"
 #: Titles of the models by name.
@@ -38,11 +39,23 @@ ENGINE_MODELS = {
     PORTS_AND_ENGINES: "ports with back-pressure, copy engines, program order",
     ENDPOINT_ENGINES: "copy engines with max-min sharing, program order",
 }
+#: When to use a model; other models are readings of the SC16 paper.
+USES = {
+    PORTS_AND_ENGINES: "recommended for forecasts of a machine (the default)",
+    ENDPOINT_ENGINES: "to see what port arbitration changes",
+    "congestion_factor": "the model of the SC16 paper, to reproduce its study",
+    "back_pressure": "fast forecasts of many graphs whose GPUs have one copy each",
+    "max_min": "baseline: fair sharing of links",
+    "busiest_link": "baseline: equal sharing of the busiest link",
+    "no_contention": "baseline: no sharing",
+}
 _SHARING: dict[str, Sharing] = {PORTS_AND_ENGINES: "ports", ENDPOINT_ENGINES: "max_min"}
 #: Program of graphs that specify none.
 _PROGRAM = "listed_order"
 #: Ratio of the latest to the earliest completion above which a warning is issued.
 _SENSITIVE = 1.01
+#: Relative difference above which a forecast contradicts a measured rate.
+_CONTRADICTS = 0.15
 #: Warnings about assumptions, by code.
 _ASSUMPTIONS = {
     WarningCode.PATH_CLASS_UNMEASURED: "no single copy of this path class was measured (below one switch, across the "
@@ -60,9 +73,20 @@ _ASSUMPTIONS = {
 }
 
 
+class MeasuredCalibration(NamedTuple):
+    """Calibration of a machine, warnings about its measurements, and the measured rate of isolated copies.
+
+    Copies that were measured only in bidirectional pairs have the rate of each copy of the pair, without duplex cost.
+    """
+
+    calibration: Calibration
+    warnings: tuple[Warning, ...]
+    isolated_bytes_per_s: Mapping[tuple[str, str], float]
+
+
 def measured_calibration(
     tree: PcieTree, path: Path | str, *, system: str | None, one_way_bytes_per_s: float | None
-) -> tuple[Calibration, tuple[Warning, ...]]:
+) -> MeasuredCalibration:
     """Return the calibration of a machine from a file of measured copies, with warnings.
 
     Parameters
@@ -83,7 +107,15 @@ def measured_calibration(
     """
     copies = copies_of_machine(tree, path, system=system)
     calibration = calibrate_machine(with_host_memory(tree), copies.graphs, one_way_bytes_per_s=one_way_bytes_per_s)
-    return calibration, copies.warnings
+    duplex = 1 + calibration.rates.duplex_cost
+    isolated: dict[tuple[str, str], float] = {}
+    for graph in sorted(copies.graphs, key=lambda graph: -len(graph.flows)):
+        flows, rate = graph.flows, graph.total_bytes_per_s / len(graph.flows)
+        if len(flows) == 2 and flows[0] == flows[1][::-1]:
+            isolated |= dict.fromkeys(flows, rate * duplex)
+        elif len(flows) == 1:
+            isolated[flows[0]] = rate
+    return MeasuredCalibration(calibration, copies.warnings, isolated)
 
 
 def _quantity(name: str, value: float | None) -> str:
@@ -108,6 +140,8 @@ class EngineModel:
         Seed of programs with a random order.
     model : {'ports_and_engines', 'endpoint_engines'}, default 'ports_and_engines'
         Rule by which running copies share links: arbitration at ports with back-pressure, or max-min fairness.
+    measured : mapping of (str, str) to float, optional
+        Measured rates of isolated copies in bytes/s; forecasts that contradict them have a warning.
 
     Examples
     --------
@@ -129,7 +163,10 @@ class EngineModel:
         pcie_only: bool = False,
         seed: int = 0,
         model: str = PORTS_AND_ENGINES,
+        measured: Mapping[tuple[str, str], float] | None = None,
     ) -> None:
+        self._measured = dict(measured or {})
+        self._contradicted: dict[tuple[str, str], tuple[float, float]] = {}
         self._sharing = _SHARING[model]
         if not isinstance(rates, Calibration):
             rates = uncalibrated(rates, ports=model == PORTS_AND_ENGINES)
@@ -198,7 +235,7 @@ class EngineModel:
     def warnings(self) -> list[Warning]:
         """Return the sources of the rates and the assumptions about all graphs so far."""
         values = self.calibration.values
-        lines = [
+        lines = self._contradictions() + [
             Warning(WarningCode.CALIBRATED_RATE, f"{name.replace('_', ' ')} {_quantity(name, values[name])}: {source}")
             for name, source in self.calibration.sources.items()
         ]
@@ -255,8 +292,38 @@ class EngineModel:
         narrow = times(*limits_of(worst, tree, flows))
         return replace(completion, latest_s=np.maximum(completion.latest_s, narrow.latest_s))
 
+    def _compare(self, flows: list[tuple[str, str]]) -> None:
+        """Compare the forecasts of isolated copies with their measured rates."""
+        for flow in flows:
+            measured = self._measured.pop(flow, None)
+            if measured is None:
+                continue
+            pair = self.tree.endpoint_number[flow[0]], self.tree.endpoint_number[flow[1]]
+            forecast = isolated_rate(self.tree, pair, self.calibration.rates, over_peer_links=True)
+            if abs(forecast / measured - 1) > _CONTRADICTS:
+                self._contradicted[flow] = forecast, measured
+
+    def _contradictions(self) -> list[Warning]:
+        if not self._contradicted:
+            return []
+        found = sorted(self._contradicted.items(), key=lambda item: -abs(np.log(item[1][0] / item[1][1])))
+        (source, target), (forecast, measured) = found[0]
+        ends = Counter(end for (one, other), _ in found for end in (one, other))
+        (gpu, count), all_of = ends.most_common(1)[0], len(found)
+        common = f"; all {all_of} such copies use GPU {gpu}: check the width of its link (LnkSta of 'lspci -vv')"
+        others = f" and {all_of - 1} further copies differ by more than {_CONTRADICTS:.0%}" if all_of > 1 else ""
+        return [
+            Warning(
+                WarningCode.MEASUREMENT_CONTRADICTED,
+                f"the forecast assumes {forecast / 1e9:.4g} GB/s for an isolated copy {source}>{target}, but the "
+                f"measurements have {measured / 1e9:.4g} GB/s{others}"
+                f"{common if count == all_of > 1 else '; check the topology'}",
+            )
+        ]
+
     def _check(self, name: str, flows: list[tuple[str, str]]) -> None:
         tree = self.tree
+        self._compare(flows)
         if len(flows) > MOST_COPIES:
             raise InputError(f"graph '{name}' has {len(flows):,} copies, expected at most {MOST_COPIES:,}")
         for source, target in flows if tree.peer_links else ():

@@ -14,6 +14,7 @@ from fabricast.pcie.graphs.divided_writes import divided_writes, divided_writes_
 from fabricast.pcie.graphs.programs import PROGRAMS
 from fabricast.pcie.machines.calibrate import highest_link_rate
 from fabricast.pcie.machines.calibration import Calibration
+from fabricast.pcie.machines.causes import causes
 from fabricast.pcie.machines.exclusion import Reason
 from fabricast.pcie.machines.limits import Limit, root_complex_limits
 from fabricast.pcie.measurements.measured_graph import DIRECT_LINKS, HOST_COPIES, MeasuredGraph, flows_of, graph_class
@@ -61,6 +62,7 @@ def machine_warnings(
         pairs = [flows_of(tree, by_name[str(name)]) for name in exceeding["graph"]]
         capacity = np.array([highest_link_rate(tree, flows, calibration) for flows in pairs])
         yield _beyond_links(tree, exceeding, capacity)
+    yield from causes(tree, graphs, rows)
     yield from _contradicted_calibration(rows)
     yield from _implausible_rate(tree, calibration)
     yield from _slow_direct_link(tree, calibration)

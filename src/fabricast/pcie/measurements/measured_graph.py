@@ -16,9 +16,11 @@ __all__ = [
     "CALIBRATION",
     "DIRECT_LINKS",
     "EXCLUDED_ROLES",
+    "FEW_COPIES",
     "HOST_COPIES",
     "JUDGED",
     "MANY_COPIES",
+    "MOST_OF_FEW",
     "TEST",
     "MeasuredGraph",
     "flows_of",
@@ -142,8 +144,12 @@ DIRECT_LINKS = "direct links"
 MANY_COPIES = "many copies of a GPU"
 
 
-#: Number of copies of one GPU from which on its engine is the bottleneck, not the links.
-_MANY = 3
+#: Class of graphs in which few copies use each GPU.
+FEW_COPIES = "few copies"
+
+
+#: Largest number of copies of one GPU that links limit; with more copies, its engine is the bottleneck.
+MOST_OF_FEW = 2
 
 
 def graph_class(tree: PcieTree, graph: MeasuredGraph) -> str:
@@ -156,8 +162,8 @@ def graph_class(tree: PcieTree, graph: MeasuredGraph) -> str:
     if any(tree.peer_link(*flow) is not None for flow in graph.flows):
         return DIRECT_LINKS
     ends = [end for flow in graph.flows for end in {f"{flow[0]}>", f">{flow[1]}"}]
-    if len(graph.flows) > 1 and max(ends.count(end) for end in set(ends)) >= _MANY:
+    if len(graph.flows) > 1 and max(ends.count(end) for end in set(ends)) > MOST_OF_FEW:
         return MANY_COPIES
     if any(is_inter_socket(tree, flow) for flow in graph.flows):
         return BETWEEN_ROOTS
-    return "few copies"
+    return FEW_COPIES

@@ -72,7 +72,7 @@ def test_probes_are_measured_and_the_machine_is_validated(fake_driver, tmp_path,
     if gpus == 8:
         assert {"one uplink to two switches", "all-to-all below a switch"} & probes.keys()
     again = fabricast(fake_driver, tmp_path, "validate", "machine.xml", "measured.csv", FAKE_GPUS=str(gpus))
-    assert again.returncode in (0, 2), again.stderr
+    assert again.returncode in (0, 1, 2), again.stderr
     assert "Traceback" not in again.stderr
 
 

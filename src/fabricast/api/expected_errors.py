@@ -1,0 +1,127 @@
+"""Expected error of a forecast: that of the model on public measurements of the same class of graphs."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from fabricast.core.resources import published
+from fabricast.inputs.csv_files import read_csv
+from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
+from fabricast.pcie.measurements.measured_graph import (
+    BETWEEN_ROOTS,
+    DIRECT_LINKS,
+    FEW_COPIES,
+    HOST_COPIES,
+    MANY_COPIES,
+    MOST_OF_FEW,
+)
+from fabricast.pcie.topology.tree import PcieTree
+
+__all__ = ["ExpectedError", "expected_error_text", "expected_errors", "graph_classes"]
+
+
+class ExpectedError(NamedTuple):
+    """Relative error of a model on the measured graphs of a class: count, median, share within 15 %, and worst."""
+
+    graphs: int
+    median: float
+    within_band: float
+    worst: float
+
+
+@lru_cache(maxsize=1)
+def expected_errors() -> dict[tuple[str, str], ExpectedError]:
+    """Return the errors by class of graphs and name of the model.
+
+    Examples
+    --------
+    >>> expected_errors()["few copies", "ports_and_engines"].within_band > 0.9
+    True
+    """
+    columns = ("graph_class", "model", "graphs", "median", "within_band", "worst")
+    return {
+        (row["graph_class"], row["model"]): ExpectedError(
+            int(row["graphs"]), *(row.number(name) for name in ("median", "within_band", "worst"))
+        )
+        for row in read_csv(published() / "forecast_errors.csv", columns)
+    }
+
+
+def graph_classes(tree: PcieTree, graphs: CongestionGraphs) -> set[str]:
+    """Return the classes of some graphs.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology of the graphs.
+    graphs : CongestionGraphs
+        Congestion graphs.
+
+    Returns
+    -------
+    set of str
+        Classes as in `fabricast.pcie.measurements.measured_graph.graph_class`.
+
+    Examples
+    --------
+    >>> import fabricast as fc
+    >>> tree = fc.load_topology("storm8")
+    >>> graph_classes(tree, fc.all_to_all(tree)), graph_classes(tree, fc.graph([(0, 1), (0, 4)]))
+    ({'many copies of a GPU'}, {'few copies'})
+    """
+    if not len(graphs):
+        return set()
+    names, endpoints = tree.endpoint_names, len(tree.endpoint_names)
+    is_memory = np.array([tree.vertex(name).host_memory for name in names])
+    is_direct = np.zeros((endpoints, endpoints), dtype=bool)
+    for peers in tree.peer_links:
+        numbers = [tree.endpoint_number[name] for name in peers.endpoints]
+        is_direct[np.ix_(numbers, numbers)] = True
+    of_graph = graphs.graph_of_communication
+    several = np.diff(graphs.offset) > 1
+
+    def of_any(copies: np.ndarray) -> np.ndarray:
+        return np.bincount(of_graph, weights=copies, minlength=len(graphs)) > 0
+
+    host = of_any(is_memory[graphs.source] | is_memory[graphs.target])
+    direct = of_any(is_direct[graphs.source, graphs.target]) & ~host
+    most = np.zeros(len(graphs), dtype=np.int64)
+    for ends in (graphs.source, graphs.target):
+        counts = np.bincount(of_graph * endpoints + ends, minlength=len(graphs) * endpoints)
+        most = np.maximum(most, counts.reshape(-1, endpoints).max(axis=1))
+    many = (most > MOST_OF_FEW) & several & ~host & ~direct
+    rest = ~host & ~direct & ~many
+    between = of_any(_between_sockets(tree)[graphs.source, graphs.target]) & rest
+    found = {HOST_COPIES: host, DIRECT_LINKS: direct, MANY_COPIES: many, BETWEEN_ROOTS: between}
+    classes = {name for name, members in found.items() if members.any()}
+    return classes | ({FEW_COPIES} if (rest & ~between).any() else set())
+
+
+@lru_cache(maxsize=8)
+def _between_sockets(tree: PcieTree) -> np.ndarray:
+    """Return whether the route of each pair of endpoints connects two sockets."""
+    names = tree.endpoint_names
+    return np.array([[s != t and tree.vertex(tree.turn(s, t)).kind == "system" for t in names] for s in names])
+
+
+def expected_error_text(model: str, classes: set[str]) -> str:
+    """Return the expected error of a model for some classes of graphs in one line.
+
+    Examples
+    --------
+    >>> expected_error_text("ports_and_engines", {"host copies"})
+    'expected error of ports_and_engines: host copies: unknown, no public measurements'
+    """
+    parts = []
+    for name in sorted(classes):
+        error = expected_errors().get((name, model))
+        parts.append(
+            f"{name}: unknown, no public measurements"
+            if error is None
+            else f"{name}: median {100 * error.median:.1f} %, {100 * error.within_band:.0f} % of {error.graphs} "
+            "measured graphs within 15 %"
+        )
+    return f"expected error of {model}: {'; '.join(parts)}"

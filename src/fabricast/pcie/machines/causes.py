@@ -1,0 +1,106 @@
+"""Probable causes of rates that contradict a topology: one slow GPU, one slow direction, slow copies everywhere."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pandas as pd
+
+from fabricast.core.warnings import Warning, WarningCode
+from fabricast.pcie.measurements.measured_graph import MeasuredGraph
+from fabricast.pcie.topology.memory import HOST
+from fabricast.pcie.topology.tree import PcieTree, single_copy_rate_of
+
+__all__ = ["causes"]
+
+#: Relative error above which a graph deviates from its forecast.
+_DEVIATES = 0.15
+#: Ratio of both directions of a pair below which the slower one is reported.
+_ONE_WAY = 0.88
+#: Share of the payload rate of the links below which all copies are slow.
+_SLOW = 0.6
+#: Number of graphs from which on a common GPU is not a coincidence.
+_SEVERAL = 3
+_NAMED = 4
+
+
+def causes(tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.DataFrame) -> Iterator[Warning]:
+    """Yield the probable causes of measured rates that contradict the topology or each other.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology of the machine.
+    graphs : sequence of MeasuredGraph
+        Measured graphs.
+    rows : pandas.DataFrame
+        Forecasts of these graphs, in the same order.
+
+    Yields
+    ------
+    Warning
+        Cause and the command that checks it.
+    """
+    yield from _slow_endpoint(tree, graphs, rows)
+    isolated = {graph.flows[0]: graph.total_bytes_per_s for graph in graphs if len(graph.flows) == 1}
+    yield from _slow_direction(isolated)
+    yield from _slow_everywhere(tree, isolated)
+
+
+def _slow_endpoint(tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.DataFrame) -> Iterator[Warning]:
+    """Report a GPU that all graphs below their forecast use, and few other graphs."""
+    error = rows["relative_error"].to_numpy(dtype=float)
+    slow = [graph for graph, value in zip(graphs, error, strict=True) if value > _DEVIATES]
+    others = [graph for graph, value in zip(graphs, error, strict=True) if value <= _DEVIATES]
+    if len(slow) < _SEVERAL:
+        return
+    of_slow, of_others = (
+        Counter(end for graph in some for end in {end for flow in graph.flows for end in flow} - {HOST})
+        for some in (slow, others)
+    )
+    for gpu, count in of_slow.most_common():
+        if count == len(slow) and of_others[gpu] <= 0.1 * len(others):
+            worst = min(slow, key=lambda graph: graph.total_bytes_per_s / len(graph.flows))
+            label = tree.vertex(gpu).label if gpu in tree.endpoint_number else ""
+            yield Warning(
+                WarningCode.SLOW_ENDPOINT,
+                f"GPU {gpu} is in all {len(slow)} graphs that are more than {_DEVIATES:.0%} slower than forecast, for "
+                f"example '{worst.name}' ({worst.total_bytes_per_s / 1e9:.4g} GB/s): check the width and generation of "
+                f"its link{f' {label}' if label else ''} under load ('lspci -vv', LnkSta)",
+            )
+            return
+
+
+def _slow_direction(isolated: dict[tuple[str, str], float]) -> Iterator[Warning]:
+    """Report pairs of which one direction is slower than the other."""
+    slower = {
+        flow: rate / isolated[flow[::-1]]
+        for flow, rate in isolated.items()
+        if HOST not in flow and flow[::-1] in isolated and rate < _ONE_WAY * isolated[flow[::-1]]
+    }
+    if not slower:
+        return
+    worst = sorted(slower, key=lambda flow: slower[flow])
+    named = ", ".join(f"{source}>{target} ({1 - slower[source, target]:.0%})" for source, target in worst[:_NAMED])
+    more = f" and {len(worst) - _NAMED} more" if len(worst) > _NAMED else ""
+    yield Warning(
+        WarningCode.SLOW_DIRECTION,
+        f"one direction is slower than the other: {named}{more}; repeat these copies, and check for other traffic on "
+        "their route and for link errors ('lspci -vv', DevSta and AER)",
+    )
+
+
+def _slow_everywhere(tree: PcieTree, isolated: dict[tuple[str, str], float]) -> Iterator[Warning]:
+    """Report copies between GPUs that are all far slower than the links of the topology."""
+    rates = [rate for flow, rate in isolated.items() if HOST not in flow and tree.peer_link(*flow) is None]
+    links = single_copy_rate_of(tree)
+    if links is None or len(rates) < 2 or max(rates) >= _SLOW * links:
+        return
+    yield Warning(
+        WarningCode.SLOW_COPIES,
+        f"all isolated copies between GPUs are slow: the median is {float(np.median(rates)) / 1e9:.4g} GB/s, "
+        f"{float(np.median(rates)) / links:.0%} of the {links / 1e9:.4g} GB/s that the links allow; check whether peer "
+        "access is enabled ('nvidia-smi topo -p2p r'): without it, copies are staged through host memory",
+    )

@@ -1,0 +1,78 @@
+"""Tests of what a forecast says about its own quality: expected error, and contradicted measurements."""
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import fabricast as fc
+from fabricast.api.expected_errors import expected_errors, graph_classes
+from fabricast.cli.main import app
+from fabricast.core.resources import published
+from fabricast.core.warnings import WarningCode
+from fabricast.pcie.machines.engine_model import ENGINE_MODELS
+from fabricast.pcie.models.catalogue import MODELS
+from fabricast.pcie.tables.forecast_errors import forecast_errors
+from fabricast.pcie.tables.measured_copies import public_machines
+
+
+def codes(table):
+    return [warning.code for warning in table.attrs["warnings"]]
+
+
+def test_stored_errors_are_those_of_the_public_measurements():
+    path = published() / "forecast_errors.csv"
+    stored = pd.read_csv(path, comment="#")
+    found = forecast_errors(public_machines(published() / "pcie_concurrent_copies.csv"))
+    keys = ["graph_class", "model", "graphs"]
+    assert stored[keys].to_dict("records") == found[keys].to_dict("records"), "run scripts/forecast_errors.py"
+    for column in ("median", "within_band", "worst"):
+        assert stored[column].tolist() == pytest.approx(found[column].tolist(), abs=2e-3), column
+    assert {*MODELS, *ENGINE_MODELS} == set(stored["model"])
+
+
+def test_default_model_has_the_smallest_errors():
+    errors = expected_errors()
+    default = "ports_and_engines"
+    for graphs in ("few copies", "many copies of a GPU"):
+        assert errors[graphs, default].within_band >= max(errors[graphs, model].within_band for model in MODELS)
+        assert errors[graphs, default].median <= min(errors[graphs, model].median for model in MODELS) + 1e-9
+
+
+@pytest.mark.parametrize(("copies", "expected"), [
+    ([(0, 1)], "few copies"), ([(0, 1), (0, 4)], "few copies"), ([(0, 1), (0, 4), (0, 5)], "many copies of a GPU"),
+    ([("H", 0)], "host copies"),
+])  # fmt: skip
+def test_every_forecast_has_the_expected_error_of_its_class(copies, expected):
+    times = fc.predict("storm8", copies)
+    (note,) = [warning for warning in times.attrs["warnings"] if warning.code is WarningCode.EXPECTED_ERROR]
+    assert expected in note.text and "ports_and_engines" in note.text
+    assert ("no public measurements" in note.text) is (expected == "host copies")
+
+
+def test_class_of_copies_between_sockets_and_over_direct_links():
+    assert graph_classes(fc.load_topology("hgx_a100"), fc.graph([(0, 1)])) == {"direct links"}
+    sockets = fc.load_topology("dual4x2")
+    assert graph_classes(sockets, fc.graph([(0, 4)])) == {"between root complexes"}
+
+
+def test_forecast_that_contradicts_its_measurements_says_so(tmp_path):
+    # Seven GPUs reach 26 GB/s; GPU 6 is on a link with one lane.
+    path = tmp_path / "pairs.csv"
+    rows = [f"{s} to {t},{s}>{t},{3.93 if 6 in (s, t) else 26}" for s in range(7) for t in range(7) if s != t]
+    path.write_text("graph,communications,total_gb_per_s\n" + "\n".join(rows) + "\n")
+    tree = fc.load_topology("flat4x2")
+    times = fc.predict(tree, [(0, 1), (6, 0)], measurements=path)
+    (warning,) = [one for one in times.attrs["warnings"] if one.code is WarningCode.MEASUREMENT_CONTRADICTED]
+    assert "isolated copy 6>0, but the measurements have 3.93 GB/s" in warning.text
+    assert WarningCode.MEASUREMENT_CONTRADICTED not in codes(fc.predict(tree, [(0, 1), (2, 3)], measurements=path))
+    everyone = fc.predict(tree, [(6, 0), (6, 1), (2, 6)], measurements=path)
+    (warning,) = [one for one in everyone.attrs["warnings"] if one.code is WarningCode.MEASUREMENT_CONTRADICTED]
+    assert "all 3 such copies use GPU 6" in warning.text
+
+
+def test_models_are_listed_with_their_use_and_error():
+    output = CliRunner().invoke(app, ["models"]).output
+    first = output.splitlines()[:3]
+    assert first[0].startswith("ports_and_engines") and "recommended" in first[0]
+    assert "few copies: median error" in first[1] and "many copies of a GPU: median error" in first[2]
+    assert all(name in output for name in MODELS)

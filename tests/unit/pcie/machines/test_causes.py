@@ -1,0 +1,47 @@
+"""Tests of probable causes of slow copies, and of the exit codes that report them."""
+
+import pytest
+from typer.testing import CliRunner
+
+from fabricast.cli.main import app
+
+LINKED = "pcie5_four_switches"
+
+
+def written(tmp_path, rates):
+    path = tmp_path / "measured.csv"
+    rows = [f"{s}>{t} alone,{s}>{t},{rate}" for (s, t), rate in rates.items()]
+    path.write_text("graph,communications,total_gb_per_s\n" + "\n".join(rows) + "\n")
+    return path
+
+
+def pairs(rate, gpus=7):
+    return {(s, t): rate(s, t) for s in range(gpus) for t in range(gpus) if s != t}
+
+
+@pytest.mark.parametrize("command", [["validate"], ["topology", "check"]])
+@pytest.mark.parametrize(("rate", "expected", "code"), [
+    (lambda s, t: 3.9 if 6 in (s, t) else 26.0, "GPU 6 is in all 12 graphs", 1),
+    (lambda s, t: 21.0 if (s, t) == (5, 1) else 26.0, "one direction is slower than the other: 5>1 (19%)", 1),
+    (lambda s, t: 26.0, "", 0),
+])  # fmt: skip
+def test_causes_are_named_and_exit_with_1(tmp_path, command, rate, expected, code):
+    result = CliRunner().invoke(app, [*command, "flat4x2", str(written(tmp_path, pairs(rate)))])
+    assert (result.exit_code, expected in " ".join(result.output.split())) == (code, True), result.output
+    assert ("slow_endpoint" in result.output) is ("GPU 6" in expected)
+    assert ("slow_direction" in result.output) is ("direction" in expected)
+
+
+def test_slow_copies_everywhere_suggest_staging(tmp_path):
+    result = CliRunner().invoke(app, ["topology", "check", LINKED, str(written(tmp_path, pairs(lambda s, t: 20.0)))])
+    assert result.exit_code == 1
+    assert "35% of the 57.6" in result.output.replace("\n", " ") and "nvidia-smi topo -p2p r" in result.output
+
+
+def test_graphs_that_cannot_be_compared_are_no_success(tmp_path):
+    path = tmp_path / "measured.csv"
+    path.write_text("graph,communications,total_gb_per_s,role\na,0>1,26,\nb,0>4 1>4,26,collapse\n")
+    assert CliRunner().invoke(app, ["topology", "check", "flat4x2", str(path)]).exit_code == 0
+    path.write_text("graph,communications,total_gb_per_s,role\nb,0>4 1>4,26,collapse\n")
+    result = CliRunner().invoke(app, ["topology", "check", LINKED, str(path)])
+    assert result.exit_code == 1 and "none of 1 graphs can be compared" in result.output
