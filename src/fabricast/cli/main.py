@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from contextlib import suppress
@@ -54,6 +55,10 @@ _HELP = {
 
 def main() -> None:
     """Run the command line; invalid input exits with code 2 and a one-line message."""
+    for stream in (sys.stdout, sys.stderr):
+        # Names of input files may have letters that the encoding of a terminal lacks.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         app()
         sys.stdout.flush()

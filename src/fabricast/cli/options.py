@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -49,7 +50,8 @@ def check_output(
     if output is None:
         return
     for path in inputs:
-        if path is not None and output.resolve() == Path(path).resolve():
+        # Path.resolve raises RuntimeError for symbolic links that form a loop.
+        if path is not None and os.path.realpath(output) == os.path.realpath(path):
             raise InputError(f"{option} is '{output}', which is also an input file, expected another name")
     if output.suffix.lower() not in endings:
         raise InputError(f"{option} is '{output}', expected a name that ends in {' or '.join(endings)}")

@@ -20,14 +20,24 @@ def claims(
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit with code 1 if a claim of the baseline has lost its verdict.")
     ] = False,
+    study: Annotated[str | None, typer.Option(help="Print only claims of this study.")] = None,
+    verdict: Annotated[str | None, typer.Option(help="Print only claims with this verdict, such as deviates.")] = None,
+    format_: Annotated[str, typer.Option("--format", help="Format: table or csv.")] = "table",
     record: Annotated[bool, typer.Option("--record", help="Record the verdicts of this run as the baseline.")] = False,
 ) -> None:
     """Print the claims of a finished run, and their verdicts by type of evidence."""
+    from fabricast.core.errors import unknown_name
     from fabricast.core.resources import published
-    from fabricast.results.claim_record import claim_text, lost_claims, read_baseline, write_baseline
+    from fabricast.results.claim_record import claim_rows, claim_text, lost_claims, read_baseline, write_baseline
 
+    if format_ not in ("table", "csv"):
+        raise unknown_name("--format", format_, ("table", "csv"))
     baseline = published() / "claims_baseline.csv"
-    Console(width=None if sys.stdout.isatty() else 400).print(claim_text(database))
+    if format_ == "csv":
+        claim_rows(database, study=study, verdict=verdict).to_csv(sys.stdout, index=False, lineterminator="\n")
+    else:
+        width = None if sys.stdout.isatty() else 100
+        Console(width=width).print(claim_text(database, study=study, verdict=verdict))
     if record:
         typer.echo(f"{write_baseline(database, baseline)} claims that hold were recorded in {baseline}")
     if strict:

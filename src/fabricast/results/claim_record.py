@@ -6,11 +6,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from rich.console import Group
 from rich.markup import escape
 from rich.table import Column, Table
 
-from fabricast.core.errors import InputError
+from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.number_text import number_text
 from fabricast.inputs.csv_files import read_csv
 from fabricast.inputs.files import write_text
@@ -21,6 +22,7 @@ from fabricast.results.verdicts import HOLDS
 __all__ = [
     "VERDICT_WORDS",
     "bound_text",
+    "claim_rows",
     "claim_text",
     "evidence_table",
     "headline",
@@ -184,13 +186,46 @@ def lost_claims(database: Path, baseline: dict[str, str]) -> list[tuple[str, str
     return [(name, before, now) for name, before, now in verdicts if now not in (before, "reproduced")]
 
 
-def claim_text(database: Path) -> Group:
+def claim_rows(database: Path, *, study: str | None = None, verdict: str | None = None) -> pd.DataFrame:
+    """Return the claims of a finished run, with all columns of the table claim but the query.
+
+    Parameters
+    ----------
+    database : Path
+        Database of the run.
+    study, verdict : str, optional
+        Return only claims of this study, or with this verdict.
+
+    Raises
+    ------
+    InputError
+        If the database is not that of a run, or no claim has this study and verdict.
+    """
+    with open_run(database) as connection:
+        rows = connection.execute(
+            "SELECT * EXCLUDE (query) FROM claim WHERE ($study IS NULL OR study::VARCHAR = $study) "
+            "AND ($verdict IS NULL OR verdict::VARCHAR = $verdict) ORDER BY study, claim",
+            {"study": study, "verdict": verdict},
+        ).df()
+        known = connection.execute("SELECT DISTINCT study::VARCHAR, verdict::VARCHAR FROM claim").fetchall()
+    if rows.empty:
+        for option, value, place in (("study", study, 0), ("verdict", verdict, 1)):
+            names = sorted({row[place] for row in known})
+            if value is not None and value not in names:
+                raise unknown_name(option, value, names)
+        raise InputError(f"no claim of study '{study}' has the verdict '{verdict}'")
+    return rows
+
+
+def claim_text(database: Path, *, study: str | None = None, verdict: str | None = None) -> Group:
     """Format the claims of a finished run for the terminal.
 
     Parameters
     ----------
     database : Path
         Database of the run.
+    study, verdict : str, optional
+        Format only claims of this study, or with this verdict.
 
     Returns
     -------
@@ -204,11 +239,10 @@ def claim_text(database: Path) -> Group:
     """
     query = """SELECT claim, statement, relation::VARCHAR, low, high, unit, observed, verdict::VARCHAR,
                evidence::VARCHAR, readings, holds_in, share_of_draws, note, of_ours FROM claim ORDER BY study, claim"""
-    rows = _finished_claims(database, query)
-    titles = {
-        "claim": 20, "statement": 24, "published": 9, "observed": 9, "verdict": 8, "evidence": 8,
-        "holds in": 5, "note": 16,
-    }  # fmt: skip
+    chosen = set(claim_rows(database, study=study, verdict=verdict)["claim"])
+    rows = [row for row in _finished_claims(database, query) if row[0] in chosen]
+    # The table fits 100 columns; evidence and notes are in the CSV output.
+    titles = {"claim": 18, "statement": 26, "published": 10, "observed": 9, "verdict": 8, "holds in": 8}
     table = Table(*(Column(title, overflow="fold", min_width=width) for title, width in titles.items()))
     for (
         claim,
@@ -218,20 +252,20 @@ def claim_text(database: Path) -> Group:
         high,
         unit,
         observed,
-        verdict,
-        evidence,
+        claim_verdict,
+        _,
         readings,
         holds,
         draws,
-        note,
+        _,
         _,
     ) in rows:
-        style = _STYLES.get(verdict, "dim")
+        style = _STYLES.get(claim_verdict, "dim")
         table.add_row(
             escape(claim), escape(statement), bound_text(relation, low, high, unit),
             "" if observed is None else escape(observed_text(observed, unit)),
-            f"[{style}]{VERDICT_WORDS[verdict]}[/{style}]", evidence.replace("_", " "),
-            holds_text(readings, holds, draws), escape(note),
+            f"[{style}]{VERDICT_WORDS[claim_verdict]}[/{style}]",
+            holds_text(readings, holds, draws),
         )  # fmt: skip
     pairs = [(row[7], row[8]) for row in rows]
     return Group(table, evidence_table(pairs), headline((row[7], row[8], row[13]) for row in rows))

@@ -33,12 +33,20 @@ def show(
     topology: Annotated[str, TOPOLOGY],
     include_display: Annotated[bool, DISPLAY] = False,
     network_cards: Annotated[bool, NETWORK_CARDS] = False,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Draw the tree to this .svg file.")] = None,
 ) -> None:
-    """Print a topology as a text tree, with the path class of each pair."""
+    """Print a topology as a text tree, with the path class of each pair, or draw it."""
     from fabricast.cli.pcie.topology_text import path_matrix, tree_text
+    from fabricast.inputs.files import write_text
+    from fabricast.pcie.topology.drawing import tree_svg
     from fabricast.pcie.topology.files import load_tree
 
+    check_output(output, ".svg", inputs=(topology,))
     tree = load_tree(topology, include_display=include_display, network_cards=network_cards)
+    if output is not None:
+        drawing = tree_svg(tree)
+        write_text(output, drawing[drawing.index("<svg") :] + "\n")
+        return
     console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
     console.print(tree_text(tree))
     console.print(path_matrix(tree))
@@ -73,6 +81,24 @@ def check(
         )
         typer.echo(text)
     raise typer.Exit(code=1 if contradicted or not compared.any() else 0)
+
+
+@app.command(epilog="Example: fabricast topology export dgx1 -o mine.yaml")
+def export(
+    topology: Annotated[str, TOPOLOGY],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write to this .yaml file instead of printing YAML.")
+    ] = None,
+) -> None:
+    """Write a topology as YAML, to start a description of another machine from it."""
+    from fabricast.pcie.topology.files import load_tree, tree_yaml, write_tree
+
+    check_output(output, ".yaml", ".yml", inputs=(topology,))
+    tree = load_tree(topology)
+    if output is None:
+        typer.echo(tree_yaml(tree), nl=False)
+    else:
+        write_tree(tree, output)
 
 
 @app.command("import", epilog="Example: lstopo machine.xml && fabricast topology import machine.xml -o m.yaml")

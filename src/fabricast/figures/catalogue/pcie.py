@@ -38,9 +38,9 @@ FIGURES = (
         "measured_copies",
         "Forecast errors on measured machines, by class and model",
         lambda read, values: copies.plot_measured_copies(read("measured_copy"), values["tolerance"]),
-        "Error of the total rate for every validated graph on machines measured by others and, as stars, on yours; the "
-        "bar is the median, the grey band ends at 15 %. With ports and engines, graphs with many copies of a GPU are as "
-        "predictable as others.",
+        "Error of the total rate for every validated graph on machines measured by others and, as stars, on yours; "
+        "the bar is the median, the grey band ends at 15 %. With ports and engines, graphs with many copies of a GPU "
+        "are as predictable as others.",
     ),
     Entry(
         "dma_rates",

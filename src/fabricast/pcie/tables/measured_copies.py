@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -153,7 +154,7 @@ def _comparable(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     common = pd.DataFrame(
         {
             "study": "pcie",
-            "case_id": [_case(*names) for names in zip(judged["machine"], judged["graph"], strict=True)],
+            "case_id": _cases(judged["machine"].tolist(), judged["graph"].tolist()),
             "item": "",
             "quantity": "total rate, " + judged["graph_class"],
             "unit": "bytes/s",
@@ -167,6 +168,12 @@ def _comparable(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     return pd.concat(predictions, ignore_index=True), reference
 
 
-def _case(machine: str, graph: str) -> str:
-    slug = re.sub(r"[^a-z0-9>+<-]+", "_", f"{machine}.{graph}".lower()).strip("_")
-    return f"copies.{slug}"
+def _cases(machines: list[str], graphs: list[str]) -> list[str]:
+    """Return an identifier of each graph; equal ones, of names in other alphabets or cases, are numbered."""
+    seen: Counter[str] = Counter()
+    cases = []
+    for machine, graph in zip(machines, graphs, strict=True):
+        slug = re.sub(r"[^a-z0-9>+<-]+", "_", f"{machine}.{graph}".lower()).strip("_")
+        seen[slug] += 1
+        cases.append(f"copies.{slug}" + (f".{seen[slug]}" if seen[slug] > 1 else ""))
+    return cases

@@ -1,0 +1,85 @@
+"""Tests of file names, encodings and sizes that ordinary users do not have."""
+
+import os
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+
+import fabricast as fc
+from fabricast.pcie.tables.measured_copies import Machine, measured_copy_tables
+
+GRAPHS = "graph,source,target\na,0,1\n"
+
+
+def run(*arguments, cwd, **environment):
+    return subprocess.run(
+        [sys.executable, "-m", "fabricast.cli", *map(str, arguments)], cwd=cwd, capture_output=True,
+        env={**os.environ, **environment},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("arguments", [
+    ["predict", "storm8", "loop.csv", "-o", "out.csv"],
+    ["predict", "storm8", "graphs.csv", "--parameters", "loop.csv", "-o", "out.csv"],
+    ["simulate", "storm8", "loop.parquet"],
+])  # fmt: skip
+def test_symbolic_links_that_form_a_loop_get_one_line(tmp_path, arguments):
+    (tmp_path / "graphs.csv").write_text(GRAPHS)
+    for name in ("loop.csv", "loop.parquet"):
+        (tmp_path / name).symlink_to(name)
+    result = run(*arguments, cwd=tmp_path)
+    error = result.stderr.decode()
+    assert result.returncode == 2 and "Traceback" not in error, error
+    assert error.startswith("fabricast: error: ") and error.count("\n") == 1
+    assert not (tmp_path / "out.csv").exists()
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_output_in_other_encodings_is_complete(tmp_path, encoding):
+    (tmp_path / "graphs.csv").write_text("graph,source,target\nGrün 显卡,0,1\nb,0,1\n", encoding="utf-8")
+    result = run("predict", "storm8", "graphs.csv", cwd=tmp_path, PYTHONIOENCODING=encoding, PYTHONUTF8="0")
+    assert result.returncode == 0, result.stderr
+    assert len(result.stdout.splitlines()) == 3
+
+
+def test_one_graph_has_a_limit_in_one_line(tmp_path):
+    (tmp_path / "graphs.csv").write_text("graph,source,target\n" + "a,0,1\n" * 20_000)
+    for command in ("predict", "simulate"):
+        result = run(command, "storm8", "graphs.csv", cwd=tmp_path)
+        assert result.returncode == 2
+        assert b"graph 'a' has 20,000 copies, expected at most 4,096" in result.stderr
+    with pytest.raises(fc.InputError, match="has 5,000 copies, expected at most 4,096"):
+        fc.graph([(0, 1)] * 5000)
+
+
+def test_measured_graphs_whose_names_differ_in_case_are_separate(tmp_path):
+    path = tmp_path / "measured.csv"
+    path.write_text(
+        "graph,communications,total_gb_per_s,role\nalone,0>1,50,\nRing A,0>4 1>5,50,test\nring a,2>6 3>7,50,test\n"
+        "显卡,0>5 1>4,50,test\n网卡,0>6 1>7,50,test\n", encoding="utf-8",
+    )  # fmt: skip
+    tables = measured_copy_tables([Machine("mine", "flat4x2", path, own=True)], seed=1)
+    for rows in (tables.prediction, tables.reference):
+        keys = ["case_id", "model"] if "model" in rows else ["case_id"]
+        assert not rows.duplicated([*keys, "quantity"]).any()
+    assert len(tables.reference) == 4
+
+
+@pytest.mark.parametrize("arcs", [[(0.5, 1)], [(True, 1)], [(0,)], [], [("gpu9", 0)], [(1, 1)], [("x", 1)]])
+def test_graphs_of_impossible_endpoints_are_rejected(arcs):
+    tree = fc.load_topology("storm8")
+    with pytest.raises(fc.InputError):
+        fc.predict(tree, arcs)
+
+
+def test_sizes_and_start_times_of_each_copy_are_used():
+    times = fc.predict("storm8", fc.graph([("gpu0", "gpu1"), ("gpu2", "gpu1")], size=["1 GB", "2 GB"], start_s=[0, 9]))
+    assert times["size_bytes"].tolist() == [1e9, 2e9] and times["start_s"].tolist() == [0, 9]
+    for options in ({"size": [1, 2, 3]}, {"size": 1e300}, {"start_s": [-1]}, {"start_s": [0, float("nan")]}):
+        with pytest.raises(fc.InputError):
+            fc.graph([(0, 1), (2, 1)], **options)
+    with pytest.raises(TypeError, match="no argument 'bandwith' .did you mean 'bandwidth'"):
+        fc.predict("storm8", [(0, 1)], bandwith=1e9)
+    assert isinstance(fc.predict("storm8", [("0", "1")]), pd.DataFrame)
