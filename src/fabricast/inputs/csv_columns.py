@@ -66,7 +66,7 @@ def csv_columns(
         # With low_memory, pandas reads chunks and has to merge their categories.
         table = pd.read_csv(
             io.BytesIO(text.encode()), dtype=kinds, keep_default_na=False, na_values=[], on_bad_lines="error",
-            float_precision="round_trip", low_memory=False,
+            low_memory=False,
         )  # fmt: skip
     except (ValueError, pd.errors.ParserError):
         return None
