@@ -54,9 +54,9 @@ def link_loads(
     Returns
     -------
     pandas.DataFrame
-        One row per routing and link class (LL within a drawer, LR within a group, D between groups): routing, class,
-        links, used, mean_bytes, max_bytes, time_s (of the busiest link of the class), bottleneck (whether the class
-        limits the routing).
+        One row per routing and class: links (LL within a drawer, LR within a group, D between groups), and injection
+        and ejection of nodes. Columns: routing, class, links, used, mean_bytes, max_bytes, time_s (of the busiest
+        member of the class), bottleneck (whether the class limits the routing).
 
     Raises
     ------
@@ -91,7 +91,15 @@ def link_loads(
                     "routing": routing, "class": name, "links": load.size, "used": int((load > 0).sum()),
                     "mean_bytes": float(load.mean()) if load.size else 0.0,
                     "max_bytes": loads.busiest_bytes[name], "time_s": times[name],
-                    "bottleneck": name == loads.bottleneck[1],
+                    "bottleneck": name == loads.limit[1],
+                }
+            )  # fmt: skip
+        for name, load in (("injection", loads.injected), ("ejection", loads.ejected)):
+            rows.append(
+                {
+                    "routing": routing, "class": name, "links": load.size, "used": int((load > 0).sum()),
+                    "mean_bytes": float(load.mean()), "max_bytes": float(load.max()),
+                    "time_s": loads.node_times_s()[name], "bottleneck": name == loads.limit[1],
                 }
             )  # fmt: skip
     return pd.DataFrame(rows)

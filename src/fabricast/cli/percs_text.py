@@ -35,6 +35,12 @@ def loads_lines(pattern: str, mapping: str, network: TwoLevelNetwork, seed: int,
         time, worst = loads.bottleneck
         even = loads.floor_s() * 1e3
         yield f"  {routing}: busiest link {time * 1e3:.4g} ms ({worst}); {even:.4g} ms with even loads"
+        nodes = loads.node_times_s()
+        rate = network.injection_bytes_per_s / 1e9
+        yield (
+            f"    nodes: injection {nodes['injection'] * 1e3:.4g} ms, ejection {nodes['ejection'] * 1e3:.4g} ms at "
+            f"{rate:.4g} GB/s; limit: {loads.limit[1]}, {loads.limit[0] * 1e3:.4g} ms"
+        )
         for name, load in loads.by_class.items():
             used = int((load > 0).sum())
             mean = load.mean() if load.size else 0.0
@@ -61,7 +67,7 @@ def simulate_lines(
     traffic, pairs, title = mapped_traffic(pattern, mapping, network, seed, tiles)
     if pairs is None or pairs[0].size == 0:
         raise InputError(f"'{pattern}' has no messages between pairs of routers, expected a pattern with neighbours")
-    bound, worst = route(traffic, network, routing).bottleneck
+    bound, worst = route(traffic, network, routing).limit
     if packet_bytes is None:
         packet_bytes = _fitting_packet(pairs[2])
     run = simulate_packets(pairs, network, routing, packet_bytes=packet_bytes, window=window, seed=seed)
@@ -71,7 +77,7 @@ def simulate_lines(
         yield f"  whole packets have {padding:.0%} more than the bytes sent: times are too long by up to this share"
     yield f"  {run.packets:,} packets of {packet_bytes:,.0f} bytes, {run.hops:,} hops"
     # Indirect routes are random: a single run can load every link less than expected.
-    kind = "busiest link" if routing == "direct" else "busiest link of expected loads"
+    kind = "busiest resource" if routing == "direct" else "busiest resource of expected loads"
     yield f"  last packet arrives after {run.elapsed_s * 1e3:.5g} ms; {kind} ({worst}) {bound * 1e3:.5g} ms"
 
 

@@ -55,11 +55,15 @@ class LinkLoads:
         Bytes on links within groups; zero on the diagonal.
     between : ndarray of float64, shape (groups, groups)
         Bytes on each of the parallel links between two groups.
+    injected, ejected : ndarray of float64, shape (routers,)
+        Bytes that the node of each router sends to and receives from other nodes.
     """
 
     network: TwoLevelNetwork
     link: NDArray[np.float64]
     between: NDArray[np.float64]
+    injected: NDArray[np.float64]
+    ejected: NDArray[np.float64]
 
     @cached_property
     def by_class(self) -> dict[str, NDArray[np.float64]]:
@@ -91,6 +95,21 @@ class LinkLoads:
     def bottleneck(self) -> tuple[float, str]:
         """Transfer time of the busiest link in s, a lower bound, and its class."""
         times = self.class_times_s()
+        worst = max(times, key=lambda name: times[name])
+        return times[worst], worst
+
+    def node_times_s(self) -> dict[str, float]:
+        """Return the time in s that the busiest node needs to inject and to eject its bytes."""
+        rate = self.network.injection_bytes_per_s
+        return {
+            "injection": float(self.injected.max(initial=0.0)) / rate,
+            "ejection": float(self.ejected.max(initial=0.0)) / rate,
+        }
+
+    @property
+    def limit(self) -> tuple[float, str]:
+        """Time of the busiest resource in s, a link or the injection or ejection of a node, and its name."""
+        times = self.class_times_s() | self.node_times_s()
         worst = max(times, key=lambda name: times[name])
         return times[worst], worst
 
@@ -238,6 +257,7 @@ def route_each(
     got_by, got = sent_by, sent
     if traffic.into is not traffic.out:
         got_by, got, _ = sum_by_gateway(traffic.into, gateways, routers)
+    injected, ejected = _node_bytes(traffic, local, network)
     loads: dict[Routing, LinkLoads] = {}
     for routing in routings:
         link, between = np.zeros((groups, routers, routers)), np.zeros((groups, groups))
@@ -252,5 +272,18 @@ def route_each(
             raise unknown_name("routing", routing, ROUTINGS)
         link *= traffic.unit_bytes
         between *= traffic.unit_bytes
-        loads[routing] = LinkLoads(network, link, between)
+        loads[routing] = LinkLoads(network, link, between, injected, ejected)
     return loads
+
+
+def _node_bytes(
+    traffic: Traffic, local: NDArray[np.float64], network: TwoLevelNetwork
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the bytes that the node of each router injects and ejects."""
+    groups, routers = network.groups, network.group_routers
+    within = local.reshape(groups, routers, routers)
+    same = within[:, np.arange(routers), np.arange(routers)].ravel()
+    out, into = (units.sum(axis=1, dtype=np.float64) for units in (traffic.out, traffic.into))
+    injected = within.sum(axis=2).ravel() - same + out
+    ejected = within.sum(axis=1).ravel() - same + into
+    return injected * traffic.unit_bytes, ejected * traffic.unit_bytes

@@ -151,7 +151,7 @@ def test_small_messages_are_not_padded_to_large_packets(tmp_path):
     )
     call = ["network", "simulate", str(matrix), "--network", str(machine)]
     result = CliRunner().invoke(app, call).output
-    times = re.search(r"arrives after ([\d.e-]+) ms; busiest link \(\w+\) ([\d.e-]+) ms", result)
+    times = re.search(r"arrives after ([\d.e-]+) ms; busiest resource \(\w+\) ([\d.e-]+) ms", result)
     assert float(times[1]) < 3 * float(times[2])
     assert "more than the bytes sent" not in result
     assert "more than the bytes sent" in CliRunner().invoke(app, [*call, "--packet", "64KiB"]).output
