@@ -117,7 +117,13 @@ def profile_intervals(regressor: MaxRateRegressor, cells: Array, times: Array) -
     variance = max(2 * regressor.cost_ / freedom, _FINEST_RESIDUAL**2)
     limit = regressor.cost_ + _CHI_SQUARED / 2 * variance * _design_effect(residual, cells[:, 1])
     intervals: dict[str, tuple[float, float] | None] = {}
+    rates = [name for name in names if name.startswith("r")]
+    # One number of processes determines the aggregate rate only, which is the minimum of several parameters.
+    hidden = set(rates) if len(rates) > 1 and np.unique(cells[:, 1]).size == 1 else set()
     for name in names:
+        if name in hidden:
+            intervals[name] = None
+            continue
         low, high = (_profile_end(regressor, name, sign, limit, cells, times) for sign in (-1.0, 1.0))
         value = regressor.parameters_[name]
         identifiable = low is not None and high is not None

@@ -21,7 +21,7 @@ from fabricast.pcie.graphs.programs import PROGRAMS, program_of
 from fabricast.pcie.graphs.rates import Statistic
 from fabricast.pcie.measurements.addresses import address_warnings, by_address, printed_addresses
 from fabricast.pcie.measurements.benchmark_output import FASTEST_BYTES_PER_S, copies_in, read_benchmark_output
-from fabricast.pcie.measurements.measured_graph import CALIBRATION, EXCLUDED_ROLES, JUDGED, MeasuredGraph
+from fabricast.pcie.measurements.measured_graph import CALIBRATION, EXCLUDED_ROLES, JUDGED, UNKNOWN_ROLE, MeasuredGraph
 from fabricast.pcie.topology.memory import HOST
 from fabricast.pcie.topology.tree import PcieTree
 
@@ -159,13 +159,11 @@ def _program(row: _Row, default: str) -> str:
 def _role(row: _Row) -> str:
     """Return the role of a row.
 
-    Unknown roles are rejected: a misspelt role would change how the row is used.
+    A row of an unknown role is excluded, and `validate` names it: a misspelt role would change how the row is used.
     """
     role: str = row.get("role") or ""
-    if role and role not in (CALIBRATION, *JUDGED, *EXCLUDED_ROLES) and not role.startswith("test_"):
-        expected = ", ".join((CALIBRATION, *JUDGED, *EXCLUDED_ROLES))
-        raise row.error(f"role is '{role}', expected {expected}, a name that begins with test_, or nothing")
-    return role
+    is_known = not role or role in (CALIBRATION, *JUDGED, *EXCLUDED_ROLES) or role.startswith("test_")
+    return role if is_known else UNKNOWN_ROLE
 
 
 def _name(row: _Row, default: str) -> str:

@@ -22,6 +22,7 @@ __all__ = [
     "MANY_COPIES",
     "MOST_OF_FEW",
     "TEST",
+    "UNKNOWN_ROLE",
     "MeasuredGraph",
     "flows_of",
     "graph_class",
@@ -35,7 +36,8 @@ TEST = "test"
 #: calibration instead, unless their role is `TEST`. The names of classes may have the prefix `test_`.
 JUDGED = (TEST, "few_flows", "all_to_all", "host")
 #: Roles of rows that a file excludes from calibration and validation.
-EXCLUDED_ROLES = ("impossible_over_line_rate", "circular_topology", "collapse", "partial_collapse")
+UNKNOWN_ROLE = "unknown_role"
+EXCLUDED_ROLES = ("impossible_over_line_rate", "circular_topology", "collapse", "partial_collapse", UNKNOWN_ROLE)
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,6 @@ def test_bandwidth_matrices_calibrate_a_machine(tmp_path):
          "", "", "status 'Failed', expected Passed"),
         ('{"testcases": [{"name": "device_to_device_memcpy_write_ce", "bandwidth_matrix": [["N/A", "25.0"], ["25"]]}]}',
          "", "", "row 1 of 'device_to_device_memcpy_write_ce' has 1 values, expected 2"),
-        ("graph,communications,total_gb_per_s,role\nalone,0>1,50,callibration\n", "", "", "role is 'callibration'"),
         ("graph,source,target,size_bytes,elapsed_s,rate_gb_per_s\na,0,1,1e9,0.02,5\n", "", "",
          "has elapsed_s and rate_gb_per_s, expected one of them"),
     ],
