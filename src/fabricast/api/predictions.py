@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fabricast.api.expected_errors import expected_error_text, graph_classes
 from fabricast.api.graphs import check_endpoints, graph, load_topology, read_graphs
 from fabricast.api.model_parameters import DEFAULT_MODEL, ModelInputs
 from fabricast.api.prediction_table import Prediction, communications
@@ -24,6 +23,7 @@ from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, from_arcs
 from fabricast.pcie.graphs.divided_writes import divided_writes, divided_writes_warning
 from fabricast.pcie.graphs.rates import CopyTimes
 from fabricast.pcie.machines.engine_model import ENGINE_MODELS, EngineModel
+from fabricast.pcie.machines.expected_errors import expected_error_text, graph_classes
 from fabricast.pcie.models.catalogue import Model
 from fabricast.pcie.models.evaluation import Evaluation, evaluate
 from fabricast.pcie.models.removals import MOST_COPIES, Times, removal_texts, removals

@@ -84,6 +84,9 @@ def bandwidth(
     tree = None if topology is None else load_tree(topology, include_display=include_display)
     table = read_bandwidths(file)
     for (test, unit), part in table.groupby(["test", "unit"], sort=False):
+        # Copies within the memory of one GPU use no link.
+        if (part["row"] != part["column"]).any():
+            part = part[part["row"] != part["column"]]
         scale, shown = (1e-9, "GB/s") if unit == "bytes/s" else (1e6, "us")
         low, middle, high = (part["value"].quantile([0, 0.5, 1]) * scale).tolist()
         typer.echo(f"{test}: {len(part)} values, {low:.4g} to {high:.4g}, median {middle:.4g} {shown}")

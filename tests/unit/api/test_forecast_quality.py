@@ -5,11 +5,11 @@ import pytest
 from typer.testing import CliRunner
 
 import fabricast as fc
-from fabricast.api.expected_errors import expected_errors, graph_classes
 from fabricast.cli.main import app
 from fabricast.core.resources import published
 from fabricast.core.warnings import WarningCode
 from fabricast.pcie.machines.engine_model import ENGINE_MODELS
+from fabricast.pcie.machines.expected_errors import expected_errors, graph_classes
 from fabricast.pcie.models.catalogue import MODELS
 from fabricast.pcie.tables.forecast_errors import forecast_errors
 from fabricast.pcie.tables.measured_copies import public_machines

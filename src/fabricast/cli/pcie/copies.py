@@ -250,8 +250,8 @@ def schedule(
 @app.command(epilog="Example: fabricast models")
 def models() -> None:
     """List the models for 'predict --model', when to use each, and its error on public measurements."""
-    from fabricast.api.expected_errors import expected_errors
     from fabricast.pcie.machines.engine_model import ENGINE_MODELS, USES
+    from fabricast.pcie.machines.expected_errors import expected_errors
     from fabricast.pcie.measurements.measured_graph import FEW_COPIES, MANY_COPIES
     from fabricast.pcie.models.catalogue import MODELS
 

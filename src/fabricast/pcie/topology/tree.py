@@ -111,6 +111,9 @@ class PcieTree:
         object.__setattr__(self, "_by_name", by_name)
         self._check_tree()
 
+    def __repr__(self) -> str:
+        return f"PcieTree('{self.name}', {len(self.endpoint_names)} endpoints, {len(self.vertices)} vertices)"
+
     def _repr_html_(self) -> str:
         from fabricast.pcie.topology.drawing import tree_svg
 
@@ -305,8 +308,8 @@ class PcieTree:
         Returns
         -------
         {'PIX', 'PXB', 'PHB', 'NODE', 'SYS'}
-            One switch, several switches, a root complex, several root complexes of one socket, or the socket
-            interconnect. If host bridges of a socket are merged into one root complex, PHB includes the class NODE.
+            One switch, several switches, a root complex (merged host bridges too), several root complexes of one
+            socket, or the socket interconnect.
         """
         turn = self.lowest_common_ancestor(source, target)
         kind = self._by_name[turn].kind
@@ -434,10 +437,7 @@ def check_rule(tree: PcieTree, rule: RouteRule, number: int = 0) -> None:
 
 
 def single_copy_rate_of(tree: PcieTree) -> float | None:
-    """Return the rate of an isolated copy in bytes/s according to the topology.
-
-    The rate is the bandwidth of the topology if specified, else the payload share of the link rate. None if both are
-    unknown.
+    """Return the rate of an isolated copy in bytes/s: the bandwidth of the topology, or the payload share of its links.
 
     Examples
     --------
