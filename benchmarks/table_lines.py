@@ -35,7 +35,7 @@ COMMAND = """
 import sys
 from benchmarks.clocks import peak_mb
 from fabricast.cli import app
-app(["predict", "storm8", *sys.argv[1:]], standalone_mode=False)
+app(["predict", "storm8", "--model", "back_pressure", *sys.argv[1:]], standalone_mode=False)
 print(f"{peak_mb():.0f} MB")
 """
 
