@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from fabricast.core.errors import InputError, PeerLinkError
 from fabricast.core.warnings import Warning, WarningCode
+from fabricast.pcie.engines.batch import graph_times
 from fabricast.pcie.engines.forecast import Sharing, copy_times, isolated_rate
 from fabricast.pcie.engines.links import SharedLimit
 from fabricast.pcie.graphs.congestion_graphs import MOST_COPIES, CongestionGraphs
@@ -123,6 +124,12 @@ def _quantity(name: str, value: float | None) -> str:
     return f"{value:.4g}" if name in ("tau", "crossing_cost") else f"{(value or 0.0) / 1e9:.4g} GB/s"
 
 
+def _is_repeated(values: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return whether each value occurs several times."""
+    _, of_value, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray(counts[of_value] > 1)
+
+
 class EngineModel:
     """Predict copy times on one machine and collect warnings about assumptions.
 
@@ -176,6 +183,8 @@ class EngineModel:
         self._program = program_of(_PROGRAM if program is None else program)
         self._is_default = program is None
         self._seed = seed
+        kinds = {vertex.kind for vertex in self.tree.vertices}
+        self._links_only = self._sharing == "ports" and "system" not in kinds and not self.tree.peer_links
         self._of_memory = [self.tree.vertex(end).host_memory for end in self.tree.endpoint_names]
         self._direct = direct_rates(links)
         self._trees: dict[tuple[float, ...], PcieTree] = {}
@@ -209,6 +218,9 @@ class EngineModel:
             If several copies use host memory of unknown capacity, if the rate of a single copy between sockets is
             needed and was not measured, or if a graph has too many copies.
         """
+        program = self._common_program(graphs)
+        if program is not None:
+            return graph_times(self.tree, graphs, program, self.calibration.rates, explain=explain)
         completions = [self._of_graph(graphs, number, explain) for number in range(len(graphs))]
         return CopyTimes(
             np.concatenate([of_graph.end_s for of_graph in completions]),
@@ -217,6 +229,30 @@ class EngineModel:
             tuple(itertools.chain.from_iterable(of_graph.bottleneck for of_graph in completions)),
             tuple(itertools.chain.from_iterable(of_graph.caused_by for of_graph in completions)),
         )
+
+    def _common_program(self, graphs: CongestionGraphs) -> CopyProgram | None:
+        """Return the deterministic program of all graphs, if only the links of the tree limit their copies."""
+        calibration = self.calibration
+        is_plain = self._links_only and calibration.measured_classes is None and not calibration.estimates
+        ends = np.maximum(graphs.source, graphs.target).max(initial=0)
+        if not is_plain or self._of_memory[int(ends)] or set(graphs.programs) - {self._program.name, ""}:
+            return None
+        if self._program.is_random or not len(graphs):
+            return None
+        self._count_default_program(graphs)
+        return self._program
+
+    def _count_default_program(self, graphs: CongestionGraphs) -> None:
+        """Count the graphs without a program in which a GPU sends several copies."""
+        if not self._is_default:
+            return
+        senders = graphs.graph_of_communication * len(self.tree.endpoint_names) + graphs.source
+        numbers = np.unique(graphs.graph_of_communication[_is_repeated(senders)])
+        if graphs.programs:
+            numbers = np.array([number for number in numbers.tolist() if not graphs.programs[number]], dtype=np.int64)
+        if numbers.size:
+            self._counts[WarningCode.DEFAULT_PROGRAM] += numbers.size
+            self._examples.setdefault(WarningCode.DEFAULT_PROGRAM, graphs.names[int(numbers[0])])
 
     def isolated_s(self, graphs: CongestionGraphs) -> NDArray[np.float64]:
         """Return the isolated time of each copy in s."""

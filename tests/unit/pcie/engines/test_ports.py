@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fabricast.pcie.engines.batch import graph_times
 from fabricast.pcie.engines.forecast import copy_times, total_rate
 from fabricast.pcie.graphs.congestion_graphs import from_arcs
 from fabricast.pcie.graphs.programs import PROGRAMS
@@ -136,6 +137,22 @@ def test_order_of_rows_does_not_matter_to_unordered_programs(tree_name, flows, r
         first = times(tree, flows, program, rates, draws=5).end_s
         other = times(tree, [flows[place] for place in order], program, rates, draws=5).end_s
         assert other.tolist() == first[order].tolist()
+
+
+@given(
+    st.sampled_from(["storm8", "flat4x2", "boards4"]), st.lists(FLOWS, min_size=1, max_size=4),
+    st.sampled_from(["independent", "listed_order", "default_streams"]), st.sampled_from([0.0, 0.1735]),
+)  # fmt: skip
+def test_many_graphs_equal_single_graphs(tree_name, graphs, program, tau):
+    tree, rates = TREES[tree_name], LinkRates(ONE_WAY, 48e9, tau=tau, crossing_cost=1.1)
+    sets = from_arcs(graphs, size_bytes=ONE_WAY)
+    many = graph_times(tree, sets, PROGRAMS[program], rates, explain=True)
+    parts = [times(tree, flows, PROGRAMS[program], rates, explain=True) for flows in graphs]
+    assert many.end_s.tolist() == [end for part in parts for end in part.end_s.tolist()]
+    assert many.bottleneck == tuple(text for part in parts for text in part.bottleneck)
+    assert many.caused_by == tuple(text for part in parts for text in part.caused_by)
+    plain = graph_times(tree, sets, PROGRAMS[program], rates)
+    assert plain.end_s.tolist() == many.end_s.tolist() and plain.bottleneck == ()
 
 
 def test_slow_reads_of_one_reader_overlap():

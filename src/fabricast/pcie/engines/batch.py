@@ -1,0 +1,80 @@
+"""Completion times of many graphs on one tree whose links are its only limits."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
+from fabricast.pcie.graphs.programs import CopyProgram
+from fabricast.pcie.graphs.rates import CopyTimes, LinkRates
+from fabricast.pcie.models.evaluation import piece_payload
+from fabricast.pcie.topology.paths import link_labels, reverse_links
+from fabricast.pcie.topology.tree import PcieTree
+
+__all__ = ["graph_times"]
+
+
+def graph_times(
+    tree: PcieTree, graphs: CongestionGraphs, program: CopyProgram, rates: LinkRates, *, explain: bool = False
+) -> CopyTimes:
+    """Predict the completion times of all copies with ports and engines.
+
+    It is `fabricast.pcie.engines.forecast.copy_times` for many graphs with one deterministic program, rates without
+    path classes, and no shared limits.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology.
+    graphs : CongestionGraphs
+        Graphs; copies are issued in their order.
+    program : CopyProgram
+        Execution engine, barriers and order of the copies, without random turns and pauses.
+    rates : LinkRates
+        Rates of a machine: of links and bidirectional pairs, `tau` and cost of bytes behind the root complex.
+    explain : bool, default False
+        Whether to determine the bottleneck of each copy.
+
+    Returns
+    -------
+    CopyTimes
+        Completion times without a range.
+
+    Examples
+    --------
+    >>> from fabricast.pcie.graphs.congestion_graphs import from_arcs
+    >>> from fabricast.pcie.graphs.programs import PROGRAMS
+    >>> from fabricast.pcie.topology.regular import regular_tree
+    >>> graphs = from_arcs([[(0, 1), (2, 1)], [(0, 1)]], size_bytes=50e9)
+    >>> tree = regular_tree("flat4x2", (2, 4))
+    >>> graph_times(tree, graphs, PROGRAMS["independent"], LinkRates(50e9, 50e9)).end_s.tolist()
+    [2.0, 2.0, 1.0]
+    """
+    from fabricast.pcie.engines.kernels.batch import Graphs, Rules, run_graphs
+
+    routes = tree.routes
+    pairs = np.stack([graphs.source, graphs.target], axis=1)
+    others = np.array([tree.vertex(name).host_memory or tree.vertex(name).network_card for name in tree.endpoint_names])
+    arrays = Graphs(
+        graphs.offset, graphs.source, graphs.target, program.engines(pairs, others), program.barriers(pairs, others),
+        graphs.size_bytes, graphs.start_s,
+    )  # fmt: skip
+    # Links without a reverse direction do not occur in trees.
+    rules = Rules(
+        routes.endpoints, routes.offset, routes.link, routes.capacity * rates.one_way_bytes_per_s, reverse_links(tree),
+        routes.behind_root_complex, routes.upstream_links, rates.duplex_cost, rates.one_way_bytes_per_s,
+        piece_payload(rates.tau, rates.crossing_cost), rates.crossing_cost, program.switch_share, program.overlaps,
+        program.executor == "source",
+    )  # fmt: skip
+    end_s = np.empty(graphs.source.size)
+    bottleneck = np.zeros(graphs.source.size if explain else 0, dtype=np.int64)
+    caused_by = bottleneck.copy()
+    run_graphs(0, len(graphs), arrays, rules, end_s, bottleneck, caused_by)
+    labels = np.array([*link_labels(tree), ""], dtype=object)
+    return CopyTimes(end_s, end_s, end_s, _texts(labels, bottleneck), _texts(labels, caused_by))
+
+
+def _texts(labels: NDArray[np.object_], numbers: NDArray[np.int64]) -> tuple[str, ...]:
+    """Return the label of each link; -1 is the last label, which is empty."""
+    return tuple(labels[numbers].tolist())

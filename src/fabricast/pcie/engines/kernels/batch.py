@@ -1,0 +1,124 @@
+"""Runs of many graphs on the links of one tree: no limits but links, one deterministic program."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fabricast.pcie.engines.kernels.engines import Explanation, Program, run_program
+from fabricast.pcie.engines.kernels.links import Links
+from fabricast.pcie.engines.kernels.ports import Ports
+from fabricast.pcie.models.kernels.bottlenecks import Waits
+from fabricast.pcie.models.kernels.models import Network
+from fabricast.pcie.models.kernels.working_memory import new_memory
+from fabricast.runtime.compilation import njit
+
+__all__ = ["Graphs", "Rules", "run_graphs"]
+
+
+class Graphs(NamedTuple):
+    """Offset of each graph; source, target, engine, barriers, size in bytes and start in s of each copy."""
+
+    offset: Any
+    source: Any
+    target: Any
+    engine: Any
+    barrier: Any
+    size: Any
+    start_s: Any
+
+
+class Rules(NamedTuple):
+    """Routes of all pairs, link capacities in bytes/s, the rules of the program, and the parameters of ports."""
+
+    endpoints: Any
+    route_offset: Any
+    route_link: Any
+    capacity: Any
+    opposite: Any
+    behind_root_complex: Any
+    upstream_links: Any
+    duplex_cost: Any
+    bytes_per_s: Any
+    piece_payload: Any
+    piece_cost: Any
+    switch_share: Any
+    overlaps: Any
+    waits_at_source: Any
+
+
+@njit
+def run_graphs(first_graph, last_graph, graphs, rules, end_s, bottleneck, caused_by):
+    """Run consecutive graphs; fill the completion times and, unless `bottleneck` is empty, the explanation."""
+    count = rules.capacity.size
+    widest = 1
+    for graph in range(first_graph, last_graph):
+        widest = max(widest, graphs.offset[graph + 1] - graphs.offset[graph])
+    explained = bottleneck.size > 0
+    memory = new_memory(max(widest, count), count, count)
+    for copy in range(memory.copies.pair.size):
+        memory.copies.pair[copy] = copy
+        memory.copies.crossing[copy] = 0
+        memory.copies.longest[copy] = 0
+    needs = np.full((count, 2), -1, dtype=np.int64)
+    load = np.zeros(count)
+    none = np.zeros(count, dtype=np.bool_)
+    waits = Waits(
+        np.zeros((widest if explained else 0, count)), np.zeros((widest if explained else 0, count)),
+        np.zeros((widest if explained else 0, count), dtype=np.int64),
+    )  # fmt: skip
+    for graph in range(first_graph, last_graph):
+        first, last = graphs.offset[graph], graphs.offset[graph + 1]
+        flows = last - first
+        if flows == 0:
+            continue
+        offset = np.zeros(flows + 1, dtype=np.int64)
+        for flow in range(flows):
+            pair = graphs.source[first + flow] * rules.endpoints + graphs.target[first + flow]
+            offset[flow + 1] = offset[flow] + rules.route_offset[pair + 1] - rules.route_offset[pair]
+        link = np.empty(offset[flows], dtype=np.int64)
+        alone = np.empty(flows)
+        queue = np.empty(flows if explained else 0, dtype=np.int64)
+        for flow in range(flows):
+            pair = graphs.source[first + flow] * rules.endpoints + graphs.target[first + flow]
+            begin = rules.route_offset[pair]
+            alone[flow] = np.inf
+            for hop in range(rules.route_offset[pair + 1] - begin):
+                link[offset[flow] + hop] = rules.route_link[begin + hop]
+                alone[flow] = min(alone[flow], rules.capacity[rules.route_link[begin + hop]])
+            if explained:
+                queue[flow] = link[offset[flow]] if rules.waits_at_source else link[offset[flow + 1] - 1]
+                for number in range(count):
+                    waits.limited_s[flow, number] = 0.0
+                    waits.blocked_s[flow, number] = 0.0
+        occupancy = np.ones(flows)
+        if rules.overlaps:
+            for flow in range(flows):
+                occupancy[flow] = min(max(alone[flow] / rules.bytes_per_s, 0.05), 1.0)
+        links = Links(
+            offset, link, rules.opposite, rules.capacity, needs, np.zeros((flows, 0), dtype=np.uint64),
+            rules.duplex_cost,
+        )  # fmt: skip
+        program = Program(
+            graphs.engine[first:last], graphs.barrier[first:last], graphs.size[first:last], graphs.start_s[first:last],
+            1, occupancy, False, rules.switch_share, False,
+        )  # fmt: skip
+        network = Network(
+            rules.endpoints, offset, link, none, rules.capacity, none, rules.behind_root_complex, rules.upstream_links
+        )
+        ports = Ports(
+            network, rules.bytes_per_s, rules.piece_payload, rules.piece_cost, memory, load,
+            np.zeros((1, (flows + 63) // 64 + 1), dtype=np.uint64), np.zeros((1, flows)),
+        )  # fmt: skip
+        ends = run_program(links, program, rules.endpoints, alone, 0, ports, Explanation(waits, queue))
+        for flow in range(flows):
+            end_s[first + flow] = ends[flow]
+            if explained:
+                longest = 0
+                for number in range(count):
+                    if waits.limited_s[flow, number] > waits.limited_s[flow, longest]:
+                        longest = number
+                bottleneck[first + flow] = longest
+                is_blocked = waits.blocked_s[flow, longest] > 0.5 * waits.limited_s[flow, longest]
+                caused_by[first + flow] = waits.cause[flow, longest] if is_blocked else -1
