@@ -4,9 +4,9 @@ The functions of this module return topologies, congestion graphs and data frame
 
 >>> import fabricast as fc
 >>> tree = fc.load_topology("storm8")
->>> times = fc.predict(tree, fc.halo_exchange(tree, (4, 2), size="300 MiB"))
->>> times["bottleneck"].value_counts().idxmax()
-'link S0 > RC'
+>>> times = fc.predict(tree, [("0", "1"), ("2", "1")], size="300 MiB")
+>>> times["bottleneck"].tolist(), times["limited_by"].tolist()
+(['endpoint 1 receives', 'endpoint 1 receives'], ['2>1', '0>1'])
 """
 
 import lazy_loader

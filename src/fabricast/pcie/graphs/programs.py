@@ -118,11 +118,11 @@ PROGRAMS = {
         ),
         CopyProgram(
             "unordered_reads", "reads by the destination without barriers, as in p2pmark",
-            "target", "none", True, PAUSE, overlaps=True, repetitions=100,
+            "target", "none", True, PAUSE, overlaps=True, repetitions=40,
         ),
         CopyProgram(
             "unordered_writes", "writes by the source without barriers, on separate streams",
-            "source", "none", True, PAUSE, repetitions=100,
+            "source", "none", True, PAUSE, repetitions=40,
         ),
         CopyProgram(
             "default_streams",
