@@ -23,7 +23,7 @@ def site(finished):
     return finished / "docs" / "_build" / "html"
 
 
-def test_public_names_have_pages_and_studies_have_claims_and_figures(site):
+def check_public_names_and_studies(site):
     for name in fabricast.__all__:
         if not name.startswith("_"):
             assert (site / "reference" / "generated" / f"fabricast.{name}.html").is_file(), name
@@ -36,7 +36,7 @@ def test_public_names_have_pages_and_studies_have_claims_and_figures(site):
             assert (site / picture).is_file()
 
 
-def test_gallery_contains_every_figure_with_valid_queries(site, finished):
+def check_gallery(site, finished):
     text = (site / "gallery.html").read_text()
     names = {path.name for path in (finished / "reports" / "figures").glob("*.svg")}
     assert set(re.findall(r'src="_static/figures/([^"]+)"', text)) == names
@@ -47,7 +47,7 @@ def test_gallery_contains_every_figure_with_valid_queries(site, finished):
             connection.execute(query).fetchone()
 
 
-def test_search_and_formulas_work_offline(site, browser):
+def check_search_and_formulas(site, browser):
     page, problems = open_page(browser, site / "studies" / "pcie.html", viewport={"width": 390, "height": 800})
     assert page.locator("math").count() >= 3
     assert page.locator("math").first.bounding_box()["width"] > 5
@@ -60,9 +60,17 @@ def test_search_and_formulas_work_offline(site, browser):
     assert problems == []
 
 
-def test_notebook_contains_tree_and_timeline(site):
+def check_notebook(site):
     text = (site / "notebooks" / "own_machine.html").read_text()
     assert "PCIe tree machine" in text
     assert "Timeline of graph" in text
     assert "largest error against the packet-level simulator" in text
     assert "Traceback" not in text
+
+
+def test_site_is_complete_and_works_offline(site, finished, request):
+    # One test, since each process that runs tests would build the site again.
+    check_public_names_and_studies(site)
+    check_gallery(site, finished)
+    check_notebook(site)
+    check_search_and_formulas(site, request.getfixturevalue("browser"))
