@@ -147,13 +147,12 @@ def _with_nearest_memory(tree: PcieTree, arc: tuple[int | str, int | str]) -> tu
 def _number_of(end: int | str, tree: PcieTree | None) -> int:
     """Return the number of an endpoint."""
     if isinstance(end, str):
-        if tree is not None and end in tree.endpoint_number:
-            return tree.endpoint_number[end]
         number = end.lower().removeprefix("gpu")
-        if tree is not None and number not in tree.endpoint_number:
-            raise unknown_name("endpoint", end, tree.endpoint_names[:16])
         if tree is not None:
-            return tree.endpoint_number[number]
+            for name in (end, number):
+                if name in tree.endpoint_number:
+                    return tree.endpoint_number[name]
+            raise unknown_name("endpoint", end, tree.endpoint_names[:16])
         if not number.isascii() or not number.isdigit():
             raise InputError(f"contains '{end}', expected a number; names need the argument tree", argument="arcs")
         return int(number)

@@ -237,38 +237,26 @@ def claim_text(database: Path, *, study: str | None = None, verdict: str | None 
     InputError
         If the database does not exist or is not a database of fabricast.
     """
-    query = """SELECT claim, statement, relation::VARCHAR, low, high, unit, observed, verdict::VARCHAR,
-               evidence::VARCHAR, readings, holds_in, share_of_draws, note, of_ours FROM claim ORDER BY study, claim"""
-    chosen = set(claim_rows(database, study=study, verdict=verdict)["claim"])
-    rows = [row for row in _finished_claims(database, query) if row[0] in chosen]
+    frame = claim_rows(database, study=study, verdict=verdict)
+    rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
     # The table fits 100 columns; evidence and notes are in the CSV output.
     titles = {"claim": 18, "statement": 26, "published": 10, "observed": 9, "verdict": 8, "holds in": 8}
     table = Table(*(Column(title, overflow="fold", min_width=width) for title, width in titles.items()))
-    for (
-        claim,
-        statement,
-        relation,
-        low,
-        high,
-        unit,
-        observed,
-        claim_verdict,
-        _,
-        readings,
-        holds,
-        draws,
-        _,
-        _,
-    ) in rows:
-        style = _STYLES.get(claim_verdict, "dim")
+    for row in rows:
+        style = _STYLES.get(row["verdict"], "dim")
+        observed = "" if row["observed"] is None else escape(observed_text(row["observed"], row["unit"]))
         table.add_row(
-            escape(claim), escape(statement), bound_text(relation, low, high, unit),
-            "" if observed is None else escape(observed_text(observed, unit)),
-            f"[{style}]{VERDICT_WORDS[claim_verdict]}[/{style}]",
-            holds_text(readings, holds, draws),
-        )  # fmt: skip
-    pairs = [(row[7], row[8]) for row in rows]
-    return Group(table, evidence_table(pairs), headline((row[7], row[8], row[13]) for row in rows))
+            escape(row["claim"]),
+            escape(row["statement"]),
+            bound_text(row["relation"], row["low"], row["high"], row["unit"]),
+            observed,
+            f"[{style}]{VERDICT_WORDS[row['verdict']]}[/{style}]",
+            holds_text(row["readings"], row["holds_in"], row["share_of_draws"]),
+        )
+    pairs = [(row["verdict"], row["evidence"]) for row in rows]
+    return Group(
+        table, evidence_table(pairs), headline((*pair, row["of_ours"]) for pair, row in zip(pairs, rows, strict=True))
+    )
 
 
 def holds_text(readings: int, holds: float | None, draws: float | None) -> str:

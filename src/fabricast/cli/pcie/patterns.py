@@ -17,7 +17,7 @@ __all__ = ["Patterns"]
 
 @dataclass(frozen=True)
 class Patterns:
-    """File or pattern of the copies, exactly one of which is specified.
+    """Source of the copies: a file, or one of the patterns.
 
     Parameters
     ----------

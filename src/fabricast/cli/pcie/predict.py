@@ -15,6 +15,7 @@ from fabricast.cli.options import (
     BANDWIDTH,
     CROSSING_COST,
     DISPLAY,
+    GRAPHS,
     OUTPUT,
     PARAMETERS,
     PCIE_ONLY,
@@ -44,9 +45,6 @@ app = typer.Typer()
 _ROW_BYTES = 16
 
 
-GRAPHS = typer.Argument(
-    help="CSV or Parquet with columns graph,source,target[,size_bytes,start_s,program].", show_default=False
-)
 ALL_TO_ALL = typer.Option(help="All GPUs copy this size to all others, such as 64MiB.", metavar="SIZE")
 HALO = typer.Option(help="Halo exchange on a process grid such as 4x2.", metavar="GRID")
 RING = typer.Option("--ring", help="Every GPU copies to the next one.")

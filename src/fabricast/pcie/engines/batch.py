@@ -55,12 +55,11 @@ def graph_times(
 
     routes = tree.routes
     pairs = np.stack([graphs.source, graphs.target], axis=1)
-    others = np.array([tree.vertex(name).host_memory or tree.vertex(name).network_card for name in tree.endpoint_names])
+    others = ~np.isin(tree.endpoint_names, tree.accelerator_names)
     arrays = Graphs(
         graphs.offset, graphs.source, graphs.target, program.engines(pairs, others), program.barriers(pairs, others),
         graphs.size_bytes, graphs.start_s,
     )  # fmt: skip
-    # Links without a reverse direction do not occur in trees.
     rules = Rules(
         routes.endpoints, routes.offset, routes.link, routes.capacity * rates.one_way_bytes_per_s, reverse_links(tree),
         routes.behind_root_complex, routes.upstream_links, rates.duplex_cost, rates.one_way_bytes_per_s,

@@ -295,8 +295,7 @@ class _Runs:
         from fabricast.pcie.engines.kernels.engines import Explanation, Program, run_program
         from fabricast.pcie.models.kernels.bottlenecks import Waits
 
-        names = self.tree.endpoint_names
-        others = np.array([self.tree.vertex(name).host_memory or self.tree.vertex(name).network_card for name in names])
+        others = ~np.isin(self.tree.endpoint_names, self.tree.accelerator_names)
         # Random numbers must not depend on the order of copies that the program does not order.
         order = np.arange(len(self.pairs))
         if program.random_turns and program.serialised == "none":

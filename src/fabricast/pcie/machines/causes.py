@@ -74,7 +74,7 @@ def _slow_endpoint(tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.Dat
 
 
 def _slow_direction(isolated: dict[tuple[str, str], float]) -> Iterator[Warning]:
-    """Report pairs of which one direction is slower than the other."""
+    """Report pairs with one direction slower than the other."""
     slower = {
         flow: rate / isolated[flow[::-1]]
         for flow, rate in isolated.items()

@@ -31,7 +31,7 @@ from fabricast.runtime.compilation import allocation_free, njit
 __all__ = ["Explanation", "Program", "run_program"]
 
 _DONE = 1e-12
-#: Occupancy above which an engine starts no further copy.
+#: Free occupancy up to which an engine starts no further copy.
 _FREE = 1e-3
 
 
