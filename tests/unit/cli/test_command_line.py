@@ -69,6 +69,22 @@ def test_predict_output_is_independent_of_formats_and_threads(graphs, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("copies", "message"),
+    [
+        ("0>0", "--copies contains 0>0, expected two different endpoints"),
+        ("", "--copies is empty, expected one or more pairs of endpoints"),
+        ("0-1", "--copies contains '0-1', expected copies such as '0>3 1>3'"),
+        ("0>99", "endpoint '99' is unknown, expected one of 0, 1, 2, 3, 4, 5, 6, 7, H@RC"),
+    ],
+)
+def test_invalid_copies_name_their_option(tmp_path, copies, message):
+    result = run("predict", "storm8", "--copies", copies, "-o", tmp_path / "out.csv", cwd=tmp_path)
+    assert result.returncode == 2
+    assert result.stderr == f"fabricast: error: {message}\n"
+    assert not (tmp_path / "out.csv").exists()
+
+
+@pytest.mark.parametrize(
     ("query", "message"),
     [
         ("SELECT 'g' AS graph, '0' AS source, '9' AS target", "row 1: target is '9', expected an endpoint of storm8"),

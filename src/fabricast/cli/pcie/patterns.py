@@ -82,7 +82,13 @@ class Patterns:
         if self.ring:
             return patterns.collective(tree, "ring", size=size_bytes)
         assert self.copies is not None
-        return patterns.graph(_pairs(self.copies), size=size_bytes, name="copies", tree=tree)
+        try:
+            return patterns.graph(_pairs(self.copies), size=size_bytes, name="copies", tree=tree)
+        except InputError as error:
+            # The option that specifies the argument `arcs` has another name.
+            if error.argument == "arcs":
+                raise InputError(error.reason, argument="copies") from None
+            raise
 
 
 def _pairs(text: str) -> list[tuple[str, str]]:
