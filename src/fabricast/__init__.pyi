@@ -1,9 +1,11 @@
 # Public names, in one list: `__init__.py` imports each from its module at the first use.
 from .api.breakdown import WhatIf as WhatIf
 from .api.breakdown import what_if as what_if
+from .api.collectives import collective as collective
+from .api.collectives import diagnose_collective as diagnose_collective
 from .api.gpucentric import select_method as select_method
 from .api.graphs import all_to_all as all_to_all
-from .api.graphs import collective as collective
+from .api.graphs import collective_step as collective_step
 from .api.graphs import graph as graph
 from .api.graphs import halo_exchange as halo_exchange
 from .api.graphs import host_copies as host_copies

@@ -20,7 +20,7 @@ from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = [
     "all_to_all",
-    "collective",
+    "collective_step",
     "graph",
     "halo_exchange",
     "host_copies",
@@ -193,7 +193,7 @@ def all_to_all(tree: PcieTree, *, size: float | str = _SIZE) -> CongestionGraphs
     return graph(arcs, size=size, name="all_to_all")
 
 
-def collective(tree: PcieTree, name: str, *, size: float | str = _SIZE) -> CongestionGraphs:
+def collective_step(tree: PcieTree, name: str, *, size: float | str = _SIZE) -> CongestionGraphs:
     """Return the congestion graphs of a collective operation, one per step.
 
     Steps depend on each other, so each step is a separate graph. The steps of a ring algorithm are equal: its graph is
@@ -221,7 +221,7 @@ def collective(tree: PcieTree, name: str, *, size: float | str = _SIZE) -> Conge
 
     Examples
     --------
-    >>> len(collective(load_topology("storm8"), "pairwise"))
+    >>> len(collective_step(load_topology("storm8"), "pairwise"))
     7
     """
     ranks = _ranks(tree)

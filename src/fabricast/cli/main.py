@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from fabricast import __version__
-from fabricast.cli import breakdown, gpucentric, maxrate, percs, results
+from fabricast.cli import breakdown, collective, gpucentric, maxrate, percs, results
 from fabricast.cli.pcie import copies, predict, topology, validation
 from fabricast.core.errors import InputError
 
@@ -25,7 +25,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     add_completion=False,
 )
-for _commands in (predict, copies, breakdown, maxrate, gpucentric, percs, results, validation):
+for _commands in (predict, collective, copies, breakdown, maxrate, gpucentric, percs, results, validation):
     app.add_typer(_commands.app)
 app.add_typer(topology.app, name="topology")
 
@@ -80,7 +80,7 @@ def main() -> None:
 
 
 #: Options whose names differ from the function argument.
-_OPTIONS = {"compute_s": "--compute-us"}
+_OPTIONS = {"compute_s": "--compute-us", "graph_file": "--nccl-graph"}
 
 
 def _with_option(error: InputError) -> str:

@@ -47,6 +47,13 @@ class WarningCode(StrEnum):
     MEMORY_CAPACITY_UNKNOWN = "memory_capacity_unknown"
     DIRECT_LINK_RATE_NOMINAL = "direct_link_rate_nominal"
     ARBITER_PHASE = "arbiter_phase"
+    # Collective operations
+    LATENCY_ASSUMED = "latency_assumed"
+    HOST_RATES_UNKNOWN = "host_rates_unknown"
+    NCCL_SETTING_ASSUMED = "nccl_setting_assumed"
+    SETTING_IGNORED = "setting_ignored"
+    NOT_VALIDATED = "not_validated"
+    LOG_ROWS_EXCLUDED = "log_rows_excluded"
     # Measurements compared with a topology
     RATE_BEYOND_LINKS = "rate_beyond_links"
     CALIBRATION_CONTRADICTED = "calibration_contradicted"

@@ -80,7 +80,7 @@ class Patterns:
         if self.host_to_all:
             return patterns.host_copies(tree, size=size_bytes)
         if self.ring:
-            return patterns.collective(tree, "ring", size=size_bytes)
+            return patterns.collective_step(tree, "ring", size=size_bytes)
         assert self.copies is not None
         try:
             return patterns.graph(_pairs(self.copies), size=size_bytes, name="copies", tree=tree)

@@ -22,6 +22,7 @@ from fabricast.pcie.graphs.rates import Statistic
 from fabricast.pcie.measurements.addresses import address_warnings, by_address, printed_addresses
 from fabricast.pcie.measurements.benchmark_output import FASTEST_BYTES_PER_S, copies_in, read_benchmark_output
 from fabricast.pcie.measurements.measured_graph import CALIBRATION, EXCLUDED_ROLES, JUDGED, UNKNOWN_ROLE, MeasuredGraph
+from fabricast.pcie.measurements.pair_tables import is_pair_table, read_pair_table
 from fabricast.pcie.topology.memory import HOST
 from fabricast.pcie.topology.tree import PcieTree
 
@@ -292,7 +293,7 @@ def copies_of_machine(
     tree : PcieTree
         Topology of the machine.
     path : Path or str
-        File as for `read_measured_copies`.
+        File as for `read_measured_copies`, or a table of pairs (`fabricast.pcie.measurements.pair_tables`).
     program : str, default 'independent'
         Program of rows that specify none.
     system : str, optional
@@ -303,6 +304,8 @@ def copies_of_machine(
     InputError
         If the file is invalid, or if the topology has only some of the printed PCI addresses.
     """
+    if is_pair_table(path):
+        return MachineCopies(read_pair_table(tree, path, system=system).graphs, ())
     if is_table(path):
         return MachineCopies(read_measured_copies(path, program=program, system=system), ())
     output = read_benchmark_output(path)

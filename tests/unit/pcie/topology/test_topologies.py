@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from fabricast.api.graphs import all_to_all, collective, halo_exchange, network_card_copies
+from fabricast.api.graphs import all_to_all, collective_step, halo_exchange, network_card_copies
 from fabricast.api.predictions import predict
 from fabricast.core.errors import InputError
 from fabricast.pcie.graphs.collectives import card_arcs
@@ -250,7 +250,7 @@ def test_gpus_copy_to_the_nearest_network_card(tmp_path):
     back = network_card_copies(both, from_cards=True)
     assert back.source.tolist() == [4, 4, 5, 5]
     assert back.target.tolist() == [0, 1, 2, 3]
-    assert collective(both, "ring").target.tolist() == [1, 2, 3, 0], "network cards are not ranks"
+    assert collective_step(both, "ring").target.tolist() == [1, 2, 3, 0], "network cards are not ranks"
     assert all_to_all(both).source.size == 12
     assert set(halo_exchange(imported(False, True), (2, 2)).source.tolist()) == {0, 1, 2, 3}
     assert not [probe for probe in proposed_probes(both) if any("NIC" in end for flow in probe.flows for end in flow)]

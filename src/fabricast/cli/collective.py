@@ -1,0 +1,223 @@
+"""Command that forecasts NCCL's collective operations."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fabricast.cli.options import DISPLAY, TOPOLOGY, check_output, print_warnings
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fabricast.collectives.diagnosis import Finding
+    from fabricast.collectives.forecast import CollectiveForecast
+
+__all__ = ["app"]
+
+app = typer.Typer()
+
+MEASUREMENTS = typer.Argument(
+    help="Measured copies of this machine: output of p2pBandwidthLatencyTest, a table of pairs, or a format of "
+    "'fabricast validate'.",
+    show_default=False,
+)
+OPERATION = typer.Option(
+    help="all_reduce, all_gather, reduce_scatter, broadcast, reduce, alltoall or sendrecv; by default that of the log, "
+    "otherwise all_reduce.",
+    show_default=False,
+)
+LOG = typer.Option(help="Log of nccl-tests, with or without lines of NCCL_DEBUG=INFO, to compare.", show_default=False)
+SIZES = typer.Option(help="Sizes such as '64KiB 1MiB'; by default 256 B to 256 MiB.", show_default=False)
+RANKS = typer.Option(help="GPU of each rank, such as '0 1 2 3'; by default all.", show_default=False)
+CPU = typer.Option(help="Processor, such as 'AMD EPYC' or intel_skylake.", show_default=False)
+GPU = typer.Option(help="GPU, such as 'RTX 4090'; by default that of the log.", show_default=False)
+NUMA = typer.Option(help="NUMA node of each rank, such as '0 0 1 1', or one number for all.", show_default=False)
+VERSION = typer.Option("--nccl-version", help="Version of NCCL; by default that of the log.", show_default=False)
+TRANSPORT = typer.Option(help="p2p or shm for all hops; by default NCCL's rule.", show_default=False)
+ENV = typer.Option(help="Variable of NCCL such as NCCL_P2P_LEVEL=SYS; may be repeated.", show_default=False)
+GRAPH = typer.Option("--nccl-graph", help="Rings as in NCCL_GRAPH_FILE.", show_default=False)
+TABLE = typer.Option(help="Number of the table in the log, from 1.", show_default=False)
+SYSTEM = typer.Option(help="Use only measurements of this machine.", show_default=False)
+OUTPUT = typer.Option("--output", "-o", help="Write the table to this .csv or .parquet file.", show_default=False)
+FORMAT = typer.Option(
+    "--format", help="Format of printed results: table (on a terminal), csv (on a pipe) or json.", show_default=False
+)
+WRITE_TUNER = typer.Option(help="Write the best choices for NCCL's example tuner plugin.", show_default=False)
+WRITE_GRAPH = typer.Option(help="Write the best ring order for NCCL_GRAPH_FILE.", show_default=False)
+
+
+@app.command(
+    epilog="Example: fabricast collective machine.yaml p2p.txt --gpu 'RTX 4090' --cpu 'AMD EPYC' --log all_reduce.log"
+)
+def collective(
+    topology: Annotated[str, TOPOLOGY],
+    measurements: Annotated[Path | None, MEASUREMENTS] = None,
+    operation: Annotated[str | None, OPERATION] = None,
+    log: Annotated[Path | None, LOG] = None,
+    sizes: Annotated[str | None, SIZES] = None,
+    ranks: Annotated[str | None, RANKS] = None,
+    cpu: Annotated[str | None, CPU] = None,
+    gpu: Annotated[str | None, GPU] = None,
+    numa: Annotated[str | None, NUMA] = None,
+    nccl_version: Annotated[str | None, VERSION] = None,
+    transport: Annotated[str | None, TRANSPORT] = None,
+    env: Annotated[list[str] | None, ENV] = None,
+    nccl_graph: Annotated[Path | None, GRAPH] = None,
+    table: Annotated[int | None, TABLE] = None,
+    system: Annotated[str | None, SYSTEM] = None,
+    output: Annotated[Path | None, OUTPUT] = None,
+    format_: Annotated[str | None, FORMAT] = None,
+    write_tuner: Annotated[Path | None, WRITE_TUNER] = None,
+    write_graph: Annotated[Path | None, WRITE_GRAPH] = None,
+    include_display: Annotated[bool, DISPLAY] = False,
+) -> None:
+    """Forecast NCCL's collective operations on PCIe machines, and what limits them."""
+    from fabricast.api.collectives import collective as forecast_collective
+    from fabricast.cli.output import printed_format, write_elapsed
+    from fabricast.collectives.diagnosis import diagnose_collective
+    from fabricast.collectives.settings_files import graph_file_text, tuner_file_text
+    from fabricast.inputs.files import write_text
+    from fabricast.pcie.topology.files import load_tree
+
+    inputs = (topology, measurements, log, nccl_graph)
+    check_output(output, ".csv", ".parquet", inputs=inputs)
+    check_output(write_tuner, ".csv", ".conf", option="--write-tuner", inputs=inputs)
+    check_output(write_graph, ".xml", option="--write-graph", inputs=inputs)
+    shown = printed_format(format_, output)
+    forecast = forecast_collective(
+        load_tree(topology, include_display=include_display), operation, sizes=None if sizes is None else sizes.split(),
+        measurements=measurements, system=system, log=log,
+        ranks=None if ranks is None else ranks.replace(",", " ").split(),
+        cpu=cpu, gpu=gpu, numa=_integers(numa), nccl_version=nccl_version, transport=transport,
+        env=_environment(env or []), graph_file=nccl_graph, table=table,
+    )  # fmt: skip
+    findings = diagnose_collective(forecast)
+    texts = {}
+    if write_tuner is not None:
+        texts[write_tuner] = tuner_file_text(forecast)
+    if write_graph is not None:
+        texts[write_graph] = graph_file_text(forecast)
+    for path, text in texts.items():
+        write_text(path, text)
+    if output is not None:
+        write_elapsed(forecast.table, output)
+    elif shown == "csv":
+        typer.echo(forecast.table.to_csv(index=False, lineterminator="\n"), nl=False)
+    elif shown == "json":
+        typer.echo(json.dumps(_document(forecast, findings), indent=1, ensure_ascii=False, allow_nan=False))
+    else:
+        for line in [*_lines(forecast), *_finding_lines(findings)]:
+            typer.echo(line)
+    print_warnings(forecast.warnings)
+
+
+def _integers(text: str | None) -> list[int] | None:
+    from fabricast.core.errors import InputError
+
+    if text is None:
+        return None
+    words = text.replace(",", " ").split()
+    if not words or not all(word.isascii() and word.isdigit() and len(word) < 4 for word in words):
+        raise InputError(f"--numa is '{text}', expected numbers such as '0 0 1 1'")
+    return [int(word) for word in words]
+
+
+def _environment(pairs: list[str]) -> dict[str, str]:
+    from fabricast.core.errors import InputError
+
+    found: dict[str, str] = {}
+    for pair in pairs:
+        name, sign, value = pair.partition("=")
+        if not sign or not name:
+            raise InputError(f"--env is '{pair}', expected a variable such as NCCL_P2P_LEVEL=SYS")
+        if found.setdefault(name, value) != value:
+            raise InputError(f"--env sets {name} to '{found[name]}' and '{value}', expected one value")
+    return found
+
+
+def _size_text(size: float) -> str:
+    for unit, scale in (("GiB", 2.0**30), ("MiB", 2.0**20), ("KiB", 2.0**10)):
+        if size >= scale:
+            return f"{size / scale:.4g} {unit}"
+    return f"{size:.0f} B"
+
+
+def _time_text(microseconds: float) -> str:
+    """Return a time with three significant digits, without an exponent."""
+    return f"{microseconds:,.0f}" if microseconds >= 100 else f"{microseconds:.3g}"
+
+
+def _lines(forecast: CollectiveForecast) -> list[str]:
+    """Return the forecast as an aligned table, followed by the step that limits large sizes."""
+    import pandas as pd
+
+    table: pd.DataFrame = forecast.table
+    columns = {
+        "size": [_size_text(size) for size in table["size_bytes"]],
+        "us": [_time_text(time) for time in table["time_us"]],
+        "bus GB/s": [f"{rate:.3g}" for rate in table["bus_gb_per_s"]],
+        "NCCL's choice": [f"{row.algorithm} {row.protocol}, {row.channels} ch" for row in table.itertuples()],
+        "limited by": table["limit"].tolist(),
+    }  # fmt: skip
+    if "measured_us" in table:
+        columns["measured us"] = [_time_text(time) for time in table["measured_us"]]
+        columns["measured/forecast"] = [f"{ratio:.2f}" for ratio in table["measured_over_forecast"]]
+    if "earliest_us" in table:
+        ranges = zip(table["earliest_us"], table["latest_us"], strict=True)
+        columns["range us"] = [f"{_time_text(low)} to {_time_text(high)}" for low, high in ranges]
+    if (table["gain"] > 1).any():
+        best = zip(table["best_algorithm"], table["best_protocol"], table["gain"], strict=True)
+        columns["better"] = [f"{a} {p} ({gain:.2f})" if gain > 1 else "" for a, p, gain in best]
+    lines = pd.DataFrame(columns).to_string(index=False).split("\n")
+    names, step = forecast.machine.ranks, forecast.step
+    rate = step.slowest_bytes_per_s / 1e9
+    order = " ".join(names[rank] for rank in forecast.plan.orders[0])
+    rings = forecast.plan.rings
+    speed = "no ring found, fallback" if rings.is_fallback else f"{rings.channels} x {rings.gb_per_s:g} GB/s"
+    lines.append(f"NCCL ({forecast.plan.source}): {speed}, {forecast.plan.channels} channels, ring {order}")
+    for transport, hops in forecast.transports.items():
+        lines.append(f"{transport}: {' '.join(hops[:16])}{f' and {len(hops) - 16} more' if len(hops) > 16 else ''}")
+    shared = f", shared by {' '.join(forecast.shared_by[:8])}" if len(forecast.shared_by) > 1 else ""
+    lines.append(f"slowest hop: {rate:.3g} GB/s of copies, limited by {forecast.bottleneck}{shared}")
+    if forecast.orders is not None:
+        orders, words = forecast.orders, "all" if forecast.orders.is_exhaustive else "a sample of"
+        lines.append(
+            f"ring orders: {words} {len(orders.orders):,} evaluated, {orders.worst_bytes_per_s / 1e9:.3g} to "
+            f"{orders.best_bytes_per_s / 1e9:.3g} GB/s, {orders.best_count:,} are best; gain over NCCL's order "
+            f"{forecast.gain_of_order:.2f}"
+        )
+    return lines
+
+
+def _finding_lines(findings: list[Finding]) -> list[str]:
+    if not findings:
+        return ["nothing to change was found"]
+    lines = []
+    for number, finding in enumerate(findings, start=1):
+        lines.append(f"{number}. {finding.text} [{finding.cause}]")
+        lines.append(f"   try: {finding.remedy}")
+    return lines
+
+
+def _document(forecast: CollectiveForecast, findings: list[Finding]) -> dict[str, object]:
+    """Return the forecast as a JSON document."""
+    rows = json.loads(forecast.table.to_json(orient="records"))
+    return {
+        "operation": str(forecast.operation), "ranks": list(forecast.machine.ranks), "sizes": rows,
+        "rings": [list(order) for order in forecast.plan.orders], "source": forecast.plan.source,
+        "transports": forecast.transports, "bottleneck": forecast.bottleneck, "shared_by": list(forecast.shared_by),
+        "gain_of_order": forecast.gain_of_order,
+        "best_order": None if forecast.orders is None else list(forecast.orders.best),
+        "findings": [
+            {
+                "cause": str(one.cause), "text": one.text, "remedy": one.remedy, "gain": one.gain,
+                "sizes": list(one.sizes),
+            }
+            for one in findings
+        ],
+        "warnings": [{"code": str(one.code), "text": one.text} for one in forecast.warnings],
+    }  # fmt: skip

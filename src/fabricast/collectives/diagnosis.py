@@ -1,0 +1,406 @@
+"""Diagnosis of a collective operation: causes of lost time, each with evidence, a setting and its forecast gain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabricast.collectives.alternatives import times_with
+from fabricast.collectives.forecast import CollectiveForecast
+from fabricast.collectives.model import CollectiveModel
+from fabricast.collectives.step_rates import Transport
+from fabricast.core.warnings import WarningCode
+from fabricast.nccl.costs import Algorithm, Operation, Protocol
+from fabricast.nccl.schedule import buffer_bytes
+from fabricast.nccl.system import PathType
+from fabricast.pcie.graphs.divided_writes import divided_writes
+from fabricast.pcie.topology.tree import PcieTree
+
+__all__ = ["Cause", "Finding", "diagnose_collective"]
+
+#: Gain above which a change is worth a finding, and deviation of a log from the forecast above which it is one.
+_GAIN, _SLOWER = 1.05, 1.2
+#: Share of the best rate of a path class below which measured pairs contradict the tree.
+_SLOW_PAIR = 0.7
+_MOST_NAMES = 8
+_LARGE = 2.0**26
+
+
+class Cause(StrEnum):
+    """Stable identifier of a cause."""
+
+    HOST_MEMORY_TRANSPORT = "host_memory_transport"
+    NO_GRAPH_FOUND = "no_graph_found"
+    PROTOCOL_CHOICE = "protocol_choice"
+    RING_ORDER = "ring_order"
+    SHARED_LINK = "shared_link"
+    SLOW_PAIRS = "slow_pairs"
+    DIVIDED_WRITES = "divided_writes"
+    BETWEEN_SOCKETS = "between_sockets"
+    HOST_MEMORY_RATE = "host_memory_rate"
+    ROOT_PORT_COPIES = "root_port_copies"
+    CHUNK_SIZE = "chunk_size"
+    SLOWER_THAN_FORECAST = "slower_than_forecast"
+    MEASUREMENTS_CONTRADICT = "measurements_contradict"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A cause of lost time.
+
+    Parameters
+    ----------
+    cause : Cause
+        Kind of cause.
+    text : str
+        Evidence and effect, in one or two sentences.
+    remedy : str
+        Command or setting that changes or measures it.
+    gain : float
+        Forecast ratio of the time now to the time after the change; 1 if the change only determines the cause.
+    sizes : tuple of (float, float)
+        Range of sizes that it affects, in bytes.
+    """
+
+    cause: Cause
+    text: str
+    remedy: str
+    gain: float
+    sizes: tuple[float, float]
+
+
+def diagnose_collective(forecast: CollectiveForecast) -> list[Finding]:
+    """Return the causes of lost time, largest gain first.
+
+    Parameters
+    ----------
+    forecast : CollectiveForecast
+        Forecast, with a log if one was measured.
+
+    Returns
+    -------
+    list of Finding
+        Causes with a forecast gain first, then causes that a measurement would determine.
+    """
+    case = _Case(forecast)
+    rules: Sequence[Callable[[_Case], Iterator[Finding]]] = (
+        _transport, _choice, _order, _slow_pairs, _divided, _sockets, _host_rate, _root_ports, _shared, _chunk,
+        _contradictions, _slower,
+    )  # fmt: skip
+    found = [finding for rule in rules for finding in rule(case)]
+    return sorted(found, key=lambda finding: -finding.gain)
+
+
+class _Case:
+    """A forecast with its model and sizes."""
+
+    def __init__(self, forecast: CollectiveForecast) -> None:
+        self.forecast, self.machine, self.plan = forecast, forecast.machine, forecast.plan
+        self.model = CollectiveModel(self.machine, forecast.operation, self.plan)
+        self.size = forecast.table["size_bytes"].to_numpy(dtype=np.float64)
+        self.time_s = forecast.table["time_us"].to_numpy() * 1e-6
+
+    @property
+    def everything(self) -> tuple[float, float]:
+        """Range of all sizes."""
+        return float(self.size[0]), float(self.size[-1])
+
+    def pairs_of(self, transport: Transport) -> list[str]:
+        """Return the hops of a transport as text."""
+        return self.forecast.transports.get(transport.value, [])
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return f"{' '.join(names[:_MOST_NAMES])}{more}"
+
+
+def _bytes_text(size: float) -> str:
+    for unit, scale in (("GiB", 2.0**30), ("MiB", 2.0**20), ("KiB", 2.0**10)):
+        if size >= scale:
+            return f"{size / scale:.4g} {unit}"
+    return f"{size:.0f} B"
+
+
+def _range(sizes: NDArray[np.float64]) -> str:
+    if sizes.size == 1:
+        return f"at {_bytes_text(float(sizes[0]))}"
+    return f"from {_bytes_text(float(sizes[0]))} to {_bytes_text(float(sizes[-1]))}"
+
+
+def _transport(case: _Case) -> Iterator[Finding]:
+    """Find hops through host memory although direct copies are possible."""
+    through_host = case.pairs_of(Transport.SHM)
+    machine = case.machine
+    if not through_host:
+        return
+    settings = replace(machine.settings, p2p_level=PathType.SYS, has_peer_access=True)
+    other = replace(machine, settings=settings)
+    faster_s = times_with(case.forecast, other)
+    gains = case.time_s / faster_s
+    gain = float(gains[-1])
+    hops = [hop for hop in case.forecast.step.hops if hop.transport is Transport.SHM]
+    kinds = sorted({machine.nccl.direct_type(hop.source, hop.target).name for hop in hops})
+    text = f"hops {_listed(through_host)} (path type {' and '.join(kinds)}) go through host memory"
+    if not machine.settings.has_peer_access:
+        text += ", because the driver or the machine permits no direct copies between these GPUs"
+        remedy = "enable direct copies (driver, IOMMU, virtual machine), then check with p2pBandwidthLatencyTest"
+    else:
+        text += ", although direct copies work: NCCL uses them up to path type "
+        text += machine.nccl.farthest_p2p.name
+        remedy = "NCCL_P2P_LEVEL=SYS"
+    if gain > _GAIN:
+        text += f"; direct copies make large sizes {gain:.2f} times as fast in the forecast"
+        yield Finding(Cause.HOST_MEMORY_TRANSPORT, text, remedy, gain, case.everything)
+    elif gain < 1 / _GAIN:
+        text += f"; direct copies would be slower here (gain {gain:.2f})"
+        remedy = "keep host memory; measure host memory rates"
+        yield Finding(Cause.HOST_MEMORY_TRANSPORT, text, remedy, 1.0, case.everything)
+
+
+def _choice(case: _Case) -> Iterator[Finding]:
+    """Find sizes at which another protocol or algorithm is faster than that of NCCL."""
+    table = case.forecast.table
+    gain = float(table["gain"].max())
+    if gain <= _GAIN:
+        return
+    row = table.iloc[int(table["gain"].argmax())]
+    columns = ["protocol", "best_protocol", "best_algorithm"]
+    is_same = (table[columns] == row[columns]).all(axis=1)
+    sizes = case.size[((table["gain"] > _GAIN) & is_same).to_numpy()]
+    setting = f"NCCL_PROTO={row['best_protocol'].upper()}"
+    if row["best_algorithm"] != row["algorithm"]:
+        setting += f" NCCL_ALGO={row['best_algorithm'].capitalize()}"
+    if case.plan.rings.is_fallback and case.model.costs is not None:
+        text = (
+            "NCCL's search finds no ring that fits the bandwidth it assumes between sockets, and falls back to a "
+            f"graph of {case.plan.rings.gb_per_s:g} GB/s; hence it uses {row['protocol']} {_range(sizes)}, where "
+            f"{row['best_protocol']} is up to {gain:.2f} times as fast in the forecast; large sizes are not affected"
+        )
+        remedy = f"NCCL_GRAPH_FILE (--write-graph), a tuner file (--write-tuner), or {setting} for these sizes"
+        yield Finding(Cause.NO_GRAPH_FOUND, text, remedy, gain, (float(sizes[0]), float(sizes[-1])))
+        return
+    text = (
+        f"NCCL uses {row['algorithm']} {row['protocol']} {_range(sizes)}; {row['best_algorithm']} "
+        f"{row['best_protocol']} is up to {gain:.2f} times as fast in the forecast"
+    )
+    if case.model.costs is None:
+        setting = f"NCCL_P2P_LL_THRESHOLD={0 if row['best_protocol'] == Protocol.SIMPLE else 1 << 18}"
+        remedy = setting
+    else:
+        remedy = f"a tuner file (--write-tuner), or {setting} for these sizes"
+    yield Finding(Cause.PROTOCOL_CHOICE, text, remedy, gain, (float(sizes[0]), float(sizes[-1])))
+
+
+def _order(case: _Case) -> Iterator[Finding]:
+    """Find a ring order that is slower than the best one."""
+    orders, gain = case.forecast.orders, case.forecast.gain_of_order
+    if orders is None or gain <= _GAIN:
+        return
+    names = case.machine.ranks
+    best = " ".join(names[rank] for rank in orders.best)
+    used = " ".join(names[rank] for rank in case.plan.orders[0])
+    text = (
+        f"the ring {used} puts several copies on one link ({case.forecast.bottleneck}: "
+        f"{_listed(case.forecast.shared_by)}); the order {best} is {gain:.2f} times as fast for large sizes in the "
+        "forecast"
+    )
+    yield Finding(Cause.RING_ORDER, text, "NCCL_GRAPH_FILE (--write-graph)", gain, case.everything)
+
+
+def _slow_pairs(case: _Case) -> Iterator[Finding]:
+    """Find measured pairs below a switch that do not reach the rate of its links."""
+    machine = case.machine
+    tree, raw = machine.tree, machine.tree.link_bytes_per_s
+    rates = machine.model.calibration.rates
+    if raw is None or machine.model.calibration.measured_classes is None:
+        return
+    below = [
+        f"{one}>{other}" for one in machine.ranks for other in machine.ranks
+        if one != other and tree.path_class(one, other) in ("PIX", "PXB")
+    ]  # fmt: skip
+    reached = min(rates.one_way_bytes_per_s, rates.two_way_bytes_per_s)
+    if below and reached < _SLOW_PAIR * raw:
+        text = (
+            f"copies below one switch ({_listed(below)}) reach {reached / 1e9:.3g} GB/s in each direction where the "
+            f"links carry {raw / 1e9:.3g} GB/s: the measured pairs contradict the tree, for example because access "
+            "control (ACS) or the IOMMU sends them through the root port"
+        )
+        remedy = "check ACSCtl in 'lspci -vvv' and the IOMMU; switch both off for peer copies"
+        yield Finding(Cause.SLOW_PAIRS, text, remedy, 1.0, (2.0**20, case.everything[1]))
+
+
+def _arcs(case: _Case) -> list[tuple[str, str]]:
+    """Return the writes of the step: of GPUs to GPUs, or to host memory."""
+    machine = case.machine
+    arcs = []
+    for hop in case.forecast.step.hops:
+        source, target = machine.ranks[hop.source], machine.ranks[hop.target]
+        arcs.append((source, target if hop.transport is Transport.P2P else machine.memory[hop.target]))
+    return arcs
+
+
+def _divided(case: _Case) -> Iterator[Finding]:
+    """Find writes of one uplink to several root ports, which collapse on some switches."""
+    tree = case.machine.tree
+    has_virtual_switches = any(len(vertex.uplink_groups) > 1 for vertex in tree.vertices)
+    hosts = {vertex.name for vertex in tree.vertices if vertex.host_memory}
+    arcs = _arcs(case)
+    is_all_to_all = case.forecast.operation is Operation.ALLTOALL
+    numbers = [(tree.endpoint_number[source], tree.endpoint_number[target]) for source, target in arcs]
+    source, target = (np.array(ends, dtype=np.int64) for ends in zip(*numbers, strict=True))
+    divided = divided_writes(tree, np.zeros(len(arcs), dtype=np.int64), source, target).size > 0
+    divided |= has_virtual_switches and _writes_to_several_memories(tree, arcs, hosts)
+    if divided:
+        text = (
+            f"two GPUs of one uplink write to different root ports in this {'pattern' if is_all_to_all else 'ring'}; "
+            "on some switches (PEX890xx) such writes fall to a tenth of the rate, which the forecast does not include"
+        )
+        remedy = "measure two such copies at the same time ('fabricast probes'); if they collapse, order the ring so "
+        remedy += "that one GPU per uplink leaves the switch"
+        yield Finding(Cause.DIVIDED_WRITES, text, remedy, 1.0, (2.0**20, case.everything[1]))
+
+
+def _writes_to_several_memories(tree: PcieTree, arcs: Sequence[tuple[str, str]], hosts: set[str]) -> bool:
+    """Return whether GPUs of one uplink write to the memory of several NUMA nodes."""
+    memories: dict[tuple[str, int], set[str]] = {}
+    for source, target in arcs:
+        parent = tree.vertex(source).parent
+        if target in hosts and parent is not None:
+            memories.setdefault((parent, tree.port(parent, source)), set()).add(target)
+    return any(len(targets) > 1 for targets in memories.values())
+
+
+def _sockets(case: _Case) -> Iterator[Finding]:
+    """Find copies between sockets that limit the step."""
+    machine, step = case.machine, case.forecast.step
+    tree = machine.tree
+    crossing = [
+        number for number, hop in enumerate(step.hops)
+        if tree.path_class(machine.ranks[hop.source], machine.ranks[hop.target]) == "SYS"
+    ]  # fmt: skip
+    others = [rate for number, rate in enumerate(step.bytes_per_s) if number not in crossing]
+    if not crossing or not others:
+        return
+    slowest = min(step.bytes_per_s[number] for number in crossing)
+    gain = min(others) / slowest
+    if gain > _GAIN:
+        names = [
+            f"{machine.ranks[step.hops[number].source]}>{machine.ranks[step.hops[number].target]}"
+            for number in crossing
+        ]
+        text = (
+            f"hops between sockets ({_listed(names)}) reach {slowest / 1e9:.3g} GB/s, the others at least "
+            f"{min(others) / 1e9:.3g} GB/s: the link between sockets limits every step"
+        )
+        remedy = "compare direct copies and host memory for these pairs (NCCL_P2P_LEVEL=PHB against SYS); check the "
+        remedy += "NUMA setting of the BIOS (NPS)"
+        yield Finding(Cause.BETWEEN_SOCKETS, text, remedy, 1.0, (2.0**20, case.everything[1]))
+
+
+def _host_rate(case: _Case) -> Iterator[Finding]:
+    """Find hops that host memory limits, or whose rate is unknown."""
+    through_host = case.pairs_of(Transport.SHM)
+    if not through_host:
+        return
+    machine, table = case.machine, case.forecast.table
+    last = table.iloc[-1]
+    text = (
+        f"host memory carries the hops {_listed(through_host)}: {last['bus_gb_per_s']:.3g} GB/s bus bandwidth at most"
+    )
+    if not machine.knows_host_memory:
+        text += ", if only links limit it; its rate is unknown and depends on the NUMA setting (NPS)"
+        if "earliest_us" in table:
+            scale = last["bus_gb_per_s"] * last["time_us"]
+            text += f": {scale / last['latest_us']:.3g} to {scale / last['earliest_us']:.3g} GB/s are possible"
+    remedy = "measure copies of host memory of all GPUs at once ('fabricast probes'), with each NPS setting of the BIOS"
+    yield Finding(Cause.HOST_MEMORY_RATE, text, remedy, 1.0, (2.0**20, case.everything[1]))
+
+
+def _root_ports(case: _Case) -> Iterator[Finding]:
+    """Find many direct copies between root ports, which are slow on some processors."""
+    machine, operation = case.machine, case.forecast.operation
+    if operation is not Operation.ALLTOALL:
+        return
+    tree = machine.tree
+    direct = [
+        hop for hop in case.forecast.step.hops
+        if hop.transport is Transport.P2P and tree.is_crossing(machine.ranks[hop.source], machine.ranks[hop.target])
+    ]  # fmt: skip
+    if len(direct) < 3:
+        return
+    text = (
+        f"{len(direct)} direct copies pass the root complex at once; on some processors one ring is fast and many "
+        "of them are slow, which is not known for this machine without a measurement of several copies at once"
+    )
+    remedy = "measure an all-to-all of copies ('fabricast probes'); if it is slow, use NCCL_P2P_LEVEL=PXB for alltoall"
+    yield Finding(Cause.ROOT_PORT_COPIES, text, remedy, 1.0, (2.0**20, case.everything[1]))
+
+
+def _shared(case: _Case) -> Iterator[Finding]:
+    """Find several copies on the link that limits the step."""
+    forecast = case.forecast
+    if len(forecast.shared_by) < 2 or forecast.gain_of_order > _GAIN:
+        return
+    text = (
+        f"{len(forecast.shared_by)} copies share {forecast.bottleneck}: {_listed(forecast.shared_by)}"
+        + ("; no ring order avoids it" if forecast.orders is not None else "")
+    )  # fmt: skip
+    remedy = "move a GPU to another uplink, or use fewer GPUs below this one"
+    yield Finding(Cause.SHARED_LINK, text, remedy, 1.0, (2.0**20, case.everything[1]))
+
+
+def _chunk(case: _Case) -> Iterator[Finding]:
+    """Find a buffer size that the forecast prefers."""
+    operation = case.forecast.operation
+    if operation is not Operation.ALL_REDUCE:
+        return
+    settings = case.machine.settings
+    now = buffer_bytes(Protocol.SIMPLE, settings.buffer_size)
+    size = case.size[case.size >= 2.0**20]
+    if size.size == 0:
+        return
+    best, best_gain = 0, 1.0
+    for buffer_size in (1 << 20, 2 << 20, 8 << 20, 16 << 20):
+        other = replace(case.machine, settings=replace(settings, buffer_size=buffer_size))
+        times = CollectiveModel(other, operation, case.plan).times((Algorithm.RING, Protocol.SIMPLE), size)
+        gain = float((case.model.times((Algorithm.RING, Protocol.SIMPLE), size) / times).max())
+        if gain > best_gain:
+            best, best_gain = buffer_size, gain
+    if best_gain > _GAIN:
+        text = (
+            f"a chunk of a channel has {_bytes_text(now)}; NCCL_BUFFSIZE={best} changes it to "
+            f"{_bytes_text(buffer_bytes(Protocol.SIMPLE, best))}, up to {best_gain:.2f} times as fast in the forecast"
+        )
+        yield Finding(Cause.CHUNK_SIZE, text, f"NCCL_BUFFSIZE={best}", best_gain, (float(size[0]), float(size[-1])))
+
+
+def _contradictions(case: _Case) -> Iterator[Finding]:
+    """Find measurements that contradict each other."""
+    for warning in case.forecast.warnings:
+        if warning.code is WarningCode.CALIBRATION_CONTRADICTED:
+            remedy = "measure single copies and pairs with one program, such as p2pBandwidthLatencyTest"
+            yield Finding(Cause.MEASUREMENTS_CONTRADICT, warning.text, remedy, 1.0, case.everything)
+
+
+def _slower(case: _Case) -> Iterator[Finding]:
+    """Find measured times that exceed the forecast."""
+    table = case.forecast.table
+    if "measured_over_forecast" not in table:
+        return
+    ratio = table["measured_over_forecast"].to_numpy()
+    for low, high, words in ((0.0, 2.0**20 - 1, "small"), (2.0**20, np.inf, "large")):
+        is_class = (case.size >= low) & (case.size <= high)
+        if is_class.any() and float(np.median(ratio[is_class])) > _SLOWER:
+            factor = float(np.median(ratio[is_class]))
+            affected = case.size[is_class]
+            text = f"{words} sizes ({_range(affected)}) take {factor:.2f} times as long as the forecast (median)"
+            remedy = "check the transport and rings in a log with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH,TUNING, "
+            remedy += "and link widths with 'lspci -vv'"
+            yield Finding(
+                Cause.SLOWER_THAN_FORECAST, text, remedy, 1.0, (float(affected[0]), float(affected[-1]))
+            )  # fmt: skip

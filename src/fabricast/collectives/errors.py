@@ -1,0 +1,115 @@
+"""Errors of forecasts on measured machines, beside NCCL's own estimate and an alpha-beta model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fabricast.collectives.constants import Constants, constants
+from fabricast.collectives.measured import SIZE_CLASSES, MeasuredCase, measured_cases, measured_machine
+from fabricast.collectives.step_rates import Transport, ring_hops
+from fabricast.nccl.costs import steps_of
+
+__all__ = ["BAND", "case_times", "error_table", "machine_errors"]
+
+#: Share of an error that is within the band.
+BAND = 0.15
+
+
+def _alpha_beta(case: MeasuredCase) -> NDArray[np.float64]:
+    """Return the times of an alpha-beta model with the latency and the rate of an isolated pair, in s."""
+    machine = measured_machine(case.system)
+    ranks = len(machine.ranks)
+    hops = ring_hops(machine, range(ranks))
+    latency = float(np.mean([machine.latency_of(hop.source, hop.target) for hop in hops]))
+    rate = machine.model.calibration.rates.one_way_bytes_per_s
+    steps = steps_of(case.operation, ranks)
+    times: NDArray[np.float64] = steps * (latency + case.size_bytes / ranks / rate)
+    return times
+
+
+def case_times(case: MeasuredCase, known: Constants) -> pd.DataFrame:
+    """Return measured and forecast times of a case in s.
+
+    Parameters
+    ----------
+    case : MeasuredCase
+        Case.
+    known : Constants
+        Constants of the model.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per size: system, operation, transport, size_class, size_bytes, measured_s, forecast_s, nccl_s,
+        alpha_beta_s. NCCL's estimate is missing for operations without entries in its cost table.
+    """
+    model = case.model(known)
+    choices = model.choices(case.size_bytes)
+    transport = "P2P" if all(hop.transport is Transport.P2P for hop in model.step(choices[-1][0]).hops) else "SHM"
+    nccl = np.full(case.size_bytes.shape, np.nan)
+    if model.costs is not None:
+        for place, choice in enumerate(choices):
+            nccl[place] = model.costs.time_us(*choice, case.size_bytes[place : place + 1])[0] * 1e-6
+    classes = np.empty(case.size_bytes.size, dtype=object)
+    for name in SIZE_CLASSES:
+        classes[case.of_class(name)] = name
+    return pd.DataFrame(
+        {
+            "system": case.system, "operation": str(case.operation), "transport": transport, "size_class": classes,
+            "size_bytes": case.size_bytes, "measured_s": case.measured_s,
+            "forecast_s": model.chosen_times(choices, case.size_bytes), "nccl_s": nccl,
+            "alpha_beta_s": _alpha_beta(case),
+        }
+    )  # fmt: skip
+
+
+def machine_errors(left_out: Mapping[str, Constants] | None = None) -> pd.DataFrame:
+    """Return measured and forecast times of all cases.
+
+    Parameters
+    ----------
+    left_out : mapping of str to Constants, optional
+        Constants that were fitted without each topology; by default those of the fit to all machines.
+    """
+    frames = []
+    for case in measured_cases():
+        name = measured_machine(case.system).tree.name
+        frames.append(case_times(case, constants() if left_out is None else left_out[name]))
+    return pd.concat(frames, ignore_index=True)
+
+
+def error_table(times: pd.DataFrame, columns: Mapping[str, str]) -> pd.DataFrame:
+    """Return the errors of all_reduce by transport and size class.
+
+    Parameters
+    ----------
+    times : pandas.DataFrame
+        Times as returned by `machine_errors`.
+    columns : mapping of str to str
+        Column of times by name of the forecast.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per transport, size class and forecast: transport, size_class, forecast, rows, machines, median,
+        within_band, worst. Errors are relative: forecast / measured - 1; median and worst are of absolute values.
+    """
+    rows = []
+    times = times[times["operation"] == "all_reduce"]
+    for transport in ("P2P", "SHM"):
+        for size_class in SIZE_CLASSES:
+            part = times[(times["transport"] == transport) & (times["size_class"] == size_class)]
+            for name, column in columns.items():
+                error = (part[column] / part["measured_s"] - 1).abs().dropna()
+                rows.append(
+                    {
+                        "transport": transport, "size_class": size_class, "forecast": name, "rows": len(error),
+                        "machines": part["system"].nunique(), "median": float(error.median()),
+                        "within_band": float((error <= BAND).mean()), "worst": float(error.max()),
+                    }
+                )  # fmt: skip
+    return pd.DataFrame(rows)

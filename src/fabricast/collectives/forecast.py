@@ -1,0 +1,237 @@
+"""Forecast of a collective operation: times, NCCL's choices, limits, better choices, and a measured log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fabricast.collectives.machine import CollectiveMachine
+from fabricast.collectives.model import Choice, CollectiveModel
+from fabricast.collectives.orders import OrderSearch, search_orders
+from fabricast.collectives.plan import Plan, nccl_plan, with_order
+from fabricast.collectives.step_rates import StepRate, Transport
+from fabricast.core.errors import InputError
+from fabricast.core.warnings import Warning, WarningCode
+from fabricast.nccl.costs import COST_OPERATIONS, Algorithm, Operation, Protocol, bus_factor
+from fabricast.nccl.tests_output import NcclTestsTable
+
+__all__ = ["DEFAULT_SIZES", "CollectiveForecast", "forecast_operation"]
+
+#: Sizes of nccl-tests in bytes: powers of two from 256 bytes to 256 MiB.
+DEFAULT_SIZES = tuple(float(1 << power) for power in range(8, 29))
+#: Gain below which another choice is not better.
+_GAIN = 1.05
+#: Ratio of times below which the ring is preferred to a tree.
+_NEAR = 1.02
+
+
+@dataclass(frozen=True)
+class CollectiveForecast:
+    """Forecast of an operation on a machine.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        One row per size: size_bytes, time_us, algorithm_gb_per_s, bus_gb_per_s, algorithm, protocol, channels, limit,
+        best_algorithm, best_protocol, best_time_us, gain, nccl_time_us (NCCL's own estimate); earliest_us and latest_us
+        if rates of host memory are unknown; measured_us and measured_over_forecast with a log.
+    operation : Operation
+        Operation.
+    machine : CollectiveMachine
+        Machine.
+    plan : Plan
+        Rings, trees and transports of NCCL.
+    step : StepRate
+        Hops of the choice at the largest size with their rates.
+    bottleneck : str
+        Directed link or resource that limits the step.
+    shared_by : tuple of str
+        Copies on that link, as ``source>target``.
+    orders : OrderSearch or None
+        Ring orders; None for operations without rings.
+    gain_of_order : float
+        Ratio of the time of NCCL's order to that of the best order at the largest size; 1 if it is the best.
+    warnings : tuple of Warning
+        Assumptions.
+    """
+
+    table: pd.DataFrame
+    operation: Operation
+    machine: CollectiveMachine
+    plan: Plan
+    step: StepRate
+    bottleneck: str
+    shared_by: tuple[str, ...]
+    orders: OrderSearch | None
+    gain_of_order: float
+    warnings: tuple[Warning, ...]
+
+    @property
+    def transports(self) -> dict[str, list[str]]:
+        """Hops of the step, as ``source>target``, by transport."""
+        names = self.machine.ranks
+        hops: dict[str, list[str]] = {}
+        for hop in self.step.hops:
+            hops.setdefault(hop.transport.value, []).append(f"{names[hop.source]}>{names[hop.target]}")
+        return hops
+
+    def _repr_html_(self) -> str:
+        return str(self.table._repr_html_())  # type: ignore[operator]  # hidden from stubs
+
+
+def forecast_operation(
+    machine: CollectiveMachine,
+    operation: Operation,
+    *,
+    sizes: Sequence[float] = DEFAULT_SIZES,
+    plan: Plan | None = None,
+    log: NcclTestsTable | None = None,
+    choices: Sequence[Choice] | None = None,
+) -> CollectiveForecast:
+    """Forecast the times of an operation.
+
+    Parameters
+    ----------
+    machine : CollectiveMachine
+        Machine.
+    operation : Operation
+        Operation.
+    sizes : sequence of float
+        Sizes in bytes, as nccl-tests counts them; those of the log replace them.
+    plan : Plan, optional
+        Rings and transports; by default those of the emulated search.
+    log : NcclTestsTable, optional
+        Measured times.
+    choices : sequence of (Algorithm, Protocol), optional
+        Choice at each size, from a log; by default that of NCCL's cost table.
+
+    Raises
+    ------
+    InputError
+        If the log is of another operation or another number of ranks, or a rate is unknown.
+    """
+    plan = nccl_plan(machine) if plan is None else plan
+    model = CollectiveModel(machine, operation, plan)
+    if log is not None:
+        _check_log(log, operation, len(machine.ranks))
+        sizes = [row.size_bytes for row in log.rows if row.size_bytes > 0]
+    size = np.array(sizes, dtype=np.float64)
+    chosen = model.choices(size) if choices is None else list(choices)
+    time_s = model.chosen_times(chosen, size)
+    best, best_s = _best(model, chosen, time_s, size)
+    factor = bus_factor(operation, model.ranks)
+    channels = [int(model.channels(choice, size[place : place + 1])[0]) for place, choice in enumerate(chosen)]
+    table = pd.DataFrame(
+        {
+            "size_bytes": size.astype(np.int64), "time_us": time_s * 1e6, "algorithm_gb_per_s": size / time_s / 1e9,
+            "bus_gb_per_s": size / time_s * factor / 1e9, "algorithm": [str(choice[0]) for choice in chosen],
+            "protocol": [str(choice[1]) for choice in chosen], "channels": channels,
+            "limit": [str(limit) for limit in model.limits(chosen, size)],
+            "best_algorithm": [str(choice[0]) for choice in best], "best_protocol": [str(choice[1]) for choice in best],
+            "best_time_us": best_s * 1e6, "gain": time_s / best_s,
+        }
+    )  # fmt: skip
+    if model.costs is not None:
+        estimates = {choice: model.costs.time_us(*choice, size) for choice in set(chosen)}
+        table["nccl_time_us"] = [estimates[choice][place] for place, choice in enumerate(chosen)]
+    step = model.step(chosen[-1][0])
+    if step.low_bytes_per_s < step.high_bytes_per_s * (1 - 1e-9):
+        low, high = model.bounds(chosen, size)
+        table["earliest_us"], table["latest_us"] = low * 1e6, high * 1e6
+    if log is not None:
+        measured_s = np.array([row.time_s for row in log.rows if row.size_bytes > 0])
+        table["measured_us"], table["measured_over_forecast"] = measured_s * 1e6, measured_s / time_s
+    orders, gain = None, 1.0
+    if operation in COST_OPERATIONS:
+        orders = search_orders(machine, transports=plan.transports, orders=plan.orders)
+        gain = _gain_of_order(model, orders, size[-1:], chosen[-1])
+    slowest = model.slowest_hop(chosen[-1][0])
+    return CollectiveForecast(
+        table, operation, machine, plan, step, step.bottlenecks[slowest], step.sharers[slowest], orders, gain,
+        (*machine.warnings, *_warnings(model, log)),
+    )  # fmt: skip
+
+
+def _best(
+    model: CollectiveModel, chosen: Sequence[Choice], time_s: NDArray[np.float64], size: NDArray[np.float64]
+) -> tuple[list[Choice], NDArray[np.float64]]:
+    """Return the fastest permitted choice at each size; that of NCCL unless another is clearly faster."""
+    best, best_s = list(chosen), time_s.copy()
+    for pair in sorted(model.pairs, key=lambda pair: pair[0] is Algorithm.TREE):
+        if pair[1] is Protocol.LL128:
+            continue
+        other_s = model.times(pair, size)
+        for place in np.flatnonzero((other_s * _NEAR < best_s) & (other_s * _GAIN < time_s)).tolist():
+            best[place], best_s[place] = pair, other_s[place]
+    return best, best_s
+
+
+def _gain_of_order(
+    model: CollectiveModel, orders: OrderSearch, size: NDArray[np.float64], choice: Choice
+) -> float:  # fmt: skip
+    """Return how much faster the best order is than that of the plan at one size."""
+    current = max((orders.rate_of(order) for order in model.plan.orders), default=orders.best_bytes_per_s)
+    if current >= orders.best_bytes_per_s * 0.99 or choice[0] is not Algorithm.RING:
+        return 1.0
+    other = CollectiveModel(model.machine, model.operation, with_order(model.plan, orders.best), model.known)
+    return float(model.times(choice, size)[0] / other.times(choice, size)[0])
+
+
+def _check_log(log: NcclTestsTable, operation: Operation, ranks: int) -> None:
+    if log.operation is not None and log.operation is not operation:
+        raise InputError(f"is of {log.operation}, expected {operation}", argument="log")
+    if log.hosts > 1:
+        raise InputError(
+            f"is of {log.hosts} hosts, expected one: forecasts are for the GPUs of one host", argument="log"
+        )
+    if log.ranks is not None and log.ranks != ranks:
+        raise InputError(
+            f"has {log.ranks} ranks, expected {ranks} as in the topology; select them with ranks", argument="log"
+        )
+    if not log.rows:
+        raise InputError("has no valid row, expected at least one size", argument="log")
+
+
+def _warnings(model: CollectiveModel, log: NcclTestsTable | None) -> list[Warning]:
+    """Return the assumptions of a forecast."""
+    warnings = []
+    settings, step = model.machine.settings, model.step(model.choices(np.array([2.0**28]))[0][0])
+    if settings.ignored:
+        warnings.append(
+            Warning(WarningCode.SETTING_IGNORED, f"no effect on the forecast: {', '.join(settings.ignored)}")
+        )
+    if any(hop.transport is Transport.SHM for hop in step.hops) and not model.machine.knows_host_memory:
+        warnings.append(
+            Warning(
+                WarningCode.HOST_RATES_UNKNOWN,
+                "copies pass through host memory, whose rates were not measured: times assume that only links limit "
+                "them; earliest_us to latest_us is the range from a free link to a link that all copies share; measure "
+                "copies of host memory ('fabricast probes')",
+            )
+        )
+    if Protocol.LL128 in (settings.protocols or ()):
+        warnings.append(
+            Warning(WarningCode.NOT_VALIDATED, "times of LL128 are not calibrated: no measurements on PCIe are public")
+        )
+    if model.operation in (Operation.ALLTOALL, Operation.SENDRECV) or (
+        model.operation is not Operation.ALL_REDUCE and model.ranks > 2
+    ):
+        warnings.append(
+            Warning(
+                WarningCode.NOT_VALIDATED,
+                f"{model.operation} of {model.ranks} GPUs is not validated: no measurements over PCIe are public",
+            )
+        )
+    if log is not None and log.excluded:
+        line, reason = log.excluded[0]
+        warnings.append(
+            Warning(
+                WarningCode.LOG_ROWS_EXCLUDED,
+                f"{len(log.excluded)} rows are excluded, for example line {line}: {reason}",
+            )
+        )
+    return warnings

@@ -1,0 +1,301 @@
+"""Inputs of a forecast of collective operations: settings from users, logs and product names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from fabricast.collectives.machine import CollectiveMachine, collective_machine
+from fabricast.collectives.model import Choice
+from fabricast.collectives.plan import Plan, nccl_plan
+from fabricast.collectives.settings import NcclSettings, capability_of, has_stock_peer_access, with_environment
+from fabricast.collectives.step_rates import Transport
+from fabricast.core.errors import InputError, unknown_name
+from fabricast.core.warnings import Warning, WarningCode
+from fabricast.inputs.files import read_text
+from fabricast.nccl.costs import Algorithm, Operation, Protocol
+from fabricast.nccl.debug_log import NcclLog, is_nccl_log, read_nccl_log
+from fabricast.nccl.graph_files import read_graph
+from fabricast.nccl.search import SearchGraph
+from fabricast.nccl.system import NEWEST, Cpu, PathType, parse_version
+from fabricast.nccl.tests_output import NcclTestsTable, is_nccl_tests_output, read_nccl_tests
+from fabricast.pcie.topology.tree import PcieTree
+
+__all__ = ["CollectiveInputs", "cpu_of", "prepare"]
+
+#: Words in the name of a processor, in the order in which they are searched.
+_CPU_WORDS = (
+    ("epyc", Cpu.AMD), ("threadripper", Cpu.AMD), ("ryzen", Cpu.AMD), ("amd", Cpu.AMD),
+    ("emerald", Cpu.INTEL_EMERALD_RAPIDS), ("sapphire", Cpu.INTEL_SAPPHIRE_RAPIDS),
+    ("broadwell", Cpu.INTEL_BROADWELL), ("e5-", Cpu.INTEL_BROADWELL), ("xeon", Cpu.INTEL_SKYLAKE),
+    ("intel", Cpu.INTEL_SKYLAKE), ("power9", Cpu.POWER9), ("yongfeng", Cpu.YONGFENG), ("zhaoxin", Cpu.ZHAOXIN),
+    ("arm", Cpu.ARM), ("grace", Cpu.ARM), ("ampere altra", Cpu.ARM),
+)  # fmt: skip
+#: Model of a Xeon Scalable processor; its second digit is the generation: 4 Sapphire Rapids, 5 Emerald Rapids.
+_XEON = re.compile(r"\b[3-9]([1-6])\d\d\b")
+#: Raw rate of PCIe Gen4 x16 in bytes/s, with a margin.
+_GEN5_BYTES_PER_S = 40e9
+
+
+def cpu_of(name: str) -> Cpu:
+    """Return the processor family of a product name or of NCCL's name.
+
+    Raises
+    ------
+    InputError
+        If the processor is unknown.
+
+    Examples
+    --------
+    >>> cpu_of("2x AMD EPYC 9575F").value, cpu_of("Intel Xeon Platinum 8480C").value
+    ('amd', 'intel_sapphire_rapids')
+    """
+    text = name.lower().replace("-", "_").replace(" ", "_")
+    if text in set(Cpu):
+        return Cpu(text)
+    for words, cpu in _CPU_WORDS:
+        if words in name.lower():
+            model = _XEON.search(name)
+            if cpu is Cpu.INTEL_SKYLAKE and model is not None:
+                return {"4": Cpu.INTEL_SAPPHIRE_RAPIDS, "5": Cpu.INTEL_EMERALD_RAPIDS}.get(model[1], cpu)
+            return cpu
+    raise unknown_name("cpu", name, list(Cpu))
+
+
+@dataclass(frozen=True)
+class CollectiveInputs:
+    """Inputs of a forecast; None if unspecified.
+
+    Parameters
+    ----------
+    measurements, system, log, ranks, cpu, gpu, numa, nccl_version, transport, env, graph_file, table
+        See `fabricast.collective`.
+    """
+
+    measurements: Path | str | None = None
+    system: str | None = None
+    log: Path | str | None = None
+    ranks: Sequence[str] | None = None
+    cpu: str | None = None
+    gpu: str | None = None
+    numa: Sequence[int] | None = None
+    nccl_version: str | None = None
+    transport: str | None = None
+    env: Mapping[str, str] | None = None
+    graph_file: Path | str | None = None
+    table: int | None = None
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Machine, plan and log of a forecast.
+
+    Parameters
+    ----------
+    machine : CollectiveMachine
+        Machine.
+    plan : Plan
+        Rings and transports.
+    operation : Operation
+        Operation.
+    log : NcclTestsTable or None
+        Measured times.
+    choices : dict of int to (Algorithm, Protocol)
+        Choices that the log states, by size in bytes.
+    """
+
+    machine: CollectiveMachine
+    plan: Plan
+    operation: Operation
+    log: NcclTestsTable | None
+    choices: Mapping[int, Choice]
+
+
+def prepare(tree: PcieTree, operation: str | None, inputs: CollectiveInputs) -> Prepared:
+    """Return the machine, the plan and the log of a forecast.
+
+    What no input states is assumed, and a warning names the assumption.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology.
+    operation : str or None
+        Operation; by default that of the log, otherwise all_reduce.
+    inputs : CollectiveInputs
+        Inputs.
+
+    Raises
+    ------
+    InputError
+        If an input is invalid, or inputs contradict each other.
+    """
+    tables, debug = _read_log(inputs, operation)
+    wanted = Operation.of(operation) if operation is not None else _operation(tables)
+    table = _table(tables, wanted, inputs)
+    settings, warnings = _settings(tree, inputs, table, debug)
+    ranks = inputs.ranks
+    machine = collective_machine(
+        tree, ranks=ranks, settings=settings, measurements=inputs.measurements, system=inputs.system
+    )
+    machine = replace(machine, warnings=(*machine.warnings, *warnings))
+    plan = _plan(machine, inputs, debug)
+    return Prepared(machine, plan, wanted, table, _choices(debug, wanted))
+
+
+def _read_log(inputs: CollectiveInputs, operation: str | None) -> tuple[list[NcclTestsTable], NcclLog | None]:
+    if inputs.log is None:
+        return [], None
+    text = read_text(inputs.log)
+    has_table, has_debug = is_nccl_tests_output(text), is_nccl_log(text)
+    if not has_table and not has_debug:
+        raise InputError(
+            "is not a log of nccl-tests or NCCL: expected a table with '# size count type' or lines 'NCCL INFO'",
+            path=inputs.log,
+        )
+    tables = read_nccl_tests(text, inputs.log, operation=operation) if has_table else []
+    return tables, read_nccl_log(text, inputs.log) if has_debug else None
+
+
+def _operation(tables: Sequence[NcclTestsTable]) -> Operation:
+    named = list(dict.fromkeys(table.operation for table in tables if table.operation is not None))
+    if len(named) > 1:
+        listed = ", ".join(named)
+        raise InputError(f"is unspecified, but the log has tables of {listed}; choose one", argument="operation")
+    return named[0] if named else Operation.ALL_REDUCE
+
+
+def _table(tables: Sequence[NcclTestsTable], operation: Operation, inputs: CollectiveInputs) -> NcclTestsTable | None:
+    if not tables:
+        if inputs.table is not None:
+            raise InputError("is specified, but there is no log with a table", argument="table")
+        return None
+    fitting = [table for table in tables if table.operation in (operation, None)]
+    if not fitting:
+        raise InputError(
+            f"has tables of {', '.join(str(table.operation) for table in tables)}, expected {operation}",
+            path=inputs.log,
+        )
+    if inputs.table is not None:
+        if not 1 <= inputs.table <= len(fitting):
+            raise InputError(f"is {inputs.table}, expected 1 to {len(fitting)}", argument="table")
+        return fitting[inputs.table - 1]
+    if len(fitting) > 1:
+        lines = ", ".join(str(table.line) for table in fitting)
+        raise InputError(
+            f"has {len(fitting)} tables of {operation} (lines {lines}), expected one; choose it by its number (table)",
+            path=inputs.log,
+        )
+    return fitting[0]
+
+
+def _settings(
+    tree: PcieTree, inputs: CollectiveInputs, table: NcclTestsTable | None, debug: NcclLog | None
+) -> tuple[NcclSettings, list[Warning]]:
+    """Return the settings of NCCL with warnings about assumptions."""
+    warnings: list[Warning] = []
+
+    def assume(text: str) -> None:
+        warnings.append(Warning(WarningCode.NCCL_SETTING_ASSUMED, text))
+
+    gpu = inputs.gpu or (table.gpus[0] if table is not None and table.gpus else None)
+    is_gen5 = (tree.link_bytes_per_s or 0.0) > _GEN5_BYTES_PER_S
+    if gpu is None:
+        capability = 12.0 if is_gen5 else 8.9
+        assume(
+            f"the GPU model is unknown: compute capability {capability:g} is assumed, which decides the speeds that "
+            "NCCL's search tries; specify gpu"
+        )
+    else:
+        capability = capability_of(gpu)
+    if inputs.cpu is None:
+        assume(
+            "the processor is unknown: links between sockets count as those of AMD; NCCL's rings and its use of direct "
+            "copies may differ; specify cpu"
+        )
+    version = NEWEST
+    logged = debug.version if debug is not None and debug.version else table.library if table is not None else None
+    if inputs.nccl_version is not None:
+        version = parse_version(inputs.nccl_version)
+    elif logged is not None:
+        version = logged
+    else:
+        assume(f"the version of NCCL is unknown: {'.'.join(map(str, NEWEST))} is assumed; specify nccl_version")
+    environment = {**(debug.environment if debug is not None else {}), **(inputs.env or {})}
+    settings = NcclSettings(
+        cpu=Cpu.UNKNOWN if inputs.cpu is None else cpu_of(inputs.cpu), capability=capability, version=version,
+        numa_nodes=_numa(inputs, tree), has_peer_access=True,
+    )  # fmt: skip
+    if inputs.transport is not None:
+        if inputs.transport.lower() not in ("p2p", "shm"):
+            raise unknown_name("transport", inputs.transport, ("p2p", "shm"))
+        is_direct = inputs.transport.lower() == "p2p"
+        settings = replace(settings, has_peer_access=is_direct, p2p_level=PathType.SYS if is_direct else None)
+    elif gpu is not None and not has_stock_peer_access(gpu) and not _is_direct_anywhere(debug, inputs, environment):
+        settings = replace(settings, has_peer_access=False)
+        assume(
+            f"the unmodified driver of {gpu} permits no direct copies: all hops go through host memory; with a "
+            "modified driver specify transport p2p, or measured pairs"
+        )
+    return with_environment(settings, environment), warnings
+
+
+def _is_direct_anywhere(debug: NcclLog | None, inputs: CollectiveInputs, environment: Mapping[str, str]) -> bool:
+    """Return whether an input shows direct copies: measured pairs, hops of a log, or a setting that needs them."""
+    in_log = debug is not None and any(debug.uses_p2p.values())
+    return in_log or inputs.measurements is not None or "NCCL_P2P_LEVEL" in environment
+
+
+def _numa(inputs: CollectiveInputs, tree: PcieTree) -> tuple[int, ...] | None:
+    if inputs.numa is None:
+        return None
+    nodes = tuple(inputs.numa)
+    count = len(tree.accelerator_names) if inputs.ranks is None else len(inputs.ranks)
+    # One number stands for all ranks.
+    return nodes * count if len(nodes) == 1 else nodes
+
+
+def _plan(machine: CollectiveMachine, inputs: CollectiveInputs, debug: NcclLog | None) -> Plan:
+    """Return the plan from a graph file, a log, or the emulated search."""
+    if inputs.graph_file is not None:
+        return nccl_plan(machine, rings=read_graph(inputs.graph_file), source=f"graph file {inputs.graph_file}")
+    if debug is None:
+        return nccl_plan(machine)
+    if debug.nodes > 1:
+        raise InputError(
+            f"is of {debug.nodes} hosts, expected one: forecasts are for the GPUs of one host", path=inputs.log
+        )
+    if debug.ranks is not None and debug.ranks != len(machine.ranks):
+        raise InputError(
+            f"has {debug.ranks} ranks, expected {len(machine.ranks)} as in the topology; select them with ranks",
+            path=inputs.log,
+        )
+    transports = {
+        pair: Transport.P2P if is_direct else Transport.SHM
+        for pair, is_direct in debug.uses_p2p.items()
+        if max(pair) < len(machine.ranks)
+    }
+    rings = debug.rings()
+    if rings is None and debug.orders:
+        # Rings without speeds: NCCL's cost table needs those of the emulated search.
+        emulated = nccl_plan(machine).rings
+        orders = tuple(order for _, order in sorted(debug.orders.items()))[: emulated.channels] or emulated.orders
+        rings = SearchGraph(orders, emulated.gb_per_s, emulated.type, emulated.is_fallback, len(set(orders)) == 1)
+    source = "log" if rings is not None else "emulated search"
+    return nccl_plan(machine, rings=rings, channels=debug.coll_channels, transports=transports, source=source)
+
+
+def _choices(debug: NcclLog | None, operation: Operation) -> dict[int, Choice]:
+    """Return the choices that a log states for an operation."""
+    if debug is None:
+        return {}
+    name = operation.replace("_", "")
+    return {
+        choice.size_bytes: (Algorithm(choice.algorithm), Protocol(choice.protocol))
+        for choice in debug.choices
+        if choice.operation.lower() in (name, "")
+        and choice.algorithm in (Algorithm.RING, Algorithm.TREE)
+        and choice.protocol in set(Protocol)
+    }

@@ -1,0 +1,116 @@
+"""Measured collective operations of public machines, for the fit of constants and the errors of forecasts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabricast.collectives.constants import Constants
+from fabricast.collectives.machine import CollectiveMachine, collective_machine
+from fabricast.collectives.model import CollectiveModel
+from fabricast.collectives.plan import nccl_plan
+from fabricast.collectives.settings import NcclSettings, capability_of, with_environment
+from fabricast.core.resources import published
+from fabricast.inputs.csv_files import read_csv
+from fabricast.nccl.costs import Operation
+from fabricast.nccl.system import NEWEST, Cpu, parse_version
+from fabricast.pcie.topology.files import load_tree
+
+__all__ = ["SIZE_CLASSES", "MeasuredCase", "measured_cases", "measured_machine", "size_class"]
+
+#: Classes of sizes by their largest size in bytes.
+SIZE_CLASSES = {"up to 32 KiB": 32 << 10, "64 to 512 KiB": 512 << 10, "from 1 MiB": np.inf}
+#: Smaller sizes are rounded up to one grain of the protocols.
+_SMALLEST_BYTES = 256
+_COLUMNS = ["system", "topology", "pairs", "cpu", "gpu", "nccl_version", "numa", "peer_access", "env", "note"]
+
+
+def _folder() -> Path:
+    return published() / "collectives"
+
+
+def size_class(size_bytes: float) -> str:
+    """Return the class of a size.
+
+    Examples
+    --------
+    >>> size_class(4096), size_class(2.0**20)
+    ('up to 32 KiB', 'from 1 MiB')
+    """
+    return next(name for name, largest in SIZE_CLASSES.items() if size_bytes <= largest)
+
+
+@dataclass(frozen=True)
+class MeasuredCase:
+    """Measured times of one operation on one machine.
+
+    Parameters
+    ----------
+    system : str
+        Machine and settings.
+    operation : Operation
+        Operation.
+    size_bytes, measured_s : ndarray of float64, shape (sizes,)
+        Sizes in bytes and times in s.
+    source : str
+        Origin of the times.
+    """
+
+    system: str
+    operation: Operation
+    size_bytes: NDArray[np.float64]
+    measured_s: NDArray[np.float64]
+    source: str
+
+    def forecast_s(self, known: Constants | None = None) -> NDArray[np.float64]:
+        """Return the forecast at each size in s."""
+        model = self.model(known)
+        return model.chosen_times(model.choices(self.size_bytes), self.size_bytes)
+
+    def model(self, known: Constants | None = None) -> CollectiveModel:
+        """Return the time model of the operation on the machine."""
+        machine = measured_machine(self.system)
+        return CollectiveModel(machine, self.operation, nccl_plan(machine), known)
+
+    def of_class(self, name: str) -> NDArray[np.bool_]:
+        """Return whether each size is of a class."""
+        return np.array([size_class(size) == name for size in self.size_bytes.tolist()])
+
+
+@lru_cache(maxsize=32)
+def measured_machine(system: str) -> CollectiveMachine:
+    """Return a machine of the measured operations (config/published/collectives/machines.csv)."""
+    rows = {row["system"]: row for row in read_csv(_folder() / "machines.csv", _COLUMNS)}
+    row = rows[system]
+    settings = NcclSettings(
+        cpu=Cpu(row["cpu"]), capability=capability_of(row["gpu"]),
+        version=parse_version(row["nccl_version"]) if row["nccl_version"] else NEWEST,
+        numa_nodes=tuple(int(node) for node in row["numa"].split()) or None,
+        has_peer_access=row["peer_access"] == "yes",
+    )  # fmt: skip
+    settings = with_environment(settings, dict(pair.split("=") for pair in row["env"].split()))
+    tree = load_tree(str(_folder() / "topologies" / f"{row['topology']}.yaml"))
+    return collective_machine(tree, settings=settings, measurements=_folder() / "pairs.csv", system=row["pairs"])
+
+
+@lru_cache(maxsize=1)
+def measured_cases() -> Sequence[MeasuredCase]:
+    """Return the measured operations from 256 bytes on, one case per machine and operation."""
+    rows = read_csv(_folder() / "measurements.csv", ["system", "operation", "bytes", "time_us", "source"], ["note"])
+    grouped: dict[tuple[str, str], list[tuple[float, float, str]]] = {}
+    for row in rows:
+        if row.number("bytes") >= _SMALLEST_BYTES:
+            value = (row.number("bytes"), row.number("time_us") * 1e-6, row["source"])
+            grouped.setdefault((row["system"], row["operation"]), []).append(value)
+    return tuple(
+        MeasuredCase(
+            system, Operation(operation), np.array([value[0] for value in values]),
+            np.array([value[1] for value in values]), values[0][2],
+        )
+        for (system, operation), values in grouped.items()
+    )  # fmt: skip

@@ -1,0 +1,182 @@
+"""Ring orders: all orders of a few GPUs, their step rates, and the best one."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import factorial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabricast.collectives.machine import CollectiveMachine
+from fabricast.collectives.step_rates import Transport, ring_hops, step_rate
+
+__all__ = ["OrderSearch", "ring_orders", "search_orders"]
+
+#: Number of GPUs up to which all orders are evaluated: 5,040 orders of 8 GPUs.
+_MOST_EXHAUSTIVE = 8
+#: Random orders of more GPUs, for the worst and the median rate.
+_SAMPLES = 5040
+#: Relative difference of rates below which orders are equally good: measured rates of pairs differ by less.
+_NEAR = 0.01
+
+
+@dataclass(frozen=True)
+class OrderSearch:
+    """Step rates of ring orders, before the efficiency of NCCL's kernels.
+
+    Parameters
+    ----------
+    orders : ndarray of int64, shape (orders, ranks)
+        Orders, each with rank 0 first.
+    bytes_per_s : ndarray of float64, shape (orders,)
+        Rate of the slowest hop of each order in bytes/s.
+    is_exhaustive : bool
+        Whether `orders` contains all orders; otherwise a random sample and the order of the topology.
+    """
+
+    orders: NDArray[np.int64]
+    bytes_per_s: NDArray[np.float64]
+    is_exhaustive: bool
+
+    @property
+    def best(self) -> tuple[int, ...]:
+        """First order whose rate is within 1 % of the highest one."""
+        return tuple(self.orders[int(np.argmax(self.is_best))].tolist())
+
+    @property
+    def is_best(self) -> NDArray[np.bool_]:
+        """Whether the rate of each order is within 1 % of the highest one."""
+        return np.asarray(self.bytes_per_s > self.best_bytes_per_s * (1 - _NEAR))
+
+    @property
+    def best_bytes_per_s(self) -> float:
+        """Highest rate in bytes/s."""
+        return float(self.bytes_per_s.max())
+
+    @property
+    def worst_bytes_per_s(self) -> float:
+        """Lowest rate in bytes/s."""
+        return float(self.bytes_per_s.min())
+
+    @property
+    def best_count(self) -> int:
+        """Number of orders whose rate is within 1 % of the highest one."""
+        return int(self.is_best.sum())
+
+    def rate_of(self, order: Sequence[int]) -> float:
+        """Return the rate of an order in bytes/s; an order and its rotations have the same rate."""
+        start = list(order).index(0)
+        rotated = np.array([*order[start:], *order[:start]])
+        place = np.flatnonzero((self.orders == rotated).all(axis=1))
+        return float(self.bytes_per_s[place[0]]) if place.size else float("nan")
+
+
+def ring_orders(ranks: int, *, seed: int = 0) -> tuple[NDArray[np.int64], bool]:
+    """Return ring orders with rank 0 first, and whether they are all orders.
+
+    Parameters
+    ----------
+    ranks : int
+        Number of ranks.
+    seed : int, default 0
+        Seed of the random orders of more than 8 ranks.
+
+    Examples
+    --------
+    >>> ring_orders(4)[0].tolist()[:3], len(ring_orders(8)[0])
+    ([[0, 1, 2, 3], [0, 1, 3, 2], [0, 2, 1, 3]], 5040)
+    """
+    if ranks <= _MOST_EXHAUSTIVE:
+        rest = np.array(list(itertools.permutations(range(1, ranks))), dtype=np.int64)
+        rest = rest.reshape(factorial(ranks - 1), ranks - 1)
+        return np.hstack([np.zeros((len(rest), 1), dtype=np.int64), rest]), True
+    generator = np.random.default_rng(seed)
+    rest = np.array([np.arange(1, ranks), *(generator.permutation(ranks - 1) + 1 for _ in range(_SAMPLES - 1))])
+    return np.hstack([np.zeros((len(rest), 1), dtype=np.int64), rest]), False
+
+
+def search_orders(
+    machine: CollectiveMachine, *, transports: Mapping[tuple[int, int], Transport] | None = None,
+    orders: Sequence[Sequence[int]] = (),
+) -> OrderSearch:  # fmt: skip
+    """Evaluate ring orders with the recommended PCIe model.
+
+    Orders with the same number of copies on each link have the same rate, so that one of them is evaluated.
+
+    Parameters
+    ----------
+    machine : CollectiveMachine
+        Machine.
+    transports : mapping, optional
+        Transports of a log.
+    orders : sequence of orders, optional
+        Further orders to evaluate, such as that of NCCL.
+
+    Notes
+    -----
+    In a tree, the depth-first order of the GPUs uses each link once in each direction, which no order improves: it is
+    evaluated for any number of GPUs.
+    """
+    every, exhaustive = ring_orders(len(machine.ranks))
+    extra = [_rotated(order) for order in (*orders, _depth_first(machine)) if not exhaustive]
+    if extra:
+        every = np.vstack([np.array(extra, dtype=np.int64), every])
+    signature = _signatures(machine, every, dict(transports or {}))
+    _, first, of_order = np.unique(signature, axis=0, return_index=True, return_inverse=True)
+    rates = np.array(
+        [_rate(machine, every[number].tolist(), transports) for number in first.tolist()], dtype=np.float64
+    )
+    return OrderSearch(every, rates[of_order.reshape(-1)], exhaustive)
+
+
+def _rate(
+    machine: CollectiveMachine, order: list[int], transports: Mapping[tuple[int, int], Transport] | None
+) -> float:  # fmt: skip
+    return step_rate(machine, ring_hops(machine, order, dict(transports or {}))).slowest_bytes_per_s
+
+
+def _rotated(order: Sequence[int]) -> list[int]:
+    start = list(order).index(0)
+    return [*order[start:], *order[:start]]
+
+
+def _depth_first(machine: CollectiveMachine) -> list[int]:
+    """Return the ranks in depth-first order of the topology, in which virtual switches are together."""
+    tree = machine.tree
+    place = {name: number for number, name in enumerate(tree.preorder(tree.root))}
+
+    def key(rank: int) -> list[tuple[int, int]]:
+        name = machine.ranks[rank]
+        above = [*reversed(tree.ancestors(name))]
+        return [(place[vertex], tree.port(vertex, name)) for vertex in above] + [(place[name], 0)]
+
+    return _rotated(sorted(range(len(machine.ranks)), key=key))
+
+
+def _signatures(
+    machine: CollectiveMachine, orders: NDArray[np.int64], transports: dict[tuple[int, int], Transport]
+) -> NDArray[np.int64]:
+    """Return the number of copies on each directed link of each order, and its slowest measured pair."""
+    tree, ranks = machine.tree, len(machine.ranks)
+    uses = np.zeros((ranks, ranks, len(tree.link_names) + 1), dtype=np.int64)
+    for source in range(ranks):
+        for target in range(ranks):
+            if source == target:
+                continue
+            hop = ring_hops(machine, (source, target), transports)[0]
+            ends = machine.ranks[source], machine.ranks[target]
+            memory = machine.memory[target]
+            parts = [ends] if hop.transport is Transport.P2P else [(ends[0], memory), (memory, ends[1])]
+            for part in parts:
+                np.add.at(uses[source, target], tree.route(*part), 1)
+            # Pairs of different measured rates are different, to 0.1 %.
+            measured = machine.both_ways_bytes_per_s.get(ends)
+            uses[source, target, -1] = 0 if measured is None else -round(1000 * np.log(measured))
+    following = np.roll(orders, -1, axis=1)
+    counts = uses[orders, following]
+    total: NDArray[np.int64] = counts.sum(axis=1)
+    total[:, -1] = counts[:, :, -1].max(axis=1)
+    return total

@@ -1,0 +1,88 @@
+"""NCCL's plan for a communicator: rings, trees and transports, from its emulated search or from a log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from fabricast.collectives.machine import CollectiveMachine
+from fabricast.collectives.step_rates import Transport
+from fabricast.core.errors import InputError
+from fabricast.nccl.search import SearchGraph, search_rings, search_trees
+
+__all__ = ["Plan", "nccl_plan", "with_order"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Rings, trees and transports of a communicator.
+
+    Parameters
+    ----------
+    rings, trees : SearchGraph
+        Channels of NCCL's search.
+    channels : int
+        Channels in use.
+    transports : mapping of (int, int) to Transport
+        Transports that a log states; other hops follow NCCL's rule.
+    source : str
+        Origin of the rings: the emulated search, a log or a graph file.
+    """
+
+    rings: SearchGraph
+    trees: SearchGraph
+    channels: int
+    transports: Mapping[tuple[int, int], Transport] = field(default_factory=dict)
+    source: str = "emulated search"
+
+    @property
+    def orders(self) -> tuple[tuple[int, ...], ...]:
+        """Different orders of the rings."""
+        return tuple(dict.fromkeys(self.rings.orders))
+
+
+def nccl_plan(
+    machine: CollectiveMachine,
+    *,
+    rings: SearchGraph | None = None,
+    channels: int | None = None,
+    transports: Mapping[tuple[int, int], Transport] | None = None,
+    source: str = "emulated search",
+) -> Plan:
+    """Return the plan of NCCL on a machine.
+
+    Parameters
+    ----------
+    machine : CollectiveMachine
+        Machine.
+    rings : SearchGraph, optional
+        Rings of a log or graph file; by default those of the emulated search.
+    channels : int, optional
+        Channels in use; by default twice those of the search, within the bounds of the settings.
+    transports : mapping, optional
+        Transports of a log.
+    source : str, default 'emulated search'
+        Origin of the rings.
+
+    Raises
+    ------
+    InputError
+        If an order does not contain each rank once.
+    """
+    found = search_rings(machine.nccl) if rings is None else rings
+    for order in found.orders:
+        if sorted(order) != list(range(len(machine.ranks))):
+            named = " ".join(map(str, order))
+            raise InputError(f"is {named}, expected each of {len(machine.ranks)} ranks once", argument="order")
+    if channels is None:
+        least, most = machine.settings.least_channels or 1, machine.settings.most_channels or 32
+        channels = min(max(2 * found.channels, least), most)
+    # Trees follow the order of the rings and have as many channels.
+    trees = search_trees(machine.nccl) if rings is None else rings
+    return Plan(found, trees, channels, transports or {}, source)
+
+
+def with_order(plan: Plan, order: tuple[int, ...]) -> Plan:
+    """Return a plan whose channels all have another order."""
+    rings = SearchGraph((order,) * plan.rings.channels, plan.rings.gb_per_s, plan.rings.type)
+    return Plan(rings, rings, plan.channels, plan.transports, "given order")

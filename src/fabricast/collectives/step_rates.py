@@ -1,0 +1,205 @@
+"""Rates of the steps of collective operations: each step is a congestion graph of the recommended PCIe model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabricast.collectives.machine import CollectiveMachine
+from fabricast.pcie.graphs.congestion_graphs import from_arcs
+
+__all__ = ["Hop", "StepRate", "Transport", "chain_hops", "ring_hops", "step_rate"]
+
+#: Size in bytes of the copies of a step; rates do not depend on it.
+_SIZE = 1e9
+_NEAR = 1e-6
+
+
+class Transport(StrEnum):
+    """Transport of the data from one GPU to another."""
+
+    P2P = "P2P"
+    #: Through host memory: the sending GPU writes, the receiving GPU reads.
+    SHM = "SHM"
+
+
+@dataclass(frozen=True)
+class Hop:
+    """Data transfer from one rank to another in a step.
+
+    Parameters
+    ----------
+    source, target : int
+        Ranks.
+    transport : Transport
+        Direct copy, or two copies through host memory next to the target.
+    is_both_ways : bool
+        Whether the GPUs of the hop also send and receive in the reverse direction of their links.
+    """
+
+    source: int
+    target: int
+    transport: Transport
+    is_both_ways: bool = True
+
+
+@dataclass(frozen=True)
+class StepRate:
+    """Rate of a step, that of its slowest hop, before the efficiency of NCCL's kernels.
+
+    Parameters
+    ----------
+    hops : tuple of Hop
+        Hops of the step.
+    bytes_per_s : tuple of float
+        Rate of each hop in bytes/s.
+    bottlenecks : tuple of str
+        Directed link or resource that limits each hop.
+    sharers : tuple of tuple of str
+        Hops on that link, as ``source>target``, for each hop.
+    low_bytes_per_s, high_bytes_per_s : float
+        Bounds of the rate of the step if rates of host memory are unknown; otherwise the rate of the slowest hop.
+    """
+
+    hops: tuple[Hop, ...]
+    bytes_per_s: tuple[float, ...]
+    bottlenecks: tuple[str, ...]
+    sharers: tuple[tuple[str, ...], ...]
+    low_bytes_per_s: float
+    high_bytes_per_s: float
+
+    @property
+    def slowest_bytes_per_s(self) -> float:
+        """Rate of the slowest hop in bytes/s."""
+        return min(self.bytes_per_s)
+
+    def effective(self, efficiency: dict[tuple[Transport, bool], float]) -> NDArray[np.float64]:
+        """Return the rate of each hop in bytes/s with the efficiency of its transport.
+
+        Parameters
+        ----------
+        efficiency : dict of (Transport, bool) to float
+            Share of the rate of copies that NCCL's kernels reach, by transport and use of both directions.
+        """
+        factors = np.array([efficiency[hop.transport, hop.is_both_ways] for hop in self.hops])
+        effective: NDArray[np.float64] = np.array(self.bytes_per_s) * factors
+        return effective
+
+
+def _transport(machine: CollectiveMachine, source: int, target: int) -> Transport:
+    return Transport.P2P if machine.nccl.path(source, target).p2p else Transport.SHM
+
+
+def ring_hops(
+    machine: CollectiveMachine, order: Sequence[int], transports: dict[tuple[int, int], Transport] | None = None
+) -> tuple[Hop, ...]:
+    """Return the hops of one step of a ring.
+
+    Parameters
+    ----------
+    machine : CollectiveMachine
+        Machine.
+    order : sequence of int
+        Ranks in ring order.
+    transports : dict of (int, int) to Transport, optional
+        Transports of a log; other hops follow NCCL's rule.
+    """
+    known = transports or {}
+    pairs = list(zip(order, [*order[1:], order[0]], strict=True))
+    return tuple(Hop(s, t, known.get((s, t)) or _transport(machine, s, t)) for s, t in pairs)
+
+
+def chain_hops(
+    machine: CollectiveMachine, order: Sequence[int], *, both_ways: bool = False,
+    transports: dict[tuple[int, int], Transport] | None = None,
+) -> tuple[Hop, ...]:  # fmt: skip
+    """Return the hops of a chain: the ring without its last hop, or both directions of each hop for a tree."""
+    hops = ring_hops(machine, order, transports)[:-1]
+    several = both_ways or len(hops) > 1
+    forward = tuple(Hop(hop.source, hop.target, hop.transport, several) for hop in hops)
+    if not both_ways:
+        return forward
+    known = transports or {}
+    back = tuple(
+        Hop(hop.target, hop.source, known.get((hop.target, hop.source)) or _transport(machine, hop.target, hop.source))
+        for hop in hops
+    )
+    return forward + back
+
+
+def step_rate(machine: CollectiveMachine, hops: Sequence[Hop]) -> StepRate:
+    """Return the rate of a step whose hops run at the same time.
+
+    A hop through host memory consists of two copies. Measured rates of bidirectional pairs bound a hop between GPUs
+    whose links also carry data in the reverse direction.
+
+    Parameters
+    ----------
+    machine : CollectiveMachine
+        Machine.
+    hops : sequence of Hop
+        Hops of the step.
+
+    Raises
+    ------
+    InputError
+        If the rate of a copy is unknown.
+    """
+    tree, names = machine.tree, machine.ranks
+    arcs: list[tuple[str, str]] = []
+    hop_of: list[int] = []
+    for number, hop in enumerate(hops):
+        source, target = names[hop.source], names[hop.target]
+        if hop.transport is Transport.P2P:
+            parts = [(source, target)]
+        else:
+            memory = machine.memory[hop.target]
+            parts = [(source, memory), (memory, target)]
+        arcs += parts
+        hop_of += [number] * len(parts)
+    pairs = [(tree.endpoint_number[source], tree.endpoint_number[target]) for source, target in arcs]
+    uses_host = any(hop.transport is Transport.SHM for hop in hops)
+    model = machine.model_of_host_copies if uses_host else machine.model
+    found = model.times(from_arcs([pairs], size_bytes=_SIZE), explain=True)
+    of_copy = _SIZE / found.end_s
+    rates = [float("inf")] * len(hops)
+    slowest_copy = [0] * len(hops)
+    for copy, number in enumerate(hop_of):
+        if of_copy[copy] < rates[number] * (1 - _NEAR):
+            rates[number], slowest_copy[number] = float(of_copy[copy]), copy
+    bounded: dict[int, str] = {}
+    if uses_host and not machine.knows_host_memory:
+        # Measured copies between sockets bound copies of remote memory.
+        between = machine.model.calibration.rates.between_roots_bytes_per_s or float("inf")
+        for number, hop in enumerate(hops):
+            crosses = tree.path_class(names[hop.source], names[hop.target]) == "SYS"
+            if hop.transport is Transport.SHM and crosses and between < rates[number]:
+                rates[number], bounded[number] = between, "link between sockets"
+    measured = [
+        machine.both_ways_bytes_per_s.get(arcs[slowest_copy[number]], float("inf"))
+        if hop.transport is Transport.P2P and hop.is_both_ways
+        else float("inf")
+        for number, hop in enumerate(hops)
+    ]
+    rates = [min(rate, bound) for rate, bound in zip(rates, measured, strict=True)]
+    labels = [
+        bounded.get(number) or found.bottleneck[copy] or found.caused_by[copy]
+        for number, copy in enumerate(slowest_copy)
+    ]
+    hop_names = [f"{names[hop.source]}>{names[hop.target]}" for hop in hops]
+    on_link: dict[str, dict[str, None]] = {}
+    for copy, number in enumerate(hop_of):
+        on_link.setdefault(found.bottleneck[copy] or found.caused_by[copy], {})[hop_names[number]] = None
+    sharers = tuple(
+        (hop_names[number],) if number in bounded else tuple(on_link[label]) for number, label in enumerate(labels)
+    )
+    low = high = min(rates)
+    if uses_host and not machine.knows_host_memory:
+        # Nothing is known about host memory: from no limit to one link that all copies share.
+        alone = float(np.max(of_copy))
+        low, high = min(low, alone / len(arcs)), max(high, min(alone, max(rates)))
+    return StepRate(tuple(hops), tuple(rates), tuple(labels), sharers, low, high)

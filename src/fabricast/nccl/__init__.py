@@ -1,0 +1,1 @@
+"""NCCL: its view of a machine, its choices, and its files and logs."""

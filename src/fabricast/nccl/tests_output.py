@@ -1,0 +1,299 @@
+"""Tables that nccl-tests and rccl-tests print."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fabricast.core.errors import InputError
+from fabricast.inputs.log_lines import clean_lines
+from fabricast.nccl.costs import Operation, bus_factor
+
+__all__ = ["NcclTestsRow", "NcclTestsTable", "is_nccl_tests_output", "read_nccl_tests"]
+
+_HEADER = re.compile(r"#\s+size\s+count\s+type")
+_OLD_HEADER = re.compile(r"#\s+bytes\s+N\s+type")
+_RANK = re.compile(
+    r"#\s+Rank\s+(\d+)(?:\s+Group\s+\d+)?\s+Pid\s+\d+\s+on\s+(\S+)\s+device\s+(\d+)\s+\[([0-9a-fA-Fx:.]+)\]\s*(.*)"
+)
+_STARTING = re.compile(r"#\s*(?:Collective test starting|Using|Running):?\s*(\w+_perf)")
+_OPERATION = re.compile(r"\b(all_?reduce|all_?gather|reduce_?scatter|broadcast|reduce|all_?to_?all|sendrecv)_perf\b")
+_VERSION = re.compile(r"#?\s*(nccl|rccl)-tests version (\S+)(?:.*nccl-library=(\d+))?")
+_BOUNDS = re.compile(r"#\s*Out of bounds values\s*:\s*(\d+)\s*(\w+)")
+_THREADS = re.compile(r"#\s*nThread\s+(\d+)\s+nGpus\s+(\d+)")
+#: Data types and reductions of a row.
+_WORDS = re.compile(r"[a-z][a-z0-9_]*")
+#: Relative difference above which a printed bandwidth contradicts size and time; printed numbers have two decimals.
+_ROUNDING = 0.02
+
+
+@dataclass(frozen=True)
+class NcclTestsRow:
+    """Measured time of one size.
+
+    Parameters
+    ----------
+    line : int
+        Line in the file.
+    size_bytes : int
+        Size in bytes: the larger of the send and receive buffer of a rank.
+    time_s : float
+        Out-of-place time in s.
+    bus_bytes_per_s : float
+        Printed bus bandwidth in bytes/s.
+    in_place_s : float or None
+        In-place time in s.
+    wrong : int
+        Number of wrong values, out-of-place and in-place; 0 if they were not checked.
+    """
+
+    line: int
+    size_bytes: int
+    time_s: float
+    bus_bytes_per_s: float
+    in_place_s: float | None
+    wrong: int
+
+
+@dataclass(frozen=True)
+class NcclTestsTable:
+    """One table of a log.
+
+    Parameters
+    ----------
+    operation : Operation or None
+        Operation; None if the log does not name it.
+    ranks : int or None
+        Number of ranks; None if the log does not list them.
+    rows : tuple of NcclTestsRow
+        Rows with valid times and right results.
+    program : str
+        Program with its version, such as ``nccl-tests 2.19.6``.
+    library : tuple of int or None
+        Version of NCCL that the program printed.
+    gpus : tuple of str
+        Product name of each rank.
+    bus_ids : tuple of str
+        PCI address of each rank as printed.
+    hosts : int
+        Number of hosts.
+    line : int
+        Line of the header.
+    excluded : tuple of (int, str)
+        Line and reason of each excluded row.
+    """
+
+    operation: Operation | None
+    ranks: int | None
+    rows: tuple[NcclTestsRow, ...]
+    program: str
+    library: tuple[int, int, int] | None
+    gpus: tuple[str, ...]
+    bus_ids: tuple[str, ...]
+    hosts: int
+    line: int
+    excluded: tuple[tuple[int, str], ...] = ()
+
+    def __str__(self) -> str:
+        operation = "unknown operation" if self.operation is None else f"{self.operation}_perf"
+        ranks = "unknown number of ranks" if self.ranks is None else f"{self.ranks} ranks"
+        return f"{self.program}, {operation}, {ranks}, {len(self.rows)} sizes"
+
+
+@dataclass
+class _Heading:
+    """Lines above a table."""
+
+    operation: Operation | None = None
+    program: str = "nccl-tests"
+    library: tuple[int, int, int] | None = None
+    gpus: dict[int, str] = field(default_factory=dict)
+    bus_ids: dict[int, str] = field(default_factory=dict)
+    hosts: set[str] = field(default_factory=set)
+    has_table: bool = False
+
+
+def is_nccl_tests_output(text: str) -> bool:
+    """Return whether a text contains a table of nccl-tests."""
+    return _HEADER.search(text) is not None or _OLD_HEADER.search(text) is not None
+
+
+def _library_version(number: str) -> tuple[int, int, int]:
+    """Return the version of a number such as 23007 or 2708."""
+    value = int(number)
+    if value >= 10000:
+        return value // 10000, value // 100 % 100, value % 100
+    return value // 1000, value // 100 % 10, value % 100
+
+
+def _operation_in(text: str) -> Operation | None:
+    match = _OPERATION.search(text)
+    if match is None:
+        return None
+    name = match[1].replace("_", "")
+    return next(one for one in Operation if one.replace("_", "") == name)
+
+
+def read_nccl_tests(text: str, path: Path | str, *, operation: str | None = None) -> list[NcclTestsTable]:
+    r"""Read the tables of nccl-tests in a log, between any other lines.
+
+    Parameters
+    ----------
+    text : str
+        Text of the log.
+    path : Path or str
+        File, for messages and as a hint of the operation.
+    operation : str, optional
+        Operation of tables whose log does not name it.
+
+    Returns
+    -------
+    list of NcclTestsTable
+        Tables in the order of the log. Rows with wrong results and a truncated last row are excluded with a reason.
+
+    Raises
+    ------
+    InputError
+        If the log has no table, sizes are not increasing, or a printed bus bandwidth contradicts size and time.
+
+    Examples
+    --------
+    >>> log = '''#  Rank  0 Group  0 Pid  1 on  n1 device  0 [0000:16:00] NVIDIA L40S
+    ... #  Rank  1 Group  0 Pid  1 on  n1 device  1 [0000:17:00] NVIDIA L40S
+    ... #       size         count      type   redop    root     time   algbw   busbw  #wrong
+    ...      1048576        262144     float     sum      -1   112.32    9.34    9.34       0
+    ... '''
+    >>> table = read_nccl_tests(log, "all_reduce_perf.log")[0]
+    >>> str(table), table.rows[0].size_bytes
+    ('nccl-tests, all_reduce_perf, 2 ranks, 1 sizes', 1048576)
+    """
+    tables: list[NcclTestsTable] = []
+    heading, header = _Heading(), 0
+    rows: list[NcclTestsRow] = []
+    excluded: list[tuple[int, str]] = []
+    assumed = None if operation is None else Operation.of(operation)
+    is_old = False
+
+    def close() -> None:
+        nonlocal rows, excluded
+        if header and (rows or excluded):
+            named = heading.operation or assumed or _operation_in(Path(path).name)
+            tables.append(_table(heading, named, rows, excluded, header, path))
+        rows, excluded = [], []
+
+    for number, line in clean_lines(text):
+        if line.startswith("#") or not line[:1].isspace() or "NCCL" in line:
+            match = _RANK.match(line)
+            if heading.has_table and (match is not None or _THREADS.match(line) or _VERSION.match(line)):
+                close()
+                heading, header = _Heading(program=heading.program, library=heading.library), 0
+            if match is not None:
+                rank = int(match[1])
+                heading.gpus[rank], heading.bus_ids[rank] = match[5].strip(), match[4]
+                heading.hosts.add(match[2])
+            elif (version := _VERSION.match(line)) is not None:
+                heading.program = f"{version[1]}-tests {version[2]}"
+                heading.library = _library_version(version[3]) if version[3] else None
+            elif (starting := _STARTING.match(line)) is not None:
+                heading.operation = _operation_in(starting[1]) or heading.operation
+            elif (found := _operation_in(line)) is not None and not line.startswith("# Collective test concluded"):
+                heading.operation = heading.operation or found
+            if _HEADER.match(line) or _OLD_HEADER.match(line):
+                if heading.has_table:
+                    close()
+                header, heading.has_table, is_old = number, True, _OLD_HEADER.match(line) is not None
+                continue
+            if not (is_old and re.match(r"#\s+\d", line)):
+                continue
+        if not header or not line.strip():
+            continue
+        row = _row(number, line.lstrip("#"), is_old)
+        if isinstance(row, NcclTestsRow):
+            rows.append(row)
+        elif row:
+            excluded.append((number, row))
+    close()
+    if not tables:
+        raise InputError("contains no table of nccl-tests, expected a header line '# size count type ...'", path=path)
+    return tables
+
+
+def _row(number: int, line: str, is_old: bool) -> NcclTestsRow | str | None:
+    """Return a row; a text with the reason if it is excluded; None for other lines."""
+    words = line.split()
+    if len(words) < 4 or not words[0].isdigit() or not words[1].isdigit() or not _WORDS.fullmatch(words[2]):
+        return None
+    # A column of the reduction, and since 2.10 one of the root, precede the times.
+    values = words[3:]
+    while values and (_WORDS.fullmatch(values[0]) or values[0] == "-1"):
+        values = values[1:]
+    if len(words) - len(values) == 4 and values and len(values) in (5, 9) and values[0].isdigit():
+        values = values[1:]
+    scale = 1e-3 if is_old else 1e-6
+    try:
+        numbers = [None if word == "N/A" else float(word) for word in values]
+    except ValueError:
+        return "is not a row of numbers"
+    if len(numbers) not in (3, 4, 8) and not (is_old and len(numbers) in (4, 8)):
+        return f"has {len(numbers)} numbers, expected 4 or 8: the log is truncated"
+    time, bus = numbers[0], numbers[2]
+    if time is None or bus is None or not time > 0:
+        return "has no time"
+    in_place = numbers[4] * scale if len(numbers) == 8 and numbers[4] else None
+    # The old format prints the largest error instead of the number of wrong values.
+    wrong = 0 if is_old else sum(int(numbers[place] or 0) for place in (3, 7) if place < len(numbers))
+    if wrong:
+        return f"has {wrong} wrong values"
+    return NcclTestsRow(number, int(words[0]), time * scale, bus * 1e9, in_place, wrong)
+
+
+def _table(
+    heading: _Heading, operation: Operation | None, rows: list[NcclTestsRow], excluded: list[tuple[int, str]],
+    header: int, path: Path | str,
+) -> NcclTestsTable:  # fmt: skip
+    sizes = [row.size_bytes for row in rows]
+    for before, row in zip(sizes, rows[1:], strict=False):
+        if row.size_bytes <= before:
+            raise InputError(
+                f"size is {row.size_bytes} after {before}, expected increasing sizes in one table", path=path,
+                line=row.line,
+            )  # fmt: skip
+    ranks = len(heading.gpus) or None
+    if operation is None and ranks is not None and ranks > 2:
+        operation = _by_bus_factor(rows, ranks)
+    if operation is not None and ranks is not None:
+        _check_bus(rows, operation, ranks, path)
+    return NcclTestsTable(
+        operation, ranks, tuple(rows), heading.program, heading.library, tuple(_in_order(heading.gpus)),
+        tuple(_in_order(heading.bus_ids)), len(heading.hosts), header, tuple(excluded),
+    )  # fmt: skip
+
+
+def _by_bus_factor(rows: list[NcclTestsRow], ranks: int) -> Operation | None:
+    """Return all_reduce if printed bus bandwidths have its factor, which no other operation shares."""
+    large = max(rows, key=lambda row: row.size_bytes, default=None)
+    if large is None:
+        return None
+    factor = large.bus_bytes_per_s / (large.size_bytes / large.time_s)
+    expected = bus_factor(Operation.ALL_REDUCE, ranks)
+    return Operation.ALL_REDUCE if abs(factor / expected - 1) < _ROUNDING else None
+
+
+def _in_order(by_rank: dict[int, str]) -> Iterable[str]:
+    return (by_rank[rank] for rank in sorted(by_rank))
+
+
+def _check_bus(rows: list[NcclTestsRow], operation: Operation, ranks: int, path: Path | str) -> None:
+    """Check that printed bus bandwidths follow from size, time and number of ranks."""
+    for row in rows:
+        expected = row.size_bytes / row.time_s * bus_factor(operation, ranks)
+        # Two decimals of GB/s are printed.
+        if abs(row.bus_bytes_per_s - expected) > _ROUNDING * expected + 0.0051e9:
+            raise InputError(
+                f"bus bandwidth is {row.bus_bytes_per_s / 1e9:.4g} GB/s, expected {expected / 1e9:.4g} GB/s for "
+                f"{operation} of {row.size_bytes} bytes among {ranks} ranks in {row.time_s * 1e6:.4g} us; the column "
+                "may be the algorithm bandwidth, or the log of another operation",
+                path=path, line=row.line,
+            )  # fmt: skip

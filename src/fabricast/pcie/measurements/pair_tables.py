@@ -1,0 +1,199 @@
+"""Tables of rates and latencies of pairs: one row per pair and kind of measurement."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from fabricast.core.errors import InputError
+from fabricast.inputs.bandwidth_matrices import is_bandwidth_matrix, parse_bandwidths
+from fabricast.inputs.csv_files import CsvRow, read_csv
+from fabricast.inputs.files import is_table, read_text
+from fabricast.pcie.measurements.measured_graph import CALIBRATION, MeasuredGraph
+from fabricast.pcie.topology.memory import HOST
+from fabricast.pcie.topology.tree import PcieTree
+
+__all__ = ["PairTable", "is_pair_table", "pair_latencies", "read_pair_table"]
+
+_COLUMNS = ("source", "target", "kind", "value", "unit")
+_OPTIONAL = ("machine", "system", "reference", "note")
+#: Name that stands for every GPU.
+_EVERY = "*"
+#: Kinds that are read, with an optional class of pairs.
+_PAIR = re.compile(r"(one_way|both_ways|latency)(?:_(same_socket|across_sockets|same_node|across_nodes))?")
+_HOST_KINDS = ("host_to_device", "device_to_host", "host_to_device_all_total", "device_to_host_all_total")
+_RATES, _LATENCIES = (1e6, 1e13), (1e-8, 1e-2)
+
+
+class PairTable(NamedTuple):
+    """Measured pairs of one machine.
+
+    Parameters
+    ----------
+    graphs : list of MeasuredGraph
+        Isolated copies, bidirectional pairs, and copies of host memory.
+    latency_s : dict of (str, str) to float
+        Latency of copies between pairs of GPUs in s.
+    omitted : Counter
+        Number of rows of each kind that is not used.
+    """
+
+    graphs: list[MeasuredGraph]
+    latency_s: dict[tuple[str, str], float]
+    omitted: Counter[str]
+
+
+def is_pair_table(path: Path | str) -> bool:
+    """Return whether a file is a CSV table with the columns source, target, kind, value and unit."""
+    path = Path(path)
+    if path.suffix.lower() != ".csv" or not path.is_file():
+        return False
+    with path.open(errors="replace") as file:
+        lines = (line for line in file if line.strip() and not line.startswith("#"))
+        header = next(lines, "")[:1000].strip().split(",")
+    return set(_COLUMNS) <= {name.strip().strip('"') for name in header}
+
+
+def read_pair_table(tree: PcieTree, path: Path | str, *, system: str | None = None) -> PairTable:
+    r"""Read a table of pairs of one machine.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology of the machine.
+    path : Path or str
+        CSV with the columns ``source``, ``target`` (endpoints, ``H`` for host memory, ``*`` for every GPU), ``kind``
+        (``one_way``, ``both_ways``, ``latency``, also with ``_same_socket`` or ``_across_sockets`` for all pairs of a
+        class; ``host_to_device`` and ``device_to_host``, also with ``_all_total``), ``value``, ``unit`` (GB/s or us),
+        and optionally ``machine``. Rows of other kinds are counted and omitted.
+    system : str, optional
+        Use only rows of this machine; without it, all rows must be of one machine.
+
+    Raises
+    ------
+    InputError
+        For the first invalid row, an unknown endpoint or machine, or a table without a usable row.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from fabricast.pcie.topology.regular import regular_tree
+    >>> path = Path(tempfile.mkdtemp()) / "pairs.csv"
+    >>> _ = path.write_text("source,target,kind,value,unit\n0,1,one_way,25,GB/s\n0,1,latency,1.3,us\n")
+    >>> table = read_pair_table(regular_tree("flat4x2", (2, 4)), path)
+    >>> table.graphs[0].total_bytes_per_s, table.latency_s
+    (25000000000.0, {('0', '1'): 1.3e-06})
+    """
+    path = Path(path)
+    rows = _rows_of(path, system)
+    graphs: list[MeasuredGraph] = []
+    latency_s: dict[tuple[str, str], float] = {}
+    omitted: Counter[str] = Counter()
+    for row in rows:
+        match, kind = _PAIR.fullmatch(row["kind"]), row["kind"]
+        if match is None and kind not in _HOST_KINDS:
+            omitted[kind] += 1
+        elif match is not None and match[1] == "latency":
+            value = _value(row, "us", 1e-6, _LATENCIES)
+            latency_s.update(dict.fromkeys(_pairs(tree, row, match[2]), value))
+        elif match is not None:
+            value = _value(row, "GB/s", 1e9, _RATES)
+            for source, target in _pairs(tree, row, match[2]):
+                flows = ((source, target), (target, source))[: 1 if match[1] == "one_way" else 2]
+                name = f"{kind} {source} {target}"
+                graphs.append(MeasuredGraph(name, flows, value, "independent", CALIBRATION, line=row.line))
+        else:
+            graphs.append(_host_copies(tree, row))
+    if not graphs and not latency_s:
+        raise InputError("contains no pair that is used, expected kinds one_way, both_ways or latency", path=path)
+    return PairTable(graphs, latency_s, omitted)
+
+
+def _rows_of(path: Path, system: str | None) -> list[CsvRow]:
+    rows = read_csv(path, _COLUMNS, _OPTIONAL)
+    column = "machine" if "machine" in rows[0] else "system"
+    machines = list(dict.fromkeys(row.get(column) for row in rows))
+    if system is not None:
+        rows = [row for row in rows if row.get(column) == system]
+        if not rows:
+            raise InputError(f"contains no row of '{system}', expected one of {', '.join(machines[:12])}", path=path)
+    elif len(machines) > 1:
+        raise InputError(f"contains {len(machines)} machines, expected one: {', '.join(machines[:8])}", path=path)
+    return rows
+
+
+def _value(row: CsvRow, unit: str, scale: float, bounds: tuple[float, float]) -> float:
+    if row["unit"] != unit:
+        raise row.error(f"unit is '{row['unit']}', expected {unit} for kind '{row['kind']}'")
+    value = row.number("value") * scale
+    if not bounds[0] <= value <= bounds[1]:
+        raise row.error(f"value is {row['value']} {unit}, expected {bounds[0] / scale:g} to {bounds[1] / scale:g}")
+    return value
+
+
+def _pairs(tree: PcieTree, row: CsvRow, of_class: str | None) -> Iterator[tuple[str, str]]:
+    """Yield the pairs of GPUs of a row."""
+    every = tree.accelerator_names
+    ends = []
+    for column in ("source", "target"):
+        if row[column] != _EVERY and row[column] not in every:
+            raise row.error(f"{column} is '{row[column]}', expected a GPU of '{tree.name}': {', '.join(every[:16])}")
+        ends.append(every if row[column] == _EVERY else (row[column],))
+    for source in ends[0]:
+        for target in ends[1]:
+            if source == target:
+                continue
+            across = tree.path_class(source, target) == "SYS"
+            if of_class is None or across == of_class.startswith("across"):
+                yield source, target
+
+
+def _host_copies(tree: PcieTree, row: CsvRow) -> MeasuredGraph:
+    """Return copies of host memory: of one GPU, or of all at the same time."""
+    kind, value = row["kind"], _value(row, "GB/s", 1e9, _RATES)
+    reads, together = kind.startswith("host"), kind.endswith("_all_total")
+    gpu, memory = (row["target"], row["source"]) if reads else (row["source"], row["target"])
+    if memory not in (HOST, _EVERY) or (gpu != _EVERY) == together:
+        expected = f"host memory '{HOST}' and '{_EVERY}'" if together else f"host memory '{HOST}' and a GPU"
+        raise row.error(f"source and target are {row['source']} and {row['target']}, expected {expected}")
+    gpus = tree.accelerator_names if together else (gpu,)
+    if not together and gpu not in tree.accelerator_names:
+        raise row.error(f"names '{gpu}', expected a GPU of '{tree.name}'")
+    flows = tuple((HOST, name) if reads else (name, HOST) for name in gpus)
+    return MeasuredGraph(
+        f"{kind} {gpu}", flows, value, "independent", CALIBRATION, line=row.line, statistic="sum_of_copies"
+    )
+
+
+def pair_latencies(
+    tree: PcieTree, path: Path | str, *, system: str | None = None
+) -> dict[tuple[str, str], float]:  # fmt: skip
+    """Return the measured latency of copies between pairs of GPUs in s; empty if a file has none.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology of the machine.
+    path : Path or str
+        Table of pairs, or output of p2pBandwidthLatencyTest or nvbandwidth.
+    system : str, optional
+        Use only rows of this machine.
+    """
+    if is_pair_table(path):
+        return read_pair_table(tree, path, system=system).latency_s
+    if is_table(path):
+        return {}
+    text = read_text(path)
+    if not is_bandwidth_matrix(text):
+        return {}
+    table = parse_bandwidths(text, Path(path))
+    is_latency = (table["unit"] == "s") & table["test"].str.contains("P2P=Enabled Latency", regex=False)
+    names = set(tree.accelerator_names)
+    return {
+        (str(row["row"]), str(row["column"])): float(row["value"])
+        for row in table[is_latency].to_dict("records")
+        if row["row"] != row["column"] and {row["row"], row["column"]} <= names
+    }
