@@ -1,4 +1,4 @@
-"""Fit the constants of the time model of collective operations on the given machines.
+"""Fit the constants of the time model of collective operations on measured machines.
 
 Writes config/published/collectives/constants.csv, whose intervals are the range over fits that leave one machine out,
 and errors.csv with the errors of forecasts of all_reduce.
@@ -16,8 +16,8 @@ import pandas as pd
 from scipy.optimize import minimize
 
 from fabricast.collectives.constants import Constants, constants, from_values
-from fabricast.collectives.errors import error_table, machine_errors
-from fabricast.collectives.measured import SIZE_CLASSES, MeasuredCase, measured_cases, measured_machine
+from fabricast.collectives.evidence.errors import error_table, machine_errors
+from fabricast.collectives.evidence.measured import SIZE_CLASSES, MeasuredCase, measured_cases, measured_machine
 from fabricast.collectives.model import CollectiveModel
 from fabricast.collectives.plan import nccl_plan
 from fabricast.collectives.step_rates import Transport
@@ -125,7 +125,7 @@ def main() -> None:
 
 def write_errors(left_out: dict[str, Constants]) -> None:
     """Write the errors of all_reduce, with constants of all machines and with the machine left out."""
-    baselines = {"NCCL's own estimate": "nccl_s", "alpha-beta with the pair rate": "alpha_beta_s"}
+    baselines = {"NCCL's estimate": "nccl_s", "alpha-beta with the pair rate": "alpha_beta_s"}
     table = pd.concat(
         [
             error_table(machine_errors(), {"fabricast": "forecast_s", **baselines}),

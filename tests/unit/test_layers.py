@@ -17,12 +17,14 @@ MAY_IMPORT = {
     "inputs": {"core", "inputs"},
     "runtime": {"core", "runtime"},
     **{study: {*GROUND, study} for study in STUDIES},
+    "nccl": {"core", "inputs", "nccl"},
+    "collectives": {*GROUND, "pcie", "nccl", "collectives"},
     "config": {"core", "inputs", "config"},
     "results": {*GROUND, "results"},
     "figures": {*GROUND, *STUDIES, "config", "figures"},
-    "api": {*GROUND, *STUDIES, "results", "figures", "api", ""},
+    "api": {*GROUND, *STUDIES, "nccl", "collectives", "results", "figures", "api", ""},
     "report": {*GROUND, *STUDIES, "results", "figures", "report"},
-    "cli": {*GROUND, *STUDIES, "results", "figures", "api", "cli", ""},
+    "cli": {*GROUND, *STUDIES, "nccl", "collectives", "results", "figures", "api", "cli", ""},
 }
 
 

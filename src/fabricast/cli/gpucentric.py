@@ -50,7 +50,7 @@ def select(
     check_range("--compute-us", compute_us, 0, 1e12)
     rates = None
     if gpus > 1 and system in systems()[1:]:
-        from fabricast.api.node_rates import gpu_node_rates
+        from fabricast.api.gpucentric import gpu_node_rates
 
         rates = gpu_node_rates(system)
     choice = choose(

@@ -37,7 +37,7 @@ class CollectiveForecast:
     ----------
     table : pandas.DataFrame
         One row per size: size_bytes, time_us, algorithm_gb_per_s, bus_gb_per_s, algorithm, protocol, channels, limit,
-        best_algorithm, best_protocol, best_time_us, gain, nccl_time_us (NCCL's own estimate); earliest_us and latest_us
+        best_algorithm, best_protocol, best_time_us, gain, nccl_time_us (NCCL's estimate); earliest_us and latest_us
         if rates of host memory are unknown; measured_us and measured_over_forecast with a log.
     operation : Operation
         Operation.

@@ -135,7 +135,7 @@ def step_rate(machine: CollectiveMachine, hops: Sequence[Hop]) -> StepRate:
     """Return the rate of a step whose hops run at the same time.
 
     A hop through host memory consists of two copies. Measured rates of bidirectional pairs bound a hop between GPUs
-    whose links also carry data in the reverse direction.
+    whose links also transfer data in the reverse direction.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ __all__ = ["nccl_system"]
 def nccl_system(tree: PcieTree, ranks: Sequence[str], settings: NcclSettings) -> NcclSystem:
     """Return the machine as NCCL sees it.
 
-    Virtual switches, each with its own upstream port, are separate switches.
+    Virtual switches, each with one upstream port, are separate switches.
 
     Parameters
     ----------

@@ -117,7 +117,7 @@ class Cost(NamedTuple):
 
 @dataclass(frozen=True)
 class CostTable:
-    """NCCL's own estimate of each algorithm and protocol of one operation.
+    """NCCL's estimate of each algorithm and protocol of one operation.
 
     Parameters
     ----------

@@ -39,7 +39,7 @@ class Pattern:
 
 @dataclass(frozen=True)
 class SearchGraph:
-    """Rings or trees that NCCL found, before it doubles the channels for use.
+    """Rings or trees of NCCL's search, before it doubles the channels for use.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class SearchGraph:
     type : PathType
         Farthest path that a channel may use.
     is_fallback : bool, default False
-        Whether the search found nothing, so that one slow channel in the order of bus ids is used.
+        Whether the search failed, so that one slow channel in the order of bus ids is used.
     same_channels : bool, default True
         Whether all channels have the same order.
     """
@@ -312,8 +312,8 @@ def search_rings(system: NcclSystem) -> SearchGraph:
 
     Examples
     --------
-    Two sockets of AMD processors carry one channel of 15 GB/s; GPUs of capability 10 and later try no speed below 18,
-    so that nothing is found:
+    Between two sockets of AMD processors, one channel of 15 GB/s fits. For GPUs of capability 10 and later, NCCL tries
+    no speed below 18 GB/s, so that the search fails:
 
     >>> from dataclasses import replace
     >>> system = NcclSystem(((),) * 4, (), (24.0,) * 4, (), (0, 0, 1, 1), Cpu.AMD, 8.9, p2p_level=PathType.SYS)

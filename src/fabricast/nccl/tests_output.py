@@ -179,8 +179,8 @@ def read_nccl_tests(text: str, path: Path | str, *, operation: str | None = None
     def close() -> None:
         nonlocal rows, excluded
         if header and (rows or excluded):
-            named = heading.operation or assumed or _operation_in(Path(path).name)
-            tables.append(_table(heading, named, rows, excluded, header, path))
+            named = heading.operation or _operation_in(Path(path).name)
+            tables.append(_table(heading, named, assumed, rows, excluded, header, path))
         rows, excluded = [], []
 
     for number, line in clean_lines(text):
@@ -250,8 +250,8 @@ def _row(number: int, line: str, is_old: bool) -> NcclTestsRow | str | None:
 
 
 def _table(
-    heading: _Heading, operation: Operation | None, rows: list[NcclTestsRow], excluded: list[tuple[int, str]],
-    header: int, path: Path | str,
+    heading: _Heading, operation: Operation | None, assumed: Operation | None, rows: list[NcclTestsRow],
+    excluded: list[tuple[int, str]], header: int, path: Path | str,
 ) -> NcclTestsTable:  # fmt: skip
     sizes = [row.size_bytes for row in rows]
     for before, row in zip(sizes, rows[1:], strict=False):
@@ -263,6 +263,7 @@ def _table(
     ranks = len(heading.gpus) or None
     if operation is None and ranks is not None and ranks > 2:
         operation = _by_bus_factor(rows, ranks)
+    operation = operation or assumed
     if operation is not None and ranks is not None:
         _check_bus(rows, operation, ranks, path)
     return NcclTestsTable(

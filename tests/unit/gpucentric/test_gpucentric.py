@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from fabricast.api.node_rates import gpu_node_rates
+from fabricast.api.gpucentric import gpu_node_rates
 from fabricast.cli.main import app
 from fabricast.core.errors import InputError
 from fabricast.core.node_rate import node_rate_bytes_per_s

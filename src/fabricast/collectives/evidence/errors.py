@@ -1,4 +1,4 @@
-"""Errors of forecasts on measured machines, beside NCCL's own estimate and an alpha-beta model."""
+"""Errors of forecasts on measured machines, beside NCCL's estimate and an alpha-beta model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fabricast.collectives.constants import Constants, constants
-from fabricast.collectives.measured import SIZE_CLASSES, MeasuredCase, measured_cases, measured_machine
+from fabricast.collectives.evidence.measured import SIZE_CLASSES, MeasuredCase, measured_cases, measured_machine
 from fabricast.collectives.step_rates import Transport, ring_hops
 from fabricast.nccl.costs import steps_of
 

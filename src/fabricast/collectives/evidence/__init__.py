@@ -1,0 +1,1 @@
+"""Measured collective operations, and the errors of forecasts."""
