@@ -12,7 +12,10 @@ import typer
 from fabricast.core.errors import InputError
 from fabricast.core.warnings import Warning
 
-TOPOLOGY = typer.Argument(help="Built-in name, .yaml file, hwloc .xml or NCCL .xml file.", show_default=False)
+TOPOLOGY = typer.Argument(
+    help="Built-in name, .yaml, hwloc or NCCL .xml, or .txt or .log of nvidia-smi topo -m, lspci or NCCL.",
+    show_default=False,
+)
 SIZE = typer.Option("--size", help="Size of each copy, such as 64MiB, if the file has no column size_bytes.")
 OUTPUT = typer.Option("--output", "-o", help="Write to this .parquet or .csv file instead of printing CSV.")
 GRAPHS = typer.Argument(

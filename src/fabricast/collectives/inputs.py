@@ -10,11 +10,12 @@ from pathlib import Path
 from fabricast.collectives.machine import CollectiveMachine, collective_machine
 from fabricast.collectives.model import Choice
 from fabricast.collectives.plan import Plan, nccl_plan
-from fabricast.collectives.settings import NcclSettings, capability_of, has_stock_peer_access, with_environment
+from fabricast.collectives.settings import NcclSettings, with_environment
 from fabricast.collectives.step_rates import Transport
 from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.warnings import Warning, WarningCode
 from fabricast.inputs.files import read_text
+from fabricast.inputs.gpus import gpu_model
 from fabricast.nccl.costs import Algorithm, Operation, Protocol
 from fabricast.nccl.debug_log import NcclLog, is_nccl_log, read_nccl_log
 from fabricast.nccl.graph_files import read_graph
@@ -209,7 +210,7 @@ def _settings(
             "NCCL's search tries; specify gpu"
         )
     else:
-        capability = capability_of(gpu)
+        capability = gpu_model(gpu).capability
     if inputs.cpu is None:
         assume(
             "the processor is unknown: links between sockets count as those of AMD; NCCL's rings and its use of direct "
@@ -233,7 +234,11 @@ def _settings(
             raise unknown_name("transport", inputs.transport, ("p2p", "shm"))
         is_direct = inputs.transport.lower() == "p2p"
         settings = replace(settings, has_peer_access=is_direct, p2p_level=PathType.SYS if is_direct else None)
-    elif gpu is not None and not has_stock_peer_access(gpu) and not _is_direct_anywhere(debug, inputs, environment):
+    elif (
+        gpu is not None
+        and not gpu_model(gpu).has_stock_peer_access
+        and not _is_direct_anywhere(debug, inputs, environment)
+    ):
         settings = replace(settings, has_peer_access=False)
         assume(
             f"the unmodified driver of {gpu} permits no direct copies: all hops go through host memory; with a "

@@ -5,22 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from fabricast.core.errors import InputError, near_names, unknown_name
+from fabricast.core.errors import InputError, near_names
 from fabricast.core.units import parse_bytes
 from fabricast.nccl.costs import Algorithm, Protocol
 from fabricast.nccl.system import NEWEST, Cpu, PathType, Version
 
-__all__ = ["GPU_CAPABILITIES", "NcclSettings", "capability_of", "with_environment"]
+__all__ = ["NcclSettings", "with_environment"]
 
-#: CUDA compute capability by words of a product name, from NVIDIA's table of CUDA GPUs; the first match counts.
-GPU_CAPABILITIES = {
-    "rtx pro 6000": 12.0, "5090": 12.0, "5080": 12.0, "b200": 10.0, "b300": 10.3, "h100": 9.0, "h200": 9.0,
-    "h800": 9.0, "h20": 9.0, "4090": 8.9, "4080": 8.9, "l40": 8.9, "l4": 8.9, "l20": 8.9, "ada": 8.9, "3090": 8.6,
-    "3080": 8.6, "a40": 8.6, "a10": 8.6, "a6000": 8.6, "a5000": 8.6, "a16": 8.6, "a100": 8.0, "a30": 8.0, "a800": 8.0,
-    "2080": 7.5, "t4": 7.5, "titan rtx": 7.5, "rtx 6000": 7.5, "rtx 8000": 7.5, "v100": 7.0, "p100": 6.0, "1080": 6.1,
-}  # fmt: skip
-#: GPUs whose driver refuses direct copies between GPUs unless it is modified.
-_WITHOUT_PEER_ACCESS = ("5090", "5080", "4090", "4080", "2080 ti", "2080ti", "3080", "1080")
 _LEVELS = {
     "LOC": PathType.LOC, "NVL": PathType.NVB, "PIX": PathType.PIX, "PXB": PathType.PXB, "PHB": PathType.PHB,
     "SYS": PathType.SYS, "0": PathType.LOC, "1": PathType.PIX, "2": PathType.PXB, "3": PathType.PHB,
@@ -32,31 +23,6 @@ _KNOWN = (
     "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS",
 )  # fmt: skip
 _MOST_CHANNELS = 32
-
-
-def capability_of(gpu: str) -> float:
-    """Return the CUDA compute capability of a product name.
-
-    Raises
-    ------
-    InputError
-        If the product is unknown.
-
-    Examples
-    --------
-    >>> capability_of("NVIDIA GeForce RTX 4090"), capability_of("NVIDIA A100-PCIE-40GB")
-    (8.9, 8.0)
-    """
-    name = gpu.lower()
-    for words, capability in GPU_CAPABILITIES.items():
-        if words in name:
-            return capability
-    raise unknown_name("gpu", gpu, GPU_CAPABILITIES)
-
-
-def has_stock_peer_access(gpu: str) -> bool:
-    """Return whether the unmodified driver permits direct copies between GPUs of a product name."""
-    return not any(words in gpu.lower() for words in _WITHOUT_PEER_ACCESS)
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,8 @@ class WarningCode(StrEnum):
     PEER_LINKS_UNKNOWN = "peer_links_unknown"
     NETWORK_PORTS_MERGED = "network_ports_merged"
     NETWORK_CARD_LIMITS = "network_card_limits"
+    DOWNGRADED_LINK = "downgraded_link"
+    ACCESS_CONTROL = "access_control"
     # Parameters of models
     DEFAULT_PARAMETER = "default_parameter"
     PARAMETER_UNUSED = "parameter_unused"

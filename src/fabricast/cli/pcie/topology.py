@@ -101,21 +101,32 @@ def export(
         write_tree(tree, output)
 
 
-@app.command("import", epilog="Example: lstopo machine.xml && fabricast topology import machine.xml -o m.yaml")
+FILES = typer.Argument(
+    help="hwloc XML, NCCL topology XML, or output of nvidia-smi topo -m, rocm-smi --showtopo, lspci -vv, lspci -tv or "
+    "NCCL_DEBUG_SUBSYS=GRAPH; several files describe one machine.",
+    show_default=False,
+)
+LINK = typer.Option(help="Link of each GPU such as gen4x16, if no file has link speeds.", show_default=False)
+GPU = typer.Option(help="GPU model such as 'RTX 4090', whose link is used if no file has speeds.", show_default=False)
+
+
+@app.command("import", epilog="Example: fabricast topology import topo.txt lspci.txt -o machine.yaml")
 def import_topology(
-    file: Annotated[Path, typer.Argument(help="hwloc XML or NCCL topology XML.", show_default=False)],
+    files: Annotated[list[Path], FILES],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write to this .yaml file instead of printing YAML.")
     ] = None,
+    link: Annotated[str | None, LINK] = None,
+    gpu: Annotated[str | None, GPU] = None,
     include_display: Annotated[bool, DISPLAY] = False,
     network_cards: Annotated[bool, NETWORK_CARDS] = False,
 ) -> None:
-    """Convert hwloc or NCCL XML to a YAML topology."""
+    """Convert descriptions of a machine to a YAML topology; they are compared with each other."""
     from fabricast.pcie.topology.files import tree_yaml, write_tree
-    from fabricast.pcie.topology.xml_import import import_xml
+    from fabricast.pcie.topology.listings.importing import import_machine
 
-    check_output(output, ".yaml", ".yml", inputs=(file,))
-    tree = import_xml(file, include_display=include_display, network_cards=network_cards)
+    check_output(output, ".yaml", ".yml", inputs=files)
+    tree = import_machine(files, link=link, gpu=gpu, include_display=include_display, network_cards=network_cards)
     if output is None:
         typer.echo(tree_yaml(tree), nl=False)
     else:

@@ -14,9 +14,10 @@ from fabricast.collectives.constants import Constants
 from fabricast.collectives.machine import CollectiveMachine, collective_machine
 from fabricast.collectives.model import CollectiveModel
 from fabricast.collectives.plan import nccl_plan
-from fabricast.collectives.settings import NcclSettings, capability_of, with_environment
+from fabricast.collectives.settings import NcclSettings, with_environment
 from fabricast.core.resources import published
 from fabricast.inputs.csv_files import read_csv
+from fabricast.inputs.gpus import gpu_model
 from fabricast.nccl.costs import Operation
 from fabricast.nccl.system import NEWEST, Cpu, parse_version
 from fabricast.pcie.topology.files import load_tree
@@ -88,7 +89,7 @@ def measured_machine(system: str) -> CollectiveMachine:
     rows = {row["system"]: row for row in read_csv(_folder() / "machines.csv", _COLUMNS)}
     row = rows[system]
     settings = NcclSettings(
-        cpu=Cpu(row["cpu"]), capability=capability_of(row["gpu"]),
+        cpu=Cpu(row["cpu"]), capability=gpu_model(row["gpu"]).capability,
         version=parse_version(row["nccl_version"]) if row["nccl_version"] else NEWEST,
         numa_nodes=tuple(int(node) for node in row["numa"].split()) or None,
         has_peer_access=row["peer_access"] == "yes",

@@ -99,12 +99,13 @@ def builtin_names() -> list[str]:
 
 
 def load_tree(topology: str | Path, *, include_display: bool = False, network_cards: bool = False) -> PcieTree:
-    """Load a built-in topology or read one from a YAML, hwloc XML or NCCL XML file.
+    """Load a built-in topology or read one from a file.
 
     Parameters
     ----------
     topology : str or Path
-        Built-in name, or file whose suffix determines the format: ``.yaml``, ``.yml`` or ``.xml``.
+        Built-in name, or file: ``.yaml``, ``.yml``, hwloc or NCCL ``.xml``, or ``.txt``, ``.log`` or ``.out`` of a
+        program that `fabricast.pcie.topology.listings.importing.import_machine` reads.
     include_display : bool, default False
         Whether NVIDIA and AMD display controllers (class 0300) count as accelerators.
     network_cards : bool, default False
@@ -133,6 +134,10 @@ def load_tree(topology: str | Path, *, include_display: bool = False, network_ca
         from fabricast.pcie.topology.xml_import import import_xml
 
         return import_xml(path, include_display=include_display, network_cards=network_cards)
+    if path.suffix.lower() in (".txt", ".log", ".out"):
+        from fabricast.pcie.topology.listings.importing import import_machine
+
+        return import_machine([path], include_display=include_display, network_cards=network_cards)
     names = builtin_names()
     if str(topology) in names:
         return replace(_read_tree(resources.topologies() / f"{topology}.yaml"), builtin=True)

@@ -19,7 +19,7 @@ from fabricast.pcie.topology.parts import MemoryNode, PeerLink, Vertex, pci_addr
 from fabricast.pcie.topology.tree import PcieTree
 from fabricast.pcie.topology.xml_devices import ACCELERATOR_CLASSES, Device, Machine, parse
 
-__all__ = ["import_xml"]
+__all__ = ["build_machine", "import_xml"]
 
 #: Rate of Gen1 x16 in bytes/s. A link of at most this rate is probably in a power-saving state.
 _IDLE_BYTES_PER_S = 4.0e9
@@ -78,6 +78,26 @@ def import_xml(path: Path | str, *, include_display: bool = False, network_cards
             path=path,
             line=root.line,
         )
+    return build_machine(path, machine, dialect)
+
+
+def build_machine(path: Path, machine: Machine, dialect: str) -> PcieTree:
+    """Return the tree of the devices in a file.
+
+    Parameters
+    ----------
+    path : Path
+        File, for messages and the name of the tree.
+    machine : Machine
+        Devices by socket.
+    dialect : str
+        Format of the file.
+
+    Raises
+    ------
+    NoAcceleratorError
+        If the file has no accelerator.
+    """
     machine.sockets = [pruned for socket in machine.sockets if (pruned := _prune(socket)) is not None]
     if not any(device.is_accelerator for socket in machine.sockets for device in _devices(socket)):
         classes = ", ".join(ACCELERATOR_CLASSES)

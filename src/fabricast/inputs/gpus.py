@@ -1,0 +1,76 @@
+"""Table of GPU models: compute capability, PCIe link, NVLink rate, direct copies."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from fabricast.core.errors import unknown_name
+from fabricast.core.resources import published
+from fabricast.inputs.csv_files import read_csv
+
+__all__ = ["GpuModel", "gpu_model"]
+
+_COLUMNS = [
+    "words", "capability", "pcie_generation", "pcie_width", "nvlink_gb_per_s", "peer_access", "source",
+]  # fmt: skip
+
+
+class GpuModel(NamedTuple):
+    """Properties of a GPU model.
+
+    Parameters
+    ----------
+    words : str
+        Words of the product name.
+    capability : float
+        CUDA compute capability.
+    generation, width : int
+        PCIe link.
+    nvlink_bytes_per_s : float or None
+        Rate of one NVLink in one direction in bytes/s; None without NVLink.
+    has_stock_peer_access : bool
+        Whether the unmodified driver permits direct copies between GPUs.
+    source : str
+        Origin of the numbers.
+    """
+
+    words: str
+    capability: float
+    generation: int
+    width: int
+    nvlink_bytes_per_s: float | None
+    has_stock_peer_access: bool
+    source: str
+
+
+@lru_cache(maxsize=1)
+def _models() -> tuple[GpuModel, ...]:
+    return tuple(
+        GpuModel(
+            row["words"], row.number("capability"), int(row.number("pcie_generation")), int(row.number("pcie_width")),
+            row.number("nvlink_gb_per_s") * 1e9 if row["nvlink_gb_per_s"] else None, row["peer_access"] == "yes",
+            row["source"],
+        )
+        for row in read_csv(published() / "gpus.csv", _COLUMNS)
+    )  # fmt: skip
+
+
+def gpu_model(name: str, argument: str = "gpu") -> GpuModel:
+    """Return the model of a product name.
+
+    Raises
+    ------
+    InputError
+        If the product is not in the table.
+
+    Examples
+    --------
+    >>> gpu_model("NVIDIA GeForce RTX 4090").capability, gpu_model("NVIDIA A100-PCIE-40GB").generation
+    (8.9, 4)
+    """
+    text = name.lower().replace("-", " ")
+    for model in _models():
+        if model.words in text:
+            return model
+    raise unknown_name(argument, name, [model.words for model in _models()])

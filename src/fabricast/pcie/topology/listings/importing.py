@@ -1,0 +1,200 @@
+"""Import of a topology from any combination of descriptions of one machine."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from fabricast.core.errors import InputError, NoAcceleratorError
+from fabricast.core.units import PCIE_WIDTHS, pcie_link_bytes_per_s
+from fabricast.core.warnings import WarningCode
+from fabricast.inputs.files import read_text
+from fabricast.inputs.gpus import gpu_model
+from fabricast.pcie.topology.listings.lspci import (
+    is_lspci_tree,
+    is_verbose_lspci,
+    lspci_machine,
+    read_lspci,
+    read_lspci_tree,
+)
+from fabricast.pcie.topology.listings.nccl_lines import has_nccl_tree, read_nccl_tree
+from fabricast.pcie.topology.listings.nvidia_smi import (
+    is_rocm_matrix,
+    is_topology_matrix,
+    read_rocm_matrix,
+    read_topology_matrix,
+)
+from fabricast.pcie.topology.listings.path_classes import tree_of_classes
+from fabricast.pcie.topology.tree import PcieTree
+from fabricast.pcie.topology.xml_import import build_machine, import_xml
+
+__all__ = ["Described", "import_machine", "link_rate"]
+
+_LINK = re.compile(r"(?:gen|pcie)?\s*([1-6])(?:\.0)?\s*x\s*(\d{1,2})", re.IGNORECASE)
+#: Programs in the order in which they describe a machine: the first one determines the tree.
+_PROGRAMS = ("hwloc or NCCL XML", "lspci -vv", "lspci -tv", "NCCL log", "nvidia-smi topo -m", "rocm-smi --showtopo")
+#: Groups of path classes that differ between programs for the same path.
+_COARSE = {
+    "PIX": "below a switch", "PXB": "below a switch", "PHB": "in a socket", "NODE": "in a socket",
+    "SYS": "between sockets",
+}  # fmt: skip
+
+
+class Described(NamedTuple):
+    """Description of a machine by one file."""
+
+    program: str
+    path: Path
+    tree: PcieTree
+
+
+def link_rate(link: str | None, gpu: str | None) -> float | None:
+    """Return the raw rate of a link in bytes/s from text such as gen4x16, or that of a GPU model.
+
+    Raises
+    ------
+    InputError
+        If the text is not a link of PCIe, or the GPU is unknown.
+
+    Examples
+    --------
+    >>> round(link_rate("gen4x16", None) / 1e9, 3), round(link_rate(None, "RTX 5090") / 1e9, 3)
+    (31.508, 63.015)
+    """
+    if link is not None:
+        match = _LINK.fullmatch(link.strip())
+        if match is None or int(match[2]) not in PCIE_WIDTHS:
+            raise InputError(f"is '{link}', expected a generation and a width such as gen4x16", argument="link")
+        return pcie_link_bytes_per_s(int(match[1]), int(match[2]))
+    if gpu is not None:
+        model = gpu_model(gpu)
+        return pcie_link_bytes_per_s(model.generation, model.width)
+    return None
+
+
+def import_machine(
+    paths: Sequence[Path | str],
+    *,
+    link: str | None = None,
+    gpu: str | None = None,
+    include_display: bool = False,
+    network_cards: bool = False,
+) -> PcieTree:
+    """Import the topology of one machine from one or several files.
+
+    Parameters
+    ----------
+    paths : sequence of Path or str
+        hwloc XML, NCCL topology XML, output of ``nvidia-smi topo -m``, ``rocm-smi --showtopo``, ``lspci -vv`` or
+        ``lspci -tv``, or logs of NCCL with NCCL_DEBUG_SUBSYS=GRAPH.
+    link : str, optional
+        Link of each GPU such as ``gen4x16``, if no file has link speeds.
+    gpu : str, optional
+        GPU model such as ``RTX 4090``, whose link is used if no file has link speeds.
+    include_display, network_cards : bool
+        Whether display controllers are accelerators, and network cards endpoints.
+
+    Returns
+    -------
+    PcieTree
+        Tree of the most detailed file; others are compared with it, and add link speeds. Its warnings list what no file
+        determines.
+
+    Raises
+    ------
+    InputError
+        If a file is of no known program, or two files contradict each other.
+    """
+    if not paths:
+        raise InputError("is empty, expected at least one file", argument="files")
+    rate = link_rate(link, gpu)
+    found = [
+        _described(Path(path), rate, gpu, include_display=include_display, network_cards=network_cards)
+        for path in paths
+    ]
+    found.sort(key=lambda one: _PROGRAMS.index(one.program))
+    first, *others = found
+    for other in others:
+        _compare(first, other)
+    tree = first.tree
+    peers = next((one.tree.peer_links for one in found if one.tree.peer_links), tree.peer_links)
+    tree = replace(tree, peer_links=peers)
+    if tree.link_bytes_per_s is not None:
+        return tree
+    with_speed = next((one.tree for one in others if one.tree.link_bytes_per_s is not None), None)
+    speed = rate if with_speed is None else with_speed.link_bytes_per_s
+    if speed is None:
+        return tree
+    kept = tuple(warning for warning in tree.warnings if warning.code is not WarningCode.LINK_SPEED_MISSING)
+    return replace(tree, link_bytes_per_s=speed, warnings=kept)
+
+
+def _described(
+    path: Path, rate: float | None, gpu: str | None, *, include_display: bool, network_cards: bool
+) -> Described:
+    """Read one file with the reader of its program."""
+    if path.suffix.lower() == ".xml":
+        tree = import_xml(path, include_display=include_display, network_cards=network_cards)
+        return Described("hwloc or NCCL XML", path, tree)
+    text = read_text(path)
+    peer_rate = gpu_model(gpu).nvlink_bytes_per_s if gpu is not None else None
+    if is_topology_matrix(text):
+        tree = tree_of_classes(
+            read_topology_matrix(text, path), path, "nvidia-smi topo -m", link_bytes_per_s=rate,
+            peer_link_bytes_per_s=peer_rate, network_cards=network_cards,
+        )  # fmt: skip
+        return Described("nvidia-smi topo -m", path, tree)
+    if is_rocm_matrix(text):
+        tree = tree_of_classes(
+            read_rocm_matrix(text, path), path, "rocm-smi --showtopo", link_bytes_per_s=rate,
+            network_cards=network_cards,
+        )  # fmt: skip
+        return Described("rocm-smi --showtopo", path, tree)
+    if is_verbose_lspci(text) or is_lspci_tree(text):
+        verbose = is_verbose_lspci(text)
+        devices = read_lspci(text, path) if verbose else read_lspci_tree(text, path)
+        program = "lspci -vv" if verbose else "lspci -tv"
+        machine = lspci_machine(devices, path, include_display=include_display, network_cards=network_cards)
+        return Described(program, path, build_machine(path, machine, program))
+    if has_nccl_tree(text):
+        machine = read_nccl_tree(text, path, network_cards=network_cards)
+        return Described("NCCL log", path, build_machine(path, machine, "NCCL log"))
+    if not text.strip():
+        raise InputError("is empty", path=path)
+    first = next((line.strip() for line in text.splitlines() if line.strip()), "")[:80]
+    raise InputError(
+        f"is of no known program (first line '{first}'), expected hwloc or NCCL XML, or output of nvidia-smi topo, "
+        "rocm-smi, lspci or NCCL_DEBUG_SUBSYS=GRAPH",
+        path=path,
+    )
+
+
+def _compare(first: Described, other: Described) -> None:
+    """Check that two files describe the same paths and link speeds."""
+    ours, theirs = first.tree.accelerator_names, other.tree.accelerator_names
+    if len(ours) != len(theirs):
+        raise InputError(
+            f"has {len(theirs)} GPUs, expected {len(ours)} as in {first.path} ({first.program})", path=other.path
+        )
+    if not ours:
+        raise NoAcceleratorError("has no accelerator", path=first.path)
+    for number, one in enumerate(ours):
+        for place in range(number + 1, len(ours)):
+            mine = first.tree.path_class(one, ours[place])
+            their = other.tree.path_class(theirs[number], theirs[place])
+            if _COARSE[mine] != _COARSE[their]:
+                raise InputError(
+                    f"GPUs {one} and {ours[place]} have class {their} ({_COARSE[their]}), expected {mine} "
+                    f"({_COARSE[mine]}) as in {first.path} ({first.program}): the files contradict each other",
+                    path=other.path,
+                )
+    rates = first.tree.link_bytes_per_s, other.tree.link_bytes_per_s
+    if rates[0] is not None and rates[1] is not None and abs(rates[0] / rates[1] - 1) > 0.02:
+        raise InputError(
+            f"has links of {rates[1] / 1e9:.4g} GB/s, expected {rates[0] / 1e9:.4g} GB/s as in {first.path} "
+            f"({first.program}): idle links may have been slower when a file was written",
+            path=other.path,
+        )

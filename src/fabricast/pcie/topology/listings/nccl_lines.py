@@ -1,0 +1,84 @@
+"""Reader of the machine that NCCL prints with NCCL_DEBUG_SUBSYS=GRAPH."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from fabricast.core.errors import InputError
+from fabricast.inputs.log_lines import clean_lines
+from fabricast.pcie.topology.xml_devices import Device, Machine
+
+__all__ = ["has_nccl_tree", "read_nccl_tree"]
+
+_START, _END = re.compile(r"=== System : maxBw"), re.compile(r"={20,}\s*$")
+_CPU = re.compile(r"^CPU/(?:\d+-)?([0-9a-fA-F]+)")
+_LINK = re.compile(r"^( *)\+ PCI\[([\d.]+)\] - (PCI|GPU|NIC)/(?:\d+-)?([0-9a-fA-F]+)(?: \((\w+)\))?")
+_PEER = re.compile(r"^ *\+ (?:NVL|NVS|XGMI)\[")
+#: Raw rate of PCIe Gen3 x16 in bytes/s, which NCCL counts as 12 GB/s.
+_GEN3_BYTES_PER_S, _GEN3_GB_PER_S = 15.754e9, 12.0
+
+
+def has_nccl_tree(text: str) -> bool:
+    """Return whether a log contains the machine."""
+    return _START.search(text) is not None
+
+
+def read_nccl_tree(text: str, path: Path, *, network_cards: bool = False) -> Machine:
+    """Read the first machine of a log.
+
+    Parameters
+    ----------
+    text : str
+        Log with NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=GRAPH.
+    path : Path
+        File, for messages.
+    network_cards : bool, default False
+        Whether network cards become endpoints.
+
+    Raises
+    ------
+    InputError
+        If the machine has no processor or a link is out of range.
+    """
+    sockets: list[Device] = []
+    # Device of each depth, by the column of its link.
+    above: dict[int, Device] = {}
+    inside, prefix = False, ""
+    for number, line in clean_lines(text):
+        if not inside:
+            match = _START.search(line)
+            if match is not None:
+                inside, prefix = True, line[: match.start()]
+            continue
+        # Lines of other ranks repeat the machine.
+        if prefix and not line.startswith(prefix):
+            continue
+        body = line[len(prefix) :]
+        if _END.match(body):
+            break
+        if (match := _CPU.match(body)) is not None:
+            sockets.append(Device("", None, number, numa_nodes=(int(match[1], 16),)))
+            above = {-1: sockets[-1]}
+        elif (match := _LINK.match(body)) is not None and sockets:
+            column = len(match[1])
+            rate = float(match[2])
+            if not 0 < rate < 1e4:
+                raise InputError(f"link rate is {match[2]} GB/s, expected 0 to 10,000", path=path, line=number)
+            parent = above[max(depth for depth in above if depth < column)]
+            device = Device(_bus_id(match[4]), rate / _GEN3_GB_PER_S * _GEN3_BYTES_PER_S, number)
+            device.is_accelerator = match[3] == "GPU"
+            device.number = int(match[5]) if match[3] == "GPU" and match[5] and match[5].isdigit() else None
+            if match[3] == "NIC" and network_cards:
+                device.network_card = ""
+            parent.children.append(device)
+            above = {depth: one for depth, one in above.items() if depth < column} | {column: device}
+    if not sockets:
+        raise InputError("contains no machine of NCCL, expected lines 'CPU/..' after '=== System'", path=path)
+    return Machine(sockets, 0, 1)
+
+
+def _bus_id(text: str) -> str:
+    """Return a PCI address from NCCL's number: 16000 is 0000:16:00.0."""
+    value = int(text, 16)
+    return f"{value >> 20 & 0xFFFF:04x}:{value >> 12 & 0xFF:02x}:{value >> 4 & 0x1F:02x}.{value & 7:x}"

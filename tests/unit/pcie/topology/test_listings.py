@@ -1,0 +1,315 @@
+"""Topologies from nvidia-smi, rocm-smi, lspci and NCCL logs."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+import fabricast as fc
+from fabricast.cli.main import app
+from fabricast.core.errors import InputError
+from fabricast.core.warnings import WarningCode
+from fabricast.pcie.topology.listings.importing import import_machine
+from tests.conftest import REPOSITORY
+
+DATA = REPOSITORY / "tests" / "data" / "collectives"
+RANKS = ("PIX", "PXB", "PHB", "NODE", "SYS")
+
+
+def matrix(classes, *, numa=None, cards=()):
+    """Return output of nvidia-smi topo -m for the classes of each pair."""
+    count = len(classes)
+    names = [f"GPU{number}" for number in range(count - len(cards))] + list(cards)
+    lines = ["\t" + "\t".join(names) + "\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID"]
+    for number, row in enumerate(classes):
+        cells = [" X " if place == number else cell for place, cell in enumerate(row)]
+        node = "" if numa is None or number >= len(numa) else f"0-31,64-95\t{numa[number]}\t\tN/A"
+        lines.append(names[number] + "\t" + "\t".join(cells) + "\t" + node)
+    return "\n".join(lines) + "\n\nLegend:\n\n  X    = Self\n  SYS  = Connection traversing PCIe\n"
+
+
+def groups(*sizes_and_classes):
+    """Return classes of GPUs in nested groups: ((2, PIX), (2, PHB), (2, SYS)) are pairs, in fours, in eights."""
+    count = 1
+    steps = []
+    for size, name in sizes_and_classes:
+        steps.append((count, name))
+        count *= size
+    return [
+        [
+            next((name for size, name in reversed(steps) if one // size != other // size), "X")
+            for other in range(count)
+        ]
+        for one in range(count)
+    ]  # fmt: skip
+
+
+def classes_of(tree):
+    names = tree.accelerator_names
+    return [["X" if one == other else tree.path_class(one, other) for other in names] for one in names]
+
+
+SHAPES = {
+    "one socket with switches": (groups((2, "PIX"), (2, "PXB"), (2, "PHB")), None),
+    "two sockets direct": (groups((4, "NODE"), (2, "SYS")), [0, 0, 0, 0, 1, 1, 1, 1]),
+    "four switches on two sockets": (groups((2, "PIX"), (2, "NODE"), (2, "SYS")), [0, 0, 0, 0, 1, 1, 1, 1]),
+    "two root ports": (groups((4, "PHB")), [0] * 4),
+    "one switch": (groups((4, "PIX")), None),
+    "eight below two switches": (groups((4, "PIX"), (2, "NODE")), [0] * 8),
+    "virtual machine with a flat bus": (groups((8, "PHB")), None),
+    "one numa node per gpu": (groups((8, "SYS")), list(range(8))),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_the_tree_has_the_path_classes_of_the_matrix(tmp_path, name):
+    classes, numa = SHAPES[name]
+    (tmp_path / "topo.txt").write_text(matrix(classes, numa=numa))
+    tree = import_machine([tmp_path / "topo.txt"], gpu="RTX 4090")
+    assert classes_of(tree) == classes
+    assert tree.link_bytes_per_s == pytest.approx(31.508e9, rel=1e-3)
+    assert fc.predict(tree, [(0, 1)])["elapsed_s"][0] > 0
+
+
+@given(st.lists(st.integers(1, 3), min_size=5, max_size=5), st.booleans())
+def test_every_nested_matrix_has_its_tree(tmp_path_factory, sizes, escaped):
+    classes = groups(*zip(sizes, RANKS, strict=True))
+    if len(classes) < 2 or len(classes) > 24:
+        return
+    path = tmp_path_factory.mktemp("topo") / "topo.txt"
+    text = matrix(classes)
+    path.write_text(re.sub(r"GPU(\d+)\t", "\x1b[4mGPU\\1\x1b[0m\t", text) if escaped else text.replace("\n", "\r\n"))
+    assert classes_of(import_machine([path])) == classes
+
+
+def test_network_cards_are_part_of_the_tree_on_request(tmp_path):
+    classes = [["X", "SYS", "PIX"], ["SYS", "X", "SYS"], ["PIX", "SYS", "X"]]
+    path = tmp_path / "topo.txt"
+    path.write_text(matrix(classes, cards=["NIC0"]) + "\nNIC Legend:\n\n  NIC0: mlx5_0\n")
+    without, with_cards = import_machine([path]), import_machine([path], network_cards=True)
+    assert without.endpoint_names == ("0", "1")
+    assert without.vertex("0").switches_above == 1, "the switch of the card is part of the link"
+    assert with_cards.endpoint_names == ("0", "1", "mlx5_0")
+    assert with_cards.path_class("0", "mlx5_0") == "PIX"
+
+
+def test_nvlink_pairs_and_switches_are_direct_links(tmp_path):
+    pairs = [
+        ["X", "NV4", "SYS", "SYS"],
+        ["NV4", "X", "SYS", "SYS"],
+        ["SYS", "SYS", "X", "NV4"],
+        ["SYS", "SYS", "NV4", "X"],
+    ]
+    path = tmp_path / "topo.txt"
+    path.write_text(matrix(pairs, numa=[0, 0, 1, 1]))
+    tree = import_machine([path], gpu="RTX A6000")
+    assert [(link.kind, link.endpoints, link.bytes_per_s) for link in tree.peer_links] == [
+        ("NVLink", ("0", "1"), 4 * 14.0625e9), ("NVLink", ("2", "3"), 4 * 14.0625e9),
+    ]  # fmt: skip
+    assert tree.path_class("0", "1") == "NODE", "assumed from the NUMA nodes"
+    assert any("direct links" in warning.text for warning in tree.warnings)
+    hgx = [["X" if one == other else "NV12" for other in range(8)] for one in range(8)]
+    path.write_text(matrix(hgx, numa=[0] * 4 + [1] * 4))
+    tree = import_machine([path], gpu="A100-SXM4-80GB")
+    assert [(link.kind, len(link.endpoints), link.bytes_per_s) for link in tree.peer_links] == [("NVSwitch", 8, 300e9)]
+    with pytest.raises(InputError, match="PCIe alone"):
+        fc.collective(tree)
+
+
+def test_what_the_matrix_leaves_open_is_a_warning(tmp_path):
+    (tmp_path / "topo.txt").write_text(matrix(groups((2, "PIX"), (2, "PXB"))))
+    tree = import_machine([tmp_path / "topo.txt"])
+    texts = {warning.code: warning.text for warning in tree.warnings}
+    assert "lspci -vv" in texts[WarningCode.LINK_SPEED_MISSING]
+    assert "number of switches" in texts[WarningCode.TOPOLOGY_NOTE]
+    assert tree.link_bytes_per_s is None
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda text: text.replace("GPU1\tPIX", "GPU1\tSYS", 1), "not symmetric"),
+        (lambda text: text.replace("GPU1\tPIX", "GPU1\tPIY", 1), "cell GPU1 GPU0 is 'PIY'"),
+        (lambda text: text.replace("GPU0\t X ", "GPU0\tPIX", 1), "expected X"),
+        (lambda text: text[: text.rindex("GPU3\t")] + "\n", "no row of GPU3"),
+        (lambda text: re.sub(r"(GPU3\t\S+)\t.*", r"\1", text, count=1), "has 1 cells"),
+        (lambda text: "", "is empty"),
+        (lambda text: "hello world\n", "no known program"),
+    ],
+)  # fmt: skip
+def test_other_matrices_are_rejected(tmp_path, change, message):
+    text = matrix(groups((2, "PIX"), (2, "PHB")))
+    (tmp_path / "topo.txt").write_text(change(text))
+    with pytest.raises(InputError, match=message):
+        import_machine([tmp_path / "topo.txt"])
+
+
+def test_contradictory_classes_are_rejected(tmp_path):
+    classes = [["X", "PIX", "SYS"], ["PIX", "X", "PIX"], ["SYS", "PIX", "X"]]
+    (tmp_path / "topo.txt").write_text(matrix(classes))
+    with pytest.raises(InputError, match="GPU0 and GPU2 have class SYS, expected at most PIX"):
+        import_machine([tmp_path / "topo.txt"])
+
+
+ROCM = """
+=============================== Link Type between two GPUs ===============================
+       GPU0         GPU1         GPU2         GPU3
+GPU0   0            XGMI         PCIE         PCIE
+GPU1   XGMI         0            PCIE         PCIE
+GPU2   PCIE         PCIE         0            XGMI
+GPU3   PCIE         PCIE         XGMI         0
+
+======================================= Numa Nodes =======================================
+GPU[0]		: (Topology) Numa Node: 0
+GPU[0]		: (Topology) Numa Affinity: 0
+GPU[1]		: (Topology) Numa Node: 0
+GPU[2]		: (Topology) Numa Node: 1
+GPU[3]		: (Topology) Numa Node: 1
+"""
+
+
+def test_rocm_smi_is_read(tmp_path):
+    (tmp_path / "rocm.txt").write_text(ROCM)
+    tree = import_machine([tmp_path / "rocm.txt"], link="gen4x16")
+    assert classes_of(tree)[0] == ["X", "PHB", "SYS", "SYS"]
+    assert [link.kind for link in tree.peer_links] == ["xGMI", "xGMI"]
+
+
+TREE = r"""-+-[0000:80]-+-01.1-[81-85]----00.0-[82-85]--+-00.0-[83]----00.0  NVIDIA Corporation GA100 3D controller
+ |           |                               \-01.0-[84]----00.0  NVIDIA Corporation GA100 3D controller
+ |           \-02.0  Advanced Micro Devices, Inc. [AMD] Device 149f
+ \-[0000:00]-+-00.0  Advanced Micro Devices, Inc. [AMD] Device 14a4
+             +-01.1-[01]----00.0  NVIDIA Corporation GA100 3D controller
+             \-03.1-[02]----00.0  Mellanox Technologies Ethernet controller
+"""
+
+
+def test_the_tree_of_lspci_is_read(tmp_path):
+    (tmp_path / "lspci.txt").write_text(TREE)
+    tree = import_machine([tmp_path / "lspci.txt"], link="gen4x16")
+    assert [tree.vertex(name).label for name in tree.accelerator_names] == [
+        "0000:01:00.0", "0000:83:00.0", "0000:84:00.0",
+    ]  # fmt: skip
+    assert tree.path_class("1", "2") == "PIX"
+    assert tree.path_class("0", "1") == "PHB"
+
+
+def lspci(*, gpu_status="Speed 16GT/s, Width x16", redirect="-", port_speed="16GT/s"):
+    """Return output of lspci -vv: two GPUs below one switch on root port 00:01.1, one GPU on root port 00:03.1."""
+
+    def device(address, text, lines):
+        return f"{address} {text}\n" + "".join(f"\t{line}\n" for line in lines) + "\n"
+
+    def link(speed, status, kind):
+        return [f"Capabilities: [58] Express (v2) {kind}, MSI 00", "DevCtl: MaxPayload 256 bytes, MaxReadReq 512 bytes",
+                f"LnkCap: Port #0, Speed {speed}, Width x16, ASPM L1", f"LnkSta: {status}"]  # fmt: skip
+
+    full = f"Speed {port_speed}, Width x16"
+    return (
+        device("00:01.1", "PCI bridge: AMD Root Port", ["NUMA node: 0", "Bus: primary=00, secondary=01, subordinate=04, sec-latency=0", *link(port_speed, full, "Root Port (Slot+)")])
+        + device("00:03.1", "PCI bridge: AMD Root Port", ["NUMA node: 0", "Bus: primary=00, secondary=05, subordinate=05, sec-latency=0", *link(port_speed, full, "Root Port (Slot+)")])
+        + device("01:00.0", "PCI bridge: Broadcom PEX", ["NUMA node: 0", "Bus: primary=01, secondary=02, subordinate=04, sec-latency=0", *link(port_speed, full, "Upstream Port")])
+        + device("02:00.0", "PCI bridge: Broadcom PEX", ["NUMA node: 0", "Bus: primary=02, secondary=03, subordinate=03, sec-latency=0", *link("16GT/s", "Speed 16GT/s, Width x16", "Downstream Port (Slot+)"), f"ACSCtl: SrcValid- ReqRedir{redirect} CmpltRedir-"])
+        + device("02:01.0", "PCI bridge: Broadcom PEX", ["NUMA node: 0", "Bus: primary=02, secondary=04, subordinate=04, sec-latency=0", *link("16GT/s", "Speed 16GT/s, Width x16", "Downstream Port (Slot+)")])
+        + device("03:00.0", "3D controller: NVIDIA Corporation GA100 [A100 PCIe 40GB] (rev a1)", ["NUMA node: 0", *link("16GT/s", gpu_status, "Endpoint")])
+        + device("04:00.0", "3D controller: NVIDIA Corporation GA100 [A100 PCIe 40GB] (rev a1)", ["NUMA node: 0", *link("16GT/s", "Speed 2.5GT/s (downgraded), Width x16", "Endpoint")])
+        + device("05:00.0", "3D controller: NVIDIA Corporation GA100 [A100 PCIe 40GB] (rev a1)", ["NUMA node: 0", *link("16GT/s", "Speed 16GT/s, Width x16", "Endpoint")])
+        + device("06:00.0", "Audio device: NVIDIA Corporation", [])
+    )  # fmt: skip
+
+
+def test_verbose_lspci_has_tree_and_links(tmp_path):
+    (tmp_path / "lspci.txt").write_text(lspci())
+    tree = import_machine([tmp_path / "lspci.txt"])
+    assert classes_of(tree) == [["X", "PIX", "PHB"], ["PIX", "X", "PHB"], ["PHB", "PHB", "X"]]
+    assert tree.link_bytes_per_s == pytest.approx(31.508e9, rel=1e-3), "an idle GPU reduces its speed, which is ignored"
+    assert {warning.code for warning in tree.warnings} == {WarningCode.GPU_NUMBERS_ASSUMED}
+    assert [node.name for node in tree.memory_nodes] == ["NUMA0"]
+
+
+def test_a_narrow_link_is_a_warning_in_every_forecast(tmp_path):
+    (tmp_path / "lspci.txt").write_text(lspci(gpu_status="Speed 16GT/s, Width x4 (downgraded)"))
+    tree = import_machine([tmp_path / "lspci.txt"])
+    assert tree.vertex("0").capacity == 0.25
+    table = fc.predict(tree, [(0, 2), (1, 2)])
+    assert WarningCode.DOWNGRADED_LINK in {warning.code for warning in table.attrs["warnings"]}
+    isolated = fc.predict(tree, [(0, 2)])["elapsed_s"][0]
+    assert isolated == pytest.approx(4 * fc.predict(tree, [(1, 2)])["elapsed_s"][0], rel=0.01)
+
+
+def test_access_control_is_a_warning(tmp_path):
+    (tmp_path / "lspci.txt").write_text(lspci(redirect="+"))
+    texts = {warning.code: warning.text for warning in import_machine([tmp_path / "lspci.txt"]).warnings}
+    assert "0000:02:00.0" in texts[WarningCode.ACCESS_CONTROL]
+
+
+def test_a_slow_root_port_bounds_the_links_below(tmp_path):
+    (tmp_path / "lspci.txt").write_text(lspci(port_speed="8GT/s"))
+    tree = import_machine([tmp_path / "lspci.txt"])
+    rate = {name: tree.vertex(name).capacity * tree.link_bytes_per_s for name in tree.endpoint_names}
+    assert rate["2"] == pytest.approx(15.754e9, rel=1e-3)
+    assert rate["0"] == pytest.approx(31.508e9, rel=1e-3), "the link below the switch is that of the switch"
+
+
+def test_several_files_are_compared_and_merged(tmp_path):
+    (tmp_path / "topo.txt").write_text(matrix([["X", "PIX", "NODE"], ["PIX", "X", "NODE"], ["NODE", "NODE", "X"]]))
+    (tmp_path / "lspci.txt").write_text(lspci())
+    tree = import_machine([tmp_path / "topo.txt", tmp_path / "lspci.txt"])
+    assert tree.source == "imported from lspci -vv"
+    (tmp_path / "topo.txt").write_text(matrix([["X", "SYS", "NODE"], ["SYS", "X", "SYS"], ["NODE", "SYS", "X"]]))
+    with pytest.raises(InputError, match="contradict each other") as error:
+        import_machine([tmp_path / "topo.txt", tmp_path / "lspci.txt"])
+    assert "topo.txt" in str(error.value)
+    assert "lspci.txt" in str(error.value)
+    (tmp_path / "topo.txt").write_text(matrix(groups((2, "PIX"))))
+    with pytest.raises(InputError, match="has 2 GPUs, expected 3"):
+        import_machine([tmp_path / "topo.txt", tmp_path / "lspci.txt"])
+
+
+def test_the_machine_of_a_nccl_log_is_read():
+    tree = import_machine([DATA / "nccl_debug_info.log", DATA / "nvidia_smi_topo.txt"])
+    assert tree.source == "imported from NCCL log"
+    assert classes_of(tree) == groups((2, "PIX"), (2, "SYS"))
+    assert tree.link_bytes_per_s == pytest.approx(31.508e9)
+    assert [tree.vertex(name).label for name in tree.accelerator_names] == [
+        "0000:16:00.0", "0000:17:00.0", "0000:9a:00.0", "0000:9b:00.0",
+    ]  # fmt: skip
+
+
+def test_commands_take_the_pasted_text(tmp_path):
+    output = tmp_path / "machine.yaml"
+    result = CliRunner().invoke(
+        app, ["topology", "import", str(DATA / "nvidia_smi_topo.txt"), "--gpu", "L40S", "-o", str(output)]
+    )
+    assert result.exit_code == 0, result.output
+    assert classes_of(fc.load_topology(output)) == groups((2, "PIX"), (2, "SYS"))
+    result = CliRunner().invoke(app, ["predict", str(DATA / "nccl_debug_info.log"), "--copies", "0>1 2>1"])
+    assert result.exit_code == 0, result.output
+
+
+@pytest.mark.parametrize("link", ["gen9x16", "gen4", "x16", "gen4x7"])
+def test_other_links_are_rejected(link):
+    with pytest.raises(InputError, match="such as gen4x16"):
+        import_machine([DATA / "nvidia_smi_topo.txt"], link=link)
+
+
+@given(st.sampled_from(["topo", "lspci", "tree", "rocm", "nccl"]), st.data())
+def test_damaged_files_are_read_or_rejected(tmp_path_factory, name, data):
+    text = {
+        "topo": matrix(groups((2, "PIX"), (2, "NODE"), (2, "SYS")), numa=[0] * 4 + [1] * 4), "lspci": lspci(),
+        "tree": TREE, "rocm": ROCM, "nccl": (DATA / "nccl_debug_info.log").read_text(),
+    }[name]  # fmt: skip
+    start = data.draw(st.integers(0, len(text)))
+    end = data.draw(st.integers(start, min(len(text), start + 200)))
+    path = tmp_path_factory.mktemp("damaged") / "file.txt"
+    path.write_text(
+        text[:start] + data.draw(st.text(max_size=20)) + text[end:], errors="surrogatepass" if False else "replace"
+    )
+    try:
+        tree = import_machine([path])
+    except InputError as error:
+        assert "\n" not in str(error)
+    else:
+        assert tree.accelerator_names
