@@ -2,6 +2,7 @@
 from .api.breakdown import WhatIf as WhatIf
 from .api.breakdown import what_if as what_if
 from .api.collectives import collective as collective
+from .api.collectives import diagnose as diagnose
 from .api.collectives import diagnose_collective as diagnose_collective
 from .api.gpucentric import select_method as select_method
 from .api.graphs import all_to_all as all_to_all

@@ -19,10 +19,11 @@ MAY_IMPORT = {
     **{study: {*GROUND, study} for study in STUDIES},
     "nccl": {"core", "inputs", "nccl"},
     "collectives": {*GROUND, "pcie", "nccl", "collectives"},
+    "diagnosis": {*GROUND, "pcie", "nccl", "collectives", "diagnosis"},
     "config": {"core", "inputs", "config"},
     "results": {*GROUND, "results"},
     "figures": {*GROUND, *STUDIES, "config", "figures"},
-    "api": {*GROUND, *STUDIES, "nccl", "collectives", "results", "figures", "api", ""},
+    "api": {*GROUND, *STUDIES, "nccl", "collectives", "diagnosis", "results", "figures", "api", ""},
     "report": {*GROUND, *STUDIES, "results", "figures", "report"},
     "cli": {*GROUND, *STUDIES, "nccl", "collectives", "results", "figures", "api", "cli", ""},
 }

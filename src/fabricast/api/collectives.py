@@ -15,9 +15,10 @@ from fabricast.collectives.forecast import DEFAULT_SIZES, CollectiveForecast, fo
 from fabricast.collectives.inputs import CollectiveInputs, prepare
 from fabricast.collectives.model import CollectiveModel
 from fabricast.core.errors import InputError
+from fabricast.diagnosis.bundle import Diagnosis, diagnose_files
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["collective", "diagnose_collective"]
+__all__ = ["collective", "diagnose", "diagnose_collective"]
 
 _MOST_SIZES = 10_000
 
@@ -147,3 +148,41 @@ def _sizes(sizes: Sequence[float | str]) -> tuple[float, ...]:
     if any(not 1 <= size <= 2.0**50 for size in found) or any(a >= b for a, b in itertools.pairwise(found)):
         raise InputError("is not increasing between 1 B and 1 PiB, expected increasing sizes", argument="sizes")
     return found
+
+
+def diagnose(
+    files: Sequence[str | Path],
+    *,
+    gpu: str | None = None,
+    cpu: str | None = None,
+    link: str | None = None,
+    include_display: bool = False,
+) -> Diagnosis:
+    """Name the causes of lost time on a machine, from the files of a bug report.
+
+    Every measured pair and collective operation is compared with its expectation.
+
+    Parameters
+    ----------
+    files : sequence of str or Path
+        Descriptions of the machine (hwloc or NCCL XML, nvidia-smi topo, lspci), measured copies
+        (p2pBandwidthLatencyTest, nvbandwidth and others), logs of nccl-tests and NCCL, in any order and combination.
+    gpu, cpu : str, optional
+        GPU and processor, if no file names them.
+    link : str, optional
+        Link of each GPU such as ``gen4x16``, if no file has link speeds.
+    include_display : bool, default False
+        Whether display controllers are accelerators.
+
+    Returns
+    -------
+    Diagnosis
+        ``findings``: at most ten causes, most costly first, each with evidence, origin and remedy. ``sources``: what
+        was recognised in each file.
+
+    Raises
+    ------
+    InputError
+        If a file is of no known program, no file describes the machine, or files contradict each other.
+    """
+    return diagnose_files(files, gpu=gpu, cpu=cpu, link=link, include_display=include_display)

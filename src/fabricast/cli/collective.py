@@ -1,4 +1,4 @@
-"""Command that forecasts NCCL's collective operations."""
+"""Commands that forecast NCCL's collective operations and name causes of lost time."""
 
 from __future__ import annotations
 
@@ -113,6 +113,41 @@ def collective(
         for line in [*_lines(forecast), *_finding_lines(findings)]:
             typer.echo(line)
     print_warnings(forecast.warnings)
+
+
+FILES = typer.Argument(
+    help="Descriptions of the machine, measured copies, and logs of nccl-tests and NCCL, in any combination.",
+    show_default=False,
+)
+MODEL = typer.Option("--gpu", help="GPU model such as 'RTX 4090', if no file names it.", show_default=False)
+PROCESSOR = typer.Option("--cpu", help="Processor such as 'AMD EPYC'.", show_default=False)
+LINK = typer.Option(help="Link of each GPU such as gen4x16, if no file has link speeds.", show_default=False)
+
+
+@app.command(epilog="Example: fabricast diagnose topo.txt p2p.txt all_reduce.log nccl.log --cpu 'AMD EPYC'")
+def diagnose(
+    files: Annotated[list[Path], FILES],
+    gpu: Annotated[str | None, MODEL] = None,
+    cpu: Annotated[str | None, PROCESSOR] = None,
+    link: Annotated[str | None, LINK] = None,
+    include_display: Annotated[bool, DISPLAY] = False,
+) -> None:
+    """Name the causes of lost time on a machine; exit code 1 if there are any."""
+    from fabricast.api.collectives import diagnose as diagnose_machine
+
+    diagnosis = diagnose_machine(files, gpu=gpu, cpu=cpu, link=link, include_display=include_display)
+    for source in diagnosis.sources:
+        typer.echo(source)
+    for number, finding in enumerate(diagnosis.findings, start=1):
+        typer.echo(f"{number}. {finding.text} [{finding.cause}]")
+        typer.echo(f"   evidence: {finding.origin}")
+        typer.echo(f"   try: {finding.remedy}")
+    if diagnosis.omitted:
+        typer.echo(f"{diagnosis.omitted} further findings cost less")
+    if not diagnosis.findings:
+        typer.echo("no cause of lost time was found")
+    print_warnings(diagnosis.warnings)
+    raise typer.Exit(code=1 if diagnosis.findings else 0)
 
 
 def _integers(text: str | None) -> list[int] | None:

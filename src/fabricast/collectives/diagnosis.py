@@ -150,7 +150,7 @@ def _transport(case: _Case) -> Iterator[Finding]:
         text += ", because the driver or the machine permits no direct copies between these GPUs"
         remedy = "enable direct copies (driver, IOMMU, virtual machine), then check with p2pBandwidthLatencyTest"
     else:
-        text += ", although direct copies work: NCCL uses them up to path type "
+        text += ", although the topology permits direct copies: NCCL uses them up to path type "
         text += machine.nccl.farthest_p2p.name
         remedy = "NCCL_P2P_LEVEL=SYS"
     if gain > _GAIN:

@@ -73,6 +73,8 @@ class CollectiveInputs:
     ----------
     measurements, system, log, ranks, cpu, gpu, numa, nccl_version, transport, env, graph_file, table
         See `fabricast.collective`.
+    debug : NcclLog, optional
+        Statements of NCCL in another file than the log.
     """
 
     measurements: Path | str | None = None
@@ -87,6 +89,7 @@ class CollectiveInputs:
     env: Mapping[str, str] | None = None
     graph_file: Path | str | None = None
     table: int | None = None
+    debug: NcclLog | None = None
 
 
 @dataclass(frozen=True)
@@ -148,7 +151,7 @@ def prepare(tree: PcieTree, operation: str | None, inputs: CollectiveInputs) -> 
 
 def _read_log(inputs: CollectiveInputs, operation: str | None) -> tuple[list[NcclTestsTable], NcclLog | None]:
     if inputs.log is None:
-        return [], None
+        return [], inputs.debug
     text = read_text(inputs.log)
     has_table, has_debug = is_nccl_tests_output(text), is_nccl_log(text)
     if not has_table and not has_debug:
@@ -157,7 +160,7 @@ def _read_log(inputs: CollectiveInputs, operation: str | None) -> tuple[list[Ncc
             path=inputs.log,
         )
     tables = read_nccl_tests(text, inputs.log, operation=operation) if has_table else []
-    return tables, read_nccl_log(text, inputs.log) if has_debug else None
+    return tables, read_nccl_log(text, inputs.log) if has_debug else inputs.debug
 
 
 def _operation(tables: Sequence[NcclTestsTable]) -> Operation:

@@ -1,0 +1,1 @@
+"""Diagnosis of a machine from the files that people paste into a bug report."""

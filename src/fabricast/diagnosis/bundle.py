@@ -1,0 +1,249 @@
+"""Diagnosis of all files of a machine: every measurement is compared with its expectation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fabricast.collectives.diagnosis import Cause, diagnose_collective
+from fabricast.collectives.forecast import forecast_operation
+from fabricast.collectives.inputs import CollectiveInputs, prepare
+from fabricast.core.errors import InputError
+from fabricast.core.warnings import Warning, WarningCode
+from fabricast.diagnosis.sources import Content, Source, read_sources
+from fabricast.nccl.debug_log import NcclLog
+from fabricast.pcie.machines.validation import validate_machine
+from fabricast.pcie.measurements.files import copies_of_machine
+from fabricast.pcie.topology.files import load_tree
+from fabricast.pcie.topology.listings.importing import import_machine
+from fabricast.pcie.topology.tree import PcieTree, single_copy_rate_of
+
+__all__ = ["Diagnosis", "Evidence", "diagnose_files"]
+
+#: Maximum number of findings.
+MOST_FINDINGS = 10
+_NO_PEER_ACCESS = re.compile(r"^Device=(\d+) CANNOT Access Peer Device=(\d+)", re.MULTILINE)
+#: Remedy of a warning about the topology.
+_REMEDIES = {
+    WarningCode.DOWNGRADED_LINK: "reseat the card, replace the riser or use another slot; check 'lspci -vv' (LnkSta)",
+    WarningCode.ACCESS_CONTROL: "disable ACS of these ports (BIOS, or 'setpci' on ACSCtl) and the IOMMU",
+    WarningCode.SLOW_LINKS: "check 'lspci -vv' (LnkSta) while the GPUs copy",
+}
+#: Weight of a finding without a forecast gain, by kind: contradictions of measured copies, then links, then transports.
+_CONTRADICTION, _LINK, _ACCESS = 1.9, 1.8, 1.7
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A finding with its origin.
+
+    Parameters
+    ----------
+    cause : str
+        Stable identifier of the cause.
+    text : str
+        Evidence and effect.
+    origin : str
+        File, and line if one is known.
+    remedy : str
+        Command or setting that changes or determines the cause.
+    cost : float
+        Forecast ratio of the time now to the time after the change, or a weight of the kind of cause.
+    """
+
+    cause: str
+    text: str
+    origin: str
+    remedy: str
+    cost: float
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Findings about a machine.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology.
+    sources : tuple of str
+        What was recognised in each file.
+    findings : tuple of Evidence
+        At most ten findings, most costly first.
+    omitted : int
+        Number of further findings.
+    warnings : tuple of Warning
+        Assumptions.
+    """
+
+    tree: PcieTree
+    sources: tuple[str, ...]
+    findings: tuple[Evidence, ...]
+    omitted: int
+    warnings: tuple[Warning, ...]
+
+
+def diagnose_files(
+    paths: Sequence[Path | str], *, gpu: str | None = None, cpu: str | None = None, link: str | None = None,
+    include_display: bool = False,
+) -> Diagnosis:  # fmt: skip
+    """Compare all measurements of a machine with their expectation, and name causes of lost time.
+
+    Parameters
+    ----------
+    paths : sequence of Path or str
+        Descriptions of the machine, measured copies, logs of nccl-tests and NCCL, in any order and combination.
+    gpu, cpu : str, optional
+        GPU and processor, if no file names them.
+    link : str, optional
+        Link of each GPU such as ``gen4x16``, if no file has link speeds.
+    include_display : bool, default False
+        Whether display controllers are accelerators.
+
+    Raises
+    ------
+    InputError
+        If a file is of no known program, no file describes the machine, or files contradict each other.
+    """
+    sources = read_sources([Path(path) for path in paths])
+    described = [source.path for source in sources if Content.TOPOLOGY in source.contents]
+    if not described:
+        raise InputError(
+            "describe no topology, expected hwloc or NCCL XML, nvidia-smi topo, lspci or NCCL_DEBUG_SUBSYS=GRAPH",
+            argument="files",
+        )
+    model = gpu or next((table.gpus[0] for source in sources for table in source.tables if table.gpus), None)
+    tree = _tree(described, link, model, include_display=include_display)
+    findings: list[Evidence] = [*_of_topology(tree, described)]
+    measured = [source.path for source in sources if Content.COPIES in source.contents]
+    warnings: list[Warning] = list(tree.warnings)
+    for source in sources:
+        if Content.COPIES in source.contents:
+            findings += _of_copies(tree, source)
+        if Content.NCCL_LOG in source.contents:
+            findings += _of_log(source)
+    debug = next((source.log for source in sources if source.log is not None), None)
+    for source in sources:
+        for number, table in enumerate(source.tables, start=1):
+            found, assumed = _of_collective(tree, source, number, table.operation, measured[:1], gpu, cpu, debug)
+            findings += found
+            warnings += assumed
+    ranked = sorted(_unique(findings), key=lambda one: -one.cost)
+    return Diagnosis(
+        tree, tuple(str(source) for source in sources), tuple(ranked[:MOST_FINDINGS]),
+        max(len(ranked) - MOST_FINDINGS, 0), tuple(dict.fromkeys(warnings)),
+    )  # fmt: skip
+
+
+def _tree(paths: Sequence[Path], link: str | None, gpu: str | None, *, include_display: bool) -> PcieTree:
+    yaml = [path for path in paths if path.suffix.lower() in (".yaml", ".yml")]
+    if yaml:
+        if len(paths) > 1:
+            raise InputError("is one of several descriptions, expected a YAML topology alone", path=yaml[0])
+        return load_tree(yaml[0])
+    return import_machine(paths, link=link, gpu=gpu, include_display=include_display, network_cards=True)
+
+
+def _unique(findings: Sequence[Evidence]) -> list[Evidence]:
+    """Return findings with different causes and texts: several tables repeat those of the machine."""
+    kept: dict[tuple[str, str], Evidence] = {}
+    for finding in findings:
+        key = (finding.cause, finding.text)
+        if key not in kept or kept[key].cost < finding.cost:
+            kept[key] = finding
+    return list(kept.values())
+
+
+def _of_topology(tree: PcieTree, paths: Sequence[Path]) -> Iterator[Evidence]:
+    origin = ", ".join(map(str, paths))
+    for warning in tree.warnings:
+        if warning.code in _REMEDIES:
+            yield Evidence(warning.code, warning.text, origin, _REMEDIES[warning.code], _LINK)
+    cards = [name for name in tree.endpoint_names if tree.vertex(name).network_card]
+    far = [
+        gpu for gpu in tree.accelerator_names
+        if cards and all(tree.path_class(gpu, card) == "SYS" for card in cards)
+    ]  # fmt: skip
+    if far:
+        yield Evidence(
+            "card_on_other_socket",
+            f"GPUs {', '.join(far)} reach every network card only through another socket",
+            origin, "move a card to that socket, or bind the job to the GPUs of the card's socket", _ACCESS,
+        )  # fmt: skip
+
+
+def _of_copies(tree: PcieTree, source: Source) -> Iterator[Evidence]:
+    """Compare measured copies with the topology and with each other."""
+    refused = _NO_PEER_ACCESS.findall(source.text)
+    if refused:
+        first = source.text[: source.text.index("CANNOT Access Peer")].count("\n") + 1
+        yield Evidence(
+            "no_peer_access",
+            f"{len(refused)} pairs have no direct copies (for example GPU {refused[0][0]} to {refused[0][1]}): data "
+            "pass through host memory, in two copies",
+            f"{source.path}:{first}",
+            "check driver, IOMMU, ACS and virtualisation; 'nvidia-smi topo -p2p r' names the reason", _ACCESS,
+        )  # fmt: skip
+    try:
+        copies = copies_of_machine(tree, source.path)
+    except InputError:
+        # Without direct copies the file has no copies between GPUs, which the finding above states.
+        if refused:
+            return
+        raise
+    validation = validate_machine(
+        tree, copies.graphs, one_way_bytes_per_s=single_copy_rate_of(tree), warnings=copies.warnings
+    )
+    for warning in validation.warnings:
+        if warning.code.is_contradiction:
+            remedy = "check 'lspci -vv' (LnkSta, ACSCtl) while the GPUs copy, and measure again"
+            yield Evidence(warning.code, warning.text, str(source.path), remedy, _CONTRADICTION)
+
+
+def _of_log(source: Source) -> Iterator[Evidence]:
+    """Return what NCCL states about direct copies and its search."""
+    log = source.log
+    if log is None:
+        return
+    if log.disabled_pairs:
+        one, other = log.disabled_pairs[0]
+        yield Evidence(
+            "no_peer_access",
+            f"NCCL states that direct copies are disabled between {len(log.disabled_pairs)} pairs (for example {one} "
+            f"and {other}): data pass through host memory",
+            str(source.path), "check driver, IOMMU and ACS; 'nvidia-smi topo -p2p r' names the reason", _ACCESS,
+        )  # fmt: skip
+
+
+def _of_collective(
+    tree: PcieTree, source: Source, number: int, operation: str | None, measured: Sequence[Path], gpu: str | None,
+    cpu: str | None, debug: NcclLog | None,
+) -> tuple[list[Evidence], tuple[Warning, ...]]:  # fmt: skip
+    """Compare one table of nccl-tests with its forecast."""
+    same = [table for table in source.tables if table.operation == operation]
+    place = same.index(source.tables[number - 1]) + 1
+    inputs = CollectiveInputs(
+        measurements=measured[0] if measured else None,
+        log=source.path,
+        gpu=gpu,
+        cpu=cpu,
+        table=place,
+        debug=debug,
+    )
+    if operation is None:
+        text = "the table does not name its operation"
+        return [], (Warning(WarningCode.LOG_ROWS_EXCLUDED, f"{source.path}: {text}"),)
+    prepared = prepare(tree, operation, inputs)
+    forecast = forecast_operation(prepared.machine, prepared.operation, plan=prepared.plan, log=prepared.log)
+    line = source.tables[number - 1].line
+    found = [
+        Evidence(str(one.cause), f"{operation}: {one.text}", f"{source.path}:{line}", one.remedy, one.gain)
+        for one in diagnose_collective(forecast)
+    ]
+    slow = [one for one in found if one.cause == Cause.SLOWER_THAN_FORECAST]
+    if not slow:
+        # The machine does what is expected of it: only changes with a forecast gain are findings.
+        found = [one for one in found if one.cost > 1]
+    return found, forecast.warnings

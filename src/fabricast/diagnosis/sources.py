@@ -1,0 +1,106 @@
+"""Recognition of the programs whose output a file contains."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from fabricast.core.errors import InputError
+from fabricast.inputs.bandwidth_matrices import is_bandwidth_matrix
+from fabricast.inputs.files import is_table, read_text
+from fabricast.nccl.debug_log import NcclLog, is_nccl_log, read_nccl_log
+from fabricast.nccl.tests_output import NcclTestsTable, is_nccl_tests_output, read_nccl_tests
+from fabricast.pcie.measurements.p2pmark import is_p2pmark_output
+from fabricast.pcie.measurements.rocm import is_rocm_output
+from fabricast.pcie.topology.listings.lspci import is_lspci_tree, is_verbose_lspci
+from fabricast.pcie.topology.listings.nccl_lines import has_nccl_tree
+from fabricast.pcie.topology.listings.nvidia_smi import is_rocm_matrix, is_topology_matrix
+
+__all__ = ["Content", "Source", "read_sources"]
+
+
+class Content(StrEnum):
+    """Content of a file that a diagnosis uses."""
+
+    TOPOLOGY = "topology"
+    COPIES = "measured copies"
+    COLLECTIVES = "nccl-tests"
+    NCCL_LOG = "NCCL log"
+
+
+@dataclass(frozen=True)
+class Source:
+    """File with its contents.
+
+    Parameters
+    ----------
+    path : Path
+        File.
+    contents : tuple of Content
+        Contents that were recognised.
+    text : str
+        Text of the file; empty for XML, YAML and tables.
+    tables : tuple of NcclTestsTable
+        Tables of nccl-tests.
+    log : NcclLog or None
+        Statements of NCCL.
+    """
+
+    path: Path
+    contents: tuple[Content, ...]
+    text: str = ""
+    tables: tuple[NcclTestsTable, ...] = ()
+    log: NcclLog | None = None
+
+    def __str__(self) -> str:
+        parts: list[str] = [str(content) for content in self.contents if content is not Content.COLLECTIVES]
+        parts += [str(table) for table in self.tables]
+        return f"{self.path}: {'; '.join(parts)}"
+
+
+def read_sources(paths: list[Path]) -> list[Source]:
+    """Recognise the contents of files; one file may hold the output of several programs.
+
+    Parameters
+    ----------
+    paths : list of Path
+        Files.
+
+    Raises
+    ------
+    InputError
+        If a file has no known content.
+    """
+    return [_source(path) for path in paths]
+
+
+def _source(path: Path) -> Source:
+    suffix = path.suffix.lower()
+    if suffix in (".xml", ".yaml", ".yml"):
+        return Source(path, (Content.TOPOLOGY,))
+    if is_table(path):
+        return Source(path, (Content.COPIES,))
+    text = read_text(path)
+    contents: list[Content] = []
+    describes = (is_topology_matrix, is_rocm_matrix, is_verbose_lspci, is_lspci_tree, has_nccl_tree)
+    if any(recognises(text) for recognises in describes):
+        contents.append(Content.TOPOLOGY)
+    if is_bandwidth_matrix(text) or is_p2pmark_output(text) or is_rocm_output(text):
+        contents.append(Content.COPIES)
+    tables: tuple[NcclTestsTable, ...] = ()
+    log = None
+    if is_nccl_tests_output(text):
+        contents.append(Content.COLLECTIVES)
+        tables = tuple(read_nccl_tests(text, path))
+    if is_nccl_log(text):
+        contents.append(Content.NCCL_LOG)
+        log = read_nccl_log(text, path)
+    if not contents:
+        raise InputError(
+            "is of no known program, expected descriptions of the machine (hwloc or NCCL XML, nvidia-smi topo, lspci), "
+            "measured copies (p2pBandwidthLatencyTest, nvbandwidth, p2pmark, rocm_bandwidth_test, TransferBench), "
+            "nccl-tests or NCCL_DEBUG=INFO",
+            path=path,
+        )
+    return Source(path, tuple(contents), text, tables, log)

@@ -1,0 +1,253 @@
+"""Reconstructions of public bug reports, from pasted text to the cause."""
+
+import re
+import tracemalloc
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import fabricast as fc
+from fabricast.cli.main import app
+from fabricast.collectives.evidence.measured import measured_cases
+from fabricast.core.errors import InputError
+from fabricast.nccl.costs import Operation, bus_factor
+from tests.unit.pcie.topology.test_listings import groups, lspci, matrix
+
+PAIRS_OF_FOUR = groups((2, "PIX"), (2, "NODE"))
+EIGHT_ON_TWO_SOCKETS = (groups((4, "NODE"), (2, "SYS")), [0] * 4 + [1] * 4)
+
+
+def peer_test(rates, *, disabled=()):
+    """Return output of p2pBandwidthLatencyTest with one-way rates in GB/s."""
+    count = len(rates)
+    lines = ["[P2P (Peer-to-Peer) GPU Bandwidth Latency Test]"]
+    lines.extend(f"Device={one} CANNOT Access Peer Device={other}" for one, other in disabled)
+    lines.append("Unidirectional P2P=Enabled Bandwidth (P2P Writes) Matrix (GB/s)")
+    lines.append("   D\\D" + "".join(f"{column:7}" for column in range(count)))
+    for row in range(count):
+        cells = [900.0 if row == column else rates[row][column] for column in range(count)]
+        lines.append(f"{row:6}" + "".join(f"{cell:7.2f}" for cell in cells))
+    return "\n".join(lines) + "\n"
+
+
+def nccl_tests(operation, ranks, times_us, gpu="NVIDIA L40S"):
+    """Return output of nccl-tests with the time of each size."""
+    lines = [
+        "# nccl-tests version 2.17.1 nccl-headers=23007 nccl-library=23007",
+        f"# Collective test starting: {operation}_perf",
+    ]
+    lines.extend(
+        f"#  Rank {rank:2} Group  0 Pid {41207:6} on node01 device {rank:2} [0000:{16 + rank:02x}:00] {gpu}"
+        for rank in range(ranks)
+    )
+    lines.append("#       size         count      type   redop    root     time   algbw   busbw  #wrong")
+    for size, time in times_us.items():
+        rate = size / time / 1e3
+        lines.append(
+            f"{size:12} {size // 4:12} float sum -1 {time:10.2f} {rate:.2f} {rate * bus_factor(Operation(operation), ranks):.2f} 0"
+        )
+    return "\n".join(lines) + "\n# Out of bounds values : 0 OK\n"
+
+
+def measured(system, operation="all_reduce"):
+    """Return the measured times of a public machine in us."""
+    case = next(case for case in measured_cases() if case.system == system and case.operation == operation)
+    order = np.argsort(case.size_bytes, kind="stable")
+    return {int(case.size_bytes[place]): case.measured_s[place] * 1e6 for place in order}
+
+
+def debug_log(ranks, order, *, direct=True, channels=2, speed=24.0, kind="PHB", env=""):
+    """Return lines of NCCL_DEBUG=INFO."""
+    lines = [
+        f"n:1:2 [{rank}] NCCL INFO comm 0x1 rank {rank} nranks {ranks} cudaDev {rank} busId {rank + 1}000 commId 0x7 - Init COMPLETE"
+        for rank in range(ranks)
+    ]
+    lines += [
+        f"n:1:2 [0] NCCL INFO Channel {channel:02}/{2 * channels:02} : {' '.join(map(str, order))}"
+        for channel in range(2 * channels)
+    ]
+    lines.append(
+        f"n:1:2 [0] NCCL INFO Pattern 4, crossNic 0, nChannels {channels}, bw {speed:.6f}/{speed:.6f}, type {kind}/PIX, sameChannels 1"
+    )
+    for source, target in zip(order, [*order[1:], order[0]], strict=True):
+        via = "P2P/CUMEM" if direct else "SHM/direct/direct"
+        lines.append(f"n:1:2 [{source}] NCCL INFO Channel 00/0 : {source}[{source}] -> {target}[{target}] via {via}")
+    lines.append(f"n:1:2 [0] NCCL INFO {2 * channels} coll channels, 2 p2p channels, 2 p2p channels per peer")
+    if env:
+        lines.append(f"n:1:2 [0] NCCL INFO {env}")
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture
+def causes(tmp_path):
+    """Return a function that writes files and returns the causes of a diagnosis by name."""
+
+    def diagnose(files, **known):
+        for name, text in files.items():
+            (tmp_path / name).write_text(text)
+        diagnosis = fc.diagnose([tmp_path / name for name in files], **known)
+        assert len(diagnosis.findings) <= 10
+        costs = [finding.cost for finding in diagnosis.findings]
+        assert costs == sorted(costs, reverse=True)
+        return {finding.cause: finding for finding in reversed(diagnosis.findings)}
+
+    return diagnose
+
+
+def test_host_memory_between_pairs_below_different_switches(causes):
+    files = {
+        "topo.txt": matrix(PAIRS_OF_FOUR, numa=[0] * 4),
+        "all_reduce.log": nccl_tests("all_reduce", 4, {33554432: 1661.11}, "NVIDIA RTX PRO 6000"),
+    }
+    found = causes(files, cpu="amd")["host_memory_transport"]
+    assert found.remedy == "NCCL_P2P_LEVEL=SYS"
+    assert re.search(r"all_reduce\.log:\d+", found.origin)
+
+
+def test_no_ring_between_two_sockets(causes):
+    classes, numa = EIGHT_ON_TWO_SOCKETS
+    files = {
+        "topo.txt": matrix(classes, numa=numa),
+        "all_reduce.log": nccl_tests("all_reduce", 8, measured("turin9575-5090"), "NVIDIA GeForce RTX 5090"),
+        "nccl.log": "n:1:2 [0] NCCL INFO NCCL_P2P_LEVEL set by environment to SYS\n",
+    }
+    found = causes(files, cpu="amd")["no_graph_found"]
+    assert "from 4 KiB" in found.text
+
+
+def test_many_copies_between_root_ports(causes):
+    files = {
+        "topo.txt": matrix(groups((4, "PHB")), numa=[0] * 4),
+        "alltoall.log": nccl_tests("alltoall", 4, {1 << 26: 25_000.0}, "NVIDIA A40"),
+        "nccl.log": debug_log(4, [0, 1, 2, 3], env="NCCL_P2P_LEVEL set by environment to SYS"),
+    }
+    assert "not known" in causes(files, cpu="amd")["root_port_copies"].text
+
+
+def test_access_control_below_a_switch(causes):
+    rates = [[25.0] * 3 for _ in range(3)]
+    found = causes({"lspci.txt": lspci(redirect="+"), "p2p.txt": peer_test(rates)})
+    assert "0000:02:00.0" in found["access_control"].text
+
+
+def test_a_link_with_fewer_lanes(causes):
+    found = causes({"lspci.txt": lspci(gpu_status="Speed 16GT/s, Width x4 (downgraded)")})["downgraded_link"]
+    assert "x4 of x16" in found.text
+    assert "LnkSta" in found.remedy
+
+
+def test_one_slow_gpu(causes):
+    rates = [[3.9 if 6 in (one, other) else 25.9 for other in range(7)] for one in range(7)]
+    found = causes({"topo.txt": matrix(groups((7, "PHB"))), "p2p.txt": peer_test(rates)}, gpu="RTX 4090")
+    assert "GPU 6" in found["slow_endpoint"].text
+
+
+def test_one_slow_direction(causes):
+    rates = [[20.0 if (one, other) == (2, 1) else 25.9 for other in range(4)] for one in range(4)]
+    found = causes({"topo.txt": matrix(groups((4, "PHB"))), "p2p.txt": peer_test(rates)}, gpu="RTX 4090")
+    assert "2>1" in found["slow_direction"].text
+
+
+def test_pairs_without_peer_access(causes):
+    rates = [[11.0] * 2 for _ in range(2)]
+    text = peer_test(rates, disabled=[(0, 1), (1, 0)])
+    found = causes({"topo.txt": matrix(groups((2, "PHB"))), "p2p.txt": text}, gpu="RTX 4090")["no_peer_access"]
+    assert "2 pairs" in found.text
+    assert found.origin.endswith(":2")
+
+
+def test_direct_copies_that_nccl_states_to_be_disabled(causes):
+    log = "n:1:2 [0] NCCL INFO P2P is disabled between connected GPUs 1 and 0. You can repress this message.\n"
+    found = causes({"topo.txt": matrix(groups((2, "PHB"))), "nccl.log": log})["no_peer_access"]
+    assert "1 and 0" in found.text
+
+
+def test_a_network_card_on_the_other_socket(causes):
+    classes = [["X", "PIX", "SYS"], ["PIX", "X", "SYS"], ["SYS", "SYS", "X"]]
+    found = causes({"topo.txt": matrix(classes, numa=[0, 0], cards=["NIC0"])})["card_on_other_socket"]
+    assert "GPUs 0, 1" in found.text
+
+
+def test_a_ring_that_alternates_between_switches(causes):
+    files = {
+        "topo.txt": matrix(groups((4, "PIX"), (2, "NODE")), numa=[0] * 8),
+        "all_reduce.log": nccl_tests("all_reduce", 8, {1 << 26: 10_000.0}, "NVIDIA RTX PRO 6000"),
+        "nccl.log": debug_log(8, [0, 4, 1, 5, 2, 6, 3, 7], env="NCCL_P2P_LEVEL set by environment to SYS"),
+    }
+    found = causes(files, cpu="amd")["ring_order"]
+    assert "0 1 2 3 4 5 6 7" in found.text
+    assert found.cost > 3
+
+
+def test_a_slow_protocol_at_one_mebibyte(causes):
+    files = {
+        "topo.txt": matrix(groups((4, "PIX"), (2, "NODE")), numa=[0] * 8),
+        "all_reduce.log": nccl_tests("all_reduce", 8, measured("wrx90-A"), "NVIDIA RTX PRO 6000"),
+        "nccl.log": debug_log(8, list(range(8)), env="NCCL_P2P_LEVEL set by environment to SYS"),
+    }
+    found = causes(files, cpu="amd")["protocol_choice"]
+    assert "1 MiB" in found.text
+    assert "tuner" in found.remedy
+
+
+def test_four_gpus_below_one_uplink_through_host_memory(causes):
+    files = {
+        "topo.txt": matrix(groups((4, "PXB"), (2, "SYS")), numa=[0] * 4 + [1] * 4),
+        "all_reduce.log": nccl_tests("all_reduce", 8, {1 << 27: 60_000.0}, "NVIDIA GeForce RTX 4090"),
+    }
+    found = causes(files, cpu="Intel Xeon")
+    assert "driver" in found["host_memory_transport"].text
+
+
+def test_a_good_machine_has_no_finding(causes):
+    files = {
+        "topo.txt": matrix(groups((4, "PHB")), numa=[0] * 4),
+        "p2p.txt": peer_test([[25.2] * 4 for _ in range(4)]),
+        "all_reduce.log": nccl_tests("all_reduce", 4, {size: time for size, time in measured("pptest").items() if size >= 1 << 20}, "NVIDIA L40S"),
+        "nccl.log": debug_log(4, [0, 1, 2, 3], channels=1, speed=20.0, env="NCCL_P2P_LEVEL set by environment to SYS"),
+    }  # fmt: skip
+    assert causes(files, cpu="amd") == {}
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"p2p.txt": peer_test([[25.0] * 2] * 2)}, "describe no topology"),
+        ({"topo.txt": matrix(groups((2, "PHB"))), "notes.txt": "hello\n"}, "of no known program"),
+        ({"topo.txt": matrix(groups((2, "PHB"))), "empty.txt": ""}, "of no known program"),
+        ({"topo.txt": matrix(groups((2, "PHB"))), "x.log": nccl_tests("all_reduce", 4, {1024: 20.0})}, "4 ranks, expected 2"),
+    ],
+)  # fmt: skip
+def test_bad_bundles_have_one_line(causes, files, message):
+    with pytest.raises(InputError, match=message) as error:
+        causes(files)
+    assert "\n" not in str(error.value)
+
+
+def test_the_command_exits_with_1_if_there_are_findings(tmp_path):
+    (tmp_path / "lspci.txt").write_text(lspci(redirect="+"))
+    result = CliRunner().invoke(app, ["diagnose", str(tmp_path / "lspci.txt")])
+    assert result.exit_code == 1
+    assert "1. access control" in result.stdout
+    (tmp_path / "lspci.txt").write_text(lspci())
+    result = CliRunner().invoke(app, ["diagnose", str(tmp_path / "lspci.txt")])
+    assert result.exit_code == 0
+    assert "no cause of lost time was found" in result.stdout
+
+
+def test_logs_of_many_lines_need_bounded_memory(tmp_path):
+    """A log of 20 MB needs less than 5 times its size; 100 MB then stay below 500 MB."""
+    noise = "".join(
+        f"n:1:2 [0] NCCL INFO Channel {number % 4:02}/0 : 0[0] -> 1[1] via P2P/CUMEM\n" for number in range(1000)
+    )
+    (tmp_path / "topo.txt").write_text(matrix(groups((2, "PHB"))))
+    (tmp_path / "nccl.log").write_text(debug_log(2, [0, 1], channels=1) + noise * 300)
+    size = (tmp_path / "nccl.log").stat().st_size
+    tracemalloc.start()
+    try:
+        fc.diagnose([tmp_path / "topo.txt", tmp_path / "nccl.log"], gpu="A100")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 5 * size
