@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""update_readme.py [DATABASE]: write the claims of a default study to docs and README.md.
+"""update_readme.py [DATABASE]: write the claims of a default study to docs, and the errors of forecasts to README.md.
 
-The claims of a finished run go to docs/default_claims.csv and README.md. Without a database, README.md is rewritten
-from docs/default_claims.csv; a test compares both files.
+The claims of a finished run go to docs/default_claims.csv and docs/studies/results.md. Without a database, the pages are
+rewritten from docs/default_claims.csv and config/published; a test compares them.
 """
 
 import csv
@@ -12,17 +12,21 @@ from pathlib import Path
 
 import duckdb
 
+from fabricast.core.resources import published
+from fabricast.inputs.csv_files import read_csv
 from fabricast.results.claim_record import VERDICT_WORDS, bound_text, headline, holds_text, observed_text
 from fabricast.results.claims import EVIDENCE
 
 REPOSITORY = Path(__file__).parents[1]
 CLAIMS = REPOSITORY / "docs" / "default_claims.csv"
 README = REPOSITORY / "README.md"
-BEGIN, END = "<!-- results: written by scripts/update_readme.py -->\n", "<!-- end of results -->\n"
-#: Claims of the table in README.md with short descriptions.
+RESULTS = REPOSITORY / "docs" / "studies" / "results.md"
+BEGIN_STUDIES, END_STUDIES = "<!-- studies: written by scripts/update_readme.py -->\n", "<!-- end of studies -->\n"
+BEGIN, END = "<!-- errors: written by scripts/update_readme.py -->\n", "<!-- end of errors -->\n"
+#: Claims of the table in docs/studies/results.md with short descriptions.
 SHOWN = {
-    "pcie_staggered_probes": "beyond: staggered copies between 8 GPUs on two machines with two switches, largest error",
-    "pcie_all_to_all_probes": "beyond: all-to-all copies on these and on paired virtual switches, largest error",
+    "pcie_staggered_probes": "ours: staggered copies between 8 GPUs on two machines with two switches, largest error",
+    "pcie_all_to_all_probes": "ours: all-to-all copies on these and on paired virtual switches, largest error",
     "pcie_within_fifteen_percent": "SC16: communications within ±15 %",
     "pcie_example_step_two": "SC16: the example ends after",
     "pcie_example_data_remaining": "SC16: remaining data after the first step of the example",
@@ -30,14 +34,45 @@ SHOWN = {
     "breakdown_latency_within_five_percent": "Breaking Band: error of the modelled latency",
     "maxrate_node_rate": "Gropp: rate of a node of Blue Waters",
     "maxrate_worst_error": "Gropp: largest error of the slides' parameters",
-    "maxrate_unseen_processes": "beyond: median error for left-out process counts, worst data set",
-    "gpucentric_regret": "beyond: largest cost of a wrong choice of the selector",
+    "maxrate_unseen_processes": "ours: median error for left-out process counts, worst data set",
+    "gpucentric_regret": "ours: largest cost of a wrong choice of the selector",
     "gpucentric_g06": "Froening: MPI is faster than RMA and GGAS from GPU memory for large payloads",
     "gpucentric_g12": "Froening: lowest energy of in-kernel synchronisation relative to CPU control",
     "percs_random_nodes_4d_64": "SC11: time of the next best mapping relative to random nodes, 4D stencil",
     "percs_random_nodes_2d_64": "SC11: time of the next best mapping relative to random nodes, 2D stencil",
-    "percs_searched_mapping": "beyond: time of the busiest link with a searched mapping",
+    "percs_searched_mapping": "ours: time of the busiest link with a searched mapping",
 }
+#: Studies of README.md: publication, statement with its claim, and unit of the result.
+STUDIES = {
+    "pcie": (
+        "Martinasso et al.: A PCIe congestion-aware performance model for densely populated accelerator servers, SC16, "
+        "[doi](https://doi.org/10.1109/SC.2016.62)",
+        "95 % of copies are within 15 %", "pcie_within_fifteen_percent", "in our packet simulator",
+    ),
+    "breakdown": (
+        "Zambre et al.: Breaking Band: A breakdown of high-performance communication, ICPP 2019, "
+        "[doi](https://doi.org/10.1145/3337821.3337910)",
+        "the modelled latency is within 5 %", "breakdown_latency_within_five_percent", "off, with recalled inputs",
+    ),
+    "maxrate": (
+        "Gropp, Olson, Samfass: Modeling MPI communication performance on SMP nodes: Is it time to retire the ping pong "
+        "test, EuroMPI 2016, [doi](https://doi.org/10.1145/2966884.2966919)",
+        "a Blue Waters node reaches 5.7 GB/s", "maxrate_node_rate", "in independent measurements",
+    ),
+    "gpucentric": (
+        "Froening: Towards efficient communication methods and models for scalable GPU-centric computing systems, GTC "
+        "2016 (S6357, a talk)",
+        "MPI is faster than RMA and GGAS for large payloads", "gpucentric_g06", "of draws of assumed inputs",
+    ),
+    "percs": (
+        "Bhatele et al.: Avoiding hot-spots on two-level direct networks, SC11, "
+        "[doi](https://doi.org/10.1145/2063384.2063486)",
+        "random nodes are the best mapping of a 4D stencil", "percs_random_nodes_4d_64",
+        "is the relative time of the next best mapping, with assumed inputs",
+    ),
+}  # fmt: skip
+#: Classes of measured copies in README.md, with their model and the baseline that shares links fairly.
+COPIES = {"few copies": "few copies at a time", "many copies of a GPU": "many copies of each GPU (all-to-all)"}
 
 
 def export(database: Path) -> None:
@@ -50,10 +85,14 @@ def export(database: Path) -> None:
 
 
 def results(claims: list[dict[str, str]]) -> str:
-    """Return the section of README.md that is generated from the claims."""
+    """Return the page of results that is generated from the claims."""
     of = {row["claim"]: row for row in claims}
     first = headline((row["verdict"], row["evidence"], row["of_ours"] == "true") for row in claims)
     lines = [
+        "# Results of the default study",
+        "",
+        "This page lists how published statements compare with the default study. `fabricast claims` prints all of them.",
+        "",
         f"The default study: {first}. Selected claims:",
         "",
         "| claim | expected | this run | verdict | evidence | holds in |",
@@ -89,10 +128,59 @@ def _evidence_lines(claims: list[dict[str, str]]) -> list[str]:
     return lines
 
 
-def with_results(readme: str, claims: list[dict[str, str]]) -> str:
-    """Return README.md with an updated section of results."""
-    before, rest = readme.split(BEGIN)
-    return before + BEGIN + "\n" + results(claims) + "\n" + END + rest.split(END)[1]
+def errors() -> str:
+    """Return the table of the errors of forecasts on machines that others measured."""
+    lines = ["| measured by others | rows | fabricast | baseline |", "|---|---|---|---|"]
+    rows = read_csv(
+        published() / "forecast_errors.csv", ["graph_class", "model", "graphs", "median", "within_band", "worst"]
+    )
+    copies = {(row["graph_class"], row["model"]): row for row in rows}
+    for graph_class, title in COPIES.items():
+        ours, sharing = copies[graph_class, "ports_and_engines"], copies[graph_class, "max_min"]
+        lines.append(
+            f"| {title} | {ours['graphs']} | median {ours.number('median'):.1%}, {ours.number('within_band'):.0%} within "
+            f"15 % | fair sharing of links: median {sharing.number('median'):.1%} |"
+        )
+    names = ["transport", "size_class", "forecast", "rows", "machines", "median", "within_band", "worst"]
+    of_class = {
+        (row["transport"], row["size_class"], row["forecast"]): row
+        for row in read_csv(published() / "collectives" / "errors.csv", names)
+    }
+    for transport, words in (("P2P", "direct copies"), ("SHM", "through host memory")):
+        for size_class in ("up to 32 KiB", "64 to 512 KiB", "from 1 MiB"):
+            ours = of_class[transport, size_class, "fabricast"]
+            left_out = of_class[transport, size_class, "fabricast, machine left out of the fit"]
+            nccl = of_class[transport, size_class, "NCCL's estimate"]
+            lines.append(
+                f"| all_reduce, {words}, {size_class} | {ours['rows']} | median {ours.number('median'):.1%} "
+                f"({left_out.number('median'):.1%} with the machine left out of the fit) | NCCL's estimate: median "
+                f"{nccl.number('median'):.0%} |"
+            )
+    return "\n".join(lines).replace("%", " %").replace("  %", " %") + "\n"
+
+
+def studies(claims: list[dict[str, str]]) -> str:
+    """Return the table of publications with one result of the default study each."""
+    of = {row["claim"]: row for row in claims}
+    lines = ["| study | publication | a statement and the result of the default study |", "|---|---|---|"]
+    for study, (publication, statement, claim, words) in STUDIES.items():
+        row = of[claim]
+        is_share = bool(row["share_of_draws"])
+        value = (
+            f"{float(row['share_of_draws']):.0%}" if is_share else observed_text(_number(row["observed"]), row["unit"])
+        )
+        lines.append(
+            f"| `{study}` | {publication} | {statement}: {value.replace('%', ' %').replace('  ', ' ')} {words} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def with_tables(readme: str, claims: list[dict[str, str]]) -> str:
+    """Return README.md with updated tables of errors and studies."""
+    for begin, end, text in ((BEGIN, END, errors()), (BEGIN_STUDIES, END_STUDIES, studies(claims))):
+        before, rest = readme.split(begin)
+        readme = before + begin + "\n" + text + "\n" + end + rest.split(end)[1]
+    return readme
 
 
 def read_claims() -> list[dict[str, str]]:
@@ -102,10 +190,11 @@ def read_claims() -> list[dict[str, str]]:
 
 
 def main() -> None:
-    """Export the claims if a database is specified, then write README.md."""
+    """Export the claims if a database is specified, then write the page of results and README.md."""
     if len(sys.argv) > 1:
         export(Path(sys.argv[1]))
-    README.write_text(with_results(README.read_text(encoding="utf-8"), read_claims()), encoding="utf-8")
+    RESULTS.write_text(results(read_claims()), encoding="utf-8")
+    README.write_text(with_tables(README.read_text(encoding="utf-8"), read_claims()), encoding="utf-8")
 
 
 if __name__ == "__main__":

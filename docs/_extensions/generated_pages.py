@@ -14,10 +14,13 @@ import yaml
 from sphinx.application import Sphinx
 
 from fabricast.breakdown.components import read_systems
+from fabricast.collectives.evidence.errors import machine_errors
+from fabricast.collectives.evidence.measured import SIZE_CLASSES
 from fabricast.config import checked_config
 from fabricast.core.errors import InputError
 from fabricast.core.resources import published
 from fabricast.figures.catalogue import Entry, figures_of
+from fabricast.inputs.csv_files import read_csv
 from fabricast.inputs.parameters import read_parameters
 from fabricast.inputs.studies import study_names
 from fabricast.maxrate.models import SLIDE_PARAMETERS
@@ -65,6 +68,28 @@ def _parameter_rows(study: str) -> list[tuple[object, ...]]:
 def _parameters(study: str) -> str:
     rows = [(system, f"`{name}`", f"{value:.6g}", *rest) for system, name, value, *rest in _parameter_rows(study)]
     return _markdown_table(["system", "parameter", "value", "unit", "tag", "source"], rows)
+
+
+def _constants() -> str:
+    """Constants of the time model of collective operations, with their intervals."""
+    names = ["name", "value", "unit", "ci_low", "ci_high", "source"]
+    rows = read_csv(published() / "collectives" / "constants.csv", names)
+    cells = [(f"`{row['name']}`", row["value"], row["unit"], row["ci_low"], row["ci_high"]) for row in rows]
+    return _markdown_table(["constant", "value", "unit", "low", "high"], cells)
+
+
+def _collective_errors() -> str:
+    """Errors of all_reduce by machine and class of sizes."""
+    times = machine_errors()
+    times = times[times["operation"] == "all_reduce"]
+    rows = []
+    for (system, transport), part in times.groupby(["system", "transport"], sort=True):
+        cells: list[object] = [system, transport]
+        for size_class in SIZE_CLASSES:
+            error = (part["forecast_s"] / part["measured_s"] - 1)[part["size_class"] == size_class].abs()
+            cells.append(f"{error.median():.1%} of {len(error)}" if len(error) else "")
+        rows.append(tuple(cells))
+    return _markdown_table(["machine", "transport", *SIZE_CLASSES], rows)
 
 
 def _verdicts() -> dict[str, tuple[str, str]]:
@@ -256,6 +281,8 @@ def _generate(app: Sphinx) -> None:
         (generated / f"{study}_parameters.md").write_text(_parameters(study), encoding="utf-8")
         (generated / f"{study}_claims.md").write_text(_claims(study, verdicts), encoding="utf-8")
         (generated / f"{study}_figures.md").write_text(_figures(study, static), encoding="utf-8")
+    (generated / "collectives_constants.md").write_text(_constants(), encoding="utf-8")
+    (generated / "collectives_errors.md").write_text(_collective_errors(), encoding="utf-8")
     (generated / "gallery.md").write_text(_gallery(static), encoding="utf-8")
     (generated / "tables.md").write_text(_tables(), encoding="utf-8")
     (generated / "diagram.svg").write_text(_diagram(), encoding="utf-8")

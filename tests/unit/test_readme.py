@@ -4,6 +4,7 @@ import csv
 import importlib.util
 import re
 import shlex
+import shutil
 
 import pytest
 from typer.testing import CliRunner
@@ -16,10 +17,12 @@ from fabricast.results.verdicts import HOLDS
 from tests.conftest import REPOSITORY
 
 README = (REPOSITORY / "README.md").read_text()
-PAGE = (REPOSITORY / "docs" / "howto" / "validate_machine.md").read_text()
+PAGES = [
+    REPOSITORY / "docs" / "howto" / f"{name}.md" for name in ("validate_machine", "all_reduce", "diagnose", "describe_machine")
+]
 CONSOLES = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
 #: The sessions of a page run in one folder, because later sessions read files of earlier sessions.
-SESSIONS = [*CONSOLES, "".join(re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL))]
+SESSIONS = [*CONSOLES, *("".join(re.findall(r"```console\n(.*?)```", page.read_text(), re.DOTALL)) for page in PAGES)]
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +36,8 @@ def update():
 
 def test_results_agree_with_the_recorded_default_study(update):
     claims = update.read_claims()
-    assert update.with_results(README, claims) == README, "run: scripts/update_readme.py DATABASE"
+    assert update.with_tables(README, claims) == README, "run: scripts/update_readme.py DATABASE"
+    assert update.results(claims) == update.RESULTS.read_text(), "run: scripts/update_readme.py DATABASE"
     # The record contains the current claims and agrees with the baseline of `claims --strict`.
     current_claims = {claim.claim: claim for claim in read_claims(published() / "claims")}
     assert {row["claim"] for row in claims} == current_claims.keys()
@@ -52,14 +56,35 @@ def test_console_sessions_print_the_shown_output(console, tmp_path, monkeypatch)
             text = re.search(r"'([^']*)'", command)[1].encode().decode("unicode_escape")
             (tmp_path / command.rsplit(" ", 1)[1]).write_text(text)
             continue
+        if command.startswith("cp "):
+            shutil.copy(REPOSITORY / command.split()[1], tmp_path / command.split()[2])
+            continue
         result = CliRunner().invoke(app, shlex.split(command)[1:])
-        assert result.exit_code == 0, result.output
+        # `diagnose` exits with 1 if it has findings.
+        assert result.exit_code == ("diagnose" in command), result.output
         pattern = re.escape(shown).replace(re.escape("..."), ".*")
         assert re.search(pattern, result.output, re.DOTALL), result.output
 
 
 def test_readme_has_three_console_sessions():
     assert len(CONSOLES) == 3
+    assert README.count("\n") <= 120
+
+
+def test_the_python_example_prints_the_shown_output(capsys):
+    (example,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    exec(example, {})
+    assert re.search(r"# ([\d.]+ ms)", example)[1] == capsys.readouterr().out.strip()
+
+
+def test_the_picture_is_the_one_of_the_example(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (session,) = [text for text in CONSOLES if "predict storm8" in text]
+    command = session[2:].partition("\n")[0]
+    result = CliRunner().invoke(app, [*shlex.split(command)[1:], "--draw", "picture.svg"])
+    assert result.exit_code == 0, result.output
+    picture = REPOSITORY / "docs" / "_static" / "saturated_links.svg"
+    assert (tmp_path / "picture.svg").read_bytes() == picture.read_bytes()
 
 
 def test_publications_agree_with_the_table_of_studies():

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from fabricast.api.predictions import Predictor
     from fabricast.core.warnings import Warning
     from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
+    from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["app"]
 
@@ -67,6 +68,7 @@ LIMITED_BY = typer.Option(
     help="Add the copies whose removal shortens each copy; by default up to 5,000 rows, a million without engines.",
     show_default=False,
 )
+DRAW = typer.Option(help="Draw the tree with the links at which copies wait to this .svg file.", show_default=False)
 FORMAT = typer.Option(
     "--format", help="Format of printed results: table (on a terminal), csv (on a pipe) or json.", show_default=False
 )
@@ -98,6 +100,7 @@ def predict(
     pcie_only: Annotated[bool, PCIE_ONLY] = False,
     output: Annotated[Path | None, OUTPUT] = None,
     format_: Annotated[str | None, FORMAT] = None,
+    draw: Annotated[Path | None, DRAW] = None,
     threads: Annotated[int | None, THREADS] = None,
     include_display: Annotated[bool, DISPLAY] = False,
 ) -> None:
@@ -113,6 +116,7 @@ def predict(
     check_model_parameters(tau, crossing_cost)
     size_bytes = size_of(size)
     check_output(output, ".csv", ".parquet", inputs=(graphs, parameters, measurements, topology))
+    check_output(draw, ".svg", option="--draw", inputs=(graphs, parameters, measurements, topology))
     shown = printed_format(format_, output)
     threads = check_threads(threads)
     patterns = Patterns(graphs, all_to_all, halo, ring, host_to_all, copies)
@@ -121,7 +125,7 @@ def predict(
         model, rate_of(bandwidth), tau, crossing_cost, parameters, pcie_only, program, measurements, system
     )
     predictor = partial(Predictor, tree, inputs, explain=explain, threads=threads)
-    if output is not None and graphs is not None:
+    if output is not None and graphs is not None and draw is None:
         if limited_by is None:
             limited_by = not graphs.is_file() or graphs.stat().st_size <= most_explained(inputs) * _ROW_BYTES
         with suppress(ScatteredGraphError):
@@ -135,11 +139,24 @@ def predict(
         limited_by = read.source.size <= most_explained(inputs)
     whole = predictor(limited_by=limited_by)
     table = whole.predict(read)
+    if draw is not None:
+        _draw(tree, table, draw)
     if output is None:
         print_elapsed(table, shown)
     else:
         write_elapsed(table, output)
     print_warnings(whole.warnings())
+
+
+def _draw(tree: PcieTree, table: Prediction, path: Path) -> None:
+    """Draw the tree with the links at which copies wait, and the links that cause their waits."""
+    from fabricast.inputs.files import write_text
+    from fabricast.pcie.topology.drawing import saturated_vertices, tree_svg
+
+    waiting = table[table["slowdown"] > 1.001]
+    labels = [*waiting["bottleneck"].astype(str), *waiting["caused_by"].astype(str)]
+    drawing = tree_svg(tree, saturated_vertices(tree, labels))
+    write_text(path, drawing[drawing.index("<svg") : drawing.index("</svg>")] + "</svg>\n")
 
 
 def _predict_blocks(

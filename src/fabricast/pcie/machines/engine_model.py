@@ -193,7 +193,7 @@ class EngineModel:
         self._examples: dict[WarningCode, str] = {}
         self._last: dict[WarningCode, str] = {}
 
-    def times(self, graphs: CongestionGraphs, *, explain: bool = False) -> CopyTimes:
+    def times(self, graphs: CongestionGraphs, *, explain: bool = False, warn: bool = True) -> CopyTimes:
         """Return the completion times of the copies of some graphs.
 
         Parameters
@@ -202,6 +202,8 @@ class EngineModel:
             The graphs; copies are issued in their order.
         explain : bool, default False
             Whether to determine the bottleneck of each copy.
+        warn : bool, default True
+            Whether the graphs count in warnings; graphs that are evaluated again without some copies do not.
 
         Returns
         -------
@@ -218,6 +220,11 @@ class EngineModel:
             If several copies use host memory of unknown capacity, if the rate of a single copy between sockets is
             needed and was not measured, or if a graph has too many copies.
         """
+        if not warn:
+            before = self._counts.copy(), dict(self._examples), dict(self._last)
+            found = self.times(graphs, explain=explain)
+            self._counts, self._examples, self._last = before
+            return found
         program = self._common_program(graphs)
         if program is not None:
             return graph_times(self.tree, graphs, program, self.calibration.rates, explain=explain)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from html import escape
 from typing import Protocol
 
 from fabricast.pcie.topology.parts import MemoryNode, PeerLink, Vertex
 
-__all__ = ["tree_svg"]
+__all__ = ["saturated_vertices", "tree_svg"]
 
 _COLUMN, _ROW, _BOX_WIDTH, _BOX_HEIGHT = 84, 62, 72, 24
 _FILLS = {
@@ -46,7 +47,38 @@ class DrawnTree(Protocol):
     def vertex(self, name: str) -> Vertex: ...
 
 
-def tree_svg(tree: DrawnTree) -> str:
+#: Colour of saturated links, and labels of links in forecasts.
+_SATURATED = "#D55E00"
+_LINK, _END = re.compile(r"link (\S+) > (\S+?)(?: \(.*)?"), re.compile(r"endpoint (\S+) (?:sends|receives)")
+
+
+def saturated_vertices(tree: DrawnTree, labels: Iterable[str]) -> set[str]:
+    """Return the vertices whose link to the parent is named in labels of forecasts, such as 'link S1 > S0'.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology.
+    labels : iterable of str
+        Values of the columns bottleneck and caused_by.
+
+    Examples
+    --------
+    >>> from fabricast.pcie.topology.files import load_tree
+    >>> sorted(saturated_vertices(load_tree("storm8"), ["link S1 > S0", "endpoint 4 receives", ""]))
+    ['4', 'S1']
+    """
+    found = set()
+    for label in set(labels):
+        if (match := _END.fullmatch(label)) is not None:
+            found.add(match[1])
+        elif (match := _LINK.fullmatch(label)) is not None:
+            names = {vertex.name: vertex.parent for vertex in tree.vertices}
+            found.add(match[1] if names.get(match[1]) == match[2] else match[2])
+    return found & {vertex.name for vertex in tree.vertices}
+
+
+def tree_svg(tree: DrawnTree, saturated: Iterable[str] = ()) -> str:
     """Return an SVG drawing of a tree.
 
     Vertices are arranged by level. Links are labelled with PCIe generation, width and rate if these are known.
@@ -55,6 +87,8 @@ def tree_svg(tree: DrawnTree) -> str:
     ----------
     tree : PcieTree
         Topology to draw.
+    saturated : iterable of str, default ()
+        Vertices whose link to the parent is saturated; it is thick and orange.
 
     Returns
     -------
@@ -67,7 +101,7 @@ def tree_svg(tree: DrawnTree) -> str:
     >>> tree_svg(load_tree("storm8")).count("<rect")
     15
     """
-    x = _places(tree)
+    x, full = _places(tree), set(saturated)
     y = {name: _ROW * depth + _BOX_HEIGHT for name, depth in tree.depth.items()}
     width = _COLUMN * len(tree.endpoint_names) + 8
     height = max(y.values()) + _BOX_HEIGHT
@@ -77,7 +111,8 @@ def tree_svg(tree: DrawnTree) -> str:
         if vertex.parent is not None:
             links.append(
                 f'<line x1="{center_x:.0f}" y1="{center_y - _BOX_HEIGHT / 2:.0f}" x2="{x[vertex.parent]:.0f}" '
-                f'y2="{y[vertex.parent] + _BOX_HEIGHT / 2:.0f}" stroke="#777"/>'
+                f'y2="{y[vertex.parent] + _BOX_HEIGHT / 2:.0f}" '
+                + (f'stroke="{_SATURATED}" stroke-width="4"/>' if vertex.name in full else 'stroke="#777"/>')
             )
             boxes.append(_text(center_x, center_y - _BOX_HEIGHT / 2 - 4, _link_label(tree, vertex.name), 8, "#555"))
         boxes.append(
@@ -133,5 +168,6 @@ def _text(x: float, y: float, text: str, size: int, colour: str) -> str:
     if not text:
         return ""
     return (
-        f'<text x="{x:.0f}" y="{y:.0f}" font-size="{size}" fill="{colour}" text-anchor="middle">{escape(text)}</text>'
+        f'<text x="{x:.0f}" y="{y:.0f}" font-size="{size}" fill="{colour}" text-anchor="middle" paint-order="stroke" stroke="#fff" '
+        f'stroke-width="2">{escape(text)}</text>'
     )
