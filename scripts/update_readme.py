@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """update_readme.py [DATABASE]: write the claims of a default study to docs, and the errors of forecasts to README.md.
 
-The claims of a finished run go to docs/default_claims.csv and docs/studies/results.md. Without a database, the pages are
-rewritten from docs/default_claims.csv and config/published; a test compares them.
+The claims of a finished run go to docs/default_claims.csv and docs/studies/results.md. Without a database, the pages
+are rewritten from docs/default_claims.csv and config/published; a test compares them.
 """
 
 import csv
@@ -42,31 +42,31 @@ SHOWN = {
     "percs_random_nodes_2d_64": "SC11: time of the next best mapping relative to random nodes, 2D stencil",
     "percs_searched_mapping": "ours: time of the busiest link with a searched mapping",
 }
-#: Studies of README.md: publication, statement with its claim, and unit of the result.
+#: Studies of README.md: publication, DOI, statement with its claim, and words after the result.
 STUDIES = {
     "pcie": (
-        "Martinasso et al.: A PCIe congestion-aware performance model for densely populated accelerator servers, SC16, "
-        "[doi](https://doi.org/10.1109/SC.2016.62)",
-        "95 % of copies are within 15 %", "pcie_within_fifteen_percent", "in our packet simulator",
+        "Martinasso et al.: A PCIe congestion-aware performance model for densely populated accelerator servers, SC16",
+        "10.1109/SC.2016.62", "95 % of copies are within 15 %", "pcie_within_fifteen_percent",
+        "in our packet simulator",
     ),
     "breakdown": (
-        "Zambre et al.: Breaking Band: A breakdown of high-performance communication, ICPP 2019, "
-        "[doi](https://doi.org/10.1145/3337821.3337910)",
-        "the modelled latency is within 5 %", "breakdown_latency_within_five_percent", "off, with recalled inputs",
+        "Zambre et al.: Breaking Band: A breakdown of high-performance communication, ICPP 2019",
+        "10.1145/3337821.3337910", "the modelled latency is within 5 %", "breakdown_latency_within_five_percent",
+        "off, with recalled inputs",
     ),
     "maxrate": (
-        "Gropp, Olson, Samfass: Modeling MPI communication performance on SMP nodes: Is it time to retire the ping pong "
-        "test, EuroMPI 2016, [doi](https://doi.org/10.1145/2966884.2966919)",
-        "a Blue Waters node reaches 5.7 GB/s", "maxrate_node_rate", "in independent measurements",
+        ("Gropp, Olson, Samfass: Modeling MPI communication performance on SMP nodes: Is it time to retire the ping "
+        "pong test, EuroMPI 2016"),
+        "10.1145/2966884.2966919", "a Blue Waters node reaches 5.7 GB/s", "maxrate_node_rate",
+        "in independent measurements",
     ),
     "gpucentric": (
-        "Froening: Towards efficient communication methods and models for scalable GPU-centric computing systems, GTC "
-        "2016 (S6357, a talk)",
-        "MPI is faster than RMA and GGAS for large payloads", "gpucentric_g06", "of draws of assumed inputs",
+        ("Froening: Towards efficient communication methods and models for scalable GPU-centric computing systems, "
+        "GTC 2016 (S6357, a talk)"),
+        "", "MPI is faster than RMA and GGAS for large payloads", "gpucentric_g06", "of draws of assumed inputs",
     ),
     "percs": (
-        "Bhatele et al.: Avoiding hot-spots on two-level direct networks, SC11, "
-        "[doi](https://doi.org/10.1145/2063384.2063486)",
+        "Bhatele et al.: Avoiding hot-spots on two-level direct networks, SC11", "10.1145/2063384.2063486",
         "random nodes are the best mapping of a 4D stencil", "percs_random_nodes_4d_64",
         "is the relative time of the next best mapping, with assumed inputs",
     ),
@@ -91,7 +91,7 @@ def results(claims: list[dict[str, str]]) -> str:
     lines = [
         "# Results of the default study",
         "",
-        "This page lists how published statements compare with the default study. `fabricast claims` prints all of them.",
+        "This page lists how published statements compare with the default study. `fabricast claims` prints all.",
         "",
         f"The default study: {first}. Selected claims:",
         "",
@@ -138,8 +138,8 @@ def errors() -> str:
     for graph_class, title in COPIES.items():
         ours, sharing = copies[graph_class, "ports_and_engines"], copies[graph_class, "max_min"]
         lines.append(
-            f"| {title} | {ours['graphs']} | median {ours.number('median'):.1%}, {ours.number('within_band'):.0%} within "
-            f"15 % | fair sharing of links: median {sharing.number('median'):.1%} |"
+            f"| {title} | {ours['graphs']} | median {ours.number('median'):.1%}, {ours.number('within_band'):.0%} "
+            f"within 15 % | fair sharing of links: median {sharing.number('median'):.1%} |"
         )
     names = ["transport", "size_class", "forecast", "rows", "machines", "median", "within_band", "worst"]
     of_class = {
@@ -163,15 +163,14 @@ def studies(claims: list[dict[str, str]]) -> str:
     """Return the table of publications with one result of the default study each."""
     of = {row["claim"]: row for row in claims}
     lines = ["| study | publication | a statement and the result of the default study |", "|---|---|---|"]
-    for study, (publication, statement, claim, words) in STUDIES.items():
+    for study, (publication, doi, statement, claim, words) in STUDIES.items():
         row = of[claim]
         is_share = bool(row["share_of_draws"])
-        value = (
-            f"{float(row['share_of_draws']):.0%}" if is_share else observed_text(_number(row["observed"]), row["unit"])
-        )
-        lines.append(
-            f"| `{study}` | {publication} | {statement}: {value.replace('%', ' %').replace('  ', ' ')} {words} |"
-        )
+        observed = observed_text(_number(row["observed"]), row["unit"])
+        value = f"{float(row['share_of_draws']):.0%}" if is_share else observed
+        link = f", [doi:{doi}](https://doi.org/{doi})" if doi else ""
+        result = f"{statement}: {value.replace('%', ' %').replace('  ', ' ')} {words}"
+        lines.append(f"| `{study}` | {publication}{link} | {result} |")
     return "\n".join(lines) + "\n"
 
 

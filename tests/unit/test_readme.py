@@ -18,7 +18,8 @@ from tests.conftest import REPOSITORY
 
 README = (REPOSITORY / "README.md").read_text()
 PAGES = [
-    REPOSITORY / "docs" / "howto" / f"{name}.md" for name in ("validate_machine", "all_reduce", "diagnose", "describe_machine")
+    REPOSITORY / "docs" / "howto" / f"{name}.md"
+    for name in ("validate_machine", "all_reduce", "diagnose", "describe_machine")
 ]
 CONSOLES = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
 #: The sessions of a page run in one folder, because later sessions read files of earlier sessions.

@@ -155,6 +155,28 @@ rule plot_breakdown:
         "../scripts/breakdown/plot_breakdown.py"
 
 
+rule plot_collectives:
+    input:
+        **{
+            table: f"<results>/collectives/machines.{table}.parquet"
+            for table in ("collective_machine", "collective_time", "collective_error")
+        },
+    output:
+        figure_outputs("collectives", STUDY_FIGURES["collectives"]),
+    log:
+        "<logs>/plot_collectives.log",
+    benchmark:
+        "<logs>/benchmarks/plot_collectives.tsv"
+    conda:
+        "../../envs/environment.yaml"
+    params:
+        figures=STUDY_FIGURES["collectives"],
+        values={},
+        code=code("figures", "config", "collectives"),
+    script:
+        "../scripts/collectives/plot_collectives.py"
+
+
 rule plot_maxrate:
     input:
         **{

@@ -125,6 +125,18 @@ OUTPUTS = {
     "compare_percs_packets": Shards(
         "percs", "packets", ("prediction", "reference", "error_feature")
     ),
+    "evaluate_collectives": Shards(
+        "collectives",
+        "machines",
+        (
+            "collective_machine",
+            "collective_time",
+            "collective_error",
+            "prediction",
+            "reference",
+            "parameter",
+        ),
+    ),
     "search_percs_mappings": Shards("percs", "searched", ("network_search",)),
 }
 

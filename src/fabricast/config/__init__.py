@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 from pydantic import Field, field_validator
 
 from fabricast.config.breakdown import BreakdownConfig
+from fabricast.config.collectives import CollectivesConfig
 from fabricast.config.gpucentric import GpuCentricConfig
 from fabricast.config.maxrate import MaxRateConfig
 from fabricast.config.pcie import PcieConfig
@@ -39,6 +40,9 @@ class Config(Section):
     maxrate: MaxRateConfig = Field(description="The max-rate study.")
     gpucentric: GpuCentricConfig = Field(default_factory=GpuCentricConfig, description="The GPU-centric study.")
     percs: PercsConfig = Field(default_factory=PercsConfig, description="The study of two-level direct networks.")
+    collectives: CollectivesConfig = Field(
+        default_factory=CollectivesConfig, description="The study of NCCL's collective operations."
+    )
     pathvars: dict[Literal["results", "reports", "logs"], str] = Field(
         default_factory=dict,
         description="Folders of results, reports and logs, so that studies do not overwrite each other.",

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from fabricast.config import Config
 from fabricast.config.breakdown import BreakdownConfig
+from fabricast.config.collectives import CollectiveMachineConfig, CollectivesConfig
 from fabricast.config.gpucentric import GpuCentricConfig, GpuRunConfig
 from fabricast.config.maxrate import MaxRateConfig, PairsConfig
 from fabricast.config.pcie import GraphSet, PcieConfig, ProbeRunConfig, ScheduleConfig, SearchedPattern
@@ -47,6 +48,8 @@ def config_markdown() -> str:
         (GpuCentricConfig, "`gpucentric`"),
         (GpuRunConfig, "`gpucentric.gpu_run`"),
         (PercsConfig, "`percs`"),
+        (CollectivesConfig, "`collectives`"),
+        (CollectiveMachineConfig, "`collectives.machines.NAME`"),
     ):
         lines += [
             "",

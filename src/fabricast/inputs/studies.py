@@ -1,4 +1,4 @@
-"""Published metadata of the five studies."""
+"""Metadata of the studies."""
 
 from __future__ import annotations
 

@@ -91,6 +91,22 @@ KEY_TABLES = {
             AS direct_faster, count(*) AS sizes, printf('%.1f %%', 100 * max(regret)) AS largest_regret
             FROM gpucentric_path GROUP BY ALL ORDER BY ALL""",
     },
+    "collectives": {
+        "Machines of the measured collective operations": """
+            SELECT CASE WHEN own THEN system || ' (yours)' ELSE system END AS machine, topology AS tree, ranks AS gpus,
+            cpu, nccl_version, channels, ring_gb_per_s AS ring_gb_per_s_of_nccl,
+            printf('%.1f', pair_bytes_per_s / 1e9) AS pair_gb_per_s, knows_host_memory AS host_memory_measured
+            FROM collective_machine ORDER BY own DESC, system""",
+        "Largest measured size of each operation": """
+            SELECT CASE WHEN own THEN system || ' (yours)' ELSE system END AS machine, operation,
+            (size_bytes / 1048576)::DECIMAL(10, 2) AS mib, transport, algorithm || ' ' || protocol AS choice,
+            limited_by,
+            printf('%.1f', 1e6 * measured_s) AS measured_us, printf('%.1f', 1e6 * forecast_s) AS forecast_us,
+            printf('%+.1f %%', 100 * (forecast_s / measured_s - 1)) AS error
+            FROM collective_time
+            QUALIFY row_number() OVER (PARTITION BY system, operation ORDER BY size_bytes DESC) = 1
+            ORDER BY own DESC, system, operation""",
+    },
     "percs": {
         "Time of the busiest link in ms, mean over seeds": """
             PIVOT (SELECT workload, routing, mapping, printf('%.3g', 1000 * avg(bottleneck_s)) AS t FROM network_case

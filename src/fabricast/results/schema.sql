@@ -1,7 +1,7 @@
 -- Tables of results/fabricast.duckdb. Comments after columns and above tables become COMMENTs
 -- in the database. Column names contain the units (SI).
 
-CREATE TYPE study_name AS ENUM ('pcie', 'breakdown', 'maxrate', 'gpucentric', 'percs');
+CREATE TYPE study_name AS ENUM ('pcie', 'breakdown', 'maxrate', 'gpucentric', 'percs', 'collectives');
 CREATE TYPE reference_kind AS ENUM ('measured', 'simulated', 'published');
 CREATE TYPE provenance_tag AS ENUM ('published', 'quoted', 'recalled', 'derived', 'assumed', 'measured');
 CREATE TYPE claim_verdict AS ENUM ('reproduced', 'deviates', 'follows_from_inputs', 'does_not_discriminate', 'decided_by_tolerance', 'not_testable');
@@ -12,7 +12,7 @@ CREATE TYPE topology_kind AS ENUM ('pcie_tree', 'two_level_direct', 'node', 'pat
 CREATE TYPE graph_family AS ENUM ('scatter', 'gather', 'all_to_all', 'exhaustive', 'random', 'halo_2d', 'halo_3d', 'probe', 'example', 'user');
 CREATE TYPE breakdown_layer AS ENUM ('CPU', 'I/O', 'Network');
 
--- The five published studies.
+-- The five published studies, and that of this project on collective operations.
 CREATE TABLE study (
   study study_name NOT NULL, -- short name
   title VARCHAR NOT NULL, -- title of the publication
@@ -384,6 +384,52 @@ CREATE TABLE what_if (
   share_removed DOUBLE NOT NULL, -- share of the total that is removed
   speedup_ratio DOUBLE NOT NULL, -- old total / new total
   PRIMARY KEY (system, metric, component, reduction)
+);
+-- Machines of the study of collective operations, with the rings of NCCL.
+CREATE TABLE collective_machine (
+  system VARCHAR NOT NULL, -- machine and settings
+  topology VARCHAR NOT NULL, -- PCIe tree
+  ranks BIGINT NOT NULL, -- number of GPUs
+  cpu VARCHAR NOT NULL, -- processor family, as NCCL distinguishes
+  capability DOUBLE NOT NULL, -- CUDA compute capability
+  nccl_version VARCHAR NOT NULL, -- version of NCCL
+  channels BIGINT NOT NULL, -- channels in use
+  ring_gb_per_s DOUBLE NOT NULL, -- speed of all rings as NCCL counts
+  is_fallback BOOLEAN NOT NULL, -- whether NCCL's search fails, so that one slow channel is used
+  pair_bytes_per_s DOUBLE NOT NULL, -- rate of an isolated copy
+  knows_host_memory BOOLEAN NOT NULL, -- whether rates of host memory were measured
+  own BOOLEAN NOT NULL, -- whether the machine is that of the user
+  PRIMARY KEY (system)
+);
+-- Measured and forecast times of collective operations.
+CREATE TABLE collective_time (
+  system VARCHAR NOT NULL, -- machine and settings
+  operation VARCHAR NOT NULL, -- operation of nccl-tests
+  size_bytes DOUBLE NOT NULL, -- size as nccl-tests counts
+  measured_s DOUBLE NOT NULL, -- measured time
+  forecast_s DOUBLE NOT NULL, -- forecast time
+  nccl_s DOUBLE, -- NCCL's estimate, which ranks its choices
+  alpha_beta_s DOUBLE, -- latency and rate of an isolated pair
+  transport VARCHAR NOT NULL, -- P2P, or SHM if a hop passes through host memory
+  size_class VARCHAR NOT NULL, -- class of sizes
+  algorithm VARCHAR NOT NULL, -- NCCL's choice
+  protocol VARCHAR NOT NULL, -- NCCL's choice
+  limited_by VARCHAR NOT NULL, -- largest part of the forecast time
+  own BOOLEAN NOT NULL, -- whether the machine is that of the user
+  source VARCHAR NOT NULL, -- origin of the measured time
+  PRIMARY KEY (system, operation, size_bytes)
+);
+-- Errors of forecasts of all_reduce on machines that others measured.
+CREATE TABLE collective_error (
+  transport VARCHAR NOT NULL, -- P2P or SHM
+  size_class VARCHAR NOT NULL, -- class of sizes
+  forecast VARCHAR NOT NULL, -- fabricast, nccl_estimate or alpha_beta
+  rows BIGINT NOT NULL, -- number of measured times
+  machines BIGINT NOT NULL, -- number of machines
+  median DOUBLE NOT NULL, -- median of |forecast / measured - 1|
+  within_band DOUBLE NOT NULL, -- share within 15 %
+  worst DOUBLE NOT NULL, -- largest error
+  PRIMARY KEY (transport, size_class, forecast)
 );
 -- Measurements with several processes per node.
 CREATE TABLE maxrate_measurement (

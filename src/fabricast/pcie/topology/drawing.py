@@ -168,6 +168,6 @@ def _text(x: float, y: float, text: str, size: int, colour: str) -> str:
     if not text:
         return ""
     return (
-        f'<text x="{x:.0f}" y="{y:.0f}" font-size="{size}" fill="{colour}" text-anchor="middle" paint-order="stroke" stroke="#fff" '
-        f'stroke-width="2">{escape(text)}</text>'
+        f'<text x="{x:.0f}" y="{y:.0f}" font-size="{size}" fill="{colour}" text-anchor="middle" '
+        f'paint-order="stroke" stroke="#fff" stroke-width="2">{escape(text)}</text>'
     )

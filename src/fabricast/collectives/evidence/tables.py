@@ -1,0 +1,166 @@
+"""Result tables of the study of collective operations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from fabricast.collectives.constants import constants
+from fabricast.collectives.evidence.errors import case_times, error_table
+from fabricast.collectives.evidence.measured import MeasuredCase, measured_cases, measured_machine, size_class
+from fabricast.collectives.forecast import CollectiveForecast, forecast_operation
+from fabricast.collectives.inputs import CollectiveInputs, prepare
+from fabricast.collectives.machine import CollectiveMachine
+from fabricast.collectives.plan import Plan, nccl_plan
+from fabricast.core.resources import published
+from fabricast.inputs.csv_files import read_csv
+from fabricast.pcie.topology.files import load_tree
+
+__all__ = ["CollectiveTables", "collective_tables", "user_forecast"]
+
+_FORECASTS = {"fabricast": "forecast_s", "nccl_estimate": "nccl_s", "alpha_beta": "alpha_beta_s"}
+_STUDY = "collectives"
+
+
+@dataclass(frozen=True)
+class CollectiveTables:
+    """Result tables of the study.
+
+    Parameters
+    ----------
+    collective_machine, collective_time, collective_error, prediction, reference, parameter : pandas.DataFrame
+        Rows as defined in schema.sql.
+    """
+
+    collective_machine: pd.DataFrame
+    collective_time: pd.DataFrame
+    collective_error: pd.DataFrame
+    prediction: pd.DataFrame
+    reference: pd.DataFrame
+    parameter: pd.DataFrame
+
+
+def user_forecast(name: str, inputs: Mapping[str, object], log: Path | str) -> CollectiveForecast:
+    """Return the forecast of one log of a user's machine.
+
+    Parameters
+    ----------
+    name : str
+        Name of the machine in the configuration, for messages.
+    inputs : mapping
+        Topology and optional pairs, cpu, gpu, numa, nccl_version and transport.
+    log : Path or str
+        Log of nccl-tests.
+
+    Raises
+    ------
+    InputError
+        If an input is invalid.
+    """
+    options = {key: value for key, value in inputs.items() if key not in ("topology", "pairs", "logs") and value}
+    known = CollectiveInputs(measurements=inputs.get("pairs") or None, log=log, **options)  # type: ignore[arg-type]
+    prepared = prepare(load_tree(str(inputs["topology"])), None, known)
+    return forecast_operation(prepared.machine, prepared.operation, plan=prepared.plan, log=prepared.log)
+
+
+def collective_tables(own: Sequence[tuple[str, CollectiveForecast]] = ()) -> CollectiveTables:
+    """Return the tables of the measured machines and of machines of the user.
+
+    Parameters
+    ----------
+    own : sequence of (str, CollectiveForecast)
+        Name and forecast of each log of the user.
+
+    Examples
+    --------
+    >>> tables = collective_tables()
+    >>> sorted(tables.collective_time["transport"].unique().tolist())
+    ['P2P', 'SHM']
+    """
+    times = pd.concat([_case_rows(case) for case in measured_cases()], ignore_index=True)
+    machines = [
+        _machine_row(case.system, measured_machine(case.system), nccl_plan(measured_machine(case.system)), own=False)
+        for case in measured_cases()
+    ]
+    errors = error_table(times, _FORECASTS)
+    for name, forecast in own:
+        times = pd.concat([times, _own_rows(name, forecast)], ignore_index=True)
+        machines.append(_machine_row(name, forecast.machine, forecast.plan, own=True))
+    predictions = [
+        times[["system", "operation", "size_bytes", column]].rename(columns={column: "value"}).assign(model=model)
+        for model, column in _FORECASTS.items()
+    ]
+    prediction = pd.concat(predictions, ignore_index=True).dropna(subset=["value"])
+    reference = times[["system", "operation", "size_bytes", "measured_s", "source"]].rename(
+        columns={"measured_s": "value", "source": "origin"}
+    )
+    reference = reference.assign(kind="measured", spread=None, low=None, high=None, tag="measured")
+    return CollectiveTables(
+        pd.DataFrame(machines).drop_duplicates("system"), times, errors, _cases(prediction), _cases(reference),
+        _parameters(),
+    )  # fmt: skip
+
+
+def _case_rows(case: MeasuredCase) -> pd.DataFrame:
+    """Return the rows of one measured operation; a size that was measured twice has the mean of its times."""
+    model = case.model()
+    choices = model.choices(case.size_bytes)
+    rows = case_times(case, constants()).assign(
+        algorithm=[str(choice[0]) for choice in choices], protocol=[str(choice[1]) for choice in choices],
+        limited_by=[str(limit) for limit in model.limits(choices, case.size_bytes)], own=False, source=case.source,
+    )  # fmt: skip
+    times = ["measured_s", "forecast_s", "nccl_s", "alpha_beta_s"]
+    others = [name for name in rows.columns if name not in times and name != "size_bytes"]
+    grouped = rows.groupby("size_bytes", as_index=False)
+    return grouped.agg({**dict.fromkeys(times, "mean"), **dict.fromkeys(others, "first")})
+
+
+def _own_rows(name: str, forecast: CollectiveForecast) -> pd.DataFrame:
+    table = forecast.table
+    transport = "P2P" if set(forecast.transports) == {"P2P"} else "SHM"
+    nccl = table["nccl_time_us"] * 1e-6 if "nccl_time_us" in table else float("nan")
+    return pd.DataFrame(
+        {
+            "system": name, "operation": str(forecast.operation), "transport": transport,
+            "size_class": [size_class(size) for size in table["size_bytes"]],
+            "size_bytes": table["size_bytes"].astype(float), "measured_s": table["measured_us"] * 1e-6,
+            "forecast_s": table["time_us"] * 1e-6, "nccl_s": nccl, "alpha_beta_s": float("nan"),
+            "algorithm": table["algorithm"], "protocol": table["protocol"], "limited_by": table["limit"], "own": True,
+            "source": "log of the user",
+        }
+    )  # fmt: skip
+
+
+def _machine_row(system: str, machine: CollectiveMachine, plan: Plan, *, own: bool) -> dict[str, object]:
+    settings = machine.settings
+    return {
+        "system": system, "topology": machine.tree.name, "ranks": len(machine.ranks), "cpu": str(settings.cpu),
+        "capability": settings.capability, "nccl_version": ".".join(map(str, settings.version)),
+        "channels": plan.channels, "ring_gb_per_s": plan.rings.total_gb_per_s, "is_fallback": plan.rings.is_fallback,
+        "pair_bytes_per_s": machine.model.calibration.rates.one_way_bytes_per_s,
+        "knows_host_memory": machine.knows_host_memory, "own": own,
+    }  # fmt: skip
+
+
+def _cases(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return rows with the keys of the tables prediction and reference."""
+    return rows.assign(
+        study=_STUDY, case_id=rows["system"] + "." + rows["operation"],
+        item=rows["size_bytes"].map("{:.0f}".format), quantity="elapsed", unit="s",
+    ).drop(columns=["system", "operation", "size_bytes"])  # fmt: skip
+
+
+def _parameters() -> pd.DataFrame:
+    """Return the constants of the time model as parameters."""
+    names = ["name", "value", "unit", "ci_low", "ci_high", "source"]
+    return pd.DataFrame(
+        {
+            "study": _STUDY, "system": "nccl_kernels", "name": row["name"], "value": row.number("value"),
+            "unit": row["unit"], "tag": "derived", "source": row["source"], "ci_low": row.number("ci_low"),
+            "ci_high": row.number("ci_high"),
+        }
+        for row in read_csv(published() / "collectives" / "constants.csv", names)
+    )  # fmt: skip
