@@ -10,9 +10,12 @@ import numpy as np
 import pandas as pd
 
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
+from fabricast.pcie.graphs.rates import CopyTimes
+from fabricast.pcie.models.evaluation import Evaluation
+from fabricast.pcie.topology.paths import link_labels
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["Prediction", "communications"]
+__all__ = ["Prediction", "communications", "folded", "link_columns", "text_columns"]
 
 #: Maximum number of bars in a timeline.
 _MOST_BARS = 40
@@ -89,3 +92,36 @@ def communications(tree: PcieTree, graphs: CongestionGraphs) -> dict[str, Any]:
         "size_bytes": graphs.size_bytes,
         "start_s": graphs.start_s,
     }
+
+
+def folded(halves: pd.DataFrame, tree: PcieTree, graphs: CongestionGraphs) -> Prediction:
+    """Return one row per copy from the rows of both halves of staged copies: the slower half determines the time.
+
+    Parameters
+    ----------
+    halves : pandas.DataFrame
+        Prediction of `fabricast.pcie.graphs.staged.staged_graphs`.
+    tree : PcieTree
+        Topology with host memory.
+    graphs : CongestionGraphs
+        Copies before staging.
+    """
+    times = halves["elapsed_s"].to_numpy().reshape(-1, 2)
+    rows = halves.iloc[np.arange(len(times)) * 2 + times.argmax(axis=1)].reset_index(drop=True)
+    columns = {name: rows[name] for name in rows.columns if name not in communications(tree, graphs)}
+    return Prediction({**communications(tree, graphs), **columns, "transport": "staged"})
+
+
+def link_columns(tree: PcieTree, found: Evaluation) -> dict[str, Any]:
+    """Return the columns bottleneck and caused_by."""
+    assert found.bottleneck is not None and found.caused_by is not None
+    labels = link_labels(tree)
+    return {
+        "bottleneck": pd.Categorical.from_codes(found.bottleneck, pd.Index(labels)),
+        "caused_by": pd.Categorical.from_codes(found.caused_by + 1, pd.Index(["", *labels])),
+    }
+
+
+def text_columns(found: CopyTimes) -> dict[str, Any]:
+    """Return the columns bottleneck and caused_by of a model with engines."""
+    return {"bottleneck": pd.Categorical(found.bottleneck), "caused_by": pd.Categorical(found.caused_by)}

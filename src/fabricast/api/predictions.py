@@ -3,36 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from fabricast.api.graphs import check_endpoints, graph, load_topology, read_graphs
 from fabricast.api.model_parameters import DEFAULT_MODEL, ModelInputs
-from fabricast.api.prediction_table import Prediction, communications
+from fabricast.api.prediction_table import Prediction, communications, folded, link_columns, text_columns
 from fabricast.api.quantities import MOST_THREADS, check_count
-from fabricast.core.errors import near_names
+from fabricast.core.errors import InputError, near_names, unknown_name
 from fabricast.core.warnings import Warning, WarningCode
 from fabricast.pcie.graphs.checks import reject_peer_copies
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, from_arcs
 from fabricast.pcie.graphs.divided_writes import divided_writes, divided_writes_warning
-from fabricast.pcie.graphs.rates import CopyTimes
-from fabricast.pcie.machines.engine_model import ENGINE_MODELS, EngineModel
+from fabricast.pcie.graphs.staged import staged_graphs
+from fabricast.pcie.machines.engine_model import ENDPOINT_ENGINES, ENGINE_MODELS, EngineModel
 from fabricast.pcie.machines.expected_errors import expected_error_text, graph_classes
 from fabricast.pcie.models.catalogue import Model
 from fabricast.pcie.models.evaluation import Evaluation, evaluate
 from fabricast.pcie.models.removals import MOST_COPIES, Times, removal_texts, removals
 from fabricast.pcie.topology.memory import with_host_memory
-from fabricast.pcie.topology.paths import link_labels
 from fabricast.pcie.topology.tree import PcieTree
 from fabricast.runtime.threads import prefetched_map
 
-__all__ = ["Predictor", "most_explained", "predict"]
+__all__ = ["Predictor", "most_explained", "predict", "predict_staged"]
 
 #: Maximum number of blocks of graphs that are evaluated concurrently; limits memory for blocks that wait to be written.
 _MOST_PARTS = 4
@@ -42,21 +41,6 @@ _MOST_EXPLAINED, _MOST_WITH_ENGINES = 1_000_000, 5_000
 _SAME = 1e-9
 #: Size in bytes below which the start-up time, which the models neglect, exceeds the predicted time.
 _LATENCY_BYTES = 2.0**20
-
-
-def _link_columns(tree: PcieTree, found: Evaluation) -> dict[str, Any]:
-    """Return the columns bottleneck and caused_by."""
-    assert found.bottleneck is not None and found.caused_by is not None
-    labels = link_labels(tree)
-    return {
-        "bottleneck": pd.Categorical.from_codes(found.bottleneck, pd.Index(labels)),
-        "caused_by": pd.Categorical.from_codes(found.caused_by + 1, pd.Index(["", *labels])),
-    }
-
-
-def _text_columns(found: CopyTimes) -> dict[str, Any]:
-    """Return the columns bottleneck and caused_by of a model with engines."""
-    return {"bottleneck": pd.Categorical(found.bottleneck), "caused_by": pd.Categorical(found.caused_by)}
 
 
 def _isolated_s(tree: PcieTree, graphs: CongestionGraphs, times: Times) -> NDArray[np.float64]:
@@ -86,6 +70,7 @@ def predict(
     program: str | None = None,
     measurements: str | Path | None = None,
     system: str | None = None,
+    transport: str = "p2p",
     **unknown: object,
 ) -> Prediction:
     """Predict the completion time and bottleneck of each copy of congestion graphs.
@@ -132,6 +117,8 @@ def predict(
         Measured copies of this machine that calibrate the forecast, in a format of `validate_machine`.
     system : str, optional
         Use only measurements of this system.
+    transport : {'p2p', 'staged'}, default 'p2p'
+        Direct copies, or copies through host memory of GPUs without peer access.
 
     Returns
     -------
@@ -155,8 +142,7 @@ def predict(
 
     References
     ----------
-    Martinasso et al., "A PCIe congestion-aware performance model for densely populated
-    accelerator servers", SC16, https://doi.org/10.1109/SC.2016.62
+    Martinasso et al., SC16, https://doi.org/10.1109/SC.2016.62
 
     Examples
     --------
@@ -168,9 +154,7 @@ def predict(
     >>> times["limited_by"].tolist()
     ['2>1', '0>1']
 
-    A GPU that copies to two others executes one copy after the other:
-
-    >>> fc.predict(tree, [(0, 1), (0, 4)])["slowdown"].round(1).tolist()
+    >>> fc.predict(tree, [(0, 1), (0, 4)])["slowdown"].round(1).tolist()  # one copy after the other
     [1.0, 2.2]
     """
     if unknown:
@@ -183,8 +167,28 @@ def predict(
     inputs = ModelInputs(model, bandwidth, tau, crossing_cost, parameters, pcie_only, program, measurements, system)
     if limited_by is None:
         limited_by = explain and graphs.source.size <= most_explained(inputs)
+    if transport not in ("p2p", "staged"):
+        raise unknown_name("transport", transport, ("p2p", "staged"))
+    if transport == "staged":
+        return predict_staged(tree, graphs, inputs, explain=explain, threads=threads)
     predictor = Predictor(tree, inputs, explain=explain, limited_by=limited_by, threads=threads)
     table = predictor.predict(graphs)
+    table.attrs["warnings"] = predictor.warnings()
+    return table
+
+
+def predict_staged(
+    tree: PcieTree, graphs: CongestionGraphs, inputs: ModelInputs, *, explain: bool = True, threads: int = 1
+) -> Prediction:
+    """Predict copies through host memory; see `predict`.
+
+    Links are shared fairly: reads of host memory by several GPUs do not wait for each other in one queue.
+    """
+    if not inputs.is_engine_model:
+        raise InputError(f"is staged, which only {' and '.join(ENGINE_MODELS)} support", argument="transport")
+    shared = replace(inputs, model=ENDPOINT_ENGINES, tau=None)
+    predictor = Predictor(tree, shared, explain=explain, limited_by=False, threads=threads)
+    table = folded(predictor.predict(staged_graphs(predictor.tree, graphs)), predictor.tree, graphs)
     table.attrs["warnings"] = predictor.warnings()
     return table
 
@@ -353,7 +357,7 @@ class Predictor:
                 "slowdown": elapsed_s / isolated_s,
                 "earliest_s": found.earliest_s - graphs.start_s,
                 "latest_s": found.latest_s - graphs.start_s,
-                **(_text_columns(found) if self._explain else {}),
+                **(text_columns(found) if self._explain else {}),
                 **self._limiting(graphs, elapsed_s, isolated_s, times),
             }
         )
@@ -380,7 +384,7 @@ class Predictor:
                 **communications(tree, graphs),
                 "elapsed_s": elapsed_s,
                 "slowdown": elapsed_s / isolated_s,
-                **(_link_columns(tree, found) if self._explain else {}),
+                **(link_columns(tree, found) if self._explain else {}),
                 **self._limiting(graphs, elapsed_s, isolated_s, times),
             }
         )

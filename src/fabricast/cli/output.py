@@ -102,6 +102,8 @@ def elapsed_lines(table: pd.DataFrame) -> list[str]:
         columns["range"] = [f"{low * 1e3:.3g} to {high * 1e3:.3g}" if high > low else "" for low, high in ranges]
         if not any(columns["range"]):
             del columns["range"]
+    if "staged_s" in shown:
+        columns["staged ms"] = [f"{time * 1e3:.3g}" for time in shown["staged_s"]]
     columns["slowdown"] = [f"{slowdown:.3g}" for slowdown in shown["slowdown"]]
     for name, head in (("bottleneck", "bottleneck"), ("caused_by", "caused by"), ("limited_by", "limited by")):
         if name in shown:

@@ -36,6 +36,8 @@ _CPU_WORDS = (
 )  # fmt: skip
 #: Model of a Xeon Scalable processor; its second digit is the generation: 4 Sapphire Rapids, 5 Emerald Rapids.
 _XEON = re.compile(r"\b[3-9]([1-6])\d\d\b")
+#: Words in the name of processors for one socket, all of whose root complexes are one NUMA node by default.
+_ONE_SOCKET = ("threadripper", "ryzen")
 #: Raw rate of PCIe Gen4 x16 in bytes/s, with a margin.
 _GEN5_BYTES_PER_S = 40e9
 
@@ -257,10 +259,12 @@ def _is_direct_anywhere(debug: NcclLog | None, inputs: CollectiveInputs, environ
 
 
 def _numa(inputs: CollectiveInputs, tree: PcieTree) -> tuple[int, ...] | None:
-    if inputs.numa is None:
-        return None
-    nodes = tuple(inputs.numa)
+    """Return the NUMA node of each rank; None for one per socket of the topology."""
     count = len(tree.accelerator_names) if inputs.ranks is None else len(inputs.ranks)
+    if inputs.numa is None:
+        is_single = inputs.cpu is not None and any(words in inputs.cpu.lower() for words in _ONE_SOCKET)
+        return (0,) * count if is_single else None
+    nodes = tuple(inputs.numa)
     # One number stands for all ranks.
     return nodes * count if len(nodes) == 1 else nodes
 

@@ -168,3 +168,13 @@ def test_logs_of_several_hosts_are_refused(tmp_path):
     log.write_text(TABLE.replace("node01 device  3", "node02 device  3"))
     with pytest.raises(InputError, match="2 hosts"):
         fc.collective(TOPOLOGY, log=log)
+
+
+def test_root_complexes_of_a_processor_for_one_socket_are_one_numa_node():
+    tree = PUBLISHED / "topologies" / "wrx90-A.yaml"
+    known = {"sizes": ["16 KiB"], "gpu": "RTX PRO 6000", "transport": "p2p"}
+    one = fc.collective(tree, cpu="AMD Threadripper PRO 7955WX", **known)
+    assert not one.plan.rings.is_fallback
+    assert one.plan.channels == 4
+    assert fc.collective(tree, cpu="AMD EPYC 9575F", **known).plan.rings.is_fallback
+    assert not fc.collective(tree, cpu="AMD EPYC 9575F", numa=0, **known).plan.rings.is_fallback

@@ -68,6 +68,7 @@ LIMITED_BY = typer.Option(
     help="Add the copies whose removal shortens each copy; by default up to 5,000 rows, a million without engines.",
     show_default=False,
 )
+TRANSPORT = typer.Option(help="p2p, staged (through host memory), or both side by side.")
 DRAW = typer.Option(help="Draw the tree with the links at which copies wait to this .svg file.", show_default=False)
 FORMAT = typer.Option(
     "--format", help="Format of printed results: table (on a terminal), csv (on a pipe) or json.", show_default=False
@@ -101,12 +102,13 @@ def predict(
     output: Annotated[Path | None, OUTPUT] = None,
     format_: Annotated[str | None, FORMAT] = None,
     draw: Annotated[Path | None, DRAW] = None,
+    transport: Annotated[str, TRANSPORT] = "p2p",
     threads: Annotated[int | None, THREADS] = None,
     include_display: Annotated[bool, DISPLAY] = False,
 ) -> None:
     """Predict the completion time of each of several concurrent copies, and why it waits."""
     from fabricast.api.model_parameters import ModelInputs
-    from fabricast.api.predictions import Predictor, most_explained
+    from fabricast.api.predictions import Predictor, most_explained, predict_staged
     from fabricast.cli.output import print_elapsed, printed_format, write_elapsed
     from fabricast.cli.pcie.patterns import Patterns
     from fabricast.pcie.graphs.files import ScatteredGraphError, read_graphs
@@ -125,7 +127,8 @@ def predict(
         model, rate_of(bandwidth), tau, crossing_cost, parameters, pcie_only, program, measurements, system
     )
     predictor = partial(Predictor, tree, inputs, explain=explain, threads=threads)
-    if output is not None and graphs is not None and draw is None:
+    check_transport(transport)
+    if output is not None and graphs is not None and draw is None and transport == "p2p":
         if limited_by is None:
             limited_by = not graphs.is_file() or graphs.stat().st_size <= most_explained(inputs) * _ROW_BYTES
         with suppress(ScatteredGraphError):
@@ -137,15 +140,30 @@ def predict(
         read = patterns.graphs(with_host_memory(tree), size_bytes)
     if limited_by is None:
         limited_by = read.source.size <= most_explained(inputs)
-    whole = predictor(limited_by=limited_by)
-    table = whole.predict(read)
+    if transport == "staged":
+        table = predict_staged(tree, read, inputs, explain=explain, threads=threads)
+        warnings = table.attrs["warnings"]
+    else:
+        whole = predictor(limited_by=limited_by)
+        table = whole.predict(read)
+        warnings = whole.warnings()
+    if transport == "both":
+        table["staged_s"] = predict_staged(tree, read, inputs, explain=False, threads=threads)["elapsed_s"]
     if draw is not None:
         _draw(tree, table, draw)
     if output is None:
         print_elapsed(table, shown)
     else:
         write_elapsed(table, output)
-    print_warnings(whole.warnings())
+    print_warnings(warnings)
+
+
+def check_transport(transport: str) -> None:
+    """Check the name of a transport."""
+    from fabricast.core.errors import unknown_name
+
+    if transport not in ("p2p", "staged", "both"):
+        raise unknown_name("--transport", transport, ("p2p", "staged", "both"))
 
 
 def _draw(tree: PcieTree, table: Prediction, path: Path) -> None:
