@@ -5,7 +5,6 @@ import resource
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 
@@ -20,14 +19,20 @@ def limited():
     resource.setrlimit(resource.RLIMIT_DATA, (MOST_BYTES, MOST_BYTES))
 
 
+def processor_seconds():
+    # Processor time, since other processes on a loaded machine lengthen the elapsed time.
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def call(folder, *arguments, stdin=None):
-    started = time.perf_counter()
+    before = processor_seconds()
     done = subprocess.run(
         [sys.executable, "-m", "fabricast.cli", *arguments],
         cwd=folder, capture_output=True, text=True, input=stdin, preexec_fn=limited, timeout=120,
         env=os.environ | {"NUMBA_NUM_THREADS": "1"},
     )  # fmt: skip
-    assert time.perf_counter() - started < MOST_SECONDS
+    assert processor_seconds() - before < MOST_SECONDS
     return done
 
 

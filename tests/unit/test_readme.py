@@ -91,5 +91,7 @@ def test_the_picture_is_the_one_of_the_example(tmp_path, monkeypatch):
 def test_publications_agree_with_the_table_of_studies():
     with (published() / "studies.csv").open(newline="") as file:
         for row in csv.DictReader(file):
+            if row["venue"] == "this project":
+                continue
             assert row["title"].split(":")[0][:40] in README, row["title"]
             assert row["venue"].split(" (")[0] in README

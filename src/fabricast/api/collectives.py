@@ -183,6 +183,6 @@ def diagnose(
     Raises
     ------
     InputError
-        If a file is of no known program, no file describes the machine, or files contradict each other.
+        If no known program wrote a file, no file describes the machine, or files contradict each other.
     """
     return diagnose_files(files, gpu=gpu, cpu=cpu, link=link, include_display=include_display)

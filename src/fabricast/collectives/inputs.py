@@ -35,7 +35,9 @@ _CPU_WORDS = (
     ("arm", Cpu.ARM), ("grace", Cpu.ARM), ("ampere altra", Cpu.ARM),
 )  # fmt: skip
 #: Model of a Xeon Scalable processor; its second digit is the generation: 4 Sapphire Rapids, 5 Emerald Rapids.
-_XEON = re.compile(r"\b[3-9]([1-6])\d\d\b")
+_XEON = re.compile(r"\b[3-9]([1-6])\d\d(?!\d)")
+#: Model of a Granite Rapids processor, which NCCL counts as Sapphire Rapids.
+_XEON_6 = re.compile(r"\b6[3579]\d\dP", re.IGNORECASE)
 #: Words in the name of processors for one socket, all of whose root complexes are one NUMA node by default.
 _ONE_SOCKET = ("threadripper", "ryzen")
 #: Raw rate of PCIe Gen4 x16 in bytes/s, with a margin.
@@ -61,6 +63,8 @@ def cpu_of(name: str) -> Cpu:
     for words, cpu in _CPU_WORDS:
         if words in name.lower():
             model = _XEON.search(name)
+            if cpu is Cpu.INTEL_SKYLAKE and _XEON_6.search(name):
+                return Cpu.INTEL_SAPPHIRE_RAPIDS
             if cpu is Cpu.INTEL_SKYLAKE and model is not None:
                 return {"4": Cpu.INTEL_SAPPHIRE_RAPIDS, "5": Cpu.INTEL_EMERALD_RAPIDS}.get(model[1], cpu)
             return cpu

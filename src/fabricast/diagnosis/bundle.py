@@ -105,7 +105,7 @@ def diagnose_files(
     Raises
     ------
     InputError
-        If a file is of no known program, no file describes the machine, or files contradict each other.
+        If no known program wrote a file, no file describes the machine, or files contradict each other.
     """
     sources = read_sources([Path(path) for path in paths])
     described = [source.path for source in sources if Content.TOPOLOGY in source.contents]

@@ -32,7 +32,7 @@ def clean_lines(text: str) -> Iterator[tuple[int, str]]:
 
     Examples
     --------
-    >>> list(clean_lines("[1,0]<stdout>:# nThread 1\r\n\x1b[4mGPU0\x1b[0m\n"))
+    >>> list(clean_lines("[1,0]<stdout>:# nThread 1\r\n\x1b[4mGPU0\x1b[0m"))
     [(1, '# nThread 1'), (2, 'GPU0')]
     """
     for number, raw in enumerate(text.split("\n"), start=1):

@@ -127,7 +127,7 @@ def test_predict_warns_about_copies_between_sockets(graphs, tmp_path):
         (["predict", "storm8", "graphs.csv", "--size", "nan"], "--size is 'nan'"),
         (["predict", "storm8", "graphs.csv", "-o", "out.txt"], "--output is 'out.txt'"),
         (["predict", "storm8", "bad.csv", "-o", "out.csv"], "bad.csv:2: target is '9'"),
-        (["topology", "import", "graphs.csv"], "is not XML"),
+        (["topology", "import", "graphs.csv"], "was written by no known program"),
         (["topology", "show", "missing.xml"], "missing.xml: cannot be read"),
         (["claims"], "does not exist"),
     ],

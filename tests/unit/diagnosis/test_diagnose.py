@@ -214,8 +214,8 @@ def test_a_good_machine_has_no_finding(causes):
     ("files", "message"),
     [
         ({"p2p.txt": peer_test([[25.0] * 2] * 2)}, "describe no topology"),
-        ({"topo.txt": matrix(groups((2, "PHB"))), "notes.txt": "hello\n"}, "of no known program"),
-        ({"topo.txt": matrix(groups((2, "PHB"))), "empty.txt": ""}, "of no known program"),
+        ({"topo.txt": matrix(groups((2, "PHB"))), "notes.txt": "hello\n"}, "by no known program"),
+        ({"topo.txt": matrix(groups((2, "PHB"))), "empty.txt": ""}, "by no known program"),
         ({"topo.txt": matrix(groups((2, "PHB"))), "x.log": nccl_tests("all_reduce", 4, {1024: 20.0})}, "4 ranks, expected 2"),
     ],
 )  # fmt: skip

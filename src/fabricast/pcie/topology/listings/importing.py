@@ -106,7 +106,7 @@ def import_machine(
     Raises
     ------
     InputError
-        If a file is of no known program, or two files contradict each other.
+        If no known program wrote a file, or two files contradict each other.
     """
     if not paths:
         raise InputError("is empty, expected at least one file", argument="files")
@@ -166,7 +166,7 @@ def _described(
         raise InputError("is empty", path=path)
     first = next((line.strip() for line in text.splitlines() if line.strip()), "")[:80]
     raise InputError(
-        f"is of no known program (first line '{first}'), expected hwloc or NCCL XML, or output of nvidia-smi topo, "
+        f"was written by no known program (first line '{first}'), expected hwloc or NCCL XML, or output of nvidia-smi topo, "
         "rocm-smi, lspci or NCCL_DEBUG_SUBSYS=GRAPH",
         path=path,
     )
