@@ -12,13 +12,18 @@ SMOKE = ("--configfile", "config/studies/smoke.yaml", "tests/default_folders.yam
 
 
 def copy_project(folder):
-    """Copy all tracked and untracked files that git does not ignore into a folder."""
+    """Copy all tracked and untracked files that git does not ignore into a folder.
+
+    The sources are a link: numba caches machine code for each path, and a copy would compile all kernels again.
+    """
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
         cwd=REPOSITORY, capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "src").symlink_to(REPOSITORY / "src")
     for name in listed.splitlines():
-        if (REPOSITORY / name).is_file():
+        if not name.startswith("src/") and (REPOSITORY / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(REPOSITORY / name, folder / name)
     return folder

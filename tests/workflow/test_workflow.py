@@ -34,7 +34,7 @@ def test_run_creates_all_outputs(finished):
     for name in ("results/fabricast.duckdb", "results/run_config.yaml", "reports/report.html"):
         assert (finished / name).stat().st_size > 0
     figures = {path.name for path in (finished / "reports" / "figures").iterdir()}
-    assert len(figures) == 57
+    assert len(figures) == 61
     assert not list(finished.rglob("*.part*"))
 
 
@@ -96,7 +96,7 @@ def test_run_opens_from_python(finished):
     assert len(run["claim"]) == run.sql("SELECT count(*) AS n FROM claim")["n"].iloc[0] == len(claims)
     with run.connect() as connection:
         assert connection.table("study").filter("study = 'pcie'").fetchall()[0][0] == "pcie"
-    assert len(run.figures) == 57
+    assert len(run.figures) == 61
     assert run.figure("pcie.slowdown")._repr_svg_().startswith("<?xml")
     assert "reproduced" in run._repr_html_()
     with pytest.raises(fc.InputError, match="did you mean 'claim'"):
@@ -112,12 +112,16 @@ def test_second_run_has_nothing_to_do(finished):
     assert "Nothing to be done" in output
 
 
-def test_edits_rerun_only_dependent_rules(finished):
+def test_edits_rerun_only_dependent_rules(finished, tmp_path):
+    folder = shutil.copytree(finished, tmp_path / "edited", symlinks=True)
+    (folder / "src").unlink()
+    shutil.copytree(REPOSITORY / "src", folder / "src", ignore=shutil.ignore_patterns("__pycache__"))
+
     def touch(*names, text="\n# an edit\n"):
-        originals = {finished / name: (finished / name).read_text() for name in names}
+        originals = {folder / name: (folder / name).read_text() for name in names}
         for path, original in originals.items():
             path.write_text(original + text)
-        _, output = snakemake(finished, *SMOKE, "--dry-run")
+        _, output = snakemake(folder, *SMOKE, "--dry-run")
         for path, original in originals.items():
             path.write_text(original)
         return planned(output)
@@ -248,4 +252,4 @@ def test_strict_claims_and_archive(finished):
     with duckdb.connect() as connection:
         connection.execute(f"IMPORT DATABASE '{finished / 'results' / 'archive'}'")
         assert connection.execute("SELECT count(*) FROM claim").fetchall()[0][0] > 90
-        assert connection.execute("SELECT count(*) FROM claims_by_study").fetchall() == [(5,)]
+        assert connection.execute("SELECT count(*) FROM claims_by_study").fetchall() == [(6,)]

@@ -6,16 +6,6 @@ STEPS: evaluate_collectives.
 """
 
 
-def collective_files():
-    """Files of the user's machines."""
-    return [
-        path
-        for machine in settings.collectives.machines.values()
-        for path in [machine.topology, machine.pairs, *machine.logs]
-        if path and Path(path).suffix
-    ]
-
-
 rule evaluate_collectives:
     """Forecasts of collective operations on measured machines and on those of the user."""
     input:
@@ -23,7 +13,12 @@ rule evaluate_collectives:
         machines=PUBLISHED / "collectives" / "machines.csv",
         measurements=PUBLISHED / "collectives" / "measurements.csv",
         pairs=PUBLISHED / "collectives" / "pairs.csv",
-        own=collective_files(),
+        own=[
+            path
+            for machine in settings.collectives.machines.values()
+            for path in [machine.topology, machine.pairs, *machine.logs]
+            if path and is_file(path)
+        ],
     output:
         **outputs("evaluate_collectives"),
     log:

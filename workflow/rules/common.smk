@@ -74,4 +74,4 @@ def builtin_or_file(name, folder):
 
 def is_file(topology):
     """Whether a topology is a file of the user, not a built-in name."""
-    return topology.endswith((".yaml", ".yml", ".xml"))
+    return Path(topology).suffix != ""

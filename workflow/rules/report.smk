@@ -1,10 +1,18 @@
-"""The report (one self-contained page) and the archive of a run.
+"""The report (one self-contained page), the archive of a run, and the summary at its end.
 
 REQUIRED INPUTS: <results>/fabricast.duckdb, figures as SVG, captions in workflow/report.
 OUTPUTS: <reports>/report.html; <results>/archive and ro-crate-metadata.json by the target `archive`.
 `snakemake --report <reports>/report.zip` writes Snakemake's report.
-STEPS: write_report, archive_run.
+STEPS: write_report, archive_run. The summary is printed on the terminal and goes to Snakemake's log.
 """
+
+import time
+
+from snakemake.logging import logger
+
+from fabricast.report.run_summary import answer_lines, measured_lines, summary_text
+
+_STARTED = time.time()
 
 
 rule write_report:
@@ -63,3 +71,21 @@ rule archive_run:
         code=code("results"),
     script:
         "../scripts/run/archive_run.py"
+
+
+onstart:
+    if workflow.nodes:
+        logger.info(
+            "fabricast: press Ctrl-C once to cancel the jobs of this run; after a second Ctrl-C, "
+            "'squeue --me --name ID' lists the remaining jobs and 'scancel --name ID' cancels them "
+            "(ID: the SLURM run ID that Snakemake prints)"
+        )
+
+
+onsuccess:
+    for _line in [
+        *measured_lines(settings.pathvars, _STARTED),
+        *answer_lines(settings.pathvars, _STARTED),
+    ]:
+        logger.info(f"fabricast: {_line}")
+    logger.info(f"fabricast: {summary_text(settings.pathvars, _STARTED)}")

@@ -98,9 +98,9 @@ def _source(path: Path) -> Source:
         log = read_nccl_log(text, path)
     if not contents:
         raise InputError(
-            "was written by no known program, expected descriptions of the machine (hwloc or NCCL XML, nvidia-smi topo, lspci), "
-            "measured copies (p2pBandwidthLatencyTest, nvbandwidth, p2pmark, rocm_bandwidth_test, TransferBench), "
-            "nccl-tests or NCCL_DEBUG=INFO",
+            "was written by no known program, expected descriptions of the machine (hwloc or NCCL XML, "
+            "nvidia-smi topo, lspci), measured copies (p2pBandwidthLatencyTest, nvbandwidth, p2pmark, "
+            "rocm_bandwidth_test, TransferBench), nccl-tests or NCCL_DEBUG=INFO",
             path=path,
         )
     return Source(path, tuple(contents), text, tables, log)

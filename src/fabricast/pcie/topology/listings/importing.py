@@ -166,8 +166,8 @@ def _described(
         raise InputError("is empty", path=path)
     first = next((line.strip() for line in text.splitlines() if line.strip()), "")[:80]
     raise InputError(
-        f"was written by no known program (first line '{first}'), expected hwloc or NCCL XML, or output of nvidia-smi topo, "
-        "rocm-smi, lspci or NCCL_DEBUG_SUBSYS=GRAPH",
+        f"was written by no known program (first line '{first}'), expected hwloc or NCCL XML, or output of "
+        "nvidia-smi topo, rocm-smi, lspci or NCCL_DEBUG_SUBSYS=GRAPH",
         path=path,
     )
 
