@@ -14,8 +14,8 @@ import duckdb
 
 from fabricast.core.resources import published
 from fabricast.inputs.csv_files import read_csv
+from fabricast.report.stories import stories
 from fabricast.results.claim_record import VERDICT_WORDS, bound_text, headline, holds_text, observed_text
-from fabricast.results.claims import EVIDENCE
 
 REPOSITORY = Path(__file__).parents[1]
 CLAIMS = REPOSITORY / "docs" / "default_claims.csv"
@@ -23,25 +23,6 @@ README = REPOSITORY / "README.md"
 RESULTS = REPOSITORY / "docs" / "studies" / "results.md"
 BEGIN_STUDIES, END_STUDIES = "<!-- studies: written by scripts/update_readme.py -->\n", "<!-- end of studies -->\n"
 BEGIN, END = "<!-- errors: written by scripts/update_readme.py -->\n", "<!-- end of errors -->\n"
-#: Claims of the table in docs/studies/results.md with short descriptions.
-SHOWN = {
-    "pcie_staggered_probes": "ours: staggered copies between 8 GPUs on two machines with two switches, largest error",
-    "pcie_all_to_all_probes": "ours: all-to-all copies on these and on paired virtual switches, largest error",
-    "pcie_within_fifteen_percent": "SC16: communications within ±15 %",
-    "pcie_example_step_two": "SC16: the example ends after",
-    "pcie_example_data_remaining": "SC16: remaining data after the first step of the example",
-    "pcie_schedule_3d_asynchronous": "SC16: rank of the published schedule of a 3D halo exchange",
-    "breakdown_latency_within_five_percent": "Breaking Band: error of the modelled latency",
-    "maxrate_node_rate": "Gropp: rate of a node of Blue Waters",
-    "maxrate_worst_error": "Gropp: largest error of the slides' parameters",
-    "maxrate_unseen_processes": "ours: median error for left-out process counts, worst data set",
-    "gpucentric_regret": "ours: largest cost of a wrong choice of the selector",
-    "gpucentric_g06": "Froening: MPI is faster than RMA and GGAS from GPU memory for large payloads",
-    "gpucentric_g12": "Froening: lowest energy of in-kernel synchronisation relative to CPU control",
-    "percs_random_nodes_4d_64": "SC11: time of the next best mapping relative to random nodes, 4D stencil",
-    "percs_random_nodes_2d_64": "SC11: time of the next best mapping relative to random nodes, 2D stencil",
-    "percs_searched_mapping": "ours: time of the busiest link with a searched mapping",
-}
 #: Studies of README.md: publication, DOI, statement with its claim, and words after the result.
 STUDIES = {
     "pcie": (
@@ -67,7 +48,7 @@ STUDIES = {
     ),
     "percs": (
         "Bhatele et al.: Avoiding hot-spots on two-level direct networks, SC11", "10.1145/2063384.2063486",
-        "random nodes are the best mapping of a 4D stencil", "percs_random_nodes_4d_64",
+        "random nodes are the best mapping of a 4D stencil", "percs_random_nodes",
         "is the relative time of the next best mapping, with assumed inputs",
     ),
 }  # fmt: skip
@@ -79,53 +60,65 @@ def export(database: Path) -> None:
     """Write the claims of a run without machine-dependent columns."""
     with duckdb.connect(str(database), read_only=True) as connection:
         connection.sql(
-            "SELECT claim, study, statement, of_ours, relation, low, high, unit, observed, verdict, evidence, "
-            "readings, holds_in, share_of_draws, shown_to_fail FROM claim ORDER BY study, claim"
+            "SELECT claim, study, statement, false AS is_target, relation, low, high, unit, observed, observed_low, "
+            "observed_high, verdict::VARCHAR AS verdict, evidence, readings, holds_in, share_of_draws, shown_to_fail "
+            "FROM claim UNION ALL SELECT target, study, statement, true, relation, low, high, unit, observed, "
+            "observed_low, observed_high, CASE WHEN met IS NULL THEN 'not_testable' WHEN met THEN 'met' ELSE 'missed' "
+            "END, evidence, readings, holds_in, NULL, shown_to_fail FROM target ORDER BY study, is_target, claim"
         ).write_csv(str(CLAIMS))
 
 
 def results(claims: list[dict[str, str]]) -> str:
     """Return the page of results that is generated from the claims."""
-    of = {row["claim"]: row for row in claims}
-    first = headline((row["verdict"], row["evidence"], row["of_ours"] == "true") for row in claims)
+    published_claims = [row for row in claims if row["is_target"] == "false"]
+    by_study = {study: [row for row in published_claims if row["study"] == study] for study in stories()}
     lines = [
         "# Results of the default study",
         "",
-        "This page lists how published statements compare with the default study. `fabricast claims` prints all.",
+        "This page lists how published statements compare with the default study. The verdict is that of the primary",
+        "reading: the one that the words of the source select. `fabricast claims` prints all, the report the words.",
         "",
-        f"The default study: {first}. Selected claims:",
-        "",
-        "| claim | expected | this run | verdict | evidence | holds in |",
-        "|---|---|---|---|---|---|",
     ]
-    for name, text in SHOWN.items():
-        row = of[name]
-        observed = observed_text(_number(row["observed"]), row["unit"])
+    for study, rows in by_study.items():
+        if rows:
+            text = headline(((row["verdict"], row["evidence"]) for row in rows), stories()[study].short)
+            lines.append(f"- {text[0].upper()}{text[1:]}.")
+    verdicts = [verdict for verdict in VERDICT_WORDS if any(row["verdict"] == verdict for row in published_claims)]
+    lines += ["", f"| study | {' | '.join(VERDICT_WORDS[verdict] for verdict in verdicts)} |"]
+    lines.append(f"|---|{'---|' * len(verdicts)}")
+    for study, rows in by_study.items():
+        counts = Counter(row["verdict"] for row in rows)
+        if rows:
+            lines.append(f"| {stories()[study].short} | {' | '.join(str(counts[v] or '') for v in verdicts)} |")
+    for title, verdict in (("Contradicted by the source's numbers or by measurements", "source_contradicted"),
+                           ("Our model differs", "model_differs"), ("Depends on the reading", "depends_on_reading"),
+                           ("Reproduced", "reproduced")):  # fmt: skip
+        subset = [row for row in published_claims if row["verdict"] == verdict]
+        lines += ["", f"## {title}", "", *_table(subset)]
+    lines += ["", "## Targets of this project", "", *_table([row for row in claims if row["is_target"] == "true"])]
+    return "\n".join(lines) + "\n"
+
+
+def _table(rows: list[dict[str, str]]) -> list[str]:
+    """Return the rows of a table of claims or targets."""
+    lines = ["| statement | expected | this run | all readings | evidence |", "|---|---|---|---|---|"]
+    for row in rows:
+        unit = row["unit"]
+        low, high = _number(row["observed_low"]), _number(row["observed_high"])
+        spread = "" if low is None or low == high else f"{observed_text(low, '')} to {observed_text(high, unit)}"
+        holds = holds_text(int(row["readings"]), _number(row["holds_in"]), _number(row["share_of_draws"]))
         cells = [
-            text, bound_text(row["relation"], _number(row["low"]), _number(row["high"]), row["unit"]), observed,
-            VERDICT_WORDS[row["verdict"]], row["evidence"].replace("_", " "),
-            holds_text(int(row["readings"]), _number(row["holds_in"]), _number(row["share_of_draws"])) or "one reading",
+            row["statement"], bound_text(row["relation"], _number(row["low"]), _number(row["high"]), unit),
+            observed_text(_number(row["observed"]), unit) + {"missed": " (missed)"}.get(row["verdict"], ""),
+            "; ".join(filter(None, (spread, f"holds in {holds}" if holds else ""))),
+            row["evidence"].replace("_", " "),
         ]  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join([*lines, "", *_evidence_lines(claims)]) + "\n"
+    return lines
 
 
 def _number(text: str) -> float | None:
     return float(text) if text else None
-
-
-def _evidence_lines(claims: list[dict[str, str]]) -> list[str]:
-    """Return the counts by verdict and evidence as lines of a table."""
-    verdicts = [verdict for verdict in VERDICT_WORDS if any(row["verdict"] == verdict for row in claims)]
-    lines = [
-        f"| evidence | {' | '.join(VERDICT_WORDS[verdict] for verdict in verdicts)} |",
-        f"|---|{'---|' * len(verdicts)}",
-    ]
-    counts = Counter((row["evidence"], row["verdict"]) for row in claims)
-    for evidence in EVIDENCE:
-        cells = [str(counts[evidence, verdict] or "") for verdict in verdicts]
-        lines.append(f"| {evidence.replace('_', ' ')} | {' | '.join(cells)} |")
-    return lines
 
 
 def errors() -> str:

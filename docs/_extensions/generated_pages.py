@@ -95,7 +95,10 @@ def _collective_errors() -> str:
 def _verdicts() -> dict[str, tuple[str, str]]:
     try:
         with open_run(REPOSITORY / "results" / "fabricast.duckdb") as connection:
-            rows = connection.execute("SELECT claim, verdict::VARCHAR, note FROM claim").fetchall()
+            rows = connection.execute(
+                "SELECT claim, verdict::VARCHAR, note FROM claim UNION ALL SELECT target, CASE WHEN met IS NULL THEN "
+                "'not_testable' WHEN met THEN 'met' ELSE 'missed' END, note FROM target"
+            ).fetchall()
     except InputError:
         return {}
     return {claim: (verdict, note) for claim, verdict, note in rows}
@@ -106,7 +109,7 @@ def _claims(study: str, verdicts: dict[str, tuple[str, str]]) -> str:
     for claim in read_claims(published() / "claims"):
         if claim.study == study:
             verdict, note = verdicts.get(claim.claim, ("", ""))
-            word = VERDICT_WORDS[verdict] if verdict else ""
+            word = VERDICT_WORDS.get(verdict, verdict)
             evidence = claim.evidence.replace("_", " ")
             rows.append((f"`{claim.claim}`", claim.statement, claim.source, word, evidence, note or claim.note))
     table = _markdown_table(["claim", "statement", "source", "verdict", "evidence", "note"], rows)

@@ -12,6 +12,10 @@ from tests.conftest import REPOSITORY
 
 CLAIMS = read_claims(published() / "claims")
 NUMBER = re.compile(r"(?<![\w.^/-])\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?(?![\w^])")
+#: Versions of programs: with three parts, or after the name of a program.
+_VERSION = r"\b\d+\.\d+\.\d+\b|\b(?:NCCL|CUDA|nccl-tests|hwloc|TransferBench|nvbandwidth|driver) \d+(?:\.\d+)*(?: to \d+(?:\.\d+)*)?"
+#: A page that another test compares with the recorded results, and a page whose numbers are versions of formats.
+_NO_RESULTS = ("docs/studies/results.md", "docs/howto/formats.md")
 #: Numbers that are not results, with their meaning.
 OTHERS = {3.11: "a version of Python"}
 
@@ -22,7 +26,15 @@ def value(text):
 
 def prose(text):
     """Remove code, addresses, formulas and generated results from Markdown text."""
-    for pattern in (r"<!-- results.*?<!-- end of results -->", r"```.*?```", r"`[^`]*`", r"\[doi:[^]]*\]", r"\$.*?\$"):
+    for pattern in (
+        r"<!-- (errors|studies):.*?<!-- end of \1 -->",
+        _VERSION,
+        r"```.*?```",
+        r"`[^`]*`",
+        r"\[doi:[^]]*\]",
+        r"\$\$.*?\$\$",
+        r"\$.*?\$",
+    ):
         text = re.sub(pattern, "", text, flags=re.DOTALL)
     return re.sub(r"\]\([^)]*\)", "]", text)
 
@@ -31,8 +43,9 @@ def texts():
     yield from ((f"note of {one.claim}", one.note) for one in CLAIMS)
     yield from ((f"caption {name}", text) for name, text in caption_files().items())
     for path in (REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))):
-        if not {"_build", "_generated", "generated"} & set(path.parts):
-            yield str(path.relative_to(REPOSITORY)), prose(path.read_text())
+        name = str(path.relative_to(REPOSITORY))
+        if not {"_build", "_generated", "generated"} & set(path.parts) and name not in _NO_RESULTS:
+            yield name, prose(path.read_text())
 
 
 @pytest.fixture(scope="module")

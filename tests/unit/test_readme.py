@@ -44,7 +44,7 @@ def test_results_agree_with_the_recorded_default_study(update):
     assert {row["claim"] for row in claims} == current_claims.keys()
     for row in claims:
         assert row["statement"] == current_claims[row["claim"]].statement
-    holding = {row["claim"]: row["verdict"] for row in claims if row["verdict"] in HOLDS}
+    holding = {row["claim"]: row["verdict"] for row in claims if row["verdict"] in (*HOLDS, "met")}
     assert read_baseline(published() / "claims_baseline.csv") == holding
 
 

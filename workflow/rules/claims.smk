@@ -5,7 +5,7 @@ OUTPUTS: <results>/tables/{claim,claim_reading,claim_baseline,claim_mutation}.pa
 STEPS: evaluate_claims.
 """
 
-CLAIM_TABLES = ("claim", "claim_reading", "claim_baseline", "claim_mutation")
+CLAIM_TABLES = ("claim", "target", "claim_reading", "claim_baseline", "claim_mutation")
 
 
 rule evaluate_claims:

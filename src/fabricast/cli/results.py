@@ -21,7 +21,9 @@ def claims(
         bool, typer.Option("--strict", help="Exit with code 1 if a claim of the baseline has lost its verdict.")
     ] = False,
     study: Annotated[str | None, typer.Option(help="Print only claims of this study.")] = None,
-    verdict: Annotated[str | None, typer.Option(help="Print only claims with this verdict, such as deviates.")] = None,
+    verdict: Annotated[
+        str | None, typer.Option(help="Print only claims with this verdict, such as model_differs.")
+    ] = None,
     format_: Annotated[str, typer.Option("--format", help="Format: table or csv.")] = "table",
     record: Annotated[bool, typer.Option("--record", help="Record the verdicts of this run as the baseline.")] = False,
 ) -> None:

@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import re
 import textwrap
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 
-from fabricast.figures.colours import ASSUMED_COLOUR, COLOURS
+from fabricast.figures.colours import COLOURS
 from fabricast.figures.style import COLUMN_WIDTH_IN
 
 __all__ = ["plot_claim_readings"]
 
-_FILLS = {
-    "reproduced": (COLOURS[0], "holds"),
-    "decided_by_tolerance": ("#9ecae1", "holds only within our tolerance"),
-    "deviates": (COLOURS[1], "does not hold"),
-    "not_testable": ("white", "not in this run, or not determined"),
-}
-#: Heights in inches of a line of text, of the row of cells below it, and of the gap to the next claim.
-_LINE_IN, _CELL_IN, _GAP_IN = 0.09, 0.12, 0.07
-#: Width in inches that is reserved for the count at the end of the longest row.
-_COUNT_IN = 0.8
+#: Heights in inches of a line of text, of the line of values below it, and of the gap to the next claim.
+_LINE_IN, _VALUES_IN, _GAP_IN = 0.09, 0.13, 0.08
+#: Values relative to the printed one between which the axis is linear; others are drawn at its ends.
+_LIMITS = (0.0, 2.5)
 #: Letters per line of a statement.
 _LINE = 78
 
@@ -43,52 +39,68 @@ def _in_two_lines(statement: str) -> str:
 
 
 def plot_claim_readings(reading: pd.DataFrame, claim: pd.DataFrame) -> Figure:
-    """Draw one row per claim and one cell per interpretation of its source.
+    """Draw the range of each claim over all readings of its source, relative to the printed value.
 
     Parameters
     ----------
     reading : pandas.DataFrame
-        Rows of the table claim_reading of one study, in the order of evaluation.
+        Rows of the table claim_reading of one study.
     claim : pandas.DataFrame
-        Rows of the table claim, which provides the statements.
+        Rows of the table claim, which provides the statements and bounds.
 
     Returns
     -------
     matplotlib.figure.Figure
-        Framed cells are the interpretations that determine the verdict; the number counts the tested
-        interpretations under which the claim holds.
+        One line per claim; full marks are primary readings, shaded is where the statement holds.
     """
-    counts = reading.groupby("claim")["reading"].size()
-    shown = [name for name, count in counts.items() if count > 1]
-    statements = dict(zip(claim["claim"], claim["statement"], strict=True))
-    texts = [_in_two_lines(statements[name]) for name in shown]
-    tops = np.cumsum([0.0, *((text.count("\n") + 1) * _LINE_IN + _CELL_IN + _GAP_IN for text in texts)])
-    figure, axes = plt.subplots(figsize=(COLUMN_WIDTH_IN, float(tops[-1]) + 0.6))
-    # Both axes are in inches, so that cells have the same size in all studies.
-    axes.set(xlim=(0, COLUMN_WIDTH_IN), ylim=(float(tops[-1]), 0))
-    axes.axis("off")
-    for name, text, top in zip(shown, texts, tops[:-1], strict=True):
-        claim_rows = reading[reading["claim"] == name].sort_values(["is_default", "reading"], ascending=[False, True])
-        # The statement is drawn above its cells: both stay visible when the figure is enlarged.
-        axes.text(0, top, text, va="top", fontsize=5.5)
-        _draw_cells(axes, claim_rows, top + (text.count("\n") + 1) * _LINE_IN + 0.02)
-    handles = [Patch(facecolor=colour, edgecolor="0.4", linewidth=0.4, label=text) for colour, text in _FILLS.values()]
-    framed = Patch(fill=False, edgecolor="black", linewidth=0.9, label="determines the verdict")
-    figure.legend(handles=[*handles, framed], loc="outside upper left", ncols=2, fontsize=5.5)
+    values = reading[reading["observed"].notna()].merge(claim, on="claim", suffixes=("", "_of_claim"))
+    sizes = values.groupby("claim")["reading"].size()
+    shown = [row for row in claim.to_dict("records") if sizes.get(row["claim"], 0) > 1 and _printed(row)]
+    texts = [_in_two_lines(row["statement"]) for row in shown]
+    tops = np.cumsum([0.0, *((text.count("\n") + 1) * _LINE_IN + _VALUES_IN + _GAP_IN for text in texts)])
+    height_in = float(tops[-1]) if shown else 0.3
+    figure, axes = plt.subplots(figsize=(COLUMN_WIDTH_IN, height_in + 0.75))
+    axes.set(xlim=(_LIMITS[0] - 0.08, _LIMITS[1] + 0.45), ylim=(height_in, -0.05))
+    for row, text, top in zip(shown, texts, tops[:-1], strict=True):
+        middle = top + (text.count("\n") + 1) * _LINE_IN + _VALUES_IN / 2
+        axes.text(_LIMITS[0], top, text, va="top", fontsize=5.5)
+        _draw_range(axes, row, values[values["claim"] == row["claim"]], middle)
+    axes.grid(visible=False)
+    axes.set_yticks([])
+    axes.set_xticks([0, 0.5, 1, 1.5, 2, 2.5], ["≤ 0", "0.5", "1", "1.5", "2", "≥ 2.5"])
+    axes.set_xlabel("value of this run / printed value")
+    axes.spines[["left", "right", "top"]].set_visible(False)
+    handles = [
+        Line2D([], [], marker="o", linestyle="", color=COLOURS[0], markersize=4, label="readings that the words allow"),
+        Line2D([], [], marker="o", linestyle="", color=COLOURS[0], markerfacecolor="white", markersize=4,
+               label="other readings"),
+        Patch(facecolor="0.88", label="statement holds"),
+    ]  # fmt: skip
+    figure.legend(handles=handles, loc="outside upper left", ncols=3, fontsize=5.5)
     return figure
 
 
-def _draw_cells(axes: Axes, own: pd.DataFrame, top: float) -> None:
-    width_in = min(_CELL_IN, (COLUMN_WIDTH_IN - _COUNT_IN) / len(own))
-    for column, verdict in enumerate(own["verdict"]):
-        colour, _ = _FILLS[verdict]
-        axes.add_patch(Rectangle(((column + 0.1) * width_in, top + 0.015), 0.8 * width_in, _CELL_IN - 0.03,
-                                 facecolor=colour, edgecolor=ASSUMED_COLOUR, linewidth=0.3))  # fmt: skip
-    decisive = int(own["is_default"].sum())
-    axes.add_patch(Rectangle((0, top), decisive * width_in, _CELL_IN, fill=False, edgecolor="black", linewidth=0.9))
-    tested = own[own["verdict"] != "not_testable"]
-    held = int((tested["verdict"] != "deviates").sum())
-    # A claim has no verdict if one of its framed interpretations is not testable.
-    missing = bool((own["is_default"] & (own["verdict"] == "not_testable")).any())
-    text = ", ".join([f"{held} of {len(tested)}"] * bool(len(tested)) + ["no verdict"] * missing)
-    axes.text(len(own) * width_in + 0.05, top + _CELL_IN / 2, text, va="center", fontsize=5.5)
+def _printed(row: dict[Any, Any]) -> float | None:
+    """Return the printed value of a claim, by which values are divided; None if it is missing or 0."""
+    numbers = [row[name] for name in ("low", "high") if pd.notna(row[name]) and row[name] != 0]
+    return numbers[0] if numbers else None
+
+
+def _draw_range(axes: Axes, row: dict[Any, Any], values: pd.DataFrame, middle: float) -> None:
+    printed = _printed(row)
+    assert printed is not None
+    slack = np.nanmax([row["rounding"], row["tolerance"] if pd.notna(row["tolerance"]) else 0.0])
+    low = (row["low"] - slack) / printed if pd.notna(row["low"]) else _LIMITS[0]
+    high = (row["high"] + slack) / printed if pd.notna(row["high"]) else _LIMITS[1]
+    # A statement with an exact value would otherwise have no width.
+    low, high = np.clip([min(low, 0.99), max(high, 1.01)] if row["low"] == row["high"] else [low, high], *_LIMITS)
+    axes.add_patch(Rectangle((low, middle - _VALUES_IN / 2), high - low, _VALUES_IN, facecolor="0.88", zorder=0))
+    axes.plot([1, 1], [middle - _VALUES_IN / 2, middle + _VALUES_IN / 2], color="0.4", linewidth=0.6)
+    places = np.clip(values["observed"].to_numpy(float) / printed, *_LIMITS)
+    primary = values["is_default"].to_numpy(bool)
+    axes.plot([places.min(), places.max()], [middle, middle], color=COLOURS[0], linewidth=0.8)
+    axes.plot(places[~primary], [middle] * int((~primary).sum()), "o", color=COLOURS[0], markerfacecolor="white",
+              markersize=2.8, markeredgewidth=0.6)  # fmt: skip
+    axes.plot(places[primary], [middle] * int(primary.sum()), "o", color=COLOURS[0], markersize=2.8)
+    held = int((values["verdict"] != "deviates").sum())
+    axes.text(_LIMITS[1] + 0.06, middle, f"{held} of {len(values)}", va="center", fontsize=5.5)

@@ -63,7 +63,7 @@ def node_rate_gb_per_s(rows: pd.DataFrame) -> pd.Series:
     return messages * rows["processes"] * rows["size_bytes"] / rows["time_s"] / 1e9
 
 
-#: Machine of the slides, and the data set for adjacent nodes, to which the slides refer.
+#: Machine of the slides, and the data set of two nodes at the same router, one reading of "adjacent node".
 _SLIDE_SYSTEM, _ADJACENT = "Blue Waters", "bluewaters_irecv_1"
 
 

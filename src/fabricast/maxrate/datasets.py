@@ -8,9 +8,9 @@ __all__ = ["DATASET_TITLES", "dataset_title"]
 DATASET_TITLES = {
     "alaska_ib": "Alaska, InfiniBand",
     "alaska_roce": "Alaska, RoCE",
-    "bluewaters_blocking_2": "Blue Waters, adjacent nodes, blocking",
-    "bluewaters_irecv_1": "Blue Waters, adjacent nodes",
-    "bluewaters_irecv_2": "Blue Waters, two nodes away",
+    "bluewaters_blocking_2": "Blue Waters, one hop, blocking",
+    "bluewaters_irecv_1": "Blue Waters, same router",
+    "bluewaters_irecv_2": "Blue Waters, one hop",
     "csd3_ib": "CSD3, InfiniBand",
     "lassen_mvapich_gpu": "Lassen, MVAPICH, GPU",
     "lassen_spectrum_cpu": "Lassen, Spectrum MPI, CPU",

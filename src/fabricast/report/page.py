@@ -18,13 +18,14 @@ import pandas as pd
 
 from fabricast.core.number_text import number_text, with_minus
 from fabricast.inputs.files import write_text
-from fabricast.report.claim_rows import claim_sections
+from fabricast.report.claim_rows import DEVIATING, claim_sections, study_verdicts
 from fabricast.report.explorers import explorer_script, maxrate_explorer, network_explorer
 from fabricast.report.javascript_kernels import kernel_script
 from fabricast.report.key_tables import ASSUMED, DIGESTS, ERRORS, KEY_TABLES, PARAMETERS, SIMULATED, YOURS
 from fabricast.report.pcie_explorer import pcie_explorer
 from fabricast.report.sheets import READABLE_MODELS, Sheet, sheet_of
 from fabricast.report.stories import answers_of, machine_answers, stories, study_name
+from fabricast.results.claims import EVIDENCE
 from fabricast.results.tables import open_run
 
 __all__ = ["Picture", "write_report"]
@@ -37,6 +38,7 @@ _FIRST_PICTURES = 4
 _COLUMN_PT = 300
 _QUERIES = {
     "claims": "SELECT * FROM claim ORDER BY study, claim",
+    "targets": "SELECT * FROM target ORDER BY study, target",
     "readings": "SELECT * FROM claim_reading ORDER BY claim, is_default DESC, reading",
     "baselines": "SELECT * FROM claim_baseline ORDER BY claim, baseline",
     "run": "SELECT * FROM run",
@@ -118,7 +120,7 @@ def write_report(
     """
     with open_run(database) as connection:
         tables = {name: _records(connection.sql(query).df()) for name, query in _QUERIES.items()}
-        sections = claim_sections(tables["claims"], tables["readings"], tables["baselines"])
+        sections = claim_sections(*(tables[name] for name in ("claims", "targets", "readings", "baselines")))
         groups = {
             name: [sheet for sheet in _sheets(connection, queries) if sheet.rows]
             for name, queries in {
@@ -184,10 +186,10 @@ def _study(
     story = stories()[row["study"]]
     gallery = [picture for picture in pictures if not picture.path.stem.endswith(f".{_CARD}")]
     claims = [claim for claim in sections["claims"] if claim["study"] == row["study"]]
-    # Published statements come first, ordered by evidence with independent data first.
-    claims.sort(key=lambda claim: (claim["of_ours"], sections["evidence_order"][claim["evidence"]]))
+    # Statements that independent data test come first.
+    claims.sort(key=lambda claim: EVIDENCE.index(claim["evidence"]))
     assumed = sheet_of(connection, f"Assumed numbers of {story.short}", ASSUMED.format(study=row["study"]))
-    return row | {
+    return row | study_verdicts(claims, story.short) | {
         "short": story.short, "question": story.question, "model": story.model, "terms": story.terms,
         "answers": answers_of(connection, row["study"]),
         "card": next((picture for picture in pictures if picture.path.stem.endswith(f".{_CARD}")), None),
@@ -195,9 +197,12 @@ def _study(
         "more_pictures": gallery_layout(gallery[_FIRST_PICTURES:]),
         "tables": [sheet for sheet in _sheets(connection, KEY_TABLES.get(row["study"], {})) if sheet.rows],
         "claims": len(claims),
-        "counts": sections["count_bars"](claims),
-        "holding": [claim for claim in claims if claim["verdict"] == "reproduced"],
-        "deviating": [claim for claim in claims if claim["verdict"] == "deviates"],
+        "holding": [claim for claim in claims if claim["verdict"] in ("reproduced", "decided_by_tolerance")],
+        "deviating": sorted(
+            (claim for claim in claims if claim["verdict"] in DEVIATING),
+            key=lambda claim: DEVIATING.index(claim["verdict"]),
+        ),
+        "targets": [target for target in sections["targets"] if target["study"] == row["study"]],
         "assumed": assumed if assumed.rows else None,
     }  # fmt: skip
 

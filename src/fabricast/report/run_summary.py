@@ -33,20 +33,23 @@ def duration_text(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
-def verdict_text(claims: Path | str) -> str:
-    """Return the headline of the verdicts on the claims of a run.
+def verdict_text(tables: Path) -> str:
+    """Return the headline of the verdicts of a run, and how many targets are met.
 
     Parameters
     ----------
-    claims : Path or str
-        Parquet file of the table claim.
+    tables : Path
+        Folder with the tables claim and target as Parquet files.
     """
     # Imported here, because a run without new results needs no database.
-    from fabricast.results.claim_record import headline
+    import pandas as pd
+
+    from fabricast.results.claim_record import headline, targets_text
     from fabricast.results.tables import read_table
 
-    rows = read_table(claims)
-    return headline(zip(rows["verdict"], rows["evidence"], rows["of_ours"].astype(bool), strict=True))
+    rows, targets = (read_table(tables / f"{name}.parquet") for name in ("claim", "target"))
+    met = [None if pd.isna(one) else bool(one) for one in targets["met"]]
+    return f"{headline(zip(rows['verdict'], rows['evidence'], strict=True))}; {targets_text(met)}"
 
 
 def measured_lines(folders: Mapping[str, str], started: float) -> list[str]:
@@ -128,7 +131,7 @@ def summary_text(folders: Mapping[str, str], started: float) -> str:
     claims = Path(folders.get("results", "results")) / "tables" / "claim.parquet"
     page = Path(folders.get("reports", "reports")) / "report.html"
     if claims.is_file() and claims.stat().st_mtime >= started:
-        text += f"; claims: {verdict_text(claims)}"
+        text += f"; {verdict_text(claims.parent)}"
     if page.is_file() and page.stat().st_mtime >= started:
         text += f"; report: {page}"
     return text

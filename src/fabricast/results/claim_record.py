@@ -15,7 +15,6 @@ from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.number_text import number_text
 from fabricast.inputs.csv_files import read_csv
 from fabricast.inputs.files import write_text
-from fabricast.results.claims import EVIDENCE
 from fabricast.results.tables import open_run
 from fabricast.results.verdicts import HOLDS
 
@@ -24,25 +23,44 @@ __all__ = [
     "bound_text",
     "claim_rows",
     "claim_text",
-    "evidence_table",
     "headline",
     "holds_text",
     "lost_claims",
     "observed_text",
     "read_baseline",
+    "targets_text",
+    "verdict_table",
     "write_baseline",
 ]
 
 #: Display names of the verdicts.
 VERDICT_WORDS = {
     "reproduced": "reproduced",
-    "decided_by_tolerance": "decided by our tolerance",
+    "decided_by_tolerance": "within our tolerance",
+    "source_contradicted": "source contradicted",
+    "model_differs": "model differs",
+    "depends_on_reading": "depends on reading",
+    "follows_from_inputs": "follows from inputs",
     "does_not_discriminate": "does not discriminate",
-    "follows_from_inputs": "follows from its inputs",
-    "deviates": "deviates",
     "not_testable": "not testable",
 }
-_STYLES = {"reproduced": "green", "deviates": "yellow"}
+_STYLES = {"reproduced": "green", "source_contradicted": "yellow", "model_differs": "yellow"}
+#: Verdicts with the words of a headline, in its order; reproductions are distinguished by evidence.
+_HEADLINE = (
+    ("reproduced", "independent", "hold in independent data"),
+    ("reproduced", "in_sample", "hold in data that selected the model"),
+    ("reproduced", "own_simulator", "hold in our simulator"),
+    ("decided_by_tolerance", "", "hold within our tolerance"),
+    ("source_contradicted", "", "are contradicted by numbers of the source or by measurements"),
+    ("model_differs", "", "differ in our model"),
+    ("depends_on_reading", "", "depend on the reading"),
+    ("does_not_discriminate", "", "hold for trivial models too"),
+    ("follows_from_inputs", "", "follow from inputs"),
+    ("not_testable", "", "cannot be tested"),
+)
+#: Verdicts of claims, and whether targets are met.
+_VERDICTS = """SELECT claim, study, verdict::VARCHAR AS verdict FROM claim UNION ALL SELECT target, study,
+CASE WHEN met IS NULL THEN 'not_testable' WHEN met THEN 'met' ELSE 'missed' END FROM target"""
 #: Values of smaller magnitude are rounding errors and are shown as 0.
 _ROUNDING = 1e-9
 _RELATIONS = {"at_least": "at least", "at_most": "at most"}
@@ -87,50 +105,48 @@ def observed_text(value: float | None, unit: str) -> str:
     )
 
 
-def headline(rows: Iterable[tuple[str, str, bool]]) -> str:
-    """Summarise the verdicts of a run in one sentence, independent evidence first.
+def headline(rows: Iterable[tuple[str, str]], study: str = "") -> str:
+    """Summarise the verdicts on published statements in one sentence.
 
     Parameters
     ----------
-    rows : iterable of (str, str, bool)
-        Verdict and evidence of each claim, and whether the statement is this project's rather than a published one.
+    rows : iterable of (str, str)
+        Verdict and evidence of each claim.
+    study : str
+        Name of the study that all claims are of; empty for several studies.
 
     Examples
     --------
-    >>> headline([("reproduced", "independent_fit", False), ("deviates", "own_simulator", False)])
-    'independent data reproduce 1 of the 1 published statement that they can test; of 2 claims in all, 1 deviates'
+    >>> headline([("reproduced", "independent_fit"), ("model_differs", "own_simulator")], "max-rate")
+    'of 2 statements of the max-rate study, 1 holds in independent data and 1 differs in our model'
     """
     rows = list(rows)
-    count = {verdict: sum(v == verdict for v, *_ in rows) for verdict in VERDICT_WORDS}
-    not_independent = sum(v == "reproduced" and not evidence.startswith("independent") for v, evidence, _ in rows)
-    parts = [
-        _counted(
-            not_independent,
-            "is reproduced in our simulator or in sample",
-            "are reproduced in our simulator or in sample",
-        ),
-        _counted(count["deviates"], "deviates", "deviate"),
-        _counted(count["follows_from_inputs"], "follows from its inputs", "follow from their inputs"),
-        _counted(count["decided_by_tolerance"], "is decided by our tolerance", "are decided by our tolerance"),
-        _counted(count["does_not_discriminate"], "does not discriminate", "do not discriminate"),
-        _counted(count["not_testable"], "is not testable", "are not testable"),
-    ]
-    published, ours = (
-        [
-            v
-            for v, evidence, of_ours in rows
-            if evidence.startswith("independent") and v != "not_testable" and of_ours is o
-        ]
-        for o in (False, True)
-    )
-    noun = "statement" if len(published) == 1 else "statements"
-    text = f"independent data reproduce {published.count('reproduced')} of the {len(published)} published {noun} "
-    text += "that they can test" + (f", and {ours.count('reproduced')} of our {len(ours)} own" if ours else "")
-    return f"{text}; of {len(rows)} claims in all, {', '.join(filter(None, parts))}"
+    parts = []
+    for verdict, evidence, words in _HEADLINE:
+        count = sum(v == verdict and e.startswith(evidence) for v, e in rows)
+        if count:
+            parts.append(f"{count} {_singular(words) if count == 1 else words}")
+    text = " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
+    noun = "statement" if len(rows) == 1 else "statements"
+    return f"of {len(rows)} {noun}{f' of the {study} study' if study else ''}, {text}" if rows else "no statements"
 
 
-def _counted(count: int, singular: str, plural: str) -> str:
-    return f"{count} {singular if count == 1 else plural}" if count else ""
+def _singular(words: str) -> str:
+    verb, _, rest = words.partition(" ")
+    return f"{ {'are': 'is', 'cannot': 'cannot'}.get(verb, f'{verb}s') } {rest}"
+
+
+def targets_text(met: Iterable[bool | None]) -> str:
+    """Summarise how many targets of this project are met.
+
+    Examples
+    --------
+    >>> targets_text([True, False, None])
+    '1 of 2 targets of this project is met'
+    """
+    tested = [one for one in met if one is not None]
+    count = sum(tested)
+    return f"{count} of {len(tested)} targets of this project {'is' if count == 1 else 'are'} met"
 
 
 def _finished_claims(database: Path, query: str) -> list[tuple[Any, ...]]:
@@ -158,8 +174,8 @@ def write_baseline(database: Path, path: Path) -> int:
             f"study, or remove these claims from the baseline ({path})",
             path=database,
         )
-    rows = _finished_claims(database, "SELECT claim, verdict::VARCHAR FROM claim ORDER BY study, claim")
-    kept = [(name, verdict) for name, verdict in rows if verdict in HOLDS]
+    rows = _finished_claims(database, f"SELECT claim, verdict FROM ({_VERDICTS}) ORDER BY study, claim")
+    kept = [(name, verdict) for name, verdict in rows if verdict in (*HOLDS, "met")]
     text = "# Claims that hold in the default study; 'fabricast claims --strict' refuses to lose one.\nclaim,verdict\n"
     write_text(path, text + "".join(f"{name},{verdict}\n" for name, verdict in kept))
     return len(kept)
@@ -181,7 +197,7 @@ def lost_claims(database: Path, baseline: dict[str, str]) -> list[tuple[str, str
         Claim, recorded verdict and verdict in the run; ``missing`` if the claim is not in the run. Claims that have
         become ``reproduced`` are not included.
     """
-    current = dict(_finished_claims(database, "SELECT claim, verdict::VARCHAR FROM claim"))
+    current = dict(_finished_claims(database, f"SELECT claim, verdict FROM ({_VERDICTS})"))
     verdicts = [(name, before, current.get(name, "missing")) for name, before in baseline.items()]
     return [(name, before, now) for name, before, now in verdicts if now not in (before, "reproduced")]
 
@@ -230,7 +246,7 @@ def claim_text(database: Path, *, study: str | None = None, verdict: str | None 
     Returns
     -------
     rich.console.Group
-        Table with one row per claim, table of verdicts by evidence, and headline.
+        Table with one row per claim, number of claims by study and verdict, headline, and missed targets.
 
     Raises
     ------
@@ -253,10 +269,14 @@ def claim_text(database: Path, *, study: str | None = None, verdict: str | None 
             f"[{style}]{VERDICT_WORDS[row['verdict']]}[/{style}]",
             holds_text(row["readings"], row["holds_in"], row["share_of_draws"]),
         )
-    pairs = [(row["verdict"], row["evidence"]) for row in rows]
-    return Group(
-        table, evidence_table(pairs), headline((*pair, row["of_ours"]) for pair, row in zip(pairs, rows, strict=True))
-    )
+    parts: list[Table | str] = [table, verdict_table([(row["study"], row["verdict"]) for row in rows])]
+    parts.append(headline(((row["verdict"], row["evidence"]) for row in rows), study or ""))
+    if verdict is None:
+        targets = _finished_claims(database, "SELECT target, study::VARCHAR, met FROM target ORDER BY study, target")
+        targets = [row for row in targets if study in (None, row[1])]
+        missed = [name for name, _, met in targets if met is False]
+        parts.append(targets_text(met for _, _, met in targets) + (f"; missed: {', '.join(missed)}" if missed else ""))
+    return Group(*parts)
 
 
 def holds_text(readings: int, holds: float | None, draws: float | None) -> str:
@@ -271,12 +291,11 @@ def holds_text(readings: int, holds: float | None, draws: float | None) -> str:
     return ", ".join(parts + ([] if draws is None else [f"{100 * draws:.0f} % of draws"]))
 
 
-def evidence_table(pairs: list[tuple[str, str]]) -> Table:
-    """Return a terminal table of the number of claims by evidence and verdict."""
-    shown = [verdict for verdict in VERDICT_WORDS if any(v == verdict for v, _ in pairs)]
-    table = Table("evidence", *(Column(VERDICT_WORDS[verdict], justify="right") for verdict in shown))
-    for evidence in EVIDENCE:
-        counts = [sum(pair == (verdict, evidence) for pair in pairs) for verdict in shown]
-        if sum(counts):
-            table.add_row(evidence.replace("_", " "), *(str(count) if count else "" for count in counts))
+def verdict_table(pairs: list[tuple[str, str]]) -> Table:
+    """Return a terminal table of the number of claims by study and verdict."""
+    shown = [verdict for verdict in VERDICT_WORDS if any(v == verdict for _, v in pairs)]
+    table = Table("study", *(Column(VERDICT_WORDS[verdict], justify="right") for verdict in shown))
+    for study in dict.fromkeys(study for study, _ in pairs):
+        counts = [pairs.count((study, verdict)) for verdict in shown]
+        table.add_row(study, *(str(count) if count else "" for count in counts))
     return table

@@ -43,7 +43,7 @@ class Tolerance(_Strict):
 
 
 class Reading(_Strict):
-    """A defensible interpretation of what the source of a claim leaves open.
+    """An interpretation of what the source of a claim leaves open.
 
     Parameters
     ----------
@@ -51,13 +51,13 @@ class Reading(_Strict):
         Chosen member of each axis, separated by commas.
     values : dict
         Value of each placeholder of the query.
-    default : bool
-        Whether the verdict of the claim is based on this interpretation.
+    primary : bool
+        Whether the words of the source allow this interpretation; the verdict is based on these.
     """
 
     name: str
     values: dict[str, str]
-    default: bool
+    primary: bool
 
 
 class Claim(_Strict):
@@ -82,10 +82,14 @@ class Claim(_Strict):
     where : dict
         Values of placeholders with only one interpretation.
     readings : dict
-        Interpretations: for each axis its members, and the text of each member in the query. The first member is the
-        default.
-    equal : dict
-        For each axis the members that are equally plausible: the claim holds only if it holds for all of them.
+        Interpretations: for each axis its members, and the text of each member in the query.
+    primary : dict
+        For each axis the members that the words of the source select. Of an axis without an entry the words select
+        none: if its members disagree, the verdict is ``depends_on_reading``.
+    source_words : str
+        Words of the source that select the primary members, or for a target the reason.
+    unquantified : bool
+        True if the source has neither a number nor a comparison ("good enough"): any value depends on the reading.
     baselines : dict
         Trivial alternatives by name: other values of placeholders, or another query.
     mutation : str, optional
@@ -111,7 +115,9 @@ class Claim(_Strict):
     query: str | None = None
     where: dict[str, str] = Field(default_factory=dict)
     readings: dict[str, dict[str, str]] = Field(default_factory=dict)
-    equal: dict[str, list[str]] = Field(default_factory=dict)
+    primary: dict[str, list[str]] = Field(default_factory=dict)
+    source_words: str = ""
+    unquantified: bool = False
     baselines: dict[str, dict[str, str] | str] = Field(default_factory=dict)
     mutation: str | None = None
     over_phases: bool = False
@@ -129,6 +135,13 @@ class Claim(_Strict):
             axis: {str(name): str(name) for name in members} if isinstance(members, list) else members
             for axis, members in readings.items()
         }
+
+    @field_validator("primary", mode="before")
+    @classmethod
+    def _lists(cls, primary: Any) -> Any:
+        if not isinstance(primary, dict):
+            return primary
+        return {axis: members if isinstance(members, list) else [members] for axis, members in primary.items()}
 
     @model_validator(mode="after")
     def _complete(self) -> Claim:
@@ -148,9 +161,11 @@ class Claim(_Strict):
                 f"the placeholders of the query are {sorted(used)}, expected those of 'where' and 'readings': "
                 f"{sorted(placeholders)}"
             )
-        for axis, members in self.equal.items():
-            if not set(members) <= self.readings.get(axis, {}).keys():
-                raise ValueError(f"'equal' contains members of '{axis}' that are missing in 'readings'")
+        for axis, members in self.primary.items():
+            if not members or not set(members) <= self.readings.get(axis, {}).keys():
+                raise ValueError(f"'primary' contains members of '{axis}' that are missing in 'readings'")
+        if bool(self.primary) != bool(self.source_words):
+            raise ValueError("'primary' and 'source_words' require each other: the words select the members")
         for name, change in self.baselines.items():
             if isinstance(change, dict) and not change.keys() <= placeholders:
                 raise ValueError(f"baseline '{name}' changes a placeholder that is not in the query")
@@ -177,17 +192,14 @@ class Claim(_Strict):
         return low, self.value if self.relation in ("equals", "at_most") else float("inf")
 
     def all_readings(self) -> list[Reading]:
-        """Return all combinations of the members of all axes, default interpretations first."""
+        """Return all combinations of the members of all axes, primary interpretations first."""
         axes = list(self.readings)
         readings = []
         for members in itertools.product(*(self.readings[axis] for axis in axes)):
-            default = all(
-                member in self.equal.get(axis, [next(iter(self.readings[axis]))])
-                for axis, member in zip(axes, members, strict=True)
-            )
+            primary = all(member in self.primary.get(axis, members) for axis, member in zip(axes, members, strict=True))
             values = {axis: self.readings[axis][member] for axis, member in zip(axes, members, strict=True)}
-            readings.append(Reading(name=", ".join(members), values=self.where | values, default=default))
-        return sorted(readings, key=lambda reading: not reading.default)
+            readings.append(Reading(name=", ".join(members), values=self.where | values, primary=primary))
+        return sorted(readings, key=lambda reading: not reading.primary)
 
     def query_with(self, values: dict[str, str], query: str | None = None) -> str:
         """Return a query with its placeholders replaced by values."""

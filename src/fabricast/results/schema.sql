@@ -4,7 +4,8 @@
 CREATE TYPE study_name AS ENUM ('pcie', 'breakdown', 'maxrate', 'gpucentric', 'percs', 'collectives');
 CREATE TYPE reference_kind AS ENUM ('measured', 'simulated', 'published');
 CREATE TYPE provenance_tag AS ENUM ('published', 'quoted', 'recalled', 'derived', 'assumed', 'measured');
-CREATE TYPE claim_verdict AS ENUM ('reproduced', 'deviates', 'follows_from_inputs', 'does_not_discriminate', 'decided_by_tolerance', 'not_testable');
+CREATE TYPE claim_verdict AS ENUM ('reproduced', 'decided_by_tolerance', 'source_contradicted', 'model_differs', 'depends_on_reading', 'follows_from_inputs', 'does_not_discriminate', 'not_testable');
+CREATE TYPE reading_verdict AS ENUM ('reproduced', 'decided_by_tolerance', 'deviates', 'not_testable');
 CREATE TYPE claim_relation AS ENUM ('equals', 'at_least', 'at_most', 'between', 'first');
 CREATE TYPE claim_evidence AS ENUM ('independent_measurement', 'independent_fit', 'own_simulator', 'in_sample', 'published_inputs', 'recalled_inputs', 'assumed_inputs', 'definition');
 CREATE TYPE tolerance_reason AS ENUM ('authors', 'ours');
@@ -241,13 +242,12 @@ CREATE TABLE machine_warning (
   text VARCHAR NOT NULL, -- assumption or contradiction in words
   PRIMARY KEY (machine, number)
 );
--- Published statements with verdicts: of the default interpretation, or the worst of equally plausible interpretations.
+-- Published statements with verdicts, which are those of the primary reading: the one that the words of the source select.
 CREATE TABLE claim (
   claim VARCHAR NOT NULL, -- identifier
   study study_name NOT NULL, -- study
   statement VARCHAR NOT NULL, -- wording of the statement
   source VARCHAR NOT NULL, -- source of the statement
-  of_ours BOOLEAN NOT NULL, -- whether the statement is this project's, not one of a publication
   relation claim_relation NOT NULL, -- required relation of the observed value to the bounds; first: rank 1
   low DOUBLE, -- lower bound, or value, of the statement as printed; NULL if unbounded
   high DOUBLE, -- upper bound, or value, of the statement as printed; NULL if unbounded
@@ -257,10 +257,12 @@ CREATE TABLE claim (
   tolerance_reason tolerance_reason, -- origin of the tolerance: the authors or this project
   tolerance_because VARCHAR, -- justification of the tolerance
   tolerance_version INTEGER, -- version of the tolerance, from 1; CHANGELOG.md lists the changes
-  observed DOUBLE, -- value computed in this run
-  observed_low DOUBLE, -- lower end of the range over the phases of a simulated reference
-  observed_high DOUBLE, -- upper end of the range over the phases of a simulated reference
-  verdict claim_verdict NOT NULL, -- follows_from_inputs: cannot fail; does_not_discriminate: all baselines hold too, or a baseline is as good
+  primary_reading VARCHAR NOT NULL, -- reading that the observed value belongs to; empty if the source leaves nothing open
+  source_words VARCHAR NOT NULL, -- words of the source that select the primary reading; empty if none do
+  observed DOUBLE, -- value computed in this run, in the primary reading
+  observed_low DOUBLE, -- lower end of the range over all readings, and over the phases of a simulated reference; NULL for one value
+  observed_high DOUBLE, -- upper end of this range
+  verdict claim_verdict NOT NULL, -- source_contradicted: wrong in all readings by its numbers or measurements; model_differs: our model or simulator misses it; depends_on_reading: words select no reading and readings disagree, or 5 to 95 % of draws
   evidence claim_evidence NOT NULL, -- kind of evidence for the verdict
   readings INTEGER NOT NULL, -- number of interpretations of the source that this run tests
   holds_in DOUBLE CHECK (holds_in BETWEEN 0 AND 1), -- share of these interpretations for which the claim holds
@@ -271,13 +273,37 @@ CREATE TABLE claim (
   query VARCHAR, -- query that returns the observed value
   PRIMARY KEY (claim)
 );
--- Each claim for each interpretation of what its source leaves open.
+-- Goals of this project for its forecasts; never counted with published statements.
+CREATE TABLE target (
+  target VARCHAR NOT NULL, -- identifier
+  study study_name NOT NULL, -- study
+  statement VARCHAR NOT NULL, -- wording of the goal
+  source VARCHAR NOT NULL, -- origin of the goal, and of the data that test it
+  relation claim_relation NOT NULL, -- required relation of the observed value to the bounds
+  low DOUBLE, -- lower bound; NULL if unbounded
+  high DOUBLE, -- upper bound; NULL if unbounded
+  unit VARCHAR NOT NULL, -- unit of bounds and observed value
+  observed DOUBLE, -- value computed in this run
+  observed_low DOUBLE, -- lower end of the range over all readings; NULL for one value
+  observed_high DOUBLE, -- upper end of this range
+  met BOOLEAN, -- whether the goal is met; NULL if this run has no value
+  discriminates BOOLEAN NOT NULL, -- false if trivial baselines meet the goal as well
+  evidence claim_evidence NOT NULL, -- kind of evidence
+  readings INTEGER NOT NULL, -- number of readings that this run tests
+  holds_in DOUBLE CHECK (holds_in BETWEEN 0 AND 1), -- share of these readings for which the goal is met
+  shown_to_fail BOOLEAN NOT NULL, -- whether the goal is missed in this run, for a baseline, or with mutated data
+  note VARCHAR NOT NULL, -- reason or context
+  figure VARCHAR, -- figure that shows the goal: study.name
+  query VARCHAR, -- query that returns the observed value
+  PRIMARY KEY (target)
+);
+-- Each claim and target for each interpretation of what its source leaves open.
 CREATE TABLE claim_reading (
-  claim VARCHAR NOT NULL, -- claim
+  claim VARCHAR NOT NULL, -- claim or target
   reading VARCHAR NOT NULL, -- chosen members of the axes; empty if the source leaves nothing open
   observed DOUBLE, -- observed value for this interpretation, NULL if not in this run
-  verdict claim_verdict NOT NULL, -- verdict for this value
-  is_default BOOLEAN NOT NULL, -- whether the verdict of the claim is based on this interpretation
+  verdict reading_verdict NOT NULL, -- verdict for this value
+  is_default BOOLEAN NOT NULL, -- whether the words of the source allow this interpretation; the verdict is based on these
   query VARCHAR NOT NULL, -- query that returns the observed value
   PRIMARY KEY (claim, reading)
 );
@@ -286,7 +312,7 @@ CREATE TABLE claim_baseline (
   claim VARCHAR NOT NULL, -- claim
   baseline VARCHAR NOT NULL, -- name of the baseline
   observed DOUBLE, -- observed value for the baseline
-  verdict claim_verdict NOT NULL, -- verdict for this value
+  verdict reading_verdict NOT NULL, -- verdict for this value
   PRIMARY KEY (claim, baseline)
 );
 -- Each claim with a wrong model or wrong data: claims that hold, except by construction, must deviate.
@@ -294,7 +320,7 @@ CREATE TABLE claim_mutation (
   claim VARCHAR NOT NULL, -- claim
   mutation VARCHAR NOT NULL, -- table.column = expression
   observed DOUBLE, -- observed value with the mutation
-  verdict claim_verdict NOT NULL, -- verdict for this value
+  verdict reading_verdict NOT NULL, -- verdict for this value
   PRIMARY KEY (claim, mutation)
 );
 -- Schedules: the best, the worst and all published schedules.
@@ -729,10 +755,12 @@ CREATE VIEW worst_cases AS
 -- Number of claims with each verdict by study.
 CREATE VIEW claims_by_study AS
   SELECT study, count(*) FILTER (verdict = 'reproduced') AS reproduced,
-         count(*) FILTER (verdict = 'deviates') AS deviates,
+         count(*) FILTER (verdict = 'decided_by_tolerance') AS decided_by_tolerance,
+         count(*) FILTER (verdict = 'source_contradicted') AS source_contradicted,
+         count(*) FILTER (verdict = 'model_differs') AS model_differs,
+         count(*) FILTER (verdict = 'depends_on_reading') AS depends_on_reading,
          count(*) FILTER (verdict = 'follows_from_inputs') AS follows_from_inputs,
          count(*) FILTER (verdict = 'does_not_discriminate') AS does_not_discriminate,
-         count(*) FILTER (verdict = 'decided_by_tolerance') AS decided_by_tolerance,
          count(*) FILTER (verdict = 'not_testable') AS not_testable,
          count(*) FILTER (verdict = 'reproduced' AND evidence::VARCHAR LIKE 'independent%') AS reproduced_by_independent_data
   FROM claim GROUP BY study ORDER BY study;

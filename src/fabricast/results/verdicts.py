@@ -1,4 +1,4 @@
-"""Verdicts on claims, for all interpretations, trivial baselines and mutated data."""
+"""Verdicts on claims, and whether targets are met, for all interpretations, trivial baselines and mutated data."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ __all__ = ["HOLDS", "ClaimTables", "evaluate_claims", "judge"]
 
 #: Verdicts of statements that agree with the observed value.
 HOLDS = ("reproduced", "follows_from_inputs", "does_not_discriminate", "decided_by_tolerance")
-#: Verdicts of single interpretations from worst to best; the worst decides if a claim has to hold for several.
-_ORDER = ("deviates", "not_testable", "decided_by_tolerance", "reproduced")
+#: Evidence that shows a source to be wrong if the statement fails in all interpretations: arithmetic on its numbers,
+#: or measurements by others. Other evidence depends on our model or on assumptions.
+_AGAINST_SOURCE = ("published_inputs", "definition", "independent_measurement")
+#: Shares of draws of assumed values between which the statement depends on the draw.
+_OPEN_SHARE = (0.05, 0.95)
 
 #: Differences between baseline and model up to this fraction of the observed value are rounding errors.
 _EQUAL = 1e-9
@@ -36,11 +39,13 @@ class ClaimTables:
 
     Parameters
     ----------
-    claim, claim_reading, claim_baseline, claim_mutation : pandas.DataFrame
-        Rows as in schema.sql.
+    claim, target, claim_reading, claim_baseline, claim_mutation : pandas.DataFrame
+        Rows as in schema.sql. Targets are statements of this project; their readings, baselines and mutations are in
+        the same tables as those of claims.
     """
 
     claim: pd.DataFrame
+    target: pd.DataFrame
     claim_reading: pd.DataFrame
     claim_baseline: pd.DataFrame
     claim_mutation: pd.DataFrame
@@ -132,35 +137,60 @@ def evaluate_claims(claims: list[Claim], tables: dict[str, list[Path]]) -> Claim
 
 def _evaluated(connection: duckdb.DuckDBPyConnection, claim: Claim) -> dict[str, list[dict[str, Any]]]:
     row = _statement(claim)
+    table = "target" if claim.of_ours else "claim"
     if claim.query is None:
-        return {"claim": [row | {"verdict": "not_testable"}]}
+        return {table: [_row(claim, row | {"verdict": "not_testable"})]}
     readings = [_read(connection, claim, reading) for reading in claim.all_readings()]
-    default = _decisive(claim, [reading for reading in readings if reading["is_default"]])
-    row |= {"observed": default["observed"], "query": default["query"]}
+    candidates = [reading for reading in readings if reading["is_default"]]
     tested = [reading for reading in readings if reading["verdict"] != "not_testable"]
+    # A target is shown with a reading that misses it, if there is one.
+    wanted = [reading for reading in candidates if claim.of_ours and reading["verdict"] == "deviates"]
+    wanted += [reading for reading in candidates if reading["verdict"] != "not_testable"]
+    shown = (wanted or candidates)[0]
+    row |= {"observed": shown["observed"], "query": shown["query"], "primary_reading": shown["reading"]}
     row |= {
         "readings": len(tested),
         "holds_in": sum(reading["verdict"] in HOLDS for reading in tested) / len(tested) if tested else None,
     }
-    values = next(reading.values for reading in claim.all_readings() if reading.name == default["reading"])
-    baselines = [_baseline(connection, claim, name, values) for name in claim.baselines]
-    mutations = _mutation(connection, claim, default)
-    row["verdict"] = _verdict(claim, default["verdict"], default["observed"], baselines)
-    if row["verdict"] == "not_testable":
-        row["note"] = f"{_what_lacks(default)}. {claim.note}".strip()
-    elif claim.over_phases:
-        row |= _range_over_phases(connection, claim, default)
+    if len(tested) > 1:
+        values = [reading["observed"] for reading in tested]
+        row |= {"observed_low": min(values), "observed_high": max(values)}
+    values_of = {reading.name: reading.values for reading in claim.all_readings()}
+    baselines = [_baseline(connection, claim, name, values_of[shown["reading"]]) for name in claim.baselines]
+    mutations = _mutation(connection, claim, shown)
     if claim.share_of_draws is not None:
         row["share_of_draws"] = _observe(connection, claim, claim.share_of_draws)
+    row["verdict"] = _verdict(claim, row, candidates, tested, baselines)
+    if row["verdict"] == "not_testable":
+        row["note"] = f"{_what_lacks(shown)}. {claim.note}".strip()
+    elif claim.over_phases:
+        row |= _range_over_phases(connection, claim, shown, row)
     changed = [one["verdict"] for one in (*mutations, *baselines)]
-    row["shown_to_fail"] = row["verdict"] == "deviates" or "deviates" in changed
-    return {"claim": [row], "claim_reading": readings, "claim_baseline": baselines, "claim_mutation": mutations}
+    row["shown_to_fail"] = any(one["verdict"] == "deviates" for one in tested) or "deviates" in changed
+    return {
+        table: [_row(claim, row)], "claim_reading": readings, "claim_baseline": baselines, "claim_mutation": mutations,
+    }  # fmt: skip
+
+
+def _row(claim: Claim, row: dict[str, Any]) -> dict[str, Any]:
+    """Return the row of the table claim, or of the table target with whether the target is met."""
+    if not claim.of_ours:
+        return row
+    verdict = row["verdict"]
+    met = None if verdict == "not_testable" else verdict in HOLDS
+    kept = (
+        "study", "statement", "source", "relation", "low", "high", "unit", "observed", "observed_low", "observed_high",
+        "evidence", "readings", "holds_in", "shown_to_fail", "note", "figure", "query",
+    )  # fmt: skip
+    return {"target": row["claim"], "met": met, "discriminates": verdict != "does_not_discriminate"} | {
+        name: row[name] for name in kept
+    }
 
 
 def _statement(claim: Claim) -> dict[str, Any]:
     """Return the columns of a claim row that do not depend on the run, and empty results."""
     kept = (
-        "claim", "study", "statement", "source", "of_ours", "relation", "unit", "rounding", "evidence", "note",
+        "claim", "study", "statement", "source", "relation", "unit", "rounding", "source_words", "evidence", "note",
         "figure",
     )  # fmt: skip
     low, high = claim.bounds
@@ -174,6 +204,7 @@ def _statement(claim: Claim) -> dict[str, Any]:
         row |= {"tolerance": tolerance.value, "tolerance_reason": tolerance.reason}
         row |= {"tolerance_because": tolerance.because, "tolerance_version": tolerance.version}
     row |= dict.fromkeys(("observed", "observed_low", "observed_high", "holds_in", "share_of_draws", "query"))
+    row["primary_reading"] = ""
     return row | {"readings": 0, "shown_to_fail": False}
 
 
@@ -182,7 +213,7 @@ def _read(connection: duckdb.DuckDBPyConnection, claim: Claim, reading: Reading)
     observed = _observe(connection, claim, query)
     return {
         "claim": claim.claim, "reading": reading.name, "observed": observed, "verdict": judge(claim, observed),
-        "is_default": reading.default, "query": query,
+        "is_default": reading.primary, "query": query,
     }  # fmt: skip
 
 
@@ -197,27 +228,40 @@ def _distance(claim: Claim, observed: float | None) -> float:
     return abs(observed - low) if low == high else max(low - observed, observed - high)
 
 
-def _decisive(claim: Claim, readings: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the interpretation with the worst verdict, or of these the most distant one."""
-    return min(readings, key=lambda reading: (_ORDER.index(reading["verdict"]), -_distance(claim, reading["observed"])))
-
-
 def _is_as_good(claim: Claim, baseline: float | None, observed: float | None) -> bool:
     """Return whether a baseline is about as close to the bounds as the observed value."""
     distance = _distance(claim, observed)
     return _distance(claim, baseline) <= distance + _AS_GOOD * abs(distance) + _EQUAL * abs(observed or 0)
 
 
-def _verdict(claim: Claim, found: str, observed: float | None, baselines: list[dict[str, Any]]) -> str:
-    """Return the verdict of a claim from its observed value, evidence and baselines."""
-    if found not in HOLDS:
-        return found
+def _verdict(
+    claim: Claim,
+    row: dict[str, Any],
+    candidates: list[dict[str, Any]],
+    tested: list[dict[str, Any]],
+    baselines: list[dict[str, Any]],
+) -> str:
+    """Return the verdict of a claim from its primary interpretations, evidence and baselines."""
+    verdicts = [reading["verdict"] for reading in candidates if reading["verdict"] != "not_testable"]
+    if not verdicts:
+        return "not_testable"
+    share = row["share_of_draws"]
+    if claim.unquantified or (share is not None and _OPEN_SHARE[0] <= share <= _OPEN_SHARE[1]):
+        return "depends_on_reading"
+    holds = [verdict in HOLDS for verdict in verdicts]
+    if any(holds) and not all(holds):
+        return "depends_on_reading"
+    if not any(holds):
+        everywhere = all(reading["verdict"] == "deviates" for reading in tested)
+        return "source_contradicted" if everywhere and claim.evidence in _AGAINST_SOURCE else "model_differs"
     if claim.evidence in BY_CONSTRUCTION:
         return "follows_from_inputs"
-    tested = [one for one in baselines if one["verdict"] != "not_testable"]
-    passed = [one for one in tested if one["verdict"] in HOLDS]
-    as_good = [one for one in passed if _is_as_good(claim, one["observed"], observed)]
-    return "does_not_discriminate" if tested and (len(passed) == len(tested) or as_good) else found
+    compared = [one for one in baselines if one["verdict"] != "not_testable"]
+    passed = [one for one in compared if one["verdict"] in HOLDS]
+    as_good = [one for one in passed if _is_as_good(claim, one["observed"], row["observed"])]
+    if compared and (len(passed) == len(compared) or as_good):
+        return "does_not_discriminate"
+    return "decided_by_tolerance" if "decided_by_tolerance" in verdicts else "reproduced"
 
 
 def _what_lacks(reading: dict[str, Any]) -> str:
@@ -239,7 +283,9 @@ def _mutation(connection: duckdb.DuckDBPyConnection, claim: Claim, default: dict
     return [{"claim": claim.claim, "mutation": claim.mutation, "observed": observed, "verdict": judge(claim, observed)}]
 
 
-def _range_over_phases(connection: duckdb.DuckDBPyConnection, claim: Claim, default: dict[str, Any]) -> dict[str, Any]:
+def _range_over_phases(
+    connection: duckdb.DuckDBPyConnection, claim: Claim, default: dict[str, Any], row: dict[str, Any]
+) -> dict[str, Any]:
     """Evaluate the lower and upper limit of a share over the phases of the simulated arbiters."""
     limits = [
         _observe(connection, claim, re.sub(r"\bshare_within\b", f"share_within_{end}", default["query"]))
@@ -249,7 +295,8 @@ def _range_over_phases(connection: duckdb.DuckDBPyConnection, claim: Claim, defa
     text = f"{claim.note}; over the phases of the simulated arbiters {limits[0]:.4g} to {limits[1]:.4g} {claim.unit}"
     if any((judge(claim, end) in HOLDS) != (default["verdict"] in HOLDS) for end in limits):
         text += ": the verdict depends on the phase"
-    return {"observed_low": limits[0], "observed_high": limits[1], "note": text.removeprefix("; ")}
+    values = [value for value in (row["observed_low"], row["observed_high"], *limits) if value is not None]
+    return {"observed_low": min(values), "observed_high": max(values), "note": text.removeprefix("; ")}
 
 
 def _observe(connection: duckdb.DuckDBPyConnection, claim: Claim, query: str) -> float | None:

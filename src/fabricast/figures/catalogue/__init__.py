@@ -68,11 +68,10 @@ def readings_entry(study: str) -> Entry:
     claims = lazy_module("fabricast.figures.claims")
     return Entry(
         "readings",
-        "Verdicts on claims by interpretation",
+        "Claims over all readings of their sources",
         lambda read, values: claims.plot_claim_readings(read("claim_reading"), read("claim")),
-        "One cell for each defensible interpretation of the source of a claim, in the order of the table of claims. "
-        "A claim holds only if it holds for every framed interpretation; the number counts the tested interpretations "
-        "for which it holds.",
+        "Values of this run over the listed readings of each source, relative to the printed value. Full marks are the "
+        "primary readings, which decide the verdict; the number counts the readings for which the statement holds.",
         needs_claims=True,
     )
 

@@ -66,8 +66,8 @@ FIGURES = (
         "Errors with the published parameters",
         lambda read, values: plots.plot_error_surface(read("maxrate_measurement")),
         "Absolute relative error of the refined model with the parameters printed on the slides, for every public run "
-        "on Blue Waters; colour bands as on the slides. The slides refer to adjacent nodes (first panel); the runs are "
-        "independent of the authors.",
+        "on Blue Waters; colour bands as on the slides. The slides say adjacent node, which fits nodes at the same router "
+        "and one hop apart; the runs are independent of the authors.",
     ),
     Entry(
         "slides_estimate",
@@ -75,8 +75,8 @@ FIGURES = (
         lambda read, values: plots.plot_time_surfaces(
             read("maxrate_measurement"), read("prediction"), _shown(read, values), ("slides",)
         ),
-        "Measured time of an independent run between adjacent nodes of Blue Waters, and the refined model with the "
-        "slides' parameters, which are illustrative and fitted by eye. Right: signed error of the estimate.",
+        "Measured time of an independent run between nodes at one router of Blue Waters, and the refined model with "
+        "the slides' parameters, which are illustrative and fitted by eye. Right: signed error of the estimate.",
         wanted=lambda settings: settings.maxrate.datasets is None or "bluewaters_irecv_1" in settings.maxrate.datasets,
     ),
     Entry(
