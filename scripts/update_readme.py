@@ -162,6 +162,9 @@ def studies(claims: list[dict[str, str]]) -> str:
         observed = observed_text(_number(row["observed"]), row["unit"])
         value = f"{float(row['share_of_draws']):.0%}" if is_share else observed
         link = f", [doi:{doi}](https://doi.org/{doi})" if doi else ""
+        low, high = _number(row["observed_low"]), _number(row["observed_high"])
+        if not is_share and low is not None and low != high:
+            value += f" ({observed_text(low, '')} to {observed_text(high, row['unit'])} over all readings)"
         result = f"{statement}: {value.replace('%', ' %').replace('  ', ' ')} {words}"
         lines.append(f"| `{study}` | {publication}{link} | {result} |")
     return "\n".join(lines) + "\n"

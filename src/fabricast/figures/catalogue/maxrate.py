@@ -28,9 +28,9 @@ FIGURES = (
         "rates",
         "Rate of a node",
         lambda read, values: plots.plot_rates(read("maxrate_measurement"), read("maxrate_fit"), _shown(read, values)),
-        "Left: node rate in one direction for large messages, measured (points) and modelled for the largest size with "
-        "parameters fitted to messages of 8 KiB and more (lines). Right: all data sets, relative to their largest "
-        "rate.",
+        "Left: node rate for large messages, bytes of one direction per half round trip, measured (points) and modelled "
+        "for the largest size (lines); right: all data sets, relative to their largest rate. Pairs of processes are not "
+        "synchronised and fill both directions of the card, so many pairs exceed the rate of one direction.",
     ),
     Entry(
         "time_surfaces",
@@ -66,8 +66,8 @@ FIGURES = (
         "Errors with the published parameters",
         lambda read, values: plots.plot_error_surface(read("maxrate_measurement")),
         "Absolute relative error of the refined model with the parameters printed on the slides, for every public run "
-        "on Blue Waters; colour bands as on the slides. The slides say adjacent node, which fits nodes at the same router "
-        "and one hop apart; the runs are independent of the authors.",
+        "on Blue Waters; colour bands as on the slides. The slides say adjacent node: nodes at one router and "
+        "nodes one hop apart both are; the runs are independent of the authors.",
     ),
     Entry(
         "slides_estimate",

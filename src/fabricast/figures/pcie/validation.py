@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from fabricast.figures.colours import COLOURS
 from fabricast.figures.pcie.models import LOADS, draw_tree, greys_first, link_load, model_label, model_look
@@ -25,6 +25,10 @@ __all__ = [
     "plot_predicted_simulated",
     "plot_worst_case",
 ]
+
+
+#: Number of copies above which graphs are single collective patterns, which other figures show.
+_MOST_COPIES = 12
 
 
 def _title(model: str) -> str:
@@ -139,49 +143,42 @@ def plot_predicted_simulated(comparison: pd.DataFrame, set_name: str, origin: st
     return figure
 
 
-def plot_error_by_size(error_band: pd.DataFrame, set_name: str, origin: str, tolerance: float) -> Figure:
-    """Draw the error by the number of copies in the graph.
+def plot_error_by_size(error_band: pd.DataFrame, set_name: str, tolerance: float) -> Figure:
+    """Draw the share within the band by the number of copies in the graph, for every hardware setting.
 
     Parameters
     ----------
     error_band : pandas.DataFrame
         Rows of the table error_band.
-    set_name, origin : str
-        Graph set and hardware setting.
+    set_name : str
+        Graph set, of whose validation graphs, or graphs of the user, the errors are shown.
     tolerance : float
         The study's tolerance.
 
     Returns
     -------
     matplotlib.figure.Figure
-        Left the share within the band, right the mean absolute error.
+        Left the congestion-factor model, right the back-pressure model.
     """
-    rows = error_band[(error_band["origin"] == origin) & (error_band["tolerance"] == tolerance)]
-    subset_fields = rows["subset"].str.extract(rf"^{set_name}\.(?P<set>\w+)\.communications\.(?P<count>\d+)$")
-    rows = rows.assign(set=subset_fields["set"], count=subset_fields["count"].astype(float)).dropna(subset=["count"])
-    figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 2.7), sharex=True)
-    _name_place(figure, set_name, origin)
-    for name in VALIDATED:
-        colour, _ = model_look(name)
-        for kind, marker, style in (("validation", "o", "-"), ("stress", "s", "none"), ("user", "D", "--")):
-            part = rows[(rows["model"] == name) & (rows["set"] == kind)].sort_values("count")
-            if part.empty:
-                continue
+    rows = error_band[(error_band["kind"] == "simulated") & (error_band["tolerance"] == tolerance)]
+    count = rows["subset"].str.extract(rf"^{set_name}\.(?:validation|user)\.communications\.(\d+)$")[0].astype(float)
+    rows = rows.assign(count=count)[count <= _MOST_COPIES].sort_values("count")
+    origins = sorted(set(rows["origin"]))
+    figure, panels = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 2.7), sharex=True, sharey=True)
+    for axes, model in zip(panels, ("congestion_factor", "back_pressure"), strict=True):
+        for number, origin in enumerate(origins):
+            part = rows[(rows["model"] == model) & (rows["origin"] == origin)]
             share = 100 * part["share_within"]
             error = np.stack([share - 100 * part["share_within_low"], 100 * part["share_within_high"] - share])
-            # The first model is drawn wider, so that it stays visible below a coinciding line.
-            width = 2.2 if name == VALIDATED[0] else 1.0
-            left.errorbar(part["count"], share, yerr=error, color=colour, marker=marker, markersize=2 + width,
-                          linestyle=style, linewidth=width, elinewidth=1, label=f"{_title(name)}, {kind}")  # fmt: skip
-            right.plot(part["count"], 100 * part["mean_absolute"], color=colour, marker=marker, markersize=2 + width,
-                       linestyle=style, linewidth=width)  # fmt: skip
-    left.set_ylabel(f"within ±{100 * tolerance:g} % (%)")
-    right.set_ylabel("mean absolute error (%)")
-    for axes in (left, right):
+            axes.errorbar(part["count"], share, yerr=error, color=COLOURS[number], marker="osD^"[number % 4],
+                          markersize=3, linewidth=1.0, elinewidth=0.8, label=_short(origin))  # fmt: skip
+        axes.set_title(f"{_title(model)}, {set_name}")
         axes.set_xlabel("copies in the graph")
-        axes.set_xscale("log", base=2)
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    left.legend(fontsize=5.5)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    panels[0].set_ylabel(f"copies within ±{100 * tolerance:g} % (%)")
+    panels[0].set_ylim(0, 103)
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=6)
     return figure
 
 
