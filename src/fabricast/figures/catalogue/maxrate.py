@@ -28,9 +28,10 @@ FIGURES = (
         "rates",
         "Rate of a node",
         lambda read, values: plots.plot_rates(read("maxrate_measurement"), read("maxrate_fit"), _shown(read, values)),
-        "Left: node rate for large messages, bytes of one direction per half round trip, measured (points) and modelled "
-        "for the largest size (lines); right: all data sets, relative to their largest rate. Pairs of processes are not "
-        "synchronised and fill both directions of the card, so many pairs exceed the rate of one direction.",
+        "Left: node rate for large messages, bytes of one direction per half round trip, measured (points) and "
+        "modelled for the largest size (lines); right: all data sets, relative to their largest rate. Pairs of "
+        "processes are not synchronised and fill both directions of the card, so many pairs exceed the rate of one "
+        "direction.",
     ),
     Entry(
         "time_surfaces",
