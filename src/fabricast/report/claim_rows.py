@@ -31,8 +31,8 @@ def claim_sections(claims: Rows, targets: Rows, readings: Rows, baselines: Rows)
     Returns
     -------
     dict
-        ``claims`` and ``targets`` with formatted texts, ``readings`` of claims with several of them, ``baselines`` by
-        claim, and the verdicts with their counts.
+        ``claims`` and ``targets`` with formatted texts, ``missed`` targets, ``readings`` of claims with several of
+        them, ``baselines`` by claim, and the verdicts with their counts.
     """
     for row in claims:
         row |= _texts(row) | {
@@ -58,6 +58,7 @@ def claim_sections(claims: Rows, targets: Rows, readings: Rows, baselines: Rows)
     return {
         "claims": claims,
         "targets": targets,
+        "missed": [row for row in targets if row["met"] is False],
         "targets_headline": targets_text(row["met"] for row in targets),
         "readings": {name: subset for name, subset in _by_claim(readings).items() if len(subset) > 1},
         "baselines": _by_claim(baselines),
