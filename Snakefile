@@ -54,6 +54,7 @@ rule measured:
         "<results>/maxrate/this_machine.csv",
         "<results>/gpucentric/this_gpu.parameters.csv",
         "<results>/pcie/this_machine.copies.csv",
+        "<results>/collectives/this_machine.log",
 
 
 rule claims:

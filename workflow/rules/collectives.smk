@@ -1,9 +1,32 @@
 """The study of collective operations: forecasts beside measured times of all_reduce and others.
 
 REQUIRED INPUTS: `collectives` of the configuration, config/published/collectives.
-OUTPUTS: <results>/collectives/machines.<table>.parquet.
-STEPS: evaluate_collectives.
+OUTPUTS: <results>/collectives/machines.<table>.parquet; this_machine.log and this_machine.xml.
+STEPS: evaluate_collectives; measure_collectives by the target `measured`.
 """
+
+
+rule measure_collectives:
+    """all_reduce of nccl-tests on this machine, or the reason why it was not measured."""
+    output:
+        measured="<results>/collectives/this_machine.log",
+        topology="<results>/collectives/this_machine.xml",
+    log:
+        "<logs>/measure_collectives.log",
+    benchmark:
+        "<logs>/benchmarks/measure_collectives.tsv"
+    conda:
+        "../../envs/measure.yaml"
+    # Runs on the host, because the image has neither NCCL nor nccl-tests.
+    container:
+        None
+    threads: workflow.cores
+    params:
+        # The measurement is repeated once a missing requirement becomes available.
+        missing=lambda wildcards: nccl_tests_missing(),
+        code=code("collectives"),
+    script:
+        "../scripts/collectives/measure_collectives.py"
 
 
 rule evaluate_collectives:
@@ -19,6 +42,14 @@ rule evaluate_collectives:
             for path in [machine.topology, machine.pairs, *machine.logs]
             if path and is_file(path)
         ],
+        measured=(
+            [
+                "<results>/collectives/this_machine.log",
+                "<results>/collectives/this_machine.xml",
+            ]
+            if settings.collectives.measured
+            else []
+        ),
     output:
         **outputs("evaluate_collectives"),
     log:

@@ -25,6 +25,9 @@ os.environ.update(
     )
 )
 
+from fabricast.collectives.evidence.runs import (
+    unavailable_reason as nccl_tests_missing,
+)
 from fabricast.config import checked_config
 from fabricast.core.errors import InputError
 from fabricast.figures.catalogue import figures_of

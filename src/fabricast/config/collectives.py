@@ -27,6 +27,11 @@ class CollectiveMachineConfig(Section):
 class CollectivesConfig(Section):
     """The study of NCCL's collective operations on PCIe machines."""
 
+    measured: bool = Field(
+        default=False,
+        description="Run all_reduce of nccl-tests on the GPUs of this machine and add it to tables; needs "
+        "all_reduce_perf in PATH.",
+    )
     machines: dict[str, CollectiveMachineConfig] = Field(
         default_factory=dict, description="Machines of the user, whose logs are compared with forecasts."
     )

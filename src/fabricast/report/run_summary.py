@@ -14,6 +14,7 @@ _MEASURED = {
     "pairs of processes": "maxrate/this_machine.csv",
     "GPU": "gpucentric/this_gpu.csv",
     "copies between GPUs": "pcie/this_machine.copies.csv",
+    "all_reduce": "collectives/this_machine.log",
 }
 
 
@@ -80,7 +81,8 @@ def measured_lines(folders: Mapping[str, str], started: float) -> list[str]:
             rows = sum(not line.startswith("#") for line in lines) - 1
             note = lines[0].lstrip("# ") if lines and lines[0].startswith("#") else ""
             if not note.startswith("nothing measured"):
-                note = ", ".join(filter(None, [note, f"{rows} rows in {path}"]))
+                count = f"{rows} rows in {path}" if path.suffix == ".csv" else str(path)
+                note = ", ".join(filter(None, [note, count]))
             summaries.append(f"{what}: {note}")
     return summaries
 
