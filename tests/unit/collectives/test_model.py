@@ -24,6 +24,9 @@ from fabricast.core.resources import published
 from fabricast.nccl.costs import Algorithm, Operation, Protocol, bus_factor
 from fabricast.nccl.search import SearchGraph
 from fabricast.nccl.system import Cpu, PathType
+from fabricast.pcie.graphs.congestion_graphs import from_arcs
+from fabricast.pcie.packets.programs import hardware_with_rates, tree_with_rates
+from fabricast.pcie.packets.simulator import run_packets
 from fabricast.pcie.topology.parts import PeerLink
 from fabricast.pcie.topology.regular import regular_tree
 
@@ -280,3 +283,17 @@ def test_every_measured_row_has_a_forecast():
         assert np.isfinite(forecast).all()
         assert (forecast > 0).all()
         assert (np.abs(np.log(forecast / case.measured_s)) < np.log(6)).all(), case.system
+
+
+@pytest.mark.parametrize("system", ["pptest", "wrx90-A", "sm02", "autodl-2080ti", "asus4"])
+def test_all_copies_of_an_alltoall_take_the_time_of_the_packet_simulator(system):
+    # Without copies between sockets: the capacity of the link between them is unknown, and the two assume different ones.
+    machine = measured_machine(system)
+    ranks = range(len(machine.ranks))
+    hops = [Hop(source, target, Transport.P2P) for source in ranks for target in ranks if source != target]
+    numbers = [machine.tree.endpoint_number[name] for name in machine.ranks]
+    graph = from_arcs([[(numbers[hop.source], numbers[hop.target]) for hop in hops]], size_bytes=16 * MIB)
+    rates = machine.model.calibration.rates
+    simulated = run_packets(tree_with_rates(machine.tree, rates), graph, hardware_with_rates(rates)).simulation
+    rate = 16 * MIB / simulated.end_s.max()
+    assert min(step_rate(machine, hops).bytes_per_s) == pytest.approx(rate, rel=0.01)
