@@ -9,6 +9,7 @@ from pathlib import Path
 from fabricast.core.errors import InputError
 from fabricast.inputs.bandwidth_matrices import is_bandwidth_matrix
 from fabricast.inputs.files import is_table, read_text
+from fabricast.inputs.nearest_program import nearest_program
 from fabricast.nccl.debug_log import NcclLog, is_nccl_log, read_nccl_log
 from fabricast.nccl.tests_output import NcclTestsTable, is_nccl_tests_output, read_nccl_tests
 from fabricast.pcie.measurements.p2pmark import is_p2pmark_output
@@ -100,7 +101,7 @@ def _source(path: Path) -> Source:
         raise InputError(
             "was written by no known program, expected descriptions of the machine (hwloc or NCCL XML, "
             "nvidia-smi topo, lspci), measured copies (p2pBandwidthLatencyTest, nvbandwidth, p2pmark, "
-            "rocm_bandwidth_test, TransferBench), nccl-tests or NCCL_DEBUG=INFO",
+            "rocm_bandwidth_test, TransferBench), nccl-tests or NCCL_DEBUG=INFO" + nearest_program(text),
             path=path,
         )
     return Source(path, tuple(contents), text, tables, log)

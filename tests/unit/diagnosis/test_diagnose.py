@@ -225,6 +225,15 @@ def test_bad_bundles_have_one_line(causes, files, message):
     assert "\n" not in str(error.value)
 
 
+def test_an_unknown_text_is_compared_with_known_programs(causes):
+    topology = matrix(groups((2, "PHB")))
+    cut = "[1,0]<stdout>: size  count  type  redop  time  algbw  busbw\n 8  2  float  sum  4.1  0.0  0.0\n"
+    with pytest.raises(InputError, match="line 1 resembles nccl-tests, which prints '# size count type"):
+        causes({"topo.txt": topology, "all_reduce.log": cut})
+    with pytest.raises(InputError, match="line 2 resembles p2pBandwidthLatencyTest"):
+        causes({"topo.txt": topology, "p2p.txt": "note\nUnidirectional P2P=Enabled Bandwidth (P2P Writes)\n"})
+
+
 def test_the_command_exits_with_1_if_there_are_findings(tmp_path):
     (tmp_path / "lspci.txt").write_text(lspci(redirect="+"))
     result = CliRunner().invoke(app, ["diagnose", str(tmp_path / "lspci.txt")])

@@ -13,6 +13,7 @@ from fabricast.core.units import PCIE_WIDTHS, pcie_link_bytes_per_s
 from fabricast.core.warnings import WarningCode
 from fabricast.inputs.files import read_text
 from fabricast.inputs.gpus import gpu_model
+from fabricast.inputs.nearest_program import nearest_program
 from fabricast.pcie.topology.listings.lspci import (
     is_lspci_tree,
     is_verbose_lspci,
@@ -167,7 +168,7 @@ def _described(
     first = next((line.strip() for line in text.splitlines() if line.strip()), "")[:80]
     raise InputError(
         f"was written by no known program (first line '{first}'), expected hwloc or NCCL XML, or output of "
-        "nvidia-smi topo, rocm-smi, lspci or NCCL_DEBUG_SUBSYS=GRAPH",
+        "nvidia-smi topo, rocm-smi, lspci or NCCL_DEBUG_SUBSYS=GRAPH" + nearest_program(text),
         path=path,
     )
 
