@@ -254,4 +254,4 @@ def test_strict_claims_and_archive(finished):
     with duckdb.connect() as connection:
         connection.execute(f"IMPORT DATABASE '{finished / 'results' / 'archive'}'")
         assert connection.execute("SELECT count(*) FROM claim").fetchall()[0][0] > 90
-        assert connection.execute("SELECT count(*) FROM claims_by_study").fetchall() == [(6,)]
+        assert connection.execute("SELECT count(*) FROM claims_by_study").fetchall() == [(5,)]
