@@ -4,9 +4,12 @@ Figures and verdicts are those of the last default study, where there is one; wi
 pages say so.
 """
 
+import os
 import shutil
+import subprocess
+import sys
 from contextlib import suppress
-from html import escape
+from html import escape, unescape
 from pathlib import Path
 
 import duckdb
@@ -273,6 +276,15 @@ def _diagram() -> str:
     )
 
 
+def _command_line() -> str:
+    """Return every command with its arguments, options and example, as typer documents them."""
+    command = [sys.executable, "-m", "typer", "fabricast.cli.main", "utils", "docs", "--name", "fabricast"]
+    environment = os.environ | {"PYTHONPATH": str((REPOSITORY / "src").resolve())}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=120)
+    # The page has a title, and Markdown needs no entities for quotes.
+    return unescape(done.stdout.partition("\n")[2])
+
+
 def _generate(app: Sphinx) -> None:
     generated = Path(app.srcdir) / "_generated"
     static = Path(app.srcdir) / "_static" / "figures"
@@ -287,6 +299,7 @@ def _generate(app: Sphinx) -> None:
     (generated / "collectives_constants.md").write_text(_constants(), encoding="utf-8")
     (generated / "collectives_errors.md").write_text(_collective_errors(), encoding="utf-8")
     (generated / "gallery.md").write_text(_gallery(static), encoding="utf-8")
+    (generated / "command_line.md").write_text(_command_line(), encoding="utf-8")
     (generated / "tables.md").write_text(_tables(), encoding="utf-8")
     (generated / "diagram.svg").write_text(_diagram(), encoding="utf-8")
 

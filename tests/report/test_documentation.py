@@ -27,6 +27,8 @@ def check_public_names_and_studies(site):
     for name in fabricast.__all__:
         if not name.startswith("_"):
             assert (site / "reference" / "generated" / f"fabricast.{name}.html").is_file(), name
+    commands = (site / "reference" / "command_line.html").read_text()
+    assert all(f"fabricast {name}" in commands for name in ("predict", "collective", "diagnose", "topology import"))
     for study in ("pcie", "breakdown", "maxrate", "gpucentric", "percs"):
         text = (site / "studies" / f"{study}.html").read_text()
         assert "evidence" in text
