@@ -15,7 +15,7 @@ import duckdb
 from fabricast.core.resources import published
 from fabricast.inputs.csv_files import read_csv
 from fabricast.report.stories import stories
-from fabricast.results.claim_record import VERDICT_WORDS, bound_text, headline, holds_text, observed_text
+from fabricast.results.claim_record import TARGET_RESULT, VERDICT_WORDS, bound_text, headline, holds_text, observed_text
 
 REPOSITORY = Path(__file__).parents[1]
 CLAIMS = REPOSITORY / "docs" / "default_claims.csv"
@@ -63,8 +63,8 @@ def export(database: Path) -> None:
             "SELECT claim, study, statement, false AS is_target, relation, low, high, unit, observed, observed_low, "
             "observed_high, verdict::VARCHAR AS verdict, evidence, readings, holds_in, share_of_draws, shown_to_fail "
             "FROM claim UNION ALL SELECT target, study, statement, true, relation, low, high, unit, observed, "
-            "observed_low, observed_high, CASE WHEN met IS NULL THEN 'not_testable' WHEN met THEN 'met' ELSE 'missed' "
-            "END, evidence, readings, holds_in, NULL, shown_to_fail FROM target ORDER BY study, is_target, claim"
+            f"observed_low, observed_high, {TARGET_RESULT}, evidence, readings, holds_in, NULL, shown_to_fail "
+            "FROM target ORDER BY study, is_target, claim"
         ).write_csv(str(CLAIMS))
 
 

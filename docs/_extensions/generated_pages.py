@@ -30,7 +30,7 @@ from fabricast.maxrate.models import SLIDE_PARAMETERS
 from fabricast.pcie.packets.hardware import hardware_parameters
 from fabricast.percs.parameters import network_parameters
 from fabricast.report.stories import stories
-from fabricast.results.claim_record import VERDICT_WORDS
+from fabricast.results.claim_record import TARGET_RESULT, VERDICT_WORDS
 from fabricast.results.claims import read_claims
 from fabricast.results.tables import create_schema, open_run
 
@@ -99,8 +99,8 @@ def _verdicts() -> dict[str, tuple[str, str]]:
     try:
         with open_run(REPOSITORY / "results" / "fabricast.duckdb") as connection:
             rows = connection.execute(
-                "SELECT claim, verdict::VARCHAR, note FROM claim UNION ALL SELECT target, CASE WHEN met IS NULL THEN "
-                "'not_testable' WHEN met THEN 'met' ELSE 'missed' END, note FROM target"
+                "SELECT claim, verdict::VARCHAR, note FROM claim "
+                f"UNION ALL SELECT target, {TARGET_RESULT}, note FROM target"
             ).fetchall()
     except InputError:
         return {}

@@ -6,16 +6,13 @@ import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
-
 from fabricast.api.graphs import load_topology
 from fabricast.api.quantities import to_bytes
 from fabricast.collectives.diagnosis import diagnose_collective
 from fabricast.collectives.forecast import DEFAULT_SIZES, CollectiveForecast, forecast_operation
 from fabricast.collectives.inputs import CollectiveInputs, prepare
-from fabricast.collectives.model import CollectiveModel
 from fabricast.core.errors import InputError
-from fabricast.diagnosis.bundle import Diagnosis, diagnose_files
+from fabricast.diagnosis.bundle import diagnose
 from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["collective", "diagnose", "diagnose_collective"]
@@ -114,18 +111,10 @@ def collective(
         measurements, system, log, endpoints, cpu, gpu, nodes, nccl_version, transport, env, graph_file, table
     )
     prepared = prepare(tree, operation, inputs)
-    wanted = DEFAULT_SIZES if sizes is None else _sizes(sizes)
-    choices = None
-    if prepared.choices:
-        # Sizes that the log does not state follow NCCL's cost table.
-        if prepared.log is not None:
-            wanted = tuple(float(row.size_bytes) for row in prepared.log.rows if row.size_bytes > 0)
-        model = CollectiveModel(prepared.machine, prepared.operation, prepared.plan)
-        emulated = model.choices(np.array(wanted))
-        choices = [prepared.choices.get(int(size), one) for size, one in zip(wanted, emulated, strict=True)]
     return forecast_operation(
-        prepared.machine, prepared.operation, sizes=wanted, plan=prepared.plan, log=prepared.log, choices=choices
-    )
+        prepared.machine, prepared.operation, sizes=DEFAULT_SIZES if sizes is None else _sizes(sizes),
+        plan=prepared.plan, log=prepared.log, choices=prepared.choices,
+    )  # fmt: skip
 
 
 def _rank(rank: int | str, names: Sequence[str]) -> str:
@@ -148,41 +137,3 @@ def _sizes(sizes: Sequence[float | str]) -> tuple[float, ...]:
     if any(not 1 <= size <= 2.0**50 for size in found) or any(a >= b for a, b in itertools.pairwise(found)):
         raise InputError("is not increasing between 1 B and 1 PiB, expected increasing sizes", argument="sizes")
     return found
-
-
-def diagnose(
-    files: Sequence[str | Path],
-    *,
-    gpu: str | None = None,
-    cpu: str | None = None,
-    link: str | None = None,
-    include_display: bool = False,
-) -> Diagnosis:
-    """Name the causes of lost time on a machine, from the files of a bug report.
-
-    Every measured pair and collective operation is compared with its expectation.
-
-    Parameters
-    ----------
-    files : sequence of str or Path
-        Descriptions of the machine (hwloc or NCCL XML, nvidia-smi topo, lspci), measured copies
-        (p2pBandwidthLatencyTest, nvbandwidth and others), logs of nccl-tests and NCCL, in any order and combination.
-    gpu, cpu : str, optional
-        GPU and processor, if no file names them.
-    link : str, optional
-        Link of each GPU such as ``gen4x16``, if no file has link speeds.
-    include_display : bool, default False
-        Whether display controllers are accelerators.
-
-    Returns
-    -------
-    Diagnosis
-        ``findings``: at most ten causes, most costly first, each with evidence, origin and remedy. ``sources``: what
-        was recognised in each file.
-
-    Raises
-    ------
-    InputError
-        If no known program wrote a file, no file describes the machine, or files contradict each other.
-    """
-    return diagnose_files(files, gpu=gpu, cpu=cpu, link=link, include_display=include_display)

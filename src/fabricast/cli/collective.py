@@ -110,7 +110,8 @@ def collective(
     elif shown == "json":
         typer.echo(json.dumps(_document(forecast, findings), indent=1, ensure_ascii=False, allow_nan=False))
     else:
-        for line in [*_lines(forecast), *_finding_lines(findings)]:
+        found = [_finding_text(number, one.cause, one.text, one.remedy) for number, one in enumerate(findings, start=1)]
+        for line in [*_lines(forecast), *(found or ["nothing to change was found"])]:
             typer.echo(line)
     print_warnings(forecast.warnings)
 
@@ -139,9 +140,7 @@ def diagnose(
     for source in diagnosis.sources:
         typer.echo(source)
     for number, finding in enumerate(diagnosis.findings, start=1):
-        typer.echo(f"{number}. {finding.text} [{finding.cause}]")
-        typer.echo(f"   evidence: {finding.origin}")
-        typer.echo(f"   try: {finding.remedy}")
+        typer.echo(_finding_text(number, finding.cause, finding.text, finding.remedy, finding.origin))
     if diagnosis.omitted:
         typer.echo(f"{diagnosis.omitted} further findings cost less")
     if not diagnosis.findings:
@@ -174,13 +173,6 @@ def _environment(pairs: list[str]) -> dict[str, str]:
     return found
 
 
-def _size_text(size: float) -> str:
-    for unit, scale in (("GiB", 2.0**30), ("MiB", 2.0**20), ("KiB", 2.0**10)):
-        if size >= scale:
-            return f"{size / scale:.4g} {unit}"
-    return f"{size:.0f} B"
-
-
 def _time_text(microseconds: float) -> str:
     """Return a time with three significant digits, without an exponent."""
     return f"{microseconds:,.0f}" if microseconds >= 100 else f"{microseconds:.3g}"
@@ -190,9 +182,11 @@ def _lines(forecast: CollectiveForecast) -> list[str]:
     """Return the forecast as an aligned table, followed by the step that limits large sizes."""
     import pandas as pd
 
+    from fabricast.core.number_text import size_text
+
     table: pd.DataFrame = forecast.table
     columns = {
-        "size": [_size_text(size) for size in table["size_bytes"]],
+        "size": [size_text(size) for size in table["size_bytes"]],
         "us": [_time_text(time) for time in table["time_us"]],
         "bus GB/s": [f"{rate:.3g}" for rate in table["bus_gb_per_s"]],
         "NCCL's choice": [f"{row.algorithm} {row.protocol}, {row.channels} ch" for row in table.itertuples()],
@@ -228,14 +222,10 @@ def _lines(forecast: CollectiveForecast) -> list[str]:
     return lines
 
 
-def _finding_lines(findings: list[Finding]) -> list[str]:
-    if not findings:
-        return ["nothing to change was found"]
-    lines = []
-    for number, finding in enumerate(findings, start=1):
-        lines.append(f"{number}. {finding.text} [{finding.cause}]")
-        lines.append(f"   try: {finding.remedy}")
-    return lines
+def _finding_text(number: int, cause: str, text: str, remedy: str, origin: str | None = None) -> str:
+    """Return a finding as two or three lines: cause, evidence and remedy."""
+    evidence = [] if origin is None else [f"   evidence: {origin}"]
+    return "\n".join([f"{number}. {text} [{cause}]", *evidence, f"   try: {remedy}"])
 
 
 def _document(forecast: CollectiveForecast, findings: list[Finding]) -> dict[str, object]:

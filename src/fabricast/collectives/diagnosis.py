@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from fabricast.collectives.alternatives import times_with
 from fabricast.collectives.forecast import CollectiveForecast
 from fabricast.collectives.model import CollectiveModel
-from fabricast.collectives.step_rates import Transport
+from fabricast.collectives.step_rates import Transport, copies_of
+from fabricast.core.number_text import size_text
 from fabricast.core.warnings import WarningCode
 from fabricast.nccl.costs import Algorithm, Operation, Protocol
 from fabricast.nccl.schedule import buffer_bytes
@@ -119,17 +120,10 @@ def _listed(names: Sequence[str]) -> str:
     return f"{' '.join(names[:_MOST_NAMES])}{more}"
 
 
-def _bytes_text(size: float) -> str:
-    for unit, scale in (("GiB", 2.0**30), ("MiB", 2.0**20), ("KiB", 2.0**10)):
-        if size >= scale:
-            return f"{size / scale:.4g} {unit}"
-    return f"{size:.0f} B"
-
-
 def _range(sizes: NDArray[np.float64]) -> str:
     if sizes.size == 1:
-        return f"at {_bytes_text(float(sizes[0]))}"
-    return f"from {_bytes_text(float(sizes[0]))} to {_bytes_text(float(sizes[-1]))}"
+        return f"at {size_text(float(sizes[0]))}"
+    return f"from {size_text(float(sizes[0]))} to {size_text(float(sizes[-1]))}"
 
 
 def _transport(case: _Case) -> Iterator[Finding]:
@@ -234,22 +228,13 @@ def _slow_pairs(case: _Case) -> Iterator[Finding]:
         yield Finding(Cause.SLOW_PAIRS, text, remedy, 1.0, (2.0**20, case.everything[1]))
 
 
-def _arcs(case: _Case) -> list[tuple[str, str]]:
-    """Return the writes of the step: of GPUs to GPUs, or to host memory."""
-    machine = case.machine
-    arcs = []
-    for hop in case.forecast.step.hops:
-        source, target = machine.ranks[hop.source], machine.ranks[hop.target]
-        arcs.append((source, target if hop.transport is Transport.P2P else machine.memory[hop.target]))
-    return arcs
-
-
 def _divided(case: _Case) -> Iterator[Finding]:
     """Find writes of one uplink to several root ports, which collapse on some switches."""
     tree = case.machine.tree
     has_virtual_switches = any(len(vertex.uplink_groups) > 1 for vertex in tree.vertices)
     hosts = {vertex.name for vertex in tree.vertices if vertex.host_memory}
-    arcs = _arcs(case)
+    # The first copy of a hop is a write of its GPU, to the other one or to host memory.
+    arcs = [copies_of(case.machine, hop)[0] for hop in case.forecast.step.hops]
     is_all_to_all = case.forecast.operation is Operation.ALLTOALL
     numbers = [(tree.endpoint_number[source], tree.endpoint_number[target]) for source, target in arcs]
     source, target = (np.array(ends, dtype=np.int64) for ends in zip(*numbers, strict=True))
@@ -364,17 +349,18 @@ def _chunk(case: _Case) -> Iterator[Finding]:
     size = case.size[case.size >= 2.0**20]
     if size.size == 0:
         return
+    choice = (Algorithm.RING, Protocol.SIMPLE)
+    now_s = case.model.times(choice, size)
     best, best_gain = 0, 1.0
     for buffer_size in (1 << 20, 2 << 20, 8 << 20, 16 << 20):
         other = replace(case.machine, settings=replace(settings, buffer_size=buffer_size))
-        times = CollectiveModel(other, operation, case.plan).times((Algorithm.RING, Protocol.SIMPLE), size)
-        gain = float((case.model.times((Algorithm.RING, Protocol.SIMPLE), size) / times).max())
+        gain = float((now_s / CollectiveModel(other, operation, case.plan).times(choice, size)).max())
         if gain > best_gain:
             best, best_gain = buffer_size, gain
     if best_gain > _GAIN:
         text = (
-            f"a chunk of a channel has {_bytes_text(now)}; NCCL_BUFFSIZE={best} changes it to "
-            f"{_bytes_text(buffer_bytes(Protocol.SIMPLE, best))}, up to {best_gain:.2f} times as fast in the forecast"
+            f"a chunk of a channel has {size_text(now)}; NCCL_BUFFSIZE={best} changes it to "
+            f"{size_text(buffer_bytes(Protocol.SIMPLE, best))}, up to {best_gain:.2f} times as fast in the forecast"
         )
         yield Finding(Cause.CHUNK_SIZE, text, f"NCCL_BUFFSIZE={best}", best_gain, (float(size[0]), float(size[-1])))
 

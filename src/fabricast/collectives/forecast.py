@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -90,7 +90,7 @@ def forecast_operation(
     sizes: Sequence[float] = DEFAULT_SIZES,
     plan: Plan | None = None,
     log: NcclTestsTable | None = None,
-    choices: Sequence[Choice] | None = None,
+    choices: Mapping[int, Choice] | None = None,
 ) -> CollectiveForecast:
     """Forecast the times of an operation.
 
@@ -106,8 +106,8 @@ def forecast_operation(
         Rings and transports; by default those of the emulated search.
     log : NcclTestsTable, optional
         Measured times.
-    choices : sequence of (Algorithm, Protocol), optional
-        Choice at each size, from a log; by default that of NCCL's cost table.
+    choices : mapping of int to (Algorithm, Protocol), optional
+        Choices that a log states, by size in bytes; those of other sizes follow NCCL's cost table.
 
     Raises
     ------
@@ -120,7 +120,10 @@ def forecast_operation(
         _check_log(log, operation, len(machine.ranks))
         sizes = [row.size_bytes for row in log.rows if row.size_bytes > 0]
     size = np.array(sizes, dtype=np.float64)
-    chosen = model.choices(size) if choices is None else list(choices)
+    chosen = [
+        (choices or {}).get(int(one), emulated)
+        for one, emulated in zip(size.tolist(), model.choices(size), strict=True)
+    ]
     time_s = model.chosen_times(chosen, size)
     best, best_s = _best(model, chosen, time_s, size)
     factor = bus_factor(operation, model.ranks)

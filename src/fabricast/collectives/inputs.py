@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fabricast.collectives.machine import CollectiveMachine, collective_machine
+from fabricast.collectives.machine import CollectiveMachine, collective_machine, has_gen5_links
 from fabricast.collectives.model import Choice
 from fabricast.collectives.plan import Plan, nccl_plan
 from fabricast.collectives.settings import NcclSettings, with_environment
@@ -40,8 +40,6 @@ _XEON = re.compile(r"\b[3-9]([1-6])\d\d(?!\d)")
 _XEON_6 = re.compile(r"\b6[3579]\d\dP", re.IGNORECASE)
 #: Words in the name of processors for one socket, all of whose root complexes are one NUMA node by default.
 _ONE_SOCKET = ("threadripper", "ryzen")
-#: Raw rate of PCIe Gen4 x16 in bytes/s, with a margin.
-_GEN5_BYTES_PER_S = 40e9
 
 
 def cpu_of(name: str) -> Cpu:
@@ -79,8 +77,10 @@ class CollectiveInputs:
     ----------
     measurements, system, log, ranks, cpu, gpu, numa, nccl_version, transport, env, graph_file, table
         See `fabricast.collective`.
+    read : NcclTestsTable, optional
+        Table of the log, if it was read already.
     debug : NcclLog, optional
-        Statements of NCCL in another file than the log.
+        Statements of NCCL in another file than the log, or of a log that was read already.
     """
 
     measurements: Path | str | None = None
@@ -95,6 +95,7 @@ class CollectiveInputs:
     env: Mapping[str, str] | None = None
     graph_file: Path | str | None = None
     table: int | None = None
+    read: NcclTestsTable | None = None
     debug: NcclLog | None = None
 
 
@@ -156,8 +157,8 @@ def prepare(tree: PcieTree, operation: str | None, inputs: CollectiveInputs) -> 
 
 
 def _read_log(inputs: CollectiveInputs, operation: str | None) -> tuple[list[NcclTestsTable], NcclLog | None]:
-    if inputs.log is None:
-        return [], inputs.debug
+    if inputs.log is None or inputs.read is not None:
+        return [inputs.read] if inputs.read is not None else [], inputs.debug
     text = read_text(inputs.log)
     has_table, has_debug = is_nccl_tests_output(text), is_nccl_log(text)
     if not has_table and not has_debug:
@@ -211,9 +212,8 @@ def _settings(
         warnings.append(Warning(WarningCode.NCCL_SETTING_ASSUMED, text))
 
     gpu = inputs.gpu or (table.gpus[0] if table is not None and table.gpus else None)
-    is_gen5 = (tree.link_bytes_per_s or 0.0) > _GEN5_BYTES_PER_S
     if gpu is None:
-        capability = 12.0 if is_gen5 else 8.9
+        capability = 12.0 if has_gen5_links(tree) else 8.9
         assume(
             f"the GPU model is unknown: compute capability {capability:g} is assumed, which decides the speeds that "
             "NCCL's search tries; specify gpu"

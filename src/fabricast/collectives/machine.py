@@ -24,7 +24,7 @@ from fabricast.pcie.models.parameters import machine_parameters
 from fabricast.pcie.topology.memory import HOST, is_host, nearest_memory, socket_of, with_host_memory
 from fabricast.pcie.topology.tree import PcieTree, single_copy_rate_of
 
-__all__ = ["CollectiveMachine", "collective_machine"]
+__all__ = ["CollectiveMachine", "collective_machine", "has_gen5_links"]
 
 #: Latency in s of copies between GPUs if none was measured: medians of given machines, with and without PCIe Gen5.
 _DEFAULT_LATENCY_S = {False: 1.35e-6, True: 0.45e-6}
@@ -32,6 +32,11 @@ _DEFAULT_LATENCY_S = {False: 1.35e-6, True: 0.45e-6}
 _GEN5_BYTES_PER_S = 40e9
 #: Measured bidirectional rates above twice the one-way rate by more than this share contradict it.
 _CONTRADICTS = 0.1
+
+
+def has_gen5_links(tree: PcieTree) -> bool:
+    """Return whether links of capacity 1 are PCIe Gen5 or newer; False if their rate is unknown."""
+    return (tree.link_bytes_per_s or 0.0) > _GEN5_BYTES_PER_S
 
 
 @dataclass(frozen=True)
@@ -170,7 +175,7 @@ def collective_machine(
         latency_s = pair_latencies(tree, measurements, system=system)
     model = EngineModel(tree, machine_parameters(tree) if rates is None else rates, program="independent")
     if not latency_s:
-        default = _DEFAULT_LATENCY_S[(tree.link_bytes_per_s or 0.0) > _GEN5_BYTES_PER_S]
+        default = _DEFAULT_LATENCY_S[has_gen5_links(tree)]
         warnings.append(
             Warning(
                 WarningCode.LATENCY_ASSUMED,

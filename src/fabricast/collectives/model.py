@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from enum import StrEnum
 from functools import cached_property
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from fabricast.collectives.constants import Constants, constants
 from fabricast.collectives.machine import CollectiveMachine
 from fabricast.collectives.plan import Plan
-from fabricast.collectives.step_rates import Hop, StepRate, Transport, chain_hops, ring_hops, step_rate
+from fabricast.collectives.step_rates import Hop, StepRate, Transport, chain_hops, hop_between, ring_hops, step_rate
 from fabricast.collectives.times import StepTimes, operation_times
 from fabricast.nccl.costs import Algorithm, CostTable, Operation, Protocol, cost_table
 from fabricast.nccl.schedule import channels_in_use
@@ -92,10 +93,10 @@ class CollectiveModel:
         return self.costs.choices(size_bytes, self.machine.settings.pairs)
 
     def _hops(self, algorithm: Algorithm) -> tuple[Hop, ...]:
-        machine, transports = self.machine, dict(self.plan.transports)
+        machine, transports = self.machine, self.plan.transports
         if self.operation is Operation.ALLTOALL:
-            pairs = [(s, t) for s in range(self.ranks) for t in range(self.ranks) if s != t]
-            return tuple(Hop(s, t, transports.get((s, t)) or ring_hops(machine, (s, t))[0].transport) for s, t in pairs)
+            pairs = itertools.permutations(range(self.ranks), 2)
+            return tuple(hop_between(machine, source, target, transports) for source, target in pairs)
         if self.operation is Operation.SENDRECV:
             return ring_hops(machine, range(self.ranks), transports)
         if self.operation in (Operation.BROADCAST, Operation.REDUCE):

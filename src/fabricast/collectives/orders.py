@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabricast.collectives.machine import CollectiveMachine
-from fabricast.collectives.step_rates import Transport, ring_hops, step_rate
+from fabricast.collectives.step_rates import Transport, copies_of, hop_between, ring_hops, step_rate
 
 __all__ = ["OrderSearch", "ring_orders", "search_orders"]
 
@@ -68,9 +68,7 @@ class OrderSearch:
 
     def rate_of(self, order: Sequence[int]) -> float:
         """Return the rate of an order in bytes/s; an order and its rotations have the same rate."""
-        start = list(order).index(0)
-        rotated = np.array([*order[start:], *order[:start]])
-        place = np.flatnonzero((self.orders == rotated).all(axis=1))
+        place = np.flatnonzero((self.orders == np.array(_rotated(order))).all(axis=1))
         return float(self.bytes_per_s[place[0]]) if place.size else float("nan")
 
 
@@ -124,7 +122,7 @@ def search_orders(
     extra = [_rotated(order) for order in (*orders, _depth_first(machine)) if not exhaustive]
     if extra:
         every = np.vstack([np.array(extra, dtype=np.int64), every])
-    signature = _signatures(machine, every, dict(transports or {}))
+    signature = _signatures(machine, every, transports)
     _, first, of_order = np.unique(signature, axis=0, return_index=True, return_inverse=True)
     rates = np.array(
         [_rate(machine, every[number].tolist(), transports) for number in first.tolist()], dtype=np.float64
@@ -135,10 +133,11 @@ def search_orders(
 def _rate(
     machine: CollectiveMachine, order: list[int], transports: Mapping[tuple[int, int], Transport] | None
 ) -> float:  # fmt: skip
-    return step_rate(machine, ring_hops(machine, order, dict(transports or {}))).slowest_bytes_per_s
+    return step_rate(machine, ring_hops(machine, order, transports)).slowest_bytes_per_s
 
 
 def _rotated(order: Sequence[int]) -> list[int]:
+    """Return an order with rank 0 first."""
     start = list(order).index(0)
     return [*order[start:], *order[:start]]
 
@@ -157,24 +156,17 @@ def _depth_first(machine: CollectiveMachine) -> list[int]:
 
 
 def _signatures(
-    machine: CollectiveMachine, orders: NDArray[np.int64], transports: dict[tuple[int, int], Transport]
+    machine: CollectiveMachine, orders: NDArray[np.int64], transports: Mapping[tuple[int, int], Transport] | None
 ) -> NDArray[np.int64]:
     """Return the number of copies on each directed link of each order, and its slowest measured pair."""
     tree, ranks = machine.tree, len(machine.ranks)
     uses = np.zeros((ranks, ranks, len(tree.link_names) + 1), dtype=np.int64)
-    for source in range(ranks):
-        for target in range(ranks):
-            if source == target:
-                continue
-            hop = ring_hops(machine, (source, target), transports)[0]
-            ends = machine.ranks[source], machine.ranks[target]
-            memory = machine.memory[target]
-            parts = [ends] if hop.transport is Transport.P2P else [(ends[0], memory), (memory, ends[1])]
-            for part in parts:
-                np.add.at(uses[source, target], tree.route(*part), 1)
-            # Pairs of different measured rates are different, to 0.1 %.
-            measured = machine.both_ways_bytes_per_s.get(ends)
-            uses[source, target, -1] = 0 if measured is None else -round(1000 * np.log(measured))
+    for source, target in itertools.permutations(range(ranks), 2):
+        for copy in copies_of(machine, hop_between(machine, source, target, transports)):
+            np.add.at(uses[source, target], tree.route(*copy), 1)
+        # Pairs of different measured rates are different, to 0.1 %.
+        measured = machine.both_ways_bytes_per_s.get((machine.ranks[source], machine.ranks[target]))
+        uses[source, target, -1] = 0 if measured is None else -round(1000 * np.log(measured))
     following = np.roll(orders, -1, axis=1)
     counts = uses[orders, following]
     total: NDArray[np.int64] = counts.sum(axis=1)

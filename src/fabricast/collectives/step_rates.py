@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fabricast.collectives.machine import CollectiveMachine
 from fabricast.pcie.graphs.congestion_graphs import from_arcs
 
-__all__ = ["Hop", "StepRate", "Transport", "chain_hops", "ring_hops", "step_rate"]
+__all__ = ["Hop", "StepRate", "Transport", "chain_hops", "copies_of", "hop_between", "ring_hops", "step_rate"]
 
 #: Size in bytes of the copies of a step; rates do not depend on it.
 _SIZE = 1e9
@@ -90,12 +90,27 @@ class StepRate:
         return effective
 
 
-def _transport(machine: CollectiveMachine, source: int, target: int) -> Transport:
-    return Transport.P2P if machine.nccl.path(source, target).p2p else Transport.SHM
+def hop_between(
+    machine: CollectiveMachine, source: int, target: int, transports: Mapping[tuple[int, int], Transport] | None = None
+) -> Hop:
+    """Return the hop between two ranks, with the transport of a log or that of NCCL's rule."""
+    known = (transports or {}).get((source, target))
+    if known is not None:
+        return Hop(source, target, known)
+    return Hop(source, target, Transport.P2P if machine.nccl.path(source, target).p2p else Transport.SHM)
+
+
+def copies_of(machine: CollectiveMachine, hop: Hop) -> list[tuple[str, str]]:
+    """Return the copies of a hop: one between GPUs, or two through host memory next to the target."""
+    source, target = machine.ranks[hop.source], machine.ranks[hop.target]
+    if hop.transport is Transport.P2P:
+        return [(source, target)]
+    memory = machine.memory[hop.target]
+    return [(source, memory), (memory, target)]
 
 
 def ring_hops(
-    machine: CollectiveMachine, order: Sequence[int], transports: dict[tuple[int, int], Transport] | None = None
+    machine: CollectiveMachine, order: Sequence[int], transports: Mapping[tuple[int, int], Transport] | None = None
 ) -> tuple[Hop, ...]:
     """Return the hops of one step of a ring.
 
@@ -105,17 +120,16 @@ def ring_hops(
         Machine.
     order : sequence of int
         Ranks in ring order.
-    transports : dict of (int, int) to Transport, optional
+    transports : mapping of (int, int) to Transport, optional
         Transports of a log; other hops follow NCCL's rule.
     """
-    known = transports or {}
-    pairs = list(zip(order, [*order[1:], order[0]], strict=True))
-    return tuple(Hop(s, t, known.get((s, t)) or _transport(machine, s, t)) for s, t in pairs)
+    pairs = zip(order, [*order[1:], order[0]], strict=True)
+    return tuple(hop_between(machine, source, target, transports) for source, target in pairs)
 
 
 def chain_hops(
     machine: CollectiveMachine, order: Sequence[int], *, both_ways: bool = False,
-    transports: dict[tuple[int, int], Transport] | None = None,
+    transports: Mapping[tuple[int, int], Transport] | None = None,
 ) -> tuple[Hop, ...]:  # fmt: skip
     """Return the hops of a chain: the ring without its last hop, or both directions of each hop for a tree."""
     hops = ring_hops(machine, order, transports)[:-1]
@@ -123,12 +137,7 @@ def chain_hops(
     forward = tuple(Hop(hop.source, hop.target, hop.transport, several) for hop in hops)
     if not both_ways:
         return forward
-    known = transports or {}
-    back = tuple(
-        Hop(hop.target, hop.source, known.get((hop.target, hop.source)) or _transport(machine, hop.target, hop.source))
-        for hop in hops
-    )
-    return forward + back
+    return forward + tuple(hop_between(machine, hop.target, hop.source, transports) for hop in hops)
 
 
 def step_rate(machine: CollectiveMachine, hops: Sequence[Hop]) -> StepRate:
@@ -153,12 +162,7 @@ def step_rate(machine: CollectiveMachine, hops: Sequence[Hop]) -> StepRate:
     arcs: list[tuple[str, str]] = []
     hop_of: list[int] = []
     for number, hop in enumerate(hops):
-        source, target = names[hop.source], names[hop.target]
-        if hop.transport is Transport.P2P:
-            parts = [(source, target)]
-        else:
-            memory = machine.memory[hop.target]
-            parts = [(source, memory), (memory, target)]
+        parts = copies_of(machine, hop)
         arcs += parts
         hop_of += [number] * len(parts)
     pairs = [(tree.endpoint_number[source], tree.endpoint_number[target]) for source, target in arcs]

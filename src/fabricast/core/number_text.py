@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-__all__ = ["number_text", "with_minus"]
+__all__ = ["number_text", "size_text", "with_minus"]
 
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -40,6 +40,20 @@ def number_text(value: float | int | None, digits: int = 4) -> str:
 
 def _trimmed(text: str) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def size_text(size_bytes: float) -> str:
+    """Format a size in the largest binary unit that it fills, with four digits.
+
+    Examples
+    --------
+    >>> size_text(8), size_text(1536), size_text(2**30)
+    ('8 B', '1.5 KiB', '1 GiB')
+    """
+    for unit, scale in (("GiB", 2.0**30), ("MiB", 2.0**20), ("KiB", 2.0**10)):
+        if size_bytes >= scale:
+            return f"{size_bytes / scale:.4g} {unit}"
+    return f"{size_bytes:.0f} B"
 
 
 def with_minus(text: str) -> str:

@@ -13,14 +13,14 @@ from fabricast.collectives.inputs import CollectiveInputs, prepare
 from fabricast.core.errors import InputError
 from fabricast.core.warnings import Warning, WarningCode
 from fabricast.diagnosis.sources import Content, Source, read_sources
-from fabricast.nccl.debug_log import NcclLog
+from fabricast.nccl.tests_output import NcclTestsTable
 from fabricast.pcie.machines.validation import validate_machine
 from fabricast.pcie.measurements.files import copies_of_machine
 from fabricast.pcie.topology.files import load_tree
 from fabricast.pcie.topology.listings.importing import import_machine
 from fabricast.pcie.topology.tree import PcieTree, single_copy_rate_of
 
-__all__ = ["Diagnosis", "Evidence", "diagnose_files"]
+__all__ = ["Diagnosis", "Evidence", "diagnose"]
 
 #: Maximum number of findings.
 MOST_FINDINGS = 10
@@ -85,16 +85,23 @@ class Diagnosis:
     warnings: tuple[Warning, ...]
 
 
-def diagnose_files(
-    paths: Sequence[Path | str], *, gpu: str | None = None, cpu: str | None = None, link: str | None = None,
+def diagnose(
+    files: Sequence[str | Path],
+    *,
+    gpu: str | None = None,
+    cpu: str | None = None,
+    link: str | None = None,
     include_display: bool = False,
-) -> Diagnosis:  # fmt: skip
-    """Compare all measurements of a machine with their expectation, and name causes of lost time.
+) -> Diagnosis:
+    """Name the causes of lost time on a machine, from the files of a bug report.
+
+    Every measured pair and collective operation is compared with its expectation.
 
     Parameters
     ----------
-    paths : sequence of Path or str
-        Descriptions of the machine, measured copies, logs of nccl-tests and NCCL, in any order and combination.
+    files : sequence of str or Path
+        Descriptions of the machine (hwloc or NCCL XML, nvidia-smi topo, lspci), measured copies
+        (p2pBandwidthLatencyTest, nvbandwidth and others), logs of nccl-tests and NCCL, in any order and combination.
     gpu, cpu : str, optional
         GPU and processor, if no file names them.
     link : str, optional
@@ -102,12 +109,18 @@ def diagnose_files(
     include_display : bool, default False
         Whether display controllers are accelerators.
 
+    Returns
+    -------
+    Diagnosis
+        ``findings``: at most ten causes, most costly first, each with evidence, origin and remedy. ``sources``: what
+        was recognised in each file.
+
     Raises
     ------
     InputError
         If no known program wrote a file, no file describes the machine, or files contradict each other.
     """
-    sources = read_sources([Path(path) for path in paths])
+    sources = read_sources([Path(path) for path in files])
     described = [source.path for source in sources if Content.TOPOLOGY in source.contents]
     if not described:
         raise InputError(
@@ -117,17 +130,20 @@ def diagnose_files(
     model = gpu or next((table.gpus[0] for source in sources for table in source.tables if table.gpus), None)
     tree = _tree(described, link, model, include_display=include_display)
     findings: list[Evidence] = [*_of_topology(tree, described)]
-    measured = [source.path for source in sources if Content.COPIES in source.contents]
+    measured = next((source.path for source in sources if Content.COPIES in source.contents), None)
+    debug = next((source.log for source in sources if source.log is not None), None)
     warnings: list[Warning] = list(tree.warnings)
     for source in sources:
         if Content.COPIES in source.contents:
             findings += _of_copies(tree, source)
         if Content.NCCL_LOG in source.contents:
             findings += _of_log(source)
-    debug = next((source.log for source in sources if source.log is not None), None)
     for source in sources:
-        for number, table in enumerate(source.tables, start=1):
-            found, assumed = _of_collective(tree, source, number, table.operation, measured[:1], gpu, cpu, debug)
+        for table in source.tables:
+            inputs = CollectiveInputs(
+                measured, log=source.path, gpu=gpu, cpu=cpu, read=table, debug=source.log or debug
+            )
+            found, assumed = _of_collective(tree, table, inputs)
             findings += found
             warnings += assumed
     ranked = sorted(_unique(findings), key=lambda one: -one.cost)
@@ -218,28 +234,17 @@ def _of_log(source: Source) -> Iterator[Evidence]:
 
 
 def _of_collective(
-    tree: PcieTree, source: Source, number: int, operation: str | None, measured: Sequence[Path], gpu: str | None,
-    cpu: str | None, debug: NcclLog | None,
-) -> tuple[list[Evidence], tuple[Warning, ...]]:  # fmt: skip
+    tree: PcieTree, table: NcclTestsTable, inputs: CollectiveInputs
+) -> tuple[list[Evidence], tuple[Warning, ...]]:
     """Compare one table of nccl-tests with its forecast."""
-    same = [table for table in source.tables if table.operation == operation]
-    place = same.index(source.tables[number - 1]) + 1
-    inputs = CollectiveInputs(
-        measurements=measured[0] if measured else None,
-        log=source.path,
-        gpu=gpu,
-        cpu=cpu,
-        table=place,
-        debug=debug,
-    )
+    operation = table.operation
     if operation is None:
         text = "the table does not name its operation"
-        return [], (Warning(WarningCode.LOG_ROWS_EXCLUDED, f"{source.path}: {text}"),)
+        return [], (Warning(WarningCode.LOG_ROWS_EXCLUDED, f"{inputs.log}: {text}"),)
     prepared = prepare(tree, operation, inputs)
     forecast = forecast_operation(prepared.machine, prepared.operation, plan=prepared.plan, log=prepared.log)
-    line = source.tables[number - 1].line
     found = [
-        Evidence(str(one.cause), f"{operation}: {one.text}", f"{source.path}:{line}", one.remedy, one.gain)
+        Evidence(str(one.cause), f"{operation}: {one.text}", f"{inputs.log}:{table.line}", one.remedy, one.gain)
         for one in diagnose_collective(forecast)
     ]
     slow = [one for one in found if one.cause == Cause.SLOWER_THAN_FORECAST]

@@ -14,9 +14,7 @@ from fabricast.nccl.debug_log import NcclLog, is_nccl_log, read_nccl_log
 from fabricast.nccl.tests_output import NcclTestsTable, is_nccl_tests_output, read_nccl_tests
 from fabricast.pcie.measurements.p2pmark import is_p2pmark_output
 from fabricast.pcie.measurements.rocm import is_rocm_output
-from fabricast.pcie.topology.listings.lspci import is_lspci_tree, is_verbose_lspci
-from fabricast.pcie.topology.listings.nccl_lines import has_nccl_tree
-from fabricast.pcie.topology.listings.nvidia_smi import is_rocm_matrix, is_topology_matrix
+from fabricast.pcie.topology.listings.importing import describes_machine
 
 __all__ = ["Content", "Source", "read_sources"]
 
@@ -84,8 +82,7 @@ def _source(path: Path) -> Source:
         return Source(path, (Content.COPIES,))
     text = read_text(path)
     contents: list[Content] = []
-    describes = (is_topology_matrix, is_rocm_matrix, is_verbose_lspci, is_lspci_tree, has_nccl_tree)
-    if any(recognises(text) for recognises in describes):
+    if describes_machine(text):
         contents.append(Content.TOPOLOGY)
     if is_bandwidth_matrix(text) or is_p2pmark_output(text) or is_rocm_output(text):
         contents.append(Content.COPIES)

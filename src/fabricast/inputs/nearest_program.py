@@ -38,7 +38,7 @@ def nearest_program(text: str) -> str:
     Returns
     -------
     str
-        Program, its line and the first line that resembles it but differs; empty if no line is similar.
+        Line of the text, and the program whose line it resembles most; empty if no line is similar.
 
     Examples
     --------

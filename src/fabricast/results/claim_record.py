@@ -19,6 +19,7 @@ from fabricast.results.tables import open_run
 from fabricast.results.verdicts import HOLDS
 
 __all__ = [
+    "TARGET_RESULT",
     "VERDICT_WORDS",
     "bound_text",
     "claim_rows",
@@ -58,9 +59,13 @@ _HEADLINE = (
     ("follows_from_inputs", "", "follow from inputs"),
     ("not_testable", "", "cannot be tested"),
 )
+#: SQL expression of the result of a target, beside the verdicts of claims.
+TARGET_RESULT = "CASE WHEN met IS NULL THEN 'not_testable' WHEN met THEN 'met' ELSE 'missed' END"
 #: Verdicts of claims, and whether targets are met.
-_VERDICTS = """SELECT claim, study, verdict::VARCHAR AS verdict FROM claim UNION ALL SELECT target, study,
-CASE WHEN met IS NULL THEN 'not_testable' WHEN met THEN 'met' ELSE 'missed' END FROM target"""
+_VERDICTS = (
+    "SELECT claim, study, verdict::VARCHAR AS verdict FROM claim "
+    f"UNION ALL SELECT target, study, {TARGET_RESULT} FROM target"
+)
 #: Values of smaller magnitude are rounding errors and are shown as 0.
 _ROUNDING = 1e-9
 _RELATIONS = {"at_least": "at least", "at_most": "at most"}

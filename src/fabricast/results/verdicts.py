@@ -140,7 +140,8 @@ def _evaluated(connection: duckdb.DuckDBPyConnection, claim: Claim) -> dict[str,
     table = "target" if claim.of_ours else "claim"
     if claim.query is None:
         return {table: [_row(claim, row | {"verdict": "not_testable"})]}
-    readings = [_read(connection, claim, reading) for reading in claim.all_readings()]
+    listed = {reading.name: reading for reading in claim.all_readings()}
+    readings = [_read(connection, claim, reading) for reading in listed.values()]
     candidates = [reading for reading in readings if reading["is_default"]]
     tested = [reading for reading in readings if reading["verdict"] != "not_testable"]
     # A target is shown with a reading that misses it, if there is one.
@@ -153,10 +154,10 @@ def _evaluated(connection: duckdb.DuckDBPyConnection, claim: Claim) -> dict[str,
         "holds_in": sum(reading["verdict"] in HOLDS for reading in tested) / len(tested) if tested else None,
     }
     if len(tested) > 1:
-        values = [reading["observed"] for reading in tested]
-        row |= {"observed_low": min(values), "observed_high": max(values)}
-    values_of = {reading.name: reading.values for reading in claim.all_readings()}
-    baselines = [_baseline(connection, claim, name, values_of[shown["reading"]]) for name in claim.baselines]
+        observed = [reading["observed"] for reading in tested]
+        row |= {"observed_low": min(observed), "observed_high": max(observed)}
+    values = listed[shown["reading"]].values
+    baselines = [_baseline(connection, claim, name, values) for name in claim.baselines]
     mutations = _mutation(connection, claim, shown)
     if claim.share_of_draws is not None:
         row["share_of_draws"] = _observe(connection, claim, claim.share_of_draws)

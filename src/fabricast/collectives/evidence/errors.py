@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fabricast.collectives.constants import Constants, constants
+from fabricast.collectives.constants import Constants
 from fabricast.collectives.evidence.measured import SIZE_CLASSES, MeasuredCase, measured_cases, measured_machine
+from fabricast.collectives.model import CollectiveModel
 from fabricast.collectives.step_rates import Transport, ring_hops
 from fabricast.nccl.costs import steps_of
 
@@ -31,15 +32,15 @@ def _alpha_beta(case: MeasuredCase) -> NDArray[np.float64]:
     return times
 
 
-def case_times(case: MeasuredCase, known: Constants) -> pd.DataFrame:
+def case_times(case: MeasuredCase, model: CollectiveModel) -> pd.DataFrame:
     """Return measured and forecast times of a case in s.
 
     Parameters
     ----------
     case : MeasuredCase
         Case.
-    known : Constants
-        Constants of the model.
+    model : CollectiveModel
+        Time model of the case.
 
     Returns
     -------
@@ -47,7 +48,6 @@ def case_times(case: MeasuredCase, known: Constants) -> pd.DataFrame:
         One row per size: system, operation, transport, size_class, size_bytes, measured_s, forecast_s, nccl_s,
         alpha_beta_s. NCCL's estimate is missing for operations without entries in its cost table.
     """
-    model = case.model(known)
     choices = model.choices(case.size_bytes)
     transport = "P2P" if all(hop.transport is Transport.P2P for hop in model.step(choices[-1][0]).hops) else "SHM"
     nccl = np.full(case.size_bytes.shape, np.nan)
@@ -78,7 +78,7 @@ def machine_errors(left_out: Mapping[str, Constants] | None = None) -> pd.DataFr
     frames = []
     for case in measured_cases():
         name = measured_machine(case.system).tree.name
-        frames.append(case_times(case, constants() if left_out is None else left_out[name]))
+        frames.append(case_times(case, case.model(None if left_out is None else left_out[name])))
     return pd.concat(frames, ignore_index=True)
 
 

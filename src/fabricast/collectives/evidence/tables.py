@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from fabricast.collectives.constants import constants
 from fabricast.collectives.evidence.errors import case_times, error_table
 from fabricast.collectives.evidence.measured import MeasuredCase, measured_cases, measured_machine, size_class
 from fabricast.collectives.forecast import CollectiveForecast, forecast_operation
@@ -108,7 +107,7 @@ def _case_rows(case: MeasuredCase) -> pd.DataFrame:
     """Return the rows of one measured operation; a size that was measured twice has the mean of its times."""
     model = case.model()
     choices = model.choices(case.size_bytes)
-    rows = case_times(case, constants()).assign(
+    rows = case_times(case, model).assign(
         algorithm=[str(choice[0]) for choice in choices], protocol=[str(choice[1]) for choice in choices],
         limited_by=[str(limit) for limit in model.limits(choices, case.size_bytes)], own=False, source=case.source,
     )  # fmt: skip

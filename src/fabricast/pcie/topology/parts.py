@@ -9,7 +9,25 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MemoryNode", "PeerLink", "RouteRule", "Routes", "Vertex", "direct_rates", "pci_address"]
+from fabricast.core.warnings import Warning, WarningCode
+
+__all__ = [
+    "INTER_SOCKET_ASSUMED",
+    "MemoryNode",
+    "PeerLink",
+    "RouteRule",
+    "Routes",
+    "Vertex",
+    "direct_rates",
+    "imported_name",
+    "pci_address",
+]
+
+#: Warning of every imported tree with several sockets.
+INTER_SOCKET_ASSUMED = Warning(
+    WarningCode.INTER_SOCKET_CAPACITY_ASSUMED,
+    "the link between sockets has capacity 1 (assumed); the study does not validate traffic over it",
+)
 
 
 @dataclass(frozen=True)
@@ -171,6 +189,17 @@ class RouteRule:
         The position of `turn` is not checked.
         """
         return self.source in ("*", source) and self.target in ("*", target)
+
+
+def imported_name(text: str) -> str:
+    """Return the name of an imported tree: a file name without characters that names do not permit.
+
+    Examples
+    --------
+    >>> imported_name("my machine (2)"), imported_name("")
+    ('my_machine__2_', 'imported')
+    """
+    return "".join(c if c.isalnum() or c in "_.-" else "_" for c in text)[:200] or "imported"
 
 
 def pci_address(bus_id: str) -> tuple[int, ...]:

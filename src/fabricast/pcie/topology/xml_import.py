@@ -15,7 +15,14 @@ from fabricast.core.errors import InputError, NoAcceleratorError
 from fabricast.core.warnings import Warning, WarningCode
 from fabricast.pcie.topology.hwloc import read_hwloc
 from fabricast.pcie.topology.nccl import read_nccl
-from fabricast.pcie.topology.parts import MemoryNode, PeerLink, Vertex, pci_address
+from fabricast.pcie.topology.parts import (
+    INTER_SOCKET_ASSUMED,
+    MemoryNode,
+    PeerLink,
+    Vertex,
+    imported_name,
+    pci_address,
+)
 from fabricast.pcie.topology.tree import PcieTree
 from fabricast.pcie.topology.xml_devices import ACCELERATOR_CLASSES, Device, Machine, parse
 
@@ -185,11 +192,10 @@ def _build(name: str, machine: Machine, dialect: str) -> PcieTree:
         for child in socket.children:
             add(child, root_complex)
     vertices = (*inner, *(leaf for _, leaf in sorted(leaves, key=lambda pair: pair[0])))
-    clean = "".join(c if c.isalnum() or c in "_.-" else "_" for c in name)[:200] or "imported"
     peers = _peer_links(machine, {device.bus_id.lower(): labels[id(device)] for device in endpoints})
     unnumbered = [] if numbered or len(endpoints) == 1 else [_NUMBERED]
     return PcieTree(
-        clean, vertices, None, f"imported from {dialect}", "measured",
+        imported_name(name), vertices, None, f"imported from {dialect}", "measured",
         (*machine.warnings, *_link_warnings(below, sockets, reference), *_over_others(peers), *unnumbered),
         reference, peers, memory_nodes=tuple(memory),
     )  # fmt: skip
@@ -251,10 +257,7 @@ def _link_warnings(below: list[Device], sockets: list[Device], reference: float 
             "to which: copies of 'H' use any of them. Measure copies of each node ('fabricast probes')",
         )
     if len(sockets) > 1:
-        add(
-            WarningCode.INTER_SOCKET_CAPACITY_ASSUMED,
-            "the link between sockets has capacity 1 (assumed); the study does not validate traffic over it",
-        )
+        warnings.append(INTER_SOCKET_ASSUMED)
     return warnings
 
 

@@ -32,7 +32,7 @@ from fabricast.pcie.topology.listings.path_classes import tree_of_classes
 from fabricast.pcie.topology.tree import PcieTree
 from fabricast.pcie.topology.xml_import import build_machine, import_xml
 
-__all__ = ["Described", "import_machine", "link_rate"]
+__all__ = ["Described", "describes_machine", "import_machine", "link_rate"]
 
 _LINK = re.compile(r"(?:gen|pcie)?\s*([1-6])(?:\.0)?\s*x\s*(\d{1,2})", re.IGNORECASE)
 #: Programs in the order in which they describe a machine: the first one determines the tree.
@@ -74,6 +74,12 @@ def link_rate(link: str | None, gpu: str | None) -> float | None:
         model = gpu_model(gpu)
         return pcie_link_bytes_per_s(model.generation, model.width)
     return None
+
+
+def describes_machine(text: str) -> bool:
+    """Return whether a text, which is not XML, contains the description of a machine by a known program."""
+    recognisers = (is_topology_matrix, is_rocm_matrix, is_verbose_lspci, is_lspci_tree, has_nccl_tree)
+    return any(recognises(text) for recognises in recognisers)
 
 
 def import_machine(

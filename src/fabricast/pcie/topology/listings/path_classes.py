@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fabricast.core.errors import InputError
 from fabricast.core.warnings import Warning, WarningCode
-from fabricast.pcie.topology.parts import MemoryNode, PeerLink, Vertex
+from fabricast.pcie.topology.parts import INTER_SOCKET_ASSUMED, MemoryNode, PeerLink, Vertex, imported_name
 from fabricast.pcie.topology.tree import PATH_CLASSES, PcieTree
 
 __all__ = ["ClassMatrix", "tree_of_classes"]
@@ -96,16 +96,10 @@ def tree_of_classes(
             )
         )
     if len(builder.sockets) > 1:
-        warnings.append(
-            Warning(
-                WarningCode.INTER_SOCKET_CAPACITY_ASSUMED,
-                "the link between sockets has capacity 1 (assumed); the study does not validate traffic over it",
-            )
-        )
-    clean = "".join(c if c.isalnum() or c in "_.-" else "_" for c in path.stem)[:200] or "imported"
+        warnings.append(INTER_SOCKET_ASSUMED)
     return PcieTree(
-        clean, vertices, None, f"imported from {program}", "measured", tuple(warnings), link_bytes_per_s,
-        _peer_links(matrix, peer_link_bytes_per_s), memory_nodes=builder.memory_nodes(),
+        imported_name(path.stem), vertices, None, f"imported from {program}", "measured", tuple(warnings),
+        link_bytes_per_s, _peer_links(matrix, peer_link_bytes_per_s), memory_nodes=builder.memory_nodes(),
     )  # fmt: skip
 
 
