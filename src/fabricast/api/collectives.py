@@ -9,7 +9,7 @@ from pathlib import Path
 from fabricast.api.graphs import load_topology
 from fabricast.api.quantities import to_bytes
 from fabricast.collectives.diagnosis import diagnose_collective
-from fabricast.collectives.forecast import DEFAULT_SIZES, CollectiveForecast, forecast_operation
+from fabricast.collectives.forecast import DEFAULT_SIZES, CollectiveForecast, forecast_prepared
 from fabricast.collectives.inputs import CollectiveInputs, prepare
 from fabricast.core.errors import InputError
 from fabricast.diagnosis.bundle import diagnose
@@ -110,11 +110,7 @@ def collective(
     inputs = CollectiveInputs(
         measurements, system, log, endpoints, cpu, gpu, nodes, nccl_version, transport, env, graph_file, table
     )
-    prepared = prepare(tree, operation, inputs)
-    return forecast_operation(
-        prepared.machine, prepared.operation, sizes=DEFAULT_SIZES if sizes is None else _sizes(sizes),
-        plan=prepared.plan, log=prepared.log, choices=prepared.choices,
-    )  # fmt: skip
+    return forecast_prepared(prepare(tree, operation, inputs), DEFAULT_SIZES if sizes is None else _sizes(sizes))
 
 
 def _rank(rank: int | str, names: Sequence[str]) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fabricast.collectives.inputs import Prepared
 from fabricast.collectives.machine import CollectiveMachine
 from fabricast.collectives.model import Choice, CollectiveModel
 from fabricast.collectives.orders import OrderSearch, search_orders
@@ -19,7 +20,7 @@ from fabricast.core.warnings import Warning, WarningCode
 from fabricast.nccl.costs import COST_OPERATIONS, Algorithm, Operation, Protocol, bus_factor
 from fabricast.nccl.tests_output import NcclTestsTable
 
-__all__ = ["DEFAULT_SIZES", "CollectiveForecast", "forecast_operation"]
+__all__ = ["DEFAULT_SIZES", "CollectiveForecast", "forecast_operation", "forecast_prepared"]
 
 #: Sizes of nccl-tests in bytes: powers of two from 256 bytes to 256 MiB.
 DEFAULT_SIZES = tuple(float(1 << power) for power in range(8, 29))
@@ -156,6 +157,27 @@ def forecast_operation(
     return CollectiveForecast(
         table, operation, machine, plan, step, step.bottlenecks[slowest], step.sharers[slowest], orders, gain,
         (*machine.warnings, *_warnings(model, log)),
+    )  # fmt: skip
+
+
+def forecast_prepared(prepared: Prepared, sizes: Sequence[float] = DEFAULT_SIZES) -> CollectiveForecast:
+    """Forecast an operation from the inputs of a user, with the choices that their log states.
+
+    Parameters
+    ----------
+    prepared : Prepared
+        Machine, plan, log and choices.
+    sizes : sequence of float
+        Sizes in bytes; those of the log replace them.
+
+    Raises
+    ------
+    InputError
+        If the log is of another operation or another number of ranks, or a rate is unknown.
+    """
+    return forecast_operation(
+        prepared.machine, prepared.operation, sizes=sizes, plan=prepared.plan, log=prepared.log,
+        choices=prepared.choices,
     )  # fmt: skip
 
 

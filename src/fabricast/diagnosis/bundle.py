@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fabricast.collectives.diagnosis import Cause, diagnose_collective
-from fabricast.collectives.forecast import forecast_operation
+from fabricast.collectives.forecast import forecast_prepared
 from fabricast.collectives.inputs import CollectiveInputs, prepare
 from fabricast.core.errors import InputError
 from fabricast.core.warnings import Warning, WarningCode
@@ -241,8 +241,7 @@ def _of_collective(
     if operation is None:
         text = "the table does not name its operation"
         return [], (Warning(WarningCode.LOG_ROWS_EXCLUDED, f"{inputs.log}: {text}"),)
-    prepared = prepare(tree, operation, inputs)
-    forecast = forecast_operation(prepared.machine, prepared.operation, plan=prepared.plan, log=prepared.log)
+    forecast = forecast_prepared(prepare(tree, operation, inputs))
     found = [
         Evidence(str(one.cause), f"{operation}: {one.text}", f"{inputs.log}:{table.line}", one.remedy, one.gain)
         for one in diagnose_collective(forecast)

@@ -3,8 +3,10 @@
 import os
 import stat
 
+import pandas as pd
 import pytest
 
+import fabricast as fc
 from fabricast.collectives.evidence.runs import has_measurements, measure_to_files, unavailable_reason
 from fabricast.collectives.evidence.tables import collective_tables, user_forecast
 from fabricast.core.errors import InputError
@@ -56,6 +58,25 @@ def test_all_gpus_are_measured_and_forecast(machine, tmp_path):
     assert (own["forecast_s"] > 0).all()
 
 
+def test_choices_of_the_log_are_forecast(machine, tmp_path):
+    # The cost table takes LL for 4 KiB; this log states another choice (NCCL_DEBUG_SUBSYS=TUNING).
+    log, topology = tmp_path / "a.log", tmp_path / "a.xml"
+    measure_to_files(log, topology)
+    inputs = {"topology": str(topology)}
+    emulated = user_forecast("this_machine", inputs, log).table.set_index("size_bytes")
+    assert emulated["protocol"].tolist() == ["ll", "simple"]
+    line = "n:1:2 [0] NCCL INFO AllReduce: 4096 Bytes -> Algo RING proto SIMPLE channel{Lo..Hi}={0..1}\n"
+    log.write_text(line + log.read_text())
+    stated = user_forecast("this_machine", inputs, log).table.set_index("size_bytes")
+    assert stated["protocol"].tolist() == ["simple", "simple"]
+    assert stated.loc[4096, "time_us"] > 1.5 * emulated.loc[4096, "time_us"]
+    pd.testing.assert_frame_equal(stated, fc.collective(topology, log=log).table.set_index("size_bytes"))
+    # The diagnosis judges the choice that was used, not that of the cost table.
+    causes = [one.text for one in fc.diagnose([topology, log]).findings if one.cause == "protocol_choice"]
+    assert len(causes) == 1, causes
+    assert "ring simple at 4 KiB; ring ll" in causes[0]
+
+
 def test_a_missing_program_or_gpu_is_the_reason(machine, tmp_path):
     log, topology = tmp_path / "a.log", tmp_path / "a.xml"
     program(machine, "nvidia-smi", 'echo "GPU 0: one"\n')
@@ -65,6 +86,12 @@ def test_a_missing_program_or_gpu_is_the_reason(machine, tmp_path):
     assert measure_to_files(log, topology) == "nothing measured: all_reduce_perf of nccl-tests is not in PATH"
     assert log.read_text() == "# nothing measured: all_reduce_perf of nccl-tests is not in PATH\n"
     assert topology.is_file()
+
+
+def test_a_tool_that_does_not_end_is_no_gpu(machine, monkeypatch):
+    monkeypatch.setattr("fabricast.collectives.evidence.runs._LIST_TIMEOUT_S", 0.01)
+    program(machine, "nvidia-smi", "exec sleep 60\n")
+    assert unavailable_reason() == "all_reduce needs two GPUs, and nvidia-smi lists 0"
 
 
 def test_a_failed_run_is_one_line_without_files(machine, tmp_path):

@@ -20,13 +20,19 @@ _NOTHING = "# nothing measured: "
 _NO_TOPOLOGY = "<system version='1'/>\n"
 _SIZES = ("-b", "256", "-e", "256M", "-f", "2", "-n", "50", "-w", "10")
 _TIMEOUT_S = 1800
+_LIST_TIMEOUT_S = 60
 
 
 def gpu_count() -> int:
-    """Return the number of GPUs that ``nvidia-smi -L`` lists; 0 if it is missing or fails."""
+    """Return the number of GPUs that ``nvidia-smi -L`` lists; 0 if it is missing, fails or does not end."""
     if shutil.which("nvidia-smi") is None:
         return 0
-    listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False, timeout=60)
+    try:
+        listed = subprocess.run(
+            ["nvidia-smi", "-L"], capture_output=True, text=True, check=False, timeout=_LIST_TIMEOUT_S
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return 0
     return sum(line.startswith("GPU ") for line in listed.stdout.splitlines()) if listed.returncode == 0 else 0
 
 

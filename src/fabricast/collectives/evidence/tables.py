@@ -10,7 +10,7 @@ import pandas as pd
 
 from fabricast.collectives.evidence.errors import case_times, error_table
 from fabricast.collectives.evidence.measured import MeasuredCase, measured_cases, measured_machine, size_class
-from fabricast.collectives.forecast import CollectiveForecast, forecast_operation
+from fabricast.collectives.forecast import CollectiveForecast, forecast_prepared
 from fabricast.collectives.inputs import CollectiveInputs, prepare
 from fabricast.collectives.machine import CollectiveMachine
 from fabricast.collectives.plan import Plan, nccl_plan
@@ -61,8 +61,7 @@ def user_forecast(name: str, inputs: Mapping[str, object], log: Path | str) -> C
     """
     options = {key: value for key, value in inputs.items() if key not in ("topology", "pairs", "logs") and value}
     known = CollectiveInputs(measurements=inputs.get("pairs") or None, log=log, **options)  # type: ignore[arg-type]
-    prepared = prepare(load_tree(str(inputs["topology"])), None, known)
-    return forecast_operation(prepared.machine, prepared.operation, plan=prepared.plan, log=prepared.log)
+    return forecast_prepared(prepare(load_tree(str(inputs["topology"])), None, known))
 
 
 def collective_tables(own: Sequence[tuple[str, CollectiveForecast]] = ()) -> CollectiveTables:
