@@ -6,6 +6,9 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from tests.unit.pcie.measurements.test_logs import P2PMARK_WRITES
+from tests.unit.pcie.measurements.test_rocm_output import ALL_TO_ALL, OLD_PEER_COPIES, OLD_PEER_LIST
+
 GRAPHS = "graph,source,target,size_bytes,start_s\nhalo,0,1,1048576,0\nhalo,1,4,2097152,0.001\nring,3,2,4096,0\n"
 TREE = """name: mine
 source: typed
@@ -236,8 +239,11 @@ DOORS = (
     _door("measurements", "m.csv", [MEASUREMENTS], lambda f, o: ["collect", f, "-o", o], {}, "out.csv"),
     _door("measured copies", "copies.csv", [COPIES, COPIES_ONE_BY_ONE],
           lambda f, o: ["validate", "direct8", f, "-o", o], {}, "out.csv"),
-    _door("printed copies", "printed.txt", [P2PMARK, TRANSFER_BENCH, NVBANDWIDTH_TEXT],
+    _door("printed copies", "printed.txt",
+          [P2PMARK, P2PMARK_WRITES, TRANSFER_BENCH, NVBANDWIDTH_TEXT, OLD_PEER_COPIES, OLD_PEER_LIST],
           lambda f, o: ["validate", "direct8", f, "-o", o], {}, "out.csv"),
+    _door("printed concurrent copies", "printed.txt", [ALL_TO_ALL],
+          lambda f, o: ["validate", "pcie5_four_switches", f, "-o", o], {}, "out.csv"),
     _door("timers", "timers.csv", [TIMERS], lambda f, o: ["breakdown", "derive", "--timers", f, "--name", "mine"]),
     _door("PCIe trace", "trace.csv", [TRACE],
           lambda f, o: ["breakdown", "derive", "--timers", "timers.csv", "--trace", f, "--name", "mine",

@@ -7,13 +7,11 @@ from enum import StrEnum
 from pathlib import Path
 
 from fabricast.core.errors import InputError
-from fabricast.inputs.bandwidth_matrices import is_bandwidth_matrix
 from fabricast.inputs.files import is_table, read_text
 from fabricast.inputs.nearest_program import nearest_program
 from fabricast.nccl.debug_log import NcclLog, is_nccl_log, read_nccl_log
 from fabricast.nccl.tests_output import NcclTestsTable, is_nccl_tests_output, read_nccl_tests
-from fabricast.pcie.measurements.p2pmark import is_p2pmark_output
-from fabricast.pcie.measurements.rocm import is_rocm_output
+from fabricast.pcie.measurements.benchmark_output import programs_in
 from fabricast.pcie.topology.listings.importing import describes_machine
 
 __all__ = ["Content", "Source", "read_sources"]
@@ -84,7 +82,7 @@ def _source(path: Path) -> Source:
     contents: list[Content] = []
     if describes_machine(text):
         contents.append(Content.TOPOLOGY)
-    if is_bandwidth_matrix(text) or is_p2pmark_output(text) or is_rocm_output(text):
+    if programs_in(text):
         contents.append(Content.COPIES)
     tables: tuple[NcclTestsTable, ...] = ()
     log = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Iterator
@@ -12,12 +13,17 @@ import pandas as pd
 
 from fabricast.core.errors import InputError
 from fabricast.inputs.files import parse_json, read_text
+from fabricast.inputs.log_lines import clean_text
 
 __all__ = ["is_bandwidth_matrix", "parse_bandwidths", "read_bandwidths"]
 
 _COLUMNS = ["program", "test", "row", "column", "value", "unit"]
 #: Plausible rates and latencies; values outside indicate damaged output.
 _BOUNDS = {"bytes/s": (1e3, 1e15), "s": (1e-12, 1e3)}
+#: First words of the lines below a matrix.
+_END = re.compile(r"SUM |MIN |MAX |AVG |Running |memcpy |.*Matrix \(|\s*P2P=")
+_SUM = re.compile(r"SUM (\S+) ([0-9.]+)\s*$")
+_JSON = re.compile(r"^\s*\{", re.MULTILINE)
 _Row = tuple[str, str, str, str, float, str]
 
 
@@ -40,8 +46,11 @@ def _matrix(lines: list[str], start: int) -> tuple[list[str], list[tuple[str, li
     rows: list[tuple[str, list[float]]] = []
     for line in lines[start + 1 :]:
         words = line.split()
-        if not words or not words[0].isdigit():
+        if not words or len(rows) == len(columns) or _END.match(line):
             break
+        if not words[0].isdigit():
+            # A warning of another program between two rows.
+            continue
         if len(words) != len(columns) + 1:
             raise ValueError(f"row {words[0][:20]} has {len(words) - 1} values, expected {len(columns)}")
         if words[0] in (row for row, _ in rows):
@@ -84,17 +93,36 @@ def _nvbandwidth_text(lines: list[str]) -> Iterator[_Row]:
                 raise ValueError(f"the output ends in test '{name}'")
         # Bidirectional tests of newer versions print three matrices: one for each copy and one for their total.
         title = re.match(r"memcpy .*?(?:\b(Read1|Read2|Write1|Write2|Total) )?bandwidth\b", line)
-        if not name or title is None:
+        if title is None:
             continue
-        test = f"{name}_{title[1].lower()}" if title[1] else name
         _check_unit(line, ("GB/s",))
         columns, rows = _matrix(lines, number + 1) if number + 1 < len(lines) else ([], [])
+        test = _test_name(lines, number, name, title[1])
         _check_square(test, columns, [row for row, _ in rows])
         values = [value for _, row in rows for value in row]
-        _check_sum(test, values, lines[number + 2 + len(rows) : number + 5 + len(rows)] if sums else None)
+        _check_sum(test, values, _until_next(lines, number) if sums else None)
         for row, cells in rows:
             for column, value in zip(columns, cells, strict=True):
                 yield "nvbandwidth", test, row, column, value * 1e9, "bytes/s"
+
+
+def _until_next(lines: list[str], number: int) -> list[str]:
+    """Return the lines below the title of a matrix, up to the next test."""
+    below = itertools.takewhile(lambda line: not re.match("memcpy |Running ", line), lines[number + 1 :])
+    return list(below)
+
+
+def _test_name(lines: list[str], number: int, running: str, part: str | None) -> str:
+    """Return the name of the test of a matrix, from the sum below it or from the line that announces it.
+
+    The sum has the complete name, also if the announcement was cut.
+    """
+    below = next((match for line in _until_next(lines, number) if (match := _SUM.match(line))), None)
+    if below is not None:
+        return below[1]
+    if not running:
+        raise ValueError(f"line {number + 1} has a matrix without a test: 'Running' above and 'SUM' below are missing")
+    return f"{running}_{part.lower()}" if part else running
 
 
 def _check_sum(test: str, values: list[float], below: list[str] | None) -> None:
@@ -104,10 +132,10 @@ def _check_sum(test: str, values: list[float], below: list[str] | None) -> None:
     """
     if below is None:
         return
-    sums = [found for line in below if (found := re.match(rf"SUM {re.escape(test)} ([0-9.]+)\s*$", line))]
+    sums = [match for line in below if (match := _SUM.match(line)) is not None]
     if not sums:
         raise ValueError(f"the line 'SUM {test}' below the matrix of '{test}' is missing: the output is truncated")
-    _check_total(test, values, float(sums[0][1]))
+    _check_total(test, values, float(sums[0][2]))
 
 
 def _check_total(test: str, values: list[float], printed: float) -> None:
@@ -170,11 +198,18 @@ def is_bandwidth_matrix(text: str) -> bool:
 
 
 def _is_json(text: str) -> bool:
-    return text.lstrip().startswith("{")
+    return text.lstrip().startswith("{") or ('"testcases"' in text and _JSON.search(text) is not None)
+
+
+def _json_part(text: str) -> str:
+    """Return the JSON of a text, with as many lines before it as in the text."""
+    match = _JSON.search(text)
+    begin, end = match.start() if match else 0, text.rfind("\n}") + 2
+    return "\n" * text.count("\n", 0, begin) + text[begin : end if end > begin + 1 else None]
 
 
 def _is_nvbandwidth(text: str) -> bool:
-    return "Running " in text and "memcpy" in text
+    return "memcpy" in text and ("Running " in text or "SUM " in text)
 
 
 def _is_peer_test(text: str) -> bool:
@@ -199,17 +234,17 @@ def read_bandwidths(path: Path | str) -> pd.DataFrame:
     InputError
         If the file is not output of these programs or contains no matrix.
     """
-    return parse_bandwidths(read_text(path), Path(path))
+    return parse_bandwidths(clean_text(read_text(path)), Path(path))
 
 
-def parse_bandwidths(text: str, path: Path) -> pd.DataFrame:
+def parse_bandwidths(text: str, path: Path | None = None) -> pd.DataFrame:
     """Parse the bandwidth and latency matrices in the output of a benchmark.
 
     Parameters
     ----------
     text : str
         Output of p2pBandwidthLatencyTest, or of nvbandwidth as text or JSON (``-j``).
-    path : Path
+    path : Path, optional
         File that contains the text, for error messages.
 
     Returns
@@ -225,11 +260,10 @@ def parse_bandwidths(text: str, path: Path) -> pd.DataFrame:
     """
     try:
         if _is_json(text):
-            rows = list(_nvbandwidth_json(parse_json(text, path)))
-        elif _is_nvbandwidth(text):
-            rows = list(_nvbandwidth_text(text.splitlines()))
-        elif _is_peer_test(text):
-            rows = list(_peer_test(text.splitlines()))
+            rows = list(_nvbandwidth_json(parse_json(_json_part(text), path or "JSON")))
+        elif _is_nvbandwidth(text) or _is_peer_test(text):
+            lines = text.splitlines()
+            rows = [*_nvbandwidth_text(lines), *_peer_test(lines)]
         else:
             raise InputError("is not output of nvbandwidth or p2pBandwidthLatencyTest", path=path)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import re
@@ -31,6 +32,8 @@ LARGEST_TEXT_BYTES = 64_000_000
 LARGEST_JSON_BYTES = 16_000_000
 LARGEST_YAML_BYTES = 1_000_000
 _BLOCK_BYTES = 1 << 20
+#: Byte-order marks of UTF-16; that of UTF-32 begins alike and contains NUL bytes.
+_UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _COMMENT = re.compile(rb"^#[^\n]*", re.MULTILINE)
 
 
@@ -96,7 +99,7 @@ def read_text(path: Path | str, *, strict: bool = False, most_bytes: int = LARGE
     Parameters
     ----------
     path : Path or str
-        UTF-8 text, with or without a byte-order mark; see `read_bytes`.
+        UTF-8 text, with or without a byte-order mark, or UTF-16 text with one; see `read_bytes`.
     strict : bool, default False
         Whether invalid UTF-8 raises an error; otherwise invalid bytes are replaced.
     most_bytes : int, default 64 MB
@@ -116,6 +119,9 @@ def read_text(path: Path | str, *, strict: bool = False, most_bytes: int = LARGE
 
 
 def _decoded(content: bytes, path: Path | str, *, strict: bool, lines_before: int = 0) -> str:
+    if not lines_before and content.startswith(_UTF_16_MARKS):
+        # Redirected output of Windows shells.
+        content = content.decode("utf-16", errors="replace").encode("utf-8")
     nul = content.find(b"\0")
     if nul >= 0:
         line = content.count(b"\n", 0, nul) + 1 + lines_before

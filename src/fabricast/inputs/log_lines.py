@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-__all__ = ["clean_lines"]
+__all__ = ["clean_lines", "clean_text"]
 
 #: Escape sequences of terminals: colours, underlines, titles.
 _ESCAPE = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
@@ -43,3 +43,8 @@ def clean_lines(text: str) -> Iterator[tuple[int, str]]:
                 break
             line = line[match.end() :]
         yield number, line.rstrip()
+
+
+def clean_text(text: str) -> str:
+    """Return a text without the decoration of its lines, with the same line numbers."""
+    return "\n".join(line for _, line in clean_lines(text))

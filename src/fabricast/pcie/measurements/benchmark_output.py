@@ -10,12 +10,15 @@ from typing import NamedTuple
 from fabricast.core.errors import InputError
 from fabricast.inputs.bandwidth_matrices import is_bandwidth_matrix, parse_bandwidths
 from fabricast.inputs.files import read_text
+from fabricast.inputs.log_lines import clean_text
+from fabricast.inputs.nearest_program import nearest_program
 from fabricast.pcie.measurements.measured_graph import CALIBRATION, MeasuredGraph
 from fabricast.pcie.measurements.nvbandwidth import copies_in_matrices
 from fabricast.pcie.measurements.p2pmark import is_p2pmark_output, read_p2pmark_output
 from fabricast.pcie.measurements.rocm import is_rocm_output, read_rocm_output
+from fabricast.pcie.measurements.transfer_bench import is_transfer_bench_output, read_transfer_bench_output
 
-__all__ = ["FASTEST_BYTES_PER_S", "BenchmarkOutput", "copies_in", "read_benchmark_output"]
+__all__ = ["FASTEST_BYTES_PER_S", "BenchmarkOutput", "copies_in", "programs_in", "read_benchmark_output"]
 
 #: Faster rates are typing errors.
 FASTEST_BYTES_PER_S = 1e13
@@ -29,39 +32,62 @@ class _Program(NamedTuple):
     read: Callable[[str], list[MeasuredGraph]]
 
 
+def _read_matrices(text: str) -> list[MeasuredGraph]:
+    """Read the matrices of nvbandwidth and p2pBandwidthLatencyTest."""
+    graphs = copies_in_matrices(parse_bandwidths(text))
+    if not graphs:
+        no_peer_access = "CANNOT Access Peer" in text
+        reason = "; no GPU of it has peer access to another (CANNOT Access Peer)" if no_peer_access else ""
+        raise InputError(f"contains no copies by copy engines between GPUs or of host memory{reason}")
+    return graphs
+
+
 _PROGRAMS = (
-    _Program("rocm_bandwidth_test or TransferBench", is_rocm_output, read_rocm_output),
+    _Program("rocm_bandwidth_test", is_rocm_output, read_rocm_output),
+    _Program("TransferBench", is_transfer_bench_output, read_transfer_bench_output),
     _Program("p2pmark", is_p2pmark_output, read_p2pmark_output),
+    _Program("nvbandwidth or p2pBandwidthLatencyTest", is_bandwidth_matrix, _read_matrices),
 )
-_MATRICES = "nvbandwidth or p2pBandwidthLatencyTest"
 
 
 @dataclass(frozen=True)
 class BenchmarkOutput:
-    """Text that a bandwidth program printed.
+    """Text that one or several bandwidth programs printed.
 
     Parameters
     ----------
     path : Path
         File.
     text : str
-        Content of the file.
-    program : str
-        Program, or programs with a common format, that printed it.
+        Content of the file, without the decoration of its lines.
+    programs : tuple of str
+        Programs that printed it; programs with a common format are one name.
     """
 
     path: Path
     text: str
-    program: str
+    programs: tuple[str, ...]
+
+
+def programs_in(text: str) -> tuple[str, ...]:
+    """Return the bandwidth programs whose output a text contains.
+
+    Examples
+    --------
+    >>> programs_in("RocmBandwidthTest Version: 2.6.0")
+    ('rocm_bandwidth_test',)
+    """
+    return tuple(program.name for program in _PROGRAMS if program.recognises(text))
 
 
 def read_benchmark_output(path: Path | str) -> BenchmarkOutput:
-    """Read the output of a bandwidth program and recognise the program.
+    """Read the output of bandwidth programs and recognise the programs.
 
     Parameters
     ----------
     path : Path or str
         Output of nvbandwidth (text or JSON), p2pBandwidthLatencyTest, p2pmark, rocm_bandwidth_test or TransferBench.
+        Lines of other programs are permitted between their parts.
 
     Raises
     ------
@@ -69,18 +95,16 @@ def read_benchmark_output(path: Path | str) -> BenchmarkOutput:
         If the file cannot be read or no program is recognised.
     """
     path = Path(path)
-    text = read_text(path)
-    for program in _PROGRAMS:
-        if program.recognises(text):
-            return BenchmarkOutput(path, text, program.name)
-    if not is_bandwidth_matrix(text):
-        names = ", ".join(program.name.replace(" or ", ", ") for program in _PROGRAMS)
-        raise InputError(f"is not output of {names}, {_MATRICES}", path=path)
-    return BenchmarkOutput(path, text, _MATRICES)
+    text = clean_text(read_text(path))
+    programs = programs_in(text)
+    if not programs:
+        *names, last = (name for program in _PROGRAMS for name in program.name.split(" or "))
+        raise InputError(f"is not output of {', '.join(names)} or {last}{nearest_program(text)}", path=path)
+    return BenchmarkOutput(path, text, programs)
 
 
 def copies_in(output: BenchmarkOutput) -> list[MeasuredGraph]:
-    """Return the copies in the output of a bandwidth program.
+    """Return the copies in the output of bandwidth programs.
 
     Single copies and bidirectional pairs have the role ``calibration``.
 
@@ -89,26 +113,31 @@ def copies_in(output: BenchmarkOutput) -> list[MeasuredGraph]:
     InputError
         If the output is damaged or has no copies between GPUs or of pinned host memory.
     """
-    path = output.path
-    program = next((program for program in _PROGRAMS if program.name == output.program), None)
-    if program is None:
-        graphs = copies_in_matrices(parse_bandwidths(output.text, path))
-        if not graphs:
-            no_peer_access = "CANNOT Access Peer" in output.text
-            reason = "; no GPU of it has peer access to another (CANNOT Access Peer)" if no_peer_access else ""
-            raise InputError(f"contains no copies by copy engines between GPUs or of host memory{reason}", path=path)
-        return graphs
+    graphs: list[MeasuredGraph] = []
+    for program in _PROGRAMS:
+        if program.name in output.programs:
+            graphs += _copies_of(program, output)
+    return [replace(graph, role=CALIBRATION) if _is_calibration(graph.flows) else graph for graph in graphs]
+
+
+def _copies_of(program: _Program, output: BenchmarkOutput) -> list[MeasuredGraph]:
     try:
         graphs = program.read(output.text)
+    except InputError as error:
+        raise InputError(error.reason, path=output.path, line=error.line) from error
     except ValueError as error:
-        raise InputError(f"is not valid output of {program.name}: {error}", path=path) from error
+        raise InputError(f"is not valid output of {program.name}: {error}", path=output.path) from error
     for graph in graphs:
         if not 0 < graph.total_bytes_per_s <= FASTEST_BYTES_PER_S:
             rate = graph.total_bytes_per_s / 1e9
-            raise InputError(f"{graph.name}: {rate:.4g} GB/s, expected a rate above 0 and below 10 TB/s", path=path)
+            raise InputError(
+                f"{graph.name}: {rate:.4g} GB/s, expected a rate above 0 and below 10 TB/s", path=output.path
+            )
     if not graphs:
-        raise InputError(f"contains no copies of {program.name} between GPUs or of pinned host memory", path=path)
-    return [replace(graph, role=CALIBRATION if _is_calibration(graph.flows) else "") for graph in graphs]
+        raise InputError(
+            f"contains no copies of {program.name} between GPUs or of pinned host memory", path=output.path
+        )
+    return graphs
 
 
 def _is_calibration(flows: tuple[tuple[str, str], ...]) -> bool:

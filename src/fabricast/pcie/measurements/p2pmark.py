@@ -5,33 +5,43 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from fabricast.pcie.graphs.rates import Statistic
 from fabricast.pcie.measurements.measured_graph import MeasuredGraph
 
 __all__ = ["is_p2pmark_output", "read_p2pmark_output"]
 
-_SEQUENTIAL = "=== Sequential P2P bandwidth (GB/s) ==="
-_STAGGERED = "=== Topology probe: staggered reads by peer distance (GB/s) ==="
-_SINGLE = re.compile(r"=== Single reader, all \d+ peers concurrent \(GB/s\) ===")
-_ALL = "=== All GPUs read all peers simultaneously (GB/s) ==="
+_SEQUENTIAL = re.compile(r"=== Sequential P2P bandwidth \(GB/s\) ===")
+_STAGGERED = re.compile(r"=== Topology probe: staggered (?:reads|writes) by peer distance \(GB/s\) ===")
+_SINGLE = re.compile(r"=== Single (?:reader, all|GPU writes to all) \d+ peers concurrent \(GB/s\) ===")
+_RING = re.compile(r"=== Ring bandwidth: each GPU writes to next neighbor \(GB/s\) ===")
+_ALL = re.compile(r"=== All(?: GPUs read all peers simultaneously|-to-all fabric stress test) \(GB/s\) ===")
 _COUNT = re.compile(r"Found (\d+) GPUs")
 #: Largest number of GPUs that p2pmark uses.
 _MOST_GPUS = 8
 _ROW = re.compile(r"GPU (\d+):((?:\s+(?:-|[\d.]+))+)")
-_ROUND = re.compile(r"\+(\d+)\s+((?:\d+<-\d+\s+)+)([\d.]+) avg\s+([\d.]+) total")
-_READER = re.compile(r"GPU (\d+) reads from all peers: ([\d.]+) GB/s")
+_ROUND = re.compile(r"\+(\d+)\s+((?:\d+(?:<-|->)\d+\s+)+)([\d.]+) avg\s+([\d.]+) total")
+_PAIR = re.compile(r"(\d+)(<-|->)(\d+)")
+_ACTIVE = re.compile(r"GPU (\d+) (?:reads from|writes to) all peers: ([\d.]+) GB/s")
+_NEXT = re.compile(r"GPU (\d+) -> GPU (\d+): ([\d.]+) GB/s")
 _ONE = re.compile(r"GPU (\d+): ([\d.]+) GB/s")
-_TOTAL = re.compile(r"Total system bandwidth: ([\d.]+) GB/s")
+_TOTAL = re.compile(r"Total (?:system|ring|all-to-all) bandwidth: ([\d.]+) GB/s(?:  \(.*\))?")
 #: Rounding error of printed rates in GB/s: they have two decimals.
 _ROUNDING = 0.005
+#: Name of the copies of all GPUs and statistic of their total, by direction.
+_ALL_NAMES: dict[str, tuple[str, Statistic]] = {
+    "reads": ("all read from all", "sum_of_targets"), "writes": ("all write to all", "sum_of_sources"),
+}  # fmt: skip
 
 
 def is_p2pmark_output(text: str) -> bool:
     """Return whether a text is the output of any p2pmark mode."""
-    return _SEQUENTIAL in text or "=== LATENCY MODE" in text
+    return _SEQUENTIAL.search(text) is not None or "=== LATENCY MODE" in text
 
 
 def read_p2pmark_output(text: str) -> list[MeasuredGraph]:
     """Read the copies between GPUs from the output of p2pmark's bandwidth mode.
+
+    Versions before March 2026 read from the peers, later versions write to them and also measure a ring.
 
     Parameters
     ----------
@@ -41,8 +51,9 @@ def read_p2pmark_output(text: str) -> list[MeasuredGraph]:
     Returns
     -------
     list of MeasuredGraph
-        Isolated copies, one graph per distance of the staggered reads, one graph per single reader, and one graph in
-        which all GPUs read from all others. Concurrent reads have the program ``unordered_reads``.
+        Isolated copies, one graph per distance of the staggered copies, one graph per GPU that copies from or to all
+        others, the ring, and one graph in which all GPUs copy from or to all others. Concurrent copies have the program
+        ``unordered_reads`` or ``unordered_writes``.
 
     Raises
     ------
@@ -51,7 +62,7 @@ def read_p2pmark_output(text: str) -> list[MeasuredGraph]:
 
     References
     ----------
-    Output of lukealonso/p2pmark, p2pmark.cu at 3c39f36d.
+    Output of lukealonso/p2pmark, p2pmark.cu at 3c39f36d (reads) and 3ac174be (writes).
 
     Examples
     --------
@@ -68,23 +79,26 @@ def read_p2pmark_output(text: str) -> list[MeasuredGraph]:
     """
     lines = [line.strip() for line in text.splitlines()]
     counted = next((match for line in lines if (match := _COUNT.fullmatch(line))), None)
-    if counted is None or _SEQUENTIAL not in lines:
+    if counted is None or not any(map(_SEQUENTIAL.fullmatch, lines)):
         raise ValueError("has no copies in GB/s, expected the output of the bandwidth mode (default of p2pmark)")
     gpus = [str(number) for number in range(min(int(counted[1]), _MOST_GPUS))]
-    graphs = [*_alone(_section(lines, _SEQUENTIAL), gpus), *_staggered(_section(lines, _STAGGERED), gpus)]
-    single = next((line for line in lines if _SINGLE.fullmatch(line)), None)
-    if single is not None:
-        graphs += _single_readers(_section(lines, single), gpus)
-    if _ALL in lines:
-        graphs.append(_all_read(_section(lines, _ALL), gpus))
+    graphs = [*_alone(_section(lines, _SEQUENTIAL)[1], gpus)]
+    readers = ((_STAGGERED, _staggered), (_SINGLE, _one_and_all), (_RING, _ring), (_ALL, _all_and_all))
+    for title, read in readers:
+        printed, section = _section(lines, title)
+        if printed:
+            graphs += read(section, gpus, "writes" if "read" not in printed else "reads")
     return graphs
 
 
-def _section(lines: list[str], title: str) -> list[str]:
-    """Return the lines below a title, up to the next title."""
-    begin = lines.index(title) + 1 if title in lines else len(lines)
-    end = next((number for number in range(begin, len(lines)) if lines[number].startswith("===")), len(lines))
-    return lines[begin:end]
+def _section(lines: list[str], title: re.Pattern[str]) -> tuple[str, list[str]]:
+    """Return a title as printed, and the lines below it up to the next title; empty if the output has none."""
+    place = next((number for number, line in enumerate(lines) if title.fullmatch(line)), None)
+    if place is None:
+        return "", []
+    below = lines[place + 1 :]
+    end = next((number for number, line in enumerate(below) if line.startswith("===")), len(below))
+    return lines[place], below[:end]
 
 
 def _alone(lines: list[str], gpus: list[str]) -> Iterator[MeasuredGraph]:
@@ -105,45 +119,64 @@ def _alone(lines: list[str], gpus: list[str]) -> Iterator[MeasuredGraph]:
                 )
 
 
-def _staggered(lines: list[str], gpus: list[str]) -> Iterator[MeasuredGraph]:
+def _staggered(lines: list[str], gpus: list[str], kind: str) -> Iterator[MeasuredGraph]:
     rounds = [match for line in lines if (match := _ROUND.fullmatch(line))]
     distances = [int(match[1]) for match in rounds]
     if distances != list(range(1, len(gpus))):
-        raise ValueError(f"staggered reads have {len(rounds)} complete rounds, expected +1 to +{len(gpus) - 1}")
+        raise ValueError(f"staggered {kind} have {len(rounds)} complete rounds, expected +1 to +{len(gpus) - 1}")
     for match in rounds:
-        pairs = [pair.split("<-") for pair in match[2].split()]
-        if [reader for reader, _ in pairs] != gpus or {peer for _, peer in pairs} != set(gpus):
-            raise ValueError(f"round +{match[1]} of the staggered reads does not name each of {len(gpus)} GPUs")
-        flows = tuple((peer, reader) for reader, peer in pairs)
+        pairs = _PAIR.findall(match[2])
+        if [active for active, _, _ in pairs] != gpus or {peer for _, _, peer in pairs} != set(gpus):
+            raise ValueError(f"round +{match[1]} of the staggered {kind} does not name each of {len(gpus)} GPUs")
+        flows = tuple((active, peer) if arrow == "->" else (peer, active) for active, arrow, peer in pairs)
         # p2pmark sums the rates that the GPUs reached until their respective completion times.
         total = float(match[4])
         if abs(float(match[3]) * len(gpus) - total) > _ROUNDING * (len(gpus) + 1):
             raise ValueError(f"round +{match[1]} has an average of {match[3]} GB/s, but a total of {total:g}")
         yield MeasuredGraph(
-            f"staggered reads, distance {match[1]}", flows, total * 1e9, "unordered_reads", statistic="sum_of_copies"
+            f"staggered {kind}, distance {match[1]}", flows, total * 1e9, f"unordered_{kind}", statistic="sum_of_copies"
         )
 
 
-def _single_readers(lines: list[str], gpus: list[str]) -> Iterator[MeasuredGraph]:
-    rates = {match[1]: float(match[2]) for line in lines if (match := _READER.fullmatch(line))}
-    if list(rates) != gpus or len(rates) < sum(bool(_READER.fullmatch(line)) for line in lines):
-        raise ValueError(f"reads by a single GPU have {len(rates)} complete rows, expected {len(gpus)}")
-    for reader, rate in rates.items():
-        yield MeasuredGraph(f"{reader} reads from all", _reads(reader, gpus), rate * 1e9, "unordered_reads")
+def _one_and_all(lines: list[str], gpus: list[str], kind: str) -> Iterator[MeasuredGraph]:
+    rates = {match[1]: float(match[2]) for line in lines if (match := _ACTIVE.fullmatch(line))}
+    if list(rates) != gpus or len(rates) < sum(bool(_ACTIVE.fullmatch(line)) for line in lines):
+        raise ValueError(f"{kind} by a single GPU have {len(rates)} complete rows, expected {len(gpus)}")
+    for active, rate in rates.items():
+        name = f"{active} reads from all" if kind == "reads" else f"{active} writes to all"
+        yield MeasuredGraph(name, _copies_of(active, gpus, kind), rate * 1e9, f"unordered_{kind}")
 
 
-def _reads(reader: str, gpus: list[str]) -> tuple[tuple[str, str], ...]:
-    """Return the reads of a GPU from all others, in the order of issue."""
-    after = gpus[int(reader) + 1 :] + gpus[: int(reader)]
-    return tuple((peer, reader) for peer in after)
+def _copies_of(active: str, gpus: list[str], kind: str) -> tuple[tuple[str, str], ...]:
+    """Return the copies of a GPU from or to all others, in the order of issue."""
+    after = gpus[int(active) + 1 :] + gpus[: int(active)]
+    return tuple((peer, active) if kind == "reads" else (active, peer) for peer in after)
 
 
-def _all_read(lines: list[str], gpus: list[str]) -> MeasuredGraph:
+def _ring(lines: list[str], gpus: list[str], kind: str) -> Iterator[MeasuredGraph]:
+    matches = [match for line in lines if (match := _NEXT.fullmatch(line))]
+    flows = tuple((match[1], match[2]) for match in matches)
+    if flows != tuple(zip(gpus, [*gpus[1:], gpus[0]], strict=True)):
+        raise ValueError(f"the ring has {len(flows)} complete rows in order, expected {len(gpus)}")
+    total = _checked_total("the ring", lines, [float(match[3]) for match in matches])
+    yield MeasuredGraph("ring", flows, total * 1e9, f"unordered_{kind}", statistic="sum_of_copies")
+
+
+def _all_and_all(lines: list[str], gpus: list[str], kind: str) -> Iterator[MeasuredGraph]:
     rates = [float(match[2]) for line in lines if (match := _ONE.fullmatch(line))]
+    if len(rates) != len(gpus):
+        raise ValueError(f"{kind} by all GPUs have {len(rates)} complete rows, expected {len(gpus)} and a total")
+    total = _checked_total(f"{kind} by all GPUs", lines, rates)
+    flows = tuple(flow for active in gpus for flow in _copies_of(active, gpus, kind))
+    name, statistic = _ALL_NAMES[kind]
+    yield MeasuredGraph(name, flows, total * 1e9, f"unordered_{kind}", statistic=statistic)
+
+
+def _checked_total(name: str, lines: list[str], rates: list[float]) -> float:
+    """Return the printed total of a section, which must be the sum of its rates."""
     total = next((float(match[1]) for line in lines if (match := _TOTAL.fullmatch(line))), None)
-    if len(rates) != len(gpus) or total is None:
-        raise ValueError(f"reads by all GPUs have {len(rates)} complete rows, expected {len(gpus)} and a total")
+    if total is None:
+        raise ValueError(f"{name} have {len(rates)} complete rows, expected {len(rates)} and a total")
     if abs(sum(rates) - total) > _ROUNDING * (len(rates) + 1):
-        raise ValueError(f"the total of all GPUs is {total:g} GB/s, but their rates sum to {sum(rates):g}")
-    flows = tuple(flow for reader in gpus for flow in _reads(reader, gpus))
-    return MeasuredGraph("all read from all", flows, total * 1e9, "unordered_reads", statistic="sum_of_targets")
+        raise ValueError(f"the total of {name} is {total:g} GB/s, but the rates sum to {sum(rates):g}")
+    return total

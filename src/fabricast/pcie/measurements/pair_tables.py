@@ -12,6 +12,7 @@ from fabricast.core.errors import InputError
 from fabricast.inputs.bandwidth_matrices import is_bandwidth_matrix, parse_bandwidths
 from fabricast.inputs.csv_files import CsvRow, read_csv
 from fabricast.inputs.files import is_table, read_text
+from fabricast.inputs.log_lines import clean_text
 from fabricast.pcie.measurements.measured_graph import CALIBRATION, MeasuredGraph
 from fabricast.pcie.topology.memory import HOST
 from fabricast.pcie.topology.tree import PcieTree
@@ -186,7 +187,7 @@ def pair_latencies(
         return read_pair_table(tree, path, system=system).latency_s
     if is_table(path):
         return {}
-    text = read_text(path)
+    text = clean_text(read_text(path))
     if not is_bandwidth_matrix(text):
         return {}
     table = parse_bandwidths(text, Path(path))

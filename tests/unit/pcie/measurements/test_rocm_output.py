@@ -63,7 +63,64 @@ Unidirectional copy peak bandwidth GB/s [Local read / Remote write] (GPU-Executo
   GPU 01  ->     55.24        48.51       N/A
 Bidirectional copy peak bandwidth GB/s [Local read / Remote write] (GPU-Executor: GFX)
      SRC\\DST    CPU 00       GPU 00    GPU 01
-  GPU 01  ->     11.11        11.11       N/A
+  CPU 00  ->       N/A        30.00     31.00
+  CPU 00 <-        N/A        41.00     42.00
+  CPU 00 <->       N/A        71.00     73.00
+
+  GPU 00  ->     41.00          N/A     40.50
+  GPU 00 <-      30.00          N/A     40.25
+  GPU 00 <->     71.00          N/A     80.75
+
+  GPU 01  ->     42.00        40.25       N/A
+  GPU 01 min     41.00        39.25       N/A
+  GPU 01 <-      31.00        40.50       N/A
+  GPU 01 <->     73.00        80.75       N/A
+                           CPU->CPU  CPU->GPU  GPU->CPU  GPU->GPU
+Averages (During  BiDir):       N/A     35.50     41.50     40.38
+"""
+#: The preset p2p as versions before 1.14 printed it.
+OLD_PEER_COPIES = """Performing copies in each direction of 268435456 bytes
+Unidirectional copy peak bandwidth GB/s [Local read / Remote write] (GPU-Executor: GFX)
+   SRC\\DST    CPU 00    GPU 00    GPU 01
+    CPU 00     42.75     41.97     42.33
+    GPU 00     55.23   1689.85     48.46
+    GPU 01     55.24     48.51       N/A
+
+Bidirectional copy peak bandwidth GB/s [Local read / Remote write] (GPU-Executor: GFX)
+   SRC\\DST    CPU 00    GPU 00    GPU 01
+    CPU 00       N/A     71.00     73.00
+    GPU 00     71.00       N/A     80.75
+    GPU 01     73.00     80.75       N/A
+"""
+OLD_PEER_LIST = """SRC,DST,Direction,ReadMode,GPU-Executor,BW(GB/s),Bytes
+CPU 00,GPU 00,unidirectional,Local,GFX,41.97,268435456
+CPU 00,GPU 01,unidirectional,Local,GFX,42.33,268435456
+GPU 00,CPU 00,unidirectional,Local,GFX,55.23,268435456
+GPU 00,GPU 00,unidirectional,Local,GFX,1689.85,268435456
+GPU 00,GPU 01,unidirectional,Local,GFX,48.46,268435456
+GPU 01,CPU 00,unidirectional,Local,GFX,55.24,268435456
+GPU 01,GPU 00,unidirectional,Local,GFX,48.51,268435456
+CPU 00,GPU 00,bidirectional,Local,GFX,71.00,268435456
+GPU 00,GPU 01,bidirectional,Local,GFX,80.75,268435456
+GPU 01,GPU 00,bidirectional,Local,GFX,80.75,268435456
+GPU 01,GPU 01,bidirectional,Local,GFX,0.00,268435456
+"""
+ALL_TO_ALL = """GPU-GFX All-To-All benchmark:
+==========================
+- Copying 67108864 bytes between all pairs of GPUs using 8 CUs (6 Transfers)
+
+Summary: [67108864 bytes per Transfer] [GFX:8] [1 Read(s) 1 Write(s)]
+===========================================================================
+SRC\\DST  GPU 00     GPU 01     GPU 02        STotal      Actual
+GPU 00      N/A     20.000     21.000        41.000     40.000
+GPU 01   22.000        N/A     23.000        45.000     44.000
+GPU 02   24.000     25.000        N/A        49.000     48.000
+
+RTotal   46.000     45.000     44.000       135.000     40.000     48.000
+
+Average   bandwidth (GPU Timed):   22.500 GB/s
+Aggregate bandwidth (GPU Timed):  135.000 GB/s
+Aggregate bandwidth (CPU Timed):  120.000 GB/s
 """
 
 
@@ -84,7 +141,10 @@ def test_rocm_output_is_read(tmp_path):
         # All bytes divided by the last completion time, not the sum of rates.
         assert (second.flows, second.role) == ((("0", "2"), ("NUMA1", "2")), "")
         assert second.total_bytes_per_s == pytest.approx(40e9)
-        assert {one.flows[0]: one.total_bytes_per_s / 1e9 for one in matrix} == pytest.approx(
+        assert {one.flows: one.total_bytes_per_s / 1e9 for one in matrix if len(one.flows) == 2} == {
+            (("0", "1"), ("1", "0")): pytest.approx(80.75), (("1", "0"), ("0", "1")): pytest.approx(80.75),
+        }  # fmt: skip
+        assert {one.flows[0]: one.total_bytes_per_s / 1e9 for one in matrix if len(one.flows) == 1} == pytest.approx(
             {
                 ("NUMA0", "0"): 41.97,
                 ("NUMA0", "1"): 42.33,
@@ -94,6 +154,60 @@ def test_rocm_output_is_read(tmp_path):
                 ("1", "0"): 48.51,
             }
         )
+
+
+def peer_rates(path, text):
+    path.write_text(text)
+    graphs = read_measured_copies(path)
+    assert {one.role for one in graphs} == {"calibration"}
+    return {one.flows[0] if len(one.flows) == 1 else one.flows: one.total_bytes_per_s / 1e9 for one in graphs}
+
+
+def test_each_form_of_peer_copies_has_the_same_rates(tmp_path):
+    now = TRANSFER_BENCH[TRANSFER_BENCH.index("Unidirectional") :]
+    expected = peer_rates(tmp_path / "now.txt", now)
+    assert len(expected) == 8
+    commas = re.sub(r"(?<=\S)(?= {3,}\S)", ",", now)
+    reads = now.replace("SRC+EXE\\DST", "SRC\\EXE+DST")
+    borders = OLD_PEER_COPIES.replace("SRC\\DST    ", "SRC\\DST │  ")
+    first = OLD_PEER_COPIES.replace("SRC\\DST", "    D/D")
+    for form in (
+        reads,
+        commas,
+        OLD_PEER_COPIES,
+        borders,
+        first,
+        OLD_PEER_LIST,
+        OLD_PEER_LIST.replace("GPU-Executor,", "").replace("GFX,", ""),
+    ):
+        assert peer_rates(tmp_path / "form.txt", form) == expected, form
+
+
+def test_summary_of_concurrent_copies_is_one_graph(tmp_path):
+    path = tmp_path / "a2a.txt"
+    path.write_text(ALL_TO_ALL)
+    (graph,) = read_measured_copies(path)
+    assert (graph.name, graph.statistic, graph.role) == ("all to all", "sum_of_copies", "")
+    assert graph.total_bytes_per_s == pytest.approx(135e9)
+    assert graph.flows == (("0", "1"), ("0", "2"), ("1", "0"), ("1", "2"), ("2", "0"), ("2", "1"))
+    # With OUTPUT_TO_CSV=1, and without the lines of a link that is not direct.
+    path.write_text(re.sub(r" {2,}", ",", ALL_TO_ALL))
+    assert read_measured_copies(path)[0].total_bytes_per_s == pytest.approx(135e9)
+    path.write_text(ALL_TO_ALL.replace(" 21.000        41.000", "    N/A        20.000"))
+    assert read_measured_copies(path)[0].total_bytes_per_s == pytest.approx(114e9)
+    # Local copies use no link.
+    path.write_text(
+        ALL_TO_ALL.replace("N/A     20.000     21.000        41.000", "500.000 20.000     21.000       541.000")
+    )
+    assert read_measured_copies(path)[0].total_bytes_per_s == pytest.approx(135e9)
+    # The test above the summary has bytes and times of the same copies.
+    rows = [
+        f"     Transfer {number:02}  |   20.000 GB/s |   10.000 ms |    200000000 bytes | G{one} -> G00{one}:008 -> G{other}"
+        for number, (one, other) in enumerate(graph.flows)
+    ]
+    path.write_text("Test 1:\n" + "\n".join(rows) + "\n" + ALL_TO_ALL)
+    (test,) = read_measured_copies(path)
+    assert (test.name, test.total_bytes_per_s) == ("Test 1", pytest.approx(120e9))
 
 
 def test_memory_of_several_processors_keeps_node_number(tmp_path):
@@ -138,6 +252,15 @@ def test_memory_of_several_processors_keeps_node_number(tmp_path):
         (ROCM_BANDWIDTH_TEST, "          2         49.0        27.5        N/A\n", "",
          "the matrix of bidirectional copies has no row 2: the output is cut short"),
         ("TransferBench v1.62.00\n", "", "", "contains no copies of"),
+        (TRANSFER_BENCH, "  GPU 01 <->     73.00        80.75       N/A\n", "",
+         "the bidirectional matrix has 2 of 3 rows: the output is cut short"),
+        (OLD_PEER_COPIES, "80.75", "80.7x", "could not convert string to float: '80.7x'"),
+        (OLD_PEER_LIST, "80.75", "-80.75", "-80.75 GB/s, expected a rate above 0"),
+        (ALL_TO_ALL, "23.000", "32.000", "the total of row GPU 01 is 45, but its values differ"),
+        (ALL_TO_ALL, "GPU 02   24.000     25.000        N/A        49.000     48.000\n", "",
+         "the summary has 2 of 3 rows: the output is cut short"),
+        (ALL_TO_ALL, "GPU 02        STotal", "GPU 02  NIC(01 QP)   STotal", "line 7 has copies by network cards"),
+        (ALL_TO_ALL, "STotal", "(Rnk) STotal", "line 7 is of several ranks, expected the GPUs of one host"),
         (ROCM_BANDWIDTH_TEST.replace("05:0.0", "").replace("08:0.0", ""), "", "", "cannot be distinguished"),
     ],
 )  # fmt: skip
@@ -221,7 +344,7 @@ def test_p2pmark_output_is_read(tmp_path):
         ("2<-0   45.00", "2<-2   45.00", "round +1 of the staggered reads does not name each of 3 GPUs"),
         ("GPU 2 reads from all peers: 40.00 GB/s", "GPU 2 reads", "reads by a single GPU have 2 complete rows, expected 3"),
         ("Total system bandwidth: 120.00 GB/s", "", "reads by all GPUs have 3 complete rows, expected 3 and a total"),
-        ("GPU 2: 39.00", "GPU 2: 93.00", "the total of all GPUs is 120 GB/s, but their rates sum to 174"),
+        ("GPU 2: 39.00", "GPU 2: 93.00", "the total of reads by all GPUs is 120 GB/s, but the rates sum to 174"),
         ("Found 3 GPUs", "", "has no copies in GB/s, expected the output of the bandwidth mode"),
         ("56.10 ", "0.00  ", "0 GB/s, expected a rate above 0"),
     ],
