@@ -1,5 +1,6 @@
 # Public names, in one list: `__init__.py` imports each from its module at the first use.
 from .api.breakdown import WhatIf as WhatIf
+from .api.breakdown import compare_breakdown as compare_breakdown
 from .api.breakdown import what_if as what_if
 from .api.collectives import collective as collective
 from .api.collectives import diagnose as diagnose

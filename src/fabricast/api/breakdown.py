@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,8 +12,21 @@ from fabricast.breakdown.components import GROUPS, METRICS, System, form, read_s
 from fabricast.breakdown.whatif import reduce_components, share_of
 from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.resources import published
+from fabricast.maxrate.benchmark_output import read_output
 
-__all__ = ["WhatIf", "load_system", "what_if"]
+__all__ = ["WhatIf", "compare_breakdown", "load_system", "what_if"]
+
+#: Largest message of the breakdown in bytes: its payload is part of the descriptor.
+_MOST_BYTES = 64
+#: Totals that bound each measured time: the layers between MPI and the network card have no times of their own.
+_TOTALS = {
+    "osu_latency": ("latency", "latency"), "imb_pingpong": ("latency", "latency"),
+    "osu_bandwidth": ("injection", "injection"), "tag_latency": ("latency_llp", "latency"),
+    "ucp_latency": ("latency_llp", "latency"), "transport_latency": ("latency_llp", "latency_llp"),
+    "ib_write_lat": ("latency_llp", "latency_llp"), "ib_send_lat": ("latency_llp", "latency_llp"),
+    "transport_bandwidth": ("injection_llp", "injection_llp"), "ib_write_bw": ("injection_llp", "injection_llp"),
+    "ib_send_bw": ("injection_llp", "injection_llp"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -133,3 +147,72 @@ def what_if(system: str | Path | System, *, metric: str = "latency", **reduction
             name for name in weights if name in machine.components and machine.components[name].tag == "assumed"
         ),
     )  # fmt: skip
+
+
+def compare_breakdown(system: str | Path | System, files: Sequence[str | Path]) -> pd.DataFrame:
+    r"""Compare the totals of a breakdown with measured times of small messages.
+
+    A benchmark of MPI measures all layers, a benchmark of verbs or UCT only the lower layers (LLP). UCP is between
+    both, so its time has a lower and an upper bound.
+
+    Parameters
+    ----------
+    system : str, Path or System
+        Name of a published system (thunderx2), .yaml file, or system.
+    files : sequence of str or Path
+        Output of osu_latency, osu_bw or osu_mbw_mr of one pair, IMB PingPong, ucx_perftest or perftest
+        (ib_write_lat, ib_send_lat, ib_write_bw, ib_send_bw).
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per file and test, at its smallest message: file, test, size_bytes, measured_ns, total (name of the
+        total, or of two that bound it), low_ns, high_ns, deviation (relative; 0 between the bounds).
+
+    Raises
+    ------
+    InputError
+        If a file is not output of these programs, or has no message of at most 64 bytes between two processes.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import fabricast as fc
+    >>> path = Path(tempfile.mkdtemp()) / "osu.txt"
+    >>> _ = path.write_text("# OSU MPI Latency Test v7.2\n# Size          Latency (us)\n8       1.35\n")
+    >>> row = fc.compare_breakdown("thunderx2", [path]).iloc[0]
+    >>> row["total"], float(round(row["deviation"], 3))
+    ('latency', -0.027)
+    """
+    machine = system if isinstance(system, System) else load_system(system)
+    rows = [row for path in files for row in _compared(machine, Path(path))]
+    if not rows:
+        raise InputError("are empty, expected at least one output of a benchmark", argument="files")
+    return pd.DataFrame(rows)
+
+
+def _compared(machine: System, path: Path) -> list[dict[str, object]]:
+    """Return one row per test of a file."""
+    times = read_output(path)
+    small = times[(times["size_bytes"] <= _MOST_BYTES) & (times["processes"] == 1) & times["path"].isin(list(_TOTALS))]
+    if small.empty:
+        raise InputError(
+            f"contains no time of a message of at most {_MOST_BYTES} bytes between two processes, expected "
+            f"{', '.join(_TOTALS)}; it has {', '.join(times['path'].unique())}",
+            path=path,
+        )
+    rows: list[dict[str, object]] = []
+    for test, group in small.groupby("path", sort=False):
+        size = float(group["size_bytes"].min())
+        measured = float(group.loc[group["size_bytes"] == size, "time_s"].median()) * 1e9
+        bounds = _TOTALS[str(test)]
+        low, high = sorted(machine.total_ns(name) for name in bounds)
+        nearest = min(max(measured, low), high)
+        rows.append(
+            {
+                "file": str(path), "test": test, "size_bytes": size, "measured_ns": measured,
+                "total": " to ".join(dict.fromkeys(bounds)), "low_ns": low, "high_ns": high,
+                "deviation": measured / nearest - 1,
+            }
+        )  # fmt: skip
+    return rows

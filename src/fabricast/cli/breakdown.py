@@ -1,4 +1,4 @@
-"""Commands for the time of small messages: whatif, breakdown derive."""
+"""Commands for the time of small messages: whatif, breakdown derive, breakdown compare."""
 
 from __future__ import annotations
 
@@ -11,8 +11,13 @@ from fabricast.cli.options import check_name, check_output, check_range
 
 __all__ = ["app"]
 
+#: Deviation of a total that the study states as its accuracy.
+_WITHIN = 0.05
+
 app = typer.Typer()
-derive_app = typer.Typer(help="Component times of small messages from timers and traces.", no_args_is_help=True)
+derive_app = typer.Typer(
+    help="Component times of small messages: from timers and traces, and against benchmarks.", no_args_is_help=True
+)
 app.add_typer(derive_app, name="breakdown")
 
 
@@ -71,3 +76,33 @@ def derive_breakdown(
     check_name("--name", name)
     for line in derive_lines(timers, trace, name, posts_per_completion, output):
         typer.echo(line)
+
+
+@derive_app.command(
+    "compare", epilog="Example: fabricast breakdown compare mine.yaml osu_latency.txt ib_write_lat.txt ucx.txt"
+)
+def compare(
+    system: Annotated[str, typer.Argument(help="Published system (thunderx2) or .yaml file.", show_default=False)],
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Output of osu_latency, osu_bw, osu_mbw_mr, IMB, ucx_perftest or perftest.", show_default=False
+        ),
+    ],
+) -> None:
+    """Compare the totals of a breakdown with benchmarks; exit code 1 if one deviates by more than 5 %."""
+    from fabricast.api.breakdown import compare_breakdown
+    from fabricast.core.number_text import size_text
+
+    table = compare_breakdown(system, files)
+    for row in table.to_dict("records"):
+        low, high = row["low_ns"], row["high_ns"]
+        bounds = f"{low:.1f}" if low == high else f"{low:.1f} to {high:.1f}"
+        typer.echo(
+            f"{row['file']}: {row['test']}, {size_text(row['size_bytes'])}: {row['measured_ns']:.1f} ns measured, "
+            f"{bounds} ns {row['total']} ({row['deviation']:+.1%})"
+        )
+    within = int((table["deviation"].abs() <= _WITHIN).sum())
+    typer.echo(f"{within} of {len(table)} within {_WITHIN:.0%}")
+    if within < len(table):
+        raise typer.Exit(1)

@@ -1,4 +1,4 @@
-"""Readers of benchmark output: nodecomm, BenchPress, OSU, IMB, netgauge.
+"""Readers of benchmark output: nodecomm, BenchPress, OSU, IMB, netgauge, ucx_perftest, perftest.
 
 Each program uses a different time convention. The convention is stored with each time and converted once,
 when models are fitted.
@@ -9,13 +9,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
 from fabricast.core.errors import InputError
 from fabricast.inputs.files import is_table, read_bytes, read_text, write_text
+from fabricast.inputs.log_lines import clean_text
 from fabricast.maxrate.measurements import (
     LARGEST_BYTES,
     LONGEST_S,
@@ -23,6 +23,8 @@ from fabricast.maxrate.measurements import (
     SHORTEST_S,
     read_measurements,
 )
+from fabricast.maxrate.readings import Reading, count_of, numbers_of
+from fabricast.maxrate.transport_output import read_perftest, read_ucx_perftest
 
 __all__ = ["PROGRAMS", "printed_by", "read_measurement_file", "read_output", "write_measurements"]
 
@@ -30,57 +32,12 @@ _INT_BYTES = 4
 _FLOAT_BYTES = 4
 
 
-@dataclass(frozen=True)
-class _Reading:
-    """Time of one cell as yielded by a parser, with its line for error messages."""
-
-    line: int
-    path: str
-    processes: int
-    size_bytes: float
-    time_s: float
-    convention: str
-
-
 _Lines = Sequence[str]
 #: Supported tests: two processes or several pairs; not collectives or multi-threaded tests.
 _OSU_TITLES = r"# osu mpi(-\w+)? (multi |multi-pair |multiple )?(bi-directional )?(latency|bandwidth)\b"
-_NUMBER = r"[-+]?((\d{1,30}(\.\d{0,30})?|\.\d{1,30})([eE][-+]?\d{1,3})?|nan|inf)"
-#: Words of prose that may follow a number in program output.
-_WORDS_BEHIND_NUMBERS = frozenset({"processes", "process", "bytes", "repetitions", "usecs", "additional", "pairs"})
 
 
-def _numbers(text: str, line: int) -> list[float] | None:
-    """Return the numbers of a table row; None for other lines.
-
-    Raises
-    ------
-    InputError
-        If the line starts with a number and contains anything but numbers.
-    """
-    words = text.split()
-    if words and words[-1] == "Pass":
-        # OSU output with validation.
-        words.pop()
-    if not words or not re.fullmatch(_NUMBER, words[0]):
-        return None
-    for word in words:
-        if not re.fullmatch(_NUMBER, word):
-            if word in _WORDS_BEHIND_NUMBERS:
-                return None
-            raise InputError(f"contains '{word}' in a row of numbers, expected a number", line=line)
-    return [float(word) for word in words]
-
-
-def _count(text: str, name: str, line: int) -> int:
-    """Parse a number of processes or pairs in a header."""
-    count = int(text) if len(text) <= 9 else 0
-    if not 1 <= count <= MOST_PROCESSES:
-        raise InputError(f"{name} is {text}, expected 1 to {MOST_PROCESSES:,}", line=line)
-    return count
-
-
-def _nodecomm(lines: _Lines, processes: int | None) -> Iterator[_Reading]:
+def _nodecomm(lines: _Lines, processes: int | None) -> Iterator[Reading]:
     """Parse rows ``n t(1) ... t(k)``: n ints, full round trip, maximum over ranks."""
     path, master = "network", 0
     for number, line in enumerate(lines, start=1):
@@ -88,25 +45,25 @@ def _nodecomm(lines: _Lines, processes: int | None) -> Iterator[_Reading]:
         if label in ("master", "partner"):
             first = int(ranks.split(",")[0])
             master, path = (first, path) if label == "master" else (master, f"network+{first - master}")
-        values = _numbers(line, number)
+        values = numbers_of(line, number)
         if values and len(values) > 1:
             for k, time in enumerate(values[1:], start=1):
-                yield _Reading(number, path, k, _INT_BYTES * values[0], time, "round_trip")
+                yield Reading(number, path, k, _INT_BYTES * values[0], time, "round_trip")
 
 
-def _benchpress(lines: _Lines, processes: int | None) -> Iterator[_Reading]:
+def _benchpress(lines: _Lines, processes: int | None) -> Iterator[Reading]:
     """Parse ``Size n t(1) ... t(k)``: n floats, half round trip, maximum over ranks."""
     path = "network"
     for number, line in enumerate(lines, start=1):
         if line.startswith("Timing"):
             path = "gpu" if "GPU" in line else "cpu"
         if line.startswith("Size "):
-            values = _numbers(line.removeprefix("Size ").replace(":", " "), number)
+            values = numbers_of(line.removeprefix("Size ").replace(":", " "), number)
             for k, time in enumerate((values or [0])[1:], start=1):
-                yield _Reading(number, path, k, _FLOAT_BYTES * (values or [0])[0], time, "one_way")
+                yield Reading(number, path, k, _FLOAT_BYTES * (values or [0])[0], time, "one_way")
 
 
-def _osu(lines: _Lines, processes: int | None) -> Iterator[_Reading]:
+def _osu(lines: _Lines, processes: int | None) -> Iterator[Reading]:
     """Parse OSU output: one-way latency in us, bandwidth in MB/s over a window."""
     title, pairs = "", processes
     for number, line in enumerate(lines, start=1):
@@ -120,24 +77,24 @@ def _osu(lines: _Lines, processes: int | None) -> Iterator[_Reading]:
                 )
         match = re.search(r"\[ *pairs: *(\d+)", line)
         if match:
-            pairs = _count(match[1], "pairs", number)
-        values = _numbers(line, number)
+            pairs = count_of(match[1], "pairs", number)
+        values = numbers_of(line, number)
         if not values or len(values) < 2:
             continue
         if "multi" in title and pairs is None:
             raise InputError("the header does not name the pairs; specify the number of processes", line=number)
         k = pairs if "multi" in title and pairs else 1
         if "latency" in title:
-            yield _Reading(number, "osu_latency", k, values[0], values[1] * 1e-6, "one_way")
+            yield Reading(number, "osu_latency", k, values[0], values[1] * 1e-6, "one_way")
         elif "bandwidth" in title:
             if values[1] <= 0:
                 raise InputError(f"bandwidth is {values[1]:g} MB/s, expected a positive number", line=number)
             both = 2 if "bi-directional" in title else 1
             path = "osu_bidirectional" if both == 2 else "osu_bandwidth"
-            yield _Reading(number, path, k, values[0], both * k * values[0] / (values[1] * 1e6), "windowed")
+            yield Reading(number, path, k, values[0], both * k * values[0] / (values[1] * 1e6), "windowed")
 
 
-def _imb(lines: _Lines, processes: int | None) -> Iterator[_Reading]:
+def _imb(lines: _Lines, processes: int | None) -> Iterator[Reading]:
     """Parse IMB output: one-way PingPong in us, total Uniband and Biband in MB/s."""
     benchmark, ranks = "", 2
     for number, line in enumerate(lines, start=1):
@@ -146,13 +103,13 @@ def _imb(lines: _Lines, processes: int | None) -> Iterator[_Reading]:
             benchmark, ranks = match[1].lower(), 2
         match = re.search(r"#processes = (\d+)", line)
         if match:
-            ranks = _count(match[1], "#processes", number)
-        values = _numbers(line, number)
+            ranks = count_of(match[1], "#processes", number)
+        values = numbers_of(line, number)
         if not values or len(values) < 4:
             continue
         pairs = ranks // 2
         if benchmark == "pingpong":
-            yield _Reading(number, "imb_pingpong", 1, values[0], values[2] * 1e-6, "one_way")
+            yield Reading(number, "imb_pingpong", 1, values[0], values[2] * 1e-6, "one_way")
         elif benchmark in ("uniband", "biband") and values[0] > 0:
             if values[2] <= 0 or pairs < 1:
                 raise InputError(
@@ -161,24 +118,26 @@ def _imb(lines: _Lines, processes: int | None) -> Iterator[_Reading]:
                 )
             directions = 2 if benchmark == "biband" else 1
             time = directions * pairs * values[0] / (values[2] * 1e6)
-            yield _Reading(number, f"imb_{benchmark}", pairs, values[0], time, "windowed")
+            yield Reading(number, f"imb_{benchmark}", pairs, values[0], time, "windowed")
 
 
-def _netgauge(lines: _Lines, processes: int | None) -> Iterator[_Reading]:
+def _netgauge(lines: _Lines, processes: int | None) -> Iterator[Reading]:
     """Parse netgauge's loggp pattern: PRTT(1, 0, s) is a full round trip in us."""
     for number, line in enumerate(lines, start=1):
-        values = _numbers(line, number)
+        values = numbers_of(line, number)
         if values and len(values) >= 5:
-            yield _Reading(number, "netgauge", 1, values[0], values[2] * 1e-6, "round_trip")
+            yield Reading(number, "netgauge", 1, values[0], values[2] * 1e-6, "round_trip")
 
 
 #: Text that identifies the output of each program, and its parser; the first match is used.
-PROGRAMS: dict[str, tuple[str, Callable[[_Lines, int | None], Iterator[_Reading]]]] = {
+PROGRAMS: dict[str, tuple[str, Callable[[_Lines, int | None], Iterator[Reading]]]] = {
     "netgauge": ("PRTT(1,0,s)", _netgauge),
     "OSU": ("# OSU", _osu),
     "IMB": ("# Benchmarking ", _imb),
     "BenchPress": ("Ping", _benchpress),
     "nodecomm": ("Pingpong for", _nodecomm),
+    "ucx_perftest": ("message rate (msg/s)", read_ucx_perftest),
+    "perftest": ("#iterations", read_perftest),
 }
 _SIZE_LINE = re.compile(r"^Size \d+:?\s", re.MULTILINE)
 
@@ -195,7 +154,8 @@ def read_output(path: Path | str, *, processes: int | None = None) -> pd.DataFra
     ----------
     path : Path or str
         Output of nodecomm, BenchPress, osu_latency, osu_bw, osu_mbw_mr, osu_multi_lat, IMB-MPI1 (PingPong,
-        Uniband, Biband) or netgauge's loggp.
+        Uniband, Biband), netgauge's loggp, ucx_perftest (latency and bandwidth of puts, active messages and tagged
+        messages) or perftest (ib_write_lat, ib_send_lat, ib_write_bw, ib_send_bw).
     processes : int, optional
         Number of pairs if the output does not specify it.
 
@@ -211,7 +171,7 @@ def read_output(path: Path | str, *, processes: int | None = None) -> pd.DataFra
         If the program is unknown or a value is invalid.
     """
     path = Path(path)
-    text = read_text(path)
+    text = clean_text(read_text(path))
     program = next((name for name in PROGRAMS if printed_by(name, text)), None)
     if program is None:
         raise InputError(f"is neither output of {', '.join(PROGRAMS)} nor a supported CSV file", path=path)

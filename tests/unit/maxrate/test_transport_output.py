@@ -1,0 +1,166 @@
+"""Output of benchmarks below MPI, and their comparison with a breakdown."""
+
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+import fabricast as fc
+from fabricast.cli.main import app
+from fabricast.core.errors import InputError
+from fabricast.maxrate.benchmark_output import read_output
+
+UCX_LATENCY = """[1741244344.655540] [node01:1963139:0]        perftest.c:800  UCX  WARN  CPU affinity is not set.
++--------------+--------------+------------------------------+---------------------+-----------------------+
+|              |              |        latency (usec)        |   bandwidth (MB/s)  |  message rate (msg/s) |
++--------------+--------------+----------+---------+---------+----------+----------+-----------+-----------+
+|    Stage     | # iterations | 50.0%ile | average | overall |  average |  overall |  average  |  overall  |
++--------------+--------------+----------+---------+---------+----------+----------+-----------+-----------+
+[thread 0]            417405      1.190     1.198     1.198        6.37       6.37      834809      834809
+Final:               1000000      1.190     1.206     1.204        6.33       6.34      829187      830801
+"""
+UCX_BANDWIDTH = UCX_LATENCY.replace(" latency (usec) ", "overhead (usec) ").replace("1.204", "0.150").replace(
+    "6.33       6.34      829187      830801", "50.86      50.86     6666667     6666667"
+)  # fmt: skip
+BOX = """+------------------------------------------------------------------------------------------+
+| API:          {api} layer                                                             |
+| Test:         {test}                                                        |
+| Send memory:  host                                                                       |
+| Message size: {size}                                                                         |
++------------------------------------------------------------------------------------------+
+"""
+UCX_OLD = """+--------------+-----------------------------+---------------------+-----------------------+
+|              |       latency (usec)        |   bandwidth (MB/s)  |  message rate (msg/s) |
++--------------+---------+---------+---------+----------+----------+-----------+-----------+
+| # iterations | typical | average | overall |  average |  overall |   average |   overall |
++--------------+---------+---------+---------+----------+----------+-----------+-----------+
+{box}         66276     1.190     1.206     1.204        6.33       6.34      829187      830801
+"""
+IB_LATENCY = """---------------------------------------------------------------------------------------
+                    RDMA_Write Latency Test
+ Dual-port       : OFF\t\tDevice         : mlx5_0
+ Number of qps   : 1\t\tTransport type : IB
+ Mtu             : 4096[B]
+---------------------------------------------------------------------------------------
+ local address: LID 0x01 QPN 0x004c PSN 0x3a0d1f
+ #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   99% percentile[usec]   99.9% percentile[usec] 
+Conflicting CPU frequency values detected: 2428.573000 != 3004.218000. CPU Frequency is not max.
+ 2       1000          1.01           3.52         1.03     	       1.04        	0.06   		1.22    		3.52   
+ 4       1000          1.02           3.50         1.04     	       1.05        	0.06   		1.23    		3.50   
+---------------------------------------------------------------------------------------
+"""  # noqa: W291
+IB_BANDWIDTH = """                    RDMA_Write BW Test
+ #bytes     #iterations    BW peak[MiB/sec]    BW average[MiB/sec]   MsgRate[Mpps]
+ 8          5000             25.80              25.43                3.333333
+ 65536      5000             11030.78            11030.45\t\t     0.176487
+"""
+
+
+def times(path, text, **options):
+    path.write_text(text)
+    table = read_output(path, **options)
+    return {
+        (row.path, row.size_bytes): (pytest.approx(row.time_s, rel=1e-4), row.convention) for row in table.itertuples()
+    }
+
+
+def test_ucx_perftest_is_read(tmp_path):
+    path = tmp_path / "ucx.txt"
+    # The client prints no size: 6.34 MiB/s in 1.204 us are 8 bytes.
+    assert times(path, UCX_LATENCY) == {("ucx_latency", 8): (1.204e-6, "one_way")}
+    assert times(path, UCX_BANDWIDTH) == {("ucx_bandwidth", 8): (0.15e-6, "windowed")}
+    command = "$ ucx_perftest node02 -t tag_lat -s 8\n"
+    assert times(path, command + UCX_LATENCY) == {("tag_latency", 8): (1.204e-6, "one_way")}
+    both = command + UCX_LATENCY + command.replace("_lat", "_bw") + UCX_BANDWIDTH
+    assert times(path, both) == {
+        ("tag_latency", 8): (1.204e-6, "one_way"), ("tag_bandwidth", 8): (0.15e-6, "windowed"),
+    }  # fmt: skip
+    box = BOX.format(api="transport", test="am latency", size=8)
+    assert times(path, UCX_OLD.format(box=box)) == {("transport_latency", 8): (1.204e-6, "one_way")}
+    # Old versions print latency for bandwidth tests too.
+    box = BOX.format(api="protocol", test="tag match bandwidth", size=7)
+    assert times(path, UCX_OLD.format(box=box)) == {("tag_bandwidth", 7): (1.204e-6, "windowed")}
+    assert times(path, "ucx_perftest -t ucp_am_lat\n" + UCX_OLD.format(box="")) == {
+        ("ucp_latency", 8): (1.204e-6, "one_way")
+    }
+    large = UCX_LATENCY.replace(
+        "1.204        6.33       6.34      829187      830801", "16.106     1776.36    1776.36       62088       62088"
+    )
+    assert times(path, large) == {("ucx_latency", 30000): (16.106e-6, "one_way")}
+
+
+def test_perftest_is_read(tmp_path):
+    path = tmp_path / "ib.txt"
+    assert times(path, IB_LATENCY) == {
+        ("ib_write_lat", 2): (1.03e-6, "one_way"), ("ib_write_lat", 4): (1.04e-6, "one_way"),
+    }  # fmt: skip
+    send = IB_LATENCY.replace("RDMA_Write", "Send")
+    assert list(times(path, send)) == [("ib_send_lat", 2), ("ib_send_lat", 4)]
+    assert times(path, IB_BANDWIDTH)["ib_write_bw", 8] == (8 / (25.43 * 2**20), "windowed")
+    bits = IB_BANDWIDTH.replace("MiB/sec", "Gb/sec")
+    assert times(path, bits)["ib_write_bw", 8] == (8 / (25.43 * 1.25e8), "windowed")
+    both = IB_BANDWIDTH.replace("Write BW", "Write Bidirectional BW").replace("MiB/sec", "MB/sec")
+    assert times(path, both)["ib_write_bw", 8] == (16 / (25.43 * 2**20), "windowed")
+    # Ranks in front of lines, as srun -l prints them.
+    assert times(path, "".join(f"0: {line}\n" for line in IB_BANDWIDTH.splitlines())) == times(path, IB_BANDWIDTH)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (UCX_OLD.format(box=""), "line 6: has no test: old versions print 'latency' for every test"),
+        ("ucx_perftest -t ucp_get\n" + UCX_BANDWIDTH, "test is 'ucp get', expected puts, active messages or tagged"),
+        (UCX_LATENCY[: UCX_LATENCY.index("[thread")], "contains no measurements of ucx_perftest"),
+        (IB_LATENCY.replace("RDMA_Write", "RDMA_Read"), "test is 'RDMA_Read Latency', expected ib_write or ib_send"),
+        (IB_BANDWIDTH.replace("MiB/sec", "packets"), "expected BW average in MB/sec, MiB/sec, Gb/sec"),
+        (IB_BANDWIDTH.replace("25.43", "0.00"), "average bandwidth is 0, expected a positive number"),
+        (IB_BANDWIDTH.replace("25.43", "2x5"), "contains '2x5' in a row of numbers"),
+    ],
+)
+def test_unusable_output_is_one_line(tmp_path, text, message):
+    path = tmp_path / "x.txt"
+    path.write_text(text)
+    with pytest.raises(InputError) as caught:
+        read_output(path)
+    assert message.removeprefix("line 6: ") in str(caught.value)
+    if message.startswith("line"):
+        assert str(caught.value).startswith(f"{path}:6: ")
+
+
+def test_benchmarks_are_compared_with_the_totals_of_their_layers(tmp_path):
+    files = {
+        "osu.txt": "# OSU MPI Latency Test v7.2\n# Datatype: MPI_CHAR.\n# Size          Avg Latency(us)\n1       1.36\n8    1.40\n",
+        "ib.txt": IB_LATENCY, "bw.txt": IB_BANDWIDTH, "tag.txt": "ucx_perftest -t tag_lat\n" + UCX_LATENCY,
+    }  # fmt: skip
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    system = fc.api.breakdown.load_system("thunderx2")
+    table = fc.compare_breakdown(system, [tmp_path / name for name in files]).set_index("test")
+    assert table["measured_ns"].to_dict() == pytest.approx(
+        {"osu_latency": 1360, "ib_write_lat": 1030, "ib_write_bw": 300.01, "tag_latency": 1204}, rel=1e-4
+    )
+    assert table.loc["osu_latency", "deviation"] == pytest.approx(1360 / system.total_ns("latency") - 1)
+    assert table.loc["ib_write_bw", "deviation"] == pytest.approx(
+        300.01 / system.total_ns("injection_llp") - 1, abs=1e-4
+    )
+    # UCP is between the lower layers and all layers.
+    assert table.loc["tag_latency", ["low_ns", "high_ns"]].tolist() == [
+        system.total_ns("latency_llp"), system.total_ns("latency"),
+    ]  # fmt: skip
+    assert table.loc["tag_latency", "deviation"] == 0
+    result = CliRunner().invoke(
+        app, ["breakdown", "compare", "thunderx2", str(tmp_path / "osu.txt"), str(tmp_path / "ib.txt")]
+    )
+    assert result.exit_code == 1, result.output
+    assert re.search(r"osu.txt: osu_latency, 1 B: 1360.0 ns measured, 1387.0 ns latency \(-1.9%\)", result.output)
+    assert "1 of 2 within 5%" in result.output
+    assert CliRunner().invoke(app, ["breakdown", "compare", "thunderx2", str(tmp_path / "osu.txt")]).exit_code == 0
+
+
+def test_large_messages_are_no_breakdown(tmp_path):
+    path = tmp_path / "bw.txt"
+    path.write_text(IB_BANDWIDTH.replace(" 8  ", " 800"))
+    with pytest.raises(
+        InputError, match="no time of a message of at most 64 bytes between two processes.*it has ib_write_bw"
+    ):
+        fc.compare_breakdown("thunderx2", [path])
