@@ -6,8 +6,10 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from tests.unit.maxrate.test_transport_output import IB_BANDWIDTH, IB_LATENCY, UCX_BANDWIDTH, UCX_LATENCY
 from tests.unit.pcie.measurements.test_logs import P2PMARK_WRITES
 from tests.unit.pcie.measurements.test_rocm_output import ALL_TO_ALL, OLD_PEER_COPIES, OLD_PEER_LIST
+from tests.unit.percs.test_launcher_files import MONITORED
 
 GRAPHS = "graph,source,target,size_bytes,start_s\nhalo,0,1,1048576,0\nhalo,1,4,2097152,0.001\nring,3,2,4096,0\n"
 TREE = """name: mine
@@ -111,6 +113,10 @@ MATRIX = "0,5,0,3\n5,0,2,0\n0,2,0,1\n3,0,1,0\n"
 PAIRS = "source,target,size_bytes\n0,1,5000\n1,2,200\n2,3,70000\n"
 MARKET = "%%MatrixMarket matrix coordinate real general\n4 4 3\n1 2 5000\n2 3 70\n4 1 6\n"
 HOSTS = "".join(f"node{i:03d}\n" for i in range(16))
+HOST_FORMS = (
+    "".join(f"node{i:03d} slots=4\n" for i in range(16)), "node[000-015]\n",
+    "".join(f"SwitchName=s{i} Nodes=node[{4 * i:03d}-{4 * i + 3:03d}]\n" for i in range(4)) + "SwitchName=t Switches=s[0-3]\n",
+)  # fmt: skip
 SYSTEM = """system: mine
 posts_per_completion: 64
 components:
@@ -235,7 +241,9 @@ DOORS = (
     _door("machine parameters", "p.csv", [PARAMETERS],
           lambda f, o: ["predict", "storm8", "graphs.csv", "--parameters", f, "-o", o], {"graphs.csv": GRAPHS}, "out.csv"),
     _door("nvbandwidth", "nv.json", [NVBANDWIDTH, NVBANDWIDTH_TEXT], lambda f, o: ["bandwidth", f, "-o", o], {}, "out.csv"),
-    _door("benchmark output", "osu.out", [OSU, NODECOMM], lambda f, o: ["collect", f, "-o", o], {}, "out.csv"),
+    _door("benchmark output", "osu.out", [OSU, NODECOMM, IB_LATENCY, IB_BANDWIDTH, UCX_LATENCY, UCX_BANDWIDTH], lambda f, o: ["collect", f, "-o", o], {}, "out.csv"),
+    _door("breakdown benchmarks", "ib.out", [IB_LATENCY, UCX_LATENCY],
+          lambda f, o: ["breakdown", "compare", "thunderx2", f]),
     _door("measurements", "m.csv", [MEASUREMENTS], lambda f, o: ["collect", f, "-o", o], {}, "out.csv"),
     _door("measured copies", "copies.csv", [COPIES, COPIES_ONE_BY_ONE],
           lambda f, o: ["validate", "direct8", f, "-o", o], {}, "out.csv"),
@@ -250,8 +258,10 @@ DOORS = (
                         "--posts-per-completion", "1"], {"timers.csv": TIMERS}),
     _door("matrix CSV", "matrix.csv", [MATRIX, PAIRS],
           lambda f, o: ["network", "loads", f, "--network", "network.yaml"], NET),
+    _door("monitored messages", "all.prof", [MONITORED],
+          lambda f, o: ["network", "loads", f, "--network", "network.yaml"], NET),
     _door("MatrixMarket", "matrix.mtx", [MARKET], lambda f, o: ["network", "loads", f, "--network", "network.yaml"], NET),
-    _door("hosts", "hosts.txt", [HOSTS],
+    _door("hosts", "hosts.txt", [HOSTS, *HOST_FORMS],
           lambda f, o: ["map", "matrix.csv", "--network", "network.yaml", "--hosts", f, "--proposals", "1000", "-o", o],
           NET | {"matrix.csv": MATRIX}, "best.hosts"),
     _door("system YAML", "system.yaml", [SYSTEM], lambda f, o: ["whatif", f, "--reduce", "pio_copy=50%"]),

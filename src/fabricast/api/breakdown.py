@@ -22,7 +22,7 @@ _MOST_BYTES = 64
 _TOTALS = {
     "osu_latency": ("latency", "latency"), "imb_pingpong": ("latency", "latency"),
     "osu_bandwidth": ("injection", "injection"), "tag_latency": ("latency_llp", "latency"),
-    "ucp_latency": ("latency_llp", "latency"), "transport_latency": ("latency_llp", "latency_llp"),
+    "ucp_latency": ("latency_llp", "latency"), "ucx_latency": ("latency_llp", "latency"), "transport_latency": ("latency_llp", "latency_llp"),
     "ib_write_lat": ("latency_llp", "latency_llp"), "ib_send_lat": ("latency_llp", "latency_llp"),
     "transport_bandwidth": ("injection_llp", "injection_llp"), "ib_write_bw": ("injection_llp", "injection_llp"),
     "ib_send_bw": ("injection_llp", "injection_llp"),

@@ -33,7 +33,7 @@ def link_loads(
     ----------
     pattern : str or Path
         Built-in pattern (2D-64, 4D-64, MChalf-64, ...), or file of bytes between ranks: square .csv, .csv or .parquet
-        with the columns source,target,size_bytes, or .mtx.
+        with the columns source,target,size_bytes, .mtx, or output of Open MPI's monitoring (.prof, or a folder).
     mapping : str, default 'DEF'
         Mapping: DEF, BNM, BDM, BSM, RNM, RDM, RNMu or RDMu. Matrices only support DEF and RNM.
     groups : int, optional

@@ -21,7 +21,7 @@ app.add_typer(network_app, name="network")
 
 _PATTERN = typer.Argument(
     help="Built-in pattern (2D-64, 4D-64, MChalf-64, ...), or file of bytes between ranks: square .csv, .csv or "
-    ".parquet with columns source,target,size_bytes, or .mtx.",
+    ".parquet with columns source,target,size_bytes, .mtx, or .prof file or folder of Open MPI's monitoring.",
     show_default=False,
 )
 _GROUPS = typer.Option(help="Number of groups (supernodes); by default that in the name of a built-in pattern.")
@@ -124,7 +124,13 @@ def map_pattern(
     tiles: Annotated[int, _TILES] = 1,
     ranks_per_node: Annotated[int | None, _RANKS] = None,
     proposals: Annotated[int, typer.Option(help="Number of swaps to try.")] = 4_000_000,
-    hosts: Annotated[Path | None, typer.Option(help="File of the host names of all routers, one per line.")] = None,
+    hosts: Annotated[
+        str | None,
+        typer.Option(
+            help="Hosts of all routers: a host file of Open MPI, MPICH or PBS, one name per line, topology.conf of "
+            "Slurm, or a node list such as node[01-08]."
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the search.")] = 1,
     output: Annotated[
         Path | None,
@@ -134,11 +140,12 @@ def map_pattern(
     ] = None,
 ) -> None:
     """Search for a mapping without hot-spots for direct routing, and simulate it."""
-    from fabricast.cli.percs_text import map_lines, read_hosts
+    from fabricast.cli.percs_text import map_lines
+    from fabricast.percs.launcher_files import read_hosts
 
     check_range("--proposals", proposals, 1000, 1e10)
     check_seed(seed)
     machine = _network(pattern, groups, gateway, multiplicity, network, ranks_per_node, tiles)
-    names = None if hosts is None else read_hosts(hosts)
+    names = None if hosts is None else read_hosts(hosts, ranks_per_node=machine.cores_per_router)
     for line in map_lines(pattern, machine, proposals=proposals, seed=seed, hosts=names, output=output, tiles=tiles):
         typer.echo(line)

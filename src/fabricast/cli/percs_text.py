@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,17 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabricast.core.errors import InputError, unknown_name
-from fabricast.inputs.files import read_text
 from fabricast.percs.cases import WORKLOADS, workload
+from fabricast.percs.launcher_files import write_rank_files
 from fabricast.percs.loads import ROUTINGS, Routing, route
 from fabricast.percs.mapped_traffic import mapped_traffic, matrix_pairs
-from fabricast.percs.mapping_search import bottleneck_s, search_mapping, write_rank_files
+from fabricast.percs.mapping_search import bottleneck_s, search_mapping
 from fabricast.percs.mappings import MAPPINGS, map_tasks
 from fabricast.percs.network import TwoLevelNetwork
 from fabricast.percs.packets import Pairs, router_pairs, simulate_packets, sum_pairs
 from fabricast.runtime.jobs import progress_of
 
-__all__ = ["loads_lines", "map_lines", "read_hosts", "simulate_lines"]
+__all__ = ["loads_lines", "map_lines", "simulate_lines"]
 
 
 def loads_lines(pattern: str, mapping: str, network: TwoLevelNetwork, seed: int, *, tiles: int = 1) -> Iterator[str]:
@@ -217,42 +216,3 @@ def _numbered(pairs: Pairs, router: NDArray[np.int64], block: NDArray[np.int64])
     block_on = np.full(int(router.max()) + 1, -1, dtype=np.int64)
     block_on[router] = block
     return block_on[pairs[0]], block_on[pairs[1]], pairs[2]
-
-
-_LONGEST_HOST = 253
-
-
-def read_hosts(path: Path) -> list[str]:
-    """Read the host names of all routers, one per line, in the order of the network.
-
-    Parameters
-    ----------
-    path : Path
-        File of host names. Empty lines and lines that start with ``#`` are ignored.
-
-    Returns
-    -------
-    list of str
-        Host names, at least one.
-
-    Raises
-    ------
-    InputError
-        If the file contains no host name, an invalid one or a duplicate.
-    """
-    names: dict[str, int] = {}
-    for number, line in enumerate(read_text(path, strict=True).splitlines(), start=1):
-        name = line.strip()
-        if not name or name.startswith("#"):
-            continue
-        # Other characters would change the meaning of the input files of MPI launchers.
-        if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?", name) or len(name) > _LONGEST_HOST:
-            raise InputError(
-                f"host is '{name}', expected a name of letters, digits, '.', '-' and '_'", path=path, line=number
-            )
-        if name in names:
-            raise InputError(f"host '{name}' is a duplicate of line {names[name]}", path=path, line=number)
-        names[name] = number
-    if not names:
-        raise InputError("contains no host name, expected one per line", path=path)
-    return list(names)

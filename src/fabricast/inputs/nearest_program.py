@@ -18,8 +18,14 @@ _LINES = {
     "p2pBandwidthLatencyTest": "Unidirectional P2P=Enabled Bandwidth (P2P Writes) Matrix (GB/s)",
     "nvbandwidth": "memcpy CE GPU(row) -> GPU(column) bandwidth (GB/s)",
     "rocm_bandwidth_test": "Unidirectional copy peak bandwidth GB/s",
+    "TransferBench": "Aggregate bandwidth (GPU Timed): 2003.440 GB/s",
+    "p2pmark": "=== Sequential P2P bandwidth (GB/s) ===",
     "nccl-tests": "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong",
     "NCCL_DEBUG=INFO": "NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/IPC",
+    "OSU benchmarks ('fabricast fit')": "# OSU MPI Latency Test v7.2",
+    "ucx_perftest ('fabricast fit')": "| latency (usec) | bandwidth (MB/s) | message rate (msg/s) |",
+    "perftest ('fabricast fit')": "#bytes #iterations BW peak[MB/sec] BW average[MB/sec] MsgRate[Mpps]",
+    "topology.conf of Slurm ('fabricast map --hosts')": "SwitchName=s0 Nodes=node[00-15]",
 }
 #: Similarity below which a line is of another kind.
 _LEAST = 0.55

@@ -126,8 +126,8 @@ def check_pattern(name: str) -> None:
     >>> check_pattern("4D-64")
     >>> check_pattern("bytes.csv")
     """
-    if name not in WORKLOADS and not Path(name).suffix:
-        raise unknown_name("pattern", name, WORKLOADS, otherwise=" or a .csv, .parquet or .mtx file")
+    if name not in WORKLOADS and not Path(name).suffix and not Path(name).is_dir():
+        raise unknown_name("pattern", name, WORKLOADS, otherwise=" or a .csv, .parquet, .mtx or .prof file")
 
 
 def workload(name: str) -> Workload:

@@ -9,20 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fabricast.core.errors import InputError
-from fabricast.inputs.files import write_text
 from fabricast.percs.loads import count_traffic, route
 from fabricast.percs.network import TwoLevelNetwork
 from fabricast.percs.packets import Pairs
 from fabricast.percs.workloads import Workload
 
-__all__ = ["MappingSearch", "bottleneck_s", "search_indirect", "search_mapping", "write_rank_files"]
+__all__ = ["MappingSearch", "bottleneck_s", "search_indirect", "search_mapping"]
 
 _EPOCHS = 24
 _WARM, _COLD = 3.0, 0.03
@@ -224,43 +222,3 @@ def _even_load_s(load: NDArray[np.float64], network: TwoLevelNetwork) -> float:
     within = load[: network.groups * network.group_routers**2].sum()
     links = network.routers * max(network.group_routers - 1, 1)
     return max(float(between), float(within) / links / network.ll_bytes_per_s, 1e-12)
-
-
-def write_rank_files(router: NDArray[np.int64], network: TwoLevelNetwork, hosts: list[str], stem: Path) -> list[Path]:
-    """Write a mapping as input files of MPI launchers.
-
-    Parameters
-    ----------
-    router : ndarray of int64, shape (ranks,)
-        Router of every rank.
-    network : TwoLevelNetwork
-        Network with the number of cores per router.
-    hosts : list of str
-        Host name of every router.
-    stem : Path
-        Path of the files without suffix.
-
-    Returns
-    -------
-    list of Path
-        Paths of an Open MPI rankfile and of a host list for SLURM's arbitrary distribution.
-
-    Raises
-    ------
-    InputError
-        If there are fewer hosts than used routers, or a router has more ranks than cores.
-    """
-    if router.max() >= len(hosts):
-        raise InputError(f"{len(hosts)} hosts are specified, expected at least {int(router.max()) + 1}")
-    if np.bincount(router).max() > network.cores_per_router:
-        raise InputError(f"a router has more ranks than cores, expected at most {network.cores_per_router}")
-    slots: dict[int, int] = {}
-    lines = []
-    for rank, owner in enumerate(router.tolist()):
-        slot = slots.get(owner, 0)
-        slots[owner] = slot + 1
-        lines.append(f"rank {rank}={hosts[owner]} slot={slot}\n")
-    rankfile, hostfile = stem.with_suffix(".rankfile"), stem.with_suffix(".hosts")
-    write_text(rankfile, "".join(lines))
-    write_text(hostfile, "".join(f"{hosts[owner]}\n" for owner in router.tolist()))
-    return [rankfile, hostfile]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from fabricast.core.errors import InputError
 from fabricast.inputs.csv_columns import csv_columns
 from fabricast.inputs.csv_files import CsvRow, read_csv
 from fabricast.inputs.files import read_bytes, read_text
+from fabricast.inputs.log_lines import clean_text
 from fabricast.inputs.parquet_files import ParquetRow, parquet_rows, read_parquet
 from fabricast.percs.workloads import LARGEST_TASKS
 
@@ -25,6 +27,8 @@ _LARGEST_MATRIX = 8192
 _LARGEST_PAIRS = 20_000_000
 #: Larger values are rejected as typing errors.
 _LARGEST_BYTES = 1e18
+#: Row of Open MPI's monitoring: kind, rank, other rank, bytes.
+_MONITORED = re.compile(r"^([EISR])\s+(\d{1,9})\s+(\d{1,9})\s+(\d{1,19}) bytes", re.MULTILINE)
 
 
 def read_matrix(path: Path | str) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], int]:
@@ -34,7 +38,8 @@ def read_matrix(path: Path | str) -> tuple[NDArray[np.int64], NDArray[np.int64],
     ----------
     path : Path or str
         MatrixMarket file (``.mtx``); square matrix with one row per rank, separated by commas or blanks;
-        CSV with the header ``source,target,size_bytes``; or ``.parquet`` with these columns.
+        CSV with the header ``source,target,size_bytes``; ``.parquet`` with these columns; or output of Open MPI's
+        monitoring: a ``.prof`` file of all ranks, or a folder with one ``.prof`` file per rank.
 
     Returns
     -------
@@ -47,6 +52,8 @@ def read_matrix(path: Path | str) -> tuple[NDArray[np.int64], NDArray[np.int64],
         If the file cannot be read or contains invalid values.
     """
     path = Path(path)
+    if path.is_dir() or path.suffix.lower() == ".prof":
+        return _read_monitoring(path)
     if path.suffix.lower() == ".mtx":
         return _read_matrix_market(path)
     if path.suffix.lower() == ".parquet":
@@ -104,6 +111,40 @@ def _wrong(pairs: NDArray[np.float64]) -> NDArray[np.bool_]:
     whole = (ranks >= 0) & (ranks == np.round(ranks)) & (ranks < LARGEST_TASKS)
     wrong: NDArray[np.bool_] = ~(whole.all(axis=1) & (size >= 0) & (size <= _LARGEST_BYTES))
     return wrong
+
+
+def _read_monitoring(path: Path) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], int]:
+    """Read messages that Open MPI's monitoring counted (pml_monitoring_enable_output 3).
+
+    Messages of the application (E), of collective operations (I) and of one-sided sends (S) go to the second rank;
+    one-sided receives (R) come from it. Rows of whole collective operations repeat the rows of their messages.
+    """
+    files = sorted(path.glob("*.prof")) if path.is_dir() else [path]
+    if not files:
+        raise InputError("has no .prof file, expected one per rank (mpirun --mca pml_monitoring_enable 2)", path=path)
+    if path.is_dir():
+        _check_ranks(files, path)
+    parts = []
+    for file in files:
+        rows = _MONITORED.findall(clean_text(read_text(file)))
+        if not rows and not path.is_dir():
+            raise InputError("has no row such as 'E 0 1 1012 bytes 30 msgs sent'", path=file)
+        parts += [(to, by, size) if kind == "R" else (by, to, size) for kind, by, to, size in rows]
+    pairs = np.array(parts, dtype=np.float64).reshape(-1, 3)
+    if not len(pairs) or _wrong(pairs).any():
+        raise InputError(f"has no messages, ranks above {LARGEST_TASKS - 1:,} or too many bytes", path=path)
+    ranks = max(int(pairs[:, :2].max()) + 1, len(files))
+    together, place = np.unique(pairs[:, :2].astype(np.int64), axis=0, return_inverse=True)
+    size = np.bincount(place.reshape(-1), weights=pairs[:, 2]).astype(np.float64)
+    return _communication(together[:, 0], together[:, 1], size, ranks, path)
+
+
+def _check_ranks(files: Sequence[Path], path: Path) -> None:
+    """Check that each rank has a file, such as ``name.0.prof``."""
+    ranks = {match[1] for file in files if (match := re.search(r"\.(\d{1,7})\.prof$", file.name))}
+    missing = next((rank for rank in range(len(files)) if str(rank) not in ranks), None)
+    if missing is not None:
+        raise InputError(f"has {len(files)} .prof files, but none of rank {missing} (name.{missing}.prof)", path=path)
 
 
 def _read_matrix_market(

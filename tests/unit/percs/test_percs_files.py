@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from fabricast.cli.main import app
 from fabricast.core.errors import InputError
-from fabricast.percs.mapping_search import write_rank_files
+from fabricast.percs.launcher_files import write_rank_files
 from fabricast.percs.matrices import read_matrix
 from tests.unit.percs.networks import small
 

@@ -1,0 +1,244 @@
+"""Host files and rank files of MPI launchers and schedulers."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabricast.core.errors import InputError
+from fabricast.inputs.files import read_text, write_text
+from fabricast.percs.network import TwoLevelNetwork
+
+__all__ = ["is_slurm_topology", "node_names", "read_hosts", "write_rank_files"]
+
+_LONGEST_HOST = 253
+_MOST_HOSTS = 1_000_000
+#: Other characters would change the meaning of the input files of MPI launchers.
+_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
+_SLOTS = re.compile(r"(?:slots|max_slots|max-slots|cpu)\s*=\s*(\d{1,7})")
+_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
+_SWITCH = re.compile(r"^\s*SwitchName\s*=\s*(\S+)", re.IGNORECASE | re.MULTILINE)
+_MEMBERS = re.compile(r"\b(Nodes|Switches)\s*=\s*(\S+)", re.IGNORECASE)
+
+
+def read_hosts(source: str | Path, *, ranks_per_node: int | None = None) -> list[str]:
+    """Read the host names of all routers, in the order of the network.
+
+    Parameters
+    ----------
+    source : str or Path
+        File, or a node list of Slurm such as ``node[01-08]`` (the value of ``SLURM_JOB_NODELIST``). A file has one
+        host per line, as host files of Open MPI (``host slots=8``), MPICH (``host:8``) and PBS (a host once per rank),
+        lists of Slurm, or is the ``topology.conf`` of Slurm, whose nodes are taken switch by switch. Empty lines and
+        comments are ignored.
+    ranks_per_node : int, optional
+        Number of ranks that a mapping places on a host; a host file must not have fewer slots.
+
+    Returns
+    -------
+    list of str
+        Host names, at least one.
+
+    Raises
+    ------
+    InputError
+        If there is no host name, an invalid one, a duplicate between other hosts, or a host with too few slots.
+
+    Examples
+    --------
+    >>> read_hosts("node[08-10],login")
+    ['node08', 'node09', 'node10', 'login']
+    """
+    if not Path(source).exists() and re.search(r"[\[,]", str(source)):
+        return list(node_names(str(source)))
+    text = read_text(source, strict=True)
+    if is_slurm_topology(text):
+        return _nodes_by_switch(text, Path(source))
+    lines: dict[str, int] = {}
+    slots: Counter[str] = Counter()
+    last, has_slots = "", False
+    for number, line in enumerate(text.splitlines(), start=1):
+        for name, count in _hosts_of(line.partition("#")[0].strip(), Path(source), number):
+            if name in lines and name != last:
+                raise InputError(f"host '{name}' is a duplicate of line {lines[name]}", path=source, line=number)
+            # A host on several lines has one slot per line, as PBS writes it.
+            has_slots |= count is not None or name == last
+            slots[name] += 1 if count is None else count
+            lines.setdefault(name, number)
+            last = name
+    if not lines:
+        raise InputError("contains no host name, expected one per line", path=source)
+    if has_slots and ranks_per_node is not None:
+        _check_slots(slots, lines, ranks_per_node, Path(source))
+    return list(lines)
+
+
+def _check_slots(slots: Mapping[str, int], lines: Mapping[str, int], ranks_per_node: int, path: Path) -> None:
+    for name, count in slots.items():
+        if count < ranks_per_node:
+            raise InputError(
+                f"host '{name}' has {count} slots, expected at least {ranks_per_node}: the ranks per node",
+                path=path, line=lines[name],
+            )  # fmt: skip
+
+
+def _hosts_of(line: str, path: Path, number: int) -> Iterator[tuple[str, int | None]]:
+    """Yield the hosts of a line with their slots; None if the line has none."""
+    if not line:
+        return
+    first, _, options = line.partition(" ")
+    found = _SLOTS.search(options)
+    if options.strip() and found is None:
+        expected = "expected a name of letters, digits, '.', '-' and '_', with 'slots=N' or ':N'"
+        raise InputError(f"host is '{line}', {expected}", path=path, line=number)
+    slots = None if found is None else int(found[1])
+    name, colon, count = first.rpartition(":")
+    if colon and count.isascii() and count.isdigit() and len(count) < 8:
+        first, slots = name, int(count)
+    try:
+        for host in node_names(first):
+            yield host, slots
+    except InputError as error:
+        raise InputError(error.reason, path=path, line=number) from error
+
+
+def node_names(text: str) -> Iterator[str]:
+    """Yield the hosts of a node list of Slurm.
+
+    Parameters
+    ----------
+    text : str
+        Host names separated by commas, with ranges in brackets.
+
+    Raises
+    ------
+    InputError
+        If a name or range is invalid, or the list has more than a million hosts.
+
+    Examples
+    --------
+    >>> list(node_names("rack[1-2]n[01,03]"))
+    ['rack1n01', 'rack1n03', 'rack2n01', 'rack2n03']
+    """
+    count = 0
+    for part in re.findall(r"(?:[^,\[]|\[[^\]]*\]?)+", text):
+        pieces = re.split(r"\[([^\]]*)\]", part)
+        choices = [list(_range(piece, part)) if place % 2 else [piece] for place, piece in enumerate(pieces)]
+        for words in itertools.product(*choices):
+            name = "".join(words)
+            if not _HOST.fullmatch(name) or len(name) > _LONGEST_HOST:
+                raise InputError(f"host is '{name}', expected a name of letters, digits, '.', '-' and '_'")
+            count += 1
+            if count > _MOST_HOSTS:
+                raise InputError(f"'{part}' has more than {_MOST_HOSTS:,} hosts, expected fewer")
+            yield name
+
+
+def _range(text: str, part: str) -> Iterator[str]:
+    """Yield the numbers of ranges such as ``01-03,07``, with leading zeros."""
+    for word in text.split(","):
+        match = _RANGE.fullmatch(word)
+        if match is None or int(match[2] or match[1]) < int(match[1]):
+            raise InputError(f"host is '{part}', expected ranges such as [01-08,12]")
+        if int(match[2] or match[1]) - int(match[1]) >= _MOST_HOSTS:
+            raise InputError(f"'{part}' has more than {_MOST_HOSTS:,} hosts, expected fewer")
+        for number in range(int(match[1]), int(match[2] or match[1]) + 1):
+            yield f"{number:0{len(match[1])}}"
+
+
+def is_slurm_topology(text: str) -> bool:
+    """Return whether a text is a ``topology.conf`` of Slurm.
+
+    Examples
+    --------
+    >>> is_slurm_topology("SwitchName=s0 Nodes=n[0-3]")
+    True
+    """
+    return _SWITCH.search(text) is not None
+
+
+def _nodes_by_switch(text: str, path: Path) -> list[str]:
+    """Return the nodes of a ``topology.conf``, switch by switch from the root."""
+    members: dict[str, list[str]] = {}
+    nodes: dict[str, list[str]] = {}
+    lines = re.sub(r"\\\s*\n", " ", text).splitlines()
+    for number, line in enumerate(lines, start=1):
+        switch = _SWITCH.match(line.partition("#")[0])
+        if switch is None:
+            continue
+        if switch[1] in members:
+            raise InputError(f"switch '{switch[1]}' is a duplicate", path=path, line=number)
+        members[switch[1]], nodes[switch[1]] = [], []
+        for kind, names in _MEMBERS.findall(line):
+            table = nodes if kind.lower() == "nodes" else members
+            try:
+                table[switch[1]] += node_names(names)
+            except InputError as error:
+                raise InputError(error.reason, path=path, line=number) from error
+    below = {name for names in members.values() for name in names}
+    roots = [name for name in members if name not in below]
+    hosts: dict[str, str] = {}
+    seen: set[str] = set()
+    waiting = roots[::-1]
+    while waiting:
+        switch_name = waiting.pop()
+        if switch_name not in members or switch_name in seen:
+            reason = "unknown" if switch_name not in members else "below two switches"
+            raise InputError(f"switch '{switch_name}' is {reason}, expected a tree of switches", path=path)
+        seen.add(switch_name)
+        for host in nodes[switch_name]:
+            if host in hosts:
+                raise InputError(f"host '{host}' is at '{hosts[host]}' and at '{switch_name}'", path=path)
+            hosts[host] = switch_name
+        waiting += members[switch_name][::-1]
+    if not hosts:
+        raise InputError("has no nodes below a root switch, expected at least one", path=path)
+    return list(hosts)
+
+
+def write_rank_files(
+    router: NDArray[np.int64], network: TwoLevelNetwork, hosts: Sequence[str], stem: Path
+) -> list[Path]:
+    """Write a mapping as input files of MPI launchers.
+
+    Parameters
+    ----------
+    router : ndarray of int64, shape (ranks,)
+        Router of every rank.
+    network : TwoLevelNetwork
+        Network with the number of cores per router.
+    hosts : sequence of str
+        Host name of every router.
+    stem : Path
+        Path of the files without suffix.
+
+    Returns
+    -------
+    list of Path
+        Paths of an Open MPI rankfile and of a host list for SLURM's arbitrary distribution.
+
+    Raises
+    ------
+    InputError
+        If there are fewer hosts than used routers, or a router has more ranks than cores.
+    """
+    if router.max() >= len(hosts):
+        raise InputError(f"{len(hosts)} hosts are specified, expected at least {int(router.max()) + 1}")
+    if np.bincount(router).max() > network.cores_per_router:
+        raise InputError(f"a router has more ranks than cores, expected at most {network.cores_per_router}")
+    slots: dict[int, int] = {}
+    lines = []
+    for rank, owner in enumerate(router.tolist()):
+        slot = slots.get(owner, 0)
+        slots[owner] = slot + 1
+        lines.append(f"rank {rank}={hosts[owner]} slot={slot}\n")
+    rankfile, hostfile = stem.with_suffix(".rankfile"), stem.with_suffix(".hosts")
+    write_text(rankfile, "".join(lines))
+    write_text(hostfile, "".join(f"{hosts[owner]}\n" for owner in router.tolist()))
+    return [rankfile, hostfile]
