@@ -44,6 +44,15 @@ NCCL = """<system version="1">
   </cpu>
 </system>
 """
+CLASSES = """        GPU0    GPU1    NIC0    CPU Affinity    NUMA Affinity
+GPU0     X      PHB     PIX     0-15    0
+GPU1    PHB      X      PHB     0-15    0
+NIC0    PIX     PHB      X
+"""
+ACCESS = """        GPU0    GPU1
+ GPU0   X       CNS
+ GPU1   CNS     X
+"""
 HWLOC = """<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE topology SYSTEM "hwloc2.dtd">
 <topology version="2.0">
@@ -234,6 +243,8 @@ DOORS = (
     _door("topology YAML, simulated", "mine.yaml", [TREE],
           lambda f, o: ["simulate", f, "graphs.csv", "-o", o], {"graphs.csv": GRAPHS.replace("1,4", "1,3")}, "out.csv"),
     _door("topology XML", "machine.xml", [NCCL, HWLOC], lambda f, o: ["topology", "import", f, "-o", o], {}, "out.yaml"),
+    _door("peer access", "topo.txt", [CLASSES + ACCESS],
+          lambda f, o: ["topology", "import", f, "--link", "gen4x16", "-o", o], {}, "out.yaml"),
     _door("graphs CSV", "graphs.csv", [GRAPHS], lambda f, o: ["predict", "storm8", f, "-o", o], {}, "out.parquet"),
     _door("pattern CSV", "pattern.csv", ["source,target,size_bytes\n0,1,5\n1,4,6\n4,0,7\n"],
           lambda f, o: ["schedule", "storm8", "--communications", f, "-o", o], {}, "out.json"),

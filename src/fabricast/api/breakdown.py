@@ -21,11 +21,10 @@ _MOST_BYTES = 64
 #: Totals that bound each measured time: the layers between MPI and the network card have no times of their own.
 _TOTALS = {
     "osu_latency": ("latency", "latency"), "imb_pingpong": ("latency", "latency"),
-    "osu_bandwidth": ("injection", "injection"), "tag_latency": ("latency_llp", "latency"),
-    "ucp_latency": ("latency_llp", "latency"), "ucx_latency": ("latency_llp", "latency"), "transport_latency": ("latency_llp", "latency_llp"),
-    "ib_write_lat": ("latency_llp", "latency_llp"), "ib_send_lat": ("latency_llp", "latency_llp"),
-    "transport_bandwidth": ("injection_llp", "injection_llp"), "ib_write_bw": ("injection_llp", "injection_llp"),
-    "ib_send_bw": ("injection_llp", "injection_llp"),
+    "osu_bandwidth": ("injection", "injection"),
+    **dict.fromkeys(("tag_latency", "ucp_latency", "ucx_latency"), ("latency_llp", "latency")),
+    **dict.fromkeys(("transport_latency", "ib_write_lat", "ib_send_lat"), ("latency_llp", "latency_llp")),
+    **dict.fromkeys(("transport_bandwidth", "ib_write_bw", "ib_send_bw"), ("injection_llp", "injection_llp")),
 }  # fmt: skip
 
 

@@ -22,6 +22,7 @@ __all__ = [
     "all_to_all",
     "collective_step",
     "graph",
+    "graphs_of",
     "halo_exchange",
     "host_copies",
     "load_topology",
@@ -389,3 +390,31 @@ def check_endpoints(tree: PcieTree, graphs: CongestionGraphs, argument: str = "g
             "models with engines support the higher numbers of host memory)",
             argument=argument,
         )
+
+
+def graphs_of(
+    tree: PcieTree,
+    graphs: CongestionGraphs | str | Path | Iterable[tuple[int | str, int | str]],
+    size: float | str,
+) -> CongestionGraphs:
+    """Return congestion graphs from graphs, a file, or the pairs of one graph.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology with the endpoints.
+    graphs : CongestionGraphs, str, Path or iterable of pairs
+        Graphs as for `fabricast.predict`.
+    size : float or str
+        Size of each copy for which `graphs` has none.
+
+    Examples
+    --------
+    >>> graphs_of(load_topology("storm8"), [(0, 1), ("2", "3")], "1 MiB").source.tolist()
+    [0, 2]
+    """
+    if isinstance(graphs, CongestionGraphs):
+        return graphs
+    if isinstance(graphs, str | Path):
+        return read_graphs(graphs, with_host_memory(tree), size=size)
+    return graph(graphs, size=size, tree=tree)

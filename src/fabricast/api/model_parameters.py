@@ -14,6 +14,7 @@ from fabricast.pcie.machines.engine_model import (
     EngineModel,
     measured_calibration,
 )
+from fabricast.pcie.measurements.peer_access import with_measured_access
 from fabricast.pcie.models.catalogue import MODELS, Model
 from fabricast.pcie.models.parameters import MachineParameters, machine_parameters
 from fabricast.pcie.topology.tree import PcieTree, single_copy_rate_of
@@ -89,6 +90,10 @@ class ModelInputs:
             crossing_cost=self.crossing_cost,
             parameters_file=self.parameters,
         )
+
+    def with_measured_access(self, tree: PcieTree) -> PcieTree:
+        """Return a topology with the pairs that have no peer access in the measurements."""
+        return tree if self.measurements is None else with_measured_access(tree, self.measurements)
 
     def engine_model(self, tree: PcieTree) -> EngineModel:
         """Return the model with engines of a machine, calibrated with measured copies if specified.

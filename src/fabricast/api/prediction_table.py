@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
 from fabricast.pcie.graphs.rates import CopyTimes
@@ -94,7 +95,7 @@ def communications(tree: PcieTree, graphs: CongestionGraphs) -> dict[str, Any]:
     }
 
 
-def folded(halves: pd.DataFrame, tree: PcieTree, graphs: CongestionGraphs) -> Prediction:
+def folded(halves: pd.DataFrame, tree: PcieTree, graphs: CongestionGraphs, is_staged: NDArray[np.bool_]) -> Prediction:
     """Return one row per copy from the rows of both halves of staged copies: the slower half determines the time.
 
     Parameters
@@ -105,11 +106,16 @@ def folded(halves: pd.DataFrame, tree: PcieTree, graphs: CongestionGraphs) -> Pr
         Topology with host memory.
     graphs : CongestionGraphs
         Copies before staging.
+    is_staged : ndarray of bool, shape (copies,)
+        Which copies have two halves.
     """
-    times = halves["elapsed_s"].to_numpy().reshape(-1, 2)
-    rows = halves.iloc[np.arange(len(times)) * 2 + times.argmax(axis=1)].reset_index(drop=True)
+    times = halves["elapsed_s"].to_numpy()
+    last = np.cumsum(np.where(is_staged, 2, 1)) - 1
+    slower = np.where(is_staged & (times[last - is_staged] > times[last]), last - 1, last)
+    rows = halves.iloc[slower].reset_index(drop=True)
     columns = {name: rows[name] for name in rows.columns if name not in communications(tree, graphs)}
-    return Prediction({**communications(tree, graphs), **columns, "transport": "staged"})
+    transports = pd.Categorical.from_codes(is_staged.astype(np.int8), pd.Index(["p2p", "staged"]))
+    return Prediction({**communications(tree, graphs), **columns, "transport": transports})
 
 
 def link_columns(tree: PcieTree, found: Evaluation) -> dict[str, Any]:

@@ -12,22 +12,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fabricast.api.graphs import check_endpoints, graph, load_topology, read_graphs
+from fabricast.api.graphs import check_endpoints, graphs_of, load_topology
 from fabricast.api.model_parameters import DEFAULT_MODEL, ModelInputs
 from fabricast.api.prediction_table import Prediction, communications, folded, link_columns, text_columns
 from fabricast.api.quantities import MOST_THREADS, check_count
-from fabricast.core.errors import InputError, near_names, unknown_name
+from fabricast.core.errors import InputError, near_names
 from fabricast.core.warnings import Warning, WarningCode
 from fabricast.pcie.graphs.checks import reject_peer_copies
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, from_arcs
 from fabricast.pcie.graphs.divided_writes import divided_writes, divided_writes_warning
-from fabricast.pcie.graphs.staged import staged_graphs
+from fabricast.pcie.graphs.staged import staged_copies, staged_graphs
 from fabricast.pcie.machines.engine_model import ENDPOINT_ENGINES, ENGINE_MODELS, EngineModel
 from fabricast.pcie.machines.expected_errors import expected_error_text, graph_classes
 from fabricast.pcie.models.catalogue import Model
 from fabricast.pcie.models.evaluation import Evaluation, evaluate
 from fabricast.pcie.models.removals import MOST_COPIES, Times, removal_texts, removals
-from fabricast.pcie.topology.memory import with_host_memory
 from fabricast.pcie.topology.tree import PcieTree
 from fabricast.runtime.threads import prefetched_map
 
@@ -70,7 +69,7 @@ def predict(
     program: str | None = None,
     measurements: str | Path | None = None,
     system: str | None = None,
-    transport: str = "p2p",
+    transport: str = "auto",
     **unknown: object,
 ) -> Prediction:
     """Predict the completion time and bottleneck of each copy of congestion graphs.
@@ -117,8 +116,9 @@ def predict(
         Measured copies of this machine that calibrate the forecast, in a format of `validate_machine`.
     system : str, optional
         Use only measurements of this system.
-    transport : {'p2p', 'staged'}, default 'p2p'
-        Direct copies, or copies through host memory of GPUs without peer access.
+    transport : {'auto', 'p2p', 'staged'}, default 'auto'
+        Direct copies, or copies through host memory. By default, pairs without peer access are staged: those of the
+        topology (``PcieTree.staged_pairs``) and those of p2pBandwidthLatencyTest in `measurements`.
 
     Returns
     -------
@@ -163,14 +163,14 @@ def predict(
         raise TypeError(f"predict() has no argument '{name}'{near_names(name, names)}")
     if not isinstance(tree, PcieTree):
         tree = load_topology(tree)
-    graphs = _graphs(tree, graphs, size)
+    graphs = graphs_of(tree, graphs, size)
     inputs = ModelInputs(model, bandwidth, tau, crossing_cost, parameters, pcie_only, program, measurements, system)
+    tree = inputs.with_measured_access(tree)
     if limited_by is None:
         limited_by = explain and graphs.source.size <= most_explained(inputs)
-    if transport not in ("p2p", "staged"):
-        raise unknown_name("transport", transport, ("p2p", "staged"))
-    if transport == "staged":
-        return predict_staged(tree, graphs, inputs, explain=explain, threads=threads)
+    is_staged = staged_copies(tree, graphs, transport)
+    if is_staged.any():
+        return predict_staged(tree, graphs, inputs, is_staged, explain=explain, threads=threads)
     predictor = Predictor(tree, inputs, explain=explain, limited_by=limited_by, threads=threads)
     table = predictor.predict(graphs)
     table.attrs["warnings"] = predictor.warnings()
@@ -178,17 +178,23 @@ def predict(
 
 
 def predict_staged(
-    tree: PcieTree, graphs: CongestionGraphs, inputs: ModelInputs, *, explain: bool = True, threads: int = 1
-) -> Prediction:
-    """Predict copies through host memory; see `predict`.
+    tree: PcieTree, graphs: CongestionGraphs, inputs: ModelInputs, is_staged: NDArray[np.bool_], *,
+    explain: bool = True, threads: int = 1,
+) -> Prediction:  # fmt: skip
+    """Predict copies of which some pass through host memory; see `predict`.
 
     Links are shared fairly: reads of host memory by several GPUs do not wait for each other in one queue.
     """
     if not inputs.is_engine_model:
-        raise InputError(f"is staged, which only {' and '.join(ENGINE_MODELS)} support", argument="transport")
+        raise InputError(
+            f"is staged for {int(is_staged.sum()):,} copies, which only {' and '.join(ENGINE_MODELS)} support; choose "
+            "one of them, or transport p2p",
+            argument="transport",
+        )
     shared = replace(inputs, model=ENDPOINT_ENGINES, tau=None)
     predictor = Predictor(tree, shared, explain=explain, limited_by=False, threads=threads)
-    table = folded(predictor.predict(staged_graphs(predictor.tree, graphs)), predictor.tree, graphs)
+    halves = predictor.predict(staged_graphs(predictor.tree, graphs, is_staged))
+    table = folded(halves, predictor.tree, graphs, is_staged)
     table.attrs["warnings"] = predictor.warnings()
     return table
 
@@ -196,19 +202,6 @@ def predict_staged(
 def most_explained(inputs: ModelInputs) -> int:
     """Return the number of copies up to which limiting copies are determined by default."""
     return _MOST_WITH_ENGINES if inputs.is_engine_model else _MOST_EXPLAINED
-
-
-def _graphs(
-    tree: PcieTree,
-    graphs: CongestionGraphs | str | Path | Iterable[tuple[int | str, int | str]],
-    size: float | str,
-) -> CongestionGraphs:
-    """Return congestion graphs from graphs, a file or pairs."""
-    if isinstance(graphs, CongestionGraphs):
-        return graphs
-    if isinstance(graphs, str | Path):
-        return read_graphs(graphs, with_host_memory(tree), size=size)
-    return graph(graphs, size=size, tree=tree)
 
 
 class Predictor:

@@ -22,6 +22,7 @@ from fabricast.nccl.graph_files import read_graph
 from fabricast.nccl.search import SearchGraph
 from fabricast.nccl.system import NEWEST, Cpu, PathType, parse_version
 from fabricast.nccl.tests_output import NcclTestsTable, is_nccl_tests_output, read_nccl_tests
+from fabricast.pcie.topology.parts import pairs_without_link
 from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["CollectiveInputs", "cpu_of", "prepare"]
@@ -233,7 +234,7 @@ def _settings(
         version = logged
     else:
         assume(f"the version of NCCL is unknown: {'.'.join(map(str, NEWEST))} is assumed; specify nccl_version")
-    environment = {**(debug.environment if debug is not None else {}), **(inputs.env or {})}
+    environment = _environment(inputs, debug)
     settings = NcclSettings(
         cpu=Cpu.UNKNOWN if inputs.cpu is None else cpu_of(inputs.cpu), capability=capability, version=version,
         numa_nodes=_numa(inputs, tree), has_peer_access=True,
@@ -253,7 +254,17 @@ def _settings(
             f"the unmodified driver of {gpu} permits no direct copies: all hops go through host memory; with a "
             "modified driver specify transport p2p, or measured pairs"
         )
+    elif tree.staged_pairs and not _is_direct_anywhere(debug, inputs, environment):
+        names = tree.accelerator_names
+        if set(tree.staged_pairs) >= set(pairs_without_link(names, tree.peer_links)):
+            settings = replace(settings, has_peer_access=False)
+            assume("the topology has no peer access between its GPUs: all hops go through host memory")
     return with_environment(settings, environment), warnings
+
+
+def _environment(inputs: CollectiveInputs, debug: NcclLog | None) -> dict[str, str]:
+    """Return the settings of a log, and those of the user above them."""
+    return {**(debug.environment if debug is not None else {}), **(inputs.env or {})}
 
 
 def _is_direct_anywhere(debug: NcclLog | None, inputs: CollectiveInputs, environment: Mapping[str, str]) -> bool:
@@ -278,7 +289,7 @@ def _plan(machine: CollectiveMachine, inputs: CollectiveInputs, debug: NcclLog |
     if inputs.graph_file is not None:
         return nccl_plan(machine, rings=read_graph(inputs.graph_file), source=f"graph file {inputs.graph_file}")
     if debug is None:
-        return nccl_plan(machine)
+        return nccl_plan(machine, transports=_staged_hops(machine, inputs, debug))
     if debug.nodes > 1:
         raise InputError(
             f"is of {debug.nodes} hosts, expected one: forecasts are for the GPUs of one host", path=inputs.log
@@ -292,7 +303,7 @@ def _plan(machine: CollectiveMachine, inputs: CollectiveInputs, debug: NcclLog |
         pair: Transport.P2P if is_direct else Transport.SHM
         for pair, is_direct in debug.uses_p2p.items()
         if max(pair) < len(machine.ranks)
-    }
+    } or _staged_hops(machine, inputs, debug)
     rings = debug.rings()
     if rings is None and debug.orders:
         # Rings without speeds: NCCL's cost table needs those of the emulated search.
@@ -301,6 +312,20 @@ def _plan(machine: CollectiveMachine, inputs: CollectiveInputs, debug: NcclLog |
         rings = SearchGraph(orders, emulated.gb_per_s, emulated.type, emulated.is_fallback, len(set(orders)) == 1)
     source = "log" if rings is not None else "emulated search"
     return nccl_plan(machine, rings=rings, channels=debug.coll_channels, transports=transports, source=source)
+
+
+def _staged_hops(
+    machine: CollectiveMachine, inputs: CollectiveInputs, debug: NcclLog | None
+) -> dict[tuple[int, int], Transport]:
+    """Return the hops without peer access in the topology, unless another input shows direct copies."""
+    if inputs.transport is not None or _is_direct_anywhere(debug, inputs, _environment(inputs, debug)):
+        return {}
+    place = {name: rank for rank, name in enumerate(machine.ranks)}
+    return {
+        (place[source], place[target]): Transport.SHM
+        for source, target in machine.tree.staged_pairs
+        if source in place and target in place
+    }
 
 
 def _choices(debug: NcclLog | None, operation: Operation) -> dict[int, Choice]:

@@ -27,6 +27,8 @@ class WarningCode(StrEnum):
     NETWORK_CARD_LIMITS = "network_card_limits"
     DOWNGRADED_LINK = "downgraded_link"
     ACCESS_CONTROL = "access_control"
+    NO_PEER_ACCESS = "no_peer_access"
+    PEER_ACCESS_ASSUMED = "peer_access_assumed"
     # Parameters of models
     DEFAULT_PARAMETER = "default_parameter"
     PARAMETER_UNUSED = "parameter_unused"

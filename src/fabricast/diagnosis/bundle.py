@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from fabricast.collectives.inputs import CollectiveInputs, prepare
 from fabricast.core.errors import InputError
 from fabricast.core.warnings import Warning, WarningCode
 from fabricast.diagnosis.sources import Content, Source, read_sources
+from fabricast.inputs.bandwidth_matrices import pairs_without_access
 from fabricast.nccl.tests_output import NcclTestsTable
 from fabricast.pcie.machines.validation import validate_machine
 from fabricast.pcie.measurements.files import copies_of_machine
@@ -24,11 +24,11 @@ __all__ = ["Diagnosis", "Evidence", "diagnose"]
 
 #: Maximum number of findings.
 MOST_FINDINGS = 10
-_NO_PEER_ACCESS = re.compile(r"^Device=(\d+) CANNOT Access Peer Device=(\d+)", re.MULTILINE)
 #: Remedy of a warning about the topology.
 _REMEDIES = {
     WarningCode.DOWNGRADED_LINK: "reseat the card, replace the riser or use another slot; check 'lspci -vv' (LnkSta)",
     WarningCode.ACCESS_CONTROL: "disable ACS of these ports (BIOS, or 'setpci' on ACSCtl) and the IOMMU",
+    WarningCode.NO_PEER_ACCESS: "check driver, IOMMU, ACS and virtualisation; direct copies need peer access",
     WarningCode.SLOW_LINKS: "check 'lspci -vv' (LnkSta) while the GPUs copy",
 }
 #: Weight of a finding without a forecast gain, by kind: contradictions of measured copies, then links, then transports.
@@ -176,7 +176,8 @@ def _of_topology(tree: PcieTree, paths: Sequence[Path]) -> Iterator[Evidence]:
     origin = ", ".join(map(str, paths))
     for warning in tree.warnings:
         if warning.code in _REMEDIES:
-            yield Evidence(warning.code, warning.text, origin, _REMEDIES[warning.code], _LINK)
+            weight = _ACCESS if warning.code is WarningCode.NO_PEER_ACCESS else _LINK
+            yield Evidence(warning.code, warning.text, origin, _REMEDIES[warning.code], weight)
     cards = [name for name in tree.endpoint_names if tree.vertex(name).network_card]
     far = [
         gpu for gpu in tree.accelerator_names
@@ -192,7 +193,7 @@ def _of_topology(tree: PcieTree, paths: Sequence[Path]) -> Iterator[Evidence]:
 
 def _of_copies(tree: PcieTree, source: Source) -> Iterator[Evidence]:
     """Compare measured copies with the topology and with each other."""
-    refused = _NO_PEER_ACCESS.findall(source.text)
+    refused = pairs_without_access(source.text)
     if refused:
         first = source.text[: source.text.index("CANNOT Access Peer")].count("\n") + 1
         yield Evidence(

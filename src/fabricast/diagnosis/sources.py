@@ -13,6 +13,7 @@ from fabricast.nccl.debug_log import NcclLog, is_nccl_log, read_nccl_log
 from fabricast.nccl.tests_output import NcclTestsTable, is_nccl_tests_output, read_nccl_tests
 from fabricast.pcie.measurements.benchmark_output import programs_in
 from fabricast.pcie.topology.listings.importing import describes_machine
+from fabricast.pcie.topology.listings.peer_access import has_access_matrix
 
 __all__ = ["Content", "Source", "read_sources"]
 
@@ -80,7 +81,7 @@ def _source(path: Path) -> Source:
         return Source(path, (Content.COPIES,))
     text = read_text(path)
     contents: list[Content] = []
-    if describes_machine(text):
+    if describes_machine(text) or has_access_matrix(text):
         contents.append(Content.TOPOLOGY)
     if programs_in(text):
         contents.append(Content.COPIES)

@@ -15,7 +15,7 @@ from fabricast.core.errors import InputError
 from fabricast.inputs.files import parse_json, read_text
 from fabricast.inputs.log_lines import clean_text
 
-__all__ = ["is_bandwidth_matrix", "parse_bandwidths", "read_bandwidths"]
+__all__ = ["is_bandwidth_matrix", "pairs_without_access", "parse_bandwidths", "read_bandwidths"]
 
 _COLUMNS = ["program", "test", "row", "column", "value", "unit"]
 #: Plausible rates and latencies; values outside indicate damaged output.
@@ -171,10 +171,21 @@ def _nvbandwidth_json(document: dict[str, Any]) -> Iterator[_Row]:
 _NO_PEER_ACCESS = re.compile(r"^Device=(\d+) CANNOT Access Peer Device=(\d+)", re.MULTILINE)
 
 
+def pairs_without_access(text: str) -> list[tuple[str, str]]:
+    r"""Return the device numbers of each pair without peer access, as p2pBandwidthLatencyTest prints them.
+
+    Examples
+    --------
+    >>> pairs_without_access("Device=0 CANNOT Access Peer Device=1\nDevice=1 CAN Access Peer Device=0\n")
+    [('0', '1')]
+    """
+    return _NO_PEER_ACCESS.findall(text)
+
+
 def _peer_test(lines: list[str]) -> Iterator[_Row]:
     title = ""
     # Pairs without peer access are staged through host memory, also in matrices titled P2P=Enabled.
-    without_peer_access = set(_NO_PEER_ACCESS.findall("\n".join(lines)))
+    without_peer_access = set(pairs_without_access("\n".join(lines)))
     for number, line in enumerate(lines):
         if "Connectivity Matrix" in line:
             title = ""

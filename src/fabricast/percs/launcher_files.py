@@ -35,7 +35,7 @@ def read_hosts(source: str | Path, *, ranks_per_node: int | None = None) -> list
     source : str or Path
         File, or a node list of Slurm such as ``node[01-08]`` (the value of ``SLURM_JOB_NODELIST``). A file has one
         host per line, as host files of Open MPI (``host slots=8``), MPICH (``host:8``) and PBS (a host once per rank),
-        lists of Slurm, or is the ``topology.conf`` of Slurm, whose nodes are taken switch by switch. Empty lines and
+        lists of Slurm, or is the ``topology.conf`` of Slurm, read switch by switch. Empty lines and
         comments are ignored.
     ranks_per_node : int, optional
         Number of ranks that a mapping places on a host; a host file must not have fewer slots.

@@ -121,7 +121,7 @@ def _read_monitoring(path: Path) -> tuple[NDArray[np.int64], NDArray[np.int64], 
     """
     files = sorted(path.glob("*.prof")) if path.is_dir() else [path]
     if not files:
-        raise InputError("has no .prof file, expected one per rank (mpirun --mca pml_monitoring_enable 2)", path=path)
+        raise InputError("has no .prof file, expected one per rank (pml_monitoring_enable_output is 3)", path=path)
     if path.is_dir():
         _check_ranks(files, path)
     parts = []

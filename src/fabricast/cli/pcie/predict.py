@@ -32,6 +32,9 @@ from fabricast.cli.options import (
 )
 
 if TYPE_CHECKING:
+    import pandas as pd
+
+    from fabricast.api.model_parameters import ModelInputs
     from fabricast.api.prediction_table import Prediction
     from fabricast.api.predictions import Predictor
     from fabricast.core.warnings import Warning
@@ -68,7 +71,9 @@ LIMITED_BY = typer.Option(
     help="Add the copies whose removal shortens each copy; by default up to 5,000 rows, a million without engines.",
     show_default=False,
 )
-TRANSPORT = typer.Option(help="p2p, staged (through host memory), or both side by side.")
+TRANSPORT = typer.Option(
+    help="auto (staged through host memory for pairs without peer access), p2p, staged, or both side by side."
+)
 DRAW = typer.Option(help="Draw the tree with the links at which copies wait to this .svg file.", show_default=False)
 FORMAT = typer.Option(
     "--format", help="Format of printed results: table (on a terminal), csv (on a pipe) or json.", show_default=False
@@ -102,7 +107,7 @@ def predict(
     output: Annotated[Path | None, OUTPUT] = None,
     format_: Annotated[str | None, FORMAT] = None,
     draw: Annotated[Path | None, DRAW] = None,
-    transport: Annotated[str, TRANSPORT] = "p2p",
+    transport: Annotated[str, TRANSPORT] = "auto",
     threads: Annotated[int | None, THREADS] = None,
     include_display: Annotated[bool, DISPLAY] = False,
 ) -> None:
@@ -112,6 +117,7 @@ def predict(
     from fabricast.cli.output import print_elapsed, printed_format, write_elapsed
     from fabricast.cli.pcie.patterns import Patterns
     from fabricast.pcie.graphs.files import ScatteredGraphError, read_graphs
+    from fabricast.pcie.graphs.staged import staged_copies
     from fabricast.pcie.topology.files import load_tree
     from fabricast.pcie.topology.memory import with_host_memory
 
@@ -121,14 +127,16 @@ def predict(
     check_output(draw, ".svg", option="--draw", inputs=(graphs, parameters, measurements, topology))
     shown = printed_format(format_, output)
     threads = check_threads(threads)
+    check_transport(transport)
     patterns = Patterns(graphs, all_to_all, halo, ring, host_to_all, copies)
     tree = load_tree(topology, include_display=include_display)
     inputs = ModelInputs(
         model, rate_of(bandwidth), tau, crossing_cost, parameters, pcie_only, program, measurements, system
     )
+    tree = inputs.with_measured_access(tree)
     predictor = partial(Predictor, tree, inputs, explain=explain, threads=threads)
-    check_transport(transport)
-    if output is not None and graphs is not None and draw is None and transport == "p2p":
+    is_direct = transport == "p2p" or (transport == "auto" and not tree.staged_pairs)
+    if output is not None and graphs is not None and draw is None and is_direct:
         if limited_by is None:
             limited_by = not graphs.is_file() or graphs.stat().st_size <= most_explained(inputs) * _ROW_BYTES
         with suppress(ScatteredGraphError):
@@ -140,15 +148,16 @@ def predict(
         read = patterns.graphs(with_host_memory(tree), size_bytes)
     if limited_by is None:
         limited_by = read.source.size <= most_explained(inputs)
-    if transport == "staged":
-        table = predict_staged(tree, read, inputs, explain=explain, threads=threads)
+    is_staged = staged_copies(predictor().tree, read, "p2p" if transport == "both" else transport)
+    if is_staged.any():
+        table = predict_staged(tree, read, inputs, is_staged, explain=explain, threads=threads)
         warnings = table.attrs["warnings"]
     else:
         whole = predictor(limited_by=limited_by)
         table = whole.predict(read)
         warnings = whole.warnings()
     if transport == "both":
-        table["staged_s"] = predict_staged(tree, read, inputs, explain=False, threads=threads)["elapsed_s"]
+        table["staged_s"] = _staged_s(tree, read, inputs, threads)
     if draw is not None:
         _draw(tree, table, draw)
     if output is None:
@@ -158,12 +167,22 @@ def predict(
     print_warnings(warnings)
 
 
+def _staged_s(tree: PcieTree, graphs: CongestionGraphs, inputs: ModelInputs, threads: int) -> pd.Series[float]:
+    """Return the elapsed time of each copy, if all copies pass through host memory."""
+    from fabricast.api.predictions import predict_staged
+    from fabricast.pcie.graphs.staged import staged_copies
+
+    every = staged_copies(tree, graphs, "staged")
+    return predict_staged(tree, graphs, inputs, every, explain=False, threads=threads)["elapsed_s"]
+
+
 def check_transport(transport: str) -> None:
     """Check the name of a transport."""
     from fabricast.core.errors import unknown_name
+    from fabricast.pcie.graphs.staged import TRANSPORTS
 
-    if transport not in ("p2p", "staged", "both"):
-        raise unknown_name("--transport", transport, ("p2p", "staged", "both"))
+    if transport not in (*TRANSPORTS, "both"):
+        raise unknown_name("--transport", transport, (*TRANSPORTS, "both"))
 
 
 def _draw(tree: PcieTree, table: Prediction, path: Path) -> None:

@@ -103,11 +103,11 @@ def export(
 
 FILES = typer.Argument(
     help="hwloc XML, NCCL topology XML, or output of nvidia-smi topo -m, rocm-smi --showtopo, lspci -vv, lspci -tv or "
-    "NCCL_DEBUG_SUBSYS=GRAPH; several files describe one machine.",
+    "NCCL_DEBUG_SUBSYS=GRAPH; several files describe one machine, nvidia-smi topo -p2p r among them.",
     show_default=False,
 )
 LINK = typer.Option(help="Link of each GPU such as gen4x16, if no file has link speeds.", show_default=False)
-GPU = typer.Option(help="GPU model such as 'RTX 4090', whose link is used if no file has speeds.", show_default=False)
+GPU = typer.Option(help="GPU model such as 'RTX 4090', for its link and peer access.", show_default=False)
 
 
 @app.command("import", epilog="Example: fabricast topology import topo.txt lspci.txt -o machine.yaml")

@@ -3,23 +3,63 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fabricast.core.errors import InputError
+from fabricast.core.errors import InputError, unknown_name
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
 from fabricast.pcie.topology.memory import nearest_memory
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["staged_graphs"]
+__all__ = ["TRANSPORTS", "staged_copies", "staged_graphs"]
+
+#: Transports of a forecast.
+TRANSPORTS = ("auto", "p2p", "staged")
 
 #: Program of staged copies: both halves of a copy run at the same time, chunk by chunk.
 _PROGRAM = "independent"
 
 
-def staged_graphs(tree: PcieTree, graphs: CongestionGraphs) -> CongestionGraphs:
-    """Return graphs in which each copy between GPUs passes through host memory next to its target.
+def staged_copies(tree: PcieTree, graphs: CongestionGraphs, transport: str) -> NDArray[np.bool_]:
+    """Return which copies pass through host memory.
 
-    The driver copies chunk by chunk, so that the copy to host memory and the copy from it overlap: copy number c of the
-    result is copies 2 c and 2 c + 1. The slower half determines the time.
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology; its ``staged_pairs`` have no peer access.
+    graphs : CongestionGraphs
+        Copies.
+    transport : {'auto', 'p2p', 'staged'}
+        That of each pair of the topology, or one for all copies.
+
+    Returns
+    -------
+    ndarray of bool, shape (copies,)
+        True for staged copies.
+
+    Raises
+    ------
+    InputError
+        If the transport is unknown.
+    """
+    if transport not in TRANSPORTS:
+        raise unknown_name("transport", transport, TRANSPORTS)
+    if transport != "auto":
+        return np.full(graphs.source.size, transport == "staged")
+    names = tree.endpoint_names
+    table = np.array([[tree.transport(one, other) == "staged" for other in names] for one in names])
+    known = (graphs.source < len(names)) & (graphs.target < len(names))
+    chosen: NDArray[np.bool_] = np.zeros(graphs.source.size, dtype=np.bool_)
+    chosen[known] = table[graphs.source[known], graphs.target[known]]
+    return chosen
+
+
+def staged_graphs(
+    tree: PcieTree, graphs: CongestionGraphs, is_staged: NDArray[np.bool_] | None = None
+) -> CongestionGraphs:
+    """Return graphs in which copies between GPUs pass through host memory next to their target.
+
+    The driver copies chunk by chunk, so that the copy to host memory and the copy from it overlap: a staged copy
+    becomes two copies in a row, and the slower half determines the time.
 
     Parameters
     ----------
@@ -27,6 +67,8 @@ def staged_graphs(tree: PcieTree, graphs: CongestionGraphs) -> CongestionGraphs:
         Topology with host memory as endpoints.
     graphs : CongestionGraphs
         Copies between GPUs.
+    is_staged : ndarray of bool, optional
+        Which copies are staged; by default all.
 
     Raises
     ------
@@ -45,11 +87,18 @@ def staged_graphs(tree: PcieTree, graphs: CongestionGraphs) -> CongestionGraphs:
     """
     memory = nearest_memory(tree)
     is_memory = np.array([tree.vertex(name).host_memory for name in tree.endpoint_names])
-    if (is_memory[graphs.source] | is_memory[graphs.target]).any():
+    ends_in_memory = is_memory[graphs.source] | is_memory[graphs.target]
+    if (ends_in_memory if is_staged is None else ends_in_memory & is_staged).any():
         raise InputError("is staged for copies of host memory, expected copies between GPUs", argument="transport")
     between = memory[graphs.target]
+    halves = np.full(graphs.source.size, 2) if is_staged is None else np.where(is_staged, 2, 1)
+    last = np.cumsum(halves) - 1
+    first = last - halves + 1
+    source, target = np.repeat(graphs.source, halves), np.repeat(graphs.target, halves)
+    target[first[halves == 2]] = between[halves == 2]
+    source[last[halves == 2]] = between[halves == 2]
+    offset = np.concatenate([[0], np.cumsum(halves)])[graphs.offset]
     return CongestionGraphs(
-        graphs.names, graphs.families, graphs.offset * 2,
-        np.column_stack([graphs.source, between]).reshape(-1), np.column_stack([between, graphs.target]).reshape(-1),
-        np.repeat(graphs.size_bytes, 2), np.repeat(graphs.start_s, 2), (_PROGRAM,) * len(graphs),
+        graphs.names, graphs.families, offset, source, target, np.repeat(graphs.size_bytes, halves),
+        np.repeat(graphs.start_s, halves), (_PROGRAM,) * len(graphs),
     )  # fmt: skip

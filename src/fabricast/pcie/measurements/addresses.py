@@ -62,23 +62,42 @@ def by_address(tree: PcieTree, graphs: Sequence[MeasuredGraph], addresses: Mappi
     InputError
         If the topology has only some of the addresses.
     """
-    places = _places(tree)
-    endpoints = {number: places.get(pci_address(bus_id)) for number, bus_id in addresses.items()}
-    names = {number: name for number, name in endpoints.items() if name is not None}
-    if not names or () in places:
-        return list(graphs)
-    if len(names) < len(endpoints):
-        missing = next(number for number, name in endpoints.items() if name is None)
-        raise InputError(
-            f"GPU {missing} of the measurements has the PCI address {addresses[missing]}, which '{tree.name}' does not "
-            "have, while other addresses match: expected the topology of the same machine"
-        )
+    names = endpoints_of_numbers(tree, addresses)
     return [
         replace(
             graph, flows=tuple((names.get(source, source), names.get(target, target)) for source, target in graph.flows)
         )
         for graph in graphs
     ]
+
+
+def endpoints_of_numbers(tree: PcieTree, addresses: Mapping[str, str]) -> dict[str, str]:
+    """Return the endpoint of each GPU number of a program; empty if numbers are the names of endpoints.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        The machine.
+    addresses : mapping of str to str
+        PCI address of each number, as `printed_addresses` returns it.
+
+    Raises
+    ------
+    InputError
+        If the topology has only some of the addresses.
+    """
+    places = _places(tree)
+    endpoints = {number: places.get(pci_address(bus_id)) for number, bus_id in addresses.items()}
+    names = {number: name for number, name in endpoints.items() if name is not None}
+    if not names or () in places:
+        return {}
+    if len(names) < len(endpoints):
+        missing = next(number for number, name in endpoints.items() if name is None)
+        raise InputError(
+            f"GPU {missing} of the measurements has the PCI address {addresses[missing]}, which '{tree.name}' does not "
+            "have, while other addresses match: expected the topology of the same machine"
+        )
+    return names
 
 
 def address_warnings(tree: PcieTree, addresses: Mapping[str, str]) -> tuple[Warning, ...]:

@@ -39,7 +39,7 @@ class _Matrix:
     Parameters
     ----------
     kind : str
-        ``Uni`` or ``Bi`` for one copy or two opposite copies per cell, ``All`` for cells of concurrent copies.
+        ``Uni`` for one copy and ``Bi`` for the copies of both directions per cell, ``All`` if all cells are concurrent.
     columns : list of str
         Devices, such as ``GPU 00``.
     more : int

@@ -1,11 +1,12 @@
-"""Validation of memory nodes and direct links."""
+"""Validation of the parts of a tree: vertices, rates, memory nodes, direct links, pairs without peer access."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 
 from fabricast.core.errors import InputError
-from fabricast.pcie.topology.parts import MemoryNode, PeerLink
+from fabricast.pcie.topology.parts import MemoryNode, PeerLink, Vertex
 
 __all__ = [
     "FASTEST_BYTES_PER_S",
@@ -14,10 +15,15 @@ __all__ = [
     "SMALLEST_CAPACITY",
     "check_memory_nodes",
     "check_peer_links",
+    "check_rates",
+    "check_staged_pairs",
+    "check_vertex",
 ]
 
 #: Limits that detect typing errors in capacities: PCIe spans a factor of 500 from Gen1 x1 to Gen6 x16.
 SMALLEST_CAPACITY, LARGEST_CAPACITY = 1e-3, 1e3
+#: Limits in bytes/s that detect typing errors in rates of PCIe links.
+SLOWEST_BYTES_PER_S, FASTEST_BYTES_PER_S = 1e6, 1e13
 #: Kinds of direct links between endpoints.
 _PEER_LINK_KINDS = ("NVLink", "NVSwitch", "xGMI")
 #: Limits in bytes/s that detect typing errors in rates of direct links.
@@ -86,5 +92,77 @@ def check_peer_links(links: Sequence[PeerLink], endpoints: Sequence[str]) -> Non
             )
 
 
-#: Limits in bytes/s that detect typing errors in rates of PCIe links.
-SLOWEST_BYTES_PER_S, FASTEST_BYTES_PER_S = 1e6, 1e13
+def check_staged_pairs(pairs: Sequence[tuple[str, str]], accelerators: Sequence[str]) -> None:
+    """Check that pairs without peer access are different accelerators.
+
+    Raises
+    ------
+    InputError
+        For the first pair with an unknown endpoint or equal ends.
+    """
+    known = set(accelerators)
+    for source, target in pairs:
+        if source == target or not {source, target} <= known:
+            raise InputError(f"staged contains '{source}>{target}', expected two different accelerators of the tree")
+
+
+def check_rates(name: str, link: float | None, copy_rate: float | None) -> None:
+    """Check the rates of links and isolated copies of a tree with this name, in bytes/s.
+
+    Raises
+    ------
+    InputError
+        If a rate is out of range, or a copy is faster than a link.
+    """
+    for key, rate in (("link_bytes_per_s", link), ("bandwidth_bytes_per_s", copy_rate)):
+        if rate is not None and not SLOWEST_BYTES_PER_S <= rate <= FASTEST_BYTES_PER_S:
+            raise InputError(
+                f"{key} of topology '{name}' is {rate:g}, expected {SLOWEST_BYTES_PER_S:g} to {FASTEST_BYTES_PER_S:g}"
+            )
+    if link is not None and copy_rate is not None and copy_rate > link:
+        raise InputError(
+            f"bandwidth_bytes_per_s of topology '{name}' is {copy_rate:g}, expected at most the link rate {link:g} "
+            "(link_bytes_per_s)"
+        )
+
+
+def check_vertex(vertex: Vertex, parent_kind: str | None, children: int, endpoints_below: Sequence[str]) -> None:
+    """Check the place, capacity and uplinks of a vertex of a tree.
+
+    Parameters
+    ----------
+    vertex : Vertex
+        Vertex to check.
+    parent_kind : str or None
+        Kind of the vertex above it; None for the root.
+    children : int
+        Number of vertices below it.
+    endpoints_below : sequence of str
+        Endpoints below a vertex with uplink groups.
+
+    Raises
+    ------
+    InputError
+        If the vertex is below an endpoint, has no child, a capacity out of range or invalid uplink groups.
+    """
+    item = "vertices", vertex.name
+    if parent_kind == "endpoint":
+        raise InputError(f"endpoint '{vertex.parent}' has the child '{vertex.name}', expected a leaf", item=item)
+    if not SMALLEST_CAPACITY <= vertex.capacity <= LARGEST_CAPACITY:
+        raise InputError(
+            f"link of '{vertex.name}' has capacity {vertex.capacity:g}, expected a positive number from "
+            f"{SMALLEST_CAPACITY:g} to {LARGEST_CAPACITY:g}",
+            item=item,
+        )
+    if vertex.network_card and vertex.kind != "endpoint":
+        raise InputError(f"{vertex.kind} '{vertex.name}' is marked network_card, expected an endpoint", item=item)
+    if vertex.kind != "endpoint" and not children:
+        raise InputError(f"{vertex.kind} '{vertex.name}' has no child, expected at least one", item=item)
+    if vertex.uplink_groups:
+        below = sorted(endpoints_below)
+        if sorted(itertools.chain.from_iterable(vertex.uplink_groups)) != below:
+            raise InputError(
+                f"uplink_groups of '{vertex.name}' are invalid, expected each endpoint below it once: "
+                f"{', '.join(below)}",
+                item=item,
+            )

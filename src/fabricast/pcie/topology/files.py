@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -17,7 +17,7 @@ from fabricast.core.warnings import Warning, WarningCode
 from fabricast.inputs.files import write_text
 from fabricast.inputs.parameters import Tag
 from fabricast.inputs.yaml_files import read_yaml, validate
-from fabricast.pcie.topology.parts import MemoryNode, PeerLink, RouteRule, Vertex
+from fabricast.pcie.topology.parts import MemoryNode, PeerLink, RouteRule, Vertex, pairs_without_link
 from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["builtin_names", "load_tree", "load_trees", "write_tree"]
@@ -85,6 +85,7 @@ class _TreeFile(BaseModel):
     peer_links: list[_PeerEntry] = []
     routes: list[_RouteEntry] = []
     memory_nodes: list[_MemoryEntry] = []
+    staged: Literal["all"] | list[str] = []
     vertices: list[_VertexEntry] = Field(min_length=1)
 
     def all_warnings(self) -> tuple[Warning, ...]:
@@ -203,11 +204,28 @@ def _read_tree(path: Path) -> PcieTree:
             entry.name, vertices, entry.bandwidth_bytes_per_s, entry.source, entry.tag, entry.all_warnings(),
             entry.link_bytes_per_s, peers, rules,
             tuple(MemoryNode(node.name, node.parent, node.capacity) for node in entry.memory_nodes),
+            staged_pairs=_staged_pairs(entry, peers, vertices),
         )  # fmt: skip
         _check_widths(tree)
         return tree
     except InputError as error:
         raise InputError(str(error), path=path, line=_line_of(error.item, entry, lines)) from error
+
+
+def _staged_pairs(
+    entry: _TreeFile, peers: Sequence[PeerLink], vertices: Sequence[Vertex]
+) -> tuple[tuple[str, str], ...]:
+    """Return the pairs without peer access: those of the file, or all pairs of accelerators without a direct link."""
+    if entry.staged == "all":
+        names = [vertex.name for vertex in vertices if vertex.kind == "endpoint" and not vertex.network_card]
+        return pairs_without_link(names, peers)
+    pairs = []
+    for text in entry.staged:
+        source, arrow, target = text.partition(">")
+        if not arrow:
+            raise InputError(f"staged contains '{text}', expected pairs such as 0>1, or all", item=("staged", 0))
+        pairs.append((source, target))
+    return tuple(pairs)
 
 
 def _check_widths(tree: PcieTree) -> None:
@@ -286,6 +304,11 @@ def tree_yaml(tree: PcieTree) -> str:
         for peers in tree.peer_links:
             suffix = "" if peers.bytes_per_s is None else f", bytes_per_s: {peers.bytes_per_s!r}"
             lines.append(f"  - {{kind: {peers.kind}, endpoints: {json.dumps(list(peers.endpoints))}{suffix}}}")
+    if tree.staged_pairs:
+        every = pairs_without_link(tree.accelerator_names, tree.peer_links)
+        is_all = set(tree.staged_pairs) == set(every)
+        pairs = json.dumps([f"{source}>{target}" for source, target in tree.staged_pairs])
+        lines.append(f"staged: {'all' if is_all else pairs}")
     if tree.route_rules:
         lines.append("routes:")
         for rule in tree.route_rules:

@@ -20,6 +20,7 @@ __all__ = [
     "Vertex",
     "direct_rates",
     "imported_name",
+    "pairs_without_link",
     "pci_address",
 ]
 
@@ -200,6 +201,18 @@ def imported_name(text: str) -> str:
     ('my_machine__2_', 'imported')
     """
     return "".join(c if c.isalnum() or c in "_.-" else "_" for c in text)[:200] or "imported"
+
+
+def pairs_without_link(endpoints: Sequence[str], links: Sequence[PeerLink]) -> tuple[tuple[str, str], ...]:
+    """Return the ordered pairs of endpoints without a direct link.
+
+    Examples
+    --------
+    >>> pairs_without_link(("0", "1", "2"), (PeerLink("NVLink", ("0", "1")),))
+    (('0', '2'), ('1', '2'), ('2', '0'), ('2', '1'))
+    """
+    linked = {pair for link in links for pair in itertools.permutations(link.endpoints, 2)}
+    return tuple(pair for pair in itertools.permutations(endpoints, 2) if pair not in linked)
 
 
 def pci_address(bus_id: str) -> tuple[int, ...]:

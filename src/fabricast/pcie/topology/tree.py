@@ -13,12 +13,11 @@ from fabricast.core.errors import InputError
 from fabricast.core.units import PROTOCOL_EFFICIENCY
 from fabricast.core.warnings import Warning
 from fabricast.pcie.topology.checks import (
-    FASTEST_BYTES_PER_S,
-    LARGEST_CAPACITY,
-    SLOWEST_BYTES_PER_S,
-    SMALLEST_CAPACITY,
     check_memory_nodes,
     check_peer_links,
+    check_rates,
+    check_staged_pairs,
+    check_vertex,
 )
 from fabricast.pcie.topology.parts import MemoryNode, PeerLink, RouteRule, Routes, Vertex
 
@@ -66,6 +65,8 @@ class PcieTree:
         Host memory. `fabricast.pcie.topology.memory.with_host_memory` converts it to endpoints.
     builtin : bool, default False
         Whether the topology is part of this package, so that published parameters may apply.
+    staged_pairs : tuple of (str, str), default ()
+        Source and target of copies without peer access, which pass through host memory.
 
     Raises
     ------
@@ -93,6 +94,7 @@ class PcieTree:
     route_rules: tuple[RouteRule, ...] = ()
     memory_nodes: tuple[MemoryNode, ...] = ()
     builtin: bool = field(default=False, compare=False)
+    staged_pairs: tuple[tuple[str, str], ...] = ()
     _by_name: dict[str, Vertex] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -138,62 +140,21 @@ class PcieTree:
                 item=("vertices", unreachable[0]),
             )
         for vertex in self.vertices:
-            self._check_vertex(vertex)
+            parent_kind = None if vertex.parent is None else self._by_name[vertex.parent].kind
+            below = [name for name in self.preorder(vertex.name) if self.is_endpoint(name)]
+            check_vertex(vertex, parent_kind, len(self._children[vertex.name]), below)
         if max(self.depth.values()) > _DEEPEST:
             raise InputError(f"depth of topology '{self.name}' exceeds the limit of {_DEEPEST} links")
         if not 1 <= len(self.endpoint_names) <= LARGEST_ENDPOINTS:
             raise InputError(
                 f"topology '{self.name}' has {len(self.endpoint_names):,} endpoints, expected 1 to {LARGEST_ENDPOINTS}"
             )
-        self._check_rates()
+        check_rates(self.name, self.link_bytes_per_s, self.bandwidth_bytes_per_s)
+        check_peer_links(self.peer_links, self.endpoint_names)
+        check_staged_pairs(self.staged_pairs, self.accelerator_names)
         for number, rule in enumerate(self.route_rules):
             check_rule(self, rule, number)
         check_memory_nodes(self.memory_nodes, {vertex.name: vertex.kind for vertex in self.vertices})
-
-    def _check_rates(self) -> None:
-        link, copy_rate = self.link_bytes_per_s, self.bandwidth_bytes_per_s
-        for name, rate in (("link_bytes_per_s", link), ("bandwidth_bytes_per_s", copy_rate)):
-            if rate is not None and not SLOWEST_BYTES_PER_S <= rate <= FASTEST_BYTES_PER_S:
-                raise InputError(
-                    f"{name} of topology '{self.name}' is {rate:g}, expected {SLOWEST_BYTES_PER_S:g} to "
-                    f"{FASTEST_BYTES_PER_S:g}"
-                )
-        if link is not None and copy_rate is not None and copy_rate > link:
-            raise InputError(
-                f"bandwidth_bytes_per_s of topology '{self.name}' is {copy_rate:g}, expected at most the link rate "
-                f"{link:g} (link_bytes_per_s)"
-            )
-        check_peer_links(self.peer_links, self.endpoint_names)
-
-    def _check_vertex(self, vertex: Vertex) -> None:
-        if vertex.parent is not None and self._by_name[vertex.parent].kind == "endpoint":
-            raise InputError(
-                f"endpoint '{vertex.parent}' has the child '{vertex.name}', expected a leaf",
-                item=("vertices", vertex.name),
-            )
-        if not SMALLEST_CAPACITY <= vertex.capacity <= LARGEST_CAPACITY:
-            raise InputError(
-                f"link of '{vertex.name}' has capacity {vertex.capacity:g}, expected a positive number from "
-                f"{SMALLEST_CAPACITY:g} to {LARGEST_CAPACITY:g}",
-                item=("vertices", vertex.name),
-            )
-        if vertex.network_card and vertex.kind != "endpoint":
-            raise InputError(
-                f"{vertex.kind} '{vertex.name}' is marked network_card, expected an endpoint",
-                item=("vertices", vertex.name),
-            )
-        if vertex.kind != "endpoint" and not self._children[vertex.name]:
-            raise InputError(
-                f"{vertex.kind} '{vertex.name}' has no child, expected at least one", item=("vertices", vertex.name)
-            )
-        if vertex.uplink_groups:
-            below = sorted(name for name in self.preorder(vertex.name) if self.is_endpoint(name))
-            if sorted(itertools.chain.from_iterable(vertex.uplink_groups)) != below:
-                raise InputError(
-                    f"uplink_groups of '{vertex.name}' are invalid, expected each endpoint below it once: "
-                    f"{', '.join(below)}",
-                    item=("vertices", vertex.name),
-                )
 
     @cached_property
     def _children(self) -> dict[str, list[str]]:
@@ -328,6 +289,23 @@ class PcieTree:
     def peer_link(self, source: str, target: str) -> str | None:
         """Return the kind of direct link between two endpoints; None if there is none."""
         return self._peer_kind.get((source, target))
+
+    @cached_property
+    def _staged(self) -> frozenset[tuple[str, str]]:
+        return frozenset(self.staged_pairs)
+
+    def transport(self, source: str, target: str) -> str:
+        """Return how copies between two endpoints travel.
+
+        Returns
+        -------
+        {'p2p', 'staged', 'nvlink', 'nvswitch', 'xgmi'}
+            Over the PCIe tree, through host memory, or over a direct link.
+        """
+        direct = self.peer_link(source, target)
+        if direct is not None:
+            return direct.lower()
+        return "staged" if (source, target) in self._staged else "p2p"
 
     @cached_property
     def link_names(self) -> tuple[tuple[str, str, str, int], ...]:

@@ -29,6 +29,12 @@ from fabricast.pcie.topology.listings.nvidia_smi import (
     read_topology_matrix,
 )
 from fabricast.pcie.topology.listings.path_classes import tree_of_classes
+from fabricast.pcie.topology.listings.peer_access import (
+    has_access_matrix,
+    read_access_matrix,
+    with_peer_access,
+    without_access_matrix,
+)
 from fabricast.pcie.topology.tree import PcieTree
 from fabricast.pcie.topology.xml_import import build_machine, import_xml
 
@@ -78,6 +84,7 @@ def link_rate(link: str | None, gpu: str | None) -> float | None:
 
 def describes_machine(text: str) -> bool:
     """Return whether a text, which is not XML, contains the description of a machine by a known program."""
+    text = without_access_matrix(text)
     recognisers = (is_topology_matrix, is_rocm_matrix, is_verbose_lspci, is_lspci_tree, has_nccl_tree)
     return any(recognises(text) for recognises in recognisers)
 
@@ -96,19 +103,20 @@ def import_machine(
     ----------
     paths : sequence of Path or str
         hwloc XML, NCCL topology XML, output of ``nvidia-smi topo -m``, ``rocm-smi --showtopo``, ``lspci -vv`` or
-        ``lspci -tv``, or logs of NCCL with NCCL_DEBUG_SUBSYS=GRAPH.
+        ``lspci -tv``, or logs of NCCL with NCCL_DEBUG_SUBSYS=GRAPH; besides, ``nvidia-smi topo -p2p r``.
     link : str, optional
         Link of each GPU such as ``gen4x16``, if no file has link speeds.
     gpu : str, optional
-        GPU model such as ``RTX 4090``, whose link is used if no file has link speeds.
+        GPU model such as ``RTX 4090``, whose link is used if no file has link speeds, and whose driver decides about
+        direct copies if no file has peer access.
     include_display, network_cards : bool
         Whether display controllers are accelerators, and network cards endpoints.
 
     Returns
     -------
     PcieTree
-        Tree of the most detailed file; others are compared with it, and add link speeds. Its warnings list what no file
-        determines.
+        Tree of the most detailed file; others are compared with it, and add link speeds and peer access. Its warnings
+        list what no file determines.
 
     Raises
     ------
@@ -118,9 +126,9 @@ def import_machine(
     if not paths:
         raise InputError("is empty, expected at least one file", argument="files")
     rate = link_rate(link, gpu)
+    access, described = _peer_access([Path(path) for path in paths])
     found = [
-        _described(Path(path), rate, gpu, include_display=include_display, network_cards=network_cards)
-        for path in paths
+        _described(path, rate, gpu, include_display=include_display, network_cards=network_cards) for path in described
     ]
     found.sort(key=lambda one: _PROGRAMS.index(one.program))
     first, *others = found
@@ -128,7 +136,7 @@ def import_machine(
         _compare(first, other)
     tree = first.tree
     peers = next((one.tree.peer_links for one in found if one.tree.peer_links), tree.peer_links)
-    tree = replace(tree, peer_links=peers)
+    tree = with_peer_access(replace(tree, peer_links=peers), access[1], gpu, access[0])
     if tree.link_bytes_per_s is not None:
         return tree
     with_speed = next((one.tree for one in others if one.tree.link_bytes_per_s is not None), None)
@@ -139,6 +147,32 @@ def import_machine(
     return replace(tree, link_bytes_per_s=speed, warnings=kept)
 
 
+def _peer_access(paths: Sequence[Path]) -> tuple[tuple[Path | str, dict[tuple[int, int], str] | None], list[Path]]:
+    """Return the file and content of the matrix of peer access, and the files that describe a machine.
+
+    Raises
+    ------
+    InputError
+        If two matrices differ, or no file describes a machine.
+    """
+    found: tuple[Path | str, dict[tuple[int, int], str] | None] = ("", None)
+    described = []
+    for path in paths:
+        text = "" if path.suffix.lower() == ".xml" else read_text(path)
+        if not text or not has_access_matrix(text):
+            described.append(path)
+            continue
+        access = read_access_matrix(text, path)
+        if found[1] is not None and found[1] != access:
+            raise InputError(f"has another peer access than {found[0]}, expected the same", path=path)
+        found = (path, access)
+        if describes_machine(text):
+            described.append(path)
+    if not described:
+        raise InputError("has peer access only, expected a topology too ('nvidia-smi topo -m')", path=found[0])
+    return found, described
+
+
 def _described(
     path: Path, rate: float | None, gpu: str | None, *, include_display: bool, network_cards: bool
 ) -> Described:
@@ -146,7 +180,7 @@ def _described(
     if path.suffix.lower() == ".xml":
         tree = import_xml(path, include_display=include_display, network_cards=network_cards)
         return Described("hwloc or NCCL XML", path, tree)
-    text = read_text(path)
+    text = without_access_matrix(read_text(path))
     peer_rate = gpu_model(gpu).nvlink_bytes_per_s if gpu is not None else None
     if is_topology_matrix(text):
         tree = tree_of_classes(

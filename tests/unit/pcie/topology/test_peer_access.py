@@ -1,0 +1,199 @@
+"""Pairs without peer access: sources, topology files, and forecasts through host memory."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import fabricast as fc
+from fabricast.cli.main import app
+from fabricast.core.errors import InputError
+from fabricast.core.warnings import WarningCode
+from fabricast.pcie.topology.files import load_tree, tree_yaml, write_tree
+from fabricast.pcie.topology.listings.importing import import_machine
+from fabricast.pcie.topology.parts import PeerLink
+from fabricast.pcie.topology.regular import regular_tree
+from tests.unit.diagnosis.test_diagnose import peer_test
+from tests.unit.pcie.topology.test_listings import groups, matrix
+
+FOUR = matrix(groups((2, "PIX"), (2, "NODE")))
+LEGEND = "\nLegend:\n\n  X    = Self\n  OK   = Status Ok\n  CNS  = Chipset not supported\n  U    = Unknown\n"
+
+
+def access(rows):
+    """Return output of nvidia-smi topo -p2p r."""
+    names = [f"GPU{number}" for number in range(len(rows))]
+    lines = [f"{name}\t" + "\t".join(cells) for name, cells in zip(names, rows, strict=True)]
+    return " \t" + "\t".join(names) + "\t\n" + "\n".join(f" {line}\t" for line in lines) + "\n" + LEGEND
+
+
+def every(cell, count=4):
+    return access([["X" if one == other else cell for other in range(count)] for one in range(count)])
+
+
+#: GPUs 0 and 1 reach each other, as do 2 and 3.
+PAIRS = access(
+    [["X", "OK", "CNS", "CNS"], ["OK", "X", "CNS", "CNS"], ["CNS", "CNS", "X", "OK"], ["CNS", "CNS", "OK", "X"]]
+)
+CROSSING = {(str(one), str(other)) for one in range(4) for other in range(4) if one // 2 != other // 2}
+
+
+def imported(folder, files, **known):
+    paths = []
+    for name, text in files.items():
+        (folder / name).write_text(text)
+        paths.append(folder / name)
+    return import_machine(paths, link="gen4x16", **known)
+
+
+def test_the_matrix_of_peer_access_is_a_property_of_the_topology(tmp_path):
+    for files in (
+        {"m.txt": FOUR, "p2p.txt": PAIRS},
+        {"one.txt": FOUR + PAIRS},
+        {"one.txt": "$ nvidia-smi topo -p2p r\n" + PAIRS + "$ topo\n" + FOUR},
+    ):
+        tree = imported(tmp_path, files)
+        assert set(tree.staged_pairs) == CROSSING, files
+        assert (tree.transport("0", "1"), tree.transport("0", "2")) == ("p2p", "staged")
+        (warning,) = [one for one in tree.warnings if one.code == WarningCode.NO_PEER_ACCESS]
+        assert warning.text.startswith("8 of 12 pairs have no peer access (chipset not supported; ")
+    assert imported(tmp_path, {"m.txt": FOUR, "p2p.txt": every("OK")}).staged_pairs == ()
+    assert not imported(tmp_path, {"m.txt": FOUR}).staged_pairs
+
+
+def test_the_gpu_model_decides_without_a_matrix(tmp_path):
+    stock = imported(tmp_path, {"m.txt": FOUR}, gpu="RTX 4090")
+    assert len(stock.staged_pairs) == 12
+    assert [one.code for one in stock.warnings if "driver" in one.text] == [WarningCode.PEER_ACCESS_ASSUMED]
+    # A matrix of the machine is evidence: this driver was modified.
+    assert not imported(tmp_path, {"m.txt": FOUR, "p2p.txt": every("OK")}, gpu="RTX 4090").staged_pairs
+    assert not imported(tmp_path, {"m.txt": FOUR}, gpu="A100").staged_pairs
+
+
+def test_pairs_with_direct_links_are_not_staged(tmp_path):
+    tree = replace(regular_tree("two", (2,)), peer_links=(PeerLink("NVLink", ("0", "1")),))
+    assert tree.transport("0", "1") == "nvlink"
+    linked = matrix(
+        [["X", "NV4", "PHB", "PHB"], ["NV4", "X", "PHB", "PHB"], ["PHB", "PHB", "X", "NV4"], ["PHB", "PHB", "NV4", "X"]]
+    )
+    mine = imported(tmp_path, {"m.txt": linked, "p2p.txt": every("CNS")})
+    assert set(mine.staged_pairs) == CROSSING
+
+
+def test_topology_files_keep_the_pairs(tmp_path):
+    tree = imported(tmp_path, {"m.txt": FOUR, "p2p.txt": PAIRS})
+    write_tree(tree, tmp_path / "mine.yaml")
+    assert load_tree(tmp_path / "mine.yaml") == tree
+    stock = imported(tmp_path, {"m.txt": FOUR}, gpu="RTX 4090")
+    assert "\nstaged: all\n" in tree_yaml(stock)
+    write_tree(stock, tmp_path / "mine.yaml")
+    assert load_tree(tmp_path / "mine.yaml") == stock
+    text = tree_yaml(tree)
+    for old, new, message in (
+        ('"0>2"', '"0-2"', "staged contains '0-2', expected pairs such as 0>1, or all"),
+        ('"0>2"', '"0>0"', "staged contains '0>0', expected two different accelerators"),
+        ('"0>2"', '"0>9"', "staged contains '0>9', expected two different accelerators"),
+    ):
+        (tmp_path / "bad.yaml").write_text(text.replace(old, new, 1))
+        with pytest.raises(InputError) as caught:
+            load_tree(tmp_path / "bad.yaml")
+        assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"p2p.txt": PAIRS}, "p2p.txt: has peer access only, expected a topology too ('nvidia-smi topo -m')"),
+        ({"m.txt": FOUR, "p2p.txt": every("NS", 6)}, "p2p.txt: has GPU4, expected 4 GPUs as in the topology"),
+        ({"m.txt": FOUR, "a.txt": PAIRS, "b.txt": every("OK")}, "b.txt: has another peer access than"),
+        ({"m.txt": FOUR, "p2p.txt": PAIRS.replace("GPU1\tOK\tX\tCNS\tCNS", "GPU1\tOK\tX\tCNS")}, "p2p.txt:3: row GPU1 has 3 cells, expected 4 with X for GPU1"),
+    ],
+)  # fmt: skip
+def test_contradictions_are_one_line(tmp_path, files, message):
+    with pytest.raises(InputError) as caught:
+        imported(tmp_path, files)
+    assert message in str(caught.value)
+
+
+def test_forecasts_stage_the_pairs_without_peer_access(tmp_path):
+    tree = replace(regular_tree("flat4x2", (2, 4)), link_bytes_per_s=31.508e9)
+    copies = [(0, 1), (4, 5)]
+    direct, staged = (fc.predict(tree, copies, transport=name) for name in ("p2p", "staged"))
+    marked = replace(tree, staged_pairs=(("0", "1"), ("4", "5")))
+    for column in ("elapsed_s", "bottleneck"):
+        assert fc.predict(marked, copies)[column].tolist() == staged[column].tolist()
+        assert fc.predict(marked, copies, transport="p2p")[column].tolist() == direct[column].tolist()
+    # One of two copies is staged: it has the time of its halves, and the other one stays direct.
+    half = fc.predict(replace(tree, staged_pairs=(("0", "1"),)), copies)
+    assert half["transport"].tolist() == ["staged", "p2p"]
+    assert half["elapsed_s"].tolist() == pytest.approx(
+        [staged["elapsed_s"][0], fc.predict(tree, [(4, 5)], model="endpoint_engines")["elapsed_s"][0]], rel=1e-6
+    )
+    with pytest.raises(
+        InputError, match="is staged for 2 copies, which only .* support; choose one of them, or transport p2p"
+    ):
+        fc.predict(marked, copies, model="max_min")
+    # Copies of host memory and other pairs need no peer access.
+    assert "transport" not in fc.predict(marked, [(0, 2)])
+    assert "transport" not in fc.predict(marked, fc.host_copies(marked))
+
+
+def test_any_mix_of_transports_has_one_row_per_copy():
+    tree = replace(regular_tree("flat4x2", (2, 4)), link_bytes_per_s=31.508e9)
+    chance = np.random.default_rng(5)
+    for _ in range(20):
+        ends = [tuple(pair) for pair in chance.permuted(np.tile(np.arange(8), (4, 1)), axis=1)[:, :2].tolist()]
+        staged = [pair for pair in set(ends) if chance.random() < 0.5]
+        marked = replace(tree, staged_pairs=tuple((str(one), str(other)) for one, other in staged))
+        table = fc.predict(marked, ends)
+        assert (
+            list(zip(table["source"].astype(str).astype(int), table["target"].astype(str).astype(int), strict=True))
+            == ends
+        )
+        if staged:
+            assert (table["transport"] == "staged").tolist() == [pair in staged for pair in ends]
+        assert (table["slowdown"] > 1 - 1e-9).all()
+
+
+def test_measurements_state_which_pairs_have_no_peer_access(tmp_path):
+    rates = [[50.0] * 4 for _ in range(4)]
+    refused = [(one, other) for one in range(4) for other in range(4) if one // 2 != other // 2]
+    (tmp_path / "peer.txt").write_text(peer_test(rates, disabled=refused))
+    (tmp_path / "topo.txt").write_text(FOUR)
+    call = [
+        "predict",
+        str(tmp_path / "topo.txt"),
+        "--copies",
+        "0>2 1>0",
+        "--measurements",
+        str(tmp_path / "peer.txt"),
+        "--format",
+        "csv",
+    ]
+    result = CliRunner().invoke(app, call)
+    assert result.exit_code == 0, result.output
+    rows = [line.split(",") for line in result.stdout.splitlines()]
+    place = rows[0].index("transport")
+    assert [row[place] for row in rows[1:3]] == ["staged", "p2p"]
+    assert "8 pairs have no peer access" in result.stderr
+    direct = CliRunner().invoke(app, [*call, "--transport", "p2p"])
+    assert direct.exit_code == 0, direct.output
+    assert "transport" not in direct.stdout
+
+
+def test_collectives_and_diagnoses_use_the_pairs(tmp_path):
+    tree = imported(tmp_path, {"m.txt": FOUR, "p2p.txt": PAIRS})
+    known = {"sizes": ["16 MiB"], "gpu": "A100", "cpu": "amd", "nccl_version": "2.21.5"}
+    forecast = fc.collective(tree, **known)
+    assert set(forecast.transports) == {"P2P", "SHM"}
+    assert set(forecast.transports["SHM"]) <= {f"{one}>{other}" for one, other in CROSSING}
+    # A setting of the user counts more than the topology.
+    assert set(fc.collective(tree, transport="p2p", **known).transports) == {"P2P"}
+    whole = imported(tmp_path, {"m.txt": FOUR, "p2p.txt": every("CNS")})
+    assert set(fc.collective(whole, **known).transports) == {"SHM"}
+    (tmp_path / "m.txt").write_text(FOUR)
+    (tmp_path / "p2p.txt").write_text(PAIRS)
+    found = fc.diagnose([tmp_path / "m.txt", tmp_path / "p2p.txt"], link="gen4x16").findings
+    assert [one.cause for one in found] == ["no_peer_access"]
+    assert "p2p.txt" in found[0].text
