@@ -5,11 +5,42 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from tests.unit.collectives.test_interfaces import TABLE
+from tests.unit.gpucentric.test_bandwidth_matrices import PEER
+from tests.unit.maxrate.test_measurements import BENCHPRESS, IMB, NETGAUGE
 from tests.unit.maxrate.test_transport_output import IB_BANDWIDTH, IB_LATENCY, UCX_BANDWIDTH, UCX_LATENCY
 from tests.unit.pcie.measurements.test_logs import P2PMARK_WRITES
-from tests.unit.pcie.measurements.test_rocm_output import ALL_TO_ALL, OLD_PEER_COPIES, OLD_PEER_LIST
+from tests.unit.pcie.measurements.test_rocm_output import (
+    ALL_TO_ALL,
+    OLD_PEER_COPIES,
+    OLD_PEER_LIST,
+    ROCM_BANDWIDTH_TEST,
+)
+from tests.unit.pcie.topology.test_listings import ROCM as ROCM_TOPOLOGY
+from tests.unit.pcie.topology.test_listings import TREE as LSPCI_TREE
+from tests.unit.pcie.topology.test_listings import lspci
 from tests.unit.percs.test_launcher_files import MONITORED
+
+COLLECTIVES = Path(__file__).parents[1] / "data" / "collectives"
+NCCL_LOG = (COLLECTIVES / "nccl_debug_info.log").read_text()
+FOUR_GPUS = """name: four
+link_bytes_per_s: 31.508e+9
+vertices:
+  - {name: RC, kind: root_complex}
+  - {name: "0", kind: endpoint, parent: RC}
+  - {name: "1", kind: endpoint, parent: RC}
+  - {name: "2", kind: endpoint, parent: RC}
+  - {name: "3", kind: endpoint, parent: RC}
+"""
+PAIR_TABLE = """source,target,kind,value,unit
+0,1,one_way,50,GB/s
+1,0,one_way,51,GB/s
+0,1,both_ways,97,GB/s
+0,1,latency,1.4,us
+H,0,host_to_device,52,GB/s
+"""
 
 GRAPHS = "graph,source,target,size_bytes,start_s\nhalo,0,1,1048576,0\nhalo,1,4,2097152,0.001\nring,3,2,4096,0\n"
 TREE = """name: mine
@@ -245,6 +276,17 @@ DOORS = (
     _door("topology XML", "machine.xml", [NCCL, HWLOC], lambda f, o: ["topology", "import", f, "-o", o], {}, "out.yaml"),
     _door("peer access", "topo.txt", [CLASSES + ACCESS],
           lambda f, o: ["topology", "import", f, "--link", "gen4x16", "-o", o], {}, "out.yaml"),
+    _door("listings", "machine.txt", [CLASSES, ROCM_TOPOLOGY, LSPCI_TREE, lspci(), NCCL_LOG],
+          lambda f, o: ["topology", "import", f, "--link", "gen4x16", "-o", o], {}, "out.yaml"),
+    _door("NCCL log", "run.log", [NCCL_LOG, TABLE, NCCL_LOG + TABLE],
+          lambda f, o: ["collective", "machine.yaml", "--log", f, "--gpu", "L40S", "--cpu", "amd", "-o", o],
+          {"machine.yaml": FOUR_GPUS}, "out.csv"),
+    _door("NCCL graph", "graph.xml", [(COLLECTIVES / "graph.xml").read_text()],
+          lambda f, o: ["collective", "machine.yaml", "--nccl-graph", f, "--gpu", "L40S", "--cpu", "amd", "-o", o],
+          {"machine.yaml": FOUR_GPUS}, "out.csv"),
+    _door("bug report", "report.txt", [CLASSES + ACCESS], lambda f, o: ["diagnose", f]),
+    _door("bug report with a log", "report.txt", [NCCL_LOG + TABLE],
+          lambda f, o: ["diagnose", "machine.yaml", f], {"machine.yaml": FOUR_GPUS}),
     _door("graphs CSV", "graphs.csv", [GRAPHS], lambda f, o: ["predict", "storm8", f, "-o", o], {}, "out.parquet"),
     _door("pattern CSV", "pattern.csv", ["source,target,size_bytes\n0,1,5\n1,4,6\n4,0,7\n"],
           lambda f, o: ["schedule", "storm8", "--communications", f, "-o", o], {}, "out.json"),
@@ -252,15 +294,16 @@ DOORS = (
     _door("machine parameters", "p.csv", [PARAMETERS],
           lambda f, o: ["predict", "storm8", "graphs.csv", "--parameters", f, "-o", o], {"graphs.csv": GRAPHS}, "out.csv"),
     _door("nvbandwidth", "nv.json", [NVBANDWIDTH, NVBANDWIDTH_TEXT], lambda f, o: ["bandwidth", f, "-o", o], {}, "out.csv"),
-    _door("benchmark output", "osu.out", [OSU, NODECOMM, IB_LATENCY, IB_BANDWIDTH, UCX_LATENCY, UCX_BANDWIDTH], lambda f, o: ["collect", f, "-o", o], {}, "out.csv"),
+    _door("benchmark output", "osu.out", [OSU, NODECOMM, IB_LATENCY, IB_BANDWIDTH, UCX_LATENCY, UCX_BANDWIDTH, BENCHPRESS, IMB, NETGAUGE], lambda f, o: ["collect", f, "-o", o], {}, "out.csv"),
     _door("breakdown benchmarks", "ib.out", [IB_LATENCY, UCX_LATENCY],
           lambda f, o: ["breakdown", "compare", "thunderx2", f]),
     _door("measurements", "m.csv", [MEASUREMENTS], lambda f, o: ["collect", f, "-o", o], {}, "out.csv"),
     _door("measured copies", "copies.csv", [COPIES, COPIES_ONE_BY_ONE],
           lambda f, o: ["validate", "direct8", f, "-o", o], {}, "out.csv"),
     _door("printed copies", "printed.txt",
-          [P2PMARK, P2PMARK_WRITES, TRANSFER_BENCH, NVBANDWIDTH_TEXT, OLD_PEER_COPIES, OLD_PEER_LIST],
+          [P2PMARK, P2PMARK_WRITES, ROCM_BANDWIDTH_TEST, PEER, TRANSFER_BENCH, NVBANDWIDTH_TEXT, OLD_PEER_COPIES, OLD_PEER_LIST],
           lambda f, o: ["validate", "direct8", f, "-o", o], {}, "out.csv"),
+    _door("pairs", "pairs.csv", [PAIR_TABLE], lambda f, o: ["validate", "direct8", f, "-o", o], {}, "out.csv"),
     _door("printed concurrent copies", "printed.txt", [ALL_TO_ALL],
           lambda f, o: ["validate", "pcie5_four_switches", f, "-o", o], {}, "out.csv"),
     _door("timers", "timers.csv", [TIMERS], lambda f, o: ["breakdown", "derive", "--timers", f, "--name", "mine"]),

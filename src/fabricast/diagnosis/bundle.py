@@ -13,11 +13,13 @@ from fabricast.core.errors import InputError
 from fabricast.core.warnings import Warning, WarningCode
 from fabricast.diagnosis.sources import Content, Source, read_sources
 from fabricast.inputs.bandwidth_matrices import pairs_without_access
+from fabricast.inputs.files import read_text
 from fabricast.nccl.tests_output import NcclTestsTable
 from fabricast.pcie.machines.validation import validate_machine
 from fabricast.pcie.measurements.files import copies_of_machine
 from fabricast.pcie.topology.files import load_tree
-from fabricast.pcie.topology.listings.importing import import_machine
+from fabricast.pcie.topology.listings.importing import describes_machine, import_machine
+from fabricast.pcie.topology.listings.peer_access import has_access_matrix, read_access_matrix, with_peer_access
 from fabricast.pcie.topology.tree import PcieTree, single_copy_rate_of
 
 __all__ = ["Diagnosis", "Evidence", "diagnose"]
@@ -121,7 +123,7 @@ def diagnose(
         If no known program wrote a file, no file describes the machine, or files contradict each other.
     """
     sources = read_sources([Path(path) for path in files])
-    described = [source.path for source in sources if Content.TOPOLOGY in source.contents]
+    described = _descriptions(sources)
     if not described:
         raise InputError(
             "describe no topology, expected hwloc or NCCL XML, nvidia-smi topo, lspci or NCCL_DEBUG_SUBSYS=GRAPH",
@@ -153,12 +155,29 @@ def diagnose(
     )  # fmt: skip
 
 
+def _is_yaml(path: Path) -> bool:
+    return path.suffix.lower() in (".yaml", ".yml")
+
+
+def _descriptions(sources: Sequence[Source]) -> list[Path]:
+    """Return the files that describe the machine; beside a YAML topology, the lines of NCCL logs are not needed."""
+    described = [source for source in sources if Content.TOPOLOGY in source.contents]
+    has_yaml = any(_is_yaml(source.path) for source in described)
+    return [source.path for source in described if not (has_yaml and Content.NCCL_LOG in source.contents)]
+
+
 def _tree(paths: Sequence[Path], link: str | None, gpu: str | None, *, include_display: bool) -> PcieTree:
-    yaml = [path for path in paths if path.suffix.lower() in (".yaml", ".yml")]
-    if yaml:
-        if len(paths) > 1:
-            raise InputError("is one of several descriptions, expected a YAML topology alone", path=yaml[0])
-        return load_tree(yaml[0])
+    yaml = next((path for path in paths if _is_yaml(path)), None)
+    if yaml is not None:
+        tree = load_tree(yaml)
+        for path in paths:
+            text = "" if path == yaml else read_text(path)
+            if not text:
+                continue
+            if describes_machine(text) or not has_access_matrix(text):
+                raise InputError("is one of several descriptions, expected a YAML topology alone", path=yaml)
+            tree = with_peer_access(tree, read_access_matrix(text, path), None, path)
+        return tree
     return import_machine(paths, link=link, gpu=gpu, include_display=include_display, network_cards=True)
 
 

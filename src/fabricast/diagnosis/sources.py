@@ -43,6 +43,8 @@ class Source:
         Tables of nccl-tests.
     log : NcclLog or None
         Statements of NCCL.
+    programs : tuple of str
+        Programs that printed the measured copies.
     """
 
     path: Path
@@ -50,9 +52,15 @@ class Source:
     text: str = ""
     tables: tuple[NcclTestsTable, ...] = ()
     log: NcclLog | None = None
+    programs: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        parts: list[str] = [str(content) for content in self.contents if content is not Content.COLLECTIVES]
+        programs = f" of {', '.join(self.programs)}" if self.programs else ""
+        parts = [
+            f"{content}{programs if content is Content.COPIES else ''}"
+            for content in self.contents
+            if content is not Content.COLLECTIVES
+        ]
         parts += [str(table) for table in self.tables]
         return f"{self.path}: {'; '.join(parts)}"
 
@@ -83,7 +91,8 @@ def _source(path: Path) -> Source:
     contents: list[Content] = []
     if describes_machine(text) or has_access_matrix(text):
         contents.append(Content.TOPOLOGY)
-    if programs_in(text):
+    programs = programs_in(text)
+    if programs:
         contents.append(Content.COPIES)
     tables: tuple[NcclTestsTable, ...] = ()
     log = None
@@ -100,4 +109,4 @@ def _source(path: Path) -> Source:
             "rocm_bandwidth_test, TransferBench), nccl-tests or NCCL_DEBUG=INFO" + nearest_program(text),
             path=path,
         )
-    return Source(path, tuple(contents), text, tables, log)
+    return Source(path, tuple(contents), text, tables, log, programs)

@@ -24,6 +24,8 @@ _PERFTEST_TITLE = re.compile(
     r"\s*(RDMA_Write|RDMA_Read|Send|Atomic\S*)\s+(?:Post List\s+)?(Bidirectional\s+)?(BW|Latency)\s"
 )
 _PERFTEST_HEADER = re.compile(r"\s*#bytes\s+#iterations\s+(.*)")
+#: Bytes, iterations, three rates or at least three times.
+_FEWEST_COLUMNS = 5
 _UNITS = {"MB/sec": _MIB, "MiB/sec": _MIB, "Gb/sec": 1.25e8}
 
 
@@ -121,7 +123,7 @@ def read_perftest(lines: Sequence[str], processes: int | None) -> Iterator[Readi
             if test.startswith(("RDMA_Read", "Atomic")):
                 raise InputError(f"test is '{test}', expected ib_write or ib_send: reads take both ways", line=number)
         values = numbers_of(line, number) if columns and line[:1].isspace() else None
-        if not values or len(values) < 4:
+        if not values or len(values) < _FEWEST_COLUMNS:
             continue
         name = f"ib_{'send' if test.startswith('Send') else 'write'}"
         if "t_typical" in columns:

@@ -15,19 +15,27 @@ from fabricast.nccl.system import PathType, Version, parse_version
 __all__ = ["LoggedChoice", "NcclLog", "is_nccl_log", "read_nccl_log"]
 
 _INFO = re.compile(r"NCCL (?:INFO|WARN) (.*)")
+_STATEMENT = re.compile(
+    r"NCCL version|set by environment|Channel \d|Pattern \d|n[rR]anks \d|coll channels|Bytes ->|Could not find|"
+    r"P2P is disabled"
+)
 _VERSION = re.compile(r"NCCL version (\d+\.\d+\.\d+)")
-_COMM = re.compile(r"comm (0x[0-9a-f]+) .*?rank (\d+) n[rR]anks (\d+)(.*)")
+_COMM = re.compile(r"comm (0x[0-9a-f]+) .*?rank (\d{1,15}) n[rR]anks (\d{1,15})(.*)")
 _BUS = re.compile(r"busId ([0-9a-f]+)")
-_NODES = re.compile(r"nNodes (\d+)")
-_CHANNEL = re.compile(r"Channel (\d+)/(\d+) :((?:\s+\d+)+)(\.\.\.)?\s*$")
-_VIA = re.compile(r"Channel (\d+)(?:/\d+)? : (\d+)\[[^\]]*\] -> (\d+)\[[^\]]*\] (?:\[\w+\] )?via (\S+)")
-_PATTERN = re.compile(r"Pattern (\d+), crossNic \d+, nChannels (\d+), (?:bw|speed) ([\d.]+)/([\d.]+), type (\w+)/(\w+)")
-_COLL = re.compile(r"(\d+) coll channels")
-_CHOICE = re.compile(r"(\w+): (\d+) Bytes -> Algo (\w+) proto (\w+)(?: channel\{Lo\.\.Hi\}=\{(\d+)\.\.(\d+)\})?")
-_OLD_CHOICE = re.compile(r"(\d+) Bytes -> Algo (\d+) proto (\d+) time ([\d.]+)")
+_NODES = re.compile(r"nNodes (\d{1,15})")
+_CHANNEL = re.compile(r"Channel (\d{1,15})/(\d{1,15}) :((?:\s+\d{1,15})+)(\.\.\.)?\s*$")
+_VIA = re.compile(r"Channel (\d{1,15})(?:/\d+)? : (\d{1,15})\[[^\]]*\] -> (\d{1,15})\[[^\]]*\] (?:\[\w+\] )?via (\S+)")
+_PATTERN = re.compile(
+    r"Pattern (\d{1,15}), crossNic \d+, nChannels (\d{1,15}), (?:bw|speed) ([\d.]+)/([\d.]+), type (\w+)/(\w+)"
+)
+_COLL = re.compile(r"(\d{1,15}) coll channels")
+_CHOICE = re.compile(
+    r"(\w+): (\d{1,15}) Bytes -> Algo (\w+) proto (\w+)(?: channel\{Lo\.\.Hi\}=\{(\d{1,15})\.\.(\d{1,15})\})?"
+)
+_OLD_CHOICE = re.compile(r"(\d{1,15}) Bytes -> Algo (\d{1,15}) proto (\d{1,15}) time ([\d.]+)")
 _ENV = re.compile(r"(NCCL_\w+) set by environment to (\S+?)\.?$")
-_FALLBACK = re.compile(r"Could not find a path for pattern (\d+)")
-_DISABLED = re.compile(r"P2P is disabled between (?:NVLINK )?connected GPUs (\d+) and (\d+)")
+_FALLBACK = re.compile(r"Could not find a path for pattern (\d{1,15})")
+_DISABLED = re.compile(r"P2P is disabled between (?:NVLINK )?connected GPUs (\d{1,15}) and (\d{1,15})")
 _ALGORITHMS, _PROTOCOLS = ("tree", "ring"), ("ll", "ll128", "simple")
 
 
@@ -161,10 +169,9 @@ def read_nccl_log(text: str, path: Path | str) -> NcclLog:
     log, sizes = NcclLog(), Counter[int]()
     for number, line in clean_lines(text):
         match = _INFO.search(line)
-        if match is None:
-            continue
-        body = match[1].strip()
-        _statement(log, sizes, body, path, number)
+        # Most lines of a large log state nothing about the communicator.
+        if match is not None and _STATEMENT.search(line):
+            _statement(log, sizes, match[1].strip(), path, number)
     if not is_nccl_log(text):
         raise InputError("contains no line 'NCCL INFO', expected output with NCCL_DEBUG=INFO", path=path)
     if sizes:

@@ -77,7 +77,7 @@ def read_graph(path: Path | str) -> SearchGraph:
         raise InputError("has no graph with id 0, expected rings", path=path)
     orders = tuple(tuple(_rank(gpu, path) for gpu in channel.iter("gpu")) for channel in ring.iter("channel"))
     count = ring.get("nchannels", "")
-    if not count.isdigit() or int(count) != len(orders) or not orders:
+    if not (count.isascii() and count.isdigit() and len(count) < 6) or int(count) != len(orders) or not orders:
         raise InputError(f"nchannels is '{count}', expected the number of channels {len(orders)}", path=path)
     ranks = sorted(orders[0])
     for order in orders:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -20,9 +21,10 @@ _RANK = re.compile(
 )
 _STARTING = re.compile(r"#\s*(?:Collective test starting|Using|Running):?\s*(\w+_perf)")
 _OPERATION = re.compile(r"\b(all_?reduce|all_?gather|reduce_?scatter|broadcast|reduce|all_?to_?all|sendrecv)_perf\b")
-_VERSION = re.compile(r"#?\s*(nccl|rccl)-tests version (\S+)(?:.*nccl-library=(\d+))?")
-_BOUNDS = re.compile(r"#\s*Out of bounds values\s*:\s*(\d+)\s*(\w+)")
-_THREADS = re.compile(r"#\s*nThread\s+(\d+)\s+nGpus\s+(\d+)")
+_VERSION = re.compile(r"#?\s*(nccl|rccl)-tests version (\S+)(?:.*nccl-library=(\d{1,15}))?")
+_COUNT = re.compile(r"[0-9]{1,15}")
+_BOUNDS = re.compile(r"#\s*Out of bounds values\s*:\s*(\d{1,15})\s*(\w+)")
+_THREADS = re.compile(r"#\s*nThread\s+(\d{1,15})\s+nGpus\s+(\d{1,15})")
 #: Data types and reductions of a row.
 _WORDS = re.compile(r"[a-z][a-z0-9_]*")
 #: Relative difference above which a printed bandwidth contradicts size and time; printed numbers have two decimals.
@@ -184,6 +186,8 @@ def read_nccl_tests(text: str, path: Path | str, *, operation: str | None = None
         rows, excluded = [], []
 
     for number, line in clean_lines(text):
+        if "NCCL INFO" in line:
+            continue
         if line.startswith("#") or not line[:1].isspace() or "NCCL" in line:
             match = _RANK.match(line)
             if heading.has_table and (match is not None or _THREADS.match(line) or _VERSION.match(line)):
@@ -223,19 +227,21 @@ def read_nccl_tests(text: str, path: Path | str, *, operation: str | None = None
 def _row(number: int, line: str, is_old: bool) -> NcclTestsRow | str | None:
     """Return a row; a text with the reason if it is excluded; None for other lines."""
     words = line.split()
-    if len(words) < 4 or not words[0].isdigit() or not words[1].isdigit() or not _WORDS.fullmatch(words[2]):
+    if len(words) < 4 or not all(map(_COUNT.fullmatch, words[:2])) or not _WORDS.fullmatch(words[2]):
         return None
     # A column of the reduction, and since 2.10 one of the root, precede the times.
     values = words[3:]
     while values and (_WORDS.fullmatch(values[0]) or values[0] == "-1"):
         values = values[1:]
-    if len(words) - len(values) == 4 and values and len(values) in (5, 9) and values[0].isdigit():
+    if len(words) - len(values) == 4 and values and len(values) in (5, 9) and _COUNT.fullmatch(values[0]):
         values = values[1:]
     scale = 1e-3 if is_old else 1e-6
     try:
         numbers = [None if word == "N/A" else float(word) for word in values]
     except ValueError:
         return "is not a row of numbers"
+    if not all(number is None or math.isfinite(number) for number in numbers):
+        return "has a number that is not finite"
     if len(numbers) not in (3, 4, 8) and not (is_old and len(numbers) in (4, 8)):
         return f"has {len(numbers)} numbers, expected 4 or 8: the log is truncated"
     time, bus = numbers[0], numbers[2]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ _NAMES = {
     Operation.BROADCAST: "broadcast", Operation.REDUCE: "reduce",
 }  # fmt: skip
 _ALGORITHMS = ("tree", "ring", "collnet_direct", "collnet_chain", "nvls", "nvls_tree", "pat")
+_INTEGER = re.compile(r"-?[0-9]{1,18}")
 _FIELDS = (
     "collective_type", "min_bytes", "max_bytes", "algorithm", "protocol", "channels", "nNodes", "nRanks", "numPipeOps",
     "regBuff",
@@ -114,7 +116,7 @@ def read_tuner(path: Path | str) -> tuple[list[TunerRule], list[str]]:
             )
         values = []
         for name, text in zip((*_FIELDS[1:3], *_FIELDS[5:]), (*fields[1:3], *fields[5:]), strict=False):
-            if not text.lstrip("-").isdigit():
+            if not _INTEGER.fullmatch(text):
                 raise InputError(f"{name} is '{text}', expected an integer", path=path, line=number)
             values.append(int(text))
         for name, text, known in (("algorithm", fields[3], _ALGORITHMS), ("protocol", fields[4], tuple(Protocol))):

@@ -2,6 +2,7 @@
 
 import re
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from fabricast.core.errors import InputError
 from fabricast.nccl.costs import Operation, bus_factor
 from tests.unit.pcie.topology.test_listings import groups, lspci, matrix
 
+DATA = Path(__file__).parents[2] / "data" / "collectives"
 PAIRS_OF_FOUR = groups((2, "PIX"), (2, "NODE"))
 EIGHT_ON_TWO_SOCKETS = (groups((4, "NODE"), (2, "SYS")), [0] * 4 + [1] * 4)
 
@@ -260,3 +262,25 @@ def test_logs_of_many_lines_need_bounded_memory(tmp_path):
     finally:
         tracemalloc.stop()
     assert peak < 5 * size
+
+
+def test_a_yaml_topology_is_used_beside_logs_and_peer_access(tmp_path):
+    (tmp_path / "topo.txt").write_text(matrix(PAIRS_OF_FOUR))
+    fc.load_topology(tmp_path / "topo.txt")
+    run = CliRunner().invoke(
+        app, ["topology", "import", str(tmp_path / "topo.txt"), "--link", "gen4x16", "-o", str(tmp_path / "m.yaml")]
+    )
+    assert run.exit_code == 0, run.output
+    # A log of NCCL with lines about the topology has other content as well.
+    (tmp_path / "run.log").write_text((DATA / "nccl_debug_info.log").read_text())
+    assert fc.diagnose([tmp_path / "m.yaml", tmp_path / "run.log"]).tree.name == "topo"
+    (tmp_path / "p2p.txt").write_text(
+        " GPU0 GPU1 GPU2 GPU3\n"
+        + "".join(
+            f"GPU{one} " + " ".join("X" if one == other else "CNS" for other in range(4)) + "\n" for one in range(4)
+        )
+    )
+    (found,) = fc.diagnose([tmp_path / "m.yaml", tmp_path / "p2p.txt"]).findings
+    assert (found.cause, found.text.split(" (")[0]) == ("no_peer_access", "12 of 12 pairs have no peer access")
+    with pytest.raises(InputError, match="is one of several descriptions, expected a YAML topology alone"):
+        fc.diagnose([tmp_path / "m.yaml", tmp_path / "topo.txt"])

@@ -6,6 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 import fabricast as fc
+from fabricast.api.breakdown import load_system
 from fabricast.cli.main import app
 from fabricast.core.errors import InputError
 from fabricast.maxrate.benchmark_output import read_output
@@ -134,7 +135,7 @@ def test_benchmarks_are_compared_with_the_totals_of_their_layers(tmp_path):
     }  # fmt: skip
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-    system = fc.api.breakdown.load_system("thunderx2")
+    system = load_system("thunderx2")
     table = fc.compare_breakdown(system, [tmp_path / name for name in files]).set_index("test")
     assert table["measured_ns"].to_dict() == pytest.approx(
         {"osu_latency": 1360, "ib_write_lat": 1030, "ib_write_bw": 300.01, "tag_latency": 1204}, rel=1e-4

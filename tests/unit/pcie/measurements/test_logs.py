@@ -104,7 +104,10 @@ def test_nvbandwidth_without_its_announcements_is_read(tmp_path):
     shortened = TEXT.replace("Running device_to_device_memcpy_read_ce.", "Running device_to_device_mem")
     warned = TEXT.replace("\n 1     22", "\nWARNING: clocks changed\n[W] slow link\n 1     22")
     verbose = TEXT.replace("\nSUM dev", "\nMIN device_to_device_memcpy_read_ce 20.00\nSUM dev")
-    for text in (cut, shortened, warned, verbose):
+    # Version 0.10 prints no empty line above the sum, and a coefficient below it.
+    newest = re.sub(r"\n\n(SUM (\S+) .*\n)", r"\n\1COEFFICIENT_OF_VARIATION \2 0.01\n", TEXT)
+    assert newest.count("COEFFICIENT") == 2
+    for text in (cut, shortened, warned, verbose, newest):
         assert rates(path, text) == expected, text
     with pytest.raises(InputError, match="line 5 has a matrix without a test: 'Running' above and 'SUM' below"):
         rates(path, re.sub("Running .*|SUM .*", "", TEXT) + "Running late.\nend\n")

@@ -17,11 +17,11 @@ __all__ = ["PciDevice", "is_lspci_tree", "is_verbose_lspci", "lspci_machine", "r
 
 _DEVICE = re.compile(r"^(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}):([0-9a-fA-F]{2})\.([0-7]) (.*)")
 _BUS = re.compile(r"Bus: primary=([0-9a-f]{2}), secondary=([0-9a-f]{2}), subordinate=([0-9a-f]{2})")
-_LINK = re.compile(r"Lnk(Cap|Sta):.*?Speed ([\d.]+)GT/s(?:[^,]*), Width x(\d+)")
+_LINK = re.compile(r"Lnk(Cap|Sta):.*?Speed ([\d.]+)GT/s(?:[^,]*), Width x(\d{1,15})")
 #: Transfer rates of PCIe in GT/s.
 _SPEEDS = (2.5, 5.0, 8.0, 16.0, 32.0, 64.0)
-_NODE = re.compile(r"NUMA node: (-?\d+)")
-_PAYLOAD = re.compile(r"MaxPayload (\d+) bytes, MaxReadReq (\d+) bytes")
+_NODE = re.compile(r"NUMA node: (-?\d{1,15})")
+_PAYLOAD = re.compile(r"MaxPayload (\d{1,15}) bytes, MaxReadReq (\d{1,15}) bytes")
 _ACCESS = re.compile(r"ACSCtl:.*ReqRedir([+-])")
 _ACCELERATOR = re.compile(
     r"(3D controller|Processing accelerators?|Co-processor|Display controller|\[0302\]|\[1200\]|\[0b40\]|\[0380\])"

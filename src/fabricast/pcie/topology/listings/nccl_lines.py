@@ -12,8 +12,9 @@ from fabricast.pcie.topology.xml_devices import Device, Machine
 __all__ = ["has_nccl_tree", "read_nccl_tree"]
 
 _START, _END = re.compile(r"=== System : maxBw"), re.compile(r"={20,}\s*$")
-_CPU = re.compile(r"^CPU/(?:\d+-)?([0-9a-fA-F]+)")
-_LINK = re.compile(r"^( *)\+ PCI\[([\d.]+)\] - (PCI|GPU|NIC)/(?:\d+-)?([0-9a-fA-F]+)(?: \((\w+)\))?")
+_CPU = re.compile(r"^CPU/(?:\d+-)?([0-9a-fA-F]{1,16})")
+_NUMBER = re.compile(r"[0-9]{1,4}")
+_LINK = re.compile(r"^( *)\+ PCI\[([\d.]+)\] - (PCI|GPU|NIC)/(?:\d+-)?([0-9a-fA-F]{1,16})(?: \((\w+)\))?")
 _PEER = re.compile(r"^ *\+ (?:NVL|NVS|XGMI)\[")
 #: Raw rate of PCIe Gen3 x16 in bytes/s, which NCCL counts as 12 GB/s.
 _GEN3_BYTES_PER_S, _GEN3_GB_PER_S = 15.754e9, 12.0
@@ -68,7 +69,7 @@ def read_nccl_tree(text: str, path: Path, *, network_cards: bool = False) -> Mac
             parent = above[max(depth for depth in above if depth < column)]
             device = Device(_bus_id(match[4]), rate / _GEN3_GB_PER_S * _GEN3_BYTES_PER_S, number)
             device.is_accelerator = match[3] == "GPU"
-            device.number = int(match[5]) if match[3] == "GPU" and match[5] and match[5].isdigit() else None
+            device.number = int(match[5]) if match[3] == "GPU" and match[5] and _NUMBER.fullmatch(match[5]) else None
             if match[3] == "NIC" and network_cards:
                 device.network_card = ""
             parent.children.append(device)

@@ -14,8 +14,9 @@ from fabricast.pcie.topology.tree import PATH_CLASSES
 __all__ = ["is_rocm_matrix", "is_topology_matrix", "read_rocm_matrix", "read_topology_matrix"]
 
 _HEADER = re.compile(r"^\s*GPU0\b")
-_GPU, _CARD = re.compile(r"GPU(\d+)"), re.compile(r"NIC\d+|mlx\w+|bnxt\w+|hfi\w+|irdma\w+|i40iw\w+|rdmap\w+")
-_LINKS = re.compile(r"NV(\d+)")
+_GPU, _CARD = re.compile(r"GPU(\d{1,15})"), re.compile(r"NIC\d+|mlx\w+|bnxt\w+|hfi\w+|irdma\w+|i40iw\w+|rdmap\w+")
+_LINKS = re.compile(r"NV(\d{1,15})")
+_NODE_NUMBER = re.compile(r"[0-9]{1,4}")
 _OLD_CLASSES = {"SOC": "SYS"}
 _CARD_NAME = re.compile(r"^\s*(NIC\d+):\s*(\S+)")
 _MOST_GPUS = 256
@@ -23,6 +24,8 @@ _MOST_GPUS = 256
 
 def is_topology_matrix(text: str) -> bool:
     """Return whether a text contains the matrix of ``nvidia-smi topo -m``."""
+    if "GPU0" not in text:
+        return False
     lines = [line for _, line in clean_lines(text)]
     return any(_HEADER.match(line) and "Affinity" in line for line in lines) or any(
         re.match(r"^GPU0\s+X\b", line) for line in lines
@@ -105,7 +108,7 @@ def _numa_node(words: list[str]) -> int | None:
     """Return the NUMA node after the CPU affinity; None if it is not printed."""
     # The CPU affinity has commas or ranges; the NUMA affinity is one number.
     rest = words[1:] if words else []
-    return int(rest[0]) if rest and rest[0].isdigit() else None
+    return int(rest[0]) if rest and _NODE_NUMBER.fullmatch(rest[0]) else None
 
 
 def _check_symmetric(matrix: ClassMatrix, path: Path) -> None:
@@ -121,7 +124,7 @@ def _check_symmetric(matrix: ClassMatrix, path: Path) -> None:
 
 
 _ROCM_TITLE = re.compile(r"Link Type between two GPUs", re.IGNORECASE)
-_ROCM_NODE = re.compile(r"GPU\[(\d+)\]\s*:\s*\(Topology\) Numa (?:Node|Affinity):\s*(-?\d+)")
+_ROCM_NODE = re.compile(r"GPU\[(\d{1,15})\]\s*:\s*\(Topology\) Numa (?:Node|Affinity):\s*(-?\d{1,15})")
 
 
 def is_rocm_matrix(text: str) -> bool:

@@ -22,11 +22,15 @@ _REASONS = {
     "DR": "disabled by a registry key", "U": "unknown",
 }  # fmt: skip
 _HEADER = re.compile(r"^\s*GPU0(?:\s+GPU\d+)*\s*$")
+_FIRST_ROW = re.compile(r"GPU0[ \t]+X[ \t]+(?:OK|U|[A-Z]?NS|DR)\b")
 _ROW = re.compile(rf"^\s*(GPU\d+)((?:\s+(?:X|OK|{'|'.join(_REASONS)}))+)\s*$")
 
 
 def _blocks(text: str) -> Iterator[tuple[int, dict[str, tuple[int, list[str]]]]]:
     """Yield the line of the header and the rows of each matrix of peer access."""
+    if _FIRST_ROW.search(text) is None:
+        # Logs of many megabytes are searched for their matrix only if they have its first row.
+        return
     header, rows = 0, dict[str, tuple[int, list[str]]]()
     for number, line in clean_lines(text):
         row = _ROW.match(line) if header else None
