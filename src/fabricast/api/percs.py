@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from fabricast.api.quantities import check_count
 from fabricast.percs.loads import ROUTINGS, route
 from fabricast.percs.mapped_traffic import mapped_traffic
 from fabricast.percs.network_files import load_network
@@ -75,6 +76,7 @@ def link_loads(
     >>> int(loads.loc[("direct", "D"), "links"])
     4032
     """
+    check_count("tiles", tiles, 100_000)
     machine = load_network(
         str(pattern), groups=groups, gateway=gateway, multiplicity=multiplicity,
         file=None if network is None else Path(network), ranks_per_node=ranks_per_node,

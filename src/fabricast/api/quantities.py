@@ -23,13 +23,13 @@ def check_count(argument: str, count: int, most: int, least: int = 1) -> None:
     Raises
     ------
     InputError
-        If the count is out of range.
+        If the count is out of range or not an integer.
 
     Examples
     --------
     >>> check_count("threads", 2, MOST_THREADS)
     """
-    if not least <= count <= most:
+    if isinstance(count, bool) or count != count or not least <= count <= most or count != int(count):
         raise InputError(f"is {count:g}, expected {least:,} to {most:,}", argument=argument)
 
 

@@ -27,6 +27,8 @@ from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["FastestSchedule", "fastest_schedule"]
 
+#: Longest latency of a message in s; longer ones are typing errors.
+_LONGEST_LATENCY_S = 10.0
 #: Maximum number of schedules that a search evaluates.
 EVALUATIONS = 40_000
 
@@ -128,6 +130,8 @@ def fastest_schedule(
     (True, True)
     """
     check_count("top", top, 100_000)
+    if not 0 <= latency_s <= _LONGEST_LATENCY_S:
+        raise InputError(f"is {latency_s:g}, expected 0 to {_LONGEST_LATENCY_S:g} s", argument="latency_s")
     check_count("threads", threads, MOST_THREADS)
     chosen = named_model(model) if isinstance(model, str) else model
     if mode not in get_args(Mode):

@@ -166,12 +166,15 @@ def read_timers(path: Path | str) -> pd.DataFrame:
     wrong = ~timers["region"].isin(regions)
     for name in ("raw_ns", "overhead_ns"):
         wrong |= ~timers[name].between(0, _LATEST_NS)
+    # Iterations are numbered from 0.
+    wrong |= (timers["iter"] < 0) | (timers["iter"] != timers["iter"].round())
     if wrong.any():
         line = int(wrong.index[int(np.argmax(wrong))])
         row = timers.loc[line]
         raise InputError(
-            f"region is '{row['region']}' with raw_ns {row['raw_ns']:g} and overhead_ns {row['overhead_ns']:g}; "
-            f"expected times of 0 to {_LATEST_NS:g} and a region of {', '.join(sorted(regions))}",
+            f"region is '{row['region']}' with iter {row['iter']:g}, raw_ns {row['raw_ns']:g} and overhead_ns "
+            f"{row['overhead_ns']:g}; expected an iteration from 0, times of 0 to {_LATEST_NS:g} and a region of "
+            f"{', '.join(sorted(regions))}",
             path=path,
             line=line,
         )

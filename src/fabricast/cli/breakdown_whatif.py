@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from fabricast.api.breakdown import load_system
@@ -12,12 +13,15 @@ from fabricast.core.errors import InputError, unknown_name
 __all__ = ["whatif_lines"]
 
 
+#: Share with or without a percent sign; Python also accepts underscores in numbers.
+_SHARE = re.compile(r"([-+]?(?:[0-9]{1,20}(?:\.[0-9]{0,20})?|\.[0-9]{1,20})(?:[eE][-+]?[0-9]{1,3})?)(%?)")
+
+
 def _share(text: str, option: str) -> float:
-    number = text.strip()
-    try:
-        return float(number.removesuffix("%")) / (100 if number.endswith("%") else 1)
-    except ValueError:
-        raise InputError(f"{option} is '{text}', expected a share such as 25% or 0.25") from None
+    match = _SHARE.fullmatch(text.strip())
+    if match is None:
+        raise InputError(f"{option} is '{text}', expected a share such as 25% or 0.25")
+    return float(match[1]) / (100 if match[2] else 1)
 
 
 def whatif_lines(system: str, reductions: Sequence[str], metric: str, remove: str | None) -> list[str]:

@@ -58,7 +58,7 @@ def read_parameters(path: Path | str) -> list[Parameter]:
     ----------
     path : Path or str
         File with the columns study, system, name, value, unit, tag and source. The optional columns ci_low and
-        ci_high are ignored.
+        ci_high are checked, but not used.
 
     Returns
     -------
@@ -79,9 +79,17 @@ def read_parameter_rows(path: Path | str) -> list[tuple[CsvRow, Parameter]]:
     for row in read_csv(path, PARAMETER_COLUMNS, _INTERVAL_COLUMNS):
         if row["tag"] not in TAGS:
             raise row.error(f"tag is '{row['tag']}', expected one of {', '.join(TAGS)}")
+        _check_interval(row)
         study, system, name, unit, tag, source = (row[column] for column in PARAMETER_COLUMNS if column != "value")
         parameters.append((row, Parameter(study, system, name, row.number("value"), unit, tag, source)))
     return parameters
+
+
+def _check_interval(row: CsvRow) -> None:
+    """Check that the ends of an interval are numbers in order, if the row has them."""
+    low, high = (row.number(name) if row.get(name) else None for name in _INTERVAL_COLUMNS)
+    if low is not None and high is not None and low > high:
+        raise row.error(f"ci_low is {low:g} and ci_high is {high:g}, expected ci_low at most ci_high")
 
 
 def parameter_table(parameters: list[Parameter]) -> pd.DataFrame:

@@ -47,7 +47,7 @@ class ParquetRow:
     def __getitem__(self, column: str) -> str:
         """Return a value as text; empty if it is missing."""
         value = self.values[column]
-        return "" if value is None or value != value else str(value)
+        return "" if value is None or value != value else str(value).strip()
 
     def get(self, column: str, default: str = "") -> str:
         """Return the text of a column, or a default if the file lacks the column."""
@@ -108,6 +108,11 @@ def read_parquet(
         if most_rows is not None and rows > most_rows:
             raise InputError(f"contains {rows:,} rows, expected at most {most_rows:,}", path=path)
         if not (texts or required):
+            nested = next((field for field in file.schema_arrow if _is_nested(field.type)), None)
+            if nested is not None:
+                raise InputError(
+                    f"column '{nested.name}' is of type {nested.type}, expected texts or numbers", path=path
+                )  # fmt: skip
             with _naming(path):
                 whole: pd.DataFrame = file.read().to_pandas(types_mapper=None)
             return whole
@@ -216,10 +221,21 @@ class _Columns:
             for name in self.names:
                 column = table.column(name)
                 if name in self._texts:
-                    columns[name] = _categories(pc.fill_null(column.cast(pa.string()), ""))
+                    # As in CSV, blanks around a text do not count.
+                    columns[name] = _categories(pc.utf8_trim_whitespace(pc.fill_null(column.cast(pa.string()), "")))
                 else:
+                    _check_numbers(column, name)
                     columns[name] = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
         return pd.DataFrame(columns, copy=False)
+
+
+def _check_numbers(column: pa.Array | pa.ChunkedArray, name: str) -> None:
+    """Reject NaN, which is not a missing value: a column may have a default for missing values."""
+    import pyarrow.compute as pc
+    from pyarrow import types
+
+    if types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
+        raise InputError(f"column '{name}' contains NaN, expected numbers or missing values")
 
 
 def _categories(column: pa.Array | pa.ChunkedArray) -> pd.Categorical:

@@ -146,7 +146,14 @@ def validate(
         expected values.
     """
     try:
-        return model.model_validate(value)
+        found = model.model_validate(value)
+        wrong = _boolean_number(value, found, ())
+        if wrong is None:
+            return found
+        raise InputError(
+            f"key '{'.'.join(map(str, wrong))}' is a boolean, expected a number or text",
+            path=path, line=(lines or {}).get(wrong),
+        )  # fmt: skip
     except ValidationError as error:
         first = error.errors()[0]
         location: Location = tuple(first["loc"])
@@ -168,6 +175,23 @@ def validate(
             line = lines.get(location)
             location = location[:-1]
         raise InputError(message, path=path, line=line) from error
+
+
+def _boolean_number(value: Any, found: Any, location: Location) -> Location | None:
+    """Return the place of the first boolean that the model converted to a number or text."""
+    if isinstance(value, bool):
+        return None if isinstance(found, bool) else location
+    if isinstance(value, dict):
+        parts = {key: getattr(found, key, None) for key in value} if isinstance(found, BaseModel) else found
+        pairs = [(key, one, parts.get(key)) for key, one in value.items()] if isinstance(parts, dict) else []
+    elif isinstance(value, list) and isinstance(found, list | tuple) and len(found) == len(value):
+        pairs = list(zip(range(len(value)), value, found, strict=True))
+    else:
+        pairs = []
+    return next(
+        (wrong for key, one, other in pairs if (wrong := _boolean_number(one, other, (*location, key))) is not None),
+        None,
+    )
 
 
 def _quoted(value: Any) -> str:

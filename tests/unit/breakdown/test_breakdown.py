@@ -222,7 +222,7 @@ def test_derived_system_file_works_in_the_what_if_command(tmp_path):
     (["thunderx3"], "is unknown"), (["none.yaml"], "does not exist"),
     (["thunderx2", "--reduce", "pio_copy"], "expected a component and a share"),
     (["thunderx2", "--reduce", "pio=10%"], "is unknown"), (["thunderx2", "--reduce", "pio_copy=150%"], "expected 0 to 1"),
-    (["thunderx2", "--reduce", "pio_copy=nan"], "expected 0 to 1"), (["thunderx2", "--metric", "rate"], "metric 'rate' is unknown"),
+    (["thunderx2", "--reduce", "pio_copy=nan"], "expected a share"), (["thunderx2", "--metric", "rate"], "metric 'rate' is unknown"),
     (["thunderx2", "--remove", "lots"], "expected a share"),
 ])  # fmt: skip
 def test_invalid_what_if_arguments_are_rejected(arguments, message):

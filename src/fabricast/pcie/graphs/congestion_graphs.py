@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from html import escape
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,6 +103,20 @@ class CongestionGraphs:
 
     def __len__(self) -> int:
         return len(self.names)
+
+    def __repr__(self) -> str:
+        counts = ((len(self), "graph", "graphs"), (self.source.size, "copy", "copies"))
+        return f"CongestionGraphs({', '.join(f'{n:,} {one if n == 1 else many}' for n, one, many in counts)})"
+
+    def _repr_html_(self) -> str:
+        from fabricast.pcie.graphs.drawing import graph_svg
+
+        if not len(self):
+            return f"<p>{escape(repr(self))}</p>"
+        first = slice(self.offset[0], self.offset[1])
+        copies = list(zip(self.source[first].tolist(), self.target[first].tolist(), strict=True))
+        more = "" if len(self) == 1 else f", of which '{self.names[0]}' is drawn"
+        return f"{graph_svg(self.names[0], copies)}<p>{escape(repr(self) + more)}</p>"
 
     @property
     def graph_of_communication(self) -> NDArray[np.int64]:

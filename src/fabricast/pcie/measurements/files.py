@@ -100,6 +100,8 @@ def read_measured_copies(
     if not is_table(path):
         return copies_in(read_benchmark_output(path))
     rows = _rows(path)
+    if not rows:
+        raise InputError("contains no rows, expected at least one", path=path)
     systems = list(dict.fromkeys(row.get("system") for row in rows))
     if system is not None:
         rows = [row for row in rows if row.get("system") == system]
@@ -206,6 +208,7 @@ def _from_copies(rows: list[_Row], program: str) -> list[MeasuredGraph]:
     for name, repetitions in rows_by_graph.items():
         first = next(iter(repetitions.values()))
         flows = tuple(_ends(row) for row in first)
+        _check_one_program(name, repetitions.values(), program)
         duplicate = next((number for number, flow in enumerate(flows) if flow in flows[:number]), None)
         if duplicate is not None:
             raise first[duplicate].error(
@@ -227,6 +230,16 @@ def _from_copies(rows: list[_Row], program: str) -> list[MeasuredGraph]:
                           statistic="total" if first[0].get("elapsed_s") else "sum_of_copies")
         )  # fmt: skip
     return graphs
+
+
+def _check_one_program(name: str, repetitions: Iterable[list[_Row]], default: str) -> None:
+    """Check that all rows of a graph have the same program and role."""
+    rows = [row for repetition in repetitions for row in repetition]
+    for column, of_row in (("program", lambda row: _program(row, default)), ("role", _role)):
+        first = of_row(rows[0])
+        other = next((row for row in rows if of_row(row) != first), None)
+        if other is not None:
+            raise other.error(f"{column} is '{of_row(other)}', expected '{first}' as in the other rows of '{name}'")
 
 
 def _ends(row: _Row) -> tuple[str, str]:

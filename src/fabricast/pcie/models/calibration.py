@@ -56,6 +56,10 @@ def _observe(tree: PcieTree, times: pd.DataFrame) -> dict[str, list[NDArray[np.f
     """Classify probe runs: isolated local and crossing rates in bytes/s, and conflicts; ignore other graphs."""
     names = tree.endpoint_names
     endpoints = set(names)
+    for column in ("size_bytes", "elapsed_s"):
+        values = times[column].to_numpy(dtype=np.float64)
+        if not (np.isfinite(values) & (values > 0)).all():
+            raise InputError(f"{column} of the probes contains values that are not positive numbers")
     runs: dict[str, list[NDArray[np.float64]]] = {"local": [], "crossing": [], "conflict": []}
     for (probe, _), run in times.groupby(["graph", "repetition"], sort=True):
         for name in (*run["source"], *run["target"]):
