@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
@@ -24,6 +25,7 @@ __all__ = [
     "INTER_SOCKET_LIMITS",
     "PROBES",
     "Limit",
+    "host_link_capacity",
     "inter_socket_limits",
     "inter_socket_link_count",
     "inter_socket_routes",
@@ -179,6 +181,17 @@ def root_complex_limits(tree: PcieTree, flows: Sequence[tuple[str, str]]) -> dic
     return limits
 
 
+def host_link_capacity(tree: PcieTree, flow: tuple[str, str]) -> float:
+    """Return the smallest capacity of the links between a GPU and the root complex, for a copy of host memory.
+
+    The limit of both directions of one GPU is that of its link, so it scales with the width of the link.
+    """
+    gpu = next(end for end in ends_of(tree, flow) if not tree.vertex(end).host_memory)
+    top = root_complex_of(tree, gpu)
+    below = itertools.takewhile(lambda name: name != top, tree.ancestors(gpu))
+    return min(tree.vertex(name).capacity for name in below)
+
+
 def limit_of_probe(tree: PcieTree, graph: MeasuredGraph, *, opposite: bool) -> tuple[Limit, float] | None:
     """Return the limit that a calibration graph measures, and its factor in the total rate.
 
@@ -202,7 +215,7 @@ def limit_of_probe(tree: PcieTree, graph: MeasuredGraph, *, opposite: bool) -> t
     used = memory_of_flows(tree, graph.flows)
     if sum(map(len, used.values())) == len(graph.flows) and not between:
         if opposite:
-            return Limit.HOST_BOTH_WAYS, 1
+            return Limit.HOST_BOTH_WAYS, host_link_capacity(tree, graph.flows[0])
         names = {memory_limit(tree, memory, reads) for memory, reads in used.items()}
         counts = {len(reads) for reads in used.values()}
         # One copy per memory does not reach its limit; with unequal numbers, the share of each memory is unknown.

@@ -9,6 +9,7 @@ from fabricast.pcie.machines.calibration import Calibration
 from fabricast.pcie.machines.limits import (
     INTER_SOCKET_LIMITS,
     Limit,
+    host_link_capacity,
     inter_socket_limits,
     inter_socket_routes,
     memory_limit,
@@ -87,7 +88,8 @@ def _of_gpus(calibration: Calibration, tree: PcieTree, flows: Sequence[tuple[str
         in_ = tuple(n for n, (s, t) in enumerate(ends) if t == gpu and tree.vertex(s).host_memory)
         out = tuple(n for n, (s, t) in enumerate(ends) if s == gpu and tree.vertex(t).host_memory)
         if in_ and out:
-            yield SharedLimit(limit, in_, out, f"host copies of {gpu} in both directions")
+            capacity = host_link_capacity(tree, flows[in_[0]])
+            yield SharedLimit(limit * capacity, in_, out, f"host copies of {gpu} in both directions")
 
 
 def _of_root_complex(

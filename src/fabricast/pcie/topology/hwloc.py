@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from fabricast.core.errors import InputError
 from fabricast.core.warnings import Warning, WarningCode
@@ -57,7 +58,7 @@ def read_hwloc(root: Element, include_display: bool, network_cards: bool, path: 
             packages[id(owner)] = Device("", None, owner.line, numa_nodes=_numa_nodes(owner))
         return packages[id(owner)]
 
-    def visit(element: Element, above: list[Element], bridge: Device | None, bus_id: str) -> None:
+    def visit(element: Element, above: list[Element], bridge: Device | None, bus_id: str, host: _Host) -> None:
         nonlocal others
         kind = element.attributes.get("type")
         if kind == "PCIDev":
@@ -66,6 +67,7 @@ def read_hwloc(root: Element, include_display: bool, network_cards: bool, path: 
             bus_ids[element.attributes.get("gp_index", "")] = bus_id
         if kind == "Bridge" and element.attributes.get("bridge_type", "").startswith("0-"):
             bridge = socket_of(above)
+            host = _Host(element.attributes.get("bridge_pci", "") or str(element.line), _nearest_node(above))
         elif kind in ("Bridge", "PCIDev") and bridge is not None:
             device = _hwloc_device(element, path)
             fields = element.attributes.get("pci_type", "").replace("[", " ").replace(":", " ").split()
@@ -80,12 +82,14 @@ def read_hwloc(root: Element, include_display: bool, network_cards: bool, path: 
                 numbers.append((device, _device_numbers(element)))
             if element.attributes.get("subtype") == "NVSwitch" or (pci_class, vendor) == (SWITCH_CLASS, "10de"):
                 switches.append(bus_id)
+            if not bridge.bus_id:
+                device.host_bridge, device.numa_node = host
             bridge.children.append(device)
             bridge = device
         for child in element.children:
-            visit(child, [*above, element], bridge, bus_id)
+            visit(child, [*above, element], bridge, bus_id, host)
 
-    visit(root, [], None, "")
+    visit(root, [], None, "", _Host("", None))
     kind = next((kind for kind in _NUMBERING if all(kind in gpu_numbers for _, gpu_numbers in numbers)), None)
     for device, gpu_numbers in numbers:
         device.number = gpu_numbers[kind] if kind is not None else None
@@ -105,6 +109,25 @@ def read_hwloc(root: Element, include_display: bool, network_cards: bool, path: 
             )
         )
     return machine
+
+
+class _Host(NamedTuple):
+    """Host bridge with the nearest NUMA node."""
+
+    name: str
+    numa_node: int | None
+
+
+def _nearest_node(above: list[Element]) -> int | None:
+    """Return the NUMA node of the innermost object that has one; None if it has several."""
+    for element in reversed(above):
+        nodes = [child for child in element.children if child.attributes.get("type") == "NUMANode"]
+        if element.attributes.get("type") == "NUMANode":
+            nodes = [element]
+        if nodes:
+            number = nodes[0].attributes.get("os_index", "")
+            return int(number) if len(nodes) == 1 and re.fullmatch("[0-9]{1,6}", number) else None
+    return None
 
 
 def _numa_nodes(socket: Element) -> tuple[int, ...]:

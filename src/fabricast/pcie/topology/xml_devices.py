@@ -76,6 +76,9 @@ class Device:
     bridges_above: int = 0
     #: NUMA node numbers of a socket, as used by the operating system.
     numa_nodes: tuple[int, ...] = ()
+    #: Host bridge above a device at the top of a socket; empty if the file has none. Its NUMA node; None if unknown.
+    host_bridge: str = ""
+    numa_node: int | None = None
 
     @property
     def is_endpoint(self) -> bool:

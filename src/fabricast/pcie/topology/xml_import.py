@@ -1,7 +1,8 @@
 """Import of PCIe trees from hwloc XML (2.x and 3.0) and NCCL topology XML.
 
-Host bridges of one package are merged into one root complex. Bridges with one child are merged into a link. Sockets
-without accelerators are omitted. Direct links between GPUs (NVLink, xGMI) are stored separately from the tree.
+Each host bridge is a root complex; NCCL XML does not contain host bridges, so that a socket is one root complex there.
+Bridges with one child are merged into a link. Sockets and host bridges without accelerators are omitted. Direct links
+between GPUs (NVLink, xGMI) are stored separately from the tree.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 from fabricast.core.errors import InputError, NoAcceleratorError
 from fabricast.core.warnings import Warning, WarningCode
 from fabricast.pcie.topology.hwloc import read_hwloc
+from fabricast.pcie.topology.memory import UNLIMITED
 from fabricast.pcie.topology.nccl import read_nccl
 from fabricast.pcie.topology.parts import (
     INTER_SOCKET_ASSUMED,
@@ -132,6 +134,7 @@ def _prune(device: Device) -> Device | None:
         slowest = min(links, key=lambda one: one.bytes_per_s or 0.0, default=child)
         child.bytes_per_s, child.generation, child.width = slowest.bytes_per_s, slowest.generation, slowest.width
         child.bridges_above += device.bridges_above + 1
+        child.host_bridge, child.numa_node = device.host_bridge, device.numa_node
         return child
     return device
 
@@ -184,13 +187,19 @@ def _build(name: str, machine: Machine, dialect: str) -> PcieTree:
         for child in device.children:
             add(child, switch)
 
-    for number, socket in enumerate(sockets):
-        root_complex = f"RC{number}" if len(sockets) > 1 else "RC"
-        parent = "SYS" if len(sockets) > 1 else None
-        inner.append(Vertex(root_complex, "root_complex", parent, label=_numa_label(socket)))
-        memory += [MemoryNode(f"NUMA{node}", root_complex) for node in socket.numa_nodes]
-        for child in socket.children:
-            add(child, root_complex)
+    roots = [_host_bridges(socket) for socket in sockets]
+    numbers = (f"RC{number}" if sum(map(len, roots)) > 1 else "RC" for number in itertools.count())
+    for number, bridges in enumerate(roots):
+        parent, capacity = "SYS" if len(sockets) > 1 else None, 1.0
+        if len(bridges) > 1:
+            inner.append(Vertex(f"SOCKET{number}", "socket", parent))
+            parent, capacity = f"SOCKET{number}", UNLIMITED
+        for bridge in bridges:
+            root_complex = next(numbers)
+            inner.append(Vertex(root_complex, "root_complex", parent, capacity, label=_numa_label(bridge)))
+            memory += [MemoryNode(f"NUMA{node}", root_complex) for node in bridge.numa_nodes]
+            for child in bridge.children:
+                add(child, root_complex)
     vertices = (*inner, *(leaf for _, leaf in sorted(leaves, key=lambda pair: pair[0])))
     peers = _peer_links(machine, {device.bus_id.lower(): labels[id(device)] for device in endpoints})
     unnumbered = [] if numbered or len(endpoints) == 1 else [_NUMBERED]
@@ -199,6 +208,25 @@ def _build(name: str, machine: Machine, dialect: str) -> PcieTree:
         (*machine.warnings, *_link_warnings(below, sockets, reference), *_over_others(peers), *unnumbered),
         reference, peers, memory_nodes=tuple(memory),
     )  # fmt: skip
+
+
+def _host_bridges(socket: Device) -> list[Device]:
+    """Return the host bridges of a socket with their devices and NUMA nodes.
+
+    A NUMA node is that of a host bridge if no other host bridge has it.
+    """
+    below: dict[str, list[Device]] = {}
+    for child in socket.children:
+        below.setdefault(child.host_bridge, []).append(child)
+    if len(below) < 2:
+        return [socket]
+    nodes = [children[0].numa_node for children in below.values()]
+    return [
+        Device(
+            "", None, socket.line, children, numa_nodes=(node,) if node is not None and nodes.count(node) == 1 else ()
+        )
+        for children, node in zip(below.values(), nodes, strict=True)
+    ]
 
 
 def _in_bus_order(devices: list[Device]) -> list[Device]:
@@ -249,12 +277,22 @@ def _link_warnings(below: list[Device], sockets: list[Device], reference: float 
             f"{len(slow)} links are at most a quarter as fast as the others ({named}). Idle GPUs reduce their link "
             "speed: compare with a file written under load",
         )
-    divided = [socket for socket in sockets if len(socket.numa_nodes) > 1]
+    bridges = [_host_bridges(socket) for socket in sockets]
+    divided = [
+        socket for socket, own in zip(sockets, bridges, strict=True)
+        if len(socket.numa_nodes) > 1 and (len(own) == 1 or any(child.numa_node is None for child in socket.children))
+    ]  # fmt: skip
     if divided:
         add(
             WarningCode.NUMA_NODES_MERGED,
             f"a socket has the {_numa_label(divided[0])}, and the file does not specify which host bridge is nearest "
             "to which: copies of 'H' use any of them. Measure copies of each node ('fabricast probes')",
+        )
+    if any(len(own) > 1 for own in bridges):
+        add(
+            WarningCode.TOPOLOGY_NOTE,
+            "the capacity between host bridges of a socket is unknown: it is assumed not to be a bottleneck; measure "
+            "several copies between them ('fabricast probes')",
         )
     if len(sockets) > 1:
         warnings.append(INTER_SOCKET_ASSUMED)

@@ -193,7 +193,8 @@ def test_the_tree_of_lspci_is_read(tmp_path):
         "0000:01:00.0", "0000:83:00.0", "0000:84:00.0",
     ]  # fmt: skip
     assert tree.path_class("1", "2") == "PIX"
-    assert tree.path_class("0", "1") == "PHB"
+    # Each root bus is a host bridge.
+    assert tree.path_class("0", "1") == "NODE"
 
 
 def lspci(*, gpu_status="Speed 16GT/s, Width x16", redirect="-", port_speed="16GT/s"):

@@ -153,13 +153,16 @@ def test_unknown_names_suggest_built_in_topologies():
 @pytest.mark.parametrize("version", ["v2", "v3"])
 def test_dgx2_has_the_shape_of_two_storm8_trees(shared_data, version):
     tree = import_xml(shared_data / "hwloc" / f"nvidiaDGX2.{version}.xml")
-    assert shape(tree) == [shape(load_tree("storm8"))] * 2
+    # Each half of storm8 is below a host bridge of its own.
+    assert shape(tree) == [[[half] for half in shape(load_tree("storm8"))]] * 2
+    assert {tree.path_class("0", other) for other in tree.accelerator_names[1:]} == {"PIX", "PXB", "NODE", "SYS"}
     assert tree.link_bytes_per_s == pytest.approx(15.753846e9)
 
 
 def test_servers_with_eight_vector_engines_or_gpus_have_the_shape_of_flat4x2(shared_data):
     (path,) = (shared_data / "hwloc").glob("32intel64*.xml")
-    assert shape(import_xml(path)) == shape(load_tree("flat4x2"))
+    assert shape(import_xml(path)) == [[part] for part in shape(load_tree("flat4x2"))]
+    # NCCL XML has no host bridges.
     assert shape(import_xml(shared_data / "nccl" / "topo_8p_pcie.xml")) == shape(load_tree("flat4x2"))
 
 

@@ -2,13 +2,16 @@
 
 import re
 import subprocess
+from dataclasses import replace
 
 import pytest
 
+from fabricast.api.predictions import predict
 from fabricast.core.errors import InputError
 from fabricast.core.units import pcie_bytes_per_s
 from fabricast.core.warnings import WarningCode
 from fabricast.pcie.topology.files import load_tree
+from fabricast.pcie.topology.memory import with_host_memory
 from fabricast.pcie.topology.parts import MemoryNode
 from fabricast.pcie.topology.symmetry import automorphism_count
 from fabricast.pcie.topology.xml_import import import_xml
@@ -26,13 +29,42 @@ def board(number, **keywords):
     return bridge(f"{number}p", bridge(f"{number}u", ports))
 
 
-def test_hwloc_host_bridges_of_a_package_form_one_root_complex(tmp_path):
+def _merged(vertex):
+    """Return a vertex of a socket whose host bridges are one root complex."""
+    if vertex.kind == "socket":
+        return replace(vertex, kind="root_complex")
+    return replace(vertex, parent="SOCKET0") if vertex.parent in ("RC0", "RC1") else vertex
+
+
+def test_hwloc_host_bridges_of_a_package_are_root_complexes_of_a_socket(tmp_path):
     root_port = [bridge(f"r{i}", bridge(f"u{i}", board(2 * i) + board(2 * i + 1))) for i in range(2)]
     text = hwloc_xml(package(host(root_port[0]), host(root_port[1])) + package(host(device("nic", "0200"))))
     tree = import_xml(write_xml(tmp_path, text))
-    assert shape(tree) == shape(load_tree("storm8"))
+    assert shape(tree) == [[half] for half in shape(load_tree("storm8"))]
     assert automorphism_count(tree) == 128
     assert tree.link_bytes_per_s == pytest.approx(15.75e9)
+    assert [tree.vertex(name).kind for name in ("SOCKET0", "RC0", "RC1")] == ["socket", "root_complex", "root_complex"]
+    assert {tree.path_class("0", other) for other in tree.accelerator_names[1:]} == {"PIX", "PXB", "NODE"}
+    assert any("capacity between host bridges of a socket is unknown" in one.text for one in tree.warnings)
+    # Copies without contention at the root have the same times as with one root complex.
+    merged = replace(tree, vertices=tuple(_merged(one) for one in tree.vertices if one.kind != "root_complex"))
+    copies = [(0, 1), (2, 6), (5, 4), (7, 3)]
+    times = [predict(one, copies)["elapsed_s"].tolist() for one in (tree, merged)]
+    assert times[0] == pytest.approx(times[1])
+
+
+def test_numa_nodes_of_groups_belong_to_their_host_bridges(tmp_path):
+    def group(number, *parts):
+        return f'<object type="Group"><object type="NUMANode" os_index="{number}"/>\n{"".join(parts)}</object>\n'
+
+    text = hwloc_xml(
+        package(group(0, host(board(0))), group(1, host(board(1)))) + package(group(2, host(board(2)), host(board(3))))
+    )
+    tree = import_xml(write_xml(tmp_path, text))
+    assert [(node.name, node.parent) for node in tree.memory_nodes] == [("NUMA0", "RC0"), ("NUMA1", "RC1")]
+    assert WarningCode.NUMA_NODES_MERGED not in {warning.code for warning in tree.warnings}
+    # Two host bridges of one NUMA node: neither is known to be nearer to its memory.
+    assert with_host_memory(tree).endpoint_names[-2:] == ("H@RC2", "H@RC3")
 
 
 def test_numa_nodes_of_sockets_are_imported(tmp_path):

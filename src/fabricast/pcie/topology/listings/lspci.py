@@ -252,8 +252,10 @@ def lspci_machine(
         nodes = [one.numa_node for one in _walk(device) if one.numa_node is not None]
         node = nodes[0] if nodes else None
         socket = sockets.setdefault(node, Device("", None, 0, numa_nodes=() if node is None else (node,)))
-        # Host bridges of `lspci -tv` are no devices of their own.
-        socket.children += converted.children if device.text == "host bridge" else [converted]
+        # Host bridges of `lspci -tv` are no devices of their own. Each root bus is a host bridge.
+        for child in converted.children if device.text == "host bridge" else [converted]:
+            child.host_bridge, child.numa_node = f"{device.domain:04x}:{device.bus:02x}", node
+            socket.children.append(child)
     if not has_speeds:
         warnings.append(
             Warning(
