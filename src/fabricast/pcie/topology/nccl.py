@@ -40,7 +40,8 @@ def read_nccl(root: Element, include_display: bool, network_cards: bool, path: P
     Machine
         Content of the file.
     """
-    machine = Machine([], 0, bridges_of_a_switch=1)
+    # NCCL writes max_link_speed of the operating system.
+    machine = Machine([], 0, bridges_of_a_switch=1, has_maximum_speeds=True)
     hosts: dict[str, int] = {}
     bus_ids: set[str] = set()
     accelerators: set[str] = set()

@@ -98,6 +98,8 @@ class Machine:
     #: Direct links as (kind, bus ids, bandwidth of each direction in bytes/s or None).
     peers: list[tuple[str, tuple[str, ...], float | None]] = field(default_factory=list)
     warnings: list[Warning] = field(default_factory=list)
+    #: Whether the recorded link speeds are those that card and slot can reach, also while the link is idle.
+    has_maximum_speeds: bool = False
 
 
 class _Reader(xml.sax.ContentHandler):

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from fabricast.core.errors import InputError, NoAcceleratorError
+from fabricast.core.units import pcie_link_bytes_per_s
 from fabricast.core.warnings import Warning, WarningCode
 from fabricast.pcie.topology.hwloc import read_hwloc
 from fabricast.pcie.topology.memory import UNLIMITED
@@ -32,6 +33,10 @@ __all__ = ["build_machine", "import_xml"]
 
 #: Rate of Gen1 x16 in bytes/s. A link of at most this rate is probably in a power-saving state.
 _IDLE_BYTES_PER_S = 4.0e9
+#: Share of the common rate at which a link is slow: Gen1 x16 is 0.254 of Gen3 x16, whose lines are coded differently.
+_SLOW = 0.26
+#: Relative tolerance of recorded rates.
+_SAME_RATE = 0.02
 #: Sort key of the first network card, above all accelerator numbers.
 _AFTER_ACCELERATORS = 1 << 30
 
@@ -205,7 +210,7 @@ def _build(name: str, machine: Machine, dialect: str) -> PcieTree:
     unnumbered = [] if numbered or len(endpoints) == 1 else [_NUMBERED]
     return PcieTree(
         imported_name(name), vertices, None, f"imported from {dialect}", "measured",
-        (*machine.warnings, *_link_warnings(below, sockets, reference), *_over_others(peers), *unnumbered),
+        (*machine.warnings, *_link_warnings(machine, below, reference), *_over_others(peers), *unnumbered),
         reference, peers, memory_nodes=tuple(memory),
     )  # fmt: skip
 
@@ -248,9 +253,23 @@ def _numa_label(socket: Device) -> str:
     return f"NUMA node{'s' if len(socket.numa_nodes) > 1 else ''} {numbers}" if numbers else ""
 
 
-def _link_warnings(below: list[Device], sockets: list[Device], reference: float | None) -> list[Warning]:
+def _link_text(device: Device) -> str:
+    """Return a link as text: address, rate, and generation with width if they are recorded or follow from the rate."""
+    rate = device.bytes_per_s or 0.0
+    if device.generation is not None and device.width is not None:
+        names = [f"Gen{device.generation} x{device.width}"]
+    else:
+        names = [
+            f"Gen{generation} x{width}" for generation, width in itertools.product(range(1, 7), (16, 8, 4, 1))
+            if abs(rate / pcie_link_bytes_per_s(generation, width) - 1) < _SAME_RATE
+        ]  # fmt: skip
+    return f"{device.bus_id}: {rate / 1e9:.4g} GB/s" + (f", as {' or '.join(names)}" if names else "")
+
+
+def _link_warnings(machine: Machine, below: list[Device], reference: float | None) -> list[Warning]:
     """Return warnings about link speeds, NUMA nodes and the inter-socket link."""
-    warnings = []
+    warnings: list[Warning] = []
+    sockets = machine.sockets
 
     def add(code: WarningCode, text: str) -> None:
         warnings.append(Warning(code, text))
@@ -259,7 +278,7 @@ def _link_warnings(below: list[Device], sockets: list[Device], reference: float 
     if missing:
         assumed = f"assumed {reference / 1e9:.2f} GB/s" if reference else "expected a machine that records them"
         add(WarningCode.LINK_SPEED_MISSING, f"{missing} of {len(below)} links have no recorded speed; {assumed}")
-    if reference is not None and reference <= _IDLE_BYTES_PER_S:
+    if reference is not None and reference <= _IDLE_BYTES_PER_S and not machine.has_maximum_speeds:
         add(
             WarningCode.IDLE_LINKS,
             f"links were at {reference / 1e9:.2f} GB/s when the file was written. Idle GPUs reduce their link speed: "
@@ -268,14 +287,20 @@ def _link_warnings(below: list[Device], sockets: list[Device], reference: float 
     slow = [
         device
         for device in below
-        if device.bytes_per_s and reference and device.bytes_per_s <= reference / 4 and device.network_card is None
+        if device.bytes_per_s and reference and device.bytes_per_s <= reference * _SLOW and device.network_card is None
     ]
     if slow:
-        named = ", ".join(device.bus_id for device in slow[:8])
+        named = "; ".join(map(_link_text, slow[:8]))
+        reason = (
+            "this is the most that card and slot can reach: check the slot and the riser"
+            if machine.has_maximum_speeds
+            else "idle GPUs reduce their link speed: compare with a file written under load, or with 'sudo lspci -vv' "
+            "(LnkCap has the maximum)"
+        )
         add(
             WarningCode.SLOW_LINKS,
-            f"{len(slow)} links are at most a quarter as fast as the others ({named}). Idle GPUs reduce their link "
-            "speed: compare with a file written under load",
+            f"{len(slow)} links are about a quarter as fast as the others or slower, which have "
+            f"{(reference or 0) / 1e9:.4g} GB/s ({named}): {reason}",
         )
     bridges = [_host_bridges(socket) for socket in sockets]
     divided = [

@@ -273,7 +273,8 @@ def lspci_machine(
                 "copies between GPUs below a switch through the root complex; switch it off for peer copies",
             )
         )
-    return Machine([sockets[key] for key in sorted(sockets, key=str)], others, 2, [], warnings)
+    # Speeds are those of LnkCap.
+    return Machine([sockets[key] for key in sorted(sockets, key=str)], others, 2, [], warnings, has_maximum_speeds=True)
 
 
 def _walk(device: PciDevice) -> Iterator[PciDevice]:

@@ -76,7 +76,7 @@ def read_nccl_tree(text: str, path: Path, *, network_cards: bool = False) -> Mac
             above = {depth: one for depth, one in above.items() if depth < column} | {column: device}
     if not sockets:
         raise InputError("contains no machine of NCCL, expected lines 'CPU/..' after '=== System'", path=path)
-    return Machine(sockets, 0, 1)
+    return Machine(sockets, 0, 1, has_maximum_speeds=True)
 
 
 def _bus_id(text: str) -> str:
