@@ -110,6 +110,7 @@ def fit_max_rate(
     *,
     model: str = "refined",
     processes: int | None = None,
+    node_pairs: int = 1,
     smallest_bytes: float = 0.0,
     draws: int = 200,
     seed: int = 20161113,
@@ -128,6 +129,8 @@ def fit_max_rate(
         Model: postal, maxrate, refined, refined_latency or overload.
     processes : int, optional
         Number of process pairs, if the benchmark output omits it.
+    node_pairs : int, default 1
+        Number of node pairs over which the processes of benchmark output are spread evenly.
     smallest_bytes : float, default 0
         Size in bytes below which messages are ignored.
     draws : int, default 200
@@ -163,7 +166,7 @@ def fit_max_rate(
     """
     check_count("draws", draws, 100_000, least=20)
     path = None if isinstance(measurements, pd.DataFrame) else Path(measurements)
-    rows = _checked(measurements) if path is None else read_measurement_file(path, processes=processes)  # type: ignore[arg-type]
+    rows = _checked(measurements) if path is None else _read(path, processes, node_pairs)  # type: ignore[arg-type]
     records = []
     for fit in fit_datasets(rows, model, smallest_bytes=smallest_bytes, draws=draws, seed=seed, path=path):
         for name, value in fit.regressor.parameters_.items():
@@ -177,6 +180,11 @@ def fit_max_rate(
                 }
             )  # fmt: skip
     return pd.DataFrame(records)
+
+
+def _read(path: Path, processes: int | None, node_pairs: int) -> pd.DataFrame:
+    check_count("node_pairs", node_pairs, 1_000_000)
+    return read_measurement_file(path, processes=processes, node_pairs=node_pairs)
 
 
 def _checked(measurements: pd.DataFrame) -> pd.DataFrame:

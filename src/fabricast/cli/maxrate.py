@@ -20,7 +20,8 @@ def fit(
         Path,
         typer.Argument(
             help="CSV or Parquet with columns processes,size_bytes,time_s (see config/README.md), or output of "
-            "nodecomm, BenchPress, osu_latency, osu_bw, osu_mbw_mr, osu_multi_lat, IMB-MPI1 or netgauge.",
+            "nodecomm, BenchPress, osu_latency, osu_bw, osu_mbw_mr, osu_multi_lat, IMB-MPI1, netgauge, ucx_perftest or "
+            "perftest.",
             show_default=False,
         ),
     ],
@@ -28,6 +29,9 @@ def fit(
         str, typer.Option(help="Model: postal, maxrate, refined, refined_latency or overload.")
     ] = "refined",
     processes: Annotated[int | None, typer.Option(help="Number of process pairs, if the output omits it.")] = None,
+    node_pairs: Annotated[
+        int, typer.Option(help="Number of node pairs over which the processes of a run are spread evenly.")
+    ] = 1,
     smallest_bytes: Annotated[float, typer.Option(help="Ignore messages below this size in bytes.")] = 0.0,
     draws: Annotated[int, typer.Option(help="Bootstrap samples for the intervals.")] = 200,
     seed: Annotated[int, typer.Option(help="Seed of the starting points and the bootstrap.")] = 20161113,
@@ -37,9 +41,13 @@ def fit(
 
     check_range("--draws", draws, 20, 100_000)
     check_processes(processes)
+    check_range("--node-pairs", node_pairs, 1, 1_000_000)
     check_range("--smallest-bytes", smallest_bytes, 0, 1e15)
     check_seed(seed)
-    for line in fit_lines(file, model, processes=processes, smallest_bytes=smallest_bytes, draws=draws, seed=seed):
+    lines = fit_lines(
+        file, model, processes=processes, node_pairs=node_pairs, smallest_bytes=smallest_bytes, draws=draws, seed=seed
+    )
+    for line in lines:
         typer.echo(line)
 
 
@@ -50,6 +58,9 @@ def collect(
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="CSV file to write.")],
     processes: Annotated[int | None, typer.Option(help="Number of process pairs, if the output omits it.")] = None,
+    node_pairs: Annotated[
+        int, typer.Option(help="Number of node pairs over which the processes of a run are spread evenly.")
+    ] = 1,
     name: Annotated[
         str | None, typer.Option(help="Name of the data set; by default that of the output file.", show_default=False)
     ] = None,
@@ -59,9 +70,10 @@ def collect(
 
     check_output(output, ".csv", inputs=files)
     check_processes(processes)
+    check_range("--node-pairs", node_pairs, 1, 1_000_000)
     if name is not None:
         check_name("--name", name)
-    table = write_measurements(files, output, processes=processes, name=name)
+    table = write_measurements(files, output, processes=processes, node_pairs=node_pairs, name=name)
     for dataset, part in table.groupby("dataset", sort=True):
         counts = ", ".join(str(count) for count in sorted(set(part["processes"])))
         typer.echo(f"{output}: data set '{dataset}', {len(part)} cells, processes {counts}")

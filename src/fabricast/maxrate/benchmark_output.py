@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -82,7 +83,7 @@ def _osu(lines: _Lines, processes: int | None) -> Iterator[Reading]:
         if not values or len(values) < 2:
             continue
         if "multi" in title and pairs is None:
-            raise InputError("the header does not name the pairs; specify the number of processes", line=number)
+            raise InputError("is unspecified, and the header names no pairs", line=number, argument="processes")
         k = pairs if "multi" in title and pairs else 1
         if "latency" in title:
             yield Reading(number, "osu_latency", k, values[0], values[1] * 1e-6, "one_way")
@@ -108,6 +109,11 @@ def _imb(lines: _Lines, processes: int | None) -> Iterator[Reading]:
         if not values or len(values) < 4:
             continue
         pairs = ranks // 2
+        if benchmark not in ("pingpong", "uniband", "biband"):
+            raise InputError(
+                f"benchmark is '{benchmark}', expected PingPong, Uniband or Biband (-multi 0 Uniband of IMB-MPI1)",
+                line=number,
+            )
         if benchmark == "pingpong":
             yield Reading(number, "imb_pingpong", 1, values[0], values[2] * 1e-6, "one_way")
         elif benchmark in ("uniband", "biband") and values[0] > 0:
@@ -147,7 +153,7 @@ def printed_by(program: str, text: str) -> bool:
     return PROGRAMS[program][0] in text and (program != "BenchPress" or _SIZE_LINE.search(text) is not None)
 
 
-def read_output(path: Path | str, *, processes: int | None = None) -> pd.DataFrame:
+def read_output(path: Path | str, *, processes: int | None = None, node_pairs: int = 1) -> pd.DataFrame:
     """Read the output of a benchmark program, which is detected from the text.
 
     Parameters
@@ -158,6 +164,9 @@ def read_output(path: Path | str, *, processes: int | None = None) -> pd.DataFra
         messages) or perftest (ib_write_lat, ib_send_lat, ib_write_bw, ib_send_bw).
     processes : int, optional
         Number of pairs if the output does not specify it.
+    node_pairs : int, default 1
+        Number of node pairs over which the processes are spread evenly; ``processes`` of the result is that of one
+        node pair.
 
     Returns
     -------
@@ -192,10 +201,15 @@ def read_output(path: Path | str, *, processes: int | None = None) -> pd.DataFra
                 raise InputError(
                     f"number of processes is {reading.processes}, expected 1 to {MOST_PROCESSES:,}", line=reading.line
                 )
+            _check_node_pairs(reading, node_pairs)
+            reading = replace(reading, processes=reading.processes // node_pairs)
             rows.append((program, job[1] if job else path.name, *list(vars(reading).values())[1:]))
-    except (InputError, ValueError) as error:
-        line, reason = getattr(error, "line", None), getattr(error, "reason", error)
-        raise InputError(f"is not valid {program} output: {reason}", path=path, line=line) from error
+    except InputError as error:
+        if error.argument is not None:
+            raise InputError(error.reason, path=path, line=error.line, argument=error.argument) from error
+        raise InputError(f"is not valid {program} output: {error.reason}", path=path, line=error.line) from error
+    except ValueError as error:
+        raise InputError(f"is not valid {program} output: {error}", path=path) from error
     if not rows:
         raise InputError(f"contains no measurements of {program}, expected at least one", path=path)
     return pd.DataFrame(
@@ -203,7 +217,15 @@ def read_output(path: Path | str, *, processes: int | None = None) -> pd.DataFra
     )  # fmt: skip
 
 
-def read_measurement_file(path: Path | str, *, processes: int | None = None) -> pd.DataFrame:
+def _check_node_pairs(reading: Reading, node_pairs: int) -> None:
+    if reading.processes % node_pairs:
+        raise InputError(
+            f"is {node_pairs}, expected a divisor of the {reading.processes} pairs of processes", line=reading.line,
+            argument="node_pairs",
+        )  # fmt: skip
+
+
+def read_measurement_file(path: Path | str, *, processes: int | None = None, node_pairs: int = 1) -> pd.DataFrame:
     """Read measurements from CSV, Parquet or benchmark output, one row per cell.
 
     Parameters
@@ -213,6 +235,8 @@ def read_measurement_file(path: Path | str, *, processes: int | None = None) -> 
         ``.parquet``, otherwise for `read_output`.
     processes : int, optional
         Number of pairs if the output does not specify it.
+    node_pairs : int, default 1
+        Number of node pairs over which the processes of benchmark output are spread evenly.
 
     Returns
     -------
@@ -223,7 +247,7 @@ def read_measurement_file(path: Path | str, *, processes: int | None = None) -> 
     path = Path(path)
     if is_table(path):
         return read_measurements(path)
-    readings = read_output(path, processes=processes)
+    readings = read_output(path, processes=processes, node_pairs=node_pairs)
     groups = readings.groupby(["path", "processes", "size_bytes", "convention"], sort=True)["time_s"]
     cells = groups.agg(time_s="median", low="min", high="max", repetitions="count").reset_index()
     return cells.assign(
@@ -233,7 +257,7 @@ def read_measurement_file(path: Path | str, *, processes: int | None = None) -> 
 
 
 def write_measurements(
-    paths: Sequence[Path], output: Path, *, processes: int | None = None, name: str | None = None
+    paths: Sequence[Path], output: Path, *, processes: int | None = None, node_pairs: int = 1, name: str | None = None
 ) -> pd.DataFrame:
     """Collect benchmark outputs in one CSV file with the digest of each source.
 
@@ -245,6 +269,8 @@ def write_measurements(
         CSV file for `fabricast.maxrate.measurements.read_measurements`.
     processes : int, optional
         Number of pairs if an output does not specify it.
+    node_pairs : int, default 1
+        Number of node pairs over which the processes of benchmark output are spread evenly.
     name : str, optional
         Name of the data set; defaults to the name of the output file. If there are several paths, such as
         network and shared memory, the path is appended.
@@ -262,7 +288,9 @@ def write_measurements(
     for path in paths:
         if not path.is_file():
             raise InputError("is not a file, expected a regular file to record its digest", path=path)
-    frames = [read_measurement_file(path, processes=processes).assign(file=path.name) for path in paths]
+    frames = [
+        read_measurement_file(path, processes=processes, node_pairs=node_pairs).assign(file=path.name) for path in paths
+    ]
     columns = ["dataset", "system", "path", "processes", "size_bytes", "time_s", "convention", "estimator",
                "repetitions", "spread"]  # fmt: skip
     table = pd.concat(frames, ignore_index=True)

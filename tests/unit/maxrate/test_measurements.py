@@ -108,7 +108,7 @@ def test_output_of_every_program_is_read(tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("hello\n", "neither output of"), (OSU_MULTI, "does not name the pairs"), ("# OSU MPI Latency Test\n", "no measurements"),
+    [("hello\n", "neither output of"), (OSU_MULTI, "processes is unspecified, and the header names no pairs"), ("# OSU MPI Latency Test\n", "no measurements"),
      ("# OSU MPI Latency Test\n8 -1\n", "positive"), ("Pingpong for\nmaster: a\n", "not valid nodecomm")],
 )  # fmt: skip
 def test_invalid_outputs_are_rejected_with_their_file(tmp_path, text, message):
@@ -392,3 +392,36 @@ def test_cross_validation_by_job_on_the_public_runs(shared_data):
     unseen = summarise(blocked_predictions(again, data, times, rows["job"].to_numpy()), times)
     assert unseen.median < 0.04
     assert unseen.p90 < 0.12
+
+
+def test_runs_over_many_node_pairs_are_those_of_one_pair(tmp_path):
+    """Every node pair sends at the same time: k processes on each of P pairs of nodes move k P messages."""
+    one, many = tmp_path / "one.txt", tmp_path / "many.txt"
+    head = "# OSU MPI Multiple Bandwidth / Message Rate Test v7\n# [ pairs: {} ] [ window size: 64 ]\n"
+    rows = {2**i: 4 * 2**i / (2e-6 + 2**i / 3e9) / 1e6 for i in range(4, 20)}
+    one.write_text(head.format(4) + "".join(f"{size} {rate:.6f} 1000.0\n" for size, rate in rows.items()))
+    many.write_text(head.format(32) + "".join(f"{size} {8 * rate:.6f} 1000.0\n" for size, rate in rows.items()))
+    pd.testing.assert_frame_equal(
+        read_output(many, node_pairs=8).drop(columns="job"), read_output(one).drop(columns="job"), rtol=1e-5
+    )
+    with pytest.raises(InputError, match="node_pairs is 5, expected a divisor of the 32 pairs of processes"):
+        read_output(many, node_pairs=5)
+    result = CliRunner().invoke(app, ["fit", str(many), "--node-pairs", "8", "--draws", "20"])
+    assert result.exit_code == 0, result.output
+    assert "16 cells, 4 processes" in result.output
+    result = CliRunner().invoke(app, ["collect", str(many), "--node-pairs", "8", "-o", str(tmp_path / "all.csv")])
+    assert "processes 4" in result.output, result.output
+
+
+def test_errors_name_the_argument_or_the_test_that_helps(tmp_path):
+    path = tmp_path / "run.txt"
+    path.write_text("# OSU MPI Multi Latency Test v7\n# Size Latency (us)\n1 1.2\n1024 2.0\n")
+    with pytest.raises(
+        InputError, match=r"run.txt:3: processes is unspecified, and the header names no pairs"
+    ) as caught:
+        read_output(path)
+    assert caught.value.argument == "processes"
+    assert read_output(path, processes=4)["processes"].tolist() == [4, 4]
+    path.write_text("# Benchmarking Sendrecv\n# #processes = 4\n 0 1000 1.2 1.3 1.25 0.0\n")
+    with pytest.raises(InputError, match="benchmark is 'sendrecv', expected PingPong, Uniband or Biband"):
+        read_output(path)
