@@ -75,6 +75,8 @@ def test_tables_contain_expected_values(finished):
             assert ask(rows.format(table)) == [(0,)]
         worst = dict(ask("SELECT kind::VARCHAR, count(*) FROM worst_cases WHERE study = 'pcie' GROUP BY kind"))
         assert worst["simulated"] == worst["measured"] == 50
+        baselines = "('no_contention', 'postal', 'alpha_beta', 'nccl_estimate', 'sharing_on_the_tree')"
+        assert ask(f"SELECT count(*) FROM worst_cases WHERE model IN {baselines}") == [(0,)]
         kinds = dict(ask("SELECT kind::VARCHAR, count(*) FROM comparison GROUP BY kind"))
         assert kinds["simulated"] > 1000
         simulated = ask(
@@ -196,6 +198,12 @@ def test_user_supplied_machine_and_graphs_are_predicted(tmp_path):
         "WHERE case_id LIKE 'mine.%' AND model = 'congestion_factor'"
     ).fetchall()
     assert rows == [("mine.user.<script>alert(1)</script>", pytest.approx(300 / 1024 / 25))]
+    # A file that replaces an input is noticed by its content, even if it is older.
+    target = ["--configfile", "own.yaml", "--dry-run", "results/pcie/mine.prediction.parquet"]
+    assert planned(snakemake(folder, *target)[1]) == set()
+    (folder / "graphs.csv").write_text("graph,source,target\nother,1,0\n")
+    os.utime(folder / "graphs.csv", (1e9, 1e9))
+    assert {"generate_pcie_graphs", "predict_pcie_graphs"} <= planned(snakemake(folder, *target)[1])
 
 
 def test_invalid_configuration_and_files_are_one_error_line(tmp_path):

@@ -5,6 +5,8 @@ OUTPUTS: <results>/breakdown/<part>.<table>.parquet, declared by `parts` of each
 STEPS: evaluate_breakdown (published reference); measure_breakdown (measured reference, optional).
 """
 
+SYSTEM_FILES = [builtin_or_file(name, "systems") for name in settings.breakdown.systems]
+
 
 rule evaluate_breakdown:
     """Totals, shares and what-if answers of every system."""
@@ -13,9 +15,7 @@ rule evaluate_breakdown:
         observed=PUBLISHED / "breakdown_observed.csv",
         percentages=PUBLISHED / "breakdown_percentages.csv",
         studies=PUBLISHED / "studies.csv",
-        systems=[
-            builtin_or_file(name, "systems") for name in settings.breakdown.systems
-        ],
+        systems=SYSTEM_FILES,
     output:
         **outputs("evaluate_breakdown"),
     log:
@@ -25,6 +25,7 @@ rule evaluate_breakdown:
     conda:
         "../../envs/environment.yaml"
     params:
+        contents=files_digest(SYSTEM_FILES),
         samples=settings.breakdown.samples,
         seed=settings.seed,
         code=code("breakdown"),

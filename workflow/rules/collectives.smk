@@ -5,6 +5,14 @@ OUTPUTS: <results>/collectives/machines.<table>.parquet; this_machine.log and th
 STEPS: evaluate_collectives; measure_collectives by the target `measured`.
 """
 
+# Files of the user.
+OWN_COLLECTIVES = [
+    path
+    for machine in settings.collectives.machines.values()
+    for path in [machine.topology, machine.pairs, *machine.logs]
+    if path and is_file(path)
+]
+
 
 rule measure_collectives:
     """all_reduce of nccl-tests on this machine, or the reason why it was not measured."""
@@ -36,12 +44,7 @@ rule evaluate_collectives:
         machines=PUBLISHED / "collectives" / "machines.csv",
         measurements=PUBLISHED / "collectives" / "measurements.csv",
         pairs=PUBLISHED / "collectives" / "pairs.csv",
-        own=[
-            path
-            for machine in settings.collectives.machines.values()
-            for path in [machine.topology, machine.pairs, *machine.logs]
-            if path and is_file(path)
-        ],
+        own=OWN_COLLECTIVES,
         measured=(
             [
                 "<results>/collectives/this_machine.log",
@@ -59,6 +62,7 @@ rule evaluate_collectives:
     conda:
         "../../envs/environment.yaml"
     params:
+        contents=files_digest(OWN_COLLECTIVES),
         machines={
             name: machine.model_dump()
             for name, machine in settings.collectives.machines.items()

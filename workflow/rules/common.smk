@@ -34,7 +34,7 @@ from fabricast.figures.catalogue import figures_of
 from fabricast.inputs.studies import study_names, study_tolerance
 from fabricast.runtime.cuda_driver import unavailable_reason as cuda_missing
 from fabricast.runtime.mpi_launch import unavailable_reason as mpi_missing
-from fabricast.runtime.code_digest import code_digest
+from fabricast.runtime.code_digest import code_digest, files_digest
 
 # A workflow that uses this one as a module may give only what differs from the default study.
 _configured = load_configfile(REPOSITORY / "config" / "config.yaml")

@@ -26,6 +26,7 @@ rule fit_maxrate:
     conda:
         "../../envs/environment.yaml"
     params:
+        contents=files_digest(settings.maxrate.measurements),
         datasets=settings.maxrate.datasets,
         starts=settings.maxrate.starts,
         draws=settings.maxrate.draws,

@@ -51,11 +51,7 @@ rule compile_packet_kernels:
 rule generate_pcie_topologies:
     """Built-in and user-supplied trees."""
     input:
-        files=[
-            entry.topology
-            for entry in settings.pcie.graph_sets.values()
-            if is_file(entry.topology)
-        ],
+        files=TOPOLOGY_FILES,
         builtin=sorted(map(str, (PUBLISHED.parent / "topologies").glob("*.yaml"))),
     output:
         **outputs("generate_pcie_topologies"),
@@ -67,6 +63,7 @@ rule generate_pcie_topologies:
     conda:
         "../../envs/environment.yaml"
     params:
+        contents=files_digest(TOPOLOGY_FILES),
         bandwidth_gib_per_s=settings.pcie.bandwidth_gib_per_s,
         code=code("pcie"),
     script:
@@ -88,6 +85,7 @@ rule generate_pcie_graphs:
     conda:
         "../../envs/environment.yaml"
     params:
+        contents=graph_set_contents,
         graph_set=graph_set,
         size_mib=settings.pcie.size_mib,
         seed=settings.seed,
@@ -113,6 +111,7 @@ rule predict_pcie_graphs:
     conda:
         "../../envs/environment.yaml"
     params:
+        contents=graph_set_contents,
         graph_set=graph_set,
         models=PCIE_MODELS,
         code=code("pcie"),
@@ -196,12 +195,7 @@ rule evaluate_measured_copies:
         kernels="<results>/pcie/kernels.txt",
         packet_kernels="<results>/pcie/packet_kernels.txt",
         public=PUBLISHED / "pcie_concurrent_copies.csv",
-        files=[
-            path
-            for entry in MEASURED_SETS.values()
-            for path in (entry.topology, entry.measurements)
-            if path == entry.measurements or is_file(path)
-        ],
+        files=MEASURED_FILES,
         measured=(
             [
                 "<results>/pcie/this_machine.xml",
@@ -219,6 +213,7 @@ rule evaluate_measured_copies:
     conda:
         "../../envs/environment.yaml"
     params:
+        contents=files_digest(MEASURED_FILES),
         machines=[
             {
                 "name": name,
@@ -270,6 +265,7 @@ rule simulate_pcie_graphs:
         "../../envs/environment.yaml"
     threads: HALF_OF_THE_CORES
     params:
+        contents=graph_set_contents,
         graph_set=graph_set,
         hardware=settings.pcie.simulated_hardware,
         shards=settings.pcie.shards,
@@ -283,11 +279,7 @@ rule calibrate_pcie_models:
     """Model parameters for each simulated hardware setting, calibrated on three probes."""
     input:
         kernels="<results>/pcie/packet_kernels.txt",
-        files=[
-            GRAPH_SETS[name].topology
-            for name in SIMULATED_SETS
-            if is_file(GRAPH_SETS[name].topology)
-        ],
+        files=SIMULATED_FILES,
     output:
         **outputs("calibrate_pcie_models"),
     log:
@@ -298,6 +290,7 @@ rule calibrate_pcie_models:
     conda:
         "../../envs/environment.yaml"
     params:
+        contents=files_digest(SIMULATED_FILES),
         topologies=sorted({GRAPH_SETS[name].topology for name in SIMULATED_SETS}),
         hardware=list(settings.pcie.simulated_hardware),
         size_mib=settings.pcie.size_mib,
@@ -330,6 +323,7 @@ rule validate_pcie_models:
     conda:
         "../../envs/environment.yaml"
     params:
+        contents=graph_set_contents,
         graph_set=graph_set,
         models=PCIE_MODELS,
         # Single interpretations of the slides are only in the error statistics, not in the predictions.
@@ -346,7 +340,7 @@ rule search_pcie_schedules:
     input:
         kernels="<results>/pcie/kernels.txt",
         published=PUBLISHED / "pcie_schedules.yaml",
-        files=[name for name in settings.pcie.schedules.topologies if is_file(name)],
+        files=SCHEDULE_FILES,
     output:
         **outputs("search_pcie_schedules"),
     log:
@@ -359,6 +353,7 @@ rule search_pcie_schedules:
         "../../envs/environment.yaml"
     params:
         **settings.pcie.schedules.model_dump(),
+        contents=files_digest(SCHEDULE_FILES),
         size_mib=settings.pcie.size_mib,
         bandwidth_gib_per_s=settings.pcie.bandwidth_gib_per_s,
         tau=settings.pcie.tau,

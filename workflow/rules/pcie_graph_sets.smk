@@ -1,7 +1,7 @@
 """Graph sets of the PCIe study in the configuration.
 
 REQUIRED INPUTS: `pcie` of the configuration.
-PROVIDES: `GRAPH_SETS`, `SIMULATED_SETS`, `MEASURED_SETS`; configuration and files of a graph set.
+PROVIDES: `GRAPH_SETS`, `SIMULATED_SETS`, `MEASURED_SETS`; configuration of a graph set; files of the user by rule.
 """
 
 GRAPH_SETS = {
@@ -17,6 +17,24 @@ MEASURED_SETS = {
 }
 # Graph sets for the packet-level simulator.
 SIMULATED_SETS = settings.pcie.simulated_sets
+# Files of the user, which are inputs and whose contents are parameters of rules.
+TOPOLOGY_FILES = [
+    entry.topology
+    for entry in settings.pcie.graph_sets.values()
+    if is_file(entry.topology)
+]
+SIMULATED_FILES = [
+    GRAPH_SETS[name].topology
+    for name in SIMULATED_SETS
+    if is_file(GRAPH_SETS[name].topology)
+]
+SCHEDULE_FILES = [name for name in settings.pcie.schedules.topologies if is_file(name)]
+MEASURED_FILES = [
+    path
+    for entry in MEASURED_SETS.values()
+    for path in (entry.topology, entry.measurements)
+    if path == entry.measurements or is_file(path)
+]
 
 
 wildcard_constraints:
@@ -43,3 +61,8 @@ def graph_set_files(wildcards):
     return topology + [
         path for path in (entry.graphs_file, entry.parameters) if path is not None
     ]
+
+
+def graph_set_contents(wildcards):
+    """Return the digest of the user-supplied files of a graph set."""
+    return files_digest(graph_set_files(wildcards))

@@ -735,15 +735,19 @@ CREATE VIEW error_by_model AS
          median, mean_absolute, max_absolute
   FROM error_band AS band JOIN study ON study.study = band.study AND study.tolerance = band.tolerance
   ORDER BY ALL;
--- The 50 largest errors of each study for each kind of reference, with the graph as text.
+-- The 50 largest errors of each study for each kind of reference, with the graph as text. Trivial baselines, which leave
+-- out contention or the protocol, are omitted: their errors would fill the list.
 CREATE VIEW worst_cases AS
-  WITH bound AS (
-    SELECT study, kind, list_min(max(abs(relative_error), 50)) AS least FROM comparison GROUP BY study, kind
+  WITH judged AS (
+    SELECT * FROM comparison
+    WHERE model NOT IN ('no_contention', 'sharing_on_the_tree', 'postal', 'alpha_beta', 'nccl_estimate')
+  ), bound AS (
+    SELECT study, kind, list_min(max(abs(relative_error), 50)) AS least FROM judged GROUP BY study, kind
   ), worst AS (
-    SELECT comparison.* FROM comparison JOIN bound ON bound.study = comparison.study AND bound.kind = comparison.kind
+    SELECT judged.* FROM judged JOIN bound ON bound.study = judged.study AND bound.kind = judged.kind
     WHERE abs(relative_error) >= least
     QUALIFY row_number() OVER (
-      PARTITION BY comparison.study, comparison.kind ORDER BY abs(relative_error) DESC, case_id, item, quantity, model, origin
+      PARTITION BY judged.study, judged.kind ORDER BY abs(relative_error) DESC, case_id, item, quantity, model, origin
     ) <= 50
   )
   SELECT worst.*, graph_text.graph_text

@@ -35,3 +35,13 @@ def test_unknown_formats_and_missing_svg_are_rejected():
         Config.model_validate({"figure_formats": ["png"]} | sections)
     with pytest.raises(ValueError, match="'svg', 'pdf' or 'png'"):
         Config.model_validate({"figure_formats": ["svg", "jpeg"]} | sections)
+
+
+def test_names_of_users_are_no_formulas(tmp_path):
+    with paper_style():
+        figure, axes = plt.subplots()
+        axes.plot([0, 1], label=r"$\foo$")
+        axes.set(title=r"$\frac{a", xlabel="$")
+        axes.legend()
+        save_figure(figure, tmp_path / "names.svg")
+    assert (tmp_path / "names.svg").stat().st_size > 1000

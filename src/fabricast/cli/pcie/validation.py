@@ -23,23 +23,24 @@ def probes(
     topology: Annotated[str, typer.Argument(help="Built-in topology, or a .yaml, hwloc or NCCL .xml file.")],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="CSV file for the probes.")] = None,
     run: Annotated[bool, typer.Option("--run", help="Measure the probes on the GPUs of this machine.")] = False,
-    size_mb: Annotated[int, typer.Option(help="Size of each measured copy in MB.")] = 256,
+    size: Annotated[str, typer.Option(help="Size of each measured copy, such as 64MiB.")] = "256MB",
     seconds: Annotated[float, typer.Option(help="Maximum time per measured probe in seconds.")] = 5.0,
     include_display: Annotated[bool, DISPLAY] = False,
 ) -> None:
     """Propose or measure the copies that calibrate a machine and check its topology."""
-    from fabricast.cli.options import check_range
+    from fabricast.cli.options import check_range, size_of
     from fabricast.inputs.files import write_text
     from fabricast.pcie.measurements.probes import probe_csv, proposed_probes
     from fabricast.pcie.topology.files import load_tree
 
     check_output(output, ".csv", inputs=[topology])
-    check_range("--size-mb", size_mb, 1, 16384)
+    size_bytes = size_of(size)
+    check_range("--size in bytes", size_bytes, 1e6, 16384e6)
     check_range("--seconds", seconds, 1e-3, 3600)
     tree = load_tree(topology, include_display=include_display)
     found = proposed_probes(tree)
     if run:
-        _measure(tree, found, output, size_mb * 10**6, seconds)
+        _measure(tree, found, output, round(size_bytes), seconds)
         return
     for probe in found:
         typer.echo(f"{probe.graph}: {' '.join(f'{s}>{t}' for s, t in probe.flows)}", err=output is None)
@@ -89,8 +90,8 @@ def validate(
                                "unordered_reads (p2pmark), unordered_writes or independent."),
     ] = "independent",
     system: Annotated[str | None, typer.Option(help="Use only rows of this system.")] = None,
-    bandwidth_gb: Annotated[
-        float | None, typer.Option(help="Rate of an isolated copy in GB/s, if none was measured.")
+    bandwidth: Annotated[
+        str | None, typer.Option(help="Rate of an isolated copy, such as 50GB/s, if none was measured.")
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="CSV file for the rows.")] = None,
     include_display: Annotated[bool, DISPLAY] = False,
@@ -98,7 +99,7 @@ def validate(
     """Report forecast errors on measured copies; exit code 1 if measurements contradict the topology."""
     from rich.console import Console
 
-    from fabricast.cli.options import check_range
+    from fabricast.cli.options import rate_of
     from fabricast.cli.pcie.validation_text import validation_text
     from fabricast.pcie.graphs.programs import program_of
     from fabricast.pcie.machines.validation import validate_machine
@@ -106,19 +107,17 @@ def validate(
     from fabricast.pcie.topology.files import load_tree
     from fabricast.pcie.topology.tree import single_copy_rate_of
 
-    if bandwidth_gb is not None:
-        check_range("--bandwidth-gb", bandwidth_gb, 1e-3, 9e3)
+    rate = rate_of(bandwidth)
     check_output(output, ".csv", inputs=[topology, measured])
     tree = load_tree(topology, include_display=include_display)
     copies = copies_of_machine(tree, measured, program=program_of(program).name, system=system)
-    if bandwidth_gb is None:
+    if rate is None:
         found = validate_machine(
             tree, copies.graphs, one_way_bytes_per_s=single_copy_rate_of(tree), warnings=copies.warnings
         )
     else:
-        rate, source = bandwidth_gb * 1e9, "option --bandwidth-gb"
         found = validate_machine(
-            tree, copies.graphs, one_way_bytes_per_s=rate, one_way_source=source, warnings=copies.warnings
+            tree, copies.graphs, one_way_bytes_per_s=rate, one_way_source="option --bandwidth", warnings=copies.warnings
         )
     if output is not None:
         from fabricast.inputs.files import write_text

@@ -97,6 +97,8 @@ def read_hwloc(root: Element, include_display: bool, network_cards: bool, path: 
     matrices = _matrices(root, bus_ids, path)
     machine.peers = _hwloc_peers(matrices, set(gpus), set(switches))
     machine.warnings += _links_to_sockets(matrices, gpus)
+    if not matrices and not switches:
+        machine.warnings += _links_missing(root)
     if switches and not machine.peers:
         # The file lists NVSwitches without their links: all NVIDIA GPUs are assumed to be connected.
         joined = tuple(bus_id for bus_id, vendor in accelerators if vendor == "10de")
@@ -109,6 +111,30 @@ def read_hwloc(root: Element, include_display: bool, network_cards: bool, path: 
             )
         )
     return machine
+
+
+#: PCI identifiers of NVIDIA boards with NVLink, from the PCI ID Repository: SXM2 of P100 and V100, SXM3, SXM4, SXM5.
+_SXM_BOARDS = ("15f9", "1db1", "1db5", "1db8", "20b0", "20b2", "2330", "2335", "2901")
+#: Words in the name of processors that connect GPUs by NVLink.
+_NVLINK_PROCESSORS = ("POWER8NVL", "POWER9")
+
+
+def _links_missing(root: Element) -> list[Warning]:
+    """Return a warning about NVLink that the boards or the processor have, in a file without direct links."""
+    types = [e.attributes.get("pci_type", "") for e in root.walk() if e.attributes.get("type") == "PCIDev"]
+    boards = [text for text in types if re.search(rf"\[10de:(?:{'|'.join(_SXM_BOARDS)})\]", text)]
+    infos = [e.attributes for e in root.walk() if e.tag == "info" and e.attributes.get("name") == "CPUModel"]
+    names = " ".join(info.get("value", "").upper() for info in infos)
+    processor = next((word for word in _NVLINK_PROCESSORS if word in names), None)
+    if not boards or (len(boards) < 2 and processor is None):
+        return []
+    ends = f"each other and to the {processor} processors" if processor else "each other"
+    text = (
+        f"{len(boards)} GPUs are SXM boards, which NVLink connects to {ends}, but the file has no NVLink: all copies "
+        "are forecast over PCIe, several times slower. Import the file that NCCL_TOPO_DUMP_FILE writes, or "
+        "'nvidia-smi topo -m'"
+    )
+    return [Warning(WarningCode.PEER_LINKS_UNKNOWN, text)]
 
 
 class _Host(NamedTuple):

@@ -55,7 +55,7 @@ def fabricast(driver, folder, *arguments, **environment):
 def test_probes_are_measured_and_the_machine_is_validated(fake_driver, tmp_path, gpus):
     (tmp_path / "machine.xml").write_text(machine_xml(gpus))
     tree = load_tree(str(tmp_path / "machine.xml"))
-    arguments = ("--run", "--size-mb", "1", "--seconds", "0.01", "-o", "measured.csv")
+    arguments = ("--run", "--size", "1MB", "--seconds", "0.01", "-o", "measured.csv")
     result = fabricast(fake_driver, tmp_path, "probes", "machine.xml", *arguments, FAKE_GPUS=str(gpus))
     assert result.returncode == 0, result.stderr
     probes = {probe.graph: probe for probe in proposed_probes(tree)}
@@ -78,7 +78,7 @@ def test_probes_are_measured_and_the_machine_is_validated(fake_driver, tmp_path,
 
 def test_pairs_without_peer_access_are_skipped_and_reported(fake_driver, tmp_path):
     (tmp_path / "machine.xml").write_text(machine_xml(2))
-    arguments = ("probes", "machine.xml", "--run", "--size-mb", "1", "--seconds", "0.01")
+    arguments = ("probes", "machine.xml", "--run", "--size", "1MB", "--seconds", "0.01")
     result = fabricast(fake_driver, tmp_path, *arguments, FAKE_GPUS="2", FAKE_NO_PEER="1")
     assert result.returncode == 0, result.stderr
     assert "left out: alone PIX: GPU 0 cannot reach memory of GPU 1 without the host" in result.stderr

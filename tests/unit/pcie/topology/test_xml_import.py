@@ -102,7 +102,7 @@ def test_missing_and_slow_link_speeds_in_hwloc_files(tmp_path):
     text = hwloc_xml(package(host(device("a", speed="0") + device("b") + device("c") + device("d", speed="7.875"))))
     tree = import_xml(write_xml(tmp_path, text))
     assert [tree.vertex(name).capacity for name in tree.endpoint_names] == [1.0, 1.0, 1.0, 0.5]
-    assert tree.warnings[0].text.startswith("1 of 4 links have no recorded speed; assumed 15.75 GB/s")
+    assert any(one.text.startswith("1 of 4 links have no recorded speed; assumed 15.75 GB/s") for one in tree.warnings)
 
 
 def test_graphics_cards_require_include_display(tmp_path):
@@ -253,3 +253,19 @@ def test_local_machine_is_imported_or_has_no_accelerator(tmp_path):
         assert import_xml(path).endpoint_names
     except InputError as error:
         assert "holds no accelerator" in str(error)
+
+
+@pytest.mark.parametrize(("board", "model", "is_reported"), [
+    ("1db1", "POWER9, altivec supported", True), ("1db1", "Intel(R) Xeon(R) Platinum 8168", True), ("1db4", "POWER9", False),
+])  # fmt: skip
+def test_boards_with_nvlink_in_a_file_without_it_are_reported(tmp_path, board, model, is_reported):
+    gpu = '<object type="PCIDev" pci_busid="{}" pci_type="0302 [10de:{}] [10de:1212] a1" pci_link_speed="15.75"/>\n'
+    info = f'<info name="CPUModel" value="{model}"/>'
+    text = hwloc_xml(package(info, host("".join(gpu.format(bus, board) for bus in "ab"))))
+    found = [
+        one.text for one in import_xml(write_xml(tmp_path, text)).warnings if one.code == WarningCode.PEER_LINKS_UNKNOWN
+    ]
+    assert bool(found) is is_reported
+    if is_reported:
+        assert ("POWER9 processors" in found[0]) is ("POWER9" in model)
+        assert "forecast over PCIe, several times slower" in found[0]
