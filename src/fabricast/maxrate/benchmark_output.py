@@ -17,6 +17,7 @@ import pandas as pd
 from fabricast.core.errors import InputError
 from fabricast.inputs.files import is_table, read_bytes, read_text, write_text
 from fabricast.inputs.log_lines import clean_text
+from fabricast.inputs.nearest_program import nearest_program
 from fabricast.maxrate.measurements import (
     LARGEST_BYTES,
     LONGEST_S,
@@ -145,6 +146,13 @@ PROGRAMS: dict[str, tuple[str, Callable[[_Lines, int | None], Iterator[Reading]]
     "ucx_perftest": ("message rate (msg/s)", read_ucx_perftest),
     "perftest": ("#iterations", read_perftest),
 }
+#: Line at which the output of a program begins, in a file with the output of several programs.
+_HEADINGS = {
+    "netgauge": re.compile(r"PRTT\(1,0,s\)"), "OSU": re.compile(r"# OSU"), "IMB": re.compile(r"# Benchmarking "),
+    "BenchPress": re.compile(r"^Timing\b"), "nodecomm": re.compile(r"Pingpong for"),
+    "ucx_perftest": re.compile(r"message rate \(msg/s\)|\bucx_perftest\b"),
+    "perftest": re.compile(r"#iterations|\b(?:RDMA_\w+|Send|Atomic\S*) .*(?:BW|Latency) Test|\bib_\w+_(?:lat|bw)\b"),
+}  # fmt: skip
 _SIZE_LINE = re.compile(r"^Size \d+:?\s", re.MULTILINE)
 
 
@@ -154,7 +162,7 @@ def printed_by(program: str, text: str) -> bool:
 
 
 def read_output(path: Path | str, *, processes: int | None = None, node_pairs: int = 1) -> pd.DataFrame:
-    """Read the output of a benchmark program, which is detected from the text.
+    """Read the output of benchmark programs, which are detected from the text; a file may contain several.
 
     Parameters
     ----------
@@ -181,14 +189,46 @@ def read_output(path: Path | str, *, processes: int | None = None, node_pairs: i
     """
     path = Path(path)
     text = clean_text(read_text(path))
-    program = next((name for name in PROGRAMS if printed_by(name, text)), None)
-    if program is None:
-        raise InputError(f"is neither output of {', '.join(PROGRAMS)} nor a supported CSV file", path=path)
-    parse = PROGRAMS[program][1]
+    programs = [name for name in PROGRAMS if printed_by(name, text)]
+    if not programs:
+        raise InputError(
+            f"is neither output of {', '.join(PROGRAMS)} nor a supported CSV file{nearest_program(text)}", path=path
+        )
     job = re.search(r"Job Id:\s*(\S+)", text)
-    rows = []
+    name = job[1] if job else path.name
+    lines = _lines_by_program(text.splitlines(), programs)
+    rows = [
+        (program, name, *list(vars(reading).values())[1:])
+        for program in programs
+        for reading in _checked(program, lines[program], processes, node_pairs, path)
+    ]
+    return pd.DataFrame(
+        rows, columns=["program", "job", "path", "processes", "size_bytes", "time_s", "convention"]
+    )  # fmt: skip
+
+
+def _lines_by_program(lines: _Lines, programs: Sequence[str]) -> dict[str, list[str]]:
+    """Return the lines of each program, with empty lines instead of those of others.
+
+    A program's lines end where the heading of another program follows.
+    """
+    if len(programs) == 1:
+        return {programs[0]: list(lines)}
+    current, parts = "", {program: [""] * len(lines) for program in programs}
+    for number, line in enumerate(lines):
+        current = next((program for program in programs if _HEADINGS[program].search(line)), current)
+        if current:
+            parts[current][number] = line
+    return parts
+
+
+def _checked(
+    program: str, lines: _Lines, processes: int | None, node_pairs: int, path: Path
+) -> list[Reading]:  # fmt: skip
+    """Return the readings of one program, without empty messages, as processes of one node pair."""
+    readings = []
     try:
-        for reading in parse(text.splitlines(), processes):
+        for reading in PROGRAMS[program][1](lines, processes):
             if reading.size_bytes == 0:
                 continue
             if not (0 < reading.size_bytes <= LARGEST_BYTES and SHORTEST_S <= reading.time_s <= LONGEST_S):
@@ -202,19 +242,16 @@ def read_output(path: Path | str, *, processes: int | None = None, node_pairs: i
                     f"number of processes is {reading.processes}, expected 1 to {MOST_PROCESSES:,}", line=reading.line
                 )
             _check_node_pairs(reading, node_pairs)
-            reading = replace(reading, processes=reading.processes // node_pairs)
-            rows.append((program, job[1] if job else path.name, *list(vars(reading).values())[1:]))
+            readings.append(replace(reading, processes=reading.processes // node_pairs))
     except InputError as error:
         if error.argument is not None:
             raise InputError(error.reason, path=path, line=error.line, argument=error.argument) from error
         raise InputError(f"is not valid {program} output: {error.reason}", path=path, line=error.line) from error
     except ValueError as error:
         raise InputError(f"is not valid {program} output: {error}", path=path) from error
-    if not rows:
+    if not readings:
         raise InputError(f"contains no measurements of {program}, expected at least one", path=path)
-    return pd.DataFrame(
-        rows, columns=["program", "job", "path", "processes", "size_bytes", "time_s", "convention"]
-    )  # fmt: skip
+    return readings
 
 
 def _check_node_pairs(reading: Reading, node_pairs: int) -> None:

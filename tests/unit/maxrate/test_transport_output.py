@@ -165,3 +165,20 @@ def test_large_messages_are_no_breakdown(tmp_path):
         InputError, match="no time of a message of at most 64 bytes between two processes.*it has ib_write_bw"
     ):
         fc.compare_breakdown("thunderx2", [path])
+
+
+def test_a_file_of_several_programs_has_the_times_of_each(tmp_path):
+    osu = "# OSU MPI Latency Test v7.2\n# Size          Latency (us)\n1       1.36\n8    1.40\n"
+    parts = [
+        osu,
+        IB_LATENCY,
+        "$ ucx_perftest node02 -t tag_lat\n" + UCX_LATENCY,
+        IB_BANDWIDTH,
+        "$ ib_write_lat node02\n" + IB_LATENCY,
+    ]
+    path = tmp_path / "all.txt"
+    for order in (parts[:4], parts[3::-1], parts[1:4]):
+        expected = {}
+        for text in order:
+            expected |= times(path, text)
+        assert times(path, "".join(order)) == expected, order
