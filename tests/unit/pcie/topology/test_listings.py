@@ -314,3 +314,76 @@ def test_damaged_files_are_read_or_rejected(tmp_path_factory, name, data):
         assert "\n" not in str(error)
     else:
         assert tree.accelerator_names
+
+
+def imported(folder, **texts):
+    paths = []
+    for name, text in texts.items():
+        (folder / f"{name}.txt").write_text(text)
+        paths.append(folder / f"{name}.txt")
+    return import_machine(paths)
+
+
+TWO_SOCKETS = matrix([["X", "SYS", "SYS"], ["SYS", "X", "PIX"], ["SYS", "PIX", "X"]])
+
+
+def test_what_a_program_does_not_print_is_no_contradiction(tmp_path):
+    # lspci -tv prints no sockets: those of nvidia-smi are added.
+    tree = imported(tmp_path, tv=TREE, topo=TWO_SOCKETS)
+    assert classes_of(tree) == [["X", "SYS", "SYS"], ["SYS", "X", "PIX"], ["SYS", "PIX", "X"]]
+    assert WarningCode.INTER_SOCKET_CAPACITY_ASSUMED in {one.code for one in tree.warnings}
+    # lspci -vv without NUMA nodes.
+    plain = "\n".join(line for line in lspci().splitlines() if "NUMA node" not in line)
+    far = matrix([["X", "PIX", "SYS"], ["PIX", "X", "SYS"], ["SYS", "SYS", "X"]])
+    assert imported(tmp_path, vv=plain, topo=far).path_class("0", "2") in ("SYS", "NODE", "PHB")
+    # The path of GPUs with NVLink is assumed by the reader, not printed.
+    linked = matrix([["X", "NV4", "NODE"], ["NV4", "X", "NODE"], ["NODE", "NODE", "X"]])
+    assert imported(tmp_path, vv=lspci(), topo=linked).path_class("0", "1") == "PIX"
+    # rocm-smi prints no switches.
+    rocm = ROCM.replace("XGMI", "PCIE")
+    count = len(imported(tmp_path, rocm=rocm).accelerator_names)
+    nested = matrix(groups(*([(2, "PIX")] if count == 2 else [(2, "PIX"), (count // 2, "SYS")])))
+    assert imported(tmp_path, rocm=rocm, topo=nested).path_class("0", "1") == "PIX"
+
+
+def test_what_both_programs_print_must_agree(tmp_path):
+    switched = matrix([["X", "NODE", "NODE"], ["NODE", "X", "NODE"], ["NODE", "NODE", "X"]])
+    with pytest.raises(
+        InputError, match=r"topo.txt: GPUs 0 and 1 have class NODE \(in a socket\), expected PIX \(below a switch\)"
+    ):
+        imported(tmp_path, vv=lspci(), topo=switched)
+    narrow = lspci(gpu_status="Speed 16GT/s, Width x4 (downgraded)")
+    with pytest.raises(InputError, match=r"other.txt: GPU 0 has a link of x4, expected x16 as in .*vv.txt"):
+        imported(tmp_path, vv=lspci(), other=narrow)
+
+
+def test_all_listings_of_a_file_are_read(tmp_path):
+    narrow = lspci(gpu_status="Speed 16GT/s, Width x4 (downgraded)")
+    agreeing = matrix([["X", "PIX", "NODE"], ["PIX", "X", "NODE"], ["NODE", "NODE", "X"]])
+    for text in (agreeing + narrow, narrow + agreeing):
+        tree = imported(tmp_path, report=text)
+        assert WarningCode.DOWNGRADED_LINK in {one.code for one in tree.warnings}
+    with pytest.raises(InputError, match="has 4 GPUs, expected 3 as in"):
+        imported(tmp_path, report=matrix(groups((2, "PIX"), (2, "NODE"))) + lspci())
+    # A warning of one file holds also if another one determines the tree.
+    redirected = imported(tmp_path, vv=lspci(), acs=lspci(redirect="+"))
+    assert WarningCode.ACCESS_CONTROL in {one.code for one in redirected.warnings}
+
+
+def test_graphics_cards_of_a_machine_without_accelerators_are_gpus(tmp_path):
+    tree = imported(tmp_path, vv=lspci().replace("3D controller", "VGA compatible controller"))
+    assert len(tree.accelerator_names) == 3
+    assert any("no accelerator but graphics cards" in one.text for one in tree.warnings)
+
+
+@pytest.mark.parametrize("prefix", ["[1,0]<stdout>:", "0: ", "2026-01-02T03:04:05Z ", "worker-0 | "])
+def test_prefixes_of_lspci_trees_are_ignored(tmp_path, prefix):
+    tree = imported(tmp_path, tv="".join(f"{prefix}{line}\n" for line in TREE.splitlines()))
+    assert classes_of(tree) == classes_of(imported(tmp_path, tv=TREE))
+
+
+def test_a_log_of_nccl_without_its_topology_says_what_is_missing(tmp_path):
+    with pytest.raises(
+        InputError, match="is a log of NCCL without its topology, expected lines of NCCL_DEBUG_SUBSYS=GRAPH"
+    ):
+        imported(tmp_path, log="n:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via SHM/direct/direct\n")

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
 
 from fabricast.core.errors import InputError, NoAcceleratorError
 from fabricast.core.units import PCIE_WIDTHS, pcie_link_bytes_per_s
-from fabricast.core.warnings import WarningCode
+from fabricast.core.warnings import Warning, WarningCode
 from fabricast.inputs.files import read_text
 from fabricast.inputs.gpus import gpu_model
 from fabricast.inputs.nearest_program import nearest_program
 from fabricast.pcie.topology.listings.lspci import (
+    PciDevice,
     is_lspci_tree,
     is_verbose_lspci,
     lspci_machine,
@@ -35,6 +35,7 @@ from fabricast.pcie.topology.listings.peer_access import (
     with_peer_access,
     without_access_matrix,
 )
+from fabricast.pcie.topology.listings.sockets import with_sockets
 from fabricast.pcie.topology.tree import PcieTree
 from fabricast.pcie.topology.xml_import import build_machine, import_xml
 
@@ -43,19 +44,33 @@ __all__ = ["Described", "describes_machine", "import_machine", "link_rate"]
 _LINK = re.compile(r"(?:gen|pcie)?\s*([1-6])(?:\.0)?\s*x\s*(\d{1,2})", re.IGNORECASE)
 #: Programs in the order in which they describe a machine: the first one determines the tree.
 _PROGRAMS = ("hwloc or NCCL XML", "lspci -vv", "lspci -tv", "NCCL log", "nvidia-smi topo -m", "rocm-smi --showtopo")
-#: Groups of path classes that differ between programs for the same path.
-_COARSE = {
-    "PIX": "below a switch", "PXB": "below a switch", "PHB": "in a socket", "NODE": "in a socket",
-    "SYS": "between sockets",
-}  # fmt: skip
+#: Warnings of a file that also hold if another file determines the tree.
+_KEPT_WARNINGS = (WarningCode.ACCESS_CONTROL, WarningCode.DOWNGRADED_LINK)
 
 
-class Described(NamedTuple):
-    """Description of a machine by one file."""
+@dataclass(frozen=True)
+class Described:
+    """Description of a machine by one program.
+
+    Parameters
+    ----------
+    program : str
+        Program that printed it.
+    path : Path
+        File.
+    tree : PcieTree
+        Topology.
+    has_sockets, has_switches, has_speeds : bool
+        Whether the program printed which GPUs are on one socket, which are below a switch, and link speeds. Otherwise
+        the tree has assumptions, which are not compared.
+    """
 
     program: str
     path: Path
     tree: PcieTree
+    has_sockets: bool = True
+    has_switches: bool = True
+    has_speeds: bool = True
 
 
 def link_rate(link: str | None, gpu: str | None) -> float | None:
@@ -128,14 +143,20 @@ def import_machine(
     rate = link_rate(link, gpu)
     access, described = _peer_access([Path(path) for path in paths])
     found = [
-        _described(path, rate, gpu, include_display=include_display, network_cards=network_cards) for path in described
-    ]
+        one for path in described
+        for one in _described(path, rate, gpu, include_display=include_display, network_cards=network_cards)
+    ]  # fmt: skip
     found.sort(key=lambda one: _PROGRAMS.index(one.program))
     first, *others = found
     for other in others:
         _compare(first, other)
     tree = first.tree
+    if not first.has_sockets:
+        by_socket = next((one.tree for one in others if one.has_sockets), None)
+        tree = tree if by_socket is None else with_sockets(tree, by_socket)
+    more = [warning for one in others for warning in one.tree.warnings if warning.code in _KEPT_WARNINGS]
     peers = next((one.tree.peer_links for one in found if one.tree.peer_links), tree.peer_links)
+    tree = replace(tree, warnings=tuple(dict.fromkeys([*tree.warnings, *more])))
     tree = with_peer_access(replace(tree, peer_links=peers), access[1], gpu, access[0])
     if tree.link_bytes_per_s is not None:
         return tree
@@ -175,36 +196,27 @@ def _peer_access(paths: Sequence[Path]) -> tuple[tuple[Path | str, dict[tuple[in
 
 def _described(
     path: Path, rate: float | None, gpu: str | None, *, include_display: bool, network_cards: bool
-) -> Described:
-    """Read one file with the reader of its program."""
+) -> list[Described]:
+    """Read one file with the reader of each program whose output it contains."""
     if path.suffix.lower() == ".xml":
         tree = import_xml(path, include_display=include_display, network_cards=network_cards)
-        return Described("hwloc or NCCL XML", path, tree)
+        return [Described("hwloc or NCCL XML", path, tree)]
     text = without_access_matrix(read_text(path))
-    peer_rate = gpu_model(gpu).nvlink_bytes_per_s if gpu is not None else None
-    if is_topology_matrix(text):
-        tree = tree_of_classes(
-            read_topology_matrix(text, path), path, "nvidia-smi topo -m", link_bytes_per_s=rate,
-            peer_link_bytes_per_s=peer_rate, network_cards=network_cards,
-        )  # fmt: skip
-        return Described("nvidia-smi topo -m", path, tree)
-    if is_rocm_matrix(text):
-        tree = tree_of_classes(
-            read_rocm_matrix(text, path), path, "rocm-smi --showtopo", link_bytes_per_s=rate,
-            network_cards=network_cards,
-        )  # fmt: skip
-        return Described("rocm-smi --showtopo", path, tree)
-    if is_verbose_lspci(text) or is_lspci_tree(text):
-        verbose = is_verbose_lspci(text)
-        devices = read_lspci(text, path) if verbose else read_lspci_tree(text, path)
-        program = "lspci -vv" if verbose else "lspci -tv"
-        machine = lspci_machine(devices, path, include_display=include_display, network_cards=network_cards)
-        return Described(program, path, build_machine(path, machine, program))
+    found = [
+        *_of_matrices(path, text, rate, gpu, network_cards=network_cards),
+        *_of_lspci(path, text, include_display=include_display, network_cards=network_cards),
+    ]
     if has_nccl_tree(text):
         machine = read_nccl_tree(text, path, network_cards=network_cards)
-        return Described("NCCL log", path, build_machine(path, machine, "NCCL log"))
+        found.append(Described("NCCL log", path, build_machine(path, machine, "NCCL log")))
+    if found:
+        return found
     if not text.strip():
         raise InputError("is empty", path=path)
+    if "NCCL INFO" in text:
+        raise InputError(
+            "is a log of NCCL without its topology, expected lines of NCCL_DEBUG_SUBSYS=GRAPH", path=path
+        )  # fmt: skip
     first = next((line.strip() for line in text.splitlines() if line.strip()), "")[:80]
     raise InputError(
         f"was written by no known program (first line '{first}'), expected hwloc or NCCL XML, or output of "
@@ -213,8 +225,64 @@ def _described(
     )
 
 
+def _of_matrices(
+    path: Path, text: str, rate: float | None, gpu: str | None, *, network_cards: bool
+) -> Iterator[Described]:
+    """Yield the trees of matrices of path classes or link types, which have no link speeds."""
+    if is_topology_matrix(text):
+        peer_rate = gpu_model(gpu).nvlink_bytes_per_s if gpu is not None else None
+        tree = tree_of_classes(
+            read_topology_matrix(text, path), path, "nvidia-smi topo -m", link_bytes_per_s=rate,
+            peer_link_bytes_per_s=peer_rate, network_cards=network_cards,
+        )  # fmt: skip
+        yield Described("nvidia-smi topo -m", path, tree, has_speeds=False)
+    if is_rocm_matrix(text):
+        matrix = read_rocm_matrix(text, path)
+        tree = tree_of_classes(
+            matrix, path, "rocm-smi --showtopo", link_bytes_per_s=rate, network_cards=network_cards
+        )  # fmt: skip
+        has_nodes = any(node is not None for node in matrix.numa_nodes)
+        yield Described("rocm-smi --showtopo", path, tree, has_nodes, has_switches=False, has_speeds=False)
+
+
+def _of_lspci(path: Path, text: str, *, include_display: bool, network_cards: bool) -> Iterator[Described]:
+    """Yield the tree of lspci output.
+
+    Graphics cards are the accelerators of a machine without other ones: GeForce cards are display controllers.
+    """
+    verbose = is_verbose_lspci(text)
+    if not verbose and not is_lspci_tree(text):
+        return
+    devices = read_lspci(text, path) if verbose else read_lspci_tree(text, path)
+    program = "lspci -vv" if verbose else "lspci -tv"
+    notes: tuple[Warning, ...] = ()
+    try:
+        tree = _tree_of_lspci(devices, path, program, include_display=include_display, network_cards=network_cards)
+    except NoAcceleratorError:
+        if include_display:
+            raise
+        tree = _tree_of_lspci(devices, path, program, include_display=True, network_cards=network_cards)
+        notes = (_DISPLAY_NOTE,)
+    has_nodes = any(node.numa_nodes for node in lspci_machine(devices, path).sockets)
+    tree = replace(tree, warnings=(*tree.warnings, *notes))
+    yield Described(program, path, tree, has_nodes, has_speeds=tree.link_bytes_per_s is not None)
+
+
+_DISPLAY_NOTE = Warning(
+    WarningCode.TOPOLOGY_NOTE,
+    "the machine has no accelerator but graphics cards: all cards of NVIDIA and AMD are GPUs (--include-display)",
+)
+
+
+def _tree_of_lspci(
+    devices: Sequence[PciDevice], path: Path, program: str, *, include_display: bool, network_cards: bool
+) -> PcieTree:
+    machine = lspci_machine(list(devices), path, include_display=include_display, network_cards=network_cards)
+    return build_machine(path, machine, program)
+
+
 def _compare(first: Described, other: Described) -> None:
-    """Check that two files describe the same paths and link speeds."""
+    """Check that two files describe the same paths, link widths and link speeds."""
     ours, theirs = first.tree.accelerator_names, other.tree.accelerator_names
     if len(ours) != len(theirs):
         raise InputError(
@@ -223,19 +291,50 @@ def _compare(first: Described, other: Described) -> None:
     if not ours:
         raise NoAcceleratorError("has no accelerator", path=first.path)
     for number, one in enumerate(ours):
+        mine_width, their_width = (
+            tree.vertex(name).width for tree, name in ((first.tree, one), (other.tree, theirs[number]))
+        )
+        if mine_width is not None and their_width is not None and mine_width != their_width:
+            raise InputError(
+                f"GPU {one} has a link of x{their_width}, expected x{mine_width} as in {first.path} ({first.program}): "
+                "the files contradict each other",
+                path=other.path,
+            )
         for place in range(number + 1, len(ours)):
-            mine = first.tree.path_class(one, ours[place])
-            their = other.tree.path_class(theirs[number], theirs[place])
-            if _COARSE[mine] != _COARSE[their]:
-                raise InputError(
-                    f"GPUs {one} and {ours[place]} have class {their} ({_COARSE[their]}), expected {mine} "
-                    f"({_COARSE[mine]}) as in {first.path} ({first.program}): the files contradict each other",
-                    path=other.path,
-                )
+            _compare_pair(first, other, (one, ours[place]), (theirs[number], theirs[place]))
     rates = first.tree.link_bytes_per_s, other.tree.link_bytes_per_s
-    if rates[0] is not None and rates[1] is not None and abs(rates[0] / rates[1] - 1) > 0.02:
+    if not (first.has_speeds and other.has_speeds) or rates[0] is None or rates[1] is None:
+        return
+    if abs(rates[0] / rates[1] - 1) > _SAME_RATE:
         raise InputError(
             f"has links of {rates[1] / 1e9:.4g} GB/s, expected {rates[0] / 1e9:.4g} GB/s as in {first.path} "
             f"({first.program}): idle links may have been slower when a file was written",
             path=other.path,
         )
+
+
+def _compare_pair(first: Described, other: Described, ours: tuple[str, str], theirs: tuple[str, str]) -> None:
+    """Check that a pair of GPUs has the same path class, as far as both programs printed it."""
+    if other.tree.peer_link(*theirs) or first.tree.peer_link(*ours):
+        # nvidia-smi prints the direct link instead of the path.
+        return
+    mine, their = first.tree.path_class(*ours), other.tree.path_class(*theirs)
+    sockets = first.has_sockets and other.has_sockets and (mine == "SYS") != (their == "SYS")
+    switches = first.has_switches and other.has_switches and (mine in _BELOW_SWITCHES) != (their in _BELOW_SWITCHES)
+    if sockets or switches:
+        raise InputError(
+            f"GPUs {ours[0]} and {ours[1]} have class {their} ({_words(their)}), expected {mine} ({_words(mine)}) as "
+            f"in {first.path} ({first.program}): the files contradict each other",
+            path=other.path,
+        )
+
+
+_BELOW_SWITCHES = ("PIX", "PXB")
+#: Relative tolerance of link rates, which programs round.
+_SAME_RATE = 0.02
+
+
+def _words(path_class: str) -> str:
+    if path_class in _BELOW_SWITCHES:
+        return "below a switch"
+    return "between sockets" if path_class == "SYS" else "in a socket"

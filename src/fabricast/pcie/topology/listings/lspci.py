@@ -10,7 +10,7 @@ from pathlib import Path
 from fabricast.core.errors import InputError
 from fabricast.core.units import PCIE_WIDTHS, pcie_bytes_per_s, pcie_generation
 from fabricast.core.warnings import Warning, WarningCode
-from fabricast.inputs.log_lines import clean_lines
+from fabricast.inputs.log_lines import clean_lines, clean_text
 from fabricast.pcie.topology.xml_devices import Device, Machine
 
 __all__ = ["PciDevice", "is_lspci_tree", "is_verbose_lspci", "lspci_machine", "read_lspci", "read_lspci_tree"]
@@ -91,7 +91,9 @@ def is_verbose_lspci(text: str) -> bool:
 
 def is_lspci_tree(text: str) -> bool:
     """Return whether a text is output of ``lspci -tv``."""
-    return re.search(r"^[ |]*[-+\\]+-?\[[0-9a-f]{4}:[0-9a-f]{2}\]-|^-\[", text, re.MULTILINE) is not None
+    if re.search(r"\[[0-9a-f]{4}:[0-9a-f]{2}\]-|-\[", text) is None:
+        return False
+    return re.search(r"^[ |]*[-+\\]+-?\[[0-9a-f]{4}:[0-9a-f]{2}\]-|^-\[", clean_text(text), re.MULTILINE) is not None
 
 
 def read_lspci(text: str, path: Path) -> list[PciDevice]:
