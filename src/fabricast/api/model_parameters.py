@@ -14,7 +14,7 @@ from fabricast.pcie.machines.engine_model import (
     EngineModel,
     measured_calibration,
 )
-from fabricast.pcie.measurements.peer_access import with_measured_access
+from fabricast.pcie.measurements.peer_access import has_direct_copies, staged_rates, with_measured_access
 from fabricast.pcie.models.catalogue import MODELS, Model
 from fabricast.pcie.models.parameters import MachineParameters, machine_parameters
 from fabricast.pcie.topology.tree import PcieTree, single_copy_rate_of
@@ -95,12 +95,16 @@ class ModelInputs:
         """Return a topology with the pairs that have no peer access in the measurements."""
         return tree if self.measurements is None else with_measured_access(tree, self.measurements)
 
+    def staged_rates(self, tree: PcieTree) -> dict[tuple[str, str], float]:
+        """Return the measured rates of single copies through host memory, by source and target in bytes/s."""
+        return {} if self.measurements is None else staged_rates(tree, self.measurements)
+
     def engine_model(self, tree: PcieTree) -> EngineModel:
         """Return the model with engines of a machine, calibrated with measured copies if specified.
 
         Without measurements, the rates come from the machine parameters.
         """
-        if self.measurements is None:
+        if self.measurements is None or not has_direct_copies(self.measurements):
             return EngineModel(
                 tree, self.machine_parameters(tree), program=self.program, pcie_only=self.pcie_only, model=self.name
             )

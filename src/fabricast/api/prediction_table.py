@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from html import escape
 from typing import Any
 
@@ -16,7 +16,7 @@ from fabricast.pcie.models.evaluation import Evaluation
 from fabricast.pcie.topology.paths import link_labels
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["Prediction", "communications", "folded", "link_columns", "text_columns"]
+__all__ = ["Prediction", "communications", "folded", "link_columns", "text_columns", "with_measured_staging"]
 
 #: Maximum number of bars in a timeline.
 _MOST_BARS = 40
@@ -116,6 +116,24 @@ def folded(halves: pd.DataFrame, tree: PcieTree, graphs: CongestionGraphs, is_st
     columns = {name: rows[name] for name in rows.columns if name not in communications(tree, graphs)}
     transports = pd.Categorical.from_codes(is_staged.astype(np.int8), pd.Index(["p2p", "staged"]))
     return Prediction({**communications(tree, graphs), **columns, "transport": transports})
+
+
+def with_measured_staging(table: Prediction, rates: Mapping[tuple[str, str], float]) -> Prediction:
+    """Return a table whose staged copies are at most as fast as measured ones.
+
+    Parameters
+    ----------
+    table : Prediction
+        Result of `folded`.
+    rates : mapping of (str, str) to float
+        Measured rate of single staged copies in bytes/s, by source and target.
+    """
+    ends = list(zip(table["source"].astype(str), table["target"].astype(str), strict=True))
+    measured = np.array([rates.get(pair, np.inf) for pair in ends])
+    isolated_s = table["elapsed_s"] / table["slowdown"]
+    factor = np.maximum(table["size_bytes"] / measured / isolated_s, 1.0).where(table["transport"] == "staged", 1.0)
+    times = [name for name in ("elapsed_s", "earliest_s", "latest_s") if name in table]
+    return Prediction({**table, **{name: table[name] * factor for name in times}})
 
 
 def link_columns(tree: PcieTree, found: Evaluation) -> dict[str, Any]:

@@ -14,7 +14,14 @@ from numpy.typing import NDArray
 
 from fabricast.api.graphs import check_endpoints, graphs_of, load_topology
 from fabricast.api.model_parameters import DEFAULT_MODEL, ModelInputs
-from fabricast.api.prediction_table import Prediction, communications, folded, link_columns, text_columns
+from fabricast.api.prediction_table import (
+    Prediction,
+    communications,
+    folded,
+    link_columns,
+    text_columns,
+    with_measured_staging,
+)
 from fabricast.api.quantities import MOST_THREADS, check_count
 from fabricast.core.errors import InputError, near_names
 from fabricast.core.warnings import Warning, WarningCode
@@ -194,7 +201,7 @@ def predict_staged(
     shared = replace(inputs, model=ENDPOINT_ENGINES, tau=None)
     predictor = Predictor(tree, shared, explain=explain, limited_by=False, threads=threads)
     halves = predictor.predict(staged_graphs(predictor.tree, graphs, is_staged))
-    table = folded(halves, predictor.tree, graphs, is_staged)
+    table = with_measured_staging(folded(halves, predictor.tree, graphs, is_staged), inputs.staged_rates(tree))
     table.attrs["warnings"] = predictor.warnings()
     return table
 

@@ -80,7 +80,7 @@ def main() -> None:
 
 
 #: Options whose names differ from the function argument.
-_OPTIONS = {"compute_s": "--compute-us", "graph_file": "--nccl-graph"}
+_OPTIONS = {"compute_s": "--compute-us", "graph_file": "--nccl-graph", "files": "FILES"}
 
 
 def _with_option(error: InputError) -> str:

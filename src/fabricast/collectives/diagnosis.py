@@ -132,7 +132,7 @@ def _transport(case: _Case) -> Iterator[Finding]:
     machine = case.machine
     if not through_host:
         return
-    settings = replace(machine.settings, p2p_level=PathType.SYS, has_peer_access=True)
+    settings = replace(machine.settings, p2p_level=PathType.SYS, has_peer_access=True, disabled_by="")
     other = replace(machine, settings=settings)
     faster_s = times_with(case.forecast, other)
     gains = case.time_s / faster_s
@@ -140,7 +140,10 @@ def _transport(case: _Case) -> Iterator[Finding]:
     hops = [hop for hop in case.forecast.step.hops if hop.transport is Transport.SHM]
     kinds = sorted({machine.nccl.direct_type(hop.source, hop.target).name for hop in hops})
     text = f"hops {_listed(through_host)} (path type {' and '.join(kinds)}) go through host memory"
-    if not machine.settings.has_peer_access:
+    if machine.settings.disabled_by:
+        text += f", because {machine.settings.disabled_by} is set"
+        remedy = f"unset {machine.settings.disabled_by.partition('=')[0]}"
+    elif not machine.settings.has_peer_access:
         text += ", because the driver or the machine permits no direct copies between these GPUs"
         remedy = "enable direct copies (driver, IOMMU, virtual machine), then check with p2pBandwidthLatencyTest"
     else:

@@ -13,17 +13,19 @@ from fabricast.collectives.plan import Plan, nccl_plan
 from fabricast.collectives.settings import NcclSettings, with_environment
 from fabricast.collectives.step_rates import Transport
 from fabricast.core.errors import InputError, unknown_name
+from fabricast.core.units import pcie_link_bytes_per_s
 from fabricast.core.warnings import Warning, WarningCode
 from fabricast.inputs.files import read_text
-from fabricast.inputs.gpus import gpu_model
+from fabricast.inputs.gpus import gpu_model, is_known_gpu
 from fabricast.nccl.costs import Algorithm, Operation, Protocol
 from fabricast.nccl.debug_log import NcclLog, is_nccl_log, read_nccl_log
 from fabricast.nccl.graph_files import read_graph
 from fabricast.nccl.search import SearchGraph
 from fabricast.nccl.system import NEWEST, Cpu, PathType, parse_version
 from fabricast.nccl.tests_output import NcclTestsTable, is_nccl_tests_output, read_nccl_tests
+from fabricast.pcie.measurements.peer_access import has_direct_copies, with_measured_access
 from fabricast.pcie.topology.parts import pairs_without_link
-from fabricast.pcie.topology.tree import PcieTree
+from fabricast.pcie.topology.tree import PcieTree, single_copy_rate_of
 
 __all__ = ["CollectiveInputs", "cpu_of", "prepare"]
 
@@ -144,10 +146,16 @@ def prepare(tree: PcieTree, operation: str | None, inputs: CollectiveInputs) -> 
     InputError
         If an input is invalid, or inputs contradict each other.
     """
+    if inputs.measurements is not None and not has_direct_copies(inputs.measurements):
+        # Without peer access the file has no rates of links, but states the transport.
+        tree = with_measured_access(tree, inputs.measurements)
+        inputs = replace(inputs, measurements=None)
     tables, debug = _read_log(inputs, operation)
     wanted = Operation.of(operation) if operation is not None else _operation(tables)
     table = _table(tables, wanted, inputs)
+    tree, link_warnings = _with_link_of_gpu(tree, inputs, table)
     settings, warnings = _settings(tree, inputs, table, debug)
+    warnings += link_warnings
     ranks = inputs.ranks
     machine = collective_machine(
         tree, ranks=ranks, settings=settings, measurements=inputs.measurements, system=inputs.system
@@ -203,6 +211,22 @@ def _table(tables: Sequence[NcclTestsTable], operation: Operation, inputs: Colle
     return fitting[0]
 
 
+def _with_link_of_gpu(
+    tree: PcieTree, inputs: CollectiveInputs, table: NcclTestsTable | None
+) -> tuple[PcieTree, list[Warning]]:
+    """Return a tree without link speeds with those of the GPU model, and a warning about it."""
+    gpu = inputs.gpu or (table.gpus[0] if table is not None and table.gpus else None)
+    if single_copy_rate_of(tree) is not None or inputs.measurements is not None or gpu is None or not is_known_gpu(gpu):
+        return tree, []
+    model = gpu_model(gpu)
+    text = (
+        f"the topology has no link speeds: Gen{model.generation} x{model.width} of {gpu} is assumed; 'lspci -vv' "
+        "prints the links of the machine"
+    )
+    rate = pcie_link_bytes_per_s(model.generation, model.width)
+    return replace(tree, link_bytes_per_s=rate), [Warning(WarningCode.LINK_RATE_DERIVED, text)]
+
+
 def _settings(
     tree: PcieTree, inputs: CollectiveInputs, table: NcclTestsTable | None, debug: NcclLog | None
 ) -> tuple[NcclSettings, list[Warning]]:
@@ -213,6 +237,9 @@ def _settings(
         warnings.append(Warning(WarningCode.NCCL_SETTING_ASSUMED, text))
 
     gpu = inputs.gpu or (table.gpus[0] if table is not None and table.gpus else None)
+    if gpu is not None and inputs.gpu is None and not is_known_gpu(gpu):
+        assume(f"the GPU model '{gpu}' of the log is unknown; of RCCL on AMD GPUs, the choices of NCCL are assumed")
+        gpu = None
     if gpu is None:
         capability = 12.0 if has_gen5_links(tree) else 8.9
         assume(

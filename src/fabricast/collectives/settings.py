@@ -51,6 +51,8 @@ class NcclSettings:
         Bounds on the number of channels.
     ignored : tuple of str
         Environment variables without effect on the forecast.
+    disabled_by : str
+        Variable with its value that switches direct copies off; empty if none does.
     """
 
     cpu: Cpu = Cpu.UNKNOWN
@@ -65,6 +67,7 @@ class NcclSettings:
     least_channels: int | None = None
     most_channels: int | None = None
     ignored: tuple[str, ...] = field(default=())
+    disabled_by: str = ""
 
     @property
     def pairs(self) -> frozenset[tuple[Algorithm, Protocol]]:
@@ -113,6 +116,7 @@ def with_environment(settings: NcclSettings, environment: Mapping[str, str]) -> 
                     argument="env",
                 )
             changes["has_peer_access"] = settings.has_peer_access and text == "0"
+            changes["disabled_by"] = "" if text == "0" else f"{name}={text}"
         elif name == "NCCL_ALGO":
             changes["algorithms"] = _names(name, text, (Algorithm.RING, Algorithm.TREE))
         elif name == "NCCL_PROTO":

@@ -14,6 +14,7 @@ from fabricast.core.warnings import Warning, WarningCode
 from fabricast.diagnosis.sources import Content, Source, read_sources
 from fabricast.inputs.bandwidth_matrices import pairs_without_access
 from fabricast.inputs.files import read_text
+from fabricast.inputs.gpus import is_known_gpu
 from fabricast.nccl.tests_output import NcclTestsTable
 from fabricast.pcie.machines.validation import validate_machine
 from fabricast.pcie.measurements.files import copies_of_machine
@@ -26,6 +27,8 @@ __all__ = ["Diagnosis", "Evidence", "diagnose"]
 
 #: Maximum number of findings.
 MOST_FINDINGS = 10
+#: Maximum number of tables of nccl-tests: each takes about 40 ms.
+MOST_TABLES = 60
 #: Remedy of a warning about the topology.
 _REMEDIES = {
     WarningCode.DOWNGRADED_LINK: "reseat the card, replace the riser or use another slot; check 'lspci -vv' (LnkSta)",
@@ -129,7 +132,8 @@ def diagnose(
             "describe no topology, expected hwloc or NCCL XML, nvidia-smi topo, lspci or NCCL_DEBUG_SUBSYS=GRAPH",
             argument="files",
         )
-    model = gpu or next((table.gpus[0] for source in sources for table in source.tables if table.gpus), None)
+    printed = [table.gpus[0] for source in sources for table in source.tables if table.gpus]
+    model = gpu or next(filter(is_known_gpu, printed), None)
     tree = _tree(described, link, model, include_display=include_display)
     findings: list[Evidence] = [*_of_topology(tree, described)]
     measured = next((source.path for source in sources if Content.COPIES in source.contents), None)
@@ -140,14 +144,15 @@ def diagnose(
             findings += _of_copies(tree, source)
         if Content.NCCL_LOG in source.contents:
             findings += _of_log(source)
-    for source in sources:
-        for table in source.tables:
-            inputs = CollectiveInputs(
-                measured, log=source.path, gpu=gpu, cpu=cpu, read=table, debug=source.log or debug
-            )
-            found, assumed = _of_collective(tree, table, inputs)
-            findings += found
-            warnings += assumed
+    tables = [(source, table) for source in sources for table in source.tables]
+    for source, table in tables[:MOST_TABLES]:
+        inputs = CollectiveInputs(measured, log=source.path, gpu=gpu, cpu=cpu, read=table, debug=source.log or debug)
+        found, assumed = _of_collective(tree, table, inputs)
+        findings += found
+        warnings += assumed
+    if len(tables) > MOST_TABLES:
+        text = f"{len(tables) - MOST_TABLES:,} of {len(tables):,} tables of nccl-tests are not compared"
+        warnings.append(Warning(WarningCode.LOG_ROWS_EXCLUDED, text))
     ranked = sorted(_unique(findings), key=lambda one: -one.cost)
     return Diagnosis(
         tree, tuple(str(source) for source in sources), tuple(ranked[:MOST_FINDINGS]),
@@ -261,7 +266,12 @@ def _of_collective(
     if operation is None:
         text = "the table does not name its operation"
         return [], (Warning(WarningCode.LOG_ROWS_EXCLUDED, f"{inputs.log}: {text}"),)
-    forecast = forecast_prepared(prepare(tree, operation, inputs))
+    try:
+        forecast = forecast_prepared(prepare(tree, operation, inputs))
+    except InputError as error:
+        if error.argument != "log":
+            raise
+        raise InputError(error.reason, path=inputs.log, line=table.line) from error
     found = [
         Evidence(str(one.cause), f"{operation}: {one.text}", f"{inputs.log}:{table.line}", one.remedy, one.gain)
         for one in diagnose_collective(forecast)

@@ -9,7 +9,7 @@ from fabricast.core.errors import unknown_name
 from fabricast.core.resources import published
 from fabricast.inputs.csv_files import read_csv
 
-__all__ = ["GpuModel", "gpu_model"]
+__all__ = ["GpuModel", "gpu_model", "is_known_gpu"]
 
 _COLUMNS = [
     "words", "capability", "pcie_generation", "pcie_width", "nvlink_gb_per_s", "peer_access", "source",
@@ -56,6 +56,22 @@ def _models() -> tuple[GpuModel, ...]:
     )  # fmt: skip
 
 
+def is_known_gpu(name: str) -> bool:
+    """Return whether the table has the model of a product name.
+
+    Examples
+    --------
+    >>> is_known_gpu("NVIDIA L40S"), is_known_gpu("AMD Instinct MI300X")
+    (True, False)
+    """
+    return _model_of(name) is not None
+
+
+def _model_of(name: str) -> GpuModel | None:
+    text = name.lower().replace("-", " ")
+    return next((model for model in _models() if model.words in text), None)
+
+
 def gpu_model(name: str, argument: str = "gpu") -> GpuModel:
     """Return the model of a product name.
 
@@ -69,8 +85,7 @@ def gpu_model(name: str, argument: str = "gpu") -> GpuModel:
     >>> gpu_model("NVIDIA GeForce RTX 4090").capability, gpu_model("NVIDIA A100-PCIE-40GB").generation
     (8.9, 4)
     """
-    text = name.lower().replace("-", " ")
-    for model in _models():
-        if model.words in text:
-            return model
-    raise unknown_name(argument, name, [model.words for model in _models()])
+    model = _model_of(name)
+    if model is None:
+        raise unknown_name(argument, name, [one.words for one in _models()])
+    return model

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fabricast.core.errors import InputError
 from fabricast.inputs.files import read_text, write_text
+from fabricast.inputs.log_lines import clean_text
 from fabricast.percs.network import TwoLevelNetwork
 
 __all__ = ["is_slurm_topology", "node_names", "read_hosts", "write_rank_files"]
@@ -57,14 +58,16 @@ def read_hosts(source: str | Path, *, ranks_per_node: int | None = None) -> list
     """
     if not Path(source).exists() and re.search(r"[\[,]", str(source)):
         return list(node_names(str(source)))
-    text = read_text(source, strict=True)
+    text = clean_text(read_text(source, strict=True))
     if is_slurm_topology(text):
         return _nodes_by_switch(text, Path(source))
     lines: dict[str, int] = {}
     slots: Counter[str] = Counter()
     last, has_slots = "", False
     for number, line in enumerate(text.splitlines(), start=1):
-        for name, count in _hosts_of(line.partition("#")[0].strip(), Path(source), number):
+        for name, count in _hosts_of(
+            line.partition("#")[0].strip().removeprefix("SLURM_JOB_NODELIST="), Path(source), number
+        ):
             if name in lines and name != last:
                 raise InputError(f"host '{name}' is a duplicate of line {lines[name]}", path=source, line=number)
             # A host on several lines has one slot per line, as PBS writes it.

@@ -284,3 +284,33 @@ def test_a_yaml_topology_is_used_beside_logs_and_peer_access(tmp_path):
     assert (found.cause, found.text.split(" (")[0]) == ("no_peer_access", "12 of 12 pairs have no peer access")
     with pytest.raises(InputError, match="is one of several descriptions, expected a YAML topology alone"):
         fc.diagnose([tmp_path / "m.yaml", tmp_path / "topo.txt"])
+
+
+def test_the_variable_that_disables_direct_copies_is_named(tmp_path):
+    (tmp_path / "topo.txt").write_text(matrix(PAIRS_OF_FOUR))
+    log = debug_log(4, [0, 1, 2, 3], direct=False, env="NCCL_P2P_DISABLE set by environment to 1")
+    times = {1 << power: 30 + (1 << power) / 8e3 for power in range(10, 26)}
+    (tmp_path / "run.log").write_text(log + nccl_tests("all_reduce", 4, times))
+    found = fc.diagnose([tmp_path / "topo.txt", tmp_path / "run.log"], link="gen4x16", cpu="amd").findings
+    (cause,) = [one for one in found if one.cause == "host_memory_transport"]
+    assert "because NCCL_P2P_DISABLE=1 is set" in cause.text
+    assert cause.remedy == "unset NCCL_P2P_DISABLE"
+
+
+def test_unknown_gpus_of_a_log_are_no_error(tmp_path):
+    (tmp_path / "topo.txt").write_text(matrix(PAIRS_OF_FOUR))
+    times = {1 << power: 30 + (1 << power) / 8e3 for power in range(10, 26)}
+    (tmp_path / "run.log").write_text(nccl_tests("all_reduce", 4, times, gpu="AMD Instinct MI300X"))
+    result = fc.diagnose([tmp_path / "topo.txt", tmp_path / "run.log"], link="gen5x16", cpu="amd")
+    assert any("GPU model 'AMD Instinct MI300X' of the log is unknown" in one.text for one in result.warnings)
+
+
+def test_ranks_and_tables_of_logs_are_named_with_their_file(tmp_path):
+    (tmp_path / "topo.txt").write_text(matrix(PAIRS_OF_FOUR))
+    times = {1 << power: 30 + (1 << power) / 8e3 for power in (10, 20)}
+    (tmp_path / "two.log").write_text(nccl_tests("all_reduce", 2, times))
+    with pytest.raises(InputError, match=r"two.log:\d+: has 2 ranks, expected 4"):
+        fc.diagnose([tmp_path / "topo.txt", tmp_path / "two.log"], link="gen4x16", cpu="amd")
+    (tmp_path / "many.log").write_text("".join(nccl_tests("all_reduce", 4, times) for _ in range(80)))
+    result = fc.diagnose([tmp_path / "topo.txt", tmp_path / "many.log"], link="gen4x16", cpu="amd")
+    assert any("20 of 80 tables of nccl-tests are not compared" in one.text for one in result.warnings)

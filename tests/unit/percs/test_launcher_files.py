@@ -18,6 +18,8 @@ FORMS = {
     "MPICH": "".join(f"{name}:4\n" for name in NAMES),
     "PBS": "".join(f"{name}\n" * 4 for name in NAMES),
     "Slurm, compressed": "node[01-08]\n",
+    "Slurm, variable": "SLURM_JOB_NODELIST=node[01-08]\n",
+    "with ranks": "".join(f"[1,{rank}]<stdout>:{name}\n" for rank, name in enumerate(NAMES)),
     "Slurm, in parts": "node[01-03,04]\n\nnode05,node[06-07],node08\n",
 }
 TOPOLOGY = """# topology of the cluster

@@ -6,13 +6,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from fabricast.core.warnings import Warning, WarningCode
-from fabricast.inputs.bandwidth_matrices import pairs_without_access
+from fabricast.inputs.bandwidth_matrices import is_bandwidth_matrix, pairs_without_access, parse_bandwidths
 from fabricast.inputs.files import is_table, read_text
 from fabricast.inputs.log_lines import clean_text
 from fabricast.pcie.measurements.addresses import endpoints_of_numbers, printed_addresses
+from fabricast.pcie.measurements.nvbandwidth import copies_in_matrices
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["with_measured_access"]
+__all__ = ["has_direct_copies", "staged_rates", "with_measured_access"]
+
+#: Title of the matrix of copies through host memory.
+_STAGED = "Unidirectional P2P=Disabled"
 
 
 def with_measured_access(tree: PcieTree, path: Path | str) -> PcieTree:
@@ -45,8 +49,47 @@ def with_measured_access(tree: PcieTree, path: Path | str) -> PcieTree:
     warning = Warning(
         WarningCode.NO_PEER_ACCESS,
         f"{len(pairs)} pairs have no peer access ({path}: CANNOT Access Peer), for example {'>'.join(pairs[0])}: their "
-        "copies are forecast through host memory",
+        "copies pass through host memory",
     )
     return replace(
         tree, staged_pairs=(*tree.staged_pairs, *pairs), warnings=(*tree.warnings, warning)
     )  # fmt: skip
+
+
+def has_direct_copies(path: Path | str) -> bool:
+    """Return whether a file has copies that calibrate links: output without any pair with peer access has none."""
+    if is_table(path):
+        return True
+    text = clean_text(read_text(path))
+    return not pairs_without_access(text) or bool(copies_in_matrices(parse_bandwidths(text, Path(path))))
+
+
+def staged_rates(tree: PcieTree, path: Path | str) -> dict[tuple[str, str], float]:
+    """Return the measured rates of single copies through host memory.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology of the machine.
+    path : Path or str
+        Measured copies; only p2pBandwidthLatencyTest measures such copies (P2P=Disabled).
+
+    Returns
+    -------
+    dict of (str, str) to float
+        Rate in bytes/s by source and target; empty if the file has none.
+    """
+    if is_table(path):
+        return {}
+    text = clean_text(read_text(path))
+    if not is_bandwidth_matrix(text):
+        return {}
+    names = endpoints_of_numbers(tree, printed_addresses(text))
+    table = parse_bandwidths(text, Path(path))
+    rows = table[
+        table["test"].str.startswith(_STAGED) & (table["unit"] == "bytes/s") & (table["row"] != table["column"])
+    ]
+    return {
+        (names.get(row["row"], row["row"]), names.get(row["column"], row["column"])): float(row["value"])
+        for row in rows.to_dict("records")
+    }

@@ -387,3 +387,14 @@ def test_a_log_of_nccl_without_its_topology_says_what_is_missing(tmp_path):
         InputError, match="is a log of NCCL without its topology, expected lines of NCCL_DEBUG_SUBSYS=GRAPH"
     ):
         imported(tmp_path, log="n:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via SHM/direct/direct\n")
+
+
+def test_a_log_that_ends_within_the_machine_is_rejected(tmp_path):
+    log = (DATA / "nccl_debug_info.log").read_text()
+    end = next(
+        match.start() for match in re.finditer(r"^.*=====+$", log, re.MULTILINE) if "GPU/" in log[: match.start()]
+    )
+    with pytest.raises(
+        InputError, match="ends within the machine of NCCL, expected its last line '=====': the log is cut"
+    ):
+        imported(tmp_path, log=log[:end])

@@ -197,3 +197,48 @@ def test_collectives_and_diagnoses_use_the_pairs(tmp_path):
     found = fc.diagnose([tmp_path / "m.txt", tmp_path / "p2p.txt"], link="gen4x16").findings
     assert [one.cause for one in found] == ["no_peer_access"]
     assert "p2p.txt" in found[0].text
+
+
+def without_access(rate, count=4):
+    """Return output of p2pBandwidthLatencyTest on GPUs without peer access."""
+    pairs = [(one, other) for one in range(count) for other in range(count) if one != other]
+    head = "   D\\D" + "".join(f"{column:7}" for column in range(count)) + "\n"
+    rows = "".join(
+        f"{row:6}" + "".join(f"{900.0 if row == column else rate:7.2f}" for column in range(count)) + "\n"
+        for row in range(count)
+    )
+    lines = "".join(f"Device={one} CANNOT Access Peer Device={other}\n" for one, other in pairs)
+    return (
+        f"{lines}Unidirectional P2P=Disabled Bandwidth Matrix (GB/s)\n{head}{rows}"
+        f"Unidirectional P2P=Enabled Bandwidth (P2P Writes) Matrix (GB/s)\n{head}{rows}"
+    )
+
+
+def test_measured_copies_through_host_memory_bound_the_forecast(tmp_path):
+    (tmp_path / "off.txt").write_text(without_access(10.0))
+    tree = imported(tmp_path, {"m.txt": FOUR})
+    measured = fc.predict(tree, [(0, 2)], size=1e9, measurements=tmp_path / "off.txt")
+    assert measured["transport"].tolist() == ["staged"]
+    assert measured["elapsed_s"].tolist() == pytest.approx([0.1])
+    # Contention slows such copies as in the model.
+    two = [(0, 2), (1, 2)]
+    slowdown = fc.predict(tree, two, transport="staged")["slowdown"].tolist()
+    table = fc.predict(tree, two, size=1e9, measurements=tmp_path / "off.txt")
+    assert table["slowdown"].tolist() == pytest.approx(slowdown)
+    assert (table["elapsed_s"] / 0.1).tolist() == pytest.approx(slowdown)
+    # A rate above that of the links does not make copies faster.
+    (tmp_path / "fast.txt").write_text(without_access(500.0))
+    fast = fc.predict(tree, [(0, 2)], size=1e9, measurements=tmp_path / "fast.txt")
+    assert fast["elapsed_s"].tolist() == pytest.approx(
+        fc.predict(tree, [(0, 2)], size=1e9, transport="staged")["elapsed_s"].tolist()
+    )
+    forecast = fc.collective(tree, measurements=tmp_path / "off.txt", sizes=["16 MiB"], gpu="A100", cpu="amd")
+    assert set(forecast.transports) == {"SHM"}
+
+
+def test_a_collective_has_the_links_of_its_gpu_model(tmp_path):
+    (tmp_path / "m.txt").write_text(FOUR)
+    forecast = fc.collective(tmp_path / "m.txt", sizes=["16 MiB"], gpu="L40S", cpu="amd")
+    assert any("Gen4 x16 of L40S is assumed" in one.text for one in forecast.warnings)
+    with pytest.raises(InputError, match="link speed"):
+        fc.collective(tmp_path / "m.txt", sizes=["16 MiB"], cpu="amd")

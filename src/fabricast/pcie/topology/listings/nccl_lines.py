@@ -45,7 +45,7 @@ def read_nccl_tree(text: str, path: Path, *, network_cards: bool = False) -> Mac
     sockets: list[Device] = []
     # Device of each depth, by the column of its link.
     above: dict[int, Device] = {}
-    inside, prefix = False, ""
+    inside, ended, prefix = False, False, ""
     for number, line in clean_lines(text):
         if not inside:
             match = _START.search(line)
@@ -57,6 +57,7 @@ def read_nccl_tree(text: str, path: Path, *, network_cards: bool = False) -> Mac
             continue
         body = line[len(prefix) :]
         if _END.match(body):
+            ended = True
             break
         if (match := _CPU.match(body)) is not None:
             sockets.append(Device("", None, number, numa_nodes=(int(match[1], 16),)))
@@ -76,6 +77,8 @@ def read_nccl_tree(text: str, path: Path, *, network_cards: bool = False) -> Mac
             above = {depth: one for depth, one in above.items() if depth < column} | {column: device}
     if not sockets:
         raise InputError("contains no machine of NCCL, expected lines 'CPU/..' after '=== System'", path=path)
+    if not ended:
+        raise InputError("ends within the machine of NCCL, expected its last line '=====': the log is cut", path=path)
     return Machine(sockets, 0, 1, has_maximum_speeds=True)
 
 

@@ -138,8 +138,8 @@ def with_peer_access(
         if gpu is None or gpu_model(gpu).has_stock_peer_access or not possible:
             return tree
         text = (
-            f"the unmodified driver of {gpu} permits no direct copies: copies between GPUs are forecast through host "
-            "memory; 'nvidia-smi topo -p2p r' states whether it does (--transport p2p forecasts direct copies)"
+            f"the unmodified driver of {gpu} permits no direct copies: copies between GPUs pass through host memory; "
+            "'nvidia-smi topo -p2p r' states whether it does (transport p2p forecasts direct copies)"
         )
         return replace(
             tree, staged_pairs=possible,
@@ -155,7 +155,7 @@ def with_peer_access(
     reasons = ", ".join(dict.fromkeys(staged[pair] for pair in pairs))
     text = (
         f"{len(pairs)} of {len(possible)} pairs have no peer access ({reasons}; {path}), for example "
-        f"{'>'.join(pairs[0])}: their copies are forecast through host memory"
+        f"{'>'.join(pairs[0])}: their copies pass through host memory"
     )
     return replace(
         tree, staged_pairs=pairs, warnings=(*tree.warnings, Warning(WarningCode.NO_PEER_ACCESS, text))
