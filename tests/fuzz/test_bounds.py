@@ -142,3 +142,8 @@ def test_full_device_is_reported(folder):
         )  # fmt: skip
     assert done.returncode == 2
     assert done.stderr == "fabricast: error: cannot write: No space left on device\n"
+
+
+def test_a_log_of_more_than_five_million_lines_is_refused(folder):
+    (folder / "job.log").write_bytes(b"\n" * 5_000_001)
+    refused(call(folder, "diagnose", "job.log"), "has more than 5,000,000 lines")

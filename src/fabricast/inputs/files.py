@@ -30,6 +30,8 @@ __all__ = [
 #: Maximum size of input files in bytes; lower for formats whose parsed objects need more memory.
 LARGEST_TEXT_BYTES = 64_000_000
 LARGEST_JSON_BYTES = 16_000_000
+#: Maximum number of lines of a log, which is read line by line.
+MOST_LINES = 5_000_000
 LARGEST_YAML_BYTES = 1_000_000
 _BLOCK_BYTES = 1 << 20
 #: Byte-order marks of UTF-16; that of UTF-32 begins alike and contains NUL bytes.
@@ -113,9 +115,13 @@ def read_text(path: Path | str, *, strict: bool = False, most_bytes: int = LARGE
     Raises
     ------
     InputError
-        If the file cannot be read, is larger than the limit, contains a NUL byte, or, with `strict`, is not UTF-8.
+        If the file cannot be read, is larger than the limit, contains a NUL byte, or, with `strict`, is not UTF-8;
+        without `strict`, if it has more than 5 million lines.
     """
-    return _decoded(read_bytes(path, most_bytes=most_bytes), path, strict=strict)
+    text = _decoded(read_bytes(path, most_bytes=most_bytes), path, strict=strict)
+    if not strict and text.count("\n") > MOST_LINES:
+        raise InputError(f"has more than {MOST_LINES:,} lines, expected a shorter log", path=path)
+    return text
 
 
 def _decoded(content: bytes, path: Path | str, *, strict: bool, lines_before: int = 0) -> str:
