@@ -10,13 +10,24 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
+from fabricast.core.warnings import Warning, WarningCode
+from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, from_arcs
 from fabricast.pcie.graphs.rates import CopyTimes
 from fabricast.pcie.models.evaluation import Evaluation
+from fabricast.pcie.models.removals import Times
 from fabricast.pcie.topology.paths import link_labels
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["Prediction", "communications", "folded", "link_columns", "text_columns", "with_measured_staging"]
+__all__ = [
+    "Prediction",
+    "communications",
+    "folded",
+    "link_columns",
+    "makespans",
+    "other_transport",
+    "text_columns",
+    "with_measured_staging",
+]
 
 #: Maximum number of bars in a timeline.
 _MOST_BARS = 40
@@ -134,6 +145,42 @@ def with_measured_staging(table: Prediction, rates: Mapping[tuple[str, str], flo
     factor = np.maximum(table["size_bytes"] / measured / isolated_s, 1.0).where(table["transport"] == "staged", 1.0)
     times = [name for name in ("elapsed_s", "earliest_s", "latest_s") if name in table]
     return Prediction({**table, **{name: table[name] * factor for name in times}})
+
+
+def makespans(table: pd.DataFrame) -> pd.Series[float]:
+    """Return the time at which all copies of each graph are complete, in seconds."""
+    return (table["start_s"] + table["elapsed_s"]).groupby(table["graph"], observed=True, sort=False).max()
+
+
+def other_transport(staged: pd.DataFrame, direct: pd.DataFrame, *, is_measured: bool) -> Warning:
+    """Return a sentence that compares staged copies with direct ones.
+
+    Parameters
+    ----------
+    staged, direct : pandas.DataFrame
+        Predictions of the same graphs.
+    is_measured : bool
+        Whether measured staged copies bound the prediction.
+    """
+    ends = makespans(staged), makespans(direct)
+    if len(ends[0]) == 1:
+        times = f"complete after {ends[1].iloc[0] * 1e3:.3g} ms, staged ones after {ends[0].iloc[0] * 1e3:.3g} ms"
+    else:
+        times = (
+            f"need {(ends[1] / ends[0]).median():.3g} times as long as staged ones (median of {len(ends[0]):,} graphs)"
+        )
+    bound = "" if is_measured else "; without measured staged copies (--measurements), their times are lower bounds"
+    return Warning(WarningCode.OTHER_TRANSPORT, f"with peer access (transport p2p), all copies would {times}{bound}")
+
+
+def isolated_times(tree: PcieTree, graphs: CongestionGraphs, times: Times) -> NDArray[np.float64]:
+    """Return the time of each copy in isolation, by the same model."""
+    endpoints = len(tree.endpoint_names)
+    pairs, of_copy = np.unique(graphs.source * endpoints + graphs.target, return_inverse=True)
+    arcs = [[divmod(pair, endpoints)] for pair in pairs.tolist()]
+    # All models are linear in the size of an isolated copy.
+    isolated_s: NDArray[np.float64] = times(from_arcs(arcs, size_bytes=1e9))[of_copy] * (graphs.size_bytes / 1e9)
+    return isolated_s
 
 
 def link_columns(tree: PcieTree, found: Evaluation) -> dict[str, Any]:

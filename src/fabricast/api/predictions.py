@@ -18,7 +18,9 @@ from fabricast.api.prediction_table import (
     Prediction,
     communications,
     folded,
+    isolated_times,
     link_columns,
+    other_transport,
     text_columns,
     with_measured_staging,
 )
@@ -26,7 +28,7 @@ from fabricast.api.quantities import MOST_THREADS, check_count
 from fabricast.core.errors import InputError, near_names
 from fabricast.core.warnings import Warning, WarningCode
 from fabricast.pcie.graphs.checks import reject_peer_copies
-from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, from_arcs
+from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
 from fabricast.pcie.graphs.divided_writes import divided_writes, divided_writes_warning
 from fabricast.pcie.graphs.staged import staged_copies, staged_graphs
 from fabricast.pcie.machines.engine_model import ENDPOINT_ENGINES, ENGINE_MODELS, EngineModel
@@ -47,16 +49,6 @@ _MOST_EXPLAINED, _MOST_WITH_ENGINES = 1_000_000, 5_000
 _SAME = 1e-9
 #: Size in bytes below which the start-up time, which the models neglect, exceeds the predicted time.
 _LATENCY_BYTES = 2.0**20
-
-
-def _isolated_s(tree: PcieTree, graphs: CongestionGraphs, times: Times) -> NDArray[np.float64]:
-    """Return the time of each copy in isolation, by the same model."""
-    endpoints = len(tree.endpoint_names)
-    pairs, of_copy = np.unique(graphs.source * endpoints + graphs.target, return_inverse=True)
-    arcs = [[divmod(pair, endpoints)] for pair in pairs.tolist()]
-    # All models are linear in the size of an isolated copy.
-    isolated_s: NDArray[np.float64] = times(from_arcs(arcs, size_bytes=1e9))[of_copy] * (graphs.size_bytes / 1e9)
-    return isolated_s
 
 
 def predict(
@@ -165,9 +157,8 @@ def predict(
     [1.0, 2.2]
     """
     if unknown:
-        name = next(iter(unknown))
         names = [parameter for parameter in signature(predict).parameters if parameter != "unknown"]
-        raise TypeError(f"predict() has no argument '{name}'{near_names(name, names)}")
+        raise TypeError(f"predict() has no argument '{min(unknown)}'{near_names(min(unknown), names)}")
     if not isinstance(tree, PcieTree):
         tree = load_topology(tree)
     graphs = graphs_of(tree, graphs, size)
@@ -203,6 +194,9 @@ def predict_staged(
     halves = predictor.predict(staged_graphs(predictor.tree, graphs, is_staged))
     table = with_measured_staging(folded(halves, predictor.tree, graphs, is_staged), inputs.staged_rates(tree))
     table.attrs["warnings"] = predictor.warnings()
+    if explain:
+        direct = Predictor(tree, inputs, explain=False, threads=threads).predict(graphs)
+        table.attrs["warnings"].append(other_transport(table, direct, is_measured=bool(inputs.staged_rates(tree))))
     return table
 
 
@@ -378,7 +372,7 @@ class Predictor:
 
         found = evaluation(graphs, explain=self._explain)
         elapsed_s = found.end_s - graphs.start_s
-        isolated_s = _isolated_s(tree, graphs, times)
+        isolated_s = isolated_times(tree, graphs, times)
         return Prediction(
             {
                 **communications(tree, graphs),

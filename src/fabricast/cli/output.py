@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import typer
 
+from fabricast.api.prediction_table import makespans
 from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.units import MIB
 from fabricast.inputs.files import atomic_write
@@ -114,11 +115,13 @@ def elapsed_lines(table: pd.DataFrame) -> list[str]:
     lines = pd.DataFrame(columns).to_string(index=False).split("\n")
     if len(table) > _MOST_LINES:
         lines.append(f"... {len(table) - _MOST_LINES:,} more copies; --output FILE writes all")
-    ends = (table["start_s"] + table["elapsed_s"]).groupby(table["graph"], observed=True, sort=False).max()
+    ends = makespans(table)
+    staged = makespans(table.assign(elapsed_s=table["staged_s"])) if "staged_s" in table else None
     sizes = table["size_bytes"].groupby(table["graph"], observed=True, sort=False).sum()
     for name in ends.index[:_MOST_LINES]:
         rate = sizes[name] / ends[name] / 1e9
-        lines.append(f"{name}: all copies complete after {ends[name] * 1e3:.3g} ms, {rate:.3g} GB/s in total")
+        also = "" if staged is None else f"; staged copies after {staged[name] * 1e3:.3g} ms"
+        lines.append(f"{name}: all copies complete after {ends[name] * 1e3:.3g} ms, {rate:.3g} GB/s in total{also}")
     return lines
 
 

@@ -28,7 +28,9 @@ class WarningCode(StrEnum):
     DOWNGRADED_LINK = "downgraded_link"
     ACCESS_CONTROL = "access_control"
     NO_PEER_ACCESS = "no_peer_access"
+    CARD_ON_OTHER_SOCKET = "card_on_other_socket"
     PEER_ACCESS_ASSUMED = "peer_access_assumed"
+    OTHER_TRANSPORT = "other_transport"
     # Parameters of models
     DEFAULT_PARAMETER = "default_parameter"
     PARAMETER_UNUSED = "parameter_unused"

@@ -35,7 +35,10 @@ _REMEDIES = {
     WarningCode.ACCESS_CONTROL: "disable ACS of these ports (BIOS, or 'setpci' on ACSCtl) and the IOMMU",
     WarningCode.NO_PEER_ACCESS: "check driver, IOMMU, ACS and virtualisation; direct copies need peer access",
     WarningCode.SLOW_LINKS: "check 'lspci -vv' (LnkSta) while the GPUs copy",
+    WarningCode.CARD_ON_OTHER_SOCKET: "move a card to that socket, or bind the job to the GPUs of the card's socket",
 }
+_P2P_SETTINGS = ("NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL")
+_ACCESS_CODES = (WarningCode.NO_PEER_ACCESS, WarningCode.CARD_ON_OTHER_SOCKET)
 #: Weight of a finding without a forecast gain, by kind: contradictions of measured copies, then links, then transports.
 _CONTRADICTION, _LINK, _ACCESS = 1.9, 1.8, 1.7
 
@@ -200,19 +203,8 @@ def _of_topology(tree: PcieTree, paths: Sequence[Path]) -> Iterator[Evidence]:
     origin = ", ".join(map(str, paths))
     for warning in tree.warnings:
         if warning.code in _REMEDIES:
-            weight = _ACCESS if warning.code is WarningCode.NO_PEER_ACCESS else _LINK
+            weight = _ACCESS if warning.code in _ACCESS_CODES else _LINK
             yield Evidence(warning.code, warning.text, origin, _REMEDIES[warning.code], weight)
-    cards = [name for name in tree.endpoint_names if tree.vertex(name).network_card]
-    far = [
-        gpu for gpu in tree.accelerator_names
-        if cards and all(tree.path_class(gpu, card) == "SYS" for card in cards)
-    ]  # fmt: skip
-    if far:
-        yield Evidence(
-            "card_on_other_socket",
-            f"GPUs {', '.join(far)} reach every network card only through another socket",
-            origin, "move a card to that socket, or bind the job to the GPUs of the card's socket", _ACCESS,
-        )  # fmt: skip
 
 
 def _of_copies(tree: PcieTree, source: Source) -> Iterator[Evidence]:
@@ -255,6 +247,15 @@ def _of_log(source: Source) -> Iterator[Evidence]:
             f"NCCL states that direct copies are disabled between {len(log.disabled_pairs)} pairs (for example {one} "
             f"and {other}): data pass through host memory",
             str(source.path), "check driver, IOMMU and ACS; 'nvidia-smi topo -p2p r' names the reason", _ACCESS,
+        )  # fmt: skip
+    elif log.uses_p2p and not any(log.uses_p2p.values()) and not source.tables:
+        # With a table, the forecast states the cause and the time that it costs.
+        settings = [f"{name}={log.environment[name]}" for name in _P2P_SETTINGS if name in log.environment]
+        remedy = "'nvidia-smi topo -p2p r' states which pairs have peer access; check driver, IOMMU and ACS"
+        yield Evidence(
+            "no_direct_copies",
+            f"NCCL uses host memory (SHM) for all {len(log.uses_p2p)} hops of its log: no copy between GPUs is direct",
+            str(source.path), f"remove {' and '.join(settings)}" if settings else remedy, _ACCESS,
         )  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 __all__ = ["clean_lines", "clean_text"]
 
@@ -11,14 +11,22 @@ __all__ = ["clean_lines", "clean_text"]
 _ESCAPE = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
 #: Prefixes of mpirun, srun and container tools: a rank, a stream, a time, a worker name.
 _PREFIX = re.compile(
-    r"(?:\[\d+,\d+\]<std(?:out|err|diag)>:|\[\d+,\d+\]:|\d{1,6}: |\[\d{4}-\d\d-\d\d[ T][\d:.,]+Z?\] ?"
-    r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[\d.,]*Z? |[A-Za-z][\w.-]{0,60} *\| )"
+    r"(?:\[\d+,\d+\]<std(?:out|err|diag)>:|\[[^\s\]]{1,80}@\d+,\d+\]<std(?:out|err|diag)>: ?"
+    r"|\[\d+,\d+\]:|\d{1,6}: |\[\d{4}-\d\d-\d\d[ T][\d:.,]+Z?\] ?"
+    r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[\d.,]*Z? |[A-Za-z][\w.-]{0,60} *\| "
+    r"|\([A-Za-z][\w.:-]{0,80} pid=\d+[^)]{0,80}\) )"
 )
 _MOST_PREFIXES = 4
+#: Indentation of quoted blocks; programs indent their headings by single spaces.
+_QUOTED = ("\t", 4 * " ")
+#: Host name that pdsh and clush print in front of every line.
+_HOST = re.compile(r"[A-Za-z][\w.-]{0,60}: ")
 
 
 def clean_lines(text: str) -> Iterator[tuple[int, str]]:
     r"""Yield the number and the text of each line, without decoration and trailing blanks.
+
+    Decoration is what launchers, terminals and loggers add; a host name or indentation only if all lines have it.
 
     Parameters
     ----------
@@ -35,14 +43,34 @@ def clean_lines(text: str) -> Iterator[tuple[int, str]]:
     >>> list(clean_lines("[1,0]<stdout>:# nThread 1\r\n\x1b[4mGPU0\x1b[0m"))
     [(1, '# nThread 1'), (2, 'GPU0')]
     """
-    for number, raw in enumerate(text.split("\n"), start=1):
+    lines = text.split("\n")
+    common = _common_prefix(lines)
+    for number, raw in enumerate(lines, start=1):
         line = _ESCAPE.sub("", raw.rstrip("\r")) if "\x1b" in raw else raw.rstrip("\r")
+        line = line[len(common) :]
         for _ in range(_MOST_PREFIXES):
             match = _PREFIX.match(line)
             if match is None:
                 break
             line = line[match.end() :]
         yield number, line.rstrip()
+
+
+def _common_prefix(lines: Sequence[str]) -> str:
+    """Return the host name or the indentation at the start of all lines that are not blank."""
+    written = (line for line in lines if line.strip())
+    first = next(written, "")
+    host = _HOST.match(first)
+    if host is not None:
+        # A single line may begin with a word of the program.
+        start = host[0].rstrip()
+        is_second = next(written, "").startswith(start)
+        return host[0] if is_second and all(line.startswith(start) for line in written) else ""
+    indentation = first[: len(first) - len(first.lstrip())]
+    while indentation and (line := next(written, None)) is not None:
+        while not line.startswith(indentation):
+            indentation = indentation[:-1]
+    return indentation if indentation.startswith(_QUOTED) else ""
 
 
 def clean_text(text: str) -> str:

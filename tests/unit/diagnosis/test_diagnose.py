@@ -165,6 +165,21 @@ def test_direct_copies_that_nccl_states_to_be_disabled(causes):
     assert "1 and 0" in found.text
 
 
+def test_hops_through_host_memory_in_a_log_without_table(causes):
+    files = {"topo.txt": matrix(groups((2, "PHB")), numa=[0, 0]), "nccl.log": debug_log(2, [0, 1], direct=False)}
+    assert "all 2 hops" in causes(files)["no_direct_copies"].text
+    files["nccl.log"] = debug_log(2, [0, 1], direct=False, env="NCCL_P2P_DISABLE set by environment to 1")
+    assert causes(files)["no_direct_copies"].remedy == "remove NCCL_P2P_DISABLE=1"
+    files["nccl.log"] = debug_log(2, [0, 1])
+    assert "no_direct_copies" not in causes(files)
+
+
+def test_a_network_card_of_another_file_is_compared(causes):
+    classes = [["X", "PIX", "PHB", "SYS"], ["PIX", "X", "PHB", "SYS"], ["PHB", "PHB", "X", "SYS"], ["SYS"] * 3 + ["X"]]
+    files = {"lspci.txt": lspci(), "topo.txt": matrix(classes, numa=[0, 0, 0], cards=["NIC0"])}
+    assert "GPUs 0, 1, 2" in causes(files)["card_on_other_socket"].text
+
+
 def test_a_network_card_on_the_other_socket(causes):
     classes = [["X", "PIX", "SYS"], ["PIX", "X", "SYS"], ["SYS", "SYS", "X"]]
     found = causes({"topo.txt": matrix(classes, numa=[0, 0], cards=["NIC0"])})["card_on_other_socket"]

@@ -11,10 +11,18 @@ import fabricast as fc
 from fabricast.cli.main import app
 from fabricast.core.errors import InputError
 from fabricast.core.warnings import WarningCode
+from fabricast.inputs.log_lines import clean_text
 from fabricast.pcie.topology.listings.importing import import_machine
 from tests.conftest import REPOSITORY
 
 DATA = REPOSITORY / "tests" / "data" / "collectives"
+SYSTEM = """<system version="1">
+  <cpu numaid="0" arch="x86_64" vendor="AuthenticAMD">
+    <pci busid="0000:01:00.0" class="0x030200" link_speed="16.0 GT/s PCIe" link_width="16"><gpu dev="0"/></pci>
+    <pci busid="0000:02:00.0" class="0x030200" link_speed="16.0 GT/s PCIe" link_width="16"><gpu dev="1"/></pci>
+  </cpu>
+</system>
+"""
 RANKS = ("PIX", "PXB", "PHB", "NODE", "SYS")
 
 
@@ -398,3 +406,36 @@ def test_a_log_that_ends_within_the_machine_is_rejected(tmp_path):
         InputError, match="ends within the machine of NCCL, expected its last line '=====': the log is cut"
     ):
         imported(tmp_path, log=log[:end])
+
+
+@pytest.mark.parametrize(
+    "decoration",
+    [
+        "node01: {}",
+        "    {}",
+        "\t{}",
+        "(RayWorker pid=812, ip=10.0.0.3) {}",
+        "[1,0]<stdout>:{}",
+        "[prterun-node01-812@1,0]<stdout>: {}",
+    ],
+)
+def test_decoration_of_all_lines_is_removed(tmp_path, decoration):
+    for name, text in (("lspci", lspci()), ("topo", matrix(groups((2, "PIX"), (2, "NODE"))))):
+        plain, decorated = tmp_path / f"{name}.txt", tmp_path / f"{name}2.txt"
+        plain.write_text(text)
+        decorated.write_text("\n".join(decoration.format(line) for line in text.split("\n")))
+        assert classes_of(import_machine([decorated])) == classes_of(import_machine([plain]))
+
+
+def test_a_word_of_a_program_is_no_host_name():
+    assert clean_text("Device: 0") == "Device: 0"
+    assert clean_text("Device: 0\nLink: 1") == "Device: 0\nLink: 1"
+    assert clean_text("\tGPU0\tGPU1\nGPU0\tX") == "\tGPU0\tGPU1\nGPU0\tX"
+
+
+def test_xml_is_recognised_without_its_suffix(tmp_path):
+    (tmp_path / "machine.txt").write_text(SYSTEM)
+    (tmp_path / "machine.xml").write_text(SYSTEM)
+    assert classes_of(import_machine([tmp_path / "machine.txt"])) == classes_of(
+        import_machine([tmp_path / "machine.xml"])
+    )

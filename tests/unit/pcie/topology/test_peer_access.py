@@ -10,12 +10,13 @@ import fabricast as fc
 from fabricast.cli.main import app
 from fabricast.core.errors import InputError
 from fabricast.core.warnings import WarningCode
+from fabricast.pcie.graphs.congestion_graphs import from_arcs
 from fabricast.pcie.topology.files import load_tree, tree_yaml, write_tree
 from fabricast.pcie.topology.listings.importing import import_machine
 from fabricast.pcie.topology.parts import PeerLink
 from fabricast.pcie.topology.regular import regular_tree
 from tests.unit.diagnosis.test_diagnose import peer_test
-from tests.unit.pcie.topology.test_listings import groups, matrix
+from tests.unit.pcie.topology.test_listings import groups, lspci, matrix
 
 FOUR = matrix(groups((2, "PIX"), (2, "NODE")))
 LEGEND = "\nLegend:\n\n  X    = Self\n  OK   = Status Ok\n  CNS  = Chipset not supported\n  U    = Unknown\n"
@@ -69,6 +70,30 @@ def test_the_gpu_model_decides_without_a_matrix(tmp_path):
     # A matrix of the machine is evidence: this driver was modified.
     assert not imported(tmp_path, {"m.txt": FOUR, "p2p.txt": every("OK")}, gpu="RTX 4090").staged_pairs
     assert not imported(tmp_path, {"m.txt": FOUR}, gpu="A100").staged_pairs
+
+
+def test_the_gpu_model_of_lspci_decides_without_a_matrix(tmp_path):
+    (tmp_path / "geforce.txt").write_text(lspci().replace("GA100 [A100 PCIe 40GB]", "AD102 [GeForce RTX 4090]"))
+    tree = import_machine([tmp_path / "geforce.txt"])
+    assert len(tree.staged_pairs) == 6
+    assert "GeForce RTX 4090" in next(one.text for one in tree.warnings if one.code == WarningCode.PEER_ACCESS_ASSUMED)
+    (tmp_path / "mixed.txt").write_text(lspci().replace("GA100 [A100 PCIe 40GB]", "AD102 [GeForce RTX 4090]", 1))
+    assert not import_machine([tmp_path / "mixed.txt"]).staged_pairs
+
+
+def test_staged_forecasts_state_the_time_of_direct_copies(tmp_path):
+    tree = imported(tmp_path, {"m.txt": FOUR, "p2p.txt": every("CNS")})
+    copies = [(0, 1), (1, 0)]
+    table = fc.predict(tree, copies)
+    (note,) = [one.text for one in table.attrs["warnings"] if one.code == WarningCode.OTHER_TRANSPORT]
+    direct_ms = fc.predict(tree, copies, transport="p2p")["elapsed_s"].max() * 1e3
+    assert note.startswith(
+        f"with peer access (transport p2p), all copies would complete after {direct_ms:.3g} ms, staged ones after "
+        f"{table['elapsed_s'].max() * 1e3:.3g} ms; without measured staged copies"
+    )
+    several = from_arcs([[(0, 1)], [(1, 0)]], size_bytes=1e9)
+    notes = [one.text for one in fc.predict(tree, several).attrs["warnings"] if one.code == WarningCode.OTHER_TRANSPORT]
+    assert "times as long as staged ones (median of 2 graphs)" in notes[0]
 
 
 def test_pairs_with_direct_links_are_not_staged(tmp_path):

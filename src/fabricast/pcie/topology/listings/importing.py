@@ -18,6 +18,7 @@ from fabricast.pcie.topology.listings.lspci import (
     is_lspci_tree,
     is_verbose_lspci,
     lspci_machine,
+    printed_gpu,
     read_lspci,
     read_lspci_tree,
 )
@@ -37,7 +38,7 @@ from fabricast.pcie.topology.listings.peer_access import (
 )
 from fabricast.pcie.topology.listings.sockets import with_sockets
 from fabricast.pcie.topology.tree import PcieTree
-from fabricast.pcie.topology.xml_import import build_machine, import_xml
+from fabricast.pcie.topology.xml_import import build_machine, import_xml, is_xml
 
 __all__ = ["Described", "describes_machine", "import_machine", "link_rate"]
 
@@ -45,7 +46,7 @@ _LINK = re.compile(r"(?:gen|pcie)?\s*([1-6])(?:\.0)?\s*x\s*(\d{1,2})", re.IGNORE
 #: Programs in the order in which they describe a machine: the first one determines the tree.
 _PROGRAMS = ("hwloc or NCCL XML", "lspci -vv", "lspci -tv", "NCCL log", "nvidia-smi topo -m", "rocm-smi --showtopo")
 #: Warnings of a file that also hold if another file determines the tree.
-_KEPT_WARNINGS = (WarningCode.ACCESS_CONTROL, WarningCode.DOWNGRADED_LINK)
+_KEPT_WARNINGS = (WarningCode.ACCESS_CONTROL, WarningCode.DOWNGRADED_LINK, WarningCode.CARD_ON_OTHER_SOCKET)
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,8 @@ class Described:
     has_sockets, has_switches, has_speeds : bool
         Whether the program printed which GPUs are on one socket, which are below a switch, and link speeds. Otherwise
         the tree has assumptions, which are not compared.
+    gpu : str or None
+        GPU model that the program printed.
     """
 
     program: str
@@ -71,6 +74,7 @@ class Described:
     has_sockets: bool = True
     has_switches: bool = True
     has_speeds: bool = True
+    gpu: str | None = None
 
 
 def link_rate(link: str | None, gpu: str | None) -> float | None:
@@ -146,6 +150,7 @@ def import_machine(
         one for path in described
         for one in _described(path, rate, gpu, include_display=include_display, network_cards=network_cards)
     ]  # fmt: skip
+    found = [replace(one, tree=_with_cards_noted(one.tree)) for one in found]
     found.sort(key=lambda one: _PROGRAMS.index(one.program))
     first, *others = found
     for other in others:
@@ -157,7 +162,8 @@ def import_machine(
     more = [warning for one in others for warning in one.tree.warnings if warning.code in _KEPT_WARNINGS]
     peers = next((one.tree.peer_links for one in found if one.tree.peer_links), tree.peer_links)
     tree = replace(tree, warnings=tuple(dict.fromkeys([*tree.warnings, *more])))
-    tree = with_peer_access(replace(tree, peer_links=peers), access[1], gpu, access[0])
+    printed = next((one.gpu for one in found if one.gpu is not None), None)
+    tree = with_peer_access(replace(tree, peer_links=peers), access[1], gpu or printed, access[0])
     if tree.link_bytes_per_s is not None:
         return tree
     with_speed = next((one.tree for one in others if one.tree.link_bytes_per_s is not None), None)
@@ -198,10 +204,11 @@ def _described(
     path: Path, rate: float | None, gpu: str | None, *, include_display: bool, network_cards: bool
 ) -> list[Described]:
     """Read one file with the reader of each program whose output it contains."""
-    if path.suffix.lower() == ".xml":
+    text = "" if path.suffix.lower() == ".xml" else read_text(path)
+    if path.suffix.lower() == ".xml" or is_xml(text):
         tree = import_xml(path, include_display=include_display, network_cards=network_cards)
         return [Described("hwloc or NCCL XML", path, tree)]
-    text = without_access_matrix(read_text(path))
+    text = without_access_matrix(text)
     found = [
         *_of_matrices(path, text, rate, gpu, network_cards=network_cards),
         *_of_lspci(path, text, include_display=include_display, network_cards=network_cards),
@@ -265,7 +272,9 @@ def _of_lspci(path: Path, text: str, *, include_display: bool, network_cards: bo
         notes = (_DISPLAY_NOTE,)
     has_nodes = any(node.numa_nodes for node in lspci_machine(devices, path).sockets)
     tree = replace(tree, warnings=(*tree.warnings, *notes))
-    yield Described(program, path, tree, has_nodes, has_speeds=tree.link_bytes_per_s is not None)
+    yield Described(
+        program, path, tree, has_nodes, has_speeds=tree.link_bytes_per_s is not None, gpu=printed_gpu(devices)
+    )  # fmt: skip
 
 
 _DISPLAY_NOTE = Warning(
@@ -279,6 +288,19 @@ def _tree_of_lspci(
 ) -> PcieTree:
     machine = lspci_machine(list(devices), path, include_display=include_display, network_cards=network_cards)
     return build_machine(path, machine, program)
+
+
+def _with_cards_noted(tree: PcieTree) -> PcieTree:
+    """Return a tree with a warning about GPUs whose network cards are all on another socket."""
+    cards = [name for name in tree.endpoint_names if tree.vertex(name).network_card]
+    far = [
+        gpu for gpu in tree.accelerator_names
+        if cards and all(tree.path_class(gpu, card) == "SYS" for card in cards)
+    ]  # fmt: skip
+    if not far:
+        return tree
+    text = f"GPUs {', '.join(far)} reach every network card only through another socket"
+    return replace(tree, warnings=(*tree.warnings, Warning(WarningCode.CARD_ON_OTHER_SOCKET, text)))
 
 
 def _compare(first: Described, other: Described) -> None:

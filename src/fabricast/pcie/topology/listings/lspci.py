@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from fabricast.core.errors import InputError
 from fabricast.core.units import PCIE_WIDTHS, pcie_bytes_per_s, pcie_generation
 from fabricast.core.warnings import Warning, WarningCode
+from fabricast.inputs.gpus import is_known_gpu
 from fabricast.inputs.log_lines import clean_lines, clean_text
 from fabricast.pcie.topology.xml_devices import Device, Machine
 
-__all__ = ["PciDevice", "is_lspci_tree", "is_verbose_lspci", "lspci_machine", "read_lspci", "read_lspci_tree"]
+__all__ = [
+    "PciDevice",
+    "is_lspci_tree",
+    "is_verbose_lspci",
+    "lspci_machine",
+    "printed_gpu",
+    "read_lspci",
+    "read_lspci_tree",
+]
 
 _DEVICE = re.compile(r"^(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}):([0-9a-fA-F]{2})\.([0-7]) (.*)")
 _BUS = re.compile(r"Bus: primary=([0-9a-f]{2}), secondary=([0-9a-f]{2}), subordinate=([0-9a-f]{2})")
@@ -28,6 +37,7 @@ _ACCELERATOR = re.compile(
 )
 _DISPLAY = re.compile(r"VGA compatible controller.*(NVIDIA|AMD/ATI)|\[0300\].*(NVIDIA|AMD/ATI)")
 _VENDOR = re.compile(r"NVIDIA|AMD/ATI|Advanced Micro Devices.*Instinct|Intel.*(Max|Gaudi)|Habana|Xilinx")
+_MODEL = re.compile(r"NVIDIA[^\[]*\[([^\]]+)\]")
 _CARD = re.compile(r"(Ethernet|Infiniband|Network) controller", re.IGNORECASE)
 _PORT = re.compile(r"Express (?:\(v\d\) )?(Root Port|Upstream Port|Downstream Port|Endpoint|Legacy Endpoint)")
 #: Ports whose link leads to the devices below them; the link of other devices leads to the bridge above.
@@ -277,6 +287,16 @@ def lspci_machine(
         )
     # Speeds are those of LnkCap.
     return Machine([sockets[key] for key in sorted(sockets, key=str)], others, 2, [], warnings, has_maximum_speeds=True)
+
+
+def printed_gpu(devices: Sequence[PciDevice]) -> str | None:
+    """Return the model of all GPUs, such as ``GeForce RTX 4090``; None if it is unknown or differs."""
+    gpus = {
+        match[1] if (match := _MODEL.search(one.text)) else ""
+        for device in devices for one in _walk(device) if one.is_accelerator(include_display=True)
+    }  # fmt: skip
+    name = next(iter(gpus), "")
+    return name if len(gpus) == 1 and is_known_gpu(name) else None
 
 
 def _walk(device: PciDevice) -> Iterator[PciDevice]:
