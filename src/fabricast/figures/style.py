@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import resources
@@ -13,6 +14,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, LogFormatter
 
 from fabricast.inputs.files import atomic_write
@@ -104,6 +106,27 @@ _METADATA: dict[str, dict[str, None]] = {
 }  # fmt: skip
 
 
+#: Tick label of a logarithmic axis.
+_POWER = re.compile(r"\$\\mathdefault\{(?:[-\d.]+\\times)?[-\d.^{}]*\}\$")
+
+
+def without_markup(figure: Figure) -> None:
+    """Draw dollar signs in names as they are: only powers of logarithmic axes are formulas.
+
+    Parameters
+    ----------
+    figure : matplotlib.figure.Figure
+        The figure.
+    """
+    for axes in figure.axes:
+        # Tick labels get their text here, before the layout interprets it.
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.get_ticklabels(which="both")
+    for text in figure.findobj(Text):
+        if "$" in text.get_text() and _POWER.fullmatch(text.get_text()) is None:
+            text.set_parse_math(False)
+
+
 def save_figure(figure: Figure, *paths: Path | str) -> None:
     """Save a figure as SVG, PDF and PNG, without dates or random identifiers.
 
@@ -114,6 +137,7 @@ def save_figure(figure: Figure, *paths: Path | str) -> None:
     *paths : Path or str
         Files; the ending decides the format.
     """
+    without_markup(figure)
     # One layout for all formats: to compute it takes a third of the time of a file.
     figure.draw_without_rendering()
     figure.set_layout_engine("none")

@@ -58,7 +58,7 @@ KEY_TABLES = {
             printf('%.1f %%', 100 * p90_error) AS p90_error,
             printf('%.1f %%', 100 * unseen_median_error) AS unseen_median_error, breakpoints AS breakpoints_bytes
             FROM maxrate_fit WHERE chosen ORDER BY dataset""",
-        "Rates of the refined model, one way, messages of 8 KiB and more (a round trip has half of them)": """
+        "Rates of the refined model in one direction, messages of at least 8 KiB (half of them for round trips)": """
             SELECT dataset, c.convention AS measured_times,
             CASE WHEN list_contains(identifiable, 'r_n') THEN printf('%.3g', ways * r_n / 1e9) ELSE 'not determined' END
               AS node_one_way_gb_per_s,
@@ -72,10 +72,10 @@ KEY_TABLES = {
             WHERE model = 'refined' AND protocol = 'large' ORDER BY dataset""",
     },
     "gpucentric": {
-        "Statements and how firmly they hold": """
+        "Statements, with the share of draws in which they hold": """
             SELECT statement, text, slides, decided_by, passed AS with_default_parameters,
             printf('%.0f %%', 100 * share_of_draws) AS share_of_draws FROM gpucentric_statement ORDER BY statement""",
-        "What the slides say, and what of it can be checked (of charts whose bars are lost, the axes are claims)": """
+        "Observations on the slides, and what can be checked (of charts without readable bars, only the axes)": """
             SELECT observation, slide, text,
             CASE WHEN passed THEN 'holds by default' WHEN NOT passed THEN 'does not hold'
                  WHEN confidence = 'low'
@@ -86,7 +86,7 @@ KEY_TABLES = {
             SELECT system, round(size_bytes, 1 - floor(log10(size_bytes))::INTEGER)::BIGINT AS about_bytes,
             fastest_below, fastest_above FROM gpucentric_crossover
             ORDER BY system, size_bytes""",
-        "What the selector chooses on measured paths": """
+        "Choices of the selector on measured paths": """
             SELECT system, model, count(*) FILTER (correct) AS correct, count(*) FILTER (direct_s <= staged_s)
             AS direct_faster, count(*) AS sizes, printf('%.1f %%', 100 * max(regret)) AS largest_regret
             FROM gpucentric_path GROUP BY ALL ORDER BY ALL""",
@@ -122,15 +122,15 @@ KEY_TABLES = {
     },
 }
 
-#: What a run says of the user's own graphs and measurements.
+#: Tables about the graphs and measurements of the user.
 YOURS = {
-    "What the measured copies say of the tree": """
+    "Warnings about your machine": """
         SELECT machine, code, text AS warning FROM machine_warning WHERE own ORDER BY machine, number""",
-    "What was calibrated on your machine, and on what": f"""
+    "Parameters calibrated on your machine, and their measurements": f"""
         SELECT substr(system, 9) AS machine, {_NAME} AS name, {_VALUE}, source
         FROM parameter WHERE study = 'pcie'
         AND system IN (SELECT DISTINCT 'machine.' || machine FROM measured_copy WHERE own) ORDER BY ALL""",
-    "Measured copies, class by class": """
+    "Measured copies by class": """
         SELECT machine, graph_class AS class, count(*) AS graphs, count(*) FILTER (judged) AS judged,
         printf('%.1f %%', 100 * median(abs(relative_error)) FILTER (judged)) AS median_error,
         printf('%.0f %%', 100 * avg(CAST(abs(relative_error) <= 0.15 AS INTEGER)) FILTER (judged)) AS "within 15 %",
@@ -138,13 +138,13 @@ YOURS = {
         printf('%.1f %%', 100 * median(abs(sharing_bytes_per_s / measured_bytes_per_s - 1)) FILTER (judged))
           AS median_sharing_alone
         FROM measured_copy WHERE own GROUP BY ALL ORDER BY ALL""",
-    "Measured copies, graph by graph": """
+    "Measured copies by graph": """
             SELECT machine, graph, communications, program,
             measured_bytes_per_s / 1e9 AS measured_gb_per_s,
             forecast_bytes_per_s / 1e9 AS forecast_gb_per_s,
             printf('%+.1f %%', 100 * relative_error) AS error, reason FROM measured_copy WHERE own
             ORDER BY judged DESC, abs(relative_error) DESC, machine, graph LIMIT 50""",
-    "What explains the errors on your machine: share of the variance on classes of graphs not seen": """
+    "Features that explain the errors on your machine (share of the variance, cross-validated)": """
         SELECT origin AS machine, model, printf('%.0f %%', 100 * greatest(max(r2), 0)) AS explained,
         CASE WHEN max(r2) > 0.1 THEN string_agg(feature, ', ' ORDER BY importance DESC, feature)
           FILTER (place <= 3) ELSE 'no feature tells much' END AS features
@@ -170,7 +170,7 @@ ERRORS = {
         format('{:,.2f} %', 100 * max_absolute) AS largest_error
         FROM error_by_model WHERE subset = 'all' AND kind <> 'simulated'
         ORDER BY study, kind, origin, share_within DESC, model""",
-    "Largest misses of the congestion-factor model, against measured and published references": """
+    "Largest errors of the congestion-factor model, relative to measured and published references": """
         SELECT case_id AS case, kind, origin,
         CASE quantity WHEN 'rate' THEN predicted / 1e9 ELSE 1e3 * predicted END AS predicted,
         CASE quantity WHEN 'rate' THEN reference / 1e9 ELSE 1e3 * reference END AS reference,
@@ -195,7 +195,7 @@ SIMULATED = {
         FROM error_by_model WHERE study = 'pcie' AND kind = 'simulated'
         AND (subset LIKE '%.validation' OR subset LIKE '%.held_out')
         ORDER BY subset, origin, share_within DESC, model""",
-    "What explains the errors: share of the variance on classes of graphs not seen, and the most telling features": """
+    "Features that explain the errors (share of the variance, cross-validated)": """
         SELECT model, subset AS graphs, replace(origin, 'packets.', '') AS hardware,
         printf('%.0f %%', 100 * greatest(max(r2), 0)) AS explained,
         CASE WHEN max(r2) > 0.1 THEN string_agg(replace(feature, '_', ' '), ', ' ORDER BY importance DESC, feature)
@@ -213,7 +213,7 @@ SIMULATED = {
               ELSE printf('%.1f %%', 100 * value) END AS shown FROM accuracy)
         WHERE study = 'pcie' AND subset LIKE '%.validation'
         GROUP BY ALL ORDER BY ALL""",
-    "The worst communications": """
+    "Copies with the largest errors": """
         SELECT case_id AS graph, coalesce(copy, worst_cases.item) AS copy, model,
         replace(origin, 'packets.', '') AS hardware,
         1e3 * predicted AS predicted_ms,
@@ -224,7 +224,7 @@ SIMULATED = {
 }
 
 PARAMETERS = {
-    "Values and where they come from": f"""
+    "Values with their sources": f"""
         SELECT study, system, {_NAME} AS name, {_VALUE}, tag::VARCHAR AS tag, source,
         tag::VARCHAR AS row_class FROM parameter ORDER BY study, system, name""",
     "Topologies": """

@@ -6,9 +6,8 @@ import base64
 import json
 import re
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +81,11 @@ class Picture:
         sides = [re.search(rb"<svg[^>]*?\s" + name + rb'="([0-9.]+)pt"', head) for name in (b"width", b"height")]
         width, height = (round(float(side[1])) if side else 300 for side in sides)
         return width, height
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether the figure needs two columns."""
+        return self.size[0] > _COLUMN_PT
 
 
 def _explorers(connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
@@ -193,8 +197,8 @@ def _study(
         "short": story.short, "question": story.question, "model": story.model, "terms": story.terms,
         "answers": answers_of(connection, row["study"]),
         "card": next((picture for picture in pictures if picture.path.stem.endswith(f".{_CARD}")), None),
-        "pictures": gallery_layout(gallery[:_FIRST_PICTURES]),
-        "more_pictures": gallery_layout(gallery[_FIRST_PICTURES:]),
+        "pictures": gallery[:_FIRST_PICTURES],
+        "more_pictures": gallery[_FIRST_PICTURES:],
         "tables": [sheet for sheet in _sheets(connection, KEY_TABLES.get(row["study"], {})) if sheet.rows],
         "claims": len(claims),
         "holding": [claim for claim in claims if claim["verdict"] in ("reproduced", "decided_by_tolerance")],
@@ -205,29 +209,6 @@ def _study(
         "targets": [target for target in sections["targets"] if target["study"] == row["study"]],
         "assumed": assumed if assumed.rows else None,
     }  # fmt: skip
-
-
-def gallery_layout(pictures: Sequence[Picture]) -> list[tuple[Picture, str]]:
-    """Return the layout of each figure in a gallery of two columns.
-
-    Parameters
-    ----------
-    pictures : sequence of Picture
-        Figures in display order.
-
-    Returns
-    -------
-    list of tuple of Picture and str
-        ``wide`` for a figure over both columns, ``lone`` for a figure in the first column with its caption in the
-        second, otherwise an empty string.
-    """
-    layout: list[tuple[Picture, str]] = []
-    for wide, group in groupby(pictures, key=lambda picture: picture.size[0] > _COLUMN_PT):
-        row = list(group)
-        layout += [(picture, "wide" if wide else "") for picture in row]
-        if not wide and len(row) % 2:
-            layout[-1] = (row[-1], "lone")
-    return layout
 
 
 def _run_words(run: list[dict[str, Any]]) -> dict[str, Any]:

@@ -46,7 +46,7 @@ const pcieExplorer = (root, data) => {
     ? `color-mix(in srgb, #E6B400 ${200 * load}%, #56B4E9)` : `color-mix(in srgb, #D55E00 ${200 * load - 100}%, #E6B400)`;
   const swatch = (background) => element("span", { className: "swatch", style: `background: ${background}` });
   const key = element("p", { className: "small" }, "Load of a link: ", swatch(IDLE), " none; ",
-    swatch("linear-gradient(to right, #56B4E9, #E6B400, #D55E00)"), " from a little to full; ", swatch("#b3261e"), " more than it carries, as a model asks. Arrows show the direction of links in use.");
+    swatch("linear-gradient(to right, #56B4E9, #E6B400, #D55E00)"), " low to saturated; ", swatch("#b3261e"), " demand above its capacity. Arrows show the direction of links in use.");
   const picture = drawn("svg", { role: "group", "aria-label": "Tree; choose a source, then a target" });
   const sideways = element("p", { className: "small", hidden: true }, "Scroll the tree sideways to see all of it.");
   const body = element("tbody");

@@ -42,6 +42,11 @@ def test_names_of_users_are_no_formulas(tmp_path):
         figure, axes = plt.subplots()
         axes.plot([0, 1], label=r"$\foo$")
         axes.set(title=r"$\frac{a", xlabel="$")
+        axes.set_xticks([0, 1], [r"$\bar$", r"$x^{$"])
+        axes.set_yscale("symlog", linthresh=1e-3)
         axes.legend()
         save_figure(figure, tmp_path / "names.svg")
     assert (tmp_path / "names.svg").stat().st_size > 1000
+    labels = {text.get_text(): text.get_parse_math() for text in axes.get_yticklabels()}
+    assert labels[r"$\mathdefault{10^{-1}}$"]
+    assert not any(text.get_parse_math() for text in axes.get_xticklabels())

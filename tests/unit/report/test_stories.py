@@ -46,12 +46,11 @@ def run():
 
 def test_each_user_supplied_machine_has_an_answer(run):
     bare, blind, node = (answer.sentence for answer in machine_answers(run))
-    assert bare == "bare: none of 1 measured graphs is judged: all of them give parameters."
-    assert blind.endswith("is judged: no probe measured the capacity of host memory for several GPUs.")
+    assert bare == "bare: none of 1 measured graphs is compared: all of them determine parameters."
+    assert blind.endswith("is compared: no probe measured the capacity of host memory for several GPUs.")
     # The errors are 2 and 40 %; those of plain link sharing are 10 and 50 %.
     assert node == (
-        "node: 2 of 3 measured graphs are judged, with a median error of 21.0 % (sharing on the tree alone 30.0 %); "
-        "1 within 15 %."
+        "node: 2 of 3 measured graphs are compared; median error 21.0 % (plain link sharing: 30.0 %); 1 within 15 %."
     )
 
 
