@@ -160,11 +160,22 @@ def map_lines(
         yield f"  search {search.bottleneck_s * 1e3:10.4g} ms, {search.proposals:,} swaps tried from {best}"
     else:
         yield f"  search     no improvement over {best}, {search.proposals:,} swaps tried"
+    yield _node_line(pairs, network, min(search.bottleneck_s, times[best]))
     yield f"  packet level: {run.elapsed_s * 1e3:.4g} ms, packets of 1/16 of the largest message"
     if output is not None:
         assert hosts is not None
         for path in write_rank_files(search.position[block], network, hosts, output):
             yield f"  written: {path}"
+
+
+def _node_line(pairs: Pairs, network: TwoLevelNetwork, link_s: float) -> str:
+    """Return the times of the busiest node, which no mapping of blocks changes."""
+    injection_s, ejection_s = (
+        float(np.bincount(end, weights=pairs[2]).max()) / network.injection_bytes_per_s for end in pairs[:2]
+    )
+    limit = "; nodes limit the step, not links" if max(injection_s, ejection_s) > link_s else ""
+    times = f"injection {injection_s * 1e3:.4g} ms, ejection {ejection_s * 1e3:.4g} ms"
+    return f"  busiest node: {times} with any mapping{limit}"
 
 
 _SAME = 1e-9

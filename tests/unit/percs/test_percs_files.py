@@ -67,6 +67,12 @@ def test_network_and_map_commands(tmp_path):
     )  # fmt: skip
     assert mapped.exit_code == 0, mapped.output
     assert len((tmp_path / "best.hosts").read_text().split()) == ranks
+    # Each node of two ranks sends and receives two messages of 1 MB at 100 GB/s.
+    assert "busiest node: injection 0.02 ms, ejection 0.02 ms with any mapping\n" in mapped.output
+    machine.write_text(machine.read_text().replace("1.0e+11", "1.0e+9"))
+    limited = runner.invoke(app, ["map", str(matrix), "--network", str(machine), "--proposals", "1000"])
+    assert "ejection 2 ms with any mapping; nodes limit the step, not links" in limited.output
+    machine.write_text(machine.read_text().replace("1.0e+9", "1.0e+11"))
     tiled = runner.invoke(app, ["network", "loads", str(matrix), "--groups", "4", "--tiles", "16"])
     assert "256 ranks" in tiled.output, tiled.output
     twice = tmp_path / "twice.txt"
