@@ -203,6 +203,12 @@ def _peer_test(lines: list[str]) -> Iterator[_Row]:
                     yield "p2pBandwidthLatencyTest", title, row, column, value * _scale(title), _unit(title)
 
 
+def matrix_programs(text: str) -> tuple[str, ...]:
+    """Return the programs that printed the bandwidth matrices of a text."""
+    nvbandwidth = ("nvbandwidth",) if _is_json(text) or _is_nvbandwidth(text) else ()
+    return nvbandwidth + (("p2pBandwidthLatencyTest",) if _is_peer_test(text) else ())
+
+
 def is_bandwidth_matrix(text: str) -> bool:
     """Return whether a text is the output of nvbandwidth or p2pBandwidthLatencyTest."""
     return _is_json(text) or _is_nvbandwidth(text) or _is_peer_test(text)

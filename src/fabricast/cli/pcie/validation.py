@@ -123,5 +123,5 @@ def validate(
         from fabricast.inputs.files import write_text
 
         write_text(output, found.rows.to_csv(index=False))
-    Console(width=140, soft_wrap=True, highlight=False).print(validation_text(tree.name, found))
+    Console(width=140, soft_wrap=True, highlight=False).print(validation_text(tree.name, found, copies.programs))
     raise typer.Exit(code=1 if any(warning.code.is_contradiction for warning in found.warnings) else 0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pandas as pd
 from rich.console import Group
 from rich.markup import escape
@@ -16,9 +18,10 @@ _WORST = 5
 _NAMED = 3
 
 
-def validation_text(name: str, found: MachineValidation) -> Group:
+def validation_text(name: str, found: MachineValidation, programs: Sequence[str] = ()) -> Group:
     """Return calibration, errors by class, worst graphs, exclusions and warnings."""
-    lines = [f"{escape(name)}: {len(found.rows)} graphs"]
+    source = f" of {' and '.join(programs)}" if programs else ""
+    lines = [f"{escape(name)}: {len(found.rows)} graphs{source}"]
     for key, source in found.calibration.sources.items():
         value = found.calibration.values[key]
         assert value is not None

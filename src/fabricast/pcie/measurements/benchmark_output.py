@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fabricast.core.errors import InputError
-from fabricast.inputs.bandwidth_matrices import is_bandwidth_matrix, parse_bandwidths
+from fabricast.inputs.bandwidth_matrices import is_bandwidth_matrix, matrix_programs, parse_bandwidths
 from fabricast.inputs.files import read_text
 from fabricast.inputs.log_lines import clean_text
 from fabricast.inputs.nearest_program import nearest_program
@@ -61,7 +61,7 @@ class BenchmarkOutput:
     text : str
         Content of the file, without the decoration of its lines.
     programs : tuple of str
-        Programs that printed it; programs with a common format are one name.
+        Programs that printed it.
     """
 
     path: Path
@@ -77,7 +77,11 @@ def programs_in(text: str) -> tuple[str, ...]:
     >>> programs_in("RocmBandwidthTest Version: 2.6.0")
     ('rocm_bandwidth_test',)
     """
-    return tuple(program.name for program in _PROGRAMS if program.recognises(text))
+    found: list[str] = []
+    for program in _PROGRAMS:
+        if program.recognises(text):
+            found += matrix_programs(text) if program.read is _read_matrices else (program.name,)
+    return tuple(found)
 
 
 def read_benchmark_output(path: Path | str) -> BenchmarkOutput:
@@ -115,7 +119,7 @@ def copies_in(output: BenchmarkOutput) -> list[MeasuredGraph]:
     """
     graphs: list[MeasuredGraph] = []
     for program in _PROGRAMS:
-        if program.name in output.programs:
+        if program.recognises(output.text):
             graphs += _copies_of(program, output)
     return [replace(graph, role=CALIBRATION) if _is_calibration(graph.flows) else graph for graph in graphs]
 

@@ -290,10 +290,13 @@ class MachineCopies(NamedTuple):
         Graphs in the order of the file.
     warnings : tuple of Warning
         Warnings that the file may describe another machine.
+    programs : tuple of str
+        Programs that printed the file; empty for tables.
     """
 
     graphs: list[MeasuredGraph]
-    warnings: tuple[Warning, ...]
+    warnings: tuple[Warning, ...] = ()
+    programs: tuple[str, ...] = ()
 
 
 def copies_of_machine(
@@ -318,12 +321,13 @@ def copies_of_machine(
         If the file is invalid, or if the topology has only some of the printed PCI addresses.
     """
     if is_pair_table(path):
-        return MachineCopies(read_pair_table(tree, path, system=system).graphs, ())
+        return MachineCopies(read_pair_table(tree, path, system=system).graphs)
     if is_table(path):
-        return MachineCopies(read_measured_copies(path, program=program, system=system), ())
+        return MachineCopies(read_measured_copies(path, program=program, system=system))
     output = read_benchmark_output(path)
     addresses = {} if output.path.suffix.lower() == ".json" else printed_addresses(output.text)
-    return MachineCopies(by_address(tree, copies_in(output), addresses), address_warnings(tree, addresses))
+    warnings = address_warnings(tree, addresses)
+    return MachineCopies(by_address(tree, copies_in(output), addresses), warnings, output.programs)
 
 
 def copy_times(path: Path | str) -> pd.DataFrame:

@@ -50,7 +50,7 @@ def forecast_errors(machines: Sequence[Machine], *, seed: int = 1) -> pd.DataFra
     errors: list[tuple[str, str, float]] = []
     for machine in machines:
         tree = load_tree(machine.topology)
-        graphs, _ = copies_of_machine(tree, machine.path, program=machine.program, system=machine.system)
+        graphs = copies_of_machine(tree, machine.path, program=machine.program, system=machine.system).graphs
         found = validate_machine(tree, graphs, one_way_bytes_per_s=single_copy_rate_of(tree), seed=seed)
         errors += _of_machine(with_host_memory(tree), graphs, found)
     frame = pd.DataFrame(errors, columns=["graph_class", "model", "error"])

@@ -138,11 +138,11 @@ def measured_copy_tables(machines: list[Machine], *, seed: int) -> MeasuredCopyT
 
 def _validated(machine: Machine, seed: int) -> ValidatedMachine:
     tree = load_tree(machine.topology)
-    graphs, warnings = copies_of_machine(tree, machine.path, program=machine.program, system=machine.system)
+    copies = copies_of_machine(tree, machine.path, program=machine.program, system=machine.system)
     validation = validate_machine(
-        tree, graphs, one_way_bytes_per_s=single_copy_rate_of(tree), seed=seed, warnings=warnings
+        tree, copies.graphs, one_way_bytes_per_s=single_copy_rate_of(tree), seed=seed, warnings=copies.warnings
     )
-    return ValidatedMachine(tree, graphs, validation, machine.own)
+    return ValidatedMachine(tree, copies.graphs, validation, machine.own)
 
 
 def _comparable(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
