@@ -58,9 +58,9 @@ def forecast_errors(machines: Sequence[Machine], *, seed: int = 1) -> pd.DataFra
     table = pd.DataFrame(
         {
             "graphs": grouped.size(),
-            "median": grouped.median().round(4),
-            "within_band": grouped.apply(lambda error: (error <= _BAND).mean()).round(4),
-            "worst": grouped.max().round(4),
+            "median": grouped.median().round(6),
+            "within_band": grouped.apply(lambda error: (error <= _BAND).mean()).round(6),
+            "worst": grouped.max().round(6),
         }
     )
     return table.reset_index()
