@@ -44,12 +44,12 @@ STUDIES = {
     "gpucentric": (
         ("Froening: Towards efficient communication methods and models for scalable GPU-centric computing systems, "
         "GTC 2016 (S6357, a talk)"),
-        "", "MPI is faster than RMA and GGAS for large payloads", "gpucentric_g06", "of draws of assumed inputs",
+        "", "MPI is faster than RMA and GGAS for large payloads", "gpucentric_g06", "of samples of assumed inputs",
     ),
     "percs": (
         "Bhatele et al.: Avoiding hot-spots on two-level direct networks, SC11", "10.1145/2063384.2063486",
-        "random nodes are the best mapping of a 4D stencil", "percs_random_nodes",
-        "is the relative time of the next best mapping, with assumed inputs",
+        "random nodes are the best mapping with direct routes", "percs_random_nodes",
+        "is the time of the best other mapping (4D stencil) relative to random nodes; the source names no pattern",
     ),
 }  # fmt: skip
 #: Classes of measured copies in README.md, with their model and the baseline that shares links fairly.

@@ -21,16 +21,16 @@ KEY_TABLES = {
     "pcie": {
         "Copies measured together, by machine and class of graphs": """
             SELECT CASE WHEN own THEN machine || ' (yours)' ELSE machine END AS machine, graph_class AS class,
-            count(*) FILTER (judged) AS judged,
+            count(*) FILTER (judged) AS compared,
             printf('%.1f %%', 100 * median(abs(relative_error)) FILTER (judged)) AS median_error,
             printf('%.0f %%', 100 * avg(CAST(abs(relative_error) <= 0.15 AS INTEGER)) FILTER (judged)) AS "within 15 %",
             printf('%.1f %%', 100 * max(abs(relative_error)) FILTER (judged)) AS worst,
             printf('%.1f %%', 100 * median(abs(left_out_bytes_per_s / measured_bytes_per_s - 1)) FILTER (judged))
-              AS "median, number fitted on others",
+              AS "median, pause fitted on others",
             printf('%.1f %%', 100 * median(abs(packets_bytes_per_s / measured_bytes_per_s - 1)) FILTER (judged))
-              AS median_packet_by_packet,
+              AS median_packet_simulator,
             printf('%.1f %%', 100 * median(abs(sharing_bytes_per_s / measured_bytes_per_s - 1)) FILTER (judged))
-              AS median_sharing_alone,
+              AS median_fair_sharing,
             count(*) FILTER (NOT judged AND reason_code <> 'calibration') AS excluded,
             string_agg(DISTINCT reason, '; ' ORDER BY reason)
               FILTER (NOT judged AND reason_code <> 'calibration') AS reasons
@@ -41,7 +41,7 @@ KEY_TABLES = {
             nullif(count(*) FILTER (kind = 'root_complex'), 0) AS root_complexes, graphs, calibration_graphs, judged
             FROM (SELECT machine, any_value(topology) AS topology, bool_or(own) AS own, count(*) AS graphs,
               count(*) FILTER (reason_code = 'calibration') AS calibration_graphs,
-              count(*) FILTER (judged) AS judged FROM measured_copy GROUP BY machine) AS copies
+              count(*) FILTER (judged) AS compared FROM measured_copy GROUP BY machine) AS copies
             LEFT JOIN vertex USING (topology) GROUP BY ALL ORDER BY any_value(own) DESC, machine""",
     },
     "breakdown": {
@@ -131,12 +131,12 @@ YOURS = {
         FROM parameter WHERE study = 'pcie'
         AND system IN (SELECT DISTINCT 'machine.' || machine FROM measured_copy WHERE own) ORDER BY ALL""",
     "Measured copies by class": """
-        SELECT machine, graph_class AS class, count(*) AS graphs, count(*) FILTER (judged) AS judged,
+        SELECT machine, graph_class AS class, count(*) AS graphs, count(*) FILTER (judged) AS compared,
         printf('%.1f %%', 100 * median(abs(relative_error)) FILTER (judged)) AS median_error,
         printf('%.0f %%', 100 * avg(CAST(abs(relative_error) <= 0.15 AS INTEGER)) FILTER (judged)) AS "within 15 %",
         printf('%.1f %%', 100 * max(abs(relative_error)) FILTER (judged)) AS worst,
         printf('%.1f %%', 100 * median(abs(sharing_bytes_per_s / measured_bytes_per_s - 1)) FILTER (judged))
-          AS median_sharing_alone
+          AS median_fair_sharing
         FROM measured_copy WHERE own GROUP BY ALL ORDER BY ALL""",
     "Measured copies by graph": """
             SELECT machine, graph, communications, program,

@@ -149,8 +149,8 @@ const pcieExplorer = (root, data) => {
     const direct = copies.some(([from, to]) => tree.peers.some((ends) => ends.includes(from) && ends.includes(to)));
     said.textContent = (source !== null ? `From ${source} to which? ` : "To add a copy, click an endpoint, then the one that it copies to. ")
       + (tree.tag ? `Bandwidth of an isolated copy: ${tree.tag}. ` : "The bandwidth of this tree is unknown: 25 GB/s is a placeholder. ")
-      + (tree.tau ? `Tau starts at ${tree.tau}, what was published of this machine; the example of the talk, whose four copies are shown first, takes 0.2. ` : "")
-      + (tau.label.hidden ? "" : "By the models of the paper a copy may wait for a link that is not full: what others leave unused there is not shared out again. ")
+      + (tree.tau ? `The initial tau, ${tree.tau}, is the published value of this machine; the worked example of the talk has 0.2. ` : "")
+      + (tau.label.hidden ? "" : "In the models of the paper, unused bandwidth is not redistributed, so that a link that is not saturated can limit a copy. ")
       + (direct ? "Direct links join some of these GPUs; their copies would not take this tree." : "");
   };
   const open = () => {

@@ -147,11 +147,11 @@ def targets_text(met: Iterable[bool | None]) -> str:
     Examples
     --------
     >>> targets_text([True, False, None])
-    '1 of 2 targets of this project is met'
+    '1 of 2 testable targets of this project is met'
     """
     tested = [one for one in met if one is not None]
     count = sum(tested)
-    return f"{count} of {len(tested)} targets of this project {'is' if count == 1 else 'are'} met"
+    return f"{count} of {len(tested)} testable targets of this project {'is' if count == 1 else 'are'} met"
 
 
 def _finished_claims(database: Path, query: str) -> list[tuple[Any, ...]]:

@@ -14,7 +14,7 @@ from fabricast.collectives.model import CollectiveModel
 from fabricast.collectives.step_rates import Transport, ring_hops
 from fabricast.nccl.costs import steps_of
 
-__all__ = ["BAND", "case_times", "error_table", "machine_errors"]
+__all__ = ["BAND", "case_times", "error_table", "machine_errors", "one_row_per_size"]
 
 #: Share of an error that is within the band.
 BAND = 0.15
@@ -67,6 +67,14 @@ def case_times(case: MeasuredCase, model: CollectiveModel) -> pd.DataFrame:
     )  # fmt: skip
 
 
+def one_row_per_size(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of one case in which a size that was measured several times has the mean of its times."""
+    times = ["measured_s", "forecast_s", "nccl_s", "alpha_beta_s"]
+    others = [name for name in rows.columns if name not in times and name != "size_bytes"]
+    grouped = rows.groupby("size_bytes", as_index=False)
+    return grouped.agg({**dict.fromkeys(times, "mean"), **dict.fromkeys(others, "first")})
+
+
 def machine_errors(left_out: Mapping[str, Constants] | None = None) -> pd.DataFrame:
     """Return measured and forecast times of all cases.
 
@@ -78,7 +86,8 @@ def machine_errors(left_out: Mapping[str, Constants] | None = None) -> pd.DataFr
     frames = []
     for case in measured_cases():
         name = measured_machine(case.system).tree.name
-        frames.append(case_times(case, case.model(None if left_out is None else left_out[name])))
+        model = case.model(None if left_out is None else left_out[name])
+        frames.append(one_row_per_size(case_times(case, model)))
     return pd.concat(frames, ignore_index=True)
 
 

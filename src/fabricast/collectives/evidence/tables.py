@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from fabricast.collectives.evidence.errors import case_times, error_table
+from fabricast.collectives.evidence.errors import case_times, error_table, one_row_per_size
 from fabricast.collectives.evidence.measured import MeasuredCase, measured_cases, measured_machine, size_class
 from fabricast.collectives.forecast import CollectiveForecast, forecast_prepared
 from fabricast.collectives.inputs import CollectiveInputs, prepare
@@ -110,10 +110,7 @@ def _case_rows(case: MeasuredCase) -> pd.DataFrame:
         algorithm=[str(choice[0]) for choice in choices], protocol=[str(choice[1]) for choice in choices],
         limited_by=[str(limit) for limit in model.limits(choices, case.size_bytes)], own=False, source=case.source,
     )  # fmt: skip
-    times = ["measured_s", "forecast_s", "nccl_s", "alpha_beta_s"]
-    others = [name for name in rows.columns if name not in times and name != "size_bytes"]
-    grouped = rows.groupby("size_bytes", as_index=False)
-    return grouped.agg({**dict.fromkeys(times, "mean"), **dict.fromkeys(others, "first")})
+    return one_row_per_size(rows)
 
 
 def _own_rows(name: str, forecast: CollectiveForecast) -> pd.DataFrame:

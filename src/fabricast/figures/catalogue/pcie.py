@@ -143,7 +143,7 @@ FIGURES = (
             values["tolerance"],
         ),
         "Share of copies within ±15 % of the simulated time for every model and hardware setting, on graphs held out "
-        "from the design of the back-pressure rule. Rows equal to the first one change a rule that does not matter for "
+        "from the design of the back-pressure rule. Rows equal to the first one change a rule that has no effect on "
         "these graphs.",
         needs_simulation=True,
     ),

@@ -113,7 +113,7 @@ FIGURES = (
         lambda read, values: plots.plot_packets(read("comparison")),
         "Packet-level time and time of the busiest link, one point per workload and mapping; the grey line marks "
         "equality. The latter is a lower bound for direct routes; for indirect routes it uses expected loads and "
-        "omits random queues, which make some runs more than 50 % slower.",
+        "neglects queues, which make some runs more than 50 % slower.",
     ),
     Entry(
         "mapping_search",
