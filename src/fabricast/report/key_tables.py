@@ -38,7 +38,7 @@ KEY_TABLES = {
         "Machines whose copies were measured": """
             SELECT machine, copies.topology AS tree, nullif(count(*) FILTER (kind = 'endpoint'), 0) AS endpoints,
             nullif(count(*) FILTER (kind = 'switch'), 0) AS switches,
-            nullif(count(*) FILTER (kind = 'root_complex'), 0) AS root_complexes, graphs, calibration_graphs, judged
+            nullif(count(*) FILTER (kind = 'root_complex'), 0) AS root_complexes, graphs, calibration_graphs, compared
             FROM (SELECT machine, any_value(topology) AS topology, bool_or(own) AS own, count(*) AS graphs,
               count(*) FILTER (reason_code = 'calibration') AS calibration_graphs,
               count(*) FILTER (judged) AS compared FROM measured_copy GROUP BY machine) AS copies
