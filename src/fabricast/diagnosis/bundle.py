@@ -19,7 +19,7 @@ from fabricast.nccl.tests_output import NcclTestsTable
 from fabricast.pcie.machines.validation import validate_machine
 from fabricast.pcie.measurements.files import copies_of_machine
 from fabricast.pcie.topology.files import load_tree
-from fabricast.pcie.topology.listings.importing import describes_machine, import_machine
+from fabricast.pcie.topology.listings.importing import describes_machine, import_machine, with_cards_noted
 from fabricast.pcie.topology.listings.peer_access import has_access_matrix, read_access_matrix, with_peer_access
 from fabricast.pcie.topology.tree import PcieTree, single_copy_rate_of
 
@@ -177,7 +177,7 @@ def _descriptions(sources: Sequence[Source]) -> list[Path]:
 def _tree(paths: Sequence[Path], link: str | None, gpu: str | None, *, include_display: bool) -> PcieTree:
     yaml = next((path for path in paths if _is_yaml(path)), None)
     if yaml is not None:
-        tree = load_tree(yaml)
+        tree = with_cards_noted(load_tree(yaml))
         for path in paths:
             text = "" if path == yaml else read_text(path)
             if not text:

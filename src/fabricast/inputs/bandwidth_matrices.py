@@ -211,7 +211,7 @@ def matrix_programs(text: str) -> tuple[str, ...]:
 
 def is_bandwidth_matrix(text: str) -> bool:
     """Return whether a text is the output of nvbandwidth or p2pBandwidthLatencyTest."""
-    return _is_json(text) or _is_nvbandwidth(text) or _is_peer_test(text)
+    return bool(matrix_programs(text))
 
 
 def _is_json(text: str) -> bool:

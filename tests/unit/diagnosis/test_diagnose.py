@@ -13,6 +13,8 @@ from fabricast.cli.main import app
 from fabricast.collectives.evidence.measured import measured_cases
 from fabricast.core.errors import InputError
 from fabricast.nccl.costs import Operation, bus_factor
+from fabricast.pcie.topology.files import tree_yaml
+from fabricast.pcie.topology.listings.importing import import_machine
 from tests.unit.pcie.topology.test_listings import groups, lspci, matrix
 
 DATA = Path(__file__).parents[2] / "data" / "collectives"
@@ -180,10 +182,14 @@ def test_a_network_card_of_another_file_is_compared(causes):
     assert "GPUs 0, 1, 2" in causes(files)["card_on_other_socket"].text
 
 
-def test_a_network_card_on_the_other_socket(causes):
+def test_a_network_card_on_the_other_socket(causes, tmp_path):
     classes = [["X", "PIX", "SYS"], ["PIX", "X", "SYS"], ["SYS", "SYS", "X"]]
-    found = causes({"topo.txt": matrix(classes, numa=[0, 0], cards=["NIC0"])})["card_on_other_socket"]
+    topology = matrix(classes, numa=[0, 0], cards=["NIC0"])
+    found = causes({"topo.txt": topology})["card_on_other_socket"]
     assert "GPUs 0, 1" in found.text
+    (tmp_path / "listing.txt").write_text(topology)
+    tree = import_machine([tmp_path / "listing.txt"], network_cards=True)
+    assert causes({"machine.yaml": tree_yaml(tree)})["card_on_other_socket"].text == found.text
 
 
 def test_a_ring_that_alternates_between_switches(causes):

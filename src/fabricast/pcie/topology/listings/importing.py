@@ -40,7 +40,7 @@ from fabricast.pcie.topology.listings.sockets import with_sockets
 from fabricast.pcie.topology.tree import PcieTree
 from fabricast.pcie.topology.xml_import import build_machine, import_xml, is_xml
 
-__all__ = ["Described", "describes_machine", "import_machine", "link_rate"]
+__all__ = ["Described", "describes_machine", "import_machine", "link_rate", "with_cards_noted"]
 
 _LINK = re.compile(r"(?:gen|pcie)?\s*([1-6])(?:\.0)?\s*x\s*(\d{1,2})", re.IGNORECASE)
 #: Programs in the order in which they describe a machine: the first one determines the tree.
@@ -150,7 +150,7 @@ def import_machine(
         one for path in described
         for one in _described(path, rate, gpu, include_display=include_display, network_cards=network_cards)
     ]  # fmt: skip
-    found = [replace(one, tree=_with_cards_noted(one.tree)) for one in found]
+    found = [replace(one, tree=with_cards_noted(one.tree)) for one in found]
     found.sort(key=lambda one: _PROGRAMS.index(one.program))
     first, *others = found
     for other in others:
@@ -290,7 +290,7 @@ def _tree_of_lspci(
     return build_machine(path, machine, program)
 
 
-def _with_cards_noted(tree: PcieTree) -> PcieTree:
+def with_cards_noted(tree: PcieTree) -> PcieTree:
     """Return a tree with a warning about GPUs whose network cards are all on another socket."""
     cards = [name for name in tree.endpoint_names if tree.vertex(name).network_card]
     far = [
