@@ -300,7 +300,9 @@ def with_cards_noted(tree: PcieTree) -> PcieTree:
     if not far:
         return tree
     text = f"GPUs {', '.join(far)} reach every network card only through another socket"
-    return replace(tree, warnings=(*tree.warnings, Warning(WarningCode.CARD_ON_OTHER_SOCKET, text)))
+    # A topology file that an import wrote already has the warning.
+    warning = Warning(WarningCode.CARD_ON_OTHER_SOCKET, text)
+    return replace(tree, warnings=tuple(dict.fromkeys([*tree.warnings, warning])))
 
 
 def _compare(first: Described, other: Described) -> None:
