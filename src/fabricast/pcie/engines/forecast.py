@@ -284,7 +284,7 @@ class _Runs:
         self.pausing = np.where(np.array(self.names.places) >= 0, self.alone, np.inf)
         self.order = np.arange(self.links.capacity.size)
         if sharing == "ports":
-            self.order = link_order(self.names, self.links.capacity.size, tree.routes.upstream_links)
+            self.order = link_order(self.names, self.links.capacity.size, tree)
             self.links = reordered(self.links, self.order)
 
     def ends_s(
@@ -350,12 +350,12 @@ class _Explanation:
 
     def _queues(self) -> NDArray[np.int64]:
         """Return the link at which each flow waits for its engine: the first of its route for writes, else the last."""
-        links, tree_links = self._runs.links, self._runs.names.tree_links
+        links, tree_links, order = self._runs.links, self._runs.names.tree_links, self._runs.order
         queues = []
         for flow in range(len(self._runs.pairs)):
             route = links.link[links.offset[flow] : links.offset[flow + 1]]
-            on_tree = route[self._runs.order[route] < tree_links]
-            queues.append(route[0] if on_tree.size == 0 else on_tree[0 if self._is_first else -1])
+            on_tree = sorted(route[order[route] < tree_links], key=lambda link: int(order[link]))
+            queues.append(on_tree[0 if self._is_first else -1] if on_tree else route[0])
         return np.array(queues, dtype=np.int64)
 
     def texts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:

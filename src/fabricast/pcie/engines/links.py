@@ -17,7 +17,7 @@ from fabricast.pcie.topology.tree import PcieTree
 if TYPE_CHECKING:
     from fabricast.pcie.engines.kernels.links import Links
 
-__all__ = ["LinkNames", "SharedLimit", "links_of", "named_links_of"]
+__all__ = ["LAST", "LinkNames", "SharedLimit", "links_of", "named_links_of"]
 
 _REVERSE: dict[PathClass, PathClass] = {
     "local": "local", "crossing": "crossing", "between_roots": "between_roots",
@@ -25,6 +25,8 @@ _REVERSE: dict[PathClass, PathClass] = {
 }  # fmt: skip
 #: Path classes of copies from and to memory of another socket.
 _REMOTE = ("remote_in", "remote_out")
+#: Rank of the limits that packets reach after all links.
+LAST = 3
 
 
 @dataclass(frozen=True)
@@ -44,12 +46,15 @@ class SharedLimit:
         both directions run.
     name : str, default ''
         Name of the resource, such as ``"memory of NUMA0"``.
+    serves_separately : bool, default False
+        Whether the resource serves each flow separately, as memory does: a slow link of one flow does not block others.
     """
 
     bytes_per_s: float
     flows: tuple[int, ...]
     reverse_flows: tuple[int, ...] = ()
     name: str = ""
+    serves_separately: bool = False
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,8 @@ class LinkNames:
     names : mapping of int to str
         Name of each other link that limits flows, such as ``"root complex RC"``.
     ranks : mapping of int to int
-        Position of each other link on routes: 0 before, 1 among and 2 after links that several directions share.
+        Position of each other link on routes: 0 before, 1 among and 2 after links that several directions share, 3
+        after all links of the tree.
     places : tuple of int
         For each flow, the link of its route that represents such limits: the last link towards the root, or the link of
         its host memory; -1 for flows that use no link of the tree.
@@ -105,10 +111,11 @@ def named_links_of(
             pair = source * routes.endpoints + target
             route = routes.link[routes.offset[pair] : routes.offset[pair + 1]].tolist()
             way = path_class_of(tree, source, target)
-            if way in _REMOTE:
-                slower = table.of_gpu(target if way == "remote_in" else source, way, rates)
-            else:
-                slower = table.through_root(tree, route, way, rates)
+            gpu = target if way in ("host_in", "remote_in") else source
+            gpu_rate = rates.gpu_rates.get((names[gpu], way), rates.of_class(way) if way in _REMOTE else None)
+            slower = [] if way in _REMOTE else table.through_root(tree, route, way, rates)
+            if gpu_rate is not None:
+                slower += table.of_gpu(gpu, way, gpu_rate)
             links.append([*route, *slower])
         elif tree.peer_link(*ends) == "NVSwitch":
             links.append([table.direct((ends[0], ""), rate), table.direct(("", ends[1]), rate)])
@@ -207,14 +214,12 @@ class _LinkTable:
             limits.append(self._slow[link, way])
         return limits
 
-    def of_gpu(self, gpu: int, way: PathClass, rates: LinkRates) -> list[int]:
-        """Return the limit of one GPU on copies from or to memory of another socket.
+    def of_gpu(self, gpu: int, way: PathClass, rate: float) -> list[int]:
+        """Return the limit of one GPU on its copies of a path class.
 
-        The outstanding requests of the GPU limit these copies, because the latency is high.
+        The outstanding requests of a GPU limit copies from and to memory of another socket, because the latency is
+        high. Copies of host memory may be slower at one GPU or socket than at others.
         """
-        rate = rates.of_class(way)
-        if rate is None:
-            return []
         if (gpu, way) not in self._of_gpu:
             self._of_gpu[gpu, way] = self.add(rate, f"rate of the path class {way}")
         return [self._of_gpu[gpu, way]]
@@ -225,6 +230,8 @@ class _LinkTable:
         # A shared limit has no input ports: a link of each flow before it makes every flow an input of its own.
         inputs = [self.add(np.inf, limit.name) for _ in flows]
         limit_link = self.add(limit.bytes_per_s, limit.name)
+        if limit.serves_separately:
+            self.ranks |= dict.fromkeys([*inputs, limit_link], LAST)
         for flow, entry in zip(flows, inputs, strict=True):
             links[flow] += [entry, limit_link]
         if limit.reverse_flows:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from fabricast.pcie.engines.links import LinkNames
+from fabricast.pcie.engines.links import LAST, LinkNames
 from fabricast.pcie.graphs.rates import LinkRates
 from fabricast.pcie.models.evaluation import piece_payload
 from fabricast.pcie.topology.tree import PcieTree
@@ -22,14 +22,25 @@ __all__ = ["link_order", "new_ports", "no_ports", "reordered"]
 _MOST_SETS, _MOST_RATES = 1 << 12, 1 << 21
 
 
-def link_order(names: LinkNames, links: int, upstream_links: int) -> NDArray[np.int64]:
+def link_order(names: LinkNames, links: int, tree: PcieTree) -> NDArray[np.int64]:
     """Return the numbers of links in the order in which packets use them.
 
-    Upstream links come first, then limits that are not links of the tree, then downstream links.
+    Upstream links come first, then limits that are not links of the tree, then downstream links. The links from host
+    memory and the limits of memory come last: memory answers each reader separately, so a slow reader does not block
+    the others there.
     """
     others = sorted(range(names.tree_links, links), key=lambda link: (names.ranks.get(link, 1), link))
-    upstream, downstream = range(upstream_links), range(upstream_links, names.tree_links)
-    return np.array([*upstream, *others, *downstream], dtype=np.int64)
+    upstream = [link for link in range(tree.routes.upstream_links) if not _leaves_memory(tree, link)]
+    memory = [link for link in range(tree.routes.upstream_links) if _leaves_memory(tree, link)]
+    downstream = range(tree.routes.upstream_links, names.tree_links)
+    middle = [link for link in others if names.ranks.get(link, 1) < LAST]
+    last = [link for link in others if names.ranks.get(link, 1) == LAST]
+    return np.array([*upstream, *middle, *downstream, *memory, *last], dtype=np.int64)
+
+
+def _leaves_memory(tree: PcieTree, link: int) -> bool:
+    """Return whether an upstream link starts at host memory."""
+    return tree.is_endpoint(source := tree.link_names[link][0]) and tree.vertex(source).host_memory
 
 
 def reordered(links: Links, order: NDArray[np.int64]) -> Links:
@@ -73,7 +84,7 @@ def new_ports(tree: PcieTree, links: Links, order: NDArray[np.int64], rates: Lin
         endpoints=tree.routes.endpoints, route_offset=links.offset, route_link=links.link,
         crossing_pair=np.zeros(flows, dtype=np.bool_), capacity=links.capacity,
         leaves_root_complex=np.zeros(count, dtype=np.bool_), behind_root_complex=behind,
-        upstream_links=tree.routes.upstream_links,
+        upstream_links=int((np.cumsum(order >= tree.routes.upstream_links) == 0).sum()),
     )  # fmt: skip
     memory = new_memory(max(flows, count), count, count)
     memory.copies.pair[:] = np.arange(memory.copies.pair.size)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -43,6 +43,9 @@ class LinkRates:
         Performance reduction for crossing the root complex. Used by the port model only.
     crossing_cost : float, default 1
         Time per byte behind the root complex, relative to other links. Used by the port model only.
+    gpu_rates : mapping of (str, str) to float, optional
+        Rates in bytes/s of isolated copies of host memory by GPU and path class, for GPUs that are slower than the rate
+        of the path class.
     """
 
     one_way_bytes_per_s: float
@@ -55,6 +58,7 @@ class LinkRates:
     remote_out_bytes_per_s: float | None = None
     tau: float = 0.0
     crossing_cost: float = 1.0
+    gpu_rates: Mapping[tuple[str, PathClass], float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         one, two = self.one_way_bytes_per_s, self.two_way_bytes_per_s

@@ -14,6 +14,7 @@ from fabricast.pcie.graphs.programs import PROGRAMS
 from fabricast.pcie.graphs.rates import LinkRates, Statistic
 from fabricast.pcie.machines.calibration import DUPLEX_COST, THROTTLED, Calibration, Estimate, by_links
 from fabricast.pcie.machines.direct_links import calibrated_links
+from fabricast.pcie.machines.host_rates import HOST_CLASSES, IsolatedCopy, gpu_rate_sources, slow_gpus, with_neighbours
 from fabricast.pcie.machines.limits import PROBES, Limit, limit_of_probe, with_inter_socket_capacity
 from fabricast.pcie.measurements.measured_graph import CALIBRATION, MeasuredGraph, flows_of
 from fabricast.pcie.topology.memory import UNLIMITED, ends_of, is_host
@@ -122,8 +123,8 @@ def calibrate_machine(
     InputError
         If the rate of an isolated copy cannot be determined.
     """
-    isolated: dict[PathClass, list[_Measured]] = {path_class: [] for path_class in _CLASSES}
-    bidirectional: dict[PathClass, list[_Measured]] = {path_class: [] for path_class in _CLASSES}
+    isolated: dict[PathClass, list[IsolatedCopy]] = {path_class: [] for path_class in _CLASSES}
+    bidirectional: dict[PathClass, list[IsolatedCopy]] = {path_class: [] for path_class in _CLASSES}
     direct: dict[tuple[str, str], list[float]] = {}
     used = set()
     beyond: list[MeasuredGraph] = []
@@ -131,7 +132,9 @@ def calibrate_machine(
     totals_both_ways: dict[PathClass, list[float]] = {}
     for graph in graphs:
         flows = flows_of(tree, graph)
-        each = _Measured(narrowest_link(tree, flows), graph.total_bytes_per_s / len(flows))
+        each = IsolatedCopy(
+            narrowest_link(tree, flows), graph.total_bytes_per_s / len(flows), _gpu_of_host_copy(tree, graph)
+        )
         if peer_link_of(tree, flows) is not None:
             # A copy over a direct link does not measure links of the tree.
             if len(flows) == 1 and graph.may_calibrate:
@@ -166,10 +169,22 @@ def calibrate_machine(
         )
     default = None if one_way_bytes_per_s is None else (one_way_bytes_per_s, one_way_source)
     faster = sum(len(graph.flows) == 1 for graph in beyond)
+    # Sockets may differ in their rates of host memory: the class has that of the fastest GPUs.
+    slow = {way: slow_gpus(isolated[way]) for way in HOST_CLASSES}
     calibration = _estimated(
-        {path_class: _of_the_widest(rates) for path_class, rates in isolated.items()},
+        {way: _of_the_widest([copy for copy in copies if copy.gpu not in slow.get(way, {})])
+         for way, copies in isolated.items()},
         {path_class: _of_the_widest(rates) for path_class, rates in bidirectional.items()},
         used, default, faster, local=has_local_path(tree),
+    )  # fmt: skip
+    gpu_rates = {
+        (gpu, way): rate
+        for way in HOST_CLASSES
+        for gpu, rate in with_neighbours(tree, slow[way], isolated[way]).items()
+    }
+    calibration = replace(
+        calibration, rates=replace(calibration.rates, gpu_rates=gpu_rates),
+        rate_sources={**calibration.rate_sources, **gpu_rate_sources(gpu_rates)},
     )  # fmt: skip
     calibration = _with_limits(tree, calibration, probes)
     for path_class, limit in _OPPOSITE.items():
@@ -196,11 +211,11 @@ def calibrate_machine(
     return replace(calibration, rate_sources=sources, direct_links=links, direct_links_measured=bool(direct))
 
 
-class _Measured(NamedTuple):
-    """Rate per copy, and width of the narrowest link relative to a link of capacity 1."""
-
-    width: float
-    bytes_per_s: float
+def _gpu_of_host_copy(tree: PcieTree, graph: MeasuredGraph) -> str:
+    """Return the GPU of a single copy from or to host memory; empty for other graphs."""
+    if len(graph.flows) != 1 or not is_host(tree, graph.flows):
+        return ""
+    return next(end for end in ends_of(tree, graph.flows[0]) if not tree.vertex(end).host_memory)
 
 
 class _Probed(NamedTuple):
@@ -225,7 +240,7 @@ class _Rates(NamedTuple):
         return float(np.median(self.of_link))
 
 
-def _of_the_widest(measured: Sequence[_Measured]) -> _Rates:
+def _of_the_widest(measured: Sequence[IsolatedCopy]) -> _Rates:
     widest = max((rate.width for rate in measured), default=1.0)
     return _Rates(widest, [rate.bytes_per_s / rate.width for rate in measured if rate.width == widest])
 

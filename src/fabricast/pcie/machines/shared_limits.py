@@ -51,8 +51,9 @@ def limits_of(
     >>> from fabricast.pcie.topology.regular import regular_tree
     >>> known = Calibration(LinkRates(50e9, 50e9), {Limit.MEMORY_READ: Estimate(80e9, "")}, {})
     >>> tree = with_host_memory(regular_tree("flat4x2", (2, 4)))
-    >>> limits_of(known, tree, [("H", "0"), ("H", "4")])[1]
-    (SharedLimit(bytes_per_s=80000000000.0, flows=(0, 1), reverse_flows=(), name='memory of H@RC'),)
+    >>> _, (limit,) = limits_of(known, tree, [("H", "0"), ("H", "4")])
+    >>> limit == SharedLimit(80e9, (0, 1), name="memory of H@RC", serves_separately=True)
+    True
     """
     limits = [
         *_of_memory(calibration, tree, flows), *_of_gpus(calibration, tree, flows),
@@ -73,10 +74,10 @@ def _of_memory(calibration: Calibration, tree: PcieTree, flows: Sequence[tuple[s
         for copies, reading in ((reads, True), (writes, False)):
             limit = calibration.limit(memory_limit(tree, memory, [reading]))
             if len(copies) > 1 and limit is not None:
-                yield SharedLimit(limit, copies, name=f"memory of {memory}")
+                yield SharedLimit(limit, copies, name=f"memory of {memory}", serves_separately=True)
         limit = calibration.limit(memory_limit(tree, memory, [True, False]))
         if reads and writes and limit is not None:
-            yield SharedLimit(limit, reads, writes, f"memory of {memory}")
+            yield SharedLimit(limit, reads, writes, f"memory of {memory}", serves_separately=True)
 
 
 def _of_gpus(calibration: Calibration, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> Iterator[SharedLimit]:

@@ -1,0 +1,103 @@
+"""Copies of host memory of GPUs with different rates: narrow links, slow sockets, and shared memory."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fabricast.pcie.engines.forecast import copy_times
+from fabricast.pcie.engines.links import SharedLimit
+from fabricast.pcie.graphs.congestion_graphs import from_arcs
+from fabricast.pcie.graphs.programs import PROGRAMS
+from fabricast.pcie.graphs.rates import LinkRates
+from fabricast.pcie.machines.calibrate import calibrate_machine
+from fabricast.pcie.machines.engine_model import EngineModel
+from fabricast.pcie.measurements.measured_graph import MeasuredGraph
+from fabricast.pcie.topology.files import load_tree
+from fabricast.pcie.topology.memory import with_host_memory
+from fabricast.pcie.topology.parts import Vertex
+from fabricast.pcie.topology.tree import PcieTree
+
+RATES = LinkRates(50e9, 50e9)
+
+
+def one_root(*capacities):
+    """Return GPUs on ports of one root complex, with the capacity of each link."""
+    gpus = [Vertex(str(n), "endpoint", "RC", capacity=capacity) for n, capacity in enumerate(capacities)]
+    return with_host_memory(PcieTree("machine", (Vertex("RC", "root_complex", None), *gpus)))
+
+
+def rates_of(tree, flows, limits=()):
+    """Return the rate of each copy while all run, in units of 1e9 bytes/s."""
+    # The copies are so long that none ends before the others by more than rounding.
+    sizes = np.full(len(flows), 50e9)
+    found = copy_times(
+        tree, flows, PROGRAMS["independent"], RATES, size_bytes=sizes, start_s=np.zeros(len(flows)), sharing="ports",
+        limits=limits,
+    )  # fmt: skip
+    return sizes / found.end_s / 1e9
+
+
+@given(st.lists(st.sampled_from([0.0625, 0.25, 0.5, 1.0]), min_size=2, max_size=6))
+def test_a_gpu_with_a_narrow_link_slows_only_its_own_copies(capacities):
+    tree = one_root(*capacities)
+    memory = tree.endpoint_number["H@RC"]
+    into = [(memory, gpu) for gpu in range(len(capacities))]
+    out_of = [(gpu, memory) for gpu in range(len(capacities))]
+    for flows in (into, out_of):
+        assert rates_of(tree, flows) == pytest.approx(50 * np.array(capacities), rel=1e-6)
+
+
+def test_readers_of_full_memory_use_what_a_narrow_link_leaves():
+    tree = one_root(0.1, 1.0, 1.0)
+    memory = tree.endpoint_number["H@RC"]
+    flows = [(memory, gpu) for gpu in range(3)]
+    limit = SharedLimit(45e9, (0, 1, 2), name="memory", serves_separately=True)
+    # The narrow link takes 5 of 45 GB/s; the copies are equally long, so that the others end first.
+    assert rates_of(tree, flows, [limit]) == pytest.approx([5, 20, 20], rel=1e-6)
+    # A resource with one queue is as slow as the slowest of its flows.
+    queue = SharedLimit(45e9, (0, 1, 2), name="queue")
+    assert rates_of(tree, flows, [queue])[1] == pytest.approx(5, rel=1e-6)
+
+
+def measured(rates):
+    return [
+        MeasuredGraph(f"{source} to {target}", ((source, target),), rate, "independent")
+        for (source, target), rate in rates.items()
+    ]
+
+
+def test_each_socket_keeps_its_rates_of_host_copies():
+    """H2D of 44.2 and 25.4 GB/s per socket are not averaged, and other GPUs have the rate of their root complex."""
+    tree = load_tree("two_sockets_direct7")
+    graphs = measured({("H", "0"): 44.2e9, ("H", "1"): 44.0e9, ("H", "4"): 25.4e9, ("H", "5"): 25.6e9})
+    calibration = calibrate_machine(with_host_memory(tree), graphs)
+    assert calibration.rates.gpu_rates == {
+        ("4", "host_in"): 25.4e9, ("5", "host_in"): 25.6e9, ("6", "host_in"): 25.5e9,
+    }  # fmt: skip
+    assert calibration.values["host_in_of_slow_gpus"] == 25.5e9
+    assert "4 (25.4 GB/s)" in calibration.sources["host_in_of_slow_gpus"]
+    model = EngineModel(tree, calibration)
+    number = model.tree.endpoint_number
+    every = [(number["H@RC0" if gpu < 4 else "H@RC1"], gpu) for gpu in range(7)]
+    graph = from_arcs([every], size_bytes=1e9)
+    expected = [1 / 44.1] * 4 + [1 / 25.4, 1 / 25.6, 1 / 25.5]
+    assert model.times(graph).end_s == pytest.approx(expected, rel=1e-6)
+    assert model.isolated_s(graph) == pytest.approx(expected, rel=1e-6)
+
+
+def test_small_differences_between_gpus_are_noise():
+    tree = load_tree("two_sockets_direct7")
+    graphs = measured({("H", "0"): 44e9, ("H", "1"): 42e9, ("H", "4"): 40e9})
+    calibration = calibrate_machine(with_host_memory(tree), graphs)
+    assert not calibration.rates.gpu_rates
+    assert calibration.rates.one_way_bytes_per_s == 42e9
+
+
+def test_directions_are_kept_apart():
+    tree = load_tree("two_sockets_direct7")
+    graphs = measured({("H", "0"): 44e9, ("H", "4"): 43e9, ("0", "H"): 40e9, ("4", "H"): 20e9, ("0", "1"): 50e9})
+    calibration = calibrate_machine(with_host_memory(tree), graphs)
+    assert {key: rate for key, rate in calibration.rates.gpu_rates.items() if key[0] == "4"} == {
+        ("4", "host_out"): 20e9
+    }
