@@ -125,6 +125,7 @@ def test_two_million_rows_are_predicted_within_the_limits(folder):
     (["network", "simulate", "matrix.csv", "--network", "network.yaml", "--seed", "-1"], "--seed is -1"),
     (["calibrate", "storm8", "graphs.csv", "--seed", "-1"], "--seed is -1"),
     (["schedule", "storm8", "--halo", "4x2", "--top", "99999999"], "--top is 1e+08"),
+    (["predict", "storm8", "--all-to-all", "--size", "64MiB"], "--all-to-all is '--size', expected the size of each"),
     (["schedule", "storm8", "--halo", "9" * 400 + "x2"], "--halo is '999"),
     (["simulate", "storm8", "graphs.csv", "--hop-latency-ns", "inf"], "hop_latency_ns is inf"),
     (["simulate", "storm8", "graphs.csv", "--data-credits", "9" * 15], "data_credits is"),

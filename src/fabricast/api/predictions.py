@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from functools import partial
 from inspect import signature
 from pathlib import Path
@@ -31,7 +30,7 @@ from fabricast.pcie.graphs.checks import reject_peer_copies
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
 from fabricast.pcie.graphs.divided_writes import divided_writes, divided_writes_warning
 from fabricast.pcie.graphs.staged import staged_copies, staged_graphs
-from fabricast.pcie.machines.engine_model import ENDPOINT_ENGINES, ENGINE_MODELS, EngineModel
+from fabricast.pcie.machines.engine_model import ENGINE_MODELS, EngineModel
 from fabricast.pcie.machines.expected_errors import expected_error_text, graph_classes
 from fabricast.pcie.models.catalogue import Model
 from fabricast.pcie.models.evaluation import Evaluation, evaluate
@@ -179,18 +178,14 @@ def predict_staged(
     tree: PcieTree, graphs: CongestionGraphs, inputs: ModelInputs, is_staged: NDArray[np.bool_], *,
     explain: bool = True, threads: int = 1,
 ) -> Prediction:  # fmt: skip
-    """Predict copies of which some pass through host memory; see `predict`.
-
-    Links are shared fairly: reads of host memory by several GPUs do not wait for each other in one queue.
-    """
+    """Predict copies of which some pass through host memory; see `predict`."""
     if not inputs.is_engine_model:
         raise InputError(
             f"is staged for {int(is_staged.sum()):,} copies, which only {' and '.join(ENGINE_MODELS)} support; choose "
             "one of them, or transport p2p",
             argument="transport",
         )
-    shared = replace(inputs, model=ENDPOINT_ENGINES, tau=None)
-    predictor = Predictor(tree, shared, explain=explain, limited_by=False, threads=threads)
+    predictor = Predictor(tree, inputs, explain=explain, limited_by=False, threads=threads)
     halves = predictor.predict(staged_graphs(predictor.tree, graphs, is_staged))
     table = with_measured_staging(folded(halves, predictor.tree, graphs, is_staged), inputs.staged_rates(tree))
     table.attrs["warnings"] = predictor.warnings()

@@ -46,6 +46,9 @@ class Patterns:
     copies: str | None
 
     def __post_init__(self) -> None:
+        if self.all_to_all is not None and self.all_to_all.startswith("-"):
+            text = f"is '{self.all_to_all}', expected the size of each copy, for example --all-to-all 64MiB"
+            raise InputError(text, argument="all-to-all")
         given = [self.file, self.all_to_all, self.halo, self.ring or None, self.host_to_all or None, self.copies]
         count = sum(value is not None for value in given)
         if count != 1:
