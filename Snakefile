@@ -1,4 +1,7 @@
-"""fabricast: five communication studies, from topology to report; `snakemake` runs the default study."""
+"""fabricast: five communication studies, from topology to report; `snakemake` runs the default study.
+
+A configuration with graph sets of your files runs only these: the target `your_machine` instead of `all`.
+"""
 
 from snakemake.utils import min_version
 
@@ -33,12 +36,20 @@ include: "workflow/rules/report.smk"
 
 rule all:
     """Database, figures and report of the configured study."""
-    default_target: True
+    default_target: not ONLY_YOURS
     input:
         "<results>/fabricast.duckdb",
         "<results>/run_config.yaml",
         "<reports>/report.html",
         figure_files(*settings.figure_formats),
+
+
+rule your_machine:
+    """Forecasts, errors and warnings of your graph sets, in a database and on one page."""
+    default_target: ONLY_YOURS
+    input:
+        "<results>/your_machine.duckdb",
+        "<reports>/your_machine.html",
 
 
 rule archive:

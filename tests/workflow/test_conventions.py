@@ -42,6 +42,7 @@ def test_scripts_are_short_and_named_after_their_rules():
         "all other rules run in the environment of --sdm"
     )
     # Every rule records time and memory of its jobs, including optional rules.
+    count = len(re.findall("^ *(?:use )?rule ", rules, re.M))
     for directive in ("log", "benchmark"):
-        assert len(re.findall(f"^ +{directive}:", rules, re.M)) == len(re.findall("^ *rule ", rules, re.M)), directive
-    assert len((REPOSITORY / "Snakefile").read_text().splitlines()) <= 64
+        assert len(re.findall(f"^ +{directive}:", rules, re.M)) == count, directive
+    assert len((REPOSITORY / "Snakefile").read_text().splitlines()) <= 75

@@ -206,6 +206,43 @@ def test_user_supplied_machine_and_graphs_are_predicted(tmp_path):
     assert {"generate_pcie_graphs", "predict_pcie_graphs"} <= planned(snakemake(folder, *target)[1])
 
 
+def test_only_your_graph_sets_run(tmp_path):
+    """A configuration with graph sets of the user runs these alone; the page and the tables explain each wait."""
+    folder = copy_project(tmp_path)
+    (folder / "graphs.csv").write_text("graph,source,target\ngather,1,0\ngather,2,0\n<b>one</b>,0,1\n")
+    (folder / "own.yaml").write_text(
+        "pcie: {graph_sets: {mine: {topology: pcie5_four_switches, graphs_file: graphs.csv}}}\n"
+        "pathvars: {results: results/mine, reports: reports/mine, logs: logs/mine}\n"
+    )
+    code, output = snakemake(folder, "--configfile", "own.yaml", "--cores", "2")
+    assert code == 0, output
+    assert "your machine: mine: the slowest of 2 graphs, gather, completes after" in output
+    assert "removing 2>0 would shorten it most" in output
+    assert not (folder / "results" / "mine" / "breakdown").exists()
+    assert not (folder / "results" / "mine" / "pcie" / "storm8.graph.parquet").exists()
+    with duckdb.connect(str(folder / "results" / "mine" / "your_machine.duckdb"), read_only=True) as connection:
+        rows = connection.execute(
+            "SELECT graph, source, slowdown, bottleneck, limited_by, elapsed_without_s < elapsed_s FROM forecast "
+            "ORDER BY graph DESC, communication"
+        ).fetchall()
+        codes = {code for (code,) in connection.execute("SELECT code FROM forecast_warning").fetchall()}
+    assert rows == [
+        ("mine.user.gather", "1", pytest.approx(2), "endpoint 0 receives", "2>0", True),
+        ("mine.user.gather", "2", pytest.approx(2), "endpoint 0 receives", "1>0", True),
+        ("mine.user.<b>one</b>", "0", pytest.approx(1), "endpoint 0 sends", "", None),
+    ]
+    assert "expected_error" in codes
+    page = (folder / "reports" / "mine" / "your_machine.html").read_text()
+    assert "&lt;b&gt;one" in page
+    assert "<b>one" not in page
+    everything = planned(snakemake(folder, "all", "--configfile", "own.yaml", "--dry-run")[1])
+    assert {"evaluate_breakdown", "build_database", "write_report"} <= everything
+    # Measurements for another study need that study.
+    (folder / "mine.csv").write_text("processes,size_bytes,time_s\n1,8,1e-6\n")
+    (folder / "own.yaml").write_text((folder / "own.yaml").read_text() + "maxrate: {measurements: [mine.csv]}\n")
+    assert "fit_maxrate" in planned(snakemake(folder, "--configfile", "own.yaml", "--dry-run")[1])
+
+
 def test_invalid_configuration_and_files_are_one_error_line(tmp_path):
     folder = copy_project(tmp_path)
     code, output = snakemake(folder, "--config", "sed=1")

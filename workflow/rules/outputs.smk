@@ -31,6 +31,12 @@ OUTPUTS = {
     "predict_pcie_graphs": Shards(
         "pcie", "{graph_set}", ("prediction", "parameter"), {"graph_set": GRAPH_SETS}
     ),
+    "forecast_your_copies": Shards(
+        "pcie",
+        "{graph_set}",
+        ("forecast", "forecast_warning"),
+        {"graph_set": YOUR_GRAPHS},
+    ),
     "trace_pcie_example": Shards("pcie", "example", (*PCIE_CASES, "phase")),
     "evaluate_pcie_probes": Shards("pcie", "probes", PCIE_CASES),
     "evaluate_measured_copies": Shards(
@@ -187,6 +193,19 @@ def all_table_files():
         table for entry in OUTPUTS.values() for table in entry.tables
     )
     return {table: files for table in tables if (files := table_files(table))}
+
+
+def your_table_files():
+    """Shards of every table about the user's graph sets, machines and measurements."""
+    shards = [OUTPUTS["generate_pcie_topologies"]]
+    of_sets = "generate_pcie_graphs", "predict_pcie_graphs", "forecast_your_copies"
+    for entry in map(OUTPUTS.get, of_sets):
+        chosen = [name for name in entry.wildcards["graph_set"] if name in YOUR_SETS]
+        shards.append(entry._replace(wildcards={"graph_set": chosen}))
+    if MEASURED_SETS:
+        shards.append(OUTPUTS["evaluate_measured_copies"])
+    tables = dict.fromkeys(table for entry in shards for table in entry.tables)
+    return {table: files for table in tables if (files := _files(shards, table))}
 
 
 def compared_files(table, study):

@@ -1,7 +1,8 @@
 """Graph sets of the PCIe study in the configuration.
 
 REQUIRED INPUTS: `pcie` of the configuration.
-PROVIDES: `GRAPH_SETS`, `SIMULATED_SETS`, `MEASURED_SETS`; configuration of a graph set; files of the user by rule.
+PROVIDES: `GRAPH_SETS`, `SIMULATED_SETS`, `MEASURED_SETS`, `YOUR_SETS`; configuration of a graph set; files of the user
+by rule; `ONLY_YOURS`: whether a run without targets computes only the user's graph sets.
 """
 
 GRAPH_SETS = {
@@ -17,6 +18,11 @@ MEASURED_SETS = {
 }
 # Graph sets for the packet-level simulator.
 SIMULATED_SETS = settings.pcie.simulated_sets
+# Graph sets with files of the user, and those with a file of graphs.
+YOUR_SETS = [name for name, entry in settings.pcie.graph_sets.items() if entry.is_yours]
+YOUR_GRAPHS = [name for name in GRAPH_SETS if GRAPH_SETS[name].graphs_file]
+# Measurements for other studies need these studies.
+ONLY_YOURS = bool(YOUR_SETS) and not settings.has_other_measurements
 # Files of the user, which are inputs and whose contents are parameters of rules.
 TOPOLOGY_FILES = [
     entry.topology
@@ -66,3 +72,26 @@ def graph_set_files(wildcards):
 def graph_set_contents(wildcards):
     """Return the digest of the user-supplied files of a graph set."""
     return files_digest(graph_set_files(wildcards))
+
+
+def forecast_values(wildcards):
+    """Return the arguments of `fabricast.predict` for a graph set.
+
+    Rates that the user specifies come first, then those of measured copies; otherwise `predict` chooses.
+    """
+    entry = GRAPH_SETS[wildcards.graph_set]
+    values = {
+        name: getattr(entry, name) for name in ("tau", "crossing_cost", "parameters")
+    }
+    if entry.bandwidth_gib_per_s is not None:
+        values["bandwidth"] = f"{entry.bandwidth_gib_per_s} GiB/s"
+    specified = {name: value for name, value in values.items() if value is not None}
+    if entry.measurements and not specified:
+        specified = {"measurements": entry.measurements}
+    return specified | {"pcie_only": entry.pcie_only}
+
+
+def forecast_files(wildcards):
+    """Return the user-supplied files of a forecast."""
+    measured = forecast_values(wildcards).get("measurements")
+    return graph_set_files(wildcards) + ([measured] if measured else [])

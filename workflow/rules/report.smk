@@ -49,6 +49,28 @@ rule write_report:
         "../scripts/run/write_report.py"
 
 
+use rule write_report as write_your_report with:
+    input:
+        database="<results>/your_machine.duckdb",
+        figures=[],
+        captions=[],
+        topologies=TOPOLOGY_FILES,
+    output:
+        report="<reports>/your_machine.html",
+    log:
+        "<logs>/write_your_report.log",
+    benchmark:
+        "<logs>/benchmarks/write_your_report.tsv"
+    params:
+        titles=[],
+        graph_sets={
+            name: entry.topology
+            for name, entry in settings.pcie.graph_sets.items()
+            if entry.is_yours
+        },
+        code=code("report", "figures", "results", "pcie"),
+
+
 rule archive_run:
     """Archive for sharing: tables as Parquet with their SQL, and RO-Crate metadata of all files."""
     input:

@@ -1,8 +1,8 @@
 """The database, built from the shards of all tables.
 
 REQUIRED INPUTS: shards of all tables, <results>/tables/claim*.parquet.
-OUTPUTS: <results>/fabricast.duckdb, <results>/run_config.yaml.
-STEPS: record_run, build_database.
+OUTPUTS: <results>/fabricast.duckdb, <results>/run_config.yaml; <results>/your_machine.duckdb with the user's graph sets.
+STEPS: record_run, build_database, build_your_database.
 """
 
 
@@ -47,3 +47,16 @@ rule build_database:
         code=code("results"),
     script:
         "../scripts/run/build_database.py"
+
+
+use rule build_database as build_your_database with:
+    input:
+        **your_table_files(),
+        run="<results>/tables/run.parquet",
+        study="<results>/tables/study.parquet",
+    output:
+        database="<results>/your_machine.duckdb",
+    log:
+        "<logs>/build_your_database.log",
+    benchmark:
+        "<logs>/benchmarks/build_your_database.tsv"

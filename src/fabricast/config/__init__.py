@@ -48,6 +48,14 @@ class Config(Section):
         description="Folders of results, reports and logs, so that studies do not overwrite each other.",
     )
 
+    @property
+    def has_other_measurements(self) -> bool:
+        """True if the user measures, or supplies files, for studies other than the graph sets of the PCIe study."""
+        files = self.maxrate.measurements or self.collectives.machines
+        files = files or [name for name in self.breakdown.systems if name.endswith((".yaml", ".yml"))]
+        sections = self.pcie, self.breakdown, self.maxrate, self.gpucentric, self.collectives
+        return bool(files) or any(section.measured for section in sections)
+
     @field_validator("figure_formats")
     @classmethod
     def _formats_with_svg(cls, formats: list[FigureFormat]) -> list[FigureFormat]:

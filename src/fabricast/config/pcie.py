@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -83,6 +84,11 @@ class GraphSet(Section):
         if not (self.holds_graphs or self.measurements):
             raise ValueError("holds no graphs: set validation_graphs, stress_graphs or graphs_file, or measurements")
         return self
+
+    @property
+    def is_yours(self) -> bool:
+        """True if the set has a file of the user: of a topology, graphs or measurements."""
+        return bool(Path(self.topology).suffix or self.graphs_file or self.measurements)
 
     @property
     def holds_graphs(self) -> bool:

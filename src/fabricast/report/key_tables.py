@@ -152,12 +152,27 @@ YOURS = {
               FROM error_feature WHERE study = 'pcie' AND kind = 'measured'
               AND origin IN (SELECT machine FROM measured_copy WHERE own))
         GROUP BY ALL ORDER BY ALL""",
-    "Your graphs": """
-        SELECT g.topology, g.graph, g.communications AS number_of_copies, 1e3 * max(p.value) AS forecast_ms,
-        string_agg(c.source || '>' || c.target, ' ' ORDER BY c.communication) AS copies
-        FROM graph AS g JOIN communication AS c USING (graph) LEFT JOIN prediction AS p ON p.case_id = g.graph
-          AND p.item = c.communication::VARCHAR AND p.quantity = 'elapsed' AND p.model = 'congestion_factor'
-        WHERE g.subset = 'user' GROUP BY ALL ORDER BY forecast_ms DESC, g.graph LIMIT 200""",
+    "Forecast of each graph, and of its last copy": """
+        WITH ends AS (SELECT f.*, c.start_s + f.elapsed_s AS end_s,
+            row_number() OVER (PARTITION BY f.graph ORDER BY round(c.start_s + f.elapsed_s, 12) DESC, f.communication)
+              AS place,
+            count(*) OVER (PARTITION BY f.graph) AS copies
+          FROM forecast AS f JOIN communication AS c USING (graph, communication))
+        SELECT graph_set, substr(graph, length(graph_set) + 7) AS graph, copies, printf('%.3g', 1e3 * end_s) AS ms,
+        source || '>' || target AS last_copy, printf('%.3g', slowdown) AS slowdown, bottleneck, caused_by, limited_by,
+        printf('%.3g', 1e3 * elapsed_without_s) AS ms_without_the_first
+        FROM ends WHERE place = 1 ORDER BY graph_set, end_s DESC, graph LIMIT 200""",
+    "Copies that wait longest": """
+        SELECT graph_set, substr(graph, length(graph_set) + 7) AS graph, source || '>' || target AS copy,
+        printf('%.3g', 1e3 * elapsed_s) AS ms,
+        CASE WHEN latest_s > 1.01 * earliest_s THEN printf('%.3g to %.3g', 1e3 * earliest_s, 1e3 * latest_s) END
+          AS range_ms,
+        nullif(transport, 'p2p') AS transport,
+        printf('%.3g', slowdown) AS slowdown, bottleneck, caused_by, limited_by,
+        printf('%.3g', 1e3 * elapsed_without_s) AS ms_without_the_first
+        FROM forecast ORDER BY forecast.slowdown DESC, graph, communication LIMIT 50""",
+    "Inputs, assumptions and expected errors of these forecasts": """
+        SELECT graph_set, code, text AS warning FROM forecast_warning ORDER BY graph_set, number""",
 }
 
 ERRORS = {

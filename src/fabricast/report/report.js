@@ -70,58 +70,64 @@ for (const table of all("table")) {
 
 // Claims: filters by text, study, verdict and evidence.
 const claims = $("#claim-table");
-// The search covers visible text, not queries, interpretations and their headings.
-const words_of = (row) => {
-  const said = $(".wide", row).cloneNode(true);
-  all("details, a", said).forEach((part) => part.remove());
-  return said.textContent.toLowerCase();
-};
-const texts = new Map(all("tbody tr", claims).map((row) => [row, words_of(row)]));
-const chosen = { study: $("#study"), evidence: $("#evidence") };
-const pills = all(".pill");
-const filter = () => {
-  const words = $("#search").value.toLowerCase().split(/\s+/).filter(Boolean);
-  const verdicts = pills.filter((pill) => pill.getAttribute("aria-pressed") === "true").map((pill) => pill.value);
-  let shown = 0;
-  for (const [row, text] of texts) {
-    const fits = words.every((word) => text.includes(word))
-      && Object.entries(chosen).every(([name, field]) => !field.value || row.dataset[name] === field.value)
-      && (!verdicts.length || verdicts.includes(row.dataset.verdict));
-    row.dataset.filtered = String(!fits);
-    shown += fits;
-  }
-  for (const pill of pills) {
-    $("span", pill).textContent = [...texts].filter(([row, text]) => row.dataset.verdict === pill.value && words.every((word) => text.includes(word))
-      && Object.entries(chosen).every(([name, field]) => !field.value || row.dataset[name] === field.value)).length;
-  }
-  $("#none").hidden = shown > 0;
-  $("#claim-table").hidden = shown === 0;
-  $("#clear").hidden = shown === texts.size;
-  $("#found").textContent = shown === texts.size ? `${shown} claims` : `${shown} of ${texts.size} claims`;
-  claims.refresh();
-};
-const clear = () => {
-  $("#search").value = "";
-  Object.values(chosen).forEach((field) => { field.value = ""; });
-  pills.forEach((pill) => pill.setAttribute("aria-pressed", "false"));
+const filtered = () => {
+  // The search covers visible text, not queries, interpretations and their headings.
+  const words_of = (row) => {
+    const said = $(".wide", row).cloneNode(true);
+    all("details, a", said).forEach((part) => part.remove());
+    return said.textContent.toLowerCase();
+  };
+  const texts = new Map(all("tbody tr", claims).map((row) => [row, words_of(row)]));
+  const chosen = { study: $("#study"), evidence: $("#evidence") };
+  const pills = all(".pill");
+  const filter = () => {
+    const words = $("#search").value.toLowerCase().split(/\s+/).filter(Boolean);
+    const verdicts = pills.filter((pill) => pill.getAttribute("aria-pressed") === "true").map((pill) => pill.value);
+    let shown = 0;
+    for (const [row, text] of texts) {
+      const fits = words.every((word) => text.includes(word))
+        && Object.entries(chosen).every(([name, field]) => !field.value || row.dataset[name] === field.value)
+        && (!verdicts.length || verdicts.includes(row.dataset.verdict));
+      row.dataset.filtered = String(!fits);
+      shown += fits;
+    }
+    for (const pill of pills) {
+      $("span", pill).textContent = [...texts].filter(([row, text]) => row.dataset.verdict === pill.value && words.every((word) => text.includes(word))
+        && Object.entries(chosen).every(([name, field]) => !field.value || row.dataset[name] === field.value)).length;
+    }
+    $("#none").hidden = shown > 0;
+    $("#claim-table").hidden = shown === 0;
+    $("#clear").hidden = shown === texts.size;
+    $("#found").textContent = shown === texts.size ? `${shown} claims` : `${shown} of ${texts.size} claims`;
+    claims.refresh();
+  };
+  const clear = () => {
+    $("#search").value = "";
+    Object.values(chosen).forEach((field) => { field.value = ""; });
+    pills.forEach((pill) => pill.setAttribute("aria-pressed", "false"));
+    filter();
+  };
+  $("#clear").onclick = clear;
+  $("#search").oninput = filter;
+  Object.values(chosen).forEach((field) => { field.onchange = filter; });
+  pills.forEach((pill) => { pill.onclick = () => {
+    pill.setAttribute("aria-pressed", String(pill.getAttribute("aria-pressed") !== "true"));
+    filter();
+  }; });
+  $("#sort").onchange = (event) => event.target.value && claims.sort(+event.target.value, false);
+  all("a[data-study]").forEach((link) => { link.onclick = () => { clear(); chosen.study.value = link.dataset.study; filter(); }; });
   filter();
+  return clear;
 };
-$("#clear").onclick = clear;
-$("#search").oninput = filter;
-Object.values(chosen).forEach((field) => { field.onchange = filter; });
-pills.forEach((pill) => { pill.onclick = () => {
-  pill.setAttribute("aria-pressed", String(pill.getAttribute("aria-pressed") !== "true"));
-  filter();
-}; });
-$("#sort").onchange = (event) => event.target.value && claims.sort(+event.target.value, false);
-all("a[data-study]").forEach((link) => { link.onclick = () => { clear(); chosen.study.value = link.dataset.study; filter(); }; });
+// A page without studies has no claims.
+const clear = claims ? filtered() : () => {};
 // A link to a claim makes the claim visible, even if it is filtered out or collapsed.
 const reveal = () => {
   const row = document.getElementById(decodeURIComponent(location.hash.slice(1)));
   for (let fold = row?.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
   if (row?.matches("figure")) row.scrollIntoView();
   if (!row?.matches("tr") || !row.hidden) return;
-  if (claims.contains(row)) clear();
+  if (claims?.contains(row)) clear();
   row.closest("table").parentElement.nextElementSibling?.querySelector("button")?.click();
   row.scrollIntoView();
 };
@@ -199,7 +205,6 @@ new MutationObserver(drawCharts).observe(document.documentElement, { attributeFi
 isDark.addEventListener("change", drawCharts);
 isNarrow.addEventListener("change", drawCharts);
 
-filter();
 reveal();
 requestAnimationFrame(() => setTimeout(unpack));
 window.inflate = inflate;

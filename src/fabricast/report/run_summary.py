@@ -16,6 +16,8 @@ _MEASURED = {
     "copies between GPUs": "pcie/this_machine.copies.csv",
     "all_reduce": "collectives/this_machine.log",
 }
+#: Pages of a run, relative to the folder of reports, and the databases behind them.
+_DATABASES = {"report.html": "fabricast.duckdb", "your_machine.html": "your_machine.duckdb"}
 
 
 def duration_text(seconds: float) -> str:
@@ -102,10 +104,10 @@ def answer_lines(folders: Mapping[str, str], started: float) -> list[str]:
     >>> answer_lines({"results": "no/such/folder", "reports": "no/such/folder"}, 0.0)
     []
     """
-    page = Path(folders.get("reports", "reports")) / "report.html"
-    database = Path(folders.get("results", "results")) / "fabricast.duckdb"
-    if not (page.is_file() and page.stat().st_mtime >= started and database.is_file()):
+    name = _new_page(folders, started)
+    if name is None:
         return []
+    database = Path(folders.get("results", "results")) / _DATABASES[name]
     # Imported here, because a run without new results needs no database.
     from fabricast.report.stories import answers_text
     from fabricast.results.tables import open_run
@@ -131,9 +133,18 @@ def summary_text(folders: Mapping[str, str], started: float) -> str:
     """
     text = f"done in {duration_text(time.time() - started)}"
     claims = Path(folders.get("results", "results")) / "tables" / "claim.parquet"
-    page = Path(folders.get("reports", "reports")) / "report.html"
+    page = _new_page(folders, started)
     if claims.is_file() and claims.stat().st_mtime >= started:
         text += f"; {verdict_text(claims.parent)}"
-    if page.is_file() and page.stat().st_mtime >= started:
-        text += f"; report: {page}"
+    if page is not None:
+        text += f"; report: {Path(folders.get('reports', 'reports')) / page}"
     return text
+
+
+def _new_page(folders: Mapping[str, str], started: float) -> str | None:
+    """Return the name of the page that this run wrote, if any."""
+    reports = Path(folders.get("reports", "reports"))
+    written = (
+        name for name in _DATABASES if (reports / name).is_file() and (reports / name).stat().st_mtime >= started
+    )
+    return next(written, None)

@@ -46,6 +46,7 @@ class Story(BaseModel):
 class _Stories(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    forecasts: str
     machines: str
     stories: dict[str, Story]
 
@@ -109,7 +110,7 @@ def answers_of(connection: duckdb.DuckDBPyConnection, study: str) -> list[Answer
 
 
 def machine_answers(connection: duckdb.DuckDBPyConnection) -> list[Answer]:
-    """Return the agreement of predicted and measured copies for each user-supplied machine.
+    """Return the forecast of each user-supplied graph set, and the agreement with each user-supplied measurement.
 
     Parameters
     ----------
@@ -119,16 +120,18 @@ def machine_answers(connection: duckdb.DuckDBPyConnection) -> list[Answer]:
     Returns
     -------
     list of Answer
-        One answer per machine, ordered by name; empty if the run has no user-supplied machine.
+        One answer per graph set, then one per machine with measurements, ordered by name; empty without both.
     """
-    query = _file().machines
-    rows: list[tuple[str]] = connection.execute(query).fetchall()
-    return [Answer(sentence, query) for (sentence,) in rows]
+    answers = []
+    for query in (_file().forecasts, _file().machines):
+        rows: list[tuple[str]] = connection.execute(query).fetchall()
+        answers += [Answer(sentence, query) for (sentence,) in rows]
+    return answers
 
 
 def answers_text(connection: duckdb.DuckDBPyConnection) -> list[str]:
-    """Return one line per user-supplied machine, then one line per study, for a terminal."""
-    return [f"your machine {answer.sentence}" for answer in machine_answers(connection)] + [
+    """Return one line per user-supplied graph set or machine, then one line per study, for a terminal."""
+    return [f"your machine: {answer.sentence}" for answer in machine_answers(connection)] + [
         f"{story.short}: {answer.sentence}"
         for study, story in stories().items()
         for answer in answers_of(connection, study)[:1]

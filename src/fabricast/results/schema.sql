@@ -242,6 +242,32 @@ CREATE TABLE machine_warning (
   text VARCHAR NOT NULL, -- assumption or contradiction in words
   PRIMARY KEY (machine, number)
 );
+-- Forecasts of the user's graphs by the recommended model, as `fabricast predict` prints them.
+CREATE TABLE forecast (
+  graph_set VARCHAR NOT NULL, -- graph set of the configuration
+  graph VARCHAR NOT NULL, -- graph
+  communication BIGINT NOT NULL CHECK (communication >= 0), -- index within the graph, from 0
+  source VARCHAR NOT NULL, -- sending endpoint
+  target VARCHAR NOT NULL, -- receiving endpoint
+  transport VARCHAR NOT NULL, -- p2p for direct copies, staged for copies through host memory
+  elapsed_s DOUBLE NOT NULL, -- completion time minus start time
+  earliest_s DOUBLE, -- minimum over random orders and unknown capacities
+  latest_s DOUBLE, -- maximum over random orders and unknown capacities
+  slowdown DOUBLE NOT NULL, -- elapsed time relative to that of the isolated copy
+  bottleneck VARCHAR NOT NULL, -- directed link of its route at which the copy waits longest
+  caused_by VARCHAR NOT NULL, -- saturated link further on, or shared resource, that causes the wait; empty otherwise
+  limited_by VARCHAR, -- copies whose removal shortens this copy, largest effect first; NULL if not computed
+  elapsed_without_s DOUBLE, -- elapsed time without the first of limited_by
+  PRIMARY KEY (graph, communication)
+);
+-- Inputs, assumptions and expected errors of the forecasts of each graph set.
+CREATE TABLE forecast_warning (
+  graph_set VARCHAR NOT NULL, -- graph set of the configuration
+  number BIGINT NOT NULL, -- number of the warning
+  code VARCHAR NOT NULL, -- stable code of the kind of warning
+  text VARCHAR NOT NULL, -- the warning in words
+  PRIMARY KEY (graph_set, number)
+);
 -- Published statements with verdicts, which are those of the primary reading: the one that the words of the source select.
 CREATE TABLE claim (
   claim VARCHAR NOT NULL, -- identifier

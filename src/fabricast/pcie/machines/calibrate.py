@@ -187,6 +187,12 @@ def calibrate_machine(
         rate_sources={**calibration.rate_sources, **gpu_rate_sources(gpu_rates)},
     )  # fmt: skip
     calibration = _with_limits(tree, calibration, probes)
+    calibration = _with_lower_bounds(calibration, totals_both_ways)
+    return _with_direct_links(tree, calibration, direct) if tree.peer_links else calibration
+
+
+def _with_lower_bounds(calibration: Calibration, totals_both_ways: Mapping[PathClass, list[float]]) -> Calibration:
+    """Add the lower bounds of limits that bidirectional pairs provide."""
     for path_class, limit in _OPPOSITE.items():
         totals = totals_both_ways.get(path_class, [])
         if (
@@ -200,8 +206,13 @@ def calibrate_machine(
             calibration = replace(
                 calibration, estimates={**calibration.estimates, limit: Estimate(bound, source, is_lower_bound=True)}
             )
-    if not tree.peer_links:
-        return calibration
+    return calibration
+
+
+def _with_direct_links(
+    tree: PcieTree, calibration: Calibration, direct: dict[tuple[str, str], list[float]]
+) -> Calibration:
+    """Add the rates of direct links between GPUs, measured or specified by the topology."""
     links = calibrated_links(tree.peer_links, direct)
     sources = dict(calibration.rate_sources)
     if direct:
