@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from fabricast.core.errors import InputError
+from fabricast.core.errors import InputError, near_names
 from fabricast.inputs.files import LARGEST_YAML_BYTES, read_text
 
 __all__ = ["load_model", "read_yaml", "validate"]
@@ -160,7 +160,9 @@ def validate(
         key = ".".join(map(str, location)) or "the file"
         value_text = "" if isinstance(first["input"], dict | list) else f" is {_quoted(first['input'])}"
         if first["type"] == "extra_forbidden":
-            message = f"key '{key}' is unknown, expected a key documented in config/README.md"
+            fields = list(model.model_fields) if len(location) == 1 else []
+            expected = f"one of {', '.join(fields)}" if fields else "a key documented in config/README.md"
+            message = f"key '{key}' is unknown{near_names(key, fields)}, expected {expected}"
         elif first["type"] == "missing":
             message = f"key '{key}' is missing"
         elif first["type"] in ("model_type", "dict_type"):

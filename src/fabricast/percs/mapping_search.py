@@ -2,7 +2,8 @@
 
 For direct routing, blocks of tasks that fill a node are swapped between routers. The cost is the sum
 of (load / capacity)**8 over all links of all classes, which the busiest links dominate. For indirect
-routing, nodes are swapped and all loads are recomputed.
+routing, nodes are swapped and all loads are recomputed. Swaps move whole nodes, so that they do not change what a node
+injects and ejects: `fabricast map` reports these times, which bound every mapping.
 """
 
 from __future__ import annotations
