@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fabricast.core.warnings import Warning, WarningCode
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, from_arcs
 from fabricast.pcie.graphs.rates import CopyTimes
+from fabricast.pcie.graphs.staged import chunk_overhead_s
 from fabricast.pcie.models.evaluation import Evaluation
 from fabricast.pcie.models.removals import Times
 from fabricast.pcie.topology.paths import link_labels
@@ -26,7 +27,6 @@ __all__ = [
     "makespans",
     "other_transport",
     "text_columns",
-    "with_measured_staging",
 ]
 
 #: Maximum number of bars in a timeline.
@@ -106,8 +106,15 @@ def communications(tree: PcieTree, graphs: CongestionGraphs) -> dict[str, Any]:
     }
 
 
-def folded(halves: pd.DataFrame, tree: PcieTree, graphs: CongestionGraphs, is_staged: NDArray[np.bool_]) -> Prediction:
-    """Return one row per copy from the rows of both halves of staged copies: the slower half determines the time.
+def folded(
+    halves: pd.DataFrame, tree: PcieTree, graphs: CongestionGraphs, is_staged: NDArray[np.bool_],
+    rates: Mapping[tuple[str, str], float],
+) -> Prediction:  # fmt: skip
+    """Return one row per copy from the rows of both halves of staged copies.
+
+    The halves overlap, so that the slower one determines ``elapsed_s``, apart from the time that the driver needs for
+    its chunks. Unless that time was measured, ``earliest_s`` is without it, and ``latest_s`` with one half after the
+    other.
 
     Parameters
     ----------
@@ -119,32 +126,30 @@ def folded(halves: pd.DataFrame, tree: PcieTree, graphs: CongestionGraphs, is_st
         Copies before staging.
     is_staged : ndarray of bool, shape (copies,)
         Which copies have two halves.
+    rates : mapping of (str, str) to float
+        Measured rates of single staged copies in bytes/s, by source and target.
     """
     times = halves["elapsed_s"].to_numpy()
     last = np.cumsum(np.where(is_staged, 2, 1)) - 1
-    slower = np.where(is_staged & (times[last - is_staged] > times[last]), last - 1, last)
+    first = last - is_staged
+    slower = np.where(times[first] > times[last], first, last)
     rows = halves.iloc[slower].reset_index(drop=True)
-    columns = {name: rows[name] for name in rows.columns if name not in communications(tree, graphs)}
+    copies = communications(tree, graphs)
+    ends = zip(copies["source"].astype(str), copies["target"].astype(str), strict=True)
+    measured_s = graphs.size_bytes / np.array([rates.get(pair, np.nan) for pair in ends])
+    is_measured = np.isfinite(measured_s)
+    isolated_s = (rows["elapsed_s"] / rows["slowdown"]).to_numpy()
+    chunks_s = np.where(is_measured, np.maximum(measured_s - isolated_s, 0.0), graphs.size_bytes * chunk_overhead_s())
+    chunks_s = np.where(is_staged, chunks_s, 0.0)
+    unknown = is_staged & ~is_measured
+    columns = {name: rows[name] for name in rows.columns if name not in copies}
+    columns["elapsed_s"] = rows["elapsed_s"] + chunks_s
+    columns["earliest_s"] = rows["earliest_s"] + np.where(unknown, 0.0, chunks_s)
+    other_s = halves["latest_s"].to_numpy()[first + last - slower]
+    columns["latest_s"] = rows["latest_s"] + chunks_s + np.where(unknown, other_s, 0.0)
+    columns["slowdown"] = columns["elapsed_s"] / (isolated_s + chunks_s)
     transports = pd.Categorical.from_codes(is_staged.astype(np.int8), pd.Index(["p2p", "staged"]))
-    return Prediction({**communications(tree, graphs), **columns, "transport": transports})
-
-
-def with_measured_staging(table: Prediction, rates: Mapping[tuple[str, str], float]) -> Prediction:
-    """Return a table whose staged copies are at most as fast as measured ones.
-
-    Parameters
-    ----------
-    table : Prediction
-        Result of `folded`.
-    rates : mapping of (str, str) to float
-        Measured rate of single staged copies in bytes/s, by source and target.
-    """
-    ends = list(zip(table["source"].astype(str), table["target"].astype(str), strict=True))
-    measured = np.array([rates.get(pair, np.inf) for pair in ends])
-    isolated_s = table["elapsed_s"] / table["slowdown"]
-    factor = np.maximum(table["size_bytes"] / measured / isolated_s, 1.0).where(table["transport"] == "staged", 1.0)
-    times = [name for name in ("elapsed_s", "earliest_s", "latest_s") if name in table]
-    return Prediction({**table, **{name: table[name] * factor for name in times}})
+    return Prediction({**copies, **columns, "transport": transports})
 
 
 def makespans(table: pd.DataFrame) -> pd.Series[float]:
@@ -169,7 +174,9 @@ def other_transport(staged: pd.DataFrame, direct: pd.DataFrame, *, is_measured: 
         times = (
             f"need {(ends[1] / ends[0]).median():.3g} times as long as staged ones (median of {len(ends[0]):,} graphs)"
         )
-    bound = "" if is_measured else "; without measured staged copies (--measurements), their times are lower bounds"
+    share = f"{chunk_overhead_s() * 1e12:.3g} µs per MB for the chunks of the driver, as on public machines"
+    bound = f"; staged times include {share}: measure staged copies (--measurements)"
+    bound = "" if is_measured else bound
     return Warning(WarningCode.OTHER_TRANSPORT, f"with peer access (transport p2p), all copies would {times}{bound}")
 
 

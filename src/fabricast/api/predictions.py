@@ -21,7 +21,6 @@ from fabricast.api.prediction_table import (
     link_columns,
     other_transport,
     text_columns,
-    with_measured_staging,
 )
 from fabricast.api.quantities import MOST_THREADS, check_count
 from fabricast.core.errors import InputError, near_names
@@ -123,7 +122,8 @@ def predict(
     Prediction
         One row per copy: graph, communication (number in its graph), source, target, size_bytes, start_s, elapsed_s
         (completion time minus start time), slowdown (elapsed time relative to the isolated copy). Models with
-        engines add earliest_s and latest_s, the range of elapsed_s for random orders. If `explain` is true:
+        engines add earliest_s and latest_s, the range of elapsed_s for random orders, unknown capacities and unmeasured
+        staging. If `explain` is true:
 
         - bottleneck: the directed link of its route at which the copy waits longest.
         - caused_by: the saturated link further on, or the shared resource, that causes the wait; empty if the copy gets
@@ -187,11 +187,12 @@ def predict_staged(
         )
     predictor = Predictor(tree, inputs, explain=explain, limited_by=False, threads=threads)
     halves = predictor.predict(staged_graphs(predictor.tree, graphs, is_staged))
-    table = with_measured_staging(folded(halves, predictor.tree, graphs, is_staged), inputs.staged_rates(tree))
+    rates = inputs.staged_rates(tree)
+    table = folded(halves, predictor.tree, graphs, is_staged, rates)
     table.attrs["warnings"] = predictor.warnings()
     if explain:
         direct = Predictor(tree, inputs, explain=False, threads=threads).predict(graphs)
-        table.attrs["warnings"].append(other_transport(table, direct, is_measured=bool(inputs.staged_rates(tree))))
+        table.attrs["warnings"].append(other_transport(table, direct, is_measured=bool(rates)))
     return table
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 from numpy.typing import NDArray
 
 from fabricast.core.errors import InputError, unknown_name
+from fabricast.core.resources import published
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
 from fabricast.pcie.topology.memory import nearest_memory
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["TRANSPORTS", "staged_copies", "staged_graphs"]
+__all__ = ["TRANSPORTS", "chunk_overhead_s", "staged_copies", "staged_graphs"]
 
 #: Transports of a forecast.
 TRANSPORTS = ("auto", "p2p", "staged")
@@ -102,3 +105,22 @@ def staged_graphs(
         graphs.names, graphs.families, offset, source, target, np.repeat(graphs.size_bytes, halves),
         np.repeat(graphs.start_s, halves), (_PROGRAM,) * len(graphs),
     )  # fmt: skip
+
+
+@cache
+def chunk_overhead_s() -> float:
+    """Return the time in s that the driver needs for its chunks, per byte of a staged copy.
+
+    It is the difference of the times per byte of staged and of direct single copies, the median over the pairs of
+    ``config/published/pcie_staged_copies.csv`` whose direct copies are the faster ones.
+
+    Examples
+    --------
+    >>> 4e-12 < chunk_overhead_s() < 7e-12
+    True
+    """
+    import pandas as pd
+
+    table = pd.read_csv(published() / "pcie_staged_copies.csv", comment="#")
+    times_s = 1e-9 / table["staged_gb_per_s"] - 1e-9 / table["direct_gb_per_s"]
+    return float(times_s[times_s > 0].median())

@@ -89,7 +89,7 @@ def test_staged_forecasts_state_the_time_of_direct_copies(tmp_path):
     direct_ms = fc.predict(tree, copies, transport="p2p")["elapsed_s"].max() * 1e3
     assert note.startswith(
         f"with peer access (transport p2p), all copies would complete after {direct_ms:.3g} ms, staged ones after "
-        f"{table['elapsed_s'].max() * 1e3:.3g} ms; without measured staged copies"
+        f"{table['elapsed_s'].max() * 1e3:.3g} ms; staged times include"
     )
     several = from_arcs([[(0, 1)], [(1, 0)]], size_bytes=1e9)
     notes = [one.text for one in fc.predict(tree, several).attrs["warnings"] if one.code == WarningCode.OTHER_TRANSPORT]
@@ -245,17 +245,17 @@ def test_measured_copies_through_host_memory_bound_the_forecast(tmp_path):
     measured = fc.predict(tree, [(0, 2)], size=1e9, measurements=tmp_path / "off.txt")
     assert measured["transport"].tolist() == ["staged"]
     assert measured["elapsed_s"].tolist() == pytest.approx([0.1])
-    # Contention slows such copies as in the model.
+    # Contention slows such copies at most as in the model: the driver, not the links, limits each copy.
     two = [(0, 2), (1, 2)]
     slowdown = fc.predict(tree, two, transport="staged")["slowdown"].tolist()
     table = fc.predict(tree, two, size=1e9, measurements=tmp_path / "off.txt")
-    assert table["slowdown"].tolist() == pytest.approx(slowdown)
-    assert (table["elapsed_s"] / 0.1).tolist() == pytest.approx(slowdown)
+    assert ((table["slowdown"] > 1) & (table["slowdown"] < slowdown)).all()
+    assert (table["elapsed_s"] / 0.1).tolist() == pytest.approx(table["slowdown"].tolist())
     # A rate above that of the links does not make copies faster.
     (tmp_path / "fast.txt").write_text(without_access(500.0))
     fast = fc.predict(tree, [(0, 2)], size=1e9, measurements=tmp_path / "fast.txt")
     assert fast["elapsed_s"].tolist() == pytest.approx(
-        fc.predict(tree, [(0, 2)], size=1e9, transport="staged")["elapsed_s"].tolist()
+        fc.predict(tree, [(0, 2)], size=1e9, transport="staged")["earliest_s"].tolist()
     )
     forecast = fc.collective(tree, measurements=tmp_path / "off.txt", sizes=["16 MiB"], gpu="A100", cpu="amd")
     assert set(forecast.transports) == {"SHM"}
