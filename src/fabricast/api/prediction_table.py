@@ -112,9 +112,8 @@ def folded(
 ) -> Prediction:  # fmt: skip
     """Return one row per copy from the rows of both halves of staged copies.
 
-    The halves overlap, so that the slower one determines ``elapsed_s``, apart from the time that the driver needs for
-    its chunks. Unless that time was measured, ``earliest_s`` is without it, and ``latest_s`` with one half after the
-    other.
+    The halves overlap: ``elapsed_s`` is the time of the slower one and the time that the driver needs for its chunks.
+    Unless that time was measured, ``earliest_s`` is without it, and ``latest_s`` with one half after the other.
 
     Parameters
     ----------
