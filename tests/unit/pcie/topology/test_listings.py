@@ -262,21 +262,6 @@ def test_a_slow_root_port_bounds_the_links_below(tmp_path):
     assert rate["0"] == pytest.approx(31.508e9, rel=1e-3), "the link below the switch is that of the switch"
 
 
-def test_several_files_are_compared_and_merged(tmp_path):
-    (tmp_path / "topo.txt").write_text(matrix([["X", "PIX", "NODE"], ["PIX", "X", "NODE"], ["NODE", "NODE", "X"]]))
-    (tmp_path / "lspci.txt").write_text(lspci())
-    tree = import_machine([tmp_path / "topo.txt", tmp_path / "lspci.txt"])
-    assert tree.source == "imported from lspci -vv"
-    (tmp_path / "topo.txt").write_text(matrix([["X", "SYS", "NODE"], ["SYS", "X", "SYS"], ["NODE", "SYS", "X"]]))
-    with pytest.raises(InputError, match="contradict each other") as error:
-        import_machine([tmp_path / "topo.txt", tmp_path / "lspci.txt"])
-    assert "topo.txt" in str(error.value)
-    assert "lspci.txt" in str(error.value)
-    (tmp_path / "topo.txt").write_text(matrix(groups((2, "PIX"))))
-    with pytest.raises(InputError, match="has 2 GPUs, expected 3"):
-        import_machine([tmp_path / "topo.txt", tmp_path / "lspci.txt"])
-
-
 def test_the_machine_of_a_nccl_log_is_read():
     tree = import_machine([DATA / "nccl_debug_info.log", DATA / "nvidia_smi_topo.txt"])
     assert tree.source == "imported from NCCL log"

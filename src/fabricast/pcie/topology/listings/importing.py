@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fabricast.core.errors import InputError, NoAcceleratorError
-from fabricast.core.units import PCIE_WIDTHS, pcie_link_bytes_per_s
+from fabricast.core.units import HEADER_BYTES, PAYLOAD_BYTES, PCIE_WIDTHS, pcie_link_bytes_per_s
 from fabricast.core.warnings import Warning, WarningCode
 from fabricast.inputs.files import read_text
 from fabricast.inputs.gpus import gpu_model
@@ -18,6 +18,7 @@ from fabricast.pcie.topology.listings.lspci import (
     is_lspci_tree,
     is_verbose_lspci,
     lspci_machine,
+    payload_of_gpus,
     printed_gpu,
     read_lspci,
     read_lspci_tree,
@@ -37,6 +38,7 @@ from fabricast.pcie.topology.listings.peer_access import (
     without_access_matrix,
 )
 from fabricast.pcie.topology.listings.sockets import with_sockets
+from fabricast.pcie.topology.memory import root_complex_of
 from fabricast.pcie.topology.tree import PcieTree
 from fabricast.pcie.topology.xml_import import build_machine, import_xml, is_xml
 
@@ -66,6 +68,8 @@ class Described:
         the tree has assumptions, which are not compared.
     gpu : str or None
         GPU model that the program printed.
+    payload_bytes : int or None
+        Smallest MaxPayload of the GPUs.
     """
 
     program: str
@@ -75,6 +79,7 @@ class Described:
     has_switches: bool = True
     has_speeds: bool = True
     gpu: str | None = None
+    payload_bytes: int | None = None
 
 
 def link_rate(link: str | None, gpu: str | None) -> float | None:
@@ -164,6 +169,11 @@ def import_machine(
     tree = replace(tree, warnings=tuple(dict.fromkeys([*tree.warnings, *more])))
     printed = next((one.gpu for one in found if one.gpu is not None), None)
     tree = with_peer_access(replace(tree, peer_links=peers), access[1], gpu or printed, access[0])
+    return _with_payload(_with_speed(tree, rate, others), found)
+
+
+def _with_speed(tree: PcieTree, rate: float | None, others: Sequence[Described]) -> PcieTree:
+    """Return a topology without link speeds with those of other descriptions, or of all links."""
     if tree.link_bytes_per_s is not None:
         return tree
     with_speed = next((one.tree for one in others if one.tree.link_bytes_per_s is not None), None)
@@ -172,6 +182,17 @@ def import_machine(
         return tree
     kept = tuple(warning for warning in tree.warnings if warning.code is not WarningCode.LINK_SPEED_MISSING)
     return replace(tree, link_bytes_per_s=speed, warnings=kept)
+
+
+def _with_payload(tree: PcieTree, found: Sequence[Described]) -> PcieTree:
+    """Return a topology whose copies have the payload share of the packets that lspci printed."""
+    payload = next((one.payload_bytes for one in found if one.payload_bytes is not None), PAYLOAD_BYTES)
+    if payload == PAYLOAD_BYTES or tree.link_bytes_per_s is None:
+        return tree
+    share = payload / (payload + HEADER_BYTES)
+    text = f"MaxPayload of the GPUs is {payload} bytes: an isolated copy gets {share:.1%} of its links"
+    warnings = (*tree.warnings, Warning(WarningCode.TOPOLOGY_NOTE, text))
+    return replace(tree, bandwidth_bytes_per_s=tree.link_bytes_per_s * share, warnings=warnings)
 
 
 def _peer_access(paths: Sequence[Path]) -> tuple[tuple[Path | str, dict[tuple[int, int], str] | None], list[Path]]:
@@ -273,7 +294,8 @@ def _of_lspci(path: Path, text: str, *, include_display: bool, network_cards: bo
     has_nodes = any(node.numa_nodes for node in lspci_machine(devices, path).sockets)
     tree = replace(tree, warnings=(*tree.warnings, *notes))
     yield Described(
-        program, path, tree, has_nodes, has_speeds=tree.link_bytes_per_s is not None, gpu=printed_gpu(devices)
+        program, path, tree, has_nodes, has_speeds=tree.link_bytes_per_s is not None, gpu=printed_gpu(devices),
+        payload_bytes=payload_of_gpus(devices),
     )  # fmt: skip
 
 
@@ -324,6 +346,13 @@ def _compare(first: Described, other: Described) -> None:
                 "the files contradict each other",
                 path=other.path,
             )
+        nodes = _numa_node(first.tree, one), _numa_node(other.tree, theirs[number])
+        if None not in nodes and nodes[0] != nodes[1]:
+            raise InputError(
+                f"GPU {one} is at {nodes[1]}, expected {nodes[0]} as in {first.path} ({first.program}): the files "
+                "contradict each other",
+                path=other.path,
+            )
         for place in range(number + 1, len(ours)):
             _compare_pair(first, other, (one, ours[place]), (theirs[number], theirs[place]))
     rates = first.tree.link_bytes_per_s, other.tree.link_bytes_per_s
@@ -335,6 +364,13 @@ def _compare(first: Described, other: Described) -> None:
             f"({first.program}): idle links may have been slower when a file was written",
             path=other.path,
         )
+
+
+def _numa_node(tree: PcieTree, gpu: str) -> str | None:
+    """Return the name of the only NUMA node at the root complex of a GPU."""
+    root = root_complex_of(tree, gpu)
+    nodes = [node.name for node in tree.memory_nodes if node.parent == root]
+    return nodes[0] if len(nodes) == 1 else None
 
 
 def _compare_pair(first: Described, other: Described, ours: tuple[str, str], theirs: tuple[str, str]) -> None:

@@ -299,6 +299,15 @@ def printed_gpu(devices: Sequence[PciDevice]) -> str | None:
     return name if len(gpus) == 1 and is_known_gpu(name) else None
 
 
+def payload_of_gpus(devices: Sequence[PciDevice]) -> int | None:
+    """Return the smallest MaxPayload of the GPUs in bytes; None if it was not printed."""
+    every = [one for device in devices for one in _walk(device)]
+    gpus = [one for one in every if one.is_accelerator(include_display=False)]
+    gpus = gpus or [one for one in every if one.is_accelerator(include_display=True)]
+    sizes = [one.payload_bytes for one in gpus if one.payload_bytes]
+    return min(sizes, default=None)
+
+
 def _walk(device: PciDevice) -> Iterator[PciDevice]:
     yield device
     for child in device.children:

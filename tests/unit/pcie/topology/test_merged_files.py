@@ -1,0 +1,43 @@
+"""Several descriptions of one machine: what each adds, and contradictions between them."""
+
+import pytest
+
+import fabricast as fc
+from fabricast.core.errors import InputError
+from fabricast.pcie.topology.listings.importing import import_machine
+from tests.unit.pcie.topology.test_listings import groups, lspci, matrix
+
+
+def test_several_files_are_compared_and_merged(tmp_path):
+    (tmp_path / "topo.txt").write_text(matrix([["X", "PIX", "NODE"], ["PIX", "X", "NODE"], ["NODE", "NODE", "X"]]))
+    (tmp_path / "lspci.txt").write_text(lspci())
+    tree = import_machine([tmp_path / "topo.txt", tmp_path / "lspci.txt"])
+    assert tree.source == "imported from lspci -vv"
+    (tmp_path / "topo.txt").write_text(matrix([["X", "SYS", "NODE"], ["SYS", "X", "SYS"], ["NODE", "SYS", "X"]]))
+    with pytest.raises(InputError, match="contradict each other") as error:
+        import_machine([tmp_path / "topo.txt", tmp_path / "lspci.txt"])
+    assert "topo.txt" in str(error.value)
+    assert "lspci.txt" in str(error.value)
+    (tmp_path / "topo.txt").write_text(matrix(groups((2, "PIX"))))
+    with pytest.raises(InputError, match="has 2 GPUs, expected 3"):
+        import_machine([tmp_path / "topo.txt", tmp_path / "lspci.txt"])
+
+
+def test_numa_nodes_of_several_files_are_compared(tmp_path):
+    (tmp_path / "0.txt").write_text(lspci())
+    (tmp_path / "1.txt").write_text(lspci().replace("NUMA node: 0", "NUMA node: 1"))
+    assert import_machine([tmp_path / "0.txt", tmp_path / "0.txt"]).memory_nodes
+    with pytest.raises(InputError, match="1.txt: GPU 0 is at NUMA1, expected NUMA0 as in .*0.txt"):
+        import_machine([tmp_path / "0.txt", tmp_path / "1.txt"])
+
+
+def test_small_packets_reduce_the_payload_share(tmp_path):
+    (tmp_path / "lspci.txt").write_text(lspci().replace("MaxPayload 256", "MaxPayload 128"))
+    (tmp_path / "topo.txt").write_text(matrix([["X", "PIX", "NODE"], ["PIX", "X", "NODE"], ["NODE", "NODE", "X"]]))
+    for files in (["lspci.txt"], ["topo.txt", "lspci.txt"]):
+        tree = import_machine([tmp_path / name for name in files])
+        assert tree.bandwidth_bytes_per_s == pytest.approx(tree.link_bytes_per_s * 128 / 152)
+        assert any("MaxPayload of the GPUs is 128 bytes" in warning.text for warning in tree.warnings)
+        assert fc.predict(tree, [(0, 1)], size=1e9)["elapsed_s"][0] == pytest.approx(1e9 / tree.bandwidth_bytes_per_s)
+    (tmp_path / "lspci.txt").write_text(lspci())
+    assert import_machine([tmp_path / "lspci.txt"]).bandwidth_bytes_per_s is None
