@@ -14,7 +14,7 @@ from fabricast.nccl.tests_output import NcclTestsTable, is_nccl_tests_output, re
 from fabricast.pcie.measurements.benchmark_output import programs_in
 from fabricast.pcie.topology.listings.importing import describes_machine
 from fabricast.pcie.topology.listings.peer_access import has_access_matrix
-from fabricast.pcie.topology.xml_import import is_xml
+from fabricast.pcie.topology.xml_devices import xml_range
 
 __all__ = ["Content", "Source", "read_sources"]
 
@@ -89,11 +89,11 @@ def _source(path: Path) -> Source:
     if is_table(path):
         return Source(path, (Content.COPIES,))
     text = read_text(path)
-    if is_xml(text):
-        return Source(path, (Content.TOPOLOGY,))
     contents: list[Content] = []
     if describes_machine(text) or has_access_matrix(text):
         contents.append(Content.TOPOLOGY)
+    if (xml := xml_range(text)) is not None:
+        text = text[: xml[0]] + "\n" * text.count("\n", *xml) + text[xml[1] :]
     programs = programs_in(text)
     if programs:
         contents.append(Content.COPIES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import xml.sax
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ __all__ = [
     "Machine",
     "is_accelerator",
     "parse",
+    "xml_range",
 ]
 
 #: PCI classes of accelerators: 3D controller, other display, processing accelerator, co-processor.
@@ -35,6 +37,8 @@ _DISPLAY_CLASS = "0300"
 _DISPLAY_VENDORS = ("10de", "1002")  # NVIDIA, AMD
 BRIDGE_CLASS = "0604"
 SWITCH_CLASS = "0680"
+_XML = re.compile(r"^[ \t]*(?:<\?xml\b|<!DOCTYPE topology\b|<topology\b|<system\b)", re.MULTILINE)
+_END = re.compile(r"</(?:topology|system)>")
 _MOST_ELEMENTS = 300_000
 _DEEPEST = 200
 
@@ -103,8 +107,9 @@ class Machine:
 
 
 class _Reader(xml.sax.ContentHandler):
-    def __init__(self) -> None:
+    def __init__(self, lines_before: int) -> None:
         super().__init__()
+        self._lines_before = lines_before
         self.root: Element | None = None
         self._stack: list[Element] = []
         self._count = 0
@@ -114,7 +119,7 @@ class _Reader(xml.sax.ContentHandler):
         self._locator = locator
 
     def startElement(self, name: str, attrs: xml.sax.xmlreader.AttributesImpl) -> None:
-        line = (self._locator.getLineNumber() if self._locator else None) or 0
+        line = self._lines_before + ((self._locator.getLineNumber() if self._locator else None) or 0)
         self._count += 1
         problem = None
         if len(self._stack) >= _DEEPEST:
@@ -138,8 +143,23 @@ class _Reader(xml.sax.ContentHandler):
         self._stack.pop()
 
 
+def xml_range(text: str) -> tuple[int, int] | None:
+    r"""Return where XML of hwloc or NCCL begins and ends in a text, such as a pasted terminal; None if there is none.
+
+    Examples
+    --------
+    >>> xml_range("$ cat topo.xml\n<system>\n</system>\n$ exit"), xml_range("GPU0 GPU1")
+    ((15, 33), None)
+    """
+    begin = _XML.search(text)
+    if begin is None:
+        return None
+    ends = [match.end() for match in _END.finditer(text, begin.end())]
+    return begin.start(), ends[-1] if ends else len(text)
+
+
 def parse(path: Path) -> Element:
-    """Parse an XML file with limits for untrusted input.
+    """Parse the XML in a file with limits for untrusted input; other lines before and after it are ignored.
 
     Parameters
     ----------
@@ -156,15 +176,18 @@ def parse(path: Path) -> Element:
     InputError
         If the file is not XML, declares entities, or exceeds the limits of nesting and size.
     """
-    reader = _Reader()
     content = read_bytes(path)
+    # Latin-1 has one character per byte.
+    begin, end = xml_range(content.decode("latin-1")) or (0, len(content))
+    lines_before = content.count(b"\n", 0, begin)
+    reader = _Reader(lines_before)
     try:
         parser = defusedxml.sax.make_parser()
         # hwloc files reference a DTD, which is ignored and never loaded. Entities are still rejected.
         parser.forbid_external = False
         parser.setFeature(xml.sax.handler.feature_external_ges, False)
         parser.setContentHandler(reader)
-        parser.parse(io.BytesIO(content))
+        parser.parse(io.BytesIO(content[begin:end].lstrip(b" \t")))
     except DefusedXmlException as error:
         raise InputError(
             "declares XML entities, expected hwloc or NCCL XML without entities",
@@ -172,7 +195,8 @@ def parse(path: Path) -> Element:
             line=1,
         ) from error
     except xml.sax.SAXParseException as error:
-        raise InputError(f"is not XML: {error.getMessage()}", path=path, line=error.getLineNumber()) from error
+        line = (error.getLineNumber() or 1) + lines_before
+        raise InputError(f"is not XML: {error.getMessage()}", path=path, line=line) from error
     except (ValueError, LookupError, AttributeError, TypeError) as error:
         # Unknown encodings, or encodings that expat does not support.
         raise InputError(f"is not XML: {error}", path=path, line=1) from error

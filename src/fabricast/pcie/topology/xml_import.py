@@ -29,7 +29,7 @@ from fabricast.pcie.topology.parts import (
 from fabricast.pcie.topology.tree import PcieTree
 from fabricast.pcie.topology.xml_devices import ACCELERATOR_CLASSES, Device, Machine, parse
 
-__all__ = ["build_machine", "import_xml", "is_xml"]
+__all__ = ["build_machine", "import_xml"]
 
 #: Rate of Gen1 x16 in bytes/s. A link of at most this rate is probably in a power-saving state.
 _IDLE_BYTES_PER_S = 4.0e9
@@ -37,8 +37,6 @@ _IDLE_BYTES_PER_S = 4.0e9
 _SLOW = 0.26
 #: Relative tolerance of recorded rates.
 _SAME_RATE = 0.02
-#: Number of characters in which XML begins.
-_MOST_SPACE = 200
 #: Sort key of the first network card, above all accelerator numbers.
 _AFTER_ACCELERATORS = 1 << 30
 
@@ -49,19 +47,6 @@ _NUMBERED = Warning(
     "the file does not number its GPUs: they are numbered in the order of their PCI addresses, as nvidia-smi does. "
     "Check that your program uses the same order before you compare rates",
 )
-
-
-def is_xml(text: str) -> bool:
-    """Return whether a text is XML of hwloc or NCCL.
-
-    Examples
-    --------
-    >>> is_xml('<system version="1">'), is_xml("GPU0 GPU1")
-    (True, False)
-    """
-    return (
-        text[:_MOST_SPACE].lstrip("\ufeff \t\r\n").startswith(("<?xml", "<!DOCTYPE topology", "<topology", "<system"))
-    )
 
 
 def import_xml(path: Path | str, *, include_display: bool = False, network_cards: bool = False) -> PcieTree:

@@ -4,6 +4,7 @@ import pytest
 
 import fabricast as fc
 from fabricast.core.errors import InputError
+from fabricast.diagnosis.sources import read_sources
 from fabricast.pcie.topology.listings.importing import import_machine
 from tests.unit.pcie.topology.test_listings import groups, lspci, matrix
 
@@ -41,3 +42,33 @@ def test_small_packets_reduce_the_payload_share(tmp_path):
         assert fc.predict(tree, [(0, 1)], size=1e9)["elapsed_s"][0] == pytest.approx(1e9 / tree.bandwidth_bytes_per_s)
     (tmp_path / "lspci.txt").write_text(lspci())
     assert import_machine([tmp_path / "lspci.txt"]).bandwidth_bytes_per_s is None
+
+
+PASTED = """user@node:~$ cat topo.xml
+<system version="1">
+  <cpu numaid="0" arch="x86_64" vendor="AuthenticAMD">
+    <pci busid="0000:01:00.0" class="0x060400" link_speed="16.0 GT/s PCIe" link_width="16">
+      <pci busid="0000:03:00.0" class="0x030200" link_speed="16.0 GT/s PCIe" link_width="16"><gpu dev="0"/></pci>
+      <pci busid="0000:04:00.0" class="0x030200" link_speed="16.0 GT/s PCIe" link_width="16"><gpu dev="1"/></pci>
+    </pci>
+    <pci busid="0000:05:00.0" class="0x030200" link_speed="16.0 GT/s PCIe" link_width="16"><gpu dev="2"/></pci>
+  </cpu>
+</system>
+user@node:~$ nvidia-smi topo -m
+"""
+
+
+def test_xml_between_other_lines_is_read(tmp_path):
+    """A pasted terminal with XML and a matrix of classes: both are read, and a contradiction names both programs."""
+    path = tmp_path / "terminal.txt"
+    path.write_text(PASTED + matrix([["X", "PIX", "PHB"], ["PIX", "X", "PHB"], ["PHB", "PHB", "X"]]))
+    assert fc.load_topology(path).path_class("0", "1") == "PIX"
+    assert str(read_sources([path])[0]) == f"{path}: topology"
+    path.write_text(PASTED + matrix(groups((3, "SYS"))))
+    with pytest.raises(InputError, match=r"class SYS .*, expected PIX .* as in .*\(hwloc or NCCL XML\)"):
+        import_machine([path])
+    # Lines of errors are those of the file.
+    path.write_text(PASTED.replace("</pci>\n  </cpu>", "<pci>\n  </cpu>"))
+    with pytest.raises(InputError, match="is not XML: mismatched tag") as error:
+        import_machine([path])
+    assert error.value.line == 9

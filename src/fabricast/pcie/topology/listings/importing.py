@@ -40,7 +40,8 @@ from fabricast.pcie.topology.listings.peer_access import (
 from fabricast.pcie.topology.listings.sockets import with_sockets
 from fabricast.pcie.topology.memory import root_complex_of
 from fabricast.pcie.topology.tree import PcieTree
-from fabricast.pcie.topology.xml_import import build_machine, import_xml, is_xml
+from fabricast.pcie.topology.xml_devices import xml_range
+from fabricast.pcie.topology.xml_import import build_machine, import_xml
 
 __all__ = ["Described", "describes_machine", "import_machine", "link_rate", "with_cards_noted"]
 
@@ -107,7 +108,9 @@ def link_rate(link: str | None, gpu: str | None) -> float | None:
 
 
 def describes_machine(text: str) -> bool:
-    """Return whether a text, which is not XML, contains the description of a machine by a known program."""
+    """Return whether a text contains the description of a machine by a known program."""
+    if xml_range(text) is not None:
+        return True
     text = without_access_matrix(text)
     recognisers = (is_topology_matrix, is_rocm_matrix, is_verbose_lspci, is_lspci_tree, has_nccl_tree)
     return any(recognises(text) for recognises in recognisers)
@@ -225,12 +228,16 @@ def _described(
     path: Path, rate: float | None, gpu: str | None, *, include_display: bool, network_cards: bool
 ) -> list[Described]:
     """Read one file with the reader of each program whose output it contains."""
-    text = "" if path.suffix.lower() == ".xml" else read_text(path)
-    if path.suffix.lower() == ".xml" or is_xml(text):
+    is_file = path.suffix.lower() == ".xml"
+    text = "" if is_file else read_text(path)
+    xml = (0, 0) if is_file else xml_range(text)
+    found = []
+    if xml is not None:
         tree = import_xml(path, include_display=include_display, network_cards=network_cards)
-        return [Described("hwloc or NCCL XML", path, tree)]
+        found.append(Described("hwloc or NCCL XML", path, tree))
+        text = text[: xml[0]] + text[xml[1] :]
     text = without_access_matrix(text)
-    found = [
+    found += [
         *_of_matrices(path, text, rate, gpu, network_cards=network_cards),
         *_of_lspci(path, text, include_display=include_display, network_cards=network_cards),
     ]
