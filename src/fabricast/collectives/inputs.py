@@ -240,14 +240,15 @@ def _settings(
     if gpu is not None and inputs.gpu is None and not is_known_gpu(gpu):
         assume(f"the GPU model '{gpu}' of the log is unknown; of RCCL on AMD GPUs, the choices of NCCL are assumed")
         gpu = None
-    if gpu is None:
+    capability = None if gpu is None else gpu_model(gpu).capability
+    if gpu is not None and capability is None:
+        assume(f"{gpu} uses RCCL: the choices of NCCL are assumed, although those of RCCL may differ")
+    if capability is None:
         capability = 12.0 if has_gen5_links(tree) else 8.9
         assume(
-            f"the GPU model is unknown: compute capability {capability:g} is assumed, which decides the speeds that "
+            f"the compute capability of the GPU is unknown: {capability:g} is assumed, which decides the speeds that "
             "NCCL's search tries; specify gpu"
         )
-    else:
-        capability = gpu_model(gpu).capability
     if inputs.cpu is None:
         assume(
             "the processor is unknown: links between sockets count as those of AMD; NCCL's rings and its use of direct "

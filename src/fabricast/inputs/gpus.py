@@ -23,8 +23,8 @@ class GpuModel(NamedTuple):
     ----------
     words : str
         Words of the product name.
-    capability : float
-        CUDA compute capability.
+    capability : float or None
+        CUDA compute capability; None for GPUs of AMD.
     generation, width : int
         PCIe link.
     nvlink_bytes_per_s : float or None
@@ -36,7 +36,7 @@ class GpuModel(NamedTuple):
     """
 
     words: str
-    capability: float
+    capability: float | None
     generation: int
     width: int
     nvlink_bytes_per_s: float | None
@@ -48,12 +48,16 @@ class GpuModel(NamedTuple):
 def _models() -> tuple[GpuModel, ...]:
     return tuple(
         GpuModel(
-            row["words"], row.number("capability"), int(row.number("pcie_generation")), int(row.number("pcie_width")),
-            row.number("nvlink_gb_per_s") * 1e9 if row["nvlink_gb_per_s"] else None, row["peer_access"] == "yes",
+            row["words"],
+            row.number("capability") if row["capability"] else None,
+            int(row.number("pcie_generation")),
+            int(row.number("pcie_width")),
+            row.number("nvlink_gb_per_s") * 1e9 if row["nvlink_gb_per_s"] else None,
+            row["peer_access"] == "yes",
             row["source"],
         )
         for row in read_csv(published() / "gpus.csv", _COLUMNS)
-    )  # fmt: skip
+    )
 
 
 def is_known_gpu(name: str) -> bool:
@@ -61,8 +65,8 @@ def is_known_gpu(name: str) -> bool:
 
     Examples
     --------
-    >>> is_known_gpu("NVIDIA L40S"), is_known_gpu("AMD Instinct MI300X")
-    (True, False)
+    >>> is_known_gpu("NVIDIA L40S"), is_known_gpu("AMD Instinct MI300X"), is_known_gpu("Matrox G200")
+    (True, True, False)
     """
     return _model_of(name) is not None
 

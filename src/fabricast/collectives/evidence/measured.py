@@ -88,8 +88,10 @@ def measured_machine(system: str) -> CollectiveMachine:
     """Return a machine of the measured operations (config/published/collectives/machines.csv)."""
     rows = {row["system"]: row for row in read_csv(_folder() / "machines.csv", _COLUMNS)}
     row = rows[system]
+    capability = gpu_model(row["gpu"]).capability
+    assert capability is not None, "all measured machines have GPUs of NVIDIA"
     settings = NcclSettings(
-        cpu=Cpu(row["cpu"]), capability=gpu_model(row["gpu"]).capability,
+        cpu=Cpu(row["cpu"]), capability=capability,
         version=parse_version(row["nccl_version"]) if row["nccl_version"] else NEWEST,
         numa_nodes=tuple(int(node) for node in row["numa"].split()) or None,
         has_peer_access=row["peer_access"] == "yes",
