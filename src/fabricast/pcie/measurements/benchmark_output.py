@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -50,6 +51,14 @@ _PROGRAMS = (
 )
 
 
+#: Versions in the output; p2pBandwidthLatencyTest and p2pmark print none.
+_VERSIONS = {
+    "nvbandwidth": re.compile(r"(?:nvbandwidth Version:|\"git_version\" ?:) ?\"?v?([\d.]{1,20})"),
+    "rocm_bandwidth_test": re.compile(r"RocmBandwidthTest Version: ?([\d.]{1,20})"),
+    "TransferBench": re.compile(r"TransferBench v([\d.]{1,20})"),
+}
+
+
 @dataclass(frozen=True)
 class BenchmarkOutput:
     """Text that one or several bandwidth programs printed.
@@ -70,18 +79,18 @@ class BenchmarkOutput:
 
 
 def programs_in(text: str) -> tuple[str, ...]:
-    """Return the bandwidth programs whose output a text contains.
+    """Return the bandwidth programs whose output a text contains, with the versions that they print.
 
     Examples
     --------
     >>> programs_in("RocmBandwidthTest Version: 2.6.0")
-    ('rocm_bandwidth_test',)
+    ('rocm_bandwidth_test 2.6.0',)
     """
     found: list[str] = []
     for program in _PROGRAMS:
         if program.recognises(text):
             found += matrix_programs(text) if program.read is _read_matrices else (program.name,)
-    return tuple(found)
+    return tuple(" ".join([name, *_VERSIONS[name].findall(text)[:1]]) if name in _VERSIONS else name for name in found)
 
 
 def read_benchmark_output(path: Path | str) -> BenchmarkOutput:

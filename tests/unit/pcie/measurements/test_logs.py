@@ -151,7 +151,7 @@ def test_a_file_of_several_programs_has_the_copies_of_each(tmp_path):
     parts = (TEXT, PEER, P2PMARK)
     expected = [one for text in parts for one in rates(path, text).values()]
     joined = "\n".join(f"=== benchmark {number} ===\n{text}" for number, text in enumerate(parts))
-    assert programs_in(joined) == ("p2pmark", "nvbandwidth", "p2pBandwidthLatencyTest")
+    assert programs_in(joined) == ("p2pmark", "nvbandwidth 0.8", "p2pBandwidthLatencyTest")
     together = list(rates(path, joined).values())
     assert len(together) == len(expected)
     assert all(one in expected for one in together)
