@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from fabricast.diagnosis.sources import Content, Source, read_sources
 from fabricast.inputs.bandwidth_matrices import pairs_without_access
 from fabricast.inputs.files import read_text
 from fabricast.inputs.gpus import is_known_gpu
+from fabricast.inputs.log_lines import clean_text
 from fabricast.nccl.tests_output import NcclTestsTable
 from fabricast.pcie.machines.validation import validate_machine
 from fabricast.pcie.measurements.files import copies_of_machine
@@ -200,11 +202,24 @@ def _unique(findings: Sequence[Evidence]) -> list[Evidence]:
 
 
 def _of_topology(tree: PcieTree, paths: Sequence[Path]) -> Iterator[Evidence]:
-    origin = ", ".join(map(str, paths))
     for warning in tree.warnings:
         if warning.code in _REMEDIES:
             weight = _ACCESS if warning.code in _ACCESS_CODES else _LINK
-            yield Evidence(warning.code, warning.text, origin, _REMEDIES[warning.code], weight)
+            yield Evidence(warning.code, warning.text, _origin(warning.text, paths), _REMEDIES[warning.code], weight)
+
+
+#: PCI address in the text of a warning.
+_ADDRESS = re.compile(r"\b[0-9a-f]{4}:([0-9a-f]{2}:[0-9a-f]{2}\.[0-7])\b")
+
+
+def _origin(text: str, paths: Sequence[Path]) -> str:
+    """Return file and line of the first device that a warning names, or all files that describe the machine."""
+    address = _ADDRESS.search(text)
+    for path in paths if address is not None else ():
+        for number, line in enumerate(clean_text(read_text(path)).splitlines(), 1):
+            if address is not None and line.startswith((address[0], address[1])):
+                return f"{path}:{number}"
+    return ", ".join(map(str, paths))
 
 
 def _of_copies(tree: PcieTree, source: Source) -> Iterator[Evidence]:

@@ -134,11 +134,15 @@ def test_access_control_below_a_switch(causes):
     rates = [[25.0] * 3 for _ in range(3)]
     found = causes({"lspci.txt": lspci(redirect="+"), "p2p.txt": peer_test(rates)})
     assert "0000:02:00.0" in found["access_control"].text
+    place, _, line = found["access_control"].origin.rpartition(":")
+    assert place.endswith("lspci.txt")
+    assert lspci(redirect="+").splitlines()[int(line) - 1].startswith("02:00.0 ")
 
 
 def test_a_link_with_fewer_lanes(causes):
     found = causes({"lspci.txt": lspci(gpu_status="Speed 16GT/s, Width x4 (downgraded)")})["downgraded_link"]
     assert "x4 of x16" in found.text
+    assert lspci().splitlines()[int(found.origin.rpartition(":")[2]) - 1].startswith("03:00.0 ")
     assert "LnkSta" in found.remedy
 
 
