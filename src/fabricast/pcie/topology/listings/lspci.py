@@ -255,7 +255,6 @@ def lspci_machine(
         Whether display controllers are accelerators, and network cards endpoints.
     """
     warnings: list[Warning] = []
-    has_speeds = any(one.capability for device in devices for one in _walk(device))
     sockets: dict[int | None, Device] = {}
     others = 0
     for device in devices:
@@ -268,14 +267,6 @@ def lspci_machine(
         for child in converted.children if device.text == "host bridge" else [converted]:
             child.host_bridge, child.numa_node = f"{device.domain:04x}:{device.bus:02x}", node
             socket.children.append(child)
-    if not has_speeds:
-        warnings.append(
-            Warning(
-                WarningCode.LINK_SPEED_MISSING,
-                "the file has no link speeds: specify the GPU model (--gpu) or the link (--link gen4x16); 'sudo lspci "
-                "-vv' prints LnkCap and LnkSta",
-            )
-        )
     redirecting = [one.address for device in devices for one in _walk(device) if one.redirects]
     if redirecting:
         warnings.append(
