@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
+import fabricast as fc
 from fabricast.pcie.graphs.congestion_graphs import from_arcs
 from fabricast.pcie.models.catalogue import MODELS
 from fabricast.pcie.models.evaluation import evaluate
 from fabricast.pcie.topology.files import load_tree
+from fabricast.pcie.topology.paths import link_labels
 from fabricast.report.javascript_kernels import kernel_script, to_javascript
 from tests.report.conftest import open_page
 
@@ -40,7 +42,7 @@ def test_page_results_are_bitwise_identical_to_the_package(finished, browser, tr
     tree, generator = load_tree(tree_name), np.random.default_rng(20161113)
     models = page.evaluate("document.getElementById('explorer-pcie').data.models.map((model) => model.name)")
     assert {"congestion_factor", "back_pressure", "round_robin_upstream", "max_min"} <= set(models)
-    for model in models:
+    for model in models[1:]:
         graphs = random_graphs(generator, len(tree.endpoint_names), 2000 // len(TREES))
         values = {"bandwidth": 12.455e9, "tau": 0.1735, "crossing_cost": 1.12}
         given = {"offset": graphs.offset.tolist(), "source": graphs.source.tolist(), "target": graphs.target.tolist(),
@@ -55,6 +57,32 @@ def test_page_results_are_bitwise_identical_to_the_package(finished, browser, tr
         assert phases == expected.phases.tolist(), model
         assert bottlenecks == expected.bottleneck.tolist(), model
         assert causes == expected.caused_by.tolist(), model
+    assert problems == []
+
+
+def test_the_recommended_model_is_the_default_with_the_results_of_predict(finished, browser):
+    """On every tree of the page: times, bottlenecks and causes are those of `fabricast predict`."""
+    page, problems = explorer(finished, browser)
+    trees = page.evaluate("document.getElementById('explorer-pcie').data.trees.map((tree) => tree.name)")
+    assert len(trees) > 15
+    generator = np.random.default_rng(20161113)
+    for name in trees:
+        tree = load_tree(name)
+        graphs = random_graphs(generator, len(tree.endpoint_names), 30)
+        values = {"bandwidth": 12.455e9, "tau": 0.1735, "crossing_cost": 1.12}
+        given = {"offset": graphs.offset.tolist(), "source": graphs.source.tolist(), "target": graphs.target.tolist(),
+                 "size_bytes": graphs.size_bytes.tolist()}  # fmt: skip
+        ends, _, _, bottlenecks, causes = page.evaluate(EVALUATE, [name, "ports_and_engines", given, values])
+        expected = fc.predict(
+            tree, graphs, bandwidth=values["bandwidth"], tau=values["tau"], crossing_cost=values["crossing_cost"],
+            pcie_only=True, limited_by=False,
+        )  # fmt: skip
+        labels = link_labels(tree)
+        assert ends == pytest.approx(expected["elapsed_s"].tolist(), rel=1e-12), name
+        assert [labels[link] for link in bottlenecks] == expected["bottleneck"].astype(str).tolist(), name
+        assert [labels[link] if link >= 0 else "" for link in causes] == expected["caused_by"].astype(str).tolist(), (
+            name
+        )
     assert problems == []
 
 

@@ -1,4 +1,85 @@
 // Explorer of concurrent copies: click a source, then a target. The models are kernels translated to JavaScript.
+
+// The recommended model: event loop of src/fabricast/pcie/engines/kernels for copies that each source issues in their
+// order, one at a time. Rates are those of the translated back-pressure kernel, with traffic in both directions.
+const SETTLE = 6, UNLIMITED = 1000, FINISHED = 1e-12;
+const runEngines = (one, network, graph, values, constants) => {
+  const flows = graph.source.length, links = network.capacity.length, bandwidth = values.bandwidth;
+  const capacity = network.capacity.map((share) => share * bandwidth);
+  const duplex = bandwidth / Math.min(bandwidth / (1 + constants.duplex_cost), bandwidth) - 1;
+  const payload = (1 - 2 * values.tau) / (1 + 2 * values.tau * values.crossing_cost);
+  const memory = new_memory(Math.max(flows, links), links, links);
+  memory.copies.crossing.fill(0);
+  memory.copies.longest.fill(0);
+  const pair = graph.source.map((from, flow) => from * network.endpoints + graph.target[flow]);
+  pair.forEach((number, flow) => { memory.copies.pair[flow] = number; });
+  const route = pair.map((number) => Array.from(network.route_link.slice(network.route_offset[number], network.route_offset[number + 1])));
+  const alone = route.map((hops) => Math.min(...hops.map((link) => capacity[link])));
+  const waits = Waits(array(Float64Array, flows, links), array(Float64Array, flows, links), array(Int32Array, flows, links));
+  const load = new Float64Array(links), rate = new Float64Array(flows);
+  const shareLinks = (acting) => {
+    acting.forEach((flow, place) => { memory.copies.active[place] = flow; });
+    find_users(acting.length, network, true, memory);
+    load.fill(0);
+    const users = memory.links.user_count, weight = 1 / (1 + duplex);
+    const both = duplex > 0 && one.opposite.some((back, link) => users[link] > 0 && users[back] > 0);
+    for (let round = 0; round < (both ? SETTLE : 1); round++) {
+      for (let link = 0; link < links; link++) {
+        const free = capacity[link] / bandwidth - (both ? duplex * load[one.opposite[link]] : 0);
+        memory.links.capacity[link] = Math.min(Math.max(free, 1e-6), UNLIMITED);
+      }
+      back_pressure(acting.length, links, payload, values.crossing_cost, memory);
+      for (let link = 0; link < links; link++) load[link] *= 1 - weight;
+      for (const flow of acting) for (const link of route[flow]) load[link] += weight * memory.copies.rho[flow];
+    }
+    for (const flow of acting) rate[flow] = memory.copies.rho[flow] * bandwidth;
+  };
+  const left = Float64Array.from(graph.size_bytes), end_s = new Float64Array(flows), initial_rho = new Float64Array(flows);
+  const startsAt = new Float64Array(flows), state = new Int32Array(flows), last = new Map(), busy = new Set(), [WAITS, RUNS, ENDED] = [0, 1, 2];
+  // Network cards execute their copies themselves.
+  const engines = graph.source.map((from, flow) => one.gpus[from] && one.gpus[graph.target[flow]] ? from : -1);
+  engines.forEach((engine, flow) => { if (engine < 0) state[flow] = RUNS; });
+  let now = 0, unfinished = flows;
+  while (unfinished > 0) {
+    for (let engine = 0; engine < network.endpoints; engine++) {
+      if (busy.has(engine)) continue;
+      const ready = graph.source.map((_, flow) => flow).filter((flow) => engines[flow] === engine && state[flow] === WAITS);
+      const before = last.get(engine) ?? -1, chosen = ready.find((flow) => flow > before) ?? ready[0];
+      if (chosen === undefined) continue;
+      busy.add(engine);
+      last.set(engine, chosen);
+      state[chosen] = RUNS;
+      startsAt[chosen] = now + (before >= 0 ? constants.pause * graph.size_bytes[chosen] / alone[chosen] : 0);
+    }
+    let following = Infinity;
+    const started = graph.source.map((_, flow) => flow).filter((flow) => state[flow] === RUNS);
+    for (const flow of started) if (startsAt[flow] > now) following = Math.min(following, startsAt[flow]);
+    const acting = started.filter((flow) => startsAt[flow] <= now);
+    shareLinks(acting);
+    for (const flow of acting) following = Math.min(following, now + left[flow] / rate[flow]);
+    if (now === 0) for (const flow of acting) initial_rho[flow] = memory.copies.rho[flow];
+    record_bottlenecks(acting.length, following - now, BY_INPUT_PORT, 0, network, memory, waits);
+    for (let flow = 0; flow < flows; flow++)
+      if (state[flow] === WAITS || (state[flow] === RUNS && startsAt[flow] > now)) waits.limited_s.d[flow * links + route[flow][0]] += following - now;
+    for (const flow of acting) {
+      left[flow] -= rate[flow] * (following - now);
+      if (left[flow] > FINISHED * graph.size_bytes[flow] + rate[flow] * 1e-15 * following) continue;
+      state[flow] = ENDED;
+      end_s[flow] = following;
+      busy.delete(engines[flow]);
+      unfinished -= 1;
+    }
+    now = following;
+  }
+  const bottleneck = graph.source.map((_, flow) => {
+    let longest = 0;
+    for (let link = 0; link < links; link++) if (waits.limited_s.d[flow * links + link] > waits.limited_s.d[flow * links + longest]) longest = link;
+    return longest;
+  });
+  const caused_by = bottleneck.map((link, flow) => waits.blocked_s.d[flow * links + link] > 0.5 * waits.limited_s.d[flow * links + link] ? waits.cause.d[flow * links + link] : -1);
+  return { end_s, initial_rho, bottleneck, caused_by };
+};
+
 const pcieExplorer = (root, data) => {
   root.data = data;
   if (!data.trees.length) { root.textContent = "This run has no tree."; return; }
@@ -63,6 +144,15 @@ const pcieExplorer = (root, data) => {
 
   // Also called by the tests, with graphs as arrays and results in full precision.
   root.evaluate = (one, model, graphs, values) => {
+    if (model.method === "ENGINES") {
+      const found = { end_s: [], initial_rho: [], phases: [], bottleneck: [], caused_by: [] }, tables = network(one);
+      for (let graph = 0; graph + 1 < graphs.offset.length; graph++) {
+        const part = (values) => Array.from(values).slice(graphs.offset[graph], graphs.offset[graph + 1]);
+        const run = runEngines(one, tables, { source: part(graphs.source), target: part(graphs.target), size_bytes: part(graphs.size_bytes) }, values, data.engines);
+        for (const [key, values] of Object.entries(run)) found[key].push(...values);
+      }
+      return found;
+    }
     const count = graphs.source.length, used = model.uses_tau ? values.tau : 0;
     const results = { end_s: new Float64Array(count), initial_rho: new Float64Array(count), phases: new Int32Array(graphs.offset.length - 1), bottleneck: new Int32Array(count).fill(-1), caused_by: new Int32Array(count).fill(-1) };
     const rule = { method: METHODS[model.method], options: whole(model.options), tau: used, piece_cost: values.crossing_cost,
@@ -119,8 +209,8 @@ const pcieExplorer = (root, data) => {
   };
   const update = () => {
     const model = data.models[+models.value], number = new Map(tree.endpoints.map((name, place_) => [name, place_]));
-    tau.label.hidden = !model.uses_tau || !["congestion_factor", "round_robin_upstream", "back_pressure"].includes(model.name);
-    cost.label.hidden = model.name !== "back_pressure";
+    tau.label.hidden = !model.uses_tau || !["ports_and_engines", "congestion_factor", "round_robin_upstream", "back_pressure"].includes(model.name);
+    cost.label.hidden = !["ports_and_engines", "back_pressure"].includes(model.name);
     const bytes = 2 ** 20 * size.input.value, values = { bandwidth: 1e9 * bandwidth.input.value, tau: +tau.input.value, crossing_cost: +cost.input.value };
     const results = root.evaluate(tree, model, { offset: [0, copies.length], source: copies.map(([from]) => number.get(from)), target: copies.map(([, to]) => number.get(to)), size_bytes: copies.map(() => bytes) }, values);
     const routes = tree.routes, loads = tree.links.map(() => 0);
@@ -150,7 +240,8 @@ const pcieExplorer = (root, data) => {
     said.textContent = (source !== null ? `From ${source} to which? ` : "To add a copy, click an endpoint, then the one that it copies to. ")
       + (tree.tag ? `Bandwidth of an isolated copy: ${tree.tag}. ` : "The bandwidth of this tree is unknown: 25 GB/s is a placeholder. ")
       + (tree.tau ? `The initial tau, ${tree.tau}, is the published value of this machine; the worked example of the talk has 0.2. ` : "")
-      + (tau.label.hidden ? "" : "In the models of the paper, unused bandwidth is not redistributed, so that a link that is not saturated can limit a copy. ")
+      + (model.method === "ENGINES" ? "Each GPU sends its copies one after the other, in their order here. " : "")
+      + (tau.label.hidden || model.method === "ENGINES" ? "" : "In the models of the paper, unused bandwidth is not redistributed, so that a link that is not saturated can limit a copy. ")
       + (direct ? "Direct links join some of these GPUs; their copies would not take this tree." : "");
   };
   const open = () => {

@@ -9,14 +9,18 @@ import duckdb
 import numpy as np
 
 from fabricast.core.errors import InputError, UnknownSpeedError
+from fabricast.pcie.graphs.programs import PROGRAMS
+from fabricast.pcie.machines.calibration import DUPLEX_COST
+from fabricast.pcie.machines.engine_model import PORTS_AND_ENGINES
 from fabricast.pcie.models.catalogue import MODELS
 from fabricast.pcie.models.parameters import machine_parameters
 from fabricast.pcie.topology.files import load_tree
+from fabricast.pcie.topology.paths import reverse_links
 from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["explored_tree", "pcie_explorer"]
 
-#: Models that can be chosen; the first one is the default.
+#: Models that can be chosen in addition to the recommended one, which is the default.
 _MODELS = ("congestion_factor", "back_pressure", "round_robin_upstream", "max_min", "busiest_link", "no_contention")
 #: Largest number of endpoints of a tree that fits on the page.
 _MOST_ENDPOINTS = 16
@@ -62,6 +66,8 @@ def explored_tree(tree: PcieTree) -> dict[str, Any]:
             {"source": s, "target": t, "up": direction == "pcie_up", "port": p}
             for s, t, direction, p in tree.link_names
         ],
+        "gpus": [name in tree.accelerator_names for name in tree.endpoint_names],
+        "opposite": reverse_links(tree).tolist(),
         "peers": [list(link.endpoints) for link in tree.peer_links],
         "routes": {
             "endpoints": routes.endpoints, "route_offset": routes.offset.tolist(), "route_link": routes.link.tolist(),
@@ -102,7 +108,8 @@ def pcie_explorer(connection: duckdb.DuckDBPyConnection, sets: Mapping[str, str]
     Returns
     -------
     dict
-        JSON values: ``models``, ``trees`` and ``first`` (the initial copies).
+        JSON values: ``models``, ``trees``, ``engines`` (constants of the recommended model) and ``first`` (the initial
+        copies).
     """
     values: dict[str, dict[str, tuple[float, str]]] = {}
     for system, name, value, tag in connection.sql(
@@ -127,9 +134,14 @@ def pcie_explorer(connection: duckdb.DuckDBPyConnection, sets: Mapping[str, str]
             | {name: value for name, (value, _) in parameters.items()}
             | {"tag": parameters["bandwidth"][1] if "bandwidth" in parameters else None}
         )
+    recommended = {
+        "name": PORTS_AND_ENGINES, "title": "ports, engines and program (recommended)", "method": "ENGINES", "options": [],
+        "uses_tau": True,
+    }  # fmt: skip
     models = [
         {"name": name, "title": MODELS[name].title, "method": MODELS[name].method.upper(),
          "options": MODELS[name].options.vector().tolist(), "uses_tau": MODELS[name].uses_tau}
         for name in _MODELS
     ]  # fmt: skip
-    return {"models": models, "trees": trees, "first": _FIRST}
+    engines = {"duplex_cost": DUPLEX_COST, "pause": PROGRAMS["listed_order"].switch_share}
+    return {"models": [recommended, *models], "trees": trees, "engines": engines, "first": _FIRST}

@@ -276,9 +276,7 @@ def _link_warnings(machine: Machine, below: list[Device], reference: float | Non
 
     missing = sum(device.bytes_per_s is None for device in below)
     if missing:
-        remedy = (
-            "specify the GPU model (--gpu) or the link (--link gen4x16); 'sudo lspci -vv' prints LnkCap and LnkSta"
-        )
+        remedy = "specify the GPU model (--gpu) or the link (--link gen4x16); 'sudo lspci -vv' prints LnkCap and LnkSta"
         assumed = f"assumed {reference / 1e9:.2f} GB/s" if reference else remedy
         add(WarningCode.LINK_SPEED_MISSING, f"{missing} of {len(below)} links have no recorded speed; {assumed}")
     if reference is not None and reference <= _IDLE_BYTES_PER_S and not machine.has_maximum_speeds:
