@@ -131,7 +131,8 @@ def _figures(study: str, static: Path) -> str:
                 f'alt="{escape(entry.title)}">\n'
             )
             parts.append(f"### {entry.title}\n\n```{{raw}} html\n{picture}```\n\n{entry.caption}\n")
-    return "\n".join(parts) or NO_RUN
+    labels = [f"{stories()[study].labels}\n"] if parts and stories()[study].labels else []
+    return "\n".join(labels + parts) or NO_RUN
 
 
 #: What figures read that is not a whole table of the database: the rows they take of one.
@@ -173,7 +174,7 @@ def _gallery(static: Path) -> str:
     settings = checked_config(yaml.safe_load((REPOSITORY / "config" / "config.yaml").read_text(encoding="utf-8")))
     parts = []
     for study in study_names(published() / "studies.csv"):
-        parts.append(f"## {stories()[study].short}\n")
+        parts.append(f"## {stories()[study].short}\n\n{stories()[study].labels}\n")
         for name, entry in figures_of(study, settings).items():
             queries = "\n".join(_queries(entry))
             picture = ""

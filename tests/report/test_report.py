@@ -106,8 +106,17 @@ def test_print_is_light_and_states_omitted_rows(finished, browser):
     assert "print again" in page.locator("main").evaluate(content_before)
 
 
+def test_the_page_is_short_and_small(finished, browser):
+    """At most 4 MB and about 12,000 px; fonts of other machines may differ by a few percent."""
+    page, _ = open_report(finished, browser, viewport={"width": 1280, "height": 900})
+    assert page.evaluate("document.documentElement.scrollHeight") < 12_600
+    assert (finished / "reports" / "report.html").stat().st_size < 4e6
+
+
 def test_explorers_react_to_selections(finished, browser):
     page, problems = open_report(finished, browser, viewport={"width": 1280, "height": 900})
+    for fold in page.locator("details:has(> .explorer) > summary").all():
+        fold.click()
     page.locator("#explorer-maxrate svg").wait_for(timeout=20_000)
     page.locator("#explorer-percs svg").first.wait_for(timeout=20_000)
     network = page.locator("#explorer-percs")
@@ -134,6 +143,9 @@ def test_claims_are_filtered_sorted_and_linked(finished, browser):
     page, problems = open_report(finished, browser, viewport={"width": 1280, "height": 900})
     rows, visible = page.locator("#claim-table tbody tr"), page.locator("#claim-table tbody tr:visible")
     total = rows.count()
+    assert visible.count() == 0, "the table is behind a fold"
+    page.click("nav a[href='#claims']")
+    visible.first.wait_for()
     assert visible.count() == 8
     assert page.inner_text("#found") == f"{total} claims"
     page.fill("#search", "random node")
@@ -223,5 +235,5 @@ def test_script_tags_in_names_are_escaped(browser, tmp_path):
     write_report(tmp_path / "hostile.duckdb", [Picture(drawing, "pcie", hostile, hostile)], tmp_path / "r.html")
     page, problems = open_page(browser, tmp_path / "r.html")
     assert page.evaluate("window.hostile") is None
-    assert hostile in page.locator("#claims").inner_text()
+    assert hostile in page.locator("#claims").text_content()
     assert problems == []

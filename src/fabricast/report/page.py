@@ -195,6 +195,7 @@ def _study(
     assumed = sheet_of(connection, f"Assumed numbers of {story.short}", ASSUMED.format(study=row["study"]))
     return row | study_verdicts(claims, story.short) | {
         "short": story.short, "question": story.question, "model": story.model, "terms": story.terms,
+        "labels": story.labels,
         "answers": answers_of(connection, row["study"]),
         "card": next((picture for picture in pictures if picture.path.stem.endswith(f".{_CARD}")), None),
         "pictures": gallery[:_FIRST_PICTURES],

@@ -135,9 +135,12 @@ def pcie_explorer(connection: duckdb.DuckDBPyConnection, sets: Mapping[str, str]
             | {"tag": parameters["bandwidth"][1] if "bandwidth" in parameters else None}
         )
     recommended = {
-        "name": PORTS_AND_ENGINES, "title": "ports, engines and program (recommended)", "method": "ENGINES", "options": [],
+        "name": PORTS_AND_ENGINES,
+        "title": "ports, engines and program (recommended)",
+        "method": "ENGINES",
+        "options": [],
         "uses_tau": True,
-    }  # fmt: skip
+    }
     models = [
         {"name": name, "title": MODELS[name].title, "method": MODELS[name].method.upper(),
          "options": MODELS[name].options.vector().tolist(), "uses_tau": MODELS[name].uses_tau}

@@ -125,6 +125,7 @@ const clear = claims ? filtered() : () => {};
 const reveal = () => {
   const row = document.getElementById(decodeURIComponent(location.hash.slice(1)));
   for (let fold = row?.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
+  if (row?.matches("#claims")) $("details:has(table)", row).open = true;
   if (row?.matches("figure")) row.scrollIntoView();
   if (!row?.matches("tr") || !row.hidden) return;
   if (claims?.contains(row)) clear();
@@ -187,6 +188,8 @@ const chartColours = () => {
 };
 const charts = [];
 const drawChart = async (chart) => {
+  // A chart in a closed fold has no width; it is drawn when the fold opens.
+  if (!$(chart.selector).clientWidth) return;
   const specification = structuredClone(chart.specification);
   for (const parameter of specification.params) {
     if (chart.view) parameter.value = chart.view.signal(parameter.name);
@@ -200,7 +203,11 @@ const drawChart = async (chart) => {
   chart.view = (await vegaEmbed(chart.selector, specification, options)).view;
 };
 const drawCharts = () => charts.forEach(drawChart);
-window.showChart = (selector, specification) => drawChart(charts[charts.push({ selector, specification }) - 1]);
+window.showChart = (selector, specification) => {
+  const chart = charts[charts.push({ selector, specification }) - 1];
+  $(selector).closest("details").addEventListener("toggle", () => drawChart(chart));
+  drawChart(chart);
+};
 new MutationObserver(drawCharts).observe(document.documentElement, { attributeFilter: ["data-theme"] });
 isDark.addEventListener("change", drawCharts);
 isNarrow.addEventListener("change", drawCharts);

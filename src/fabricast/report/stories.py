@@ -32,6 +32,8 @@ class Story(BaseModel):
         Queries that return one sentence each, or NULL if the run did not compute the answer.
     terms : dict of str to str
         Explanations of abbreviations in figures and tables.
+    labels : str, default ''
+        Abbreviations that most figures of the study use.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -41,6 +43,7 @@ class Story(BaseModel):
     model: str
     answers: list[str]
     terms: dict[str, str]
+    labels: str = ""
 
 
 class _Stories(BaseModel):

@@ -8,13 +8,8 @@ from fabricast.percs.workloads import EXAMPLE_GRID
 cards = lazy_module("fabricast.figures.cards")
 plots = lazy_module("fabricast.figures.percs")
 
-#: Abbreviations, appended to captions. `_USAGE` and `_EXPECTED` end the sentence before them.
-_MAPPINGS = (
-    " DEF: rank order; BNM, BDM, BSM: blocks of the grid on nodes, drawers, supernodes; RNM, RDM: blocks on random "
-    "nodes, drawers; RNMu, RDMu: chunks in rank order on random nodes, drawers."
-)
+#: Ends of captions.
 _USAGE = "; a dot inside its triangle means that the mean is near the maximum."
-_CLASSES = " LL: links within a drawer; LR: between drawers of a supernode; D: between supernodes."
 _EXPECTED = "; times of indirect routes use expected loads, and nearly all packet-level runs are slower."
 
 
@@ -38,7 +33,7 @@ FIGURES = (
         "Links by number of supernodes",
         lambda read, values: plots.plot_counts(read("network_count")),
         "Directed links of PERCS by class. The number of links between supernodes grows with the square of the number "
-        "of supernodes, so small jobs have few of them." + _CLASSES,
+        "of supernodes, so small jobs have few of them.",
     ),
     Entry(
         "usage_4d",
@@ -46,7 +41,7 @@ FIGURES = (
         lambda read, values: plots.plot_link_usage(read("network_case"), read("network_link_class"), "4D-64"),
         "Minimum, mean and maximum link load by class for the 4D stencil on 64 supernodes; the axis is linear up to "
         "1 MiB and logarithmic above. Default rank order loads few links between supernodes, whereas random nodes "
-        "raise the mean and lower the maximum" + _USAGE + _MAPPINGS + _CLASSES,
+        "raise the mean and lower the maximum" + _USAGE,
     ),
     Entry(
         "usage_mchalf",
@@ -54,7 +49,7 @@ FIGURES = (
         lambda read, values: plots.plot_link_usage(read("network_case"), read("network_link_class"), "MChalf-64"),
         "Minimum, mean and maximum link load by class for the multicast to 14 targets on 64 supernodes; the axis is "
         "linear up to 1 MiB and logarithmic above. With default rank order, the maximum load of D links is many times "
-        "the mean for direct routes and near the mean for indirect routes" + _USAGE + _MAPPINGS + _CLASSES,
+        "the mean for direct routes and near the mean for indirect routes" + _USAGE,
         wanted=lambda settings: "MChalf-64" in settings.percs.workloads,
     ),
     Entry(
@@ -62,7 +57,7 @@ FIGURES = (
         "Link usage, 2D stencil",
         lambda read, values: plots.plot_link_usage(read("network_case"), read("network_link_class"), "2D-64"),
         "Minimum, mean and maximum link load by class for the 2D stencil on 64 supernodes. The axis is linear up to "
-        "1 MiB and logarithmic above" + _USAGE + _MAPPINGS + _CLASSES,
+        "1 MiB and logarithmic above" + _USAGE,
         wanted=lambda settings: "2D-64" in settings.percs.workloads,
     ),
     Entry(
@@ -74,8 +69,7 @@ FIGURES = (
         ),
         "Time of the busiest link by mapping and routing on 64 supernodes (MCstride-64: see the table). Points are "
         "means over random mappings, vertical lines are ranges, and dashes are the time with evenly loaded links"
-        + _EXPECTED
-        + _MAPPINGS,
+        + _EXPECTED,
     ),
     Entry(
         "times_large",
@@ -84,9 +78,7 @@ FIGURES = (
             read("network_case"), [name for name in values["workloads"] if name.endswith("-300")]
         ),
         "Time of the busiest link by mapping and routing on 300 supernodes with 307,200 tasks. Points are means over "
-        "random mappings, vertical lines are ranges, and dashes are the time with evenly loaded links"
-        + _EXPECTED
-        + _MAPPINGS,
+        "random mappings, vertical lines are ranges, and dashes are the time with evenly loaded links" + _EXPECTED,
         wanted=lambda settings: any(name.endswith("-300") for name in settings.percs.workloads),
     ),
     Entry(
@@ -95,7 +87,7 @@ FIGURES = (
         lambda read, values: plots.plot_placement(read("network_case")),
         "Time of a 4D job of 64 supernodes on a machine of 512 supernodes, by placement. Spreading the job over the "
         "drawers of all supernodes makes more inter-supernode links available, random whole supernodes do not, and "
-        "random nodes cancel the benefit of block mappings" + _EXPECTED + _MAPPINGS,
+        "random nodes cancel the benefit of block mappings" + _EXPECTED,
         wanted=lambda settings: settings.percs.sensitivity,
     ),
     Entry(
@@ -105,7 +97,7 @@ FIGURES = (
         "Time with direct routing relative to the best mapping of the row, for alternatives to the assumed gateway "
         "rule, number of parallel links, grid boundary and placement; white cells are not computed. The first row of "
         "each workload has gateways by remainder, one link, a torus and whole supernodes, and the other rows name the "
-        "difference (turned: other order of grid dimensions; of 512: placement on 512 supernodes)." + _MAPPINGS,
+        "difference (turned: other order of grid dimensions; of 512: placement on 512 supernodes).",
     ),
     Entry(
         "packets",
@@ -121,7 +113,7 @@ FIGURES = (
         lambda read, values: plots.plot_search(read("network_search"), read("network_case"), read("comparison")),
         "Time of the busiest link and packet-level time of mappings optimised by swapping nodes, and of the talk's "
         "mappings. Regular blocks on drawers and supernodes with indirect routes are faster than the mappings "
-        "optimised for direct routes, with a smaller difference at packet level." + _MAPPINGS,
+        "optimised for direct routes, with a smaller difference at packet level.",
     ),
     Entry(
         "time_features",
