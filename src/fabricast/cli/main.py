@@ -60,6 +60,7 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
+        _check_text(sys.argv[1:])
         app()
         sys.stdout.flush()
     except InputError as error:
@@ -77,6 +78,16 @@ def main() -> None:
         with suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         _end(f"cannot write: {error.strerror or error}", 2)
+
+
+def _check_text(arguments: list[str]) -> None:
+    """Refuse arguments that are no text, such as file names in another encoding: libraries cannot open these files."""
+    for argument in arguments:
+        try:
+            argument.encode()
+        except UnicodeEncodeError:
+            name = os.fsencode(argument).decode(errors="backslashreplace")
+            raise InputError(f"'{name}' is not UTF-8 text, expected another file name") from None
 
 
 #: Options whose names differ from the function argument.

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
 __all__ = ["cache_folder"]
+
+#: Free space that a folder needs: compiled kernels take about 20 MB.
+_LEAST_FREE_BYTES = 64_000_000
 
 
 def cache_folder(name: str) -> Path | None:
@@ -20,8 +24,8 @@ def cache_folder(name: str) -> Path | None:
     Returns
     -------
     Path or None
-        Folder in the first writable one of ``FABRICAST_CACHE_DIR``, the user's cache folder and the temporary folder;
-        None if none of them is writable.
+        Folder in the first writable one of ``FABRICAST_CACHE_DIR``, the user's cache folder and the temporary folder
+        whose disk is not full; None if there is none.
 
     Examples
     --------
@@ -37,8 +41,9 @@ def cache_folder(name: str) -> Path | None:
         folder = Path(root) / "fabricast" / name
         try:
             folder.mkdir(parents=True, exist_ok=True)
+            free = shutil.disk_usage(folder).free
         except OSError:
             continue
-        if os.access(folder, os.W_OK):
+        if free >= _LEAST_FREE_BYTES and os.access(folder, os.W_OK):
             return folder
     return None

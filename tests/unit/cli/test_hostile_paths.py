@@ -1,6 +1,7 @@
 """Tests of file names, encodings and sizes that ordinary users do not have."""
 
 import os
+import shutil
 import subprocess
 import sys
 
@@ -9,6 +10,7 @@ import pytest
 
 import fabricast as fc
 from fabricast.pcie.tables.measured_copies import Machine, measured_copy_tables
+from fabricast.runtime.caches import cache_folder
 
 GRAPHS = "graph,source,target\na,0,1\n"
 
@@ -83,3 +85,26 @@ def test_sizes_and_start_times_of_each_copy_are_used():
     with pytest.raises(TypeError, match="no argument 'bandwith' .did you mean 'bandwidth'"):
         fc.predict("storm8", [(0, 1)], bandwith=1e9)
     assert isinstance(fc.predict("storm8", [("0", "1")]), pd.DataFrame)
+
+
+def test_file_names_in_another_encoding_get_one_line(tmp_path):
+    for name in (b"o\xff.csv", b"o\xff.parquet"):
+        command = [sys.executable, "-m", "fabricast.cli", "predict", "storm8", "--ring", "-o", name]
+        result = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
+        assert result.returncode == 2
+        assert b"is not UTF-8 text, expected another file name" in result.stderr
+        assert result.stderr.count(b"\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_full_disk_has_no_cache(tmp_path, monkeypatch):
+    """The cache goes to the next folder, and at last to a temporary one."""
+    monkeypatch.setenv("FABRICAST_CACHE_DIR", str(tmp_path / "crowded"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "free"))
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(
+        shutil, "disk_usage", lambda folder: usage._replace(free=0 if "crowded" in str(folder) else 1_000_000_000)
+    )
+    assert cache_folder("kernels") == tmp_path / "free" / "fabricast" / "kernels"
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage._replace(free=0))
+    assert cache_folder("kernels") is None

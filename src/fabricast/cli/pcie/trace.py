@@ -13,7 +13,7 @@ from fabricast.pcie.packets.hardware import PacketHardware
 from fabricast.pcie.packets.link_rates import hardware_on
 from fabricast.pcie.packets.trace import trace_packets
 from fabricast.pcie.topology.files import load_tree
-from fabricast.results.connections import connect
+from fabricast.results.connections import connect, report_full_disk
 
 __all__ = ["trace_file"]
 
@@ -84,7 +84,7 @@ def trace_file(
     number = graphs.names.index(graph)
     trace = trace_packets(tree, graphs, number, chosen, transmissions=transmissions)
     labels = [f"{tree.endpoint_names[s]}→{tree.endpoint_names[t]}" for s, t in graphs.arcs(number)]
-    with atomic_write(output) as temporary, connect() as connection:
+    with atomic_write(output) as temporary, connect() as connection, report_full_disk(output):
         connection.from_df(trace.transmissions).write_parquet(str(temporary))
     figure_path = output.with_suffix(".png")
     with paper_style():
