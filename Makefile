@@ -55,6 +55,8 @@ benchmark: .venv/.test-stamp
 	$(BIN)/python -m benchmarks
 
 $(UV):
+	@case "$$PWD" in *[[:space:]\'\"\$$\;\*\(\)\&\\\{\}\`\|\<\>\?]*) \
+	  echo "this path has a blank or a character of shells, which Snakemake does not quote: move the folder"; exit 1;; esac
 	@echo "making .uv/ with uv $(UV_VERSION)"
 	@$(PYTHON) -m venv .uv || { echo "python venv support is missing; on Debian: apt-get install python3-venv"; rm -rf .uv; exit 1; }
 	@.uv/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)

@@ -4,6 +4,7 @@ These tests run first because the type checker is the slowest test.
 """
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -46,3 +47,16 @@ def test_scripts_are_short_and_named_after_their_rules():
     for directive in ("log", "benchmark"):
         assert len(re.findall(f"^ +{directive}:", rules, re.M)) == count, directive
     assert len((REPOSITORY / "Snakefile").read_text().splitlines()) <= 75
+
+
+@pytest.mark.parametrize("name", ["a b", "a'b", 'a"b', "a$b", "a;b", "a*b", "a(b", "a&b", "a\\b", "a{b", "a`b"])
+def test_make_refuses_paths_that_snakemake_does_not_quote(tmp_path, name):
+    folder = tmp_path / name
+    folder.mkdir()
+    shutil.copy(REPOSITORY / "Makefile", folder)
+    for file in ("uv.lock", "pyproject.toml"):
+        (folder / file).touch()
+    done = subprocess.run(["make", "results"], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert "this path has a blank or a character of shells" in done.stdout
+    assert not (folder / ".uv").exists()

@@ -36,6 +36,12 @@ from fabricast.runtime.cuda_driver import unavailable_reason as cuda_missing
 from fabricast.runtime.mpi_launch import unavailable_reason as mpi_missing
 from fabricast.runtime.code_digest import code_digest, files_digest
 
+# Snakemake does not quote the path of the interpreter in the commands of jobs.
+if set(sys.executable) & set(" \t'\"$;*()&\\{}`|<>?"):
+    raise WorkflowError(
+        f"the path of Python is {sys.executable!r}, expected one without blanks and characters of shells: move the folder"
+    )
+
 # A workflow that uses this one as a module may give only what differs from the default study.
 _configured = load_configfile(REPOSITORY / "config" / "config.yaml")
 update_config(_configured, config)
