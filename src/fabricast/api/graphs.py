@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from numbers import Real
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +32,8 @@ __all__ = [
 ]
 
 _SIZE = "300 MiB"
+#: Endpoint numbers are below this; topologies are far smaller.
+_MOST_ENDPOINTS = 1 << 20
 
 
 def load_topology(source: str | Path, *, include_display: bool = False) -> PcieTree:
@@ -114,8 +117,14 @@ def graph(
     return replace(
         one,
         size_bytes=np.broadcast_to(size_bytes, len(pairs)).copy(),
-        start_s=np.broadcast_to(np.array(starts, dtype=np.float64), len(pairs)).copy(),
+        start_s=np.broadcast_to(np.array([_seconds(start) for start in starts], dtype=np.float64), len(pairs)).copy(),
     )
+
+
+def _seconds(start: object) -> float:
+    if isinstance(start, bool) or not isinstance(start, Real):
+        raise InputError(f"contains {start!r}, expected seconds", argument="start_s")
+    return float(start)
 
 
 def _numbered(arcs: list[tuple[int | str, int | str]], tree: PcieTree | None) -> list[tuple[int, int]]:
@@ -156,8 +165,8 @@ def _number_of(end: int | str, tree: PcieTree | None) -> int:
             raise unknown_name("endpoint", end, tree.endpoint_names[:16])
         if not number.isascii() or not number.isdigit():
             raise InputError(f"contains '{end}', expected a number; names need the argument tree", argument="arcs")
-        return int(number)
-    if isinstance(end, bool) or not isinstance(end, int | np.integer) or end < 0:
+        end = int(number)
+    if isinstance(end, bool) or not isinstance(end, int | np.integer) or not 0 <= end < _MOST_ENDPOINTS:
         raise InputError(f"contains {end!r}, expected endpoint numbers from 0, or names", argument="arcs")
     return int(end)
 

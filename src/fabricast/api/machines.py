@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from fabricast.api.quantities import check_seed
 from fabricast.core.errors import InputError, PeerLinkError
 from fabricast.pcie.graphs.programs import program_of
 from fabricast.pcie.machines.validation import MachineValidation
@@ -112,6 +113,7 @@ def calibrate(
                 kind = tree.peer_link(source, target)
                 if kind is not None:
                     raise PeerLinkError(f"probe copies {source} to {target} over {kind}, expected copies over PCIe")
+        check_seed(seed)
         estimates = estimate(tree, times, seed=seed)
         limit = tree.link_bytes_per_s
         if limit is not None and estimates[0].value > limit:

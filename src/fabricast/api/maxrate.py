@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fabricast.api.quantities import check_count
+from fabricast.api.quantities import check_count, check_seed
 from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.seeds import random_generator
-from fabricast.maxrate.benchmark_output import read_measurement_file
+from fabricast.maxrate.benchmark_output import check_counts_of_table, read_measurement_file
 from fabricast.maxrate.fitting import MaxRateRegressor
 from fabricast.maxrate.intervals import parameter_intervals
 from fabricast.maxrate.models import CONVENTIONS, FORMS
@@ -165,8 +165,16 @@ def fit_max_rate(
     {'s': 2.0, 'r_n': 10.0, 'r_c': 3.0}
     """
     check_count("draws", draws, 100_000, least=20)
+    check_seed(seed)
+    check_count("node_pairs", node_pairs, 1_000_000)
+    if processes is not None:
+        check_count("processes", processes, 1_000_000)
     path = None if isinstance(measurements, pd.DataFrame) else Path(measurements)
-    rows = _checked(measurements) if path is None else _read(path, processes, node_pairs)  # type: ignore[arg-type]
+    if path is None:
+        check_counts_of_table(processes, node_pairs)
+        rows = _checked(measurements)  # type: ignore[arg-type]
+    else:
+        rows = read_measurement_file(path, processes=processes, node_pairs=node_pairs)
     records = []
     for fit in fit_datasets(rows, model, smallest_bytes=smallest_bytes, draws=draws, seed=seed, path=path):
         for name, value in fit.regressor.parameters_.items():
@@ -182,11 +190,6 @@ def fit_max_rate(
     return pd.DataFrame(records)
 
 
-def _read(path: Path, processes: int | None, node_pairs: int) -> pd.DataFrame:
-    check_count("node_pairs", node_pairs, 1_000_000)
-    return read_measurement_file(path, processes=processes, node_pairs=node_pairs)
-
-
 def _checked(measurements: pd.DataFrame) -> pd.DataFrame:
     rows = measurements.copy()
     needed = ["processes", "size_bytes", "time_s"]
@@ -195,9 +198,11 @@ def _checked(measurements: pd.DataFrame) -> pd.DataFrame:
         raise InputError(f"lacks the columns {', '.join(missing)}", argument="measurements")
     numbers = rows[needed].apply(pd.to_numeric, errors="coerce")
     wrong = ~((numbers > 0) & np.isfinite(numbers)).all(axis=1)
+    wrong |= (numbers["processes"] % 1 != 0) | (rows["processes"].map(lambda value: isinstance(value, bool)))
     if wrong.any():
         raise InputError(
-            f"contains {int(wrong.sum())} invalid rows, expected positive numbers", argument="measurements"
+            f"contains {int(wrong.sum())} invalid rows, expected positive numbers and whole numbers of processes",
+            argument="measurements",
         )
     rows[needed] = numbers
     for name, default in (("dataset", "mine"), ("convention", "one_way")):

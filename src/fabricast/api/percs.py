@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from fabricast.api.quantities import check_count
+from fabricast.api.quantities import check_count, check_seed
 from fabricast.percs.loads import ROUTINGS, route
 from fabricast.percs.mapped_traffic import mapped_traffic
 from fabricast.percs.network_files import load_network
@@ -77,6 +77,8 @@ def link_loads(
     4032
     """
     check_count("tiles", tiles, 100_000)
+    check_count("multiplicity", multiplicity, 65_536)
+    check_seed(seed)
     machine = load_network(
         str(pattern), groups=groups, gateway=gateway, multiplicity=multiplicity,
         file=None if network is None else Path(network), ranks_per_node=ranks_per_node,

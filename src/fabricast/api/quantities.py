@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from numbers import Real
+
 from fabricast.core.errors import InputError
 from fabricast.core.units import parse_bytes
 
-__all__ = ["MOST_THREADS", "check_count", "to_bytes", "to_bytes_per_s"]
+__all__ = ["MOST_THREADS", "check_count", "check_seed", "to_bytes", "to_bytes_per_s"]
 
 MOST_THREADS = 4096
 
@@ -29,8 +31,25 @@ def check_count(argument: str, count: int, most: int, least: int = 1) -> None:
     --------
     >>> check_count("threads", 2, MOST_THREADS)
     """
-    if isinstance(count, bool) or count != count or not least <= count <= most or count != int(count):
-        raise InputError(f"is {count:g}, expected {least:,} to {most:,}", argument=argument)
+    is_number = isinstance(count, Real) and not isinstance(count, bool)
+    if not is_number or count != count or not least <= count <= most or count != int(count):
+        shown = f"{float(count):g}" if is_number else repr(count)
+        raise InputError(f"is {shown}, expected {least:,} to {most:,}", argument=argument)
+
+
+def check_seed(seed: int) -> None:
+    """Check that a seed of random numbers is an integer from 0 to 2**63 - 1.
+
+    Raises
+    ------
+    InputError
+        If it is not.
+
+    Examples
+    --------
+    >>> check_seed(20161113)
+    """
+    check_count("seed", seed, 2**63 - 1, least=0)
 
 
 def to_bytes(size: float | str, argument: str = "size") -> float:

@@ -28,7 +28,14 @@ from fabricast.maxrate.measurements import (
 from fabricast.maxrate.readings import Reading, count_of, numbers_of
 from fabricast.maxrate.transport_output import read_perftest, read_ucx_perftest
 
-__all__ = ["PROGRAMS", "printed_by", "read_measurement_file", "read_output", "write_measurements"]
+__all__ = [
+    "PROGRAMS",
+    "check_counts_of_table",
+    "printed_by",
+    "read_measurement_file",
+    "read_output",
+    "write_measurements",
+]
 
 _INT_BYTES = 4
 _FLOAT_BYTES = 4
@@ -262,6 +269,22 @@ def _check_node_pairs(reading: Reading, node_pairs: int) -> None:
         )  # fmt: skip
 
 
+def check_counts_of_table(processes: int | None, node_pairs: int) -> None:
+    """Refuse numbers of processes and node pairs with a table, whose column counts the processes of one node.
+
+    Raises
+    ------
+    InputError
+        If one of them is specified.
+    """
+    for argument, is_specified in (("processes", processes is not None), ("node_pairs", node_pairs != 1)):
+        if is_specified:
+            raise InputError(
+                "is only for the output of benchmarks; the column processes of a table counts the processes of a node",
+                argument=argument,
+            )
+
+
 def read_measurement_file(path: Path | str, *, processes: int | None = None, node_pairs: int = 1) -> pd.DataFrame:
     """Read measurements from CSV, Parquet or benchmark output, one row per cell.
 
@@ -283,6 +306,7 @@ def read_measurement_file(path: Path | str, *, processes: int | None = None, nod
     """
     path = Path(path)
     if is_table(path):
+        check_counts_of_table(processes, node_pairs)
         return read_measurements(path)
     readings = read_output(path, processes=processes, node_pairs=node_pairs)
     groups = readings.groupby(["path", "processes", "size_bytes", "convention"], sort=True)["time_s"]

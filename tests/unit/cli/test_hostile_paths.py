@@ -4,7 +4,9 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -108,3 +110,27 @@ def test_a_full_disk_has_no_cache(tmp_path, monkeypatch):
     assert cache_folder("kernels") == tmp_path / "free" / "fabricast" / "kernels"
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage._replace(free=0))
     assert cache_folder("kernels") is None
+
+
+@pytest.mark.parametrize("call", [
+    lambda: fc.graph([(0, 2**63)]),
+    lambda: fc.graph([("9" * 30, "1")]),
+    lambda: fc.graph([(0, 1)], start_s=["a"]),
+    lambda: fc.predict("storm8", replace(fc.graph([(0, 1)]), programs=("x",))),
+    lambda: fc.predict("storm8", replace(fc.graph([(0, 1)]), source=np.array([0.0]))),
+    lambda: fc.link_loads("4D-64", mapping="DEF", tiles="a"),
+    lambda: fc.link_loads("4D-64", mapping="DEF", multiplicity=1.5),
+    lambda: fc.link_loads("4D-64", mapping="DEF", seed=-1),
+    lambda: fc.fit_max_rate(TIMES, processes=1.5),
+    lambda: fc.fit_max_rate(TIMES, node_pairs=2),
+    lambda: fc.fit_max_rate(TIMES, seed=-1),
+    lambda: fc.fit_max_rate(TIMES.assign(processes=TIMES["processes"] + 0.5)),
+    lambda: fc.fit_max_rate(TIMES.assign(processes=True)),
+])  # fmt: skip
+def test_impossible_arguments_of_python_are_input_errors(call):
+    with pytest.raises(fc.InputError):
+        call()
+
+
+TIMES = pd.DataFrame([(k, n, 1e-6 * k + n * k / 5e9) for k in (1, 2, 4) for n in (8, 64, 1024, 65536)],
+                     columns=["processes", "size_bytes", "time_s"])  # fmt: skip

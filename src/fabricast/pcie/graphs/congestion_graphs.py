@@ -10,7 +10,8 @@ from html import escape
 import numpy as np
 from numpy.typing import NDArray
 
-from fabricast.core.errors import InputError
+from fabricast.core.errors import InputError, unknown_name
+from fabricast.pcie.graphs.programs import PROGRAMS
 
 __all__ = [
     "MOST_COPIES",
@@ -73,6 +74,9 @@ class CongestionGraphs:
 
     def __post_init__(self) -> None:
         offset, copies = self.offset, self.source.size
+        for name in ("offset", "source", "target"):
+            if getattr(self, name).dtype.kind != "i":
+                raise InputError(f"{name} has elements of type {getattr(self, name).dtype}, expected integers")
         arrays = (self.source, self.target, self.size_bytes, self.start_s)
         if any(array.shape != (copies,) for array in arrays):
             sizes = ", ".join(str(array.size) for array in arrays)
@@ -83,6 +87,9 @@ class CongestionGraphs:
                 f"names, families, offset and programs do not delimit {copies} copies, expected one name and family "
                 "per graph, and an offset that ascends from 0 to the number of copies"
             )
+        unknown = sorted(set(self.programs) - {*PROGRAMS, ""})
+        if unknown:
+            raise unknown_name("program", unknown[0], PROGRAMS)
         lengths = np.diff(offset)
         if lengths.max(initial=0) > MOST_COPIES:
             largest = int(lengths.argmax())
