@@ -129,6 +129,7 @@ def test_two_million_rows_are_predicted_within_the_limits(folder):
     (["schedule", "storm8", "--halo", "9" * 400 + "x2"], "--halo is '999"),
     (["simulate", "storm8", "graphs.csv", "--hop-latency-ns", "inf"], "hop_latency_ns is inf"),
     (["simulate", "storm8", "graphs.csv", "--data-credits", "9" * 15], "data_credits is"),
+    (["predict", "storm8", "--all-to-all", "1MiB", "--size", "2MiB"], "--size cannot be combined with --all-to-all"),
     (["predict", "x" * 5000, "graphs.csv"], "xxx..."),
 ])  # fmt: skip
 def test_out_of_range_options_are_rejected(folder, arguments, message):

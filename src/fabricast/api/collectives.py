@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from fabricast.api.graphs import load_topology
-from fabricast.api.quantities import to_bytes
 from fabricast.collectives.diagnosis import diagnose_collective
 from fabricast.collectives.forecast import DEFAULT_SIZES, CollectiveForecast, forecast_prepared
 from fabricast.collectives.inputs import CollectiveInputs, prepare
 from fabricast.core.errors import InputError
+from fabricast.core.quantities import to_bytes
 from fabricast.diagnosis.bundle import diagnose
 from fabricast.pcie.topology.tree import PcieTree
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from fabricast.api.quantities import to_bytes
 from fabricast.core.errors import InputError
 from fabricast.core.node_rate import NodeRates
+from fabricast.core.quantities import to_bytes
 from fabricast.core.resources import published
 from fabricast.gpucentric.parameters import read_measured
 from fabricast.gpucentric.selector import Choice, select, systems

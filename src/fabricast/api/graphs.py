@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from fabricast.api.quantities import to_bytes
 from fabricast.core.errors import InputError, unknown_name
+from fabricast.core.quantities import to_bytes
 from fabricast.pcie.graphs.collectives import card_arcs, collective_arcs
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, from_arcs
 from fabricast.pcie.graphs.files import read_graphs as read_graph_file

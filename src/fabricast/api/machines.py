@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from fabricast.api.quantities import check_seed
 from fabricast.core.errors import InputError, PeerLinkError
+from fabricast.core.quantities import check_seed
 from fabricast.pcie.graphs.programs import program_of
 from fabricast.pcie.machines.validation import MachineValidation
 from fabricast.pcie.machines.validation import validate_machine as validate

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fabricast.api.quantities import check_count, check_seed
 from fabricast.core.errors import InputError, unknown_name
+from fabricast.core.quantities import check_count, check_seed
 from fabricast.core.seeds import random_generator
 from fabricast.maxrate.benchmark_output import check_counts_of_table, read_measurement_file
 from fabricast.maxrate.fitting import MaxRateRegressor

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fabricast.api.quantities import to_bytes_per_s
 from fabricast.core.errors import InputError, unknown_name
+from fabricast.core.quantities import to_bytes_per_s
 from fabricast.pcie.machines.engine_model import (
     ENDPOINT_ENGINES,
     ENGINE_MODELS,

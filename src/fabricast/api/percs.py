@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from fabricast.api.quantities import check_count, check_seed
+from fabricast.core.quantities import check_count, check_seed
 from fabricast.percs.loads import ROUTINGS, route
 from fabricast.percs.mapped_traffic import mapped_traffic
 from fabricast.percs.network_files import load_network

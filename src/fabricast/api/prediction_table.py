@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from html import escape
 from typing import Any
 
@@ -10,10 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fabricast.core.warnings import Warning, WarningCode
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, from_arcs
 from fabricast.pcie.graphs.rates import CopyTimes
-from fabricast.pcie.graphs.staged import chunk_overhead_s
 from fabricast.pcie.models.evaluation import Evaluation
 from fabricast.pcie.models.removals import Times
 from fabricast.pcie.topology.paths import link_labels
@@ -22,10 +20,8 @@ from fabricast.pcie.topology.tree import PcieTree
 __all__ = [
     "Prediction",
     "communications",
-    "folded",
     "link_columns",
     "makespans",
-    "other_transport",
     "text_columns",
 ]
 
@@ -106,77 +102,9 @@ def communications(tree: PcieTree, graphs: CongestionGraphs) -> dict[str, Any]:
     }
 
 
-def folded(
-    halves: pd.DataFrame, tree: PcieTree, graphs: CongestionGraphs, is_staged: NDArray[np.bool_],
-    rates: Mapping[tuple[str, str], float],
-) -> Prediction:  # fmt: skip
-    """Return one row per copy from the rows of both halves of staged copies.
-
-    The halves overlap: ``elapsed_s`` is the time of the slower one and the time that the driver needs for its chunks.
-    Unless that time was measured, ``earliest_s`` is without it, and ``latest_s`` with one half after the other.
-
-    Parameters
-    ----------
-    halves : pandas.DataFrame
-        Prediction of `fabricast.pcie.graphs.staged.staged_graphs`.
-    tree : PcieTree
-        Topology with host memory.
-    graphs : CongestionGraphs
-        Copies before staging.
-    is_staged : ndarray of bool, shape (copies,)
-        Which copies have two halves.
-    rates : mapping of (str, str) to float
-        Measured rates of single staged copies in bytes/s, by source and target.
-    """
-    times = halves["elapsed_s"].to_numpy()
-    last = np.cumsum(np.where(is_staged, 2, 1)) - 1
-    first = last - is_staged
-    slower = np.where(times[first] > times[last], first, last)
-    rows = halves.iloc[slower].reset_index(drop=True)
-    copies = communications(tree, graphs)
-    ends = zip(copies["source"].astype(str), copies["target"].astype(str), strict=True)
-    measured_s = graphs.size_bytes / np.array([rates.get(pair, np.nan) for pair in ends])
-    is_measured = np.isfinite(measured_s)
-    isolated_s = (rows["elapsed_s"] / rows["slowdown"]).to_numpy()
-    chunks_s = np.where(is_measured, np.maximum(measured_s - isolated_s, 0.0), graphs.size_bytes * chunk_overhead_s())
-    chunks_s = np.where(is_staged, chunks_s, 0.0)
-    unknown = is_staged & ~is_measured
-    columns = {name: rows[name] for name in rows.columns if name not in copies}
-    columns["elapsed_s"] = rows["elapsed_s"] + chunks_s
-    columns["earliest_s"] = rows["earliest_s"] + np.where(unknown, 0.0, chunks_s)
-    other_s = halves["latest_s"].to_numpy()[first + last - slower]
-    columns["latest_s"] = rows["latest_s"] + chunks_s + np.where(unknown, other_s, 0.0)
-    columns["slowdown"] = columns["elapsed_s"] / (isolated_s + chunks_s)
-    transports = pd.Categorical.from_codes(is_staged.astype(np.int8), pd.Index(["p2p", "staged"]))
-    return Prediction({**copies, **columns, "transport": transports})
-
-
 def makespans(table: pd.DataFrame) -> pd.Series[float]:
     """Return the time at which all copies of each graph are complete, in seconds."""
     return (table["start_s"] + table["elapsed_s"]).groupby(table["graph"], observed=True, sort=False).max()
-
-
-def other_transport(staged: pd.DataFrame, direct: pd.DataFrame, *, is_measured: bool) -> Warning:
-    """Return a sentence that compares staged copies with direct ones.
-
-    Parameters
-    ----------
-    staged, direct : pandas.DataFrame
-        Predictions of the same graphs.
-    is_measured : bool
-        Whether measured staged copies bound the prediction.
-    """
-    ends = makespans(staged), makespans(direct)
-    if len(ends[0]) == 1:
-        times = f"complete after {ends[1].iloc[0] * 1e3:.3g} ms, staged ones after {ends[0].iloc[0] * 1e3:.3g} ms"
-    else:
-        times = (
-            f"need {(ends[1] / ends[0]).median():.3g} times as long as staged ones (median of {len(ends[0]):,} graphs)"
-        )
-    share = f"{chunk_overhead_s() * 1e12:.3g} µs per MB for the chunks of the driver, as on public machines"
-    bound = f"; staged times include {share}: measure staged copies (--measurements)"
-    bound = "" if is_measured else bound
-    return Warning(WarningCode.OTHER_TRANSPORT, f"with peer access (transport p2p), all copies would {times}{bound}")
 
 
 def isolated_times(tree: PcieTree, graphs: CongestionGraphs, times: Times) -> NDArray[np.float64]:

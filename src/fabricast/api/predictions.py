@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from inspect import signature
 from pathlib import Path
@@ -16,14 +16,13 @@ from fabricast.api.model_parameters import DEFAULT_MODEL, ModelInputs
 from fabricast.api.prediction_table import (
     Prediction,
     communications,
-    folded,
     isolated_times,
     link_columns,
-    other_transport,
     text_columns,
 )
-from fabricast.api.quantities import MOST_THREADS, check_count
+from fabricast.api.staged_predictions import folded, other_transport, with_limiting_copies
 from fabricast.core.errors import InputError, near_names
+from fabricast.core.quantities import MOST_THREADS, check_count
 from fabricast.core.warnings import Warning, WarningCode
 from fabricast.pcie.graphs.checks import reject_peer_copies
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
@@ -167,7 +166,7 @@ def predict(
         limited_by = explain and graphs.source.size <= most_explained(inputs)
     is_staged = staged_copies(tree, graphs, transport)
     if is_staged.any():
-        return predict_staged(tree, graphs, inputs, is_staged, explain=explain, threads=threads)
+        return predict_staged(tree, graphs, inputs, is_staged, explain=explain, limited_by=limited_by, threads=threads)
     predictor = Predictor(tree, inputs, explain=explain, limited_by=limited_by, threads=threads)
     table = predictor.predict(graphs)
     table.attrs["warnings"] = predictor.warnings()
@@ -176,20 +175,22 @@ def predict(
 
 def predict_staged(
     tree: PcieTree, graphs: CongestionGraphs, inputs: ModelInputs, is_staged: NDArray[np.bool_], *,
-    explain: bool = True, threads: int = 1,
+    explain: bool = True, limited_by: bool = False, threads: int = 1,
 ) -> Prediction:  # fmt: skip
     """Predict copies of which some pass through host memory; see `predict`."""
     if not inputs.is_engine_model:
-        raise InputError(
-            f"is staged for {int(is_staged.sum()):,} copies, which only {' and '.join(ENGINE_MODELS)} support; choose "
-            "one of them, or transport p2p",
-            argument="transport",
-        )
+        text = f"is staged for {int(is_staged.sum()):,} copies, which only {' and '.join(ENGINE_MODELS)} support"
+        raise InputError(f"{text}; choose one of them, or transport p2p", argument="transport")
     predictor = Predictor(tree, inputs, explain=explain, limited_by=False, threads=threads)
     halves = predictor.predict(staged_graphs(predictor.tree, graphs, is_staged))
     rates = inputs.staged_rates(tree)
     table = folded(halves, predictor.tree, graphs, is_staged, rates)
-    table.attrs["warnings"] = predictor.warnings()
+    predictor.compare_staged(table, rates)
+    warnings = predictor.warnings()
+    if explain and limited_by:
+        table = with_limiting_copies(table, predictor.tree, graphs, is_staged, predictor.elapsed_s)
+        warnings = [one for one in warnings if one.code is not WarningCode.LIMITING_COPIES_OMITTED]
+    table.attrs["warnings"] = warnings
     if explain:
         direct = Predictor(tree, inputs, explain=False, threads=threads).predict(graphs)
         table.attrs["warnings"].append(other_transport(table, direct, is_measured=bool(rates)))
@@ -281,6 +282,17 @@ class Predictor:
         self._remember(graphs, table)
         return table
 
+    def elapsed_s(self, graphs: CongestionGraphs) -> NDArray[np.float64]:
+        """Return the elapsed time of each copy in s (models with engines), without recording warnings."""
+        assert self._engines is not None
+        return self._engines.times(graphs, warn=False).end_s - graphs.start_s
+
+    def compare_staged(self, table: Prediction, known: Mapping[tuple[str, str], float]) -> None:
+        """Compare staged copies of unmeasured transport with the measured rates of their pairs, for `warnings`."""
+        for _, row in table[table["transport"] == "staged"].drop_duplicates(["source", "target"]).iterrows():
+            if self._engines is not None and (flow := (str(row["source"]), str(row["target"]))) not in known:
+                self._engines.compare(flow, float(row["size_bytes"] / row["elapsed_s"] * row["slowdown"]))
+
     def predict_parts(self, parts: Iterable[CongestionGraphs]) -> Iterator[Prediction]:
         """Yield the times of blocks of graphs, in their order.
 
@@ -336,10 +348,6 @@ class Predictor:
         found = engines.times(graphs, explain=self._explain)
         elapsed_s = found.end_s - graphs.start_s
         isolated_s = engines.isolated_s(graphs)
-
-        def times(some: CongestionGraphs) -> NDArray[np.float64]:
-            return engines.times(some, warn=False).end_s - some.start_s
-
         return Prediction(
             {
                 **communications(self._tree, graphs),
@@ -348,7 +356,7 @@ class Predictor:
                 "earliest_s": found.earliest_s - graphs.start_s,
                 "latest_s": found.latest_s - graphs.start_s,
                 **(text_columns(found) if self._explain else {}),
-                **self._limiting(graphs, elapsed_s, isolated_s, times),
+                **self._limiting(graphs, elapsed_s, isolated_s, self.elapsed_s),
             }
         )
 
@@ -401,7 +409,9 @@ class Predictor:
         def add(code: WarningCode, text: str) -> None:
             warnings.append(Warning(code, text))
 
-        if self._classes:
+        if any(warning.code is WarningCode.MEASUREMENT_CONTRADICTED for warning in warnings):
+            add(WarningCode.EXPECTED_ERROR, "expected error: unknown, the measurements contradict the forecast")
+        elif self._classes:
             add(WarningCode.EXPECTED_ERROR, expected_error_text(self._name, self._classes))
         if self._has_programs:
             add(

@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 
 from fabricast.api.graphs import check_endpoints
-from fabricast.api.quantities import MOST_THREADS, check_count, to_bytes_per_s
 from fabricast.core.errors import InputError, unknown_name
+from fabricast.core.quantities import MOST_THREADS, check_count, to_bytes_per_s
 from fabricast.core.warnings import Warning
 from fabricast.pcie.graphs.checks import reject_peer_copies
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, from_arcs

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from fabricast.api.graphs import check_endpoints
 from fabricast.api.prediction_table import Prediction, communications
-from fabricast.api.quantities import MOST_THREADS, check_count
 from fabricast.core.errors import unknown_name
+from fabricast.core.quantities import MOST_THREADS, check_count
 from fabricast.core.warnings import Warning, WarningCode
 from fabricast.pcie.graphs.checks import reject_peer_copies
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs

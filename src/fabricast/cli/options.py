@@ -82,7 +82,7 @@ def size_of(text: str, option: str = "--size") -> float:
 
 def rate_of(text: str | None, option: str = "--bandwidth") -> float | None:
     """Return a rate in bytes/s; None if unspecified."""
-    from fabricast.api.quantities import to_bytes_per_s
+    from fabricast.core.quantities import to_bytes_per_s
 
     if text is None:
         return None

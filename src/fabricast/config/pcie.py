@@ -217,6 +217,8 @@ class PcieConfig(Section):
         for name in graph_sets:
             if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
                 raise ValueError(f"name '{name}': expected letters, digits, '_' and '-' only")
+            if name.lower() in ("null", "true", "false", "yes", "no", "on", "off"):
+                raise ValueError(f"name '{name}' is a value in YAML, expected another name")
             if name in _RESERVED_SETS:
                 raise ValueError(f"name '{name}' is reserved by the study, expected another name")
         if not any(entry.holds_graphs for entry in graph_sets.values()):

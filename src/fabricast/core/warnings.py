@@ -44,6 +44,7 @@ class WarningCode(StrEnum):
     DEFAULT_PROGRAM = "default_program"
     INTER_SOCKET_COPIES = "inter_socket_copies"
     INTER_SOCKET_RANGE = "inter_socket_range"
+    INTER_SOCKET_UNMEASURED = "inter_socket_unmeasured"
     DIVIDED_WRITES = "divided_writes"
     SMALL_COPIES = "small_copies"
     STARVATION = "starvation"
@@ -69,6 +70,7 @@ class WarningCode(StrEnum):
     SLOW_ENDPOINT = "slow_endpoint"
     SLOW_DIRECTION = "slow_direction"
     SLOW_COPIES = "slow_copies"
+    SLOWER_THAN_STAGED = "slower_than_staged"
     MISSING_PROBES = "missing_probes"
     ROOT_COMPLEX_UNMEASURED = "root_complex_unmeasured"
     CROSSING_UNMEASURED = "crossing_unmeasured"
@@ -95,6 +97,7 @@ _CONTRADICTIONS = frozenset(
         WarningCode.SLOW_ENDPOINT,
         WarningCode.SLOW_DIRECTION,
         WarningCode.SLOW_COPIES,
+        WarningCode.SLOWER_THAN_STAGED,
     }
 )
 

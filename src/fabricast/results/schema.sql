@@ -762,11 +762,12 @@ CREATE VIEW error_by_model AS
   FROM error_band AS band JOIN study ON study.study = band.study AND study.tolerance = band.tolerance
   ORDER BY ALL;
 -- The 50 largest errors of each study for each kind of reference, with the graph as text. Trivial baselines, which leave
--- out contention or the protocol, are omitted: their errors would fill the list.
+-- out contention, ports or the protocol, are omitted: their errors would fill the list.
 CREATE VIEW worst_cases AS
   WITH judged AS (
     SELECT * FROM comparison
-    WHERE model NOT IN ('no_contention', 'sharing_on_the_tree', 'postal', 'alpha_beta', 'nccl_estimate')
+    WHERE model NOT IN (
+      'no_contention', 'sharing_on_the_tree', 'max_min', 'busiest_link', 'postal', 'alpha_beta', 'nccl_estimate')
   ), bound AS (
     SELECT study, kind, list_min(max(abs(relative_error), 50)) AS least FROM judged GROUP BY study, kind
   ), worst AS (

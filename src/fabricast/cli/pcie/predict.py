@@ -19,7 +19,6 @@ from fabricast.cli.options import (
     OUTPUT,
     PARAMETERS,
     PCIE_ONLY,
-    SIZE,
     TAU,
     THREADS,
     TOPOLOGY,
@@ -30,6 +29,7 @@ from fabricast.cli.options import (
     rate_of,
     size_of,
 )
+from fabricast.core.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -71,6 +71,11 @@ LIMITED_BY = typer.Option(
     help="Add the copies whose removal shortens each copy; by default up to 5,000 rows, a million without engines.",
     show_default=False,
 )
+SIZE_OF_COPIES = typer.Option(
+    "--size",
+    help="Size of each copy, such as 64MiB, if the file has no column size_bytes; by default 300MiB.",
+    show_default=False,
+)
 TRANSPORT = typer.Option(
     help="auto (staged through host memory for pairs without peer access), p2p, staged, or both side by side."
 )
@@ -92,7 +97,7 @@ def predict(
     ring: Annotated[bool, RING] = False,
     host_to_all: Annotated[bool, HOST_TO_ALL] = False,
     copies: Annotated[str | None, COPIES] = None,
-    size: Annotated[str, SIZE] = "300MiB",
+    size: Annotated[str | None, SIZE_OF_COPIES] = None,
     model: Annotated[str, MODEL] = "ports_and_engines",
     parameters: Annotated[Path | None, PARAMETERS] = None,
     bandwidth: Annotated[str | None, BANDWIDTH] = None,
@@ -122,7 +127,7 @@ def predict(
     from fabricast.pcie.topology.memory import with_host_memory
 
     check_model_parameters(tau, crossing_cost)
-    size_bytes = size_of(size)
+    size_bytes = _size_bytes(size, all_to_all)
     check_output(output, ".csv", ".parquet", inputs=(graphs, parameters, measurements, topology))
     check_output(draw, ".svg", option="--draw", inputs=(graphs, parameters, measurements, topology))
     shown = printed_format(format_, output)
@@ -150,7 +155,7 @@ def predict(
         limited_by = read.source.size <= most_explained(inputs)
     is_staged = staged_copies(predictor().tree, read, "p2p" if transport == "both" else transport)
     if is_staged.any():
-        table = predict_staged(tree, read, inputs, is_staged, explain=explain, threads=threads)
+        table = predict_staged(tree, read, inputs, is_staged, explain=explain, limited_by=limited_by, threads=threads)
         warnings = table.attrs["warnings"]
     else:
         whole = predictor(limited_by=limited_by)
@@ -165,6 +170,12 @@ def predict(
     else:
         write_elapsed(table, output)
     print_warnings(warnings)
+
+
+def _size_bytes(size: str | None, all_to_all: str | None) -> float:
+    if size is not None and all_to_all is not None:
+        raise InputError("cannot be combined with --all-to-all SIZE", argument="size")
+    return size_of(size or "300MiB")
 
 
 def _staged_s(tree: PcieTree, graphs: CongestionGraphs, inputs: ModelInputs, threads: int) -> pd.Series[float]:

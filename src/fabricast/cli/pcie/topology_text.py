@@ -6,6 +6,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.tree import Tree
 
+from fabricast.pcie.topology.memory import UNLIMITED
 from fabricast.pcie.topology.parts import PeerLink
 from fabricast.pcie.topology.tree import PcieTree
 
@@ -32,7 +33,9 @@ def tree_text(tree: PcieTree) -> Tree:
         if vertex.parent is not None:
             if vertex.generation is not None:
                 parts.append(f"Gen{vertex.generation} x{vertex.width}")
-            if tree.link_bytes_per_s:
+            if vertex.capacity >= UNLIMITED:
+                parts.append("no limit known")
+            elif tree.link_bytes_per_s:
                 parts.append(f"{vertex.capacity * tree.link_bytes_per_s / 1e9:.2f} GB/s")
             elif vertex.capacity != 1.0:
                 parts.append(f"capacity {vertex.capacity:g}")

@@ -96,7 +96,7 @@ def validate(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="CSV file for the rows.")] = None,
     include_display: Annotated[bool, DISPLAY] = False,
 ) -> None:  # fmt: skip
-    """Report forecast errors on measured copies; exit code 1 if measurements contradict the topology."""
+    """Report forecast errors on measured copies; exit code 1 for contradictions, or if no graph can be validated."""
     from rich.console import Console
 
     from fabricast.cli.options import rate_of
@@ -124,4 +124,7 @@ def validate(
 
         write_text(output, found.rows.to_csv(index=False))
     Console(width=140, soft_wrap=True, highlight=False).print(validation_text(tree.name, found, copies.programs))
-    raise typer.Exit(code=1 if any(warning.code.is_contradiction for warning in found.warnings) else 0)
+    contradicts = any(warning.code.is_contradiction for warning in found.warnings)
+    # A file whose graphs are all excluded answers nothing; one with single copies only is a calibration.
+    is_no_answer = not found.rows["judged"].any() and (found.rows["reason_code"] != "calibration").any()
+    raise typer.Exit(code=1 if contradicts or is_no_answer else 0)

@@ -101,6 +101,7 @@ def _slow_everywhere(tree: PcieTree, isolated: dict[tuple[str, str], float]) -> 
     yield Warning(
         WarningCode.SLOW_COPIES,
         f"all isolated copies between GPUs are slow: the median is {float(np.median(rates)) / 1e9:.4g} GB/s, "
-        f"{float(np.median(rates)) / links:.0%} of the {links / 1e9:.4g} GB/s that the links allow; check whether peer "
-        "access is enabled ('nvidia-smi topo -p2p r'): without it, copies are staged through host memory",
+        f"{float(np.median(rates)) / links:.0%} of the {links / 1e9:.4g} GB/s that the links allow; check peer access "
+        "('nvidia-smi topo -p2p r': without it, copies are staged through host memory), access control (ACS) and the "
+        "IOMMU",
     )

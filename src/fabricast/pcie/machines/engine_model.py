@@ -67,6 +67,8 @@ _ASSUMPTIONS = {
     "to latest_s the range over draws",
     WarningCode.INTER_SOCKET_RANGE: "the capacity of the link between root complexes is unknown for these copies: "
     "elapsed_s assumes one link of the tree, earliest_s a link that limits no copy, latest_s the rate of a single copy",
+    WarningCode.INTER_SOCKET_UNMEASURED: "no single copy between these sockets was measured: latest_s is unknown; "
+    "measure one ('fabricast probes')",
     WarningCode.MEMORY_CAPACITY_UNKNOWN: "no probe measured the capacity of host memory for several copies: it is "
     "assumed not to be a bottleneck, so elapsed_s is a lower bound; measure it ('fabricast probes')",
     WarningCode.DIRECT_LINK_RATE_NOMINAL: "copies use NVLink, NVSwitch or xGMI at the rate in the topology, headers "
@@ -172,7 +174,7 @@ class EngineModel:
         model: str = PORTS_AND_ENGINES,
         measured: Mapping[tuple[str, str], float] | None = None,
     ) -> None:
-        self._measured = dict(measured or {})
+        self._measured, self._compared = dict(measured or {}), set[tuple[str, str]]()
         self._contradicted: dict[tuple[str, str], tuple[float, float]] = {}
         self._sharing = _SHARING[model]
         if not isinstance(rates, Calibration):
@@ -217,8 +219,7 @@ class EngineModel:
         PeerLinkError
             If a copy uses a direct link of unknown rate.
         InputError
-            If several copies use host memory of unknown capacity, if the rate of a single copy between sockets is
-            needed and was not measured, or if a graph has too many copies.
+            If a graph has too many copies.
         """
         if not warn:
             before = self._counts.copy(), dict(self._examples), dict(self._last)
@@ -328,23 +329,24 @@ class EngineModel:
             return completion
         worst = self.calibration.with_inter_socket_worst_case(tree, flows)
         if worst is None:
-            raise InputError(
-                f"graph '{name}' copies between sockets, whose bandwidth is not calibrated for these copies; measure a "
-                "single copy between them ('fabricast probes')"
-            )
+            self._count(WarningCode.INTER_SOCKET_UNMEASURED, name)
+            return completion
         narrow = times(*limits_of(worst, tree, flows))
         return replace(completion, latest_s=np.maximum(completion.latest_s, narrow.latest_s))
 
     def _compare(self, flows: list[tuple[str, str]]) -> None:
         """Compare the forecasts of isolated copies with their measured rates."""
         for flow in flows:
-            measured = self._measured.pop(flow, None)
-            if measured is None:
-                continue
-            pair = self.tree.endpoint_number[flow[0]], self.tree.endpoint_number[flow[1]]
-            forecast = isolated_rate(self.tree, pair, self.calibration.rates, over_peer_links=True)
-            if abs(forecast / measured - 1) > _CONTRADICTS:
-                self._contradicted[flow] = forecast, measured
+            if flow in self._measured and flow not in self._compared:
+                pair = self.tree.endpoint_number[flow[0]], self.tree.endpoint_number[flow[1]]
+                self.compare(flow, isolated_rate(self.tree, pair, self.calibration.rates, over_peer_links=True))
+
+    def compare(self, flow: tuple[str, str], forecast_bytes_per_s: float) -> None:
+        """Compare the forecast of an isolated copy with its measured rate, if any; `warnings` has contradictions."""
+        self._compared.add(flow)
+        measured = self._measured.get(flow)
+        if measured is not None and abs(forecast_bytes_per_s / measured - 1) > _CONTRADICTS:
+            self._contradicted[flow] = forecast_bytes_per_s, measured
 
     def _contradictions(self) -> list[Warning]:
         if not self._contradicted:
@@ -352,7 +354,9 @@ class EngineModel:
         found = sorted(self._contradicted.items(), key=lambda item: -abs(np.log(item[1][0] / item[1][1])))
         (source, target), (forecast, measured) = found[0]
         ends = Counter(end for (one, other), _ in found for end in (one, other))
-        (gpu, count), all_of = ends.most_common(1)[0], len(found)
+        # Of GPUs in equally many of these copies, the one with the lowest measured rates is the cause.
+        gpu = min(ends, key=lambda end: (-ends[end], self._median_rate(end)))
+        count, all_of = ends[gpu], len(found)
         common = f"; all {all_of} such copies use GPU {gpu}: check the width of its link (LnkSta of 'lspci -vv')"
         others = f" and {all_of - 1} further copies differ by more than {_CONTRADICTS:.0%}" if all_of > 1 else ""
         return [
@@ -363,6 +367,10 @@ class EngineModel:
                 f"{common if count == all_of > 1 else '; check the topology'}",
             )
         ]
+
+    def _median_rate(self, end: str) -> float:
+        """Return the median measured rate of isolated copies of an endpoint."""
+        return float(np.median([rate for flow, rate in self._measured.items() if end in flow]))
 
     def _check(self, name: str, flows: list[tuple[str, str]]) -> None:
         tree = self.tree

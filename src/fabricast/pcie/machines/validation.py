@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from fabricast.core.errors import InputError
 from fabricast.core.warnings import Warning
 from fabricast.pcie.engines.forecast import Sharing, isolated_rate, total_rate
 from fabricast.pcie.graphs.programs import PROGRAMS
@@ -32,6 +33,10 @@ from fabricast.pcie.topology.parts import PeerLink, direct_rates
 from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["MachineValidation", "validate_machine"]
+
+
+#: Maximum number of measured graphs: each takes a few milliseconds.
+MOST_GRAPHS = 20_000
 
 
 @dataclass(frozen=True)
@@ -83,6 +88,8 @@ def validate_machine(
     MachineValidation
         Rows, parameters, and warnings.
     """
+    if len(graphs) > MOST_GRAPHS:
+        raise InputError(f"has {len(graphs):,} graphs, expected at most {MOST_GRAPHS:,}", argument="measured")
     whole = with_host_memory(tree)
     calibration = calibrate_machine(
         whole, graphs, one_way_bytes_per_s=one_way_bytes_per_s, one_way_source=one_way_source

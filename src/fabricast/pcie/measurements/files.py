@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from fabricast.core.errors import InputError
-from fabricast.core.warnings import Warning
+from fabricast.core.warnings import Warning, WarningCode
 from fabricast.inputs.csv_files import MOST_ROWS, CsvRow, read_csv
 from fabricast.inputs.files import is_table
 from fabricast.inputs.parquet_files import ParquetRow, parquet_rows, read_parquet
@@ -23,11 +23,14 @@ from fabricast.pcie.measurements.addresses import address_warnings, by_address, 
 from fabricast.pcie.measurements.benchmark_output import FASTEST_BYTES_PER_S, copies_in, read_benchmark_output
 from fabricast.pcie.measurements.measured_graph import CALIBRATION, EXCLUDED_ROLES, JUDGED, UNKNOWN_ROLE, MeasuredGraph
 from fabricast.pcie.measurements.pair_tables import is_pair_table, read_pair_table
+from fabricast.pcie.measurements.peer_access import staged_rates
 from fabricast.pcie.topology.memory import HOST
 from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["MachineCopies", "copies_of_machine", "copy_times", "read_measured_copies"]
 
+#: Share by which direct copies are slower than staged ones before a warning.
+_SLOWER = 0.15
 #: Columns of rates, and their units in bytes/s.
 _RATES = {
     "rate_bytes_per_s": 1.0, "rate_gb_per_s": 1e9, "rate_gib_per_s": 2.0**30, "total_bytes_per_s": 1.0,
@@ -326,8 +329,25 @@ def copies_of_machine(
         return MachineCopies(read_measured_copies(path, program=program, system=system))
     output = read_benchmark_output(path)
     addresses = {} if output.path.suffix.lower() == ".json" else printed_addresses(output.text)
-    warnings = address_warnings(tree, addresses)
-    return MachineCopies(by_address(tree, copies_in(output), addresses), warnings, output.programs)
+    graphs = by_address(tree, copies_in(output), addresses)
+    warnings = (*address_warnings(tree, addresses), *_slower_than_staged(graphs, staged_rates(tree, output.path)))
+    return MachineCopies(graphs, warnings, output.programs)
+
+
+def _slower_than_staged(graphs: Sequence[MeasuredGraph], staged: Mapping[tuple[str, str], float]) -> Iterator[Warning]:
+    """Yield a warning if most direct copies are slower than copies of the same pairs through host memory."""
+    direct = {graph.flows[0]: graph.total_bytes_per_s for graph in graphs if len(graph.flows) == 1}
+    pairs = sorted(set(direct) & set(staged))
+    slower = [pair for pair in pairs if direct[pair] < (1 - _SLOWER) * staged[pair]]
+    if not slower or 2 * len(slower) < len(pairs):
+        return
+    one = min(slower, key=lambda pair: direct[pair] / staged[pair])
+    yield Warning(
+        WarningCode.SLOWER_THAN_STAGED,
+        f"direct copies of {len(slower)} of {len(pairs)} pairs are slower than their copies through host memory, for "
+        f"example {'>'.join(one)} with {direct[one] / 1e9:.4g} and {staged[one] / 1e9:.4g} GB/s: peer access is worse "
+        "than staging; check access control (ACS) and the IOMMU, or switch peer access off (NCCL_P2P_DISABLE=1)",
+    )
 
 
 def copy_times(path: Path | str) -> pd.DataFrame:

@@ -11,8 +11,10 @@ import fabricast as fc
 from fabricast.cli.main import app
 from fabricast.core.errors import InputError
 from fabricast.core.resources import published
+from fabricast.core.warnings import WarningCode
 from fabricast.pcie.graphs.staged import chunk_overhead_s
 from fabricast.pcie.topology.regular import regular_tree
+from tests.unit.diagnosis.test_diagnose import peer_test
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +65,44 @@ def test_staged_pairs_below_one_switch_share_its_uplink(tree):
     assert staged == pytest.approx([2 * time + SIZE * chunk_overhead_s() for time in direct], rel=0.05)
     across = elapsed(tree, [(0, 4), (5, 1)], size=SIZE, transport="staged")
     assert max(across) < 0.65 * max(staged)
+
+
+def test_copies_that_limit_a_staged_copy(tree):
+    """Removing the first of limited_by shortens the copy, and no other removal shortens it more."""
+    copies = [(0, 1), (2, 1), (3, 4), (5, 6)]
+    table = fc.predict(tree, copies, size=SIZE, transport="staged")
+    assert (table["slowdown"] > 1.01).any()
+    for number, row in table.iterrows():
+        others = [copy for copy in copies if copy != copies[number]]
+        without = {
+            f"{one[0]}>{one[1]}": fc.predict(
+                tree, [copy for copy in copies if copy != one], transport="staged", size=SIZE
+            )
+            for one in others
+        }
+        times = {
+            name: rows.loc[(rows["source"] == row["source"]) & (rows["target"] == row["target"]), "elapsed_s"].item()
+            for name, rows in without.items()
+        }
+        if row["slowdown"] > 1 + 1e-6:
+            first = row["limited_by"].split()[0]
+            assert row["elapsed_without_s"] == pytest.approx(times[first], rel=1e-9)
+            assert times[first] == pytest.approx(min(times.values()), rel=1e-9)
+        else:
+            assert row["limited_by"] == ""
+
+
+def test_measured_direct_copies_contradict_a_staged_forecast(tree, tmp_path):
+    """A GPU with one lane in a file of direct copies, on a machine whose copies are assumed to be staged."""
+    rates = [[3.9 if 6 in (one, other) else 25.9 for other in range(8)] for one in range(8)]
+    (tmp_path / "p2p.txt").write_text(peer_test(rates))
+    staged = replace(tree, staged_pairs=tuple((str(a), str(b)) for a in range(8) for b in range(8) if a != b))
+    for copies in ([(0, 6)], [(0, 6), (6, 0)], fc.all_to_all(tree)):
+        warnings = fc.predict(staged, copies, measurements=tmp_path / "p2p.txt").attrs["warnings"]
+        (found,) = [one.text for one in warnings if one.code == WarningCode.MEASUREMENT_CONTRADICTED]
+        assert "the measurements have 3.9 GB/s" in found
+        assert len(copies) == 1 or "use GPU 6" in found
+        assert any("the measurements contradict the forecast" in one.text for one in warnings)
 
 
 def test_reads_of_host_memory_do_not_wait_for_each_other(tree):

@@ -4,6 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fabricast.cli.main import app
+from tests.unit.diagnosis.test_diagnose import peer_test
 
 LINKED = "pcie5_four_switches"
 
@@ -45,3 +46,34 @@ def test_graphs_that_cannot_be_compared_are_no_success(tmp_path):
     path.write_text("graph,communications,total_gb_per_s,role\nb,0>4 1>4,26,collapse\n")
     result = CliRunner().invoke(app, ["topology", "check", LINKED, str(path)])
     assert result.exit_code == 1 and "none of 1 graphs can be compared" in result.output
+
+
+def test_validation_without_a_comparable_graph_is_no_success(tmp_path):
+    path = tmp_path / "measured.csv"
+    path.write_text("graph,communications,total_gb_per_s,role\na,0>1,26,\nb,0>4 1>4,26,collapse\n")
+    result = CliRunner().invoke(app, ["validate", "flat4x2", str(path)])
+    assert result.exit_code == 1 and "no graph can be validated" in result.output
+    assert (
+        CliRunner().invoke(app, ["validate", "flat4x2", str(written(tmp_path, pairs(lambda s, t: 26)))]).exit_code == 0
+    )
+
+
+@pytest.mark.parametrize("command", [["validate"], ["topology", "check"]])
+def test_direct_copies_that_are_slower_than_staged_ones(tmp_path, command):
+    direct, staged = ([[rate] * 8 for _ in range(8)] for rate in (9.0, 18.0))
+    slow = peer_test(staged).replace("P2P=Enabled Bandwidth (P2P Writes)", "P2P=Disabled Bandwidth") + peer_test(direct)
+    (tmp_path / "p2p.txt").write_text(slow)
+    result = CliRunner().invoke(app, [*command, LINKED, str(tmp_path / "p2p.txt")])
+    text = " ".join(result.output.split())
+    assert result.exit_code == 1
+    assert "direct copies of 56 of 56 pairs are slower than their copies through host memory" in text
+    assert "peer access is worse than staging" in text
+    (tmp_path / "p2p.txt").write_text(slow.replace("9.00", "25.00"))
+    assert "slower_than_staged" not in CliRunner().invoke(app, [*command, LINKED, str(tmp_path / "p2p.txt")]).output
+
+
+def test_very_many_graphs_are_refused_with_the_limit(tmp_path):
+    (tmp_path / "many.csv").write_text("graph,communications,total_gb_per_s\n" + "a,0>1 2>3,26\n" * 20_001)
+    result = CliRunner().invoke(app, ["validate", "flat4x2", str(tmp_path / "many.csv")])
+    assert result.exit_code != 0
+    assert "has 20,001 graphs, expected at most 20,000" in str(result.exception)
