@@ -107,6 +107,7 @@ def calibrate(
     missing = [name for name in PROBE_COLUMNS if name not in times]
     if missing:
         raise InputError(f"lacks the columns {', '.join(missing)}", argument="probes")
+    times = times.assign(source=times["source"].astype(str), target=times["target"].astype(str))
     try:
         if not pcie_only:
             for source, target in zip(times["source"], times["target"], strict=True):

@@ -184,7 +184,7 @@ def predict_staged(
     predictor = Predictor(tree, inputs, explain=explain, limited_by=False, threads=threads)
     halves = predictor.predict(staged_graphs(predictor.tree, graphs, is_staged))
     rates = inputs.staged_rates(tree)
-    table = folded(halves, predictor.tree, graphs, is_staged, rates)
+    table = folded(halves, predictor.tree, graphs, is_staged, rates, predictor.elapsed_s)
     predictor.compare_staged(table, rates)
     warnings = predictor.warnings()
     if explain and limited_by:

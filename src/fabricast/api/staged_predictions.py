@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fabricast.api.prediction_table import Prediction, communications, makespans
 from fabricast.core.warnings import Warning, WarningCode
-from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
+from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, from_arcs
 from fabricast.pcie.graphs.staged import chunk_overhead_s, staged_graphs
 from fabricast.pcie.models.removals import Times, removal_texts, removals
 from fabricast.pcie.topology.tree import PcieTree
@@ -23,7 +23,7 @@ _SAME = 1e-9
 
 def folded(
     halves: pd.DataFrame, tree: PcieTree, graphs: CongestionGraphs, is_staged: NDArray[np.bool_],
-    rates: Mapping[tuple[str, str], float],
+    rates: Mapping[tuple[str, str], float], elapsed_s: Times,
 ) -> Prediction:  # fmt: skip
     """Return one row per copy from the rows of both halves of staged copies.
 
@@ -42,6 +42,8 @@ def folded(
         Which copies have two halves.
     rates : mapping of (str, str) to float
         Measured rates of single staged copies in bytes/s, by source and target.
+    elapsed_s : callable
+        Function that returns the elapsed time of each copy of some graphs in s.
     """
     times = halves["elapsed_s"].to_numpy()
     last = np.cumsum(np.where(is_staged, 2, 1)) - 1
@@ -52,7 +54,7 @@ def folded(
     ends = zip(copies["source"].astype(str), copies["target"].astype(str), strict=True)
     measured_s = graphs.size_bytes / np.array([rates.get(pair, np.nan) for pair in ends])
     is_measured = np.isfinite(measured_s)
-    isolated_s = (rows["elapsed_s"] / rows["slowdown"]).to_numpy()
+    isolated_s = _isolated_s(tree, graphs, is_staged, elapsed_s)
     chunks_s = np.where(is_measured, np.maximum(measured_s - isolated_s, 0.0), graphs.size_bytes * chunk_overhead_s())
     chunks_s = np.where(is_staged, chunks_s, 0.0)
     unknown = is_staged & ~is_measured
@@ -64,6 +66,21 @@ def folded(
     columns["slowdown"] = columns["elapsed_s"] / (isolated_s + chunks_s)
     transports = pd.Categorical.from_codes(is_staged.astype(np.int8), pd.Index(["p2p", "staged"]))
     return Prediction({**copies, **columns, "transport": transports})
+
+
+def _isolated_s(
+    tree: PcieTree, graphs: CongestionGraphs, is_staged: NDArray[np.bool_], elapsed_s: Times
+) -> NDArray[np.float64]:
+    """Return the time of each copy alone, whose halves may slow each other, without the time for chunks."""
+    numbers = graphs.source * len(tree.endpoint_names) + graphs.target
+    _, first, of_copy = np.unique(numbers, return_index=True, return_inverse=True)
+    arcs = [[(int(graphs.source[copy]), int(graphs.target[copy]))] for copy in first]
+    flags = is_staged[first]
+    times = elapsed_s(staged_graphs(tree, from_arcs(arcs, size_bytes=1e9), flags))
+    last = np.cumsum(np.where(flags, 2, 1)) - 1
+    # All models are linear in the size of an isolated copy.
+    alone_s: NDArray[np.float64] = np.maximum(times[last - flags], times[last])[of_copy] * graphs.size_bytes / 1e9
+    return alone_s
 
 
 def with_limiting_copies(

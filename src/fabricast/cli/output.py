@@ -121,7 +121,8 @@ def elapsed_lines(table: pd.DataFrame) -> list[str]:
     for name in ends.index[:_MOST_LINES]:
         rate = sizes[name] / ends[name] / 1e9
         also = "" if staged is None else f"; staged copies after {staged[name] * 1e3:.3g} ms"
-        lines.append(f"{name}: all copies complete after {ends[name] * 1e3:.3g} ms, {rate:.3g} GB/s in total{also}")
+        total = f"{rate:,.0f}" if rate >= 1000 else f"{rate:.3g}"
+        lines.append(f"{name}: all copies complete after {ends[name] * 1e3:.3g} ms, {total} GB/s in total{also}")
     return lines
 
 

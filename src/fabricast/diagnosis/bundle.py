@@ -244,10 +244,28 @@ def _of_copies(tree: PcieTree, source: Source) -> Iterator[Evidence]:
     validation = validate_machine(
         tree, copies.graphs, one_way_bytes_per_s=single_copy_rate_of(tree), warnings=copies.warnings
     )
-    for warning in validation.warnings:
-        if warning.code.is_contradiction:
-            remedy = "check 'lspci -vv' (LnkSta, ACSCtl) while the GPUs copy, and measure again"
-            yield Evidence(warning.code, warning.text, str(source.path), remedy, _CONTRADICTION)
+    found = [warning for warning in validation.warnings if warning.code.is_contradiction]
+    if any(warning.code in _SPECIFIC for warning in found):
+        # A slow GPU or direction explains why copies of one class differ.
+        found = [warning for warning in found if warning.code is not WarningCode.CALIBRATION_CONTRADICTED]
+    line = next((graph.line for graph in copies.graphs if graph.line), 0) or _line_of_matrix(source.text)
+    origin = f"{source.path}:{line}" if line else str(source.path)
+    for warning in found:
+        remedy = "check 'lspci -vv' (LnkSta, ACSCtl) while the GPUs copy, and measure again"
+        yield Evidence(warning.code, warning.text, origin, remedy, _CONTRADICTION)
+
+
+#: Codes of causes that name a GPU, a direction or a transport.
+_SPECIFIC = (WarningCode.SLOW_ENDPOINT, WarningCode.SLOW_DIRECTION, WarningCode.SLOWER_THAN_STAGED)
+_MATRIX = re.compile(
+    r"Unidirectional P2P=Enabled|Running device_to_device|^memcpy|TransferBench v|p2pmark|RocmBandwidth", re.M
+)
+
+
+def _line_of_matrix(text: str) -> int:
+    """Return the line at which the output of a bandwidth program begins; 0 if it is unknown."""
+    match = _MATRIX.search(text)
+    return 0 if match is None else text.count("\n", 0, match.start()) + 1
 
 
 def _of_log(source: Source) -> Iterator[Evidence]:

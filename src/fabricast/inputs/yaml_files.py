@@ -164,7 +164,9 @@ def validate(
             expected = f"one of {', '.join(fields)}" if fields else "a key documented in config/README.md"
             message = f"key '{key}' is unknown{near_names(key, fields)}, expected {expected}"
         elif first["type"] == "missing":
-            message = f"key '{key}' is missing"
+            every = [".".join(map(str, one["loc"])) for one in error.errors() if one["type"] == "missing"]
+            named = ", ".join(f"'{name}'" for name in every)
+            message = f"key '{key}' is missing" if len(every) == 1 else f"keys {named} are missing"
         elif first["type"] in ("model_type", "dict_type"):
             where = f"key '{key}' is" if location else "is"
             message = (

@@ -7,6 +7,7 @@ therefore has the hash of all kernel sources and the name of the processor in it
 from __future__ import annotations
 
 import hashlib
+import sys
 import tempfile
 from functools import partial
 from pathlib import Path
@@ -46,8 +47,12 @@ def kernel_folder() -> Path:
     return cache_folder(f"kernels-{digest.hexdigest()}") or Path(tempfile.mkdtemp(prefix="fabricast-kernels-"))
 
 
+_FOLDER = kernel_folder()
+if sys.stderr.isatty() and not any(_FOLDER.iterdir()):
+    sys.stderr.write("fabricast: compiling for this processor; the next commands start at once\n")
+
 # numba reads the folder when a function is decorated.
-numba.config.CACHE_DIR = str(kernel_folder())  # type: ignore[attr-defined]
+numba.config.CACHE_DIR = str(_FOLDER)  # type: ignore[attr-defined]
 
 #: Decorator of every kernel: cached machine code, no checks for division by zero, interpreter lock released.
 njit: Any = partial(numba.njit, cache=True, error_model="numpy", nogil=True)

@@ -134,3 +134,19 @@ def test_impossible_arguments_of_python_are_input_errors(call):
 
 TIMES = pd.DataFrame([(k, n, 1e-6 * k + n * k / 5e9) for k in (1, 2, 4) for n in (8, 64, 1024, 65536)],
                      columns=["processes", "size_bytes", "time_s"])  # fmt: skip
+
+
+def test_probes_of_python_may_number_endpoints():
+    rows = [("a", 1, 0, 1, 1e9, 0.1), ("b", 1, 0, 4, 1e9, 0.12), ("c", 1, 2, 1, 1e9, 0.1)]
+    probes = pd.DataFrame(rows, columns=["graph", "repetition", "source", "target", "size_bytes", "elapsed_s"])
+    table = fc.calibrate(fc.load_topology("flat4x2"), probes)
+    assert table.set_index("name")["value"]["bandwidth"] == pytest.approx(1e10)
+
+
+def test_all_missing_keys_are_named_at_once(tmp_path):
+    (tmp_path / "network.yaml").write_text("groups: 2\n")
+    (tmp_path / "matrix.csv").write_text("source,target,size_bytes\n0,1,8\n")
+    result = run("map", "matrix.csv", "--network", "network.yaml", cwd=tmp_path)
+    assert result.returncode == 2
+    assert b"keys 'routers_per_drawer', 'cores_per_router', 'll_bytes_per_s'" in result.stderr
+    assert b"are missing" in result.stderr

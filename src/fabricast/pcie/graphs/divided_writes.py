@@ -51,7 +51,11 @@ def divided_writes(
     # `ends` holds the uplink and the root port of each pair: links between a root complex and a switch, not between
     # root complexes.
     ports = np.array([_is_port(tree, *names[:2]) for names in tree.link_names])
+    names = tree.endpoint_names
     for pair in np.flatnonzero(routes.crossing):
+        # Copies over direct links use no root port.
+        if tree.peer_links and tree.peer_link(names[pair // routes.endpoints], names[pair % routes.endpoints]):
+            continue
         links = routes.link[routes.offset[pair] : routes.offset[pair + 1]]
         up, down = links[links < routes.upstream_links], links[links >= routes.upstream_links]
         if up.size > 1 and down.size > 1 and ports[up].any() and ports[down].any():

@@ -90,6 +90,10 @@ def read_nccl(root: Element, include_display: bool, network_cards: bool, path: P
         socket = Device("", None, cpu.line, numa_nodes=(int(number),) if re.fullmatch("[0-9]{1,6}", number) else ())
         visit(cpu, socket)
         machine.sockets.append(socket)
+        unplaced = [net.attributes.get("name", "?") for nic in cpu.children if nic.tag == "nic" for net in nic.children]
+        if network_cards and unplaced:
+            text = f"network cards {', '.join(unplaced)} have no PCI address in the file and are left out"
+            machine.warnings.append(Warning(WarningCode.TOPOLOGY_NOTE, text))
     if not machine.sockets:
         raise InputError("has no <cpu> element, expected NCCL topology XML", path=path, line=root.line)
     if len(hosts) > 1:

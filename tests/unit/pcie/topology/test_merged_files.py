@@ -4,6 +4,7 @@ import pytest
 
 import fabricast as fc
 from fabricast.core.errors import InputError
+from fabricast.core.warnings import WarningCode
 from fabricast.diagnosis.sources import read_sources
 from fabricast.pcie.topology.listings.importing import import_machine
 from tests.unit.pcie.topology.test_listings import groups, lspci, matrix
@@ -72,3 +73,15 @@ def test_xml_between_other_lines_is_read(tmp_path):
     with pytest.raises(InputError, match="is not XML: mismatched tag") as error:
         import_machine([path])
     assert error.value.line == 9
+
+
+def test_network_cards_without_an_address_are_named(tmp_path):
+    text = PASTED.partition("\n")[2].replace("  </cpu>", '    <nic><net name="mlx5_0+mlx5_1" dev="0"/></nic>\n  </cpu>')
+    (tmp_path / "topo.xml").write_text(text.replace("user@node:~$ nvidia-smi topo -m\n", ""))
+    warnings = import_machine([tmp_path / "topo.xml"], network_cards=True).warnings
+    assert any("network cards mlx5_0+mlx5_1 have no PCI address" in one.text for one in warnings)
+
+
+def test_copies_over_direct_links_divide_no_writes():
+    warnings = fc.predict("hgx_a100", fc.all_to_all(fc.load_topology("hgx_a100"))).attrs["warnings"]
+    assert WarningCode.DIVIDED_WRITES not in {one.code for one in warnings}
