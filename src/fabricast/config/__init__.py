@@ -86,7 +86,7 @@ def checked_config(values: Mapping[str, Any]) -> Config:
     --------
     >>> checked_config({"seeed": 1})
     Traceback (most recent call last):
-    fabricast.core.errors.InputError: config: key 'pcie' is missing
+    fabricast.core.errors.InputError: config: keys 'pcie', 'breakdown', 'maxrate' are missing
     """
     try:
         return validate(Config, json.loads(json.dumps(values)))

@@ -44,8 +44,8 @@ class LinkRates:
     crossing_cost : float, default 1
         Time per byte behind the root complex, relative to other links. Used by the port model only.
     gpu_rates : mapping of (str, str) to float, optional
-        Rates in bytes/s of isolated copies of host memory by GPU and path class, for GPUs that are slower than the rate
-        of the path class.
+        Rates in bytes/s of isolated copies that are slower than the rate of their path class: of host memory by GPU and
+        path class, and between GPUs by PHB or NODE and ``crossing``.
     """
 
     one_way_bytes_per_s: float

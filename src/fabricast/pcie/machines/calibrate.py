@@ -14,7 +14,14 @@ from fabricast.pcie.graphs.programs import PROGRAMS
 from fabricast.pcie.graphs.rates import LinkRates, Statistic
 from fabricast.pcie.machines.calibration import DUPLEX_COST, THROTTLED, Calibration, Estimate, by_links
 from fabricast.pcie.machines.direct_links import calibrated_links
-from fabricast.pcie.machines.host_rates import HOST_CLASSES, IsolatedCopy, gpu_rate_sources, slow_gpus, with_neighbours
+from fabricast.pcie.machines.host_rates import (
+    GROUPED_CLASSES,
+    IsolatedCopy,
+    gpu_rate_sources,
+    group_of,
+    rates_of_groups,
+    slow_groups,
+)
 from fabricast.pcie.machines.limits import PROBES, Limit, limit_of_probe, with_inter_socket_capacity
 from fabricast.pcie.measurements.measured_graph import CALIBRATION, MeasuredGraph, flows_of
 from fabricast.pcie.topology.memory import UNLIMITED, ends_of, is_host
@@ -133,7 +140,7 @@ def calibrate_machine(
     for graph in graphs:
         flows = flows_of(tree, graph)
         each = IsolatedCopy(
-            narrowest_link(tree, flows), graph.total_bytes_per_s / len(flows), _gpu_of_host_copy(tree, graph)
+            narrowest_link(tree, flows), graph.total_bytes_per_s / len(flows), group_of(tree, graph.flows)
         )
         if peer_link_of(tree, flows) is not None:
             # A copy over a direct link does not measure links of the tree.
@@ -169,19 +176,16 @@ def calibrate_machine(
         )
     default = None if one_way_bytes_per_s is None else (one_way_bytes_per_s, one_way_source)
     faster = sum(len(graph.flows) == 1 for graph in beyond)
-    # Sockets may differ in their rates of host memory: the class has that of the fastest GPUs.
-    slow = {way: slow_gpus(isolated[way]) for way in HOST_CLASSES}
+    # Sockets differ in their rates of host memory, and copies across two host bridges from those across one: the class
+    # has the rate of the fastest group.
+    slow = {way: slow_groups(isolated[way]) for way in GROUPED_CLASSES}
     calibration = _estimated(
-        {way: _of_the_widest([copy for copy in copies if copy.gpu not in slow.get(way, {})])
+        {way: _of_the_widest([copy for copy in copies if copy.group not in slow.get(way, {})])
          for way, copies in isolated.items()},
         {path_class: _of_the_widest(rates) for path_class, rates in bidirectional.items()},
         used, default, faster, local=has_local_path(tree),
     )  # fmt: skip
-    gpu_rates = {
-        (gpu, way): rate
-        for way in HOST_CLASSES
-        for gpu, rate in with_neighbours(tree, slow[way], isolated[way]).items()
-    }
+    gpu_rates = rates_of_groups(tree, slow, isolated)
     calibration = replace(
         calibration, rates=replace(calibration.rates, gpu_rates=gpu_rates),
         rate_sources={**calibration.rate_sources, **gpu_rate_sources(gpu_rates)},
@@ -220,13 +224,6 @@ def _with_direct_links(
     elif any(link.bytes_per_s is not None for link in links):
         sources["direct_link"] = "specified by the topology, headers included; no single copy was measured"
     return replace(calibration, rate_sources=sources, direct_links=links, direct_links_measured=bool(direct))
-
-
-def _gpu_of_host_copy(tree: PcieTree, graph: MeasuredGraph) -> str:
-    """Return the GPU of a single copy from or to host memory; empty for other graphs."""
-    if len(graph.flows) != 1 or not is_host(tree, graph.flows):
-        return ""
-    return next(end for end in ends_of(tree, graph.flows[0]) if not tree.vertex(end).host_memory)
 
 
 class _Probed(NamedTuple):

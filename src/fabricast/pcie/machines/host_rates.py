@@ -1,4 +1,4 @@
-"""Rates of single copies of host memory that differ between GPUs."""
+"""Rates of single copies that differ within a path class: of host memory by GPU, between GPUs by host bridges."""
 
 from __future__ import annotations
 
@@ -7,28 +7,49 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fabricast.pcie.topology.memory import root_complex_of
+from fabricast.pcie.topology.memory import ends_of, is_host, root_complex_of
 from fabricast.pcie.topology.paths import PathClass
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["HOST_CLASSES", "IsolatedCopy", "gpu_rate_sources", "gpu_rate_values", "slow_gpus", "with_neighbours"]
+__all__ = [
+    "GROUPED_CLASSES",
+    "IsolatedCopy",
+    "gpu_rate_sources",
+    "gpu_rate_values",
+    "group_of",
+    "rates_of_groups",
+    "slow_groups",
+]
 
-#: Path classes of copies from and to host memory.
-HOST_CLASSES: tuple[PathClass, ...] = ("host_in", "host_out", "remote_in", "remote_out")
-#: GPUs whose copies are slower by more than this share than those of the fastest GPU have a rate of their own.
+#: Path classes whose groups may differ: copies of host memory, and copies across host bridges.
+GROUPED_CLASSES: tuple[PathClass, ...] = ("host_in", "host_out", "remote_in", "remote_out", "crossing")
+#: Groups whose copies are slower by more than this share than those of the fastest group have a rate of their own.
 _SLOWER = 0.1
 
 
 class IsolatedCopy(NamedTuple):
-    """Rate per copy, width of the narrowest link relative to a link of capacity 1, and the GPU of host copies."""
+    """Rate per copy, width of the narrowest link relative to a link of capacity 1, and the group of the copy.
+
+    The group is the GPU of a copy of host memory, or the class PHB or NODE of a copy across one or two host bridges.
+    """
 
     width: float
     bytes_per_s: float
-    gpu: str = ""
+    group: str = ""
 
 
-def slow_gpus(measured: Sequence[IsolatedCopy]) -> dict[str, float]:
-    """Return the rates of the GPUs whose isolated copies of one path class are slower than those of the fastest GPU.
+def group_of(tree: PcieTree, flows: Sequence[tuple[str, str]]) -> str:
+    """Return the group of a single copy between two endpoints; empty for several copies and other classes."""
+    if len(flows) != 1:
+        return ""
+    if is_host(tree, flows):
+        return next(end for end in ends_of(tree, flows[0]) if not tree.vertex(end).host_memory)
+    path_class = tree.path_class(*flows[0])
+    return path_class if path_class in ("PHB", "NODE") else ""
+
+
+def slow_groups(measured: Sequence[IsolatedCopy]) -> dict[str, float]:
+    """Return the rates of the groups whose isolated copies of one path class are slower than those of the fastest.
 
     Only GPUs with the widest links count, because narrow links limit the others.
 
@@ -40,24 +61,24 @@ def slow_gpus(measured: Sequence[IsolatedCopy]) -> dict[str, float]:
     Returns
     -------
     dict of str to float
-        Median rate in bytes/s of each GPU that is more than 10 % slower than the fastest.
+        Median rate in bytes/s of each group that is more than 10 % slower than the fastest.
 
     Examples
     --------
-    >>> slow_gpus([IsolatedCopy(1.0, 44.2e9, "0"), IsolatedCopy(1.0, 25.4e9, "4"), IsolatedCopy(1.0, 43.9e9, "1")])
+    >>> slow_groups([IsolatedCopy(1.0, 44.2e9, "0"), IsolatedCopy(1.0, 25.4e9, "4"), IsolatedCopy(1.0, 43.9e9, "1")])
     {'4': 25400000000.0}
     """
     widest = max((copy.width for copy in measured), default=1.0)
     rates: dict[str, list[float]] = {}
     for copy in measured:
-        if copy.width == widest and copy.gpu:
-            rates.setdefault(copy.gpu, []).append(copy.bytes_per_s)
-    medians = {gpu: float(np.median(of_gpu)) for gpu, of_gpu in rates.items()}
+        if copy.width == widest and copy.group:
+            rates.setdefault(copy.group, []).append(copy.bytes_per_s)
+    medians = {group: float(np.median(of_group)) for group, of_group in rates.items()}
     fastest = max(medians.values(), default=0.0)
-    return {gpu: rate for gpu, rate in medians.items() if rate < fastest * (1 - _SLOWER)}
+    return {group: rate for group, rate in medians.items() if rate < fastest * (1 - _SLOWER)}
 
 
-def with_neighbours(tree: PcieTree, slow: Mapping[str, float], measured: Sequence[IsolatedCopy]) -> dict[str, float]:
+def _with_neighbours(tree: PcieTree, slow: Mapping[str, float], measured: Sequence[IsolatedCopy]) -> dict[str, float]:
     """Add the GPUs without a measurement whose root complex has only slow GPUs, with the median rate of these.
 
     Parameters
@@ -65,7 +86,7 @@ def with_neighbours(tree: PcieTree, slow: Mapping[str, float], measured: Sequenc
     tree : PcieTree
         Topology with host memory.
     slow : mapping of str to float
-        Result of `slow_gpus`.
+        Result of `slow_groups`.
     measured : sequence of IsolatedCopy
         Isolated copies of the same path class.
 
@@ -76,8 +97,8 @@ def with_neighbours(tree: PcieTree, slow: Mapping[str, float], measured: Sequenc
     """
     known: dict[str, set[str]] = {}
     for copy in measured:
-        if copy.gpu:
-            known.setdefault(root_complex_of(tree, copy.gpu), set()).add(copy.gpu)
+        if copy.group:
+            known.setdefault(root_complex_of(tree, copy.group), set()).add(copy.group)
     rates = dict(slow)
     for name in tree.endpoint_names:
         neighbours = known.get(root_complex_of(tree, name), set())
@@ -86,23 +107,46 @@ def with_neighbours(tree: PcieTree, slow: Mapping[str, float], measured: Sequenc
     return rates
 
 
+def rates_of_groups(
+    tree: PcieTree,
+    slow: Mapping[PathClass, Mapping[str, float]],
+    measured: Mapping[PathClass, Sequence[IsolatedCopy]],
+) -> dict[tuple[str, PathClass], float]:
+    """Return the rates in bytes/s of all slow groups, by group and path class.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology with host memory.
+    slow : mapping of str to mapping of str to float
+        Result of `slow_groups` for each path class.
+    measured : mapping of str to sequence of IsolatedCopy
+        Isolated copies of each path class.
+    """
+    rates: dict[tuple[str, PathClass], float] = {}
+    for way, of_group in slow.items():
+        every = of_group if way == "crossing" else _with_neighbours(tree, of_group, measured[way])
+        rates |= {(group, way): rate for group, rate in every.items()}
+    return rates
+
+
 def gpu_rate_values(rates: Mapping[tuple[str, PathClass], float]) -> dict[str, float]:
-    """Return the median rate in bytes/s of the slow GPUs of each path class, by the name of the parameter."""
+    """Return the median rate in bytes/s of the slow groups of each path class, by the name of the parameter."""
     of_class: dict[str, list[float]] = {}
     for (_, way), rate in rates.items():
-        of_class.setdefault(f"{way}_of_slow_gpus", []).append(rate)
+        of_class.setdefault(f"{way}_of_slow_groups", []).append(rate)
     return {name: float(np.median(of_way)) for name, of_way in of_class.items()}
 
 
 def gpu_rate_sources(rates: Mapping[tuple[str, PathClass], float]) -> dict[str, str]:
-    """Return the rate of each slow GPU in GB/s as text, by the name of the parameter in `gpu_rate_values`.
+    """Return the rate of each slow group in GB/s as text, by the name of the parameter in `gpu_rate_values`.
 
     Examples
     --------
     >>> gpu_rate_sources({("4", "host_in"): 25.4e9, ("5", "host_in"): 25.5e9})
-    {'host_in_of_slow_gpus': 'single copies are slower at these GPUs: 4 (25.4 GB/s), 5 (25.5 GB/s)'}
+    {'host_in_of_slow_groups': 'single copies are slower for: 4 (25.4 GB/s), 5 (25.5 GB/s)'}
     """
     texts: dict[str, list[str]] = {}
     for (gpu, way), rate in rates.items():
-        texts.setdefault(f"{way}_of_slow_gpus", []).append(f"{gpu} ({rate / 1e9:.4g} GB/s)")
-    return {name: f"single copies are slower at these GPUs: {', '.join(each)}" for name, each in texts.items()}
+        texts.setdefault(f"{way}_of_slow_groups", []).append(f"{gpu} ({rate / 1e9:.4g} GB/s)")
+    return {name: f"single copies are slower for: {', '.join(each)}" for name, each in texts.items()}

@@ -75,8 +75,8 @@ def test_each_socket_keeps_its_rates_of_host_copies():
     assert calibration.rates.gpu_rates == {
         ("4", "host_in"): 25.4e9, ("5", "host_in"): 25.6e9, ("6", "host_in"): 25.5e9,
     }  # fmt: skip
-    assert calibration.values["host_in_of_slow_gpus"] == 25.5e9
-    assert "4 (25.4 GB/s)" in calibration.sources["host_in_of_slow_gpus"]
+    assert calibration.values["host_in_of_slow_groups"] == 25.5e9
+    assert "4 (25.4 GB/s)" in calibration.sources["host_in_of_slow_groups"]
     model = EngineModel(tree, calibration)
     number = model.tree.endpoint_number
     every = [(number["H@RC0" if gpu < 4 else "H@RC1"], gpu) for gpu in range(7)]
@@ -101,3 +101,18 @@ def test_directions_are_kept_apart():
     assert {key: rate for key, rate in calibration.rates.gpu_rates.items() if key[0] == "4"} == {
         ("4", "host_out"): 20e9
     }
+
+
+def test_copies_across_one_and_two_host_bridges_keep_their_rates():
+    """Pairs below one bridge and across two: 11.2 and 19.4 GB/s."""
+    roots = [Vertex("SYS", "system", None), Vertex("SOC", "socket", "SYS")]
+    roots += [Vertex(name, "root_complex", "SOC") for name in ("RC0", "RC1")]
+    gpus = [Vertex(str(gpu), "endpoint", f"RC{gpu // 2}") for gpu in range(4)]
+    tree = PcieTree("bridges", (*roots, *gpus))
+    graphs = measured({("0", "1"): 11.2e9, ("0", "2"): 19.4e9, ("2", "0"): 19.4e9})
+    calibration = calibrate_machine(with_host_memory(tree), graphs)
+    assert calibration.rates.gpu_rates == {("PHB", "crossing"): 11.2e9}
+    model = EngineModel(tree, calibration)
+    graph = from_arcs([[(2, 3)], [(1, 3)]], size_bytes=1e9)
+    assert model.times(graph).end_s == pytest.approx([1 / 11.2, 1 / 19.4], rel=1e-6)
+    assert model.isolated_s(graph) == pytest.approx([1 / 11.2, 1 / 19.4], rel=1e-6)
