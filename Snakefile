@@ -1,6 +1,6 @@
 """fabricast: five communication studies, from topology to report; `snakemake` runs the default study.
 
-A configuration with graph sets of your files runs only these: the target `your_machine` instead of `all`.
+A configuration with your graph sets runs only these: the target `your_machine` instead of `all`.
 """
 
 from snakemake.utils import min_version

@@ -237,6 +237,10 @@ def test_only_your_graph_sets_run(tmp_path):
     assert "<b>one" not in page
     everything = planned(snakemake(folder, "all", "--configfile", "own.yaml", "--dry-run")[1])
     assert {"evaluate_breakdown", "build_database", "write_report"} <= everything
+    # Generated graphs on another tree are the user's too.
+    (folder / "generated.yaml").write_text("pcie: {graph_sets: {mine: {topology: boards4, stress_graphs: 5}}}\n")
+    alone = planned(snakemake(folder, "--configfile", "generated.yaml", "--dry-run")[1])
+    assert "forecast_your_copies" in alone and "fit_maxrate" not in alone
     # Measurements for another study need that study.
     (folder / "mine.csv").write_text("processes,size_bytes,time_s\n1,8,1e-6\n")
     (folder / "own.yaml").write_text((folder / "own.yaml").read_text() + "maxrate: {measurements: [mine.csv]}\n")

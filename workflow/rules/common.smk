@@ -44,6 +44,8 @@ if set(sys.executable) & set(" \t'\"$;*()&\\{}`|<>?"):
 
 # A workflow that uses this one as a module may give only what differs from the default study.
 _configured = load_configfile(REPOSITORY / "config" / "config.yaml")
+# Graph sets of the published study; all others are the user's.
+STUDY_SETS = set(_configured["pcie"]["graph_sets"])
 update_config(_configured, config)
 try:
     settings = checked_config(_configured)

@@ -3,7 +3,7 @@
 REQUIRED INPUTS: `pcie` of the configuration, config/topologies, config/published.
 OUTPUTS: <results>/pcie/<part>.<table>.parquet, declared by `parts` of each rule.
 STEPS: generate_pcie_topologies, generate_pcie_graphs, predict_pcie_graphs for each graph
-set; forecast_your_copies for each file of graphs; trace_pcie_example (published reference); evaluate_pcie_probes, evaluate_measured_copies,
+set; forecast_your_copies for each graph set of the user; trace_pcie_example (published reference); evaluate_pcie_probes, evaluate_measured_copies,
 evaluate_pcie_dma_rates (measured reference);
 measure_pcie_copies (optional, on CUDA GPUs);
 simulate_pcie_graphs, calibrate_pcie_models and validate_pcie_models (simulated reference).
@@ -120,11 +120,10 @@ rule predict_pcie_graphs:
 
 
 rule forecast_your_copies:
-    """Forecast of the recommended model for each copy of the user's files, with the cause of its wait."""
+    """Forecast of the recommended model for each copy of the user's graphs, with the cause of its wait."""
     input:
         kernels="<results>/pcie/kernels.txt",
         files=forecast_files,
-        graph="<results>/pcie/{graph_set}.graph.parquet",
         communication="<results>/pcie/{graph_set}.communication.parquet",
     output:
         **outputs("forecast_your_copies"),

@@ -18,9 +18,13 @@ MEASURED_SETS = {
 }
 # Graph sets for the packet-level simulator.
 SIMULATED_SETS = settings.pcie.simulated_sets
-# Graph sets with files of the user, and those with a file of graphs.
-YOUR_SETS = [name for name, entry in settings.pcie.graph_sets.items() if entry.is_yours]
-YOUR_GRAPHS = [name for name in GRAPH_SETS if GRAPH_SETS[name].graphs_file]
+# Graph sets of the user: with files, or with names that the study does not have.
+YOUR_SETS = [
+    name
+    for name, entry in settings.pcie.graph_sets.items()
+    if entry.is_yours or name not in STUDY_SETS
+]
+YOUR_GRAPHS = [name for name in GRAPH_SETS if name in YOUR_SETS]
 # Measurements for other studies need these studies.
 ONLY_YOURS = bool(YOUR_SETS) and not settings.has_other_measurements
 # Files of the user, which are inputs and whose contents are parameters of rules.

@@ -66,7 +66,7 @@ use rule write_report as write_your_report with:
         graph_sets={
             name: entry.topology
             for name, entry in settings.pcie.graph_sets.items()
-            if entry.is_yours
+            if name in YOUR_SETS
         },
         code=code("report", "figures", "results", "pcie"),
 

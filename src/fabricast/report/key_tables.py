@@ -16,6 +16,9 @@ _VALUE = """CASE WHEN unit = 'bytes/s' THEN value / 1e9 WHEN unit = 's' AND abs(
 #: A parameter's name without the unit, which has a column.
 _NAME = "replace(regexp_replace(replace(name, '_bytes_per_s', '_rate'), '_(ns|s|bytes)$', ''), '_', ' ')"
 
+#: Name of a graph in its file, without the graph set.
+_GRAPH = "regexp_replace(substr(graph, length(graph_set) + 2), '^user[.]', '')"
+
 #: Tables of each study.
 KEY_TABLES = {
     "pcie": {
@@ -152,18 +155,18 @@ YOURS = {
               FROM error_feature WHERE study = 'pcie' AND kind = 'measured'
               AND origin IN (SELECT machine FROM measured_copy WHERE own))
         GROUP BY ALL ORDER BY ALL""",
-    "Forecast of each graph, and of its last copy": """
+    "Forecast of each graph, and of its last copy": f"""
         WITH ends AS (SELECT f.*, c.start_s + f.elapsed_s AS end_s,
             row_number() OVER (PARTITION BY f.graph ORDER BY round(c.start_s + f.elapsed_s, 12) DESC, f.communication)
               AS place,
             count(*) OVER (PARTITION BY f.graph) AS copies
           FROM forecast AS f JOIN communication AS c USING (graph, communication))
-        SELECT graph_set, substr(graph, length(graph_set) + 7) AS graph, copies, printf('%.3g', 1e3 * end_s) AS ms,
+        SELECT graph_set, {_GRAPH} AS graph, copies, printf('%.3g', 1e3 * end_s) AS ms,
         source || '>' || target AS last_copy, printf('%.3g', slowdown) AS slowdown, bottleneck, caused_by, limited_by,
         printf('%.3g', 1e3 * elapsed_without_s) AS ms_without_the_first
         FROM ends WHERE place = 1 ORDER BY graph_set, end_s DESC, graph LIMIT 200""",
-    "Copies that wait longest": """
-        SELECT graph_set, substr(graph, length(graph_set) + 7) AS graph, source || '>' || target AS copy,
+    "Copies that wait longest": f"""
+        SELECT graph_set, {_GRAPH} AS graph, source || '>' || target AS copy,
         printf('%.3g', 1e3 * elapsed_s) AS ms,
         CASE WHEN latest_s > 1.01 * earliest_s THEN printf('%.3g to %.3g', 1e3 * earliest_s, 1e3 * latest_s) END
           AS range_ms,
