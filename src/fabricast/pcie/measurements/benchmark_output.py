@@ -109,6 +109,9 @@ def read_benchmark_output(path: Path | str) -> BenchmarkOutput:
     """
     path = Path(path)
     text = clean_text(read_text(path))
+    if re.search(r"\d\.\s*\Z", text):
+        line = text.rstrip().count("\n") + 1
+        raise InputError("ends within a number, expected the complete output", path=path, line=line)
     programs = programs_in(text)
     if not programs:
         *names, last = (name for program in _PROGRAMS for name in program.name.split(" or "))

@@ -160,3 +160,10 @@ def test_a_file_of_several_programs_has_the_copies_of_each(tmp_path):
 def test_unknown_output_is_compared_with_known_programs(tmp_path):
     with pytest.raises(InputError, match=r"p2pBandwidthLatencyTest; line 2 resembles nvbandwidth, which prints"):
         rates(tmp_path / "x.txt", "hello\nmemory copy CE GPU(row) -> GPU(column) bandwidth GB/s\n")
+
+
+def test_output_that_ends_within_a_number_is_refused(tmp_path):
+    cut = PEER[: PEER.rindex(".") + 1]
+    assert cut[-2].isdigit()
+    with pytest.raises(InputError, match=r"x.txt:\d+: ends within a number, expected the complete output"):
+        rates(tmp_path / "x.txt", cut)
