@@ -29,6 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.clocks import cpu_seconds
+from benchmarks.collective_lines import collective_lines
 from benchmarks.naive_peer import end_times
 from benchmarks.network_lines import network_lines
 from benchmarks.scale_lines import SETTINGS, scale_lines
@@ -241,6 +242,7 @@ def main() -> None:
             *packet_lines(work),
             *network_lines(line, simgrid),
             *scale_lines(line),
+            *collective_lines(line),
             *table_lines(line),
             *workflow_lines(),
         ]

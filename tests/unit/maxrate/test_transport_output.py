@@ -185,7 +185,9 @@ def test_a_file_of_several_programs_has_the_times_of_each(tmp_path):
 
 
 def test_tests_of_several_pairs_are_no_message_between_two_processes(tmp_path):
-    (tmp_path / "multi.txt").write_text("# OSU MPI Multi Latency Test v5.9\n# Size          Latency (us)\n8      1.70\n")
+    (tmp_path / "multi.txt").write_text(
+        "# OSU MPI Multi Latency Test v5.9\n# Size          Latency (us)\n8      1.70\n"
+    )
     with pytest.raises(fc.InputError, match="it has osu_latency of several pairs"):
         fc.compare_breakdown("thunderx2", [tmp_path / "multi.txt"])
     (tmp_path / "one.txt").write_text("# OSU MPI Latency Test v5.9\n# Size          Latency (us)\n8      1.40\n")
