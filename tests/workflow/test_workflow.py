@@ -237,6 +237,18 @@ def test_only_your_graph_sets_run(tmp_path):
     assert "<b>one" not in page
     everything = planned(snakemake(folder, "all", "--configfile", "own.yaml", "--dry-run")[1])
     assert {"evaluate_breakdown", "build_database", "write_report"} <= everything
+    # Direct links and host memory are forecast by the recommended model.
+    (folder / "direct.csv").write_text("graph,source,target\na,0,1\na,2,1\nb,H,0\n")
+    (folder / "direct.yaml").write_text(
+        "pcie: {graph_sets: {nv: {topology: hgx_a100, graphs_file: direct.csv}}}\n"
+        "pathvars: {results: results/nv, reports: reports/nv, logs: logs/nv}\n"
+    )
+    code, output = snakemake(
+        folder, "--configfile", "direct.yaml", "--cores", "2", "results/nv/pcie/nv.forecast.parquet"
+    )
+    assert code == 0, output
+    links = duckdb.sql(f"SELECT bottleneck FROM '{folder}/results/nv/pcie/nv.forecast.parquet' ORDER BY ALL").fetchall()
+    assert [link for (link,) in links][:2] == ["direct link NVSwitch > 1"] * 2
     # Generated graphs on another tree are the user's too.
     (folder / "generated.yaml").write_text("pcie: {graph_sets: {mine: {topology: boards4, stress_graphs: 5}}}\n")
     alone = planned(snakemake(folder, "--configfile", "generated.yaml", "--dry-run")[1])

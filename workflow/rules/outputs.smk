@@ -198,8 +198,7 @@ def all_table_files():
 def your_table_files():
     """Shards of every table about the user's graph sets, machines and measurements."""
     shards = [OUTPUTS["generate_pcie_topologies"]]
-    of_sets = "generate_pcie_graphs", "predict_pcie_graphs", "forecast_your_copies"
-    for entry in map(OUTPUTS.get, of_sets):
+    for entry in map(OUTPUTS.get, ("generate_pcie_graphs", "forecast_your_copies")):
         chosen = [name for name in entry.wildcards["graph_set"] if name in YOUR_SETS]
         shards.append(entry._replace(wildcards={"graph_set": chosen}))
     if MEASURED_SETS:

@@ -106,6 +106,8 @@ def graph(
     >>> graph([("gpu0", "gpu1")], size=["64 MiB"], start_s=[0.001]).target.tolist()
     [1]
     """
+    if not isinstance(arcs, Iterable) or isinstance(arcs, str | bytes):
+        raise InputError(f"is {arcs!r}, expected pairs of source and target", argument="arcs")
     pairs = _numbered(list(arcs), None if tree is None else with_host_memory(tree))
     sizes = [size] if isinstance(size, str | float | int) else list(size)
     starts = [start_s] if isinstance(start_s, float | int) else list(start_s)

@@ -14,6 +14,7 @@ from fabricast.pcie.machines.validation import validate_machine as validate
 from fabricast.pcie.measurements.files import copies_of_machine, copy_times
 from fabricast.pcie.models.calibration import PARAMETER_UNITS, PROBE_COLUMNS, estimate_frame
 from fabricast.pcie.models.calibration import calibrate as estimate
+from fabricast.pcie.topology.files import load_tree
 from fabricast.pcie.topology.tree import PcieTree, single_copy_rate_of
 
 __all__ = ["calibrate", "validate_machine"]
@@ -69,7 +70,7 @@ def validate_machine(
 
 
 def calibrate(
-    tree: PcieTree, probes: pd.DataFrame | str | Path, *, seed: int = 20161113, pcie_only: bool = False
+    tree: PcieTree | str | Path, probes: pd.DataFrame | str | Path, *, seed: int = 20161113, pcie_only: bool = False
 ) -> pd.DataFrame:
     """Estimate bandwidth, crossing cost and tau from probes, with 95 % intervals.
 
@@ -102,6 +103,10 @@ def calibrate(
     InputError
         If no probe is an isolated copy, or a probe contradicts the topology or used a direct link.
     """
+    if not isinstance(probes, pd.DataFrame | str | Path):
+        raise InputError(f"is {type(probes).__name__}, expected a data frame or a file", argument="probes")
+    if not isinstance(tree, PcieTree):
+        tree = load_tree(tree)
     path = None if isinstance(probes, pd.DataFrame) else Path(probes)
     times = probes if isinstance(probes, pd.DataFrame) else copy_times(probes)
     missing = [name for name in PROBE_COLUMNS if name not in times]

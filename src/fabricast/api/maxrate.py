@@ -164,6 +164,8 @@ def fit_max_rate(
     >>> (fit["value"] / [1e-6, 1e9, 1e9]).round(3).to_dict()
     {'s': 2.0, 'r_n': 10.0, 'r_c': 3.0}
     """
+    if not isinstance(measurements, pd.DataFrame | str | Path):
+        raise InputError(f"is {type(measurements).__name__}, expected a data frame or a file", argument="measurements")
     check_count("draws", draws, 100_000, least=20)
     check_seed(seed)
     check_count("node_pairs", node_pairs, 1_000_000)

@@ -87,7 +87,7 @@ def _check_text(arguments: list[str]) -> None:
             argument.encode()
         except UnicodeEncodeError:
             name = os.fsencode(argument).decode(errors="backslashreplace")
-            raise InputError(f"'{name}' is not UTF-8 text, expected another file name") from None
+            raise InputError(f"'{name}' is not UTF-8 text, expected another name") from None
 
 
 #: Options whose names differ from the function argument.

@@ -27,6 +27,7 @@ class WarningCode(StrEnum):
     NETWORK_CARD_LIMITS = "network_card_limits"
     DOWNGRADED_LINK = "downgraded_link"
     ACCESS_CONTROL = "access_control"
+    SMALL_PAYLOAD = "small_payload"
     NO_PEER_ACCESS = "no_peer_access"
     CARD_ON_OTHER_SOCKET = "card_on_other_socket"
     PEER_ACCESS_ASSUMED = "peer_access_assumed"

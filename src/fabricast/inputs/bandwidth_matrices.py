@@ -179,7 +179,7 @@ def pairs_without_access(text: str) -> list[tuple[str, str]]:
     >>> pairs_without_access("Device=0 CANNOT Access Peer Device=1\nDevice=1 CAN Access Peer Device=0\n")
     [('0', '1')]
     """
-    return _NO_PEER_ACCESS.findall(text)
+    return list(dict.fromkeys(_NO_PEER_ACCESS.findall(text)))
 
 
 def _peer_test(lines: list[str]) -> Iterator[_Row]:

@@ -242,6 +242,7 @@ const pcieExplorer = (root, data) => {
       + (tree.tau ? `The initial tau, ${tree.tau}, is the published value of this machine; the worked example of the talk has 0.2. ` : "")
       + (model.method === "ENGINES" ? "Each GPU sends its copies one after the other, in their order here. " : "")
       + (tau.label.hidden || model.method === "ENGINES" ? "" : "In the models of the paper, unused bandwidth is not redistributed, so that a link that is not saturated can limit a copy. ")
+      + (tree.staged ? "Some GPUs have no peer access: their copies pass through host memory, and this explorer shows direct ones. " : "")
       + (direct ? "Direct links join some of these GPUs; their copies would not take this tree." : "");
   };
   const open = () => {

@@ -68,6 +68,7 @@ def explored_tree(tree: PcieTree) -> dict[str, Any]:
         ],
         "gpus": [name in tree.accelerator_names for name in tree.endpoint_names],
         "opposite": reverse_links(tree).tolist(),
+        "staged": bool(tree.staged_pairs),
         "peers": [list(link.endpoints) for link in tree.peer_links],
         "routes": {
             "endpoints": routes.endpoints, "route_offset": routes.offset.tolist(), "route_link": routes.link.tolist(),

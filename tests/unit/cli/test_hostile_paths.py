@@ -94,7 +94,7 @@ def test_file_names_in_another_encoding_get_one_line(tmp_path):
         command = [sys.executable, "-m", "fabricast.cli", "predict", "storm8", "--ring", "-o", name]
         result = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
         assert result.returncode == 2
-        assert b"is not UTF-8 text, expected another file name" in result.stderr
+        assert b"is not UTF-8 text, expected another name" in result.stderr
         assert result.stderr.count(b"\n") == 1
     assert not list(tmp_path.iterdir())
 
@@ -121,6 +121,10 @@ def test_a_full_disk_has_no_cache(tmp_path, monkeypatch):
     lambda: fc.link_loads("4D-64", mapping="DEF", tiles="a"),
     lambda: fc.link_loads("4D-64", mapping="DEF", multiplicity=1.5),
     lambda: fc.link_loads("4D-64", mapping="DEF", seed=-1),
+    lambda: fc.fit_max_rate(None),
+    lambda: fc.calibrate("storm8", []),
+    lambda: fc.graph(None),
+    lambda: fc.graph(b"0>1"),
     lambda: fc.fit_max_rate(TIMES, processes=1.5),
     lambda: fc.fit_max_rate(TIMES, node_pairs=2),
     lambda: fc.fit_max_rate(TIMES, seed=-1),

@@ -9,9 +9,10 @@ import pandas as pd
 from fabricast.api.predictions import predict
 from fabricast.pcie.tables.graphs import graphs_from_rows
 from fabricast.pcie.topology.files import load_tree
+from fabricast.pcie.topology.memory import with_host_memory
 from fabricast.results.tables import read_table, write_table
 
-name, tree = snakemake.wildcards.graph_set, load_tree(snakemake.params.topology)
+name, tree = snakemake.wildcards.graph_set, with_host_memory(load_tree(snakemake.params.topology))
 graphs = graphs_from_rows(tree, read_table(snakemake.input.communication))
 times = predict(tree, graphs, **snakemake.params.values)
 rows = pd.DataFrame(times).drop(columns=["size_bytes", "start_s"])

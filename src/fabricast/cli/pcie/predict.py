@@ -175,7 +175,7 @@ def predict(
 def _size_bytes(size: str | None, all_to_all: str | None) -> float:
     if size is not None and all_to_all is not None:
         raise InputError("cannot be combined with --all-to-all SIZE", argument="size")
-    return size_of(size or "300MiB")
+    return size_of("300MiB" if size is None else size)
 
 
 def _staged_s(tree: PcieTree, graphs: CongestionGraphs, inputs: ModelInputs, threads: int) -> pd.Series[float]:

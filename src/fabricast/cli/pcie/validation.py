@@ -96,7 +96,7 @@ def validate(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="CSV file for the rows.")] = None,
     include_display: Annotated[bool, DISPLAY] = False,
 ) -> None:  # fmt: skip
-    """Report forecast errors on measured copies; exit code 1 for contradictions, or if no graph can be validated."""
+    """Report forecast errors on measured copies; exit code 1 for contradictions, or if all graphs are excluded."""
     from rich.console import Console
 
     from fabricast.cli.options import rate_of

@@ -222,7 +222,7 @@ def _small_graphs(masks: ArcMasks, largest: int) -> Iterable[list[Arc]]:
 
 
 def stress_set(tree: PcieTree, count: int = 2000, *, seed: int = VALIDATION_SEED + 1) -> list[tuple[str, list[Arc]]]:
-    """Return the stress set: random graphs of 6 to 16 copies.
+    """Return the stress set: random graphs of 6 to 16 copies, of fewer if the topology has fewer pairs.
 
     Parameters
     ----------
@@ -238,4 +238,7 @@ def stress_set(tree: PcieTree, count: int = 2000, *, seed: int = VALIDATION_SEED
     list of (str, list of (int, int))
         Family (``"random"``) and (source, target) pairs of each graph.
     """
-    return [("random", arcs) for arcs in random_graphs(tree, count, seed=seed, smallest=6, largest=16)]
+    endpoints = len(tree.endpoint_names)
+    largest = min(16, endpoints * (endpoints - 1))
+    arcs_of_graphs = random_graphs(tree, count, seed=seed, smallest=min(6, largest), largest=largest)
+    return [("random", arcs) for arcs in arcs_of_graphs]

@@ -60,17 +60,18 @@ def _slow_endpoint(tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.Dat
         Counter(end for graph in some for end in {end for flow in graph.flows for end in flow} - {HOST})
         for some in (slow, others)
     )
-    for gpu, count in of_slow.most_common():
-        if count == len(slow) and of_others[gpu] <= 0.1 * len(others):
-            worst = min(slow, key=lambda graph: graph.total_bytes_per_s / len(graph.flows))
-            label = tree.vertex(gpu).label if gpu in tree.endpoint_number else ""
-            yield Warning(
-                WarningCode.SLOW_ENDPOINT,
-                f"GPU {gpu} is in all {len(slow)} graphs that are more than {_DEVIATES:.0%} slower than forecast, for "
-                f"example '{worst.name}' ({worst.total_bytes_per_s / 1e9:.4g} GB/s): check the width and generation of "
-                f"its link{f' {label}' if label else ''} under load ('lspci -vv', LnkSta)",
-            )
-            return
+    common = [gpu for gpu, count in of_slow.items() if count == len(slow) and of_others[gpu] <= 0.1 * len(others)]
+    # Several GPUs in all slow graphs do not single out one.
+    if len(common) == 1:
+        gpu = common[0]
+        worst = min(slow, key=lambda graph: graph.total_bytes_per_s / len(graph.flows))
+        label = tree.vertex(gpu).label if gpu in tree.endpoint_number else ""
+        yield Warning(
+            WarningCode.SLOW_ENDPOINT,
+            f"GPU {gpu} is in all {len(slow)} graphs that are more than {_DEVIATES:.0%} slower than forecast, for "
+            f"example '{worst.name}' ({worst.total_bytes_per_s / 1e9:.4g} GB/s): check the width and generation of "
+            f"its link{f' {label}' if label else ''} under load ('lspci -vv', LnkSta)",
+        )
 
 
 def _slow_direction(isolated: dict[tuple[str, str], float]) -> Iterator[Warning]:

@@ -89,7 +89,7 @@ def validate_machine(
         Rows, parameters, and warnings.
     """
     if len(graphs) > MOST_GRAPHS:
-        raise InputError(f"has {len(graphs):,} graphs, expected at most {MOST_GRAPHS:,}", argument="measured")
+        raise InputError(f"the measurements have {len(graphs):,} graphs, expected at most {MOST_GRAPHS:,}")
     whole = with_host_memory(tree)
     calibration = calibrate_machine(
         whole, graphs, one_way_bytes_per_s=one_way_bytes_per_s, one_way_source=one_way_source

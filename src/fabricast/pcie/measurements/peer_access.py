@@ -57,11 +57,11 @@ def with_measured_access(tree: PcieTree, path: Path | str) -> PcieTree:
 
 
 def has_direct_copies(path: Path | str) -> bool:
-    """Return whether a file has copies that calibrate links: output without any pair with peer access has none."""
+    """Return whether a file has copies that calibrate links: matrices of staged copies alone have none."""
     if is_table(path):
         return True
     text = clean_text(read_text(path))
-    return not pairs_without_access(text) or bool(copies_in_matrices(parse_bandwidths(text, Path(path))))
+    return not is_bandwidth_matrix(text) or bool(copies_in_matrices(parse_bandwidths(text, Path(path))))
 
 
 def staged_rates(tree: PcieTree, path: Path | str) -> dict[tuple[str, str], float]:

@@ -87,6 +87,7 @@ def generate_graph_set(
     graphs_file: Path | str | None,
     size_bytes: float,
     seed: int,
+    user_tree: PcieTree | None = None,
 ) -> GraphTables:
     """Generate the graphs of one configured set.
 
@@ -104,6 +105,8 @@ def generate_graph_set(
         Size of each generated copy in bytes, and of user-supplied copies without a size.
     seed : int
         Seed of random graphs; the stress set uses ``seed + 1``.
+    user_tree : PcieTree, optional
+        Topology of user-supplied graphs, such as one with host memory; by default `tree`.
 
     Returns
     -------
@@ -126,7 +129,8 @@ def generate_graph_set(
             )
             parts.append(graph_tables(tree, graphs, subset=subset, seed=set_seed))
     if graphs_file is not None:
-        user_tables = graph_tables(tree, read_graphs(graphs_file, tree, size_bytes=size_bytes), subset="user")
+        whole = tree if user_tree is None else user_tree
+        user_tables = graph_tables(whole, read_graphs(graphs_file, whole, size_bytes=size_bytes), subset="user")
         for frame in (user_tables.graph, user_tables.communication):
             frame["graph"] = f"{name}.user." + frame["graph"]
         parts.append(user_tables)

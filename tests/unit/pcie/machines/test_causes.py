@@ -76,4 +76,4 @@ def test_very_many_graphs_are_refused_with_the_limit(tmp_path):
     (tmp_path / "many.csv").write_text("graph,communications,total_gb_per_s\n" + "a,0>1 2>3,26\n" * 20_001)
     result = CliRunner().invoke(app, ["validate", "flat4x2", str(tmp_path / "many.csv")])
     assert result.exit_code != 0
-    assert "has 20,001 graphs, expected at most 20,000" in str(result.exception)
+    assert "the measurements have 20,001 graphs, expected at most 20,000" in str(result.exception)

@@ -194,8 +194,12 @@ def _with_payload(tree: PcieTree, found: Sequence[Described]) -> PcieTree:
         return tree
     share = payload / (payload + HEADER_BYTES)
     text = f"MaxPayload of the GPUs is {payload} bytes: an isolated copy gets {share:.1%} of its links"
-    warnings = (*tree.warnings, Warning(WarningCode.TOPOLOGY_NOTE, text))
+    warnings = (*tree.warnings, Warning(_payload_code(payload), text))
     return replace(tree, bandwidth_bytes_per_s=tree.link_bytes_per_s * share, warnings=warnings)
+
+
+def _payload_code(payload_bytes: int) -> WarningCode:
+    return WarningCode.SMALL_PAYLOAD if payload_bytes < PAYLOAD_BYTES else WarningCode.TOPOLOGY_NOTE
 
 
 def _peer_access(paths: Sequence[Path]) -> tuple[tuple[Path | str, dict[tuple[int, int], str] | None], list[Path]]:
