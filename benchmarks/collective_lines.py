@@ -25,7 +25,7 @@ def _rates(machine: CollectiveMachine, orders: list[list[int]]) -> list[float]:
 
 
 def collective_lines(line: Callable[..., dict[str, object]]) -> list[dict[str, object]]:
-    """Measure B11: the 5,040 ring orders of 8 GPUs, of which equal loads are evaluated once."""
+    """Measure B11: all 5,040 ring orders of 8 GPUs; orders with equal link loads are evaluated one time."""
     lines = []
     for name in _MACHINES:
         machine = measured_machine(name)

@@ -187,24 +187,27 @@ def table_files(table, study=None):
     )
 
 
+def _files_by_table(entries):
+    tables = dict.fromkeys(table for entry in entries for table in entry.tables)
+    return {table: files for table in tables if (files := _files(entries, table))}
+
+
 def all_table_files():
     """Shards of every table in this run."""
-    tables = dict.fromkeys(
-        table for entry in OUTPUTS.values() for table in entry.tables
-    )
-    return {table: files for table in tables if (files := table_files(table))}
+    return _files_by_table(OUTPUTS.values())
 
 
 def your_table_files():
     """Shards of every table about the user's graph sets, machines and measurements."""
-    shards = [OUTPUTS["generate_pcie_topologies"]]
-    for entry in map(OUTPUTS.get, ("generate_pcie_graphs", "forecast_your_copies")):
-        chosen = [name for name in entry.wildcards["graph_set"] if name in YOUR_SETS]
-        shards.append(entry._replace(wildcards={"graph_set": chosen}))
+    graphs = OUTPUTS["generate_pcie_graphs"]
+    shards = [
+        OUTPUTS["generate_pcie_topologies"],
+        graphs._replace(wildcards={"graph_set": YOUR_GRAPHS}),
+        OUTPUTS["forecast_your_copies"],
+    ]
     if MEASURED_SETS:
         shards.append(OUTPUTS["evaluate_measured_copies"])
-    tables = dict.fromkeys(table for entry in shards for table in entry.tables)
-    return {table: files for table in tables if (files := _files(shards, table))}
+    return _files_by_table(shards)
 
 
 def compared_files(table, study):

@@ -177,7 +177,7 @@ def predict_staged(
     tree: PcieTree, graphs: CongestionGraphs, inputs: ModelInputs, is_staged: NDArray[np.bool_], *,
     explain: bool = True, limited_by: bool = False, threads: int = 1,
 ) -> Prediction:  # fmt: skip
-    """Predict copies of which some pass through host memory; see `predict`."""
+    """Predict graphs in which some copies pass through host memory; see `predict`."""
     if not inputs.is_engine_model:
         text = f"is staged for {int(is_staged.sum()):,} copies, which only {' and '.join(ENGINE_MODELS)} support"
         raise InputError(f"{text}; choose one of them, or transport p2p", argument="transport")

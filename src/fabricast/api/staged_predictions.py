@@ -77,10 +77,15 @@ def _isolated_s(
     arcs = [[(int(graphs.source[copy]), int(graphs.target[copy]))] for copy in first]
     flags = is_staged[first]
     times = elapsed_s(staged_graphs(tree, from_arcs(arcs, size_bytes=1e9), flags))
-    last = np.cumsum(np.where(flags, 2, 1)) - 1
     # All models are linear in the size of an isolated copy.
-    alone_s: NDArray[np.float64] = np.maximum(times[last - flags], times[last])[of_copy] * graphs.size_bytes / 1e9
-    return alone_s
+    return _slower_half_s(times, flags)[of_copy] * graphs.size_bytes / 1e9
+
+
+def _slower_half_s(times_s: NDArray[np.float64], is_staged: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return the time of the slower half of each staged copy, and of each direct copy."""
+    last = np.cumsum(np.where(is_staged, 2, 1)) - 1
+    slower: NDArray[np.float64] = np.maximum(times_s[last - is_staged], times_s[last])
+    return slower
 
 
 def with_limiting_copies(
@@ -107,9 +112,7 @@ def with_limiting_copies(
     def of_halves(some: CongestionGraphs) -> tuple[NDArray[np.float64], list[int]]:
         pairs = (some.source * len(tree.endpoint_names) + some.target).tolist()
         flags = np.array([staged[pair] for pair in pairs], dtype=np.bool_)
-        times = elapsed_s(staged_graphs(tree, some, flags))
-        last = np.cumsum(np.where(flags, 2, 1)) - 1
-        return np.maximum(times[last - flags], times[last]), pairs
+        return _slower_half_s(elapsed_s(staged_graphs(tree, some, flags)), flags), pairs
 
     total_s = table["elapsed_s"].to_numpy(dtype=float)
     chunks_s = (total_s - of_halves(graphs)[0]) / graphs.size_bytes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -141,7 +141,7 @@ def diagnose(
     printed = [table.gpus[0] for source in sources for table in source.tables if table.gpus]
     model = gpu or next(filter(is_known_gpu, printed), None)
     tree = _tree(described, link, model, include_display=include_display)
-    findings: list[Evidence] = [*_of_topology(tree, described)]
+    findings: list[Evidence] = [*_of_topology(tree, described, {source.path: source.text for source in sources})]
     measured = next((source.path for source in sources if Content.COPIES in source.contents), None)
     debug = next((source.log for source in sources if source.log is not None), None)
     warnings: list[Warning] = list(tree.warnings)
@@ -202,22 +202,23 @@ def _unique(findings: Sequence[Evidence]) -> list[Evidence]:
     return list(kept.values())
 
 
-def _of_topology(tree: PcieTree, paths: Sequence[Path]) -> Iterator[Evidence]:
+def _of_topology(tree: PcieTree, paths: Sequence[Path], texts: Mapping[Path, str]) -> Iterator[Evidence]:
     for warning in tree.warnings:
         if warning.code in _REMEDIES:
             weight = _ACCESS if warning.code in _ACCESS_CODES else _LINK
-            yield Evidence(warning.code, warning.text, _origin(warning.text, paths), _REMEDIES[warning.code], weight)
+            origin = _origin(warning.text, paths, texts)
+            yield Evidence(warning.code, warning.text, origin, _REMEDIES[warning.code], weight)
 
 
 #: PCI address in the text of a warning.
 _ADDRESS = re.compile(r"\b[0-9a-f]{4}:([0-9a-f]{2}:[0-9a-f]{2}\.[0-7])\b")
 
 
-def _origin(text: str, paths: Sequence[Path]) -> str:
+def _origin(text: str, paths: Sequence[Path], texts: Mapping[Path, str]) -> str:
     """Return file and line of the first device that a warning names, or all files that describe the machine."""
     address = _ADDRESS.search(text)
     for path in paths if address is not None else ():
-        for number, line in enumerate(clean_text(read_text(path)).splitlines(), 1):
+        for number, line in enumerate(clean_text(texts[path]).splitlines(), 1):
             if address is not None and line.startswith((address[0], address[1])):
                 return f"{path}:{number}"
     return ", ".join(map(str, paths))

@@ -125,6 +125,6 @@ def validate(
         write_text(output, found.rows.to_csv(index=False))
     Console(width=140, soft_wrap=True, highlight=False).print(validation_text(tree.name, found, copies.programs))
     contradicts = any(warning.code.is_contradiction for warning in found.warnings)
-    # A file whose graphs are all excluded answers nothing; one with single copies only is a calibration.
-    is_no_answer = not found.rows["judged"].any() and (found.rows["reason_code"] != "calibration").any()
-    raise typer.Exit(code=1 if contradicts or is_no_answer else 0)
+    # A file may have single copies only, which calibrate; otherwise one graph at least must be compared.
+    lacks_graphs = not found.rows["judged"].any() and (found.rows["reason_code"] != "calibration").any()
+    raise typer.Exit(code=1 if contradicts or lacks_graphs else 0)

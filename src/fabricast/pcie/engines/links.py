@@ -116,7 +116,7 @@ def named_links_of(
             slower = [] if way in _REMOTE else table.through_root(tree, route, way, rates)
             if gpu_rate is not None:
                 slower += table.of_gpu(gpu, way, gpu_rate)
-            if way == "crossing" and (key := (tree.path_class(*ends), way)) in rates.gpu_rates:
+            if rates.gpu_rates and way == "crossing" and (key := (tree.path_class(*ends), way)) in rates.gpu_rates:
                 slower.append(table.add(rates.gpu_rates[key], f"rate of a copy of class {key[0]}"))
             links.append([*route, *slower])
         elif tree.peer_link(*ends) == "NVSwitch":

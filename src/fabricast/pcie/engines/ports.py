@@ -84,7 +84,8 @@ def new_ports(tree: PcieTree, links: Links, order: NDArray[np.int64], rates: Lin
         endpoints=tree.routes.endpoints, route_offset=links.offset, route_link=links.link,
         crossing_pair=np.zeros(flows, dtype=np.bool_), capacity=links.capacity,
         leaves_root_complex=np.zeros(count, dtype=np.bool_), behind_root_complex=behind,
-        upstream_links=int((np.cumsum(order >= tree.routes.upstream_links) == 0).sum()),
+        # Links from host memory are not among the first links.
+        upstream_links=int(np.argmax(order >= tree.routes.upstream_links)),
     )  # fmt: skip
     memory = new_memory(max(flows, count), count, count)
     memory.copies.pair[:] = np.arange(memory.copies.pair.size)

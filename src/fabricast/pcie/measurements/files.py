@@ -23,7 +23,7 @@ from fabricast.pcie.measurements.addresses import address_warnings, by_address, 
 from fabricast.pcie.measurements.benchmark_output import FASTEST_BYTES_PER_S, copies_in, read_benchmark_output
 from fabricast.pcie.measurements.measured_graph import CALIBRATION, EXCLUDED_ROLES, JUDGED, UNKNOWN_ROLE, MeasuredGraph
 from fabricast.pcie.measurements.pair_tables import is_pair_table, read_pair_table
-from fabricast.pcie.measurements.peer_access import staged_rates
+from fabricast.pcie.measurements.peer_access import printed_staged_rates
 from fabricast.pcie.topology.memory import HOST
 from fabricast.pcie.topology.tree import PcieTree
 
@@ -330,7 +330,8 @@ def copies_of_machine(
     output = read_benchmark_output(path)
     addresses = {} if output.path.suffix.lower() == ".json" else printed_addresses(output.text)
     graphs = by_address(tree, copies_in(output), addresses)
-    warnings = (*address_warnings(tree, addresses), *_slower_than_staged(graphs, staged_rates(tree, output.path)))
+    staged = printed_staged_rates(tree, output.text, output.path)
+    warnings = (*address_warnings(tree, addresses), *_slower_than_staged(graphs, staged))
     return MachineCopies(graphs, warnings, output.programs)
 
 

@@ -13,7 +13,7 @@ from fabricast.pcie.measurements.addresses import endpoints_of_numbers, printed_
 from fabricast.pcie.measurements.nvbandwidth import copies_in_matrices
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["has_direct_copies", "staged_rates", "with_measured_access"]
+__all__ = ["has_direct_copies", "printed_staged_rates", "staged_rates", "with_measured_access"]
 
 #: Title of the matrix of copies through host memory.
 _STAGED = "Unidirectional P2P=Disabled"
@@ -79,13 +79,15 @@ def staged_rates(tree: PcieTree, path: Path | str) -> dict[tuple[str, str], floa
     dict of (str, str) to float
         Rate in bytes/s by source and target; empty if the file has none.
     """
-    if is_table(path):
-        return {}
-    text = clean_text(read_text(path))
+    return {} if is_table(path) else printed_staged_rates(tree, clean_text(read_text(path)), Path(path))
+
+
+def printed_staged_rates(tree: PcieTree, text: str, path: Path) -> dict[tuple[str, str], float]:
+    """Return the rates of `staged_rates` from the content of the file, without the decoration of its lines."""
     if not is_bandwidth_matrix(text):
         return {}
     names = endpoints_of_numbers(tree, printed_addresses(text))
-    table = parse_bandwidths(text, Path(path))
+    table = parse_bandwidths(text, path)
     rows = table[
         table["test"].str.startswith(_STAGED) & (table["unit"] == "bytes/s") & (table["row"] != table["column"])
     ]
