@@ -145,7 +145,7 @@ def other_transport(staged: pd.DataFrame, direct: pd.DataFrame, *, is_measured: 
         times = (
             f"need {(ends[1] / ends[0]).median():.3g} times as long as staged ones (median of {len(ends[0]):,} graphs)"
         )
-    share = f"{chunk_overhead_s() * 1e12:.3g} µs per MB for the chunks of the driver, as on public machines"
+    share = f"{chunk_overhead_s() * 1e12:.3g} µs per MB for the chunks of the driver, as on one public machine"
     bound = f"; staged times include {share}: measure staged copies (--measurements)"
     bound = "" if is_measured else bound
     return Warning(WarningCode.OTHER_TRANSPORT, f"with peer access (transport p2p), all copies would {times}{bound}")
