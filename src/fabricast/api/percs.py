@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from fabricast.core.errors import InputError
 from fabricast.core.quantities import check_count, check_seed
 from fabricast.percs.loads import ROUTINGS, route
 from fabricast.percs.mapped_traffic import mapped_traffic
@@ -76,6 +77,8 @@ def link_loads(
     >>> int(loads.loc[("direct", "D"), "links"])
     4032
     """
+    if not isinstance(pattern, str | Path):
+        raise InputError(f"the pattern is a {type(pattern).__name__}, expected a name or a file")
     check_count("tiles", tiles, 100_000)
     check_count("multiplicity", multiplicity, 65_536)
     check_seed(seed)

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fabricast.api.graphs import check_endpoints
-from fabricast.api.prediction_table import Prediction, communications
+from fabricast.api.prediction_table import Prediction, communications, isolated_times
 from fabricast.core.errors import unknown_name
 from fabricast.core.quantities import MOST_THREADS, check_count
 from fabricast.core.warnings import Warning, WarningCode
 from fabricast.pcie.graphs.checks import reject_peer_copies
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
+from fabricast.pcie.models.removals import removal_texts, removals
 from fabricast.pcie.packets.hardware import HARDWARE, PacketHardware
 from fabricast.pcie.packets.link_rates import hardware_on
 from fabricast.pcie.packets.programs import simulate_graphs
@@ -19,6 +23,7 @@ from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["simulate"]
 
+#: Ratio of times above which another order of arbitration, or a copy, has an effect.
 _SENSITIVE = 1.01
 
 
@@ -31,6 +36,7 @@ def simulate(
     width: int | None = None,
     parameters: str | Path | None = None,
     pcie_only: bool = False,
+    limited_by: bool = False,
     threads: int = 1,
     progress: Callable[[int], None] | None = None,
 ) -> Prediction:
@@ -54,6 +60,8 @@ def simulate(
         an isolated copy reaches the calibrated bandwidth.
     pcie_only : bool, default False
         Whether copies between directly linked endpoints use the PCIe tree.
+    limited_by : bool, default False
+        Whether to add the copies that limit each copy, by simulating each graph again without each of its copies.
     threads : int, default 1
         Number of threads.
     progress : callable, optional
@@ -63,7 +71,8 @@ def simulate(
     -------
     Prediction
         One row per copy: graph, communication (number in its graph), source, target, size_bytes, start_s, elapsed_s,
-        and its range over the initial states of arbiters: earliest_s, latest_s.
+        and its range over the initial states of arbiters: earliest_s, latest_s. `limited_by` adds limited_by and
+        elapsed_without_s as in `fabricast.predict`; a removal counts if it shortens the copy by more than 1 %.
 
     Raises
     ------
@@ -78,6 +87,8 @@ def simulate(
     >>> alone = fc.simulate(tree, fc.graph([(0, 1)]))
     >>> (times["elapsed_s"] / alone["elapsed_s"].iloc[0]).round(3).tolist()
     [2.0, 2.0]
+    >>> fc.simulate(tree, fc.graph([(0, 1), (2, 1), (6, 7)]), limited_by=True)["limited_by"].tolist()
+    ['2>1', '0>1', '']
     """
     check_count("threads", threads, MOST_THREADS)
     if isinstance(hardware, str):
@@ -97,6 +108,16 @@ def simulate(
             "latest_s": ends.latest_s - graphs.start_s,
         }
     )
+    if limited_by:
+
+        def times(some: CongestionGraphs) -> NDArray[np.float64]:
+            return simulate_graphs(tree, some, chosen, threads=threads).end_s - some.start_s
+
+        elapsed_s = table["elapsed_s"].to_numpy()
+        slow = elapsed_s > isolated_times(tree, graphs, times) * _SENSITIVE
+        removed = removals(graphs, elapsed_s, slow, times, _SENSITIVE - 1)
+        table["limited_by"] = removal_texts(tree, graphs, removed)
+        table["elapsed_without_s"] = removed.elapsed_without_s
     sensitive = int((ends.latest_s > ends.earliest_s * _SENSITIVE).sum())
     if sensitive:
         text = (

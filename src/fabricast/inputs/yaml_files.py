@@ -173,7 +173,7 @@ def validate(
                 f"{where} {'empty' if first['input'] is None else _quoted(first['input'])}, expected keys with values"
             )
         else:
-            message = f"key '{key}'{value_text}: {first['msg']}"
+            message = f"key '{key}'{value_text}: {first['msg'].removeprefix('Value error, ')}"
         line = None
         while lines and location and line is None:
             line = lines.get(location)

@@ -42,6 +42,8 @@ def test_numbers_of_functions_are_checked():
     for tiles in (1.5, -1, 0, np.nan, True):
         with pytest.raises(InputError, match="tiles is "):
             fc.link_loads("4D-64", tiles=tiles)
+    with pytest.raises(InputError, match="the pattern is a ndarray, expected a name or a file"):
+        fc.link_loads(np.ones((4, 4)))
     with pytest.raises(InputError, match="do not delimit 1 copies"):
         dataclasses.replace(fc.graph([(0, 1)]), offset=np.array([0, 5]))
     with pytest.raises(InputError, match="threads is 2.5"):

@@ -72,6 +72,9 @@ def simulate(
     pcie_only: Annotated[bool, PCIE_ONLY] = False,
     include_display: Annotated[bool, DISPLAY] = False,
     size: Annotated[str, SIZE] = "300MiB",
+    limited_by: Annotated[
+        bool, typer.Option("--limited-by", help="Add the copies whose removal shortens each copy, by simulation.")
+    ] = False,
     threads: Annotated[int | None, THREADS] = None,
     trace: Annotated[str | None, typer.Option(help="Trace this graph instead of simulating all graphs.")] = None,
     transmissions: Annotated[int, typer.Option(help="Number of transmissions to trace.")] = 2000,
@@ -112,7 +115,7 @@ def simulate(
     with progress_of("simulating", len(read)) as advance:
         times = simulate_times(
             tree, read, hardware=chosen, generation=generation, width=width, parameters=parameters,
-            pcie_only=pcie_only, threads=threads, progress=advance,
+            pcie_only=pcie_only, limited_by=limited_by, threads=threads, progress=advance,
         )  # fmt: skip
     write_elapsed(times, output)
     print_warnings(times.attrs["warnings"])

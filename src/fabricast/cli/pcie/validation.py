@@ -17,6 +17,9 @@ __all__ = ["app"]
 
 app = typer.Typer()
 
+#: Number of measured graphs from which `validate` reports its progress.
+_WITH_PROGRESS = 1000
+
 
 @app.command(epilog="Example: fabricast probes machine.xml -o probes.csv")
 def probes(
@@ -102,23 +105,25 @@ def validate(
     from fabricast.cli.options import rate_of
     from fabricast.cli.pcie.validation_text import validation_text
     from fabricast.pcie.graphs.programs import program_of
+    from fabricast.pcie.machines.calibrate import LINK_PAYLOAD
     from fabricast.pcie.machines.validation import validate_machine
     from fabricast.pcie.measurements.files import copies_of_machine
     from fabricast.pcie.topology.files import load_tree
     from fabricast.pcie.topology.tree import single_copy_rate_of
+    from fabricast.runtime.jobs import progress_of
 
     rate = rate_of(bandwidth)
     check_output(output, ".csv", inputs=[topology, measured])
     tree = load_tree(topology, include_display=include_display)
     copies = copies_of_machine(tree, measured, program=program_of(program).name, system=system)
-    if rate is None:
+    source = LINK_PAYLOAD if rate is None else "option --bandwidth"
+    # A small file takes less time than a reader needs for the progress.
+    total = len(copies.graphs) if len(copies.graphs) >= _WITH_PROGRESS else 0
+    with progress_of("validating graphs", total) as advance:
         found = validate_machine(
-            tree, copies.graphs, one_way_bytes_per_s=single_copy_rate_of(tree), warnings=copies.warnings
-        )
-    else:
-        found = validate_machine(
-            tree, copies.graphs, one_way_bytes_per_s=rate, one_way_source="option --bandwidth", warnings=copies.warnings
-        )
+            tree, copies.graphs, one_way_bytes_per_s=single_copy_rate_of(tree) if rate is None else rate,
+            one_way_source=source, warnings=copies.warnings, progress=advance if total else None,
+        )  # fmt: skip
     if output is not None:
         from fabricast.inputs.files import write_text
 

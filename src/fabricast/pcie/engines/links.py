@@ -11,7 +11,7 @@ import numpy as np
 
 from fabricast.pcie.graphs.rates import LinkRates
 from fabricast.pcie.topology.parts import direct_rates
-from fabricast.pcie.topology.paths import PathClass, path_class_of, reverse_links
+from fabricast.pcie.topology.paths import PATH_CLASS_WORDS, PathClass, path_class_of, reverse_links
 from fabricast.pcie.topology.tree import PcieTree
 
 if TYPE_CHECKING:
@@ -112,12 +112,12 @@ def named_links_of(
             route = routes.link[routes.offset[pair] : routes.offset[pair + 1]].tolist()
             way = path_class_of(tree, source, target)
             gpu = target if way in ("host_in", "remote_in") else source
-            gpu_rate = rates.gpu_rates.get((names[gpu], way), rates.of_class(way) if way in _REMOTE else None)
+            gpu_rate = rates.group_rates.get((names[gpu], way), rates.of_class(way) if way in _REMOTE else None)
             slower = [] if way in _REMOTE else table.through_root(tree, route, way, rates)
             if gpu_rate is not None:
                 slower += table.of_gpu(gpu, way, gpu_rate)
-            if rates.gpu_rates and way == "crossing" and (key := (tree.path_class(*ends), way)) in rates.gpu_rates:
-                slower.append(table.add(rates.gpu_rates[key], f"rate of a copy of class {key[0]}"))
+            if rates.group_rates and way == "crossing" and (key := (tree.path_class(*ends), way)) in rates.group_rates:
+                slower.append(table.add(rates.group_rates[key], f"rate of copies of class {key[0]}"))
             links.append([*route, *slower])
         elif tree.peer_link(*ends) == "NVSwitch":
             links.append([table.direct((ends[0], ""), rate), table.direct(("", ends[1]), rate)])
@@ -209,7 +209,7 @@ class _LinkTable:
                     capacity = self.capacity[port]
                     self._slow[port, kind] = self.add(
                         capacity if isolated_rate is None else min(isolated_rate, capacity),
-                        f"rate of the path class {kind}",
+                        f"rate of copies {PATH_CLASS_WORDS[kind]}",
                     )
                 there, back = (self._slow[port] for port in ports)
                 self.opposite[there], self.opposite[back] = back, there
@@ -223,7 +223,7 @@ class _LinkTable:
         high. Copies of host memory may be slower at one GPU or socket than at others.
         """
         if (gpu, way) not in self._of_gpu:
-            self._of_gpu[gpu, way] = self.add(rate, f"rate of the path class {way}")
+            self._of_gpu[gpu, way] = self.add(rate, f"rate of copies {PATH_CLASS_WORDS[way]}")
         return [self._of_gpu[gpu, way]]
 
     def share(self, limit: SharedLimit, links: list[list[int]]) -> None:

@@ -43,7 +43,7 @@ class LinkRates:
         Performance reduction for crossing the root complex. Used by the port model only.
     crossing_cost : float, default 1
         Time per byte behind the root complex, relative to other links. Used by the port model only.
-    gpu_rates : mapping of (str, str) to float, optional
+    group_rates : mapping of (str, str) to float, optional
         Rates in bytes/s of isolated copies that are slower than the rate of their path class: of host memory by GPU and
         path class, and between GPUs by PHB or NODE and ``crossing``.
     """
@@ -58,7 +58,7 @@ class LinkRates:
     remote_out_bytes_per_s: float | None = None
     tau: float = 0.0
     crossing_cost: float = 1.0
-    gpu_rates: Mapping[tuple[str, PathClass], float] = field(default_factory=dict)
+    group_rates: Mapping[tuple[str, PathClass], float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         one, two = self.one_way_bytes_per_s, self.two_way_bytes_per_s

@@ -14,11 +14,11 @@ from fabricast.pcie.graphs.programs import PROGRAMS
 from fabricast.pcie.graphs.rates import LinkRates, Statistic
 from fabricast.pcie.machines.calibration import DUPLEX_COST, THROTTLED, Calibration, Estimate, by_links
 from fabricast.pcie.machines.direct_links import calibrated_links
-from fabricast.pcie.machines.host_rates import (
+from fabricast.pcie.machines.group_rates import (
     GROUPED_CLASSES,
     IsolatedCopy,
-    gpu_rate_sources,
     group_of,
+    group_rate_sources,
     rates_of_groups,
     slow_groups,
 )
@@ -26,7 +26,14 @@ from fabricast.pcie.machines.limits import PROBES, Limit, limit_of_probe, with_i
 from fabricast.pcie.measurements.measured_graph import CALIBRATION, MeasuredGraph, flows_of
 from fabricast.pcie.topology.memory import UNLIMITED, ends_of, is_host
 from fabricast.pcie.topology.parts import direct_rates
-from fabricast.pcie.topology.paths import PathClass, are_disjoint, has_local_path, narrowest_link, path_class_of
+from fabricast.pcie.topology.paths import (
+    PATH_CLASS_WORDS,
+    PathClass,
+    are_disjoint,
+    has_local_path,
+    narrowest_link,
+    path_class_of,
+)
 from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = [
@@ -60,11 +67,6 @@ _OPPOSITE: dict[PathClass, Limit] = {
     "between_roots": Limit.ROOT_COMPLEX_LINK_BOTH_WAYS, "crossing": Limit.ROOT_COMPLEX_BOTH_WAYS,
 }  # fmt: skip
 _SLOWER: tuple[PathClass, ...] = ("crossing", "between_roots", "host_in", "host_out", "remote_in", "remote_out")
-_WORDS: dict[PathClass, str] = {
-    "local": "below one switch", "crossing": "across the root complex", "between_roots": "between root complexes",
-    "host_in": "from host memory", "host_out": "to host memory",
-    "remote_in": "from memory of another socket", "remote_out": "to memory of another socket",
-}  # fmt: skip
 
 
 def peer_link_of(tree: PcieTree, flows: Sequence[tuple[int, int]]) -> str | None:
@@ -185,10 +187,10 @@ def calibrate_machine(
         {path_class: _of_the_widest(rates) for path_class, rates in bidirectional.items()},
         used, default, faster, local=has_local_path(tree),
     )  # fmt: skip
-    gpu_rates = rates_of_groups(tree, slow, isolated)
+    group_rates = rates_of_groups(tree, slow, isolated)
     calibration = replace(
-        calibration, rates=replace(calibration.rates, gpu_rates=gpu_rates),
-        rate_sources={**calibration.rate_sources, **gpu_rate_sources(gpu_rates)},
+        calibration, rates=replace(calibration.rates, group_rates=group_rates),
+        rate_sources={**calibration.rate_sources, **group_rate_sources(group_rates, isolated)},
     )  # fmt: skip
     calibration = _with_limits(tree, calibration, probes)
     calibration = _with_lower_bounds(calibration, totals_both_ways)
@@ -300,7 +302,9 @@ def _estimated(
         rate = measured
         source["one_way"] = f"{len(pooled[fastest])} measured, single copies"
         if unsure or fastest != "local":
-            source["one_way"] += f", all {'from and to host memory' if fastest == 'host_in' else _WORDS[fastest]}"
+            source["one_way"] += (
+                f", all {'from and to host memory' if fastest == 'host_in' else PATH_CLASS_WORDS[fastest]}"
+            )
     elif both_way is not None and fastest is None:
         rate = float(np.median(two_way[both_way])) * (1 + DUPLEX_COST)
         source["one_way"] = "bidirectional pairs and the duplex cost of other machines"
@@ -311,7 +315,7 @@ def _estimated(
         if not faster or fastest is not None:
             source["one_way"] += "; no single copy was measured"
         if fastest is not None:
-            source["one_way"] += f" but {_WORDS[fastest]}"
+            source["one_way"] += f" but {PATH_CLASS_WORDS[fastest]}"
     else:
         raise InputError(
             "no single copy was measured, and the topology has no link rate; measure one (fabricast probes)"
@@ -338,7 +342,7 @@ def _estimated(
         both = min(max(two, one / 2), one) * (rate / one)
         source["two_way"] = f"{len(two_way[both_way])} measured, bidirectional pairs"
         if both_way != "local":
-            source["two_way"] += f" {_WORDS[both_way]}"
+            source["two_way"] += f" {PATH_CLASS_WORDS[both_way]}"
         if two > one * (1 + BEYOND):
             source["two_way"] += "; faster than single copies, so the single-copy rate is used"
     counted = [way for way in _SLOWER if (way != fastest or slow) and not (way == "host_out" and fastest == "host_in")]
@@ -369,7 +373,7 @@ def _slower_classes(
     for path_class in counted:
         if single_rates := rates_alone[path_class].of_link:
             slower[path_class], widths[path_class] = _absolute(rates_alone[path_class], one_way)
-            source[path_class] = f"{len(single_rates)} measured, single copies {_WORDS[path_class]}"
+            source[path_class] = f"{len(single_rates)} measured, single copies {PATH_CLASS_WORDS[path_class]}"
     for path_class in _THROUGH_ROOT:
         if rates_both[path_class].of_link and not rates_alone[path_class].of_link:
             # Isolated rate of each copy of a bidirectional pair, without the duplex cost.
@@ -377,9 +381,8 @@ def _slower_classes(
             absolute, widths[path_class] = _absolute(each, one_way)
             if each.median < one_way * (1 - BEYOND):
                 slower[path_class] = absolute
-                source[path_class] = (
-                    f"{len(rates_both[path_class].of_link)} measured, bidirectional pairs {_WORDS[path_class]}"
-                )
+                pairs = len(rates_both[path_class].of_link)
+                source[path_class] = f"{pairs} measured, bidirectional pairs {PATH_CLASS_WORDS[path_class]}"
     return slower, widths, source
 
 

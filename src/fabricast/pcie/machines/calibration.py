@@ -11,7 +11,7 @@ from fabricast.pcie.engines.forecast import total_rate
 from fabricast.pcie.graphs.programs import PROGRAMS
 from fabricast.pcie.graphs.rates import LinkRates, Statistic
 from fabricast.pcie.machines.exclusion import Exclusion, Reason
-from fabricast.pcie.machines.host_rates import gpu_rate_values
+from fabricast.pcie.machines.group_rates import group_rate_values
 from fabricast.pcie.machines.limits import (
     Limit,
     inter_socket_limits,
@@ -133,7 +133,7 @@ class Calibration:
             "crossing": rates.crossing_bytes_per_s, "between_roots": rates.between_roots_bytes_per_s,
             "host_in": rates.host_in_bytes_per_s, "host_out": rates.host_out_bytes_per_s,
             "remote_in": rates.remote_in_bytes_per_s, "remote_out": rates.remote_out_bytes_per_s,
-            "tau": rates.tau, "crossing_cost": rates.crossing_cost, **gpu_rate_values(rates.gpu_rates),
+            "tau": rates.tau, "crossing_cost": rates.crossing_cost, **group_rate_values(rates.group_rates),
             **{str(limit): estimate.bytes_per_s for limit, estimate in self.estimates.items()},
         }  # fmt: skip
 

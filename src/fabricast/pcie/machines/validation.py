@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
@@ -63,6 +63,7 @@ class MachineValidation:
 def validate_machine(
     tree: PcieTree, graphs: Sequence[MeasuredGraph], *, one_way_bytes_per_s: float | None = None,
     one_way_source: str = LINK_PAYLOAD, seed: int = 0, warnings: Sequence[Warning] = (),
+    progress: Callable[[int], None] | None = None,
 ) -> MachineValidation:  # fmt: skip
     """Compare forecasts with the measured graphs of a machine.
 
@@ -82,6 +83,8 @@ def validate_machine(
         Seed of programs with a random order.
     warnings : sequence of Warning, optional
         Warnings from reading the measurements; they come first.
+    progress : callable, optional
+        Called with the number of graphs finished since the previous call.
 
     Returns
     -------
@@ -94,7 +97,12 @@ def validate_machine(
     calibration = calibrate_machine(
         whole, graphs, one_way_bytes_per_s=one_way_bytes_per_s, one_way_source=one_way_source
     )
-    frame = pd.DataFrame([_row(whole, graph, calibration, seed) for graph in graphs])
+    rows = []
+    for graph in graphs:
+        rows.append(_row(whole, graph, calibration, seed))
+        if progress is not None:
+            progress(1)
+    frame = pd.DataFrame(rows)
     _exclude_other_routes(frame, graphs)
     return MachineValidation(frame, calibration, (*warnings, *machine_warnings(whole, graphs, frame, calibration)))
 

@@ -47,8 +47,9 @@ class Removals:
 
 
 def removals(
-    graphs: CongestionGraphs, elapsed_s: NDArray[np.float64], slow: NDArray[np.bool_], times: Times
-) -> Removals:
+    graphs: CongestionGraphs, elapsed_s: NDArray[np.float64], slow: NDArray[np.bool_], times: Times,
+    tolerance: float = _SAME,
+) -> Removals:  # fmt: skip
     """Determine the copies that limit each slow copy.
 
     Each graph is evaluated again without each of its copies. For a slow copy that no single removal shortens, copies
@@ -64,6 +65,8 @@ def removals(
         Copies that other copies may limit; graphs without such a copy are not evaluated again.
     times : callable
         Function that returns the elapsed time in s of each copy of a set of graphs.
+    tolerance : float, default 1e-9
+        Relative change of a time up to which it counts as equal.
 
     Returns
     -------
@@ -95,12 +98,12 @@ def removals(
             first = int(graphs.offset[graph])
             for copy in np.flatnonzero(slow[first : first + len(matrix)]).tolist():
                 order = np.argsort(matrix[:, copy], kind="stable")
-                helpful = order[matrix[order, copy] < elapsed_s[first + copy] * (1 - _SAME)]
+                helpful = order[matrix[order, copy] < elapsed_s[first + copy] * (1 - tolerance)]
                 if helpful.size:
                     limited_by[first + copy] = tuple(helpful.tolist())
                     without_s[first + copy] = matrix[helpful[0], copy]
     for row in np.flatnonzero(slow & np.isnan(without_s)).tolist():
-        joint[row], without_s[row] = _joint_removal(graphs, row, elapsed_s[row], times)
+        joint[row], without_s[row] = _joint_removal(graphs, row, elapsed_s[row] * (1 - tolerance), times)
     return Removals(tuple(limited_by), tuple(joint), without_s)
 
 
@@ -125,8 +128,8 @@ def _single_removals(
     return result
 
 
-def _joint_removal(graphs: CongestionGraphs, row: int, elapsed_s: float, times: Times) -> tuple[tuple[int, ...], float]:
-    """Return a set of copies, none of them dispensable, whose removal shortens a copy, and the time without them."""
+def _joint_removal(graphs: CongestionGraphs, row: int, below_s: float, times: Times) -> tuple[tuple[int, ...], float]:
+    """Return a set of copies, none dispensable, without which a copy is shorter than `below_s`, and its time then."""
     graph = int(np.searchsorted(graphs.offset, row, side="right")) - 1
     first, last = (int(place) for place in graphs.offset[graph : graph + 2])
 
@@ -137,7 +140,7 @@ def _joint_removal(graphs: CongestionGraphs, row: int, elapsed_s: float, times: 
 
     removed = [place for place in range(first, last) if place != row]
     time_s = time_without(removed) if removed else np.inf
-    if not time_s < elapsed_s * (1 - _SAME):
+    if not time_s < below_s:
         return (), np.nan
     # Most copies are dispensable: restore halves first, then smaller and smaller blocks, at last single copies.
     size = (len(removed) + 1) // 2
@@ -145,7 +148,7 @@ def _joint_removal(graphs: CongestionGraphs, row: int, elapsed_s: float, times: 
         for block in [removed[start : start + size] for start in range(0, len(removed), size)]:
             fewer = [place for place in removed if place not in block]
             fewer_s = time_without(fewer)
-            if fewer_s < elapsed_s * (1 - _SAME):
+            if fewer_s < below_s:
                 removed, time_s = fewer, fewer_s
         if size == 1:
             break

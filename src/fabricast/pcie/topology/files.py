@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from fabricast.core import resources
 from fabricast.core.errors import InputError, near_names
@@ -87,6 +87,13 @@ class _TreeFile(BaseModel):
     memory_nodes: list[_MemoryEntry] = []
     staged: Literal["all"] | list[str] = []
     vertices: list[_VertexEntry] = Field(min_length=1)
+
+    @field_validator("staged", mode="before")
+    @classmethod
+    def _pairs_or_all(cls, staged: object) -> object:
+        if staged != "all" and not (isinstance(staged, list) and all(isinstance(pair, str) for pair in staged)):
+            raise ValueError("expected all, or a list of pairs such as 0>1")
+        return staged
 
     def all_warnings(self) -> tuple[Warning, ...]:
         """Return the notes of the file as warnings, followed by its coded warnings."""

@@ -12,6 +12,7 @@ from fabricast.pcie.topology.memory import is_host
 from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = [
+    "PATH_CLASS_WORDS",
     "PathClass",
     "are_disjoint",
     "child_above",
@@ -46,6 +47,12 @@ def are_disjoint(tree: PcieTree, flows: Sequence[tuple[int, int]]) -> bool:
 #: Path classes; isolated copies of one class have the same rate. The classes are local (below a root complex), crossing
 #: (over a root complex), between sockets, and between host memory and a GPU (in: to the GPU; remote: between sockets).
 PathClass = Literal["local", "crossing", "between_roots", "host_in", "host_out", "remote_in", "remote_out"]
+#: Words for the copies of each path class, after "copies".
+PATH_CLASS_WORDS: dict[PathClass, str] = {
+    "local": "below one switch", "crossing": "across the root complex", "between_roots": "between root complexes",
+    "host_in": "from host memory", "host_out": "to host memory",
+    "remote_in": "from memory of another socket", "remote_out": "to memory of another socket",
+}  # fmt: skip
 
 
 def path_class_of(tree: PcieTree, source: int, target: int) -> PathClass:

@@ -77,3 +77,12 @@ def test_very_many_graphs_are_refused_with_the_limit(tmp_path):
     result = CliRunner().invoke(app, ["validate", "flat4x2", str(tmp_path / "many.csv")])
     assert result.exit_code != 0
     assert "the measurements have 20,001 graphs, expected at most 20,000" in str(result.exception)
+
+
+def test_many_graphs_report_progress(tmp_path):
+    lines = [f"g{number},{number % 7}>7,26\n" for number in range(1_000)]
+    (tmp_path / "many.csv").write_text("graph,communications,total_gb_per_s\n" + "".join(lines))
+    result = CliRunner().invoke(app, ["validate", "flat4x2", str(tmp_path / "many.csv")])
+    assert "validating graphs: 500 of 1,000" in result.stderr and "validating" not in result.stdout
+    (tmp_path / "few.csv").write_text("graph,communications,total_gb_per_s\n" + "".join(lines[:20]))
+    assert "validating" not in CliRunner().invoke(app, ["validate", "flat4x2", str(tmp_path / "few.csv")]).output

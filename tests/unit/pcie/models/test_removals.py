@@ -103,3 +103,20 @@ def test_removals_reevaluate_only_graphs_with_a_slow_copy():
 
     removals(graphs, np.array([1.0, 2.0, 2.0]), np.array([False, True, True]), times)
     assert set(seen) == {"1"}
+
+
+@given(st.sampled_from(sorted(TREES)), GRAPHS)
+def test_simulated_removals_shorten_the_copy(tree_name, arcs):
+    tree = TREES[tree_name]
+    found = fc.simulate(tree, from_arcs([arcs], size_bytes=1e6), limited_by=True, generation=3, width=16)
+    texts = [f"{source}>{target}" for source, target in arcs]
+    for number, row in enumerate(found.to_dict("records")):
+        if not (entries := row["limited_by"].split()):
+            assert np.isnan(row["elapsed_without_s"])
+            continue
+        removed = {texts.index(text) for text in entries[0].split("+")}
+        kept = [place for place in range(len(arcs)) if place not in removed]
+        without = fc.simulate(
+            tree, from_arcs([[arcs[place] for place in kept]], size_bytes=1e6), generation=3, width=16
+        )
+        assert without["elapsed_s"][kept.index(number)] == row["elapsed_without_s"] < row["elapsed_s"] * 0.99

@@ -260,3 +260,11 @@ def test_gpus_copy_to_the_nearest_network_card(tmp_path):
     assert automorphism_count(both) == 2**3, "network cards and GPUs are not equivalent"
     with pytest.raises(InputError, match="has no network card"):
         card_arcs(load_tree("storm8"))
+
+
+@pytest.mark.parametrize("staged", ["true", "some", "[1, 2]", "{0: 1}"])
+def test_staged_pairs_of_another_kind_are_refused_in_words(tmp_path, staged):
+    path = tmp_path / "machine.yaml"
+    path.write_text(f"{tree_yaml(load_tree('storm8'))}staged: {staged}\n")
+    with pytest.raises(InputError, match=r"machine.yaml:\d+: key 'staged'.*: expected all, or a list of pairs"):
+        load_tree(str(path))

@@ -72,11 +72,12 @@ def test_each_socket_keeps_its_rates_of_host_copies():
     tree = load_tree("two_sockets_direct7")
     graphs = measured({("H", "0"): 44.2e9, ("H", "1"): 44.0e9, ("H", "4"): 25.4e9, ("H", "5"): 25.6e9})
     calibration = calibrate_machine(with_host_memory(tree), graphs)
-    assert calibration.rates.gpu_rates == {
+    assert calibration.rates.group_rates == {
         ("4", "host_in"): 25.4e9, ("5", "host_in"): 25.6e9, ("6", "host_in"): 25.5e9,
     }  # fmt: skip
     assert calibration.values["host_in_of_slow_groups"] == 25.5e9
     assert "4 (25.4 GB/s)" in calibration.sources["host_in_of_slow_groups"]
+    assert "6 (assumed 25.5 GB/s)" in calibration.sources["host_in_of_slow_groups"]
     model = EngineModel(tree, calibration)
     number = model.tree.endpoint_number
     every = [(number["H@RC0" if gpu < 4 else "H@RC1"], gpu) for gpu in range(7)]
@@ -90,7 +91,7 @@ def test_small_differences_between_gpus_are_noise():
     tree = load_tree("two_sockets_direct7")
     graphs = measured({("H", "0"): 44e9, ("H", "1"): 42e9, ("H", "4"): 40e9})
     calibration = calibrate_machine(with_host_memory(tree), graphs)
-    assert not calibration.rates.gpu_rates
+    assert not calibration.rates.group_rates
     assert calibration.rates.one_way_bytes_per_s == 42e9
 
 
@@ -98,7 +99,7 @@ def test_directions_are_kept_apart():
     tree = load_tree("two_sockets_direct7")
     graphs = measured({("H", "0"): 44e9, ("H", "4"): 43e9, ("0", "H"): 40e9, ("4", "H"): 20e9, ("0", "1"): 50e9})
     calibration = calibrate_machine(with_host_memory(tree), graphs)
-    assert {key: rate for key, rate in calibration.rates.gpu_rates.items() if key[0] == "4"} == {
+    assert {key: rate for key, rate in calibration.rates.group_rates.items() if key[0] == "4"} == {
         ("4", "host_out"): 20e9
     }
 
@@ -111,7 +112,7 @@ def test_copies_across_one_and_two_host_bridges_keep_their_rates():
     tree = PcieTree("bridges", (*roots, *gpus))
     graphs = measured({("0", "1"): 11.2e9, ("0", "2"): 19.4e9, ("2", "0"): 19.4e9})
     calibration = calibrate_machine(with_host_memory(tree), graphs)
-    assert calibration.rates.gpu_rates == {("PHB", "crossing"): 11.2e9}
+    assert calibration.rates.group_rates == {("PHB", "crossing"): 11.2e9}
     model = EngineModel(tree, calibration)
     graph = from_arcs([[(2, 3)], [(1, 3)]], size_bytes=1e9)
     assert model.times(graph).end_s == pytest.approx([1 / 11.2, 1 / 19.4], rel=1e-6)

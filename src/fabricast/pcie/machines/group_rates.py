@@ -14,9 +14,9 @@ from fabricast.pcie.topology.tree import PcieTree
 __all__ = [
     "GROUPED_CLASSES",
     "IsolatedCopy",
-    "gpu_rate_sources",
-    "gpu_rate_values",
     "group_of",
+    "group_rate_sources",
+    "group_rate_values",
     "rates_of_groups",
     "slow_groups",
 ]
@@ -130,7 +130,7 @@ def rates_of_groups(
     return rates
 
 
-def gpu_rate_values(rates: Mapping[tuple[str, PathClass], float]) -> dict[str, float]:
+def group_rate_values(rates: Mapping[tuple[str, PathClass], float]) -> dict[str, float]:
     """Return the median rate in bytes/s of the slow groups of each path class, by the name of the parameter."""
     of_class: dict[str, list[float]] = {}
     for (_, way), rate in rates.items():
@@ -138,15 +138,27 @@ def gpu_rate_values(rates: Mapping[tuple[str, PathClass], float]) -> dict[str, f
     return {name: float(np.median(of_way)) for name, of_way in of_class.items()}
 
 
-def gpu_rate_sources(rates: Mapping[tuple[str, PathClass], float]) -> dict[str, str]:
-    """Return the rate of each slow group in GB/s as text, by the name of the parameter in `gpu_rate_values`.
+def group_rate_sources(
+    rates: Mapping[tuple[str, PathClass], float], measured: Mapping[PathClass, Sequence[IsolatedCopy]]
+) -> dict[str, str]:
+    """Return the rate of each slow group in GB/s as text, by the name of the parameter in `group_rate_values`.
+
+    Parameters
+    ----------
+    rates : mapping of (str, str) to float
+        Result of `rates_of_groups`.
+    measured : mapping of str to sequence of IsolatedCopy
+        Isolated copies of each path class. The rate of a group without one is that of its neighbours.
 
     Examples
     --------
-    >>> gpu_rate_sources({("4", "host_in"): 25.4e9, ("5", "host_in"): 25.5e9})
-    {'host_in_of_slow_groups': 'single copies are slower for: 4 (25.4 GB/s), 5 (25.5 GB/s)'}
+    >>> rates = {("4", "host_in"): 25.4e9, ("5", "host_in"): 25.4e9}
+    >>> group_rate_sources(rates, {"host_in": [IsolatedCopy(1.0, 25.4e9, "4")]})
+    {'host_in_of_slow_groups': 'single copies are slower for: 4 (25.4 GB/s), 5 (assumed 25.4 GB/s)'}
     """
     texts: dict[str, list[str]] = {}
     for (gpu, way), rate in rates.items():
-        texts.setdefault(f"{way}_of_slow_groups", []).append(f"{gpu} ({rate / 1e9:.4g} GB/s)")
+        is_measured = any(copy.group == gpu for copy in measured[way])
+        text = f"{gpu} ({'' if is_measured else 'assumed '}{rate / 1e9:.4g} GB/s)"
+        texts.setdefault(f"{way}_of_slow_groups", []).append(text)
     return {name: f"single copies are slower for: {', '.join(each)}" for name, each in texts.items()}
