@@ -20,6 +20,8 @@ __all__ = ["text_problems"]
 _SLACK_PX = 1.5
 #: WCAG 2.1, 1.4.3.
 _LEAST_CONTRAST = 4.5
+#: Smallest size of text; exponents of powers of ten are parts of a larger text.
+_LEAST_PT = 7.0
 
 
 def text_problems(figure: Figure) -> list[str]:
@@ -33,7 +35,7 @@ def text_problems(figure: Figure) -> list[str]:
     Returns
     -------
     list of str
-        One line per problem: text outside the figure, on another text, on other axes or across the frame of its axes;
+        One line per problem: text of less than 7 pt, outside the figure, on another text, on other axes or across the frame of its axes;
         a legend on lines or bars; text whose contrast on its bar is below 4.5. Text on lines or markers is not
         detected.
 
@@ -48,6 +50,7 @@ def text_problems(figure: Figure) -> list[str]:
     """
     boxes = _drawn(figure)
     return [
+        *(f"{_short(text)} has {text.get_fontsize():g} pt" for text, _ in boxes if text.get_fontsize() < _LEAST_PT),
         *_outside(figure, boxes),
         *_overlapping(boxes),
         *itertools.chain.from_iterable(_on_axes(axes, boxes) for axes in figure.axes),

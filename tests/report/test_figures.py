@@ -15,6 +15,7 @@ def faulty():
     axes.text(0.5, 0.2, "another", ha="center")
     axes.text(1.2, 0.6, "crosses the frame")
     figure.text(-0.05, 0.5, "outside")
+    figure.text(0.1, 0.01, "small", fontsize=6)
     second_axes.set_title("fine")
     return figure
 
@@ -23,6 +24,7 @@ def test_every_kind_of_problem_is_reported():
     problems = "\n".join(text_problems(faulty()))
     for kind in (
         "leaves the figure",
+        "has 6 pt",
         "lies on 'another'",
         "crosses the frame",
         "a legend lies on",

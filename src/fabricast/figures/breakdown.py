@@ -28,6 +28,8 @@ _CHARTS = (
     ("latency", "latency, I/O", ("integrated_nic", "pcie", "rc_to_mem")),
     ("latency", "latency, network", ("wire", "switch")),
 )
+#: Upper limit of each axis in %, as on the slides.
+_AXIS_LIMITS = {"injection": 60, "latency": 35}
 #: Hatch of bars whose component time is assumed; the colour stays that of the component.
 _ASSUMED_HATCH = "////"
 _MARKERS = "osD^vPX*"
@@ -77,11 +79,11 @@ def plot_totals(component: pd.DataFrame, what_if: pd.DataFrame) -> Figure:
                 used.add(name)
                 assumed = times.loc[(system, name), "tag"] == "assumed"
                 colour = _COMPONENT_COLOURS[name]
-                axes.bar(x, value, bottom=bottom, width=0.75, edgecolor="white", linewidth=0.5, color=colour,
+                axes.bar(x, value, bottom=bottom, width=0.92, edgecolor="white", linewidth=0.5, color=colour,
                          hatch=_ASSUMED_HATCH if assumed else None)  # fmt: skip
                 if value > 0.04 * _total(times, whole, system, metric):
                     axes.text(x, bottom + value / 2, f"{COMPONENTS[name].title} {value:.0f}", ha="center",
-                              va="center", fontsize=5.5, color=ink_on(colour),
+                              va="center", fontsize=7, color=ink_on(colour),
                               bbox={"facecolor": colour, "edgecolor": "none", "pad": 0.8})  # fmt: skip
                 bottom += value
             axes.text(x, bottom, f"{bottom:.1f}", ha="center", va="bottom", fontsize=7)
@@ -92,7 +94,7 @@ def plot_totals(component: pd.DataFrame, what_if: pd.DataFrame) -> Figure:
         Patch(color=_COMPONENT_COLOURS[name], label=COMPONENTS[name].title) for name in COMPONENTS if name in used
     ]
     handles.append(Patch(facecolor=ASSUMED_COLOUR, edgecolor="white", hatch=_ASSUMED_HATCH, label="hatched: assumed"))
-    figure.legend(handles=handles, fontsize=5.5, ncols=6, loc="outside lower center")
+    figure.legend(handles=handles, fontsize=7, ncols=5, loc="outside lower center")
     return figure
 
 
@@ -134,7 +136,7 @@ def plot_shares(share: pd.DataFrame, system: str, figures: Sequence[str]) -> Fig
                 text += f" (slide: {100 * row['published_share']:.2f})"
             # A letter is about 0.9 % of the bar wide; longer texts move to the legend.
             if width > 0.9 * max(map(len, text.split("\n"))):
-                axes.text(left + width / 2, y, text, ha="center", va="center", fontsize=5.5, color=ink_on(colour))
+                axes.text(left + width / 2, y, text, ha="center", va="center", fontsize=7, color=ink_on(colour))
             else:
                 unnamed[f"{name.removeprefix('slide ')}: {text}".replace("\n", " ")] = colour
             left += width
@@ -147,8 +149,8 @@ def plot_shares(share: pd.DataFrame, system: str, figures: Sequence[str]) -> Fig
     axes.grid(axis="y", visible=False)
     if unnamed:
         handles = [Patch(color=colour, label=text) for text, colour in unnamed.items()]
-        figure.legend(handles=handles, fontsize=5.5, ncols=4, loc="outside lower center",
-                      title="components too narrow for a label", title_fontsize=5.5)  # fmt: skip
+        figure.legend(handles=handles, fontsize=7, ncols=3, loc="outside lower center",
+                      title="components too narrow for a label", title_fontsize=7)  # fmt: skip
     return figure
 
 
@@ -174,20 +176,22 @@ def plot_what_if(what_if: pd.DataFrame, system: str) -> Figure:
         Share of the total that is removed, as a function of the reduction of a component.
     """
     rows = what_if[(what_if["system"] == system) & (what_if["reduction"] < 1.0)]
-    figure, panels = plt.subplots(2, 2, figsize=(PAGE_WIDTH_IN, 4.6), sharex=True)
+    figure, panels = plt.subplots(2, 2, figsize=(PAGE_WIDTH_IN, 4.8), sharex=True)
     for axes, (metric, title, names) in zip(panels.flat, _CHARTS, strict=True):
-        for name, marker in zip(names, _MARKERS, strict=False):
+        most = rows[rows["metric"] == metric].groupby("component")["share_removed"].max()
+        for name, marker in sorted(zip(names, _MARKERS, strict=False), key=lambda pair: -most[pair[0]]):
             colour = _COMPONENT_COLOURS.get(name) or _GROUP_COLOURS[name]
             # LLP post is nearly all of LLP: the wider LLP line stays visible on both sides of it.
             width, size = (3.6, 6.5) if name == "llp" else (1.4, 3.5)
             part = rows[(rows["metric"] == metric) & (rows["component"] == name)].sort_values("reduction")
             axes.plot(100 * part["reduction"], 100 * part["share_removed"], color=colour, marker=marker,
                       linestyle="--" if name in ("hlp", "llp_post", "integrated_nic") else "-", linewidth=width,
-                      markersize=size, label=_TITLES[name])  # fmt: skip
+                      markersize=size, label=f"{_TITLES[name]}: {100 * most[name]:.1f}")  # fmt: skip
         axes.set_title(title)
-        axes.set_ylim(0, None)
+        axes.set_ylim(0, _AXIS_LIMITS[metric])
+        axes.set_xticks((10, 30, 50, 70, 90))
         axes.set_ylabel(f"{metric} removed (%)")
-        axes.legend(fontsize=6, loc="center left", bbox_to_anchor=(1.0, 0.5))
+        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), title="at 90 %")
     for axes in panels[1]:
         axes.set_xlabel("reduction of the component (%)")
     return figure
@@ -217,14 +221,14 @@ def plot_accuracy(total: pd.DataFrame, tolerance: float) -> Figure:
     axes.errorbar(error, np.arange(len(rows)), xerr=np.stack([low, high]), fmt="o", color=COLOURS[0], capsize=3)
     for y, row in enumerate(rows.to_dict("records")):
         text = f"{row['model_ns']:.2f} against {row['observed_ns']:.2f} ns"
-        axes.text(100 * row["relative_error"], y - 0.18, text, ha="center", va="bottom", fontsize=6)
+        axes.text(100 * row["relative_error"], y - 0.18, text, ha="center", va="bottom", fontsize=7)
     axes.axvline(0, color="0.5", linewidth=0.8)
     labels = rows["system"].replace(SYSTEM_TITLES) + "\n" + rows["metric"].map(METRICS)
     axes.set_yticks(np.arange(len(rows)), labels)
     axes.set_ylim(len(rows) - 0.5, -0.6)
     axes.set_xlabel("model against observed (%)")
     axes.grid(axis="y", visible=False)
-    figure.legend(fontsize=6, loc="outside upper center")
+    figure.legend(fontsize=7, loc="outside upper center")
     return figure
 
 
@@ -255,7 +259,7 @@ def plot_sensitivity(what_if: pd.DataFrame, component: pd.DataFrame, total: pd.D
         y = np.arange(len(metric_rows))
         axes.barh(y, change, color=colours, height=0.7)
         axes.barh(y, -change, color=colours, height=0.7, alpha=0.5)
-        axes.set_yticks(y, [COMPONENTS[name].title for name in metric_rows["component"]], fontsize=6)
+        axes.set_yticks(y, [COMPONENTS[name].title for name in metric_rows["component"]], fontsize=7)
         axes.axvline(0, color="0.3", linewidth=0.8)
         axes.set_xlabel(f"change of {metric} (ns) for ±10 %")
         axes.grid(axis="y", visible=False)

@@ -63,7 +63,7 @@ def pcie_card(communication: pd.DataFrame, phase: pd.DataFrame, graph: str) -> F
     axes.set_yticks(list(order.values()), [f"{ends.loc[n, 'source']}→{ends.loc[n, 'target']}" for n in order])
     axes.set_xlabel("time in ms; height: share of the link")
     axes.grid(axis="y", visible=False)
-    axes.set_title("worked example of the talk (storm8, tau 0.2)", fontsize=6)
+    axes.set_title("worked example of the talk (storm8, tau 0.2)", fontsize=7)
     return figure
 
 
@@ -90,12 +90,12 @@ def breakdown_card(component: pd.DataFrame, what_if: pd.DataFrame, total: pd.Dat
     figure, axes = plt.subplots(figsize=(COLUMN_WIDTH_IN, _HEIGHT_IN))
     for y, name in enumerate(reversed(names)):
         axes.barh(y, share[name] * whole, color=LAYER_COLOURS[layer[name]], height=0.75)
-    axes.set_yticks(range(len(names)), [COMPONENTS[name].title for name in reversed(names)], fontsize=6)
+    axes.set_yticks(range(len(names)), [COMPONENTS[name].title for name in reversed(names)], fontsize=7)
     axes.set_xlabel(f"share of the latency in ns, {whole:,.0f} in all")
     axes.grid(axis="y", visible=False)
     shown = [name for name in LAYER_COLOURS if name in set(layer[names])]
     handles = [Patch(color=LAYER_COLOURS[name], label=name) for name in shown]
-    figure.legend(handles=handles, ncols=3, loc="outside upper center", fontsize=6)
+    figure.legend(handles=handles, ncols=3, loc="outside upper center", columnspacing=1.0, handlelength=1.4)
     return figure
 
 
@@ -130,8 +130,8 @@ def maxrate_card(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: str) -> 
     axes.set_ylim(0, 1.35 * float(rate.max()))
     axes.set_xlabel("processes sending concurrently")
     axes.set_ylabel("node rate per direction in GB/s", fontsize=7)
-    axes.set_title(f"{dataset_title(dataset)}, {size_name(size)}", fontsize=6)
-    figure.legend(ncols=3, loc="outside upper center", fontsize=6)
+    axes.set_title(f"{dataset_title(dataset)}, {size_name(size)}", fontsize=7)
+    figure.legend(ncols=3, loc="outside upper center", columnspacing=1.0, handlelength=1.4)
     return figure
 
 
@@ -167,7 +167,7 @@ def gpucentric_card(statement: pd.DataFrame) -> Figure:
     axes.set_ylabel("holds in share of samples (%)")
     axes.set_ylim(0, 105)
     axes.grid(axis="x", visible=False)
-    figure.legend(ncols=3, loc="outside upper center", fontsize=6)
+    figure.legend(ncols=3, loc="outside upper center", columnspacing=1.0, handlelength=1.4)
     return figure
 
 
@@ -197,12 +197,12 @@ def percs_card(case: pd.DataFrame, search: pd.DataFrame) -> Figure:
         colour = {"DEF": COLOURS[1], "searched": COLOURS[2]}.get(name, COLOURS[0])
         axes.plot(1e3 * times[name], y, "o", color=colour, markersize=5)
         axes.annotate(f"{1e3 * times[name]:.3g}", (1e3 * times[name], y), (6, 0), textcoords="offset points",
-                      va="center", fontsize=6)  # fmt: skip
-    axes.set_yticks(range(len(names)), [MAPPING_TITLES.get(name, name) for name in names], fontsize=6)
+                      va="center", fontsize=7)  # fmt: skip
+    axes.set_yticks(range(len(names)), [MAPPING_TITLES.get(name, name) for name in names], fontsize=7)
     axes.set_xscale("log")
     axes.margins(x=0.22)
     axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.set_xlabel(f"busiest link in ms, {_workload_words(workload)}", fontsize=6.5, loc="right")
+    axes.set_xlabel(f"busiest link in ms, {_workload_words(workload)}", fontsize=7, loc="right")
     return figure

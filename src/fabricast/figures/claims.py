@@ -15,16 +15,16 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 
 from fabricast.figures.colours import COLOURS
-from fabricast.figures.style import COLUMN_WIDTH_IN
+from fabricast.figures.style import PAGE_WIDTH_IN
 
 __all__ = ["plot_claim_readings"]
 
-#: Heights in inches of a line of text, of the line of values below it, and of the gap to the next claim.
-_LINE_IN, _VALUES_IN, _GAP_IN = 0.09, 0.13, 0.08
+#: Half the height of the shaded range of a claim; claims are 1 apart.
+_HALF = 0.3
 #: Values relative to the printed one between which the axis is linear; others are drawn at its ends.
 _LIMITS = (0.0, 2.5)
 #: Letters per line of a statement.
-_LINE = 78
+_LINE = 66
 
 
 def _in_two_lines(statement: str) -> str:
@@ -57,16 +57,13 @@ def plot_claim_readings(reading: pd.DataFrame, claim: pd.DataFrame) -> Figure:
     sizes = values.groupby("claim")["reading"].size()
     shown = [row for row in claim.to_dict("records") if sizes.get(row["claim"], 0) > 1 and _printed(row)]
     texts = [_in_two_lines(row["statement"]) for row in shown]
-    tops = np.cumsum([0.0, *((text.count("\n") + 1) * _LINE_IN + _VALUES_IN + _GAP_IN for text in texts)])
-    height_in = float(tops[-1]) if shown else 0.3
-    figure, axes = plt.subplots(figsize=(COLUMN_WIDTH_IN, height_in + 0.75))
-    axes.set(xlim=(_LIMITS[0] - 0.08, _LIMITS[1] + 0.45), ylim=(height_in, -0.05))
-    for row, text, top in zip(shown, texts, tops[:-1], strict=True):
-        middle = top + (text.count("\n") + 1) * _LINE_IN + _VALUES_IN / 2
-        axes.text(_LIMITS[0], top, text, va="top", fontsize=5.5)
-        _draw_range(axes, row, values[values["claim"] == row["claim"]], middle)
+    figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 0.32 * max(len(shown), 1) + 0.75))
+    axes.set(xlim=(_LIMITS[0] - 0.08, _LIMITS[1] + 0.5), ylim=(len(shown) - 0.4, -0.6))
+    for place, row in enumerate(shown):
+        _draw_range(axes, row, values[values["claim"] == row["claim"]], place)
     axes.grid(visible=False)
-    axes.set_yticks([])
+    axes.set_yticks(range(len(shown)), texts, ha="left")
+    axes.tick_params(axis="y", pad=265, length=0)
     axes.set_xticks([0, 0.5, 1, 1.5, 2, 2.5], ["≤ 0", "0.5", "1", "1.5", "2", "≥ 2.5"])
     axes.set_xlabel("value of this run / printed value")
     axes.spines[["left", "right", "top"]].set_visible(False)
@@ -76,7 +73,7 @@ def plot_claim_readings(reading: pd.DataFrame, claim: pd.DataFrame) -> Figure:
                label="other readings"),
         Patch(facecolor="0.88", label="statement holds"),
     ]  # fmt: skip
-    figure.legend(handles=handles, loc="outside upper left", ncols=3, fontsize=5.5)
+    figure.legend(handles=handles, loc="outside upper left", ncols=3)
     return figure
 
 
@@ -94,13 +91,13 @@ def _draw_range(axes: Axes, row: dict[Any, Any], values: pd.DataFrame, middle: f
     high = (row["high"] + slack) / printed if pd.notna(row["high"]) else _LIMITS[1]
     # A statement with an exact value would otherwise have no width.
     low, high = np.clip([min(low, 0.99), max(high, 1.01)] if row["low"] == row["high"] else [low, high], *_LIMITS)
-    axes.add_patch(Rectangle((low, middle - _VALUES_IN / 2), high - low, _VALUES_IN, facecolor="0.88", zorder=0))
-    axes.plot([1, 1], [middle - _VALUES_IN / 2, middle + _VALUES_IN / 2], color="0.4", linewidth=0.6)
+    axes.add_patch(Rectangle((low, middle - _HALF), high - low, 2 * _HALF, facecolor="0.88", zorder=0))
+    axes.plot([1, 1], [middle - _HALF, middle + _HALF], color="0.4", linewidth=0.6)
     places = np.clip(values["observed"].to_numpy(float) / printed, *_LIMITS)
     primary = values["is_default"].to_numpy(bool)
     axes.plot([places.min(), places.max()], [middle, middle], color=COLOURS[0], linewidth=0.8)
     axes.plot(places[~primary], [middle] * int((~primary).sum()), "o", color=COLOURS[0], markerfacecolor="white",
-              markersize=2.8, markeredgewidth=0.6)  # fmt: skip
-    axes.plot(places[primary], [middle] * int(primary.sum()), "o", color=COLOURS[0], markersize=2.8)
+              markersize=3.2, markeredgewidth=0.7)  # fmt: skip
+    axes.plot(places[primary], [middle] * int(primary.sum()), "o", color=COLOURS[0], markersize=3.2)
     held = int((values["verdict"] != "deviates").sum())
-    axes.text(_LIMITS[1] + 0.06, middle, f"{held} of {len(values)}", va="center", fontsize=5.5)
+    axes.text(_LIMITS[1] + 0.06, middle, f"{held} of {len(values)}", va="center", fontsize=7)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -10,10 +12,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from fabricast.figures.colours import ASSUMED_COLOUR, COLOURS, MORE_COLOURS
+from fabricast.figures.colours import ASSUMED_COLOUR, COLOURS
 from fabricast.figures.style import PAGE_WIDTH_IN, size_name
 from fabricast.gpucentric.methods import (
-    CONTROLS,
     METHODS,
     allreduce_time_s,
     message_time_s,
@@ -24,29 +25,24 @@ from fabricast.gpucentric.statements import ALLREDUCE_BYTES, ALLREDUCE_NODES
 
 __all__ = [
     "plot_allreduce_power",
-    "plot_controls",
     "plot_curves",
     "plot_feasible",
     "plot_map",
     "plot_measured_paths",
     "plot_robustness",
     "plot_this_gpu",
-    "plot_workloads",
 ]
 
 #: Number of points per doubling of the message size.
 _STEPS = 16
 _ASSUMED = "uses assumed parameters"
-_MARKERS = "os^DvP"
-#: Panel titles of workloads, and of systems with their MPI library.
+#: Panel titles of systems with their MPI library.
 _TITLES = {
-    "sum_small": "sum, small", "sum_large": "sum, large", "nbody_small": "n-body, small",
-    "nbody_large": "n-body, large", "random_access": "random access", "himeno": "Himeno",
     "lassen_mvapich": "Lassen, MVAPICH", "lassen_spectrum": "Lassen, Spectrum MPI",
     "summit_spectrum": "Summit, Spectrum MPI",
 }  # fmt: skip
-#: Colours of the forms of control, distinct from those of methods.
-_CONTROL_COLOURS = (COLOURS[6], COLOURS[5], COLOURS[4], MORE_COLOURS[1])
+#: Colours of the components of a node.
+_PART_COLOURS = (COLOURS[5], COLOURS[4], COLOURS[2], COLOURS[3])
 #: One colour per method in all figures.
 _METHOD_COLOURS = dict(zip(METHODS, COLOURS, strict=False))
 
@@ -54,42 +50,6 @@ _METHOD_COLOURS = dict(zip(METHODS, COLOURS, strict=False))
 def _values(parameter: pd.DataFrame) -> dict[str, float]:
     rows = parameter[(parameter["study"] == "gpucentric") & (parameter["system"] == "k20_extoll")]
     return dict(zip(rows["name"], rows["value"].astype(float), strict=True))
-
-
-def plot_controls(control: pd.DataFrame) -> Figure:
-    """Draw performance and energy of the forms of control relative to CPU control.
-
-    Parameters
-    ----------
-    control : pandas.DataFrame
-        Rows of the table gpucentric_control.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Left performance, right energy, by grid; pale lines are the range over varied assumptions.
-    """
-    figure, panels = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 3.1))
-    grids = sorted(set(control["grid"]), key=lambda grid: [int(side) for side in grid.split("x")])
-    forms = [name for name in CONTROLS if name in set(control["control"])]
-    for axes, quantity in zip(panels, ("performance", "energy"), strict=True):
-        for number, (name, colour, marker) in enumerate(zip(forms, _CONTROL_COLOURS, _MARKERS, strict=False)):
-            rows = control[control["control"] == name].set_index("grid").loc[grids]
-            # Marks are shifted, so that nearly equal forms all stay visible.
-            x = np.arange(len(grids)) + 0.16 * (number - (len(forms) - 1) / 2)
-            axes.vlines(x, rows[f"{quantity}_low"], rows[f"{quantity}_high"], color=colour, alpha=0.35,
-                        linewidth=2)  # fmt: skip
-            axes.plot(x, rows[quantity], marker=marker, markersize=3, color=colour, linestyle="none",
-                      label="CPU" if name == "cpu" else name.replace("_", "-"))  # fmt: skip
-        axes.set_xticks(range(len(grids)), grids, rotation=90, fontsize=6)
-        axes.set_xlabel("grid of slides 9 and 10 (points)")
-        axes.set_ylabel(f"{quantity} / CPU control")
-        axes.set_title(f"model, {_ASSUMED}", fontsize=7)
-    handles, labels = panels[0].get_legend_handles_labels()
-    handles.append(Line2D([], [], color=ASSUMED_COLOUR, linewidth=2))
-    labels.append("range over varied assumptions")
-    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), fontsize=6)
-    return figure
 
 
 def plot_curves(parameter: pd.DataFrame) -> Figure:
@@ -128,13 +88,13 @@ def plot_curves(parameter: pd.DataFrame) -> Figure:
     left.set_yscale("log")
     left.set_ylabel("time (µs)")
     right.set_ylabel("bandwidth (GB/s)")
-    left.legend(fontsize=5.5)
-    right.legend(fontsize=6)
+    handles = [*left.get_legend_handles_labels()[0], *right.get_legend_handles_labels()[0]]
+    figure.legend(handles=handles, ncols=3, loc="outside lower center")
     return figure
 
 
 def plot_allreduce_power(parameter: pd.DataFrame) -> Figure:
-    """Draw the power of a node during one small allreduce; areas are energies.
+    """Draw the power of a node during one small allreduce, by component; areas are energies.
 
     Parameters
     ----------
@@ -144,67 +104,27 @@ def plot_allreduce_power(parameter: pd.DataFrame) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        One step curve for MPI and one for GGAS.
+        One panel for MPI and one for GGAS, with common axes.
     """
     value = _values(parameter)
-    figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 2.6))
-    idle = sum(part[0] for part in powers_w("ggas", value).values())
-    for name in ("mpi", "ggas"):
-        colour = _METHOD_COLOURS[name]
-        end = float(allreduce_time_s(name, value, ALLREDUCE_BYTES, ALLREDUCE_NODES)) * 1e6
-        power = sum(sum(part) for part in powers_w(name, value).values())
-        axes.fill_between([0, end], [power, power], step="post", alpha=0.25, color=colour, linewidth=0)
-        axes.step([0, end, end], [power, power, idle], where="post", color=colour,
-                  label=f"{METHODS[name].title}: {power * end / 1e3:.2f} mJ")  # fmt: skip
-    axes.axhline(idle, color=ASSUMED_COLOUR, linestyle=":", linewidth=1, label="idle (assumed)")
-    axes.set_xlabel("time (µs)")
-    axes.set_ylabel("power of a node (W)")
-    axes.set_ylim(0, None)
-    axes.set_title(
-        f"allreduce of {size_name(ALLREDUCE_BYTES)} on {ALLREDUCE_NODES} nodes, model, {_ASSUMED}", fontsize=7
+    names = ("mpi", "ggas")
+    ends = {name: float(allreduce_time_s(name, value, ALLREDUCE_BYTES, ALLREDUCE_NODES)) * 1e6 for name in names}
+    figure, panels = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 2.7), sharex=True, sharey=True)
+    for axes, name in zip(panels, names, strict=True):
+        parts = powers_w(name, value)
+        below = 0.0
+        for (part, watts), colour in zip(parts.items(), _PART_COLOURS, strict=True):
+            axes.fill_between([0, ends[name]], below, below + sum(watts), color=colour, linewidth=0, label=part.upper())
+            below += sum(watts)
+        idle = sum(watts[0] for watts in parts.values())
+        axes.axhline(idle, color="black", linestyle=":", linewidth=1, label="idle node")
+        axes.set_title(f"{METHODS[name].title}: {below * ends[name] / 1e3:.3g} mJ")
+        axes.set_xlabel("time (µs)")
+    panels[0].set(xlim=(0, 1.05 * max(ends.values())), ylim=(0, None), ylabel="power of a node (W)")
+    figure.suptitle(
+        f"allreduce of {size_name(ALLREDUCE_BYTES)} on {ALLREDUCE_NODES} nodes, model, {_ASSUMED}", fontsize=8
     )
-    figure.legend(fontsize=6, ncols=3, loc="outside upper center")
-    return figure
-
-
-def plot_workloads(workload: pd.DataFrame, quantity: str) -> Figure:
-    """Draw performance or energy of the methods relative to MPI, for six workloads.
-
-    Parameters
-    ----------
-    workload : pandas.DataFrame
-        Rows of the table gpucentric_workload.
-    quantity : {'performance_ratio', 'energy_ratio'}
-        Column of the table to draw.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        One panel per workload, by number of nodes.
-    """
-    figure, panels = plt.subplots(2, 3, figsize=(PAGE_WIDTH_IN, 3.8), sharex=True)
-    names = list(dict.fromkeys(workload["workload"]))
-    for axes, name in zip(panels.flat, names, strict=True):
-        rows = workload[workload["workload"] == name]
-        for method, marker in zip(("mpi", "ggas", "rma"), _MARKERS, strict=False):
-            colour = _METHOD_COLOURS[method]
-            line = rows[rows["method"] == method].sort_values("nodes")
-            axes.plot(
-                line["nodes"],
-                line[quantity],
-                marker=marker,
-                markersize=3,
-                color=colour,
-                label=method.upper(),
-            )
-        axes.set_title(_TITLES[name], fontsize=8)
-        axes.set_ylim(0, 1.15 * float(rows[quantity].max()))
-    for axes in panels[1]:
-        axes.set_xlabel("nodes")
-    for axes in panels[:, 0]:
-        axes.set_ylabel("performance / MPI" if quantity.startswith("perf") else "energy / MPI")
-    panels[0, 0].legend(fontsize=6)
-    figure.suptitle(f"model, slide bars unavailable; {_ASSUMED}", fontsize=7)
+    figure.legend(*panels[0].get_legend_handles_labels(), ncols=5, loc="outside lower center")
     return figure
 
 
@@ -219,22 +139,28 @@ def plot_robustness(statement: pd.DataFrame) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        One bar per statement; grey if it does not depend on assumed values.
+        One mark per statement; grey if it does not depend on assumed values, hollow if it fails with the default ones.
     """
-    rows = statement.sort_values("statement", ascending=False)
+    rows = statement.sort_values("statement", ascending=False).to_dict("records")
     colours = {"assumed values": COLOURS[0], "structure": ASSUMED_COLOUR, "published numbers": "0.35"}
-    figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 4.2))
-    axes.barh(
-        range(len(rows)), 100 * rows["share_of_draws"], color=[colours[name] for name in rows["decided_by"]], alpha=0.45
-    )
-    for y, (passed, text) in enumerate(zip(rows["passed"], rows["text"], strict=True)):
-        axes.text(1.5, y, f"{'' if passed else 'default fails: '}{text}", va="center", fontsize=5.2, color="black")
-    axes.set_yticks(range(len(rows)), rows["statement"].tolist(), fontsize=6)
-    axes.grid(visible=False)
-    axes.set_xlim(0, 100)
-    axes.set_xlabel("share of samples in which it holds, assumed values from half to double (%)")
-    handles = [Patch(color=colour, alpha=0.45, label=f"decided by {name}") for name, colour in colours.items()]
-    axes.legend(handles=handles, fontsize=6, loc="upper center", bbox_to_anchor=(0.5, 1.1), ncols=3)
+    texts = [textwrap.fill(f"{row['statement']} {row['text']}", 68) for row in rows]
+    # Two lines of text need more space than one.
+    heights = [1.0 + 0.65 * text.count("\n") for text in texts]
+    places = np.cumsum(heights) - np.array(heights) / 2
+    figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 0.2 * sum(heights) + 0.9))
+    for y, row in zip(places, rows, strict=True):
+        share, colour = 100 * row["share_of_draws"], colours[row["decided_by"]]
+        axes.hlines(y, 0, share, color=colour, linewidth=1)
+        axes.plot(share, y, "o", color=colour, markerfacecolor=colour if row["passed"] else "white", clip_on=False)
+    axes.set_yticks(places, texts, ha="left")
+    axes.tick_params(axis="y", pad=265, length=0)
+    axes.grid(visible=False, axis="y")
+    axes.set(xlim=(0, 100), ylim=(0, sum(heights)))
+    axes.set_xlabel("samples in which it holds (%)")
+    handles = [Line2D([], [], marker="o", color=colour, label=f"decided by {name}") for name, colour in colours.items()]
+    handles.append(Line2D([], [], marker="o", linestyle="", color="black", markerfacecolor="white",
+                          label="fails with the default values"))  # fmt: skip
+    figure.legend(handles=handles, loc="outside lower center", ncols=2)
     return figure
 
 
@@ -274,7 +200,7 @@ def plot_map(choice: pd.DataFrame, system: str) -> Figure:
     panels[0].set_ylabel("overlap (share of a transfer)")
     handles = [Patch(color=_METHOD_COLOURS[name], label=METHODS[name].title) for name in methods]
     handles.append(Patch(color="0.3", alpha=0.4, label="pale: leads by less than 10 % of the step"))
-    figure.legend(handles=handles, fontsize=6, ncols=3, loc="outside lower center")
+    figure.legend(handles=handles, fontsize=7, ncols=3, loc="outside lower center")
     return figure
 
 
@@ -311,7 +237,7 @@ def plot_measured_paths(path: pd.DataFrame) -> Figure:
         Line2D([], [], color="black", linewidth=0.9, linestyle="-"),
     ]
     labels += ["start-up and rate", "piecewise, fitted without this size"]
-    figure.legend(handles, labels, fontsize=6, ncols=4, loc="outside upper center")
+    figure.legend(handles, labels, fontsize=7, ncols=4, loc="outside upper center")
     return figure
 
 
@@ -358,7 +284,7 @@ def plot_this_gpu(measurement: pd.DataFrame, prediction: pd.DataFrame) -> Figure
     panels[0].set_yscale("log")
     panels[0].set_xlabel("size of a copy (bytes)")
     panels[0].set_ylabel("time of a copy (µs)")
-    panels[0].legend(fontsize=6)
+    panels[0].legend(fontsize=7)
 
     rates = measurement[(measurement["quantity"] == "rate") & (measurement["item"] != "store")]
     several = rates[rates["copies"] > 1].sort_values(["copies", "item"])
@@ -371,7 +297,7 @@ def plot_this_gpu(measurement: pd.DataFrame, prediction: pd.DataFrame) -> Figure
         panels[2].barh(power["item"], power["value"], color=COLOURS[1])
         panels[2].set_xlabel("mean power\nof the GPU (W)")
     for axes in panels[1:]:
-        axes.tick_params(axis="y", labelsize=6)
+        axes.tick_params(axis="y", labelsize=7)
     figure.suptitle(str(measurement["gpu"].iloc[0]), fontsize=8)
     return figure
 
@@ -407,5 +333,5 @@ def plot_feasible(feasible: pd.DataFrame, parameter: pd.DataFrame) -> Figure:
     axes.grid(visible=False)
     handles = [Patch(color=colour, label=label) for label, colour in zip(labels, colours, strict=True)]
     marked = axes.get_legend_handles_labels()[0]
-    figure.legend(handles=[*handles, *marked], fontsize=6, ncols=5, loc="outside upper center")
+    figure.legend(handles=[*handles, *marked], fontsize=7, ncols=5, loc="outside upper center")
     return figure

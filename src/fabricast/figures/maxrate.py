@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Literal
 
 import matplotlib.pyplot as plt
@@ -15,7 +16,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
 from fabricast.figures.colours import COLOURS
-from fabricast.figures.style import PAGE_WIDTH_IN, legend_below, lines_between_columns, size_name
+from fabricast.figures.style import PAGE_WIDTH_IN, legend_below, size_name
 from fabricast.maxrate.datasets import dataset_title
 from fabricast.maxrate.models import CONVENTIONS, FORMS, MODEL_TITLES, SINGLE_FORMS, SLIDE_PARAMETERS, predict_time
 
@@ -142,11 +143,11 @@ def plot_small_messages(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: s
             time = predict_time(name, fitted_parameters(fit, dataset, name, "all"), np.full(120, size), processes)
             axes.plot(processes, time * 1e6, color=colour, linestyle=style, linewidth=0.9)
     axes.set_xlabel("processes on the node")
-    axes.set_ylabel("time (µs)")
+    axes.set_ylabel(_time_label(rows))
     axes.set_ylim(0, None)
     axes.set_title(dataset_title(dataset))
     lines = [_line("--", FORMS["refined"].title), _line("-", FORMS["refined_latency"].title)]
-    axes.legend(handles=[*points, *lines], fontsize=6)
+    axes.legend(handles=[*points, *lines], fontsize=7)
     return figure
 
 
@@ -181,7 +182,7 @@ def plot_error_surface(measurement: pd.DataFrame) -> Figure:
 
 
 def plot_model_errors(fit: pd.DataFrame) -> Figure:
-    """Draw errors of every model on fitted and on left-out data of every data set.
+    """Draw the error of every model on left-out data of every data set.
 
     Parameters
     ----------
@@ -191,33 +192,34 @@ def plot_model_errors(fit: pd.DataFrame) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        One group of marks per data set.
+        Table of median errors: one row per data set, one column per model; the smallest of each row is bold.
     """
     rows = fit[fit["protocol"] == "all"]
-    models = [name for name in MODEL_TITLES if name in set(rows["model"])]
-    datasets = sorted(set(rows["dataset"]))
-    figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 3.1))
-    width = 0.8 / len(models)
-    for number, model in enumerate(models):
-        model_rows = rows[rows["model"] == model].set_index("dataset")
-        x = np.array([datasets.index(name) for name in model_rows.index]) + (number - len(models) / 2 + 0.5) * width
-        colour = MODEL_COLOURS[model]
-        axes.vlines(x, 100 * model_rows["median_error"], 100 * model_rows["p90_error"], color=colour, linewidth=0.8)
-        axes.plot(x, 100 * model_rows["median_error"], "o", color=colour, markersize=3, markerfacecolor="white")
-        # The slides' parameters are not fitted: all data are unseen.
-        unseen = model_rows["median_error"] if model == "slides" else model_rows["unseen_median_error"]
-        axes.plot(x, 100 * unseen, "o", color=colour, markersize=3.2, label=MODEL_TITLES[model])
-    lines_between_columns(axes, len(datasets))
-    axes.set_xticks(range(len(datasets)), map(dataset_title, datasets), rotation=30, ha="right", fontsize=6)
-    axes.set_ylabel("absolute relative error (%)")
-    axes.set_yscale("log")
-    axes.set_ylim(0.2, 600)
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    figure.legend(fontsize=6, ncols=4, loc="outside upper center", title_fontsize=6,
-                  title="filled: median for process counts left out; hollow: for the fitted data, line to the 90th "
-                  "percentile")  # fmt: skip
-    axes.grid(axis="x", visible=False)
+    # The slides' parameters are not fitted: all data are unseen.
+    unseen = rows["unseen_median_error"].where(rows["model"] != "slides", rows["median_error"])
+    table = 100 * rows.assign(unseen=unseen).pivot(index="dataset", columns="model", values="unseen")
+    table = table[[name for name in MODEL_TITLES if name in table.columns]]
+    values = table.to_numpy(dtype=float)
+    figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 0.24 * len(table) + 1.2))
+    norm = LogNorm(1, 100, clip=True)
+    axes.imshow(np.ma.masked_invalid(values), cmap="cividis_r", norm=norm, aspect="auto")
+    for (row, column), value in np.ndenumerate(values):
+        if np.isfinite(value):
+            is_best = value == np.nanmin(values[row])
+            axes.text(column, row, f"{value:.2g}", ha="center", va="center", weight="bold" if is_best else "normal",
+                      color="white" if norm(value) > 0.6 else "black")  # fmt: skip
+    titles = [textwrap.fill(MODEL_TITLES[str(name)], 14) for name in table.columns]
+    axes.set_xticks(range(len(titles)), titles)
+    axes.tick_params(axis="x", labeltop=True, labelbottom=False, length=0)
+    axes.set_yticks(range(len(table)), list(map(dataset_title, table.index)))
+    axes.set_title("median error for process counts left out of the fit (%)")
+    axes.grid(visible=False)
     return figure
+
+
+def _time_label(rows: pd.DataFrame) -> str:
+    """Return the label of a time axis with the number of messages that a time contains."""
+    return "full ping-pong (µs)" if set(rows["convention"]) == {"round_trip"} else "time of a message (µs)"
 
 
 def _surface(axes: Axes, values: pd.DataFrame, norm: Normalize, title: str, colours: str = "cividis") -> QuadMesh:
@@ -229,8 +231,8 @@ def _surface(axes: Axes, values: pd.DataFrame, norm: Normalize, title: str, colo
     )  # fmt: skip
     every = slice(None, None, 3)
     columns = [size_name(float(value)) for value in table.columns]
-    axes.set_xticks((np.arange(table.shape[1]) + 0.5)[every], columns[every], rotation=45, fontsize=6)
-    axes.set_yticks((np.arange(table.shape[0]) + 0.5)[every], [f"{k:g}" for k in table.index][every], fontsize=6)
+    axes.set_xticks((np.arange(table.shape[1]) + 0.5)[every], columns[every], rotation=45, fontsize=7)
+    axes.set_yticks((np.arange(table.shape[0]) + 0.5)[every], [f"{k:g}" for k in table.index][every], fontsize=7)
     axes.set_xlabel("message size")
     axes.set_title(title, fontsize=8)
     axes.grid(visible=False)
@@ -329,10 +331,10 @@ def plot_time_curves(measurement: pd.DataFrame, prediction: pd.DataFrame, datase
     axes.set_yscale("log")
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: size_name(value)))
     axes.set_xlabel("message size")
-    axes.set_ylabel("time (µs)")
+    axes.set_ylabel(_time_label(rows))
     axes.set_title(dataset_title(dataset))
     lines = [_line("--", MODEL_TITLES["refined"]), _line("-", MODEL_TITLES[_CHOSEN])]
-    axes.legend(handles=[*points, *lines], fontsize=6)
+    axes.legend(handles=[*points, *lines], fontsize=7)
     return figure
 
 
@@ -356,7 +358,7 @@ def plot_parameter_intervals(fit: pd.DataFrame, measurement: pd.DataFrame) -> Fi
     for panel, (name, title) in zip(axes, titles.items(), strict=True):
         for y, (_, row) in enumerate(rows.iterrows()):
             if name not in list(row["identifiable"]):
-                panel.text(0.03, y, "not determined", fontsize=6, va="center", transform=panel.get_yaxis_transform(),
+                panel.text(0.03, y, "not determined", fontsize=7, va="center", transform=panel.get_yaxis_transform(),
                          bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})  # fmt: skip
                 continue
             scale = 1e-9 * CONVENTIONS[conventions[row["dataset"]]]
@@ -367,10 +369,10 @@ def plot_parameter_intervals(fit: pd.DataFrame, measurement: pd.DataFrame) -> Fi
         panel.set_xlim(0.02, 200)
         panel.set_title(title, fontsize=8)
         panel.set_xlabel("GB/s per direction")
-    axes[0].set_yticks(range(len(rows)), map(dataset_title, rows["dataset"]), fontsize=6)
+    axes[0].set_yticks(range(len(rows)), map(dataset_title, rows["dataset"]), fontsize=7)
     fitted = Line2D([], [], color=COLOURS[0], marker="o", markersize=3.5, label="fitted rate with 95 % interval")
     explanation = "not determined: other values of this rate fit as well"
-    figure.legend(handles=[fitted], fontsize=6, loc="outside upper center", title=explanation, title_fontsize=6)
+    figure.legend(handles=[fitted], fontsize=7, loc="outside upper center", title=explanation, title_fontsize=7)
     return figure
 
 
@@ -400,5 +402,5 @@ def plot_this_machine(measurement: pd.DataFrame) -> Figure:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: size_name(value)))
     axes.set_xlabel("message size")
     axes.set_ylabel("round trip (µs)")
-    axes.legend(fontsize=6)
+    axes.legend(fontsize=7)
     return figure

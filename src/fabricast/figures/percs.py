@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, SymmetricalLogLocator
+from matplotlib.ticker import FuncFormatter
 
 from fabricast.figures.colours import ASSUMED_COLOUR, COLOURS
 from fabricast.figures.percs_cases import plain_cases
@@ -31,6 +31,14 @@ __all__ = [
 _MARKERS = ("o", "s", "^", "D", "v", "P")
 _ORDER = ("DEF", "BNM", "BDM", "BSM", "RNM", "RDM", "RNMu", "RDMu")
 _CLASSES = ("LL", "LR", "D")
+#: Mappings and routings of the talk, in its order.
+_SLIDE_CASES = {
+    ("DEF", "direct"): "rank order (DEF)", ("BNM", "direct"): "blocks on nodes (BNM)",
+    ("BDM", "direct"): "blocks on drawers (BDM)", ("BSM", "direct"): "blocks on supernodes (BSM)",
+    ("RNM", "direct"): "random nodes (RNM)", ("RDM", "direct"): "random drawers (RDM)",
+    ("DEF", "indirect"): "indirect, rank order (DFI)", ("RDM", "indirect"): "indirect, random drawers (RDI)",
+}  # fmt: skip
+_PATTERNS = {"2D": "2D stencil", "4D": "4D stencil", "MChalf": "multicast"}
 #: Colours of link classes; blue and orange are reserved for direct and indirect routes.
 _CLASS_COLOURS = (COLOURS[2], COLOURS[3], COLOURS[4])
 #: Label suffix of each gateway rule; the default rule has none.
@@ -67,15 +75,24 @@ def plot_counts(count: pd.DataFrame) -> Figure:
     # Tick labels must not overlap: of two close sizes only the larger one is labelled.
     axes.set_xticks([size for size, following in pairwise([*sizes, np.inf]) if following >= 1.5 * size])
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.tick_params(axis="x", labelsize=6)
+    axes.tick_params(axis="x", labelsize=7)
     axes.set_xlabel("supernodes")
     axes.set_ylabel("directed links")
     axes.legend()
     return figure
 
 
+def _slide_axis(axes: Axes, title: str) -> None:
+    """Label a panel with one line per mapping and routing of the talk, direct routes above."""
+    axes.set_yticks(range(len(_SLIDE_CASES)), list(_SLIDE_CASES.values()))
+    axes.set_ylim(len(_SLIDE_CASES) - 0.4, -0.6)
+    axes.axhline(5.5, color="0.6", linewidth=0.6)
+    axes.grid(visible=False, axis="y")
+    axes.set_title(title)
+
+
 def plot_link_usage(case: pd.DataFrame, link_class: pd.DataFrame, workload: str) -> Figure:
-    """Draw minimum, mean and maximum link load by class, mapping and routing.
+    """Draw minimum, mean and maximum link load by class, for the mappings and routings of the talk.
 
     Parameters
     ----------
@@ -92,34 +109,27 @@ def plot_link_usage(case: pd.DataFrame, link_class: pd.DataFrame, workload: str)
     rows = plain_cases(case)
     rows = rows[(rows["workload"] == workload) & (rows["seed"].isna() | (rows["seed"] == 0))]
     rows = rows.merge(link_class, on="case_id")
-    figure, panels = plt.subplots(1, 3, figsize=(PAGE_WIDTH_IN, 2.7))
+    figure, panels = plt.subplots(1, 3, figsize=(PAGE_WIDTH_IN, 2.8), sharey=True)
     for axes, name in zip(panels, _CLASSES, strict=True):
-        class_rows = rows[rows["class"] == name]
-        for routing, colour, shift in (("direct", COLOURS[0], -0.17), ("indirect", COLOURS[1], 0.17)):
-            part = class_rows[class_rows["routing"] == routing].set_index("mapping")
-            mappings = [mapping for mapping in _ORDER if mapping in part.index]
-            x = np.arange(len(mappings)) + shift
-            values = part.loc[mappings]
-            axes.vlines(x, values["min_bytes"] / 2**20, values["max_bytes"] / 2**20, color=colour, linewidth=1,
-                        label=f"min to max, {routing}")  # fmt: skip
-            axes.plot(x, values["max_bytes"] / 2**20, "^", color=colour, markersize=5, fillstyle="none",
-                      label=f"max, {routing}", clip_on=False)  # fmt: skip
-            axes.plot(x, values["mean_bytes"] / 2**20, "o", color=colour, markersize=3, label=f"mean, {routing}",
-                      clip_on=False)  # fmt: skip
-        axes.set_xticks(np.arange(len(mappings)), mappings, rotation=45, fontsize=6)
+        class_rows = rows[rows["class"] == name].set_index(["mapping", "routing"])
+        values = class_rows.reindex(list(_SLIDE_CASES))[["min_bytes", "mean_bytes", "max_bytes"]] / 2**20
+        y = np.arange(len(values))
+        axes.hlines(y, values["min_bytes"], values["max_bytes"], color=COLOURS[0], linewidth=1.2)
+        axes.plot(values["max_bytes"], y, ">", color=COLOURS[1], markersize=5, label="largest load", clip_on=False)
+        axes.plot(values["mean_bytes"], y, "o", color=COLOURS[0], markersize=4, label="mean load", clip_on=False)
+        axes.plot(values["min_bytes"], y, "|", color=COLOURS[0], markersize=6, label="smallest load", clip_on=False)
+        _slide_axis(axes, f"{name} links")
         # Loads below 1 MiB are compressed into a small linear section of the axis.
-        axes.set_yscale("symlog", linthresh=1.0, linscale=0.3, subs=[2, 5])
-        axes.yaxis.set_major_locator(SymmetricalLogLocator(base=10, linthresh=1.0, subs=[1.0, 2.0, 5.0]))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axes.set_ylim(0, 1.3 * axes.get_ylim()[1])
-        axes.set_title(f"{workload}, {name}", fontsize=8)
-    panels[0].set_ylabel("load of a link (MiB)")
-    figure.legend(*panels[0].get_legend_handles_labels(), fontsize=6, ncols=6, loc="outside lower center")
+        axes.set_xscale("symlog", linthresh=1.0, linscale=0.3)
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.set_xlim(0, 1.3 * axes.get_xlim()[1])
+        axes.set_xlabel("load of a link (MiB)")
+    figure.legend(*panels[0].get_legend_handles_labels(), ncols=3, loc="outside lower center")
     return figure
 
 
 def plot_times(case: pd.DataFrame, workloads: list[str]) -> Figure:
-    """Draw the time of the busiest link for every mapping and routing.
+    """Draw the time of the busiest link for the mappings and routings of the talk.
 
     Parameters
     ----------
@@ -131,31 +141,24 @@ def plot_times(case: pd.DataFrame, workloads: list[str]) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        Points are means over seeds, lines the range; dashes are the time with even loads.
+        Points are means over seeds, lines the range; bars mark the lower bound, the time with even loads.
     """
     rows = plain_cases(case)
-    figure, panels = plt.subplots(1, len(workloads), figsize=(PAGE_WIDTH_IN, 2.9), squeeze=False)
+    figure, panels = plt.subplots(1, len(workloads), figsize=(PAGE_WIDTH_IN, 2.8), squeeze=False, sharey=True)
     for axes, name in zip(panels[0], workloads, strict=True):
-        workload_rows = rows[rows["workload"] == name]
-        mappings = [mapping for mapping in _ORDER if mapping in set(workload_rows["mapping"])]
-        for routing, colour, shift in (("direct", COLOURS[0], -0.2), ("indirect", COLOURS[1], 0.2)):
-            part = workload_rows[workload_rows["routing"] == routing].groupby("mapping")
-            time, floor = part["bottleneck_s"], part["floor_s"].mean()
-            x = np.arange(len(mappings)) + shift
-            mean, low, high = (getattr(time, kind)()[mappings] * 1e3 for kind in ("mean", "min", "max"))
-            # Points, because bars on a logarithmic axis have an arbitrary base.
-            axes.vlines(x, low, high, color=colour, linewidth=1.2)
-            axes.plot(x, mean, "o" if routing == "direct" else "s", color=colour, markersize=4, label=routing)
-            axes.plot(x, floor[mappings] * 1e3, "_", color=colour, markersize=7, markeredgewidth=1.6,
-                      label=f"even loads, {routing}")  # fmt: skip
-        axes.set_xticks(np.arange(len(mappings)), mappings, rotation=60, fontsize=6)
-        _part_columns(axes, len(mappings))
-        plain_log_scale(axes, "y")
-        axes.tick_params(axis="y", which="both", labelsize=6)
-        axes.set_title(name, fontsize=8)
-        axes.grid(axis="x", visible=False)
-    panels[0][0].set_ylabel("time of the busiest link (ms)")
-    figure.legend(*panels[0][0].get_legend_handles_labels(), fontsize=6, ncols=4, loc="outside upper right")
+        groups = rows[rows["workload"] == name].groupby(["mapping", "routing"])
+        time, floor = groups["bottleneck_s"], groups["floor_s"].mean()
+        mean, low, high = (getattr(time, kind)().reindex(list(_SLIDE_CASES)) * 1e3 for kind in ("mean", "min", "max"))
+        y = np.arange(len(mean))
+        # Points, because bars on a logarithmic axis have an arbitrary base.
+        axes.hlines(y, low, high, color=COLOURS[0], linewidth=1.2)
+        axes.plot(mean, y, "o", color=COLOURS[0], markersize=4, label="communication (busiest link)")
+        axes.plot(floor.reindex(list(_SLIDE_CASES)) * 1e3, y, "|", color=COLOURS[1], markersize=8, markeredgewidth=1.6,
+                  label="lower bound (even loads)")  # fmt: skip
+        _slide_axis(axes, _PATTERNS.get(name.partition("-")[0], name))
+        plain_log_scale(axes, "x")
+        axes.set_xlabel("time (ms)")
+    figure.legend(*panels[0][0].get_legend_handles_labels(), ncols=2, loc="outside lower center")
     return figure
 
 
@@ -197,7 +200,7 @@ def plot_placement(case: pd.DataFrame) -> Figure:
         axes.set_title(f"4D-64 on 512 supernodes, {routing}", fontsize=8)
         axes.grid(axis="x", visible=False)
     panels[0].set_ylabel("time of the busiest link (ms)")
-    figure.legend(*panels[0].get_legend_handles_labels(), fontsize=6, ncols=len(placements), loc="outside upper center")
+    figure.legend(*panels[0].get_legend_handles_labels(), fontsize=7, ncols=len(placements), loc="outside upper center")
     return figure
 
 
@@ -233,11 +236,11 @@ def plot_sensitivity(case: pd.DataFrame) -> Figure:
             if np.isnan(value):
                 continue
             weight, colour = "bold" if value < 1.0001 else "normal", "white" if value > 6 else "black"
-            axes.text(column, row, f"{value:.3g}", ha="center", va="center", fontsize=6.5, color=colour,
+            axes.text(column, row, f"{value:.3g}", ha="center", va="center", fontsize=7, color=colour,
                       fontweight=weight)  # fmt: skip
     axes.set_xticks(range(len(mappings)), mappings)
     axes.tick_params(axis="x", labeltop=True)
-    axes.set_yticks(range(len(relative)), relative.index.tolist(), fontsize=6.5)
+    axes.set_yticks(range(len(relative)), relative.index.tolist(), fontsize=7)
     axes.set_title("time with direct routes / best of the row (bold: best)", fontsize=8)
     axes.grid(visible=False)
     return figure
@@ -284,7 +287,7 @@ def plot_packets(comparison: pd.DataFrame) -> Figure:
     left.set_ylabel("packet level (ms)")
     right.set_ylabel("packet level / busiest link")
     right.axhline(1, color="0.5", linewidth=0.8)
-    left.legend(fontsize=6)
+    left.legend(fontsize=7)
     return figure
 
 
@@ -322,7 +325,7 @@ def plot_search(search: pd.DataFrame, case: pd.DataFrame, comparison: pd.DataFra
             axes.plot(bound * 1e3, y, "o", color=colour, markersize=4)
             if packet is not None:
                 axes.plot(packet * 1e3, y, "x", color=colour, markersize=4)
-        axes.set_yticks(range(len(shown)), [entry[0] for entry in shown], fontsize=6)
+        axes.set_yticks(range(len(shown)), [entry[0] for entry in shown], fontsize=7)
         plain_log_scale(axes, "x")
         axes.set_xlabel("time (ms)")
         axes.set_title(name, fontsize=8)
@@ -334,7 +337,7 @@ def plot_search(search: pd.DataFrame, case: pd.DataFrame, comparison: pd.DataFra
         Line2D([], [], color=COLOURS[0], linewidth=3, label="direct routes"),
         Line2D([], [], color=COLOURS[1], linewidth=3, label="indirect routes"),
     ]
-    figure.legend(handles=marks, fontsize=6, ncols=4, loc="outside upper center")
+    figure.legend(handles=marks, fontsize=7, ncols=4, loc="outside upper center")
     return figure
 
 
@@ -378,7 +381,7 @@ def plot_two_supernodes(example: pd.DataFrame, grid: tuple[int, int]) -> Figure:
         right.bar(np.arange(len(classes)) + shift, wrap_rows["max_messages"], width=0.38, color=colour, label=label)
     right.set_xticks(range(len(classes)), [f"{name} links" for name in classes])
     right.set_ylabel("messages on the busiest link")
-    right.legend(fontsize=6)
+    right.legend(fontsize=7)
     right.grid(axis="x", visible=False)
     return figure
 
@@ -424,7 +427,7 @@ def plot_importance(feature: pd.DataFrame) -> Figure:
     firm = rows["importance"] > rows["spread"]
     axes.barh(range(len(rows)), rows["importance"], color=np.where(firm, COLOURS[0], ASSUMED_COLOUR),
               xerr=rows["spread"], error_kw={"elinewidth": 0.8})  # fmt: skip
-    axes.set_yticks(range(len(rows)), [_feature_text(name) for name in rows["feature"]], fontsize=6)
+    axes.set_yticks(range(len(rows)), [_feature_text(name) for name in rows["feature"]], fontsize=7)
     axes.set_xlabel("loss of R² when the feature is shuffled, on unseen workloads and mappings")
     explained = 100 * float(rows["r2"].iloc[0])
     axes.set_title(

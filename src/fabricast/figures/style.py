@@ -43,7 +43,7 @@ PAGE_WIDTH_IN = 7.0
 
 def legend_below(axes: Axes, columns: int = 2) -> None:
     """Put the legend of a panel below its horizontal axis, where no data are."""
-    axes.legend(fontsize=6, ncols=columns, loc="upper center", bbox_to_anchor=(0.5, -0.2), borderaxespad=0)
+    axes.legend(fontsize=7, ncols=columns, loc="upper center", bbox_to_anchor=(0.5, -0.2), borderaxespad=0)
 
 
 def lines_between_columns(axes: Axes, columns: int) -> None:

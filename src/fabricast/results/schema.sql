@@ -376,8 +376,8 @@ CREATE TABLE schedule_summary (
   median_s DOUBLE, -- median time; NULL if not all were evaluated
   worst_s DOUBLE, -- time of the slowest schedule; NULL if not all were evaluated
   naive_s DOUBLE NOT NULL, -- time of the schedule in the order in which the pattern lists its communications
-  published_s DOUBLE, -- time of the published schedule
-  published_rank BIGINT, -- rank of the published schedule: number of faster schedules plus 1
+  published_s DOUBLE, -- time of the schedule that the talk presents as the fastest
+  published_rank BIGINT, -- rank of that schedule: number of faster schedules plus 1
   gap DOUBLE NOT NULL, -- relative distance of the fastest evaluated schedule from the proved optimum or bound
   PRIMARY KEY (study, decomposition)
 );

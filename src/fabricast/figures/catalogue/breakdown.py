@@ -49,9 +49,8 @@ FIGURES = (
         "what_if",
         "Effect of faster components",
         lambda read, values: plots.plot_what_if(read("what_if"), values["system"]),
-        "Share of the ThunderX2 total that a faster component removes, which the talk plots as speed-up; grey lines "
-        "are groups of components, and the wide line is LLP. An integrated NIC reduces PCIe and RC to memory together, "
-        "as on the slides; the panels have different scales.",
+        "Share of the ThunderX2 total that a faster component removes, on the axes of slides 42 to 45, which call it "
+        "speed-up; legends have the share at a reduction of 90 %. Grey lines are groups of components.",
     ),
     Entry(
         "accuracy",

@@ -6,6 +6,7 @@ from fabricast.figures.catalogue import Entry, lazy_module
 
 cards = lazy_module("fabricast.figures.cards")
 plots = lazy_module("fabricast.figures.gpucentric")
+slides = lazy_module("fabricast.figures.gpucentric_slides")
 
 
 FIGURES = (
@@ -20,11 +21,10 @@ FIGURES = (
     Entry(
         "controls",
         "Forms of control",
-        lambda read, values: plots.plot_controls(read("gpucentric_control")),
-        "Performance and energy of a Himeno stencil relative to CPU control on the grids of slides 9 and 10, whose "
-        "bars are unavailable; pale lines are the 5th to 95th percentile with assumed parameters varied from half to "
-        "double. Performance differs by less than 1 %, energy by about 10 % where the CPU may sleep; neither axis "
-        "starts at 0.",
+        lambda read, values: slides.plot_controls(read("gpucentric_control")),
+        "Performance and energy of a Himeno stencil relative to CPU control, on the axes of slides 9 and 10, whose "
+        "bars are unavailable; lines are the 5th to 95th percentile of varied assumptions. In the model all forms are "
+        "equally fast, and a sleeping CPU saves energy.",
     ),
     Entry(
         "curves",
@@ -38,31 +38,39 @@ FIGURES = (
         "allreduce_power",
         "Power of an allreduce",
         lambda read, values: plots.plot_allreduce_power(read("parameter")),
-        "Power of a node during one allreduce, with the message size and node count of the claim because the slide "
-        "specifies neither; the area under each curve is the energy. All powers except that of the polling CPU are "
-        "assumed.",
+        "Power of a node by component during one allreduce, as on slide 18, which states neither size nor nodes; "
+        "areas are energies. GGAS saves most of the energy because it ends earlier; all powers except that of the "
+        "polling CPU are assumed.",
     ),
     Entry(
         "workload_performance",
         "Performance of workloads",
-        lambda read, values: plots.plot_workloads(read("gpucentric_workload"), "performance_ratio"),
-        "Modelled performance relative to MPI on 2 to 12 nodes, with assumed workload profiles; the bars of the slide "
-        "are unavailable. Small and irregular messages gain from GPU control, whereas large messages lose because "
-        "remote stores (GGAS) and peer-to-peer reads (RMA) are slower than copies.",
+        lambda read, values: slides.plot_workload_performance(read("gpucentric_workload")),
+        "Modelled performance relative to MPI on 2 to 12 nodes, on the axes of slide 24, whose marks are unavailable; "
+        "workload profiles are assumed. Small and irregular messages gain far more than the axis of the slide allows: "
+        "the model misses a cost there.",
     ),
     Entry(
         "workload_energy",
         "Energy of workloads",
-        lambda read, values: plots.plot_workloads(read("gpucentric_workload"), "energy_ratio"),
-        "Modelled energy relative to MPI on 2 to 12 nodes, with assumed workload profiles.",
+        lambda read, values: slides.plot_workload_energy(read("gpucentric_workload")),
+        "Modelled energy relative to MPI on 12 nodes, on the axes of slide 25, whose bars are unavailable; workload "
+        "profiles are assumed. Himeno with GGAS and large sums with RMA need more energy than MPI.",
+    ),
+    Entry(
+        "observations",
+        "Observations of slide 26",
+        lambda read, values: slides.plot_observations(read("gpucentric_observation")),
+        "Observations of slide 26 with their marks by workload, and whether they hold in this run. The text of the "
+        "talk has only the number of marks of each line: black columns are certain, grey ones are reconstructed.",
     ),
     Entry(
         "robustness",
         "Robustness of the statements",
         lambda read, values: plots.plot_robustness(read("gpucentric_statement")),
         "Share of samples in which each statement of the talk holds, with the assumed parameters varied from half to "
-        "double. Grey statements follow from the form of the model or from published numbers and cannot fail; blue "
-        "ones depend on assumed values, so agreement with the default values is not evidence.",
+        "double. Grey statements cannot fail; blue ones depend on assumed values, so that agreement with the default "
+        "values is not evidence.",
     ),
     Entry(
         "choice_map",

@@ -84,9 +84,9 @@ FIGURES = (
         "model_errors",
         "Errors of all models on all data sets",
         lambda read, values: plots.plot_model_errors(read("maxrate_fit")),
-        "Absolute relative error by model and data set: median for process counts left out of the fit (filled), and "
-        "median (hollow) and 90th percentile (end of the line) for the fitted data. The last two models have one "
-        "parameter set per protocol; the slides' parameters are not fitted and are compared only with Blue Waters.",
+        "Median absolute relative error by model and data set, for process counts left out of the fit; the best of "
+        "each row is bold. The slides' parameters are not fitted and are compared only with Blue Waters; models with "
+        "one parameter set per protocol are best on every data set.",
     ),
     Entry(
         "parameter_intervals",

@@ -15,6 +15,7 @@ schedules = lazy_module("fabricast.figures.pcie.schedules")
 validation = lazy_module("fabricast.figures.pcie.validation")
 copies = lazy_module("fabricast.figures.pcie.measured_copies")
 dma = lazy_module("fabricast.figures.pcie.dma_rates")
+conflicts = lazy_module("fabricast.figures.pcie.conflicts")
 _EXAMPLE = "storm8.example.complete"
 _CONFLICT = "storm8.example.three"
 
@@ -50,6 +51,14 @@ FIGURES = (
         "the packet model is fitted to one host (Xeon E5-2637v3), except for the latency of each host at 64 bytes. "
         "Sizes below 512 bytes (grey) are excluded from validation because the device limits writes there; dashed "
         "lines are the formula of the paper.",
+    ),
+    Entry(
+        "port_conflicts",
+        "Conflicts at ports",
+        lambda read, values: conflicts.plot_port_conflicts(),
+        "Congestion factors of the rules on the slides, evaluated by the model: copies share an upstream port "
+        "proportionally; at a downstream port the group that crosses the root complex loses tau, and each other group "
+        "gains it. Vertical lines are the two values of tau on the slides.",
     ),
     Entry(
         "topology_loads",
@@ -186,16 +195,16 @@ FIGURES = (
         "schedule_gain",
         "Time saved by the fastest order of sends",
         lambda read, values: schedules.plot_schedule_gain(read("schedule_summary")),
-        "Modelled share of the halo-exchange time that the fastest order saves relative to the naive and to the median "
-        "order. The line is the gain that the authors measured for a whole COSMO step, including two-sided MPI "
-        "overhead, and is not directly comparable.",
+        "Left: exchange time that the fastest order saves in the model, and the gain of a whole COSMO step on the "
+        "slide. Right: share of copies in a step for which both agree; the slides do not state that share.",
     ),
     Entry(
         "schedule_timeline",
-        "The fastest schedule",
+        "Schedules of the talk",
         lambda read, values: schedules.plot_schedule_timeline(read("schedule"), values["reference_time_s"]),
-        "Targets of each GPU by step in the published synchronised schedule, or in the fastest one if none is "
-        "published. A step lasts as long as its slowest send.",
+        "Target of each send by step, for the fastest schedules of the talk and the two orders of its motivation "
+        "(synchronised: a step lasts as long as its slowest send). The orders of the motivation take up to three times "
+        "as long.",
     ),
     readings_entry("pcie"),
 )

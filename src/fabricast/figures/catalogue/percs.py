@@ -8,9 +8,10 @@ from fabricast.percs.workloads import EXAMPLE_GRID
 cards = lazy_module("fabricast.figures.cards")
 plots = lazy_module("fabricast.figures.percs")
 
-#: Ends of captions.
-_USAGE = "; a dot inside its triangle means that the mean is near the maximum."
+#: End of captions.
 _EXPECTED = "; times of indirect routes use expected loads, and nearly all packet-level runs are slower."
+#: Patterns of the talk.
+_PATTERNS = ("2D", "4D", "MChalf")
 
 
 FIGURES = (
@@ -39,25 +40,25 @@ FIGURES = (
         "usage_4d",
         "Link usage, 4D stencil",
         lambda read, values: plots.plot_link_usage(read("network_case"), read("network_link_class"), "4D-64"),
-        "Minimum, mean and maximum link load by class for the 4D stencil on 64 supernodes; the axis is linear up to "
-        "1 MiB and logarithmic above. Default rank order loads few links between supernodes, whereas random nodes "
-        "raise the mean and lower the maximum" + _USAGE,
+        "Link loads by class for the 4D stencil on 64 supernodes; the axis is linear up to 1 MiB and logarithmic "
+        "above. Rank order loads few links between supernodes, whereas random nodes raise the mean and lower the "
+        "maximum.",
     ),
     Entry(
         "usage_mchalf",
         "Link usage, multicast",
         lambda read, values: plots.plot_link_usage(read("network_case"), read("network_link_class"), "MChalf-64"),
-        "Minimum, mean and maximum link load by class for the multicast to 14 targets on 64 supernodes; the axis is "
-        "linear up to 1 MiB and logarithmic above. With default rank order, the maximum load of D links is many times "
-        "the mean for direct routes and near the mean for indirect routes" + _USAGE,
+        "Link loads by class for the multicast to 14 targets on 64 supernodes; the axis is linear up to 1 MiB and "
+        "logarithmic above. With rank order, the largest load of D links is many times the mean for direct routes and "
+        "near the mean for indirect routes.",
         wanted=lambda settings: "MChalf-64" in settings.percs.workloads,
     ),
     Entry(
         "usage_2d",
         "Link usage, 2D stencil",
         lambda read, values: plots.plot_link_usage(read("network_case"), read("network_link_class"), "2D-64"),
-        "Minimum, mean and maximum link load by class for the 2D stencil on 64 supernodes. The axis is linear up to "
-        "1 MiB and logarithmic above" + _USAGE,
+        "Link loads by class for the 2D stencil on 64 supernodes. The axis is linear up to 1 MiB and logarithmic "
+        "above.",
         wanted=lambda settings: "2D-64" in settings.percs.workloads,
     ),
     Entry(
@@ -65,20 +66,21 @@ FIGURES = (
         "Times on 64 supernodes",
         lambda read, values: plots.plot_times(
             read("network_case"),
-            [name for name in values["workloads"] if name.endswith("-64") and not name.startswith("MCs")],
+            [f"{pattern}-64" for pattern in _PATTERNS if f"{pattern}-64" in values["workloads"]],
         ),
-        "Time of the busiest link by mapping and routing on 64 supernodes (MCstride-64: see the table). Points are "
-        "means over random mappings, vertical lines are ranges, and dashes are the time with evenly loaded links"
-        + _EXPECTED,
+        "Time of communication on 64 supernodes by mapping and routing; points are means over random mappings, lines "
+        "their range, and bars the lower bound. With direct routes, random nodes are fastest for the 4D stencil and "
+        "the multicast, and blocks on supernodes for the 2D stencil.",
     ),
     Entry(
         "times_large",
         "Times on 300 supernodes",
         lambda read, values: plots.plot_times(
-            read("network_case"), [name for name in values["workloads"] if name.endswith("-300")]
+            read("network_case"),
+            [f"{pattern}-300" for pattern in _PATTERNS if f"{pattern}-300" in values["workloads"]],
         ),
-        "Time of the busiest link by mapping and routing on 300 supernodes with 307,200 tasks. Points are means over "
-        "random mappings, vertical lines are ranges, and dashes are the time with evenly loaded links" + _EXPECTED,
+        "Time of communication on 300 supernodes with 307,200 tasks, as above. The totals of the slide include "
+        "computation, whose times are not published" + _EXPECTED,
         wanted=lambda settings: any(name.endswith("-300") for name in settings.percs.workloads),
     ),
     Entry(

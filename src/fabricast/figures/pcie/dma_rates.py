@@ -70,5 +70,5 @@ def plot_dma_rates(prediction: pd.DataFrame, reference: pd.DataFrame) -> Figure:
     handles, labels = panels[0].get_legend_handles_labels()
     unique = dict(zip(labels, handles, strict=True))
     order = [*hosts, *(label for label, _ in _MODELS.values() if label in unique)]
-    figure.legend([unique[name] for name in order], order, fontsize=6, ncols=6, loc="outside upper center")
+    figure.legend([unique[name] for name in order], order, ncols=3, loc="outside upper center")
     return figure

@@ -53,7 +53,7 @@ def plot_measured_copies(copies: pd.DataFrame, tolerance: float) -> Figure:
             error = 100 * (rows[column] / rows["measured_bytes_per_s"] - 1).abs().to_numpy(dtype=float)
             is_known, own = np.isfinite(error), rows["own"].to_numpy(dtype=bool)
             if not is_known.any():
-                axes.text(2, place, "no forecast", fontsize=6, va="center", color="0.4")
+                axes.text(2, place, "no forecast", fontsize=7, va="center", color="0.4")
                 continue
             # A fixed sequence separates equal errors.
             spread = place + 0.5 * ((np.arange(error.size) * 0.618) % 1 - 0.5)
@@ -66,7 +66,7 @@ def plot_measured_copies(copies: pd.DataFrame, tolerance: float) -> Figure:
             )  # fmt: skip
             beyond = int((error[is_known] > _HIGHEST).sum())
             if beyond:
-                axes.text(_HIGHEST, place + 0.3, f"{beyond} above", fontsize=6, ha="right", va="bottom", color=colour)
+                axes.text(_HIGHEST, place + 0.3, f"{beyond} above", fontsize=7, ha="right", va="bottom", color=colour)
         axes.set_title(f"{name} ({len(rows)})", fontsize=7)
         axes.grid(visible=False, axis="y")
     panels[0][0].set_yticks(y, [title for _, title, _ in _MODELS])

@@ -98,7 +98,7 @@ def draw_tree(tree: PcieTree, load: np.ndarray, axes: Axes) -> None:
         x, y = positions[vertex.name]
         shape = {"endpoint": "s", "switch": "o", "root_complex": "D", "system": "h"}[vertex.kind]
         axes.plot([x], [y], marker=shape, markersize=13, color="white", markeredgecolor="black", zorder=3)
-        axes.text(x, y, vertex.name, ha="center", va="center", fontsize=5.5, zorder=4)
+        axes.text(x, y, vertex.name, ha="center", va="center", fontsize=7, zorder=4)
     axes.set_xlim(-0.6, len(tree.endpoint_names) - 0.4)
     axes.set_ylim(-0.5, max(tree.depth.values()) + 0.5)
     axes.axis("off")
@@ -209,7 +209,7 @@ def plot_worked_example(communication: pd.DataFrame, phase: pd.DataFrame, graph:
         timeline.barh(c, bar['duration_s'] * 1e3, left=bar['start_s'] * 1e3, height=0.7 * bar['rho'],
                       color=COLOURS[c % len(COLOURS)], edgecolor="none")  # fmt: skip
         timeline.text((bar['start_s'] + bar['duration_s'] / 2) * 1e3, c, f"{bar['transferred_bytes'] / 2**20:.1f} MiB",
-                      ha="center", va="center", fontsize=6.5,
+                      ha="center", va="center", fontsize=7,
                       bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8})  # fmt: skip
     timeline.set_yticks(range(len(ends)), [f"{s}→{t}" for s, t in zip(ends["source"], ends["target"], strict=True)])
     timeline.invert_yaxis()
@@ -317,7 +317,7 @@ def plot_model_differences(prediction: pd.DataFrame, graph: pd.DataFrame) -> Fig
     _name_graphs(figure, graph)
     titles = [MODELS[name].title for name in models]
     sns.heatmap(values, annot=True, fmt=".1f", cmap="mako_r", xticklabels=titles, yticklabels=titles, ax=axes,
-                annot_kws={"size": 6}, linewidths=0.5,
+                annot_kws={"size": 7}, linewidths=0.5,
                 cbar_kws={"label": "upper: share beyond ±15 % (%)\nlower: mean |difference| (%)"})  # fmt: skip
     axes.tick_params(axis="x", rotation=40)
     plt.setp(axes.get_xticklabels(), ha="right")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,12 +30,13 @@ MODES: tuple[Mode, ...] = ("synchronised", "asynchronous")
 
 
 class PublishedSchedule(BaseModel):
-    """Schedule that a talk presents as the fastest for a process grid."""
+    """Schedule of the talk for a process grid; `fastest` states whether the talk presents it as the fastest."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
     grid: list[int] = Field(min_length=1)
+    fastest: bool = True
     steps: list[str] = Field(min_length=1)
 
     def order(self, endpoints: int) -> tuple[tuple[int, ...], ...]:
@@ -75,8 +76,9 @@ class ScheduleTables:
 
 
 def case_tables(
-    tree: PcieTree, pattern: Pattern, model: str, search: ScheduleSearch, published: SchedulePlan | None
-) -> ScheduleTables:
+    tree: PcieTree, pattern: Pattern, model: str, search: ScheduleSearch, fastest: SchedulePlan | None,
+    others: Sequence[SchedulePlan] = (),
+) -> ScheduleTables:  # fmt: skip
     """Return the table rows of one topology, pattern, mode and model.
 
     Parameters
@@ -89,26 +91,31 @@ def case_tables(
         Name of the model.
     search : ScheduleSearch
         Result of the search.
-    published : SchedulePlan or None
-        Published schedule of the same pattern.
+    fastest : SchedulePlan or None
+        Schedule of the same pattern that the talk presents as the fastest.
+    others : sequence of SchedulePlan, optional
+        Other schedules of the talk.
 
     Returns
     -------
     ScheduleTables
-        The 100 fastest schedules, the slowest and the published one; summary statistics; histogram of all elapsed
+        The 100 fastest schedules, the slowest and the published ones; summary statistics; histogram of all elapsed
         times if the search recorded them.
     """
     decomposition = f"{tree.name} {pattern.name} {search.mode} {model}"
     plans = dict(enumerate(search.best, start=1))
     if search.worst is not None:
         plans[search.schedules] = search.worst
-    if published is not None and not any(plan.order == published.order for plan in plans.values()):
-        rank = search.rank_of(published.elapsed_s)
+    published = [*([] if fastest is None else [fastest]), *others]
+    for shown in published:
+        if any(plan.order == shown.order for plan in plans.values()):
+            continue
+        rank = search.rank_of(shown.elapsed_s)
         assert rank is not None
         # The rank of a published schedule is shared by all schedules of equal time: use the next free one.
         while rank in plans:
             rank += 1
-        plans[rank] = published
+        plans[rank] = shown
     names = tree.endpoint_names
     rows = [
         {
@@ -118,7 +125,7 @@ def case_tables(
             "schedule": plan.text(names),
             "elapsed_s": plan.elapsed_s,
             "steps_s": list(plan.steps_s),
-            "published": published is not None and plan.order == published.order,
+            "published": any(plan.order == shown.order for shown in published),
         }
         for rank, plan in plans.items()
     ]
@@ -138,8 +145,8 @@ def case_tables(
         "median_s": None if times is None else float(np.median(times)),
         "worst_s": None if search.worst is None else search.worst.elapsed_s,
         "naive_s": search.naive.elapsed_s,
-        "published_s": None if published is None else published.elapsed_s,
-        "published_rank": None if published is None else search.rank_of(published.elapsed_s),
+        "published_s": None if fastest is None else fastest.elapsed_s,
+        "published_rank": None if fastest is None else search.rank_of(fastest.elapsed_s),
         "gap": search.gap,
     }
     histogram = pd.DataFrame(columns=["study", "decomposition", "bin", "lower_s", "upper_s", "schedules"])
@@ -222,11 +229,13 @@ def schedule_tables(
                     search = enumerate_schedules(
                         tree, pattern, mode, model=MODELS[model], threads=threads, top=_BEST, **keywords
                     )
-                    published_plan = None
-                    if shown:
-                        order = shown[0].order(len(tree.endpoint_names))
-                        published_plan = run_schedule(tree, pattern, order, mode, model=MODELS[model], **keywords)
-                    parts.append(case_tables(tree, pattern, model, search, published_plan))
+                    plans: dict[bool, list[SchedulePlan]] = {True: [], False: []}
+                    for entry in shown:
+                        order = entry.order(len(tree.endpoint_names))
+                        plan = run_schedule(tree, pattern, order, mode, model=MODELS[model], **keywords)
+                        plans[entry.fastest].append(plan)
+                    fastest = plans[True][0] if plans[True] else None
+                    parts.append(case_tables(tree, pattern, model, search, fastest, plans[False]))
                     if progress is not None:
                         progress(1)
     for topology, grid in searched:
