@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from fabricast.cli.main import app
 from fabricast.core.errors import InputError
+from fabricast.core.resources import published
 from fabricast.maxrate.benchmark_output import read_measurement_file, read_output, write_measurements
 from fabricast.maxrate.fitting import MaxRateRegressor, blocked_predictions, summarise
 from fabricast.maxrate.loggp import LogGOPS, from_maxrate, from_netgauge, read_netgauge, simgrid_properties
@@ -425,3 +426,20 @@ def test_errors_name_the_argument_or_the_test_that_helps(tmp_path):
     path.write_text("# Benchmarking Sendrecv\n# #processes = 4\n 0 1000 1.2 1.3 1.25 0.0\n")
     with pytest.raises(InputError, match="benchmark is 'sendrecv', expected PingPong, Uniband or Biband"):
         read_output(path)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "scope", "offset"),
+    [("bluewaters_irecv_1", "network_irecv", 1), ("bluewaters_irecv_2", "network_irecv", 2),
+     ("bluewaters_blocking_2", "network", 2)],
+)  # fmt: skip
+def test_each_public_run_has_the_same_jobs_for_every_process_count(shared_data, dataset, scope, offset):
+    raw = pd.read_csv(shared_data / "maxrate" / "bluewaters_nodecomm.csv")
+    rows = raw[(raw["scope"] == scope) & (raw["node_offset_ranks16"] == offset) & (raw["launched_pairs"] == 16)]
+    rows = rows[~rows["file"].str.contains("off_node")]
+    groups = rows.groupby(["k", "n_bytes"])["t_pingpong_s"]
+    stored = read_measurements(published() / "maxrate_measurements.csv")
+    stored = stored[stored["dataset"] == dataset].set_index(["processes", "size_bytes"])
+    expected = groups.median().rename_axis(stored.index.names)
+    assert set(groups.size()) == {3} == set(stored["repetitions"])
+    assert stored["time_s"].to_numpy() == pytest.approx(expected.loc[stored.index].to_numpy(), rel=1e-6)
