@@ -35,7 +35,7 @@ reports/report.zip: reports/report.html
 
 # What this machine can measure itself: MPI messages, and a GPU where there is one; installs the optional groups.
 measured: .venv/.test-stamp
-	@$(UV) sync --locked --extra measure $(if $(shell command -v nvidia-smi),--extra cuda)
+	@$(UV) sync --locked --extra workflow --extra measure $(if $(shell command -v nvidia-smi),--extra cuda)
 	$(BIN)/snakemake measured
 
 # Two processes that take each other's waiting tests; those of the workflow, the longest, first.
@@ -43,7 +43,7 @@ test: .venv/.test-stamp
 	$(BIN)/python -m pytest -n 2 --dist worksteal tests/workflow tests/report tests/unit tests/fuzz src
 
 # The documentation site; opens from disk. Figures and verdicts are those of the last default study.
-docs: .venv/.test-stamp
+docs: .venv/.docs-stamp
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	@echo "site: $(CURDIR)/docs/_build/html/index.html"
 
@@ -63,15 +63,22 @@ $(UV):
 
 .venv/.run-stamp: uv.lock pyproject.toml | $(UV)
 	@echo "making .venv/ from uv.lock"
-	@$(UV) sync --locked --no-dev --inexact
+	@$(UV) sync --locked --no-dev --inexact --extra workflow
 	@$(COMPILE)
 	@touch $@
 
-.venv/.test-stamp: uv.lock pyproject.toml | $(UV)
-	@echo "making .venv/ from uv.lock, with what tests need"
-	@$(UV) sync --locked
+# Documentation and workflow only: no package for GPUs or MPI.
+.venv/.docs-stamp: uv.lock pyproject.toml | $(UV)
+	@echo "making .venv/ from uv.lock, with what the documentation needs"
+	@$(UV) sync --locked --no-dev --inexact --extra workflow --group docs
 	@$(COMPILE)
 	@touch $@ .venv/.run-stamp
+
+.venv/.test-stamp: uv.lock pyproject.toml | $(UV)
+	@echo "making .venv/ from uv.lock, with what tests need"
+	@$(UV) sync --locked --extra workflow
+	@$(COMPILE)
+	@touch $@ .venv/.run-stamp .venv/.docs-stamp
 
 clean:
 	rm -rf .snakemake results/pcie results/breakdown results/gpucentric results/percs results/maxrate/*.parquet \

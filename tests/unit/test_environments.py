@@ -21,8 +21,11 @@ def locked_versions():
 
 
 def declared():
-    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
-    return {re.split(r"[<>=]", name)[0] for name in project["project"]["dependencies"]}
+    """Return the packages that the workflow needs, which are those of the environments."""
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    names = {re.split(r"[<>=]", name)[0] for name in project["dependencies"] + extras["workflow"] + extras["figures"]}
+    return names - {"fabricast[figures]"}
 
 
 def test_requirements_are_hashed_and_locked():

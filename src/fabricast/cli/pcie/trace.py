@@ -69,8 +69,11 @@ def trace_file(
     InputError
         If the graph does not exist or an argument is out of range.
     """
-    from fabricast.figures.pcie.packets import plot_packet_timeline
-    from fabricast.figures.style import paper_style, save_figure
+    try:
+        from fabricast.figures.pcie.packets import plot_packet_timeline
+        from fabricast.figures.style import paper_style, save_figure
+    except ModuleNotFoundError as error:
+        raise InputError(f"--trace draws a figure and needs {error.name}: pip install 'fabricast[figures]'") from error
 
     if not 0 < transmissions <= _MOST_TRANSMISSIONS:
         raise InputError(f"--transmissions is {transmissions}, expected 1 to {_MOST_TRANSMISSIONS:,}")
