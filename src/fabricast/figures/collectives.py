@@ -23,7 +23,10 @@ _FORECASTS = {
 }  # fmt: skip
 _PROTOCOLS = {"ll": COLOURS[1], "simple": COLOURS[0], "ll128": COLOURS[2]}
 _CLASSES = ("up to 32 KiB", "64 to 512 KiB", "from 1 MiB")
-_NAMES = {"fabricast": "fabricast", "nccl_estimate": "NCCL's estimate", "alpha_beta": "alpha-beta"}
+_NAMES = {
+    "fabricast": ("fabricast", COLOURS[0]), "fabricast_left_out": ("machine left out of the fit", COLOURS[5]),
+    "nccl_estimate": ("NCCL's estimate", COLOURS[1]), "alpha_beta": ("alpha-beta", COLOURS[2]),
+}  # fmt: skip
 _COLUMNS = 3
 #: Binary logarithm of the ratio of sizes above which every tenth power of two has a label.
 _WIDE = 17
@@ -112,17 +115,17 @@ def plot_errors(error: pd.DataFrame) -> Figure:
         panels, (("P2P", "direct copies"), ("SHM", "through host memory")), strict=True
     ):
         part = error[error["transport"] == transport].set_index(["size_class", "forecast"])["median"]
-        for shift, (name, label) in enumerate(_NAMES.items()):
+        for shift, (name, (label, colour)) in enumerate(_NAMES.items()):
             heights = [100 * float(part.get((size_class, name), np.nan)) for size_class in _CLASSES]
-            x = np.arange(len(_CLASSES)) + 0.27 * (shift - 1)
-            axes.bar(x, heights, width=0.25, color=COLOURS[shift], label=label)
+            x = np.arange(len(_CLASSES)) + 0.21 * (shift - 1.5)
+            axes.bar(x, heights, width=0.2, color=colour, label=label)
             for place, height in zip(x, heights, strict=True):
                 if not math.isnan(height):
                     axes.text(place, height + 1, f"{height:.0f}", ha="center", fontsize=7)
         axes.set_xticks(np.arange(len(_CLASSES)), _CLASSES, fontsize=7)
         axes.set_title(words, fontsize=8)
     panels[0].set_ylabel("median error (%)")
-    figure.legend(*panels[0].get_legend_handles_labels(), fontsize=7, ncols=3, loc="outside lower center")
+    figure.legend(*panels[0].get_legend_handles_labels(), fontsize=7, ncols=4, loc="outside lower center")
     return figure
 
 

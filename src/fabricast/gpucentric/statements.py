@@ -227,8 +227,8 @@ STATEMENTS = (
               _mean(lambda v: _sleeping_saves(v)[0])),
     Statement("G12", "In-kernel synchronisation uses more energy on all nine grids (least energy relative to that of "
               "the CPU).", "10", "assumed values", lambda v: _kernel_energy(v) > 1, _mean(_kernel_energy)),
-    Statement("G13", "A small allreduce with GGAS saves at least 50 % energy.", "18", "assumed values",
-              lambda v: _every(_allreduce_saves(v) >= 0.5), _mean(_allreduce_saves)),
+    Statement("G13", "In the case shown an allreduce with GGAS saves 50 % energy.", "18", "assumed values",
+              lambda v: _every(abs(_allreduce_saves(v) - 0.5) <= 0.005), _mean(_allreduce_saves)),
     Statement("G14", "For small, irregular accesses GGAS saves time and energy.", "26", "assumed values", _irregular),
     Statement("G15", "Bypassing the CPU can pay for a run that is 3 % longer.", "26", "assumed values",
               _longer_run_pays),

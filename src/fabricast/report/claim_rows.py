@@ -5,7 +5,15 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Any
 
-from fabricast.results.claim_record import VERDICT_WORDS, bound_text, headline, holds_text, observed_text, targets_text
+from fabricast.results.claim_record import (
+    VERDICT_WORDS,
+    bound_text,
+    headline,
+    holds_text,
+    observed_text,
+    result_counts,
+    targets_text,
+)
 from fabricast.results.claims import EVIDENCE
 
 __all__ = ["DEVIATING", "claim_sections", "study_verdicts"]
@@ -59,10 +67,15 @@ def claim_sections(claims: Rows, targets: Rows, readings: Rows, baselines: Rows)
         "claims": claims,
         "targets": targets,
         "missed": [row for row in targets if row["met"] is False],
-        "targets_headline": targets_text(row["met"] for row in targets),
+        "targets_headline": targets_text((row["met"], row["discriminates"]) for row in targets),
         "readings": {name: subset for name, subset in _by_claim(readings).items() if len(subset) > 1},
         "baselines": _by_claim(baselines),
         "evidence": [name for name in EVIDENCE if any(row["evidence"] == name for row in claims)],
+        "results": [
+            title
+            for title, count in result_counts((row["verdict"], row["evidence"]) for row in claims).items()
+            if count
+        ],
         "verdicts": [(verdict, VERDICT_WORDS[verdict], _count(claims, verdict)) for verdict in used],
         "verdict_order": {verdict: position for position, verdict in enumerate(VERDICT_WORDS)},
     }
@@ -72,7 +85,7 @@ def study_verdicts(claims: Rows, short: str) -> dict[str, Any]:
     """Return the headline and the number of claims by verdict of one study."""
     return {
         "headline": headline(((row["verdict"], row["evidence"]) for row in claims), short),
-        "by_verdict": {verdict: _count(claims, verdict) for verdict in VERDICT_WORDS},
+        "results": result_counts((row["verdict"], row["evidence"]) for row in claims),
     }
 
 
@@ -80,10 +93,15 @@ def _texts(row: dict[str, Any]) -> dict[str, str]:
     low, high = row["observed_low"], row["observed_high"]
     ends = f"{observed_text(low, '').strip()} to {observed_text(high, row['unit'])}"
     spread = "" if low is None or low == high else ends
+    shown = observed_text(row["observed"], row["unit"])
+    range_text = spread and f"{spread} over all readings"
+    if spread and row.get("verdict") == "depends_on_reading":
+        # No reading is preferred: one value would be arbitrary.
+        shown, range_text = ends, f"over {row['readings']} readings"
     return {
         "published": bound_text(row["relation"], row["low"], row["high"], row["unit"]),
-        "shown": observed_text(row["observed"], row["unit"]),
-        "range": spread and f"{spread} over all readings",
+        "shown": shown,
+        "range": range_text,
     }
 
 

@@ -205,11 +205,18 @@ def _study(
         "holding": [claim for claim in claims if claim["verdict"] in ("reproduced", "decided_by_tolerance")],
         "deviating": sorted(
             (claim for claim in claims if claim["verdict"] in DEVIATING),
-            key=lambda claim: DEVIATING.index(claim["verdict"]),
+            key=_importance,
         ),
         "targets": [target for target in sections["targets"] if target["study"] == row["study"]],
         "assumed": assumed if assumed.rows else None,
     }  # fmt: skip
+
+
+def _importance(claim: dict[str, Any]) -> int:
+    """Return the place of a statement that is not confirmed: measurements first, slips of a source last."""
+    if claim["verdict"] == "source_contradicted":
+        return 0 if claim["evidence"].startswith("independent") else len(DEVIATING)
+    return DEVIATING.index(claim["verdict"])
 
 
 def _run_words(run: list[dict[str, Any]]) -> dict[str, Any]:

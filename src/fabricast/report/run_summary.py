@@ -45,14 +45,15 @@ def verdict_text(tables: Path) -> str:
         Folder with the tables claim and target as Parquet files.
     """
     # Imported here, because a run without new results needs no database.
-    import pandas as pd
-
     from fabricast.results.claim_record import headline, targets_text
     from fabricast.results.tables import read_table
 
     rows, targets = (read_table(tables / f"{name}.parquet") for name in ("claim", "target"))
-    met = [None if pd.isna(one) else bool(one) for one in targets["met"]]
-    return f"{headline(zip(rows['verdict'], rows['evidence'], strict=True))}; {targets_text(met)}"
+    results = targets[["met", "discriminates"]].astype(object).where(targets[["met", "discriminates"]].notna(), None)
+    return (
+        f"{headline(zip(rows['verdict'], rows['evidence'], strict=True))}; "
+        f"{targets_text(results.itertuples(index=False, name=None))}"
+    )
 
 
 def measured_lines(folders: Mapping[str, str], started: float) -> list[str]:

@@ -29,6 +29,7 @@ __all__ = [
     "lost_claims",
     "observed_text",
     "read_baseline",
+    "result_counts",
     "targets_text",
     "verdict_table",
     "write_baseline",
@@ -46,19 +47,21 @@ VERDICT_WORDS = {
     "not_testable": "not testable",
 }
 _STYLES = {"reproduced": "green", "source_contradicted": "yellow", "model_differs": "yellow"}
-#: Verdicts with the words of a headline, in its order; reproductions are distinguished by evidence.
-_HEADLINE = (
-    ("reproduced", "independent", "hold in independent data"),
-    ("reproduced", "in_sample", "hold in data that selected the model"),
-    ("reproduced", "own_simulator", "hold in our simulator"),
-    ("decided_by_tolerance", "", "hold within our tolerance"),
-    ("source_contradicted", "", "are contradicted by numbers of the source or by measurements"),
-    ("model_differs", "", "differ in our model"),
-    ("depends_on_reading", "", "depend on the reading"),
-    ("does_not_discriminate", "", "hold for trivial models too"),
-    ("follows_from_inputs", "", "follow from inputs"),
-    ("not_testable", "", "cannot be tested"),
-)
+#: Verdicts by beginnings of the name of the evidence, with the title of a column and the words of a headline.
+_RESULTS = (
+    ("reproduced", ("independent",), "holds in independent data", "hold in independent data"),
+    ("reproduced", ("in_sample",), "holds in sample", "fit data that also selected our reading"),
+    ("reproduced", ("own_simulator",), "holds in our simulator", "hold in our simulator"),
+    ("decided_by_tolerance", ("",), "within our tolerance", "hold within our tolerance"),
+    ("source_contradicted", ("independent",), "contradicted by data", "are contradicted by measurements"),
+    ("source_contradicted", ("published", "definition"), "slip of the source",
+     "disagree with other numbers of the same source"),
+    ("model_differs", ("",), "our model differs", "are not confirmed by our model"),
+    ("depends_on_reading", ("",), "depends on reading", "depend on the reading or on assumed values"),
+    ("does_not_discriminate", ("",), "trivial model, too", "hold for trivial models too"),
+    ("follows_from_inputs", ("",), "follows from inputs", "follow from inputs"),
+    ("not_testable", ("",), "not testable", "cannot be tested"),
+)  # fmt: skip
 #: SQL expression of the result of a target, beside the verdicts of claims.
 TARGET_RESULT = "CASE WHEN met IS NULL THEN 'not_testable' WHEN met THEN 'met' ELSE 'missed' END"
 #: Verdicts of claims, and whether targets are met.
@@ -123,12 +126,11 @@ def headline(rows: Iterable[tuple[str, str]], study: str = "") -> str:
     Examples
     --------
     >>> headline([("reproduced", "independent_fit"), ("model_differs", "own_simulator")], "max-rate")
-    'of 2 statements of the max-rate study, 1 holds in independent data and 1 differs in our model'
+    'of 2 statements of the max-rate study, 1 holds in independent data and 1 is not confirmed by our model'
     """
     rows = list(rows)
     parts = []
-    for verdict, evidence, words in _HEADLINE:
-        count = sum(v == verdict and e.startswith(evidence) for v, e in rows)
+    for (_, _, _, words), count in zip(_RESULTS, result_counts(rows).values(), strict=True):
         if count:
             parts.append(f"{count} {_singular(words) if count == 1 else words}")
     text = " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
@@ -136,22 +138,54 @@ def headline(rows: Iterable[tuple[str, str]], study: str = "") -> str:
     return f"of {len(rows)} {noun}{f' of the {study} study' if study else ''}, {text}" if rows else "no statements"
 
 
+def result_counts(rows: Iterable[tuple[str, str]]) -> dict[str, int]:
+    """Count statements by verdict, with reproductions and contradictions separated by evidence.
+
+    Parameters
+    ----------
+    rows : iterable of (str, str)
+        Verdict and evidence of each claim.
+
+    Returns
+    -------
+    dict of str to int
+        Number of statements by title, in the order of a headline.
+
+    Examples
+    --------
+    >>> counts = result_counts([("reproduced", "in_sample"), ("source_contradicted", "definition")])
+    >>> {title: count for title, count in counts.items() if count}
+    {'holds in sample': 1, 'slip of the source': 1}
+    """
+    rows = list(rows)
+    return {
+        title: sum(v == verdict and e.startswith(evidence) for v, e in rows) for verdict, evidence, title, _ in _RESULTS
+    }
+
+
 def _singular(words: str) -> str:
     verb, _, rest = words.partition(" ")
     return f"{ {'are': 'is', 'cannot': 'cannot'}.get(verb, f'{verb}s') } {rest}"
 
 
-def targets_text(met: Iterable[bool | None]) -> str:
+def targets_text(targets: Iterable[tuple[bool | None, bool | None]]) -> str:
     """Summarise how many targets of this project are met.
+
+    Parameters
+    ----------
+    targets : iterable of (bool or None, bool or None)
+        Whether each target is met, and whether no trivial model meets it.
 
     Examples
     --------
-    >>> targets_text([True, False, None])
-    '1 of 2 testable targets of this project is met'
+    >>> targets_text([(True, True), (True, False), (False, True), (None, None)])
+    '2 of 3 testable targets of this project are met, 1 of them by a trivial model, too'
     """
-    tested = [one for one in met if one is not None]
-    count = sum(tested)
-    return f"{count} of {len(tested)} testable targets of this project {'is' if count == 1 else 'are'} met"
+    tested = [(met, discriminates) for met, discriminates in targets if met is not None]
+    count = sum(bool(met) for met, _ in tested)
+    trivial = sum(bool(met) and discriminates is False for met, discriminates in tested)
+    text = f"{count} of {len(tested)} testable targets of this project {'is' if count == 1 else 'are'} met"
+    return f"{text}, {trivial} of them by a trivial model, too" if trivial else text
 
 
 def _finished_claims(database: Path, query: str) -> list[tuple[Any, ...]]:
@@ -277,10 +311,12 @@ def claim_text(database: Path, *, study: str | None = None, verdict: str | None 
     parts: list[Table | str] = [table, verdict_table([(row["study"], row["verdict"]) for row in rows])]
     parts.append(headline(((row["verdict"], row["evidence"]) for row in rows), study or ""))
     if verdict is None:
-        targets = _finished_claims(database, "SELECT target, study::VARCHAR, met FROM target ORDER BY study, target")
+        targets = _finished_claims(
+            database, "SELECT target, study::VARCHAR, met, discriminates FROM target ORDER BY study, target"
+        )
         targets = [row for row in targets if study in (None, row[1])]
-        missed = [name for name, _, met in targets if met is False]
-        parts.append(targets_text(met for _, _, met in targets) + (f"; missed: {', '.join(missed)}" if missed else ""))
+        missed = [name for name, _, met, _ in targets if met is False]
+        parts.append(targets_text(row[2:] for row in targets) + (f"; missed: {', '.join(missed)}" if missed else ""))
     return Group(*parts)
 
 

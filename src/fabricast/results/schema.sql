@@ -475,7 +475,7 @@ CREATE TABLE collective_time (
 CREATE TABLE collective_error (
   transport VARCHAR NOT NULL, -- P2P or SHM
   size_class VARCHAR NOT NULL, -- class of sizes
-  forecast VARCHAR NOT NULL, -- fabricast, nccl_estimate or alpha_beta
+  forecast VARCHAR NOT NULL, -- fabricast, fabricast_left_out (constants fitted without the machine), nccl_estimate or alpha_beta
   rows BIGINT NOT NULL, -- number of measured times
   machines BIGINT NOT NULL, -- number of machines
   median DOUBLE NOT NULL, -- median of |forecast / measured - 1|

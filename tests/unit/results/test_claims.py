@@ -212,10 +212,11 @@ def test_formatted_texts():
         ("follows_from_inputs", "definition"),
     ]  # fmt: skip
     assert headline(rows) == (
-        "of 4 statements, 1 holds in independent data, 1 differs in our model and 2 follow from inputs"
+        "of 4 statements, 1 holds in independent data, 1 is not confirmed by our model and 2 follow from inputs"
     )
     assert headline(rows[:1], "max-rate") == "of 1 statement of the max-rate study, 1 holds in independent data"
-    assert targets_text([True, False, None, True]) == "2 of 3 testable targets of this project are met"
+    results = [(True, True), (False, True), (None, None), (True, True)]
+    assert targets_text(results) == "2 of 3 testable targets of this project are met"
 
 
 def test_claims_of_the_recorded_study_fail_with_baselines_or_mutations():

@@ -22,6 +22,8 @@ __all__ = ["CollectiveTables", "collective_tables", "user_forecast"]
 
 _FORECASTS = {"fabricast": "forecast_s", "nccl_estimate": "nccl_s", "alpha_beta": "alpha_beta_s"}
 _STUDY = "collectives"
+#: Name of the errors of left-out machines in errors.csv.
+LEFT_OUT = "fabricast, machine left out of the fit"
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ def collective_tables(own: Sequence[tuple[str, CollectiveForecast]] = ()) -> Col
         _machine_row(case.system, measured_machine(case.system), nccl_plan(measured_machine(case.system)), own=False)
         for case in measured_cases()
     ]
-    errors = error_table(times, _FORECASTS)
+    errors = pd.concat([error_table(times, _FORECASTS), _left_out_errors()], ignore_index=True)
     for name, forecast in own:
         times = pd.concat([times, _own_rows(name, forecast)], ignore_index=True)
         machines.append(_machine_row(name, forecast.machine, forecast.plan, own=True))
@@ -146,6 +148,23 @@ def _cases(rows: pd.DataFrame) -> pd.DataFrame:
         study=_STUDY, case_id=rows["system"] + "." + rows["operation"],
         item=rows["size_bytes"].map("{:.0f}".format), quantity="elapsed", unit="s",
     ).drop(columns=["system", "operation", "size_bytes"])  # fmt: skip
+
+
+def _left_out_errors() -> pd.DataFrame:
+    """Return the recorded errors of forecasts of machines that are left out of the fit of the constants.
+
+    They are recorded, because a fit for each machine would delay every run.
+    """
+    names = ["transport", "size_class", "forecast", "rows", "machines", "median", "within_band", "worst"]
+    return pd.DataFrame(
+        {
+            "transport": row["transport"], "size_class": row["size_class"], "forecast": "fabricast_left_out",
+            **{name: int(row.number(name)) for name in ("rows", "machines")},
+            **{name: row.number(name) for name in ("median", "within_band", "worst")},
+        }
+        for row in read_csv(published() / "collectives" / "errors.csv", names)
+        if row["forecast"] == LEFT_OUT
+    )  # fmt: skip
 
 
 def _parameters() -> pd.DataFrame:

@@ -41,7 +41,7 @@ FIGURES = (
         lambda read, values: copies.plot_measured_copies(read("measured_copy"), values["tolerance"]),
         "Error of the total rate for every validated graph on machines measured by others and, as stars, on yours; "
         "the bar is the median, the grey band ends at 15 %. With ports and engines, graphs with many copies of a GPU "
-        "are as predictable as others.",
+        "are within 15 %, too.",
     ),
     Entry(
         "dma_rates",
@@ -92,14 +92,6 @@ FIGURES = (
         ),
         "Predicted time of a copy relative to an isolated copy, over all graphs of the set named above. Left: "
         "cumulative share for each model; right: the congestion-factor model by family of graphs.",
-    ),
-    Entry(
-        "model_differences",
-        "Differences between models",
-        lambda read, values: plots.plot_model_differences(read("prediction"), read("graph")),
-        "Differences between the predictions of two models for the set of graphs named above. Below the diagonal: mean "
-        "absolute difference of elapsed times relative to the model of the column; above it: share of copies that "
-        "differ by more than 15 %.",
     ),
     Entry(
         "measured_probes",

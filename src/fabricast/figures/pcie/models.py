@@ -19,7 +19,7 @@ from fabricast.figures.style import COLUMN_WIDTH_IN, PAGE_WIDTH_IN, legend_below
 from fabricast.pcie.models.catalogue import MODELS
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["LOADS", "plot_link_loads", "plot_model_differences", "plot_probes", "plot_slowdown", "plot_worked_example"]
+__all__ = ["LOADS", "plot_link_loads", "plot_probes", "plot_slowdown", "plot_worked_example"]
 
 _FAMILIES = ("exhaustive", "scatter", "gather", "all_to_all", "random", "user")
 #: Colours of the families of graphs, distinct from those of models.
@@ -285,43 +285,6 @@ def plot_slowdown(
     right.set_xlabel("predicted slowdown, congestion factors")
     right.set_ylabel("share of copies of the family")
     legend_below(right)
-    return figure
-
-
-def plot_model_differences(prediction: pd.DataFrame, graph: pd.DataFrame) -> Figure:
-    """Draw the pairwise differences between models on the same copies.
-
-    Parameters
-    ----------
-    prediction, graph : pandas.DataFrame
-        Rows of the tables of these names for one graph set.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Below the diagonal the mean absolute difference, above it the share of copies that differ by more than
-        15 %, both in percent.
-    """
-    import seaborn as sns  # imported late: the import needs 2 s of CPU time
-
-    wide = prediction.pivot(index=["case_id", "item"], columns="model", values="value")
-    models = [name for name in MODELS if name in wide.columns]
-    wide = wide.loc[np.isfinite(wide.to_numpy(dtype=np.float64)).all(axis=1)]
-    values = np.full((len(models), len(models)), np.nan)
-    for i, reference_model in enumerate(models):
-        for j, compared_model in enumerate(models):
-            difference = (wide[reference_model] / wide[compared_model] - 1).abs()
-            if i != j:
-                values[i, j] = 100 * (difference.mean() if i > j else (difference > 0.15).mean())
-    figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 0.42 * len(models) + 1.7))
-    _name_graphs(figure, graph)
-    titles = [MODELS[name].title for name in models]
-    sns.heatmap(values, annot=True, fmt=".1f", cmap="mako_r", xticklabels=titles, yticklabels=titles, ax=axes,
-                annot_kws={"size": 7}, linewidths=0.5,
-                cbar_kws={"label": "upper: share beyond ±15 % (%)\nlower: mean |difference| (%)"})  # fmt: skip
-    axes.tick_params(axis="x", rotation=40)
-    plt.setp(axes.get_xticklabels(), ha="right")
-    axes.grid(visible=False)
     return figure
 
 
