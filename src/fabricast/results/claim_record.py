@@ -49,17 +49,17 @@ VERDICT_WORDS = {
 _STYLES = {"reproduced": "green", "source_contradicted": "yellow", "model_differs": "yellow"}
 #: Verdicts by beginnings of the name of the evidence, with the title of a column and the words of a headline.
 _RESULTS = (
-    ("reproduced", ("independent",), "holds in independent data", "hold in independent data"),
-    ("reproduced", ("in_sample",), "holds in sample", "fit data that also selected our reading"),
-    ("reproduced", ("own_simulator",), "holds in our simulator", "hold in our simulator"),
-    ("decided_by_tolerance", ("",), "within our tolerance", "hold within our tolerance"),
-    ("source_contradicted", ("independent",), "contradicted by data", "are contradicted by measurements"),
-    ("source_contradicted", ("published", "definition"), "slip of the source",
+    ("reproduced", ("independent",), "independent data", "hold in independent data"),
+    ("reproduced", ("in_sample",), "in sample", "fit data that also selected our reading"),
+    ("reproduced", ("own_simulator",), "our simulator", "hold in our simulator"),
+    ("decided_by_tolerance", ("",), "our tolerance", "hold within our tolerance"),
+    ("source_contradicted", ("independent",), "data contradict", "are contradicted by measurements"),
+    ("source_contradicted", ("published", "definition"), "slip of source",
      "disagree with other numbers of the same source"),
     ("model_differs", ("",), "our model differs", "are not confirmed by our model"),
     ("depends_on_reading", ("",), "depends on reading", "depend on the reading or on assumed values"),
     ("does_not_discriminate", ("",), "trivial model, too", "hold for trivial models too"),
-    ("follows_from_inputs", ("",), "follows from inputs", "follow from inputs"),
+    ("follows_from_inputs", ("",), "from inputs", "follow from inputs"),
     ("not_testable", ("",), "not testable", "cannot be tested"),
 )  # fmt: skip
 #: SQL expression of the result of a target, beside the verdicts of claims.
@@ -155,7 +155,7 @@ def result_counts(rows: Iterable[tuple[str, str]]) -> dict[str, int]:
     --------
     >>> counts = result_counts([("reproduced", "in_sample"), ("source_contradicted", "definition")])
     >>> {title: count for title, count in counts.items() if count}
-    {'holds in sample': 1, 'slip of the source': 1}
+    {'in sample': 1, 'slip of source': 1}
     """
     rows = list(rows)
     return {

@@ -29,5 +29,5 @@ def test_slips_of_a_source_come_after_results_that_are_not_confirmed():
     assert sorted([slip, model, measured], key=_importance) == [measured, model, slip]
     counts = result_counts((row["verdict"], row["evidence"]) for row in (slip, measured, model))
     assert [title for title, count in counts.items() if count] == [
-        "contradicted by data", "slip of the source", "our model differs",
+        "data contradict", "slip of source", "our model differs",
     ]  # fmt: skip
