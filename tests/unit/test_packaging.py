@@ -1,9 +1,13 @@
 """The command line without the packages of the workflow."""
 
+import json
 import subprocess
 import sys
 import tomllib
 
+import yaml
+
+import fabricast as package
 from tests.conftest import REPOSITORY
 
 #: Runs the command line while some packages cannot be imported; the first argument lists them.
@@ -57,3 +61,14 @@ def test_extras_are_not_dependencies_of_the_command_line():
     extras = project["optional-dependencies"]
     assert not set(project["dependencies"]) & {name for group in extras.values() for name in group}
     assert {"workflow", "figures", "measure", "cuda"} <= extras.keys()
+
+
+def test_descriptions_of_the_software_have_one_version():
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    citation = yaml.safe_load((REPOSITORY / "CITATION.cff").read_text())
+    codemeta = json.loads((REPOSITORY / "codemeta.json").read_text())
+    assert {citation["version"], codemeta["version"], package.__version__} == {project["version"]}
+    assert codemeta["description"] == project["description"] and codemeta["keywords"] == project["keywords"]
+    assert codemeta["license"].endswith(project["license"]) and citation["license"] == project["license"]
+    catalogue = yaml.safe_load((REPOSITORY / ".snakemake-workflow-catalog.yml").read_text())
+    assert catalogue["usage"]["software-stack-deployment"] == {"conda": True, "apptainer": True}
