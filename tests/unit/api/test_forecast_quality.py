@@ -56,9 +56,10 @@ def test_class_of_copies_between_sockets_and_over_direct_links():
 
 
 def test_forecast_that_contradicts_its_measurements_says_so(tmp_path):
-    # Seven GPUs reach 26 GB/s; GPU 6 is on a link with one lane.
+    # Seven GPUs reach 26 GB/s; copies of GPU 6 are slow by different amounts, which one slow link does not explain.
     path = tmp_path / "pairs.csv"
-    rows = [f"{s} to {t},{s}>{t},{3.93 if 6 in (s, t) else 26}" for s in range(7) for t in range(7) if s != t]
+    rates = {(s, t): 3.93 + 3 * min(s, t) if 6 in (s, t) else 26 for s in range(7) for t in range(7) if s != t}
+    rows = [f"{s} to {t},{s}>{t},{rate}" for (s, t), rate in rates.items()]
     path.write_text("graph,communications,total_gb_per_s\n" + "\n".join(rows) + "\n")
     tree = fc.load_topology("flat4x2")
     times = fc.predict(tree, [(0, 1), (6, 0)], measurements=path)

@@ -102,6 +102,7 @@ def named_links_of(
 
     routes, names = tree.routes, tree.endpoint_names
     table = _LinkTable((routes.capacity * rates.one_way_bytes_per_s).tolist(), reverse_links(tree).tolist())
+    table.slow_links(tree, rates)
     direct_bandwidth = direct_rates(tree.peer_links) if over_peer_links else {}
     links = []
     for source, target in flows:
@@ -175,6 +176,16 @@ class _LinkTable:
         self.capacity.append(bytes_per_s)
         self.opposite.append(-1)
         return len(self.capacity) - 1
+
+    def slow_links(self, tree: PcieTree, rates: LinkRates) -> None:
+        """Reduce the capacities of the links of GPUs whose copies are slower than those of others."""
+        routes = tree.routes
+        for (gpu, way), bytes_per_s in rates.gpu_link_rates.items():
+            number = tree.endpoint_number[gpu]
+            other = 0 if number else 1
+            pair = number * routes.endpoints + other if way == "sends" else other * routes.endpoints + number
+            link = int(routes.link[routes.offset[pair] if way == "sends" else routes.offset[pair + 1] - 1])
+            self.capacity[link] = min(self.capacity[link], bytes_per_s)
 
     def direct(self, key: tuple[str, str], bytes_per_s: float) -> int:
         """Return the number of a direct link.

@@ -20,6 +20,7 @@ from fabricast.pcie.machines.group_rates import (
     group_of,
     group_rate_sources,
     rates_of_groups,
+    slow_gpus,
     slow_groups,
 )
 from fabricast.pcie.machines.limits import PROBES, Limit, limit_of_probe, with_inter_socket_capacity
@@ -49,7 +50,7 @@ __all__ = [
 
 #: Measured rates that exceed the link rates by more than this share contradict the tree, or are an artefact.
 BEYOND = 0.1
-#: Source of the single-copy rate if it was neither measured nor user-supplied.
+#: Source of the single-copy rate if none was measured or specified.
 LINK_PAYLOAD = "payload share of the links in the topology file"
 #: Path classes; those that may be slower come last.
 _CLASSES: tuple[PathClass, ...] = (
@@ -141,9 +142,9 @@ def calibrate_machine(
     totals_both_ways: dict[PathClass, list[float]] = {}
     for graph in graphs:
         flows = flows_of(tree, graph)
-        each = IsolatedCopy(
-            narrowest_link(tree, flows), graph.total_bytes_per_s / len(flows), group_of(tree, graph.flows)
-        )
+        ends = ends_of(tree, graph.flows[0]) if len(flows) == 1 else ("", "")
+        rate = graph.total_bytes_per_s / len(flows)
+        each = IsolatedCopy(narrowest_link(tree, flows), rate, group_of(tree, graph.flows), *ends)
         if peer_link_of(tree, flows) is not None:
             # A copy over a direct link does not measure links of the tree.
             if len(flows) == 1 and graph.may_calibrate:
@@ -178,8 +179,10 @@ def calibrate_machine(
         )
     default = None if one_way_bytes_per_s is None else (one_way_bytes_per_s, one_way_source)
     faster = sum(len(graph.flows) == 1 for graph in beyond)
-    # Sockets differ in their rates of host memory, and copies across two host bridges from those across one: the class
-    # has the rate of the fastest group.
+    # Sockets differ in their host rates, and copies across two host bridges from those across one: the class has the
+    # rate of the fastest group.
+    slow_links = slow_gpus(isolated)
+    isolated = {way: [copy for copy in copies if not copy.uses(slow_links)] for way, copies in isolated.items()}
     slow = {way: slow_groups(isolated[way]) for way in GROUPED_CLASSES}
     calibration = _estimated(
         {way: _of_the_widest([copy for copy in copies if copy.group not in slow.get(way, {})])
@@ -189,7 +192,7 @@ def calibrate_machine(
     )  # fmt: skip
     group_rates = rates_of_groups(tree, slow, isolated)
     calibration = replace(
-        calibration, rates=replace(calibration.rates, group_rates=group_rates),
+        calibration, rates=replace(calibration.rates, group_rates=group_rates, gpu_link_rates=slow_links),
         rate_sources={**calibration.rate_sources, **group_rate_sources(group_rates, isolated)},
     )  # fmt: skip
     calibration = _with_limits(tree, calibration, probes)
@@ -398,8 +401,6 @@ def _absolute(measured: _Rates, one_way: float) -> tuple[float, float]:
 
 #: Path classes that calibrate the unidirectional link rate, in order of preference.
 CALIBRATION_ORDER: tuple[PathClass, ...] = ("local", "crossing", "host_in", "between_roots")
-
-
 #: Copies from host memory that are faster by this share show that links do not limit copies between GPUs.
 _FASTER = 0.05
 

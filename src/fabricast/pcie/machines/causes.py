@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 
 from fabricast.core.warnings import Warning, WarningCode
+from fabricast.pcie.graphs.rates import LinkRates
+from fabricast.pcie.machines.group_rates import slow_gpu_texts
 from fabricast.pcie.measurements.measured_graph import MeasuredGraph
 from fabricast.pcie.topology.memory import HOST
 from fabricast.pcie.topology.tree import PcieTree, single_copy_rate_of
@@ -26,7 +28,7 @@ _SEVERAL = 3
 _NAMED = 4
 
 
-def causes(tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.DataFrame) -> Iterator[Warning]:
+def causes(tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.DataFrame, rates: LinkRates) -> Iterator[Warning]:
     """Yield the probable causes of measured rates that contradict the topology or each other.
 
     Parameters
@@ -37,13 +39,18 @@ def causes(tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.DataFrame) 
         Measured graphs.
     rows : pandas.DataFrame
         Forecasts of these graphs, in the same order.
+    rates : LinkRates
+        Calibrated rates.
 
     Yields
     ------
     Warning
         Cause and the command that checks it.
     """
-    yield from _slow_endpoint(tree, graphs, rows)
+    for text in slow_gpu_texts(rates.gpu_link_rates, rates.one_way_bytes_per_s):
+        yield Warning(WarningCode.SLOW_ENDPOINT, text)
+    if not rates.gpu_link_rates:
+        yield from _slow_endpoint(tree, graphs, rows)
     isolated = {graph.flows[0]: graph.total_bytes_per_s for graph in graphs if len(graph.flows) == 1}
     yield from _slow_direction(isolated)
     yield from _slow_everywhere(tree, isolated)

@@ -1,12 +1,14 @@
-"""Rates of single copies that differ within a path class: of host memory by GPU, between GPUs by host bridges."""
+"""Rates of single copies that differ within a path class: by GPU for host memory and slow links, by host bridges."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
 
+from fabricast.pcie.graphs.rates import GpuLink
 from fabricast.pcie.topology.memory import ends_of, is_host, root_complex_of
 from fabricast.pcie.topology.paths import PathClass
 from fabricast.pcie.topology.tree import PcieTree
@@ -18,24 +20,37 @@ __all__ = [
     "group_rate_sources",
     "group_rate_values",
     "rates_of_groups",
+    "slow_gpu_texts",
+    "slow_gpus",
     "slow_groups",
 ]
 
 #: Path classes whose groups may differ: copies of host memory, and copies across host bridges.
 GROUPED_CLASSES: tuple[PathClass, ...] = ("host_in", "host_out", "remote_in", "remote_out", "crossing")
+#: Path classes of copies between GPUs.
+_BETWEEN_GPUS: tuple[PathClass, ...] = ("local", "crossing", "between_roots")
 #: Groups whose copies are slower by more than this share than those of the fastest group have a rate of their own.
 _SLOWER = 0.1
+#: Ratio of the fastest to the slowest copy of a GPU up to which its link limits them.
+_ALIKE = 1.15
 
 
 class IsolatedCopy(NamedTuple):
     """Rate per copy, width of the narrowest link relative to a link of capacity 1, and the group of the copy.
 
     The group is the GPU of a copy of host memory, or the class PHB or NODE of a copy across one or two host bridges.
+    Several copies have no ends.
     """
 
     width: float
     bytes_per_s: float
     group: str = ""
+    source: str = ""
+    target: str = ""
+
+    def uses(self, links: Iterable[GpuLink]) -> bool:
+        """Return whether the copy uses one of the links of GPUs."""
+        return bool({(self.source, "sends"), (self.target, "receives")} & set(links))
 
 
 def group_of(tree: PcieTree, flows: Sequence[tuple[str, str]]) -> str:
@@ -76,6 +91,71 @@ def slow_groups(measured: Sequence[IsolatedCopy]) -> dict[str, float]:
     medians = {group: float(np.median(of_group)) for group, of_group in rates.items()}
     fastest = max(medians.values(), default=0.0)
     return {group: rate for group, rate in medians.items() if rate < fastest * (1 - _SLOWER)}
+
+
+def slow_gpus(measured: Mapping[PathClass, Sequence[IsolatedCopy]]) -> dict[GpuLink, float]:
+    """Return the rates of links of GPUs that slow all their single copies in one direction.
+
+    A link with fewer lanes than the topology states slows the copies with all other GPUs alike. A GPU needs measured
+    copies with at least two others; copies are compared with the median of their path class.
+
+    Parameters
+    ----------
+    measured : mapping of str to sequence of IsolatedCopy
+        Isolated copies by path class; those of host memory are ignored.
+
+    Returns
+    -------
+    dict of (str, str) to float
+        Median rate in bytes/s by GPU and direction.
+
+    Examples
+    --------
+    >>> pairs = [(source, target) for source in "012" for target in "012" if source != target]
+    >>> copies = [IsolatedCopy(1.0, 3.95e9 if ends[0] == "2" else 26e9, "", *ends) for ends in pairs]
+    >>> slow_gpus({"local": copies})
+    {('2', 'sends'): 3950000000.0}
+    """
+    by_link: dict[GpuLink, list[tuple[float, float]]] = {}
+    for way in _BETWEEN_GPUS:
+        single = [copy for copy in measured.get(way, ()) if copy.source]
+        for copy in single:
+            alike = [other.bytes_per_s for other in single if (other.width, other.group) == (copy.width, copy.group)]
+            entry = (copy.bytes_per_s / float(np.median(alike)), copy.bytes_per_s)
+            by_link.setdefault((copy.source, "sends"), []).append(entry)
+            by_link.setdefault((copy.target, "receives"), []).append(entry)
+    return {
+        link: float(np.median([rate for _, rate in entries]))
+        for link, entries in by_link.items()
+        if len(entries) > 1
+        and max(entries)[0] < 1 - _SLOWER
+        and max(rate for _, rate in entries) < _ALIKE * min(rate for _, rate in entries)
+    }
+
+
+def slow_gpu_texts(rates: Mapping[GpuLink, float], usual_bytes_per_s: float) -> list[str]:
+    """Return one sentence for each GPU with a slow link.
+
+    Parameters
+    ----------
+    rates : mapping of (str, str) to float
+        Result of `slow_gpus`.
+    usual_bytes_per_s : float
+        Rate of single copies of the other GPUs.
+
+    Examples
+    --------
+    >>> slow_gpu_texts({("6", "sends"): 3.93e9}, 26e9)[0].partition(":")[0]
+    'GPU 6 sends 3.93 GB/s in all its single copies, other GPUs 26 GB/s'
+    """
+    texts = []
+    for gpu, links in groupby(sorted(rates), key=lambda link: link[0]):
+        parts = " and ".join(f"{way} {rates[gpu, way] / 1e9:.4g} GB/s" for _, way in sorted(links, reverse=True))
+        texts.append(
+            f"GPU {gpu} {parts} in all its single copies, other GPUs {usual_bytes_per_s / 1e9:.4g} GB/s: check the "
+            "width and generation of its link under load ('lspci -vv', LnkSta)"
+        )
+    return texts
 
 
 def _with_neighbours(tree: PcieTree, slow: Mapping[str, float], measured: Sequence[IsolatedCopy]) -> dict[str, float]:

@@ -62,7 +62,7 @@ def machine_warnings(
         pairs = [flows_of(tree, by_name[str(name)]) for name in exceeding["graph"]]
         capacity = np.array([highest_link_rate(tree, flows, calibration) for flows in pairs])
         yield _beyond_links(tree, exceeding, capacity)
-    yield from causes(tree, graphs, rows)
+    yield from causes(tree, graphs, rows, calibration.rates)
     yield from _contradicted_calibration(rows)
     yield from _implausible_rate(tree, calibration)
     yield from _slow_direct_link(tree, calibration)

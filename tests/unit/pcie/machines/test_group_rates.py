@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import fabricast as fc
 from fabricast.pcie.engines.forecast import copy_times
 from fabricast.pcie.engines.links import SharedLimit
 from fabricast.pcie.graphs.congestion_graphs import from_arcs
@@ -117,3 +118,43 @@ def test_copies_across_one_and_two_host_bridges_keep_their_rates():
     graph = from_arcs([[(2, 3)], [(1, 3)]], size_bytes=1e9)
     assert model.times(graph).end_s == pytest.approx([1 / 11.2, 1 / 19.4], rel=1e-6)
     assert model.isolated_s(graph) == pytest.approx([1 / 11.2, 1 / 19.4], rel=1e-6)
+
+
+@given(
+    st.sampled_from(["flat4x2", "storm8", "two_sockets_direct7"]), st.integers(0, 6), st.floats(0.1, 0.85),
+    st.sampled_from([("sends",), ("receives",), ("sends", "receives")]),
+)  # fmt: skip
+def test_a_gpu_with_a_slow_link_has_its_measured_rate(name, gpu, share, ways):
+    """A forecast of any single copy is the measured rate, and copies of the other GPUs do not change."""
+    tree = load_tree(name)
+    rates = {
+        (str(s), str(t)): 12e9 * (share if (s == gpu and "sends" in ways) or (t == gpu and "receives" in ways) else 1)
+        for s in range(7) for t in range(7) if s != t
+    }  # fmt: skip
+    calibration = calibrate_machine(with_host_memory(tree), measured(rates))
+    assert calibration.rates.gpu_link_rates == pytest.approx({(str(gpu), way): 12e9 * share for way in ways})
+    assert calibration.rates.one_way_bytes_per_s == pytest.approx(12e9)
+    model = EngineModel(tree, calibration)
+    number = model.tree.endpoint_number
+    graphs = from_arcs([[(number[s], number[t])] for s, t in rates], size_bytes=12e9)
+    assert 12e9 / model.times(graphs).end_s == pytest.approx(list(rates.values()), rel=1e-6)
+    assert 12e9 / model.isolated_s(graphs) == pytest.approx(list(rates.values()), rel=1e-6)
+
+
+def test_one_slow_pair_is_no_slow_gpu():
+    tree = load_tree("flat4x2")
+    rates = {(str(s), str(t)): 26e9 for s in range(4) for t in range(4) if s != t} | {("0", "1"): 13e9}
+    assert not calibrate_machine(with_host_memory(tree), measured(rates)).rates.gpu_link_rates
+    # A GPU that was measured with a single other GPU may have a slow route instead.
+    few = {("0", "1"): 26e9, ("1", "0"): 26e9, ("2", "3"): 13e9, ("3", "2"): 26e9}
+    assert not calibrate_machine(with_host_memory(tree), measured(few)).rates.gpu_link_rates
+
+
+def test_forecasts_with_a_slow_gpu_name_it_and_state_their_error(tmp_path):
+    rows = "".join(f"{s}>{t},{s}>{t},{3.93 if 6 in (s, t) else 25.9}\n" for s in range(7) for t in range(7) if s != t)
+    (tmp_path / "m.csv").write_text("graph,communications,total_gb_per_s\n" + rows)
+    table = fc.predict("flat4x2", [(5, 6), (0, 1)], measurements=tmp_path / "m.csv")
+    assert (table["size_bytes"] / table["elapsed_s"] / 1e9).tolist() == pytest.approx([3.93, 25.9], rel=1e-6)
+    texts = {warning.code: warning.text for warning in table.attrs["warnings"]}
+    assert "GPU 6 sends 3.93 GB/s and receives 3.93 GB/s" in texts["slow_endpoint"]
+    assert "measurement_contradicted" not in texts and "unknown" not in texts["expected_error"]
