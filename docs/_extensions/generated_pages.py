@@ -140,8 +140,6 @@ _ROWS = {
     "example_communication": "communication WHERE graph LIKE 'storm8.example.%'",
     "example_phase": "phase WHERE graph LIKE 'storm8.example.%'",
     "measured": "comparison WHERE study = 'pcie' AND kind = 'measured'",
-    "dma_prediction": "prediction WHERE case_id LIKE 'dma.%'",
-    "dma_reference": "reference WHERE case_id LIKE 'dma.%'",
     "simulated": "comparison WHERE study = 'pcie' AND kind = 'simulated'",
     "simulated_communication": "communication",
     "gpu_gpucentric_measurement": "gpucentric_measurement",

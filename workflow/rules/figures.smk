@@ -68,8 +68,6 @@ rule plot_pcie:
         },
         measured="<results>/pcie/all.comparison.parquet",
         measured_copy="<results>/pcie/copies.measured_copy.parquet",
-        dma_prediction="<results>/pcie/dma.prediction.parquet",
-        dma_reference="<results>/pcie/dma.reference.parquet",
         studies=PUBLISHED / "studies.csv",
     output:
         figure_outputs("pcie", PLAIN_FIGURES),

@@ -52,9 +52,6 @@ OUTPUTS = {
             "error_feature",
         ),
     ),
-    "evaluate_pcie_dma_rates": Shards(
-        "pcie", "dma", ("prediction", "reference", "parameter")
-    ),
     "simulate_pcie_graphs": Shards(
         "pcie",
         "{graph_set}.{shard}",

@@ -4,7 +4,6 @@ REQUIRED INPUTS: `pcie` of the configuration, config/topologies, config/publishe
 OUTPUTS: <results>/pcie/<part>.<table>.parquet, declared by `parts` of each rule.
 STEPS: generate_pcie_topologies, generate_pcie_graphs, predict_pcie_graphs for each graph
 set; forecast_your_copies for each graph set of the user; trace_pcie_example (published reference); evaluate_pcie_probes, evaluate_measured_copies,
-evaluate_pcie_dma_rates (measured reference);
 measure_pcie_copies (optional, on CUDA GPUs);
 simulate_pcie_graphs, calibrate_pcie_models and validate_pcie_models (simulated reference).
 """
@@ -252,24 +251,6 @@ rule evaluate_measured_copies:
         code=code("pcie"),
     script:
         "../scripts/pcie/evaluate_measured_copies.py"
-
-
-rule evaluate_pcie_dma_rates:
-    """DMA rates of packets on one link by size (reference: measured by others)."""
-    input:
-        rates=PUBLISHED / "pcie_dma_rates.csv",
-    output:
-        **outputs("evaluate_pcie_dma_rates"),
-    log:
-        "<logs>/evaluate_pcie_dma_rates.log",
-    benchmark:
-        "<logs>/benchmarks/evaluate_pcie_dma_rates.tsv"
-    conda:
-        "../../envs/environment.yaml"
-    params:
-        code=code("pcie"),
-    script:
-        "../scripts/pcie/evaluate_pcie_dma_rates.py"
 
 
 rule simulate_pcie_graphs:

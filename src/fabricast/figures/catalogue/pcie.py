@@ -14,7 +14,6 @@ plots = lazy_module("fabricast.figures.pcie.models")
 schedules = lazy_module("fabricast.figures.pcie.schedules")
 validation = lazy_module("fabricast.figures.pcie.validation")
 copies = lazy_module("fabricast.figures.pcie.measured_copies")
-dma = lazy_module("fabricast.figures.pcie.dma_rates")
 conflicts = lazy_module("fabricast.figures.pcie.conflicts")
 _EXAMPLE = "storm8.example.complete"
 _CONFLICT = "storm8.example.three"
@@ -42,15 +41,6 @@ FIGURES = (
         "Error of the total rate for every validated graph on machines measured by others and, as stars, on yours; "
         "the bar is the median, the grey band ends at 15 %. With ports and engines, graphs with many copies of a GPU "
         "are within 15 %, too.",
-    ),
-    Entry(
-        "dma_rates",
-        "DMA rates and latencies by transfer size",
-        lambda read, values: dma.plot_dma_rates(read("dma_prediction"), read("dma_reference")),
-        "Rates and read latencies of a PCIe 3.0 x8 network device on three hosts (Neugebauer et al., SIGCOMM 2018); "
-        "the packet model is fitted to one host (Xeon E5-2637v3), except for the latency of each host at 64 bytes. "
-        "Sizes below 512 bytes (grey) are excluded from validation because the device limits writes there; dashed "
-        "lines are the formula of the paper.",
     ),
     Entry(
         "port_conflicts",
