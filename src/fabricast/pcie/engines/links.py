@@ -11,7 +11,7 @@ import numpy as np
 
 from fabricast.pcie.graphs.rates import LinkRates
 from fabricast.pcie.topology.parts import direct_rates
-from fabricast.pcie.topology.paths import PATH_CLASS_WORDS, PathClass, path_class_of, reverse_links
+from fabricast.pcie.topology.paths import PATH_CLASS_WORDS, PathClass, link_labels, path_class_of, reverse_links
 from fabricast.pcie.topology.tree import PcieTree
 
 if TYPE_CHECKING:
@@ -178,14 +178,9 @@ class _LinkTable:
         return len(self.capacity) - 1
 
     def slow_links(self, tree: PcieTree, rates: LinkRates) -> None:
-        """Reduce the capacities of the links of GPUs whose copies are slower than those of others."""
-        routes = tree.routes
-        for (gpu, way), bytes_per_s in rates.gpu_link_rates.items():
-            number = tree.endpoint_number[gpu]
-            other = 0 if number else 1
-            pair = number * routes.endpoints + other if way == "sends" else other * routes.endpoints + number
-            link = int(routes.link[routes.offset[pair] if way == "sends" else routes.offset[pair + 1] - 1])
-            self.capacity[link] = min(self.capacity[link], bytes_per_s)
+        """Reduce the capacities of links that are slower than the topology states."""
+        for link, label in enumerate(link_labels(tree)) if rates.link_rates else ():
+            self.capacity[link] = min(self.capacity[link], rates.link_rates.get(label, np.inf))
 
     def direct(self, key: tuple[str, str], bytes_per_s: float) -> int:
         """Return the number of a direct link.

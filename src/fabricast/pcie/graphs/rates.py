@@ -13,10 +13,8 @@ from fabricast.core.errors import InputError
 from fabricast.pcie.graphs.congestion_graphs import MOST_COPIES
 from fabricast.pcie.topology.paths import PathClass
 
-__all__ = ["CopyTimes", "GpuLink", "LinkRates", "Statistic", "TotalRate", "check_flows", "printed_rates"]
+__all__ = ["CopyTimes", "LinkRates", "Statistic", "TotalRate", "check_flows", "printed_rates"]
 
-#: Direction of the link of a GPU.
-GpuLink = tuple[str, Literal["sends", "receives"]]
 #: Rate of concurrent copies that a benchmark prints.
 Statistic = Literal["total", "sum_of_copies", "sum_of_targets", "sum_of_sources", "last_listed"]
 
@@ -48,8 +46,9 @@ class LinkRates:
     group_rates : mapping of (str, str) to float, optional
         Rates in bytes/s of isolated copies that are slower than the rate of their path class: of host memory by GPU and
         path class, and between GPUs by PHB or NODE and ``crossing``.
-    gpu_link_rates : mapping of (str, str) to float, optional
-        Rates in bytes/s of links of GPUs that are slower than others, by GPU and ``sends`` or ``receives``.
+    link_rates : mapping of str to float, optional
+        Rates in bytes/s of links that are slower than the topology states, by label
+        (`fabricast.pcie.topology.paths.link_labels`).
     """
 
     one_way_bytes_per_s: float
@@ -63,7 +62,7 @@ class LinkRates:
     tau: float = 0.0
     crossing_cost: float = 1.0
     group_rates: Mapping[tuple[str, PathClass], float] = field(default_factory=dict)
-    gpu_link_rates: Mapping[GpuLink, float] = field(default_factory=dict)
+    link_rates: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         one, two = self.one_way_bytes_per_s, self.two_way_bytes_per_s

@@ -20,8 +20,9 @@ from fabricast.pcie.machines.group_rates import (
     group_of,
     group_rate_sources,
     rates_of_groups,
-    slow_gpus,
     slow_groups,
+    slow_links,
+    without_slow_links,
 )
 from fabricast.pcie.machines.limits import PROBES, Limit, limit_of_probe, with_inter_socket_capacity
 from fabricast.pcie.measurements.measured_graph import CALIBRATION, MeasuredGraph, flows_of
@@ -54,14 +55,8 @@ BEYOND = 0.1
 LINK_PAYLOAD = "payload share of the links in the topology file"
 #: Path classes; those that may be slower come last.
 _CLASSES: tuple[PathClass, ...] = (
-    "local",
-    "host_in",
-    "host_out",
-    "crossing",
-    "between_roots",
-    "remote_in",
-    "remote_out",
-)
+    "local", "host_in", "host_out", "crossing", "between_roots", "remote_in", "remote_out",
+)  # fmt: skip
 _THROUGH_ROOT: tuple[PathClass, ...] = ("crossing", "between_roots")
 #: Limits for which a bidirectional pair provides a lower bound.
 _OPPOSITE: dict[PathClass, Limit] = {
@@ -142,7 +137,8 @@ def calibrate_machine(
     totals_both_ways: dict[PathClass, list[float]] = {}
     for graph in graphs:
         flows = flows_of(tree, graph)
-        ends = ends_of(tree, graph.flows[0]) if len(flows) == 1 else ("", "")
+        is_pair = {(t, s) for s, t in flows} == set(flows) and len(flows) == 2
+        ends = ends_of(tree, graph.flows[0]) if len(flows) == 1 or is_pair else ("", "")
         rate = graph.total_bytes_per_s / len(flows)
         each = IsolatedCopy(narrowest_link(tree, flows), rate, group_of(tree, graph.flows), *ends)
         if peer_link_of(tree, flows) is not None:
@@ -158,7 +154,6 @@ def calibrate_machine(
             beyond.append(graph)
             continue
         marked = graph.role == CALIBRATION
-        is_pair = {(t, s) for s, t in flows} == set(flows) and len(flows) == 2
         probe = limit_of_probe(tree, graph, opposite=is_pair) if marked else None
         if probe is not None:
             probes.append(_Probed(*probe, graph))
@@ -181,18 +176,19 @@ def calibrate_machine(
     faster = sum(len(graph.flows) == 1 for graph in beyond)
     # Sockets differ in their host rates, and copies across two host bridges from those across one: the class has the
     # rate of the fastest group.
-    slow_links = slow_gpus(isolated)
-    isolated = {way: [copy for copy in copies if not copy.uses(slow_links)] for way, copies in isolated.items()}
+    slow_rates = slow_links(tree, isolated)
+    isolated = {way: without_slow_links(tree, copies, slow_rates) for way, copies in isolated.items()}
+    pairs = {way: without_slow_links(tree, each, slow_rates, both_ways=True) for way, each in bidirectional.items()}
     slow = {way: slow_groups(isolated[way]) for way in GROUPED_CLASSES}
     calibration = _estimated(
         {way: _of_the_widest([copy for copy in copies if copy.group not in slow.get(way, {})])
          for way, copies in isolated.items()},
-        {path_class: _of_the_widest(rates) for path_class, rates in bidirectional.items()},
+        {path_class: _of_the_widest(rates) for path_class, rates in pairs.items()},
         used, default, faster, local=has_local_path(tree),
     )  # fmt: skip
     group_rates = rates_of_groups(tree, slow, isolated)
     calibration = replace(
-        calibration, rates=replace(calibration.rates, group_rates=group_rates, gpu_link_rates=slow_links),
+        calibration, rates=replace(calibration.rates, group_rates=group_rates, link_rates=slow_rates),
         rate_sources={**calibration.rate_sources, **group_rate_sources(group_rates, isolated)},
     )  # fmt: skip
     calibration = _with_limits(tree, calibration, probes)

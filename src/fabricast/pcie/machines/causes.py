@@ -10,9 +10,10 @@ import pandas as pd
 
 from fabricast.core.warnings import Warning, WarningCode
 from fabricast.pcie.graphs.rates import LinkRates
-from fabricast.pcie.machines.group_rates import slow_gpu_texts
+from fabricast.pcie.machines.group_rates import slow_link_texts
 from fabricast.pcie.measurements.measured_graph import MeasuredGraph
 from fabricast.pcie.topology.memory import HOST
+from fabricast.pcie.topology.paths import link_labels
 from fabricast.pcie.topology.tree import PcieTree, single_copy_rate_of
 
 __all__ = ["causes"]
@@ -47,13 +48,27 @@ def causes(tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.DataFrame, 
     Warning
         Cause and the command that checks it.
     """
-    for text in slow_gpu_texts(rates.gpu_link_rates, rates.one_way_bytes_per_s):
+    for text in slow_link_texts(rates.link_rates, rates.one_way_bytes_per_s):
         yield Warning(WarningCode.SLOW_ENDPOINT, text)
-    if not rates.gpu_link_rates:
+    if not rates.link_rates:
         yield from _slow_endpoint(tree, graphs, rows)
     isolated = {graph.flows[0]: graph.total_bytes_per_s for graph in graphs if len(graph.flows) == 1}
-    yield from _slow_direction(isolated)
+    yield from _slow_direction(_without_slow_links(tree, isolated, rates))
     yield from _slow_everywhere(tree, isolated)
+
+
+def _without_slow_links(
+    tree: PcieTree, isolated: dict[tuple[str, str], float], rates: LinkRates
+) -> dict[tuple[str, str], float]:
+    """Return the rates of isolated copies that no slow link explains."""
+    if not rates.link_rates:
+        return isolated
+    labels = link_labels(tree)
+    return {
+        flow: rate
+        for flow, rate in isolated.items()
+        if HOST in flow or not any(labels[link] in rates.link_rates for link in tree.route(*flow))
+    }
 
 
 def _slow_endpoint(tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.DataFrame) -> Iterator[Warning]:

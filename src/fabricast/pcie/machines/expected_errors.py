@@ -94,7 +94,7 @@ def graph_classes(tree: PcieTree, graphs: CongestionGraphs) -> set[str]:
         most = np.maximum(most, counts.reshape(-1, endpoints).max(axis=1))
     many = (most > MOST_OF_FEW) & several & ~host & ~direct
     rest = ~host & ~direct & ~many
-    between = of_any(_between_sockets(tree)[graphs.source, graphs.target]) & rest
+    between = of_any(_between_sockets(tree)[graphs.source, graphs.target]) & ~host & ~direct
     found = {HOST_COPIES: host, DIRECT_LINKS: direct, MANY_COPIES: many, BETWEEN_ROOTS: between}
     classes = {name for name, members in found.items() if members.any()}
     return classes | ({FEW_COPIES} if (rest & ~between).any() else set())

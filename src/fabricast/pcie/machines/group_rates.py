@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from fabricast.pcie.graphs.rates import GpuLink
 from fabricast.pcie.topology.memory import ends_of, is_host, root_complex_of
-from fabricast.pcie.topology.paths import PathClass
+from fabricast.pcie.topology.paths import PathClass, link_labels
 from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = [
@@ -20,9 +18,10 @@ __all__ = [
     "group_rate_sources",
     "group_rate_values",
     "rates_of_groups",
-    "slow_gpu_texts",
-    "slow_gpus",
     "slow_groups",
+    "slow_link_texts",
+    "slow_links",
+    "without_slow_links",
 ]
 
 #: Path classes whose groups may differ: copies of host memory, and copies across host bridges.
@@ -31,7 +30,11 @@ GROUPED_CLASSES: tuple[PathClass, ...] = ("host_in", "host_out", "remote_in", "r
 _BETWEEN_GPUS: tuple[PathClass, ...] = ("local", "crossing", "between_roots")
 #: Groups whose copies are slower by more than this share than those of the fastest group have a rate of their own.
 _SLOWER = 0.1
-#: Ratio of the fastest to the slowest copy of a GPU up to which its link limits them.
+#: Links whose copies are all slower than the usual rate by more than this share are slow.
+_SLOW_LINK = 0.15
+#: Quantile of the rates of a path class that is the usual rate: faults only slow copies.
+_USUAL = 0.75
+#: Ratio of the fastest to the slowest copy over a link up to which the link limits them.
 _ALIKE = 1.15
 
 
@@ -39,7 +42,7 @@ class IsolatedCopy(NamedTuple):
     """Rate per copy, width of the narrowest link relative to a link of capacity 1, and the group of the copy.
 
     The group is the GPU of a copy of host memory, or the class PHB or NODE of a copy across one or two host bridges.
-    Several copies have no ends.
+    Source and target are those of a single copy, or of one copy of a bidirectional pair.
     """
 
     width: float
@@ -47,10 +50,6 @@ class IsolatedCopy(NamedTuple):
     group: str = ""
     source: str = ""
     target: str = ""
-
-    def uses(self, links: Iterable[GpuLink]) -> bool:
-        """Return whether the copy uses one of the links of GPUs."""
-        return bool({(self.source, "sends"), (self.target, "receives")} & set(links))
 
 
 def group_of(tree: PcieTree, flows: Sequence[tuple[str, str]]) -> str:
@@ -93,69 +92,123 @@ def slow_groups(measured: Sequence[IsolatedCopy]) -> dict[str, float]:
     return {group: rate for group, rate in medians.items() if rate < fastest * (1 - _SLOWER)}
 
 
-def slow_gpus(measured: Mapping[PathClass, Sequence[IsolatedCopy]]) -> dict[GpuLink, float]:
-    """Return the rates of links of GPUs that slow all their single copies in one direction.
+def slow_links(tree: PcieTree, measured: Mapping[PathClass, Sequence[IsolatedCopy]]) -> dict[str, float]:
+    """Return the rates of links that slow all single copies through them.
 
-    A link with fewer lanes than the topology states slows the copies with all other GPUs alike. A GPU needs measured
-    copies with at least two others; copies are compared with the median of their path class.
+    A link with fewer lanes than the topology states slows all copies of its GPU or switch alike. Links are determined
+    one after the other, the slowest first, so that several faults do not hide each other. Copies are compared with the
+    fastest quarter of their path class.
 
     Parameters
     ----------
+    tree : PcieTree
+        Topology.
     measured : mapping of str to sequence of IsolatedCopy
         Isolated copies by path class; those of host memory are ignored.
 
     Returns
     -------
-    dict of (str, str) to float
-        Median rate in bytes/s by GPU and direction.
+    dict of str to float
+        Median rate in bytes/s by link, as in `fabricast.pcie.topology.paths.link_labels`.
 
     Examples
     --------
+    >>> from fabricast.pcie.topology.regular import regular_tree
     >>> pairs = [(source, target) for source in "012" for target in "012" if source != target]
     >>> copies = [IsolatedCopy(1.0, 3.95e9 if ends[0] == "2" else 26e9, "", *ends) for ends in pairs]
-    >>> slow_gpus({"local": copies})
-    {('2', 'sends'): 3950000000.0}
+    >>> slow_links(regular_tree("one switch", (3,)), {"local": copies})
+    {'endpoint 2 sends': 3950000000.0}
     """
-    by_link: dict[GpuLink, list[tuple[float, float]]] = {}
-    for way in _BETWEEN_GPUS:
-        single = [copy for copy in measured.get(way, ()) if copy.source]
-        for copy in single:
-            alike = [other.bytes_per_s for other in single if (other.width, other.group) == (copy.width, copy.group)]
-            entry = (copy.bytes_per_s / float(np.median(alike)), copy.bytes_per_s)
-            by_link.setdefault((copy.source, "sends"), []).append(entry)
-            by_link.setdefault((copy.target, "receives"), []).append(entry)
-    return {
-        link: float(np.median([rate for _, rate in entries]))
-        for link, entries in by_link.items()
-        if len(entries) > 1
-        and max(entries)[0] < 1 - _SLOWER
-        and max(rate for _, rate in entries) < _ALIKE * min(rate for _, rate in entries)
+    labels = link_labels(tree)
+    remaining = {
+        (way, copy): [labels[link] for link in tree.route(copy.source, copy.target)]
+        for way in _BETWEEN_GPUS
+        for copy in measured.get(way, ())
+        if copy.source
     }
+    found: dict[str, float] = {}
+    while slowest := _slowest_link(remaining):
+        label, rate = slowest
+        found[label] = rate
+        remaining = {copy: route for copy, route in remaining.items() if label not in route}
+    return found
 
 
-def slow_gpu_texts(rates: Mapping[GpuLink, float], usual_bytes_per_s: float) -> list[str]:
-    """Return one sentence for each GPU with a slow link.
+def _slowest_link(routes: Mapping[tuple[PathClass, IsolatedCopy], list[str]]) -> tuple[str, float] | None:
+    """Return the link, with its rate, whose copies are all slow and alike; None if there is none."""
+    alike: dict[tuple[PathClass, float, str], list[float]] = {}
+    for way, copy in routes:
+        alike.setdefault((way, copy.width, copy.group), []).append(copy.bytes_per_s)
+    usual = {kind: float(np.quantile(rates, _USUAL)) for kind, rates in alike.items()}
+    through: dict[str, list[tuple[float, float, tuple[str, str]]]] = {}
+    depth: dict[str, int] = {}
+    for (way, copy), route in routes.items():
+        share = copy.bytes_per_s / usual[way, copy.width, copy.group]
+        for place, label in enumerate(route):
+            through.setdefault(label, []).append((share, copy.bytes_per_s, (copy.source, copy.target)))
+            depth[label] = min(place, len(route) - 1 - place)
+    slow = [
+        (float(np.median([rate for _, rate, _ in copies])), -len(copies), depth[label], label)
+        for label, copies in through.items()
+        if len({pair for _, _, pair in copies}) > 1
+        and max(share for share, _, _ in copies) < 1 - _SLOW_LINK
+        and max(rate for _, rate, _ in copies) < _ALIKE * min(rate for _, rate, _ in copies)
+    ]
+    # Of links with the same copies, the nearest to an endpoint is reported.
+    return (min(slow)[-1], min(slow)[0]) if slow else None
+
+
+def without_slow_links(
+    tree: PcieTree, copies: Sequence[IsolatedCopy], slow: Mapping[str, float], *, both_ways: bool = False
+) -> list[IsolatedCopy]:
+    """Return the copies, or bidirectional pairs, whose route has no link of `slow_links`."""
+    if not slow:
+        return list(copies)
+    labels = link_labels(tree)
+
+    def is_slow(source: str, target: str) -> bool:
+        return bool(source) and any(labels[link] in slow for link in tree.route(source, target))
+
+    return [
+        copy
+        for copy in copies
+        if not (is_slow(copy.source, copy.target) or (both_ways and is_slow(copy.target, copy.source)))
+    ]
+
+
+def slow_link_texts(slow: Mapping[str, float], usual_bytes_per_s: float) -> list[str]:
+    """Return one sentence for each GPU or link that slows all its copies.
 
     Parameters
     ----------
-    rates : mapping of (str, str) to float
-        Result of `slow_gpus`.
+    slow : mapping of str to float
+        Result of `slow_links`.
     usual_bytes_per_s : float
-        Rate of single copies of the other GPUs.
+        Rate of single copies over other links.
 
     Examples
     --------
-    >>> slow_gpu_texts({("6", "sends"): 3.93e9}, 26e9)[0].partition(":")[0]
-    'GPU 6 sends 3.93 GB/s in all its single copies, other GPUs 26 GB/s'
+    >>> slow_link_texts({"endpoint 6 sends": 3.93e9, "link S1 > RC": 13e9}, 26e9)[1].partition(":")[0]
+    'all single copies through link S1 > RC reach 13 GB/s, others 26 GB/s'
     """
+    gpus: dict[str, list[str]] = {}
     texts = []
-    for gpu, links in groupby(sorted(rates), key=lambda link: link[0]):
-        parts = " and ".join(f"{way} {rates[gpu, way] / 1e9:.4g} GB/s" for _, way in sorted(links, reverse=True))
-        texts.append(
-            f"GPU {gpu} {parts} in all its single copies, other GPUs {usual_bytes_per_s / 1e9:.4g} GB/s: check the "
-            "width and generation of its link under load ('lspci -vv', LnkSta)"
-        )
-    return texts
+    check = "check the width and generation of its link under load ('lspci -vv', LnkSta)"
+    for label, rate in slow.items():
+        kind, name, *rest = label.split()
+        if kind == "endpoint":
+            gpus.setdefault(name, []).append(f"{rest[0]} {rate / 1e9:.4g} GB/s")
+        else:
+            texts.append(
+                f"all single copies through {label} reach {rate / 1e9:.4g} GB/s, others {usual_bytes_per_s / 1e9:.4g} "
+                f"GB/s: {check.replace('its', 'this')}"
+            )
+    of_gpus = [
+        f"GPU {gpu} {' and '.join(sorted(parts, reverse=True))} in all its single copies, other GPUs "
+        f"{usual_bytes_per_s / 1e9:.4g} GB/s: {check}"
+        for gpu, parts in gpus.items()
+    ]
+    return of_gpus + texts
 
 
 def _with_neighbours(tree: PcieTree, slow: Mapping[str, float], measured: Sequence[IsolatedCopy]) -> dict[str, float]:

@@ -17,6 +17,7 @@ from fabricast.pcie.measurements.measured_graph import MeasuredGraph
 from fabricast.pcie.topology.files import load_tree
 from fabricast.pcie.topology.memory import with_host_memory
 from fabricast.pcie.topology.parts import Vertex
+from fabricast.pcie.topology.paths import link_labels
 from fabricast.pcie.topology.tree import PcieTree
 
 RATES = LinkRates(50e9, 50e9)
@@ -121,7 +122,7 @@ def test_copies_across_one_and_two_host_bridges_keep_their_rates():
 
 
 @given(
-    st.sampled_from(["flat4x2", "storm8", "two_sockets_direct7"]), st.integers(0, 6), st.floats(0.1, 0.85),
+    st.sampled_from(["flat4x2", "storm8", "two_sockets_direct7"]), st.integers(0, 6), st.floats(0.1, 0.84),
     st.sampled_from([("sends",), ("receives",), ("sends", "receives")]),
 )  # fmt: skip
 def test_a_gpu_with_a_slow_link_has_its_measured_rate(name, gpu, share, ways):
@@ -132,7 +133,7 @@ def test_a_gpu_with_a_slow_link_has_its_measured_rate(name, gpu, share, ways):
         for s in range(7) for t in range(7) if s != t
     }  # fmt: skip
     calibration = calibrate_machine(with_host_memory(tree), measured(rates))
-    assert calibration.rates.gpu_link_rates == pytest.approx({(str(gpu), way): 12e9 * share for way in ways})
+    assert calibration.rates.link_rates == pytest.approx({f"endpoint {gpu} {way}": 12e9 * share for way in ways})
     assert calibration.rates.one_way_bytes_per_s == pytest.approx(12e9)
     model = EngineModel(tree, calibration)
     number = model.tree.endpoint_number
@@ -144,10 +145,44 @@ def test_a_gpu_with_a_slow_link_has_its_measured_rate(name, gpu, share, ways):
 def test_one_slow_pair_is_no_slow_gpu():
     tree = load_tree("flat4x2")
     rates = {(str(s), str(t)): 26e9 for s in range(4) for t in range(4) if s != t} | {("0", "1"): 13e9}
-    assert not calibrate_machine(with_host_memory(tree), measured(rates)).rates.gpu_link_rates
+    assert not calibrate_machine(with_host_memory(tree), measured(rates)).rates.link_rates
     # A GPU that was measured with a single other GPU may have a slow route instead.
     few = {("0", "1"): 26e9, ("1", "0"): 26e9, ("2", "3"): 13e9, ("3", "2"): 26e9}
-    assert not calibrate_machine(with_host_memory(tree), measured(few)).rates.gpu_link_rates
+    assert not calibrate_machine(with_host_memory(tree), measured(few)).rates.link_rates
+
+
+def pair_rates(tree, capacities, usual=26e9):
+    """Return the rate of each pair of 8 GPUs whose directed links have the given rates, by label."""
+    labels = link_labels(tree)
+    return {
+        (str(s), str(t)): min(capacities.get(labels[link], usual) for link in tree.route(str(s), str(t)))
+        for s in range(8) for t in range(8) if s != t
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("faults", [
+    {"endpoint 2 sends": 6.4e9, "endpoint 5 sends": 12.9e9, "endpoint 5 receives": 12.9e9},
+    {"endpoint 1 sends": 13e9, "endpoint 1 receives": 13e9, "endpoint 6 sends": 13e9, "endpoint 6 receives": 13e9},
+    {"link S1 > RC0": 12.9e9, "link RC0 > S1": 12.9e9},
+    {"link S1 > RC0": 12.9e9, "endpoint 5 receives": 6e9},
+    {},
+])  # fmt: skip
+def test_several_slow_links_do_not_hide_each_other(faults):
+    tree = load_tree("pcie5_four_switches")
+    rates = pair_rates(tree, faults)
+    both = [
+        MeasuredGraph(f"{s} and {t}", ((s, t), (t, s)), 2 * 0.95 * min(rates[s, t], rates[t, s]), "independent")
+        for s, t in rates if s < t
+    ]  # fmt: skip
+    calibration = calibrate_machine(with_host_memory(tree), [*measured(rates), *both])
+    assert calibration.rates.link_rates == pytest.approx(faults)
+    assert calibration.rates.one_way_bytes_per_s == pytest.approx(26e9)
+    # Slow pairs determine neither the duplex cost nor the rate of a path class.
+    assert calibration.rates.two_way_bytes_per_s == pytest.approx(0.95 * 26e9)
+    model = EngineModel(tree, calibration)
+    number = model.tree.endpoint_number
+    graphs = from_arcs([[(number[s], number[t])] for s, t in rates], size_bytes=26e9)
+    assert 26e9 / model.isolated_s(graphs) == pytest.approx(list(rates.values()), rel=1e-6)
 
 
 def test_forecasts_with_a_slow_gpu_name_it_and_state_their_error(tmp_path):
