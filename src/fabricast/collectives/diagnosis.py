@@ -25,6 +25,8 @@ __all__ = ["Cause", "Finding", "diagnose_collective"]
 
 #: Gain above which a change is worth a finding, and deviation of a log from the forecast above which it is one.
 _GAIN, _SLOWER = 1.05, 1.2
+#: Ratio of a measured time to the forecast below which the log does not use the assumed transports.
+_FASTER = 0.75
 #: Share of the best rate of a path class below which measured pairs contradict the tree.
 _SLOW_PAIR = 0.7
 _MOST_NAMES = 8
@@ -46,6 +48,7 @@ class Cause(StrEnum):
     ROOT_PORT_COPIES = "root_port_copies"
     CHUNK_SIZE = "chunk_size"
     SLOWER_THAN_FORECAST = "slower_than_forecast"
+    FASTER_THAN_FORECAST = "faster_than_forecast"
     MEASUREMENTS_CONTRADICT = "measurements_contradict"
 
 
@@ -90,7 +93,7 @@ def diagnose_collective(forecast: CollectiveForecast) -> list[Finding]:
     case = _Case(forecast)
     rules: Sequence[Callable[[_Case], Iterator[Finding]]] = (
         _transport, _choice, _order, _slow_pairs, _divided, _sockets, _host_rate, _root_ports, _shared, _chunk,
-        _contradictions, _slower,
+        _contradictions, _slower, _faster,
     )  # fmt: skip
     found = [finding for rule in rules for finding in rule(case)]
     return sorted(found, key=lambda finding: -finding.gain)
@@ -109,6 +112,14 @@ class _Case:
     def everything(self) -> tuple[float, float]:
         """Range of all sizes."""
         return float(self.size[0]), float(self.size[-1])
+
+    @property
+    def is_faster(self) -> bool:
+        """Whether a log of large sizes is faster than hops through host memory, which no log states, permit."""
+        table, large = self.forecast.table, self.size >= 2.0**20
+        if "measured_over_forecast" not in table or self.plan.transports or not self.pairs_of(Transport.SHM):
+            return False
+        return bool(large.any()) and float(np.median(table["measured_over_forecast"].to_numpy()[large])) < _FASTER
 
     def pairs_of(self, transport: Transport) -> list[str]:
         """Return the hops of a transport as text."""
@@ -130,7 +141,7 @@ def _transport(case: _Case) -> Iterator[Finding]:
     """Find hops through host memory although direct copies are possible."""
     through_host = case.pairs_of(Transport.SHM)
     machine = case.machine
-    if not through_host:
+    if not through_host or case.is_faster:
         return
     settings = replace(machine.settings, p2p_level=PathType.SYS, has_peer_access=True, disabled_by="")
     other = replace(machine, settings=settings)
@@ -202,9 +213,8 @@ def _order(case: _Case) -> Iterator[Finding]:
     best = " ".join(names[rank] for rank in orders.best)
     used = " ".join(names[rank] for rank in case.plan.orders[0])
     text = (
-        f"the ring {used} puts several copies on one link ({case.forecast.bottleneck}: "
-        f"{_listed(case.forecast.shared_by)}); the order {best} is {gain:.2f} times as fast for large sizes in the "
-        "forecast"
+        f"the ring {used} waits at {case.forecast.bottleneck} (copies {_listed(case.forecast.shared_by)}); the order "
+        f"{best} is {gain:.2f} times as fast for large sizes in the forecast"
     )
     yield Finding(Cause.RING_ORDER, text, "NCCL_GRAPH_FILE (--write-graph)", gain, case.everything)
 
@@ -293,15 +303,13 @@ def _sockets(case: _Case) -> Iterator[Finding]:
 def _host_rate(case: _Case) -> Iterator[Finding]:
     """Find hops that host memory limits, or whose rate is unknown."""
     through_host = case.pairs_of(Transport.SHM)
-    if not through_host:
+    if not through_host or case.is_faster:
         return
     machine, table = case.machine, case.forecast.table
     last = table.iloc[-1]
-    text = (
-        f"host memory carries the hops {_listed(through_host)}: {last['bus_gb_per_s']:.3g} GB/s bus bandwidth at most"
-    )
+    text = f"host memory carries the hops {_listed(through_host)}: {last['bus_gb_per_s']:.3g} GB/s bus bandwidth"
     if not machine.knows_host_memory:
-        text += ", if only links limit it; its rate is unknown and depends on the NUMA setting (NPS)"
+        text += " in the forecast; the rate of host memory is unknown and depends on the NUMA setting (NPS)"
         if "earliest_us" in table:
             scale = last["bus_gb_per_s"] * last["time_us"]
             text += f": {scale / last['latest_us']:.3g} to {scale / last['earliest_us']:.3g} GB/s are possible"
@@ -374,6 +382,19 @@ def _contradictions(case: _Case) -> Iterator[Finding]:
         if warning.code is WarningCode.CALIBRATION_CONTRADICTED:
             remedy = "measure single copies and pairs with one program, such as p2pBandwidthLatencyTest"
             yield Finding(Cause.MEASUREMENTS_CONTRADICT, warning.text, remedy, 1.0, case.everything)
+
+
+def _faster(case: _Case) -> Iterator[Finding]:
+    """Find a log that is faster than the transports that the forecast assumes."""
+    if not case.is_faster:
+        return
+    ratio = case.forecast.table["measured_over_forecast"].to_numpy()[case.size >= 2.0**20]
+    text = (
+        f"large sizes take {float(np.median(ratio)):.2f} times as long as the forecast, which sends the hops "
+        f"{_listed(case.pairs_of(Transport.SHM))} through host memory: the log probably uses direct copies"
+    )
+    remedy = "a log with NCCL_DEBUG=INFO states the transports; or the environment of the run (NCCL_P2P_LEVEL)"
+    yield Finding(Cause.FASTER_THAN_FORECAST, text, remedy, 1.0, (2.0**20, case.everything[1]))
 
 
 def _slower(case: _Case) -> Iterator[Finding]:

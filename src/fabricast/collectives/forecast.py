@@ -203,7 +203,8 @@ def _gain_of_order(
     if current >= orders.best_bytes_per_s * 0.99 or choice[0] is not Algorithm.RING:
         return 1.0
     other = CollectiveModel(model.machine, model.operation, with_order(model.plan, orders.best), model.known)
-    return float(model.times(choice, size)[0] / other.times(choice, size)[0])
+    # The order with the fastest slowest hop may take longer: then NCCL's order is the best that is known.
+    return max(1.0, float(model.times(choice, size)[0] / other.times(choice, size)[0]))
 
 
 def _check_log(log: NcclTestsTable, operation: Operation, ranks: int) -> None:

@@ -17,6 +17,7 @@ from fabricast.core.units import pcie_link_bytes_per_s
 from fabricast.core.warnings import Warning, WarningCode
 from fabricast.inputs.files import read_text
 from fabricast.inputs.gpus import gpu_model, is_known_gpu
+from fabricast.inputs.nearest_program import nearest_program
 from fabricast.nccl.costs import Algorithm, Operation, Protocol
 from fabricast.nccl.debug_log import NcclLog, is_nccl_log, read_nccl_log
 from fabricast.nccl.graph_files import read_graph
@@ -172,7 +173,8 @@ def _read_log(inputs: CollectiveInputs, operation: str | None) -> tuple[list[Ncc
     has_table, has_debug = is_nccl_tests_output(text), is_nccl_log(text)
     if not has_table and not has_debug:
         raise InputError(
-            "is not a log of nccl-tests or NCCL: expected a table with '# size count type' or lines 'NCCL INFO'",
+            "is not a log of nccl-tests or NCCL: expected a table with '# size count type' or lines 'NCCL INFO'"
+            + nearest_program(text),
             path=inputs.log,
         )
     tables = read_nccl_tests(text, inputs.log, operation=operation) if has_table else []

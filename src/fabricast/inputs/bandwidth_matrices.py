@@ -29,12 +29,14 @@ _Row = tuple[str, str, str, str, float, str]
 
 def _number(text: str) -> float:
     """Return the number of a cell; NaN for a pair that was not measured."""
-    try:
-        return float(text)
-    except ValueError:
-        if text.upper() == "N/A":
-            return math.nan
-        raise
+    if text.upper() == "N/A":
+        return math.nan
+    number = float(text)
+    if not (math.isfinite(number) and number >= 0):
+        raise ValueError(
+            f"a cell is '{text[:20]}', expected a rate of at least 0, or N/A for a copy without measurement"
+        )
+    return number
 
 
 def _matrix(lines: list[str], start: int) -> tuple[list[str], list[tuple[str, list[float]]]]:
@@ -55,7 +57,13 @@ def _matrix(lines: list[str], start: int) -> tuple[list[str], list[tuple[str, li
             raise ValueError(f"row {words[0][:20]} has {len(words) - 1} values, expected {len(columns)}")
         if words[0] in (row for row, _ in rows):
             raise ValueError(f"row {words[0]} is a duplicate")
-        rows.append((words[0], [_number(word) for word in words[1:]]))
+        values = [_number(word) for word in words[1:]]
+        for column, value in zip(columns, values, strict=True):
+            if value == 0 and column != words[0]:
+                raise ValueError(
+                    f"the rate from {words[0]} to {column} is 0: repeat the copy, or write N/A to leave it out"
+                )
+        rows.append((words[0], values))
     return columns, rows
 
 

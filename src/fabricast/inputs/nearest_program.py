@@ -44,15 +44,18 @@ def nearest_program(text: str) -> str:
     Returns
     -------
     str
-        Line of the text, and the program whose line it resembles most; empty if no line is similar.
+        Line of the text, and the program whose line it resembles most; empty if no line is similar. A statement that
+        the file is empty if it is.
 
     Examples
     --------
     >>> nearest_program("size count type redop root time algbw busbw wrong time algbw busbw\n8 2 float")[:47]
     "; line 1 resembles nccl-tests, which prints '# "
-    >>> nearest_program("hello")
-    ''
+    >>> nearest_program("hello"), nearest_program(" ")
+    ('', '; the file is empty')
     """
+    if not text.strip():
+        return "; the file is empty"
     best, found = _LEAST, ""
     lines = ((number, " ".join(line.split())[:_MOST_LETTERS]) for number, line in clean_lines(text) if line.strip())
     for number, line in islice(lines, _MOST_LINES):

@@ -16,6 +16,7 @@ from fabricast.nccl.graph_files import graph_text, read_graph
 from fabricast.nccl.search import SearchGraph
 from fabricast.nccl.system import PathType
 from fabricast.nccl.tuner_files import read_tuner
+from tests.unit.diagnosis.test_diagnose import nccl_tests
 
 PAIRS = "source,target,kind,value,unit\n"
 
@@ -148,3 +149,17 @@ def test_sends_and_receives_have_no_tuner_rules():
     forecast = forecast_operation(measured_machine("pptest"), Operation.ALLTOALL)
     with pytest.raises(InputError, match="no rules"):
         tuner_rules(forecast)
+
+
+def test_a_log_that_host_memory_does_not_permit_asks_for_the_transports(tmp_path):
+    times = {2**10: 26.0, 2**20: 60.0, 2**26: 2500.0}
+    (tmp_path / "ar.log").write_text(nccl_tests("all_reduce", 8, times))
+    inputs = {"log": tmp_path / "ar.log", "cpu": "Intel Xeon Platinum 8358", "gpu": "A100"}
+    forecast = fc.collective("pcie5_four_switches", **inputs)
+    assert forecast.transports["SHM"] and forecast.gain_of_order >= 1.0
+    found = {finding.cause: finding for finding in fc.diagnose_collective(forecast)}
+    assert "the log probably uses direct copies" in found[Cause.FASTER_THAN_FORECAST].text
+    # Advice that rests on the refuted transport is not given.
+    assert not {Cause.HOST_MEMORY_TRANSPORT, Cause.HOST_MEMORY_RATE} & found.keys()
+    direct = fc.collective("pcie5_four_switches", env={"NCCL_P2P_LEVEL": "SYS"}, **inputs)
+    assert Cause.FASTER_THAN_FORECAST not in {finding.cause for finding in fc.diagnose_collective(direct)}

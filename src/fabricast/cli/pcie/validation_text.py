@@ -31,7 +31,7 @@ def validation_text(name: str, found: MachineValidation, programs: Sequence[str]
     if len(judged):
         parts += [_classes(judged), _worst(judged)]
     else:
-        parts.append("no graph can be validated: all are calibration or excluded")
+        parts.append("no graph is left to validate the forecast: all calibrate it or are excluded")
     excluded = found.rows[~found.rows["judged"] & (found.rows["reason_code"] != "calibration")]
     parts += [_excluded(str(reason), list(rows["graph"])) for reason, rows in excluded.groupby("reason", sort=False)]
     parts += [f"warning: {escape(warning.text)} \\[{warning.code}]" for warning in found.warnings]
