@@ -111,7 +111,7 @@ def elapsed_lines(table: pd.DataFrame) -> list[str]:
             columns[head] = shown[name].astype(str).tolist()
     if "elapsed_without_s" in shown:
         without = shown["elapsed_without_s"]
-        columns["ms without first"] = ["" if np.isnan(time) else f"{time * 1e3:.3g}" for time in without]
+        columns["ms without it"] = ["" if np.isnan(time) else f"{time * 1e3:.3g}" for time in without]
     lines = pd.DataFrame(columns).to_string(index=False).split("\n")
     if len(table) > _MOST_LINES:
         lines.append(f"... {len(table) - _MOST_LINES:,} more copies; --output FILE writes all")

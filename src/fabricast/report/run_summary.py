@@ -37,7 +37,7 @@ def duration_text(seconds: float) -> str:
 
 
 def verdict_text(tables: Path) -> str:
-    """Return the headline of the verdicts of a run, and how many targets are met.
+    """Return how many statements hold in a run by the kind of evidence, and how many targets are met.
 
     Parameters
     ----------
@@ -45,14 +45,15 @@ def verdict_text(tables: Path) -> str:
         Folder with the tables claim and target as Parquet files.
     """
     # Imported here, because a run without new results needs no database.
-    from fabricast.results.claim_record import headline, targets_text
+    from fabricast.results.claim_record import result_counts, targets_text
     from fabricast.results.tables import read_table
 
     rows, targets = (read_table(tables / f"{name}.parquet") for name in ("claim", "target"))
     results = targets[["met", "discriminates"]].astype(object).where(targets[["met", "discriminates"]].notna(), None)
+    counts = result_counts(zip(rows["verdict"], rows["evidence"], strict=True))
     return (
-        f"{headline(zip(rows['verdict'], rows['evidence'], strict=True))}; "
-        f"{targets_text(results.itertuples(index=False, name=None))}"
+        f"of {len(rows)} statements, {counts['independent data']} hold in independent data and "
+        f"{counts['in sample']} in sample; {targets_text(results.itertuples(index=False, name=None))}"
     )
 
 
@@ -118,7 +119,7 @@ def answer_lines(folders: Mapping[str, str], started: float) -> list[str]:
 
 
 def summary_text(folders: Mapping[str, str], started: float) -> str:
-    """Return the duration of a run, the headline of its claims and the path of its report.
+    """Return the duration of a run, how many statements hold, and the path of its report.
 
     Parameters
     ----------

@@ -30,14 +30,13 @@ from fabricast.cli.options import (
     size_of,
 )
 from fabricast.core.errors import InputError
+from fabricast.core.warnings import Warning
 
 if TYPE_CHECKING:
-    import pandas as pd
 
     from fabricast.api.model_parameters import ModelInputs
     from fabricast.api.prediction_table import Prediction
     from fabricast.api.predictions import Predictor
-    from fabricast.core.warnings import Warning
     from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
     from fabricast.pcie.topology.tree import PcieTree
 
@@ -162,7 +161,11 @@ def predict(
         table = whole.predict(read)
         warnings = whole.warnings()
     if transport == "both":
-        table["staged_s"] = _staged_s(tree, read, inputs, threads)
+        staged = _staged(tree, read, inputs, threads)
+        table["staged_s"] = staged["elapsed_s"]
+        texts = {warning.text for warning in warnings}
+        others = [warning for warning in staged.attrs["warnings"] if warning.text not in texts]
+        warnings = [*warnings, *(Warning(one.code, f"staged copies: {one.text}") for one in others)]
     if draw is not None:
         _draw(tree, table, draw)
     if output is None:
@@ -178,13 +181,13 @@ def _size_bytes(size: str | None, all_to_all: str | None) -> float:
     return size_of("300MiB" if size is None else size)
 
 
-def _staged_s(tree: PcieTree, graphs: CongestionGraphs, inputs: ModelInputs, threads: int) -> pd.Series[float]:
-    """Return the elapsed time of each copy, if all copies pass through host memory."""
+def _staged(tree: PcieTree, graphs: CongestionGraphs, inputs: ModelInputs, threads: int) -> Prediction:
+    """Return the forecast in which all copies pass through host memory."""
     from fabricast.api.predictions import predict_staged
     from fabricast.pcie.graphs.staged import staged_copies
 
     every = staged_copies(tree, graphs, "staged")
-    return predict_staged(tree, graphs, inputs, every, explain=False, threads=threads)["elapsed_s"]
+    return predict_staged(tree, graphs, inputs, every, explain=False, threads=threads)
 
 
 def check_transport(transport: str) -> None:

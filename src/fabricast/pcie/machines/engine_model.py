@@ -60,14 +60,14 @@ _SENSITIVE = 1.01
 _CONTRADICTS = 0.15
 #: Warnings about assumptions, by code.
 _ASSUMPTIONS = {
-    WarningCode.PATH_CLASS_UNMEASURED: "no single copy of this path class was measured (below one switch, across the "
-    "root complex, between sockets, from or to host memory): the rate of another class is assumed",
+    WarningCode.PATH_CLASS_UNMEASURED: "no single copy on some of these paths was measured: the rate of other copies "
+    "is assumed",
     WarningCode.DEFAULT_PROGRAM: "no program is specified: copies from one GPU are assumed to run one after the other, "
     "in the order of their rows",
     WarningCode.RANDOM_ORDER: "the order of copies is random and affects the result: elapsed_s is the mean, earliest_s "
     "to latest_s the range over draws",
-    WarningCode.INTER_SOCKET_RANGE: "the capacity of the link between root complexes is unknown for these copies: "
-    "elapsed_s assumes one link of the tree, earliest_s a link that limits no copy, latest_s the rate of a single copy",
+    WarningCode.INTER_SOCKET_RANGE: "the capacity of the link between root complexes is unknown: the time assumes "
+    "one link of the tree; the range extends from a link that limits no copy to one with the rate of a single copy",
     WarningCode.INTER_SOCKET_UNMEASURED: "no single copy between these sockets was measured: latest_s is unknown; "
     "measure one ('fabricast probes')",
     WarningCode.MEMORY_CAPACITY_UNKNOWN: "no probe measured the capacity of host memory for several copies: it is "

@@ -27,7 +27,7 @@ __all__ = [
 #: Warning of every imported tree with several sockets.
 INTER_SOCKET_ASSUMED = Warning(
     WarningCode.INTER_SOCKET_CAPACITY_ASSUMED,
-    "the link between sockets has capacity 1 (assumed); the study does not validate traffic over it",
+    "the link between sockets is assumed to have the bandwidth of one PCIe link",
 )
 
 
