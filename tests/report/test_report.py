@@ -2,6 +2,8 @@
 
 import base64
 import re
+import subprocess
+import sys
 import zipfile
 
 import pandas as pd
@@ -237,3 +239,18 @@ def test_script_tags_in_names_are_escaped(browser, tmp_path):
     assert page.evaluate("window.hostile") is None
     assert hostile in page.locator("#claims").text_content()
     assert problems == []
+
+
+def test_printed_claims_fit_100_columns(finished):
+    command = [
+        sys.executable,
+        "-m",
+        "fabricast.cli",
+        "claims",
+        "--database",
+        str(finished / "results" / "fabricast.duckdb"),
+    ]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    rows = [line for line in lines if line.startswith("│")]
+    assert len(rows) > 100 and max(map(len, lines)) <= 100
+    assert all(row.endswith("│") for row in rows)

@@ -217,7 +217,7 @@ def _with_link_of_gpu(
     tree: PcieTree, inputs: CollectiveInputs, table: NcclTestsTable | None
 ) -> tuple[PcieTree, list[Warning]]:
     """Return a tree without link speeds with those of the GPU model, and a warning about it."""
-    gpu = inputs.gpu or (table.gpus[0] if table is not None and table.gpus else None)
+    gpu = _gpu_of(inputs, table)
     if single_copy_rate_of(tree) is not None or inputs.measurements is not None or gpu is None or not is_known_gpu(gpu):
         return tree, []
     model = gpu_model(gpu)
@@ -229,6 +229,15 @@ def _with_link_of_gpu(
     return replace(tree, link_bytes_per_s=rate), [Warning(WarningCode.LINK_RATE_DERIVED, text)]
 
 
+def _gpu_of(inputs: CollectiveInputs, table: NcclTestsTable | None) -> str | None:
+    """Return the GPU model that the user or the log states."""
+    logged = table.gpus[0] if table is not None and table.gpus else None
+    both_known = inputs.gpu is not None and logged is not None and is_known_gpu(logged)
+    if both_known and gpu_model(str(inputs.gpu)) != gpu_model(str(logged)):
+        raise InputError(f"is '{inputs.gpu}', but the log is of {logged}", argument="gpu")
+    return inputs.gpu or logged
+
+
 def _settings(
     tree: PcieTree, inputs: CollectiveInputs, table: NcclTestsTable | None, debug: NcclLog | None
 ) -> tuple[NcclSettings, list[Warning]]:
@@ -238,7 +247,7 @@ def _settings(
     def assume(text: str) -> None:
         warnings.append(Warning(WarningCode.NCCL_SETTING_ASSUMED, text))
 
-    gpu = inputs.gpu or (table.gpus[0] if table is not None and table.gpus else None)
+    gpu = _gpu_of(inputs, table)
     if gpu is not None and inputs.gpu is None and not is_known_gpu(gpu):
         assume(f"the GPU model '{gpu}' of the log is unknown; of RCCL on AMD GPUs, the choices of NCCL are assumed")
         gpu = None
@@ -273,6 +282,8 @@ def _settings(
         if inputs.transport.lower() not in ("p2p", "shm"):
             raise unknown_name("transport", inputs.transport, ("p2p", "shm"))
         is_direct = inputs.transport.lower() == "p2p"
+        if is_direct and (inputs.env or {}).get("NCCL_P2P_DISABLE", "0") != "0":
+            raise InputError("is p2p, but NCCL_P2P_DISABLE is set", argument="transport")
         settings = replace(settings, has_peer_access=is_direct, p2p_level=PathType.SYS if is_direct else None)
     elif (
         gpu is not None

@@ -78,6 +78,8 @@ def mapped_traffic(
         raise unknown_name("mapping", mapping, MAPPINGS)
     generator = np.random.default_rng(seed)
     if pattern in WORKLOADS:
+        if tiles != 1:
+            raise InputError(f"is {tiles}, but only matrices have several instances", argument="tiles")
         job = workload(pattern)
         router = map_tasks(mapping, job, network, generator)
         traffic, messages = count_traffic(job, router, network, seed=seed)

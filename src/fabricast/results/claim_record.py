@@ -295,8 +295,12 @@ def claim_text(database: Path, *, study: str | None = None, verdict: str | None 
     frame = claim_rows(database, study=study, verdict=verdict)
     rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
     # The table fits 100 columns; evidence and notes are in the CSV output.
-    titles = {"claim": 18, "statement": 26, "published": 10, "observed": 9, "verdict": 8, "holds in": 8}
-    table = Table(*(Column(title, overflow="fold", min_width=width) for title, width in titles.items()))
+    widths = {"claim": 17, "statement": None, "published": 11, "observed": 9, "verdict": 11, "holds in": 9}
+    columns = (
+        Column(title, overflow="fold", width=width, ratio=1 if width is None else None)
+        for title, width in widths.items()
+    )
+    table = Table(*columns, expand=True)
     for row in rows:
         style = _STYLES.get(row["verdict"], "dim")
         observed = "" if row["observed"] is None else escape(observed_text(row["observed"], row["unit"]))

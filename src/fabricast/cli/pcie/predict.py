@@ -33,7 +33,6 @@ from fabricast.core.errors import InputError
 from fabricast.core.warnings import Warning
 
 if TYPE_CHECKING:
-
     from fabricast.api.model_parameters import ModelInputs
     from fabricast.api.prediction_table import Prediction
     from fabricast.api.predictions import Predictor
@@ -161,11 +160,7 @@ def predict(
         table = whole.predict(read)
         warnings = whole.warnings()
     if transport == "both":
-        staged = _staged(tree, read, inputs, threads)
-        table["staged_s"] = staged["elapsed_s"]
-        texts = {warning.text for warning in warnings}
-        others = [warning for warning in staged.attrs["warnings"] if warning.text not in texts]
-        warnings = [*warnings, *(Warning(one.code, f"staged copies: {one.text}") for one in others)]
+        warnings = [*warnings, *_add_staged(table, tree, read, inputs, threads, warnings)]
     if draw is not None:
         _draw(tree, table, draw)
     if output is None:
@@ -181,13 +176,21 @@ def _size_bytes(size: str | None, all_to_all: str | None) -> float:
     return size_of("300MiB" if size is None else size)
 
 
-def _staged(tree: PcieTree, graphs: CongestionGraphs, inputs: ModelInputs, threads: int) -> Prediction:
-    """Return the forecast in which all copies pass through host memory."""
+def _add_staged(
+    table: Prediction, tree: PcieTree, graphs: CongestionGraphs, inputs: ModelInputs, threads: int,
+    known: list[Warning],
+) -> list[Warning]:  # fmt: skip
+    """Add the times of copies that all pass through host memory; return the warnings that concern only these."""
     from fabricast.api.predictions import predict_staged
     from fabricast.pcie.graphs.staged import staged_copies
 
     every = staged_copies(tree, graphs, "staged")
-    return predict_staged(tree, graphs, inputs, every, explain=False, threads=threads)
+    staged = predict_staged(tree, graphs, inputs, every, explain=False, threads=threads)
+    table["staged_s"] = staged["elapsed_s"]
+    texts = {warning.text for warning in known}
+    return [
+        Warning(one.code, f"staged copies: {one.text}") for one in staged.attrs["warnings"] if one.text not in texts
+    ]
 
 
 def check_transport(transport: str) -> None:

@@ -328,6 +328,9 @@ def copies_of_machine(
     if is_table(path):
         return MachineCopies(read_measured_copies(path, program=program, system=system))
     output = read_benchmark_output(path)
+    if system is not None:
+        names = ", ".join(output.programs)
+        raise InputError(f"is '{system}', but output of {names} is of one machine and names none", argument="system")
     addresses = {} if output.path.suffix.lower() == ".json" else printed_addresses(output.text)
     graphs = by_address(tree, copies_in(output), addresses)
     staged = printed_staged_rates(tree, output.text, output.path)

@@ -100,6 +100,9 @@ def link_rate(link: str | None, gpu: str | None) -> float | None:
         match = _LINK.fullmatch(link.strip())
         if match is None or int(match[2]) not in PCIE_WIDTHS:
             raise InputError(f"is '{link}', expected a generation and a width such as gen4x16", argument="link")
+        model = None if gpu is None else gpu_model(gpu)
+        if model is not None and (int(match[1]) > model.generation or int(match[2]) > model.width):
+            raise InputError(f"is '{link}', but {gpu} has at most gen{model.generation}x{model.width}", argument="link")
         return pcie_link_bytes_per_s(int(match[1]), int(match[2]))
     if gpu is not None:
         model = gpu_model(gpu)
