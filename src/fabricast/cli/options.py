@@ -21,6 +21,10 @@ OUTPUT = typer.Option("--output", "-o", help="Write to this .parquet or .csv fil
 GRAPHS = typer.Argument(
     help="CSV or Parquet with columns graph,source,target[,size_bytes,start_s,program].", show_default=False
 )
+ALL_TO_ALL = typer.Option(help="All GPUs copy this size to all others, such as 64MiB.", metavar="SIZE")
+HALO = typer.Option(help="Halo exchange on a process grid such as 4x2.", metavar="GRID")
+RING = typer.Option("--ring", help="Every GPU copies to the next one.")
+COPIES = typer.Option(help="Copies that start together, such as '0>3 1>3'; H is host memory.", metavar="LIST")
 THREADS = typer.Option(help="Number of threads; by default one per core available to the process.", show_default=False)
 BANDWIDTH = typer.Option(
     "--bandwidth",

@@ -1,10 +1,15 @@
 """Command line, called as a subprocess."""
 
+import io
 import subprocess
 import sys
 
 import duckdb
+import pandas as pd
 import pytest
+from typer.testing import CliRunner
+
+from fabricast.cli.main import app
 
 GRAPHS = "graph,source,target\nworked,0,2\nworked,1,4\nworked,3,2\nworked,6,4\n"
 
@@ -169,3 +174,17 @@ def test_help_has_an_example(tmp_path, command):
 
 def test_version_is_printed(tmp_path):
     assert run("--version", cwd=tmp_path).stdout.startswith("fabricast 0.")
+
+
+def test_simulate_has_the_patterns_of_predict(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, ["simulate", "pcie5_four_switches", "--copies", "0>3 1>3", "--limited-by"])
+    table = pd.read_csv(io.StringIO(result.stdout))
+    assert table["limited_by"].tolist() == ["1>3", "0>3"]
+    assert (table["elapsed_without_s"] < 0.6 * table["elapsed_s"]).all()
+    for arguments, copies in ((["--all-to-all", "1MiB"], 56), (["--halo", "4x2"], 20), (["--ring"], 8)):
+        result = CliRunner().invoke(app, ["simulate", "pcie5_four_switches", *arguments])
+        assert len(pd.read_csv(io.StringIO(result.stdout))) == copies
+    result = CliRunner().invoke(app, ["simulate", "storm8", "--ring", "--trace", "ring"])
+    assert "--trace draws one graph of a file" in str(result.exception)
+    assert not (tmp_path / "trace.parquet").exists()

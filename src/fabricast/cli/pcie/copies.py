@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fabricast.cli.options import (
+    ALL_TO_ALL,
     BANDWIDTH,
+    COPIES,
     CROSSING_COST,
     DISPLAY,
     GRAPHS,
+    HALO,
     OUTPUT,
     PARAMETERS,
     PCIE_ONLY,
+    RING,
     SIZE,
     TAU,
     THREADS,
@@ -37,14 +41,22 @@ __all__ = ["app"]
 
 app = typer.Typer()
 
+GENERATION = typer.Option(help="PCIe generation of the links, if the topology has no link speeds.", show_default=False)
+WIDTH = typer.Option(help="Lanes of the links, if the topology has no link speeds.", show_default=False)
+LIMITED_BY = typer.Option("--limited-by", help="Add the copies whose removal shortens each copy, by simulation.")
+
 
 @app.command(
-    epilog="Examples: fabricast simulate storm8 graphs.csv --hardware split_256_128 -o simulated.csv | "
-    "fabricast simulate storm8 graphs.csv --trace halo --trace-output trace.parquet"
+    epilog="Examples: fabricast simulate pcie5_four_switches --copies '0>3 1>3' --limited-by | fabricast simulate "
+    "storm8 graphs.csv --hardware split_256_128 -o simulated.csv | fabricast simulate storm8 graphs.csv --trace halo"
 )
 def simulate(
     topology: Annotated[str, TOPOLOGY],
-    graphs: Annotated[Path, GRAPHS],
+    graphs: Annotated[Path | None, GRAPHS] = None,
+    all_to_all: Annotated[str | None, ALL_TO_ALL] = None,
+    halo: Annotated[str | None, HALO] = None,
+    ring: Annotated[bool, RING] = False,
+    copies: Annotated[str | None, COPIES] = None,
     hardware: Annotated[
         str, typer.Option(help="Preset: no_split, split_256_128, split_128_64 or split_256_64.")
     ] = "no_split",
@@ -54,13 +66,8 @@ def simulate(
     ] = None,
     piece_cost_ns: Annotated[float, typer.Option(help="Additional time per packet after the split, in ns.")] = 0.0,
     parameters: Annotated[Path | None, PARAMETERS] = None,
-    generation: Annotated[
-        int | None,
-        typer.Option(help="PCIe generation of the links, if the topology has no link speeds.", show_default=False),
-    ] = None,
-    width: Annotated[
-        int | None, typer.Option(help="Lanes of the links, if the topology has no link speeds.", show_default=False)
-    ] = None,
+    generation: Annotated[int | None, GENERATION] = None,
+    width: Annotated[int | None, WIDTH] = None,
     buffering: Annotated[str, typer.Option(help="Buffers: fifo or virtual_output_queues.")] = "fifo",
     switching: Annotated[str, typer.Option(help="Switches: store_and_forward or cut_through.")] = "store_and_forward",
     hop_latency_ns: Annotated[float, typer.Option(help="Delay of packets and credits on each link, in ns.")] = 0.0,
@@ -72,9 +79,7 @@ def simulate(
     pcie_only: Annotated[bool, PCIE_ONLY] = False,
     include_display: Annotated[bool, DISPLAY] = False,
     size: Annotated[str, SIZE] = "300MiB",
-    limited_by: Annotated[
-        bool, typer.Option("--limited-by", help="Add the copies whose removal shortens each copy, by simulation.")
-    ] = False,
+    limited_by: Annotated[bool, LIMITED_BY] = False,
     threads: Annotated[int | None, THREADS] = None,
     trace: Annotated[str | None, typer.Option(help="Trace this graph instead of simulating all graphs.")] = None,
     transmissions: Annotated[int, typer.Option(help="Number of transmissions to trace.")] = 2000,
@@ -86,6 +91,7 @@ def simulate(
     """Simulate each congestion graph packet by packet, independently of the models."""
     from fabricast.api.simulations import simulate as simulate_times
     from fabricast.cli.output import write_elapsed
+    from fabricast.cli.pcie.patterns import Patterns
     from fabricast.cli.pcie.trace import trace_file
     from fabricast.pcie.graphs.files import read_graphs
     from fabricast.pcie.topology.files import load_tree
@@ -94,6 +100,7 @@ def simulate(
     size_bytes = size_of(size)
     check_output(output, ".csv", ".parquet", inputs=(graphs, parameters, topology))
     threads = check_threads(threads)
+    patterns = Patterns(graphs, all_to_all, halo, ring, host_to_all=False, copies=copies)
     chosen = _hardware(
         hardware, payload_bytes, split_bytes, piece_cost_ns=piece_cost_ns, buffering=buffering, switching=switching,
         hop_latency_ns=hop_latency_ns, header_credits=header_credits, data_credits=data_credits,
@@ -102,6 +109,8 @@ def simulate(
     if trace is not None:
         if output is not None:
             raise InputError("--output and --trace are mutually exclusive; use --trace-output for the trace")
+        if graphs is None or limited_by:
+            raise InputError("--trace draws one graph of a file, without --limited-by")
         check_output(trace_output, ".parquet", option="--trace-output")
         for line in trace_file(
             topology, graphs, chosen, graph=trace, transmissions=transmissions, output=trace_output,
@@ -111,7 +120,10 @@ def simulate(
             typer.echo(line)
         return
     tree = load_tree(topology, include_display=include_display)
-    read = read_graphs(graphs, tree, size_bytes=size_bytes, programs=True)
+    if graphs is None:
+        read = patterns.graphs(tree, size_bytes)
+    else:
+        read = read_graphs(graphs, tree, size_bytes=size_bytes, programs=True)
     with progress_of("simulating", len(read)) as advance:
         times = simulate_times(
             tree, read, hardware=chosen, generation=generation, width=width, parameters=parameters,

@@ -12,13 +12,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fabricast.cli.options import (
+    ALL_TO_ALL,
     BANDWIDTH,
+    COPIES,
     CROSSING_COST,
     DISPLAY,
     GRAPHS,
+    HALO,
     OUTPUT,
     PARAMETERS,
     PCIE_ONLY,
+    RING,
     TAU,
     THREADS,
     TOPOLOGY,
@@ -47,11 +51,7 @@ app = typer.Typer()
 _ROW_BYTES = 16
 
 
-ALL_TO_ALL = typer.Option(help="All GPUs copy this size to all others, such as 64MiB.", metavar="SIZE")
-HALO = typer.Option(help="Halo exchange on a process grid such as 4x2.", metavar="GRID")
-RING = typer.Option("--ring", help="Every GPU copies to the next one.")
 HOST_TO_ALL = typer.Option("--host-to-all", help="Every GPU reads from its nearest host memory.")
-COPIES = typer.Option(help="Copies that start together, such as '0>3 1>3'; H is host memory.", metavar="LIST")
 MODEL = typer.Option(help="Name of the model, see 'fabricast models'.")
 PROGRAM = typer.Option(
     help="Copy program of graphs that specify none: listed_order (the default: copies from one GPU run one after the "
