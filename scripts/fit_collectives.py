@@ -18,6 +18,7 @@ from scipy.optimize import minimize
 from fabricast.collectives.constants import Constants, constants, from_values
 from fabricast.collectives.evidence.errors import error_table, machine_errors
 from fabricast.collectives.evidence.measured import SIZE_CLASSES, MeasuredCase, measured_cases, measured_machine
+from fabricast.collectives.evidence.tables import LEFT_OUT
 from fabricast.collectives.model import CollectiveModel
 from fabricast.collectives.plan import nccl_plan
 from fabricast.collectives.step_rates import Transport
@@ -129,7 +130,7 @@ def write_errors(left_out: dict[str, Constants]) -> None:
     table = pd.concat(
         [
             error_table(machine_errors(), {"fabricast": "forecast_s", **baselines}),
-            error_table(machine_errors(left_out), {"fabricast, machine left out of the fit": "forecast_s"}),
+            error_table(machine_errors(left_out), {LEFT_OUT: "forecast_s"}),
         ]
     ).sort_values(["transport", "size_class"], kind="stable")
     path = published() / "collectives" / "errors.csv"

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import duckdb
 
+from fabricast.collectives.evidence.tables import LEFT_OUT
 from fabricast.core.resources import published
 from fabricast.inputs.csv_files import read_csv
 from fabricast.report.stories import stories
@@ -146,7 +147,7 @@ def errors(claims: list[dict[str, str]]) -> str:
     for transport, words in (("P2P", "direct copies"), ("SHM", "through host memory")):
         for size_class in ("up to 32 KiB", "64 to 512 KiB", "from 1 MiB"):
             ours = of_class[transport, size_class, "fabricast"]
-            left_out = of_class[transport, size_class, "fabricast, machine left out of the fit"]
+            left_out = of_class[transport, size_class, LEFT_OUT]
             nccl = of_class[transport, size_class, "NCCL's estimate"]
             lines.append(
                 f"| all_reduce, {words}, {size_class} | {ours['rows']} | median {ours.number('median'):.1%} "

@@ -112,7 +112,7 @@ def isolated_times(tree: PcieTree, graphs: CongestionGraphs, times: Times) -> ND
     endpoints = len(tree.endpoint_names)
     pairs, of_copy = np.unique(graphs.source * endpoints + graphs.target, return_inverse=True)
     arcs = [[divmod(pair, endpoints)] for pair in pairs.tolist()]
-    # All models are linear in the size of an isolated copy.
+    # All models are linear in the size of an isolated copy; for simulated packets the result is a lower bound.
     isolated_s: NDArray[np.float64] = times(from_arcs(arcs, size_bytes=1e9))[of_copy] * (graphs.size_bytes / 1e9)
     return isolated_s
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fabricast.api.graphs import check_endpoints
+from fabricast.api.graphs import check_endpoints, graphs_of, load_topology
 from fabricast.api.prediction_table import Prediction, communications, isolated_times
 from fabricast.core.errors import unknown_name
 from fabricast.core.quantities import MOST_THREADS, check_count
@@ -28,9 +28,10 @@ _SENSITIVE = 1.01
 
 
 def simulate(
-    tree: PcieTree,
-    graphs: CongestionGraphs,
+    tree: PcieTree | str | Path,
+    graphs: CongestionGraphs | str | Path | Iterable[tuple[int | str, int | str]],
     *,
+    size: float | str = "300 MiB",
     hardware: str | PacketHardware = "no_split",
     generation: int | None = None,
     width: int | None = None,
@@ -47,10 +48,12 @@ def simulate(
 
     Parameters
     ----------
-    tree : PcieTree
-        Topology.
-    graphs : CongestionGraphs
-        Graphs to simulate.
+    tree : PcieTree, str or Path
+        Topology, or its name or file.
+    graphs : CongestionGraphs, str, Path or iterable of pairs
+        Graphs to simulate, as for `fabricast.predict`.
+    size : float or str, default '300 MiB'
+        Size of each copy for which `graphs` has none.
     hardware : str or PacketHardware, default 'no_split'
         Packets, buffers and root complex, or the name of a preset.
     generation, width : int, optional
@@ -95,6 +98,9 @@ def simulate(
         if hardware not in HARDWARE:
             raise unknown_name("hardware", hardware, HARDWARE)
         hardware = HARDWARE[hardware]
+    if not isinstance(tree, PcieTree):
+        tree = load_topology(tree)
+    graphs = graphs_of(tree, graphs, size)
     check_endpoints(tree, graphs)
     if not pcie_only:
         reject_peer_copies(tree, graphs)

@@ -10,6 +10,8 @@ import typer
 from fabricast.cli.options import check_range, check_seed
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from fabricast.percs.network import TwoLevelNetwork
 
 __all__ = ["app"]
@@ -58,6 +60,16 @@ def _network(
     )
 
 
+def _print(lines: Iterator[str], network: TwoLevelNetwork, *, assumed: bool) -> None:
+    """Print the lines of a result, and last the link rates if no file states them."""
+    from fabricast.cli.percs_text import rates_line
+
+    for line in lines:
+        typer.echo(line)
+    if assumed:
+        typer.echo(f"assumed link rates (PERCS): {rates_line(network)}; specify yours with --network FILE")
+
+
 @network_app.command("loads", epilog="Example: fabricast network loads 4D-64 --mapping RNM")
 def network_loads(
     pattern: Annotated[str, _PATTERN],
@@ -75,8 +87,7 @@ def network_loads(
 
     check_seed(seed)
     machine = _network(pattern, groups, gateway, multiplicity, network, ranks_per_node, tiles)
-    for line in loads_lines(pattern, mapping, machine, seed, tiles=tiles):
-        typer.echo(line)
+    _print(loads_lines(pattern, mapping, machine, seed, tiles=tiles), machine, assumed=network is None)
 
 
 @network_app.command("simulate", epilog="Example: fabricast network simulate 4D-64 --mapping RNM --packet 256KiB")
@@ -108,8 +119,7 @@ def network_simulate(
         pattern, mapping, machine, routing,  # type: ignore[arg-type]  # checked there
         packet_bytes=None if packet is None else parse_bytes(packet, "--packet"), window=window, seed=seed, tiles=tiles,
     )  # fmt: skip
-    for line in lines:
-        typer.echo(line)
+    _print(lines, machine, assumed=network is None)
 
 
 @app.command(
@@ -147,5 +157,5 @@ def map_pattern(
     check_seed(seed)
     machine = _network(pattern, groups, gateway, multiplicity, network, ranks_per_node, tiles)
     names = None if hosts is None else read_hosts(hosts, ranks_per_node=machine.cores_per_router)
-    for line in map_lines(pattern, machine, proposals=proposals, seed=seed, hosts=names, output=output, tiles=tiles):
-        typer.echo(line)
+    lines = map_lines(pattern, machine, proposals=proposals, seed=seed, hosts=names, output=output, tiles=tiles)
+    _print(lines, machine, assumed=network is None)

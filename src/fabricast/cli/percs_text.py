@@ -16,11 +16,18 @@ from fabricast.percs.loads import ROUTINGS, Routing, route
 from fabricast.percs.mapped_traffic import mapped_traffic, matrix_pairs
 from fabricast.percs.mapping_search import bottleneck_s, search_mapping
 from fabricast.percs.mappings import MAPPINGS, map_tasks
-from fabricast.percs.network import TwoLevelNetwork
+from fabricast.percs.network import LINK_CLASSES, TwoLevelNetwork
 from fabricast.percs.packets import Pairs, router_pairs, simulate_packets, sum_pairs
 from fabricast.runtime.jobs import progress_of
 
-__all__ = ["loads_lines", "map_lines", "simulate_lines"]
+__all__ = ["loads_lines", "map_lines", "rates_line", "simulate_lines"]
+
+
+def rates_line(network: TwoLevelNetwork) -> str:
+    """Return the rates of the link classes and of the nodes in one direction, in one line."""
+    links = zip(LINK_CLASSES, network.capacities / 1e9, strict=True)
+    named = ", ".join(f"{name} {rate:.4g}" for name, rate in links)
+    return f"{named}, injection {network.injection_bytes_per_s / 1e9:.4g} GB/s"
 
 
 def loads_lines(pattern: str, mapping: str, network: TwoLevelNetwork, seed: int, *, tiles: int = 1) -> Iterator[str]:

@@ -30,7 +30,7 @@ _FASTER = 0.75
 #: Share of the best rate of a path class below which measured pairs contradict the tree.
 _SLOW_PAIR = 0.7
 _MOST_NAMES = 8
-_LARGE = 2.0**26
+_MEBIBYTE, _LARGE = 2.0**20, 2.0**26
 
 
 class Cause(StrEnum):
@@ -115,11 +115,21 @@ class _Case:
 
     @property
     def is_faster(self) -> bool:
-        """Whether a log of large sizes is faster than hops through host memory, which no log states, permit."""
-        table, large = self.forecast.table, self.size >= 2.0**20
-        if "measured_over_forecast" not in table or self.plan.transports or not self.pairs_of(Transport.SHM):
+        """Whether a log of large sizes is faster than hops through host memory, which nobody stated, permit."""
+        settings = self.machine.settings
+        is_stated = bool(self.plan.transports or settings.disabled_by or not settings.has_peer_access)
+        if is_stated or not self.pairs_of(Transport.SHM):
             return False
-        return bool(large.any()) and float(np.median(table["measured_over_forecast"].to_numpy()[large])) < _FASTER
+        return self.measured_over_earliest < _FASTER
+
+    @property
+    def measured_over_earliest(self) -> float:
+        """Median ratio of measured times of large sizes to the least forecast time; NaN without a log."""
+        table = self.forecast.table[self.size >= _MEBIBYTE]
+        if "measured_over_forecast" not in table or table.empty:
+            return float("nan")
+        least = table["earliest_us"] if "earliest_us" in table else table["time_us"]
+        return float((table["measured_over_forecast"] * table["time_us"] / least).median())
 
     def pairs_of(self, transport: Transport) -> list[str]:
         """Return the hops of a transport as text."""
@@ -238,7 +248,7 @@ def _slow_pairs(case: _Case) -> Iterator[Finding]:
             "control (ACS) or the IOMMU sends them through the root port"
         )
         remedy = "check ACSCtl in 'lspci -vvv' and the IOMMU; switch both off for peer copies"
-        yield Finding(Cause.SLOW_PAIRS, text, remedy, 1.0, (2.0**20, case.everything[1]))
+        yield Finding(Cause.SLOW_PAIRS, text, remedy, 1.0, (_MEBIBYTE, case.everything[1]))
 
 
 def _divided(case: _Case) -> Iterator[Finding]:
@@ -260,7 +270,7 @@ def _divided(case: _Case) -> Iterator[Finding]:
         )
         remedy = "measure two such copies at the same time ('fabricast probes'); if they collapse, order the ring so "
         remedy += "that one GPU per uplink leaves the switch"
-        yield Finding(Cause.DIVIDED_WRITES, text, remedy, 1.0, (2.0**20, case.everything[1]))
+        yield Finding(Cause.DIVIDED_WRITES, text, remedy, 1.0, (_MEBIBYTE, case.everything[1]))
 
 
 def _writes_to_several_memories(tree: PcieTree, arcs: Sequence[tuple[str, str]], hosts: set[str]) -> bool:
@@ -297,7 +307,7 @@ def _sockets(case: _Case) -> Iterator[Finding]:
         )
         remedy = "compare direct copies and host memory for these pairs (NCCL_P2P_LEVEL=PHB against SYS); check the "
         remedy += "NUMA setting of the BIOS (NPS)"
-        yield Finding(Cause.BETWEEN_SOCKETS, text, remedy, 1.0, (2.0**20, case.everything[1]))
+        yield Finding(Cause.BETWEEN_SOCKETS, text, remedy, 1.0, (_MEBIBYTE, case.everything[1]))
 
 
 def _host_rate(case: _Case) -> Iterator[Finding]:
@@ -314,7 +324,7 @@ def _host_rate(case: _Case) -> Iterator[Finding]:
             scale = last["bus_gb_per_s"] * last["time_us"]
             text += f": {scale / last['latest_us']:.3g} to {scale / last['earliest_us']:.3g} GB/s are possible"
     remedy = "measure copies of host memory of all GPUs at once ('fabricast probes'), with each NPS setting of the BIOS"
-    yield Finding(Cause.HOST_MEMORY_RATE, text, remedy, 1.0, (2.0**20, case.everything[1]))
+    yield Finding(Cause.HOST_MEMORY_RATE, text, remedy, 1.0, (_MEBIBYTE, case.everything[1]))
 
 
 def _root_ports(case: _Case) -> Iterator[Finding]:
@@ -334,7 +344,7 @@ def _root_ports(case: _Case) -> Iterator[Finding]:
         "of them are slow, which is not known for this machine without a measurement of several copies at once"
     )
     remedy = "measure an all-to-all of copies ('fabricast probes'); if it is slow, use NCCL_P2P_LEVEL=PXB for alltoall"
-    yield Finding(Cause.ROOT_PORT_COPIES, text, remedy, 1.0, (2.0**20, case.everything[1]))
+    yield Finding(Cause.ROOT_PORT_COPIES, text, remedy, 1.0, (_MEBIBYTE, case.everything[1]))
 
 
 def _shared(case: _Case) -> Iterator[Finding]:
@@ -347,7 +357,7 @@ def _shared(case: _Case) -> Iterator[Finding]:
         + ("; no ring order avoids it" if forecast.orders is not None else "")
     )  # fmt: skip
     remedy = "move a GPU to another uplink, or use fewer GPUs below this one"
-    yield Finding(Cause.SHARED_LINK, text, remedy, 1.0, (2.0**20, case.everything[1]))
+    yield Finding(Cause.SHARED_LINK, text, remedy, 1.0, (_MEBIBYTE, case.everything[1]))
 
 
 def _chunk(case: _Case) -> Iterator[Finding]:
@@ -357,7 +367,7 @@ def _chunk(case: _Case) -> Iterator[Finding]:
         return
     settings = case.machine.settings
     now = buffer_bytes(Protocol.SIMPLE, settings.buffer_size)
-    size = case.size[case.size >= 2.0**20]
+    size = case.size[case.size >= _MEBIBYTE]
     if size.size == 0:
         return
     choice = (Algorithm.RING, Protocol.SIMPLE)
@@ -388,13 +398,12 @@ def _faster(case: _Case) -> Iterator[Finding]:
     """Find a log that is faster than the transports that the forecast assumes."""
     if not case.is_faster:
         return
-    ratio = case.forecast.table["measured_over_forecast"].to_numpy()[case.size >= 2.0**20]
     text = (
-        f"large sizes take {float(np.median(ratio)):.2f} times as long as the forecast, which sends the hops "
+        f"large sizes take {case.measured_over_earliest:.2f} times as long as the least forecast, which sends the hops "
         f"{_listed(case.pairs_of(Transport.SHM))} through host memory: the log probably uses direct copies"
     )
     remedy = "a log with NCCL_DEBUG=INFO states the transports; or the environment of the run (NCCL_P2P_LEVEL)"
-    yield Finding(Cause.FASTER_THAN_FORECAST, text, remedy, 1.0, (2.0**20, case.everything[1]))
+    yield Finding(Cause.FASTER_THAN_FORECAST, text, remedy, 1.0, (_MEBIBYTE, case.everything[1]))
 
 
 def _slower(case: _Case) -> Iterator[Finding]:
@@ -403,7 +412,7 @@ def _slower(case: _Case) -> Iterator[Finding]:
     if "measured_over_forecast" not in table:
         return
     ratio = table["measured_over_forecast"].to_numpy()
-    for low, high, words in ((0.0, 2.0**20 - 1, "small"), (2.0**20, np.inf, "large")):
+    for low, high, words in ((0.0, _MEBIBYTE - 1, "small"), (_MEBIBYTE, np.inf, "large")):
         is_class = (case.size >= low) & (case.size <= high)
         if is_class.any() and float(np.median(ratio[is_class])) > _SLOWER:
             factor = float(np.median(ratio[is_class]))

@@ -21,7 +21,7 @@ from fabricast.gpucentric.methods import (
     powers_w,
     without_peer_limit,
 )
-from fabricast.gpucentric.statements import ALLREDUCE_BYTES, ALLREDUCE_NODES
+from fabricast.gpucentric.statements import ALLREDUCE_NODES
 
 __all__ = [
     "plot_allreduce_power",
@@ -33,6 +33,8 @@ __all__ = [
     "plot_this_gpu",
 ]
 
+#: Payload in bytes of the allreduce; the slide specifies none.
+_ALLREDUCE_BYTES = 4096.0
 #: Number of points per doubling of the message size.
 _STEPS = 16
 _ASSUMED = "uses assumed parameters"
@@ -108,7 +110,7 @@ def plot_allreduce_power(parameter: pd.DataFrame) -> Figure:
     """
     value = _values(parameter)
     names = ("mpi", "ggas")
-    ends = {name: float(allreduce_time_s(name, value, ALLREDUCE_BYTES, ALLREDUCE_NODES)) * 1e6 for name in names}
+    ends = {name: float(allreduce_time_s(name, value, _ALLREDUCE_BYTES, ALLREDUCE_NODES)) * 1e6 for name in names}
     figure, panels = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 2.7), sharex=True, sharey=True)
     for axes, name in zip(panels, names, strict=True):
         parts = powers_w(name, value)
@@ -122,7 +124,7 @@ def plot_allreduce_power(parameter: pd.DataFrame) -> Figure:
         axes.set_xlabel("time (µs)")
     panels[0].set(xlim=(0, 1.05 * max(ends.values())), ylim=(0, None), ylabel="power of a node (W)")
     figure.suptitle(
-        f"allreduce of {size_name(ALLREDUCE_BYTES)} on {ALLREDUCE_NODES} nodes, model, {_ASSUMED}", fontsize=8
+        f"allreduce of {size_name(_ALLREDUCE_BYTES)} on {ALLREDUCE_NODES} nodes, model, {_ASSUMED}", fontsize=8
     )
     figure.legend(*panels[0].get_legend_handles_labels(), ncols=5, loc="outside lower center")
     return figure

@@ -32,7 +32,6 @@ READABLE_MODELS = MODEL_TITLES | {name: model.title for name, model in MODELS.it
     "ports_and_engines": "ports, engines and program", "endpoint_engines": "engines and program",
     "packets_with_engines": "engines and program, packet level",
     "sharing_on_the_tree": "sharing on the tree", "packets": "packets and headers",
-    "packets_with_gap": "packets, headers and device gap", "published_formula": "formula of the paper",
     "breakdown": "sums of components",
 }  # fmt: skip
 _METHODS = {name: method.title for name, method in METHODS.items()}

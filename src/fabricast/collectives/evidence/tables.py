@@ -153,7 +153,7 @@ def _cases(rows: pd.DataFrame) -> pd.DataFrame:
 def _left_out_errors() -> pd.DataFrame:
     """Return the recorded errors of forecasts of machines that are left out of the fit of the constants.
 
-    They are recorded, because a fit for each machine would delay every run.
+    They are recorded by `scripts/fit_collectives.py`, because a fit for each machine would delay every run.
     """
     names = ["transport", "size_class", "forecast", "rows", "machines", "median", "within_band", "worst"]
     return pd.DataFrame(

@@ -113,10 +113,10 @@ def named_links_of(
             route = routes.link[routes.offset[pair] : routes.offset[pair + 1]].tolist()
             way = path_class_of(tree, source, target)
             gpu = target if way in ("host_in", "remote_in") else source
-            gpu_rate = rates.group_rates.get((names[gpu], way), rates.of_class(way) if way in _REMOTE else None)
+            group_rate = rates.group_rates.get((names[gpu], way), rates.of_class(way) if way in _REMOTE else None)
             slower = [] if way in _REMOTE else table.through_root(tree, route, way, rates)
-            if gpu_rate is not None:
-                slower += table.of_gpu(gpu, way, gpu_rate)
+            if group_rate is not None:
+                slower += table.of_group(gpu, way, group_rate)
             if rates.group_rates and way == "crossing" and (key := (tree.path_class(*ends), way)) in rates.group_rates:
                 slower.append(table.add(rates.group_rates[key], f"rate of copies of class {key[0]}"))
             links.append([*route, *slower])
@@ -168,7 +168,7 @@ class _LinkTable:
     ranks: dict[int, int] = field(default_factory=dict)
     _direct: dict[tuple[str, str], int] = field(default_factory=dict)
     _slow: dict[tuple[int, PathClass], int] = field(default_factory=dict)
-    _of_gpu: dict[tuple[int, PathClass], int] = field(default_factory=dict)
+    _of_group: dict[tuple[int, PathClass], int] = field(default_factory=dict)
 
     def add(self, bytes_per_s: float, name: str) -> int:
         """Add a link without a reverse direction and return its number."""
@@ -179,7 +179,9 @@ class _LinkTable:
 
     def slow_links(self, tree: PcieTree, rates: LinkRates) -> None:
         """Reduce the capacities of links that are slower than the topology states."""
-        for link, label in enumerate(link_labels(tree)) if rates.link_rates else ():
+        if not rates.link_rates:
+            return
+        for link, label in enumerate(link_labels(tree)):
             self.capacity[link] = min(self.capacity[link], rates.link_rates.get(label, np.inf))
 
     def direct(self, key: tuple[str, str], bytes_per_s: float) -> int:
@@ -222,15 +224,15 @@ class _LinkTable:
             limits.append(self._slow[link, way])
         return limits
 
-    def of_gpu(self, gpu: int, way: PathClass, rate: float) -> list[int]:
+    def of_group(self, gpu: int, way: PathClass, rate: float) -> list[int]:
         """Return the limit of one GPU on its copies of a path class.
 
         The outstanding requests of a GPU limit copies from and to memory of another socket, because the latency is
         high. Copies of host memory may be slower at one GPU or socket than at others.
         """
-        if (gpu, way) not in self._of_gpu:
-            self._of_gpu[gpu, way] = self.add(rate, f"rate of copies {PATH_CLASS_WORDS[way]}")
-        return [self._of_gpu[gpu, way]]
+        if (gpu, way) not in self._of_group:
+            self._of_group[gpu, way] = self.add(rate, f"rate of copies {PATH_CLASS_WORDS[way]}")
+        return [self._of_group[gpu, way]]
 
     def share(self, limit: SharedLimit, links: list[list[int]]) -> None:
         """Add a shared limit to the links of its flows."""

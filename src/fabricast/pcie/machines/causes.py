@@ -50,8 +50,13 @@ def causes(tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.DataFrame, 
     """
     for text in slow_link_texts(rates.link_rates, rates.one_way_bytes_per_s):
         yield Warning(WarningCode.SLOW_ENDPOINT, text)
-    if not rates.link_rates:
-        yield from _slow_endpoint(tree, graphs, rows)
+    labels = link_labels(tree)
+    explained = [
+        any(labels[link] in rates.link_rates for flow in graph.flows if HOST not in flow for link in tree.route(*flow))
+        for graph in graphs
+    ]
+    unexplained = [graph for graph, is_explained in zip(graphs, explained, strict=True) if not is_explained]
+    yield from _slow_endpoint(tree, unexplained, rows[[not is_explained for is_explained in explained]])
     isolated = {graph.flows[0]: graph.total_bytes_per_s for graph in graphs if len(graph.flows) == 1}
     yield from _slow_direction(_without_slow_links(tree, isolated, rates))
     yield from _slow_everywhere(tree, isolated)

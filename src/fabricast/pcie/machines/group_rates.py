@@ -96,8 +96,8 @@ def slow_links(tree: PcieTree, measured: Mapping[PathClass, Sequence[IsolatedCop
     """Return the rates of links that slow all single copies through them.
 
     A link with fewer lanes than the topology states slows all copies of its GPU or switch alike. Links are determined
-    one after the other, the slowest first, so that several faults do not hide each other. Copies are compared with the
-    fastest quarter of their path class.
+    one after the other, the slowest first, so that a fault does not hide another. Copies are compared with the fastest
+    quarter of their path class: if fewer copies of a class avoid all slow links, its slow links are not detected.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def _slowest_link(routes: Mapping[tuple[PathClass, IsolatedCopy], list[str]]) ->
         share = copy.bytes_per_s / usual[way, copy.width, copy.group]
         for place, label in enumerate(route):
             through.setdefault(label, []).append((share, copy.bytes_per_s, (copy.source, copy.target)))
-            depth[label] = min(place, len(route) - 1 - place)
+            depth[label] = min(depth.get(label, len(route)), place, len(route) - 1 - place)
     slow = [
         (float(np.median([rate for _, rate, _ in copies])), -len(copies), depth[label], label)
         for label, copies in through.items()
@@ -193,7 +193,7 @@ def slow_link_texts(slow: Mapping[str, float], usual_bytes_per_s: float) -> list
     """
     gpus: dict[str, list[str]] = {}
     texts = []
-    check = "check the width and generation of its link under load ('lspci -vv', LnkSta)"
+    check = "check the width and generation of {} link under load ('lspci -vv', LnkSta)"
     for label, rate in slow.items():
         kind, name, *rest = label.split()
         if kind == "endpoint":
@@ -201,11 +201,11 @@ def slow_link_texts(slow: Mapping[str, float], usual_bytes_per_s: float) -> list
         else:
             texts.append(
                 f"all single copies through {label} reach {rate / 1e9:.4g} GB/s, others {usual_bytes_per_s / 1e9:.4g} "
-                f"GB/s: {check.replace('its', 'this')}"
+                f"GB/s: {check.format('this')}"
             )
     of_gpus = [
-        f"GPU {gpu} {' and '.join(sorted(parts, reverse=True))} in all its single copies, other GPUs "
-        f"{usual_bytes_per_s / 1e9:.4g} GB/s: {check}"
+        f"GPU {gpu} {' and '.join(sorted(parts, reverse=True))} in all its single copies, other GPUs reach "
+        f"{usual_bytes_per_s / 1e9:.4g} GB/s: {check.format('its')}"
         for gpu, parts in gpus.items()
     ]
     return of_gpus + texts

@@ -129,7 +129,7 @@ def _single_removals(
 
 
 def _joint_removal(graphs: CongestionGraphs, row: int, below_s: float, times: Times) -> tuple[tuple[int, ...], float]:
-    """Return a set of copies, none dispensable, without which a copy is shorter than `below_s`, and its time then."""
+    """Return a minimal set of copies without which a copy takes less than `below_s`, and its time without them."""
     graph = int(np.searchsorted(graphs.offset, row, side="right")) - 1
     first, last = (int(place) for place in graphs.offset[graph : graph + 2])
 

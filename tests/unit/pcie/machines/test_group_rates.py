@@ -13,6 +13,7 @@ from fabricast.pcie.graphs.programs import PROGRAMS
 from fabricast.pcie.graphs.rates import LinkRates
 from fabricast.pcie.machines.calibrate import calibrate_machine
 from fabricast.pcie.machines.engine_model import EngineModel
+from fabricast.pcie.machines.group_rates import IsolatedCopy, slow_links
 from fabricast.pcie.measurements.measured_graph import MeasuredGraph
 from fabricast.pcie.topology.files import load_tree
 from fabricast.pcie.topology.memory import with_host_memory
@@ -183,6 +184,20 @@ def test_several_slow_links_do_not_hide_each_other(faults):
     number = model.tree.endpoint_number
     graphs = from_arcs([[(number[s], number[t])] for s, t in rates], size_bytes=26e9)
     assert 26e9 / model.isolated_s(graphs) == pytest.approx(list(rates.values()), rel=1e-6)
+
+
+def test_a_slow_link_is_found_only_if_a_quarter_of_the_copies_avoid_all_slow_links():
+    tree = load_tree("flat4x2")
+    names = tree.endpoint_names
+    for count, is_found in ((3, True), (4, False)):
+        faults = {f"endpoint {name} {way}": 6e9 for name in names[:count] for way in ("sends", "receives")}
+        copies = [
+            IsolatedCopy(1.0, 6e9 if {source, target} & set(names[:count]) else 26e9, "", source, target)
+            for source in names for target in names if source != target
+        ]  # fmt: skip
+        assert bool(slow_links(tree, {"crossing": copies})) is is_found, count
+        if is_found:
+            assert slow_links(tree, {"crossing": copies}) == pytest.approx(faults)
 
 
 def test_forecasts_with_a_slow_gpu_name_it_and_state_their_error(tmp_path):

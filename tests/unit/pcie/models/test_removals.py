@@ -105,6 +105,13 @@ def test_removals_reevaluate_only_graphs_with_a_slow_copy():
     assert set(seen) == {"1"}
 
 
+def test_simulated_copies_to_one_gpu_limit_each_other():
+    found = fc.simulate(
+        "storm8", from_arcs([[(1, 0), (2, 0)]], size_bytes=1e6), limited_by=True, generation=3, width=16
+    )
+    assert found["limited_by"].tolist() == ["2>0", "1>0"]
+
+
 @given(st.sampled_from(sorted(TREES)), GRAPHS)
 def test_simulated_removals_shorten_the_copy(tree_name, arcs):
     tree = TREES[tree_name]
