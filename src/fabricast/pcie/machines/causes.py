@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import pandas as pd
@@ -50,29 +50,25 @@ def causes(tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.DataFrame, 
     """
     for text in slow_link_texts(rates.link_rates, rates.one_way_bytes_per_s):
         yield Warning(WarningCode.SLOW_ENDPOINT, text)
-    labels = link_labels(tree)
-    explained = [
-        any(labels[link] in rates.link_rates for flow in graph.flows if HOST not in flow for link in tree.route(*flow))
-        for graph in graphs
-    ]
-    unexplained = [graph for graph, is_explained in zip(graphs, explained, strict=True) if not is_explained]
-    yield from _slow_endpoint(tree, unexplained, rows[[not is_explained for is_explained in explained]])
+    explained = _explained(tree, [flow for graph in graphs for flow in graph.flows], rates)
+    is_other = np.array([explained.isdisjoint(graph.flows) for graph in graphs], dtype=bool)
+    others = [graph for graph, is_one in zip(graphs, is_other, strict=True) if is_one]
+    yield from _slow_endpoint(tree, others, rows[is_other])
     isolated = {graph.flows[0]: graph.total_bytes_per_s for graph in graphs if len(graph.flows) == 1}
-    yield from _slow_direction(_without_slow_links(tree, isolated, rates))
+    yield from _slow_direction({flow: rate for flow, rate in isolated.items() if flow not in explained})
     yield from _slow_everywhere(tree, isolated)
 
 
-def _without_slow_links(
-    tree: PcieTree, isolated: dict[tuple[str, str], float], rates: LinkRates
-) -> dict[tuple[str, str], float]:
-    """Return the rates of isolated copies that no slow link explains."""
+def _explained(tree: PcieTree, flows: Iterable[tuple[str, str]], rates: LinkRates) -> set[tuple[str, str]]:
+    """Return the copies between GPUs whose route has a slow link."""
     if not rates.link_rates:
-        return isolated
+        return set()
     labels = link_labels(tree)
     return {
-        flow: rate
-        for flow, rate in isolated.items()
-        if HOST in flow or not any(labels[link] in rates.link_rates for link in tree.route(*flow))
+        flow
+        for flow in flows
+        if set(flow) <= tree.endpoint_number.keys()
+        and any(labels[link] in rates.link_rates for link in tree.route(*flow))
     }
 
 
