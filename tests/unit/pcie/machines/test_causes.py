@@ -86,3 +86,13 @@ def test_many_graphs_report_progress(tmp_path):
     assert "validating graphs: 500 of 1,000" in result.stderr and "validating" not in result.stdout
     (tmp_path / "few.csv").write_text("graph,communications,total_gb_per_s\n" + "".join(lines[:20]))
     assert "validating" not in CliRunner().invoke(app, ["validate", "flat4x2", str(tmp_path / "few.csv")]).output
+
+
+def test_a_slow_gpu_is_named_beside_a_slow_link(tmp_path):
+    """GPU 3 has a slow link; the copies of GPU 5 are slow, too, but not alike, so that no link explains them."""
+    of_gpu_5 = {0: 10.0, 1: 13.0, 2: 16.0, 4: 19.0, 6: 12.0, 7: 15.0}
+    rates = pairs(lambda s, t: 3.9 if 3 in (s, t) else of_gpu_5[s + t - 5] if 5 in (s, t) else 26.0, gpus=8)
+    result = CliRunner().invoke(app, ["validate", "flat4x2", str(written(tmp_path, rates))])
+    text = " ".join(result.output.split())
+    assert "GPU 3 sends 3.9 GB/s and receives 3.9 GB/s in all its single copies" in text
+    assert "GPU 5 is in all 12 graphs that are more than 15% slower than forecast" in text
