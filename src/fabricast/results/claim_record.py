@@ -50,7 +50,7 @@ _STYLES = {"reproduced": "green", "source_contradicted": "yellow", "model_differ
 #: Verdicts by beginnings of the name of the evidence, with the title of a column and the words of a headline.
 _RESULTS = (
     ("reproduced", ("independent",), "independent data", "hold in independent data"),
-    ("reproduced", ("in_sample",), "in sample", "fit data to which the model or our reading was fitted"),
+    ("reproduced", ("in_sample",), "in sample", "hold in data to which the model or our reading was fitted"),
     ("reproduced", ("own_simulator",), "our simulator", "hold in our simulator"),
     ("decided_by_tolerance", ("",), "our tolerance", "hold within our tolerance"),
     ("source_contradicted", ("independent",), "data contradict", "are contradicted by measurements"),
