@@ -16,9 +16,8 @@ import pandas as pd
 from scipy.optimize import minimize
 
 from fabricast.collectives.constants import Constants, constants, from_values
-from fabricast.collectives.evidence.errors import error_table, machine_errors
+from fabricast.collectives.evidence.errors import LEFT_OUT, error_table, machine_errors
 from fabricast.collectives.evidence.measured import SIZE_CLASSES, MeasuredCase, measured_cases, measured_machine
-from fabricast.collectives.evidence.tables import LEFT_OUT
 from fabricast.collectives.model import CollectiveModel
 from fabricast.collectives.plan import nccl_plan
 from fabricast.collectives.step_rates import Transport

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import duckdb
 
-from fabricast.collectives.evidence.tables import LEFT_OUT
+from fabricast.collectives.evidence.errors import LEFT_OUT, recorded_errors
 from fabricast.core.resources import published
 from fabricast.inputs.csv_files import read_csv
 from fabricast.report.stories import stories
@@ -129,21 +129,17 @@ def errors(claims: list[dict[str, str]]) -> str:
         published() / "forecast_errors.csv", ["graph_class", "model", "graphs", "median", "within_band", "worst"]
     )
     copies = {(row["graph_class"], row["model"]): row for row in rows}
+    of_many = next(row["observed"] for row in claims if row["claim"] == "pcie_copies_many_left_out_median")
+    left_out_words = f" ({float(of_many):.1f} % with the pause fitted on other machines)"
     for graph_class, title in COPIES.items():
         ours, sharing = copies[graph_class, "ports_and_engines"], copies[graph_class, "max_min"]
-        name = "pcie_copies_many_left_out_median"
-        left_out = next(row["observed"] for row in claims if row["claim"] == name)
-        words = f" ({float(left_out):.1f} % with the pause fitted on other machines)" if "many" in title else ""
+        words = left_out_words if graph_class == "many copies of a GPU" else ""
         lines.append(
             f"| {title} | {ours['graphs']} | median {ours.number('median'):.1%}{words}, "
             f"{ours.number('within_band'):.0%} within 15 % | fair sharing of links: median "
             f"{sharing.number('median'):.1%} |"
         )
-    names = ["transport", "size_class", "forecast", "rows", "machines", "median", "within_band", "worst"]
-    of_class = {
-        (row["transport"], row["size_class"], row["forecast"]): row
-        for row in read_csv(published() / "collectives" / "errors.csv", names)
-    }
+    of_class = {(row["transport"], row["size_class"], row["forecast"]): row for row in recorded_errors()}
     for transport, words in (("P2P", "direct copies"), ("SHM", "through host memory")):
         for size_class in ("up to 32 KiB", "64 to 512 KiB", "from 1 MiB"):
             ours = of_class[transport, size_class, "fabricast"]

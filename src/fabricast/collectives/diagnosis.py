@@ -115,7 +115,7 @@ class _Case:
 
     @property
     def is_faster(self) -> bool:
-        """Whether a log of large sizes is faster than hops through host memory, which nobody stated, permit."""
+        """Whether a log is faster than the assumed hops through host memory permit for large sizes."""
         settings = self.machine.settings
         is_stated = bool(self.plan.transports or settings.disabled_by or not settings.has_peer_access)
         if is_stated or not self.pairs_of(Transport.SHM):

@@ -94,7 +94,7 @@ def plot_totals(component: pd.DataFrame, what_if: pd.DataFrame) -> Figure:
         Patch(color=_COMPONENT_COLOURS[name], label=COMPONENTS[name].title) for name in COMPONENTS if name in used
     ]
     handles.append(Patch(facecolor=ASSUMED_COLOUR, edgecolor="white", hatch=_ASSUMED_HATCH, label="hatched: assumed"))
-    figure.legend(handles=handles, fontsize=7, ncols=5, loc="outside lower center")
+    figure.legend(handles=handles, ncols=5, loc="outside lower center")
     return figure
 
 
@@ -149,7 +149,7 @@ def plot_shares(share: pd.DataFrame, system: str, figures: Sequence[str]) -> Fig
     axes.grid(axis="y", visible=False)
     if unnamed:
         handles = [Patch(color=colour, label=text) for text, colour in unnamed.items()]
-        figure.legend(handles=handles, fontsize=7, ncols=3, loc="outside lower center",
+        figure.legend(handles=handles, ncols=3, loc="outside lower center",
                       title="components too narrow for a label", title_fontsize=7)  # fmt: skip
     return figure
 
@@ -228,7 +228,7 @@ def plot_accuracy(total: pd.DataFrame, tolerance: float) -> Figure:
     axes.set_ylim(len(rows) - 0.5, -0.6)
     axes.set_xlabel("model against observed (%)")
     axes.grid(axis="y", visible=False)
-    figure.legend(fontsize=7, loc="outside upper center")
+    figure.legend(loc="outside upper center")
     return figure
 
 
@@ -259,7 +259,7 @@ def plot_sensitivity(what_if: pd.DataFrame, component: pd.DataFrame, total: pd.D
         y = np.arange(len(metric_rows))
         axes.barh(y, change, color=colours, height=0.7)
         axes.barh(y, -change, color=colours, height=0.7, alpha=0.5)
-        axes.set_yticks(y, [COMPONENTS[name].title for name in metric_rows["component"]], fontsize=7)
+        axes.set_yticks(y, [COMPONENTS[name].title for name in metric_rows["component"]])
         axes.axvline(0, color="0.3", linewidth=0.8)
         axes.set_xlabel(f"change of {metric} (ns) for ±10 %")
         axes.grid(axis="y", visible=False)

@@ -90,7 +90,7 @@ def breakdown_card(component: pd.DataFrame, what_if: pd.DataFrame, total: pd.Dat
     figure, axes = plt.subplots(figsize=(COLUMN_WIDTH_IN, _HEIGHT_IN))
     for y, name in enumerate(reversed(names)):
         axes.barh(y, share[name] * whole, color=LAYER_COLOURS[layer[name]], height=0.75)
-    axes.set_yticks(range(len(names)), [COMPONENTS[name].title for name in reversed(names)], fontsize=7)
+    axes.set_yticks(range(len(names)), [COMPONENTS[name].title for name in reversed(names)])
     axes.set_xlabel(f"share of the latency in ns, {whole:,.0f} in all")
     axes.grid(axis="y", visible=False)
     shown = [name for name in LAYER_COLOURS if name in set(layer[names])]
@@ -198,7 +198,7 @@ def percs_card(case: pd.DataFrame, search: pd.DataFrame) -> Figure:
         axes.plot(1e3 * times[name], y, "o", color=colour, markersize=5)
         axes.annotate(f"{1e3 * times[name]:.3g}", (1e3 * times[name], y), (6, 0), textcoords="offset points",
                       va="center", fontsize=7)  # fmt: skip
-    axes.set_yticks(range(len(names)), [MAPPING_TITLES.get(name, name) for name in names], fontsize=7)
+    axes.set_yticks(range(len(names)), [MAPPING_TITLES.get(name, name) for name in names])
     axes.set_xscale("log")
     axes.margins(x=0.22)
     axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))

@@ -15,7 +15,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 
 from fabricast.figures.colours import COLOURS
-from fabricast.figures.style import PAGE_WIDTH_IN
+from fabricast.figures.style import PAGE_WIDTH_IN, statements_at_left
 
 __all__ = ["plot_claim_readings"]
 
@@ -62,8 +62,7 @@ def plot_claim_readings(reading: pd.DataFrame, claim: pd.DataFrame) -> Figure:
     for place, row in enumerate(shown):
         _draw_range(axes, row, values[values["claim"] == row["claim"]], place)
     axes.grid(visible=False)
-    axes.set_yticks(range(len(shown)), texts, ha="left")
-    axes.tick_params(axis="y", pad=265, length=0)
+    statements_at_left(axes, range(len(shown)), texts)
     axes.set_xticks([0, 0.5, 1, 1.5, 2, 2.5], ["≤ 0", "0.5", "1", "1.5", "2", "≥ 2.5"])
     axes.set_xlabel("value of this run / printed value")
     axes.spines[["left", "right", "top"]].set_visible(False)

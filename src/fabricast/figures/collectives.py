@@ -93,7 +93,7 @@ def plot_bandwidth(time: pd.DataFrame, machine: pd.DataFrame) -> Figure:
         axes.axis("off")
     for row in panels:
         row[0].set_ylabel("bus bandwidth (GB/s)")
-    figure.legend(*panels[0][0].get_legend_handles_labels(), fontsize=7, ncols=4, loc="outside lower center")
+    figure.legend(*panels[0][0].get_legend_handles_labels(), ncols=4, loc="outside lower center")
     return figure
 
 
@@ -122,10 +122,10 @@ def plot_errors(error: pd.DataFrame) -> Figure:
             for place, height in zip(x, heights, strict=True):
                 if not math.isnan(height):
                     axes.text(place, height + 1, f"{height:.0f}", ha="center", fontsize=7)
-        axes.set_xticks(np.arange(len(_CLASSES)), _CLASSES, fontsize=7)
+        axes.set_xticks(np.arange(len(_CLASSES)), _CLASSES)
         axes.set_title(words, fontsize=8)
     panels[0].set_ylabel("median error (%)")
-    figure.legend(*panels[0].get_legend_handles_labels(), fontsize=7, ncols=4, loc="outside lower center")
+    figure.legend(*panels[0].get_legend_handles_labels(), ncols=4, loc="outside lower center")
     return figure
 
 
@@ -149,7 +149,7 @@ def plot_choices(time: pd.DataFrame) -> Figure:
         for row in rows[rows["system"] == system].to_dict("records"):
             power = math.log2(row["size_bytes"])
             axes.barh(y, 0.95, left=power - 0.475, height=0.8, color=_PROTOCOLS[row["protocol"]])
-    axes.set_yticks(range(len(systems)), systems, fontsize=7)
+    axes.set_yticks(range(len(systems)), systems)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: size_name(2.0**value)))
     axes.set_xticks(range(10, 31, 5))
     axes.set_xlabel("size")
@@ -180,5 +180,5 @@ def plot_card(time: pd.DataFrame, machine: pd.DataFrame) -> Figure:
     _panel(axes, part, ranks)
     axes.set_ylabel("bus bandwidth (GB/s)")
     axes.set_title(f"all_reduce of {ranks} GPUs ({name})", fontsize=8)
-    axes.legend(fontsize=7)
+    axes.legend()
     return figure

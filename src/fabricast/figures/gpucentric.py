@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from fabricast.figures.colours import ASSUMED_COLOUR, COLOURS
-from fabricast.figures.style import PAGE_WIDTH_IN, size_name
+from fabricast.figures.style import PAGE_WIDTH_IN, size_name, statements_at_left
 from fabricast.gpucentric.methods import (
     METHODS,
     allreduce_time_s,
@@ -154,8 +154,7 @@ def plot_robustness(statement: pd.DataFrame) -> Figure:
         share, colour = 100 * row["share_of_draws"], colours[row["decided_by"]]
         axes.hlines(y, 0, share, color=colour, linewidth=1)
         axes.plot(share, y, "o", color=colour, markerfacecolor=colour if row["passed"] else "white", clip_on=False)
-    axes.set_yticks(places, texts, ha="left")
-    axes.tick_params(axis="y", pad=265, length=0)
+    statements_at_left(axes, places, texts)
     axes.grid(visible=False, axis="y")
     axes.set(xlim=(0, 100), ylim=(0, sum(heights)))
     axes.set_xlabel("samples in which it holds (%)")
@@ -202,7 +201,7 @@ def plot_map(choice: pd.DataFrame, system: str) -> Figure:
     panels[0].set_ylabel("overlap (share of a transfer)")
     handles = [Patch(color=_METHOD_COLOURS[name], label=METHODS[name].title) for name in methods]
     handles.append(Patch(color="0.3", alpha=0.4, label="pale: leads by less than 10 % of the step"))
-    figure.legend(handles=handles, fontsize=7, ncols=3, loc="outside lower center")
+    figure.legend(handles=handles, ncols=3, loc="outside lower center")
     return figure
 
 
@@ -239,7 +238,7 @@ def plot_measured_paths(path: pd.DataFrame) -> Figure:
         Line2D([], [], color="black", linewidth=0.9, linestyle="-"),
     ]
     labels += ["start-up and rate", "piecewise, fitted without this size"]
-    figure.legend(handles, labels, fontsize=7, ncols=4, loc="outside upper center")
+    figure.legend(handles, labels, ncols=4, loc="outside upper center")
     return figure
 
 
@@ -286,7 +285,7 @@ def plot_this_gpu(measurement: pd.DataFrame, prediction: pd.DataFrame) -> Figure
     panels[0].set_yscale("log")
     panels[0].set_xlabel("size of a copy (bytes)")
     panels[0].set_ylabel("time of a copy (µs)")
-    panels[0].legend(fontsize=7)
+    panels[0].legend()
 
     rates = measurement[(measurement["quantity"] == "rate") & (measurement["item"] != "store")]
     several = rates[rates["copies"] > 1].sort_values(["copies", "item"])
@@ -298,8 +297,6 @@ def plot_this_gpu(measurement: pd.DataFrame, prediction: pd.DataFrame) -> Figure
         power = power.sort_values("value")
         panels[2].barh(power["item"], power["value"], color=COLOURS[1])
         panels[2].set_xlabel("mean power\nof the GPU (W)")
-    for axes in panels[1:]:
-        axes.tick_params(axis="y", labelsize=7)
     figure.suptitle(str(measurement["gpu"].iloc[0]), fontsize=8)
     return figure
 
@@ -335,5 +332,5 @@ def plot_feasible(feasible: pd.DataFrame, parameter: pd.DataFrame) -> Figure:
     axes.grid(visible=False)
     handles = [Patch(color=colour, label=label) for label, colour in zip(labels, colours, strict=True)]
     marked = axes.get_legend_handles_labels()[0]
-    figure.legend(handles=[*handles, *marked], fontsize=7, ncols=5, loc="outside upper center")
+    figure.legend(handles=[*handles, *marked], ncols=5, loc="outside upper center")
     return figure

@@ -147,7 +147,7 @@ def plot_small_messages(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: s
     axes.set_ylim(0, None)
     axes.set_title(dataset_title(dataset))
     lines = [_line("--", FORMS["refined"].title), _line("-", FORMS["refined_latency"].title)]
-    axes.legend(handles=[*points, *lines], fontsize=7)
+    axes.legend(handles=[*points, *lines])
     return figure
 
 
@@ -231,8 +231,8 @@ def _surface(axes: Axes, values: pd.DataFrame, norm: Normalize, title: str, colo
     )  # fmt: skip
     every = slice(None, None, 3)
     columns = [size_name(float(value)) for value in table.columns]
-    axes.set_xticks((np.arange(table.shape[1]) + 0.5)[every], columns[every], rotation=45, fontsize=7)
-    axes.set_yticks((np.arange(table.shape[0]) + 0.5)[every], [f"{k:g}" for k in table.index][every], fontsize=7)
+    axes.set_xticks((np.arange(table.shape[1]) + 0.5)[every], columns[every], rotation=45)
+    axes.set_yticks((np.arange(table.shape[0]) + 0.5)[every], [f"{k:g}" for k in table.index][every])
     axes.set_xlabel("message size")
     axes.set_title(title, fontsize=8)
     axes.grid(visible=False)
@@ -334,7 +334,7 @@ def plot_time_curves(measurement: pd.DataFrame, prediction: pd.DataFrame, datase
     axes.set_ylabel(_time_label(rows))
     axes.set_title(dataset_title(dataset))
     lines = [_line("--", MODEL_TITLES["refined"]), _line("-", MODEL_TITLES[_CHOSEN])]
-    axes.legend(handles=[*points, *lines], fontsize=7)
+    axes.legend(handles=[*points, *lines])
     return figure
 
 
@@ -369,10 +369,10 @@ def plot_parameter_intervals(fit: pd.DataFrame, measurement: pd.DataFrame) -> Fi
         panel.set_xlim(0.02, 200)
         panel.set_title(title, fontsize=8)
         panel.set_xlabel("GB/s per direction")
-    axes[0].set_yticks(range(len(rows)), map(dataset_title, rows["dataset"]), fontsize=7)
+    axes[0].set_yticks(range(len(rows)), map(dataset_title, rows["dataset"]))
     fitted = Line2D([], [], color=COLOURS[0], marker="o", markersize=3.5, label="fitted rate with 95 % interval")
     explanation = "not determined: other values of this rate fit as well"
-    figure.legend(handles=[fitted], fontsize=7, loc="outside upper center", title=explanation, title_fontsize=7)
+    figure.legend(handles=[fitted], loc="outside upper center", title=explanation, title_fontsize=7)
     return figure
 
 
@@ -402,5 +402,5 @@ def plot_this_machine(measurement: pd.DataFrame) -> Figure:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: size_name(value)))
     axes.set_xlabel("message size")
     axes.set_ylabel("round trip (µs)")
-    axes.legend(fontsize=7)
+    axes.legend()
     return figure

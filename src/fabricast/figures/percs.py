@@ -75,7 +75,6 @@ def plot_counts(count: pd.DataFrame) -> Figure:
     # Tick labels must not overlap: of two close sizes only the larger one is labelled.
     axes.set_xticks([size for size, following in pairwise([*sizes, np.inf]) if following >= 1.5 * size])
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.tick_params(axis="x", labelsize=7)
     axes.set_xlabel("supernodes")
     axes.set_ylabel("directed links")
     axes.legend()
@@ -200,7 +199,7 @@ def plot_placement(case: pd.DataFrame) -> Figure:
         axes.set_title(f"4D-64 on 512 supernodes, {routing}", fontsize=8)
         axes.grid(axis="x", visible=False)
     panels[0].set_ylabel("time of the busiest link (ms)")
-    figure.legend(*panels[0].get_legend_handles_labels(), fontsize=7, ncols=len(placements), loc="outside upper center")
+    figure.legend(*panels[0].get_legend_handles_labels(), ncols=len(placements), loc="outside upper center")
     return figure
 
 
@@ -240,7 +239,7 @@ def plot_sensitivity(case: pd.DataFrame) -> Figure:
                       fontweight=weight)  # fmt: skip
     axes.set_xticks(range(len(mappings)), mappings)
     axes.tick_params(axis="x", labeltop=True)
-    axes.set_yticks(range(len(relative)), relative.index.tolist(), fontsize=7)
+    axes.set_yticks(range(len(relative)), relative.index.tolist())
     axes.set_title("time with direct routes / best of the row (bold: best)", fontsize=8)
     axes.grid(visible=False)
     return figure
@@ -287,7 +286,7 @@ def plot_packets(comparison: pd.DataFrame) -> Figure:
     left.set_ylabel("packet level (ms)")
     right.set_ylabel("packet level / busiest link")
     right.axhline(1, color="0.5", linewidth=0.8)
-    left.legend(fontsize=7)
+    left.legend()
     return figure
 
 
@@ -325,7 +324,7 @@ def plot_search(search: pd.DataFrame, case: pd.DataFrame, comparison: pd.DataFra
             axes.plot(bound * 1e3, y, "o", color=colour, markersize=4)
             if packet is not None:
                 axes.plot(packet * 1e3, y, "x", color=colour, markersize=4)
-        axes.set_yticks(range(len(shown)), [entry[0] for entry in shown], fontsize=7)
+        axes.set_yticks(range(len(shown)), [entry[0] for entry in shown])
         plain_log_scale(axes, "x")
         axes.set_xlabel("time (ms)")
         axes.set_title(name, fontsize=8)
@@ -337,7 +336,7 @@ def plot_search(search: pd.DataFrame, case: pd.DataFrame, comparison: pd.DataFra
         Line2D([], [], color=COLOURS[0], linewidth=3, label="direct routes"),
         Line2D([], [], color=COLOURS[1], linewidth=3, label="indirect routes"),
     ]
-    figure.legend(handles=marks, fontsize=7, ncols=4, loc="outside upper center")
+    figure.legend(handles=marks, ncols=4, loc="outside upper center")
     return figure
 
 
@@ -381,7 +380,7 @@ def plot_two_supernodes(example: pd.DataFrame, grid: tuple[int, int]) -> Figure:
         right.bar(np.arange(len(classes)) + shift, wrap_rows["max_messages"], width=0.38, color=colour, label=label)
     right.set_xticks(range(len(classes)), [f"{name} links" for name in classes])
     right.set_ylabel("messages on the busiest link")
-    right.legend(fontsize=7)
+    right.legend()
     right.grid(axis="x", visible=False)
     return figure
 
@@ -427,7 +426,7 @@ def plot_importance(feature: pd.DataFrame) -> Figure:
     firm = rows["importance"] > rows["spread"]
     axes.barh(range(len(rows)), rows["importance"], color=np.where(firm, COLOURS[0], ASSUMED_COLOUR),
               xerr=rows["spread"], error_kw={"elinewidth": 0.8})  # fmt: skip
-    axes.set_yticks(range(len(rows)), [_feature_text(name) for name in rows["feature"]], fontsize=7)
+    axes.set_yticks(range(len(rows)), [_feature_text(name) for name in rows["feature"]])
     axes.set_xlabel("loss of R² when the feature is shuffled, on unseen workloads and mappings")
     explained = 100 * float(rows["r2"].iloc[0])
     axes.set_title(

@@ -16,6 +16,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, LogFormatter
+from numpy.typing import NDArray
 
 from fabricast.inputs.files import atomic_write
 
@@ -35,6 +36,7 @@ __all__ = [
     "save_entries",
     "save_figure",
     "size_name",
+    "statements_at_left",
 ]
 
 COLUMN_WIDTH_IN = 3.5
@@ -43,13 +45,19 @@ PAGE_WIDTH_IN = 7.0
 
 def legend_below(axes: Axes, columns: int = 2) -> None:
     """Put the legend of a panel below its horizontal axis, where no data are."""
-    axes.legend(fontsize=7, ncols=columns, loc="upper center", bbox_to_anchor=(0.5, -0.2), borderaxespad=0)
+    axes.legend(ncols=columns, loc="upper center", bbox_to_anchor=(0.5, -0.2), borderaxespad=0)
 
 
 def lines_between_columns(axes: Axes, columns: int) -> None:
     """Draw lines between columns at whole numbers whose marks stand beside each other."""
     for edge in np.arange(columns - 1) + 0.5:
         axes.axvline(edge, color="0.9", linewidth=0.5, zorder=0)
+
+
+def statements_at_left(axes: Axes, places: Sequence[float] | NDArray[np.float64], texts: Sequence[str]) -> None:
+    """Write a left-aligned statement at each place of the vertical axis of a figure as wide as a page."""
+    axes.set_yticks(places, texts, ha="left")
+    axes.tick_params(axis="y", pad=265, length=0)
 
 
 def plain_log_scale(axes: Axes, name: Literal["x", "y"]) -> None:

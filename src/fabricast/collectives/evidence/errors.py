@@ -12,12 +12,33 @@ from fabricast.collectives.constants import Constants
 from fabricast.collectives.evidence.measured import SIZE_CLASSES, MeasuredCase, measured_cases, measured_machine
 from fabricast.collectives.model import CollectiveModel
 from fabricast.collectives.step_rates import Transport, ring_hops
+from fabricast.core.resources import published
+from fabricast.inputs.csv_files import CsvRow, read_csv
 from fabricast.nccl.costs import steps_of
 
-__all__ = ["BAND", "case_times", "error_table", "machine_errors", "one_row_per_size"]
+__all__ = [
+    "BAND",
+    "LEFT_OUT",
+    "case_times",
+    "error_table",
+    "machine_errors",
+    "one_row_per_size",
+    "recorded_errors",
+]
 
 #: Share of an error that is within the band.
 BAND = 0.15
+#: Name of the forecasts of machines that were left out of the fit of the constants.
+LEFT_OUT = "fabricast, machine left out of the fit"
+_RECORD = "transport", "size_class", "forecast", "rows", "machines", "median", "within_band", "worst"
+
+
+def recorded_errors() -> list[CsvRow]:
+    """Return the errors in config/published/collectives/errors.csv.
+
+    `scripts/fit_collectives.py` records them, because a fit without each machine would delay every run.
+    """
+    return read_csv(published() / "collectives" / "errors.csv", _RECORD)
 
 
 def _alpha_beta(case: MeasuredCase) -> NDArray[np.float64]:

@@ -8,7 +8,13 @@ from pathlib import Path
 
 import pandas as pd
 
-from fabricast.collectives.evidence.errors import case_times, error_table, one_row_per_size
+from fabricast.collectives.evidence.errors import (
+    LEFT_OUT,
+    case_times,
+    error_table,
+    one_row_per_size,
+    recorded_errors,
+)
 from fabricast.collectives.evidence.measured import MeasuredCase, measured_cases, measured_machine, size_class
 from fabricast.collectives.forecast import CollectiveForecast, forecast_prepared
 from fabricast.collectives.inputs import CollectiveInputs, prepare
@@ -22,8 +28,6 @@ __all__ = ["CollectiveTables", "collective_tables", "user_forecast"]
 
 _FORECASTS = {"fabricast": "forecast_s", "nccl_estimate": "nccl_s", "alpha_beta": "alpha_beta_s"}
 _STUDY = "collectives"
-#: Name of the errors of left-out machines in errors.csv.
-LEFT_OUT = "fabricast, machine left out of the fit"
 
 
 @dataclass(frozen=True)
@@ -151,18 +155,14 @@ def _cases(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _left_out_errors() -> pd.DataFrame:
-    """Return the recorded errors of forecasts of machines that are left out of the fit of the constants.
-
-    They are recorded by `scripts/fit_collectives.py`, because a fit for each machine would delay every run.
-    """
-    names = ["transport", "size_class", "forecast", "rows", "machines", "median", "within_band", "worst"]
+    """Return the recorded errors of forecasts of machines that are left out of the fit of the constants."""
     return pd.DataFrame(
         {
             "transport": row["transport"], "size_class": row["size_class"], "forecast": "fabricast_left_out",
             **{name: int(row.number(name)) for name in ("rows", "machines")},
             **{name: row.number(name) for name in ("median", "within_band", "worst")},
         }
-        for row in read_csv(published() / "collectives" / "errors.csv", names)
+        for row in recorded_errors()
         if row["forecast"] == LEFT_OUT
     )  # fmt: skip
 

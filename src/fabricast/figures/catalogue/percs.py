@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fabricast.figures.catalogue import Entry, lazy_module, readings_entry
 from fabricast.percs.workloads import EXAMPLE_GRID
 
@@ -12,6 +14,11 @@ plots = lazy_module("fabricast.figures.percs")
 _EXPECTED = "; times of indirect routes use expected loads, and nearly all packet-level runs are slower."
 #: Patterns of the talk.
 _PATTERNS = ("2D", "4D", "MChalf")
+
+
+def _of_talk(workloads: Sequence[str], supernodes: int) -> list[str]:
+    """Return the workloads of a run that the talk shows."""
+    return [f"{pattern}-{supernodes}" for pattern in _PATTERNS if f"{pattern}-{supernodes}" in workloads]
 
 
 FIGURES = (
@@ -64,10 +71,7 @@ FIGURES = (
     Entry(
         "times_small",
         "Times on 64 supernodes",
-        lambda read, values: plots.plot_times(
-            read("network_case"),
-            [f"{pattern}-64" for pattern in _PATTERNS if f"{pattern}-64" in values["workloads"]],
-        ),
+        lambda read, values: plots.plot_times(read("network_case"), _of_talk(values["workloads"], 64)),
         "Time of communication on 64 supernodes by mapping and routing; points are means over random mappings, lines "
         "their range, and bars the lower bound. With direct routes, random nodes are fastest for the 4D stencil and "
         "the multicast, and blocks on supernodes for the 2D stencil.",
@@ -75,10 +79,7 @@ FIGURES = (
     Entry(
         "times_large",
         "Times on 300 supernodes",
-        lambda read, values: plots.plot_times(
-            read("network_case"),
-            [f"{pattern}-300" for pattern in _PATTERNS if f"{pattern}-300" in values["workloads"]],
-        ),
+        lambda read, values: plots.plot_times(read("network_case"), _of_talk(values["workloads"], 300)),
         "Time of communication on 300 supernodes with 307,200 tasks, as above. The totals of the slide include "
         "computation, whose times are not published" + _EXPECTED,
         wanted=lambda settings: any(name.endswith("-300") for name in settings.percs.workloads),

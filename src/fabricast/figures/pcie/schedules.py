@@ -69,7 +69,7 @@ def plot_schedule_distribution(histogram: pd.DataFrame, summary: pd.DataFrame, r
     ]
     naive_label = "naive order (black: equal in both)"
     handles.append(Line2D([], [], color="black", linestyle=":", linewidth=1, label=naive_label))
-    figure.legend(handles=handles, fontsize=7, ncols=4, loc="outside upper center")
+    figure.legend(handles=handles, ncols=4, loc="outside upper center")
     for ax in list(axes.flat)[len(panels) :]:
         ax.axis("off")
     return figure

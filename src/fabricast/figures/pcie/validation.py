@@ -178,7 +178,7 @@ def plot_error_by_size(error_band: pd.DataFrame, set_name: str, tolerance: float
     panels[0].set_ylabel(f"copies within ±{100 * tolerance:g} % (%)")
     panels[0].set_ylim(0, 103)
     handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=7)
+    figure.legend(handles, labels, loc="outside lower center", ncols=4)
     return figure
 
 
@@ -223,7 +223,7 @@ def plot_model_hardware(error_band: pd.DataFrame, subsets: dict[str, str], toler
                 xticklabels=[f"{subsets[subset]}\n{_short(origin)}" for subset, origin in columns],
                 cbar_kws={"label": f"within ±{100 * tolerance:g} % (%); black: below 50", "extend": "min"})  # fmt: skip
     many = len(columns) > 6
-    axes.tick_params(axis="x", rotation=40 if many else 0, labelsize=7)
+    axes.tick_params(axis="x", rotation=40 if many else 0)
     if many:
         plt.setp(axes.get_xticklabels(), ha="right", rotation_mode="anchor")
     axes.grid(visible=False)
@@ -267,7 +267,6 @@ def plot_worst_case(
     draw_tree(tree, link_load(tree, arcs, rho), top)
     scale = figure.colorbar(plt.cm.ScalarMappable(Normalize(0, 1), LOADS), ax=top, shrink=0.7, aspect=18)
     scale.set_label("link load (share of capacity)", fontsize=7)
-    scale.ax.tick_params(labelsize=7)
     ends_of_worst = ends.iloc[int(worst["item"])]
     named = f"{ends_of_worst['source']}→{ends_of_worst['target']}"
     error = f"time {100 * worst['relative_error']:+.0f} % against the packet simulator"
@@ -275,10 +274,10 @@ def plot_worst_case(
     y = np.arange(len(arcs))
     bottom.barh(y - 0.2, graph_rows["predicted"] * 1e3, height=0.36, color=COLOURS[0], label="model")
     bottom.barh(y + 0.2, graph_rows["reference"] * 1e3, height=0.36, color=COLOURS[4], label="packet simulator")
-    bottom.set_yticks(y, [f"{s}→{t}" for s, t in zip(ends["source"], ends["target"], strict=True)], fontsize=7)
+    bottom.set_yticks(y, [f"{s}→{t}" for s, t in zip(ends["source"], ends["target"], strict=True)])
     bottom.invert_yaxis()
     bottom.set_xlabel("elapsed time (ms)")
-    bottom.legend(fontsize=7, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
+    bottom.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
     bottom.grid(axis="y", visible=False)
     return figure
 
@@ -315,6 +314,6 @@ def plot_error_features(feature: pd.DataFrame, subset: str, origin: str) -> Figu
     axes.set_yticks(y, list(order))
     axes.invert_yaxis()
     axes.set_xlabel("loss of cross-validated R² when the feature is shuffled")
-    axes.legend(fontsize=7)
+    axes.legend()
     axes.grid(axis="y", visible=False)
     return figure

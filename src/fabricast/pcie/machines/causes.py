@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pandas as pd
 
 from fabricast.core.warnings import Warning, WarningCode
 from fabricast.pcie.graphs.rates import LinkRates
-from fabricast.pcie.machines.group_rates import slow_link_texts
+from fabricast.pcie.machines.group_rates import copies_over, slow_link_warnings
 from fabricast.pcie.measurements.measured_graph import MeasuredGraph
 from fabricast.pcie.topology.memory import HOST
-from fabricast.pcie.topology.paths import link_labels
 from fabricast.pcie.topology.tree import PcieTree, single_copy_rate_of
 
 __all__ = ["causes"]
@@ -48,28 +47,14 @@ def causes(tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.DataFrame, 
     Warning
         Cause and the command that checks it.
     """
-    for text in slow_link_texts(rates.link_rates, rates.one_way_bytes_per_s):
-        yield Warning(WarningCode.SLOW_ENDPOINT, text)
-    explained = _explained(tree, [flow for graph in graphs for flow in graph.flows], rates)
+    yield from slow_link_warnings(rates)
+    explained = copies_over(tree, [flow for graph in graphs for flow in graph.flows], rates.link_rates)
     is_other = np.array([explained.isdisjoint(graph.flows) for graph in graphs], dtype=bool)
     others = [graph for graph, is_one in zip(graphs, is_other, strict=True) if is_one]
     yield from _slow_endpoint(tree, others, rows[is_other])
     isolated = {graph.flows[0]: graph.total_bytes_per_s for graph in graphs if len(graph.flows) == 1}
     yield from _slow_direction({flow: rate for flow, rate in isolated.items() if flow not in explained})
     yield from _slow_everywhere(tree, isolated)
-
-
-def _explained(tree: PcieTree, flows: Iterable[tuple[str, str]], rates: LinkRates) -> set[tuple[str, str]]:
-    """Return the copies between GPUs whose route has a slow link."""
-    if not rates.link_rates:
-        return set()
-    labels = link_labels(tree)
-    return {
-        flow
-        for flow in flows
-        if set(flow) <= tree.endpoint_number.keys()
-        and any(labels[link] in rates.link_rates for link in tree.route(*flow))
-    }
 
 
 def _slow_endpoint(tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.DataFrame) -> Iterator[Warning]:

@@ -23,7 +23,7 @@ from fabricast.pcie.graphs.rates import CopyTimes
 from fabricast.pcie.machines.calibrate import calibrate_machine
 from fabricast.pcie.machines.calibration import Calibration, uncalibrated
 from fabricast.pcie.machines.exclusion import Reason
-from fabricast.pcie.machines.group_rates import slow_link_texts
+from fabricast.pcie.machines.group_rates import slow_link_warnings
 from fabricast.pcie.machines.limits import with_inter_socket_capacity
 from fabricast.pcie.machines.shared_limits import limits_of
 from fabricast.pcie.measurements.files import copies_of_machine
@@ -280,18 +280,11 @@ class EngineModel:
     def warnings(self) -> list[Warning]:
         """Return the sources of the rates and the assumptions about all graphs so far."""
         values = self.calibration.values
-        rates = self.calibration.rates
-        slow = slow_link_texts(rates.link_rates, rates.one_way_bytes_per_s)
-        lines = (
-            self._contradictions()
-            + [Warning(WarningCode.SLOW_ENDPOINT, text) for text in slow]
-            + [
-                Warning(
-                    WarningCode.CALIBRATED_RATE, f"{name.replace('_', ' ')} {_quantity(name, values[name])}: {source}"
-                )
-                for name, source in self.calibration.sources.items()
-            ]
-        )
+        lines = self._contradictions() + slow_link_warnings(self.calibration.rates)
+        lines += [
+            Warning(WarningCode.CALIBRATED_RATE, f"{name.replace('_', ' ')} {_quantity(name, values[name])}: {source}")
+            for name, source in self.calibration.sources.items()
+        ]
         for code, text in _ASSUMPTIONS.items():
             count = self._counts[code]
             if count:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from fabricast.core.warnings import Warning, WarningCode
+from fabricast.pcie.graphs.rates import LinkRates
 from fabricast.pcie.topology.memory import ends_of, is_host, root_complex_of
 from fabricast.pcie.topology.paths import PathClass, link_labels
 from fabricast.pcie.topology.tree import PcieTree
@@ -14,12 +16,13 @@ from fabricast.pcie.topology.tree import PcieTree
 __all__ = [
     "GROUPED_CLASSES",
     "IsolatedCopy",
+    "copies_over",
     "group_of",
     "group_rate_sources",
     "group_rate_values",
     "rates_of_groups",
     "slow_groups",
-    "slow_link_texts",
+    "slow_link_warnings",
     "slow_links",
     "without_slow_links",
 ]
@@ -158,57 +161,62 @@ def _slowest_link(routes: Mapping[tuple[PathClass, IsolatedCopy], list[str]]) ->
     return (min(slow)[-1], min(slow)[0]) if slow else None
 
 
+def copies_over(tree: PcieTree, flows: Iterable[tuple[str, str]], slow: Mapping[str, float]) -> set[tuple[str, str]]:
+    """Return the copies between endpoints whose route has a link of `slow_links`."""
+    if not slow:
+        return set()
+    labels = link_labels(tree)
+    return {
+        flow
+        for flow in flows
+        if set(flow) <= tree.endpoint_number.keys() and any(labels[link] in slow for link in tree.route(*flow))
+    }
+
+
 def without_slow_links(
     tree: PcieTree, copies: Sequence[IsolatedCopy], slow: Mapping[str, float], *, both_ways: bool = False
 ) -> list[IsolatedCopy]:
     """Return the copies, or bidirectional pairs, whose route has no link of `slow_links`."""
-    if not slow:
-        return list(copies)
-    labels = link_labels(tree)
-
-    def is_slow(source: str, target: str) -> bool:
-        return bool(source) and any(labels[link] in slow for link in tree.route(source, target))
-
-    return [
-        copy
+    flows = [
+        {(copy.source, copy.target), (copy.target, copy.source)} if both_ways else {(copy.source, copy.target)}
         for copy in copies
-        if not (is_slow(copy.source, copy.target) or (both_ways and is_slow(copy.target, copy.source)))
     ]
+    over = copies_over(tree, set().union(*flows), slow)
+    return [copy for copy, each in zip(copies, flows, strict=True) if over.isdisjoint(each)]
 
 
-def slow_link_texts(slow: Mapping[str, float], usual_bytes_per_s: float) -> list[str]:
-    """Return one sentence for each GPU or link that slows all its copies.
+def slow_link_warnings(rates: LinkRates) -> list[Warning]:
+    """Return one warning for each GPU or link that slows all its copies.
 
     Parameters
     ----------
-    slow : mapping of str to float
-        Result of `slow_links`.
-    usual_bytes_per_s : float
-        Rate of single copies over other links.
+    rates : LinkRates
+        Calibrated rates, with the result of `slow_links`.
 
     Examples
     --------
-    >>> slow_link_texts({"endpoint 6 sends": 3.93e9, "link S1 > RC": 13e9}, 26e9)[1].partition(":")[0]
+    >>> rates = LinkRates(26e9, 24e9, link_rates={"endpoint 6 sends": 3.93e9, "link S1 > RC": 13e9})
+    >>> slow_link_warnings(rates)[1].text.partition(":")[0]
     'all single copies through link S1 > RC reach 13 GB/s, others 26 GB/s'
     """
+    usual = f"{rates.one_way_bytes_per_s / 1e9:.4g} GB/s"
     gpus: dict[str, list[str]] = {}
     texts = []
     check = "check the width and generation of {} link under load ('lspci -vv', LnkSta)"
-    for label, rate in slow.items():
+    for label, rate in rates.link_rates.items():
         kind, name, *rest = label.split()
         if kind == "endpoint":
             gpus.setdefault(name, []).append(f"{rest[0]} {rate / 1e9:.4g} GB/s")
         else:
             texts.append(
-                f"all single copies through {label} reach {rate / 1e9:.4g} GB/s, others {usual_bytes_per_s / 1e9:.4g} "
-                f"GB/s: {check.format('this')}"
+                f"all single copies through {label} reach {rate / 1e9:.4g} GB/s, others {usual}: {check.format('this')}"
             )
     of_gpus = [
-        f"GPU {gpu} {' and '.join(sorted(parts, reverse=True))} in all its single copies, other GPUs reach "
-        f"{usual_bytes_per_s / 1e9:.4g} GB/s: {check.format('its')}"
+        f"GPU {gpu} {' and '.join(sorted(parts, reverse=True))} in all its single copies, other GPUs reach {usual}: "
+        f"{check.format('its')}"
         for gpu, parts in gpus.items()
     ]
-    return of_gpus + texts
+    return [Warning(WarningCode.SLOW_ENDPOINT, text) for text in of_gpus + texts]
 
 
 def _with_neighbours(tree: PcieTree, slow: Mapping[str, float], measured: Sequence[IsolatedCopy]) -> dict[str, float]:
