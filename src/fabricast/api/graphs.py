@@ -109,6 +109,9 @@ def graph(
     if not isinstance(arcs, Iterable) or isinstance(arcs, str | bytes):
         raise InputError(f"is {arcs!r}, expected pairs of source and target", argument="arcs")
     pairs = _numbered(list(arcs), None if tree is None else with_host_memory(tree))
+    for argument, value in (("size", size), ("start_s", start_s)):
+        if not isinstance(value, str | float | int | Iterable):
+            raise InputError(f"is {value!r}, expected one value, or one per copy", argument=argument)
     sizes = [size] if isinstance(size, str | float | int) else list(size)
     starts = [start_s] if isinstance(start_s, float | int) else list(start_s)
     for argument, values in (("size", sizes), ("start_s", starts)):

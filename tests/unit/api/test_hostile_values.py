@@ -46,6 +46,11 @@ def test_numbers_of_functions_are_checked():
         fc.link_loads(np.ones((4, 4)))
     with pytest.raises(InputError, match="do not delimit 1 copies"):
         dataclasses.replace(fc.graph([(0, 1)]), offset=np.array([0, 5]))
+    for copies in (lambda: fc.all_to_all(TREE, size=None), lambda: fc.simulate("storm8", [(0, 1)], size=None)):
+        with pytest.raises(InputError, match="size is None, expected one value, or one per copy"):
+            copies()
+    with pytest.raises(InputError, match="start_s is None, expected one value, or one per copy"):
+        fc.graph([(0, 1)], start_s=None)
     with pytest.raises(InputError, match="threads is 2.5"):
         fc.predict(TREE, [(0, 1)], bandwidth=1e9, threads=2.5)
 

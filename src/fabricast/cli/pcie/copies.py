@@ -100,7 +100,7 @@ def simulate(
     size_bytes = size_of(size)
     check_output(output, ".csv", ".parquet", inputs=(graphs, parameters, topology))
     threads = check_threads(threads)
-    patterns = Patterns(graphs, all_to_all, halo, ring, host_to_all=False, copies=copies)
+    patterns = Patterns(graphs, all_to_all, halo, ring, host_to_all=None, copies=copies)
     chosen = _hardware(
         hardware, payload_bytes, split_bytes, piece_cost_ns=piece_cost_ns, buffering=buffering, switching=switching,
         hop_latency_ns=hop_latency_ns, header_credits=header_credits, data_credits=data_credits,

@@ -27,8 +27,10 @@ class Patterns:
         Size of each copy between all pairs of GPUs.
     halo : str or None
         Process grid such as ``4x2``.
-    ring, host_to_all : bool
-        Whether every GPU copies to the next one, or reads from its nearest host memory.
+    ring : bool
+        Whether every GPU copies to the next one.
+    host_to_all : bool or None
+        Whether every GPU reads from its nearest host memory; None for a command without host memory.
     copies : str or None
         List of copies such as ``0>3 1>3``.
 
@@ -42,7 +44,7 @@ class Patterns:
     all_to_all: str | None
     halo: str | None
     ring: bool
-    host_to_all: bool
+    host_to_all: bool | None
     copies: str | None
 
     def __post_init__(self) -> None:
@@ -52,9 +54,10 @@ class Patterns:
         given = [self.file, self.all_to_all, self.halo, self.ring or None, self.host_to_all or None, self.copies]
         count = sum(value is not None for value in given)
         if count != 1:
+            host = "" if self.host_to_all is None else "--host-to-all, "
             raise InputError(
                 f"{count} sets of copies are specified, expected exactly one of: a file of graphs, --all-to-all SIZE, "
-                "--halo GRID, --ring, --host-to-all, --copies LIST"
+                f"--halo GRID, --ring, {host}--copies LIST"
             )
 
     def graphs(self, tree: PcieTree, size_bytes: float) -> CongestionGraphs:
