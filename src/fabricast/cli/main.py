@@ -48,7 +48,8 @@ def _root(
 #: Remedy on the command line, by type of error.
 _HELP = {
     "NoAcceleratorError": "; specify --include-display to include graphics cards (class 0300)",
-    "UnknownSpeedError": "; specify --parameters, --bandwidth or --measurements (simulate: --generation and --width)",
+    "UnknownSpeedError": "; specify --bandwidth, --measurements or --parameters (simulate: --generation and --width), "
+    "or import the file with 'fabricast topology import FILE --gpu MODEL -o machine.yaml'",
     "PeerLinkError": "; specify --pcie-only to route these copies over the PCIe tree",
 }
 

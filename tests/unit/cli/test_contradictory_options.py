@@ -13,8 +13,10 @@ from tests.unit.pcie.topology.test_listings import groups, matrix
     (["collective", "storm8", "--transport", "p2p", "--env", "NCCL_P2P_DISABLE=1"], "is p2p, but NCCL_P2P_DISABLE is set"),
     (["topology", "import", "topo.txt", "--gpu", "A100", "--link", "gen5x16"], "is 'gen5x16', but A100 has at most gen4x16"),
     (["validate", "storm8", "p2p.txt", "--system", "one"], "is 'one', but output of p2pBandwidthLatencyTest is of one machine"),
-    (["simulate", "storm8", "--ring", "--copies", "0>1"], "--halo GRID, --ring, --copies LIST"),
-    (["predict", "storm8", "--ring", "--copies", "0>1"], "--halo GRID, --ring, --host-to-all, --copies LIST"),
+    (["simulate", "storm8"], "--halo GRID, --ring, --copies LIST"),
+    (["predict", "storm8"], "--halo GRID, --ring, --host-to-all, --copies LIST"),
+    (["predict", "storm8", "--ring", "--copies", "0>1"], "--ring and --copies exclude each other"),
+    (["predict", "storm8", "256MB", "--host-to-all"], "the file 256MB and --host-to-all exclude each other"),
     (["network", "loads", "4D-64", "--tiles", "5"], "is 5, but only matrices have several instances"),
 ])  # fmt: skip
 def test_contradictory_options_are_refused(tmp_path, monkeypatch, arguments, message):

@@ -51,14 +51,16 @@ class Patterns:
         if self.all_to_all is not None and self.all_to_all.startswith("-"):
             text = f"is '{self.all_to_all}', expected the size of each copy, for example --all-to-all 64MiB"
             raise InputError(text, argument="all-to-all")
-        given = [self.file, self.all_to_all, self.halo, self.ring or None, self.host_to_all or None, self.copies]
-        count = sum(value is not None for value in given)
-        if count != 1:
-            host = "" if self.host_to_all is None else "--host-to-all, "
-            raise InputError(
-                f"{count} sets of copies are specified, expected exactly one of: a file of graphs, --all-to-all SIZE, "
-                f"--halo GRID, --ring, {host}--copies LIST"
-            )
+        options = {
+            f"the file {self.file}": self.file, "--all-to-all SIZE": self.all_to_all, "--halo GRID": self.halo,
+            "--ring": self.ring or None, "--host-to-all": self.host_to_all or None, "--copies LIST": self.copies,
+        }  # fmt: skip
+        given = [name.split(" ")[0] if name[0] == "-" else name for name, value in options.items() if value is not None]
+        if len(given) > 1:
+            raise InputError(f"{' and '.join(given)} exclude each other, expected one; --size is the size of each copy")
+        if not given:
+            patterns = [name for name in list(options)[1:] if self.host_to_all is not None or name != "--host-to-all"]
+            raise InputError(f"no copies are specified, expected a file of graphs or one of: {', '.join(patterns)}")
 
     def graphs(self, tree: PcieTree, size_bytes: float) -> CongestionGraphs:
         """Return the graph of the pattern.

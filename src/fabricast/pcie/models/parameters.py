@@ -183,8 +183,7 @@ def machine_parameters(
             )
     if "bandwidth" not in values:
         raise UnknownSpeedError(
-            f"topology '{tree.name}' has no link speed, expected the bandwidth of a single copy; specify, measure or "
-            "calibrate it"
+            f"topology '{tree.name}' has no link speed, expected it or the bandwidth of a single copy"
         )
     bandwidth = values["bandwidth"]
     if tree.link_bytes_per_s is not None and bandwidth.value > tree.link_bytes_per_s:

@@ -13,6 +13,7 @@ from fabricast.core.warnings import Warning, WarningCode
 
 __all__ = [
     "INTER_SOCKET_ASSUMED",
+    "LINK_SPEED_REMEDY",
     "MemoryNode",
     "PeerLink",
     "RouteRule",
@@ -28,6 +29,11 @@ __all__ = [
 INTER_SOCKET_ASSUMED = Warning(
     WarningCode.INTER_SOCKET_CAPACITY_ASSUMED,
     "the link between sockets is assumed to have the bandwidth of one PCIe link",
+)
+#: How to specify link speeds that no file has.
+LINK_SPEED_REMEDY = (
+    "specify them with 'fabricast topology import FILE --gpu MODEL' or '--link gen4x16'; 'sudo lspci -vv' prints "
+    "LnkCap and LnkSta"
 )
 
 

@@ -20,6 +20,7 @@ from fabricast.pcie.topology.memory import UNLIMITED
 from fabricast.pcie.topology.nccl import read_nccl
 from fabricast.pcie.topology.parts import (
     INTER_SOCKET_ASSUMED,
+    LINK_SPEED_REMEDY,
     MemoryNode,
     PeerLink,
     Vertex,
@@ -274,11 +275,11 @@ def _link_warnings(machine: Machine, below: list[Device], reference: float | Non
     def add(code: WarningCode, text: str) -> None:
         warnings.append(Warning(code, text))
 
-    missing = sum(device.bytes_per_s is None for device in below)
+    missing = [device.bus_id for device in below if device.bytes_per_s is None]
     if missing:
-        remedy = "specify the GPU model (--gpu) or the link (--link gen4x16); 'sudo lspci -vv' prints LnkCap and LnkSta"
-        assumed = f"assumed {reference / 1e9:.2f} GB/s" if reference else remedy
-        add(WarningCode.LINK_SPEED_MISSING, f"{missing} of {len(below)} links have no recorded speed; {assumed}")
+        assumed = f"assumed {reference / 1e9:.2f} GB/s" if reference else LINK_SPEED_REMEDY
+        named = f"{len(missing)} of {len(below)} links have no recorded speed ({', '.join(missing[:4])})"
+        add(WarningCode.LINK_SPEED_MISSING, f"{named}; {assumed}")
     if reference is not None and reference <= _IDLE_BYTES_PER_S and not machine.has_maximum_speeds:
         add(
             WarningCode.IDLE_LINKS,

@@ -238,6 +238,15 @@ def test_verbose_lspci_has_tree_and_links(tmp_path):
     assert [node.name for node in tree.memory_nodes] == ["NUMA0"]
 
 
+@pytest.mark.parametrize("printed", ["Class [0302]: Device [10de:2330] (rev a1)", "0302: 10de:2330 (rev a1)"])
+def test_numbers_of_lspci_without_its_database_are_read(tmp_path, printed):
+    text = lspci().replace("3D controller: NVIDIA Corporation GA100 [A100 PCIe 40GB] (rev a1)", printed)
+    text += f"07:00.0 {printed.replace('0302', '0200')}\n\tNUMA node: 0\n"
+    (tmp_path / "lspci.txt").write_text(text.replace("Audio device: NVIDIA Corporation", "0403: 10de:22bc"))
+    tree = import_machine([tmp_path / "lspci.txt"], network_cards=True)
+    assert len(tree.accelerator_names) == 3 and len(tree.endpoint_names) == 4
+
+
 def test_a_narrow_link_is_a_warning_in_every_forecast(tmp_path):
     (tmp_path / "lspci.txt").write_text(lspci(gpu_status="Speed 16GT/s, Width x4 (downgraded)"))
     tree = import_machine([tmp_path / "lspci.txt"])

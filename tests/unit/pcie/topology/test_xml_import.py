@@ -102,7 +102,8 @@ def test_missing_and_slow_link_speeds_in_hwloc_files(tmp_path):
     text = hwloc_xml(package(host(device("a", speed="0") + device("b") + device("c") + device("d", speed="7.875"))))
     tree = import_xml(write_xml(tmp_path, text))
     assert [tree.vertex(name).capacity for name in tree.endpoint_names] == [1.0, 1.0, 1.0, 0.5]
-    assert any(one.text.startswith("1 of 4 links have no recorded speed; assumed 15.75 GB/s") for one in tree.warnings)
+    (text,) = [one.text for one in tree.warnings if one.code is WarningCode.LINK_SPEED_MISSING]
+    assert text == f"1 of 4 links have no recorded speed ({tree.vertex('0').label}); assumed 15.75 GB/s"
 
 
 def test_graphics_cards_require_include_display(tmp_path):

@@ -32,13 +32,17 @@ _SPEEDS = (2.5, 5.0, 8.0, 16.0, 32.0, 64.0)
 _NODE = re.compile(r"NUMA node: (-?\d{1,15})")
 _PAYLOAD = re.compile(r"MaxPayload (\d{1,15}) bytes, MaxReadReq (\d{1,15}) bytes")
 _ACCESS = re.compile(r"ACSCtl:.*ReqRedir([+-])")
+# Classes and vendors by name, as of -nn, or as of -n. Without its database lspci prints numbers only.
 _ACCELERATOR = re.compile(
-    r"(3D controller|Processing accelerators?|Co-processor|Display controller|\[0302\]|\[1200\]|\[0b40\]|\[0380\])"
+    r"3D controller|Processing accelerators?|Co-processor|Display controller|\[(0302|1200|0b40|0380)\]|"
+    r"^(0302|1200|0b40|0380):"
 )
-_DISPLAY = re.compile(r"VGA compatible controller.*(NVIDIA|AMD/ATI)|\[0300\].*(NVIDIA|AMD/ATI)")
-_VENDOR = re.compile(r"NVIDIA|AMD/ATI|Advanced Micro Devices.*Instinct|Intel.*(Max|Gaudi)|Habana|Xilinx")
+_DISPLAY = re.compile(r"(VGA compatible controller|\[0300\]|^0300:).*(NVIDIA|AMD/ATI|\b(10de|1002):)")
+_VENDOR = re.compile(
+    r"NVIDIA|AMD/ATI|Advanced Micro Devices.*Instinct|Intel.*(Max|Gaudi)|Habana|Xilinx|\b(10de|1002|1da3|10ee):"
+)
 _MODEL = re.compile(r"NVIDIA[^\[]*\[([^\]]+)\]")
-_CARD = re.compile(r"(Ethernet|Infiniband|Network) controller", re.IGNORECASE)
+_CARD = re.compile(r"(Ethernet|Infiniband|Network) controller|\[02(00|07|80)\]|^02(00|07|80):", re.IGNORECASE)
 _PORT = re.compile(r"Express (?:\(v\d\) )?(Root Port|Upstream Port|Downstream Port|Endpoint|Legacy Endpoint)")
 #: Ports whose link leads to the devices below them; the link of other devices leads to the bridge above.
 _LINK_BELOW = ("Root Port", "Downstream Port")

@@ -9,7 +9,14 @@ from pathlib import Path
 
 from fabricast.core.errors import InputError
 from fabricast.core.warnings import Warning, WarningCode
-from fabricast.pcie.topology.parts import INTER_SOCKET_ASSUMED, MemoryNode, PeerLink, Vertex, imported_name
+from fabricast.pcie.topology.parts import (
+    INTER_SOCKET_ASSUMED,
+    LINK_SPEED_REMEDY,
+    MemoryNode,
+    PeerLink,
+    Vertex,
+    imported_name,
+)
 from fabricast.pcie.topology.tree import PATH_CLASSES, PcieTree
 
 __all__ = ["ClassMatrix", "tree_of_classes"]
@@ -89,11 +96,7 @@ def tree_of_classes(
         )
     if link_bytes_per_s is None:
         warnings.append(
-            Warning(
-                WarningCode.LINK_SPEED_MISSING,
-                f"{program} prints no link speeds: specify the GPU model (--gpu) or the link (--link gen4x16); "
-                "'lspci -vv' prints LnkCap and LnkSta",
-            )
+            Warning(WarningCode.LINK_SPEED_MISSING, f"{program} prints no link speeds: {LINK_SPEED_REMEDY}")
         )
     if len(builder.sockets) > 1:
         warnings.append(INTER_SOCKET_ASSUMED)
