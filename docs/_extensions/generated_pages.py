@@ -95,6 +95,49 @@ def _collective_errors() -> str:
     return _markdown_table(["machine", "transport", *SIZE_CLASSES], rows)
 
 
+def _host_copies() -> str:
+    """Measured rates of copies between host memory and a GPU, by size."""
+    names = ["gpu", "program", "size_bytes", "copies", "median_gb_per_s", "lowest_gb_per_s", "highest_gb_per_s"]
+    rows = read_csv(published() / "host_copy_rates.csv", names, ("repetitions",))
+    gpus = dict.fromkeys(row["gpu"] for row in rows)
+    copies = dict.fromkeys(row["copies"] for row in rows)
+    columns = [(gpu, kind) for gpu in gpus for kind in sorted(copies, reverse=True)]
+    rates: dict[tuple[float, str], dict[tuple[str, str], str]] = {}
+    for row in rows:
+        median, low, high = row["median_gb_per_s"], row["lowest_gb_per_s"], row["highest_gb_per_s"]
+        cells = rates.setdefault((row.number("size_bytes"), row["program"]), {})
+        cells[row["gpu"], row["copies"]] = median if low == high else f"{median} ({low} to {high})"
+    table = [
+        (f"{size / 2**20:.4g}", program, *(rates[size, program].get(column) for column in columns))
+        for size, program in sorted(rates)
+    ]
+    return _markdown_table(["MiB", "program", *(f"{gpu}, {kind}" for gpu, kind in columns)], table)
+
+
+def _unprobed() -> str:
+    """Ratios of measured times to the earliest time of forecasts that lack a probe."""
+    names = ["limit", "machines", "graphs", "in_range", "lowest", "median", "highest"]
+    rows = [
+        (row["limit"], row["machines"], row["graphs"], f"{row.number('in_range'):.0%}" if row["in_range"] else "",
+         *(f"{row.number(name):.2f}" for name in names[4:]))
+        for row in read_csv(published() / "unprobed_errors.csv", names)
+    ]  # fmt: skip
+    columns = ["limit without a probe", "machines", "graphs", "within the range", "lowest", "median", "highest ratio"]
+    return _markdown_table(columns, rows)
+
+
+def _measured_gpus() -> str:
+    """Parameters that `make measured` derived on GPUs."""
+    files = sorted((published() / "measured_gpus").glob("*.csv"))
+    runs = [{one.name: one for one in read_parameters(path)} for path in files]
+    rows = [
+        (f"`{name}`", one.unit, *(f"{run[name].value:.4g}" for run in runs), one.source.rpartition(";")[0])
+        for name, one in runs[0].items()
+    ]
+    gpus = [path.name.partition(".")[0].upper() for path in files]
+    return _markdown_table(["parameter", "unit", *gpus, "measurement"], rows)
+
+
 def _verdicts() -> dict[str, tuple[str, str]]:
     try:
         with open_run(REPOSITORY / "results" / "fabricast.duckdb") as connection:
@@ -297,6 +340,9 @@ def _generate(app: Sphinx) -> None:
         (generated / f"{study}_figures.md").write_text(_figures(study, static), encoding="utf-8")
     (generated / "collectives_constants.md").write_text(_constants(), encoding="utf-8")
     (generated / "collectives_errors.md").write_text(_collective_errors(), encoding="utf-8")
+    (generated / "pcie_host_copies.md").write_text(_host_copies(), encoding="utf-8")
+    (generated / "pcie_unprobed.md").write_text(_unprobed(), encoding="utf-8")
+    (generated / "gpucentric_measured.md").write_text(_measured_gpus(), encoding="utf-8")
     (generated / "gallery.md").write_text(_gallery(static), encoding="utf-8")
     (generated / "command_line.md").write_text(_command_line(), encoding="utf-8")
     (generated / "tables.md").write_text(_tables(), encoding="utf-8")

@@ -9,9 +9,10 @@ from fabricast.cli.main import app
 from fabricast.core.resources import published
 from fabricast.core.warnings import WarningCode
 from fabricast.pcie.machines.engine_model import ENGINE_MODELS
-from fabricast.pcie.machines.expected_errors import expected_errors, graph_classes
+from fabricast.pcie.machines.expected_errors import expected_errors, graph_classes, unprobed_errors
 from fabricast.pcie.models.catalogue import MODELS
 from fabricast.pcie.tables.forecast_errors import forecast_errors
+from fabricast.pcie.tables.forecast_errors import unprobed_errors as unprobed_table
 from fabricast.pcie.tables.measured_copies import public_machines
 
 
@@ -28,6 +29,37 @@ def test_stored_errors_are_those_of_the_public_measurements():
     for column in ("median", "within_band", "worst"):
         assert stored[column].tolist() == pytest.approx(found[column].tolist(), abs=2e-3), column
     assert {*MODELS, *ENGINE_MODELS} == set(stored["model"])
+
+
+def test_stored_ratios_without_probes_are_those_of_the_public_measurements():
+    found = unprobed_table(public_machines(published() / "pcie_concurrent_copies.csv"))
+    pd.testing.assert_frame_equal(
+        pd.read_csv(published() / "unprobed_errors.csv", comment="#"), found, check_exact=False, rtol=2e-3
+    )
+    errors = unprobed_errors()
+    # The earliest time is a lower bound, up to the scatter of measured rates.
+    assert all(0.95 < error.lowest <= error.median <= error.highest for error in errors.values())
+    assert found.set_index("limit").loc["link between root complexes", "in_range"] == 1.0
+
+
+@pytest.mark.parametrize(("topology", "copies", "limit"), [
+    ("one_gpu_gen5", [("H", 0), (0, "H")], "host memory"),
+    ("two_sockets_direct7", [(0, 4), (1, 5)], "link between root complexes"),
+])  # fmt: skip
+def test_a_forecast_without_a_probe_states_how_far_measured_copies_were(topology, copies, limit):
+    times = fc.predict(topology, copies)
+    (text,) = [one.text for one in times.attrs["warnings"] if one.code is WarningCode.EXPECTED_ERROR]
+    assert f"without a probe of the {limit}" in text and f"({unprobed_errors()[limit].graphs} graphs" in text
+
+
+def test_start_up_times_of_measured_copies_are_as_the_warning_states():
+    rates = pd.read_csv(published() / "host_copy_rates.csv", comment="#")
+    probes = rates[(rates["program"] == "fabricast probes") & (rates["copies"] != "both ways")]
+    rate = probes.pivot_table(index="size_bytes", columns=["gpu", "copies"], values="median_gb_per_s")
+    added = rate.max() / rate - 1
+    assert added.loc[2**20].between(0.10, 0.35).all() and added.loc[4 * 2**20].max() < 0.05
+    text = str(fc.predict("one_gpu_gen5", [("H", 0)], size=2**20).attrs["warnings"])
+    assert "10 to 35 % at 1 MiB" in text
 
 
 def test_default_model_has_the_smallest_errors():

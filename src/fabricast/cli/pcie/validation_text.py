@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from typing import Any
 
+import numpy as np
 import pandas as pd
 from rich.console import Group
 from rich.markup import escape
 from rich.table import Column, Table
 
+from fabricast.pcie.machines.exclusion import Reason
 from fabricast.pcie.machines.validation import MachineValidation
 
 __all__ = ["validation_text"]
@@ -33,15 +36,24 @@ def validation_text(name: str, found: MachineValidation, programs: Sequence[str]
     else:
         parts.append("no graph is left to validate the forecast: all calibrate it or are excluded")
     excluded = found.rows[~found.rows["judged"] & (found.rows["reason_code"] != "calibration")]
-    parts += [_excluded(str(reason), list(rows["graph"])) for reason, rows in excluded.groupby("reason", sort=False)]
+    parts += [_excluded(str(reason), rows) for reason, rows in excluded.groupby("reason", sort=False)]
     parts += [f"warning: {escape(warning.text)} \\[{warning.code}]" for warning in found.warnings]
     return Group(*parts)  # type: ignore[arg-type]
 
 
-def _excluded(reason: str, graphs: list[str]) -> str:
-    named = ", ".join(f"'{escape(graph)}'" for graph in graphs[:_NAMED])
-    more = f" and {len(graphs) - _NAMED} more" if len(graphs) > _NAMED else ""
+def _excluded(reason: str, rows: pd.DataFrame) -> str:
+    named = ", ".join(map(_with_range, rows[:_NAMED].to_dict("records")))
+    more = f" and {len(rows) - _NAMED} more" if len(rows) > _NAMED else ""
     return f"excluded: {named}{more}: {escape(reason)}"
+
+
+def _with_range(row: dict[Hashable, Any]) -> str:
+    """Return the name of an excluded graph; if it needs a probe, with measured rate and range of the forecast."""
+    name, low, high = f"'{escape(str(row['graph']))}'", row["low_bytes_per_s"], row["high_bytes_per_s"]
+    if not (Reason(str(row["reason_code"])).needs_probe and np.isfinite(high)):
+        return name
+    forecast = f"{low / 1e9:.4g} to {high / 1e9:.4g}" if np.isfinite(low) else f"at most {high / 1e9:.4g}"
+    return f"{name} (measured {row['measured_bytes_per_s'] / 1e9:.4g} GB/s, forecast {forecast})"
 
 
 def _percent(value: float) -> str:

@@ -23,6 +23,7 @@ from fabricast.pcie.graphs.rates import CopyTimes
 from fabricast.pcie.machines.calibrate import calibrate_machine
 from fabricast.pcie.machines.calibration import Calibration, uncalibrated
 from fabricast.pcie.machines.exclusion import Reason
+from fabricast.pcie.machines.expected_errors import HOST_MEMORY, INTER_SOCKET_LINK
 from fabricast.pcie.machines.group_rates import slow_link_warnings
 from fabricast.pcie.machines.limits import with_inter_socket_capacity
 from fabricast.pcie.machines.shared_limits import limits_of
@@ -75,6 +76,10 @@ _ASSUMPTIONS = {
     WarningCode.DIRECT_LINK_RATE_NOMINAL: "copies use NVLink, NVSwitch or xGMI at the rate in the topology, headers "
     "included: elapsed_s is a lower bound",
 }
+#: Assumptions about limits that no probe measured.
+_UNPROBED = {
+    HOST_MEMORY: WarningCode.MEMORY_CAPACITY_UNKNOWN, INTER_SOCKET_LINK: WarningCode.INTER_SOCKET_RANGE,
+}  # fmt: skip
 
 
 class MeasuredCalibration(NamedTuple):
@@ -271,6 +276,11 @@ class EngineModel:
         rate = np.array([self._alone[pair] for pair in pairs], dtype=np.float64)
         alone: NDArray[np.float64] = graphs.size_bytes / rate
         return alone
+
+    @property
+    def unprobed(self) -> list[str]:
+        """Limits that no probe measured and graphs so far depend on: `HOST_MEMORY`, `INTER_SOCKET_LINK`."""
+        return [limit for limit, code in _UNPROBED.items() if self._counts[code]]
 
     def writes(self, graphs: CongestionGraphs) -> NDArray[np.int64]:
         """Return the numbers of the graphs whose copies are writes by their sources."""

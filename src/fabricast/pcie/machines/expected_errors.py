@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -20,7 +21,20 @@ from fabricast.pcie.measurements.measured_graph import (
 )
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["ExpectedError", "expected_error_text", "expected_errors", "graph_classes"]
+__all__ = [
+    "HOST_MEMORY",
+    "INTER_SOCKET_LINK",
+    "ExpectedError",
+    "UnprobedError",
+    "expected_error_text",
+    "expected_errors",
+    "graph_classes",
+    "unprobed_errors",
+]
+
+#: Limits that a machine's probes measure.
+HOST_MEMORY, INTER_SOCKET_LINK = "host memory", "link between root complexes"
+_CLASS_OF_LIMIT = {HOST_MEMORY: HOST_COPIES, INTER_SOCKET_LINK: BETWEEN_ROOTS}
 
 
 class ExpectedError(NamedTuple):
@@ -47,6 +61,34 @@ def expected_errors() -> dict[tuple[str, str], ExpectedError]:
             int(row["graphs"]), *(row.number(name) for name in ("median", "within_band", "worst"))
         )
         for row in read_csv(published() / "forecast_errors.csv", columns)
+    }
+
+
+class UnprobedError(NamedTuple):
+    """Ratio of measured times to the earliest time of forecasts that lack the probe of a limit."""
+
+    machines: int
+    graphs: int
+    lowest: float
+    median: float
+    highest: float
+
+
+@lru_cache(maxsize=1)
+def unprobed_errors() -> dict[str, UnprobedError]:
+    """Return the ratios by the limit that no probe measured.
+
+    Examples
+    --------
+    >>> unprobed_errors()["host memory"].lowest > 0.9
+    True
+    """
+    columns = ("limit", "machines", "graphs", "in_range", "lowest", "median", "highest")
+    return {
+        row["limit"]: UnprobedError(
+            int(row["machines"]), int(row["graphs"]), *(row.number(name) for name in ("lowest", "median", "highest"))
+        )
+        for row in read_csv(published() / "unprobed_errors.csv", columns)
     }
 
 
@@ -107,16 +149,28 @@ def _between_sockets(tree: PcieTree) -> np.ndarray:
     return np.array([[s != t and tree.vertex(tree.turn(s, t)).kind == "system" for t in names] for s in names])
 
 
-def expected_error_text(model: str, classes: set[str]) -> str:
+def expected_error_text(model: str, classes: set[str], unprobed: Collection[str] = ()) -> str:
     """Return the expected error of a model for some classes of graphs in one line.
+
+    Parameters
+    ----------
+    model : str
+        Name of the model.
+    classes : set of str
+        Classes of the graphs.
+    unprobed : collection of str
+        Limits that no probe measured: `HOST_MEMORY`, `INTER_SOCKET_LINK`.
 
     Examples
     --------
     >>> expected_error_text("ports_and_engines", {"host copies"})
     'expected error of ports_and_engines: host copies: unknown, no public measurements'
+    >>> expected_error_text("ports_and_engines", {"host copies"}, ["host memory"]).partition(" took")[0]
+    'expected error of ports_and_engines: without a probe of the host memory, measured copies'
     """
-    parts = []
-    for name in sorted(classes):
+    parts = [_unprobed_text(limit) for limit in unprobed]
+    replaced = {_CLASS_OF_LIMIT[limit] for limit in unprobed}
+    for name in sorted(classes - replaced):
         error = expected_errors().get((name, model))
         parts.append(
             f"{name}: unknown, no public measurements"
@@ -125,3 +179,12 @@ def expected_error_text(model: str, classes: set[str]) -> str:
             "measured graphs within 15 %"
         )
     return f"expected error of {model}: {'; '.join(parts)}"
+
+
+def _unprobed_text(limit: str) -> str:
+    error = unprobed_errors()[limit]
+    machines = "1 machine" if error.machines == 1 else f"{error.machines} machines"
+    return (
+        f"without a probe of the {limit}, measured copies took {error.lowest:.2f} to {error.highest:.2f} times "
+        f"earliest_s, median {error.median:.2f} ({error.graphs} graphs of {machines})"
+    )

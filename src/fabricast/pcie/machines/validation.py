@@ -47,8 +47,9 @@ class MachineValidation:
     ----------
     rows : pandas.DataFrame
         One row per graph: graph, communications, flows, program, graph_class, ``judged`` (whether the graph is used for
-        validation), measured_bytes_per_s, forecast_bytes_per_s with low and high, sharing_bytes_per_s (links only),
-        no_contention_bytes_per_s, relative_error, reason_code and reason (of graphs excluded from validation).
+        validation), measured_bytes_per_s, forecast_bytes_per_s with low and high (only high if no probe measured host
+        memory), sharing_bytes_per_s (links only), no_contention_bytes_per_s, relative_error, reason_code and reason (of
+        graphs excluded from validation).
     calibration : Calibration
         Parameters and their sources.
     warnings : tuple of Warning
@@ -174,9 +175,12 @@ def _row(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: i
         exclusion = next(
             (missing for missing in unknown if not (precise and missing.code is Reason.NO_INTER_SOCKET_PROBE)), None
         )
-    if any(missing.code is not Reason.NO_INTER_SOCKET_PROBE or graph.name in calibration.used for missing in unknown):
+    codes = {missing.code for missing in unknown}
+    # Without a probe of the memory, only the upper bound is known: the memory limits no copy.
+    highest = np.nan if forecast is None or codes != {Reason.NO_MEMORY_PROBE} else forecast.high
+    if codes - {Reason.NO_INTER_SOCKET_PROBE} or (codes and graph.name in calibration.used):
         forecast = engines = None
-    total, low, high = (np.nan,) * 3 if forecast is None else (forecast.total, forecast.low, forecast.high)
+    total, low, high = (np.nan, np.nan, highest) if forecast is None else (forecast.total, forecast.low, forecast.high)
     return {
         "graph": graph.name, "communications": " ".join(f"{s}>{t}" for s, t in graph.flows), "flows": len(flows),
         "program": graph.program, "graph_class": kind, "judged": exclusion is None, "measured_bytes_per_s": measured,

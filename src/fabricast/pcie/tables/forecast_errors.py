@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,8 @@ import pandas as pd
 from fabricast.pcie.graphs.congestion_graphs import from_arcs
 from fabricast.pcie.graphs.rates import printed_rates
 from fabricast.pcie.machines.engine_model import ENDPOINT_ENGINES, PORTS_AND_ENGINES
+from fabricast.pcie.machines.exclusion import Reason
+from fabricast.pcie.machines.expected_errors import HOST_MEMORY, INTER_SOCKET_LINK
 from fabricast.pcie.machines.validation import MachineValidation, validate_machine
 from fabricast.pcie.measurements.files import copies_of_machine
 from fabricast.pcie.measurements.measured_graph import DIRECT_LINKS, HOST_COPIES, MeasuredGraph, flows_of
@@ -17,15 +20,17 @@ from fabricast.pcie.models.catalogue import MODELS, Model
 from fabricast.pcie.models.evaluation import evaluate
 from fabricast.pcie.tables.measured_copies import Machine
 from fabricast.pcie.topology.files import load_tree
-from fabricast.pcie.topology.memory import with_host_memory
+from fabricast.pcie.topology.memory import is_host, with_host_memory
 from fabricast.pcie.topology.tree import PcieTree, single_copy_rate_of
 
-__all__ = ["forecast_errors"]
+__all__ = ["forecast_errors", "unprobed_errors"]
 
 #: Size of each copy in bytes; the models are linear in it.
 _SIZE_BYTES = 1e9
 #: Error up to which a forecast counts as good.
 _BAND = 0.15
+#: Limits without a probe by the reason why a graph is excluded.
+_UNPROBED = {Reason.NO_MEMORY_PROBE: HOST_MEMORY, Reason.NO_INTER_SOCKET_PROBE: INTER_SOCKET_LINK}
 
 
 def forecast_errors(machines: Sequence[Machine], *, seed: int = 20161113) -> pd.DataFrame:
@@ -49,8 +54,7 @@ def forecast_errors(machines: Sequence[Machine], *, seed: int = 20161113) -> pd.
     """
     errors: list[tuple[str, str, float]] = []
     for machine in machines:
-        tree = load_tree(machine.topology)
-        graphs = copies_of_machine(tree, machine.path, program=machine.program, system=machine.system).graphs
+        tree, graphs = _measured(machine)
         found = validate_machine(tree, graphs, one_way_bytes_per_s=single_copy_rate_of(tree), seed=seed)
         errors += _of_machine(with_host_memory(tree), graphs, found)
     frame = pd.DataFrame(errors, columns=["graph_class", "model", "error"])
@@ -64,6 +68,58 @@ def forecast_errors(machines: Sequence[Machine], *, seed: int = 20161113) -> pd.
         }
     )
     return table.reset_index()
+
+
+def unprobed_errors(machines: Sequence[Machine], *, seed: int = 20161113) -> pd.DataFrame:
+    """Compare measured copies with forecasts that lack a probe of host memory or of the link between root complexes.
+
+    Such a forecast has a bound: the limit that no probe measured is assumed not to be a bottleneck. For this comparison
+    all host copies that ran together are left out of the calibration.
+
+    Parameters
+    ----------
+    machines : sequence of Machine
+        Machines with measurements.
+    seed : int, default 20161113
+        Seed of programs with a random order; by default that of the default study.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per missing probe: limit, machines, graphs, in_range (share of graphs within the range of the forecast;
+        NaN without a lower bound of the rate), and lowest, median and highest ratio of the measured time to the
+        earliest.
+    """
+    rows = []
+    for machine in machines:
+        tree, graphs = _measured(machine)
+        whole = with_host_memory(tree)
+        unprobed = [
+            replace(graph, role="test") if is_host(whole, graph.flows) and len(graph.flows) > 1 else graph
+            for graph in graphs
+        ]
+        found = validate_machine(tree, unprobed, one_way_bytes_per_s=single_copy_rate_of(tree), seed=seed)
+        rows.append(found.rows[found.rows["reason_code"].isin(_UNPROBED)].assign(machine=machine.name))
+    frame = pd.concat(rows, ignore_index=True)
+    measured, low, high = (frame[f"{name}_bytes_per_s"] for name in ("measured", "low", "high"))
+    ratio, is_within = high / measured, measured.between(low, high).astype(float).where(low.notna())
+    grouped = frame.assign(ratio=ratio, is_within=is_within).groupby("reason_code", sort=True)
+    table = pd.DataFrame(
+        {
+            "machines": grouped["machine"].nunique(),
+            "graphs": grouped.size(),
+            "in_range": grouped["is_within"].mean(),
+            "lowest": grouped["ratio"].min().round(6),
+            "median": grouped["ratio"].median().round(6),
+            "highest": grouped["ratio"].max().round(6),
+        }
+    )
+    return table.rename(index=_UNPROBED).rename_axis("limit").reset_index()
+
+
+def _measured(machine: Machine) -> tuple[PcieTree, Sequence[MeasuredGraph]]:
+    tree = load_tree(machine.topology)
+    return tree, copies_of_machine(tree, machine.path, program=machine.program, system=machine.system).graphs
 
 
 def _of_machine(
