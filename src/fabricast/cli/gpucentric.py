@@ -12,8 +12,6 @@ from fabricast.cli.options import DISPLAY, check_output, check_range
 from fabricast.core.units import GIB
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["app"]
@@ -66,23 +64,29 @@ def select(
 def bandwidth(
     file: Annotated[
         Path,
-        typer.Argument(help="Output of nvbandwidth (text or -j) or p2pBandwidthLatencyTest.", show_default=False),
+        typer.Argument(
+            help="Output of nvbandwidth (text or -j), p2pBandwidthLatencyTest, p2pmark, rocm_bandwidth_test or "
+            "TransferBench.",
+            show_default=False,
+        ),
     ],
     topology: Annotated[
         str | None,
         typer.Option(help="Topology of the machine, to determine the path class of each copy.", show_default=False),
     ] = None,
     include_display: Annotated[bool, DISPLAY] = False,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write all matrices to this .csv file.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write all values to this .csv file.")] = None,
 ) -> None:
     """Read measured bandwidths and print the value for --bandwidth of 'predict'."""
-    from fabricast.inputs.bandwidth_matrices import read_bandwidths
     from fabricast.inputs.files import write_text
+    from fabricast.pcie.measurements.benchmark_output import bandwidth_table, isolated_copies, read_benchmark_output
     from fabricast.pcie.topology.files import load_tree
 
     check_output(output, ".csv", inputs=(file, topology))
     tree = None if topology is None else load_tree(topology, include_display=include_display)
-    table = read_bandwidths(file)
+    printed = read_benchmark_output(file)
+    table = bandwidth_table(printed)
+    typer.echo(f"output of {' and '.join(printed.programs)}")
     for (test, unit), part in table.groupby(["test", "unit"], sort=False):
         # Copies within the memory of one GPU use no link.
         if (part["row"] != part["column"]).any():
@@ -90,13 +94,13 @@ def bandwidth(
         scale, shown = (1e-9, "GB/s") if unit == "bytes/s" else (1e6, "us")
         low, middle, high = (part["value"].quantile([0, 0.5, 1]) * scale).tolist()
         typer.echo(f"{test}: {len(part)} values, {low:.4g} to {high:.4g}, median {middle:.4g} {shown}")
-    for line in _copy_lines(table, tree):
+    for line in _copy_lines(isolated_copies(table), tree):
         typer.echo(line)
     if output is not None:
         write_text(output, table.to_csv(index=False, lineterminator="\n"))
 
 
-def _copy_lines(table: pd.DataFrame, tree: PcieTree | None) -> Iterator[str]:
+def _copy_lines(copies: list[tuple[str, str, float]], tree: PcieTree | None) -> Iterator[str]:
     """Yield the rates of GPU-to-GPU copies by path class, and the value for predict."""
     from fabricast.core.units import pcie_link_bytes_per_s
     from fabricast.gpucentric.bandwidth_matrices import copy_classes
@@ -112,7 +116,7 @@ def _copy_lines(table: pd.DataFrame, tree: PcieTree | None) -> Iterator[str]:
         is_routed = source != target and {source, target} <= set(tree.endpoint_names)
         return float(tree.routes.capacity[tree.route(source, target)].min()) if is_routed else 1.0
 
-    classes = copy_classes(table, *(() if tree is None else (way, narrowest)))
+    classes = copy_classes(copies, *(() if tree is None else (way, narrowest)))
     if not classes:
         yield "no copies between GPUs: the file does not determine a bandwidth for the PCIe models"
         return

@@ -1,8 +1,8 @@
-"""GPU-to-GPU copy rates by path class, from bandwidth matrices."""
+"""Rates of copies between GPUs by path class."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -38,16 +38,16 @@ class RateClass:
 
 
 def copy_classes(
-    table: pd.DataFrame,
+    copies: Sequence[tuple[str, str, float]],
     way: Callable[[str, str], str | None] | None = None,
     narrowest: Callable[[str, str], float] | None = None,
 ) -> list[RateClass]:
-    """Group the rates of unidirectional copy-engine copies between GPUs into classes.
+    """Group the rates of isolated copies between GPUs into classes.
 
     Parameters
     ----------
-    table : pandas.DataFrame
-        Measured bandwidths, as returned by `read_bandwidths`.
+    copies : sequence of (str, str, float)
+        Source, target and rate in bytes/s of each copy.
     way : callable, optional
         Function of two GPU numbers that returns their path class, such as PIX or NVLink, or None for pairs
         that are not in the machine. By default gaps between the rates separate the classes.
@@ -57,11 +57,14 @@ def copy_classes(
     Returns
     -------
     list of RateClass
-        Classes by decreasing median rate; empty if no such copies were measured.
+        Classes by decreasing median rate; empty without copies.
+
+    Examples
+    --------
+    >>> [(one.name, one.median) for one in copy_classes([("0", "1", 20e9), ("1", "0", 21e9), ("0", "2", 10e9)])]
+    [('rate 1', 20500000000.0), ('rate 2', 10000000000.0)]
     """
-    nvbandwidth = table["test"].str.match(r"device_to_device_memcpy_(read|write)_ce$")
-    peer = table["test"].str.match(r"Unidirectional P2P=Enabled Bandwidth")
-    rows = table[(nvbandwidth | peer) & (table["row"] != table["column"]) & (table["unit"] == "bytes/s")]
+    rows = pd.DataFrame(copies, columns=["row", "column", "value"])
     rows = rows.sort_values(["value", "row", "column"], ascending=[False, True, True], ignore_index=True)
     if way is None:
         gaps = rows["value"] < rows["value"].shift() * (1 - _SAME_WAY)

@@ -12,10 +12,9 @@ from typing import Any
 import pandas as pd
 
 from fabricast.core.errors import InputError
-from fabricast.inputs.files import parse_json, read_text
-from fabricast.inputs.log_lines import clean_text
+from fabricast.inputs.files import parse_json
 
-__all__ = ["is_bandwidth_matrix", "pairs_without_access", "parse_bandwidths", "read_bandwidths"]
+__all__ = ["is_bandwidth_matrix", "matrix_programs", "pairs_without_access", "parse_bandwidths"]
 
 _COLUMNS = ["program", "test", "row", "column", "value", "unit"]
 #: Plausible rates and latencies; values outside indicate damaged output.
@@ -239,27 +238,6 @@ def _is_nvbandwidth(text: str) -> bool:
 
 def _is_peer_test(text: str) -> bool:
     return "P2P" in text and "D\\D" in text
-
-
-def read_bandwidths(path: Path | str) -> pd.DataFrame:
-    """Read the bandwidth and latency matrices in the output of a benchmark.
-
-    Parameters
-    ----------
-    path : Path or str
-        Output of p2pBandwidthLatencyTest, or of nvbandwidth as text or JSON (``-j``).
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per pair of devices and test, as returned by `parse_bandwidths`.
-
-    Raises
-    ------
-    InputError
-        If the file is not output of these programs or contains no matrix.
-    """
-    return parse_bandwidths(clean_text(read_text(path)), Path(path))
 
 
 def parse_bandwidths(text: str, path: Path | None = None) -> pd.DataFrame:

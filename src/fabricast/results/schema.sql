@@ -214,6 +214,7 @@ CREATE TABLE measured_copy (
   communications VARCHAR NOT NULL, -- source>target of each copy, H is host memory
   flows BIGINT NOT NULL CHECK (flows > 0), -- number of copies
   program VARCHAR NOT NULL, -- copy method of the benchmark
+  statistic VARCHAR NOT NULL, -- rate that the benchmark prints: total (all bytes until the last copy ends), sum_of_copies, sum_of_targets, sum_of_sources or last_listed
   graph_class VARCHAR NOT NULL, -- few copies, many copies of a GPU, between root complexes, direct links (NVLink, NVSwitch, xGMI), or host copies
   judged BOOLEAN NOT NULL, -- whether the measurement is used for validation
   measured_bytes_per_s DOUBLE NOT NULL CHECK (measured_bytes_per_s > 0), -- total rate of all copies

@@ -8,7 +8,8 @@ from typer.testing import CliRunner
 from fabricast.cli.main import app
 from fabricast.core.errors import InputError
 from fabricast.gpucentric.bandwidth_matrices import copy_classes
-from fabricast.inputs.bandwidth_matrices import read_bandwidths
+from fabricast.pcie.measurements.benchmark_output import bandwidth_table, isolated_copies, read_benchmark_output
+from tests.unit.pcie.measurements.test_rocm_output import ROCM_BANDWIDTH_TEST, TRANSFER_BENCH
 
 TEXT = """nvbandwidth Version: v0.8
 Device 0: NVIDIA A100
@@ -59,19 +60,27 @@ P2P=Enabled Latency (P2P Writes) Matrix (us)
 """
 
 
+def read_bandwidths(path):
+    return bandwidth_table(read_benchmark_output(path))
+
+
+def classes(table):
+    return copy_classes(isolated_copies(table))
+
+
 def test_printed_matrices_are_parsed(tmp_path):
     path = tmp_path / "out.txt"
     path.write_text(TEXT)
     table = read_bandwidths(path)
     assert len(table) == 4
-    assert [(one.median, len(one.pairs)) for one in copy_classes(table)] == [(21e9, 2)]
+    assert [(one.median, len(one.pairs)) for one in classes(table)] == [(21e9, 2)]
     path.write_text(json.dumps(JSON))
     table = read_bandwidths(path)
-    assert [one.median for one in copy_classes(table)] == [20.5e9]
+    assert [one.median for one in classes(table)] == [20.5e9]
     assert table[table["unit"] == "s"]["value"].tolist() == pytest.approx([800e-9, 820e-9])
     path.write_text(PEER)
     table = read_bandwidths(path)
-    assert [one.median for one in copy_classes(table)] == [12.5e9]
+    assert [one.median for one in classes(table)] == [12.5e9]
     latency = table[table["unit"] == "s"]
     assert latency["value"].tolist() == pytest.approx([1.33e-6, 13.1e-6, 11.59e-6, 1.3e-6])
     assert not table["test"].str.contains("Connectivity").any()
@@ -95,6 +104,17 @@ def test_command_prints_the_bandwidth_for_the_models(tmp_path):
     assert len(target.read_text().splitlines()) == 13
     path.write_text(TEXT.split("Running device")[0])
     assert "no copies between GPUs" in CliRunner().invoke(app, ["bandwidth", str(path)]).output
+
+
+@pytest.mark.parametrize(("text", "program"), [
+    (ROCM_BANDWIDTH_TEST, "rocm_bandwidth_test 2.6.0"), (TRANSFER_BENCH, "TransferBench 1.62.00"),
+])  # fmt: skip
+def test_output_of_all_bandwidth_programs_is_summarised(tmp_path, text, program):
+    path, target = tmp_path / "out.txt", tmp_path / "table.csv"
+    path.write_text(text)
+    output = printed(path, "-o", str(target))
+    assert f"output of {program}" in output and "isolated copies: " in output and "rate 1: median " in output
+    assert target.read_text().startswith("program,test,row,column,value,unit\n")
 
 
 def matrix(rates):

@@ -46,10 +46,10 @@ class MachineValidation:
     Parameters
     ----------
     rows : pandas.DataFrame
-        One row per graph: graph, communications, flows, program, graph_class, ``judged`` (whether the graph is used for
-        validation), measured_bytes_per_s, forecast_bytes_per_s with low and high (only high if no probe measured host
-        memory), sharing_bytes_per_s (links only), no_contention_bytes_per_s, relative_error, reason_code and reason (of
-        graphs excluded from validation).
+        One row per graph: graph, communications, flows, program, statistic, graph_class, ``judged`` (whether the graph
+        is used for validation), measured_bytes_per_s, forecast_bytes_per_s with low and high (only high if no probe
+        measured host memory), sharing_bytes_per_s (links only), no_contention_bytes_per_s, relative_error, reason_code
+        and reason (of graphs excluded from validation).
     calibration : Calibration
         Parameters and their sources.
     warnings : tuple of Warning
@@ -183,7 +183,8 @@ def _row(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: i
     total, low, high = (np.nan, np.nan, highest) if forecast is None else (forecast.total, forecast.low, forecast.high)
     return {
         "graph": graph.name, "communications": " ".join(f"{s}>{t}" for s, t in graph.flows), "flows": len(flows),
-        "program": graph.program, "graph_class": kind, "judged": exclusion is None, "measured_bytes_per_s": measured,
+        "program": graph.program, "statistic": graph.statistic, "graph_class": kind, "judged": exclusion is None,
+        "measured_bytes_per_s": measured,
         "forecast_bytes_per_s": total, "low_bytes_per_s": low, "high_bytes_per_s": high,
         "engines_bytes_per_s": np.nan if engines is None else engines.total,
         "sharing_bytes_per_s": shared.bytes_per_s,

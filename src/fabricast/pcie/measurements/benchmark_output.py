@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
+import pandas as pd
+
 from fabricast.core.errors import InputError
 from fabricast.inputs.bandwidth_matrices import is_bandwidth_matrix, matrix_programs, parse_bandwidths
 from fabricast.inputs.files import read_text
@@ -18,11 +20,22 @@ from fabricast.pcie.measurements.nvbandwidth import copies_in_matrices
 from fabricast.pcie.measurements.p2pmark import is_p2pmark_output, read_p2pmark_output
 from fabricast.pcie.measurements.rocm import is_rocm_output, read_rocm_output
 from fabricast.pcie.measurements.transfer_bench import is_transfer_bench_output, read_transfer_bench_output
+from fabricast.pcie.topology.memory import HOST
 
-__all__ = ["FASTEST_BYTES_PER_S", "BenchmarkOutput", "copies_in", "programs_in", "read_benchmark_output"]
+__all__ = [
+    "FASTEST_BYTES_PER_S",
+    "BenchmarkOutput",
+    "bandwidth_table",
+    "copies_in",
+    "isolated_copies",
+    "programs_in",
+    "read_benchmark_output",
+]
 
 #: Faster rates are typing errors.
 FASTEST_BYTES_PER_S = 1e13
+#: Test of copies that a program measured one at a time.
+_ISOLATED = "isolated copies"
 
 
 class _Program(NamedTuple):
@@ -134,6 +147,57 @@ def copies_in(output: BenchmarkOutput) -> list[MeasuredGraph]:
         if program.recognises(output.text):
             graphs += _copies_of(program, output)
     return [replace(graph, role=CALIBRATION) if _is_calibration(graph.flows) else graph for graph in graphs]
+
+
+def bandwidth_table(output: BenchmarkOutput) -> pd.DataFrame:
+    """Return the printed rates and latencies of isolated copies.
+
+    Parameters
+    ----------
+    output : BenchmarkOutput
+        Output of bandwidth programs.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns program, test, row, column, value and unit (bytes/s or s): the matrices of nvbandwidth and
+        p2pBandwidthLatencyTest, and the copies of other programs with the test ``isolated copies``.
+
+    Raises
+    ------
+    InputError
+        If the output is damaged or has no matrix and no copies.
+    """
+    tables = []
+    for program in _PROGRAMS:
+        if not program.recognises(output.text):
+            continue
+        if program.read is _read_matrices:
+            tables.append(parse_bandwidths(output.text, output.path))
+            continue
+        cells = [
+            (program.name, _ISOLATED, *graph.flows[0], graph.total_bytes_per_s, "bytes/s")
+            for graph in _copies_of(program, output)
+            if len(graph.flows) == 1
+        ]
+        tables.append(pd.DataFrame(cells, columns=["program", "test", "row", "column", "value", "unit"]))
+    return pd.concat(tables, ignore_index=True)
+
+
+def isolated_copies(table: pd.DataFrame) -> list[tuple[str, str, float]]:
+    """Return source, target and rate in bytes/s of the isolated copies by copy engines between GPUs.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        Table as returned by `bandwidth_table`.
+    """
+    others = table[table["test"] == _ISOLATED]
+    copies = [
+        *((*graph.flows[0], graph.total_bytes_per_s) for graph in copies_in_matrices(table) if len(graph.flows) == 1),
+        *zip(others["row"], others["column"], others["value"], strict=True),
+    ]
+    return [(source, target, rate) for source, target, rate in copies if HOST not in (source, target)]
 
 
 def _copies_of(program: _Program, output: BenchmarkOutput) -> list[MeasuredGraph]:
