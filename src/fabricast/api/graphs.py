@@ -397,11 +397,15 @@ def check_endpoints(tree: PcieTree, graphs: CongestionGraphs, argument: str = "g
     InputError
         If an endpoint number is too large.
     """
-    largest = int(np.maximum(graphs.source, graphs.target).max(initial=0))
-    if largest >= len(tree.endpoint_names):
+    ends = np.maximum(graphs.source, graphs.target)
+    count = len(tree.endpoint_names)
+    beyond = np.flatnonzero(ends >= count)
+    if beyond.size:
+        number = int(ends[beyond[0]])
+        memory = ", which is host memory" if number < len(with_host_memory(tree).endpoint_names) else ""
         raise InputError(
-            f"contains endpoint number {largest}, expected 0 to {len(tree.endpoint_names) - 1} of '{tree.name}' (only "
-            "models with engines support the higher numbers of host memory)",
+            f"contains endpoint number {number}{memory}, expected 0 to {count - 1} of '{tree.name}'; only the models "
+            "with engines of 'predict' support host memory",
             argument=argument,
         )
 

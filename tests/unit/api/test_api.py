@@ -133,7 +133,7 @@ def test_python_and_command_line_predict_the_same_times(tmp_path):
     (lambda: fc.predict(TREES[0], fc.graph([(0, 1)]), model="maxmin", bandwidth=1e9), "did you mean 'max_min'"),
     (lambda: fc.predict(TREES[0], fc.graph([(0, 1)])), "has no link speed"),
     (lambda: fc.predict(TREES[0], fc.graph([(0, 1)]), bandwidth="24 GiB"), "bandwidth is '24 GiB', expected bytes/s"),
-    (lambda: fc.predict(TREES[0], fc.graph([(0, 9)]), bandwidth=1e9), "graphs contains endpoint number 9, expected 0 to 8"),
+    (lambda: fc.predict(TREES[0], fc.graph([(0, 9)]), bandwidth=1e9), "graphs contains endpoint number 9, which is host memory, expected 0 to 8"),
     (lambda: fc.graph([]), "expected one or more pairs"),
     (lambda: fc.graph([(0, 1)], size="big"), "size is 'big'"),
     (lambda: fc.simulate(TREES[0], fc.graph([(0, 1)]), hardware="split_256_127"), "did you mean 'split_256_128'"),
