@@ -402,10 +402,10 @@ def check_endpoints(tree: PcieTree, graphs: CongestionGraphs, argument: str = "g
     beyond = np.flatnonzero(ends >= count)
     if beyond.size:
         number = int(ends[beyond[0]])
-        memory = ", which is host memory" if number < len(with_host_memory(tree).endpoint_names) else ""
+        is_memory = number < len(with_host_memory(tree).endpoint_names)
+        memory = ", which is host memory (only models with engines of 'predict' support it)" if is_memory else ""
         raise InputError(
-            f"contains endpoint number {number}{memory}, expected 0 to {count - 1} of '{tree.name}'; only the models "
-            "with engines of 'predict' support host memory",
+            f"contains endpoint number {number}{memory}, expected 0 to {count - 1} of '{tree.name}'",
             argument=argument,
         )
 
