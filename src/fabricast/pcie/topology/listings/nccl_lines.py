@@ -16,6 +16,8 @@ _CPU = re.compile(r"^CPU/(?:\d+-)?([0-9a-fA-F]{1,16})")
 _NUMBER = re.compile(r"[0-9]{1,4}")
 _LINK = re.compile(r"^( *)\+ PCI\[([\d.]+)\] - (PCI|GPU|NIC)/(?:\d+-)?([0-9a-fA-F]{1,16})(?: \((\w+)\))?")
 _PEER = re.compile(r"^ *\+ (?:NVL|NVS|XGMI)\[")
+#: NCCL prints an unknown NUMA node, -1 on many virtual machines, as a large number.
+_LARGEST_NODE = 0xFFFF
 #: Raw rate of PCIe Gen3 x16 in bytes/s, which NCCL counts as 12 GB/s.
 _GEN3_BYTES_PER_S, _GEN3_GB_PER_S = 15.754e9, 12.0
 
@@ -60,7 +62,8 @@ def read_nccl_tree(text: str, path: Path, *, network_cards: bool = False) -> Mac
             ended = True
             break
         if (match := _CPU.match(body)) is not None:
-            sockets.append(Device("", None, number, numa_nodes=(int(match[1], 16),)))
+            node = int(match[1], 16)
+            sockets.append(Device("", None, number, numa_nodes=(node,) if node <= _LARGEST_NODE else ()))
             above = {-1: sockets[-1]}
         elif (match := _LINK.match(body)) is not None and sockets:
             column = len(match[1])
