@@ -21,6 +21,7 @@ from fabricast.nccl.tests_output import NcclTestsTable
 from fabricast.pcie.machines.validation import validate_machine
 from fabricast.pcie.measurements.files import copies_of_machine
 from fabricast.pcie.topology.files import load_tree
+from fabricast.pcie.topology.listings.gpu_reports import is_gpu_report, read_gpu_report, with_gpu_report
 from fabricast.pcie.topology.listings.importing import describes_machine, import_machine, with_cards_noted
 from fabricast.pcie.topology.listings.peer_access import has_access_matrix, read_access_matrix, with_peer_access
 from fabricast.pcie.topology.tree import PcieTree, single_copy_rate_of
@@ -185,9 +186,12 @@ def _tree(paths: Sequence[Path], link: str | None, gpu: str | None, *, include_d
             text = "" if path == yaml else read_text(path)
             if not text:
                 continue
-            if describes_machine(text) or not has_access_matrix(text):
+            if describes_machine(text) or not (has_access_matrix(text) or is_gpu_report(text)):
                 raise InputError("is one of several descriptions, expected a YAML topology alone", path=yaml)
-            tree = with_peer_access(tree, read_access_matrix(text, path), None, path)
+            if has_access_matrix(text):
+                tree = with_peer_access(tree, read_access_matrix(text, path), None, path)
+            if is_gpu_report(text):
+                tree = with_gpu_report(tree, read_gpu_report(text, path), path)
         return tree
     return import_machine(paths, link=link, gpu=gpu, include_display=include_display, network_cards=True)
 

@@ -12,6 +12,7 @@ from fabricast.inputs.nearest_program import nearest_program
 from fabricast.nccl.debug_log import NcclLog, is_nccl_log, read_nccl_log
 from fabricast.nccl.tests_output import NcclTestsTable, is_nccl_tests_output, read_nccl_tests
 from fabricast.pcie.measurements.benchmark_output import programs_in
+from fabricast.pcie.topology.listings.gpu_reports import is_gpu_report
 from fabricast.pcie.topology.listings.importing import describes_machine
 from fabricast.pcie.topology.listings.peer_access import has_access_matrix
 from fabricast.pcie.topology.xml_devices import xml_range
@@ -90,7 +91,7 @@ def _source(path: Path) -> Source:
         return Source(path, (Content.COPIES,))
     text = read_text(path)
     contents: list[Content] = []
-    if describes_machine(text) or has_access_matrix(text):
+    if describes_machine(text) or has_access_matrix(text) or is_gpu_report(text):
         contents.append(Content.TOPOLOGY)
     if (xml := xml_range(text)) is not None:
         text = text[: xml[0]] + "\n" * text.count("\n", *xml) + text[xml[1] :]
@@ -108,7 +109,7 @@ def _source(path: Path) -> Source:
     if not contents:
         raise InputError(
             "was written by no known program, expected descriptions of the machine (hwloc or NCCL XML, "
-            "nvidia-smi topo, lspci), measured copies (p2pBandwidthLatencyTest, nvbandwidth, p2pmark, "
+            "nvidia-smi, lspci), measured copies (p2pBandwidthLatencyTest, nvbandwidth, p2pmark, "
             "rocm_bandwidth_test, TransferBench), nccl-tests or NCCL_DEBUG=INFO" + nearest_program(text),
             path=path,
         )

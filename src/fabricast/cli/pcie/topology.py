@@ -103,7 +103,7 @@ def export(
 
 FILES = typer.Argument(
     help="hwloc XML, NCCL topology XML, or output of nvidia-smi topo -m, rocm-smi --showtopo, lspci -vv, lspci -tv or "
-    "NCCL_DEBUG_SUBSYS=GRAPH; several files describe one machine, nvidia-smi topo -p2p r among them.",
+    "NCCL_DEBUG_SUBSYS=GRAPH; several files describe one machine, nvidia-smi -q and topo -p2p r among them.",
     show_default=False,
 )
 LINK = typer.Option(help="Link of each GPU such as gen4x16, if no file has link speeds.", show_default=False)

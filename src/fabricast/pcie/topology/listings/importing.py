@@ -13,6 +13,13 @@ from fabricast.core.warnings import Warning, WarningCode
 from fabricast.inputs.files import read_text
 from fabricast.inputs.gpus import gpu_model
 from fabricast.inputs.nearest_program import nearest_program
+from fabricast.pcie.topology.listings.gpu_reports import (
+    GpuReport,
+    is_gpu_report,
+    read_gpu_report,
+    reported_model,
+    with_gpu_report,
+)
 from fabricast.pcie.topology.listings.lspci import (
     PciDevice,
     is_lspci_tree,
@@ -133,7 +140,8 @@ def import_machine(
     ----------
     paths : sequence of Path or str
         hwloc XML, NCCL topology XML, output of ``nvidia-smi topo -m``, ``rocm-smi --showtopo``, ``lspci -vv`` or
-        ``lspci -tv``, or logs of NCCL with NCCL_DEBUG_SUBSYS=GRAPH; besides, ``nvidia-smi topo -p2p r``.
+        ``lspci -tv``, or logs of NCCL with NCCL_DEBUG_SUBSYS=GRAPH; besides, ``nvidia-smi topo -p2p r`` and
+        ``nvidia-smi -q``, ``nvidia-smi`` or ``nvidia-smi -L``.
     link : str, optional
         Link of each GPU such as ``gen4x16``, if no file has link speeds.
     gpu : str, optional
@@ -156,7 +164,7 @@ def import_machine(
     if not paths:
         raise InputError("is empty, expected at least one file", argument="files")
     rate = link_rate(link, gpu)
-    access, described = _peer_access([Path(path) for path in paths])
+    access, reports, described = _beside_topologies([Path(path) for path in paths])
     found = [
         one for path in described
         for one in _described(path, rate, gpu, include_display=include_display, network_cards=network_cards)
@@ -173,9 +181,13 @@ def import_machine(
     more = [warning for one in others for warning in one.tree.warnings if warning.code in _KEPT_WARNINGS]
     peers = next((one.tree.peer_links for one in found if one.tree.peer_links), tree.peer_links)
     tree = replace(tree, warnings=tuple(dict.fromkeys([*tree.warnings, *more])))
-    printed = next((one.gpu for one in found if one.gpu is not None), None)
+    models = [one.gpu for one in found] + [reported_model(report) for report in reports.values()]
+    printed = next((model for model in models if model is not None), None)
     tree = with_peer_access(replace(tree, peer_links=peers), access[1], gpu or printed, access[0])
-    return _with_payload(_with_speed(tree, rate, others), found)
+    tree = _with_speed(tree, rate, others)
+    for path, report in reports.items():
+        tree = with_gpu_report(tree, report, path)
+    return _with_payload(tree, found)
 
 
 def _with_speed(tree: PcieTree, rate: float | None, others: Sequence[Described]) -> PcieTree:
@@ -205,30 +217,35 @@ def _payload_code(payload_bytes: int) -> WarningCode:
     return WarningCode.SMALL_PAYLOAD if payload_bytes < PAYLOAD_BYTES else WarningCode.TOPOLOGY_NOTE
 
 
-def _peer_access(paths: Sequence[Path]) -> tuple[tuple[Path | str, dict[tuple[int, int], str] | None], list[Path]]:
-    """Return the file and content of the matrix of peer access, and the files that describe a machine.
+_Access = tuple[Path | str, dict[tuple[int, int], str] | None]
+
+
+def _beside_topologies(paths: Sequence[Path]) -> tuple[_Access, dict[Path, list[GpuReport]], list[Path]]:
+    """Return file and content of the matrix of peer access, the reports of GPUs, and the files with a topology.
 
     Raises
     ------
     InputError
-        If two matrices differ, or no file describes a machine.
+        If two matrices differ, or no file has a topology.
     """
-    found: tuple[Path | str, dict[tuple[int, int], str] | None] = ("", None)
+    access: _Access = ("", None)
+    reports: dict[Path, list[GpuReport]] = {}
     described = []
     for path in paths:
         text = "" if path.suffix.lower() == ".xml" else read_text(path)
-        if not text or not has_access_matrix(text):
-            described.append(path)
-            continue
-        access = read_access_matrix(text, path)
-        if found[1] is not None and found[1] != access:
-            raise InputError(f"has another peer access than {found[0]}, expected the same", path=path)
-        found = (path, access)
-        if describes_machine(text):
+        has_access, has_report = has_access_matrix(text), is_gpu_report(text)
+        if has_access:
+            matrix = read_access_matrix(text, path)
+            if access[1] is not None and access[1] != matrix:
+                raise InputError(f"has another peer access than {access[0]}, expected the same", path=path)
+            access = (path, matrix)
+        if has_report:
+            reports[path] = read_gpu_report(text, path)
+        if not (has_access or has_report) or describes_machine(text):
             described.append(path)
     if not described:
-        raise InputError("has peer access only, expected a topology too ('nvidia-smi topo -m')", path=found[0])
-    return found, described
+        raise InputError("has no topology, expected one too ('nvidia-smi topo -m')", path=paths[0])
+    return access, reports, described
 
 
 def _described(

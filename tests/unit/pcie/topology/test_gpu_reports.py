@@ -1,0 +1,150 @@
+"""GPU models and links from nvidia-smi, beside a topology."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+import fabricast as fc
+from fabricast.cli.main import app
+from fabricast.core.errors import InputError
+from fabricast.core.warnings import WarningCode
+from fabricast.pcie.topology.listings.gpu_reports import is_gpu_report, read_gpu_report
+from fabricast.pcie.topology.listings.importing import import_machine
+from tests.unit.pcie.topology.test_listings import classes_of, groups, lspci, matrix
+
+
+def query(*gpus, name="NVIDIA L40S"):
+    """Return output of nvidia-smi -q for GPUs with (highest generation, width, width now)."""
+    text = "\n==============NVSMI LOG==============\n\nTimestamp : Fri Nov 27 18:50:55 2026\n\n"
+    for number, (generation, width, now) in enumerate(gpus):
+        text += f"""GPU 00000000:0{number + 3}:00.0
+    Product Name                                       : {name}
+    Display Mode                                       : Disabled
+    MIG Mode
+        Current                                        : N/A
+    PCI
+        Bus Id                                         : 00000000:0{number + 3}:00.0
+        GPU Link Info
+            PCIe Generation
+                Max                                    : {generation}
+                Current                                : 1
+                Device Max                             : 5
+            Link Width
+                Max                                    : {width}
+                Current                                : {now}
+    Clocks
+        Max                                            : 16
+"""
+    return text
+
+
+def table(*names):
+    """Return the table of nvidia-smi."""
+    head = "+---+\n| NVIDIA-SMI 580.159.04    Driver Version: 580.159.04    CUDA Version: 13.0     |\n+---+\n"
+    rows = [
+        f"|   {number}  {name}          On  |   00000000:0{number + 3}:00.0 Off |                    0 |\n"
+        "| N/A   35C    P0             71W /  700W |       0MiB /  81559MiB |      0%      Default |\n"
+        for number, name in enumerate(names)
+    ]
+    return head + "".join(rows) + "|    0   N/A  N/A      1234      C   python      500MiB |\n"
+
+
+def listed(*names):
+    return "".join(f"GPU {number}: {name} (UUID: GPU-{number}e5b)\n" for number, name in enumerate(names))
+
+
+TOPOLOGY = matrix(groups((2, "PIX"), (2, "NODE")))
+FULL = (4, "16x", "16x")
+
+
+def imported(folder, **texts):
+    for name, text in texts.items():
+        (folder / f"{name}.txt").write_text(text)
+    return import_machine([folder / f"{name}.txt" for name in texts])
+
+
+def codes(tree):
+    return {warning.code for warning in tree.warnings}
+
+
+def test_links_of_a_query_are_those_of_the_topology(tmp_path):
+    tree = imported(tmp_path, topo=TOPOLOGY, smi=query(FULL, FULL, (4, "16x", "8x"), (3, "16x", "4x")))
+    assert classes_of(tree) == groups((2, "PIX"), (2, "NODE"))
+    assert tree.link_bytes_per_s == pytest.approx(31.508e9, rel=1e-3), "an idle GPU reduces its generation"
+    assert [tree.vertex(name).capacity for name in tree.accelerator_names] == pytest.approx(
+        [1, 1, 1 / 2, 1 / 8], rel=1e-3
+    )
+    assert [tree.vertex(name).width for name in tree.accelerator_names] == [16, 16, 8, 4]
+    texts = [one.text for one in tree.warnings if one.code is WarningCode.DOWNGRADED_LINK]
+    assert len(texts) == 2 and "0000:05:00.0 uses x8 of x16" in texts[0]
+    assert WarningCode.LINK_SPEED_MISSING not in codes(tree)
+
+
+@pytest.mark.parametrize("text", [
+    table(*["NVIDIA H100 80GB HBM3"] * 4), listed(*["NVIDIA H100 80GB HBM3"] * 4),
+    query(*[("N/A", "N/A", "N/A")] * 4, name="NVIDIA H100 80GB HBM3"),
+])  # fmt: skip
+def test_the_model_determines_links_that_are_not_printed(tmp_path, text):
+    tree = imported(tmp_path, topo=TOPOLOGY, smi="$ nvidia-smi\r\n" + text.replace("\n", "\r\n"))
+    assert tree.link_bytes_per_s == pytest.approx(63.015e9, rel=1e-3)
+    (note,) = [one.text for one in tree.warnings if "is assumed to be gen5x16" in one.text]
+    assert "nvidia-smi -q" in note
+
+
+def test_the_model_determines_peer_access(tmp_path):
+    tree = imported(tmp_path, topo=TOPOLOGY, smi=table(*["NVIDIA GeForce RTX 4090"] * 4))
+    assert len(tree.staged_pairs) == 12 and WarningCode.PEER_ACCESS_ASSUMED in codes(tree)
+
+
+def test_models_that_differ_or_are_unknown_determine_nothing(tmp_path):
+    for names in (["NVIDIA L4", "NVIDIA L4", "NVIDIA L4", "NVIDIA H100"], ["Quadro"] * 4):
+        tree = imported(tmp_path, topo=TOPOLOGY, smi=listed(*names))
+        assert tree.link_bytes_per_s is None and WarningCode.LINK_SPEED_MISSING in codes(tree)
+
+
+def test_several_reports_and_both_programs_in_one_file_are_read(tmp_path):
+    gpus = query(*[FULL] * 4)
+    tree = imported(tmp_path, both=f"{TOPOLOGY}\n{gpus}\n{gpus}", names=listed(*["NVIDIA L40S"] * 4))
+    assert tree.link_bytes_per_s == pytest.approx(31.508e9, rel=1e-3) and len(tree.accelerator_names) == 4
+
+
+def test_gpus_of_lspci_are_found_by_their_address(tmp_path):
+    status = "Speed 16GT/s, Width x8 (downgraded)"
+    tree = imported(tmp_path, vv=lspci(gpu_status=status), smi=query((4, "16x", "8x"), FULL, FULL))
+    assert [tree.vertex(name).width for name in tree.accelerator_names] == [8, 16, 16]
+    assert sum(one.code is WarningCode.DOWNGRADED_LINK for one in tree.warnings) == 1, "both programs print the same"
+
+
+@pytest.mark.parametrize(("texts", "message"), [
+    ({"vv": lspci(), "smi": query((4, "16x", "4x"), FULL, FULL)}, r"smi\.txt: GPU 0 has a link of x4, expected x16 as in 'vv'"),
+    ({"topo": TOPOLOGY, "smi": query(FULL)}, "has 1 GPUs, expected 4"),
+    ({"smi": query(FULL)}, "has no topology, expected one too"),
+    ({"topo": TOPOLOGY, "smi": "==============NVSMI LOG==============\nAttached GPUs : 0\n"}, "has no GPU"),
+])  # fmt: skip
+def test_contradictions_are_rejected(tmp_path, texts, message):
+    with pytest.raises(InputError, match=message):
+        imported(tmp_path, **texts)
+
+
+def test_diagnosis_names_the_narrow_link_of_a_pasted_report(tmp_path):
+    (tmp_path / "topo.txt").write_text(TOPOLOGY)
+    (tmp_path / "smi.txt").write_text(query(FULL, FULL, FULL, (4, "16x", "4x")))
+    result = CliRunner().invoke(app, ["diagnose", str(tmp_path / "topo.txt"), str(tmp_path / "smi.txt")])
+    assert result.exit_code == 1 and "0000:06:00.0 uses x4 of x16" in result.output
+    found = fc.diagnose([tmp_path / "topo.txt", tmp_path / "smi.txt"]).findings
+    assert [one.cause for one in found] == ["downgraded_link"]
+
+
+@given(st.sampled_from([query(FULL, FULL), table("NVIDIA L4"), listed("NVIDIA L4", "NVIDIA L4")]), st.data())
+def test_damaged_reports_are_read_or_rejected(tmp_path_factory, text, data):
+    start = data.draw(st.integers(0, len(text)))
+    text = text[:start] + data.draw(st.text(max_size=20)) + text[start + data.draw(st.integers(0, 200)) :]
+    path = tmp_path_factory.mktemp("damaged") / "smi.txt"
+    if is_gpu_report(text):
+        try:
+            reports = read_gpu_report(text, path)
+        except InputError as error:
+            assert "smi.txt" in str(error)
+        else:
+            assert all((one.generation or 1) <= 6 and (one.current_width or 1) <= 32 for one in reports)
