@@ -25,11 +25,10 @@ if not Path("/proc/self/task").exists():
 #: Targets that are built quickly and need every kind of rule except figures and report.
 PART = ("results/breakdown/all.error_band.parquet", *SMOKE)
 
-#: Targets with sharded simulations, comparisons and figures that ten interrupted runs build in acceptable time.
+#: Targets with sharded simulations, comparisons and figures that interrupted runs build in acceptable time.
 KILLED = (
-    "results/pcie/storm8.error_band.parquet", "results/pcie/all.error_band.parquet",
-    "results/pcie/halos.schedule.parquet", "results/percs/all.error_band.parquet",
-    "results/percs/searched.network_search.parquet", "results/gpucentric/all.error_band.parquet",
+    "results/pcie/storm8.error_band.parquet", "results/pcie/halos.schedule.parquet",
+    "results/percs/all.error_band.parquet", "results/gpucentric/all.error_band.parquet",
     "reports/figures/breakdown.totals.svg", *SMOKE,
 )  # fmt: skip
 
