@@ -30,7 +30,7 @@ _LATEST_GENERATION = 6
 
 
 class GpuReport(NamedTuple):
-    """What nvidia-smi prints about a GPU.
+    """Report of nvidia-smi about a GPU.
 
     Parameters
     ----------
