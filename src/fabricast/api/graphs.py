@@ -136,7 +136,7 @@ def _numbered(arcs: list[tuple[int | str, int | str]], tree: PcieTree | None) ->
     """Return the endpoint numbers of pairs of numbers or names."""
     pairs = []
     for arc in arcs:
-        if len(arc) != 2:
+        if not isinstance(arc, Sequence | np.ndarray) or len(arc) != 2:
             raise InputError(f"contains {arc!r}, expected pairs of source and target", argument="arcs")
         if tree is not None and HOST in arc and HOST not in tree.endpoint_number:
             arc = _with_nearest_memory(tree, arc)

@@ -64,8 +64,8 @@ class ModelInputs:
         for name in ("program", "measurements", "system"):
             if getattr(self, name) is not None:
                 raise InputError(f"is only supported by {' and '.join(ENGINE_MODELS)}", argument=name)
-        if isinstance(self.model, str) and self.model not in MODELS:
-            raise unknown_name("model", self.model, [*ENGINE_MODELS, *MODELS])
+        if not isinstance(self.model, Model) and self.model not in MODELS:
+            raise unknown_name("model", str(self.model), [*ENGINE_MODELS, *MODELS])
 
     @property
     def name(self) -> str:

@@ -11,7 +11,6 @@ __all__ = [
     "GIB",
     "HEADER_BYTES",
     "MIB",
-    "MILLISECOND",
     "PAYLOAD_BYTES",
     "PROTOCOL_EFFICIENCY",
     "parse_bytes",
@@ -23,7 +22,6 @@ __all__ = [
 
 MIB = float(1 << 20)
 GIB = float(1 << 30)
-MILLISECOND = 1e-3
 #: Default payload and header of a PCIe packet in bytes. [assumed]
 PAYLOAD_BYTES, HEADER_BYTES = 256, 24
 #: Payload fraction of the raw rate of a link. [assumed]

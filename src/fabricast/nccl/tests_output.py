@@ -23,7 +23,6 @@ _STARTING = re.compile(r"#\s*(?:Collective test starting|Using|Running):?\s*(\w+
 _OPERATION = re.compile(r"\b(all_?reduce|all_?gather|reduce_?scatter|broadcast|reduce|all_?to_?all|sendrecv)_perf\b")
 _VERSION = re.compile(r"#?\s*(nccl|rccl)-tests version (\S+)(?:.*nccl-library=(\d{1,15}))?")
 _COUNT = re.compile(r"[0-9]{1,15}")
-_BOUNDS = re.compile(r"#\s*Out of bounds values\s*:\s*(\d{1,15})\s*(\w+)")
 _THREADS = re.compile(r"#\s*nThread\s+(\d{1,15})\s+nGpus\s+(\d{1,15})")
 #: Data types and reductions of a row.
 _WORDS = re.compile(r"[a-z][a-z0-9_]*")

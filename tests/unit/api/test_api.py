@@ -136,6 +136,8 @@ def test_python_and_command_line_predict_the_same_times(tmp_path):
     (lambda: fc.predict(TREES[0], fc.graph([(0, 9)]), bandwidth=1e9), "graphs contains endpoint number 9, expected 0 to 8"),
     (lambda: fc.simulate("storm8", [("H", 0)]), "contains endpoint number 8, which is host memory"),
     (lambda: fc.graph([]), "expected one or more pairs"),
+    (lambda: fc.predict("storm8", [0, 1]), "arcs contains 0, expected pairs of source and target"),
+    (lambda: fc.predict("storm8", [(0, 1)], model=3), "'3'"),
     (lambda: fc.graph([(0, 1)], size="big"), "size is 'big'"),
     (lambda: fc.simulate(TREES[0], fc.graph([(0, 1)]), hardware="split_256_127"), "did you mean 'split_256_128'"),
     (lambda: fc.simulate(TREES[0], fc.graph([(0, 1)]), generation=3, parameters="x.csv"), "parameters excludes generation"),

@@ -22,7 +22,6 @@ from fabricast.runtime.compilation import allocation_free, njit
 ) = range(10)
 # Values of HEAD_OF_LINE.
 FREEZE, TWO_ROUNDS, OFF = range(3)
-OPTION_COUNT = 10
 
 TINY = 1e-12
 # Relative difference below which shares are equal.

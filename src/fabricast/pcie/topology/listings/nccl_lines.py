@@ -15,7 +15,6 @@ _START, _END = re.compile(r"=== System : maxBw"), re.compile(r"={20,}\s*$")
 _CPU = re.compile(r"^CPU/(?:\d+-)?([0-9a-fA-F]{1,16})")
 _NUMBER = re.compile(r"[0-9]{1,4}")
 _LINK = re.compile(r"^( *)\+ PCI\[([\d.]+)\] - (PCI|GPU|NIC)/(?:\d+-)?([0-9a-fA-F]{1,16})(?: \((\w+)\))?")
-_PEER = re.compile(r"^ *\+ (?:NVL|NVS|XGMI)\[")
 #: NCCL prints an unknown NUMA node, -1 on many virtual machines, as a large number.
 _LARGEST_NODE = 0xFFFF
 #: Raw rate of PCIe Gen3 x16 in bytes/s, which NCCL counts as 12 GB/s.
