@@ -42,8 +42,9 @@ class MachineGpus:
         self.text = f"{len(self._devices)} x {', '.join(names)}"
         self._contexts: list[Any] = []
         self._given: list[tuple[int, Any, Any]] = []
-        self._buffers: dict[tuple[Any, ...], int] = {}
-        self._streams: dict[tuple[int, int], tuple[Any, Any, Any]] = {}
+        # Address and size of the buffer of each use.
+        self._buffers: dict[tuple[Any, ...], tuple[int, int]] = {}
+        self._streams: dict[tuple[int, int], tuple[Any, Any]] = {}
         self._reached: dict[tuple[int, int], bool] = {}
 
     def __enter__(self) -> MachineGpus:
@@ -103,19 +104,22 @@ class MachineGpus:
         return self._reached[source, target]
 
     def memory(self, ordinal: int, use: object, size_bytes: int) -> int:
-        """Return the address of GPU memory; each use has one buffer."""
+        """Return the address of GPU memory of at least some size; each use has one buffer."""
         key = (ordinal, use)
-        if key not in self._buffers:
+        if not self._is_large_enough(key, size_bytes):
             self._enter(ordinal)
             address = checked(self._driver.cuMemAlloc(size_bytes))
             self._given.append((ordinal, self._driver.cuMemFree, address))
-            self._buffers[key] = int(address)
-        return self._buffers[key]
+            self._buffers[key] = int(address), size_bytes
+        return self._buffers[key][0]
+
+    def _is_large_enough(self, key: tuple[Any, ...], size_bytes: int) -> bool:
+        return key in self._buffers and self._buffers[key][1] >= size_bytes
 
     def host_memory(self, ordinal: int, use: object, size_bytes: int) -> int:
-        """Return the address of page-locked host memory, touched by a core next to a GPU."""
+        """Return the address of page-locked host memory of at least some size, touched by a core next to a GPU."""
         key = ("host", ordinal, use)
-        if key not in self._buffers:
+        if not self._is_large_enough(key, size_bytes):
             self._enter(ordinal)
             with pin_to_local_cores(self.bus_ids[ordinal]):
                 address = checked(
@@ -123,22 +127,20 @@ class MachineGpus:
                 )  # fmt: skip
                 ctypes.memset(int(address), 0, size_bytes)
             self._given.append((ordinal, self._driver.cuMemFreeHost, address))
-            self._buffers[key] = int(address)
-        return self._buffers[key]
+            self._buffers[key] = int(address), size_bytes
+        return self._buffers[key][0]
 
-    def stream(self, ordinal: int, number: int) -> tuple[Any, Any, Any]:
-        """Return a stream of a GPU and two timing events."""
+    def stream(self, ordinal: int, number: int) -> tuple[Any, Any]:
+        """Return a stream of a GPU and a timing event."""
         key = (ordinal, number)
         if key not in self._streams:
             driver = self._driver
             self._enter(ordinal)
             stream = checked(driver.cuStreamCreate(driver.CUstream_flags.CU_STREAM_NON_BLOCKING))
             self._given.append((ordinal, driver.cuStreamDestroy, stream))
-            events = []
-            for _ in range(2):
-                events.append(checked(driver.cuEventCreate(driver.CUevent_flags.CU_EVENT_DEFAULT)))
-                self._given.append((ordinal, driver.cuEventDestroy, events[-1]))
-            self._streams[key] = (stream, events[0], events[1])
+            event = checked(driver.cuEventCreate(driver.CUevent_flags.CU_EVENT_DEFAULT))
+            self._given.append((ordinal, driver.cuEventDestroy, event))
+            self._streams[key] = (stream, event)
         return self._streams[key]
 
     def together(
@@ -158,37 +160,45 @@ class MachineGpus:
         Returns
         -------
         list of float
-            Time of the four copies of each flow in seconds, by the clock of the executing GPU.
+            Time from the common start until the four copies of each flow end, in seconds, by the clock of the executing
+            GPU.
 
         Notes
         -----
-        All copies are first queued behind a flag in host memory, so that host calls do not stagger them.
+        All copies are first queued behind a flag in host memory, so that host calls do not stagger them. Times count
+        from an event that precedes all copies of a GPU: an event at the start of each stream would wait for the engine,
+        as an H100 showed, and hide that the copies of one engine run one after the other.
         """
         driver = self._driver
         flag_address = self.host_memory(_executor(flows[0], read), "flag", 4096)
         flag = ctypes.c_uint32.from_address(flag_address)
         flag.value = 0
         geq = driver.CUstreamWaitValue_flags.CU_STREAM_WAIT_VALUE_GEQ
-        started = []
-        used: dict[int, int] = {}
-        for number, flow in enumerate(flows):
-            ordinal = _executor(flow, read)
-            used[ordinal] = used.get(ordinal, 0) + 1
-            stream, first, last = self.stream(ordinal, used[ordinal])
-            target, source = self._addresses(flow, number, size_bytes, read)
+        executors = [_executor(flow, read) for flow in flows]
+        # Before anything is queued: allocations may wait for running streams.
+        addresses = [self._addresses(flow, number, size_bytes, read) for number, flow in enumerate(flows)]
+        gates = {}
+        for ordinal in executors:
+            if ordinal not in gates:
+                stream, gates[ordinal] = self.stream(ordinal, 0)
+                self._enter(ordinal)
+                checked(driver.cuStreamWaitValue32(stream, flag_address, 1, geq))
+                checked(driver.cuEventRecord(gates[ordinal], stream))
+        ends = []
+        for number, (ordinal, (target, source)) in enumerate(zip(executors, addresses, strict=True)):
+            stream, end = self.stream(ordinal, 1 + executors[:number].count(ordinal))
             self._enter(ordinal)
-            checked(driver.cuStreamWaitValue32(stream, flag_address, 1, geq))
-            checked(driver.cuEventRecord(first, stream))
+            checked(driver.cuStreamWaitEvent(stream, gates[ordinal], 0))
             for _ in range(_IN_A_ROW):
                 checked(driver.cuMemcpyAsync(target, source, size_bytes, stream))
-            checked(driver.cuEventRecord(last, stream))
-            started.append((ordinal, first, last))
+            checked(driver.cuEventRecord(end, stream))
+            ends.append(end)
         flag.value = 1
         times = []
-        for ordinal, first, last in started:
+        for ordinal, end in zip(executors, ends, strict=True):
             self._enter(ordinal)
-            checked(driver.cuEventSynchronize(last))
-            times.append(float(checked(driver.cuEventElapsedTime(first, last))) * 1e-3)
+            checked(driver.cuEventSynchronize(end))
+            times.append(float(checked(driver.cuEventElapsedTime(gates[ordinal], end))) * 1e-3)
         return times
 
     def _addresses(

@@ -76,6 +76,24 @@ def test_probes_are_measured_and_the_machine_is_validated(fake_driver, tmp_path,
     assert "Traceback" not in again.stderr
 
 
+def test_copies_of_one_engine_wait_for_each_other(fake_driver, tmp_path):
+    # The fake driver runs the copies of each stream before those of the next, as the copy engine of an H100 does.
+    program = (
+        "from fabricast.pcie.measurements.cuda_copies import MachineGpus\n"
+        "with MachineGpus() as gpus:\n"
+        "    print(*gpus.together([(None, 0)] * 6, 2**20))\n"
+        "    small, again, large = (gpus.memory(0, 'test', size) for size in (16, 8, 64))\n"
+        "    print(small == again, small == large, gpus.memory(0, 'test', 32) == large)\n"
+    )
+    environment = os.environ | {"LD_LIBRARY_PATH": str(fake_driver), "FAKE_GPUS": "1"}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    times, buffers = done.stdout.splitlines()
+    assert (numbers := [float(word) for word in times.split()]) == sorted(set(numbers)) and len(numbers) == 6
+    assert buffers == "True False True"
+
+
 def test_pairs_without_peer_access_are_skipped_and_reported(fake_driver, tmp_path):
     (tmp_path / "machine.xml").write_text(machine_xml(2))
     arguments = ("probes", "machine.xml", "--run", "--size", "1MB", "--seconds", "0.01")
