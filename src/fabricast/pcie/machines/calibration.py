@@ -238,18 +238,22 @@ class Calibration:
             if len(reads) == 1 or specified:
                 continue
             of_memory = [flow for flow in flows if memory in ends_of(tree, flow)]
+            is_one_gpu = len({end for flow in of_memory for end in ends_of(tree, flow)} - {memory}) == 1
+            is_both_ways = len(set(reads)) == 2
+            if is_one_gpu and not is_both_ways:
+                # The link of the GPU limits its copies together as it limits one of them.
+                continue
             all_cross = len(_between_roots(tree, of_memory)) == len(of_memory)
             if all_cross and self._inter_socket_known(tree, of_memory):
                 # The link between sockets limits such copies more than memory does.
                 continue
-            one_gpu = self._is_one_gpu_both_ways(tree, flows, memory, reads)
-            limit = Limit.HOST_BOTH_WAYS if one_gpu else memory_limit(tree, memory, reads)
+            limit = Limit.HOST_BOTH_WAYS if is_one_gpu else memory_limit(tree, memory, reads)
             if self.limit(limit) is not None:
                 if self._each_gpu_known(tree, of_memory, limit):
                     continue
                 return "the bidirectional host-memory rate of one GPU"
             most = self.lower_bound(limit)
-            direction = "bidirectional copies" if len(set(reads)) == 2 else "several GPUs"
+            direction = "bidirectional copies" if is_both_ways else "several GPUs"
             if most is None:
                 return f"the capacity of host memory for {direction}"
             if by_links(tree, of_memory, self.rates) > most * (1 + THROTTLED):
@@ -292,15 +296,6 @@ class Calibration:
         both = {source for source, _ in ends} & {target for _, target in ends}
         gpus = [end for end in both if not tree.vertex(end).host_memory]
         return Limit.HOST_BOTH_WAYS in self.estimates or not gpus or len(flows) >= self.estimates[limit].copies
-
-    @staticmethod
-    def _is_one_gpu_both_ways(
-        tree: PcieTree, flows: Sequence[tuple[str, str]], memory: str, reads: Sequence[bool]
-    ) -> bool:
-        if len(reads) != 2 or len(set(reads)) != 2:
-            return False
-        ends = [set(ends_of(tree, flow)) for flow in flows]
-        return len({other for pair in ends if memory in pair for other in pair - {memory}}) == 1
 
 
 def _at_once(tree: PcieTree, flows: Sequence[tuple[str, str]]) -> int:

@@ -163,8 +163,8 @@ def expected_error_text(model: str, classes: set[str], unprobed: Collection[str]
 
     Examples
     --------
-    >>> expected_error_text("ports_and_engines", {"host copies"})
-    'expected error of ports_and_engines: host copies: unknown, no public measurements'
+    >>> expected_error_text("congestion_factor", {"host copies"})
+    'expected error of congestion_factor: host copies: unknown, no public measurements'
     >>> expected_error_text("ports_and_engines", {"host copies"}, ["host memory"]).partition(" took")[0]
     'expected error of ports_and_engines: without a probe of the host memory, measured copies'
     """

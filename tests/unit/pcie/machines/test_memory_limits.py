@@ -252,3 +252,21 @@ def test_copies_between_host_memories_are_rejected():
     tree = with_memory(("NUMA0", "RC0"), ("NUMA1", "RC1"))
     with pytest.raises(InputError, match=r"'m': copies NUMA0 to NUMA1, expected a GPU at one end"):
         validate_machine(tree, [measured("m", [("NUMA0", "NUMA1")], 10)])
+
+
+def test_copies_of_one_gpu_need_no_probe_of_several_gpus():
+    """The link of a GPU limits all its copies of one direction together; both directions need their probe."""
+    tree = load_tree("one_gpu_gen5")
+    up, down = ("H", "0"), ("0", "H")
+    alone = [MeasuredGraph("alone", (up,), 54e9, "independent", "calibration")]
+    pair = MeasuredGraph("both ways", (up, down), 80e9, "independent", "calibration")
+    rows = [
+        MeasuredGraph("three up", (up,) * 3, 54e9, "independent"),
+        MeasuredGraph("two each way", (up, up, down, down), 80e9, "independent"),
+    ]
+    blind = validate_machine(tree, [*alone, *rows]).rows.set_index("graph")
+    assert blind["judged"].to_dict() == {"alone": False, "three up": True, "two each way": False}
+    assert blind.loc["two each way", "reason_code"] == Reason.NO_MEMORY_PROBE
+    assert blind.loc["two each way", "high_bytes_per_s"] == pytest.approx(108e9, rel=0.05)
+    known = validate_machine(tree, [*alone, pair, *rows]).rows.set_index("graph")
+    assert known.loc[["three up", "two each way"], "forecast_bytes_per_s"].tolist() == pytest.approx([54e9, 80e9])
