@@ -38,7 +38,7 @@ FIGURES = (
         "measured_copies",
         "Forecast errors on measured machines, by class and model",
         lambda read, values: copies.plot_measured_copies(read("measured_copy"), values["tolerance"]),
-        "Error of the total rate for every validated graph on machines measured by others and, as stars, on yours; "
+        "Error of the total rate for every validated graph on public machines and, as stars, on yours; "
         "the bar is the median, the grey band ends at 15 %. With ports and engines, graphs with many copies of a GPU "
         "are within 15 %, too (the pause of the program was fitted to 14 of them).",
     ),
