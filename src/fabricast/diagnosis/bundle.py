@@ -223,7 +223,9 @@ def _origin(text: str, paths: Sequence[Path], texts: Mapping[Path, str]) -> str:
     address = _ADDRESS.search(text)
     for path in paths if address is not None else ():
         for number, line in enumerate(clean_text(texts[path]).splitlines(), 1):
-            if address is not None and line.startswith((address[0], address[1])):
+            # nvidia-smi -q prints eight digits of the domain.
+            device = line.lower().removeprefix("gpu 0000")
+            if address is not None and device.startswith((address[0], address[1])):
                 return f"{path}:{number}"
     return ", ".join(map(str, paths))
 

@@ -14,7 +14,7 @@ from fabricast.pcie.topology.listings.importing import import_machine
 from tests.unit.pcie.topology.test_listings import classes_of, groups, lspci, matrix
 
 
-def query(*gpus, name="NVIDIA L40S"):
+def query(*gpus, name="NVIDIA L40S", device=4):
     """Return output of nvidia-smi -q for GPUs with (highest generation, width, width now)."""
     text = "\n==============NVSMI LOG==============\n\nTimestamp : Fri Nov 27 18:50:55 2026\n\n"
     for number, (generation, width, now) in enumerate(gpus):
@@ -29,7 +29,8 @@ def query(*gpus, name="NVIDIA L40S"):
             PCIe Generation
                 Max                                    : {generation}
                 Current                                : 1
-                Device Max                             : 5
+                Device Max                             : {device}
+                Host Max                               : N/A
             Link Width
                 Max                                    : {width}
                 Current                                : {now}
@@ -69,7 +70,8 @@ def codes(tree):
 
 
 def test_links_of_a_query_are_those_of_the_topology(tmp_path):
-    tree = imported(tmp_path, topo=TOPOLOGY, smi=query(FULL, FULL, (4, "16x", "8x"), (3, "16x", "4x")))
+    smi = query(FULL, FULL, (4, "16x", "8x"), (3, "16x", "4x"), device="N/A")
+    tree = imported(tmp_path, topo=TOPOLOGY, smi=smi)
     assert classes_of(tree) == groups((2, "PIX"), (2, "NODE"))
     assert tree.link_bytes_per_s == pytest.approx(31.508e9, rel=1e-3), "an idle GPU reduces its generation"
     assert [tree.vertex(name).capacity for name in tree.accelerator_names] == pytest.approx(
@@ -109,6 +111,13 @@ def test_several_reports_and_both_programs_in_one_file_are_read(tmp_path):
     assert tree.link_bytes_per_s == pytest.approx(31.508e9, rel=1e-3) and len(tree.accelerator_names) == 4
 
 
+def test_a_slot_of_an_older_generation_is_a_warning(tmp_path):
+    tree = imported(tmp_path, topo=TOPOLOGY, smi=query(*[FULL] * 3, (3, "16x", "16x")))
+    (text,) = [one.text for one in tree.warnings if one.code is WarningCode.DOWNGRADED_LINK]
+    assert text == "the link of 0000:06:00.0 reaches Gen3 of Gen4: slot or BIOS limits it"
+    assert tree.vertex("3").capacity == pytest.approx(0.5, rel=1e-3)
+
+
 def test_gpus_of_lspci_are_found_by_their_address(tmp_path):
     status = "Speed 16GT/s, Width x8 (downgraded)"
     tree = imported(tmp_path, vv=lspci(gpu_status=status), smi=query((4, "16x", "8x"), FULL, FULL))
@@ -134,6 +143,8 @@ def test_diagnosis_names_the_narrow_link_of_a_pasted_report(tmp_path):
     assert result.exit_code == 1 and "0000:06:00.0 uses x4 of x16" in result.output
     found = fc.diagnose([tmp_path / "topo.txt", tmp_path / "smi.txt"]).findings
     assert [one.cause for one in found] == ["downgraded_link"]
+    line = (tmp_path / "smi.txt").read_text().splitlines().index("GPU 00000000:06:00.0") + 1
+    assert found[0].origin == f"{tmp_path / 'smi.txt'}:{line}"
 
 
 @given(st.sampled_from([query(FULL, FULL), table("NVIDIA L4"), listed("NVIDIA L4", "NVIDIA L4")]), st.data())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ _QUERY = "==NVSMI LOG=="
 _TABLE = re.compile(rf"^\|\s+(\d{{1,3}})\s+(\S.*?)\s+(?:On|Off|N/A)\s*\|\s*{_ADDRESS}\s")
 _LIST = re.compile(r"^GPU (\d{1,3}): (.{1,100}?) \(UUID: GPU-")
 _DEVICE = re.compile(rf"^GPU {_ADDRESS}\s*$")
-_FIELD = re.compile(r"^\s+(Product Name|Max|Current)\s+: (.{1,100}?)\s*$")
+_FIELD = re.compile(r"^\s+(Product Name|Max|Current|Device Max)\s+: (.{1,100}?)\s*$")
 _SECTION = re.compile(r"^\s+(\S[^:]*?)\s*$")
 _NUMBER = re.compile(r"(\d{1,2})x?")
 _LATEST_GENERATION = 6
@@ -38,9 +38,9 @@ class GpuReport(NamedTuple):
         Product name.
     address : str
         PCI address; empty if it was not printed.
-    generation, width, current_width : int or None
-        Highest generation and width of the link, and its width now; None if they were not printed. The generation now
-        depends on the load.
+    generation, width, current_width, gpu_generation : int or None
+        Highest generation and width of the link, its width now, and the highest generation of the GPU; None if they
+        were not printed. The generation now depends on the load.
     """
 
     name: str
@@ -48,6 +48,7 @@ class GpuReport(NamedTuple):
     generation: int | None = None
     width: int | None = None
     current_width: int | None = None
+    gpu_generation: int | None = None
 
     @property
     def bytes_per_s(self) -> float | None:
@@ -123,9 +124,9 @@ def _field(section: str, name: str, value: str) -> dict[str, Any]:
     if name == "Product Name":
         return {"name": value}
     number = int(match[1]) if (match := _NUMBER.fullmatch(value)) is not None else 0
-    if section == "PCIe Generation" and name == "Max" and 1 <= number <= _LATEST_GENERATION:
-        return {"generation": number}
-    if section == "Link Width" and number in PCIE_WIDTHS:
+    if section == "PCIe Generation" and name != "Current" and 1 <= number <= _LATEST_GENERATION:
+        return {"generation" if name == "Max" else "gpu_generation": number}
+    if section == "Link Width" and name != "Device Max" and number in PCIE_WIDTHS:
         return {"width" if name == "Max" else "current_width": number}
     return {}
 
@@ -208,16 +209,18 @@ def _check_widths(tree: PcieTree, report_of: dict[str, GpuReport], path: Path) -
             )
 
 
-def _downgraded(report_of: dict[str, GpuReport]) -> list[Warning]:
-    return [
-        Warning(
-            WarningCode.DOWNGRADED_LINK,
-            f"the link of {report.address or name} uses x{report.current_width} of x{report.width}: the slot or a "
-            "riser limits it; the forecast uses the smaller width",
-        )
-        for name, report in report_of.items()
-        if report.width is not None and report.current_width is not None and report.current_width < report.width
-    ]
+def _downgraded(report_of: dict[str, GpuReport]) -> Iterator[Warning]:
+    for name, report in report_of.items():
+        link = f"the link of {report.address or name}"
+        if report.width is not None and report.current_width is not None and report.current_width < report.width:
+            text = (
+                f"{link} uses x{report.current_width} of x{report.width}: the slot or a riser limits it; the forecast uses "
+                "the smaller width"
+            )
+            yield Warning(WarningCode.DOWNGRADED_LINK, text)
+        if None not in (report.generation, report.gpu_generation) and report.generation != report.gpu_generation:
+            text = f"{link} reaches Gen{report.generation} of Gen{report.gpu_generation}: slot or BIOS limits it"
+            yield Warning(WarningCode.DOWNGRADED_LINK, text)
 
 
 def _with_rates(tree: PcieTree, rates: dict[str, float], report_of: dict[str, GpuReport]) -> PcieTree:
