@@ -214,8 +214,8 @@ def _downgraded(report_of: dict[str, GpuReport]) -> Iterator[Warning]:
         link = f"the link of {report.address or name}"
         if report.width is not None and report.current_width is not None and report.current_width < report.width:
             text = (
-                f"{link} uses x{report.current_width} of x{report.width}: the slot or a riser limits it; the forecast uses "
-                "the smaller width"
+                f"{link} uses x{report.current_width} of x{report.width}: the slot or a riser limits it; the forecast "
+                "uses the smaller width"
             )
             yield Warning(WarningCode.DOWNGRADED_LINK, text)
         if None not in (report.generation, report.gpu_generation) and report.generation != report.gpu_generation:
