@@ -11,7 +11,7 @@ import pytest
 import fabricast as fc
 from fabricast.results.claims import read_claims
 from tests.conftest import REPOSITORY
-from tests.running import SMOKE, copy_project, snakemake
+from tests.running import SMOKE, copy_project, keep_one_public_machine, snakemake
 
 #: Files that depend on the time and the machine of a run.
 VOLATILE = ("run.parquet", "fabricast.duckdb", "report.html")
@@ -175,6 +175,7 @@ def test_user_supplied_machine_and_graphs_are_predicted(tmp_path):
         '<pci busid="b" class="0x0302" link_speed="16 GT/s" link_width="16"/>'
         '<pci busid="c" class="0x0302" link_speed="16 GT/s" link_width="16"/></pci></cpu></system>'
     )
+    keep_one_public_machine(folder)
     (folder / "graphs.csv").write_text("graph,source,target\n<script>alert(1)</script>,0,1\n")
     (folder / "own.yaml").write_text(
         "pcie:\n  hardware: [split_256_128]\n  graph_sets:\n"

@@ -9,13 +9,20 @@ import numpy as np
 import pandas as pd
 
 from fabricast.pcie.graphs.congestion_graphs import from_arcs
+from fabricast.pcie.graphs.programs import PROGRAMS
 from fabricast.pcie.graphs.rates import printed_rates
 from fabricast.pcie.machines.engine_model import ENDPOINT_ENGINES, PORTS_AND_ENGINES
 from fabricast.pcie.machines.exclusion import Reason
 from fabricast.pcie.machines.expected_errors import HOST_MEMORY, INTER_SOCKET_LINK
 from fabricast.pcie.machines.validation import MachineValidation, validate_machine
 from fabricast.pcie.measurements.files import copies_of_machine
-from fabricast.pcie.measurements.measured_graph import DIRECT_LINKS, HOST_COPIES, MeasuredGraph, flows_of
+from fabricast.pcie.measurements.measured_graph import (
+    DIRECT_LINKS,
+    HOST_COPIES,
+    MANY_COPIES,
+    MeasuredGraph,
+    flows_of,
+)
 from fabricast.pcie.models.catalogue import MODELS, Model
 from fabricast.pcie.models.evaluation import evaluate
 from fabricast.pcie.tables.measured_copies import Machine
@@ -36,8 +43,9 @@ _UNPROBED = {Reason.NO_MEMORY_PROBE: HOST_MEMORY, Reason.NO_INTER_SOCKET_PROBE: 
 def forecast_errors(machines: Sequence[Machine], *, seed: int = 20161113) -> pd.DataFrame:
     """Return the errors of each model for each class of validated graphs.
 
-    The models of the SC16 paper run each copy once, with the bandwidth of an isolated copy of the machine and without a
-    penalty for the root complex. They support neither direct links nor host memory.
+    Many copies of a GPU are listed by pattern, too. The models of the SC16 paper run each copy once, with the bandwidth
+    of an isolated copy of the machine and without a penalty for the root complex. They support neither direct links nor
+    host memory.
 
     Parameters
     ----------
@@ -135,8 +143,23 @@ def _of_machine(
         forecasts = {PORTS_AND_ENGINES: row["forecast_bytes_per_s"], ENDPOINT_ENGINES: row["engines_bytes_per_s"]}
         if kind not in (DIRECT_LINKS, HOST_COPIES):
             forecasts |= {name: _rate(tree, graph, model, rate) for name, model in MODELS.items()}
-        errors += [(kind, name, abs(forecast / measured - 1)) for name, forecast in forecasts.items()]
+        errors += [
+            (name_of_class, name, abs(forecast / measured - 1))
+            for name, forecast in forecasts.items()
+            for name_of_class in (kind, *_patterns(kind, graph))
+        ]
     return errors
+
+
+def _patterns(kind: str, graph: MeasuredGraph) -> tuple[str, ...]:
+    """Return the patterns of a graph with many copies of a GPU: all-to-all also by the program that copies."""
+    if kind != MANY_COPIES:
+        return ()
+    if any(len(set(ends)) == 1 for ends in zip(*graph.flows, strict=True)):
+        return ("one GPU from or to all",)
+    if PROGRAMS[graph.program].serialised != "none":
+        return "all-to-all", "all-to-all, PyTorch"
+    return "all-to-all", "all-to-all, reads" if PROGRAMS[graph.program].executor == "target" else "all-to-all, writes"
 
 
 def _rate(tree: PcieTree, graph: MeasuredGraph, model: Model, bandwidth_bytes_per_s: float) -> float:

@@ -36,7 +36,7 @@ def test_forecasts_of_published_machines():
     assert error[few].median() < 0.025
     # On one machine, concurrent copies across the root complex are faster than the only isolated one. They are
     # validated instead of excluded as artefacts.
-    assert 0.95 < (error[few] <= 0.15).mean() < 0.97
+    assert 0.95 < (error[few] <= 0.15).mean() < 0.98
     assert not rows["reason_code"].eq(Reason.BEYOND_LINKS).any()
     assert error[many].median() < 0.07
     assert error[many].max() < 0.20

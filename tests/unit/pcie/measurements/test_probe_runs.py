@@ -14,7 +14,7 @@ from fabricast.pcie.measurements.probes import proposed_probes
 from fabricast.pcie.topology.files import load_tree
 from fabricast.results.tables import read_table
 from tests.conftest import REPOSITORY
-from tests.running import SMOKE, copy_project, snakemake
+from tests.running import SMOKE, copy_project, keep_one_public_machine, snakemake
 
 
 def machine_xml(gpus, below_a_switch=4):
@@ -134,10 +134,7 @@ def test_workflow_includes_this_machine_and_user_files(fake_driver, tmp_path, mo
     exporter.chmod(0o755)
     folder = copy_project(tmp_path)
     (folder / "server.xml").write_text(machine_xml(8))
-    # One public machine is enough beside these.
-    public = folder / "config" / "published" / "pcie_concurrent_copies.csv"
-    lines = public.read_text().splitlines(keepends=True)
-    public.write_text("".join(line for line in lines if line.startswith(("#", "system,", "ASUS 4 GPUs"))))
+    keep_one_public_machine(folder)
     (folder / "copies.csv").write_text(
         "graph,communications,program,total_gb_per_s\nalone,0>4,independent,12.0\nboth ways,0>4 4>0,independent,24.0\n"
         "one uplink,0>4 1>5,independent,12.5\n"
