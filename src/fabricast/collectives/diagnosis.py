@@ -167,6 +167,11 @@ def _transport(case: _Case) -> Iterator[Finding]:
     elif not machine.settings.has_peer_access:
         text += ", because the driver or the machine permits no direct copies between these GPUs"
         remedy = "enable direct copies (driver, IOMMU, virtual machine), then check with p2pBandwidthLatencyTest"
+    elif any(machine.nccl.direct_type(hop.source, hop.target) <= machine.nccl.farthest_p2p for hop in hops):
+        text += f", although NCCL uses direct copies up to path type {machine.nccl.farthest_p2p.name}: a setting, the "
+        text += "driver or the machine prevents them"
+        remedy = "unset NCCL_P2P_DISABLE and NCCL_P2P_LEVEL; 'nvidia-smi topo -p2p r' states what the driver permits; "
+        remedy += "check IOMMU and ACS"
     else:
         text += ", although the topology permits direct copies: NCCL uses them up to path type "
         text += machine.nccl.farthest_p2p.name
@@ -313,7 +318,7 @@ def _sockets(case: _Case) -> Iterator[Finding]:
 def _host_rate(case: _Case) -> Iterator[Finding]:
     """Find hops that host memory limits, or whose rate is unknown."""
     through_host = case.pairs_of(Transport.SHM)
-    if not through_host or case.is_faster:
+    if not through_host or case.is_faster or case.everything[1] < _MEBIBYTE:
         return
     machine, table = case.machine, case.forecast.table
     last = table.iloc[-1]
@@ -415,8 +420,9 @@ def _slower(case: _Case) -> Iterator[Finding]:
     for low, high, words in ((0.0, _MEBIBYTE - 1, "small"), (_MEBIBYTE, np.inf, "large")):
         is_class = (case.size >= low) & (case.size <= high)
         if is_class.any() and float(np.median(ratio[is_class])) > _SLOWER:
-            factor = float(np.median(ratio[is_class]))
-            affected = case.size[is_class]
+            is_slow = is_class & (ratio > _SLOWER)
+            factor = float(np.median(ratio[is_slow]))
+            affected = case.size[is_slow]
             text = f"{words} sizes ({_range(affected)}) take {factor:.2f} times as long as the forecast (median)"
             remedy = "check the transport and rings in a log with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH,TUNING, "
             remedy += "and link widths with 'lspci -vv'"

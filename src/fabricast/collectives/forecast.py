@@ -219,7 +219,8 @@ def _check_log(log: NcclTestsTable, operation: Operation, ranks: int) -> None:
             f"has {log.ranks} ranks, expected {ranks} as in the topology; select them with ranks", argument="log"
         )
     if not log.rows:
-        raise InputError("has no valid row, expected at least one size", argument="log")
+        reason = f": line {log.excluded[0][0]}: {log.excluded[0][1]}" if log.excluded else ""
+        raise InputError(f"has no valid row, expected at least one size{reason}", argument="log")
 
 
 def _warnings(model: CollectiveModel, log: NcclTestsTable | None) -> list[Warning]:
@@ -235,15 +236,15 @@ def _warnings(model: CollectiveModel, log: NcclTestsTable | None) -> list[Warnin
             Warning(
                 WarningCode.HOST_RATES_UNKNOWN,
                 "copies pass through host memory, whose rates were not measured: times assume that only links limit "
-                "them; earliest_us to latest_us is the range from a free link to a link that all copies share; measure "
-                "copies of host memory ('fabricast probes')",
+                "them; earliest_us to latest_us is the range from unlimited host memory to one link that all copies "
+                "share, without the error of the model; measure copies of host memory ('fabricast probes')",
             )
         )
     if Protocol.LL128 in (settings.protocols or ()):
         warnings.append(
             Warning(WarningCode.NOT_VALIDATED, "times of LL128 are not calibrated: no measurements on PCIe are public")
         )
-    if model.operation in (Operation.ALLTOALL, Operation.SENDRECV) or (
+    if model.operation in (Operation.SENDRECV, Operation.REDUCE_SCATTER) or (
         model.operation is not Operation.ALL_REDUCE and model.ranks > 2
     ):
         warnings.append(
@@ -252,6 +253,9 @@ def _warnings(model: CollectiveModel, log: NcclTestsTable | None) -> list[Warnin
                 f"{model.operation} of {model.ranks} GPUs is not validated: no measurements over PCIe are public",
             )
         )
+    elif model.operation is Operation.ALLTOALL:
+        text = "alltoall of two GPUs has no constants of its own: its error on public machines is in collective_time"
+        warnings.append(Warning(WarningCode.NOT_VALIDATED, text))
     if log is not None and log.excluded:
         line, reason = log.excluded[0]
         warnings.append(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -325,10 +326,26 @@ def _numa(inputs: CollectiveInputs, tree: PcieTree) -> tuple[int, ...] | None:
     return nodes * count if len(nodes) == 1 else nodes
 
 
+def _refuses_direct_copies(machine: CollectiveMachine, transports: Mapping[tuple[int, int], Transport]) -> bool:
+    """Return whether all hops of a log pass through host memory, some of which NCCL's rule would copy directly.
+
+    Then a setting or the driver prevents direct copies of all pairs.
+    """
+    return all(transport is Transport.SHM for transport in transports.values()) and any(
+        machine.nccl.direct_type(*pair) <= machine.nccl.farthest_p2p for pair in transports
+    )
+
+
 def _plan(machine: CollectiveMachine, inputs: CollectiveInputs, debug: NcclLog | None) -> Plan:
     """Return the plan from a graph file, a log, or the emulated search."""
     if inputs.graph_file is not None:
-        return nccl_plan(machine, rings=read_graph(inputs.graph_file), source=f"graph file {inputs.graph_file}")
+        graph = read_graph(inputs.graph_file)
+        try:
+            return nccl_plan(machine, rings=graph, source=f"graph file {inputs.graph_file}")
+        except InputError as error:
+            if error.argument != "order":
+                raise
+            raise InputError(f"has an order that {error.reason}", path=Path(inputs.graph_file)) from error
     if debug is None:
         return nccl_plan(machine, transports=_staged_hops(machine, inputs, debug))
     if debug.nodes > 1:
@@ -345,6 +362,9 @@ def _plan(machine: CollectiveMachine, inputs: CollectiveInputs, debug: NcclLog |
         for pair, is_direct in debug.uses_p2p.items()
         if max(pair) < len(machine.ranks)
     } or _staged_hops(machine, inputs, debug)
+    if _refuses_direct_copies(machine, transports):
+        pairs = itertools.permutations(range(len(machine.ranks)), 2)
+        transports = dict.fromkeys(pairs, Transport.SHM)
     rings = debug.rings()
     if rings is None and debug.orders:
         # Rings without speeds: NCCL's cost table needs those of the emulated search.

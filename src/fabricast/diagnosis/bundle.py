@@ -20,6 +20,7 @@ from fabricast.inputs.log_lines import clean_text
 from fabricast.nccl.tests_output import NcclTestsTable
 from fabricast.pcie.machines.validation import validate_machine
 from fabricast.pcie.measurements.files import copies_of_machine
+from fabricast.pcie.measurements.peer_access import with_granted_access
 from fabricast.pcie.topology.files import load_tree
 from fabricast.pcie.topology.listings.gpu_reports import is_gpu_report, read_gpu_report, with_gpu_report
 from fabricast.pcie.topology.listings.importing import describes_machine, import_machine, with_cards_noted
@@ -142,6 +143,8 @@ def diagnose(
     printed = [table.gpus[0] for source in sources for table in source.tables if table.gpus]
     model = gpu or next(filter(is_known_gpu, printed), None)
     tree = _tree(described, link, model, include_display=include_display)
+    for source in sources:
+        tree = with_granted_access(tree, clean_text(source.text), source.path)
     findings: list[Evidence] = [*_of_topology(tree, described, {source.path: source.text for source in sources})]
     measured = next((source.path for source in sources if Content.COPIES in source.contents), None)
     debug = next((source.log for source in sources if source.log is not None), None)

@@ -20,6 +20,13 @@ from fabricast.pcie.topology.xml_devices import xml_range
 __all__ = ["Content", "Source", "read_sources"]
 
 
+_UNKNOWN = (
+    "was written by no known program, expected descriptions of the machine (hwloc or NCCL XML, nvidia-smi, lspci), "
+    "measured copies (p2pBandwidthLatencyTest, nvbandwidth, p2pmark, rocm_bandwidth_test, TransferBench), nccl-tests "
+    "or NCCL_DEBUG=INFO"
+)
+
+
 class Content(StrEnum):
     """Content of a file that a diagnosis uses."""
 
@@ -38,7 +45,7 @@ class Source:
     path : Path
         File.
     contents : tuple of Content
-        Contents that were recognised.
+        Contents that were recognised; empty if the file is not used.
     text : str
         Text of the file; empty for XML, YAML and tables.
     tables : tuple of NcclTestsTable
@@ -57,6 +64,8 @@ class Source:
     programs: tuple[str, ...] = ()
 
     def __str__(self) -> str:
+        if not self.contents:
+            return f"{self.path}: not used, {'written by no known program' if self.text.strip() else 'empty'}"
         programs = f" of {', '.join(self.programs)}" if self.programs else ""
         parts = [
             f"{content}{programs if content is Content.COPIES else ''}"
@@ -70,6 +79,8 @@ class Source:
 def read_sources(paths: list[Path]) -> list[Source]:
     """Recognise the contents of files; one file may hold the output of several programs.
 
+    Files of other programs are kept without contents, so that a diagnosis can name them.
+
     Parameters
     ----------
     paths : list of Path
@@ -78,9 +89,14 @@ def read_sources(paths: list[Path]) -> list[Source]:
     Raises
     ------
     InputError
-        If a file has no known content.
+        If no file has known content, or a file resembles the output of a known program, but is damaged.
     """
-    return [_source(path) for path in paths]
+    sources = [_source(path) for path in paths]
+    for source in sources:
+        resembles = nearest_program(source.text) if source.text.strip() and not source.contents else ""
+        if resembles or not any(one.contents for one in sources):
+            raise InputError(_UNKNOWN + resembles, path=source.path)
+    return sources
 
 
 def _source(path: Path) -> Source:
@@ -106,11 +122,4 @@ def _source(path: Path) -> Source:
     if is_nccl_log(text):
         contents.append(Content.NCCL_LOG)
         log = read_nccl_log(text, path)
-    if not contents:
-        raise InputError(
-            "was written by no known program, expected descriptions of the machine (hwloc or NCCL XML, "
-            "nvidia-smi, lspci), measured copies (p2pBandwidthLatencyTest, nvbandwidth, p2pmark, "
-            "rocm_bandwidth_test, TransferBench), nccl-tests or NCCL_DEBUG=INFO" + nearest_program(text),
-            path=path,
-        )
     return Source(path, tuple(contents), text, tables, log, programs)

@@ -14,7 +14,7 @@ import pandas as pd
 from fabricast.core.errors import InputError
 from fabricast.inputs.files import parse_json
 
-__all__ = ["is_bandwidth_matrix", "matrix_programs", "pairs_without_access", "parse_bandwidths"]
+__all__ = ["is_bandwidth_matrix", "matrix_programs", "pairs_with_access", "pairs_without_access", "parse_bandwidths"]
 
 _COLUMNS = ["program", "test", "row", "column", "value", "unit"]
 #: Plausible rates and latencies; values outside indicate damaged output.
@@ -175,6 +175,7 @@ def _nvbandwidth_json(document: dict[str, Any]) -> Iterator[_Row]:
                 yield "nvbandwidth", name, str(row), str(column), value, _unit(description)
 
 
+_PEER_ACCESS = re.compile(r"^Device=(\d+) CAN Access Peer Device=(\d+)", re.MULTILINE)
 _NO_PEER_ACCESS = re.compile(r"^Device=(\d+) CANNOT Access Peer Device=(\d+)", re.MULTILINE)
 
 
@@ -187,6 +188,17 @@ def pairs_without_access(text: str) -> list[tuple[str, str]]:
     [('0', '1')]
     """
     return list(dict.fromkeys(_NO_PEER_ACCESS.findall(text)))
+
+
+def pairs_with_access(text: str) -> list[tuple[str, str]]:
+    r"""Return the device numbers of each pair with peer access, as p2pBandwidthLatencyTest prints them.
+
+    Examples
+    --------
+    >>> pairs_with_access("Device=0 CANNOT Access Peer Device=1\nDevice=1 CAN Access Peer Device=0\n")
+    [('1', '0')]
+    """
+    return list(dict.fromkeys(_PEER_ACCESS.findall(text)))
 
 
 def _peer_test(lines: list[str]) -> Iterator[_Row]:

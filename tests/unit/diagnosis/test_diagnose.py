@@ -13,6 +13,7 @@ import fabricast as fc
 from fabricast.cli.main import app
 from fabricast.collectives.evidence.measured import measured_cases
 from fabricast.core.errors import InputError
+from fabricast.core.warnings import WarningCode
 from fabricast.nccl.costs import Operation, bus_factor
 from fabricast.pcie.topology.files import tree_yaml
 from fabricast.pcie.topology.listings.importing import import_machine
@@ -229,6 +230,46 @@ def test_four_gpus_below_one_uplink_through_host_memory(causes):
     assert "driver" in found["host_memory_transport"].text
 
 
+def test_a_log_without_direct_copies_is_not_a_matter_of_the_ring_order(causes):
+    """All hops use host memory although NCCL's rule would copy directly: the order changes nothing."""
+    found = causes(
+        {
+            "topo.txt": matrix(groups((2, "PIX"), (2, "PHB"), (2, "SYS")), numa=[0] * 4 + [1] * 4),
+            "p2p.txt": peer_test([[25.2] * 8 for _ in range(8)]),
+            "all_reduce.log": debug_log(8, list(range(8)), direct=False)
+            + nccl_tests("all_reduce", 8, {2**26: 30_000.0}, "NVIDIA L40S"),
+        },
+        cpu="amd",
+    )  # fmt: skip
+    assert "ring_order" not in found
+    text = found["host_memory_transport"].text
+    assert "a setting, the driver or the machine prevents them" in text
+    assert "NCCL_P2P_DISABLE" in found["host_memory_transport"].remedy
+
+
+def test_redirection_at_a_root_port_is_no_finding(causes):
+    text = lspci().replace(
+        "NUMA node: 0\n\tBus: primary=00, secondary=05",
+        "NUMA node: 0\n\tACSCtl: SrcValid+ ReqRedir+ CmpltRedir+\n\tBus: primary=00, secondary=05",
+    )
+    assert "ReqRedir+" in text
+    assert causes({"lspci.txt": text}) == {}
+
+
+def test_measured_peer_access_counts_more_than_the_model_of_the_gpu(causes, tmp_path):
+    granted = "Device=0 CAN Access Peer Device=1\nDevice=1 CAN Access Peer Device=0\n"
+    files = {"topo.txt": matrix(groups((2, "PHB"))), "p2p.txt": granted + peer_test([[26.5] * 2] * 2)}
+    assert causes(files, gpu="RTX 4090") == {}
+    tree = import_machine([tmp_path / "topo.txt"], gpu="RTX 4090")
+    assert tree.transport("0", "1") == "staged"
+    table = fc.predict(tree, [(0, 1)], measurements=tmp_path / "p2p.txt")
+    assert table["elapsed_s"][0] == pytest.approx(300 * 2**20 / 26.5e9)
+    assert WarningCode.PEER_ACCESS_ASSUMED not in {one.code for one in table.attrs["warnings"]}
+    refused = "\tGPU0\tGPU1\n GPU0\tX\tCNS\n GPU1\tCNS\tX\n"
+    with pytest.raises(InputError, match=r"p2p\.txt: states that GPU 0>1 has peer access, but .*access\.txt"):
+        causes(files | {"access.txt": refused})
+
+
 def test_a_good_machine_has_no_finding(causes):
     files = {
         "topo.txt": matrix(groups((4, "PHB")), numa=[0] * 4),
@@ -243,8 +284,7 @@ def test_a_good_machine_has_no_finding(causes):
     ("files", "message"),
     [
         ({"p2p.txt": peer_test([[25.0] * 2] * 2)}, "describe no topology"),
-        ({"topo.txt": matrix(groups((2, "PHB"))), "notes.txt": "hello\n"}, "by no known program"),
-        ({"topo.txt": matrix(groups((2, "PHB"))), "empty.txt": ""}, "by no known program"),
+        ({"notes.txt": "hello\n", "empty.txt": ""}, "by no known program"),
         ({"topo.txt": matrix(groups((2, "PHB"))), "x.log": nccl_tests("all_reduce", 4, {1024: 20.0})}, "4 ranks, expected 2"),
     ],
 )  # fmt: skip
@@ -252,6 +292,16 @@ def test_bad_bundles_have_one_line(causes, files, message):
     with pytest.raises(InputError, match=message) as error:
         causes(files)
     assert "\n" not in str(error.value)
+
+
+def test_files_of_other_programs_are_named_and_the_others_used(tmp_path):
+    texts = {"topo.txt": matrix(groups((2, "PHB"))), "notes.txt": "hello\n", "empty.txt": ""}
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    sources = fc.diagnose([tmp_path / name for name in texts], link="gen4x16").sources
+    assert [source.partition(": ")[2] for source in sources] == [
+        "topology", "not used, written by no known program", "not used, empty",
+    ]  # fmt: skip
 
 
 def test_an_unknown_text_is_compared_with_known_programs(causes):

@@ -99,6 +99,11 @@ def test_the_model_determines_peer_access(tmp_path):
     assert len(tree.staged_pairs) == 12 and WarningCode.PEER_ACCESS_ASSUMED in codes(tree)
 
 
+def test_one_model_without_peer_access_is_enough(tmp_path):
+    tree = imported(tmp_path, topo=TOPOLOGY, smi=listed(*["NVIDIA L4"] * 3, "NVIDIA GeForce RTX 4090"))
+    assert len(tree.staged_pairs) == 12 and WarningCode.PEER_ACCESS_ASSUMED in codes(tree)
+
+
 def test_models_that_differ_or_are_unknown_determine_nothing(tmp_path):
     for names in (["NVIDIA L4", "NVIDIA L4", "NVIDIA L4", "NVIDIA H100"], ["Quadro"] * 4):
         tree = imported(tmp_path, topo=TOPOLOGY, smi=listed(*names))

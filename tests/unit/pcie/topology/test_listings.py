@@ -238,6 +238,18 @@ def test_verbose_lspci_has_tree_and_links(tmp_path):
     assert [node.name for node in tree.memory_nodes] == ["NUMA0"]
 
 
+def test_the_tree_of_lspci_without_its_database_has_gpus(tmp_path):
+    text = TREE.replace("NVIDIA Corporation GA100 3D controller", "Device 10de:2330")
+    (tmp_path / "lspci.txt").write_text(text)
+    assert classes_of(import_machine([tmp_path / "lspci.txt"])) == classes_of(imported(tmp_path, tv=TREE))
+
+
+def test_peer_access_of_one_gpu_is_read(tmp_path):
+    one = "\tGPU0\tCPU Affinity\tNUMA Affinity\nGPU0\t X \t0-15\t0\n"
+    tree = imported(tmp_path, topo=one, p2p="\t\x1b[4mGPU0\t\x1b[0m\n GPU0\tX\t\n\nLegend:\n\n  X    = Self\n")
+    assert tree.accelerator_names == ("0",) and tree.staged_pairs == ()
+
+
 @pytest.mark.parametrize("printed", ["Class [0302]: Device [10de:2330] (rev a1)", "0302: 10de:2330 (rev a1)"])
 def test_numbers_of_lspci_without_its_database_are_read(tmp_path, printed):
     text = lspci().replace("3D controller: NVIDIA Corporation GA100 [A100 PCIe 40GB] (rev a1)", printed)

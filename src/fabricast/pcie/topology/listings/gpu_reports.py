@@ -16,7 +16,7 @@ from fabricast.inputs.log_lines import clean_lines
 from fabricast.pcie.topology.parts import Vertex, pci_address
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["GpuReport", "is_gpu_report", "read_gpu_report", "reported_model", "with_gpu_report"]
+__all__ = ["GpuReport", "is_gpu_report", "model_without_access", "read_gpu_report", "reported_model", "with_gpu_report"]
 
 _ADDRESS = r"([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])"
 _QUERY = "==NVSMI LOG=="
@@ -149,6 +149,18 @@ def reported_model(reports: Sequence[GpuReport]) -> str | None:
     names = {report.name for report in reports}
     name = next(iter(names), "")
     return name if len(names) == 1 and is_known_gpu(name) else None
+
+
+def model_without_access(reports: Sequence[GpuReport]) -> str | None:
+    """Return the first model whose unmodified driver permits no direct copies; None if there is none.
+
+    Examples
+    --------
+    >>> model_without_access([GpuReport("NVIDIA L4"), GpuReport("NVIDIA GeForce RTX 4090")])
+    'NVIDIA GeForce RTX 4090'
+    """
+    names = (report.name for report in reports if is_known_gpu(report.name))
+    return next((name for name in names if not gpu_model(name).has_stock_peer_access), None)
 
 
 def with_gpu_report(tree: PcieTree, reports: Sequence[GpuReport], path: Path) -> PcieTree:

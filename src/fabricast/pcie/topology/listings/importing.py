@@ -16,8 +16,8 @@ from fabricast.inputs.nearest_program import nearest_program
 from fabricast.pcie.topology.listings.gpu_reports import (
     GpuReport,
     is_gpu_report,
+    model_without_access,
     read_gpu_report,
-    reported_model,
     with_gpu_report,
 )
 from fabricast.pcie.topology.listings.lspci import (
@@ -181,7 +181,7 @@ def import_machine(
     more = [warning for one in others for warning in one.tree.warnings if warning.code in _KEPT_WARNINGS]
     peers = next((one.tree.peer_links for one in found if one.tree.peer_links), tree.peer_links)
     tree = replace(tree, warnings=tuple(dict.fromkeys([*tree.warnings, *more])))
-    models = [one.gpu for one in found] + [reported_model(report) for report in reports.values()]
+    models = [*map(model_without_access, reports.values()), *(one.gpu for one in found)]
     printed = next((model for model in models if model is not None), None)
     tree = with_peer_access(replace(tree, peer_links=peers), access[1], gpu or printed, access[0])
     tree = _with_speed(tree, rate, others)
@@ -288,8 +288,8 @@ def _of_matrices(
     path: Path, text: str, rate: float | None, gpu: str | None, *, network_cards: bool
 ) -> Iterator[Described]:
     """Yield the trees of matrices of path classes or link types, which have no link speeds."""
+    peer_rate = gpu_model(gpu).nvlink_bytes_per_s if gpu is not None else None
     if is_topology_matrix(text):
-        peer_rate = gpu_model(gpu).nvlink_bytes_per_s if gpu is not None else None
         tree = tree_of_classes(
             read_topology_matrix(text, path), path, "nvidia-smi topo -m", link_bytes_per_s=rate,
             peer_link_bytes_per_s=peer_rate, network_cards=network_cards,
@@ -298,7 +298,8 @@ def _of_matrices(
     if is_rocm_matrix(text):
         matrix = read_rocm_matrix(text, path)
         tree = tree_of_classes(
-            matrix, path, "rocm-smi --showtopo", link_bytes_per_s=rate, network_cards=network_cards
+            matrix, path, "rocm-smi --showtopo", link_bytes_per_s=rate, peer_link_bytes_per_s=peer_rate,
+            network_cards=network_cards,
         )  # fmt: skip
         has_nodes = any(node is not None for node in matrix.numa_nodes)
         yield Described("rocm-smi --showtopo", path, tree, has_nodes, has_switches=False, has_speeds=False)

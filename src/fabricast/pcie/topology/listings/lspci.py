@@ -38,6 +38,7 @@ _ACCELERATOR = re.compile(
     r"^(0302|1200|0b40|0380):"
 )
 _DISPLAY = re.compile(r"(VGA compatible controller|\[0300\]|^0300:).*(NVIDIA|AMD/ATI|\b(10de|1002):)")
+_UNNAMED_GPU = re.compile(r"Device (10de|1002):[0-9a-f]{4}$")
 _VENDOR = re.compile(
     r"NVIDIA|AMD/ATI|Advanced Micro Devices.*Instinct|Intel.*(Max|Gaudi)|Habana|Xilinx|\b(10de|1002|1da3|10ee):"
 )
@@ -94,6 +95,9 @@ class PciDevice:
     def is_accelerator(self, include_display: bool) -> bool:
         """Return whether the device is an accelerator."""
         if _ACCELERATOR.search(self.text) and _VENDOR.search(self.text):
+            return True
+        # -tv prints no classes, and without its database only numbers: the first function of a device is the GPU.
+        if _UNNAMED_GPU.match(self.text) and self.address.endswith(".0"):
             return True
         return include_display and _DISPLAY.search(self.text) is not None
 
@@ -271,7 +275,11 @@ def lspci_machine(
         for child in converted.children if device.text == "host bridge" else [converted]:
             child.host_bridge, child.numa_node = f"{device.domain:04x}:{device.bus:02x}", node
             socket.children.append(child)
-    redirecting = [one.address for device in devices for one in _walk(device) if one.redirects]
+    # Ports of switches: redirection at a root port changes nothing.
+    redirecting = [
+        one.address for device in devices for one in _walk(device)
+        if one.redirects and one.port != "Root Port" and (one is not device or one.port == "Downstream Port")
+    ]  # fmt: skip
     if redirecting:
         warnings.append(
             Warning(

@@ -22,7 +22,8 @@ _REASONS = {
     "DR": "disabled by a registry key", "U": "unknown",
 }  # fmt: skip
 _HEADER = re.compile(r"^\s*GPU0(?:\s+GPU\d+)*\s*$")
-_FIRST_ROW = re.compile(r"GPU0[ \t]+X[ \t]+(?:OK|U|[A-Z]?NS|DR)\b")
+# The second alternative is a machine with one GPU.
+_FIRST_ROW = re.compile(r"GPU0[ \t]+X(?:[ \t]+(?:OK|U|[A-Z]?NS|DR)\b|[ \t\r]*$)", re.MULTILINE)
 _ROW = re.compile(rf"^\s*(GPU\d+)((?:\s+(?:X|OK|{'|'.join(_REASONS)}))+)\s*$")
 
 
@@ -56,7 +57,7 @@ def has_access_matrix(text: str) -> bool:
     >>> has_access_matrix("\tGPU0\tGPU1\n GPU0\tX\tCNS\n GPU1\tCNS\tX\n")
     True
     """
-    return any("X" in cells and len(cells) > 1 for _, rows in _blocks(text) for _, cells in rows.values())
+    return any("X" in cells for _, rows in _blocks(text) for _, cells in rows.values())
 
 
 def without_access_matrix(text: str) -> str:
