@@ -60,6 +60,10 @@ def select(
     typer.echo(f"second: {choice.second}, {choice.margin:.1%} more {objective}{'; a tie' if choice.tie else ''}")
 
 
+#: Relative difference of the rates of one path class above which something is wrong with some copies.
+_SAME_CLASS = 0.15
+
+
 @app.command(epilog="Example: nvbandwidth -j > nvbandwidth.json && fabricast bandwidth nvbandwidth.json")
 def bandwidth(
     file: Annotated[
@@ -127,6 +131,8 @@ def _copy_lines(copies: list[tuple[str, str, float]], tree: PcieTree | None) -> 
             f"{rate_class.name}: median {rate_class.median / 1e9:.4g} GB/s "
             f"({rate_class.low / 1e9:.4g} to {rate_class.high / 1e9:.4g}), {len(rate_class.pairs)} pairs: {pairs}{more}"
         )
+        if rate_class.low < rate_class.high * (1 - _SAME_CLASS):
+            yield f"  the rates of {rate_class.name} differ: 'fabricast diagnose' names slow GPUs, directions and links"
     if tree is None:
         if classes[-1].median > pcie_link_bytes_per_s(6, 16):
             yield "faster than any PCIe link: these copies use direct links, so no PCIe bandwidth is determined"

@@ -156,9 +156,20 @@ def test_topology_determines_the_path_class_of_each_copy(tmp_path):
     rates |= {(0, 1): 200.0, (1, 0): 200.0} | {(s, t): 48.0 for s, t in rates if 3 in (s, t)}
     path.write_text(matrix(rates))
     output = printed(path, "--topology", str(topology))
+    assert "the rates of" not in output
     assert "NVLink: median 200 GB/s" in output
     assert "PIX: median 55 GB/s" in output
     assert "PHB: median 48 GB/s" in output
     assert f"--bandwidth {55e9 / 2**30:.6g}GiB/s (PIX)" in output
     path.write_text(matrix(dict.fromkeys(rates, 90.0)))
     assert "faster than their links (63.00 GB/s)" in printed(path, "--topology", str(topology))
+
+
+def test_different_rates_of_one_path_class_are_named(tmp_path):
+    path, topology = tmp_path / "out.txt", tmp_path / "machine.yaml"
+    topology.write_text(
+        "name: machine\nlink_bytes_per_s: 31.5e+9\nvertices:\n  - {name: RC, kind: root_complex}\n"
+        + "".join(f"  - {{name: '{i}', kind: endpoint, parent: RC}}\n" for i in range(3))
+    )
+    path.write_text(matrix({(s, t): 6.0 if 2 in (s, t) else 25.0 for s in range(3) for t in range(3) if s != t}))
+    assert "the rates of PHB differ: 'fabricast diagnose' names slow GPUs" in printed(path, "--topology", str(topology))
