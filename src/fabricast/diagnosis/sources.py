@@ -95,7 +95,7 @@ def read_sources(paths: list[Path]) -> list[Source]:
     for source in sources:
         resembles = nearest_program(source.text) if source.text.strip() and not source.contents else ""
         if resembles or not any(one.contents for one in sources):
-            raise InputError(_UNKNOWN + resembles, path=source.path)
+            raise InputError(_UNKNOWN + resembles if source.text.strip() else "is empty", path=source.path)
     return sources
 
 

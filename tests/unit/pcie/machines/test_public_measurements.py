@@ -53,8 +53,8 @@ def test_forecasts_of_published_machines():
     assert left_out.index.equals(judged.index[many]), "all of them use the program with a fitted pause"
     error = (left_out["left_out_bytes_per_s"] / left_out["measured_bytes_per_s"] - 1).abs()
     assert error.median() < 0.07 and (error <= 0.15).mean() >= 0.9 and error.max() < 0.20
-    host = rows[(rows["graph_class"] == "host copies") & (rows["flows"] > 2)]
-    assert host["reason_code"].eq(Reason.NO_MEMORY_PROBE).all(), "the memory capacity is unknown without a probe"
+    several = rows[(rows["graph_class"] == "host copies") & (rows["flows"] > 2) & (rows["topology"] != "one_gpu_gen5")]
+    assert several["reason_code"].eq(Reason.NO_MEMORY_PROBE).all(), "the memory capacity is unknown without a probe"
 
 
 def test_pause_is_fitted_to_other_machines():
