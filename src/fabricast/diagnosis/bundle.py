@@ -194,7 +194,7 @@ def _tree(paths: Sequence[Path], link: str | None, gpu: str | None, *, include_d
             if has_access_matrix(text):
                 tree = with_peer_access(tree, read_access_matrix(text, path), None, path)
             if is_gpu_report(text):
-                tree = with_gpu_report(tree, read_gpu_report(text, path), path)
+                tree = with_gpu_report(tree, read_gpu_report(text, path), path, str(yaml))
         return tree
     return import_machine(paths, link=link, gpu=gpu, include_display=include_display, network_cards=True)
 

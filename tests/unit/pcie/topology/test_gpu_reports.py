@@ -131,7 +131,8 @@ def test_gpus_of_lspci_are_found_by_their_address(tmp_path):
 
 
 @pytest.mark.parametrize(("texts", "message"), [
-    ({"vv": lspci(), "smi": query((4, "16x", "4x"), FULL, FULL)}, r"smi\.txt: GPU 0 has a link of x4, expected x16 as in 'vv'"),
+    ({"vv": lspci(), "smi": query((4, "16x", "4x"), FULL, FULL)}, r"smi\.txt: GPU 0 has a link of x4, expected x16 as in .*vv\.txt \(lspci -vv\)"),
+    ({"topo": TOPOLOGY, "one": query(*[FULL] * 4), "two": query((4, "16x", "4x"), *[FULL] * 3)}, r"two\.txt: GPU 0 .* as in .*one\.txt"),
     ({"topo": TOPOLOGY, "smi": query(FULL)}, "has 1 GPUs, expected 4"),
     ({"smi": query(FULL)}, "has no topology, expected one too"),
     ({"topo": TOPOLOGY, "smi": "==============NVSMI LOG==============\nAttached GPUs : 0\n"}, "has no GPU"),

@@ -163,7 +163,7 @@ def model_without_access(reports: Sequence[GpuReport]) -> str | None:
     return next((name for name in names if not gpu_model(name).has_stock_peer_access), None)
 
 
-def with_gpu_report(tree: PcieTree, reports: Sequence[GpuReport], path: Path) -> PcieTree:
+def with_gpu_report(tree: PcieTree, reports: Sequence[GpuReport], path: Path, origin: str) -> PcieTree:
     """Return a tree with the links of a report.
 
     Link speeds are added if the tree has none: those that were printed, or those of the GPU model.
@@ -176,6 +176,8 @@ def with_gpu_report(tree: PcieTree, reports: Sequence[GpuReport], path: Path) ->
         Result of `read_gpu_report`.
     path : Path
         File of the report, for messages.
+    origin : str
+        File and program of the topology, for messages.
 
     Raises
     ------
@@ -184,13 +186,13 @@ def with_gpu_report(tree: PcieTree, reports: Sequence[GpuReport], path: Path) ->
     """
     names = tree.accelerator_names
     if len(reports) != len(names):
-        raise InputError(f"has {len(reports)} GPUs, expected {len(names)} as in '{tree.name}'", path=path)
+        raise InputError(f"has {len(reports)} GPUs, expected {len(names)} as in {origin}", path=path)
     of_address = {pci_address(report.address): report for report in reports if report.address}
     report_of = {
         name: of_address.get(pci_address(tree.vertex(name).label), report)
         for name, report in zip(names, reports, strict=True)
     }
-    _check_widths(tree, report_of, path)
+    _check_widths(tree, report_of, path, origin)
     tree = replace(tree, warnings=tuple(dict.fromkeys([*tree.warnings, *_downgraded(report_of)])))
     if tree.link_bytes_per_s is not None:
         return tree
@@ -210,13 +212,12 @@ def with_gpu_report(tree: PcieTree, reports: Sequence[GpuReport], path: Path) ->
     return replace(_with_speed(tree, rate), warnings=(*_kept(tree), Warning(WarningCode.TOPOLOGY_NOTE, text)))
 
 
-def _check_widths(tree: PcieTree, report_of: dict[str, GpuReport], path: Path) -> None:
+def _check_widths(tree: PcieTree, report_of: dict[str, GpuReport], path: Path, origin: str) -> None:
     for name, report in report_of.items():
         printed, width = report.current_width, tree.vertex(name).width
         if printed is not None and width is not None and printed != width:
             raise InputError(
-                f"GPU {name} has a link of x{printed}, expected x{width} as in '{tree.name}': the files contradict "
-                "each other",
+                f"GPU {name} has a link of x{printed}, expected x{width} as in {origin}: the files contradict each other",
                 path=path,
             )
 

@@ -185,8 +185,11 @@ def import_machine(
     printed = next((model for model in models if model is not None), None)
     tree = with_peer_access(replace(tree, peer_links=peers), access[1], gpu or printed, access[0])
     tree = _with_speed(tree, rate, others)
+    origin = f"{first.path} ({first.program})"
     for path, report in reports.items():
-        tree = with_gpu_report(tree, report, path)
+        has_widths = any(tree.vertex(name).width for name in tree.accelerator_names)
+        tree = with_gpu_report(tree, report, path, origin)
+        origin = origin if has_widths else f"{path} (nvidia-smi)"
     return _with_payload(tree, found)
 
 
