@@ -217,7 +217,8 @@ def _check_widths(tree: PcieTree, report_of: dict[str, GpuReport], path: Path, o
         printed, width = report.current_width, tree.vertex(name).width
         if printed is not None and width is not None and printed != width:
             raise InputError(
-                f"GPU {name} has a link of x{printed}, expected x{width} as in {origin}: the files contradict each other",
+                f"GPU {name} has a link of x{printed}, expected x{width} as in {origin}: the files contradict each "
+                "other",
                 path=path,
             )
 
