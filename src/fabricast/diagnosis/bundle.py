@@ -259,8 +259,8 @@ def _of_copies(tree: PcieTree, source: Source) -> Iterator[Evidence]:
     if any(warning.code in _SPECIFIC for warning in found):
         # A slow GPU or direction explains why copies of one class differ.
         found = [warning for warning in found if warning.code is not WarningCode.CALIBRATION_CONTRADICTED]
-    line = next((graph.line for graph in copies.graphs if graph.line), 0) or _line_of_matrix(source.text)
-    origin = f"{source.path}:{line}" if line else str(source.path)
+    line = next((graph.line for graph in copies.graphs if graph.line), 0)
+    origin = f"{source.path}:{line}" if line else _place(source, _MATRIX)
     for warning in found:
         remedy = "check 'lspci -vv' (LnkSta, ACSCtl) while the GPUs copy, and measure again"
         yield Evidence(warning.code, warning.text, origin, remedy, _CONTRADICTION)
@@ -273,10 +273,13 @@ _MATRIX = re.compile(
 )
 
 
-def _line_of_matrix(text: str) -> int:
-    """Return the line at which the output of a bandwidth program begins; 0 if it is unknown."""
-    match = _MATRIX.search(text)
-    return 0 if match is None else text.count("\n", 0, match.start()) + 1
+_STATES_NO_ACCESS = re.compile(r"P2P is disabled|via SHM")
+
+
+def _place(source: Source, pattern: re.Pattern[str]) -> str:
+    """Return the file, with the first line that has a pattern."""
+    match = pattern.search(source.text)
+    return str(source.path) if match is None else f"{source.path}:{source.text.count(chr(10), 0, match.start()) + 1}"
 
 
 def _of_log(source: Source) -> Iterator[Evidence]:
@@ -290,7 +293,8 @@ def _of_log(source: Source) -> Iterator[Evidence]:
             "no_peer_access",
             f"NCCL states that direct copies are disabled between {len(log.disabled_pairs)} pairs (for example {one} "
             f"and {other}): data pass through host memory",
-            str(source.path), "check driver, IOMMU and ACS; 'nvidia-smi topo -p2p r' names the reason", _ACCESS,
+            _place(source, _STATES_NO_ACCESS), "check driver, IOMMU and ACS; 'nvidia-smi topo -p2p r' names the reason",
+            _ACCESS,
         )  # fmt: skip
     elif log.uses_p2p and not any(log.uses_p2p.values()) and not source.tables:
         # With a table, the forecast states the cause and the time that it costs.
@@ -299,7 +303,7 @@ def _of_log(source: Source) -> Iterator[Evidence]:
         yield Evidence(
             "no_direct_copies",
             f"NCCL uses host memory (SHM) for all {len(log.uses_p2p)} hops of its log: no copy between GPUs is direct",
-            str(source.path), f"remove {' and '.join(settings)}" if settings else remedy, _ACCESS,
+            _place(source, _STATES_NO_ACCESS), f"remove {' and '.join(settings)}" if settings else remedy, _ACCESS,
         )  # fmt: skip
 
 

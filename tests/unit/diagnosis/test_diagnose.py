@@ -175,7 +175,10 @@ def test_direct_copies_that_nccl_states_to_be_disabled(causes):
 
 def test_hops_through_host_memory_in_a_log_without_table(causes):
     files = {"topo.txt": matrix(groups((2, "PHB")), numa=[0, 0]), "nccl.log": debug_log(2, [0, 1], direct=False)}
-    assert "all 2 hops" in causes(files)["no_direct_copies"].text
+    finding = causes(files)["no_direct_copies"]
+    assert "all 2 hops" in finding.text
+    name, _, line = finding.origin.rpartition(":")
+    assert "via SHM" in Path(name).read_text().splitlines()[int(line) - 1]
     files["nccl.log"] = debug_log(2, [0, 1], direct=False, env="NCCL_P2P_DISABLE set by environment to 1")
     assert causes(files)["no_direct_copies"].remedy == "remove NCCL_P2P_DISABLE=1"
     files["nccl.log"] = debug_log(2, [0, 1])
