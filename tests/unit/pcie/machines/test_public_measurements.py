@@ -3,8 +3,10 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from fabricast.core.resources import published
 from fabricast.core.warnings import WarningCode
 from fabricast.pcie.engines.forecast import total_rate
 from fabricast.pcie.graphs.programs import PROGRAMS
@@ -14,6 +16,7 @@ from fabricast.pcie.machines.validation import validate_machine
 from fabricast.pcie.measurements.files import read_measured_copies
 from fabricast.pcie.measurements.measured_graph import MeasuredGraph, flows_of
 from fabricast.pcie.tables.measured_copies import measured_copy_tables, public_machines
+from fabricast.pcie.tables.probes import read_probes
 from fabricast.pcie.topology.files import load_tree
 from fabricast.pcie.topology.memory import with_host_memory
 from tests.unit.pcie.machines.measured import EVEN, PUBLIC, TREE
@@ -148,3 +151,14 @@ def test_published_data_refute_loss_per_number_of_copies(ordered_rows):
     assert linear / measured - 1 > 0.05, "the loss predicts a higher rate of this pair than measured"
     (engine,) = errors_of([row for row in ordered_rows if row[1].name == "0>4 + 0>2"], PROGRAMS["ordered_writes"])
     assert abs(engine) < 0.11
+
+
+def test_rows_of_both_files_of_published_copies_agree():
+    """The paper's model and the recommended one are compared with the same 38 rows."""
+    rows = pd.read_csv(published() / "pcie_concurrent_copies.csv", comment="#").set_index(["system", "graph"])
+    rates = rows["total_gb_per_s"].to_dict()
+    probes = read_probes(published() / "pcie_measured_probes.csv")
+    assert len(probes) == 38
+    for probe in probes:
+        copies = len(probe.arcs) if probe.statistic == "mean_per_flow" else 1
+        assert rates[probe.system, probe.pattern] == pytest.approx(probe.measured_bytes_per_s * copies / 1e9, rel=1e-5)
