@@ -18,6 +18,7 @@ from tests.unit.pcie.measurements.test_rocm_output import (
     OLD_PEER_LIST,
     ROCM_BANDWIDTH_TEST,
 )
+from tests.unit.pcie.topology.test_gpu_reports import FULL, query, table
 from tests.unit.pcie.topology.test_listings import ROCM as ROCM_TOPOLOGY
 from tests.unit.pcie.topology.test_listings import TREE as LSPCI_TREE
 from tests.unit.pcie.topology.test_listings import lspci
@@ -276,7 +277,9 @@ DOORS = (
     _door("topology XML", "machine.xml", [NCCL, HWLOC], lambda f, o: ["topology", "import", f, "-o", o], {}, "out.yaml"),
     _door("peer access", "topo.txt", [CLASSES + ACCESS],
           lambda f, o: ["topology", "import", f, "--link", "gen4x16", "-o", o], {}, "out.yaml"),
-    _door("listings", "machine.txt", [CLASSES, ROCM_TOPOLOGY, LSPCI_TREE, lspci(), NCCL_LOG],
+    _door("listings", "machine.txt", [
+        CLASSES, ROCM_TOPOLOGY, LSPCI_TREE, lspci(), NCCL_LOG, CLASSES + query(FULL, FULL), CLASSES + table("L4", "L4"),
+    ],
           lambda f, o: ["topology", "import", f, "--link", "gen4x16", "-o", o], {}, "out.yaml"),
     _door("NCCL log", "run.log", [NCCL_LOG, TABLE, NCCL_LOG + TABLE],
           lambda f, o: ["collective", "machine.yaml", "--log", f, "--gpu", "L40S", "--cpu", "amd", "-o", o],

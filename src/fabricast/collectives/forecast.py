@@ -254,7 +254,7 @@ def _warnings(model: CollectiveModel, log: NcclTestsTable | None) -> list[Warnin
             )
         )
     elif model.operation is Operation.ALLTOALL:
-        text = "alltoall of two GPUs has no constants of its own: its error on public machines is in collective_time"
+        text = "no constant is fitted to alltoall; the table collective_time compares it with public measurements"
         warnings.append(Warning(WarningCode.NOT_VALIDATED, text))
     if log is not None and log.excluded:
         line, reason = log.excluded[0]

@@ -327,9 +327,9 @@ def _numa(inputs: CollectiveInputs, tree: PcieTree) -> tuple[int, ...] | None:
 
 
 def _refuses_direct_copies(machine: CollectiveMachine, transports: Mapping[tuple[int, int], Transport]) -> bool:
-    """Return whether all hops of a log pass through host memory, some of which NCCL's rule would copy directly.
+    """Return whether a log sends all hops through host memory although NCCL's rule permits direct copies for some.
 
-    Then a setting or the driver prevents direct copies of all pairs.
+    Then a setting or the driver prevents direct copies between all pairs.
     """
     return all(transport is Transport.SHM for transport in transports.values()) and any(
         machine.nccl.direct_type(*pair) <= machine.nccl.farthest_p2p for pair in transports

@@ -144,7 +144,8 @@ def diagnose(
     model = gpu or next(filter(is_known_gpu, printed), None)
     tree = _tree(described, link, model, include_display=include_display)
     for source in sources:
-        tree = with_granted_access(tree, clean_text(source.text), source.path)
+        if Content.COPIES in source.contents:
+            tree = with_granted_access(tree, clean_text(source.text), source.path)
     findings: list[Evidence] = [*_of_topology(tree, described, {source.path: source.text for source in sources})]
     measured = next((source.path for source in sources if Content.COPIES in source.contents), None)
     debug = next((source.log for source in sources if source.log is not None), None)

@@ -15,7 +15,6 @@ from fabricast.pcie.machines.engine_model import ENDPOINT_ENGINES, PORTS_AND_ENG
 from fabricast.pcie.machines.exclusion import Reason
 from fabricast.pcie.machines.expected_errors import HOST_MEMORY, INTER_SOCKET_LINK
 from fabricast.pcie.machines.validation import MachineValidation, validate_machine
-from fabricast.pcie.measurements.files import copies_of_machine
 from fabricast.pcie.measurements.measured_graph import (
     DIRECT_LINKS,
     HOST_COPIES,
@@ -25,8 +24,7 @@ from fabricast.pcie.measurements.measured_graph import (
 )
 from fabricast.pcie.models.catalogue import MODELS, Model
 from fabricast.pcie.models.evaluation import evaluate
-from fabricast.pcie.tables.measured_copies import Machine
-from fabricast.pcie.topology.files import load_tree
+from fabricast.pcie.tables.measured_copies import Machine, load_machine, validated_machine
 from fabricast.pcie.topology.memory import is_host, with_host_memory
 from fabricast.pcie.topology.tree import PcieTree, single_copy_rate_of
 
@@ -62,9 +60,8 @@ def forecast_errors(machines: Sequence[Machine], *, seed: int = 20161113) -> pd.
     """
     errors: list[tuple[str, str, float]] = []
     for machine in machines:
-        tree, graphs = _measured(machine)
-        found = validate_machine(tree, graphs, one_way_bytes_per_s=single_copy_rate_of(tree), seed=seed)
-        errors += _of_machine(with_host_memory(tree), graphs, found)
+        validated = validated_machine(machine, seed)
+        errors += _of_machine(with_host_memory(validated.tree), validated.graphs, validated.validation)
     frame = pd.DataFrame(errors, columns=["graph_class", "model", "error"])
     grouped = frame.groupby(["graph_class", "model"], sort=True)["error"]
     table = pd.DataFrame(
@@ -100,11 +97,11 @@ def unprobed_errors(machines: Sequence[Machine], *, seed: int = 20161113) -> pd.
     """
     rows = []
     for machine in machines:
-        tree, graphs = _measured(machine)
+        tree, copies = load_machine(machine)
         whole = with_host_memory(tree)
         unprobed = [
             replace(graph, role="test") if is_host(whole, graph.flows) and len(graph.flows) > 1 else graph
-            for graph in graphs
+            for graph in copies.graphs
         ]
         found = validate_machine(tree, unprobed, one_way_bytes_per_s=single_copy_rate_of(tree), seed=seed)
         rows.append(found.rows[found.rows["reason_code"].isin(_UNPROBED)].assign(machine=machine.name))
@@ -123,11 +120,6 @@ def unprobed_errors(machines: Sequence[Machine], *, seed: int = 20161113) -> pd.
         }
     )
     return table.rename(index=_UNPROBED).rename_axis("limit").reset_index()
-
-
-def _measured(machine: Machine) -> tuple[PcieTree, Sequence[MeasuredGraph]]:
-    tree = load_tree(machine.topology)
-    return tree, copies_of_machine(tree, machine.path, program=machine.program, system=machine.system).graphs
 
 
 def _of_machine(

@@ -13,12 +13,19 @@ from fabricast.inputs.csv_files import read_csv
 from fabricast.pcie.machines.packet_simulation import simulate_machine
 from fabricast.pcie.machines.pause_validation import ValidatedMachine, left_out_rates
 from fabricast.pcie.machines.validation import validate_machine
-from fabricast.pcie.measurements.files import copies_of_machine
+from fabricast.pcie.measurements.files import MachineCopies, copies_of_machine
 from fabricast.pcie.tables.measured_errors import FORECASTS, error_rows, feature_rows
 from fabricast.pcie.topology.files import load_tree
-from fabricast.pcie.topology.tree import single_copy_rate_of
+from fabricast.pcie.topology.tree import PcieTree, single_copy_rate_of
 
-__all__ = ["Machine", "MeasuredCopyTables", "measured_copy_tables", "public_machines"]
+__all__ = [
+    "Machine",
+    "MeasuredCopyTables",
+    "load_machine",
+    "measured_copy_tables",
+    "public_machines",
+    "validated_machine",
+]
 
 
 @dataclass(frozen=True)
@@ -111,7 +118,7 @@ def measured_copy_tables(machines: list[Machine], *, seed: int) -> MeasuredCopyT
     seed %= 2**31
     frames, histograms, features, parameters = [], [], [], []
     warnings: list[tuple[str, int, bool, str, str]] = []
-    judged = [_validated(machine, seed) for machine in machines]
+    judged = [validated_machine(machine, seed) for machine in machines]
     left_out = left_out_rates(judged, seed=seed)
     for machine, judged_machine, rates in zip(machines, judged, left_out, strict=True):
         tree, graphs, validation = judged_machine.tree, judged_machine.graphs, judged_machine.validation
@@ -136,9 +143,15 @@ def measured_copy_tables(machines: list[Machine], *, seed: int) -> MeasuredCopyT
     return MeasuredCopyTables(rows, warning, *_comparable(rows), pd.DataFrame(parameters), histogram, feature)
 
 
-def _validated(machine: Machine, seed: int) -> ValidatedMachine:
+def load_machine(machine: Machine) -> tuple[PcieTree, MachineCopies]:
+    """Return the topology of a machine and its measured copies."""
     tree = load_tree(machine.topology)
-    copies = copies_of_machine(tree, machine.path, program=machine.program, system=machine.system)
+    return tree, copies_of_machine(tree, machine.path, program=machine.program, system=machine.system)
+
+
+def validated_machine(machine: Machine, seed: int) -> ValidatedMachine:
+    """Return a machine with its measured copies and their forecasts."""
+    tree, copies = load_machine(machine)
     validation = validate_machine(
         tree, copies.graphs, one_way_bytes_per_s=single_copy_rate_of(tree), seed=seed, warnings=copies.warnings
     )

@@ -1,5 +1,7 @@
 """GPU models and links from nvidia-smi, beside a topology."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -151,6 +153,16 @@ def test_diagnosis_names_the_narrow_link_of_a_pasted_report(tmp_path):
     assert [one.cause for one in found] == ["downgraded_link"]
     line = (tmp_path / "smi.txt").read_text().splitlines().index("GPU 00000000:06:00.0") + 1
     assert found[0].origin == f"{tmp_path / 'smi.txt'}:{line}"
+
+
+@pytest.mark.parametrize("text", [
+    table("NVIDIA L4") + "|   1  a" + " " * 200_000 + "x\n", query(FULL) + "  a" + " " * 200_000 + ":\n",
+    listed("NVIDIA L4") + "GPU 1: " + "a" * 200_000 + "\n",
+])  # fmt: skip
+def test_long_lines_take_linear_time(tmp_path, text):
+    started = time.process_time()
+    assert is_gpu_report(text) and len(read_gpu_report(text, tmp_path / "smi.txt")) == 1
+    assert time.process_time() - started < 5, "quadratic time takes minutes"
 
 
 @given(st.sampled_from([query(FULL, FULL), table("NVIDIA L4"), listed("NVIDIA L4", "NVIDIA L4")]), st.data())

@@ -16,15 +16,15 @@ from fabricast.inputs.log_lines import clean_lines
 from fabricast.pcie.topology.parts import Vertex, pci_address
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["GpuReport", "is_gpu_report", "model_without_access", "read_gpu_report", "reported_model", "with_gpu_report"]
+__all__ = ["GpuReport", "is_gpu_report", "model_without_access", "read_gpu_report", "with_gpu_report"]
 
 _ADDRESS = r"([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])"
 _QUERY = "==NVSMI LOG=="
-_TABLE = re.compile(rf"^\|\s+(\d{{1,3}})\s+(\S.*?)\s+(?:On|Off|N/A)\s*\|\s*{_ADDRESS}\s")
+# Lengths are bounded, so that a long line takes linear time.
+_TABLE = re.compile(rf"^\|\s+(\d{{1,3}})\s+(\S.{{0,60}}?)\s{{1,60}}(?:On|Off|N/A)\s*\|\s*{_ADDRESS}\s")
 _LIST = re.compile(r"^GPU (\d{1,3}): (.{1,100}?) \(UUID: GPU-")
 _DEVICE = re.compile(rf"^GPU {_ADDRESS}\s*$")
 _FIELD = re.compile(r"^\s+(Product Name|Max|Current|Device Max)\s+: (.{1,100}?)\s*$")
-_SECTION = re.compile(r"^\s+(\S[^:]*?)\s*$")
 _NUMBER = re.compile(r"(\d{1,2})x?")
 _LATEST_GENERATION = 6
 
@@ -110,8 +110,8 @@ def _of_query(text: str) -> list[GpuReport]:
                 reports[address] = GpuReport("", address)
         elif address and (match := _FIELD.match(line)) is not None:
             reports[address] = reports[address]._replace(**_field(section, match[1], match[2]))
-        elif (match := _SECTION.match(line)) is not None:
-            section = match[1]
+        elif line[:1].isspace() and ":" not in line:
+            section = line.strip()
     return list(reports.values())
 
 
@@ -144,7 +144,7 @@ def _of_lines(text: str) -> list[GpuReport]:
     return [found[number] for number in sorted(found)]
 
 
-def reported_model(reports: Sequence[GpuReport]) -> str | None:
+def _common_model(reports: Sequence[GpuReport]) -> str | None:
     """Return the product name of all GPUs; None if it differs or is unknown."""
     names = {report.name for report in reports}
     name = next(iter(names), "")
@@ -200,7 +200,7 @@ def with_gpu_report(tree: PcieTree, reports: Sequence[GpuReport], path: Path, or
     known = {name: rate for name, rate in rates.items() if rate is not None}
     if len(known) == len(rates):
         return _with_rates(tree, known, report_of)
-    model = reported_model(reports)
+    model = _common_model(reports)
     if model is None:
         return tree
     link = gpu_model(model)
