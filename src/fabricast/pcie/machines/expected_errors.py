@@ -55,7 +55,7 @@ def expected_errors() -> dict[tuple[str, str], ExpectedError]:
     >>> expected_errors()["few copies", "ports_and_engines"].within_band > 0.9
     True
     """
-    columns = ("graph_class", "model", "graphs", "median", "within_band", "worst")
+    columns = ("graph_class", "model", "graphs", "median", "within_band", "worst", "sharing_median")
     return {
         (row["graph_class"], row["model"]): ExpectedError(
             int(row["graphs"]), *(row.number(name) for name in ("median", "within_band", "worst"))

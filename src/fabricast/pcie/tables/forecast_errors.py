@@ -55,21 +55,24 @@ def forecast_errors(machines: Sequence[Machine], *, seed: int = 20161113) -> pd.
     Returns
     -------
     pandas.DataFrame
-        Columns graph_class, model, graphs, median, within_band (share of graphs within 15 %) and worst. Errors are
-        relative and absolute.
+        Columns graph_class, model, graphs, median, within_band (share of graphs within 15 %), worst, and
+        sharing_median: the median of fair sharing of links at the measured rates of the machine, for the same graphs.
+        Errors are relative and absolute.
     """
-    errors: list[tuple[str, str, float]] = []
+    errors: list[tuple[str, str, float, float]] = []
     for machine in machines:
         validated = validated_machine(machine, seed)
         errors += _of_machine(with_host_memory(validated.tree), validated.graphs, validated.validation)
-    frame = pd.DataFrame(errors, columns=["graph_class", "model", "error"])
-    grouped = frame.groupby(["graph_class", "model"], sort=True)["error"]
+    frame = pd.DataFrame(errors, columns=["graph_class", "model", "error", "sharing"])
+    groups = frame.groupby(["graph_class", "model"], sort=True)
+    grouped = groups["error"]
     table = pd.DataFrame(
         {
             "graphs": grouped.size(),
             "median": grouped.median().round(6),
             "within_band": grouped.apply(lambda error: (error <= _BAND).mean()).round(6),
             "worst": grouped.max().round(6),
+            "sharing_median": groups["sharing"].median().round(6),
         }
     )
     return table.reset_index()
@@ -124,8 +127,8 @@ def unprobed_errors(machines: Sequence[Machine], *, seed: int = 20161113) -> pd.
 
 def _of_machine(
     tree: PcieTree, graphs: Sequence[MeasuredGraph], found: MachineValidation
-) -> list[tuple[str, str, float]]:
-    """Return class, model and absolute relative error of each validated graph and model."""
+) -> list[tuple[str, str, float, float]]:
+    """Return class, model and absolute relative error of each validated graph and model, and that of fair sharing."""
     rate = found.calibration.rates.one_way_bytes_per_s
     errors = []
     for graph, row in zip(graphs, found.rows.to_dict("records"), strict=True):
@@ -136,7 +139,7 @@ def _of_machine(
         if kind not in (DIRECT_LINKS, HOST_COPIES):
             forecasts |= {name: _rate(tree, graph, model, rate) for name, model in MODELS.items()}
         errors += [
-            (name_of_class, name, abs(forecast / measured - 1))
+            (name_of_class, name, abs(forecast / measured - 1), abs(row["sharing_bytes_per_s"] / measured - 1))
             for name, forecast in forecasts.items()
             for name_of_class in (kind, *_patterns(kind, graph))
         ]
