@@ -34,7 +34,7 @@ def test_every_study_file_fits_the_configuration():
         (
             {
                 "pcie": {
-                    "graph_sets": {"all": {"topology": "storm8", "stress_graphs": 1}},
+                    "graph_sets": {"all": {"topology": "storm8", "random_graphs": 1}},
                     "models": ["congestion_factor"],
                 }
             },
@@ -43,16 +43,16 @@ def test_every_study_file_fits_the_configuration():
         (
             {
                 "pcie": {
-                    "graph_sets": {"a/b": {"topology": "storm8", "stress_graphs": 1}},
+                    "graph_sets": {"a/b": {"topology": "storm8", "random_graphs": 1}},
                     "models": ["congestion_factor"],
                 }
             },
             "a/b",
         ),
         ({"pcie": {"graph_sets": {"a": {"topology": "storm8"}}, "models": ["congestion_factor"]}}, "no graphs"),
-        ({"pcie": {"graph_sets": {"a": {"topology": "storm8", "stress_graphs": 1}}, "models": ["magic"]}}, "magic"),
+        ({"pcie": {"graph_sets": {"a": {"topology": "storm8", "random_graphs": 1}}, "models": ["magic"]}}, "magic"),
         (
-            {"pcie": {"graph_sets": {"a": {"topology": "storm8", "stress_graphs": 1}}, "models": ["max_min"]}},
+            {"pcie": {"graph_sets": {"a": {"topology": "storm8", "random_graphs": 1}}, "models": ["max_min"]}},
             "congestion_factor",
         ),
     ],
@@ -63,6 +63,15 @@ def test_invalid_configuration_is_rejected_in_one_line(change, message):
         configuration.checked_config(base | change)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_sets_without_a_number_of_random_graphs_use_the_common_one():
+    base = load_model(REPOSITORY / "config" / "config.yaml", configuration.Config).model_dump(mode="json")
+    sets = {"mine": {"topology": "boards4"}, "few": {"topology": "boards4", "random_graphs": 2}}
+    checked = configuration.checked_config(base | {"pcie": base["pcie"] | {"graph_sets": sets, "random_graphs": 7}})
+    assert {name: entry.random_graphs for name, entry in checked.pcie.graph_sets.items()} == {"mine": 7, "few": 2}
+    with pytest.raises(InputError, match="random_graphs"):
+        configuration.checked_config(base | {"pcie": base["pcie"] | {"random_graphs": -1}})
 
 
 @pytest.mark.parametrize(("study", "key", "value"), [

@@ -251,7 +251,7 @@ def test_only_your_graph_sets_run(tmp_path):
     links = duckdb.sql(f"SELECT bottleneck FROM '{folder}/results/nv/pcie/nv.forecast.parquet' ORDER BY ALL").fetchall()
     assert [link for (link,) in links][:2] == ["direct link NVSwitch > 1"] * 2
     # Generated graphs on another tree are the user's too.
-    (folder / "generated.yaml").write_text("pcie: {graph_sets: {mine: {topology: boards4, stress_graphs: 5}}}\n")
+    (folder / "generated.yaml").write_text("pcie: {graph_sets: {mine: {topology: boards4, random_graphs: 5}}}\n")
     alone = planned(snakemake(folder, "--configfile", "generated.yaml", "--dry-run")[1])
     assert "forecast_your_copies" in alone and "fit_maxrate" not in alone
     # Measurements for another study need that study.

@@ -30,7 +30,12 @@ class GraphSet(Section):
     validation_graphs: int = Field(
         0, ge=0, le=_MOST_GRAPHS, description="Number of validation graphs: exhaustive, collective and random ones."
     )
-    stress_graphs: int = Field(0, ge=0, le=_MOST_GRAPHS, description="Number of random graphs of 6 to 16 copies.")
+    random_graphs: int = Field(
+        0,
+        ge=0,
+        le=_MOST_GRAPHS,
+        description="Number of random graphs of 6 to 16 copies; if omitted, that of `pcie`.",
+    )
     graphs_file: str | None = Field(
         None, description="CSV file of user-supplied graphs with columns graph,source,target[,size_bytes,start_s]."
     )
@@ -82,7 +87,7 @@ class GraphSet(Section):
     @model_validator(mode="after")
     def _holds_graphs(self) -> GraphSet:
         if not (self.holds_graphs or self.measurements):
-            raise ValueError("holds no graphs: set validation_graphs, stress_graphs or graphs_file, or measurements")
+            raise ValueError("holds no graphs: set validation_graphs, random_graphs or graphs_file, or measurements")
         return self
 
     @property
@@ -93,7 +98,7 @@ class GraphSet(Section):
     @property
     def holds_graphs(self) -> bool:
         """True if the set has congestion graphs in addition to measurements."""
-        return bool(self.validation_graphs or self.stress_graphs or self.graphs_file)
+        return bool(self.validation_graphs or self.random_graphs or self.graphs_file)
 
 
 HardwareName = Literal["no_split", "split_256_128", "split_128_64", "split_256_64"]
@@ -146,6 +151,12 @@ class PcieConfig(Section):
     """The PCIe study (Martinasso et al., SC16)."""
 
     graph_sets: dict[str, GraphSet] = Field(description="Graph sets by name; the name is part of graph names.")
+    random_graphs: int = Field(
+        0,
+        ge=0,
+        le=_MOST_GRAPHS,
+        description="Number of random graphs of 6 to 16 copies in each graph set that does not specify it.",
+    )
     models: list[ModelName] = Field(min_length=1, description="Models to evaluate; 'fabricast models' lists them.")
     hardware: list[HardwareName] = Field(
         description="Hardware settings of the packet-level simulator: packet splitting by the root complex."
@@ -195,6 +206,17 @@ class PcieConfig(Section):
         """Number of graphs of a set by hardware setting; None for all graphs."""
         every: dict[str, int | None] = dict.fromkeys(self.hardware)
         return every and every | {name: n for name, n in self.sampled_hardware.items() if name not in every}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _random_graphs_of_sets(cls, values: object) -> object:
+        """Copy the number of random graphs to the graph sets that do not specify it; other values are checked later."""
+        match values:
+            case {"random_graphs": int() as count, "graph_sets": dict() as sets}:
+                shared = {"random_graphs": count}
+                filled = {name: shared | entry if isinstance(entry, dict) else entry for name, entry in sets.items()}
+                return values | {"graph_sets": filled}
+        return values
 
     @field_validator("sampled_hardware")
     @classmethod

@@ -27,10 +27,22 @@ def test_topology_is_drawn_as_svg(tmp_path):
     assert ElementTree.parse(path).getroot().tag.endswith("svg")
 
 
-@pytest.mark.parametrize(("topology", "rate"), [("hgx_a100", 300e9), ("mi300x", 64e9)])
+@pytest.mark.parametrize(("topology", "rate"), [("hgx_a100", 300e9), ("mi300x", 64e9), ("dgx1_nvlink", 25e9)])
 def test_published_rates_of_direct_links_are_the_default(topology, rate):
     times = fc.predict(topology, [(0, 1)], size=rate)
     assert times["elapsed_s"].tolist() == pytest.approx([1.0])
     texts = [warning.text for warning in times.attrs["warnings"]]
     assert any("rate (published)" in text for text in texts)
     assert fc.predict(topology, [(0, 1)], size=rate, pcie_only=True)["elapsed_s"].iloc[0] > 1
+
+
+def test_dgx1_has_six_nvlinks_per_gpu():
+    tree = fc.load_topology("dgx1_nvlink")
+    rates = {frozenset(link.endpoints): link.bytes_per_s for link in tree.peer_links}
+    # Both GPUs in the NCCL XML of NVIDIA/nccl issue 671: 0 with 1, 2, 3 and 4; 1 with 0, 2, 3 and 5.
+    for gpu, links in {"0": {"1": 1, "2": 1, "3": 2, "4": 2}, "1": {"0": 1, "2": 2, "3": 1, "5": 2}}.items():
+        assert {other: rates[frozenset((gpu, other))] / 25e9 for other in links} == links
+    for gpu in "01234567":
+        assert sum(rate for pair, rate in rates.items() if gpu in pair) == 6 * 25e9
+    # GPUs without a common link use the sockets.
+    assert fc.predict(tree, [(0, 5)], size=25e9)["bottleneck"].iloc[0].startswith(("endpoint", "link"))

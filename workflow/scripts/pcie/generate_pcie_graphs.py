@@ -13,7 +13,7 @@ from fabricast.results.tables import write_table
 
 entry, values = snakemake.params.graph_set, snakemake.params
 tree = load_tree(entry["topology"])
-kinds = {key: entry[key] for key in ("validation_graphs", "stress_graphs", "graphs_file")}
+kinds = {key: entry[key] for key in ("validation_graphs", "random_graphs", "graphs_file")}
 kinds |= {"size_bytes": values.size_mib * MIB, "seed": values.seed}
 user_tree = with_host_memory(tree) if values.engines_only else tree
 tables = generate_graph_set(snakemake.wildcards.graph_set, tree, user_tree=user_tree, **kinds)

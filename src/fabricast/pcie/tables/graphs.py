@@ -83,7 +83,7 @@ def generate_graph_set(
     tree: PcieTree,
     *,
     validation_graphs: int,
-    stress_graphs: int,
+    random_graphs: int,
     graphs_file: Path | str | None,
     size_bytes: float,
     seed: int,
@@ -97,7 +97,7 @@ def generate_graph_set(
         Name of the graph set, used as the first part of the graph names.
     tree : PcieTree
         Topology of the graphs.
-    validation_graphs, stress_graphs : int
+    validation_graphs, random_graphs : int
         Number of graphs to generate for each set.
     graphs_file : Path, str or None
         CSV file with user-supplied graphs.
@@ -116,7 +116,7 @@ def generate_graph_set(
     parts = []
     sets = {
         "validation": (validation_graphs, seed, validation_set),
-        "stress": (stress_graphs, seed + 1, stress_set),
+        "stress": (random_graphs, seed + 1, stress_set),
     }
     for subset, (count, set_seed, generate) in sets.items():
         if count:
