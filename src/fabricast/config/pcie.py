@@ -211,12 +211,11 @@ class PcieConfig(Section):
     @classmethod
     def _random_graphs_of_sets(cls, values: object) -> object:
         """Copy the number of random graphs to the graph sets that do not specify it; other values are checked later."""
-        match values:
-            case {"random_graphs": int() as count, "graph_sets": dict() as sets}:
-                shared = {"random_graphs": count}
-                filled = {name: shared | entry if isinstance(entry, dict) else entry for name, entry in sets.items()}
-                return values | {"graph_sets": filled}
-        return values
+        if not isinstance(values, dict) or not isinstance(sets := values.get("graph_sets"), dict):
+            return values
+        shared = {"random_graphs": values["random_graphs"]} if "random_graphs" in values else {}
+        filled = {name: shared | entry if isinstance(entry, dict) else entry for name, entry in sets.items()}
+        return values | {"graph_sets": filled}
 
     @field_validator("sampled_hardware")
     @classmethod

@@ -323,7 +323,9 @@ def _of_collective(
             raise
         raise InputError(error.reason, path=inputs.log, line=table.line) from error
     found = [
-        Evidence(str(one.cause), f"{operation}: {one.text}", f"{inputs.log}:{table.line}", one.remedy, one.gain)
+        Evidence(
+            str(one.cause), f"{operation}: {one.text}", f"{inputs.log}:{_rows(table, one.sizes)}", one.remedy, one.gain
+        )
         for one in diagnose_collective(forecast)
     ]
     slow = [one for one in found if one.cause == Cause.SLOWER_THAN_FORECAST]
@@ -331,3 +333,10 @@ def _of_collective(
         # The machine does what is expected of it: only changes with a forecast gain are findings.
         found = [one for one in found if one.cost > 1]
     return found, forecast.warnings
+
+
+def _rows(table: NcclTestsTable, sizes: tuple[float, float]) -> str:
+    """Return the first and last line of the rows of a range of sizes, or the line of the header."""
+    lines = [row.line for row in table.rows if sizes[0] <= row.size_bytes <= sizes[1]] or [table.line]
+    first, last = min(lines), max(lines)
+    return str(first) if first == last else f"{first}-{last}"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
 from fabricast.core.errors import InputError
 from fabricast.inputs.files import is_table, read_text
-from fabricast.inputs.nearest_program import nearest_program
+from fabricast.inputs.nearest_program import nearest_program, resembled_program
 from fabricast.nccl.debug_log import NcclLog, is_nccl_log, read_nccl_log
 from fabricast.nccl.tests_output import NcclTestsTable, is_nccl_tests_output, read_nccl_tests
 from fabricast.pcie.measurements.benchmark_output import programs_in
@@ -17,7 +17,7 @@ from fabricast.pcie.topology.listings.importing import describes_machine
 from fabricast.pcie.topology.listings.peer_access import has_access_matrix
 from fabricast.pcie.topology.xml_devices import xml_range
 
-__all__ = ["Content", "Source", "read_sources"]
+__all__ = ["Content", "Source", "contents_of", "read_sources"]
 
 
 _UNKNOWN = (
@@ -54,6 +54,8 @@ class Source:
         Statements of NCCL.
     programs : tuple of str
         Programs that printed the measured copies.
+    reader : str
+        Program and command of a file without contents that another command reads.
     """
 
     path: Path
@@ -62,8 +64,11 @@ class Source:
     tables: tuple[NcclTestsTable, ...] = ()
     log: NcclLog | None = None
     programs: tuple[str, ...] = ()
+    reader: str = ""
 
     def __str__(self) -> str:
+        if not self.contents and self.reader:
+            return f"{self.path}: not used, resembles {self.reader}"
         if not self.contents:
             return f"{self.path}: not used, {'written by no known program' if self.text.strip() else 'empty'}"
         programs = f" of {', '.join(self.programs)}" if self.programs else ""
@@ -89,14 +94,21 @@ def read_sources(paths: list[Path]) -> list[Source]:
     Raises
     ------
     InputError
-        If no file has known content, or a file resembles the output of a known program, but is damaged.
+        If no file has known content, or a file resembles output that a diagnosis reads, but is damaged.
     """
     sources = [_source(path) for path in paths]
-    for source in sources:
-        resembles = nearest_program(source.text) if source.text.strip() and not source.contents else ""
-        if resembles or not any(one.contents for one in sources):
-            raise InputError(_UNKNOWN + resembles if source.text.strip() else "is empty", path=source.path)
-    return sources
+    is_any_known = any(source.contents for source in sources)
+    return [source if source.contents else _unused(source, is_any_known=is_any_known) for source in sources]
+
+
+def _unused(source: Source, *, is_any_known: bool) -> Source:
+    """Return a source without contents, with the command that reads it; refuse damaged output and lone files."""
+    nearest = resembled_program(source.text)
+    if not is_any_known or (nearest is not None and not nearest.command):
+        raise InputError(
+            _UNKNOWN + nearest_program(source.text) if source.text.strip() else "is empty", path=source.path
+        )
+    return source if nearest is None else replace(source, reader=f"{nearest.program}: '{nearest.command}' reads it")
 
 
 def _source(path: Path) -> Source:
@@ -106,20 +118,32 @@ def _source(path: Path) -> Source:
     if is_table(path):
         return Source(path, (Content.COPIES,))
     text = read_text(path)
-    contents: list[Content] = []
-    if describes_machine(text) or has_access_matrix(text) or is_gpu_report(text):
-        contents.append(Content.TOPOLOGY)
+    contents = contents_of(text)
     if (xml := xml_range(text)) is not None:
         text = text[: xml[0]] + "\n" * text.count("\n", *xml) + text[xml[1] :]
-    programs = programs_in(text)
-    if programs:
-        contents.append(Content.COPIES)
-    tables: tuple[NcclTestsTable, ...] = ()
-    log = None
-    if is_nccl_tests_output(text):
-        contents.append(Content.COLLECTIVES)
-        tables = tuple(read_nccl_tests(text, path))
-    if is_nccl_log(text):
-        contents.append(Content.NCCL_LOG)
-        log = read_nccl_log(text, path)
-    return Source(path, tuple(contents), text, tables, log, programs)
+    tables = read_nccl_tests(text, path) if Content.COLLECTIVES in contents else ()
+    log = read_nccl_log(text, path) if Content.NCCL_LOG in contents else None
+    programs = programs_in(text) if Content.COPIES in contents else ()
+    return Source(path, contents, text, tuple(tables), log, programs)
+
+
+def contents_of(text: str) -> tuple[Content, ...]:
+    """Return the contents of a text that a diagnosis uses.
+
+    Parameters
+    ----------
+    text : str
+        Text of a file, possibly of several programs.
+
+    Examples
+    --------
+    >>> contents_of("RocmBandwidthTest Version: 2.6.0")
+    (<Content.COPIES: 'measured copies'>,)
+    """
+    recognisers = {
+        Content.TOPOLOGY: (describes_machine, has_access_matrix, is_gpu_report),
+        Content.COPIES: (programs_in,),
+        Content.COLLECTIVES: (is_nccl_tests_output,),
+        Content.NCCL_LOG: (is_nccl_log,),
+    }
+    return tuple(content for content, tests in recognisers.items() if any(test(text) for test in tests))

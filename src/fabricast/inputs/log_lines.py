@@ -9,12 +9,12 @@ __all__ = ["clean_lines", "clean_text"]
 
 #: Escape sequences of terminals: colours, underlines, titles.
 _ESCAPE = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
-#: Prefixes of mpirun, srun and container tools: a rank, a stream, a time, a worker name.
+#: Prefixes of mpirun, srun and container tools (a rank, a stream, a time, a worker name), and of quoted messages.
 _PREFIX = re.compile(
     r"(?:\[\d+,\d+\]<std(?:out|err|diag)>:|\[[^\s\]]{1,80}@\d+,\d+\]<std(?:out|err|diag)>: ?"
     r"|\[\d+,\d+\]:|\d{1,6}: |\[\d{4}-\d\d-\d\d[ T][\d:.,]+Z?\] ?"
     r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[\d.,]*Z? |[A-Za-z][\w.-]{0,60} *\| "
-    r"|\([A-Za-z][\w.:-]{0,80} pid=\d+[^)]{0,80}\) )"
+    r"|\([A-Za-z][\w.:-]{0,80} pid=\d+[^)]{0,80}\) |> ?)"
 )
 _MOST_PREFIXES = 4
 #: Indentation of quoted blocks; programs indent their headings by single spaces.
@@ -40,8 +40,8 @@ def clean_lines(text: str) -> Iterator[tuple[int, str]]:
 
     Examples
     --------
-    >>> list(clean_lines("[1,0]<stdout>:# nThread 1\r\n\x1b[4mGPU0\x1b[0m"))
-    [(1, '# nThread 1'), (2, 'GPU0')]
+    >>> list(clean_lines("[1,0]<stdout>:# nThread 1\r\n\x1b[4mGPU0\x1b[0m\n> GPU1"))
+    [(1, '# nThread 1'), (2, 'GPU0'), (3, 'GPU1')]
     """
     lines = text.split("\n")
     common = _common_prefix(lines)

@@ -2,12 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import islice
 
 from fabricast.inputs.log_lines import clean_lines
 
-__all__ = ["nearest_program"]
+__all__ = ["Resemblance", "nearest_program", "resembled_program"]
+
+
+@dataclass(frozen=True)
+class Resemblance:
+    """Known program whose output a text resembles.
+
+    Parameters
+    ----------
+    line : int
+        Most similar line of the text.
+    program : str
+        Program or file.
+    command : str
+        Command of fabricast that reads it, if few do; else empty.
+    expected : str
+        Line that the program prints.
+    """
+
+    line: int
+    program: str
+    command: str
+    expected: str
+
 
 #: Programs that are read, with a line by which their output is recognised.
 _LINES = {
@@ -22,10 +46,17 @@ _LINES = {
     "p2pmark": "=== Sequential P2P bandwidth (GB/s) ===",
     "nccl-tests": "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong",
     "NCCL_DEBUG=INFO": "NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/IPC",
-    "OSU benchmarks ('fabricast fit')": "# OSU MPI Latency Test v7.2",
-    "ucx_perftest ('fabricast fit')": "| latency (usec) | bandwidth (MB/s) | message rate (msg/s) |",
-    "perftest ('fabricast fit')": "#bytes #iterations BW peak[MB/sec] BW average[MB/sec] MsgRate[Mpps]",
-    "topology.conf of Slurm ('fabricast map --hosts')": "SwitchName=s0 Nodes=node[00-15]",
+    "OSU benchmarks": "# OSU MPI Latency Test v7.2",
+    "ucx_perftest": "| latency (usec) | bandwidth (MB/s) | message rate (msg/s) |",
+    "perftest": "#bytes #iterations BW peak[MB/sec] BW average[MB/sec] MsgRate[Mpps]",
+    "topology.conf of Slurm": "SwitchName=s0 Nodes=node[00-15]",
+}
+#: Commands that read programs which no other command reads.
+_COMMANDS = {
+    "OSU benchmarks": "fabricast fit",
+    "ucx_perftest": "fabricast fit",
+    "perftest": "fabricast fit",
+    "topology.conf of Slurm": "fabricast map --hosts",
 }
 #: Similarity below which a line is of another kind.
 _LEAST = 0.55
@@ -56,12 +87,38 @@ def nearest_program(text: str) -> str:
     """
     if not text.strip():
         return "; the file is empty"
-    best, found = _LEAST, ""
+    nearest = resembled_program(text)
+    if nearest is None:
+        return ""
+    command = f" ('{nearest.command}')" if nearest.command else ""
+    return f"; line {nearest.line} resembles {nearest.program}{command}, which prints '{nearest.expected}' there"
+
+
+def resembled_program(text: str) -> Resemblance | None:
+    r"""Return the known program that prints lines most like those of a text.
+
+    Parameters
+    ----------
+    text : str
+        Text that no reader recognised.
+
+    Returns
+    -------
+    Resemblance or None
+        None if no line is similar.
+
+    Examples
+    --------
+    >>> nearest = resembled_program("SwitchName=s1 Nodes=n[0-3]\n")
+    >>> nearest.line, nearest.program, nearest.command
+    (1, 'topology.conf of Slurm', 'fabricast map --hosts')
+    """
+    best, found = _LEAST, None
     lines = ((number, " ".join(line.split())[:_MOST_LETTERS]) for number, line in clean_lines(text) if line.strip())
     for number, line in islice(lines, _MOST_LINES):
         for program, expected in _LINES.items():
             matcher = SequenceMatcher(None, line, expected, autojunk=False)
             if matcher.real_quick_ratio() > best and matcher.quick_ratio() > best and matcher.ratio() > best:
                 best = matcher.ratio()
-                found = f"; line {number} resembles {program}, which prints '{expected}' there"
+                found = Resemblance(number, program, _COMMANDS.get(program, ""), expected)
     return found

@@ -307,6 +307,39 @@ def test_files_of_other_programs_are_named_and_the_others_used(tmp_path):
     ]  # fmt: skip
 
 
+def test_files_of_other_commands_are_named_and_the_others_used(tmp_path):
+    texts = {"topo.txt": matrix(groups((2, "PHB"))), "topology.conf": "SwitchName=s1 Nodes=node[0-3]\n"}
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    sources = fc.diagnose([tmp_path / name for name in texts], link="gen4x16").sources
+    assert sources[1].endswith("not used, resembles topology.conf of Slurm: 'fabricast map --hosts' reads it")
+    with pytest.raises(InputError, match=r"resembles topology\.conf of Slurm \('fabricast map --hosts'\)"):
+        fc.diagnose([tmp_path / "topology.conf"])
+
+
+def test_quoted_messages_are_read(causes):
+    quoted = "I see this:\n" + "".join(f"> {line}\n" for line in matrix(groups((2, "PHB"))).splitlines())
+    log = "".join(f"> > {line}\n" for line in nccl_tests("all_reduce", 2, {8388608: 1000.0}).splitlines())
+    assert causes({"mail.txt": quoted, "log.txt": log}, link="gen4x16", cpu="amd")
+
+
+def test_a_finding_of_some_sizes_names_their_rows(causes):
+    times = measured("wrx90-A")
+    files = {"topo.txt": matrix(groups((2, "PIX"))), "log.txt": nccl_tests("all_reduce", 2, dict.fromkeys(times, 9e4))}
+    origin = causes(files, link="gen4x16", cpu="amd")["slower_than_forecast"].origin
+    first, _, last = origin.rpartition(":")[2].partition("-")
+    rows = files["log.txt"].splitlines()[int(first) - 1 : int(last)]
+    assert len(rows) > 1 and all(row.split()[2] == "float" for row in rows)
+
+
+def test_validate_names_what_it_does_not_use(tmp_path):
+    (tmp_path / "paste.txt").write_text(peer_test([[0, 13.0], [13.0, 0]]) + nccl_tests("all_reduce", 2, {8388608: 900}))
+    result = CliRunner().invoke(app, ["validate", "direct8", str(tmp_path / "paste.txt")])
+    assert "nccl-tests not used here: 'fabricast diagnose' compares it, too" in result.stderr
+    (tmp_path / "alone.txt").write_text(peer_test([[0, 13.0], [13.0, 0]]))
+    assert "not used here" not in CliRunner().invoke(app, ["validate", "direct8", str(tmp_path / "alone.txt")]).output
+
+
 def test_an_unknown_text_is_compared_with_known_programs(causes):
     topology = matrix(groups((2, "PHB")))
     cut = "[1,0]<stdout>: size  count  type  redop  time  algbw  busbw\n 8  2  float  sum  4.1  0.0  0.0\n"

@@ -129,7 +129,17 @@ def validate(
 
         write_text(output, found.rows.to_csv(index=False))
     Console(width=140, soft_wrap=True, highlight=False).print(validation_text(tree.name, found, copies.programs))
+    for content in _other_contents(measured):
+        typer.echo(f"{measured}: {content} not used here: 'fabricast diagnose' compares it, too", err=True)
     contradicts = any(warning.code.is_contradiction for warning in found.warnings)
     # A file may have single copies only, which calibrate; otherwise one graph at least must be compared.
     lacks_graphs = not found.rows["judged"].any() and (found.rows["reason_code"] != "calibration").any()
     raise typer.Exit(code=1 if contradicts or lacks_graphs else 0)
+
+
+def _other_contents(path: Path) -> list[str]:
+    """Return what a file of a benchmark program holds besides measured copies."""
+    from fabricast.diagnosis.sources import Content, contents_of
+    from fabricast.inputs.files import is_table, read_text
+
+    return [] if is_table(path) else [one for one in contents_of(read_text(path)) if one is not Content.COPIES]
