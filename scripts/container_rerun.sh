@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# scripts/container_rerun.sh DIGESTS: builds the image if its inputs changed, runs the smoke study in it in a new
-# folder, and compares every table with DIGESTS (a database, or the CSV of its table_digest) of a run on the host.
+# scripts/container_rerun.sh OUT.csv: builds the image if its inputs changed, runs the smoke study in it in a new
+# folder, and writes the digest of every table to OUT.csv. scripts/compare_digests.py compares them with another run.
 set -euo pipefail
 repository=$(dirname "$(dirname "$(readlink -f "$0")")")
-digests=$(readlink -f "$1")
+digests=$(readlink -m "$1")
 cd "$repository"
 containers/build.sh
 if [ "$(id -u)" = 0 ]; then
@@ -19,4 +19,9 @@ ln "$repository/containers/fabricast.sif" "$folder/containers/" 2> /dev/null ||
 cd "$folder"
 "$repository/.venv/bin/snakemake" --profile profiles/apptainer --configfile config/studies/smoke.yaml --quiet \
   > "$folder/output.txt" 2>&1 || { tail -40 "$folder/output.txt" >&2; exit 1; }
-"$repository/.venv/bin/python" "$repository/scripts/compare_digests.py" "$digests" results/smoke/fabricast.duckdb
+"$repository/.venv/bin/python" - "$digests" << 'END'
+import sys
+import duckdb
+with duckdb.connect("results/smoke/fabricast.duckdb", read_only=True) as connection:
+    connection.sql("SELECT table_name, digest FROM table_digest").write_csv(sys.argv[1])
+END

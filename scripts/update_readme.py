@@ -34,7 +34,7 @@ STUDIES = {
     "breakdown": (
         "Zambre et al.: Breaking Band: A breakdown of high-performance communication, ICPP 2019",
         "10.1145/3337821.3337910", "the modelled latency is within 5 %", "breakdown_latency_within_five_percent",
-        "off, with recalled inputs",
+        "off; component times recalled from the paper",
     ),
     "maxrate": (
         ("Gropp, Olson, Samfass: Modeling MPI communication performance on SMP nodes: Is it time to retire the ping "
@@ -45,12 +45,12 @@ STUDIES = {
     "gpucentric": (
         ("Froening: Towards efficient communication methods and models for scalable GPU-centric computing systems, "
         "GTC 2016 (S6357, a talk)"),
-        "", "MPI is faster than RMA and GGAS for large payloads", "gpucentric_g06", "of samples of assumed inputs",
+        "", "MPI is faster than RMA and GGAS for large payloads", "gpucentric_g06", "of samples of assumed parameters",
     ),
     "percs": (
         "Bhatele et al.: Avoiding hot-spots on two-level direct networks, SC11", "10.1145/2063384.2063486",
         "random nodes are the best mapping with direct routes", "percs_random_nodes",
-        "is the time of the best other mapping (4D stencil) relative to random nodes; the source names no pattern",
+        "(time of the best other mapping over that of random nodes, 4D stencil)",
     ),
 }  # fmt: skip
 #: Classes of measured copies in README.md, with their model and the baseline that shares links fairly.
@@ -59,6 +59,12 @@ COPIES = {
     "one GPU from or to all": "one GPU from or to all others",
     "direct links": "NVSwitch of one machine", "host copies": "host memory and one GPU (two GPUs, by this project)",
 }  # fmt: skip
+#: Columns of the table of errors in README.md after the class and its number of cases.
+ERROR_COLUMNS = (
+    "median error", "machine left out of the fit", "within 15 %", "worst", "median error of a simpler forecast",
+)  # fmt: skip
+#: Classes with many copies of a GPU at a time, whose pause between copies is also fitted on other machines only.
+MANY_COPIES = ("all-to-all", "one GPU from or to all")
 
 
 def export(database: Path) -> None:
@@ -128,30 +134,32 @@ def _number(text: str) -> float | None:
 
 def errors(claims: list[dict[str, str]]) -> str:
     """Return the table of the errors of forecasts on measured machines."""
-    lines = ["| measured | rows | fabricast | baseline |", "|---|---|---|---|"]
+    lines = [
+        f"| measured | cases | {' | '.join(ERROR_COLUMNS)} |",
+        "|---|---|---|---|---|---|---|",
+    ]
     names = ["graph_class", "model", "graphs", "median", "within_band", "worst", "sharing_median"]
     rows = read_csv(published() / "forecast_errors.csv", names)
     copies = {row["graph_class"]: row for row in rows if row["model"] == "ports_and_engines"}
     of_many = next(row["observed"] for row in claims if row["claim"] == "pcie_copies_many_left_out_median")
-    left_out_words = f" ({float(of_many):.1f} % of this and the next row with the pause fitted on other machines)"
     for graph_class, title in COPIES.items():
         ours = copies[graph_class]
-        words = left_out_words if graph_class == "all-to-all" else ""
+        left_out = f"{float(of_many):.1f} % (both rows)" if graph_class in MANY_COPIES else ""
         lines.append(
-            f"| {title} | {ours['graphs']} | median {ours.number('median'):.1%}{words}, "
-            f"{ours.number('within_band'):.0%} within 15 %, worst {ours.number('worst'):.0%} | fair sharing of "
-            f"links: median {ours.number('sharing_median'):.1%} |"
+            f"| {title} | {ours['graphs']} | {ours.number('median'):.1%} | {left_out} "
+            f"| {ours.number('within_band'):.0%} | {ours.number('worst'):.0%} "
+            f"| {ours.number('sharing_median'):.1%}, fair sharing of links |"
         )
     of_class = {(row["transport"], row["size_class"], row["forecast"]): row for row in recorded_errors()}
     for transport, words in (("P2P", "direct copies"), ("SHM", "through host memory")):
         for size_class in ("up to 32 KiB", "64 to 512 KiB", "from 1 MiB"):
-            ours = of_class[transport, size_class, "fabricast"]
-            left_out = of_class[transport, size_class, LEFT_OUT]
-            nccl = of_class[transport, size_class, "NCCL's estimate"]
+            ours, left_out, nccl = (
+                of_class[transport, size_class, forecast] for forecast in ("fabricast", LEFT_OUT, "NCCL's estimate")
+            )
             lines.append(
-                f"| all_reduce, {words}, {size_class} | {ours['rows']} | median {ours.number('median'):.1%} "
-                f"({left_out.number('median'):.1%} with the machine left out of the fit) | NCCL's estimate: median "
-                f"{nccl.number('median'):.0%} |"
+                f"| all_reduce, {words}, {size_class} | {ours['rows']} | {ours.number('median'):.1%} "
+                f"| {left_out.number('median'):.1%} | {left_out.number('within_band'):.0%} "
+                f"| {left_out.number('worst'):.0%} | {nccl.number('median'):.0%}, NCCL's estimate |"
             )
     return "\n".join(lines).replace("%", " %").replace("  %", " %") + "\n"
 
@@ -159,26 +167,35 @@ def errors(claims: list[dict[str, str]]) -> str:
 def studies(claims: list[dict[str, str]]) -> str:
     """Return the table of publications with one result of the default study each."""
     of = {row["claim"]: row for row in claims}
-    lines = ["| study | publication | a statement and the result of the default study |", "|---|---|---|"]
+    lines = [
+        "| study | publication | statement | this run | other readings of the text | verdict |",
+        "|---|---|---|---|---|---|",
+    ]
     for study, (publication, doi, statement, claim, words) in STUDIES.items():
         row = of[claim]
         is_share = bool(row["share_of_draws"])
-        observed = observed_text(_number(row["observed"]), row["unit"])
+        observed = _rounded(row["observed"], row["unit"])
         value = f"{float(row['share_of_draws']):.0%}" if is_share else observed
         link = f", [doi:{doi}](https://doi.org/{doi})" if doi else ""
-        low, high = _number(row["observed_low"]), _number(row["observed_high"])
-        if not is_share and low is not None and low != high:
-            value += f" ({observed_text(low, '')} to {observed_text(high, row['unit'])} over all readings)"
-        result = f"{statement}: {value.replace('%', ' %').replace('  ', ' ')} {words}"
-        lines.append(f"| `{study}` | {publication}{link} | {result} |")
+        low, high = row["observed_low"], row["observed_high"]
+        spread = "" if is_share or not low or low == high else f"{_rounded(low, '')} to {_rounded(high, row['unit'])}"
+        cells = [f"`{study}`", f"{publication}{link}", statement, f"{value} {words}", spread]
+        lines.append(
+            f"| {' | '.join(cells)} | {VERDICT_WORDS[row['verdict']]} |".replace("%", " %").replace("  %", " %")
+        )
     return "\n".join(lines) + "\n"
+
+
+def _rounded(number: str, unit: str) -> str:
+    """Return a number with three significant digits and its unit."""
+    return observed_text(float(f"{float(number):.3g}"), unit)
 
 
 def with_tables(readme: str, claims: list[dict[str, str]]) -> str:
     """Return README.md with updated tables of errors and studies."""
     for begin, end, text in ((BEGIN, END, errors(claims)), (BEGIN_STUDIES, END_STUDIES, studies(claims))):
         before, rest = readme.split(begin)
-        readme = before + begin + "\n" + text + "\n" + end + rest.split(end)[1]
+        readme = before + begin + "\n" + text + end + rest.split(end)[1]
     return readme
 
 

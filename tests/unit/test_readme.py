@@ -51,6 +51,8 @@ def test_results_agree_with_the_recorded_default_study(update):
 @pytest.mark.parametrize("console", SESSIONS, ids=lambda text: text.split("\n")[-3][:30])
 def test_console_sessions_print_the_shown_output(console, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    if console in CONSOLES:
+        shutil.copytree(REPOSITORY / "tests" / "data" / "readme", tmp_path, dirs_exist_ok=True)
     for session in re.split(r"^\$ ", console, flags=re.MULTILINE)[1:]:
         command, _, shown = session.partition("\n")
         if command.startswith("printf"):
@@ -70,6 +72,13 @@ def test_console_sessions_print_the_shown_output(console, tmp_path, monkeypatch)
 def test_readme_has_three_console_sessions():
     assert len(CONSOLES) == 3
     assert README.count("\n") <= 120
+
+
+def test_the_schedule_saves_the_stated_share(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    command, saved = re.search(r"`(fabricast schedule [^`]*)` saves ([\d.]+ ?%) of the naive order", README).groups()
+    result = CliRunner().invoke(app, shlex.split(command)[1:])
+    assert f"the best saves {saved.replace(' ', '')}" in result.output
 
 
 def test_the_python_example_prints_the_shown_output(capsys):

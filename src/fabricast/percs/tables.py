@@ -104,7 +104,7 @@ def example_rows() -> pd.DataFrame:
         traffic, messages = count_traffic(pattern, np.arange(network.routers, dtype=np.int32), network)
         loads = route(traffic, network, "direct")
         rows += [
-            {"wrap": wrap, "fastest": grid[-1], "class": name, "links": load.size, "used": int((load > 0).sum()),
+            {"wrap": wrap, "fastest": grid[-1], "class": name, "links": load.size, "used": int(np.count_nonzero(load)),
              "max_messages": int(load.max()), "messages": messages}
             for name, load in loads.by_class.items()
         ]  # fmt: skip
@@ -179,7 +179,7 @@ def _case_rows(case: Case, routing: Routing, loads: LinkLoads, messages: int) ->
         p50, p90, p99 = np.percentile(load, (50, 90, 99)).tolist()
         largest = loads.busiest_bytes[kind]
         classes.append(
-            {"case_id": name, "class": kind, "links": load.size, "used": int((load > 0).sum()),
+            {"case_id": name, "class": kind, "links": load.size, "used": int(np.count_nonzero(load)),
              "min_bytes": float(load.min()), "mean_bytes": float(load.mean()), "max_bytes": largest, "p50_bytes": p50,
              "p90_bytes": p90, "p99_bytes": p99, "time_s": times[kind]}
         )  # fmt: skip
