@@ -25,7 +25,7 @@ MAY_IMPORT = {
     "figures": {*GROUND, *STUDIES, "config", "figures"},
     "api": {*GROUND, *STUDIES, "nccl", "collectives", "diagnosis", "results", "figures", "api", ""},
     "report": {*GROUND, *STUDIES, "results", "figures", "report"},
-    "cli": {*GROUND, *STUDIES, "nccl", "collectives", "results", "figures", "api", "cli", ""},
+    "cli": {*GROUND, *STUDIES, "nccl", "collectives", "diagnosis", "results", "figures", "api", "cli", ""},
 }
 
 

@@ -28,11 +28,12 @@ _CHARTS = (
     ("latency", "latency, I/O", ("integrated_nic", "pcie", "rc_to_mem")),
     ("latency", "latency, network", ("wire", "switch")),
 )
+#: One marker per component or group in all panels.
+_MARKER_OF = dict(zip(_TITLES, "osD^vPX*<>pdh", strict=True))
 #: Upper limit of each axis in %, as on the slides.
 _AXIS_LIMITS = {"injection": 60, "latency": 35}
 #: Hatch of bars whose component time is assumed; the colour stays that of the component.
 _ASSUMED_HATCH = "////"
-_MARKERS = "osD^vPX*"
 #: One colour per component in all figures; the first three palette entries are reserved for layers.
 _COMPONENT_COLOURS = dict(zip(COMPONENTS, [*COLOURS[3:7], *MORE_COLOURS], strict=True))
 #: Greys for groups of components; two groups that form a whole get different greys.
@@ -179,14 +180,15 @@ def plot_what_if(what_if: pd.DataFrame, system: str) -> Figure:
     figure, panels = plt.subplots(2, 2, figsize=(PAGE_WIDTH_IN, 4.8), sharex=True)
     for axes, (metric, title, names) in zip(panels.flat, _CHARTS, strict=True):
         most = rows[rows["metric"] == metric].groupby("component")["share_removed"].max()
-        for name, marker in sorted(zip(names, _MARKERS, strict=False), key=lambda pair: -most[pair[0]]):
+        for name in sorted(names, key=lambda name: -most[name]):
+            marker = _MARKER_OF[name]
             colour = _COMPONENT_COLOURS.get(name) or _GROUP_COLOURS[name]
             # LLP post is nearly all of LLP: the wider LLP line stays visible on both sides of it.
             width, size = (3.6, 6.5) if name == "llp" else (1.4, 3.5)
             part = rows[(rows["metric"] == metric) & (rows["component"] == name)].sort_values("reduction")
             axes.plot(100 * part["reduction"], 100 * part["share_removed"], color=colour, marker=marker,
                       linestyle="--" if name in ("hlp", "llp_post", "integrated_nic") else "-", linewidth=width,
-                      markersize=size, label=f"{_TITLES[name]}: {100 * most[name]:.1f}")  # fmt: skip
+                      markersize=size, clip_on=False, label=f"{_TITLES[name]}: {100 * most[name]:.1f}")  # fmt: skip
         axes.set_title(title)
         axes.set_ylim(0, _AXIS_LIMITS[metric])
         axes.set_xticks((10, 30, 50, 70, 90))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 from typing import Any
 
@@ -27,17 +26,6 @@ _LIMITS = (0.0, 2.5)
 _LINE = 66
 
 
-def _in_two_lines(statement: str) -> str:
-    lines = textwrap.wrap(statement, _LINE)
-    if len(lines) <= 2:
-        return "\n".join(lines)
-    # Longer statements are distinguished by their first bracketed term, such as the workload, or by their end.
-    bracketed = re.search(r"\(([^;,()]{1,30})[;,)]", statement)
-    if bracketed is not None and bracketed[1] not in lines[0]:
-        return f"{lines[0]}\n… ({bracketed[1]})"
-    return f"{lines[0]}\n… {statement[-_LINE:].partition(' ')[2]}"
-
-
 def plot_claim_readings(reading: pd.DataFrame, claim: pd.DataFrame) -> Figure:
     """Draw the range of each claim over all readings of its source, relative to the printed value.
 
@@ -56,13 +44,16 @@ def plot_claim_readings(reading: pd.DataFrame, claim: pd.DataFrame) -> Figure:
     values = reading[reading["observed"].notna()].merge(claim, on="claim", suffixes=("", "_of_claim"))
     sizes = values.groupby("claim")["reading"].size()
     shown = [row for row in claim.to_dict("records") if sizes.get(row["claim"], 0) > 1 and _printed(row)]
-    texts = [_in_two_lines(row["statement"]) for row in shown]
-    figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 0.32 * max(len(shown), 1) + 0.75))
-    axes.set(xlim=(_LIMITS[0] - 0.08, _LIMITS[1] + 0.5), ylim=(len(shown) - 0.4, -0.6))
-    for place, row in enumerate(shown):
+    texts = [textwrap.fill(row["statement"], _LINE) for row in shown]
+    # A third line of text needs more space.
+    heights = np.array([max(1.0, 0.45 * (1 + text.count("\n"))) for text in texts])
+    places = np.cumsum(heights) - heights / 2
+    figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 0.32 * max(heights.sum(), 1.0) + 0.75))
+    axes.set(xlim=(_LIMITS[0] - 0.08, _LIMITS[1] + 0.5), ylim=(max(heights.sum(), 1.0), 0))
+    for place, row in zip(places, shown, strict=True):
         _draw_range(axes, row, values[values["claim"] == row["claim"]], place)
     axes.grid(visible=False)
-    statements_at_left(axes, range(len(shown)), texts)
+    statements_at_left(axes, places, texts)
     axes.set_xticks([0, 0.5, 1, 1.5, 2, 2.5], ["≤ 0", "0.5", "1", "1.5", "2", "≥ 2.5"])
     axes.set_xlabel("value of this run / printed value")
     axes.spines[["left", "right", "top"]].set_visible(False)
@@ -72,7 +63,8 @@ def plot_claim_readings(reading: pd.DataFrame, claim: pd.DataFrame) -> Figure:
                label="other readings"),
         Patch(facecolor="0.88", label="statement holds"),
     ]  # fmt: skip
-    figure.legend(handles=handles, loc="outside upper left", ncols=3)
+    has_others = not values.loc[values["claim"].isin([row["claim"] for row in shown]), "is_default"].all()
+    figure.legend(handles=handles if has_others else handles[::2], loc="outside upper left", ncols=3)
     return figure
 
 
@@ -88,14 +80,16 @@ def _draw_range(axes: Axes, row: dict[Any, Any], values: pd.DataFrame, middle: f
     slack = np.nanmax([row["rounding"], row["tolerance"] if pd.notna(row["tolerance"]) else 0.0])
     low = (row["low"] - slack) / printed if pd.notna(row["low"]) else _LIMITS[0]
     high = (row["high"] + slack) / printed if pd.notna(row["high"]) else _LIMITS[1]
-    # A statement with an exact value would otherwise have no width.
-    low, high = np.clip([min(low, 0.99), max(high, 1.01)] if row["low"] == row["high"] else [low, high], *_LIMITS)
+    # A statement with an exact value, or a narrow range, would otherwise have no width.
+    middle_value, half = (low + high) / 2, max((high - low) / 2, 0.012)
+    low, high = np.clip([middle_value - half, middle_value + half], *_LIMITS)
     axes.add_patch(Rectangle((low, middle - _HALF), high - low, 2 * _HALF, facecolor="0.88", zorder=0))
     axes.plot([1, 1], [middle - _HALF, middle + _HALF], color="0.4", linewidth=0.6)
     places = np.clip(values["observed"].to_numpy(float) / printed, *_LIMITS)
     primary = values["is_default"].to_numpy(bool)
     axes.plot([places.min(), places.max()], [middle, middle], color=COLOURS[0], linewidth=0.8)
-    axes.plot(places[~primary], [middle] * int((~primary).sum()), "o", color=COLOURS[0], markerfacecolor="white",
+    # Other readings are below the line, so that none covers a primary one.
+    axes.plot(places[~primary], [middle + 0.17] * int((~primary).sum()), "o", color=COLOURS[0], mfc="white",
               markersize=3.2, markeredgewidth=0.7)  # fmt: skip
     axes.plot(places[primary], [middle] * int(primary.sum()), "o", color=COLOURS[0], markersize=3.2)
     held = int((values["verdict"] != "deviates").sum())

@@ -24,12 +24,25 @@ _FORECASTS = {
 _PROTOCOLS = {"ll": COLOURS[1], "simple": COLOURS[0], "ll128": COLOURS[2]}
 _CLASSES = ("up to 32 KiB", "64 to 512 KiB", "from 1 MiB")
 _NAMES = {
-    "fabricast": ("fabricast", COLOURS[0]), "fabricast_left_out": ("machine left out of the fit", COLOURS[5]),
+    "fabricast": ("forecast", COLOURS[0]), "fabricast_left_out": ("machine left out of the fit", COLOURS[5]),
     "nccl_estimate": ("NCCL's estimate", COLOURS[1]), "alpha_beta": ("alpha-beta", COLOURS[2]),
 }  # fmt: skip
 _COLUMNS = 3
 #: Binary logarithm of the ratio of sizes above which every tenth power of two has a label.
 _WIDE = 17
+
+
+def _system_title(system: str) -> str:
+    """Return the name of a machine, with the transport in words if it was measured with both.
+
+    Examples
+    --------
+    >>> _system_title("chlc_p2p"), _system_title("sm02")
+    ('chlc, direct', 'sm02')
+    """
+    name, _, transport = system.rpartition("_")
+    words = {"p2p": "direct", "shm": "host memory"}.get(transport)
+    return system if words is None else f"{name}, {words}"
 
 
 def _bus_factor(ranks: int) -> float:
@@ -88,7 +101,8 @@ def plot_bandwidth(time: pd.DataFrame, machine: pd.DataFrame) -> Figure:
     for axes, case in zip(panels.flat, cases, strict=False):
         name, part, ranks = case
         _panel(axes, part, ranks)
-        axes.set_title(f"{name}, {ranks} GPUs", fontsize=8)
+        axes.set_title(f"{_system_title(name)}, {ranks} GPUs", fontsize=8)
+        axes.set_xlabel("message size")
     for axes in panels.flat[len(cases) :]:
         axes.axis("off")
     for row in panels:
@@ -149,10 +163,10 @@ def plot_choices(time: pd.DataFrame) -> Figure:
         for row in rows[rows["system"] == system].to_dict("records"):
             power = math.log2(row["size_bytes"])
             axes.barh(y, 0.95, left=power - 0.475, height=0.8, color=_PROTOCOLS[row["protocol"]])
-    axes.set_yticks(range(len(systems)), systems)
+    axes.set_yticks(range(len(systems)), map(_system_title, systems))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: size_name(2.0**value)))
     axes.set_xticks(range(10, 31, 5))
-    axes.set_xlabel("size")
+    axes.set_xlabel("message size")
     used = [name for name in _PROTOCOLS if name in set(rows["protocol"])]
     axes.legend(
         handles=[Patch(color=_PROTOCOLS[name], label=name.upper() if name != "simple" else "Simple") for name in used],
@@ -179,6 +193,6 @@ def plot_card(time: pd.DataFrame, machine: pd.DataFrame) -> Figure:
     figure, axes = plt.subplots(figsize=(COLUMN_WIDTH_IN, 2.2))
     _panel(axes, part, ranks)
     axes.set_ylabel("bus bandwidth (GB/s)")
-    axes.set_title(f"all_reduce of {ranks} GPUs ({name})", fontsize=8)
+    axes.set_title(f"all_reduce of {ranks} GPUs ({_system_title(name)})", fontsize=8)
     axes.legend()
     return figure

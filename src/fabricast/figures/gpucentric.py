@@ -75,9 +75,10 @@ def plot_curves(parameter: pd.DataFrame) -> Figure:
         colour = _METHOD_COLOURS[name]
         time = message_time_s(name, value, size)
         small = size <= 2.0**16
-        left.plot(size[small], time[small] * 1e6, color=colour, label=METHODS[name].title)
-        # Verbs and RMA have the same peak rate: the wider line of verbs stays visible below that of RMA.
-        right.plot(size, size / time / 1e9, color=colour, linewidth=3.2 if name == "verbs" else None)
+        line = ":" if name == "verbs" else "-"
+        left.plot(size[small], time[small] * 1e6, color=colour, linestyle=line, label=METHODS[name].title)
+        # Verbs and RMA have the same peak rate: dots of verbs stay visible on the line of RMA.
+        right.plot(size, size / time / 1e9, color=colour, linestyle=line, zorder=3 if name == "verbs" else 2)
         if name == "rma":
             free = message_time_s(name, without_peer_limit(value), size)
             right.plot(
@@ -119,8 +120,13 @@ def plot_allreduce_power(parameter: pd.DataFrame) -> Figure:
             axes.fill_between([0, ends[name]], below, below + sum(watts), color=colour, linewidth=0, label=part.upper())
             below += sum(watts)
         idle = sum(watts[0] for watts in parts.values())
-        axes.axhline(idle, color="black", linestyle=":", linewidth=1, label="idle node")
-        axes.set_title(f"{METHODS[name].title}: {below * ends[name] / 1e3:.3g} mJ")
+        energy_mj, rest_mj = below * ends[name] / 1e3, idle * (max(ends.values()) - ends[name]) / 1e3
+        axes.fill_between(
+            [ends[name], max(ends.values())], 0, idle, facecolor="none", edgecolor="0.6", hatch="////", linewidth=0,
+            label="idle node",
+        )  # fmt: skip
+        also = f" ({energy_mj + rest_mj:.3g} mJ until {names[0].upper()} ends)" if rest_mj > 0 else ""
+        axes.set_title(f"{METHODS[name].title}: {energy_mj:.3g} mJ{also}")
         axes.set_xlabel("time (µs)")
     panels[0].set(xlim=(0, 1.05 * max(ends.values())), ylim=(0, None), ylabel="power of a node (W)")
     figure.suptitle(
@@ -144,21 +150,26 @@ def plot_robustness(statement: pd.DataFrame) -> Figure:
         One mark per statement; grey if it does not depend on assumed values, hollow if it fails with the default ones.
     """
     rows = statement.sort_values("statement", ascending=False).to_dict("records")
-    colours = {"assumed values": COLOURS[0], "structure": ASSUMED_COLOUR, "published numbers": "0.35"}
+    looks = {
+        "assumed values": (COLOURS[0], "o"), "structure": (ASSUMED_COLOUR, "s"), "published numbers": ("0.35", "^"),
+    }  # fmt: skip
     texts = [textwrap.fill(f"{row['statement']} {row['text']}", 68) for row in rows]
     # Two lines of text need more space than one.
     heights = [1.0 + 0.65 * text.count("\n") for text in texts]
     places = np.cumsum(heights) - np.array(heights) / 2
     figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 0.2 * sum(heights) + 0.9))
     for y, row in zip(places, rows, strict=True):
-        share, colour = 100 * row["share_of_draws"], colours[row["decided_by"]]
+        share, (colour, marker) = 100 * row["share_of_draws"], looks[row["decided_by"]]
         axes.hlines(y, 0, share, color=colour, linewidth=1)
-        axes.plot(share, y, "o", color=colour, markerfacecolor=colour if row["passed"] else "white", clip_on=False)
+        axes.plot(share, y, marker, color=colour, markerfacecolor=colour if row["passed"] else "white", clip_on=False)
     statements_at_left(axes, places, texts)
     axes.grid(visible=False, axis="y")
     axes.set(xlim=(0, 100), ylim=(0, sum(heights)))
     axes.set_xlabel("samples in which it holds (%)")
-    handles = [Line2D([], [], marker="o", color=colour, label=f"decided by {name}") for name, colour in colours.items()]
+    handles = [
+        Line2D([], [], marker=marker, color=colour, label=f"decided by {name}")
+        for name, (colour, marker) in looks.items()
+    ]
     handles.append(Line2D([], [], marker="o", linestyle="", color="black", markerfacecolor="white",
                           label="fails with the default values"))  # fmt: skip
     figure.legend(handles=handles, loc="outside lower center", ncols=2)

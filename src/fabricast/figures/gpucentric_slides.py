@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.ticker import NullLocator
 
 from fabricast.figures.colours import ASSUMED_COLOUR, COLOURS, MORE_COLOURS
 from fabricast.figures.style import PAGE_WIDTH_IN, ink_on
@@ -21,10 +22,11 @@ from fabricast.figures.style import PAGE_WIDTH_IN, ink_on
 __all__ = ["plot_controls", "plot_observations", "plot_workload_energy", "plot_workload_performance"]
 
 _ASSUMED = "model with assumed parameters, axes of slide"
-#: Forms of control with their colours, in the order of slide 9; slide 10 begins with the streams.
+#: Forms of control with their colours, in the order of slide 9.
 _CONTROLS = {"in_kernel": MORE_COLOURS[1], "stream": COLOURS[5], "device": COLOURS[4]}
-_ORDER = {"performance": ("in_kernel", "stream", "device"), "energy": ("stream", "device", "in_kernel")}
 _SLIDE = {"performance": 9, "energy": 10}
+#: Lower end of the axis of performance, and upper end of that of slide 24.
+_LEAST_RATIO, _HIGHEST_RATIO = 0.3, 3.0
 #: Upper limit of each axis on the slides.
 _LIMIT = {"performance": 1.0, "energy": 1.2}
 #: Workloads with their titles, in the order of slide 24 and in that of slide 25.
@@ -33,8 +35,8 @@ _PANELS = {
     "sum_large": "sum, large", "himeno": "Himeno", "random_access": "random access",
 }  # fmt: skip
 _BARS = {
-    "nbody_small": "NB-S", "nbody_large": "NB-L", "sum_small": "sum-S", "sum_large": "sum-L", "random_access": "RA",
-    "himeno": "Himeno",
+    "nbody_small": "n-body,\nsmall", "nbody_large": "n-body,\nlarge", "sum_small": "sum,\nsmall",
+    "sum_large": "sum,\nlarge", "random_access": "random\naccess", "himeno": "Himeno",
 }  # fmt: skip
 _METHODS = {"ggas": COLOURS[1], "rma": COLOURS[2]}
 _OBSERVED = ("n-body", "himeno", "global sum", "random access")
@@ -55,8 +57,8 @@ def plot_controls(control: pd.DataFrame) -> Figure:
     """
     figure, panels = plt.subplots(2, 1, figsize=(PAGE_WIDTH_IN, 4.4), sharex=True)
     grids = sorted(set(control["grid"]), key=lambda grid: [int(side) for side in grid.split("x")])
-    for axes, quantity in zip(panels, _ORDER, strict=True):
-        for place, name in enumerate(_ORDER[quantity]):
+    for axes, quantity in zip(panels, _SLIDE, strict=True):
+        for place, name in enumerate(_CONTROLS):
             rows = control[control["control"] == name].set_index("grid").reindex(grids)
             x = np.arange(len(grids)) + 0.27 * (place - 1)
             axes.bar(x, rows[quantity], width=0.25, color=_CONTROLS[name])
@@ -67,6 +69,7 @@ def plot_controls(control: pd.DataFrame) -> Figure:
         axes.set_title(f"{_ASSUMED} {_SLIDE[quantity]}")
         axes.grid(visible=False, axis="x")
     panels[1].set_xticks(range(len(grids)), [grid.replace("x", " x ") for grid in grids], rotation=30, ha="right")
+    panels[1].set_xlabel("grid points")
     handles: list[Artist] = [Patch(color=colour, label=name.replace("_", "-")) for name, colour in _CONTROLS.items()]
     handles += [
         Line2D([], [], color="0.3", linestyle="--", linewidth=0.8, label="CPU control"),
@@ -87,28 +90,29 @@ def plot_workload_performance(workload: pd.DataFrame) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        One panel per workload, by number of nodes. Values above the axis are written at its upper end.
+        One panel per workload, by number of nodes; the range of the slide's axis is shaded.
     """
     figure, panels = plt.subplots(1, len(_PANELS), figsize=(PAGE_WIDTH_IN, 2.5), sharex=True, sharey=True)
     for axes, (name, title) in zip(panels, _PANELS.items(), strict=True):
-        beyond = []
+        axes.axhspan(_LEAST_RATIO, _HIGHEST_RATIO, color="0.93", zorder=0)
         for (method, colour), marker in zip(_METHODS.items(), "s^", strict=True):
             line = workload[(workload["workload"] == name) & (workload["method"] == method)].sort_values("nodes")
             axes.plot(line["nodes"], line["performance_ratio"], marker=marker, markersize=3.5, color=colour)
-            if line["performance_ratio"].max() > 3:
-                beyond.append((f"{method.upper()} {line['performance_ratio'].max():.1f}", colour))
-        for place, (text, colour) in enumerate(beyond):
-            axes.text(7, 2.75 - 0.3 * place, f"{text} ↑", color=colour, ha="center", fontsize=7, weight="bold")
         axes.axhline(1, color="0.3", linestyle="--", linewidth=0.8)
-        axes.set(xlim=(1, 13), ylim=(0, 3), xticks=(2, 7, 12), yticks=(0, 1, 2, 3), title=title)
+        axes.set(xlim=(1, 13), xticks=(2, 4, 8, 12), title=title, yscale="log", ylim=(_LEAST_RATIO, 16))
+        axes.set_yticks((0.5, 1, 2, 3, 5, 10), ("0.5", "1", "2", "3", "5", "10"))
+        axes.yaxis.set_minor_locator(NullLocator())
     panels[0].set_ylabel("performance / MPI")
     for axes in panels:
         axes.set_xlabel("nodes")
     figure.suptitle(f"{_ASSUMED} 24", fontsize=8)
-    handles = [Line2D([], [], color=colour, marker=marker, markersize=3.5, label=method.upper())
+    handles: list[Artist] = [Line2D([], [], color=colour, marker=marker, markersize=3.5, label=method.upper())
                for (method, colour), marker in zip(_METHODS.items(), "s^", strict=True)]  # fmt: skip
-    handles.append(Line2D([], [], color="0.3", linestyle="--", linewidth=0.8, label="MPI"))
-    figure.legend(handles=handles, loc="outside lower center", ncols=3)
+    handles += [
+        Line2D([], [], color="0.3", linestyle="--", linewidth=0.8, label="MPI"),
+        Patch(color="0.93", label="axis of the slide"),
+    ]  # fmt: skip
+    figure.legend(handles=handles, loc="outside lower center", ncols=4)
     return figure
 
 
@@ -127,7 +131,7 @@ def plot_workload_energy(workload: pd.DataFrame) -> Figure:
     """
     rows = workload[workload["nodes"] == workload["nodes"].max()]
     table = rows.pivot(index="workload", columns="method", values="energy_ratio").reindex(list(_BARS))
-    table.loc["avg."] = table.mean()
+    table.loc["mean"] = table.mean()
     figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 2.6))
     for place, (method, colour) in enumerate(_METHODS.items()):
         x = np.arange(len(table)) + 0.38 * (place - 0.5)
@@ -138,8 +142,8 @@ def plot_workload_energy(workload: pd.DataFrame) -> Figure:
             else:
                 axes.text(at, value + 0.015, f"{value:.2f}", ha="center", va="bottom", fontsize=7,
                           bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6})  # fmt: skip
-    axes.axhline(1, color="0.3", linestyle="--", linewidth=0.8, label="MPI", zorder=1.5)
-    axes.set_xticks(range(len(table)), [*_BARS.values(), "avg."])
+    axes.axhline(1, color="0.3", linestyle="--", linewidth=0.8, label="MPI", zorder=1)
+    axes.set_xticks(range(len(table)), [*_BARS.values(), "mean"])
     axes.set(ylim=(0, 1.2), yticks=(0, 0.4, 0.8, 1.2), ylabel="energy / MPI")
     axes.set_title(f"{_ASSUMED} 25, {rows['nodes'].max()} nodes")
     axes.grid(visible=False, axis="x")
@@ -163,18 +167,18 @@ def plot_observations(observation: pd.DataFrame) -> Figure:
     """
     rows = observation[observation["slide"] == "26"].sort_values("observation").to_dict("records")
     figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 3.9))
-    axes.set(xlim=(0, 10.5), ylim=(len(rows) + 0.05, -0.9))
+    axes.set(xlim=(0, 10.6), ylim=(len(rows) + 0.05, -1.0))
     columns = dict(zip(_OBSERVED, (5.6, 6.6, 7.6, 8.6), strict=True))
     for name, x in columns.items():
-        axes.text(x, -0.3, name.replace(" ", "\n").replace("himeno", "Himeno"), ha="center", va="center", fontsize=7)
-    axes.text(9.8, -0.3, "this run", ha="center", va="center", fontsize=7)
+        axes.text(x, -0.42, name.replace(" ", "\n").replace("himeno", "Himeno"), ha="center", va="center", fontsize=7)
+    axes.text(9.8, -0.42, "this run", ha="center", va="center", fontsize=7)
     for place, row in enumerate(rows):
         axes.axhline(place, color="0.85", linewidth=0.6)
         lines = "\n".join(textwrap.wrap(row["text"], 56))
         axes.text(0.05, place + 0.5, lines, va="center", fontsize=7)
         _draw_marks(axes, row, columns, place + 0.5)
         tested = pd.notna(row["passed"])
-        word = ("holds" if row["passed"] else "fails") if tested else "not tested"
+        word = ("holds" if row["passed"] else "fails") if tested else "not by workload"
         colour = (COLOURS[2] if row["passed"] else COLOURS[1]) if tested else "0.45"
         axes.text(9.8, place + 0.5, word, ha="center", va="center", color=colour, weight="bold", fontsize=7)
     axes.set_title("observations of slide 26: marks by workload")

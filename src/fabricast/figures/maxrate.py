@@ -13,7 +13,7 @@ from matplotlib.collections import QuadMesh
 from matplotlib.colors import BoundaryNorm, LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from fabricast.figures.colours import COLOURS
 from fabricast.figures.style import PAGE_WIDTH_IN, legend_below, size_name
@@ -97,6 +97,7 @@ def plot_rates(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: str) -> Fi
         left.plot(processes, messages * processes * largest / time / 1e9, color="black", linestyle=style, linewidth=1,
                   label=FORMS[name].title)  # fmt: skip
     left.set_ylim(0, 1.15 * float(node_rate_gb_per_s(rows).max()))
+    left.xaxis.set_major_locator(MaxNLocator(integer=True))
     left.set_xlabel("processes on the node")
     left.set_ylabel("node rate per direction (GB/s)")
     left.set_title(dataset_title(dataset))
@@ -137,7 +138,8 @@ def plot_small_messages(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: s
     processes = np.linspace(1, float(rows["processes"].max()), 120)
     for size, colour, marker in zip(sorted(set(rows["size_bytes"]))[:7:3], COLOURS, "os^", strict=False):
         size_rows = rows[rows["size_bytes"] == size].sort_values("processes")
-        axes.plot(size_rows["processes"], size_rows["time_s"] * 1e6, marker, color=colour, markersize=4)
+        # Hollow marks, because those of the smallest sizes coincide.
+        axes.plot(size_rows["processes"], size_rows["time_s"] * 1e6, marker, color=colour, markersize=5, mfc="none")
         points.append(_points(colour, marker, size_name(size)))
         for name, style in (("refined", "--"), ("refined_latency", "-")):
             time = predict_time(name, fitted_parameters(fit, dataset, name, "all"), np.full(120, size), processes)
@@ -145,6 +147,7 @@ def plot_small_messages(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: s
     axes.set_xlabel("processes on the node")
     axes.set_ylabel(_time_label(rows))
     axes.set_ylim(0, None)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_title(dataset_title(dataset))
     lines = [_line("--", FORMS["refined"].title), _line("-", FORMS["refined_latency"].title)]
     axes.legend(handles=[*points, *lines])
@@ -202,11 +205,12 @@ def plot_model_errors(fit: pd.DataFrame) -> Figure:
     values = table.to_numpy(dtype=float)
     figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 0.24 * len(table) + 1.2))
     norm = LogNorm(1, 100, clip=True)
-    axes.imshow(np.ma.masked_invalid(values), cmap="cividis_r", norm=norm, aspect="auto")
+    shown = axes.imshow(np.ma.masked_invalid(values), cmap="cividis_r", norm=norm, aspect="auto")
     for (row, column), value in np.ndenumerate(values):
         if np.isfinite(value):
-            is_best = value == np.nanmin(values[row])
-            axes.text(column, row, f"{value:.2g}", ha="center", va="center", weight="bold" if is_best else "normal",
+            text, best = f"{value:.1f}", f"{np.nanmin(values[row]):.1f}"
+            is_best = text == best
+            axes.text(column, row, text, ha="center", va="center", weight="bold" if is_best else "normal",
                       color="white" if norm(value) > 0.6 else "black")  # fmt: skip
     titles = [textwrap.fill(MODEL_TITLES[str(name)], 14) for name in table.columns]
     axes.set_xticks(range(len(titles)), titles)
@@ -214,6 +218,8 @@ def plot_model_errors(fit: pd.DataFrame) -> Figure:
     axes.set_yticks(range(len(table)), list(map(dataset_title, table.index)))
     axes.set_title("median error for process counts left out of the fit (%)")
     axes.grid(visible=False)
+    bar = figure.colorbar(shown, ax=axes, aspect=30, pad=0.02)
+    bar.set_ticks([1, 3, 10, 30, 100], labels=["1", "3", "10", "30", "100"])
     return figure
 
 
@@ -354,7 +360,7 @@ def plot_parameter_intervals(fit: pd.DataFrame, measurement: pd.DataFrame) -> Fi
     rows = fit[(fit["model"] == "refined") & (fit["protocol"] == "large")].sort_values("dataset", ascending=False)
     figure, axes = plt.subplots(1, 3, figsize=(PAGE_WIDTH_IN, 2.6), sharey=True)
     conventions = dict(zip(measurement["dataset"], measurement["convention"], strict=True))
-    titles = {"r_n": "node, r_n", "r_b": "first process, r_b", "r_i": "next process, r_i"}
+    titles = {"r_n": "node, $r_n$", "r_b": "first process, $r_b$", "r_i": "next process, $r_i$"}
     for panel, (name, title) in zip(axes, titles.items(), strict=True):
         for y, (_, row) in enumerate(rows.iterrows()):
             if name not in list(row["identifiable"]):

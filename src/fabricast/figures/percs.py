@@ -8,9 +8,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, NullLocator
 
 from fabricast.figures.colours import ASSUMED_COLOUR, COLOURS
 from fabricast.figures.percs_cases import plain_cases
@@ -28,6 +29,8 @@ __all__ = [
     "plot_two_supernodes",
 ]
 
+#: Largest load in MiB up to which an axis has ticks between powers of ten.
+_SHORT_AXIS_MIB = 50.0
 _MARKERS = ("o", "s", "^", "D", "v", "P")
 _ORDER = ("DEF", "BNM", "BDM", "BSM", "RNM", "RDM", "RNMu", "RDMu")
 _CLASSES = ("LL", "LR", "D")
@@ -38,6 +41,11 @@ _SLIDE_CASES = {
     ("RNM", "direct"): "random nodes (RNM)", ("RDM", "direct"): "random drawers (RDM)",
     ("DEF", "indirect"): "indirect, rank order (DFI)", ("RDM", "indirect"): "indirect, random drawers (RDI)",
 }  # fmt: skip
+#: Mappings in words.
+_MAPPINGS = {
+    mapping: text.partition(" (")[0] for (mapping, routing), text in _SLIDE_CASES.items() if routing == "direct"
+}
+_MAPPINGS |= {"RNMu": "random nodes, in order", "RDMu": "random drawers, in order"}
 _PATTERNS = {"2D": "2D stencil", "4D": "4D stencil", "MChalf": "multicast"}
 #: Colours of link classes; blue and orange are reserved for direct and indirect routes.
 _CLASS_COLOURS = (COLOURS[2], COLOURS[3], COLOURS[4])
@@ -62,12 +70,7 @@ def plot_counts(count: pd.DataFrame) -> Figure:
     for name, colour, marker in zip(_CLASSES, _CLASS_COLOURS, "os^", strict=True):
         line = count[count["class"] == name].sort_values("supernodes")
         axes.plot(
-            line["supernodes"],
-            line["links"],
-            marker=marker,
-            markersize=3.5,
-            color=colour,
-            label=f"{name} links",
+            line["supernodes"], line["links"], marker, ls="-", markersize=3.5, color=colour, label=f"{name} links"
         )
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
@@ -115,13 +118,21 @@ def plot_link_usage(case: pd.DataFrame, link_class: pd.DataFrame, workload: str)
         y = np.arange(len(values))
         axes.hlines(y, values["min_bytes"], values["max_bytes"], color=COLOURS[0], linewidth=1.2)
         axes.plot(values["max_bytes"], y, ">", color=COLOURS[1], markersize=5, label="largest load", clip_on=False)
-        axes.plot(values["mean_bytes"], y, "o", color=COLOURS[0], markersize=4, label="mean load", clip_on=False)
+        axes.plot(values["mean_bytes"], y, "o", color=COLOURS[0], mfc="none", markersize=5, label="mean load",
+                  clip_on=False)  # fmt: skip
         axes.plot(values["min_bytes"], y, "|", color=COLOURS[0], markersize=6, label="smallest load", clip_on=False)
         _slide_axis(axes, f"{name} links")
         # Loads below 1 MiB are compressed into a small linear section of the axis.
         axes.set_xscale("symlog", linthresh=1.0, linscale=0.3)
+        high = 1.3 * float(values["max_bytes"].max())
+        # Few decades need ticks between them.
+        steps = (1, 2, 5) if high < _SHORT_AXIS_MIB else (1,)
+        ticks = [step * 10.0**power for power in range(6) for step in steps]
+        axes.set_xticks([0, *(tick for tick in ticks if tick <= high)])
+        axes.xaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axes.set_xlim(0, 1.3 * axes.get_xlim()[1])
+        axes.set_xlim(-0.15, max(high, 1.0))
+        axes.axvspan(-0.15, 1.0, color="0.95", zorder=0)
         axes.set_xlabel("load of a link (MiB)")
     figure.legend(*panels[0].get_legend_handles_labels(), ncols=3, loc="outside lower center")
     return figure
@@ -182,7 +193,7 @@ def plot_placement(case: pd.DataFrame) -> Figure:
     """
     rows = case[case["placement"] != "whole"]
     placements = list(dict.fromkeys(rows["placement"]))
-    figure, panels = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 2.9))
+    figure, panels = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 3.3), sharey=True)
     for axes, routing in zip(panels, ("direct", "indirect"), strict=True):
         table = (
             rows[rows["routing"] == routing].groupby(["placement", "mapping"])["bottleneck_s"].mean().unstack() * 1e3
@@ -192,11 +203,11 @@ def plot_placement(case: pd.DataFrame) -> Figure:
             x = np.arange(len(mappings)) + (number - 2) * 0.16
             axes.plot(x, table.loc[placement, mappings], _MARKERS[number], color=colour, markersize=3.5,
                       label=placement.replace("_", " "))  # fmt: skip
-        axes.set_xticks(np.arange(len(mappings)), mappings)
+        axes.set_xticks(np.arange(len(mappings)), [_MAPPINGS[mapping] for mapping in mappings], rotation=30, ha="right")
         _part_columns(axes, len(mappings))
         plain_log_scale(axes, "y")
         axes.margins(y=0.1)
-        axes.set_title(f"4D-64 on 512 supernodes, {routing}", fontsize=8)
+        axes.set_title(f"{routing} routes", fontsize=8)
         axes.grid(axis="x", visible=False)
     panels[0].set_ylabel("time of the busiest link (ms)")
     figure.legend(*panels[0].get_legend_handles_labels(), ncols=len(placements), loc="outside upper center")
@@ -228,20 +239,22 @@ def plot_sensitivity(case: pd.DataFrame) -> Figure:
     table = table[mappings].dropna(how="all").sort_index()
     relative = table.div(table.min(axis=1), axis=0)
     figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 0.22 * len(relative) + 0.7))
-    axes.imshow(np.log2(relative.to_numpy()), cmap="cividis_r", vmin=0, vmax=5, aspect="auto")
+    shown = axes.imshow(relative.to_numpy(), cmap="cividis_r", norm=LogNorm(1, 32), aspect="auto")
     for row in range(len(relative)):
         for column in range(len(mappings)):
             value = float(relative.to_numpy()[row, column])
             if np.isnan(value):
                 continue
             weight, colour = "bold" if value < 1.0001 else "normal", "white" if value > 6 else "black"
-            axes.text(column, row, f"{value:.3g}", ha="center", va="center", fontsize=7, color=colour,
+            axes.text(column, row, f"{value:.1f}", ha="center", va="center", fontsize=7, color=colour,
                       fontweight=weight)  # fmt: skip
     axes.set_xticks(range(len(mappings)), mappings)
     axes.tick_params(axis="x", labeltop=True)
     axes.set_yticks(range(len(relative)), relative.index.tolist())
     axes.set_title("time with direct routes / best of the row (bold: best)", fontsize=8)
     axes.grid(visible=False)
+    bar = figure.colorbar(shown, ax=axes, aspect=40, pad=0.02, extend="max")
+    bar.set_ticks([1, 2, 4, 8, 16, 32], labels=["1", "2", "4", "8", "16", "32"])
     return figure
 
 
@@ -313,7 +326,7 @@ def plot_search(search: pd.DataFrame, case: pd.DataFrame, comparison: pd.DataFra
         time = rows[rows["workload"] == name].groupby(["mapping", "routing"])["bottleneck_s"].mean()
         searched = search[search["workload"] == name].set_index("routing")
         shown = [
-            (f"{mapping}, {routing}", time[mapping, routing], packets.get((name, mapping, routing)), routing)
+            (f"{_MAPPINGS[mapping]}, {routing}", time[mapping, routing], packets.get((name, mapping, routing)), routing)
             for routing in ("direct", "indirect")
             for mapping in ("DEF", "BDM", "BSM", "RNM")
         ]

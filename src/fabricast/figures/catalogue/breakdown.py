@@ -43,7 +43,7 @@ FIGURES = (
         "Components of the latency",
         lambda read, values: plots.plot_shares(read("breakdown_share"), values["system"], _LATENCY),
         "Shares of the end-to-end latency on ThunderX2: layers, components within each layer, and the two nodes. "
-        "A percentage of the slide is added where it differs from ours.",
+        "All agree with the percentages of the slide unless its percentage is added.",
     ),
     Entry(
         "what_if",
@@ -57,9 +57,8 @@ FIGURES = (
         "Modelled and observed totals",
         lambda read, values: plots.plot_accuracy(read("breakdown_total"), values["tolerance"]),
         "Relative error of modelled totals with the tolerance of the talk (band); whiskers are the 2.5th to 97.5th "
-        "percentile of samples with assumed component spreads, not measurement intervals. Times of the paper are "
-        "recalled from memory and not yet compared with it; LLP injection is the time of a separate benchmark, which "
-        "includes busy posts and the update of its measurement.",
+        "percentile of samples with assumed spreads. The times are recalled, not compared with the paper; LLP "
+        "injection is a separate benchmark, which includes busy posts.",
     ),
     Entry(
         "sensitivity",

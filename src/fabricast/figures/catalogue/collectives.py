@@ -18,21 +18,21 @@ FIGURES = (
         "bandwidth",
         "Bus bandwidth of all_reduce by machine",
         lambda read, values: plots.plot_bandwidth(read("collective_time"), read("collective_machine")),
-        "Bus bandwidth of all_reduce over the size on each measured machine. The forecast follows the change "
-        "of protocol and the rate of the ring; the constants are fitted on these machines.",
+        "Bus bandwidth of all_reduce over the size on each machine with several measured sizes. The forecast follows "
+        "the change of protocol and the rate of the ring; the constants are fitted on these machines.",
     ),
     Entry(
         "errors",
         "Error of forecasts by class of sizes",
         lambda read, values: plots.plot_errors(read("collective_error")),
-        "Median of |forecast / measured - 1| of all_reduce on the machines of the fit. Rates of host memory are "
-        "unknown on most machines whose copies pass through it.",
+        "Median of |forecast / measured - 1| of all_reduce; dark blue: fitted on these machines, light blue: machine "
+        "left out of the fit. Rates of host memory are unknown on most machines whose copies pass through it.",
     ),
     Entry(
         "choices",
         "NCCL's protocol by size and machine",
         lambda read, values: plots.plot_choices(read("collective_time")),
-        "Protocol that NCCL's cost table selects at each measured size. Where NCCL's search fails (asus8, "
-        "turin9575-5090), it uses Simple from 4 KiB on.",
+        "Protocol that NCCL's cost table selects at each measured size (LL: with flags in the data). Where NCCL's "
+        "search fails (asus8, turin9575-5090), it uses Simple from 4 KiB on.",
     ),
 )

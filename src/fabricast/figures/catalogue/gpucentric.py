@@ -23,32 +23,31 @@ FIGURES = (
         "Forms of control",
         lambda read, values: slides.plot_controls(read("gpucentric_control")),
         "Performance and energy of a Himeno stencil relative to CPU control, on the axes of slides 9 and 10, whose "
-        "bars are unavailable; lines are the 5th to 95th percentile of varied assumptions. In the model all forms are "
-        "equally fast, and a sleeping CPU saves energy.",
+        "bars are unavailable. In the model all forms are equally fast, and a sleeping CPU saves energy.",
     ),
     Entry(
         "curves",
         "Latency and bandwidth of methods",
         lambda read, values: plots.plot_curves(read("parameter")),
         "Time and bandwidth of a message between two GPUs by method; the dashed line has no limit on peer-to-peer "
-        "reads, which is lower from 1 MiB on. Published are the minimum latency of GGAS, the start-up time of "
-        "GPU-driven verbs and the peak rate of the network; all other parameters are assumed.",
+        "reads. All parameters are assumed except the latency of GGAS, the start-up time of GPU-driven verbs and the "
+        "peak rate.",
     ),
     Entry(
         "allreduce_power",
         "Power of an allreduce",
         lambda read, values: plots.plot_allreduce_power(read("parameter")),
-        "Power of a node by component during one allreduce, as on slide 18, which states neither size nor nodes; "
-        "areas are energies. GGAS saves most of the energy because it ends earlier; all powers except that of the "
-        "polling CPU are assumed.",
+        "Power of a node during one allreduce, as on slide 18; areas are energies, and all powers except that of the "
+        "polling CPU are assumed. GGAS saves energy because it ends earlier; a node that then idles (hatched) saves "
+        "far less.",
     ),
     Entry(
         "workload_performance",
         "Performance of workloads",
         lambda read, values: slides.plot_workload_performance(read("gpucentric_workload")),
-        "Modelled performance relative to MPI on 2 to 12 nodes, on the axes of slide 24, whose marks are unavailable; "
-        "workload profiles are assumed. Small and irregular messages gain far more than the axis of the slide allows: "
-        "the model misses a cost there.",
+        "Modelled performance relative to MPI on 2 to 12 nodes, as on slide 24, whose marks are unavailable and whose "
+        "axis ends at 3; workload profiles are assumed. Small and irregular messages gain far more than that axis "
+        "allows: the model misses a cost there.",
     ),
     Entry(
         "workload_energy",
@@ -61,8 +60,9 @@ FIGURES = (
         "observations",
         "Observations of slide 26",
         lambda read, values: slides.plot_observations(read("gpucentric_observation")),
-        "Observations of slide 26 with their marks by workload, and whether they hold in this run. The text of the "
-        "talk has only the number of marks of each line: black columns are certain, grey ones are reconstructed.",
+        "Observations of slide 26 with their marks by workload, and whether they hold in this run. The talk has only "
+        "the number of marks of each line: black columns are certain, grey ones reconstructed; (X) is in brackets on "
+        "the slide.",
     ),
     Entry(
         "robustness",
@@ -76,25 +76,24 @@ FIGURES = (
         "choice_map",
         "Best method by message size and overlap",
         lambda read, values: plots.plot_map(read("gpucentric_choice"), values["system"]),
-        "Fastest and most energy-efficient method for a step with 1 ms of computation and one message to each of two "
-        "neighbours on 8 nodes; overlap is the share of a transfer that computation can hide. In pale cells the best "
-        "method leads by less than 10 % of the step, which is below the resolution of the models.",
+        "Best method for a step with 1 ms of computation and a message to each of two neighbours; overlap is the "
+        "share of a transfer that computation hides. Pale cells are too close for the models (below 10 % of the "
+        "step), by time all of them.",
     ),
     Entry(
         "measured_paths",
         "Measured paths and models",
         lambda read, values: plots.plot_measured_paths(read("gpucentric_path")),
-        "Measured one-way times through host memory (staged) and with CUDA-aware MPI (direct) on three systems; dashed "
-        "lines are a start-up time and a rate, solid lines interpolate between the other sizes. The direct path is "
-        "faster for nearly all sizes, so always choosing it performs as well as the model-based selection.",
+        "Measured times through host memory (staged) and with CUDA-aware MPI (direct); dashed: start-up time and "
+        "rate, solid: interpolation between the other sizes. The direct path is faster for nearly all sizes, so "
+        "always choosing it performs as well as the selection.",
     ),
     Entry(
         "feasible_rates",
         "Rates consistent with the talk",
         lambda read, values: plots.plot_feasible(read("gpucentric_feasible"), read("parameter")),
-        "Unpublished rates of remote stores and peer-to-peer reads that are consistent with two statements of the "
-        "talk: GGAS is fastest for small payloads, and MPI is faster than RMA and GGAS for large ones. The size limits "
-        "of 4 KiB and 4 MiB are our assumption.",
+        "Unpublished rates that are consistent with two statements of the talk: GGAS is fastest for small payloads, "
+        "and MPI is faster than RMA and GGAS for large ones. The size limits of 4 KiB and 4 MiB are our assumption.",
     ),
     Entry(
         "this_gpu",

@@ -28,10 +28,9 @@ FIGURES = (
         "rates",
         "Rate of a node",
         lambda read, values: plots.plot_rates(read("maxrate_measurement"), read("maxrate_fit"), _shown(read, values)),
-        "Left: node rate for large messages, bytes of one direction per half round trip, measured (points) and "
-        "modelled for the largest size (lines); right: all data sets, relative to their largest rate. Pairs of "
-        "processes are not synchronised and fill both directions of the card, so many pairs exceed the rate of one "
-        "direction.",
+        "Node rate for large messages in one direction, measured (points) and modelled (lines); right: all data sets, "
+        "relative to their largest rate. Pairs that are not synchronised fill both directions of the card and exceed "
+        "the rate of one.",
     ),
     Entry(
         "time_surfaces",
@@ -59,16 +58,16 @@ FIGURES = (
             read("maxrate_measurement"), read("maxrate_fit"), _shown(read, values)
         ),
         "Time of small messages by process count: measurements (points) and the refined model without (dashed) and "
-        "with a latency term (solid). A constant start-up time cannot represent the growth with the process count; the "
-        "latency term represents it in part.",
+        "with a latency term (solid). For the smallest messages, a constant start-up time cannot represent the growth "
+        "with the process count; the latency term represents it in part.",
     ),
     Entry(
         "error_surface",
         "Errors with the published parameters",
         lambda read, values: plots.plot_error_surface(read("maxrate_measurement")),
-        "Absolute relative error of the refined model with the parameters printed on the slides, for every public run "
-        "on Blue Waters; colour bands as on the slides. The slides say adjacent node: nodes at one router and "
-        "nodes one hop apart both are; the runs are independent of the authors.",
+        "Absolute error of the refined model with the slides' parameters, for every public run on Blue Waters; the "
+        "runs are independent of the authors. The slides say adjacent node: nodes at one router and nodes one hop "
+        "apart both are.",
     ),
     Entry(
         "slides_estimate",
@@ -84,17 +83,17 @@ FIGURES = (
         "model_errors",
         "Errors of all models on all data sets",
         lambda read, values: plots.plot_model_errors(read("maxrate_fit")),
-        "Median absolute relative error by model and data set, for process counts left out of the fit; the best of "
-        "each row is bold. The slides' parameters are not fitted and are compared only with Blue Waters; models with "
-        "one parameter set per protocol are best on every data set.",
+        "Median error by model and data set, for process counts left out of the fit; the best of each row is bold. "
+        "The slides' parameters are not fitted; models with one parameter set per protocol are best on every data "
+        "set.",
     ),
     Entry(
         "parameter_intervals",
         "Confidence intervals of the rates",
         lambda read, values: plots.plot_parameter_intervals(read("maxrate_fit"), read("maxrate_measurement")),
-        "Rates per direction of the refined model for messages of 8 KiB and more, with 95 % intervals: the wider of "
-        "profile likelihood and bootstrap over process counts. A parameter is not determined if other values fit "
-        "equally well; the max-rate form, which has one parameter less, may still determine it.",
+        "Rates per direction of the refined model for messages of 8 KiB and more, with 95 % intervals (the wider of "
+        "profile likelihood and bootstrap). The max-rate form, with one parameter less, may determine rates that are "
+        "not determined here.",
     ),
     Entry(
         "this_machine",

@@ -38,17 +38,17 @@ FIGURES = (
         "measured_copies",
         "Forecast errors on measured machines, by class and model",
         lambda read, values: copies.plot_measured_copies(read("measured_copy"), values["tolerance"]),
-        "Error of the total rate for every validated graph on public machines and, as stars, on yours; "
-        "the bar is the median, the grey band ends at 15 %. With ports and engines, graphs with many copies of a GPU "
-        "are within 15 %, too (the pause of the program was fitted to 14 of them).",
+        "Error of the total rate of each validated graph on public machines (stars: your machine, if any); the grey "
+        "band ends at 15 %. With ports and engines, all graphs with many copies of a GPU are within it; the pause of "
+        "the program was fitted to 14 of them.",
     ),
     Entry(
         "port_conflicts",
         "Conflicts at ports",
         lambda read, values: conflicts.plot_port_conflicts(),
-        "Congestion factors of the rules on the slides, evaluated by the model: copies share an upstream port "
-        "proportionally; at a downstream port the group that crosses the root complex loses tau, and each other group "
-        "gains it. Vertical lines are the two values of tau on the slides.",
+        "Congestion factors by the rules of the slides: copies share an upstream port in proportion; at a downstream "
+        "port the group that crosses the root complex loses tau, which the others gain. Vertical lines are the "
+        "slides' values of tau.",
     ),
     Entry(
         "topology_loads",
@@ -80,16 +80,17 @@ FIGURES = (
         lambda read, values: plots.plot_slowdown(
             read("prediction"), read("graph"), read("communication"), values["bandwidth_bytes_per_s"]
         ),
-        "Predicted time of a copy relative to an isolated copy, over all graphs of the set named above. Left: "
-        "cumulative share for each model; right: the congestion-factor model by family of graphs.",
+        "Predicted time of a copy relative to an isolated copy, over all graphs of the set named above (storm8: 8 GPUs "
+        "below four switches), by model and by family of graphs. Models differ for slow copies; most of these are in "
+        "random graphs.",
     ),
     Entry(
         "measured_probes",
         "Predicted against measured",
         lambda read, values: plots.plot_probes(read("measured"), tolerance=values["tolerance"]),
-        "Rates of concurrent copies between 8 GPUs (on one machine GPUs 0 to 7 of 16; voipmonitor/rtx6kpro) predicted "
-        "by the congestion-factor model with tau = 0 and the rate of an isolated copy. The model has no copy engines "
-        "and therefore misses patterns with many copies per GPU; the grey band is ±15 %.",
+        "Rates of concurrent copies between 8 GPUs (voipmonitor/rtx6kpro), predicted by the congestion-factor model "
+        "with tau = 0; the grey band is ±15 %. The model has no copy engines and therefore misses patterns with many "
+        "copies per GPU.",
     ),
     Entry(
         "error_distribution",
@@ -97,10 +98,9 @@ FIGURES = (
         lambda read, values: validation.plot_error_distribution(
             read("error_histogram"), f"{values['simulated_set']}.all", values["origin"], values["tolerance"]
         ),
-        "Errors relative to the packet-level simulator on the tree and hardware named above, with parameters "
-        "calibrated on three probes and never on these graphs. Left: histogram with the ±15 % band; right: cumulative "
-        "share of copies below an absolute error (split 256 128: the root complex splits packets of 256 bytes into "
-        "128).",
+        "Errors relative to the packet simulator, with parameters calibrated on three probes and never on these "
+        "graphs (split 256 128: the root complex splits packets of 256 bytes into 128). Right: share of copies with a "
+        "smaller error.",
         needs_simulation=True,
     ),
     Entry(
@@ -120,9 +120,9 @@ FIGURES = (
         lambda read, values: validation.plot_error_by_size(
             read("error_band"), values["simulated_set"], values["tolerance"]
         ),
-        "Share of copies within ±15 % of the simulated time (bars: 95 % interval, resampled by graph). The "
-        "congestion-factor model loses accuracy with every copy and where the root complex splits packets; "
-        "back-pressure with a crossing cost does not.",
+        "Share of copies within ±15 % of the simulated time (bars: 95 % interval); split 256 64: the root complex "
+        "splits packets of 256 bytes into 64. Congestion factors lose accuracy with the number of copies and with "
+        "splits; back-pressure does not.",
         needs_simulation=True,
     ),
     Entry(
@@ -130,12 +130,12 @@ FIGURES = (
         "Models on different hardware",
         lambda read, values: validation.plot_model_hardware(
             read("error_band"),
-            {f"{name}.held_out": f"{name}, held out" for name in values["held_out"]},
+            {f"{name}.held_out": name for name in values["held_out"]},
             values["tolerance"],
         ),
-        "Share of copies within ±15 % of the simulated time for every model and hardware setting, on graphs held out "
-        "from the design of the back-pressure rule. Rows equal to the first one change a rule that has no effect on "
-        "these graphs.",
+        "Share of copies within ±15 % of the simulated time, on graphs held out from the design of back-pressure "
+        "(split 128 64: the root complex splits packets of 128 bytes into 64). Models in one row are equal: their "
+        "rule has no effect here.",
         needs_simulation=True,
     ),
     Entry(
@@ -185,7 +185,8 @@ FIGURES = (
         "Schedules of the talk",
         lambda read, values: schedules.plot_schedule_timeline(read("schedule"), values["reference_time_s"]),
         "Target of each send by step, for the fastest schedules of the talk and the two orders of its motivation "
-        "(synchronised: a step lasts as long as its slowest send). The orders of the motivation take up to three times "
+        "(synchronised: a step, one colour each, lasts as long as its slowest send). The orders of the motivation take "
+        "up to three times "
         "as long.",
     ),
     readings_entry("pcie"),

@@ -10,8 +10,6 @@ from fabricast.percs.workloads import EXAMPLE_GRID
 cards = lazy_module("fabricast.figures.cards")
 plots = lazy_module("fabricast.figures.percs")
 
-#: End of captions.
-_EXPECTED = "; times of indirect routes use expected loads, and nearly all packet-level runs are slower."
 #: Patterns of the talk.
 _PATTERNS = ("2D", "4D", "MChalf")
 
@@ -47,68 +45,66 @@ FIGURES = (
         "usage_4d",
         "Link usage, 4D stencil",
         lambda read, values: plots.plot_link_usage(read("network_case"), read("network_link_class"), "4D-64"),
-        "Link loads by class for the 4D stencil on 64 supernodes; the axis is linear up to 1 MiB and logarithmic "
-        "above. Rank order loads few links between supernodes, whereas random nodes raise the mean and lower the "
-        "maximum.",
+        "Link loads for the 4D stencil on 64 supernodes, with one random mapping each; below 1 MiB (grey) the axis is "
+        "linear. On D links with direct routes, random nodes raise the mean and lower the largest load.",
     ),
     Entry(
         "usage_mchalf",
         "Link usage, multicast",
         lambda read, values: plots.plot_link_usage(read("network_case"), read("network_link_class"), "MChalf-64"),
-        "Link loads by class for the multicast to 14 targets on 64 supernodes; the axis is linear up to 1 MiB and "
-        "logarithmic above. With rank order, the largest load of D links is many times the mean for direct routes and "
-        "near the mean for indirect routes.",
+        "Link loads for the multicast to 14 targets on 64 supernodes; below 1 MiB (grey) the axis is linear. With "
+        "rank order, the largest load of D links is many times the mean for direct routes and near it for indirect "
+        "routes.",
         wanted=lambda settings: "MChalf-64" in settings.percs.workloads,
     ),
     Entry(
         "usage_2d",
         "Link usage, 2D stencil",
         lambda read, values: plots.plot_link_usage(read("network_case"), read("network_link_class"), "2D-64"),
-        "Link loads by class for the 2D stencil on 64 supernodes. The axis is linear up to 1 MiB and logarithmic "
-        "above.",
+        "Link loads for the 2D stencil on 64 supernodes, with one random mapping each; below 1 MiB (grey) the axis is "
+        "linear. Blocks on supernodes have the lowest largest load of D links.",
         wanted=lambda settings: "2D-64" in settings.percs.workloads,
     ),
     Entry(
         "times_small",
         "Times on 64 supernodes",
         lambda read, values: plots.plot_times(read("network_case"), _of_talk(values["workloads"], 64)),
-        "Time of communication on 64 supernodes by mapping and routing; points are means over random mappings, lines "
-        "their range, and bars the lower bound. With direct routes, random nodes are fastest for the 4D stencil and "
-        "the multicast, and blocks on supernodes for the 2D stencil.",
+        "Time of communication on 64 supernodes; points are means over random mappings, lines their range, bars the "
+        "lower bound. With direct routes, random nodes are fastest for the 4D stencil and the multicast, blocks on "
+        "supernodes for the 2D stencil.",
     ),
     Entry(
         "times_large",
         "Times on 300 supernodes",
         lambda read, values: plots.plot_times(read("network_case"), _of_talk(values["workloads"], 300)),
-        "Time of communication on 300 supernodes with 307,200 tasks, as above. The totals of the slide include "
-        "computation, whose times are not published" + _EXPECTED,
+        "Time of communication on 300 supernodes with 307,200 tasks, as for 64; nearly all packet-level runs with "
+        "indirect routes are slower. The totals of the slide include computation, whose times are not published.",
         wanted=lambda settings: any(name.endswith("-300") for name in settings.percs.workloads),
     ),
     Entry(
         "placement",
         "Placement of a job",
         lambda read, values: plots.plot_placement(read("network_case")),
-        "Time of a 4D job of 64 supernodes on a machine of 512 supernodes, by placement. Spreading the job over the "
-        "drawers of all supernodes makes more inter-supernode links available, random whole supernodes do not, and "
-        "random nodes cancel the benefit of block mappings" + _EXPECTED,
+        "Time of a 4D job of 64 supernodes on a machine of 512, by placement; nearly all packet-level runs with "
+        "indirect routes are slower. Spreading it over the drawers of all supernodes makes more D links available; "
+        "random nodes cancel the benefit of blocks.",
         wanted=lambda settings: settings.percs.sensitivity,
     ),
     Entry(
         "sensitivity",
         "Sensitivity of the best mapping",
         lambda read, values: plots.plot_sensitivity(read("network_case")),
-        "Time with direct routing relative to the best mapping of the row, for alternatives to the assumed gateway "
-        "rule, number of parallel links, grid boundary and placement; white cells are not computed. The first row of "
-        "each workload has gateways by remainder, one link, a torus and whole supernodes, and the other rows name the "
-        "difference (turned: other order of grid dimensions; of 512: placement on 512 supernodes).",
+        "Time with direct routes relative to the best mapping of the row; white cells are not computed. The first row "
+        "of each workload has gateways by remainder, one link, a torus and whole supernodes; the others name the "
+        "difference (turned: other order of grid dimensions).",
     ),
     Entry(
         "packets",
         "Packet-level time and bound",
         lambda read, values: plots.plot_packets(read("comparison")),
-        "Packet-level time and time of the busiest link, one point per workload and mapping; the grey line marks "
-        "equality. The latter is a lower bound for direct routes; for indirect routes it uses expected loads and "
-        "neglects queues, which make some runs more than 50 % slower.",
+        "Packet-level time and time of the busiest link, one point per workload and mapping; on the grey line both "
+        "are equal. The latter is a lower bound for direct routes; for indirect routes it uses expected loads and "
+        "neglects queues.",
     ),
     Entry(
         "mapping_search",
@@ -122,9 +118,9 @@ FIGURES = (
         "time_features",
         "Features that predict the excess of packet-level time",
         lambda read, values: plots.plot_importance(read("error_feature")),
-        "Importance of link-load features for the ratio of packet-level time to its bound: loss of R² of extremely "
-        "randomised trees on unseen workloads and mappings when one feature is shuffled. Features with an importance "
-        "below zero or below the spread over folds (error bars) have no detectable effect.",
+        "Importance of link-load features for the ratio of packet-level time to its bound: loss of R² on unseen "
+        "workloads and mappings when one feature is shuffled. Features below zero or below the spread over folds "
+        "(bars) have no detectable effect.",
     ),
     readings_entry("percs"),
 )

@@ -43,7 +43,7 @@ def plot_measured_copies(copies: pd.DataFrame, tolerance: float) -> Figure:
     validated = copies[copies["judged"]]
     classes = [name for name in _CLASSES if name in set(validated["graph_class"])]
     figure, panels = plt.subplots(
-        1, max(len(classes), 1), figsize=(PAGE_WIDTH_IN, 2.3), squeeze=False, sharey=True, sharex=True
+        1, max(len(classes), 1), figsize=(PAGE_WIDTH_IN, 2.5), squeeze=False, sharey=True, sharex=True
     )
     y = np.arange(len(_MODELS))[::-1]
     for axes, name in zip(panels[0], classes, strict=False):
@@ -53,7 +53,7 @@ def plot_measured_copies(copies: pd.DataFrame, tolerance: float) -> Figure:
             error = 100 * (rows[column] / rows["measured_bytes_per_s"] - 1).abs().to_numpy(dtype=float)
             is_known, own = np.isfinite(error), rows["own"].to_numpy(dtype=bool)
             if not is_known.any():
-                axes.text(2, place, "no forecast", fontsize=7, va="center", color="0.4")
+                axes.text(1, place, "no forecast", fontsize=7, va="center", color="0.4")
                 continue
             # A fixed sequence separates equal errors.
             spread = place + 0.5 * ((np.arange(error.size) * 0.618) % 1 - 0.5)
@@ -66,10 +66,14 @@ def plot_measured_copies(copies: pd.DataFrame, tolerance: float) -> Figure:
             )  # fmt: skip
             beyond = int((error[is_known] > _HIGHEST).sum())
             if beyond:
-                axes.text(_HIGHEST, place + 0.3, f"{beyond} above", fontsize=7, ha="right", va="bottom", color=colour)
-        axes.set_title(f"{name} ({len(rows)})", fontsize=7)
+                text = f"{beyond} above {_HIGHEST:g} %"
+                axes.text(_HIGHEST, place + 0.3, text, fontsize=7, ha="right", va="bottom", color=colour)
+        axes.set_title(f"{name}\n{len(rows)} graphs", fontsize=7)
         axes.grid(visible=False, axis="y")
+        # The square root separates small errors and has a place for 0.
+        axes.set_xscale("function", functions=(lambda error: np.sqrt(np.maximum(error, 0)), np.square))
+        axes.set_xticks([0, 1, 5, 15, 40, 100])
     panels[0][0].set_yticks(y, [title for _, title, _ in _MODELS])
-    panels[0][0].set_xlim(0, _HIGHEST * 1.04)
+    panels[0][0].set_xlim(0, _HIGHEST * 1.06)
     figure.supxlabel("error of the total rate (%); bar: median", fontsize=7)
     return figure

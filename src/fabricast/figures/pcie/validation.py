@@ -5,13 +5,14 @@ from __future__ import annotations
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-from matplotlib.colors import Normalize
+from matplotlib.axes import Axes
+from matplotlib.colors import Normalize, to_hex
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from fabricast.figures.colours import COLOURS
 from fabricast.figures.pcie.models import LOADS, draw_tree, greys_first, link_load, model_label, model_look
-from fabricast.figures.style import COLUMN_WIDTH_IN, PAGE_WIDTH_IN, legend_below
+from fabricast.figures.style import COLUMN_WIDTH_IN, PAGE_WIDTH_IN, ink_on, legend_below
 from fabricast.pcie.models.catalogue import MODELS, VALIDATED
 from fabricast.pcie.models.evaluation import factors
 from fabricast.pcie.tables.graphs import graphs_from_rows
@@ -29,6 +30,8 @@ __all__ = [
 
 #: Number of copies above which graphs are single collective patterns, which other figures show.
 _MOST_COPIES = 12
+#: Largest error in percent and least share of copies in percent on the axes of error distributions.
+_WIDEST, _LEAST_SHARE = 60.0, 1e-3
 
 
 def _title(model: str) -> str:
@@ -62,25 +65,19 @@ def plot_error_distribution(histogram: pd.DataFrame, subset: str, origin: str, t
         Left the histogram of the validated models, right the ECDF of absolute errors of all models.
     """
     rows = histogram[(histogram["subset"] == subset) & (histogram["origin"] == origin)]
-    figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 3.9))
+    figure = plt.figure(figsize=(PAGE_WIDTH_IN, 3.9))
+    grid = figure.add_gridspec(len(VALIDATED), 2)
+    lefts = [figure.add_subplot(grid[place, 0]) for place in range(len(VALIDATED))]
+    right = figure.add_subplot(grid[:, 1])
     _name_place(figure, subset.split(".")[0], origin)
-    left.axvspan(-100 * tolerance, 100 * tolerance, color="0.92")
     models = set(rows["model"].unique())
     order = [name for name in MODELS if name in models]
-    for name in VALIDATED:
-        colour, style = model_look(name)
-        part = rows[(rows["model"] == name) & np.isfinite(rows["lower"]) & np.isfinite(rows["upper"])]
-        total = rows.loc[rows["model"] == name, "communications"].sum()
-        if total:
-            edges = np.append(part["lower"], part["upper"].iloc[-1])
-            left.stairs(100 * part["communications"] / total, 100 * edges, color=colour, linestyle=style,
-                        label=_title(name))  # fmt: skip
-    left.set_yscale("log")
-    left.set_ylim(1e-3, 150)
-    left.set_xlim(-60, 60)
-    left.set_xlabel("relative error (%)")
-    left.set_ylabel("copies per 1 % bin (%)")
-    legend_below(left, 1)
+    for axes, name in zip(lefts, VALIDATED, strict=True):
+        _draw_histogram(axes, rows[rows["model"] == name], model_look(name)[0], tolerance)
+        axes.set_title(_title(name), fontsize=7)
+        axes.tick_params(labelbottom=axes is lefts[-1])
+    lefts[-1].set_xlabel("relative error (%)")
+    lefts[1].set_ylabel("copies per 1 % bin (%)")
     seen: set[str] = set()
     for name in greys_first(order):
         colour, style = model_look(name)
@@ -92,12 +89,32 @@ def plot_error_distribution(histogram: pd.DataFrame, subset: str, origin: str, t
         share = 100 * grouped.cumsum() / part["communications"].sum()
         right.plot(100 * grouped.index, share, color=colour, linestyle=style, label=model_label(name, seen))
     right.axvline(100 * tolerance, color="0.6", linewidth=0.8)
+    right.text(100 * tolerance, 2, f" {100 * tolerance:g} %", fontsize=7, color="0.4")
     right.set_xlabel("absolute relative error (%)")
-    right.set_ylabel("copies (%)")
-    right.set_xlim(0, 60)
-    right.set_ylim(None, 100.5)
+    right.set_ylabel("copies with a smaller error (%)")
+    right.set_xlim(0, _WIDEST)
+    right.set_ylim(0, 101)
     legend_below(right)
     return figure
+
+
+def _draw_histogram(axes: Axes, rows: pd.DataFrame, colour: str, tolerance: float) -> None:
+    """Draw the shares of copies by error, with the shares beyond the axis at its ends."""
+    axes.axvspan(-100 * tolerance, 100 * tolerance, color="0.92")
+    finite = rows[np.isfinite(rows["lower"]) & np.isfinite(rows["upper"])]
+    total = rows["communications"].sum()
+    if total:
+        edges = np.append(finite["lower"], finite["upper"].iloc[-1])
+        axes.stairs(100 * finite["communications"] / total, 100 * edges, color=colour, fill=True, baseline=_LEAST_SHARE)
+        for side, beyond in (("left", rows["upper"] <= -_WIDEST / 100), ("right", rows["lower"] >= _WIDEST / 100)):
+            share = 100 * rows.loc[beyond, "communications"].sum() / total
+            if share:
+                arrow = f"← {share:.2g} %" if side == "left" else f"{share:.2g} % →"
+                axes.text(0.01 if side == "left" else 0.99, 0.8, arrow, ha=side, transform=axes.transAxes, fontsize=7)
+    axes.set_yscale("log")
+    axes.set(xlim=(-_WIDEST, _WIDEST), ylim=(_LEAST_SHARE, 150), yticks=(0.01, 1, 100))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_minor_locator(NullLocator())
 
 
 def plot_predicted_simulated(comparison: pd.DataFrame, set_name: str, origin: str, tolerance: float) -> Figure:
@@ -176,7 +193,7 @@ def plot_error_by_size(error_band: pd.DataFrame, set_name: str, tolerance: float
         axes.set_xlabel("copies in the graph")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     panels[0].set_ylabel(f"copies within ±{100 * tolerance:g} % (%)")
-    panels[0].set_ylim(0, 103)
+    panels[0].set_ylim(-4, 104)
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4)
     return figure
@@ -206,7 +223,7 @@ def plot_model_hardware(error_band: pd.DataFrame, subsets: dict[str, str], toler
     names = set(rows["subset"])
     subsets = {
         subset if subset in names else subset.replace(".held_out", ".all"): (
-            title if subset in names else title.replace("held out", "all")
+            title if subset in names else f"{title}, all graphs"
         )
         for subset, title in subsets.items()
     }
@@ -216,12 +233,21 @@ def plot_model_hardware(error_band: pd.DataFrame, subsets: dict[str, str], toler
     origins = sorted(set(rows["origin"]))
     columns = [(subset, origin) for subset in subsets for origin in origins if (rows["subset"] == subset).any()]
     values = rows.set_index(["model", "subset", "origin"])["share_within"]
-    grid = [[100 * values[name, subset, origin] for subset, origin in columns] for name in models]
-    figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 0.26 * len(models) + 1.4))
-    sns.heatmap(np.array(grid), annot=True, fmt=".1f", cmap="mako", vmin=50, vmax=100, ax=axes,
-                annot_kws={"size": 7}, linewidths=0.5, yticklabels=[_title(name) for name in models],
+    # Models with equal values are one row.
+    alike: dict[tuple[float, ...], list[str]] = {}
+    for name in models:
+        row = tuple(round(100 * values[name, subset, origin], 1) for subset, origin in columns)
+        alike.setdefault(row, []).append(_title(name))
+    titles = [names[0] + (f" (and {len(names) - 1} equal)" if names[1:] else "") for names in alike.values()]
+    figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 0.26 * len(alike) + 1.4))
+    sns.heatmap(np.array(list(alike)), annot=True, fmt=".1f", cmap="mako", vmin=50, vmax=100, ax=axes,
+                annot_kws={"size": 7}, linewidths=0.5, yticklabels=titles,
                 xticklabels=[f"{subsets[subset]}\n{_short(origin)}" for subset, origin in columns],
                 cbar_kws={"label": f"within ±{100 * tolerance:g} % (%); black: below 50", "extend": "min"})  # fmt: skip
+    mesh = axes.collections[0]
+    colours = mesh.cmap(mesh.norm(np.ravel(list(alike))))
+    for text, colour in zip(axes.texts, colours, strict=True):
+        text.set_color(ink_on(to_hex(tuple(colour))))
     many = len(columns) > 6
     axes.tick_params(axis="x", rotation=40 if many else 0)
     if many:
