@@ -126,7 +126,7 @@ def plot_allreduce_power(parameter: pd.DataFrame) -> Figure:
             label="idle node",
         )  # fmt: skip
         also = f" ({energy_mj + rest_mj:.3g} mJ until {names[0].upper()} ends)" if rest_mj > 0 else ""
-        axes.set_title(f"{METHODS[name].title}: {energy_mj:.3g} mJ{also}")
+        axes.set_title(f"{METHODS[name].title}\n{energy_mj:.3g} mJ{also}")
         axes.set_xlabel("time (µs)")
     panels[0].set(xlim=(0, 1.05 * max(ends.values())), ylim=(0, None), ylabel="power of a node (W)")
     figure.suptitle(

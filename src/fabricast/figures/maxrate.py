@@ -360,7 +360,7 @@ def plot_parameter_intervals(fit: pd.DataFrame, measurement: pd.DataFrame) -> Fi
     rows = fit[(fit["model"] == "refined") & (fit["protocol"] == "large")].sort_values("dataset", ascending=False)
     figure, axes = plt.subplots(1, 3, figsize=(PAGE_WIDTH_IN, 2.6), sharey=True)
     conventions = dict(zip(measurement["dataset"], measurement["convention"], strict=True))
-    titles = {"r_n": "node, $r_n$", "r_b": "first process, $r_b$", "r_i": "next process, $r_i$"}
+    titles = {"r_n": "node (r_n)", "r_b": "first process (r_b)", "r_i": "next process (r_i)"}
     for panel, (name, title) in zip(axes, titles.items(), strict=True):
         for y, (_, row) in enumerate(rows.iterrows()):
             if name not in list(row["identifiable"]):

@@ -16,6 +16,9 @@ _VALUE = """CASE WHEN unit = 'bytes/s' THEN value / 1e9 WHEN unit = 's' AND abs(
 #: A parameter's name without the unit, which has a column.
 _NAME = "replace(regexp_replace(replace(name, '_bytes_per_s', '_rate'), '_(ns|s|bytes)$', ''), '_', ' ')"
 
+#: Name of a machine with measured collective operations, with the transport where it was measured with both.
+_MACHINE = "regexp_replace(regexp_replace(system, '_p2p$', ', direct'), '_shm$', ', host memory')"
+
 #: Name of a graph in its file, without the graph set.
 _GRAPH = "regexp_replace(substr(graph, length(graph_set) + 2), '^user[.]', '')"
 
@@ -80,11 +83,14 @@ KEY_TABLES = {
             printf('%.0f %%', 100 * share_of_draws) AS share_of_draws FROM gpucentric_statement ORDER BY statement""",
         "Observations on the slides, and what can be checked (of charts without readable bars, only the axes)": """
             SELECT observation, slide, text,
-            CASE WHEN passed THEN 'holds by default' WHEN NOT passed THEN 'does not hold'
+            CASE WHEN passed THEN coalesce((SELECT printf('holds in %.0f %% of draws', 100 * min(share_of_draws))
+                   FROM gpucentric_statement AS s WHERE list_contains(string_split(o.statement, ' '), s.statement)),
+                   'holds by default')
+                 WHEN NOT passed THEN 'does not hold'
                  WHEN confidence = 'low'
                    THEN 'workloads too uncertain to test' || coalesce(', see ' || nullif(statement, ''), '')
                  WHEN slide IN ('24', '25') THEN 'bars are lost; the end of the axis is a claim'
-                 ELSE 'not testable' END AS verdict FROM gpucentric_observation ORDER BY observation""",
+                 ELSE 'not testable' END AS verdict FROM gpucentric_observation AS o ORDER BY observation""",
         "Sizes at which the fastest method of a single message changes: modelled, or between measured sizes": """
             SELECT system, round(size_bytes, 1 - floor(log10(size_bytes))::INTEGER)::BIGINT AS about_bytes,
             fastest_below, fastest_above FROM gpucentric_crossover
@@ -95,14 +101,14 @@ KEY_TABLES = {
             FROM gpucentric_path GROUP BY ALL ORDER BY ALL""",
     },
     "collectives": {
-        "Machines of the measured collective operations": """
-            SELECT CASE WHEN own THEN system || ' (yours)' ELSE system END AS machine, topology AS tree, ranks AS gpus,
-            cpu, nccl_version, channels, ring_gb_per_s AS ring_gb_per_s_of_nccl,
-            printf('%.1f', pair_bytes_per_s / 1e9) AS pair_gb_per_s, knows_host_memory AS host_memory_measured
+        "Machines of the measured collective operations": f"""
+            SELECT {_MACHINE} || CASE WHEN own THEN ' (yours)' ELSE '' END AS machine, topology AS tree, ranks AS "GPUs",
+            replace(cpu, '_', ' ') AS cpu, nccl_version AS "NCCL", channels, ring_gb_per_s AS "NCCL's ring rate, GB/s",
+            printf('%.1f', pair_bytes_per_s / 1e9) AS "rate of a pair, GB/s", knows_host_memory AS host_memory_measured
             FROM collective_machine ORDER BY own DESC, system""",
-        "Largest measured size of each operation": """
-            SELECT CASE WHEN own THEN system || ' (yours)' ELSE system END AS machine, operation,
-            (size_bytes / 1048576)::DECIMAL(10, 2) AS mib, transport, algorithm || ' ' || protocol AS choice,
+        "Largest measured size of each operation": f"""
+            SELECT {_MACHINE} || CASE WHEN own THEN ' (yours)' ELSE '' END AS machine, operation,
+            (size_bytes / 1048576)::DECIMAL(10, 2) AS "MiB", transport, algorithm || ' ' || protocol AS choice,
             limited_by,
             printf('%.1f', 1e6 * measured_s) AS measured_us, printf('%.1f', 1e6 * forecast_s) AS forecast_us,
             printf('%+.1f %%', 100 * (forecast_s / measured_s - 1)) AS error

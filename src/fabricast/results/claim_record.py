@@ -58,8 +58,8 @@ _RESULTS = (
      "disagree with other numbers of the same source"),
     ("model_differs", ("",), "our model differs", "are not confirmed by our model"),
     ("depends_on_reading", ("",), "depends on reading", "depend on the reading or on assumed values"),
-    ("does_not_discriminate", ("",), "trivial model, too", "hold for trivial models too"),
-    ("follows_from_inputs", ("",), "from inputs", "follow from inputs"),
+    ("does_not_discriminate", ("",), "does not discriminate", "hold for trivial models too"),
+    ("follows_from_inputs", ("",), "follows from inputs", "follow from inputs"),
     ("not_testable", ("",), "not testable", "cannot be tested"),
 )  # fmt: skip
 #: SQL expression of the result of a target, beside the verdicts of claims.

@@ -62,7 +62,7 @@ FIGURES = (
         "Link usage, 2D stencil",
         lambda read, values: plots.plot_link_usage(read("network_case"), read("network_link_class"), "2D-64"),
         "Link loads for the 2D stencil on 64 supernodes, with one random mapping each; below 1 MiB (grey) the axis is "
-        "linear. Blocks on supernodes have the lowest largest load of D links.",
+        "linear. With direct routes, blocks on supernodes have the lowest largest load of D links.",
         wanted=lambda settings: "2D-64" in settings.percs.workloads,
     ),
     Entry(
