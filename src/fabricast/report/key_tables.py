@@ -102,7 +102,8 @@ KEY_TABLES = {
     },
     "collectives": {
         "Machines of the measured collective operations": f"""
-            SELECT {_MACHINE} || CASE WHEN own THEN ' (yours)' ELSE '' END AS machine, topology AS tree, ranks AS "GPUs",
+            SELECT {_MACHINE} || CASE WHEN own THEN ' (yours)' ELSE '' END AS machine, topology AS tree,
+            ranks AS "GPUs",
             replace(cpu, '_', ' ') AS cpu, nccl_version AS "NCCL", channels, ring_gb_per_s AS "NCCL's ring rate, GB/s",
             printf('%.1f', pair_bytes_per_s / 1e9) AS "rate of a pair, GB/s", knows_host_memory AS host_memory_measured
             FROM collective_machine ORDER BY own DESC, system""",

@@ -53,8 +53,9 @@ def simulate_machine(
             continue
         limited = calibration.with_inter_socket_limit(whole, graph.flows)
         simulation = simulate_program(
-            limited, flows_of(limited, graph), PROGRAMS[graph.program], calibration.rates, seed=seed
-        )
+            limited, flows_of(limited, graph), PROGRAMS[graph.program], calibration.rates, seed=seed,
+            statistic=graph.statistic,
+        )  # fmt: skip
         rows.append((simulation.bytes_per_s, simulation.low_bytes_per_s, simulation.high_bytes_per_s))
     names = ["packets_bytes_per_s", "packets_low_bytes_per_s", "packets_high_bytes_per_s"]
     return pd.DataFrame(rows, columns=names, dtype="float64")

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, from_arcs
 from fabricast.pcie.graphs.programs import PROGRAMS, CopyProgram
-from fabricast.pcie.graphs.rates import CopyTimes, LinkRates, TotalRate, check_flows
+from fabricast.pcie.graphs.rates import CopyTimes, LinkRates, Statistic, TotalRate, check_flows, printed_rates
 from fabricast.pcie.packets.arbiter_phases import simulate
 from fabricast.pcie.packets.hardware import PacketHardware
 from fabricast.pcie.packets.simulator import CopyOrder, run_packets
@@ -82,6 +82,7 @@ def simulate_program(
     draws: int = 9,
     size_bytes: float = _SIZE_BYTES,
     seed: int = 0,
+    statistic: Statistic = "total",
 ) -> TotalRate:
     """Simulate the aggregate rate of repeated copies in several flows at packet level.
 
@@ -105,6 +106,8 @@ def simulate_program(
         Size of each copy in bytes.
     seed : int, default 0
         Seed of the draws.
+    statistic : str, default 'total'
+        Rate that the benchmark prints, see `fabricast.pcie.graphs.rates.printed_rates`.
 
     Returns
     -------
@@ -129,7 +132,7 @@ def simulate_program(
     """
     check_flows(flows)
     hardware, whole = hardware_with_rates(rates), tree_with_rates(tree, rates)
-    totals, shares = [], []
+    ends_s = []
     for draw in range(draws if program.is_random else 1):
         generator = np.random.default_rng([seed, draw])
         flow = np.tile(np.arange(len(flows)), repeats)
@@ -146,9 +149,11 @@ def simulate_program(
         simulation = run_packets(whole, graphs, hardware, order=order).simulation
         last = np.zeros(len(flows))
         np.maximum.at(last, flow, simulation.end_s)
-        totals.append(flow.size * size_bytes / last.max())
-        shares.append(repeats * size_bytes / last)
-    return TotalRate(float(np.median(totals)), min(totals), max(totals), np.median(shares, axis=0))
+        ends_s.append(last)
+    of_flow, runs = repeats * size_bytes, np.stack(ends_s)
+    totals = printed_rates(np.array(flows, dtype=np.int64), of_flow, runs, statistic)
+    by_flow = np.median(of_flow / runs, axis=0)
+    return TotalRate(float(np.median(totals)), float(totals.min()), float(totals.max()), by_flow)
 
 
 def _pauses(program: CopyProgram, generator: np.random.Generator, copies: int) -> NDArray[np.float64]:
