@@ -178,6 +178,14 @@ GPU[3]		: (Topology) Numa Node: 1
 """
 
 
+@pytest.mark.parametrize(("gpu", "rate"), [("MI300X", 64e9), ("MI325X", 64e9), ("MI355X", 76.8e9), ("MI250X", None)])
+def test_xgmi_links_have_the_published_rate_of_the_gpu(tmp_path, gpu, rate):
+    # The number of links between two dies of MI250X is not printed: no rate is published for a pair.
+    (tmp_path / "rocm.txt").write_text(ROCM)
+    tree = import_machine([tmp_path / "rocm.txt"], gpu=gpu)
+    assert {link.bytes_per_s for link in tree.peer_links} == {rate}
+
+
 def test_rocm_smi_is_read(tmp_path):
     (tmp_path / "rocm.txt").write_text(ROCM)
     tree = import_machine([tmp_path / "rocm.txt"], link="gen4x16")
