@@ -38,10 +38,9 @@ measured: .venv/.test-stamp
 	@$(UV) sync --locked --extra workflow --extra measure $(if $(shell command -v nvidia-smi),--extra cuda)
 	$(BIN)/snakemake measured
 
-# Three processes, which take each other's waiting tests: a third of the time, a test waits for a program that it started.
-# The tests of the workflow, the longest, are first.
+# Two processes that take each other's waiting tests; those of the workflow, the longest, first.
 test: .venv/.test-stamp
-	$(BIN)/python -m pytest -n 3 --dist worksteal tests/workflow tests/report tests/unit tests/fuzz src
+	$(BIN)/python -m pytest -n 2 --dist worksteal tests/workflow tests/report tests/unit tests/fuzz src
 
 # The documentation site; opens from disk. Figures and verdicts are those of the last default study.
 docs: .venv/.docs-stamp

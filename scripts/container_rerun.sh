@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# scripts/container_rerun.sh OUT.csv: builds the image if its inputs changed, runs the smoke study in it in a new
-# folder, and writes the digest of every table to OUT.csv. scripts/compare_digests.py compares them with another run.
+# scripts/container_rerun.sh OUT.csv: builds the image if its inputs changed, computes the tables of the smoke
+# study in it, in a new folder, and writes the digest of each to OUT.csv. scripts/compare_digests.py compares them with another run.
 set -euo pipefail
 repository=$(dirname "$(dirname "$(readlink -f "$0")")")
 digests=$(readlink -m "$1")
@@ -18,7 +18,7 @@ ln "$repository/containers/fabricast.sif" "$folder/containers/" 2> /dev/null ||
   cp "$repository/containers/fabricast.sif" "$folder/containers/"
 cd "$folder"
 "$repository/.venv/bin/snakemake" --profile profiles/apptainer --configfile config/studies/smoke.yaml --quiet \
-  > "$folder/output.txt" 2>&1 || { tail -40 "$folder/output.txt" >&2; exit 1; }
+  results/smoke/fabricast.duckdb > "$folder/output.txt" 2>&1 || { tail -40 "$folder/output.txt" >&2; exit 1; }
 "$repository/.venv/bin/python" - "$digests" << 'END'
 import sys
 import duckdb
