@@ -216,7 +216,9 @@ def _check_log(log: NcclTestsTable, operation: Operation, ranks: int) -> None:
         )
     if log.ranks is not None and log.ranks != ranks:
         raise InputError(
-            f"has {log.ranks} ranks, expected {ranks} as in the topology; select them with ranks", argument="log"
+            f"has {log.ranks} ranks, expected {ranks} as in the topology; specify the GPU of each rank "
+            "('fabricast collective --ranks')",
+            argument="log",
         )
     if not log.rows:
         reason = f": line {log.excluded[0][0]}: {log.excluded[0][1]}" if log.excluded else ""

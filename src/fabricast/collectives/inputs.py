@@ -26,7 +26,7 @@ from fabricast.nccl.search import SearchGraph
 from fabricast.nccl.system import NEWEST, Cpu, PathType, parse_version
 from fabricast.nccl.tests_output import NcclTestsTable, is_nccl_tests_output, read_nccl_tests
 from fabricast.pcie.measurements.peer_access import has_direct_copies, with_measured_access
-from fabricast.pcie.topology.parts import pairs_without_link
+from fabricast.pcie.topology.parts import pairs_without_link, pci_address
 from fabricast.pcie.topology.tree import PcieTree, single_copy_rate_of
 
 __all__ = ["CollectiveInputs", "cpu_of", "prepare"]
@@ -155,16 +155,38 @@ def prepare(tree: PcieTree, operation: str | None, inputs: CollectiveInputs) -> 
     tables, debug = _read_log(inputs, operation)
     wanted = Operation.of(operation) if operation is not None else _operation(tables)
     table = _table(tables, wanted, inputs)
+    inputs, rank_warnings = _with_ranks_of(table, tree, inputs)
     tree, link_warnings = _with_link_of_gpu(tree, inputs, table)
     settings, warnings = _settings(tree, inputs, table, debug)
-    warnings += link_warnings
-    ranks = inputs.ranks
+    warnings += [*rank_warnings, *link_warnings]
     machine = collective_machine(
-        tree, ranks=ranks, settings=settings, measurements=inputs.measurements, system=inputs.system
+        tree, ranks=inputs.ranks, settings=settings, measurements=inputs.measurements, system=inputs.system
     )
     machine = replace(machine, warnings=(*machine.warnings, *warnings))
     plan = _plan(machine, inputs, debug)
     return Prepared(machine, plan, wanted, table, _choices(debug, wanted))
+
+
+def _with_ranks_of(
+    table: NcclTestsTable | None, tree: PcieTree, inputs: CollectiveInputs
+) -> tuple[CollectiveInputs, list[Warning]]:
+    """Return inputs with the GPUs of a log of fewer ranks than GPUs: by PCI address, otherwise by device number."""
+    names = tree.accelerator_names
+    if inputs.ranks is not None or table is None or table.hosts > 1 or not 0 < len(table.bus_ids) < len(names):
+        return inputs, []
+    at = {pci_address(tree.vertex(name).label or "")[:2]: name for name in names}
+    addresses = [pci_address(f"{bus}.0" if bus.count(":") > 1 else bus)[:2] for bus in table.bus_ids]
+    if len(at) == len(names) and set(addresses) <= at.keys():
+        return replace(inputs, ranks=[at[address] for address in addresses]), []
+    if len(set(table.devices)) < len(table.devices) or max(table.devices) >= len(names):
+        return inputs, []
+    ranks = [names[device] for device in table.devices]
+    text = (
+        f"the log has {len(ranks)} of {len(names)} GPUs: {' '.join(ranks)} are assumed, by their device numbers, which "
+        "CUDA_VISIBLE_DEVICES changes; specify ranks ('fabricast collective --ranks'), or add 'lspci -vv' to the "
+        "description of the machine"
+    )
+    return replace(inputs, ranks=ranks), [Warning(WarningCode.RANKS_ASSUMED, text)]
 
 
 def _read_log(inputs: CollectiveInputs, operation: str | None) -> tuple[list[NcclTestsTable], NcclLog | None]:
@@ -354,7 +376,8 @@ def _plan(machine: CollectiveMachine, inputs: CollectiveInputs, debug: NcclLog |
         )
     if debug.ranks is not None and debug.ranks != len(machine.ranks):
         raise InputError(
-            f"has {debug.ranks} ranks, expected {len(machine.ranks)} as in the topology; select them with ranks",
+            f"has {debug.ranks} ranks, expected {len(machine.ranks)} as in the topology; specify the GPU of each "
+            "rank ('fabricast collective --ranks')",
             path=inputs.log,
         )
     transports = {

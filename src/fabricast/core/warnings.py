@@ -59,6 +59,7 @@ class WarningCode(StrEnum):
     LATENCY_ASSUMED = "latency_assumed"
     HOST_RATES_UNKNOWN = "host_rates_unknown"
     NCCL_SETTING_ASSUMED = "nccl_setting_assumed"
+    RANKS_ASSUMED = "ranks_assumed"
     SETTING_IGNORED = "setting_ignored"
     NOT_VALIDATED = "not_validated"
     LOG_ROWS_EXCLUDED = "log_rows_excluded"

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from fabricast.core.errors import InputError
 from fabricast.inputs.log_lines import clean_lines
@@ -26,6 +27,7 @@ _COUNT = re.compile(r"[0-9]{1,15}")
 _THREADS = re.compile(r"#\s*nThread\s+(\d{1,15})\s+nGpus\s+(\d{1,15})")
 #: Data types and reductions of a row.
 _WORDS = re.compile(r"[a-z][a-z0-9_]*")
+_Printed = TypeVar("_Printed")
 #: Relative difference above which a printed bandwidth contradicts size and time; printed numbers have two decimals.
 _ROUNDING = 0.02
 
@@ -78,6 +80,8 @@ class NcclTestsTable:
         Product name of each rank.
     bus_ids : tuple of str
         PCI address of each rank as printed.
+    devices : tuple of int
+        Device number of each rank on its host.
     hosts : int
         Number of hosts.
     line : int
@@ -93,6 +97,7 @@ class NcclTestsTable:
     library: tuple[int, int, int] | None
     gpus: tuple[str, ...]
     bus_ids: tuple[str, ...]
+    devices: tuple[int, ...]
     hosts: int
     line: int
     excluded: tuple[tuple[int, str], ...] = ()
@@ -112,6 +117,7 @@ class _Heading:
     library: tuple[int, int, int] | None = None
     gpus: dict[int, str] = field(default_factory=dict)
     bus_ids: dict[int, str] = field(default_factory=dict)
+    devices: dict[int, int] = field(default_factory=dict)
     hosts: set[str] = field(default_factory=set)
     has_table: bool = False
 
@@ -195,6 +201,7 @@ def read_nccl_tests(text: str, path: Path | str, *, operation: str | None = None
             if match is not None:
                 rank = int(match[1])
                 heading.gpus[rank], heading.bus_ids[rank] = match[5].strip(), match[4]
+                heading.devices[rank] = int(match[3])
                 heading.hosts.add(match[2])
             elif (version := _VERSION.match(line)) is not None:
                 heading.program = f"{version[1]}-tests {version[2]}"
@@ -273,7 +280,8 @@ def _table(
         _check_bus(rows, operation, ranks, path)
     return NcclTestsTable(
         operation, ranks, tuple(rows), heading.program, heading.library, tuple(_in_order(heading.gpus)),
-        tuple(_in_order(heading.bus_ids)), len(heading.hosts), header, tuple(excluded),
+        tuple(_in_order(heading.bus_ids)), tuple(_in_order(heading.devices)), len(heading.hosts), header,
+        tuple(excluded),
     )  # fmt: skip
 
 
@@ -287,7 +295,7 @@ def _by_bus_factor(rows: list[NcclTestsRow], ranks: int) -> Operation | None:
     return Operation.ALL_REDUCE if abs(factor / expected - 1) < _ROUNDING else None
 
 
-def _in_order(by_rank: dict[int, str]) -> Iterable[str]:
+def _in_order(by_rank: dict[int, _Printed]) -> Iterable[_Printed]:
     return (by_rank[rank] for rank in sorted(by_rank))
 
 

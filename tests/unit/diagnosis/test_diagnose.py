@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 import fabricast as fc
 from fabricast.cli.main import app
 from fabricast.collectives.evidence.measured import measured_cases
+from fabricast.collectives.inputs import CollectiveInputs, prepare
 from fabricast.core.errors import InputError
 from fabricast.core.warnings import WarningCode
 from fabricast.nccl.costs import Operation, bus_factor
@@ -315,6 +316,32 @@ def test_files_of_other_commands_are_named_and_the_others_used(tmp_path):
     assert sources[1].endswith("not used, resembles topology.conf of Slurm: 'fabricast map --hosts' reads it")
     with pytest.raises(InputError, match=r"resembles topology\.conf of Slurm \('fabricast map --hosts'\)"):
         fc.diagnose([tmp_path / "topology.conf"])
+
+
+def test_a_log_of_some_gpus_is_compared(tmp_path):
+    half = nccl_tests("all_reduce", 4, {33554432: 9e4})
+    assert "[0000:10:00]" in half
+    (tmp_path / "log.txt").write_text(half)
+    # Without PCI addresses of the topology, device numbers decide, with a warning.
+    (tmp_path / "topo.txt").write_text(matrix(groups((4, "PIX"), (2, "SYS"))))
+    files = [tmp_path / "topo.txt", tmp_path / "log.txt"]
+    diagnosis = fc.diagnose(files, link="gen4x16", cpu="amd")
+    (assumed,) = [one.text for one in diagnosis.warnings if one.code is WarningCode.RANKS_ASSUMED]
+    assert assumed.startswith("the log has 4 of 8 GPUs: 0 1 2 3 are assumed")
+    # With them, the addresses decide: here GPUs 4 to 7, although their device numbers are 0 to 3.
+    buses = [f"{0x10 + 4 * (gpu < 4) + gpu % 4:02x}" for gpu in range(8)]
+    yaml = tree_yaml(import_machine([tmp_path / "topo.txt"], link="gen4x16"))
+    for gpu, bus in enumerate(buses):
+        yaml = yaml.replace(f'label: "GPU{gpu}"', f'label: "0000:{bus}:00.0"')
+    (tmp_path / "machine.yaml").write_text(yaml)
+    inputs = CollectiveInputs(log=tmp_path / "log.txt", cpu="amd")
+    prepared = prepare(fc.load_topology(tmp_path / "machine.yaml"), None, inputs)
+    assert prepared.machine.ranks == ("4", "5", "6", "7")
+    assert all(one.code is not WarningCode.RANKS_ASSUMED for one in prepared.machine.warnings)
+    # The same device number in each process says nothing.
+    (tmp_path / "log.txt").write_text(re.sub(r"device +\d", "device  0", half))
+    with pytest.raises(InputError, match=r"has 4 ranks, expected 8 .* \('fabricast collective --ranks'\)"):
+        fc.diagnose(files, link="gen4x16", cpu="amd")
 
 
 def test_quoted_messages_are_read(causes):
