@@ -17,8 +17,8 @@ mkdir "$folder/containers"
 ln "$repository/containers/fabricast.sif" "$folder/containers/" 2> /dev/null ||
   cp "$repository/containers/fabricast.sif" "$folder/containers/"
 cd "$folder"
-"$repository/.venv/bin/snakemake" --profile profiles/apptainer --configfile config/studies/smoke.yaml --quiet \
-  results/smoke/fabricast.duckdb > "$folder/output.txt" 2>&1 || { tail -40 "$folder/output.txt" >&2; exit 1; }
+"$repository/.venv/bin/snakemake" results/smoke/fabricast.duckdb --profile profiles/apptainer --quiet \
+  --configfile config/studies/smoke.yaml > "$folder/output.txt" 2>&1 || { tail -40 "$folder/output.txt" >&2; exit 1; }
 "$repository/.venv/bin/python" - "$digests" << 'END'
 import sys
 import duckdb
