@@ -133,7 +133,7 @@ def diagnose(
     link: Annotated[str | None, LINK] = None,
     include_display: Annotated[bool, DISPLAY] = False,
 ) -> None:
-    """Name the causes of lost time on a machine; exit code 1 if there are any."""
+    """Name the causes of lost time on a machine; exit code 1 if there are any, or if no measurement is compared."""
     from fabricast.api.collectives import diagnose as diagnose_machine
 
     diagnosis = diagnose_machine(files, gpu=gpu, cpu=cpu, link=link, include_display=include_display)
@@ -145,8 +145,12 @@ def diagnose(
         typer.echo(f"{diagnosis.omitted} further findings cost less")
     if not diagnosis.findings:
         typer.echo("no cause of lost time was found")
+    if not diagnosis.measured:
+        typer.echo("nothing is measured: add copies (p2pBandwidthLatencyTest) or a log of nccl-tests")
+    elif not diagnosis.compared:
+        typer.echo("none of the measurements is compared; the warnings give the reasons")
     print_warnings(diagnosis.warnings)
-    raise typer.Exit(code=1 if diagnosis.findings else 0)
+    raise typer.Exit(code=1 if diagnosis.findings or diagnosis.measured > 0 == diagnosis.compared else 0)
 
 
 def _integers(text: str | None) -> list[int] | None:

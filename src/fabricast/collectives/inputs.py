@@ -174,18 +174,23 @@ def _with_ranks_of(
     names = tree.accelerator_names
     if inputs.ranks is not None or table is None or table.hosts > 1 or not 0 < len(table.bus_ids) < len(names):
         return inputs, []
-    at = {pci_address(tree.vertex(name).label or "")[:2]: name for name in names}
-    addresses = [pci_address(f"{bus}.0" if bus.count(":") > 1 else bus)[:2] for bus in table.bus_ids]
-    if len(at) == len(names) and set(addresses) <= at.keys():
+    at = {pci_address(tree.vertex(name).label)[:2]: name for name in names}
+    addresses = [pci_address(f"{bus}.0")[:2] for bus in table.bus_ids]
+    if set(addresses) <= at.keys() and () not in addresses:
         return replace(inputs, ranks=[at[address] for address in addresses]), []
     if len(set(table.devices)) < len(table.devices) or max(table.devices) >= len(names):
         return inputs, []
     ranks = [names[device] for device in table.devices]
     text = (
         f"the log has {len(ranks)} of {len(names)} GPUs: {' '.join(ranks)} are assumed, by their device numbers, which "
-        "CUDA_VISIBLE_DEVICES changes; specify ranks ('fabricast collective --ranks'), or add 'lspci -vv' to the "
-        "description of the machine"
+        "CUDA_VISIBLE_DEVICES changes; specify ranks ('fabricast collective --ranks'), or describe the machine with "
+        "PCI addresses ('lspci -vv' or 'nvidia-smi')"
     )
+    if () not in at:
+        text = (
+            f"no GPU of the log ({table.bus_ids[0]}, ...) has a PCI address of '{tree.name}': GPUs {' '.join(ranks)} "
+            "are assumed, by their device numbers; describe the machine of the log, or specify ranks"
+        )
     return replace(inputs, ranks=ranks), [Warning(WarningCode.RANKS_ASSUMED, text)]
 
 

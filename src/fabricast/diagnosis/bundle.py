@@ -46,6 +46,8 @@ _P2P_SETTINGS = ("NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL")
 _ACCESS_CODES = (WarningCode.NO_PEER_ACCESS, WarningCode.CARD_ON_OTHER_SOCKET)
 #: Weight of a finding without a forecast gain, by kind: contradictions of measured copies, then links, then transports.
 _CONTRADICTION, _LINK, _ACCESS = 1.9, 1.8, 1.7
+#: Weight of findings that come before all others: wrong results, and hops over the network within a host.
+_FIRST = 100.0
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,9 @@ class Diagnosis:
         Number of further findings.
     warnings : tuple of Warning
         Assumptions.
+    measured, compared : int
+        Number of files with measured copies and of tables of nccl-tests, and how many are compared with their
+        expectation.
     """
 
     tree: PcieTree
@@ -96,6 +101,8 @@ class Diagnosis:
     findings: tuple[Evidence, ...]
     omitted: int
     warnings: tuple[Warning, ...]
+    measured: int
+    compared: int
 
 
 def diagnose(
@@ -150,6 +157,8 @@ def diagnose(
     measured = next((source.path for source in sources if Content.COPIES in source.contents), None)
     debug = next((source.log for source in sources if source.log is not None), None)
     warnings: list[Warning] = list(tree.warnings)
+    with_copies = sum(Content.COPIES in source.contents for source in sources)
+    compared = with_copies
     for source in sources:
         if Content.COPIES in source.contents:
             findings += _of_copies(tree, source)
@@ -158,16 +167,24 @@ def diagnose(
     tables = [(source, table) for source in sources for table in source.tables]
     for source, table in tables[:MOST_TABLES]:
         inputs = CollectiveInputs(measured, log=source.path, gpu=gpu, cpu=cpu, read=table, debug=source.log or debug)
-        found, assumed = _of_collective(tree, table, inputs)
+        findings += _of_wrong_results(source, table)
+        try:
+            found, assumed = _of_collective(tree, table, inputs)
+        except InputError as error:
+            # Tables of several hosts, of other GPUs or over NVLink: the rest of the bundle is compared.
+            text = f"{source.path}:{table.line}: the table is not compared: {error.reason}"
+            warnings.append(Warning(WarningCode.LOG_ROWS_EXCLUDED, text))
+            continue
         findings += found
         warnings += assumed
+        compared += 1
     if len(tables) > MOST_TABLES:
         text = f"{len(tables) - MOST_TABLES:,} of {len(tables):,} tables of nccl-tests are not compared"
         warnings.append(Warning(WarningCode.LOG_ROWS_EXCLUDED, text))
     ranked = sorted(_unique(findings), key=lambda one: -one.cost)
     return Diagnosis(
         tree, tuple(str(source) for source in sources), tuple(ranked[:MOST_FINDINGS]),
-        max(len(ranked) - MOST_FINDINGS, 0), tuple(dict.fromkeys(warnings)),
+        max(len(ranked) - MOST_FINDINGS, 0), tuple(dict.fromkeys(warnings)), with_copies + len(tables), compared,
     )  # fmt: skip
 
 
@@ -236,9 +253,10 @@ def _origin(text: str, paths: Sequence[Path], texts: Mapping[Path, str]) -> str:
 
 def _of_copies(tree: PcieTree, source: Source) -> Iterator[Evidence]:
     """Compare measured copies with the topology and with each other."""
-    refused = pairs_without_access(source.text)
+    text = clean_text(source.text)
+    refused = pairs_without_access(text)
     if refused:
-        first = source.text[: source.text.index("CANNOT Access Peer")].count("\n") + 1
+        first = text[: text.index("CANNOT Access Peer")].count("\n") + 1
         yield Evidence(
             "no_peer_access",
             f"{len(refused)} pairs have no direct copies (for example GPU {refused[0][0]} to {refused[0][1]}): data "
@@ -274,6 +292,7 @@ _MATRIX = re.compile(
 )
 
 
+_STATES_NETWORK = re.compile(r"via NET")
 _STATES_NO_ACCESS = re.compile(r"P2P is disabled|via SHM")
 
 
@@ -283,11 +302,34 @@ def _place(source: Source, pattern: re.Pattern[str]) -> str:
     return str(source.path) if match is None else f"{source.path}:{source.text.count(chr(10), 0, match.start()) + 1}"
 
 
+def _of_wrong_results(source: Source, table: NcclTestsTable) -> Iterator[Evidence]:
+    """Return rows of nccl-tests whose results are wrong."""
+    if table.wrong_lines:
+        yield Evidence(
+            "wrong_results",
+            f"{len(table.wrong_lines)} rows have wrong results: direct copies or links damage data",
+            f"{source.path}:{table.wrong_lines[0]}",
+            "test with NCCL_P2P_DISABLE=1, then check IOMMU, ACS, driver and 'nvidia-smi -q' (errors, retired pages)",
+            _FIRST,
+        )  # fmt: skip
+
+
 def _of_log(source: Source) -> Iterator[Evidence]:
     """Return what NCCL states about direct copies and its search."""
     log = source.log
     if log is None:
         return
+    over_network = [pair for pair, via in log.transports.items() if via.startswith("NET")]
+    if over_network and log.nodes == 1:
+        one, other = over_network[0]
+        yield Evidence(
+            "network_in_host",
+            f"NCCL uses the network for {len(over_network)} hops within one host (for example {one} to {other})",
+            _place(source, _STATES_NETWORK),
+            "permit shared memory: unset NCCL_SHM_DISABLE and NCCL_P2P_DISABLE; in a container --ipc=host or a larger "
+            "--shm-size",
+            _FIRST,
+        )  # fmt: skip
     if log.disabled_pairs:
         one, other = log.disabled_pairs[0]
         yield Evidence(
@@ -316,12 +358,7 @@ def _of_collective(
     if operation is None:
         text = "the table does not name its operation"
         return [], (Warning(WarningCode.LOG_ROWS_EXCLUDED, f"{inputs.log}: {text}"),)
-    try:
-        forecast = forecast_prepared(prepare(tree, operation, inputs))
-    except InputError as error:
-        if error.argument != "log":
-            raise
-        raise InputError(error.reason, path=inputs.log, line=table.line) from error
+    forecast = forecast_prepared(prepare(tree, operation, inputs))
     found = [
         Evidence(
             str(one.cause), f"{operation}: {one.text}", f"{inputs.log}:{_rows(table, one.sizes)}", one.remedy, one.gain

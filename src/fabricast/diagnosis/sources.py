@@ -27,6 +27,10 @@ _UNKNOWN = (
 )
 
 
+#: Maximum number of tables of nccl-tests that the text of a source lists.
+MOST_LISTED = 8
+
+
 class Content(StrEnum):
     """Content of a file that a diagnosis uses."""
 
@@ -77,7 +81,9 @@ class Source:
             for content in self.contents
             if content is not Content.COLLECTIVES
         ]
-        parts += [str(table) for table in self.tables]
+        parts += [str(table) for table in self.tables[:MOST_LISTED]]
+        if len(self.tables) > MOST_LISTED:
+            parts.append(f"{len(self.tables) - MOST_LISTED:,} more tables")
         return f"{self.path}: {'; '.join(parts)}"
 
 

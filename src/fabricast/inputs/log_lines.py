@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 __all__ = ["clean_lines", "clean_text"]
 
 #: Escape sequences of terminals: colours, underlines, titles.
-_ESCAPE = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
+_ESCAPE = re.compile(r"\[[0-9;]{1,8}m|\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
 #: Prefixes of mpirun, srun and container tools (a rank, a stream, a time, a worker name), and of quoted messages.
 _PREFIX = re.compile(
     r"(?:\[\d+,\d+\]<std(?:out|err|diag)>:|\[[^\s\]]{1,80}@\d+,\d+\]<std(?:out|err|diag)>: ?"
@@ -46,7 +46,9 @@ def clean_lines(text: str) -> Iterator[tuple[int, str]]:
     lines = text.split("\n")
     common = _common_prefix(lines)
     for number, raw in enumerate(lines, start=1):
-        line = _ESCAPE.sub("", raw.rstrip("\r")) if "\x1b" in raw else raw.rstrip("\r")
+        # A page may have lost the escape character of a colour.
+        is_coloured = "\x1b" in raw or "[0m" in raw
+        line = _ESCAPE.sub("", raw.rstrip("\r")) if is_coloured else raw.rstrip("\r")
         line = line[len(common) :]
         for _ in range(_MOST_PREFIXES):
             match = _PREFIX.match(line)

@@ -88,6 +88,8 @@ class NcclTestsTable:
         Line of the header.
     excluded : tuple of (int, str)
         Line and reason of each excluded row.
+    wrong_lines : tuple of int
+        Lines of the excluded rows whose results are wrong.
     """
 
     operation: Operation | None
@@ -101,6 +103,7 @@ class NcclTestsTable:
     hosts: int
     line: int
     excluded: tuple[tuple[int, str], ...] = ()
+    wrong_lines: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         operation = "unknown operation" if self.operation is None else f"{self.operation}_perf"
@@ -119,6 +122,7 @@ class _Heading:
     bus_ids: dict[int, str] = field(default_factory=dict)
     devices: dict[int, int] = field(default_factory=dict)
     hosts: set[str] = field(default_factory=set)
+    wrong_lines: list[int] = field(default_factory=list)
     has_table: bool = False
 
 
@@ -188,7 +192,7 @@ def read_nccl_tests(text: str, path: Path | str, *, operation: str | None = None
         if header and (rows or excluded):
             named = heading.operation or _operation_in(Path(path).name)
             tables.append(_table(heading, named, assumed, rows, excluded, header, path))
-        rows, excluded = [], []
+        rows, excluded, heading.wrong_lines = [], [], []
 
     for number, line in clean_lines(text):
         if "NCCL INFO" in line:
@@ -220,7 +224,10 @@ def read_nccl_tests(text: str, path: Path | str, *, operation: str | None = None
         if not header or not line.strip():
             continue
         row = _row(number, line.lstrip("#"), is_old)
-        if isinstance(row, NcclTestsRow):
+        if isinstance(row, NcclTestsRow) and row.wrong:
+            heading.wrong_lines.append(number)
+            excluded.append((number, f"has {row.wrong} wrong values"))
+        elif isinstance(row, NcclTestsRow):
             rows.append(row)
         elif row:
             excluded.append((number, row))
@@ -256,8 +263,6 @@ def _row(number: int, line: str, is_old: bool) -> NcclTestsRow | str | None:
     in_place = numbers[4] * scale if len(numbers) == 8 and numbers[4] else None
     # The old format prints the largest error instead of the number of wrong values.
     wrong = 0 if is_old else sum(int(numbers[place] or 0) for place in (3, 7) if place < len(numbers))
-    if wrong:
-        return f"has {wrong} wrong values"
     return NcclTestsRow(number, int(words[0]), time * scale, bus * 1e9, in_place, wrong)
 
 
@@ -281,7 +286,7 @@ def _table(
     return NcclTestsTable(
         operation, ranks, tuple(rows), heading.program, heading.library, tuple(_in_order(heading.gpus)),
         tuple(_in_order(heading.bus_ids)), tuple(_in_order(heading.devices)), len(heading.hosts), header,
-        tuple(excluded),
+        tuple(excluded), tuple(heading.wrong_lines),
     )  # fmt: skip
 
 

@@ -186,6 +186,19 @@ def test_xgmi_links_have_the_published_rate_of_the_gpu(tmp_path, gpu, rate):
     assert {link.bytes_per_s for link in tree.peer_links} == {rate}
 
 
+@pytest.mark.parametrize("gpu", [
+    "NVIDIA Corporation GH100 [H100 SXM5 80GB]", "NVIDIA Corporation TU104GL [Tesla T4]", "NVIDIA Corporation Device 2330",
+    "NVIDIA Corporation AD102 [GeForce RTX 4090]", "Advanced Micro Devices, Inc. [AMD/ATI] Aqua Vanjaram [Instinct MI300X]",
+])  # fmt: skip
+def test_gpus_of_lspci_tree_are_known_by_their_names(tmp_path, gpu):
+    """The option -t prints no classes."""
+    text = TREE.replace("NVIDIA Corporation GA100 3D controller", gpu)
+    text += "             \\-04.1-[03]--+-00.0  NVIDIA Corporation GH100 [H100 NVSwitch]\n"
+    text += "                          \\-00.1  NVIDIA Corporation AD102 High Definition Audio Controller\n"
+    (tmp_path / "tree.txt").write_text(text)
+    assert len(import_machine([tmp_path / "tree.txt"], link="gen4x16").accelerator_names) == 3
+
+
 def test_rocm_smi_is_read(tmp_path):
     (tmp_path / "rocm.txt").write_text(ROCM)
     tree = import_machine([tmp_path / "rocm.txt"], link="gen4x16")
@@ -261,7 +274,7 @@ def test_peer_access_of_one_gpu_is_read(tmp_path):
 @pytest.mark.parametrize("printed", ["Class [0302]: Device [10de:2330] (rev a1)", "0302: 10de:2330 (rev a1)"])
 def test_numbers_of_lspci_without_its_database_are_read(tmp_path, printed):
     text = lspci().replace("3D controller: NVIDIA Corporation GA100 [A100 PCIe 40GB] (rev a1)", printed)
-    text += f"07:00.0 {printed.replace('0302', '0200')}\n\tNUMA node: 0\n"
+    text += f"07:00.0 {printed.replace('0302', '0200').replace('10de', '15b3')}\n\tNUMA node: 0\n"
     (tmp_path / "lspci.txt").write_text(text.replace("Audio device: NVIDIA Corporation", "0403: 10de:22bc"))
     tree = import_machine([tmp_path / "lspci.txt"], network_cards=True)
     assert len(tree.accelerator_names) == 3 and len(tree.endpoint_names) == 4

@@ -192,6 +192,7 @@ def with_gpu_report(tree: PcieTree, reports: Sequence[GpuReport], path: Path, or
         name: of_address.get(pci_address(tree.vertex(name).label), report)
         for name, report in zip(names, reports, strict=True)
     }
+    tree = _with_addresses(tree, report_of)
     _check_widths(tree, report_of, path, origin)
     tree = replace(tree, warnings=tuple(dict.fromkeys([*tree.warnings, *_downgraded(report_of)])))
     if tree.link_bytes_per_s is not None:
@@ -210,6 +211,19 @@ def with_gpu_report(tree: PcieTree, reports: Sequence[GpuReport], path: Path, or
     )
     rate = pcie_link_bytes_per_s(link.generation, link.width)
     return replace(_with_speed(tree, rate), warnings=(*_kept(tree), Warning(WarningCode.TOPOLOGY_NOTE, text)))
+
+
+def _with_addresses(tree: PcieTree, report_of: dict[str, GpuReport]) -> PcieTree:
+    """Return a tree whose GPUs have the PCI addresses of a report where the topology has none."""
+    addresses = {
+        name: report.address for name, report in report_of.items()
+        if report.address and not pci_address(tree.vertex(name).label)
+    }  # fmt: skip
+    vertices = tuple(
+        replace(vertex, label=addresses[vertex.name]) if vertex.name in addresses else vertex
+        for vertex in tree.vertices
+    )
+    return replace(tree, vertices=vertices) if addresses else tree
 
 
 def _check_widths(tree: PcieTree, report_of: dict[str, GpuReport], path: Path, origin: str) -> None:

@@ -38,12 +38,22 @@ _ACCELERATOR = re.compile(
     r"^(0302|1200|0b40|0380):"
 )
 _DISPLAY = re.compile(r"(VGA compatible controller|\[0300\]|^0300:).*(NVIDIA|AMD/ATI|\b(10de|1002):)")
+#: GPU of lspci -tv, which prints no classes: a chip of NVIDIA or an Instinct, but no audio, USB or NVSwitch function.
+_NAMED_GPU = re.compile(
+    r"NVIDIA Corporation (?:[A-Z]{2}[0-9]{2,3}[A-Z]{0,3}\b|Device (?!22a3|1af1)[0-9a-f]{4}$)|"
+    r"Advanced Micro Devices.*Instinct"
+)
+_OTHER_FUNCTION = re.compile(r"Audio|USB|UCSI|NVSwitch|Bridge|Serial")
 _UNNAMED_GPU = re.compile(r"Device (10de|1002):[0-9a-f]{4}$")
 _VENDOR = re.compile(
     r"NVIDIA|AMD/ATI|Advanced Micro Devices.*Instinct|Intel.*(Max|Gaudi)|Habana|Xilinx|\b(10de|1002|1da3|10ee):"
 )
 _MODEL = re.compile(r"NVIDIA[^\[]*\[([^\]]+)\]")
 _CARD = re.compile(r"(Ethernet|Infiniband|Network) controller|\[02(00|07|80)\]|^02(00|07|80):", re.IGNORECASE)
+#: Cards for traffic of GPUs; others, such as those for administration, are left out.
+_FAST_CARD = re.compile(
+    r"Mellanox|ConnectX|BlueField|Infiniband|Omni-Path|Slingshot|Elastic Fabric|Thor|BCM57[5-9]|\b15b3:", re.IGNORECASE
+)
 _PORT = re.compile(r"Express (?:\(v\d\) )?(Root Port|Upstream Port|Downstream Port|Endpoint|Legacy Endpoint)")
 #: Ports whose link leads to the devices below them; the link of other devices leads to the bridge above.
 _LINK_BELOW = ("Root Port", "Downstream Port")
@@ -97,7 +107,8 @@ class PciDevice:
         if _ACCELERATOR.search(self.text) and _VENDOR.search(self.text):
             return True
         # -tv prints no classes, and without its database only numbers: the first function of a device is the GPU.
-        if _UNNAMED_GPU.match(self.text) and self.address.endswith(".0"):
+        is_named = _NAMED_GPU.match(self.text) is not None and _OTHER_FUNCTION.search(self.text) is None
+        if (is_named or _UNNAMED_GPU.match(self.text)) and self.address.endswith(".0"):
             return True
         return include_display and _DISPLAY.search(self.text) is not None
 
@@ -322,7 +333,7 @@ def _converted(
 ) -> Device:  # fmt: skip
     """Return a device of a topology, with the devices below it."""
     is_accelerator = device.is_accelerator(include_display)
-    is_card = network_cards and _CARD.search(device.text) is not None
+    is_card = network_cards and _CARD.search(device.text) is not None and _FAST_CARD.search(device.text) is not None
     result = Device(
         device.address, None, device.line, is_accelerator=is_accelerator, network_card="" if is_card else None
     )
