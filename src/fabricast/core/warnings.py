@@ -72,6 +72,8 @@ class WarningCode(StrEnum):
     SLOW_ENDPOINT = "slow_endpoint"
     SLOW_DIRECTION = "slow_direction"
     SLOW_COPIES = "slow_copies"
+    SLOW_BELOW_SWITCH = "slow_below_switch"
+    SLOW_BETWEEN_SOCKETS = "slow_between_sockets"
     SLOWER_THAN_STAGED = "slower_than_staged"
     MISSING_PROBES = "missing_probes"
     ROOT_COMPLEX_UNMEASURED = "root_complex_unmeasured"
@@ -99,6 +101,8 @@ _CONTRADICTIONS = frozenset(
         WarningCode.SLOW_ENDPOINT,
         WarningCode.SLOW_DIRECTION,
         WarningCode.SLOW_COPIES,
+        WarningCode.SLOW_BELOW_SWITCH,
+        WarningCode.SLOW_BETWEEN_SOCKETS,
         WarningCode.SLOWER_THAN_STAGED,
     }
 )

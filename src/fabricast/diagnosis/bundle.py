@@ -281,12 +281,19 @@ def _of_copies(tree: PcieTree, source: Source) -> Iterator[Evidence]:
     line = next((graph.line for graph in copies.graphs if graph.line), 0)
     origin = f"{source.path}:{line}" if line else _place(source, _MATRIX)
     for warning in found:
-        remedy = "check 'lspci -vv' (LnkSta, ACSCtl) while the GPUs copy, and measure again"
-        yield Evidence(warning.code, warning.text, origin, remedy, _CONTRADICTION)
+        yield Evidence(warning.code, warning.text, origin, _COPY_REMEDIES.get(warning.code, _REPEAT), _CONTRADICTION)
 
 
 #: Codes of causes that name a GPU, a direction or a transport.
-_SPECIFIC = (WarningCode.SLOW_ENDPOINT, WarningCode.SLOW_DIRECTION, WarningCode.SLOWER_THAN_STAGED)
+_SPECIFIC = (
+    WarningCode.SLOW_ENDPOINT, WarningCode.SLOW_DIRECTION, WarningCode.SLOWER_THAN_STAGED,
+    WarningCode.SLOW_BELOW_SWITCH, WarningCode.SLOW_BETWEEN_SOCKETS,
+)  # fmt: skip
+_REPEAT = "check 'lspci -vv' (LnkSta, ACSCtl) while the GPUs copy, and measure again"
+_COPY_REMEDIES = {
+    WarningCode.SLOW_BELOW_SWITCH: "disable ACS of the switch (BIOS, or 'setpci' on ACSCtl) and the IOMMU",
+    WarningCode.SLOW_BETWEEN_SOCKETS: "compare with NCCL_P2P_LEVEL=NODE; check the NUMA setting (NPS) of the BIOS",
+}
 _MATRIX = re.compile(
     r"Unidirectional P2P=Enabled|Running device_to_device|^memcpy|TransferBench v|p2pmark|RocmBandwidth", re.M
 )

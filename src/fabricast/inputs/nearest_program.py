@@ -49,6 +49,7 @@ _LINES = {
     "OSU benchmarks": "# OSU MPI Latency Test v7.2",
     "ucx_perftest": "| latency (usec) | bandwidth (MB/s) | message rate (msg/s) |",
     "perftest": "#bytes #iterations BW peak[MB/sec] BW average[MB/sec] MsgRate[Mpps]",
+    "perftest latency": "#bytes #iterations t_min[usec] t_max[usec] t_typical[usec] t_avg[usec] t_stdev[usec]",
     "topology.conf of Slurm": "SwitchName=s0 Nodes=node[00-15]",
 }
 #: Commands that read programs which no other command reads.
@@ -56,6 +57,7 @@ _COMMANDS = {
     "OSU benchmarks": "fabricast fit",
     "ucx_perftest": "fabricast fit",
     "perftest": "fabricast fit",
+    "perftest latency": "fabricast breakdown compare",
     "topology.conf of Slurm": "fabricast map --hosts",
 }
 #: Similarity below which a line is of another kind.

@@ -358,6 +358,23 @@ def test_a_table_that_cannot_be_compared_does_not_end_the_bundle(causes, tmp_pat
     assert (diagnosis.measured, diagnosis.compared) == (2, 1)
 
 
+def test_copies_below_a_switch_that_are_slower_than_across_it(causes):
+    """Access control sends them through the root port (voipmonitor/rtx6kpro: 11.2 below one bridge, 19.4 across)."""
+    rates = [[11.2 if row // 2 == column // 2 else 19.4 for column in range(4)] for row in range(4)]
+    found = causes({"topo.txt": matrix(PAIRS_OF_FOUR), "p2p.txt": peer_test(rates)}, link="gen4x16")
+    assert list(found) == ["slow_below_switch"] and "ACS" in found["slow_below_switch"].remedy
+    even = peer_test([[19.4] * 4 for _ in range(4)])
+    assert "slow_below_switch" not in causes({"topo.txt": matrix(PAIRS_OF_FOUR), "p2p.txt": even})
+
+
+def test_very_slow_copies_between_sockets(causes):
+    rates = [[25.9 if row // 4 == column // 4 else 2.1 for column in range(8)] for row in range(8)]
+    topology = matrix(groups((4, "PIX"), (2, "SYS")))
+    assert list(causes({"topo.txt": topology, "p2p.txt": peer_test(rates)}, link="gen4x16")) == ["slow_between_sockets"]
+    rates = [[25.9 if row // 4 == column // 4 else 12.0 for column in range(8)] for row in range(8)]
+    assert causes({"topo.txt": topology, "p2p.txt": peer_test(rates)}, link="gen4x16") == {}
+
+
 def test_wrong_results_are_the_first_finding(causes):
     log = nccl_tests("all_reduce", 2, {1 << 20: 100.0, 1 << 21: 150.0})
     lines = log.splitlines()

@@ -23,6 +23,8 @@ _DEVIATES = 0.15
 _ONE_WAY = 0.88
 #: Share of the payload rate of the links below which all copies are slow.
 _SLOW = 0.6
+#: Ratio of median rates of two path classes below which the class that ought to be faster, or between sockets, is slow.
+_SLOW_NEAR, _SLOW_FAR = 0.75, 0.3
 #: Number of graphs from which on a common GPU is not a coincidence.
 _SEVERAL = 3
 _NAMED = 4
@@ -55,6 +57,7 @@ def causes(tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.DataFrame, 
     isolated = {graph.flows[0]: graph.total_bytes_per_s for graph in graphs if len(graph.flows) == 1}
     yield from _slow_direction({flow: rate for flow, rate in isolated.items() if flow not in explained})
     yield from _slow_everywhere(tree, isolated)
+    yield from _slow_class(tree, isolated)
 
 
 def _slow_endpoint(tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.DataFrame) -> Iterator[Warning]:
@@ -114,3 +117,30 @@ def _slow_everywhere(tree: PcieTree, isolated: dict[tuple[str, str], float]) -> 
         "('nvidia-smi topo -p2p r': without it, copies are staged through host memory), access control (ACS) and the "
         "IOMMU",
     )
+
+
+def _slow_class(tree: PcieTree, isolated: dict[tuple[str, str], float]) -> Iterator[Warning]:
+    """Report copies below a switch that are slower than those across it, and very slow copies between sockets."""
+    rates: dict[str, list[float]] = {"below": [], "across": [], "between": []}
+    for flow, rate in isolated.items():
+        if HOST not in flow and tree.peer_link(*flow) is None:
+            kind = tree.path_class(*flow)
+            rates["below" if kind in ("PIX", "PXB") else "between" if kind == "SYS" else "across"].append(rate)
+    median = {name: float(np.median(values)) for name, values in rates.items() if len(values) > 1}
+    below, across, between = (median.get(name) for name in rates)
+    farther = max(filter(None, (across, between)), default=None)
+    if below is not None and farther is not None and below < _SLOW_NEAR * farther:
+        yield Warning(
+            WarningCode.SLOW_BELOW_SWITCH,
+            f"copies below one switch reach {below / 1e9:.4g} GB/s, those across the root complex {farther / 1e9:.4g} "
+            "GB/s: access control (ACS) or the IOMMU sends the former through the root port ('lspci -vv', ACSCtl), or "
+            "the GPUs are not below one switch",
+        )
+    within = max(filter(None, (below, across)), default=None)
+    if between is not None and within is not None and between < _SLOW_FAR * within:
+        yield Warning(
+            WarningCode.SLOW_BETWEEN_SOCKETS,
+            f"copies between sockets reach {between / 1e9:.4g} GB/s, {between / within:.0%} of those within a socket "
+            f"({within / 1e9:.4g} GB/s): direct copies between sockets may be slower than copies through host memory "
+            "(NCCL_P2P_LEVEL=NODE); check the links between sockets and the NUMA setting in the BIOS",
+        )
